@@ -1,0 +1,153 @@
+//! The latency histogram of a trial.
+//!
+//! An HDR histogram in nanoseconds, three significant figures, 1 ns to [`LatencyHistogram::MAX`];
+//! larger values are counted in the top bucket, never lost. It is stored and exchanged as the
+//! HdrHistogram V2 compressed form in base64, which the HdrHistogram tools of other languages read.
+
+use crate::{Nanos, Ratio};
+use base64::Engine as _;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+
+/// The percentiles that every report shows, in per cent.
+pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
+
+const SIGNIFICANT_FIGURES: u8 = 3;
+
+/// Latencies of one trial, in nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LatencyHistogram(Histogram<u64>);
+
+/// A stored histogram that cannot be read back.
+#[derive(Debug, thiserror::Error)]
+#[error("stored latency histogram is damaged: {0}")]
+pub struct HistogramError(String);
+
+impl Default for LatencyHistogram {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, Self::MAX.0, SIGNIFICANT_FIGURES)
+            .expect("the bounds are constants that HdrHistogram accepts");
+        Self(histogram)
+    }
+}
+
+impl LatencyHistogram {
+    /// The largest latency told apart: one minute.
+    pub const MAX: Nanos = Nanos(60 * Nanos::PER_SECOND);
+
+    /// Counts one latency. Allocates nothing.
+    #[inline]
+    pub fn record(&mut self, latency: Nanos) {
+        self.0.saturating_record(latency.0.max(1));
+    }
+
+    /// Counts one latency several times.
+    pub fn record_many(&mut self, latency: Nanos, count: u64) {
+        self.0.saturating_record_n(latency.0.max(1), count);
+    }
+
+    /// Number of latencies.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Least latency, or nothing when none was recorded.
+    pub fn min(&self) -> Option<Nanos> {
+        (self.count() > 0).then(|| Nanos(self.0.min()))
+    }
+
+    /// Greatest latency, or nothing when none was recorded.
+    pub fn max(&self) -> Option<Nanos> {
+        (self.count() > 0).then(|| Nanos(self.0.max()))
+    }
+
+    /// Mean in nanoseconds, or nothing when none was recorded.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.0.mean())
+    }
+
+    /// The latency that `percent` per cent of the packets did not exceed.
+    pub fn percentile(&self, percent: f64) -> Option<Nanos> {
+        (self.count() > 0).then(|| Nanos(self.0.value_at_percentile(percent)))
+    }
+
+    /// Adds another histogram's counts.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("both histograms have the same bounds");
+    }
+
+    /// Forgets all latencies, keeping the memory.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// The cumulative distribution: (latency, share of packets at or below it), rising.
+    pub fn distribution(&self) -> Vec<(Nanos, Ratio)> {
+        let total = self.count() as f64;
+        let mut seen = 0_u64;
+        self.0
+            .iter_recorded()
+            .map(|step| {
+                seen += step.count_since_last_iteration();
+                (Nanos(step.value_iterated_to()), Ratio(seen as f64 / total))
+            })
+            .collect()
+    }
+
+    /// The whole histogram, HdrHistogram V2 compressed, in base64.
+    pub fn to_base64(&self) -> String {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&self.0, &mut bytes)
+            .expect("writing a histogram to memory cannot fail");
+        base64::engine::general_purpose::STANDARD.encode(bytes)
+    }
+
+    /// Reads what [`Self::to_base64`] wrote.
+    pub fn from_base64(text: &str) -> Result<Self, HistogramError> {
+        let bytes = base64::engine::general_purpose::STANDARD
+            .decode(text)
+            .map_err(|error| HistogramError(error.to_string()))?;
+        let read: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| HistogramError(error.to_string()))?;
+        let mut histogram = Self::default();
+        histogram.0.add(&read).map_err(|error| HistogramError(error.to_string()))?;
+        Ok(histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_survives_its_text_form() {
+        let mut histogram = LatencyHistogram::default();
+        (1..=100_000).for_each(|n| histogram.record(Nanos(n * 10)));
+        let back = LatencyHistogram::from_base64(&histogram.to_base64()).unwrap();
+        assert_eq!(back, histogram);
+        let median = back.percentile(50.0).unwrap().0 as f64;
+        assert!((median / 500_000.0 - 1.0).abs() < 0.001, "{median}");
+    }
+
+    #[test]
+    fn nothing_recorded_has_no_percentiles() {
+        let histogram = LatencyHistogram::default();
+        assert_eq!((histogram.min(), histogram.percentile(50.0), histogram.max()), (None, None, None));
+    }
+
+    #[test]
+    fn a_latency_beyond_the_range_is_kept_in_the_top_bucket() {
+        let mut histogram = LatencyHistogram::default();
+        histogram.record(Nanos(u64::MAX));
+        assert_eq!(histogram.count(), 1);
+        assert!(histogram.max().unwrap() >= LatencyHistogram::MAX);
+    }
+
+    #[test]
+    fn damaged_text_is_an_error() {
+        assert!(LatencyHistogram::from_base64("%%%").is_err());
+        assert!(LatencyHistogram::from_base64("AAAA").is_err());
+    }
+}
