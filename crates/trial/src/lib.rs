@@ -1,0 +1,40 @@
+//! The lab's vocabulary: what is measured, how one trial is asked for, and what it returns.
+//!
+//! - [`Nf`]: a network function, described once; each adapter translates it to its dataplane.
+//! - [`TrialSpec`] and [`TrialResult`]: one load for one duration, and what came of it.
+//! - [`Measurer`]: the one question a method may ask. Methods know no clock and no I/O.
+//! - [`simulated`]: a device under test of known capacity, queue, noise and loss, the oracle of the methods.
+//! - [`run`]: a run as it is stored, reported and exported.
+//!
+//! Loads and counts are **totals over all directions** of a trial; per-direction counts stand in
+//! [`TrialResult::directions`].
+
+mod nf;
+mod result;
+pub mod run;
+pub mod simulated;
+
+pub use nf::{FIRST_FREE_PORT, Nf, NfKind, ParseNfError};
+pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_units::{Nanos, Pps};
+
+/// One trial, as asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialSpec {
+    /// Intended load over all directions (RFC 2285, section 3.5.1).
+    pub load: Pps,
+    /// How long the load is offered.
+    pub duration: Nanos,
+}
+
+/// Something that can run a trial: the real tester, or a simulated device.
+pub trait Measurer {
+    /// Why a trial could not be run at all (the DUT died, the port went away, Ctrl-C).
+    type Error;
+
+    /// Runs one trial and returns its counts.
+    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error>;
+}

@@ -1,0 +1,182 @@
+//! What one trial returns.
+
+use crate::TrialSpec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_units::{LatencyHistogram, Nanos, PERCENTILES, Pps, Ratio};
+
+/// Packets of one direction of a trial.
+///
+/// `intended = sent + refused + unsent`, and `lost = sent - received` where no packet came twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DirectionCounts {
+    /// Packets the schedule called for.
+    pub intended: u64,
+    /// Packets the port took.
+    pub sent: u64,
+    /// Packets offered in time that the port did not take: the DUT's receive ring was full.
+    pub refused: u64,
+    /// Packets the tester itself was too late to offer.
+    pub unsent: u64,
+    /// This trial's packets that came back, each counted once.
+    pub received: u64,
+    /// Packets of this trial that came once more (not in `received`).
+    pub duplicated: u64,
+    /// Of the received, those overtaken by a later one (RFC 4737, section 3).
+    pub reordered: u64,
+    /// Packets of an earlier trial that came during this one (not in `received`).
+    pub late: u64,
+    /// Packets the tester never sent (not in `received`).
+    pub foreign: u64,
+    /// Of the sent, those that carried a sequence number and time stamp.
+    pub stamped: u64,
+}
+
+impl DirectionCounts {
+    /// Packets that the schedule called for and that never came back.
+    pub fn lost(&self) -> u64 {
+        self.intended.saturating_sub(self.received)
+    }
+}
+
+impl std::ops::AddAssign for DirectionCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.intended += other.intended;
+        self.sent += other.sent;
+        self.refused += other.refused;
+        self.unsent += other.unsent;
+        self.received += other.received;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.late += other.late;
+        self.foreign += other.foreign;
+        self.stamped += other.stamped;
+    }
+}
+
+/// What the DUT's own counters and its forwarding threads' CPU clocks said over the trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DutReading {
+    /// Packets the DUT says it received.
+    pub received: u64,
+    /// Packets the DUT says it sent.
+    pub sent: u64,
+    /// Time between the two readings.
+    pub elapsed: Nanos,
+    /// CPU time of the forwarding threads between the two readings.
+    pub cpu: Nanos,
+    /// TSC cycles of that CPU time per packet received; nothing when no packet came.
+    pub cycles_per_packet: Option<f64>,
+}
+
+/// One-way delay of the stamped packets of a trial, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    /// Stamped packets received.
+    pub count: u64,
+    /// Least.
+    pub min: Nanos,
+    /// Mean.
+    pub mean: f64,
+    /// The percentiles of [`PERCENTILES`]: 50, 90, 99, 99.9, 99.99.
+    pub percentiles: [Nanos; PERCENTILES.len()],
+    /// Greatest.
+    pub max: Nanos,
+    /// The whole histogram, HdrHistogram V2 compressed, base64.
+    pub histogram: String,
+}
+
+impl Latency {
+    /// The summary of a histogram; nothing when it is empty.
+    pub fn of(histogram: &LatencyHistogram) -> Option<Self> {
+        Some(Self {
+            count: histogram.count(),
+            min: histogram.min()?,
+            mean: histogram.mean()?,
+            percentiles: PERCENTILES.map(|percent| histogram.percentile(percent).unwrap_or_default()),
+            max: histogram.max()?,
+            histogram: histogram.to_base64(),
+        })
+    }
+}
+
+/// What came of one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialResult {
+    /// As asked for.
+    pub spec: TrialSpec,
+    /// How long it took from first packet to the end of sending, as measured. It exceeds the
+    /// duration where pauses of the tester (its core was taken away) were cut out of the schedule.
+    pub elapsed: Nanos,
+    /// Set-up, drain and accounting time beside `elapsed`; searches count it as cost.
+    pub overhead: Nanos,
+    /// Counts, one per direction. Empty for the `fed` wiring, which has no tester at the wire.
+    pub directions: Vec<DirectionCounts>,
+    /// One-way delay over all directions, where packets were stamped.
+    pub latency: Option<Latency>,
+    /// The DUT's own reading, where its adapter offers one.
+    pub dut: Option<DutReading>,
+}
+
+impl TrialResult {
+    /// Sum over the directions.
+    pub fn total(&self) -> DirectionCounts {
+        let mut total = DirectionCounts::default();
+        self.directions.iter().for_each(|direction| total += *direction);
+        total
+    }
+
+    /// Packets forwarded: received by the tester, or for `fed` sent by the DUT.
+    pub fn forwarded(&self) -> u64 {
+        match (self.directions.is_empty(), &self.dut) {
+            (true, Some(dut)) => dut.sent,
+            _ => self.total().received,
+        }
+    }
+
+    /// Forwarded packets per second of the time they were offered in.
+    pub fn forwarded_rate(&self) -> Pps {
+        let seconds = match (self.directions.is_empty(), &self.dut) {
+            (true, Some(dut)) => dut.elapsed.seconds(),
+            _ => self.spec.duration.seconds(),
+        };
+        if seconds > 0.0 { Pps(self.forwarded() as f64 / seconds) } else { Pps(0.0) }
+    }
+
+    /// Lost packets over intended packets. Unsent and refused packets count as lost
+    /// (MLRsearch, draft 15): a tester that cannot send must not make a DUT look good.
+    pub fn loss_ratio(&self) -> Ratio {
+        let total = self.total();
+        if total.intended == 0 {
+            return Ratio(0.0);
+        }
+        Ratio(total.lost() as f64 / total.intended as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsent_and_refused_packets_are_lost_packets() {
+        let counts = DirectionCounts {
+            intended: 1000,
+            sent: 900,
+            refused: 60,
+            unsent: 40,
+            received: 890,
+            ..DirectionCounts::default()
+        };
+        let result = TrialResult {
+            spec: TrialSpec { load: Pps(1000.0), duration: Nanos(Nanos::PER_SECOND) },
+            elapsed: Nanos(Nanos::PER_SECOND),
+            overhead: Nanos(0),
+            directions: vec![counts, counts],
+            latency: None,
+            dut: None,
+        };
+        assert_eq!(result.loss_ratio(), Ratio(220.0 / 2000.0));
+        assert_eq!(result.forwarded_rate(), Pps(1780.0));
+    }
+}

@@ -1,0 +1,180 @@
+//! A run: one campaign's stored result, from its plan to every trial.
+//!
+//! The same types are what the store keeps, `weir show --json` and `weir export --json` print and
+//! the report draws. [`SCHEMA_VERSION`] rises when a field changes meaning or goes away.
+
+use crate::{Nf, TrialResult};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use weir_units::{LineRate, Nanos, Pps, Ratio};
+
+/// Version of the JSON form of [`Run`].
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How far a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    /// Being measured, or cut off without a word (SIGKILL, power): `weir bench --resume` goes on.
+    Running,
+    /// Every point was measured.
+    Finished,
+    /// Stopped by Ctrl-C or an error; what was measured is kept.
+    Interrupted,
+}
+
+/// One campaign's stored result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// [`SCHEMA_VERSION`] of whoever wrote it.
+    pub schema: u32,
+    /// Number in its database.
+    pub id: i64,
+    /// A name to say aloud: `2026-11-21-otter`.
+    pub name: String,
+    /// Start, milliseconds since 1970-01-01 UTC.
+    pub started_ms: i64,
+    /// End of the last trial, milliseconds since 1970-01-01 UTC.
+    pub ended_ms: Option<i64>,
+    /// How far it came.
+    pub state: RunState,
+    /// The whole plan, as TOML.
+    pub plan: String,
+    /// Weir's version and commit.
+    pub weir: String,
+    /// Facts of the machine, captured: name to value.
+    pub environment: BTreeMap<String, String>,
+    /// What was measured.
+    pub points: Vec<Point>,
+}
+
+/// One combination of the plan's axes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// Place in the plan's order, from 0.
+    pub index: u32,
+    /// What identifies it.
+    pub key: PointKey,
+    /// Version and configuration of the DUT as started.
+    pub dut_version: Option<String>,
+    /// Why nothing could be measured, where so (unsupported, would not start, crashed).
+    pub error: Option<String>,
+    /// Whether its measurement came to an end, with results or an error. A point cut off by Ctrl-C or
+    /// SIGKILL is not finished: `weir bench --resume` measures it anew.
+    pub finished: bool,
+    /// The verdicts of the methods.
+    pub results: Vec<PointResult>,
+    /// Every trial, in order.
+    pub trials: Vec<StoredTrial>,
+}
+
+/// What identifies a point: the axes of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PointKey {
+    /// Network function.
+    pub nf: Nf,
+    /// Adapter name.
+    pub dut: String,
+    /// Wiring name.
+    pub wiring: String,
+    /// Trace name, or the path of a capture; two names joined by `|` where the directions differ.
+    pub trace: String,
+    /// Size label: `64`, `imix`, `web`, or `recorded` for a capture.
+    pub size: String,
+    /// Mean frame size in bytes, with FCS.
+    pub mean_frame_bytes: f64,
+    /// Directions with traffic: 1 or 2.
+    pub directions: u8,
+    /// Whether the lab and the DUT used huge pages.
+    pub huge_pages: bool,
+    /// The line rate the plan compares with, per direction.
+    pub line_rate: LineRate,
+}
+
+impl PointKey {
+    /// The most packets a second that the line carries over all directions.
+    pub fn theoretical(&self) -> Pps {
+        Pps(self.line_rate.max_pps(self.mean_frame_bytes).0 * f64::from(self.directions))
+    }
+}
+
+/// One verdict of a method about a point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum PointResult {
+    /// A throughput search's answer to one goal.
+    Throughput {
+        /// Goal name: `ndr`, `pdr`, `rfc2544`, `bswlv` or the plan's own.
+        goal: String,
+        /// Loss ratio the goal tolerates.
+        loss_ratio: Ratio,
+        /// Conditional throughput: forwarded packets a second at the lower bound.
+        throughput: Option<Pps>,
+        /// Greatest load that meets the goal.
+        lower: Option<Pps>,
+        /// Least load that does not.
+        upper: Option<Pps>,
+        /// Set when a bound is missing: the least load failed, or the greatest passed.
+        irregular: Option<String>,
+        /// Length of the goal's final trials.
+        trial_duration: Nanos,
+        /// Sum of trial durations the goal asks for.
+        duration_sum: Nanos,
+        /// Trials the search took, over all its goals.
+        trials: u32,
+    },
+    /// Forwarded rate at the greatest load, over several trials.
+    Mrr {
+        /// Load that was offered; nothing for `fed`, where the source is in the DUT.
+        load: Option<Pps>,
+        /// Forwarded rate of each trial.
+        rates: Vec<Pps>,
+        /// Mean of the rates.
+        mean: Pps,
+        /// Sample standard deviation of the rates.
+        deviation: Pps,
+        /// TSC cycles per packet of the DUT's forwarding threads, median of the trials.
+        cycles_per_packet: Option<f64>,
+    },
+    /// Latency at one load. The trial's histogram stands in the trial.
+    Latency {
+        /// How the load was stated: `50% ndr`, `1Mpps`.
+        label: String,
+        /// Load offered, over all directions.
+        load: Pps,
+        /// The point's trial that measured it ([`StoredTrial::sequence`]).
+        trial: u32,
+    },
+}
+
+/// What a trial was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// Discarded: fills caches and tables.
+    WarmUp,
+    /// Asked for by a throughput search.
+    Search,
+    /// Latency at a given load.
+    Latency,
+    /// Greatest load.
+    Mrr,
+}
+
+/// A trial as kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StoredTrial {
+    /// Place in the point's order, from 0.
+    pub sequence: u32,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// Start, milliseconds since 1970-01-01 UTC.
+    pub started_ms: i64,
+    /// Decided nothing: the point was cut off and measured anew, or the tester itself was kept from
+    /// sending and the trial was run again.
+    #[serde(default)]
+    pub superseded: bool,
+    /// What came of it.
+    pub result: TrialResult,
+}
