@@ -1,0 +1,228 @@
+//! DPDK's environment abstraction layer (EAL): started once per process, never stopped.
+//!
+//! Why a helper thread: EAL pins the thread that starts it. Why captured logs: DPDK explains its
+//! errors on stderr only; Weir keeps those lines and puts them into its own error messages.
+
+use crate::ffi;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _};
+use std::os::unix::fs::FileExt as _;
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+/// Where DPDK's memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Ordinary 4-KiB pages: works for any user, on any machine; slower once packets leave the CPU's caches.
+    Normal,
+    /// 2-MiB or 1-GiB huge pages, which the machine must have set aside.
+    Huge,
+}
+
+/// How to start the EAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EalConfig {
+    /// Pages.
+    pub memory: Memory,
+    /// Mebibytes to take at the start; pools must fit in them.
+    pub megabytes: u32,
+    /// Whether PCI devices are probed (for physical ports).
+    pub pci: bool,
+}
+
+/// The EAL did not start.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum EalError {
+    /// DPDK refused.
+    #[error("DPDK would not start with {memory}: {reason}{log}{advice}")]
+    Refused {
+        /// The pages that were asked for.
+        memory: String,
+        /// DPDK's error.
+        reason: String,
+        /// What DPDK logged.
+        log: String,
+        /// How to mend it.
+        advice: String,
+    },
+    /// A second start with another configuration.
+    #[error("DPDK runs in this process already, with {running:?}; it cannot be started again with {asked:?}")]
+    Configured {
+        /// What it runs with.
+        running: EalConfig,
+        /// What was asked for.
+        asked: EalConfig,
+    },
+}
+
+/// The running EAL.
+#[derive(Debug)]
+pub struct Eal {
+    config: EalConfig,
+    log: File,
+}
+
+static EAL: OnceLock<Result<Eal, EalError>> = OnceLock::new();
+static CONTROL: Mutex<()> = Mutex::new(());
+
+impl Eal {
+    /// Starts DPDK, or returns the running one when it was started with the same configuration.
+    pub fn init(config: EalConfig) -> Result<&'static Self, EalError> {
+        let eal = EAL.get_or_init(|| {
+            std::thread::Builder::new()
+                .name("weir-eal".into())
+                .spawn(move || start(config))
+                .ok()
+                .and_then(|thread| thread.join().ok())
+                .unwrap_or_else(|| Err(refused(config, "the start-up thread died".into(), String::new())))
+        });
+        match eal {
+            Ok(eal) if eal.config == config => Ok(eal),
+            Ok(eal) => Err(EalError::Configured { running: eal.config, asked: config }),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// The configuration it was started with.
+    pub fn config(&self) -> EalConfig {
+        self.config
+    }
+
+    /// DPDK's version, as it names itself: `DPDK 22.11.11`.
+    pub fn version() -> String {
+        // SAFETY: rte_version returns a static NUL-terminated string.
+        unsafe { CStr::from_ptr(ffi::weir_version()) }.to_string_lossy().into_owned()
+    }
+
+    /// Serialises DPDK's control plane.
+    pub(crate) fn control(&self) -> MutexGuard<'static, ()> {
+        CONTROL.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Length of DPDK's log so far: pass it to [`Self::log_since`].
+    pub(crate) fn log_mark(&self) -> u64 {
+        self.log.metadata().map_or(0, |meta| meta.len())
+    }
+
+    /// What DPDK logged since the mark, for an error message.
+    pub(crate) fn log_since(&self, mark: u64) -> String {
+        read_log(&self.log, mark)
+    }
+}
+
+/// DPDK's own words for an error number (positive or negative).
+pub(crate) fn describe(error: c_int) -> String {
+    // SAFETY: rte_strerror returns a NUL-terminated string in thread-local or static storage.
+    unsafe { CStr::from_ptr(ffi::weir_strerror(error.abs())) }.to_string_lossy().into_owned()
+}
+
+fn read_log(log: &File, mark: u64) -> String {
+    let length = log.metadata().map_or(0, |meta| meta.len());
+    let mut bytes = vec![0; usize::try_from(length.saturating_sub(mark)).unwrap_or(0)];
+    let read = log.read_at(&mut bytes, mark).unwrap_or(0);
+    let text = String::from_utf8_lossy(&bytes[..read]);
+    text.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("\n    dpdk: {line}")).collect()
+}
+
+fn refused(config: EalConfig, reason: String, log: String) -> EalError {
+    let (memory, advice) = match config.memory {
+        Memory::Normal => (
+            format!("{} MiB of ordinary memory", config.megabytes),
+            "\nFree memory, or ask for less of it.".to_owned(),
+        ),
+        Memory::Huge => (
+            format!("{} MiB of huge pages", config.megabytes),
+            format!(
+                "\nFree huge pages: {}. Set pages aside (as root: sysctl vm.nr_hugepages={}), or run without huge pages.",
+                huge_pages_free(),
+                config.megabytes.div_ceil(2)
+            ),
+        ),
+    };
+    EalError::Refused { memory, reason, log, advice }
+}
+
+fn huge_pages_free() -> String {
+    let mut text = String::new();
+    let read = File::open("/proc/meminfo").and_then(|mut file| file.read_to_string(&mut text));
+    read.ok()
+        .and_then(|_| text.lines().find_map(|line| line.strip_prefix("HugePages_Free:")))
+        .map_or_else(|| "unknown".to_owned(), |count| count.trim().to_owned())
+}
+
+fn arguments(config: EalConfig) -> Vec<String> {
+    let core = crate::allowed_cores().first().copied().unwrap_or(0);
+    let mut arguments = vec!["weir".to_owned(), "-m".to_owned(), config.megabytes.to_string()];
+    arguments.extend(["-l".to_owned(), core.to_string()]);
+    arguments.extend(["--no-telemetry", "--log-level=4"].map(str::to_owned));
+    if !config.pci {
+        arguments.push("--no-pci".to_owned());
+    }
+    match config.memory {
+        // `--no-huge` and `--in-memory` exclude each other in DPDK 22.11.
+        Memory::Normal => arguments.extend(["--no-huge", "--no-shconf"].map(str::to_owned)),
+        // Without single-file segments virtio-user has more memory regions than vhost-user allows.
+        Memory::Huge => arguments.extend(["--in-memory", "--single-file-segments"].map(str::to_owned)),
+    }
+    arguments
+}
+
+fn start(config: EalConfig) -> Result<Eal, EalError> {
+    // SAFETY: the name is a NUL-terminated constant; the result is checked below.
+    let fd = unsafe { libc::memfd_create(c"weir-dpdk-log".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(refused(config, std::io::Error::last_os_error().to_string(), String::new()));
+    }
+    // SAFETY: memfd_create returned this descriptor and nobody else owns it.
+    let log = unsafe { File::from_raw_fd(fd) };
+    if let Ok(copy) = log.try_clone() {
+        // SAFETY: the descriptor is open; DPDK's stream owns it from here on.
+        unsafe { ffi::weir_log_to(copy.into_raw_fd()) };
+    }
+    // DPDK keeps pointers into its arguments for ever, so they are leaked on purpose.
+    let argv: Vec<*mut c_char> = arguments(config)
+        .into_iter()
+        .map(|argument| CString::new(argument).expect("EAL arguments hold no NUL").into_raw())
+        .collect();
+    let argv = Box::leak(argv.into_boxed_slice());
+    let argc = c_int::try_from(argv.len()).expect("a handful of arguments");
+    let restore = StderrSilence::begin(&log);
+    // SAFETY: argv holds argc valid, leaked, NUL-terminated strings.
+    let error = unsafe { ffi::weir_eal_init(argc, argv.as_mut_ptr()) };
+    drop(restore);
+    if error == 0 {
+        Ok(Eal { config, log })
+    } else {
+        Err(refused(config, describe(error), read_log(&log, 0)))
+    }
+}
+
+/// EAL writes its first lines to stdout and stderr before its log stream is in use; while this
+/// lives, both go to the log.
+struct StderrSilence([(c_int, c_int); 2]);
+
+impl StderrSilence {
+    fn begin(log: &File) -> Self {
+        Self([libc::STDOUT_FILENO, libc::STDERR_FILENO].map(|fd| {
+            // SAFETY: dup and dup2 on open descriptors touch no memory.
+            let saved = unsafe { libc::dup(fd) };
+            // SAFETY: as above.
+            unsafe { libc::dup2(log.as_raw_fd(), fd) };
+            (fd, saved)
+        }))
+    }
+}
+
+impl Drop for StderrSilence {
+    fn drop(&mut self) {
+        for (fd, saved) in self.0 {
+            if saved >= 0 {
+                // SAFETY: `saved` came from dup above and is closed exactly once.
+                unsafe { libc::dup2(saved, fd) };
+                // SAFETY: as above.
+                unsafe { libc::close(saved) };
+            }
+        }
+    }
+}

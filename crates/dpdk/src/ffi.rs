@@ -1,0 +1,66 @@
+//! The C shim's functions (`csrc/shim.c`), as Rust sees them.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+/// DPDK's mempool, never looked into from Rust.
+#[repr(C)]
+pub(crate) struct RteMempool {
+    _private: [u8; 0],
+}
+
+/// The head of DPDK's mbuf; the shim asserts these offsets at compile time.
+#[repr(C)]
+pub(crate) struct RteMbuf {
+    pub(crate) buf_addr: *mut u8,
+    _buf_iova: u64,
+    pub(crate) data_off: u16,
+    _refcnt: u16,
+    pub(crate) nb_segs: u16,
+    pub(crate) port: u16,
+    _ol_flags: u64,
+    _packet_type: u32,
+    pub(crate) pkt_len: u32,
+    pub(crate) data_len: u16,
+    _vlan_tci: u16,
+    _hash: [u8; 8],
+    _vlan_tci_outer: u16,
+    pub(crate) buf_len: u16,
+}
+
+unsafe extern "C" {
+    pub(crate) fn weir_eal_init(argc: c_int, argv: *mut *mut c_char) -> c_int;
+    pub(crate) fn weir_log_to(fd: c_int) -> c_int;
+    pub(crate) fn weir_version() -> *const c_char;
+    pub(crate) fn weir_strerror(error: c_int) -> *const c_char;
+    pub(crate) fn weir_tsc_hz() -> u64;
+    pub(crate) fn weir_thread_register() -> c_int;
+    pub(crate) fn weir_thread_unregister();
+
+    pub(crate) fn weir_pool_create(
+        name: *const c_char,
+        count: c_uint,
+        cache: c_uint,
+        room: u16,
+        error: *mut c_int,
+    ) -> *mut RteMempool;
+    pub(crate) fn weir_pool_free(pool: *mut RteMempool);
+    pub(crate) fn weir_pool_in_use(pool: *const RteMempool) -> c_uint;
+    pub(crate) fn weir_alloc_bulk(pool: *mut RteMempool, mbufs: *mut *mut RteMbuf, count: c_uint) -> c_int;
+    pub(crate) fn weir_free_bulk(mbufs: *mut *mut RteMbuf, count: c_uint);
+
+    pub(crate) fn weir_vdev_attach(name: *const c_char, arguments: *const c_char, port: *mut u16) -> c_int;
+    pub(crate) fn weir_pci_attach(address: *const c_char, port: *mut u16) -> c_int;
+    pub(crate) fn weir_port_configure(
+        port: u16,
+        queues: u16,
+        descriptors: u16,
+        max_frame: u16,
+        pools: *mut *mut RteMempool,
+    ) -> c_int;
+    pub(crate) fn weir_port_close(port: u16, vdev: *const c_char);
+    pub(crate) fn weir_port_link_up(port: u16) -> c_int;
+    pub(crate) fn weir_port_stats(port: u16, out: *mut u64) -> c_int;
+    pub(crate) fn weir_port_mac(port: u16, out: *mut u8) -> c_int;
+    pub(crate) fn weir_rx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
+    pub(crate) fn weir_tx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
+}

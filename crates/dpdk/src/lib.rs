@@ -1,0 +1,31 @@
+//! DPDK, safely: the only home of FFI and of `unsafe` in Weir.
+//!
+//! - [`Eal`]: DPDK's environment, once per process, with or without huge pages, root or not.
+//! - [`Pool`]: a pool of mbufs (DPDK's packet memory).
+//! - [`Port`]: a port by its EAL `--vdev` string or PCI address; it hands out each [`RxQueue`] and
+//!   [`TxQueue`] once, so that no two threads can poll the same queue.
+//! - [`Burst`], [`Mbuf`]: packets owned by whoever holds them. Receiving moves packets into a burst,
+//!   transmitting moves them out; what a port does not take stays in the burst; dropping frees. So
+//!   a packet can be neither leaked nor sent twice, and the types see to it.
+//! - [`Worker`]: a pinned thread that DPDK knows.
+//!
+//! Threads: [`Eal`] and [`Pool`] are shared freely; queues and bursts move between threads but are
+//! used by one at a time. Attaching and closing ports takes a process-wide lock (DPDK's control
+//! plane is not thread-safe); the packet path takes none.
+
+#![allow(unsafe_code)]
+
+mod eal;
+mod ffi;
+mod mbuf;
+mod pool;
+mod port;
+mod tsc;
+mod worker;
+
+pub use eal::{Eal, EalConfig, EalError, Memory};
+pub use mbuf::{BURST, Burst, Mbuf, Packet};
+pub use pool::{Pool, PoolError};
+pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue};
+pub use tsc::{Ticks, Tsc};
+pub use worker::{Worker, WorkerError, allowed_cores};

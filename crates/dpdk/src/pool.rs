@@ -1,0 +1,119 @@
+//! Pools of mbufs.
+
+use crate::{Burst, Eal, ffi};
+use std::ffi::CString;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use weir_units::FrameSize;
+
+/// A pool of equal mbufs. Clones share it; it is freed when the last owner, ports included, is gone.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    pool: NonNull<ffi::RteMempool>,
+    eal: &'static Eal,
+    data_room: u16,
+}
+
+// SAFETY: DPDK's mempool is made for use from many threads at once.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+/// A pool could not be made.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "no memory for {count} packet buffers of {room} B ({megabytes} MiB): {reason}; DPDK was started with {total} MiB: give it more, or ask for fewer buffers"
+)]
+pub struct PoolError {
+    count: u32,
+    room: u16,
+    megabytes: u64,
+    reason: String,
+    total: u32,
+}
+
+impl Pool {
+    /// Bytes before the packet, where headers can be pushed (DPDK's default).
+    pub const HEADROOM: u16 = 128;
+    /// Bytes of bookkeeping DPDK keeps per mbuf, about: the mbuf itself, the object header, padding.
+    const OVERHEAD: u64 = 256;
+    /// Most mbufs each registered thread keeps for itself.
+    const CACHE: u32 = 256;
+
+    /// Makes a pool of at least `count` mbufs, each with room for the given frame in one segment.
+    pub fn new(eal: &'static Eal, count: u32, frame: FrameSize) -> Result<Self, PoolError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        // 2 KiB rooms are what drivers expect; larger frames get what they need, in whole cache lines.
+        let data_room = (frame.bytes().max(2048) + Self::HEADROOM).next_multiple_of(64);
+        let name = CString::new(format!("weir{}", NUMBER.fetch_add(1, Ordering::Relaxed)))
+            .expect("a number holds no NUL");
+        let mut error = 0;
+        let _control = eal.control();
+        // SAFETY: the EAL runs; name and error outlive the call.
+        let pool = unsafe {
+            ffi::weir_pool_create(name.as_ptr(), count, Self::CACHE.min(count / 2), data_room, &raw mut error)
+        };
+        let pool = NonNull::new(pool).ok_or_else(|| PoolError {
+            count,
+            room: data_room,
+            megabytes: Self::megabytes(count, frame),
+            reason: crate::eal::describe(error),
+            total: eal.config().megabytes,
+        })?;
+        Ok(Self(Arc::new(Inner { pool, eal, data_room })))
+    }
+
+    /// Mebibytes that a pool takes, about.
+    pub fn megabytes(count: u32, frame: FrameSize) -> u64 {
+        let room = u64::from(frame.bytes().max(2048) + Self::HEADROOM).next_multiple_of(64);
+        (u64::from(count) * (room + Self::OVERHEAD)).div_ceil(1 << 20)
+    }
+
+    /// Mbufs out of the pool: in bursts, in rings, in a port's queues.
+    pub fn in_use(&self) -> u32 {
+        // SAFETY: the pool lives as long as self.
+        unsafe { ffi::weir_pool_in_use(self.as_ptr()) }
+    }
+
+    /// The longest packet, in bytes, that one mbuf holds.
+    pub fn room(&self) -> u16 {
+        self.0.data_room - Self::HEADROOM
+    }
+
+    /// Puts `count` fresh packets of zero length behind those in the burst, all or none.
+    /// Returns whether the pool had them.
+    #[inline]
+    pub fn fill(&self, burst: &mut Burst, count: usize) -> bool {
+        burst.extend_with(count, |slots| {
+            // SAFETY: `slots` has room for `count` pointers, which the call fills on success.
+            let error =
+                unsafe { ffi::weir_alloc_bulk(self.as_ptr(), slots.as_mut_ptr(), slots.len() as u32) };
+            if error == 0 { slots.len() } else { 0 }
+        }) == count
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut ffi::RteMempool {
+        self.0.pool.as_ptr()
+    }
+
+    pub(crate) fn eal(&self) -> &'static Eal {
+        self.0.eal
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let _control = self.eal.control();
+        // SAFETY: the pool is alive until the next call.
+        if unsafe { ffi::weir_pool_in_use(self.pool.as_ptr()) } == 0 {
+            // SAFETY: nobody else holds the pool, and all its mbufs are back.
+            unsafe { ffi::weir_pool_free(self.pool.as_ptr()) };
+        }
+        // Otherwise somebody still holds packets (a burst that outlived its pool, or a driver that
+        // kept some): their memory must stay, so the pool stays for the life of the process.
+    }
+}

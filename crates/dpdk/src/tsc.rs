@@ -1,0 +1,60 @@
+//! The time stamp counter: the clock of everything that is measured per packet.
+//!
+//! Invariant TSCs tick at one rate on all cores of a machine and across processes, so a stamp
+//! written by one process may be read by another on the same machine.
+
+use crate::ffi;
+use std::sync::OnceLock;
+use weir_units::Nanos;
+
+/// A reading of the TSC, in its own cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticks(pub u64);
+
+impl Ticks {
+    /// Reads the counter: about 20 cycles, no system call.
+    #[inline]
+    pub fn now() -> Self {
+        // SAFETY: every x86-64 CPU has the instruction.
+        Self(unsafe { core::arch::x86_64::_rdtsc() })
+    }
+
+    /// Cycles since an earlier reading; zero if the other is later.
+    #[inline]
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// The TSC's frequency, and conversions by it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tsc {
+    hz: f64,
+    nanos_per_tick: f64,
+}
+
+impl Tsc {
+    /// The machine's TSC. The EAL must run ([`crate::Eal::init`]): it calibrates the counter.
+    pub fn get(_eal: &crate::Eal) -> Self {
+        static HZ: OnceLock<u64> = OnceLock::new();
+        // SAFETY: the EAL runs, so the frequency was measured.
+        let hz = *HZ.get_or_init(|| unsafe { ffi::weir_tsc_hz() }) as f64;
+        Self { hz, nanos_per_tick: 1e9 / hz }
+    }
+
+    /// Ticks a second.
+    pub fn hz(self) -> f64 {
+        self.hz
+    }
+
+    /// Ticks as time.
+    #[inline]
+    pub fn nanos(self, ticks: u64) -> Nanos {
+        Nanos((ticks as f64 * self.nanos_per_tick) as u64)
+    }
+
+    /// Time as ticks.
+    pub fn ticks(self, nanos: Nanos) -> u64 {
+        (nanos.0 as f64 / self.nanos_per_tick).round() as u64
+    }
+}
