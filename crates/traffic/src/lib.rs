@@ -1,0 +1,18 @@
+//! Traffic: what is sent, how it is paced, and how it is known again.
+//!
+//! - [`trace`]: traces by name and captures, as frames in memory or as a stream;
+//! - [`stamp`]: trial, sequence number and time in the last bytes of a frame;
+//! - [`Shape`]: how packets are spread over time; [`Sender`]: one direction's sending half;
+//! - [`Tester`]: generator and sink on one pinned thread, from which a trial's counts come.
+
+mod pacer;
+mod sender;
+mod sink;
+pub mod stamp;
+mod tester;
+pub mod trace;
+
+pub use pacer::{CATCH_UP, Shape};
+pub use sender::Sender;
+pub use sink::WINDOW;
+pub use tester::{DirectionSetup, Drain, MOST_PAUSED, Tester, TesterError};

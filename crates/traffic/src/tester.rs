@@ -1,0 +1,244 @@
+//! The tester: one pinned thread that sends and receives, so that both see one clock.
+//!
+//! A trial's life here: `begin → offer and collect until the time is up → drain → count`. Nothing in
+//! the loop allocates, locks, logs or calls the system.
+//!
+//! A tester that cannot keep up sends less, and the missing packets are counted as unsent. A tester
+//! whose core is taken away (another process, the hypervisor) is something else: it does nothing for
+//! some milliseconds, neither sending nor receiving. Such a pause is cut out: the schedule and the
+//! end move by its length, so that the intended load is offered for the intended time, and
+//! `elapsed` exceeds the duration by what was cut out. Pauses of more than [`MOST_PAUSED`] of a trial
+//! are not cut out any more: what is missed then is unsent.
+
+use crate::pacer::CATCH_UP;
+use crate::sender::Sender;
+use crate::sink::Tracker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_dpdk::{Burst, Eal, Port, RxQueue, Ticks, Tsc, Worker, WorkerError};
+use weir_trial::{DirectionCounts, Latency, TrialResult, TrialSpec};
+use weir_units::{LatencyHistogram, Nanos, Pps};
+
+/// One direction: who sends, and at which of the tester's ports the packets come back.
+#[derive(Debug)]
+pub struct DirectionSetup {
+    /// The sending half.
+    pub sender: Sender,
+    /// Place of the receiving port in the tester's list.
+    pub to: usize,
+}
+
+/// Share of a trial's duration that pauses of the tester may be cut out of.
+pub const MOST_PAUSED: f64 = 0.25;
+
+/// When a trial's stragglers have had their time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// Ends when no packet came for this long.
+    pub quiet: Nanos,
+    /// Ends at the latest after this (RFC 2544, section 23, waits two seconds).
+    pub limit: Nanos,
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self { quiet: Nanos(20_000_000), limit: Nanos(2 * Nanos::PER_SECOND) }
+    }
+}
+
+/// A trial that could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum TesterError {
+    /// Somebody raised the stop flag: Ctrl-C, or the DUT died.
+    #[error("the trial was stopped before its end")]
+    Stopped,
+    /// The tester's thread failed.
+    #[error("the tester's thread failed: {0}")]
+    Worker(#[from] WorkerError),
+}
+
+/// Generator and sink over the tester's ports.
+#[derive(Debug)]
+pub struct Tester {
+    eal: &'static Eal,
+    core: usize,
+    drain: Drain,
+    /// `None` only while a trial runs on the worker.
+    engine: Option<Engine>,
+}
+
+#[derive(Debug)]
+struct Engine {
+    /// Kept so that the ports stay open; the queues below do the work.
+    _ports: Vec<Port>,
+    receivers: Vec<RxQueue>,
+    directions: Vec<DirectionSetup>,
+    tsc: Tsc,
+    trial: u16,
+}
+
+impl Tester {
+    /// Time between asking for a trial and its first packet: lets the thread start.
+    const LEAD: Nanos = Nanos(500_000);
+
+    /// A tester on one core. `receivers[i]` belongs to `ports[i]`.
+    pub fn new(
+        eal: &'static Eal,
+        core: usize,
+        ports: Vec<Port>,
+        receivers: Vec<RxQueue>,
+        directions: Vec<DirectionSetup>,
+    ) -> Self {
+        let engine = Engine { _ports: ports, receivers, directions, tsc: Tsc::get(eal), trial: 0 };
+        Self { eal, core, drain: Drain::default(), engine: Some(engine) }
+    }
+
+    /// Runs one trial. Raising `stop` ends it early, with an error.
+    pub fn run(&mut self, spec: TrialSpec, stop: &Arc<AtomicBool>) -> Result<TrialResult, TesterError> {
+        let Some(mut engine) = self.engine.take() else {
+            return Err(TesterError::Worker(WorkerError::Panicked("in an earlier trial".to_owned())));
+        };
+        let (stop, drain) = (Arc::clone(stop), self.drain);
+        let worker = Worker::spawn(self.eal, "weir-tester", self.core, move || {
+            let result = engine.run(spec, drain, &stop);
+            (engine, result)
+        })?;
+        let (engine, result) = worker.join()?;
+        self.engine = Some(engine);
+        result.ok_or(TesterError::Stopped)
+    }
+}
+
+impl Engine {
+    fn run(&mut self, spec: TrialSpec, drain: Drain, stop: &AtomicBool) -> Option<TrialResult> {
+        self.trial = self.trial.wrapping_add(1);
+        let called = Ticks::now();
+        let start = Ticks(called.0 + self.tsc.ticks(Tester::LEAD));
+        let end = Ticks(start.0 + self.tsc.ticks(spec.duration));
+        let mut sink = Sink::new(&self.directions, self.receivers.len(), self.trial);
+        let share = Pps(spec.load.0 / self.directions.len() as f64);
+        for (index, direction) in self.directions.iter_mut().enumerate() {
+            direction.sender.begin(stamp_of(self.trial, index), share, start, self.tsc);
+        }
+        let most_paused = (self.tsc.ticks(spec.duration) as f64 * MOST_PAUSED) as u64;
+        let (ended, end) = self.offer_until(end, most_paused, &mut sink, stop);
+        let counts: Vec<DirectionCounts> =
+            self.directions.iter_mut().map(|direction| direction.sender.finish(end)).collect();
+        self.drain(drain, &mut sink, counts.iter().map(|count| count.sent).sum(), stop);
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let elapsed = self.tsc.nanos(ended.since(start));
+        let overhead = self.tsc.nanos(Ticks::now().since(called)).0.saturating_sub(elapsed.0);
+        Some(sink.result(spec, counts, self.tsc, (elapsed, Nanos(overhead))))
+    }
+
+    /// Offers the load and collects what comes back, until every slot of the trial was offered or
+    /// given up. Returns when that was (the last slots fall due at the end, so a little after it) and
+    /// the end of the schedule, moved by the pauses that were cut out.
+    fn offer_until(
+        &mut self,
+        end: Ticks,
+        most_paused: u64,
+        sink: &mut Sink,
+        stop: &AtomicBool,
+    ) -> (Ticks, Ticks) {
+        let longest = self.tsc.ticks(CATCH_UP);
+        let (mut end, mut last, mut may_pause) = (end, Ticks::now(), most_paused);
+        loop {
+            let now = Ticks::now();
+            let pause = now.since(last);
+            if pause > longest && pause <= may_pause {
+                may_pause -= pause;
+                end.0 += pause;
+                self.directions.iter_mut().for_each(|direction| direction.sender.pause(pause));
+            }
+            last = now;
+            let mut due = false;
+            for direction in &mut self.directions {
+                due |= direction.sender.offer(now.min(Ticks(end.0.saturating_sub(1))));
+            }
+            let over = now >= end && (!due || now.since(end) > longest)
+                || self.directions.iter().all(|direction| direction.sender.has_ended());
+            if over || stop.load(Ordering::Relaxed) {
+                return (now, end);
+            }
+            sink.collect(&mut self.receivers);
+        }
+    }
+
+    fn drain(&mut self, drain: Drain, sink: &mut Sink, sent: u64, stop: &AtomicBool) {
+        let start = Ticks::now();
+        let (quiet, limit) = (self.tsc.ticks(drain.quiet), self.tsc.ticks(drain.limit));
+        let mut last = start;
+        while sink.received() < sent && !stop.load(Ordering::Relaxed) {
+            let now = Ticks::now();
+            if sink.collect(&mut self.receivers) > 0 {
+                last = now;
+            }
+            if now.since(last) > quiet || now.since(start) > limit {
+                return;
+            }
+        }
+    }
+}
+
+/// The number in a direction's stamps: trial and, in the lowest bit, direction.
+fn stamp_of(trial: u16, direction: usize) -> u16 {
+    trial << 1 | (direction as u16 & 1)
+}
+
+/// The receiving half: one tracker a direction, and which direction ends at which port.
+struct Sink {
+    trackers: Vec<Tracker>,
+    by_port: Vec<usize>,
+    burst: Burst,
+}
+
+impl Sink {
+    fn new(directions: &[DirectionSetup], ports: usize, trial: u16) -> Self {
+        let trackers = directions.iter().enumerate();
+        let trackers = trackers
+            .map(|(index, one)| Tracker::new(stamp_of(trial, index), one.sender.stamps_all()))
+            .collect();
+        // A port where no direction ends is watched by direction 0, to which its packets are foreign.
+        let ends_at = |port| directions.iter().position(|direction| direction.to == port).unwrap_or(0);
+        Self { trackers, by_port: (0..ports).map(ends_at).collect(), burst: Burst::new() }
+    }
+
+    /// Receives one burst from each port and judges it. Returns how many packets came.
+    #[inline]
+    fn collect(&mut self, receivers: &mut [RxQueue]) -> usize {
+        let mut came = 0;
+        for (port, receiver) in receivers.iter_mut().enumerate() {
+            if receiver.receive(&mut self.burst) == 0 {
+                continue;
+            }
+            let now = Ticks::now();
+            let tracker = &mut self.trackers[self.by_port[port]];
+            self.burst.iter().for_each(|packet| tracker.judge(packet.data(), now));
+            came += self.burst.len();
+            self.burst.clear();
+        }
+        came
+    }
+
+    fn received(&self) -> u64 {
+        self.trackers.iter().map(Tracker::received).sum()
+    }
+
+    fn result(
+        &self,
+        spec: TrialSpec,
+        mut directions: Vec<DirectionCounts>,
+        tsc: Tsc,
+        (elapsed, overhead): (Nanos, Nanos),
+    ) -> TrialResult {
+        let mut histogram = LatencyHistogram::default();
+        for (tracker, counts) in self.trackers.iter().zip(&mut directions) {
+            tracker.complete(counts);
+            tracker.pour(tsc, &mut histogram);
+        }
+        TrialResult { spec, elapsed, overhead, directions, latency: Latency::of(&histogram), dut: None }
+    }
+}

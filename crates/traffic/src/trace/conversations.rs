@@ -1,0 +1,253 @@
+//! SoftFlow's T1 and T2, modelled: 175,000 conversations of a network virtualization gateway.
+//!
+//! The capture behind them is not public. The paper (section 7.1) says of T1: 11k IP addresses, 100k
+//! TCP and 75k UDP conversations, mean length 42 packets, median 10, greatest 99k, mean frame 937 B,
+//! 44 s; T2 is T1 with the payload stripped to frames of 64 B. The model keeps each of those numbers:
+//!
+//! - **Lengths** follow a log-logistic distribution cut off at 99,000 packets: the quantile function
+//!   `10 · (u / (1 − u))^(1/β)` has the median 10 for every shape `β` and a power-law tail. The 175,000
+//!   lengths are its quantiles `(i + ½)/175,000`, rounded, at least 1; `β` is found by bisection so that
+//!   their mean is 42. So median, mean and greatest length hold for every seed, which only decides which
+//!   conversation has which length.
+//! - **Order**: a conversation of `n` packets lies in a window of `n/1,000` of the lap, at most all of
+//!   it, at a random place; its packets are at random instants of the window.
+//! - **Addresses**: 10,000 clients in 198.18.0.0/16, 1,000 servers in 198.19.0.0/16.
+//! - **TCP** conversations open with SYN and end with FIN where they have three packets or more; the
+//!   rest are bare acknowledgements with right checksums. Those of 64 B have no payload and cannot
+//!   carry a stamp; UDP frames can.
+//! - **T1** has frames of 64 and 1518 B; the large ones are placed so that the mean is 937 B.
+//!
+//! Each direction carries every conversation whole, as the paper replays the whole trace on both
+//! ports; direction 1 is the mirror image (SYN becomes SYN and ACK), so that with both directions
+//! running a stateful device sees each conversation answered.
+//!
+//! Cost: 7.35 million packets a lap; about one second and 60 MB to build.
+
+use super::synthetic::{Flow, destination_address, source_address};
+use super::synthetic::{LEAST_PORT, PORT_0_MAC, PORT_1_MAC, Template, blank_head, ipv4_of};
+use super::table::{HEAD_BYTES, Head, TAIL, TableBuilder};
+use super::{Direction, FrameTable, Sizes, TraceError, TraceName, TraceSpec};
+use crate::stamp::StampSlot;
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use weir_units::{FCS_BYTES, FrameSize};
+use weir_wire::tcp::flags;
+use weir_wire::{Ipv4Repr, TcpRepr, checksum, ipv4};
+
+/// TCP conversations; they are numbered first.
+pub const TCP: u32 = 100_000;
+/// UDP conversations.
+pub const UDP: u32 = 75_000;
+/// Mean packets of a conversation.
+pub const MEAN: f64 = 42.0;
+/// Median packets of a conversation.
+pub const MEDIAN: f64 = 10.0;
+/// Packets of the longest conversation.
+pub const LONGEST: u32 = 99_000;
+
+const ALL: u32 = TCP + UDP;
+const CLIENTS: u32 = 10_000;
+const SERVERS: u32 = 1_000;
+const SERVICE_PORTS: [u16; 6] = [3306, 4789, 5432, 6379, 8080, 9092];
+/// Mean frame of T1, and its two sizes, in bytes with FCS.
+const T1_MEAN: u64 = 937;
+const SMALL: u16 = FrameSize::MIN.bytes();
+const LARGE: u16 = 1_518;
+/// Packets that a whole lap's window holds: a conversation of `n` lies in `n` thousandths of the lap.
+const WINDOW_PACKETS: u32 = 1_000;
+
+/// Builds T1 or T2.
+pub(super) fn build(spec: &TraceSpec) -> Result<FrameTable, TraceError> {
+    let mixed = spec.name == TraceName::T1;
+    match (mixed, spec.sizes) {
+        (true, Sizes::Recorded) => {}
+        (false, Sizes::Recorded) => {}
+        (false, Sizes::Fixed(size)) if size == FrameSize::MIN => {}
+        (true, _) => return Err(spec.wrong_sizes("recorded")),
+        (false, _) => return Err(spec.wrong_sizes("64")),
+    }
+    let template = Template::of(spec)?;
+    let mut random = ChaCha8Rng::seed_from_u64(spec.seed);
+    let mut lengths = lengths();
+    lengths.shuffle(&mut random);
+    let sequence = interleave(&lengths, &mut random);
+
+    let mut builder = TableBuilder::with_pattern(ALL as usize * 2);
+    let frames: Vec<Frames> =
+        (0..ALL).map(|k| Frames::add(&mut builder, template, spec.direction, k, mixed)).collect();
+    let order = lap(&sequence, &lengths, &frames, mixed);
+    Ok(builder.build_in_order(order).expect("the lap has packets"))
+}
+
+/// The lengths of all conversations in packets, shortest first.
+fn lengths() -> Vec<u32> {
+    let lengths_at = |inverse_shape: f64| -> Vec<u32> {
+        (0..ALL)
+            .map(|i| {
+                let u = (f64::from(i) + 0.5) / f64::from(ALL);
+                let length = MEDIAN * (u / (1.0 - u)).powf(inverse_shape);
+                length.round().clamp(1.0, f64::from(LONGEST)) as u32
+            })
+            .collect()
+    };
+    let mean = |lengths: &[u32]| lengths.iter().map(|n| f64::from(*n)).sum::<f64>() / f64::from(ALL);
+    let (mut low, mut high) = (0.1, 1.5);
+    while high - low > 1e-7 {
+        let middle = (low + high) / 2.0;
+        if mean(&lengths_at(middle)) < MEAN {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    lengths_at(high)
+}
+
+/// The conversation of every packet of the lap, in order.
+fn interleave(lengths: &[u32], random: &mut ChaCha8Rng) -> Vec<u32> {
+    let total: usize = lengths.iter().map(|n| *n as usize).sum();
+    let mut instants: Vec<u64> = Vec::with_capacity(total);
+    for (k, length) in lengths.iter().enumerate() {
+        let window = (u64::from(u32::MAX) * u64::from(*length.min(&WINDOW_PACKETS))
+            / u64::from(WINDOW_PACKETS)) as u32;
+        let start = random.random_range(0..=u32::MAX - window);
+        for _ in 0..*length {
+            let instant = start + random.random_range(0..=window);
+            instants.push(u64::from(instant) << 32 | k as u64);
+        }
+    }
+    instants.sort_unstable();
+    instants.into_iter().map(|instant| instant as u32).collect()
+}
+
+/// The indices of one conversation's distinct frames.
+#[derive(Clone, Copy)]
+struct Frames {
+    open: u32,
+    small: u32,
+    large: u32,
+    close: u32,
+}
+
+impl Frames {
+    fn add(
+        builder: &mut TableBuilder,
+        template: Template,
+        direction: Direction,
+        k: u32,
+        mixed: bool,
+    ) -> Self {
+        let flow = match direction {
+            Direction::Forward => flow(k),
+            Direction::Reverse => flow(k).mirrored(),
+        };
+        let mut push = |(head, len, slot)| builder.push_head(head, len, slot);
+        if k >= TCP {
+            let small = push(template.udp(&flow, SMALL));
+            let large = if mixed { push(template.udp(&flow, LARGE)) } else { small };
+            return Self { open: small, small, large, close: small };
+        }
+        let open_flags = match direction {
+            Direction::Forward => flags::SYN,
+            Direction::Reverse => flags::SYN | flags::ACK,
+        };
+        let mut segment = |flags, size| push(tcp(template, &flow, k, flags, size));
+        let small = segment(flags::ACK, SMALL);
+        let open = segment(open_flags, SMALL);
+        let close = segment(flags::FIN | flags::ACK, SMALL);
+        let large = if mixed { segment(flags::ACK, LARGE) } else { small };
+        Self { open, small, large, close }
+    }
+}
+
+/// The addresses and ports of conversation `k`, from the client's side.
+fn flow(k: u32) -> Flow {
+    let (client, round) = (k % CLIENTS, k / CLIENTS);
+    let scattered = k.wrapping_mul(0x9e37_79b1);
+    // Ports of one client are 3,547 apart: up to 18 conversations a client stay distinct and below 65,536.
+    let source_port = LEAST_PORT + (round * 3_547 + client % 500) as u16;
+    Flow {
+        source_mac: PORT_0_MAC,
+        destination_mac: PORT_1_MAC,
+        source: source_address(client, CLIENTS),
+        destination: destination_address((scattered >> 16) % SERVERS, SERVERS),
+        source_port,
+        destination_port: SERVICE_PORTS[scattered as usize % SERVICE_PORTS.len()],
+    }
+}
+
+/// A TCP frame of `size` bytes with FCS; a small one has no payload and is padded.
+fn tcp(template: Template, flow: &Flow, k: u32, control: u8, size: u16) -> (Head, u16, StampSlot) {
+    const HEADERS: usize = Ipv4Repr::BYTES + TcpRepr::BYTES;
+    let len = size - FCS_BYTES;
+    let network = template.link_bytes();
+    let transport = network + Ipv4Repr::BYTES;
+    let payload_len = if size == SMALL { 0 } else { usize::from(len) - network - HEADERS };
+    let mut head = blank_head();
+    if size == SMALL {
+        head.0[network + HEADERS..].fill(0);
+    }
+    template.emit(flow, &mut head);
+    let ip = ipv4_of(flow, ipv4::TCP, (TcpRepr::BYTES + payload_len) as u16);
+    ip.emit(&mut head.0[network..]);
+    // Both sides start from numbers of their own; SYN counts as one.
+    let own = k.wrapping_mul(2_654_435_761);
+    let opening = control & flags::SYN != 0;
+    let header = TcpRepr {
+        source: flow.source_port,
+        destination: flow.destination_port,
+        sequence: own.wrapping_add(u32::from(!opening)),
+        acknowledgement: if control & flags::ACK == 0 { 0 } else { own.wrapping_add(1) },
+        flags: control,
+        window: u16::MAX,
+    };
+    let end = (transport + TcpRepr::BYTES + payload_len).min(HEAD_BYTES);
+    let rest = payload_len.saturating_sub(end - transport - TcpRepr::BYTES);
+    let rest_sum = checksum::sum_at(&TAIL[..rest], !(end - transport).is_multiple_of(2));
+    header.emit_with(&mut head.0[transport..end], ip.pseudo(), rest_sum);
+    let slot = if payload_len == 0 {
+        StampSlot::None
+    } else {
+        StampSlot::of(&[&head.0[..], &TAIL[..rest]].concat())
+    };
+    (head, len, slot)
+}
+
+/// The frame of every packet of the lap.
+fn lap(sequence: &[u32], lengths: &[u32], frames: &[Frames], mixed: bool) -> Vec<u32> {
+    let mut left = lengths.to_vec();
+    let mut bytes = 0_u64;
+    sequence
+        .iter()
+        .enumerate()
+        .map(|(i, k)| {
+            let k = *k as usize;
+            let (length, last) = (lengths[k], left[k] == 1);
+            let first = left[k] == length;
+            left[k] -= 1;
+            let (index, size) = match (first, last) {
+                (true, _) if length >= 3 => (frames[k].open, SMALL),
+                (_, true) if length >= 3 => (frames[k].close, SMALL),
+                _ if mixed && bytes < T1_MEAN * i as u64 => (frames[k].large, LARGE),
+                _ => (frames[k].small, SMALL),
+            };
+            bytes += u64::from(size);
+            index
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_have_the_papers_mean_median_and_greatest() {
+        let lengths = lengths();
+        let mean = lengths.iter().map(|n| f64::from(*n)).sum::<f64>() / f64::from(ALL);
+        assert!((mean - MEAN).abs() < 0.01, "{mean}");
+        assert_eq!(lengths[ALL as usize / 2], MEDIAN as u32);
+        assert_eq!(lengths.last(), Some(&LONGEST));
+    }
+}

@@ -1,0 +1,321 @@
+//! Which trace: name, sizes, direction, seed and options; and how it is built.
+
+use super::capture::{self, CaptureOptions};
+use super::catalogue::{self, MAX_FLOWS};
+use super::rewrite::{Ipv4Prefix, Rewrite, VlanChange};
+use super::source::{FrameSource, Laps, TableCursor};
+use super::stream::PcapStream;
+use super::{FrameTable, Sizes, TraceError, conversations, synthetic};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use weir_wire::MacAddress;
+
+/// A trace by name, or a capture by path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TraceName {
+    /// One flow.
+    Simple,
+    /// 100 destination MAC addresses.
+    Tr2e,
+    /// 100 destination IP addresses.
+    Tr2i,
+    /// 10,000 destination MAC addresses.
+    Tr3e,
+    /// 10,000 destination IP addresses.
+    Tr3i,
+    /// 500,000 destination MAC addresses.
+    Tr4e,
+    /// 64,500 source and 6,450 destination IP addresses. The paper lists two traces under this name.
+    Tr5ul,
+    /// 6,450 source IP addresses, one destination: the second that the paper lists as `tr5ul`.
+    Tr5dl,
+    /// So many UDP flows.
+    Flows(u32),
+    /// SoftFlow's T1, modelled.
+    T1,
+    /// SoftFlow's T2, modelled.
+    T2,
+    /// SoftFlow's T3.
+    T3,
+    /// A pcap or pcapng file.
+    Capture(PathBuf),
+}
+
+impl TraceName {
+    /// Reads a name; what is no name but an existing file is a capture.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let text = text.trim();
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "simple" => Self::Simple,
+            "tr2e" => Self::Tr2e,
+            "tr2i" => Self::Tr2i,
+            "tr3e" => Self::Tr3e,
+            "tr3i" => Self::Tr3i,
+            "tr4e" => Self::Tr4e,
+            "tr5ul" => Self::Tr5ul,
+            "tr5dl" => Self::Tr5dl,
+            "t1" => Self::T1,
+            "t2" => Self::T2,
+            "t3" => Self::T3,
+            name => match name.strip_prefix("flows:") {
+                Some(number) => Self::Flows(flow_count(number)?),
+                None => return Self::capture(text),
+            },
+        })
+    }
+
+    fn capture(text: &str) -> Result<Self, TraceError> {
+        let path = PathBuf::from(text);
+        let looks_like_a_path = text.contains('/')
+            || path.extension().is_some_and(|end| end == "pcap" || end == "pcapng" || end == "cap");
+        if looks_like_a_path || path.is_file() {
+            return Ok(Self::Capture(path));
+        }
+        Err(TraceError::UnknownName {
+            name: text.to_owned(),
+            nearest: catalogue::nearest(text).map(str::to_owned),
+            names: catalogue::ENTRIES.map(|entry| entry.name).join(", "),
+        })
+    }
+
+    /// Whether it is a capture file.
+    pub const fn is_capture(&self) -> bool {
+        matches!(self, Self::Capture(_))
+    }
+
+    /// The sizes when none are asked for.
+    pub const fn default_sizes(&self) -> Sizes {
+        match self {
+            Self::T1 | Self::Capture(_) => Sizes::Recorded,
+            _ => Sizes::SMALLEST,
+        }
+    }
+}
+
+fn flow_count(text: &str) -> Result<u32, TraceError> {
+    let number = text.replace(['_', ','], "");
+    let (digits, scale) = match number.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1_000),
+        None => match number.strip_suffix(['m', 'M']) {
+            Some(digits) => (digits, 1_000_000),
+            None => (number.as_str(), 1),
+        },
+    };
+    digits
+        .parse::<u32>()
+        .ok()
+        .and_then(|count| count.checked_mul(scale))
+        .filter(|count| (1..=MAX_FLOWS).contains(count))
+        .ok_or_else(|| TraceError::FlowCount { text: format!("flows:{text}") })
+}
+
+impl fmt::Display for TraceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Simple => f.pad("simple"),
+            Self::Tr2e => f.pad("tr2e"),
+            Self::Tr2i => f.pad("tr2i"),
+            Self::Tr3e => f.pad("tr3e"),
+            Self::Tr3i => f.pad("tr3i"),
+            Self::Tr4e => f.pad("tr4e"),
+            Self::Tr5ul => f.pad("tr5ul"),
+            Self::Tr5dl => f.pad("tr5dl"),
+            Self::Flows(flows) => f.pad(&format!("flows:{flows}")),
+            Self::T1 => f.pad("t1"),
+            Self::T2 => f.pad("t2"),
+            Self::T3 => f.pad("t3"),
+            Self::Capture(path) => f.pad(&path.display().to_string()),
+        }
+    }
+}
+
+/// Which way a trace goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "u8", try_from = "u8")]
+#[schemars(with = "u8")]
+pub enum Direction {
+    /// From port 0 to port 1: sources in 198.18.0.0/16, destinations in 198.19.0.0/16.
+    #[default]
+    Forward,
+    /// From port 1 to port 0: every flow of [`Self::Forward`] mirrored.
+    Reverse,
+}
+
+impl Direction {
+    /// Both, in order.
+    pub const BOTH: [Self; 2] = [Self::Forward, Self::Reverse];
+
+    /// 0 or 1: the port the trace is sent from.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl From<Direction> for u8 {
+    fn from(direction: Direction) -> Self {
+        direction as Self
+    }
+}
+
+impl TryFrom<u8> for Direction {
+    type Error = String;
+
+    fn try_from(number: u8) -> Result<Self, Self::Error> {
+        match number {
+            0 => Ok(Self::Forward),
+            1 => Ok(Self::Reverse),
+            other => Err(format!("{other} is no direction; write 0 (port 0 to port 1) or 1 (the reverse)")),
+        }
+    }
+}
+
+/// What may be asked of a trace beyond its name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceOptions {
+    /// Source MAC address of every frame.
+    pub source_mac: Option<MacAddress>,
+    /// Destination MAC address of every frame. Refused for traces that differ in it (`tr2e`, `tr3e`, `tr4e`).
+    pub destination_mac: Option<MacAddress>,
+    /// The outermost VLAN tag. Synthetic frames keep their size when they get one.
+    pub vlan: Option<VlanChange>,
+    /// Where a capture's source IPv4 addresses are moved to; synthetic traces have theirs already.
+    pub source_prefix: Option<Ipv4Prefix>,
+    /// Where a capture's destination IPv4 addresses are moved to.
+    pub destination_prefix: Option<Ipv4Prefix>,
+    /// Once or endless.
+    pub laps: Laps,
+    /// How a capture is read.
+    pub capture: CaptureOptions,
+}
+
+impl TraceOptions {
+    /// Moves a capture's addresses into the test network of RFC 2544, the way `direction` goes.
+    #[must_use]
+    pub fn into_test_network(mut self, direction: Direction) -> Self {
+        let rewrite = Rewrite::default().into_test_network(direction);
+        self.source_prefix = rewrite.source_prefix;
+        self.destination_prefix = rewrite.destination_prefix;
+        self
+    }
+
+    /// The changes to a captured frame.
+    pub(super) fn rewrite(&self) -> Rewrite {
+        Rewrite {
+            source_mac: self.source_mac,
+            destination_mac: self.destination_mac,
+            source_prefix: self.source_prefix,
+            destination_prefix: self.destination_prefix,
+            vlan: self.vlan,
+        }
+    }
+}
+
+/// A trace, fully specified: the same specification builds the same bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceSpec {
+    /// Which.
+    pub name: TraceName,
+    /// Frame sizes.
+    pub sizes: Sizes,
+    /// Which way.
+    pub direction: Direction,
+    /// Seed of everything random in it: the order of a mix's sizes, the shape of T1 and T2.
+    pub seed: u64,
+    /// The rest.
+    pub options: TraceOptions,
+}
+
+impl TraceSpec {
+    /// The seed when none is given.
+    pub const DEFAULT_SEED: u64 = 2544;
+
+    /// Reads a trace's name, or the path of a capture; sizes, direction and seed are the defaults.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let name = TraceName::parse(text)?;
+        Ok(Self {
+            sizes: name.default_sizes(),
+            name,
+            direction: Direction::Forward,
+            seed: Self::DEFAULT_SEED,
+            options: TraceOptions::default(),
+        })
+    }
+
+    /// Reads the traces of both directions: one name for both, or two joined by `|`.
+    pub fn parse_pair(text: &str) -> Result<[Self; 2], TraceError> {
+        let (forward, reverse) = text.split_once('|').unwrap_or((text, text));
+        Ok([Self::parse(forward)?, Self::parse(reverse)?.direction(Direction::Reverse)])
+    }
+
+    /// With other sizes.
+    #[must_use]
+    pub fn sizes(mut self, sizes: impl Into<Sizes>) -> Self {
+        self.sizes = sizes.into();
+        self
+    }
+
+    /// In another direction.
+    #[must_use]
+    pub fn direction(mut self, direction: Direction) -> Self {
+        self.direction = direction;
+        self
+    }
+
+    /// With another seed.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// With options.
+    #[must_use]
+    pub fn options(mut self, options: TraceOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Builds the trace: in memory, but for captures above the budget.
+    pub fn build(&self) -> Result<FrameSource, TraceError> {
+        if let TraceName::Capture(path) = &self.name {
+            self.check_capture()?;
+            if !capture::fits_in_memory(path, self)? {
+                return Ok(FrameSource::Stream(Box::new(PcapStream::open(path, self)?)));
+            }
+        }
+        let table = Arc::new(self.build_table()?);
+        Ok(FrameSource::Table(TableCursor::new(table, self.options.laps)))
+    }
+
+    /// Builds the trace in memory, whatever its size.
+    pub fn build_table(&self) -> Result<FrameTable, TraceError> {
+        match &self.name {
+            TraceName::Capture(path) => {
+                self.check_capture()?;
+                capture::load(path, self)
+            }
+            TraceName::T1 | TraceName::T2 => conversations::build(self),
+            _ => synthetic::build(self),
+        }
+    }
+
+    /// Fails where a capture is asked for what only synthetic traces have.
+    pub(super) fn check_capture(&self) -> Result<(), TraceError> {
+        if self.sizes != Sizes::Recorded {
+            return Err(self.wrong_sizes("recorded"));
+        }
+        synthetic::check_vlan(self)
+    }
+
+    /// The error for sizes this trace cannot have.
+    pub(super) fn wrong_sizes(&self, own: &str) -> TraceError {
+        TraceError::SizeOfTrace {
+            name: self.name.to_string(),
+            own: own.to_owned(),
+            asked: self.sizes.to_string(),
+        }
+    }
+}
