@@ -1,0 +1,111 @@
+//! The worker's loop: receive → judge → send, one burst at a time, to completion.
+//!
+//! One thread owns it, with its queues; no lock, allocation, system call or log in the loop.
+//! Bursts whose packets all take one way, nearly all of them, are handed over as they are; mixed
+//! ones are sorted by port first. What a port does not take at once is dropped and counted: a
+//! queue in front of a full ring only hides the loss and adds delay.
+
+use crate::ledger::Counters;
+use crate::verdict::{DropReason, NetworkFunction, Outcome, PORTS, Verdict, Verdicts, other_port};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_dpdk::{BURST, Burst, Packet, RxQueue, Ticks, TxQueue};
+
+/// One port's queues, as the worker owns them.
+#[derive(Debug)]
+pub(crate) struct Port {
+    /// Where packets come in.
+    pub(crate) rx: RxQueue,
+    /// Where packets leave.
+    pub(crate) tx: TxQueue,
+}
+
+/// A network function at work on two ports.
+#[derive(Debug)]
+pub(crate) struct Forwarder<F> {
+    function: F,
+    ports: [Port; PORTS],
+    counters: Arc<Counters>,
+}
+
+impl<F: NetworkFunction> Forwarder<F> {
+    /// A forwarder that has not started.
+    pub(crate) fn new(function: F, ports: [Port; PORTS], counters: Arc<Counters>) -> Self {
+        Self { function, ports, counters }
+    }
+
+    /// Forwards until `stop` is set; call it on a [`weir_dpdk::Worker`].
+    pub(crate) fn run(mut self, stop: &AtomicBool) {
+        let mut burst = Burst::new();
+        let mut busy_since = None;
+        while !stop.load(Ordering::Relaxed) {
+            let mut received = 0;
+            for port in 0..PORTS {
+                received += self.ports[port].rx.receive(&mut burst);
+                if !burst.is_empty() {
+                    self.counters.count_received(port, burst.len());
+                    self.complete(port as u8, &mut burst);
+                }
+            }
+            self.clock(received > 0, &mut busy_since);
+        }
+        self.clock(false, &mut busy_since);
+    }
+
+    /// Sees a burst off: every packet of it is sent or dropped.
+    #[inline]
+    fn complete(&mut self, port: u8, burst: &mut Burst) {
+        if F::TRANSPARENT {
+            return self.send(other_port(port), burst);
+        }
+        let mut verdicts = [Verdict::drop(DropReason::TooShort); BURST];
+        self.function.process(port, burst.iter_mut().map(Packet::data_mut), &mut verdicts);
+        let first = verdicts[0];
+        // No early end: all verdicts of a burst fit a few vector registers.
+        let same = verdicts[..burst.len()].iter().fold(true, |same, verdict| same & (*verdict == first));
+        match first.outcome() {
+            Outcome::Forward(out) if same => self.send(out, burst),
+            _ => self.sort(burst, &verdicts),
+        }
+    }
+
+    /// Sends the packets of a burst by different ports, and drops those that are to be dropped.
+    fn sort(&mut self, burst: &mut Burst, verdicts: &Verdicts) {
+        let mut out = [const { Burst::new() }; PORTS];
+        burst.distribute(&mut out, |index, _| match verdicts[index].outcome() {
+            Outcome::Forward(port) => Some(usize::from(port)),
+            Outcome::Drop(reason) => {
+                self.counters.count_dropped(reason, 1);
+                None
+            }
+        });
+        for (port, burst) in (0..).zip(&mut out).filter(|(_, burst)| !burst.is_empty()) {
+            self.send(port, burst);
+        }
+    }
+
+    /// Sends a burst; what the port does not take is dropped.
+    #[inline]
+    fn send(&mut self, port: u8, burst: &mut Burst) {
+        let port = usize::from(port) % PORTS;
+        let sent = self.ports[port].tx.transmit(burst);
+        self.counters.count_sent(port, sent);
+        if !burst.is_empty() {
+            self.counters.count_dropped(DropReason::TransmitFull, burst.len());
+            burst.clear();
+        }
+    }
+
+    /// Reads the clock when work begins or ends, so that under full load it is never read.
+    #[inline]
+    fn clock(&self, busy: bool, since: &mut Option<Ticks>) {
+        match (busy, *since) {
+            (true, None) => *since = Some(Ticks::now()),
+            (false, Some(begin)) => {
+                self.counters.count_busy(Ticks::now().since(begin));
+                *since = None;
+            }
+            _ => {}
+        }
+    }
+}
