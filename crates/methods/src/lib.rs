@@ -1,0 +1,22 @@
+//! The methods: what to measure next, and what the trials so far prove.
+//!
+//! Methods are pure. They ask a [`Measurer`](weir_trial::Measurer) for trials and decide; they know
+//! no clock and no I/O, so every one is tested against [`weir_trial::simulated`]. What happens on
+//! the way (each trial, each bound, what is left) they tell an [`Observer`].
+//!
+//! - [`mlrsearch`]: throughput under one or several goals (NDR, PDR, RFC 2544, binary search with
+//!   loss verification), one file of its own for each part of the search;
+//! - [`mrr`]: the forwarded rate at the greatest load;
+//! - [`latency`]: delay at given loads, absolute or as a share of a goal's load or of the line;
+//! - [`repeat`]: the same measurement several times, with its spread.
+//!
+//! Cost: bookkeeping is linear in the trials taken and runs between trials, never during one.
+//! Threads: none; a method runs on its caller's.
+
+pub mod latency;
+pub mod mlrsearch;
+pub mod mrr;
+mod observe;
+pub mod repeat;
+
+pub use observe::{GoalBounds, Next, Observer, Remaining, Silent};
