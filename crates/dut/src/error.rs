@@ -1,0 +1,83 @@
+//! What can go wrong with a DUT, and how to mend it.
+
+use std::path::PathBuf;
+use weir_trial::Nf;
+
+/// A DUT that cannot be started, read or stopped.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DutError {
+    /// The dataplane has no such function.
+    #[error("{dut} cannot be {nf}: {reason}")]
+    Unsupported {
+        /// Adapter.
+        dut: &'static str,
+        /// Network function.
+        nf: Nf,
+        /// Why not.
+        reason: String,
+    },
+    /// The program is not installed.
+    #[error("{dut} needs `{program}`, which is not installed; on Debian 12: apt-get install {package}")]
+    Missing {
+        /// Adapter.
+        dut: &'static str,
+        /// Program looked for.
+        program: &'static str,
+        /// Debian package that has it.
+        package: &'static str,
+    },
+    /// The system would not run the program.
+    #[error("`{program}` cannot be run: {reason}")]
+    Spawn {
+        /// Program.
+        program: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The program ended by itself.
+    #[error("{dut} ended by itself ({status}){last_words}")]
+    Died {
+        /// Adapter.
+        dut: &'static str,
+        /// Exit status or signal.
+        status: String,
+        /// The end of its output, each line on its own.
+        last_words: String,
+    },
+    /// The program did not say what was waited for.
+    #[error("{dut} did not {what} within {seconds} s{last_words}")]
+    Silent {
+        /// Adapter.
+        dut: &'static str,
+        /// What was waited for.
+        what: &'static str,
+        /// Seconds waited.
+        seconds: u64,
+        /// The end of its output.
+        last_words: String,
+    },
+    /// The wait for it was given up because everything is to stop.
+    #[error("{dut}: interrupted")]
+    Interrupted {
+        /// Adapter.
+        dut: &'static str,
+    },
+    /// The program answered something else than was asked.
+    #[error("{dut} answered `{answer}` where {expected} was expected")]
+    Answer {
+        /// Adapter.
+        dut: &'static str,
+        /// What it said.
+        answer: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A file or folder of the DUT could not be made.
+    #[error("{path}: {reason}", path = path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        reason: String,
+    },
+}

@@ -1,0 +1,107 @@
+//! A folder for the sockets and files of one DUT.
+//!
+//! It is removed when it is dropped. A lab that was killed leaves its folder behind; the next one
+//! sweeps away every folder whose owner is gone ([`Folder::sweep`]). The owner's process number and
+//! start time stand in the folder's name, so a recycled process number protects nothing.
+
+use crate::DutError;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const PREFIX: &str = "weir-";
+
+/// A private folder, removed when dropped.
+#[derive(Debug)]
+pub struct Folder {
+    dir: tempfile::TempDir,
+}
+
+impl Folder {
+    /// Makes one under the system's folder for temporary files, and sweeps the left-over ones first.
+    pub fn new() -> Result<Self, DutError> {
+        let base = std::env::temp_dir();
+        Self::sweep(&base);
+        let owner = std::process::id();
+        let prefix = format!("{PREFIX}{owner}-{}-", start_time(owner).unwrap_or_default());
+        let dir = tempfile::Builder::new().prefix(&prefix).rand_bytes(4).tempdir_in(&base);
+        let file = |error: io::Error| DutError::File { path: base.clone(), reason: error.to_string() };
+        Ok(Self { dir: dir.map_err(file)? })
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The path of a file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file in it.
+    pub fn write(&self, name: &str, content: &str) -> Result<PathBuf, DutError> {
+        let path = self.file(name);
+        match fs::write(&path, content) {
+            Ok(()) => Ok(path),
+            Err(error) => Err(DutError::File { path, reason: error.to_string() }),
+        }
+    }
+
+    /// Removes the folders of labs that are gone. Returns how many.
+    pub fn sweep(base: &Path) -> usize {
+        let Ok(entries) = fs::read_dir(base) else { return 0 };
+        let orphans = entries.flatten().filter(|entry| {
+            let name = entry.file_name();
+            name.to_str().and_then(owner).is_some_and(|(process, start)| start_time(process) != Some(start))
+        });
+        orphans.filter(|entry| fs::remove_dir_all(entry.path()).is_ok()).count()
+    }
+}
+
+/// Process number and start time in a folder's name.
+fn owner(name: &str) -> Option<(u32, u64)> {
+    let mut parts = name.strip_prefix(PREFIX)?.split('-');
+    let owner = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    (parts.next().is_some() && parts.next().is_none()).then_some(owner)
+}
+
+/// When a process began, in clock ticks since boot: field 22 of `/proc/PID/stat`.
+fn start_time(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The second field is the program's name in parentheses, which may hold spaces.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_goes_with_its_owner() {
+        let folder = Folder::new().unwrap();
+        let path = folder.write("socket", "x").unwrap();
+        assert!(path.exists());
+        drop(folder);
+        assert!(!path.parent().unwrap().exists());
+    }
+
+    #[test]
+    fn folders_of_dead_labs_are_swept_and_others_stay() {
+        let base = tempfile::tempdir().unwrap();
+        let me = std::process::id();
+        let mine = format!("{PREFIX}{me}-{}-abcd", start_time(me).unwrap());
+        for name in
+            [mine.as_str(), "weir-4294967294-1-abcd", &format!("{PREFIX}{me}-1-abcd"), "weir-notes", "other"]
+        {
+            fs::create_dir(base.path().join(name)).unwrap();
+        }
+        assert_eq!(Folder::sweep(base.path()), 2);
+        let mut left: Vec<_> = fs::read_dir(base.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["other", mine.as_str(), "weir-notes"]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Devices under test: one adapter a file, and the wirings that reach them.
+//!
+//! An [`Adapter`] translates an [`Nf`] into its dataplane's own language, starts it as a process of
+//! its own, reads its counters and stops it. Adding a dataplane is one file and one line in
+//! [`ADAPTERS`]. What a dataplane cannot do is refused with the reason ([`DutError::Unsupported`]),
+//! never imitated.
+//!
+//! - [`wiring`]: how the lab's ports reach the DUT's;
+//! - [`process`]: a supervised child that cannot outlive the lab;
+//! - [`folder`]: sockets and files of one DUT, gone when it is.
+//!
+//! Threads: each child has one thread that waits for its end and two that read what it prints;
+//! all three sleep while the DUT forwards in silence.
+
+mod cpu;
+mod error;
+pub mod folder;
+mod nf;
+pub mod process;
+mod simulated;
+mod testpmd;
+pub mod wiring;
+
+pub use cpu::thread_cpu;
+pub use error::DutError;
+pub use simulated::SIMULATED;
+
+use folder::Folder;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use weir_trial::Nf;
+use weir_units::{FrameSize, Nanos};
+use wiring::WiringKind;
+
+/// A dataplane that the lab can start.
+pub trait Adapter: Sync {
+    /// The name people type.
+    fn name(&self) -> &'static str;
+
+    /// One line of what it is.
+    fn about(&self) -> &'static str;
+
+    /// The wirings it can be reached by.
+    fn wirings(&self) -> &'static [WiringKind];
+
+    /// Whether it can be this network function; the reason where it cannot.
+    fn supports(&self, nf: Nf) -> Result<(), String>;
+
+    /// The version found on this machine; an error that says how to install it where it is missing.
+    fn version(&self) -> Result<String, DutError>;
+
+    /// Starts it. It must have its ports open and forward before this returns.
+    fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError>;
+}
+
+/// What an adapter needs to know to start its dataplane.
+#[derive(Debug)]
+pub struct StartRequest<'a> {
+    /// The network function.
+    pub nf: Nf,
+    /// The DUT's ports, in order, as EAL `--vdev` strings or PCI addresses.
+    pub ports: &'a [String],
+    /// The core that forwards.
+    pub core: usize,
+    /// The core for everything else of the DUT.
+    pub control_core: usize,
+    /// Whether it takes its memory from huge pages.
+    pub huge_pages: bool,
+    /// Packet buffers that the ports need beside those in flight (a `fed` source keeps its trace in them).
+    pub buffers: u32,
+    /// The largest frame.
+    pub max_frame: FrameSize,
+    /// Where it may put files.
+    pub folder: &'a Folder,
+    /// Raised when the DUT ends by itself.
+    pub alarm: Arc<AtomicBool>,
+}
+
+/// A reading of a DUT's counters, all since its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters {
+    /// Packets received over all ports.
+    pub received: u64,
+    /// Packets sent over all ports.
+    pub sent: u64,
+    /// CPU time of the forwarding threads.
+    pub cpu: Nanos,
+    /// When it was read.
+    pub at: Instant,
+}
+
+/// A dataplane at work.
+pub trait RunningDut: Send {
+    /// Version and command line, for the record.
+    fn description(&self) -> String;
+
+    /// Reads the counters. Never called while a trial runs.
+    fn counters(&mut self) -> Result<Counters, DutError>;
+
+    /// Why it is not running any more, with its last words; nothing while it runs.
+    fn ended(&mut self) -> Option<DutError>;
+
+    /// Stops it and waits for its end. Dropping does the same, less politely.
+    fn stop(self: Box<Self>) -> Result<(), DutError>;
+}
+
+/// Every adapter that starts a process, in the order of the tables people read.
+pub const ADAPTERS: &[&dyn Adapter] = &[&nf::NfProgram, &testpmd::Testpmd];
+
+/// The names that a plan's `dut` may hold.
+pub fn names() -> Vec<&'static str> {
+    ADAPTERS.iter().map(|adapter| adapter.name()).chain([SIMULATED]).collect()
+}
+
+/// The adapter of that name.
+pub fn adapter(name: &str) -> Option<&'static dyn Adapter> {
+    ADAPTERS.iter().copied().find(|adapter| adapter.name() == name)
+}

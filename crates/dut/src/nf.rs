@@ -1,0 +1,142 @@
+//! `nf`: Weir's own network functions, run as a process of their own (`weir nf`).
+//!
+//! It is driven by lines on its standard input and answers in JSON; the end of its input ends it.
+
+use crate::process::Process;
+use crate::wiring::WiringKind;
+use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use weir_trial::Nf;
+use weir_units::Nanos;
+
+const NAME: &str = "nf";
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Packet buffers beside those that hold a fed trace: rings of both ports, caches, bursts.
+const SPARE_BUFFERS: u32 = 16_384;
+
+/// The adapter.
+pub(crate) struct NfProgram;
+
+struct Running {
+    process: Process,
+    version: String,
+    thread: u32,
+}
+
+/// The first line of `weir nf --control stdio`, as far as it is needed here.
+#[derive(Deserialize)]
+struct Ready {
+    ready: bool,
+    tid: u32,
+    version: String,
+}
+
+/// Its answer to `stats`, likewise.
+#[derive(Deserialize)]
+struct Stats {
+    received: u64,
+    sent: u64,
+}
+
+impl Adapter for NfProgram {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn about(&self) -> &'static str {
+        "Weir's own network functions, run to completion (weir nf)"
+    }
+
+    fn wirings(&self) -> &'static [WiringKind] {
+        &[WiringKind::Vhost, WiringKind::Fed]
+    }
+
+    fn supports(&self, _nf: Nf) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn version(&self) -> Result<String, DutError> {
+        Ok(format!("weir {}", env!("CARGO_PKG_VERSION")))
+    }
+
+    fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        let program = program()?;
+        let arguments = arguments(request);
+        let process = Process::start(NAME, program.as_os_str(), &arguments, request.alarm.clone())?;
+        let ready: Ready = process.wait_for(0, "open its ports", PATIENCE, first)?;
+        if !ready.ready {
+            return Err(DutError::Answer { dut: NAME, answer: "not ready".into(), expected: "ready" });
+        }
+        Ok(Box::new(Running { process, version: ready.version, thread: ready.tid }))
+    }
+}
+
+/// The program that is running now is the one that has the functions.
+fn program() -> Result<PathBuf, DutError> {
+    std::env::current_exe()
+        .map_err(|error| DutError::Spawn { program: "weir".to_owned(), reason: error.to_string() })
+}
+
+fn arguments(request: &StartRequest<'_>) -> Vec<String> {
+    let mut arguments = vec!["nf".to_owned(), request.nf.kind().name().to_owned()];
+    if let Some(entries) = request.nf.entries() {
+        arguments.extend(["--entries".to_owned(), entries.to_string()]);
+    }
+    for port in request.ports {
+        arguments.extend(["--port".to_owned(), port.clone()]);
+    }
+    arguments.extend(["--core".to_owned(), request.core.to_string()]);
+    arguments.extend(["--buffers".to_owned(), (request.buffers + SPARE_BUFFERS).to_string()]);
+    arguments.extend(["--max-frame".to_owned(), request.max_frame.bytes().to_string()]);
+    if request.huge_pages {
+        arguments.push("--huge-pages".to_owned());
+    }
+    arguments.extend(["--control".to_owned(), "stdio".to_owned()]);
+    arguments
+}
+
+/// The first line that reads as what is expected; other lines (a driver's chatter) are passed over.
+fn first<T: DeserializeOwned>(lines: &[&str]) -> Option<T> {
+    lines.iter().find_map(|line| serde_json::from_str(line).ok())
+}
+
+impl RunningDut for Running {
+    fn description(&self) -> String {
+        format!("{}; {}", self.version, self.process.command())
+    }
+
+    fn counters(&mut self) -> Result<Counters, DutError> {
+        let mark = self.process.mark();
+        let asked = Instant::now();
+        self.process.say("stats")?;
+        let stats: Stats = self.process.wait_for(mark, "print its counters", PATIENCE, first)?;
+        let at = asked + asked.elapsed() / 2;
+        let cpu = cpu::thread_cpu(self.process.pid(), self.thread).unwrap_or(Nanos(0));
+        Ok(Counters { received: stats.received, sent: stats.sent, cpu, at })
+    }
+
+    fn ended(&mut self) -> Option<DutError> {
+        self.process.ended()
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), DutError> {
+        self.process.stop(&["stop"]);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_found_among_other_lines() {
+        let lines = ["EAL: something", r#"{"schema":1,"received":7,"sent":5,"dropped":2}"#];
+        let stats: Stats = first(&lines).unwrap();
+        assert_eq!((stats.received, stats.sent), (7, 5));
+        assert!(first::<Ready>(&lines).is_none());
+    }
+}

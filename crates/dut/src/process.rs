@@ -1,0 +1,357 @@
+//! A child process that cannot outlive the lab.
+//!
+//! `setpriv --pdeathsig KILL` ties its life to ours, even when we are killed by SIGKILL; it stands in
+//! a process group of its own, so that Ctrl-C reaches us alone and we stop it in order. `stdbuf -oL`
+//! makes C programs write whole lines into the pipe at once. Its output is kept, the last [`KEPT_LINES`] lines of it, for error messages.
+
+use crate::DutError;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Lines of output kept.
+pub const KEPT_LINES: usize = 200;
+
+/// Longest line kept, in bytes; a child that prints without line ends cannot fill our memory.
+const LONGEST_LINE: u64 = 64 * 1024;
+
+/// How long a child may take to end when asked, before it is killed.
+const PATIENCE: Duration = Duration::from_millis(1_000);
+
+/// How long the last words of a child that ended are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// How often a wait looks at the alarm.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A supervised child.
+#[derive(Debug)]
+pub struct Process {
+    dut: &'static str,
+    command: String,
+    pid: u32,
+    stdin: Option<ChildStdin>,
+    state: Arc<State>,
+    /// Raised by us when it dies, and by whoever wants every wait to end.
+    alarm: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    status: Option<ExitStatus>,
+    /// Set before we stop it ourselves: then its end raises no alarm.
+    stopping: bool,
+    lines: VecDeque<String>,
+    /// Pipes that its readers have not read to the end.
+    pipes: u32,
+    /// Lines ever printed to standard output and error.
+    printed: u64,
+}
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Process {
+    /// Starts a program. `alarm` is raised when it ends without being asked to.
+    pub fn start<S: AsRef<OsStr>>(
+        dut: &'static str,
+        program: &OsStr,
+        arguments: &[S],
+        alarm: Arc<AtomicBool>,
+    ) -> Result<Self, DutError> {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--", "stdbuf", "-oL"]).arg(program).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let spawn = |error: std::io::Error| DutError::Spawn {
+            program: program.to_string_lossy().into_owned(),
+            reason: format!("{error} (it is started through `setpriv`, of Debian's util-linux)"),
+        };
+        let mut child = command.spawn().map_err(spawn)?;
+        let pid = child.id();
+        let state = Arc::new(State::default());
+        let mut threads = Vec::new();
+        if let Some(out) = child.stdout.take() {
+            threads.push(keep_lines(out, Arc::clone(&state)));
+        }
+        if let Some(err) = child.stderr.take() {
+            threads.push(keep_lines(err, Arc::clone(&state)));
+        }
+        let stdin = child.stdin.take();
+        let (waiting, raised) = (Arc::clone(&state), Arc::clone(&alarm));
+        threads.push(std::thread::spawn(move || {
+            // First only look, so that the number stays ours until the lock is held.
+            let _ = waitid(Id::Pid(Pid::from_raw(pid as i32)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+            let mut inner = waiting.lock();
+            inner.status = child.wait().ok().or(Some(ExitStatus::from_raw(0)));
+            if !inner.stopping {
+                raised.store(true, Ordering::Relaxed);
+            }
+            waiting.changed.notify_all();
+        }));
+        let words = arguments.iter().map(|argument| argument.as_ref().to_string_lossy());
+        let command = std::iter::once(program.to_string_lossy()).chain(words).collect::<Vec<_>>().join(" ");
+        Ok(Self { dut, command, pid, stdin, state, alarm, threads })
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its command line.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Writes a line to its standard input.
+    pub fn say(&mut self, line: &str) -> Result<(), DutError> {
+        let written = match &mut self.stdin {
+            Some(stdin) => writeln!(stdin, "{line}").and_then(|()| stdin.flush()),
+            None => Ok(()),
+        };
+        match (written, self.ended()) {
+            (Ok(()), _) => Ok(()),
+            (Err(_), Some(ended)) => Err(ended),
+            (Err(error), None) => {
+                Err(DutError::Spawn { program: self.command.clone(), reason: error.to_string() })
+            }
+        }
+    }
+
+    /// Lines printed so far: a mark for [`Self::wait_for`].
+    pub fn mark(&self) -> u64 {
+        self.state.lock().printed
+    }
+
+    /// Waits until `find` makes something of the lines printed since the mark.
+    pub fn wait_for<T>(
+        &self,
+        mark: u64,
+        what: &'static str,
+        patience: Duration,
+        mut find: impl FnMut(&[&str]) -> Option<T>,
+    ) -> Result<T, DutError> {
+        let end = Instant::now() + patience;
+        let (mut ended, mut last_look) = (None, false);
+        let mut inner = self.state.lock();
+        loop {
+            let new = usize::try_from(inner.printed - mark).unwrap_or(usize::MAX);
+            let skip = inner.lines.len().saturating_sub(new);
+            let lines: Vec<&str> = inner.lines.iter().skip(skip).map(String::as_str).collect();
+            if let Some(found) = find(&lines) {
+                return Ok(found);
+            }
+            if let Some(status) = inner.status {
+                // What it said last may still be in the pipes, which a grandchild can hold open.
+                if inner.pipes == 0 || last_look {
+                    drop(inner);
+                    return Err(self.died(status));
+                }
+                last_look = Instant::now() >= *ended.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+                inner = self
+                    .state
+                    .changed
+                    .wait_timeout(inner, LAST_WORDS)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+                continue;
+            }
+            if self.alarm.load(Ordering::Relaxed) {
+                return Err(DutError::Interrupted { dut: self.dut });
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let last_words = last_words(&inner);
+                return Err(DutError::Silent {
+                    dut: self.dut,
+                    what,
+                    seconds: patience.as_secs(),
+                    last_words,
+                });
+            }
+            inner = self
+                .state
+                .changed
+                .wait_timeout(inner, left.min(LOOK))
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// How it ended; nothing while it runs.
+    pub fn ended(&self) -> Option<DutError> {
+        let status = self.state.lock().status?;
+        Some(self.died(status))
+    }
+
+    fn died(&self, status: ExitStatus) -> DutError {
+        let last_words = last_words(&self.state.lock());
+        DutError::Died { dut: self.dut, status: status.to_string(), last_words }
+    }
+
+    /// Ends it: closes its standard input after `farewell`, and kills it if it takes too long.
+    pub fn stop(mut self, farewell: &[&str]) {
+        self.state.lock().stopping = true;
+        for line in farewell {
+            let _ = self.say(line); // it may be gone already, which is what we want
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.stdin = None;
+        let mut inner = self.state.lock();
+        inner.stopping = true;
+        let patient = Instant::now() + PATIENCE;
+        while inner.status.is_none() {
+            let left = patient.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let _ = killpg(Pid::from_raw(self.pid as i32), Signal::SIGKILL); // still ours: not reaped
+            }
+            let wait = if left.is_zero() { PATIENCE } else { left };
+            inner = self.state.changed.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        // What it forked into its group must not stay either.
+        let _ = killpg(Pid::from_raw(self.pid as i32), Signal::SIGKILL);
+        drop(inner);
+        self.threads.drain(..).for_each(|thread| {
+            let _ = thread.join(); // a reader cannot panic on input it only stores
+        });
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            self.end();
+        }
+    }
+}
+
+fn last_words(inner: &Inner) -> String {
+    const SHOWN: usize = 12;
+    let skip = inner.lines.len().saturating_sub(SHOWN);
+    inner.lines.iter().skip(skip).map(|line| format!("\n    | {line}")).collect()
+}
+
+fn keep_lines(from: impl Read + Send + 'static, state: Arc<State>) -> JoinHandle<()> {
+    state.lock().pipes += 1;
+    std::thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            let read = from.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes);
+            if !matches!(read, Ok(1..)) {
+                state.lock().pipes -= 1;
+                state.changed.notify_all();
+                return;
+            }
+            let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+            let mut inner = state.lock();
+            if inner.lines.len() == KEPT_LINES {
+                inner.lines.pop_front();
+            }
+            inner.lines.push_back(line);
+            inner.printed += 1;
+            state.changed.notify_all();
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, alarm: &Arc<AtomicBool>) -> Process {
+        Process::start("test", OsStr::new("sh"), &["-c", script], Arc::clone(alarm)).unwrap()
+    }
+
+    fn alive(pid: u32) -> bool {
+        std::path::Path::new(&format!("/proc/{pid}")).exists()
+    }
+
+    #[test]
+    fn a_child_answers_and_ends_when_its_input_closes() {
+        let alarm = Arc::new(AtomicBool::new(false));
+        let mut process = shell("while read word; do echo got $word; done", &alarm);
+        let mark = process.mark();
+        process.say("hello").unwrap();
+        let answer = process.wait_for(mark, "answer", Duration::from_secs(5), |lines| {
+            lines.iter().find(|line| line.starts_with("got")).map(|line| (*line).to_owned())
+        });
+        assert_eq!(answer.unwrap(), "got hello");
+        let pid = process.pid();
+        process.stop(&[]);
+        assert!(!alive(pid));
+        assert!(!alarm.load(Ordering::Relaxed), "an end that was asked for raises no alarm");
+    }
+
+    #[test]
+    fn a_child_that_dies_raises_the_alarm_and_its_last_words_are_kept() {
+        let alarm = Arc::new(AtomicBool::new(false));
+        let process = shell("echo out of cheese >&2; exit 3", &alarm);
+        let error = process
+            .wait_for(0, "answer", Duration::from_secs(5), |lines| lines.contains(&"never").then_some(()))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("exit status: 3") && error.contains("out of cheese"), "{error}");
+        assert!(alarm.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_child_that_will_not_go_is_killed_with_all_it_started() {
+        let alarm = Arc::new(AtomicBool::new(false));
+        let process = shell("trap '' TERM HUP; sleep 1000 & echo $!; while :; do sleep 1; done", &alarm);
+        let grandchild: u32 = process
+            .wait_for(0, "start", Duration::from_secs(5), |lines| lines.first()?.parse().ok())
+            .unwrap();
+        let (pid, start) = (process.pid(), Instant::now());
+        drop(process);
+        assert!(start.elapsed() < Duration::from_secs(4));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!alive(pid));
+        let state = std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z"), "{state}");
+    }
+
+    #[test]
+    fn a_flood_of_output_is_bounded() {
+        let alarm = Arc::new(AtomicBool::new(false));
+        let process = shell("yes weir | head -n 100000; head -c 300000 /dev/zero; echo; echo end", &alarm);
+        process
+            .wait_for(0, "end", Duration::from_secs(20), |lines| lines.contains(&"end").then_some(()))
+            .unwrap();
+        let inner = process.state.lock();
+        assert!(inner.lines.len() <= KEPT_LINES && inner.printed > 100_000);
+        assert!(inner.lines.iter().all(|line| line.len() as u64 <= 3 * LONGEST_LINE));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error() {
+        let alarm = Arc::new(AtomicBool::new(false));
+        let process = Process::start::<&str>("test", OsStr::new("/no/such/program"), &[], alarm).unwrap();
+        let error =
+            process.wait_for(0, "start", Duration::from_secs(5), |_| None::<()>).unwrap_err().to_string();
+        assert!(error.contains("/no/such/program"), "{error}");
+    }
+}

@@ -1,0 +1,200 @@
+//! `testpmd`: DPDK's own forwarder, from Debian's package `dpdk-dev`.
+//!
+//! It is driven over its prompt. It only forwards: `l2fwd` is its `io` mode, which touches no
+//! packet. It cannot route or filter.
+
+use crate::process::Process;
+use crate::wiring::WiringKind;
+use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
+use std::ffi::OsStr;
+use std::time::{Duration, Instant};
+use weir_trial::{Nf, NfKind};
+use weir_units::Nanos;
+
+const NAME: &str = "testpmd";
+const PROGRAM: &str = "dpdk-testpmd";
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Packet buffers beside those that hold a fed trace: rings of both ports, caches, bursts.
+const SPARE_BUFFERS: u32 = 16_384;
+
+/// The adapter.
+pub(crate) struct Testpmd;
+
+struct Running {
+    process: Process,
+    version: String,
+    threads: Vec<u32>,
+}
+
+impl Adapter for Testpmd {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn about(&self) -> &'static str {
+        "DPDK's test forwarder (io mode), from Debian's dpdk-dev"
+    }
+
+    fn wirings(&self) -> &'static [WiringKind] {
+        &[WiringKind::Vhost, WiringKind::Fed]
+    }
+
+    fn supports(&self, nf: Nf) -> Result<(), String> {
+        match nf.kind() {
+            NfKind::L2Fwd => Ok(()),
+            NfKind::L3Fwd => Err("testpmd has no routing table".to_owned()),
+            NfKind::Firewall => Err("testpmd has no filter".to_owned()),
+        }
+    }
+
+    fn version(&self) -> Result<String, DutError> {
+        let missing = DutError::Missing { dut: NAME, program: PROGRAM, package: "dpdk-dev" };
+        let output = std::process::Command::new(PROGRAM)
+            .args(["--version", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry"])
+            .output()
+            .map_err(|_| missing)?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let version =
+            text.lines().find_map(|line| line.split_once("DPDK ").map(|(_, version)| version.trim()));
+        Ok(format!("DPDK {}", version.unwrap_or("of unknown version")))
+    }
+
+    fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        self.supports(request.nf).map_err(|reason| DutError::Unsupported {
+            dut: NAME,
+            nf: request.nf,
+            reason,
+        })?;
+        let version = self.version()?;
+        let arguments = arguments(request);
+        let mut process = Process::start(NAME, OsStr::new(PROGRAM), &arguments, request.alarm.clone())?;
+        // The prompt has no line end, so it is found at the head of the answer to an empty command.
+        process.say("show config fwd")?;
+        process.wait_for(0, "open its ports", PATIENCE, |lines| {
+            lines
+                .iter()
+                .any(|line| line.contains("packet forwarding") && line.contains("ports="))
+                .then_some(())
+        })?;
+        process.say("start")?;
+        let threads = cpu::threads_named(process.pid(), &["rte-worker", "lcore-worker"]);
+        Ok(Box::new(Running { process, version, threads }))
+    }
+}
+
+fn arguments(request: &StartRequest<'_>) -> Vec<String> {
+    let buffers = request.buffers + SPARE_BUFFERS;
+    let room = u64::from(request.max_frame.bytes().max(2048)) + 128;
+    // Buffers, their bookkeeping, the pcap rings, and what the EAL wants for itself.
+    let megabytes = (u64::from(buffers) * (room + 320)).div_ceil(1 << 20) + 128;
+    let mut arguments: Vec<String> = vec![
+        "-l".into(),
+        format!("{},{}", request.control_core, request.core),
+        "--main-lcore".into(),
+        request.control_core.to_string(),
+        "--no-telemetry".into(),
+        "-m".into(),
+        megabytes.to_string(),
+    ];
+    let pages: &[&str] = if request.huge_pages {
+        &["--in-memory", "--single-file-segments"]
+    } else {
+        &["--no-huge", "--no-shconf"]
+    };
+    arguments.extend(pages.iter().map(|&page| page.to_owned()));
+    if request.ports.iter().all(|port| port.starts_with("net_")) {
+        arguments.push("--no-pci".into());
+    }
+    for port in request.ports {
+        let option = if port.starts_with("net_") { "--vdev" } else { "-a" };
+        arguments.extend([option.to_owned(), port.clone()]);
+    }
+    let own: [String; 10] = [
+        "--".into(),
+        "-i".into(),
+        "--nb-cores=1".into(),
+        "--no-mlockall".into(),
+        "--disable-link-check".into(),
+        "--forward-mode=io".into(),
+        format!("--total-num-mbufs={buffers}"),
+        format!("--mbuf-size={room}"),
+        "--txd=1024".into(),
+        "--rxd=1024".into(),
+    ];
+    arguments.extend(own);
+    arguments
+}
+
+impl RunningDut for Running {
+    fn description(&self) -> String {
+        format!("{}; {}", self.version, self.process.command())
+    }
+
+    fn counters(&mut self) -> Result<Counters, DutError> {
+        let mark = self.process.mark();
+        let asked = Instant::now();
+        self.process.say("show port stats all")?;
+        let (received, sent) =
+            self.process.wait_for(mark, "print its counters", PATIENCE, |lines| totals(lines, 2))?;
+        let at = asked + asked.elapsed() / 2;
+        let pid = self.process.pid();
+        let cpu =
+            self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
+        Ok(Counters { received, sent, cpu: Nanos(cpu), at })
+    }
+
+    fn ended(&mut self) -> Option<DutError> {
+        self.process.ended()
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), DutError> {
+        self.process.stop(&["stop", "quit"]);
+        Ok(())
+    }
+}
+
+/// Sums the counters of `show port stats all`; nothing until all ports were printed.
+fn totals(lines: &[&str], ports: usize) -> Option<(u64, u64)> {
+    let number = |line: &str, key: &str| -> Option<u64> {
+        line.trim().strip_prefix(key)?.split_whitespace().next()?.parse().ok()
+    };
+    let (mut received, mut sent, mut closed) = (0, 0, 0);
+    for line in lines {
+        received += number(line, "RX-packets:").unwrap_or(0);
+        sent += number(line, "TX-packets:").unwrap_or(0);
+        closed += usize::from(line.contains("Tx-pps:"));
+    }
+    (closed >= ports).then_some((received, sent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "testpmd> show port stats all\n
+  ######################## NIC statistics for port 0  ########################
+  RX-packets: 72809280   RX-missed: 0          RX-bytes:  4368556800
+  RX-errors: 0
+  TX-packets: 72504160   TX-errors: 0          TX-bytes:  4350249600
+  Rx-pps:     26203287          Rx-bps:  12577577904
+  Tx-pps:     26203255          Tx-bps:  12577562616
+  ######################## NIC statistics for port 1  ########################
+  RX-packets: 10         RX-missed: 0          RX-bytes:  4371400320
+  TX-packets: 20         TX-errors: 0          TX-bytes:  4350264960
+  Rx-pps:     26203296          Rx-bps:  12577582416";
+
+    #[test]
+    fn counters_are_summed_once_every_port_is_printed() {
+        assert_eq!(totals(&PRINTED.lines().collect::<Vec<_>>(), 2), None, "the second port is not complete");
+        let whole = format!("{PRINTED}\n  Tx-pps:     1          Tx-bps:  2");
+        assert_eq!(totals(&whole.lines().collect::<Vec<_>>(), 2), Some((72_809_290, 72_504_180)));
+    }
+
+    #[test]
+    fn routing_and_filtering_are_refused() {
+        assert!(Testpmd.supports(Nf::L2Fwd).is_ok());
+        assert!(Testpmd.supports(Nf::L3Fwd { routes: 10 }).unwrap_err().contains("routing"));
+        assert!(Testpmd.supports(Nf::Firewall { rules: 10 }).is_err());
+    }
+}

@@ -1,0 +1,48 @@
+//! Wirings: how the lab's ports reach the DUT's.
+
+mod fed;
+mod vhost;
+
+pub use fed::Fed;
+pub use vhost::{Side, Vhost};
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A wiring by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WiringKind {
+    /// virtio-user and vhost-user over Unix sockets, between two processes.
+    Vhost,
+    /// The DUT's own source replays the trace and its sink discards.
+    Fed,
+}
+
+impl WiringKind {
+    /// Every wiring.
+    pub const ALL: [Self; 2] = [Self::Vhost, Self::Fed];
+
+    /// The name people type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vhost => "vhost",
+            Self::Fed => "fed",
+        }
+    }
+}
+
+impl fmt::Display for WiringKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for WiringKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = || Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| format!("`{text}` is no wiring Weir knows; it knows {}", known()))
+    }
+}
