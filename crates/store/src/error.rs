@@ -1,0 +1,157 @@
+//! What can go wrong with a store, said so that the reader knows what to do.
+
+use crate::select::Selector;
+use rusqlite::ErrorCode;
+use std::path::PathBuf;
+
+/// Result of a store call.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// Why a store call failed. [`StoreError::is_bad_use`] tells the caller's mistakes from the machine's.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk, the quota or the page limit is used up.
+    #[error("no space left for {}; {kept} trials of this run are kept: free space and run `weir bench --resume`", path.display())]
+    Full {
+        /// The database.
+        path: PathBuf,
+        /// Trials of the run in hand that are safe.
+        kept: u64,
+    },
+    /// A later Weir wrote the file.
+    #[error(
+        "{} has store version {found}, and this weir reads up to version {known}; use the weir that wrote it, or another file with --db", path.display()
+    )]
+    Newer {
+        /// The database.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version this build knows.
+        known: u32,
+    },
+    /// The file is something else.
+    #[error("{} is not a Weir database ({what}); name another file with --db", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+        /// What was seen instead.
+        what: String,
+    },
+    /// A page or row does not hold what it must.
+    #[error("{} is damaged ({what}); copy it away and save what can be read with `sqlite3 FILE .recover`, or restore a backup", path.display())]
+    Damaged {
+        /// The database.
+        path: PathBuf,
+        /// What was seen.
+        what: String,
+    },
+    /// The file or its folder cannot be made or written.
+    #[error("cannot open the store {}: {why}; name a file in a folder you may write to with --db", path.display())]
+    Open {
+        /// The database.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// A reader asked for a file that is not there.
+    #[error("there is no store at {} yet; `weir bench` makes one, or name another with --db", path.display())]
+    Missing {
+        /// The database.
+        path: PathBuf,
+    },
+    /// No home folder to put the default store in.
+    #[error("no folder for the store: neither XDG_DATA_HOME nor HOME is set; name a file with --db")]
+    NoFolder,
+    /// Another process held the write lock too long.
+    #[error("{} stayed locked by another process for {seconds} s; try again when it has finished", path.display())]
+    Busy {
+        /// The database.
+        path: PathBuf,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// Another campaign is at this run.
+    #[error("run {name} is being measured by another process; wait for it or stop it first")]
+    RunInUse {
+        /// The run's name.
+        name: String,
+    },
+    /// No run matches the selector.
+    #[error("no run matches `{selector}` in {}; `weir runs` lists {}", path.display(), among(*runs))]
+    NoSuchRun {
+        /// What was asked for.
+        selector: Selector,
+        /// The database.
+        path: PathBuf,
+        /// Runs it holds.
+        runs: u64,
+    },
+    /// Several runs match the selector.
+    #[error("`{selector}` matches {} runs: {}; write more of the name", matches.len(), matches.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        selector: Selector,
+        /// The runs that match, newest first.
+        matches: Vec<String>,
+    },
+    /// The name is taken or cannot be told from a selector.
+    #[error("`{name}` cannot name a run: {why}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Anything else SQLite said.
+    #[error("{}: {source}", path.display())]
+    Sqlite {
+        /// The database.
+        path: PathBuf,
+        /// SQLite's own words.
+        source: rusqlite::Error,
+    },
+}
+
+fn among(runs: u64) -> String {
+    match runs {
+        0 => "none, as nothing has been measured into it".to_owned(),
+        1 => "the one there is".to_owned(),
+        n => format!("the {n} there are"),
+    }
+}
+
+impl StoreError {
+    /// Whether the caller asked for something that is not there or not possible (exit code 2).
+    pub fn is_bad_use(&self) -> bool {
+        !matches!(self, Self::Full { .. } | Self::Busy { .. } | Self::Damaged { .. } | Self::Sqlite { .. })
+    }
+
+    /// Sorts SQLite's errors by what the user can do about them.
+    pub(crate) fn of(path: &std::path::Path, kept: u64, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        let code = source.sqlite_error_code();
+        match code {
+            Some(ErrorCode::DiskFull) => Self::Full { path, kept },
+            Some(ErrorCode::NotADatabase) => {
+                Self::NotADatabase { path, what: "its first bytes are not SQLite's".to_owned() }
+            }
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: source.to_string() },
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+                Self::Open { path, why: source.to_string() }
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Self::Busy { path, seconds: crate::BUSY_TIMEOUT.as_secs() }
+            }
+            _ => match source {
+                rusqlite::Error::FromSqlConversionFailure(column, _, error) => {
+                    Self::Damaged { path, what: format!("column {column}: {error}") }
+                }
+                rusqlite::Error::InvalidColumnType(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+                | rusqlite::Error::Utf8Error(..) => Self::Damaged { path, what: source.to_string() },
+                source => Self::Sqlite { path, source },
+            },
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Where runs are kept: one SQLite file, every trial and histogram in it.
+//!
+//! - Writing: [`Store::begin_run`] → [`Store::add_point`] → [`Store::add_trial`]… →
+//!   [`Store::finish_point`] → [`Store::end_run`]. Each call is one durable transaction (write-ahead
+//!   log, `synchronous=FULL`): when it returns, a SIGKILL or a power cut loses nothing of it.
+//! - Going on: [`Store::resume_run`] takes a run up again; [`Store::add_point`] on a point that was
+//!   cut off keeps its trials, marked as superseded, and counts on from them.
+//! - Reading: [`Store::runs`], [`Store::find`], [`Store::load`], with [`Selector`]s as people type them.
+//!
+//! Cost: one `fsync` a call, some milliseconds on a disk, so never call it while traffic flows.
+//! Threads and processes: a [`Store`] belongs to one thread; any number of processes may hold the
+//! same file open and write side by side, each waiting up to [`BUSY_TIMEOUT`] for its turn. A
+//! campaign holds a lock file beside the database while it lives, so that a run being measured can
+//! be told from one that was cut off, and no two campaigns go on with the same run.
+
+mod error;
+mod lock;
+mod name;
+mod open;
+mod read;
+mod rows;
+mod select;
+mod write;
+
+pub use error::{StoreError, StoreResult};
+pub use name::date;
+pub use open::{BUSY_TIMEOUT, Store, VERSION, default_path};
+pub use read::{Progress, RunSummary};
+pub use select::{ParseSelectorError, Selector};
+pub use write::{NewRun, OpenPoint, Outcome, RunId};

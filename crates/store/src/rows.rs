@@ -1,0 +1,422 @@
+//! Rows to values and back: the one place that knows the columns.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rusqlite::types::Type;
+use rusqlite::{Connection, Error, OptionalExtension as _, Result, Row, params};
+use std::str::FromStr;
+use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, StoredTrial};
+use weir_trial::{DirectionCounts, DutReading, Latency, TrialResult, TrialSpec};
+use weir_units::{Bps, LineRate, Nanos, Pps, Ratio};
+
+/// A stored value that means nothing: reported as a damaged file with its column.
+fn nonsense(column: usize, what: impl ToString) -> Error {
+    Error::FromSqlConversionFailure(column, Type::Text, what.to_string().into())
+}
+
+fn parsed<T: FromStr<Err: ToString>>(row: &Row<'_>, column: &str) -> Result<T> {
+    let text: String = row.get(column)?;
+    text.parse()
+        .map_err(|error: T::Err| nonsense(row.as_ref().column_index(column).unwrap_or(0), error.to_string()))
+}
+
+/// A count, kept as the bit pattern of a signed integer.
+fn count(row: &Row<'_>, column: &str) -> Result<u64> {
+    row.get::<_, i64>(column).map(i64::cast_unsigned)
+}
+
+fn nanos(row: &Row<'_>, column: &str) -> Result<Nanos> {
+    count(row, column).map(Nanos)
+}
+
+fn pps(row: &Row<'_>, column: &str) -> Result<Pps> {
+    row.get(column).map(Pps)
+}
+
+fn maybe_pps(row: &Row<'_>, column: &str) -> Result<Option<Pps>> {
+    Ok(row.get::<_, Option<f64>>(column)?.map(Pps))
+}
+
+pub(crate) fn state_name(state: RunState) -> &'static str {
+    match state {
+        RunState::Running => "running",
+        RunState::Finished => "finished",
+        RunState::Interrupted => "interrupted",
+    }
+}
+
+pub(crate) fn state(row: &Row<'_>, column: usize) -> Result<RunState> {
+    match row.get_ref(column)?.as_str()? {
+        "running" => Ok(RunState::Running),
+        "finished" => Ok(RunState::Finished),
+        "interrupted" => Ok(RunState::Interrupted),
+        other => Err(nonsense(column, format!("`{other}` is no state of a run"))),
+    }
+}
+
+fn purpose_name(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::WarmUp => "warm-up",
+        Purpose::Search => "search",
+        Purpose::Latency => "latency",
+        Purpose::Mrr => "mrr",
+    }
+}
+
+fn purpose(row: &Row<'_>) -> Result<Purpose> {
+    match row.get::<_, String>("purpose")?.as_str() {
+        "warm-up" => Ok(Purpose::WarmUp),
+        "search" => Ok(Purpose::Search),
+        "latency" => Ok(Purpose::Latency),
+        "mrr" => Ok(Purpose::Mrr),
+        other => Err(nonsense(3, format!("`{other}` is no purpose of a trial"))),
+    }
+}
+
+pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
+    Ok(Run {
+        schema: row.get("schema")?,
+        id: row.get("id")?,
+        name: row.get("name")?,
+        started_ms: row.get("started_ms")?,
+        ended_ms: row.get("ended_ms")?,
+        state: state(row, row.as_ref().column_index("state")?)?,
+        plan: row.get("plan")?,
+        weir: row.get("weir")?,
+        environment: Default::default(),
+        points: Vec::new(),
+    })
+}
+
+pub(crate) fn insert_point(db: &Connection, run: i64, index: u32, key: &PointKey) -> Result<()> {
+    db.execute(
+        "INSERT INTO points (run_id, place, nf, dut, wiring, trace, size, mean_frame_bytes, directions,
+                             huge_pages, line_rate_bps)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        params![
+            run,
+            index,
+            key.nf.to_string(),
+            key.dut,
+            key.wiring,
+            key.trace,
+            key.size,
+            key.mean_frame_bytes,
+            key.directions,
+            key.huge_pages,
+            key.line_rate.0.0
+        ],
+    )
+    .map(drop)
+}
+
+/// A point begun anew: what the machine decides (huge pages) may have changed since.
+pub(crate) fn update_point(db: &Connection, id: i64, key: &PointKey) -> Result<()> {
+    db.execute(
+        "UPDATE points SET nf = ?, dut = ?, wiring = ?, trace = ?, size = ?, mean_frame_bytes = ?,
+                           directions = ?, huge_pages = ?, line_rate_bps = ?,
+                           dut_version = NULL, error = NULL, finished = 0
+         WHERE id = ?",
+        params![
+            key.nf.to_string(),
+            key.dut,
+            key.wiring,
+            key.trace,
+            key.size,
+            key.mean_frame_bytes,
+            key.directions,
+            key.huge_pages,
+            key.line_rate.0.0,
+            id
+        ],
+    )
+    .map(drop)
+}
+
+pub(crate) fn point(row: &Row<'_>) -> Result<(i64, Point)> {
+    let key = PointKey {
+        nf: parsed(row, "nf")?,
+        dut: row.get("dut")?,
+        wiring: row.get("wiring")?,
+        trace: row.get("trace")?,
+        size: row.get("size")?,
+        mean_frame_bytes: row.get("mean_frame_bytes")?,
+        directions: row.get("directions")?,
+        huge_pages: row.get("huge_pages")?,
+        line_rate: LineRate(Bps(row.get("line_rate_bps")?)),
+    };
+    let point = Point {
+        index: row.get("place")?,
+        key,
+        dut_version: row.get("dut_version")?,
+        error: row.get("error")?,
+        finished: row.get("finished")?,
+        results: Vec::new(),
+        trials: Vec::new(),
+    };
+    Ok((row.get("id")?, point))
+}
+
+pub(crate) fn insert_result(db: &Connection, point: i64, place: usize, result: &PointResult) -> Result<()> {
+    match result {
+        PointResult::Throughput {
+            goal,
+            loss_ratio,
+            throughput,
+            lower,
+            upper,
+            irregular,
+            trial_duration,
+            duration_sum,
+            trials,
+        } => db.execute(
+            "INSERT INTO results (point_id, place, kind, label, loss_ratio, throughput_pps, lower_pps,
+                                  upper_pps, irregular, trial_duration_ns, duration_sum_ns, trials)
+             VALUES (?, ?, 'throughput', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                point,
+                place as i64,
+                goal,
+                loss_ratio.0,
+                throughput.map(|rate| rate.0),
+                lower.map(|rate| rate.0),
+                upper.map(|rate| rate.0),
+                irregular,
+                trial_duration.0.cast_signed(),
+                duration_sum.0.cast_signed(),
+                trials
+            ],
+        )?,
+        PointResult::Mrr { load, rates, mean, deviation, cycles_per_packet } => {
+            db.execute(
+                "INSERT INTO results (point_id, place, kind, load_pps, mean_pps, deviation_pps, cycles_per_packet)
+                 VALUES (?, ?, 'mrr', ?, ?, ?, ?)",
+                params![point, place as i64, load.map(|l| l.0), mean.0, deviation.0, cycles_per_packet],
+            )?;
+            let id = db.last_insert_rowid();
+            let mut insert =
+                db.prepare_cached("INSERT INTO mrr_rates (result_id, place, rate_pps) VALUES (?, ?, ?)")?;
+            for (place, rate) in rates.iter().enumerate() {
+                insert.execute(params![id, place as i64, rate.0])?;
+            }
+            0
+        }
+        PointResult::Latency { label, load, trial } => db.execute(
+            "INSERT INTO results (point_id, place, kind, label, load_pps, trial) VALUES (?, ?, 'latency', ?, ?, ?)",
+            params![point, place as i64, label, load.0, trial],
+        )?,
+    };
+    Ok(())
+}
+
+pub(crate) fn results(db: &Connection, point: i64) -> Result<Vec<PointResult>> {
+    let mut query = db.prepare_cached("SELECT * FROM results WHERE point_id = ? ORDER BY place")?;
+    query.query_map([point], |row| result(db, row))?.collect()
+}
+
+fn result(db: &Connection, row: &Row<'_>) -> Result<PointResult> {
+    match row.get::<_, String>("kind")?.as_str() {
+        "throughput" => Ok(PointResult::Throughput {
+            goal: row.get("label")?,
+            loss_ratio: Ratio(row.get("loss_ratio")?),
+            throughput: maybe_pps(row, "throughput_pps")?,
+            lower: maybe_pps(row, "lower_pps")?,
+            upper: maybe_pps(row, "upper_pps")?,
+            irregular: row.get("irregular")?,
+            trial_duration: nanos(row, "trial_duration_ns")?,
+            duration_sum: nanos(row, "duration_sum_ns")?,
+            trials: row.get("trials")?,
+        }),
+        "mrr" => {
+            let mut rates =
+                db.prepare_cached("SELECT rate_pps FROM mrr_rates WHERE result_id = ? ORDER BY place")?;
+            let rates = rates.query_map([row.get::<_, i64>("id")?], |row| row.get(0).map(Pps))?;
+            Ok(PointResult::Mrr {
+                load: maybe_pps(row, "load_pps")?,
+                rates: rates.collect::<Result<_>>()?,
+                mean: pps(row, "mean_pps")?,
+                deviation: pps(row, "deviation_pps")?,
+                cycles_per_packet: row.get("cycles_per_packet")?,
+            })
+        }
+        "latency" => Ok(PointResult::Latency {
+            label: row.get("label")?,
+            load: pps(row, "load_pps")?,
+            trial: row.get("trial")?,
+        }),
+        other => Err(nonsense(3, format!("`{other}` is no kind of result"))),
+    }
+}
+
+pub(crate) fn insert_trial(db: &Connection, point: i64, trial: &StoredTrial) -> Result<()> {
+    let result = &trial.result;
+    db.prepare_cached(
+        "INSERT INTO trials (point_id, sequence, purpose, started_ms, superseded, load_pps, duration_ns,
+                             elapsed_ns, overhead_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params![
+        point,
+        trial.sequence,
+        purpose_name(trial.purpose),
+        trial.started_ms,
+        trial.superseded,
+        result.spec.load.0,
+        result.spec.duration.0.cast_signed(),
+        result.elapsed.0.cast_signed(),
+        result.overhead.0.cast_signed()
+    ])?;
+    let id = db.last_insert_rowid();
+    for (direction, counts) in result.directions.iter().enumerate() {
+        insert_direction(db, id, direction, counts)?;
+    }
+    if let Some(latency) = &result.latency {
+        insert_latency(db, id, latency)?;
+    }
+    if let Some(dut) = &result.dut {
+        db.execute(
+            "INSERT INTO dut_readings (trial_id, received, sent, elapsed_ns, cpu_ns, cycles_per_packet)
+             VALUES (?, ?, ?, ?, ?, ?)",
+            params![
+                id,
+                dut.received.cast_signed(),
+                dut.sent.cast_signed(),
+                dut.elapsed.0.cast_signed(),
+                dut.cpu.0.cast_signed(),
+                dut.cycles_per_packet
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+fn insert_direction(db: &Connection, trial: i64, direction: usize, counts: &DirectionCounts) -> Result<()> {
+    // Taken apart, so that a new count cannot be forgotten here.
+    let DirectionCounts {
+        intended,
+        sent,
+        refused,
+        unsent,
+        received,
+        duplicated,
+        reordered,
+        late,
+        foreign,
+        stamped,
+    } = *counts;
+    db.prepare_cached(
+        "INSERT INTO directions (trial_id, direction, intended, sent, refused, unsent, received, duplicated,
+                                 reordered, late, foreign_packets, stamped)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params![
+        trial,
+        direction as i64,
+        intended.cast_signed(),
+        sent.cast_signed(),
+        refused.cast_signed(),
+        unsent.cast_signed(),
+        received.cast_signed(),
+        duplicated.cast_signed(),
+        reordered.cast_signed(),
+        late.cast_signed(),
+        foreign.cast_signed(),
+        stamped.cast_signed()
+    ])
+    .map(drop)
+}
+
+fn insert_latency(db: &Connection, trial: i64, latency: &Latency) -> Result<()> {
+    let histogram = BASE64
+        .decode(&latency.histogram)
+        .map_err(|error| Error::ToSqlConversionFailure(format!("latency histogram: {error}").into()))?;
+    let [p50, p90, p99, p99_9, p99_99] = latency.percentiles.map(|value| value.0.cast_signed());
+    db.execute(
+        "INSERT INTO latencies (trial_id, count, min_ns, mean_ns, p50_ns, p90_ns, p99_ns, p99_9_ns,
+                                p99_99_ns, max_ns, histogram)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        params![
+            trial,
+            latency.count.cast_signed(),
+            latency.min.0.cast_signed(),
+            latency.mean,
+            p50,
+            p90,
+            p99,
+            p99_9,
+            p99_99,
+            latency.max.0.cast_signed(),
+            histogram
+        ],
+    )
+    .map(drop)
+}
+
+pub(crate) fn trials(db: &Connection, point: i64) -> Result<Vec<StoredTrial>> {
+    let mut query = db.prepare_cached("SELECT * FROM trials WHERE point_id = ? ORDER BY sequence")?;
+    query.query_map([point], |row| trial(db, row))?.collect()
+}
+
+fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
+    let id: i64 = row.get("id")?;
+    let mut directions =
+        db.prepare_cached("SELECT * FROM directions WHERE trial_id = ? ORDER BY direction")?;
+    let mut latencies = db.prepare_cached("SELECT * FROM latencies WHERE trial_id = ?")?;
+    let mut readings = db.prepare_cached("SELECT * FROM dut_readings WHERE trial_id = ?")?;
+    Ok(StoredTrial {
+        sequence: row.get("sequence")?,
+        purpose: purpose(row)?,
+        started_ms: row.get("started_ms")?,
+        superseded: row.get("superseded")?,
+        result: TrialResult {
+            spec: TrialSpec { load: pps(row, "load_pps")?, duration: nanos(row, "duration_ns")? },
+            elapsed: nanos(row, "elapsed_ns")?,
+            overhead: nanos(row, "overhead_ns")?,
+            directions: directions.query_map([id], counts)?.collect::<Result<_>>()?,
+            latency: latencies.query_row([id], latency).optional()?,
+            dut: readings.query_row([id], reading).optional()?,
+        },
+    })
+}
+
+fn counts(row: &Row<'_>) -> Result<DirectionCounts> {
+    Ok(DirectionCounts {
+        intended: count(row, "intended")?,
+        sent: count(row, "sent")?,
+        refused: count(row, "refused")?,
+        unsent: count(row, "unsent")?,
+        received: count(row, "received")?,
+        duplicated: count(row, "duplicated")?,
+        reordered: count(row, "reordered")?,
+        late: count(row, "late")?,
+        foreign: count(row, "foreign_packets")?,
+        stamped: count(row, "stamped")?,
+    })
+}
+
+fn latency(row: &Row<'_>) -> Result<Latency> {
+    let histogram: Vec<u8> = row.get("histogram")?;
+    Ok(Latency {
+        count: count(row, "count")?,
+        min: nanos(row, "min_ns")?,
+        mean: row.get("mean_ns")?,
+        percentiles: [
+            nanos(row, "p50_ns")?,
+            nanos(row, "p90_ns")?,
+            nanos(row, "p99_ns")?,
+            nanos(row, "p99_9_ns")?,
+            nanos(row, "p99_99_ns")?,
+        ],
+        max: nanos(row, "max_ns")?,
+        histogram: BASE64.encode(histogram),
+    })
+}
+
+fn reading(row: &Row<'_>) -> Result<DutReading> {
+    Ok(DutReading {
+        received: count(row, "received")?,
+        sent: count(row, "sent")?,
+        elapsed: nanos(row, "elapsed_ns")?,
+        cpu: nanos(row, "cpu_ns")?,
+        cycles_per_packet: row.get("cycles_per_packet")?,
+    })
+}

@@ -1,0 +1,310 @@
+//! Writing a run, one durable transaction a call.
+
+use crate::error::{StoreError, StoreResult};
+use crate::lock::RunLock;
+use crate::open::Store;
+use crate::{name, rows};
+use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
+use std::collections::BTreeMap;
+use weir_trial::run::{PointKey, PointResult, RunState, SCHEMA_VERSION, StoredTrial};
+
+/// A run's number in its database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub i64);
+
+/// What is known when a campaign starts.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRun<'a> {
+    /// A name of the user's choice; without one the store picks a date and an animal.
+    pub name: Option<&'a str>,
+    /// Now, milliseconds since 1970-01-01 UTC.
+    pub started_ms: i64,
+    /// The whole plan, as TOML.
+    pub plan: &'a str,
+    /// Weir's version and commit.
+    pub weir: &'a str,
+    /// Facts of the machine, captured: name to value.
+    pub environment: &'a BTreeMap<String, String>,
+}
+
+/// A point being measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenPoint {
+    /// Row of the point.
+    pub(crate) id: i64,
+    pub(crate) run: RunId,
+    /// [`StoredTrial::sequence`] of the next trial: above 0 where trials of a cut-off attempt are kept.
+    pub next_sequence: u32,
+}
+
+/// How a point ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome<'a> {
+    /// Version and configuration of the DUT as started.
+    pub dut_version: Option<&'a str>,
+    /// Why nothing could be measured, where so.
+    pub error: Option<&'a str>,
+    /// The verdicts of the methods.
+    pub results: &'a [PointResult],
+}
+
+impl Store {
+    /// Starts a run and takes its lock. [`Store::run_name`] says what it was called.
+    pub fn begin_run(&mut self, new: NewRun<'_>) -> StoreResult<RunId> {
+        if let Some((name, why)) = new.name.and_then(|name| Some((name, name::fault(name)?))) {
+            return Err(StoreError::BadName { name: name.to_owned(), why });
+        }
+        let id = self.transact(None, |tx| {
+            let name = match new.name {
+                Some(name) if taken(tx, name)? => return Ok(None),
+                Some(name) => name.to_owned(),
+                None => free_name(tx, new.started_ms)?,
+            };
+            tx.execute(
+                "INSERT INTO runs (schema, name, started_ms, state, plan, weir) VALUES (?, ?, ?, 'running', ?, ?)",
+                params![SCHEMA_VERSION, name, new.started_ms, new.plan, new.weir],
+            )?;
+            let id = tx.last_insert_rowid();
+            let mut insert = tx.prepare("INSERT INTO environment (run_id, name, value) VALUES (?, ?, ?)")?;
+            for (name, value) in new.environment {
+                insert.execute(params![id, name, value])?;
+            }
+            Ok(Some(RunId(id)))
+        })?;
+        let Some(id) = id else {
+            return Err(StoreError::BadName {
+                name: new.name.unwrap_or_default().to_owned(),
+                why: "another run has it already",
+            });
+        };
+        self.lock(id)?;
+        Ok(id)
+    }
+
+    /// Takes a run up again: locks it and marks it running. Then [`Store::add_point`] each point of
+    /// its plan that [`Store::progress`] does not call finished.
+    pub fn resume_run(&mut self, run: RunId) -> StoreResult<()> {
+        self.lock(run)?;
+        self.transact(Some(run), |tx| {
+            tx.execute("UPDATE runs SET state = 'running', ended_ms = NULL WHERE id = ?", [run.0]).map(drop)
+        })
+    }
+
+    /// Starts a point. One that was cut off is begun anew: its trials stay, marked superseded, and
+    /// its results, if any, are dropped.
+    pub fn add_point(&mut self, run: RunId, index: u32, key: &PointKey) -> StoreResult<OpenPoint> {
+        self.transact(Some(run), |tx| {
+            let known: Option<i64> = tx
+                .query_row(
+                    "SELECT id FROM points WHERE run_id = ? AND place = ?",
+                    params![run.0, index],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            let Some(id) = known else {
+                rows::insert_point(tx, run.0, index, key)?;
+                return Ok(OpenPoint { id: tx.last_insert_rowid(), run, next_sequence: 0 });
+            };
+            tx.execute("UPDATE trials SET superseded = 1 WHERE point_id = ?", [id])?;
+            tx.execute("DELETE FROM results WHERE point_id = ?", [id])?;
+            rows::update_point(tx, id, key)?;
+            let next_sequence = tx.query_row(
+                "SELECT coalesce(max(sequence) + 1, 0) FROM trials WHERE point_id = ?",
+                [id],
+                |row| row.get(0),
+            )?;
+            Ok(OpenPoint { id, run, next_sequence })
+        })
+    }
+
+    /// Keeps a trial. When this returns, nothing but the loss of the disk loses it.
+    pub fn add_trial(&mut self, point: OpenPoint, trial: &StoredTrial) -> StoreResult<()> {
+        self.transact(Some(point.run), |tx| rows::insert_trial(tx, point.id, trial))
+    }
+
+    /// Ends a point with its results or its error.
+    pub fn finish_point(&mut self, point: OpenPoint, outcome: Outcome<'_>) -> StoreResult<()> {
+        self.transact(Some(point.run), |tx| {
+            tx.execute("DELETE FROM results WHERE point_id = ?", [point.id])?;
+            for (place, result) in outcome.results.iter().enumerate() {
+                rows::insert_result(tx, point.id, place, result)?;
+            }
+            tx.execute(
+                "UPDATE points SET dut_version = ?, error = ?, finished = 1 WHERE id = ?",
+                params![outcome.dut_version, outcome.error, point.id],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Ends a run and gives its lock back.
+    pub fn end_run(&mut self, run: RunId, state: RunState, ended_ms: i64) -> StoreResult<()> {
+        self.transact(Some(run), |tx| {
+            let state = rows::state_name(state);
+            tx.execute(
+                "UPDATE runs SET state = ?, ended_ms = ? WHERE id = ?",
+                params![state, ended_ms, run.0],
+            )
+            .map(drop)
+        })?;
+        self.locks.remove(&run.0);
+        Ok(())
+    }
+
+    /// Forgets a run with everything measured in it.
+    pub fn remove_run(&mut self, run: RunId) -> StoreResult<()> {
+        self.lock(run)?;
+        self.transact(Some(run), |tx| tx.execute("DELETE FROM runs WHERE id = ?", [run.0]).map(drop))?;
+        self.locks.remove(&run.0);
+        Ok(())
+    }
+
+    fn lock(&mut self, run: RunId) -> StoreResult<()> {
+        if self.locks.contains_key(&run.0) {
+            return Ok(());
+        }
+        let lock = RunLock::take(&self.path, run.0)
+            .map_err(|error| StoreError::Open { path: self.path.clone(), why: error.to_string() })?;
+        match lock {
+            Some(lock) => self.locks.insert(run.0, lock),
+            None => return Err(StoreError::RunInUse { name: self.run_name(run)? }),
+        };
+        Ok(())
+    }
+
+    /// One write transaction: all of it or nothing, on the disk when it returns.
+    fn transact<T>(
+        &mut self,
+        run: Option<RunId>,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> StoreResult<T> {
+        let done = Transaction::new(&mut self.connection, TransactionBehavior::Immediate).and_then(|tx| {
+            let value = work(&tx)?;
+            tx.commit()?;
+            Ok(value)
+        });
+        done.map_err(|error| StoreError::of(&self.path, run.map_or(0, |run| self.kept(run)), error))
+    }
+
+    /// Trials of a run that are safe; 0 where even that cannot be read.
+    fn kept(&self, run: RunId) -> u64 {
+        let count = self.connection.query_row(
+            "SELECT count(*) FROM trials JOIN points ON points.id = point_id WHERE run_id = ?",
+            [run.0],
+            |row| row.get::<_, i64>(0),
+        );
+        count.map_or(0, i64::unsigned_abs)
+    }
+}
+
+fn taken(tx: &Transaction<'_>, name: &str) -> rusqlite::Result<bool> {
+    tx.query_row("SELECT EXISTS (SELECT 1 FROM runs WHERE name = ?)", [name], |row| row.get(0))
+}
+
+fn free_name(tx: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<String> {
+    let mut n = 0;
+    loop {
+        let name = name::nth(now_ms, n);
+        if !taken(tx, &name)? {
+            return Ok(name);
+        }
+        n += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Selector;
+    use weir_trial::run::Purpose;
+    use weir_trial::simulated::SimulatedDut;
+    use weir_trial::{Nf, TrialSpec};
+    use weir_units::{Bps, LineRate, Nanos, Pps};
+
+    fn key() -> PointKey {
+        PointKey {
+            nf: Nf::L2Fwd,
+            dut: "simulated".to_owned(),
+            wiring: "fed".to_owned(),
+            trace: "simple".to_owned(),
+            size: "64".to_owned(),
+            mean_frame_bytes: 64.0,
+            directions: 1,
+            huge_pages: false,
+            line_rate: LineRate(Bps(10e9)),
+        }
+    }
+
+    fn trial(sequence: u32) -> StoredTrial {
+        let spec = TrialSpec { load: Pps(1e6), duration: Nanos(Nanos::PER_SECOND) };
+        let result = SimulatedDut::default().start().run(spec);
+        StoredTrial { sequence, purpose: Purpose::Search, started_ms: 0, superseded: false, result }
+    }
+
+    /// Keeps trials until the store is full; how many it acknowledged, and its error.
+    fn fill(store: &mut Store) -> (u64, StoreError) {
+        let environment = BTreeMap::new();
+        let new = NewRun { name: Some("full"), started_ms: 0, plan: "", weir: "", environment: &environment };
+        let run = store.begin_run(new).unwrap();
+        let point = store.add_point(run, 0, &key()).unwrap();
+        for sequence in 0..100_000 {
+            if let Err(error) = store.add_trial(point, &trial(sequence)) {
+                return (u64::from(sequence), error);
+            }
+        }
+        panic!("the store was never full");
+    }
+
+    fn check_full(acknowledged: u64, error: &StoreError) {
+        assert!(matches!(error, StoreError::Full { kept, .. } if *kept == acknowledged), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("weir bench --resume") && text.contains(&format!("{acknowledged} trials")),
+            "{text}"
+        );
+        assert!(acknowledged > 0 && !error.is_bad_use());
+    }
+
+    #[test]
+    fn a_full_store_says_how_many_trials_are_kept_and_keeps_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(Some(&folder.path().join("weir.db"))).unwrap();
+        store.connection.pragma_update(None, "max_page_count", 60).unwrap();
+        let (acknowledged, error) = fill(&mut store);
+        check_full(acknowledged, &error);
+        let run = store.find(&Selector::Last(0)).unwrap();
+        assert_eq!(store.load(run).unwrap().points[0].trials.len() as u64, acknowledged);
+        // Room again: the campaign goes on where it stopped.
+        store.connection.pragma_update(None, "max_page_count", 6000).unwrap();
+        let point = store.add_point(run, 0, &key()).unwrap();
+        assert_eq!(u64::from(point.next_sequence), acknowledged);
+        store.add_trial(point, &trial(point.next_sequence)).unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_says_how_many_trials_are_kept_and_keeps_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=512k", "tmpfs"])
+            .arg(folder.path())
+            .status()
+            .is_ok_and(|status| status.success());
+        if !mounted {
+            eprintln!("not root, or mounting is not allowed here: the page limit's test stands in");
+            return;
+        }
+        let outcome = std::panic::catch_unwind(|| {
+            let path = folder.path().join("weir.db");
+            let mut store = Store::open(Some(&path)).unwrap();
+            let (acknowledged, error) = fill(&mut store);
+            drop(store);
+            check_full(acknowledged, &error);
+            let store = Store::open_existing(Some(&path)).unwrap();
+            let run = store.find(&Selector::Last(0)).unwrap();
+            assert_eq!(store.load(run).unwrap().points[0].trials.len() as u64, acknowledged);
+        });
+        let unmounted = std::process::Command::new("umount").arg(folder.path()).status();
+        outcome.unwrap();
+        assert!(unmounted.unwrap().success());
+    }
+}

@@ -1,0 +1,192 @@
+//! Campaigns that are killed, taken up again, and run side by side.
+
+mod common;
+
+use common::{START_MS, begin, key, trial};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use weir_store::{Outcome, RunId, Selector, Store, StoreError};
+use weir_trial::run::{PointResult, RunState};
+use weir_units::Pps;
+
+/// Set in the processes that the tests start: the database they write to.
+const CHILD: &str = "WEIR_STORE_TEST_DATABASE";
+
+/// Starts this test program again, to run one test as a child.
+fn child(test: &str, database: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(CHILD, database).stdout(Stdio::piped());
+    command
+}
+
+/// The life of a child: keeps trials for ever, and says so after each.
+fn write_until_killed(database: &Path) -> ! {
+    let mut store = Store::open(Some(database)).unwrap();
+    let run = begin(&mut store, Some("killed"));
+    let point = store.add_point(run, 0, &key(64)).unwrap();
+    for sequence in 0.. {
+        store.add_trial(point, &trial(sequence)).unwrap();
+        println!("\nkept {sequence}");
+    }
+    unreachable!("the sequence does not end")
+}
+
+#[test]
+fn a_campaign_killed_at_any_moment_loses_no_acknowledged_trial() {
+    if let Some(database) = std::env::var_os(CHILD) {
+        write_until_killed(Path::new(&database));
+    }
+    let test = "a_campaign_killed_at_any_moment_loses_no_acknowledged_trial";
+    for wanted in [1, 7, 40] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("weir.db");
+        let mut child = child(test, &path).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut acknowledged = 0;
+        while acknowledged < wanted {
+            let line = lines.next().expect("the child writes until it is killed");
+            acknowledged += u32::from(line.starts_with("kept "));
+        }
+        let live = Store::open_existing(Some(&path)).unwrap().runs().unwrap();
+        assert!(live[0].live, "a living campaign is told from a dead one");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        acknowledged += lines.filter(|line| line.starts_with("kept ")).count() as u32;
+
+        let mut store = Store::open(Some(&path)).unwrap();
+        let summary = &store.runs().unwrap()[0];
+        assert_eq!((summary.state, summary.live), (RunState::Running, false));
+        let loaded = store.load(RunId(summary.id)).unwrap();
+        let kept = &loaded.points[0].trials;
+        assert!(kept.len() as u32 >= acknowledged, "{} kept, {acknowledged} acknowledged", kept.len());
+        assert!(kept.len() as u32 <= acknowledged + 1, "one trial at most was kept and not yet said");
+        for (sequence, kept) in (0..).zip(kept) {
+            assert_eq!(*kept, trial(sequence));
+        }
+        goes_on(&mut store, kept.len() as u32);
+    }
+}
+
+/// Takes the killed run up again: its trials stay, marked, and the count goes on.
+fn goes_on(store: &mut Store, kept: u32) {
+    let run = store.find(&Selector::Last(0)).unwrap();
+    assert_eq!(store.progress(run).unwrap().unfinished, [0]);
+    store.resume_run(run).unwrap();
+    let point = store.add_point(run, 0, &key(64)).unwrap();
+    assert_eq!(point.next_sequence, kept);
+    store.add_trial(point, &trial(kept)).unwrap();
+    let results = [PointResult::Latency { label: "1Mpps".to_owned(), load: Pps(1e6), trial: kept }];
+    store.finish_point(point, Outcome { results: &results, ..Outcome::default() }).unwrap();
+    store.end_run(run, RunState::Finished, START_MS + 1).unwrap();
+
+    let loaded = store.load(run).unwrap();
+    assert_eq!(loaded.state, RunState::Finished);
+    let point = &loaded.points[0];
+    assert!(point.finished && point.results == results);
+    let (last, earlier) = point.trials.split_last().unwrap();
+    assert!(!last.superseded && earlier.iter().all(|trial| trial.superseded));
+    assert_eq!(store.progress(run).unwrap().finished, [0]);
+}
+
+#[test]
+fn a_point_that_failed_is_told_from_one_that_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(Some(&folder.path().join("weir.db"))).unwrap();
+    let run = begin(&mut store, None);
+    for (index, error) in [(0, None), (1, Some("the DUT exited with signal 11"))] {
+        let point = store.add_point(run, index, &key(64)).unwrap();
+        store.finish_point(point, Outcome { error, ..Outcome::default() }).unwrap();
+    }
+    store.add_point(run, 2, &key(128)).unwrap();
+    let progress = store.progress(run).unwrap();
+    assert_eq!((progress.finished, progress.failed, progress.unfinished), (vec![0], vec![1], vec![2]));
+    let summary = &store.runs().unwrap()[0];
+    assert_eq!((summary.points, summary.finished, summary.failed), (3, 2, 1));
+    assert_eq!(
+        (summary.nfs.as_slice(), summary.duts.as_slice()),
+        (&["l3fwd:10".to_owned()][..], &["simulated".to_owned()][..])
+    );
+}
+
+/// Trials each of the processes below keeps.
+const EACH: u32 = 25;
+
+#[test]
+fn several_processes_find_a_new_file_at_once_and_write_side_by_side() {
+    let test = "several_processes_find_a_new_file_at_once_and_write_side_by_side";
+    if let Some(database) = std::env::var_os(CHILD) {
+        let mut store = Store::open(Some(Path::new(&database))).unwrap();
+        let run = begin(&mut store, None);
+        let point = store.add_point(run, 0, &key(64)).unwrap();
+        (0..EACH).for_each(|sequence| store.add_trial(point, &trial(sequence)).unwrap());
+        store.end_run(run, RunState::Finished, START_MS).unwrap();
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weir.db");
+    let children: Vec<_> = (0..4).map(|_| child(test, &path).spawn().unwrap()).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    let store = Store::open_existing(Some(&path)).unwrap();
+    let runs = store.runs().unwrap();
+    let names: std::collections::BTreeSet<_> = runs.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!((runs.len(), names.len()), (4, 4), "each run has a name of its own: {names:?}");
+    assert!(runs.iter().all(|run| run.trials == EACH && run.state == RunState::Finished && !run.live));
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".lock"))
+        .collect();
+    assert!(left.is_empty(), "lock files left behind: {left:?}");
+}
+
+#[test]
+fn a_run_being_measured_cannot_be_taken_up_by_another_campaign() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weir.db");
+    let mut first = Store::open(Some(&path)).unwrap();
+    let run = begin(&mut first, Some("busy"));
+    let mut second = Store::open(Some(&path)).unwrap();
+    let error = second.resume_run(run).unwrap_err();
+    assert!(matches!(&error, StoreError::RunInUse { name } if name == "busy"), "{error}");
+    first.end_run(run, RunState::Interrupted, START_MS).unwrap();
+    second.resume_run(run).unwrap();
+}
+
+#[test]
+fn runs_are_found_by_name_beginning_number_and_age() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(Some(&folder.path().join("weir.db"))).unwrap();
+    let ids: Vec<_> =
+        ["quiet", "quiet-2", "noisy"].iter().map(|name| begin(&mut store, Some(name))).collect();
+    let find = |text: &str| store.find(&text.parse().unwrap());
+    for (text, place) in
+        [("@last", 2), ("@last~2", 0), ("2", 1), ("quiet", 0), ("quiet-", 1), ("noi", 2), ("noisy", 2)]
+    {
+        assert_eq!(find(text).unwrap(), ids[place], "{text}");
+    }
+    let ambiguous = find("qui").unwrap_err().to_string();
+    assert!(ambiguous.contains("quiet-2, quiet"), "{ambiguous}");
+    for text in ["@last~3", "9", "loud"] {
+        let error = find(text).unwrap_err();
+        assert!(error.is_bad_use() && error.to_string().contains("`weir runs` lists the 3"), "{error}");
+    }
+}
+
+#[test]
+fn a_removed_run_takes_everything_with_it_and_leaves_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(Some(&folder.path().join("weir.db"))).unwrap();
+    let (gone, stays) = (begin(&mut store, Some("gone")), begin(&mut store, Some("stays")));
+    for run in [gone, stays] {
+        let point = store.add_point(run, 0, &key(64)).unwrap();
+        store.add_trial(point, &trial(0)).unwrap();
+    }
+    store.remove_run(gone).unwrap();
+    let runs = store.runs().unwrap();
+    assert_eq!(runs.len(), 1);
+    assert_eq!((runs[0].name.as_str(), runs[0].trials), ("stays", 1));
+}
