@@ -1,0 +1,43 @@
+//! A run as a page: one self-contained HTML file with findings in words, plots, and the table behind
+//! each plot.
+//!
+//! [`render`] draws any number of stored runs. Everything is in the file: it opens from a disk
+//! without a network, and reads, switches units and prints with scripts off; the script only adds
+//! better tooltips, keys and a remembered unit. Nothing is left out: what failed, what is irregular
+//! and what the tester rather than the device limited is marked where its number would stand.
+//!
+//! - `digest`: the runs sorted by network function, device and goal.
+//! - [`figure`]: a plot apart from its drawing; `svg` draws it, `table` holds its numbers.
+//! - `sections`, `findings`, `head`: the parts of the page; `page` puts them together.
+//!
+//! Pure: no clock, no file, no network. All text of a run is escaped (the templates see to it).
+//! Cost: some milliseconds and about 15 kB a point.
+
+mod digest;
+pub mod figure;
+mod findings;
+mod head;
+mod page;
+mod scale;
+mod sections;
+mod svg;
+mod table;
+mod units;
+
+pub use scale::Spacing;
+
+use weir_trial::run::Run;
+
+/// How a page is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageOptions {
+    /// Heading of the page; the names of the runs where none is given.
+    pub title: Option<String>,
+    /// When the page is made, milliseconds since 1970-01-01 UTC; not stated where none is given.
+    pub made_ms: Option<i64>,
+}
+
+/// Draws runs as one HTML page. Several runs are compared in the same plots.
+pub fn render(runs: &[Run], options: &PageOptions) -> String {
+    page::page(&digest::Digest::new(runs), options).into_string()
+}

@@ -1,0 +1,132 @@
+//! The page: one HTML file that asks nobody for anything, with scripts or without.
+
+use crate::digest::Digest;
+use crate::units::{RATE_UNITS, RateUnit, View};
+use crate::{PageOptions, findings, head, sections, svg};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+/// Nothing may be fetched; style and script are in the page.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+/// Series that the legend can show and hide; a plot with more shows the rest always.
+const SWITCHABLE: usize = 48;
+
+pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
+    let unit = RateUnit::fitting(digest.greatest());
+    let title = options.title.clone().unwrap_or_else(|| default_title(digest));
+    let (latency, cycles, losses) = (
+        sections::latency::section(digest),
+        sections::cycles::section(digest),
+        sections::losses::section(digest),
+    );
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(switches(unit))) }
+            }
+            body {
+                header {
+                    p class="brand" { "Weir" }
+                    h1 { (title) }
+                    (head::runs(digest))
+                    @if let Some(made) = options.made_ms { p class="provenance" { "Page made " (head::date(made)) "." } }
+                }
+                (toolbar(unit, latency.is_some(), cycles.is_some(), losses.is_some()))
+                main {
+                    (head::differences(digest))
+                    (findings::findings(digest))
+                    (findings::cautions(digest))
+                    (section("throughput", "Throughput", Some(sections::rates::section(digest))))
+                    (section("latency", "Latency", latency))
+                    (section("cycles", "Cycles per packet", cycles))
+                    (section("losses", "Losses", losses))
+                    (head::details(digest))
+                }
+                footer {
+                    p { "Every trial is kept: " code { "weir export RUN --csv" } " or " code { "--json" } " prints them all." }
+                }
+                div id="tip" role="status" aria-live="polite" hidden {}
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+}
+
+fn section(id: &str, title: &str, inside: Option<Markup>) -> Markup {
+    html! { @if let Some(inside) = inside { section id=(id) { h2 { (title) } (inside) } } }
+}
+
+/// The choice of the unit and the ways through the page; stays in sight.
+fn toolbar(unit: &str, latency: bool, cycles: bool, losses: bool) -> Markup {
+    let links = [
+        ("throughput", "Throughput", true),
+        ("latency", "Latency", latency),
+        ("cycles", "Cycles", cycles),
+        ("losses", "Losses", losses),
+        ("details", "How", true),
+    ];
+    html! {
+        div class="toolbar" {
+            fieldset class="units" {
+                legend { "Rates in" }
+                @for choice in RATE_UNITS {
+                    label title=(choice.view.quantity()) {
+                        input type="radio" name="unit" id=(format!("unit-{}", choice.key)) value=(choice.key)
+                            checked[choice.key == unit];
+                        span { (choice.label) }
+                    }
+                }
+            }
+            nav aria-label="Sections" {
+                @for (id, label, _) in links.into_iter().filter(|(.., shown)| *shown) { a href=(format!("#{id}")) { (label) } }
+            }
+        }
+    }
+}
+
+/// The rules by which choices show and hide, where the browser knows `:has()`; else the first unit stays.
+fn switches(unit: &str) -> String {
+    let mut rules = String::new();
+    let hide = |unit: &RateUnit| {
+        let others: Vec<_> = View::ALL
+            .iter()
+            .filter(|view| **view != unit.view)
+            .map(|view| format!(".{}", view.class().replace("v ", "")))
+            .collect();
+        (unit.key, others)
+    };
+    for (key, others) in RATE_UNITS.iter().map(hide) {
+        let on = format!(":root:has(#unit-{key}:checked)");
+        rules.push_str(&format!("{on} .u:not(.u-{key})"));
+        others.iter().for_each(|other| rules.push_str(&format!(",{on} {other}")));
+        rules.push_str("{display:none}\n");
+        if key == unit {
+            rules.push_str(&format!("@supports not selector(:has(*)){{.u:not(.u-{key}){{display:none}}"));
+            others.iter().for_each(|other| rules.push_str(&format!("{other}{{display:none}}")));
+            rules.push_str("}\n");
+        }
+    }
+    for index in 0..SWITCHABLE {
+        rules.push_str(&format!("figure:has(.t{index}:not(:checked)) .k{index}{{display:none}}\n"));
+    }
+    for hue in 0..svg::HUES {
+        rules.push_str(&format!(".h{hue}{{--c:var(--c{hue})}}.p{hue}{{fill:var(--c{hue})}}\n"));
+    }
+    rules
+}
+
+fn default_title(digest: &Digest<'_>) -> String {
+    match digest.run_names.as_slice() {
+        [] => "No runs".to_owned(),
+        [one] => format!("Run {one}"),
+        [first, second] => format!("Runs {first} and {second}"),
+        [first, rest @ ..] => format!("Run {first} and {} more", rest.len()),
+    }
+}

@@ -1,0 +1,101 @@
+//! The sections of the page, each a plot and the table behind it for every network function.
+
+pub(crate) mod cycles;
+pub(crate) mod latency;
+pub(crate) mod losses;
+pub(crate) mod rates;
+
+use crate::digest::{Digest, Entry};
+use crate::figure::{Figure, Plot};
+use crate::svg;
+use crate::table::Table;
+use crate::units;
+use maud::{Markup, html};
+use weir_trial::Nf;
+
+/// A figure with its legend, its caption and the tables behind it.
+fn shown(figure: &Figure, tables: &[Table]) -> Markup {
+    html! {
+        figure id=(figure.id) {
+            h3 { (figure.title) }
+            div class="plot" { (svg::draw(figure)) }
+            figcaption {
+                (legend(figure))
+                p { (figure.caption) }
+                p class="provenance" { "From " (figure.provenance) "." }
+            }
+            @for table in tables { (table.html()) }
+        }
+    }
+}
+
+/// The names of what is drawn; its boxes show and hide, without a script.
+fn legend(figure: &Figure) -> Markup {
+    match &figure.plot {
+        Plot::Lines(plot) => html! {
+            ul class="legend" {
+                @for (index, series) in plot.series.iter().enumerate() {
+                    li { label {
+                        input type="checkbox" checked class=(format!("t{index}"));
+                        svg viewBox="-16 -8 32 16" aria-hidden="true" class=(format!("key h{} d{}", series.hue % svg::HUES, series.stroke % svg::STROKES)) {
+                            path class="line" d="M-16 0H16" {}
+                            path class="mark" d=(svg::mark(series.hue)) {}
+                        }
+                        span { (series.label) }
+                    } }
+                }
+                @for limit in &plot.limits {
+                    li { span class="row" {
+                        svg viewBox="-16 -8 32 16" aria-hidden="true" class="key" { path class="limit" d="M-16 0H16" {} }
+                        span { (limit.label) }
+                    } }
+                }
+            }
+        },
+        Plot::Bars(plot) => html! {
+            ul class="legend" {
+                @for (index, part) in plot.parts.iter().enumerate() {
+                    li { span class="row" {
+                        svg viewBox="-16 -8 32 16" aria-hidden="true" class="key" {
+                            rect class=(format!("part p{}", index % svg::HUES)) x="-8" y="-6" width="16" height="12" {}
+                        }
+                        span { (part) }
+                    } }
+                }
+            }
+        },
+    }
+}
+
+/// A part of an identifier: letters, digits and hyphens only.
+fn slug(text: &str) -> String {
+    text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
+}
+
+/// One series' worth of points: those of one subject that give `pick` something.
+fn by_subject<'a, T>(
+    digest: &Digest<'a>,
+    nf: Nf,
+    pick: impl Fn(Entry<'a>) -> Option<T>,
+) -> Vec<(usize, Vec<(Entry<'a>, T)>)> {
+    let mut groups: Vec<(usize, Vec<(Entry<'a>, T)>)> = Vec::new();
+    for entry in digest.of(nf) {
+        let Some(picked) = pick(entry) else { continue };
+        match groups.last_mut() {
+            Some((subject, group)) if *subject == entry.subject => group.push((entry, picked)),
+            _ => groups.push((entry.subject, vec![(entry, picked)])),
+        }
+    }
+    groups
+}
+
+/// A rate in the units that say most, for a mark's detail.
+fn rate_words(pps: f64, bytes: f64) -> String {
+    use weir_units::{Bps, Pps};
+    format!(
+        "{} = {} L2 = {} L1",
+        Pps(pps),
+        Bps(units::View::Layer2.of(pps, bytes)),
+        Bps(units::View::Layer1.of(pps, bytes))
+    )
+}

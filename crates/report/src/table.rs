@@ -1,0 +1,192 @@
+//! Tables: the numbers behind a plot, as HTML and as CSV in base units.
+
+use crate::units;
+use maud::{Markup, html};
+
+/// A table with its name and its columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// Unique in its page, and the name of the CSV file.
+    pub(crate) id: String,
+    /// What it holds.
+    pub(crate) caption: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A column's heading.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    /// As read on the page, with its unit (but for rates, which add theirs).
+    pub(crate) head: &'static str,
+    /// As read in the CSV, with its base unit.
+    pub(crate) csv: &'static str,
+    pub(crate) kind: Kind,
+}
+
+/// How a column is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Number,
+    /// In the unit the reader chose.
+    Rate,
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) cells: Vec<Cell>,
+    /// Whether the reader must be warned of it.
+    pub(crate) suspect: bool,
+}
+
+/// One cell.
+#[derive(Clone, Debug)]
+pub(crate) enum Cell {
+    Text(String),
+    /// As shown, and as exported.
+    Number(String, f64),
+    Rate {
+        pps: f64,
+        mean_frame_bytes: f64,
+    },
+    None,
+}
+
+impl Cell {
+    /// A count of packets.
+    pub(crate) fn count(value: u64) -> Self {
+        Self::Number(units::count(value), value as f64)
+    }
+
+    /// A share in per cent, exported as a ratio.
+    pub(crate) fn percent(share: f64) -> Self {
+        Self::Number(units::percent(share), share)
+    }
+
+    /// A rate, where there is one.
+    pub(crate) fn rate(pps: Option<weir_units::Pps>, mean_frame_bytes: f64) -> Self {
+        pps.map_or(Self::None, |pps| Self::Rate { pps: pps.0, mean_frame_bytes })
+    }
+
+    /// A time, exported in nanoseconds.
+    pub(crate) fn time(time: weir_units::Nanos) -> Self {
+        Self::Number(time.to_string().replace(' ', "\u{a0}"), time.0 as f64)
+    }
+
+    fn csv(&self) -> String {
+        match self {
+            Self::Text(text) => quote(text),
+            Self::Number(_, value) | Self::Rate { pps: value, .. } if value.is_finite() => value.to_string(),
+            Self::Number(..) | Self::Rate { .. } | Self::None => String::new(),
+        }
+    }
+}
+
+/// Shorthand for a heading.
+pub(crate) const fn column(head: &'static str, csv: &'static str, kind: Kind) -> Column {
+    Column { head, csv, kind }
+}
+
+impl Table {
+    /// Rows up to which a table stands open.
+    const OPEN_ROWS: usize = 16;
+
+    /// The table, folded where it is long, with a link to its CSV.
+    pub(crate) fn html(&self) -> Markup {
+        html! {
+            details class="table" open[self.rows.len() <= Self::OPEN_ROWS] {
+                summary { "Table: " (self.caption) " (" (self.rows.len()) @if self.rows.len() == 1 { " row" } @else { " rows" } ")" }
+                a class="csv" download=(format!("{}.csv", self.id)) href=(self.link()) { "CSV" }
+                div class="scroll" tabindex="0" role="region" aria-label=(self.caption) {
+                    table id=(self.id) {
+                        caption { (self.caption) }
+                        thead { tr { @for column in &self.columns { (head(column)) } } }
+                        tbody { @for row in &self.rows { (self.row(row)) } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn row(&self, row: &Row) -> Markup {
+        html! {
+            tr class=[row.suspect.then_some("suspect")] {
+                @for (cell, column) in row.cells.iter().zip(&self.columns) {
+                    td class=[(column.kind != Kind::Text).then_some("n")] {
+                        @match cell {
+                            Cell::Text(text) => (text),
+                            Cell::Number(text, _) => (text),
+                            Cell::Rate { pps, mean_frame_bytes } => (units::rate(*pps, *mean_frame_bytes, false)),
+                            Cell::None => "–",
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The table in base units (RFC 4180).
+    pub(crate) fn csv(&self) -> String {
+        let mut text = self.columns.iter().map(|column| quote(column.csv)).collect::<Vec<_>>().join(",");
+        text.push_str("\r\n");
+        for row in &self.rows {
+            text.push_str(&row.cells.iter().map(Cell::csv).collect::<Vec<_>>().join(","));
+            text.push_str("\r\n");
+        }
+        text
+    }
+
+    /// The CSV as a `data:` address (RFC 2397).
+    fn link(&self) -> String {
+        let mut link = String::from("data:text/csv;charset=utf-8,");
+        for byte in self.csv().bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b',' | b':' => {
+                    link.push(char::from(byte))
+                }
+                byte => link.push_str(&format!("%{byte:02X}")),
+            }
+        }
+        link
+    }
+}
+
+fn head(column: &Column) -> Markup {
+    html! {
+        th scope="col" class=[(column.kind != Kind::Text).then_some("n")] {
+            (column.head)
+            @if column.kind == Kind::Rate { ", " (units::rate_unit()) }
+        }
+    }
+}
+
+/// A field of CSV, in quotes where it must be (RFC 4180, section 2).
+fn quote(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_csv_holds_base_units_and_quotes_what_it_must() {
+        let table = Table {
+            id: "t".into(),
+            caption: "a table".into(),
+            columns: vec![column("Name", "name", Kind::Text), column("Rate", "rate_pps", Kind::Rate)],
+            rows: vec![Row {
+                cells: vec![Cell::Text("a, \"b\"".into()), Cell::Rate { pps: 2.5e6, mean_frame_bytes: 64.0 }],
+                suspect: false,
+            }],
+        };
+        assert_eq!(table.csv(), "name,rate_pps\r\n\"a, \"\"b\"\"\",2500000\r\n");
+        assert!(table.link().starts_with("data:text/csv;charset=utf-8,name,rate_pps%0D%0A%22a"));
+    }
+}

@@ -1,0 +1,200 @@
+//! What a page holds, read from its text: nothing fetched, nothing hidden, nothing unescaped.
+
+mod common;
+
+use weir_report::{PageOptions, render};
+use weir_trial::run::{Point, PointResult, Run, RunState};
+use weir_units::{Nanos, Pps};
+
+fn page(runs: &[Run]) -> String {
+    render(runs, &PageOptions::default())
+}
+
+fn otter() -> Run {
+    common::run("2026-11-21-otter", 1, 1.0)
+}
+
+fn first_point(run: &mut Run) -> &mut Point {
+    &mut run.points[0]
+}
+
+#[test]
+fn a_page_fetches_nothing() {
+    let page = page(&[otter()]);
+    for scheme in ["http:", "https:", "//cdn", "@import", "<link", "<img", "<iframe", " src="] {
+        assert!(!page.contains(scheme), "the page holds `{scheme}`");
+    }
+    let targets = page.match_indices("url(").map(|(at, _)| &page[at..at + 5]);
+    assert!(targets.into_iter().all(|target| target == "url(#"), "a style refers to something outside");
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn texts_of_a_run_cannot_become_markup() {
+    let hostile = "<script>alert(1)</script>\"'><img onerror=alert(2)>&amp;";
+    let mut run = Run { name: hostile.into(), plan: hostile.into(), weir: hostile.into(), ..otter() };
+    run.environment.insert(hostile.into(), hostile.into());
+    for point in &mut run.points {
+        for text in [&mut point.key.dut, &mut point.key.wiring, &mut point.key.trace, &mut point.key.size] {
+            *text = hostile.into();
+        }
+        point.dut_version = Some(hostile.into());
+        for result in &mut point.results {
+            match result {
+                PointResult::Throughput { goal, irregular, .. } => {
+                    *goal = hostile.into();
+                    *irregular = Some(hostile.into());
+                }
+                PointResult::Latency { label, .. } => *label = hostile.into(),
+                PointResult::Mrr { .. } => {}
+            }
+        }
+    }
+    first_point(&mut run).error = Some(hostile.into());
+    let options = PageOptions { title: Some(hostile.into()), made_ms: Some(0) };
+    let page = render(&[run], &options);
+    assert!(!page.contains("<script>alert") && !page.contains("<img"), "a hostile name became an element");
+    assert_eq!(page.matches("<script").count(), 1, "only the page's own script");
+    let attributes =
+        page.split('<').filter(|tag| tag.contains("onerror=") && tag.find("onerror=") < tag.find('>'));
+    let broken: Vec<_> = attributes.filter(|tag| !tag.contains("&quot;")).collect();
+    assert!(broken.is_empty(), "a hostile name left its attribute: {broken:?}");
+}
+
+#[test]
+fn every_throughput_stands_with_bounds_and_trials() {
+    let run = otter();
+    let page = page(std::slice::from_ref(&run));
+    let mut seen = 0;
+    for point in &run.points {
+        for result in &point.results {
+            let PointResult::Throughput { throughput: Some(rate), lower: Some(lower), trials, .. } = result
+            else {
+                continue;
+            };
+            for value in [rate, lower] {
+                let shown = format!("{:.3}", value.0 / 1e6);
+                assert!(
+                    page.contains(&format!("<span class=\"u u-mpps\">{shown}</span>")),
+                    "{shown} is missing"
+                );
+            }
+            assert!(page.contains(&format!("{trials} trials, the last of 250 ms, under 60")));
+            seen += 1;
+        }
+    }
+    assert!(seen > 60, "{seen}");
+}
+
+#[test]
+fn what_failed_is_shown_with_its_error() {
+    let page = page(&[otter()]);
+    assert!(page.contains("2 points were not measured"));
+    assert!(page.contains("testpmd would not start: &lt;no free memory segments&gt;"));
+    assert!(page.contains("class=\"mark failed\""), "a failed point has its cross in the plot");
+    assert!(page.contains("irregular: the greatest load passed"));
+    assert!(page.contains("the tester was late with"));
+}
+
+#[test]
+fn a_function_where_everything_failed_still_has_its_errors() {
+    let mut run = otter();
+    for point in &mut run.points {
+        point.results.clear();
+        point.trials.clear();
+        point.error = Some("the device needs huge pages".into());
+    }
+    let page = page(&[run]);
+    assert!(page.contains("72 points were not measured"));
+    assert!(page.contains("No rate was found: the device needs huge pages."));
+    assert!(page.contains("not measured: the device needs huge pages"), "the table has its row");
+}
+
+#[test]
+fn runs_cut_off_or_empty_say_so() {
+    let empty = page(&[common::empty()]);
+    assert!(empty.contains("Nothing was measured") && empty.contains("weir bench --resume"));
+    assert!(page(&[]).contains("No runs"));
+    let mut cut = Run { state: RunState::Interrupted, ended_ms: None, ..otter() };
+    cut.points.truncate(3);
+    let last = &mut cut.points[2];
+    last.finished = false;
+    last.results.clear();
+    let page = page(&[cut]);
+    assert!(page.contains("was interrupted"));
+    assert!(page.contains("cut off before its measurement came to an end"));
+}
+
+#[test]
+fn trials_of_a_cut_off_attempt_decide_nothing() {
+    let mut run = otter();
+    run.points.truncate(1);
+    let plain = page(&[run.clone()]);
+    let point = first_point(&mut run);
+    let mut ghost = point.trials[0].clone();
+    ghost.superseded = true;
+    ghost.result.directions[0].foreign = 77_777;
+    point.trials.push(ghost);
+    let count = point.trials.len();
+    let trials = format!(", {count} trials");
+    let with_ghost = page(&[run]).replace(&trials, &format!(", {} trials", count - 1));
+    assert!(with_ghost == plain, "only the count of trials may differ");
+}
+
+#[test]
+fn a_damaged_histogram_is_named_and_its_percentiles_stay() {
+    let mut run = otter();
+    let trial = first_point(&mut run)
+        .trials
+        .iter_mut()
+        .rfind(|trial| trial.purpose == weir_trial::run::Purpose::Latency);
+    trial.unwrap().result.latency.as_mut().unwrap().histogram = "damaged".into();
+    let page = page(&[run]);
+    assert!(page.contains("nf · vhost · 90% ndr: stored latency histogram is damaged"));
+}
+
+#[test]
+fn several_runs_share_plots_after_the_difference_of_their_environments() {
+    let page = page(&[otter(), common::run("2026-11-21-heron", 2, 1.1)]);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("`{text}` is missing"));
+    assert!(place("Where the runs' environments differ") < place("What was found"));
+    assert!(page.contains("cpu.governor") && page.contains("powersave"));
+    assert!(page.contains("nf · vhost · 2026-11-21-heron · ndr"));
+    assert_eq!(page.matches("id=\"throughput-l2fwd\"").count(), 1);
+}
+
+#[test]
+fn identifiers_are_unique() {
+    let page = page(&[otter(), common::run("2026-11-21-heron", 2, 1.1)]);
+    let mut ids: Vec<_> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+}
+
+#[test]
+fn numbers_that_are_none_or_not_finite_do_not_spoil_a_page() {
+    let mut run = otter();
+    for (index, result) in run.points.iter_mut().flat_map(|point| &mut point.results).enumerate() {
+        match result {
+            PointResult::Throughput { throughput, lower, upper, trial_duration, .. } => {
+                (*throughput, *lower, *upper) = match index % 3 {
+                    0 => (None, None, Some(Pps(1.0))),
+                    1 => (Some(Pps(f64::NAN)), Some(Pps(0.0)), Some(Pps(f64::INFINITY))),
+                    _ => (Some(Pps(0.0)), Some(Pps(0.0)), None),
+                };
+                *trial_duration = Nanos(0);
+            }
+            PointResult::Mrr { rates, mean, cycles_per_packet, .. } => {
+                rates.clear();
+                *mean = Pps(0.0);
+                *cycles_per_packet = None;
+            }
+            PointResult::Latency { trial, .. } => *trial = u32::MAX,
+        }
+    }
+    let page = page(&[run]);
+    let drawn: Vec<_> = page.split(" d=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(drawn.iter().all(|path| !path.contains("NaN") && !path.contains("inf")), "a path has no place");
+}
