@@ -1,0 +1,21 @@
+//! Campaigns: a plan being measured, point by point.
+//!
+//! - [`plan`]: what to measure, as TOML;
+//! - [`Campaign`]: runs a plan into a store, told on its way to a [`Watcher`];
+//! - [`Rig`]: one DUT, wired up; [`Traffic`]: what is sent to it; [`Cores`]: who runs where;
+//! - [`environment`]: the machine, as it says itself.
+
+mod cores;
+pub mod environment;
+mod knock;
+pub mod plan;
+mod record;
+mod rig;
+mod runner;
+mod traffic;
+
+pub use cores::{Cores, TooFewCores};
+pub use record::now_ms;
+pub use rig::{Flags, Rig, RigError, RigSetup};
+pub use runner::{Campaign, CampaignError, PointOutcome, Tally, Watcher};
+pub use traffic::{Traffic, TrafficError};

@@ -1,0 +1,370 @@
+//! Plans: what a campaign measures, as a TOML file.
+//!
+//! A plan names axes (network functions, devices, wirings, traces, sizes, directions, huge pages);
+//! [`Plan::expand`] makes every combination of them a point, the axis written first in the file
+//! varying slowest. At each point the plan's methods run: throughput, forwarded rate, latency.
+//!
+//! Reading is pure: what devices and wirings there are, and whether a file exists, the
+//! caller says ([`Known`]); what traces there are, `weir-traffic`. A mistake is reported with file, line and column, the line itself, what
+//! may be written there and what was probably meant ([`PlanError`]); mistakes of meaning are
+//! reported all at once. The format is `file`'s types; [`schema`] is made of them.
+
+mod builtin;
+mod check;
+mod diagnostic;
+mod file;
+mod text;
+
+pub use builtin::{Builtin, builtin, builtins};
+pub use diagnostic::{Place, PlanError};
+pub use file::{VhostEnd, VhostPlan, VhostServer};
+pub use text::HugePages;
+
+use check::Checker;
+use diagnostic::Diagnostic;
+use std::fmt;
+use std::path::Path;
+use weir_dut::wiring::WiringKind;
+use weir_methods::Remaining;
+use weir_methods::latency::LatencyAt;
+use weir_methods::mlrsearch::{Goal, Search, SearchConfig};
+use weir_methods::mrr::Mrr;
+use weir_traffic::trace::{Sizes, TraceName};
+use weir_trial::Nf;
+use weir_trial::simulated::SimulatedDut;
+use weir_units::{LineRate, Nanos, Pps, Ratio};
+
+/// What this build and machine have, for the names in a plan.
+#[derive(Clone, Debug)]
+pub struct Known<'a> {
+    /// Devices under test.
+    pub duts: Vec<&'a str>,
+    /// Wirings.
+    pub wirings: Vec<&'a str>,
+    /// Of the wirings, those without a tester at the wire: only the forwarded rate is measured there.
+    pub mrr_only: Vec<&'a str>,
+    /// Whether a capture file exists.
+    pub is_file: fn(&Path) -> bool,
+}
+
+impl Known<'static> {
+    /// The adapters and wirings of this build, and the files of this machine.
+    pub fn here() -> Self {
+        Self {
+            duts: weir_dut::names(),
+            wirings: WiringKind::ALL.map(WiringKind::name).to_vec(),
+            mrr_only: vec![WiringKind::Fed.name()],
+            is_file: Path::is_file,
+        }
+    }
+}
+
+/// Set-up and drain time that is assumed of a trial before one has been measured.
+pub const ASSUMED_OVERHEAD: Nanos = Nanos(Nanos::PER_SECOND / 4);
+
+/// A plan that makes sense.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// The TOML it was read from.
+    pub source: String,
+    /// Network functions.
+    pub nfs: Vec<Nf>,
+    /// Devices under test.
+    pub duts: Vec<String>,
+    /// Wirings.
+    pub wirings: Vec<String>,
+    /// Traces.
+    pub traces: Vec<TraceChoice>,
+    /// Packet sizes.
+    pub sizes: Vec<Sizes>,
+    /// Directions with traffic: 1 or 2.
+    pub directions: Vec<u8>,
+    /// Huge pages.
+    pub huge_pages: Vec<HugePages>,
+    /// Line rate that results are compared with, per direction.
+    pub line_rate: LineRate,
+    /// Share of the packets that are stamped.
+    pub stamped: Ratio,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// How often every point is measured.
+    pub repeats: u32,
+    /// Throughput, if it is measured.
+    pub throughput: Option<ThroughputPlan>,
+    /// Forwarded rate at the greatest load, if it is measured.
+    pub mrr: Option<MrrPlan>,
+    /// Latency, if it is measured.
+    pub latency: Option<LatencyAt>,
+    /// Numbers of the simulated device.
+    pub simulated: SimulatedDut,
+    /// The wiring `vhost`.
+    pub vhost: VhostPlan,
+    /// The axes in the order of the file.
+    order: Vec<Axis>,
+    /// Names of [`Known::mrr_only`].
+    mrr_only: Vec<String>,
+}
+
+/// A throughput search over several goals.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThroughputPlan {
+    /// The goals.
+    pub goals: Vec<Goal>,
+    /// Least load offered, over all directions.
+    pub min_load: Pps,
+    /// Greatest load offered, over all directions; nothing for what the line carries.
+    pub max_load: Option<Pps>,
+    /// Time that the trials of one search may take.
+    pub budget: Nanos,
+    /// Discarded trial before each search.
+    pub warm_up: Nanos,
+}
+
+/// Forwarded rate at the greatest load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MrrPlan {
+    /// Trials.
+    pub trials: u32,
+    /// Length of each.
+    pub duration: Nanos,
+    /// Load offered, over all directions; nothing for what the line carries.
+    pub load: Option<Pps>,
+}
+
+/// What is sent, for each direction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TraceChoice {
+    /// From the first port to the second.
+    pub first: TraceName,
+    /// From the second port to the first.
+    pub second: TraceName,
+}
+
+/// One combination of the axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PointSpec {
+    /// Place in the plan's order, from 0.
+    pub index: u32,
+    /// Network function.
+    pub nf: Nf,
+    /// Device under test.
+    pub dut: String,
+    /// Wiring.
+    pub wiring: String,
+    /// Trace.
+    pub trace: TraceChoice,
+    /// Packet size.
+    pub size: Sizes,
+    /// Directions with traffic.
+    pub directions: u8,
+    /// Huge pages.
+    pub huge_pages: HugePages,
+    /// Whether the wiring allows the forwarded rate only, neither throughput nor latency.
+    pub mrr_only: bool,
+}
+
+/// The axes of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Axis {
+    Nf,
+    Dut,
+    Wiring,
+    Trace,
+    Size,
+    Directions,
+    HugePages,
+}
+
+impl TraceChoice {
+    /// Whether both directions' traces come in these sizes.
+    pub fn comes_in(&self, sizes: Sizes) -> bool {
+        comes_in(&self.first, sizes) && comes_in(&self.second, sizes)
+    }
+}
+
+/// Whether a trace comes in these sizes. Captures and T1 have sizes of their own, T2 has one.
+fn comes_in(trace: &TraceName, sizes: Sizes) -> bool {
+    match (trace, trace.default_sizes()) {
+        (TraceName::T2, own) => sizes == own,
+        (_, Sizes::Recorded) => sizes == Sizes::Recorded,
+        _ => sizes != Sizes::Recorded,
+    }
+}
+
+impl fmt::Display for TraceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.second {
+            self.first.fmt(f)
+        } else {
+            f.pad(&format!("{}|{}", self.first, self.second))
+        }
+    }
+}
+
+impl ThroughputPlan {
+    /// The search at a point whose line carries at most `theoretical`, over all directions.
+    pub fn config(&self, theoretical: Pps) -> SearchConfig {
+        SearchConfig {
+            min_load: self.min_load,
+            budget: self.budget,
+            warm_up: self.warm_up,
+            // Only time under load proves anything about a load.
+            overhead_counts: false,
+            ..SearchConfig::new(self.goals.clone(), self.max_load.unwrap_or(theoretical))
+        }
+    }
+}
+
+impl MrrPlan {
+    /// The measurement at a point whose line carries at most `theoretical`, over all directions.
+    pub fn method(&self, theoretical: Pps) -> Mrr {
+        Mrr { trials: self.trials, duration: self.duration, load: self.load.unwrap_or(theoretical) }
+    }
+}
+
+impl Plan {
+    /// Reads and checks a plan. `file` is where it came from: it stands in the errors, gives a plan
+    /// without a name its name, and its folder is where relative paths start.
+    pub fn parse(text: &str, file: &Path, known: &Known<'_>) -> Result<Self, PlanError> {
+        let error = |found| PlanError::new(file.display().to_string(), text, found);
+        let read = toml::from_str(text).map_err(|error| vec![Diagnostic::of_toml(&error, text)]);
+        let mut checker = Checker::new(known, file.parent().unwrap_or(Path::new("")));
+        let name = file.file_stem().map_or("plan".into(), |stem| stem.to_string_lossy());
+        let plan = checker.plan(read.map_err(error)?, &name, text);
+        if checker.found.is_empty() { Ok(plan) } else { Err(error(checker.found)) }
+    }
+
+    /// Every point, in the order of the file. A trace is combined with the sizes it comes in:
+    /// captures with `recorded` only, most other traces with all others.
+    pub fn expand(&self) -> Vec<PointSpec> {
+        let lengths: Vec<usize> = self.order.iter().map(|axis| self.length(*axis)).collect();
+        let total: usize = lengths.iter().product();
+        let mut points = Vec::new();
+        for number in 0..total {
+            let mut place = [0; Axis::COUNT];
+            let mut rest = number;
+            for (axis, length) in self.order.iter().zip(&lengths).rev() {
+                place[*axis as usize] = rest % length;
+                rest /= length;
+            }
+            let at = |axis: Axis| place[axis as usize];
+            let (trace, size) = (&self.traces[at(Axis::Trace)], self.sizes[at(Axis::Size)]);
+            if !trace.comes_in(size) {
+                continue;
+            }
+            let wiring = &self.wirings[at(Axis::Wiring)];
+            points.push(PointSpec {
+                index: points.len() as u32,
+                nf: self.nfs[at(Axis::Nf)],
+                dut: self.duts[at(Axis::Dut)].clone(),
+                wiring: wiring.clone(),
+                trace: trace.clone(),
+                size,
+                directions: self.directions[at(Axis::Directions)],
+                huge_pages: self.huge_pages[at(Axis::HugePages)],
+                mrr_only: self.mrr_only.contains(wiring),
+            });
+        }
+        points
+    }
+
+    fn length(&self, axis: Axis) -> usize {
+        match axis {
+            Axis::Nf => self.nfs.len(),
+            Axis::Dut => self.duts.len(),
+            Axis::Wiring => self.wirings.len(),
+            Axis::Trace => self.traces.len(),
+            Axis::Size => self.sizes.len(),
+            Axis::Directions => self.directions.len(),
+            Axis::HugePages => self.huge_pages.len(),
+        }
+    }
+
+    /// What the whole plan will take, if every trial has so much set-up and drain time and no
+    /// search meets a surprise. Starting the devices comes on top.
+    pub fn estimate(&self, overhead: Nanos) -> Remaining {
+        let points = self.expand();
+        let mut total = Remaining::default();
+        let mut add = |part: Remaining, times: usize| {
+            let times = times as u64 * u64::from(self.repeats);
+            total.trials = total.trials.saturating_add(part.trials.saturating_mul(times as u32));
+            total.time = Nanos(total.time.0.saturating_add(part.time.0.saturating_mul(times)));
+        };
+        let trials = |trials: u32, duration: Nanos| Remaining {
+            trials,
+            time: Nanos(duration.0.saturating_add(overhead.0).saturating_mul(u64::from(trials))),
+        };
+        let tested = points.iter().filter(|point| !point.mrr_only).count();
+        if let Some(throughput) = &self.throughput {
+            let line = self.line_rate.max_pps(check::SMALLEST);
+            if let Ok(search) = Search::new(throughput.config(line)) {
+                add(search.estimate(overhead), tested);
+            }
+        }
+        if let Some(mrr) = &self.mrr {
+            add(trials(mrr.trials, mrr.duration), points.len());
+        }
+        if let Some(latency) = &self.latency {
+            add(trials(latency.loads.len() as u32, latency.duration), tested);
+        }
+        total
+    }
+
+    /// The most time the whole plan's trials can take: as [`Self::estimate`], every search using
+    /// its whole budget.
+    pub fn longest(&self, overhead: Nanos) -> Nanos {
+        let searches = self.expand().iter().filter(|point| !point.mrr_only).count() as u64;
+        let budget = self.throughput.as_ref().map_or(0, |throughput| throughput.budget.0);
+        let searching = budget.saturating_mul(searches).saturating_mul(u64::from(self.repeats));
+        let without = Self { throughput: None, ..self.clone() };
+        Nanos(without.estimate(overhead).time.0.saturating_add(searching))
+    }
+
+    /// What a reader of the plan's results must be told.
+    pub fn warnings(&self) -> Vec<String> {
+        let goals = self.throughput.iter().flat_map(|throughput| &throughput.goals);
+        let mut warnings: Vec<String> = goals.flat_map(Goal::warnings).collect();
+        warnings.extend(self.latency.iter().flat_map(LatencyAt::warnings));
+        warnings
+    }
+}
+
+impl Axis {
+    const COUNT: usize = 7;
+}
+
+/// The JSON Schema of plan files.
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(file::PlanFile).to_value();
+    without_null(&mut schema);
+    schema
+}
+
+/// Takes `null` out of a schema: TOML has no such value, a key is there or it is not.
+fn without_null(schema: &mut serde_json::Value) {
+    use serde_json::Value;
+    match schema {
+        Value::Array(parts) => parts.iter_mut().for_each(without_null),
+        Value::Object(parts) => {
+            if let Some(Value::Array(types)) = parts.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    parts.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = parts.get_mut("anyOf") {
+                choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
+                if let [Value::Object(only)] = choices.as_slice() {
+                    let only = only.clone();
+                    parts.remove("anyOf");
+                    parts.extend(only);
+                }
+            }
+            parts.values_mut().for_each(without_null);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,294 @@
+//! From what a plan file says to what a campaign does: names, ranges, and whether it makes sense
+//! together. All mistakes of one plan are reported at once. Here the axes, in `methods` the methods.
+
+mod methods;
+
+use super::diagnostic::Diagnostic;
+use super::file::PlanFile;
+use super::text::{HugePages, List, SizesText, Text};
+use super::{Axis, Known, Plan, TraceChoice};
+use methods::simulated;
+use std::fmt::Display;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use weir_traffic::trace::catalogue::ENTRIES;
+use weir_traffic::trace::{Sizes, TraceError, TraceName};
+use weir_trial::{Nf, NfKind};
+use weir_units::{Bps, FrameSize, LineRate, Nanos, Ratio};
+
+type Span = Range<usize>;
+
+/// Most repeats of a plan.
+const MAX_REPEATS: u32 = 100;
+
+/// A value with its place.
+type Placed<T> = (Span, T);
+
+/// Checks one plan and collects what is wrong with it.
+pub(super) struct Checker<'a> {
+    known: &'a Known<'a>,
+    /// Folder that relative capture paths start from.
+    base: &'a Path,
+    pub(super) found: Vec<Diagnostic>,
+}
+
+impl<'a> Checker<'a> {
+    pub(super) fn new(known: &'a Known<'a>, base: &'a Path) -> Self {
+        Self { known, base, found: Vec::new() }
+    }
+
+    fn refuse(&mut self, span: &Span, message: impl Into<String>) {
+        self.found.push(Diagnostic::new(span.clone(), message));
+    }
+
+    /// The plan, or what can be made of it when `found` is not empty.
+    pub(super) fn plan(&mut self, file: PlanFile, name: &str, source: &str) -> Plan {
+        let mut order: Vec<(usize, Axis)> = [
+            (Some(file.nf.span()), Axis::Nf),
+            (file.dut.as_ref().map(Spanned::span), Axis::Dut),
+            (file.wiring.as_ref().map(Spanned::span), Axis::Wiring),
+            (Some(file.trace.span()), Axis::Trace),
+            (Some(file.size.span()), Axis::Size),
+            (file.directions.as_ref().map(Spanned::span), Axis::Directions),
+            (file.huge_pages.as_ref().map(Spanned::span), Axis::HugePages),
+        ]
+        .into_iter()
+        .map(|(span, axis)| (span.map_or(0, |span| span.start), axis))
+        .collect();
+        order.sort_by_key(|(start, _)| *start);
+
+        let nf_span = file.nf.span();
+        let nfs = self.nfs(file.nf);
+        let duts = self.names("dut", file.dut, &self.known.duts, "nf");
+        let wirings = self.wirings(file.wiring, file.mrr.is_some());
+        let traces = self.axis("trace", file.trace);
+        let sizes: Vec<Placed<Sizes>> =
+            self.axis("size", file.size).into_iter().map(|(span, SizesText(sizes))| (span, sizes)).collect();
+        let traces = self.traces(traces, &sizes);
+        let directions = self.directions(file.directions);
+        let huge_pages = file.huge_pages.map(|list| self.axis("huge_pages", list));
+
+        if file.throughput.is_none() && file.mrr.is_none() && file.latency.is_none() {
+            self.refuse(&nf_span, "the plan measures nothing; add [throughput], [mrr] or [latency]");
+        }
+        let throughput = self.throughput(file.throughput, file.goal);
+        let latency = file.latency.map(|table| self.latency(table, throughput.as_ref()));
+        let stamped = self.stamped(file.stamped, latency.is_some());
+        let seed = file.seed.unwrap_or(1);
+        Plan {
+            name: file.name.map_or_else(|| name.to_owned(), |name| self.plan_name(name)),
+            source: source.to_owned(),
+            order: order.into_iter().map(|(_, axis)| axis).collect(),
+            nfs,
+            duts,
+            wirings,
+            traces,
+            sizes: values(sizes),
+            directions,
+            huge_pages: huge_pages.map_or_else(|| vec![HugePages::Auto], values),
+            line_rate: file.line_rate.map_or(LineRate(Bps(10e9)), |text| text.0),
+            stamped,
+            seed,
+            repeats: self.within("repeats", file.repeats, 1, MAX_REPEATS),
+            throughput,
+            mrr: file.mrr.map(|table| self.mrr(table)),
+            latency,
+            simulated: simulated(file.simulated, seed),
+            vhost: file.vhost,
+            mrr_only: self.known.mrr_only.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    fn plan_name(&mut self, name: Spanned<String>) -> String {
+        let span = name.span();
+        let name = name.into_inner();
+        if name.trim().is_empty() {
+            self.refuse(&span, "the plan's name is empty; write one or leave the key out");
+        }
+        name
+    }
+
+    /// The values of an axis: at least one, none twice.
+    fn axis<T: Display + Clone>(&mut self, key: &str, list: Spanned<List<T>>) -> Vec<Placed<T>> {
+        let whole = list.span();
+        let mut seen: Vec<String> = Vec::new();
+        let mut axis = Vec::new();
+        for (span, value) in list.into_inner().0 {
+            let span = span.unwrap_or_else(|| whole.clone());
+            let text = value.to_string();
+            if seen.contains(&text) {
+                self.refuse(&span, format!("`{key}`: {text} stands there twice"));
+            }
+            seen.push(text);
+            axis.push((span, value));
+        }
+        if axis.is_empty() {
+            self.refuse(&whole, format!("`{key}` is an empty list; give it at least one value"));
+        }
+        axis
+    }
+
+    /// The names of an axis, each one of the known ones.
+    fn names(
+        &mut self,
+        key: &str,
+        list: Option<Spanned<List<String>>>,
+        known: &[&str],
+        default: &str,
+    ) -> Vec<String> {
+        let Some(list) = list else { return vec![default.to_owned()] };
+        let axis = self.axis(key, list);
+        for (span, name) in &axis {
+            if !known.contains(&name.as_str()) {
+                self.found.push(Diagnostic::unknown(span.clone(), key, name, known));
+            }
+        }
+        values(axis)
+    }
+
+    fn wirings(&mut self, list: Option<Spanned<List<String>>>, has_mrr: bool) -> Vec<String> {
+        let places: Vec<Placed<String>> = list.iter().flat_map(placed).collect();
+        for (span, name) in places {
+            if !has_mrr && self.known.mrr_only.contains(&name.as_str()) {
+                let why = "has no tester at the wire and measures only the forwarded rate";
+                self.refuse(&span, format!("`wiring`: {name} {why}; add a table [mrr] or leave it out"));
+            }
+        }
+        self.names("wiring", list, &self.known.wirings, "vhost")
+    }
+
+    fn nfs(&mut self, list: Spanned<List<String>>) -> Vec<Nf> {
+        let mut nfs = Vec::new();
+        for (span, text) in self.axis("nf", list) {
+            match text.parse::<Nf>() {
+                Ok(nf) => nfs.push(nf),
+                Err(error) => {
+                    let kind = text.split(':').next().unwrap_or_default();
+                    let names = NfKind::ALL.map(NfKind::name);
+                    if names.contains(&kind) {
+                        self.refuse(&span, format!("`nf`: {error}"));
+                    } else {
+                        let mut unknown = Diagnostic::unknown(span, "nf", kind, &names);
+                        unknown.allowed.push("l3fwd:N (N routes), firewall:N (N rules)".to_owned());
+                        self.found.push(unknown);
+                    }
+                }
+            }
+        }
+        nfs
+    }
+
+    fn directions(&mut self, list: Option<Spanned<List<u8>>>) -> Vec<u8> {
+        let Some(list) = list else { return vec![2] };
+        let axis = self.axis("directions", list);
+        for (span, directions) in &axis {
+            if !(1..=2).contains(directions) {
+                self.refuse(span, format!("`directions`: {directions} is not possible; write 1 or 2"));
+            }
+        }
+        values(axis)
+    }
+
+    /// Traces, and whether each has a size it comes in and each size a trace.
+    fn traces(&mut self, axis: Vec<Placed<String>>, sizes: &[Placed<Sizes>]) -> Vec<TraceChoice> {
+        let mut traces = Vec::new();
+        for (span, text) in axis {
+            let (first, second) = match text.split_once('|') {
+                Some((first, second)) => (self.trace(&span, first), self.trace(&span, second)),
+                None => {
+                    let both = self.trace(&span, &text);
+                    (both.clone(), both)
+                }
+            };
+            let (Some(first), Some(second)) = (first, second) else { continue };
+            let own = match first.default_sizes() {
+                Sizes::Fixed(size) => size.bytes().to_string(),
+                word => format!("\"{word}\""),
+            };
+            let trace = TraceChoice { first, second };
+            let apart = sizes.iter().all(|(_, sizes)| !trace.comes_in(*sizes));
+            if apart && trace.first.default_sizes() != trace.second.default_sizes() {
+                let why = "the two directions come in no size together";
+                self.refuse(&span, format!("`trace`: {text}: {why}"));
+            } else if apart && !sizes.is_empty() {
+                self.refuse(
+                    &span,
+                    format!("`trace`: {text} comes in none of the sizes; add {own} to `size`"),
+                );
+            }
+            traces.push(trace);
+        }
+        for (span, sizes) in sizes {
+            if !traces.is_empty() && !traces.iter().any(|trace| trace.comes_in(*sizes)) {
+                self.refuse(span, format!("`size`: no trace of the plan comes in {sizes}"));
+            }
+        }
+        traces
+    }
+
+    fn trace(&mut self, span: &Span, text: &str) -> Option<TraceName> {
+        match TraceName::parse(text) {
+            Ok(TraceName::Capture(path)) => {
+                let path = self.base.join(path);
+                if !(self.known.is_file)(&path) {
+                    self.refuse(span, format!("`trace`: there is no file {}", path.display()));
+                }
+                return Some(TraceName::Capture(path));
+            }
+            Ok(name) => return Some(name),
+            Err(TraceError::UnknownName { name, .. }) => {
+                let names: Vec<&str> = ENTRIES.iter().map(|entry| entry.name).collect();
+                let mut unknown = Diagnostic::unknown(span.clone(), "trace", &name, &names);
+                unknown.allowed.push("the path of a .pcap or .pcapng file".to_owned());
+                self.found.push(unknown);
+            }
+            Err(error) => self.refuse(span, format!("`trace`: {error}")),
+        }
+        None
+    }
+
+    fn stamped(&mut self, stamped: Option<Spanned<Text<Ratio>>>, has_latency: bool) -> Ratio {
+        let Some(stamped) = stamped else { return Ratio(0.01) };
+        let share = unit(&stamped);
+        if share.0 == 0.0 && has_latency {
+            self.refuse(&stamped.span(), "`stamped` is zero, and [latency] needs stamped packets");
+        }
+        share
+    }
+
+    fn duration(&mut self, duration: Option<Spanned<Text<Nanos>>>, default: Nanos) -> Nanos {
+        let Some(duration) = duration else { return default };
+        let length = unit(&duration);
+        if length.0 == 0 {
+            self.refuse(&duration.span(), "`duration` is zero; write for example \"1s\"");
+        }
+        length
+    }
+
+    fn within(&mut self, key: &str, number: Option<Spanned<u32>>, min: u32, max: u32) -> u32 {
+        let Some(number) = number else { return min };
+        let value = *number.as_ref();
+        if !(min..=max).contains(&value) {
+            self.refuse(&number.span(), format!("`{key}`: {value} is outside {min} to {max}"));
+        }
+        value
+    }
+}
+
+fn values<T>(axis: Vec<Placed<T>>) -> Vec<T> {
+    axis.into_iter().map(|(_, value)| value).collect()
+}
+
+fn placed(list: &Spanned<List<String>>) -> Vec<Placed<String>> {
+    let value =
+        |(span, text): &(Option<Span>, String)| (span.clone().unwrap_or_else(|| list.span()), text.clone());
+    list.as_ref().0.iter().map(value).collect()
+}
+
+fn unit<T: Copy>(text: &Spanned<Text<T>>) -> T {
+    text.as_ref().0
+}
+
+/// Mean frame size, in bytes with FCS, that stands in where only a duration is estimated.
+pub(super) const SMALLEST: f64 = FrameSize::MIN.bytes() as f64;

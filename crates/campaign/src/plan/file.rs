@@ -1,0 +1,190 @@
+//! The plan file, key by key: what TOML may hold, and the JSON Schema made of it.
+//!
+//! Comments on the keys become the schema's descriptions, which editors show. Whether the values
+//! make sense together is `check`'s affair.
+
+use super::text::{HugePages, List, SizesText, Text};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use toml::Spanned;
+use weir_methods::latency::LoadSpec;
+use weir_trial::Nf;
+use weir_units::{LineRate, Nanos, Pps, Ratio};
+
+/// A plan of Weir: what to measure, how, and how often. The axes (nf, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Weir plan")]
+pub(super) struct PlanFile {
+    /// Name of the plan; the file's name when left out.
+    #[schemars(with = "Option<String>")]
+    pub(super) name: Option<Spanned<String>>,
+    /// Axis: network functions. l2fwd; l3fwd:N with N routes; firewall:N with N rules.
+    #[schemars(with = "List<Nf>")]
+    pub(super) nf: Spanned<List<String>>,
+    /// Axis: devices under test; `weir dut list` names them. Default: nf, Weir's own small program.
+    #[schemars(with = "Option<List<String>>")]
+    pub(super) dut: Option<Spanned<List<String>>>,
+    /// Axis: how the lab's ports reach the device's. vhost, fed. Default: vhost.
+    #[schemars(with = "Option<List<String>>")]
+    pub(super) wiring: Option<Spanned<List<String>>>,
+    /// Axis: what is sent. A trace name (`weir trace list`), the path of a pcap or pcapng file relative to the plan, or "a|b" for a different one in each direction.
+    #[schemars(with = "List<String>")]
+    pub(super) trace: Spanned<List<String>>,
+    /// Axis: packet sizes in bytes with FCS, as RFC 2544 counts them; "imix", "web", or "recorded" for captures and traces with sizes of their own. A size is measured with every trace that comes in it.
+    #[schemars(with = "List<SizesText>")]
+    pub(super) size: Spanned<List<SizesText>>,
+    /// Axis: directions with traffic, 1 or 2. Default: 2.
+    #[schemars(with = "Option<List<u8>>")]
+    pub(super) directions: Option<Spanned<List<u8>>>,
+    /// Axis: huge pages for the lab and the device. true, false, or "auto": where the machine has them. Default: "auto".
+    #[schemars(with = "Option<List<HugePages>>")]
+    pub(super) huge_pages: Option<Spanned<List<HugePages>>>,
+    /// Line rate that results are compared with, per direction. Default: 10G.
+    pub(super) line_rate: Option<Text<LineRate>>,
+    /// Share of the packets that carry a sequence number and a time stamp. Default: 1%.
+    #[schemars(with = "Option<Text<Ratio>>")]
+    pub(super) stamped: Option<Spanned<Text<Ratio>>>,
+    /// Seed of everything random. Default: 1.
+    pub(super) seed: Option<u64>,
+    /// How often every point is measured, 1 to 100. Default: 1.
+    #[schemars(with = "Option<u32>")]
+    pub(super) repeats: Option<Spanned<u32>>,
+    /// Throughput by MLRsearch.
+    pub(super) throughput: Option<ThroughputTable>,
+    /// Goals of the throughput search: changes to a preset (rfc2544, bswlv, ndr, pdr), or goals of your own.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, GoalTable>")]
+    pub(super) goal: BTreeMap<Spanned<String>, GoalTable>,
+    /// Forwarded rate at the greatest load.
+    pub(super) mrr: Option<MrrTable>,
+    /// Latency at given loads.
+    pub(super) latency: Option<LatencyTable>,
+    /// Numbers of the simulated device, for the device `simulated`.
+    #[serde(default)]
+    pub(super) simulated: SimulatedTable,
+    /// The wiring `vhost`: which end of it the lab is, and who listens on the socket.
+    #[serde(default)]
+    pub(super) vhost: VhostPlan,
+}
+
+/// Throughput by MLRsearch (draft-ietf-bmwg-mlrsearch-15). All goals share one search.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ThroughputTable {
+    /// Presets (rfc2544, bswlv, ndr, pdr) or names of [goal.NAME] tables.
+    #[schemars(with = "List<String>")]
+    pub(super) goals: Spanned<List<String>>,
+    /// Least load offered, over all directions. Default: 9001pps.
+    #[schemars(with = "Option<Text<Pps>>")]
+    pub(super) min_load: Option<Spanned<Text<Pps>>>,
+    /// Greatest load offered, over all directions. Default: what the line rate carries.
+    #[schemars(with = "Option<Text<Pps>>")]
+    pub(super) max_load: Option<Spanned<Text<Pps>>>,
+    /// Time that the trials of one search may take, set-up and drain included. Default: 20min.
+    #[schemars(with = "Option<Text<Nanos>>")]
+    pub(super) budget: Option<Spanned<Text<Nanos>>>,
+    /// Discarded trial at the greatest load before each search; 0s for none. Default: 1s, and never longer than a goal's final trial.
+    pub(super) warm_up: Option<Text<Nanos>>,
+}
+
+/// A goal of the throughput search.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GoalTable {
+    /// Preset that gives what is left out here. Default: the preset of the goal's own name, else ndr.
+    #[schemars(with = "Option<String>")]
+    pub(super) like: Option<Spanned<String>>,
+    /// A trial with more loss speaks against its load.
+    pub(super) loss_ratio: Option<Text<Ratio>>,
+    /// Share of the duration sum that such trials may take at a load that still passes.
+    pub(super) exceed_ratio: Option<Text<Ratio>>,
+    /// Duration of the first, shortest trials.
+    pub(super) initial_trial_duration: Option<Text<Nanos>>,
+    /// Duration of the trials that decide. Without duration_sum, that is scaled in proportion.
+    pub(super) final_trial_duration: Option<Text<Nanos>>,
+    /// Trial time that settles a load.
+    pub(super) duration_sum: Option<Text<Nanos>>,
+    /// Distance of the bounds at which the search ends, (upper - lower) / upper.
+    pub(super) width: Option<Text<Ratio>>,
+    /// Coarser, shorter targets before the goal's own, 0 to 8.
+    pub(super) preceding_targets: Option<u32>,
+}
+
+/// Forwarded rate at the greatest load.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MrrTable {
+    /// Trials, 1 to 1000. Default: 10.
+    #[schemars(with = "Option<u32>")]
+    pub(super) trials: Option<Spanned<u32>>,
+    /// Length of each. Default: 1s.
+    #[schemars(with = "Option<Text<Nanos>>")]
+    pub(super) duration: Option<Spanned<Text<Nanos>>>,
+    /// Load offered, over all directions. Default: what the line rate carries.
+    #[schemars(with = "Option<Text<Pps>>")]
+    pub(super) load: Option<Spanned<Text<Pps>>>,
+}
+
+/// Latency at given loads.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LatencyTable {
+    /// Loads: a rate (100kpps), a share of a goal's lower bound (50% ndr), a share of the line (10% line).
+    #[schemars(with = "List<Text<LoadSpec>>")]
+    pub(super) loads: Spanned<List<Text<LoadSpec>>>,
+    /// Length of each trial. Default: 5s.
+    #[schemars(with = "Option<Text<Nanos>>")]
+    pub(super) duration: Option<Spanned<Text<Nanos>>>,
+}
+
+/// Numbers of the simulated device.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SimulatedTable {
+    /// Packets a second it forwards when undisturbed.
+    pub(super) capacity: Option<Text<Pps>>,
+    /// Packets its queue holds.
+    pub(super) queue: Option<u64>,
+    /// Standard deviation of the capacity from trial to trial.
+    pub(super) noise: Option<Text<Ratio>>,
+    /// Share of the forwarded packets lost at any load.
+    pub(super) loss: Option<Text<Ratio>>,
+    /// Share of the trials that a disturbance hits.
+    pub(super) disturbed: Option<Text<Ratio>>,
+    /// Seed of the device. Default: the plan's.
+    pub(super) seed: Option<u64>,
+}
+
+/// The wiring `vhost`: virtio-user on one side, vhost-user on the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VhostPlan {
+    /// The lab's end of the socket. Default: virtio, as a virtual machine has it.
+    pub lab: VhostEnd,
+    /// Who listens on the socket. Default: dut.
+    pub server: VhostServer,
+}
+
+/// The lab's end of a vhost wiring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VhostEnd {
+    /// The lab is the guest's side.
+    #[default]
+    Virtio,
+    /// The lab is the host's side.
+    Vhost,
+}
+
+/// Who listens on a vhost wiring's socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VhostServer {
+    /// The lab.
+    Lab,
+    /// The device under test.
+    #[default]
+    Dut,
+}

@@ -1,0 +1,396 @@
+//! A campaign: a plan being run, point by point.
+//!
+//! At each point: build the traffic, wire up the rig, run the plan's methods, keep the results, take
+//! the rig down. A point that fails is kept with its error and the campaign goes on; Ctrl-C and a
+//! store that cannot write end it. Everything runs on the caller's thread but the trials themselves.
+
+use crate::cores::{Cores, TooFewCores};
+use crate::environment::free_huge_pages;
+use crate::plan::{HugePages, Plan, PointSpec, VhostEnd, VhostServer};
+use crate::record::{Recorder, Relay, Shared, now_ms};
+use crate::rig::{Flags, Rig, RigError, RigSetup};
+use crate::traffic::Traffic;
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::sync::atomic::Ordering;
+use weir_dpdk::{Eal, EalConfig, EalError, Memory, Pool};
+use weir_dut::wiring::{Side, Vhost, WiringKind};
+use weir_dut::{DutError, SIMULATED, adapter};
+use weir_methods::latency::LoadBasis;
+use weir_methods::mlrsearch::Search;
+use weir_methods::{GoalBounds, Next};
+use weir_store::{OpenPoint, Outcome, RunId, Store, StoreError};
+use weir_traffic::Shape;
+use weir_traffic::trace::Sizes;
+use weir_trial::TrialResult;
+use weir_trial::run::{PointKey, PointResult, Purpose, RunState};
+use weir_units::{FrameSize, Ratio};
+
+/// Free huge pages (of 2 MiB) that make `huge_pages = "auto"` take them: the lab's and a DUT's share.
+const ENOUGH_HUGE_PAGES: u64 = 800;
+
+/// Somebody who watches a campaign. No call comes while a trial runs.
+pub trait Watcher {
+    /// A point begins; `number` of `total` counts from 1.
+    fn point(&mut self, number: u32, total: u32, key: &PointKey);
+
+    /// A trial is about to run.
+    fn next(&mut self, next: &Next);
+
+    /// A trial is over.
+    fn trial(&mut self, purpose: Purpose, result: &TrialResult);
+
+    /// A goal's bounds have changed.
+    fn bounds(&mut self, bounds: &GoalBounds<'_>);
+
+    /// A point is over.
+    fn done(&mut self, key: &PointKey, outcome: &PointOutcome);
+}
+
+/// How a point ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PointOutcome {
+    /// With these verdicts, and what a reader of them must be told.
+    Measured {
+        /// Verdicts of the methods.
+        results: Vec<PointResult>,
+        /// Remarks, for example loads that could not be offered.
+        remarks: Vec<String>,
+    },
+    /// The DUT cannot be this; nothing was measured.
+    Unsupported(String),
+    /// It failed.
+    Failed(String),
+}
+
+/// What a run came to, with what was measured of it before it was resumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Points measured.
+    pub measured: u32,
+    /// Points that their DUT does not support.
+    pub unsupported: u32,
+    /// Points that failed.
+    pub failed: u32,
+    /// Whether Ctrl-C ended it.
+    pub interrupted: bool,
+    /// Points left for a process with other memory ([`Campaign::run`]).
+    pub left: u32,
+}
+
+/// Why a campaign ended, or could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// The rig; within a point it becomes the point's error.
+    #[error(transparent)]
+    Rig(RigError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// DPDK.
+    #[error(transparent)]
+    Eal(#[from] EalError),
+    /// Not enough cores.
+    #[error(transparent)]
+    Cores(#[from] TooFewCores),
+    /// The plan's search cannot be run at this point.
+    #[error(transparent)]
+    Search(#[from] weir_methods::mlrsearch::SearchError),
+    /// The plan asks for something this point cannot have.
+    #[error("{0}")]
+    Point(String),
+}
+
+/// A plan being run.
+pub struct Campaign<'a> {
+    plan: &'a Plan,
+    store: &'a mut Store,
+    run: RunId,
+    /// Places of the points that are measured already.
+    done: BTreeSet<u32>,
+    flags: Flags,
+    cores: Cores,
+    rigs: u32,
+}
+
+impl<'a> Campaign<'a> {
+    /// A campaign into a run of the store; `done` are the points it need not measure again.
+    pub fn new(
+        plan: &'a Plan,
+        store: &'a mut Store,
+        run: RunId,
+        done: BTreeSet<u32>,
+        flags: Flags,
+    ) -> Result<Self, CampaignError> {
+        let cores = Cores::assign(&weir_dpdk::allowed_cores())?;
+        Ok(Self { plan, store, run, done, flags, cores, rigs: 0 })
+    }
+
+    /// Who runs where.
+    pub fn cores(&self) -> Cores {
+        self.cores
+    }
+
+    /// Measures the points that are not done. DPDK takes its memory once per process, so a plan with
+    /// and without huge pages is measured by two: [`Tally::left`] points are for the next one.
+    pub fn run(&mut self, watcher: &mut dyn Watcher) -> Result<Tally, CampaignError> {
+        let points = self.plan.expand();
+        let todo: Vec<&PointSpec> = points.iter().filter(|point| !self.done.contains(&point.index)).collect();
+        let mut tally = self.before(&points)?;
+        let Some(first) = todo.first() else {
+            self.store.end_run(self.run, RunState::Finished, now_ms())?;
+            return Ok(tally);
+        };
+        let huge_pages = wants_huge_pages(first.huge_pages);
+        let (now, later): (Vec<_>, Vec<_>) =
+            todo.into_iter().partition(|point| wants_huge_pages(point.huge_pages) == huge_pages);
+        tally.left = later.len() as u32;
+        let eal = start_eal(huge_pages)?;
+        for spec in now {
+            if self.flags.interrupted.load(Ordering::Relaxed) {
+                tally.interrupted = true;
+                break;
+            }
+            match self.point(eal, spec, (points.len() as u32, huge_pages), watcher)? {
+                Some(PointOutcome::Measured { .. }) => tally.measured += 1,
+                Some(PointOutcome::Unsupported(_)) => tally.unsupported += 1,
+                Some(PointOutcome::Failed(_)) => tally.failed += 1,
+                None => {
+                    tally.interrupted = true;
+                    break;
+                }
+            }
+        }
+        if tally.interrupted {
+            self.store.end_run(self.run, RunState::Interrupted, now_ms())?;
+        } else if tally.left == 0 {
+            self.store.end_run(self.run, RunState::Finished, now_ms())?;
+        }
+        Ok(tally)
+    }
+
+    /// What the points that are done came to.
+    fn before(&self, points: &[PointSpec]) -> Result<Tally, StoreError> {
+        let progress = self.store.progress(self.run)?;
+        let is_unsupported = |place: &u32| points.get(*place as usize).and_then(unsupported).is_some();
+        let failed = progress.failed.iter().copied().filter(|place| self.done.contains(place));
+        let (unsupported, failed): (Vec<u32>, Vec<u32>) = failed.partition(is_unsupported);
+        Ok(Tally {
+            measured: progress.finished.len() as u32,
+            unsupported: unsupported.len() as u32,
+            failed: failed.len() as u32,
+            ..Tally::default()
+        })
+    }
+
+    /// Measures one point and keeps what came of it; nothing when Ctrl-C ended it.
+    fn point(
+        &mut self,
+        eal: &'static Eal,
+        spec: &PointSpec,
+        (total, huge_pages): (u32, bool),
+        watcher: &mut dyn Watcher,
+    ) -> Result<Option<PointOutcome>, CampaignError> {
+        let traffic = build_traffic(self.plan, spec);
+        let key = self.key(spec, traffic.as_ref().ok(), huge_pages);
+        watcher.point(spec.index + 1, total, &key);
+        let point = self.store.add_point(self.run, spec.index, &key)?;
+        let mut version = None;
+        let measured = match (traffic, unsupported(spec)) {
+            (_, Some(reason)) => Ok(PointOutcome::Unsupported(reason)),
+            (Err(error), None) => Err(error),
+            (Ok(traffic), None) => {
+                self.measure(eal, spec, &traffic, (&key, huge_pages), (point, &mut version), watcher)
+            }
+        };
+        let outcome = match measured {
+            Ok(outcome) => outcome,
+            Err(CampaignError::Rig(error)) if error.is_interrupt() => return Ok(None),
+            Err(error @ CampaignError::Store(_)) => return Err(error),
+            Err(error) => PointOutcome::Failed(error.to_string()),
+        };
+        let (results, error) = match &outcome {
+            PointOutcome::Measured { results, .. } => (results.as_slice(), None),
+            PointOutcome::Unsupported(reason) | PointOutcome::Failed(reason) => {
+                (&[][..], Some(reason.as_str()))
+            }
+        };
+        let dut_version = version.as_deref();
+        self.store.finish_point(point, Outcome { dut_version, error, results })?;
+        watcher.done(&key, &outcome);
+        Ok(Some(outcome))
+    }
+
+    fn key(&self, spec: &PointSpec, traffic: Option<&Traffic>, huge_pages: bool) -> PointKey {
+        PointKey {
+            nf: spec.nf,
+            dut: spec.dut.clone(),
+            wiring: if spec.dut == SIMULATED { SIMULATED.to_owned() } else { spec.wiring.clone() },
+            trace: spec.trace.to_string(),
+            size: spec.size.to_string(),
+            mean_frame_bytes: traffic.map_or(f64::from(FrameSize::MIN.bytes()), Traffic::mean_frame_bytes),
+            directions: spec.directions,
+            huge_pages: huge_pages && spec.dut != SIMULATED,
+            line_rate: self.plan.line_rate,
+        }
+    }
+
+    fn measure(
+        &mut self,
+        eal: &'static Eal,
+        spec: &PointSpec,
+        traffic: &Traffic,
+        (key, huge_pages): (&PointKey, bool),
+        (point, version): (OpenPoint, &mut Option<String>),
+        watcher: &mut dyn Watcher,
+    ) -> Result<PointOutcome, CampaignError> {
+        self.rigs += 1;
+        let mut rig = if spec.dut == SIMULATED {
+            Rig::simulated(self.plan.simulated)
+        } else {
+            let setup = self.setup(spec, traffic, huge_pages)?;
+            Rig::wire_up(eal, &setup, self.rigs, &self.flags)?
+        };
+        *version = Some(rig.description());
+        let mut sequence = point.next_sequence;
+        let mut results = Vec::new();
+        let mut remarks = Vec::new();
+        for _ in 0..self.plan.repeats.max(1) {
+            let mut methods =
+                Methods { plan: self.plan, spec, key, results: &mut results, remarks: &mut remarks };
+            let shared = Shared::default();
+            let mut recorder = Recorder {
+                rig: &mut rig,
+                store: self.store,
+                point,
+                sequence: &mut sequence,
+                shared: &shared,
+            };
+            methods.run(&mut recorder, &mut Relay { watcher, shared: &shared })?;
+            remarks.extend(shared.remark());
+        }
+        rig.take_down()?;
+        Ok(PointOutcome::Measured { results, remarks })
+    }
+
+    fn setup<'t>(
+        &self,
+        spec: &PointSpec,
+        traffic: &'t Traffic,
+        huge_pages: bool,
+    ) -> Result<RigSetup<'t>, CampaignError> {
+        let unknown = |what: &str| CampaignError::Point(format!("no {what} of that name in this build"));
+        Ok(RigSetup {
+            adapter: adapter(&spec.dut).ok_or_else(|| unknown("device"))?,
+            nf: spec.nf,
+            wiring: spec.wiring.parse().map_err(CampaignError::Point)?,
+            vhost: vhost(self.plan),
+            traffic,
+            shape: Shape::Constant,
+            stamp_every: stamp_every(self.plan.stamped),
+            huge_pages,
+            cores: self.cores,
+        })
+    }
+}
+
+/// The methods of one point.
+struct Methods<'a> {
+    plan: &'a Plan,
+    spec: &'a PointSpec,
+    key: &'a PointKey,
+    results: &'a mut Vec<PointResult>,
+    remarks: &'a mut Vec<String>,
+}
+
+impl Methods<'_> {
+    fn run(&mut self, recorder: &mut Recorder<'_>, relay: &mut Relay<'_>) -> Result<(), CampaignError> {
+        let line = self.key.theoretical();
+        let mut goals = Vec::new();
+        let mut max_load = line;
+        if let Some(throughput) = self.plan.throughput.as_ref().filter(|_| !self.spec.mrr_only) {
+            let config = throughput.config(line);
+            max_load = config.max_load;
+            let outcome = Search::new(config)?.run(recorder, relay)?;
+            self.results.extend(outcome.point_results());
+            goals = outcome.goals;
+        }
+        if let Some(mrr) = &self.plan.mrr {
+            let outcome = mrr.method(line).run(recorder, relay)?;
+            self.results.push(outcome.point_result());
+        }
+        if let Some(latency) = self.plan.latency.as_ref().filter(|_| !self.spec.mrr_only) {
+            let basis = LoadBasis { goals: &goals, line, max_load };
+            let points = latency.run(&basis, recorder, relay)?;
+            let mut trials = recorder.shared.take_latency_trials().into_iter();
+            for point in points {
+                match &point.trial {
+                    Ok(_) => self.results.extend(trials.next().and_then(|trial| point.point_result(trial))),
+                    Err(error) => self.remarks.push(format!("latency at {error}")),
+                }
+            }
+        }
+        if self.results.is_empty() && !self.remarks.is_empty() {
+            return Err(CampaignError::Point(self.remarks.join("; ")));
+        }
+        if self.results.is_empty() {
+            let wiring = &self.spec.wiring;
+            let only = format!("the plan has no method for the `{wiring}` wiring, which allows [mrr] only");
+            return Err(CampaignError::Point(only));
+        }
+        Ok(())
+    }
+}
+
+/// Why the DUT of a point cannot do what the point asks; nothing when it can.
+fn unsupported(spec: &PointSpec) -> Option<String> {
+    let adapter = adapter(&spec.dut)?;
+    let wiring: WiringKind = spec.wiring.parse().ok()?;
+    if !adapter.wirings().contains(&wiring) {
+        return Some(format!("{} cannot be reached by the `{wiring}` wiring", spec.dut));
+    }
+    let dut = adapter.name();
+    let reason = adapter.supports(spec.nf).err()?;
+    Some(DutError::Unsupported { dut, nf: spec.nf, reason }.to_string())
+}
+
+fn build_traffic(plan: &Plan, spec: &PointSpec) -> Result<Traffic, CampaignError> {
+    let sizes = (spec.size != Sizes::Recorded).then_some(spec.size);
+    let second = (spec.directions == 2).then(|| spec.trace.second.to_string());
+    Traffic::build(&spec.trace.first.to_string(), second.as_deref(), sizes, plan.seed)
+        .map_err(|error| CampaignError::Rig(error.into()))
+}
+
+fn vhost(plan: &Plan) -> Vhost {
+    Vhost {
+        backend: match plan.vhost.lab {
+            VhostEnd::Virtio => Side::Dut,
+            VhostEnd::Vhost => Side::Lab,
+        },
+        server: match plan.vhost.server {
+            VhostServer::Lab => Side::Lab,
+            VhostServer::Dut => Side::Dut,
+        },
+    }
+}
+
+/// A share of stamped packets as "every so many packets one".
+fn stamp_every(share: Ratio) -> NonZeroU32 {
+    NonZeroU32::new((1.0 / share.0.clamp(1e-6, 1.0)).round() as u32).unwrap_or(NonZeroU32::MIN)
+}
+
+fn wants_huge_pages(choice: HugePages) -> bool {
+    match choice {
+        HugePages::On => true,
+        HugePages::Off => false,
+        HugePages::Auto => free_huge_pages() >= ENOUGH_HUGE_PAGES,
+    }
+}
+
+/// Starts DPDK with room for the lab's packet buffers at any frame size.
+fn start_eal(huge_pages: bool) -> Result<&'static Eal, EalError> {
+    let pool = Pool::megabytes(crate::rig::LAB_BUFFERS, FrameSize::MAX);
+    let megabytes = u32::try_from(pool + pool / 4).unwrap_or(u32::MAX);
+    let memory = if huge_pages { Memory::Huge } else { Memory::Normal };
+    Eal::init(EalConfig { memory, megabytes, pci: false })
+}

@@ -1,0 +1,352 @@
+//! Plans: what is understood, and what is said about what is not.
+
+use std::path::Path;
+use weir_campaign::plan::{self, HugePages, Known, Plan, PlanError, VhostEnd, VhostServer};
+use weir_methods::mlrsearch::{Goal, SearchConfig};
+use weir_traffic::trace::Sizes;
+use weir_trial::Nf;
+use weir_units::{Nanos, Pps, Ratio};
+
+const SECOND: u64 = Nanos::PER_SECOND;
+
+fn parse(text: &str) -> Result<Plan, PlanError> {
+    let known = Known {
+        duts: vec!["nf", "testpmd", "simulated"],
+        wirings: vec!["vhost", "fed"],
+        mrr_only: vec!["fed"],
+        is_file: |path| path == Path::new("plans/there.pcap"),
+    };
+    Plan::parse(text, Path::new("plans/mine.toml"), &known)
+}
+
+/// A plan that is right, with further lines at its top level and at its end.
+fn with(top: &str, end: &str) -> String {
+    let usual = |key: &str, line: &str| {
+        if top.contains(&format!("{key} =")) { String::new() } else { line.to_owned() }
+    };
+    let axes = [("nf", "nf = \"l2fwd\"\n"), ("trace", "trace = \"tr3i\"\n"), ("size", "size = 64\n")];
+    let axes: String = axes.iter().map(|(key, line)| usual(key, line)).collect();
+    let method = if end.contains("[throughput]") { "" } else { "[throughput]\ngoals = [\"ndr\"]\n" };
+    format!("{top}\n{axes}{method}{end}\n")
+}
+
+fn error(top: &str, end: &str) -> String {
+    match parse(&with(top, end)) {
+        Ok(plan) => panic!("the plan should not pass: {plan:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[track_caller]
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not in:\n{text}");
+    }
+}
+
+#[test]
+fn a_misspelt_key_is_shown_with_its_place_and_the_likeliest_key() {
+    let text = parse("nf = \"l2fwd\"\ntrace = \"tr3i\"\nsizes = [64, 1500]\n").unwrap_err().to_string();
+    let start = "plans/mine.toml:3:1: unknown key `sizes`\n   |\n 3 | sizes = [64, 1500]\n   | ^^^^^ did you mean `size`?\n   = allowed: name, nf, dut,";
+    assert!(text.starts_with(start), "{text}");
+}
+
+#[test]
+fn a_misspelt_key_in_a_table_is_shown_too() {
+    says(
+        &error("", "[latency]\nload = [\"50% ndr\"]"),
+        &["mine.toml:8:1: unknown key `load`", "did you mean `loads`?", "allowed: loads, duration"],
+    );
+    says(&error("", "[goal.ndr]\nexceed = 0.5"), &["unknown key `exceed`", "exceed_ratio"]);
+}
+
+#[test]
+fn a_misspelt_name_on_an_axis_is_shown_with_the_names_there_are() {
+    says(
+        &error("dut = [\"nf\", \"testpdm\"]", ""),
+        &[
+            "mine.toml:1:14: unknown dut `testpdm`",
+            "             ^^^^^^^^^ did you mean `testpmd`?",
+            "allowed: nf, testpmd, simulated",
+        ],
+    );
+    says(&error("wiring = \"vhst\"", ""), &["1:10: unknown wiring `vhst`", "did you mean `vhost`?"]);
+    says(
+        &error("nf = \"l3fw:10\"", ""),
+        &[
+            "unknown nf `l3fw`",
+            "allowed: l2fwd, l3fwd, firewall, l3fwd:N (N routes)",
+            "did you mean `l3fwd`?",
+        ],
+    );
+    says(&error("nf = \"l3fwd:0\"", ""), &["`l3fwd:0`", "l3fwd:N (N routes)"]);
+    says(
+        &error("trace = [\"tr3i\", \"tr2x\"]", ""),
+        &["1:18: unknown trace `tr2x`", "did you mean `tr2e`?", "the path of a .pcap or .pcapng file"],
+    );
+}
+
+#[test]
+fn all_mistakes_of_meaning_are_shown_at_once_in_order() {
+    let text = "nf = \"l2fwd\"\ntrace = \"nope\"\nsize = 64\ndut = \"x\"\nrepeats = 0\n[throughput]\ngoals = [\"ndx\"]\n";
+    let places: Vec<(usize, usize)> =
+        parse(text).unwrap_err().places().iter().map(|place| (place.line, place.column)).collect();
+    assert_eq!(places, [(2, 9), (4, 7), (5, 11), (7, 10)]);
+}
+
+#[test]
+fn values_are_refused_with_their_key_and_what_may_be_written() {
+    let cases: [(&str, &str, &[&str]); 20] = [
+        ("size = [64, 63]", "", &["1:13: `size`: frame size 63 B is outside 64..=9022", "^^"]),
+        ("size = -1", "", &["`size`: frame size -1 B is impossible"]),
+        ("size = \"imx\"", "", &["`imx` is no frame size", "did you mean \"imix\"?"]),
+        ("size = []", "", &["`size` is an empty list"]),
+        ("size = [64, 64]", "", &["1:13: `size`: 64 stands there twice"]),
+        ("directions = 3", "", &["1:14: `directions`: 3 is not possible; write 1 or 2"]),
+        (
+            "huge_pages = \"yes\"",
+            "",
+            &["1:14: `huge_pages`: `yes` is not understood; write true, false or \"auto\""],
+        ),
+        (
+            "line_rate = \"11G\"",
+            "",
+            &["1:13: `line_rate`: `11G` is not a line rate Weir knows; write 10G, 25G, 40G or 100G"],
+        ),
+        ("stamped = 2", "", &["`stamped`: `2` is not understood; write \"0.5%\" or \"0.005\""]),
+        (
+            "stamped = 0",
+            "[latency]\nloads = \"50% ndr\"",
+            &["1:11: `stamped` is zero", "needs stamped packets"],
+        ),
+        ("repeats = 101", "", &["`repeats`: 101 is outside 1 to 100"]),
+        ("repeats = \"two\"", "", &["1:11: `repeats`:", "two"]),
+        ("name = \" \"", "", &["1:8: the plan's name is empty"]),
+        ("", "[mrr]\ntrials = 0", &["`trials`: 0 is outside 1 to 1000"]),
+        ("", "[mrr]\nduration = \"0s\"", &["`duration` is zero"]),
+        (
+            "",
+            "[mrr]\nduration = 5",
+            &["`duration`: `5` is not understood; write \"250ms\", \"1s\" or \"2min\""],
+        ),
+        ("", "[mrr]\nload = \"10\"", &["`load`: `10` is not a packet rate; write for example 9001pps"]),
+        ("", "[latency]\nloads = [\"half\"]", &["8:10: `loads`: `half` is no load; write a rate (250kpps)"]),
+        (
+            "",
+            "[vhost]\nserver = \"labs\"",
+            &["8:10: unknown value `labs`", "did you mean `lab`?", "allowed: lab, dut"],
+        ),
+        ("", "[simulated]\nnoise = \"120%\"", &["`noise`: `120%` is not a ratio between 0 and 1"]),
+    ];
+    for (top, end, parts) in cases {
+        says(&error(top, end), parts);
+    }
+}
+
+#[test]
+fn goals_are_checked_by_name_and_by_number() {
+    says(
+        &error("", "[throughput]\ngoals = [\"ndr\", \"prd\"]"),
+        &[
+            "unknown goal `prd`",
+            "did you mean `pdr`?",
+            "allowed: rfc2544, bswlv, ndr, pdr, a goal of your own, in a table [goal.prd]",
+        ],
+    );
+    says(
+        &error("", "[goal.mine]\nloss_ratio = \"1%\""),
+        &["7:7: the goal `mine` is not searched for; add it to `goals`"],
+    );
+    says(&error("", "[goal.ndr]\nlike = \"pdx\""), &["unknown preset `pdx`", "did you mean `pdr`?"]);
+    says(
+        &error("", "[goal.ndr]\nduration_sum = \"10ms\""),
+        &["goal `ndr`: the duration sum 10 ms is less than one final trial, 1 s"],
+    );
+    says(&error("", "[goal.ndr]\nwidth = 0"), &["goal `ndr`: width 0 is outside"]);
+    says(
+        &error("", "[latency]\nloads = \"50% pdr\""),
+        &[
+            "`loads`: 50% pdr needs the goal `pdr`, which [throughput] does not search for",
+            "allowed: ndr, line",
+        ],
+    );
+}
+
+#[test]
+fn impossible_rates_and_budgets_are_refused_at_their_key() {
+    says(
+        &error("", "[throughput]\ngoals = \"ndr\"\nmin_load = \"2Mpps\"\nmax_load = \"1Mpps\""),
+        &["8:12: the loads 2.000 Mpps to 1.000 Mpps are no interval"],
+    );
+    says(
+        &error("", "[throughput]\ngoals = \"ndr\"\nbudget = \"1s\""),
+        &["7:10: a time budget of 1 s is less than the warm-up and one final trial, 2 s"],
+    );
+}
+
+#[test]
+fn traces_are_combined_with_the_sizes_they_come_in() {
+    says(
+        &error("trace = \"gone.pcap\"\nsize = \"recorded\"", ""),
+        &["1:9: `trace`: there is no file plans/gone.pcap"],
+    );
+    says(&error("trace = \"there.pcap\"", ""), &["comes in none of the sizes; add \"recorded\" to `size`"]);
+    says(
+        &error("size = \"recorded\"", ""),
+        &[
+            "`trace`: tr3i comes in none of the sizes; add 64",
+            "`size`: no trace of the plan comes in recorded",
+        ],
+    );
+    says(
+        &error("trace = \"t2\"\nsize = [128, 256]", ""),
+        &["`trace`: t2 comes in none of the sizes; add 64"],
+    );
+    says(&error("trace = \"tr3i|there.pcap\"", ""), &["the two directions come in no size together"]);
+    says(&error("trace = \"tr3i|tr3e|tr2e\"", ""), &["unknown trace `tr3e|tr2e`"]);
+    says(&error("trace = \"flows:0\"", ""), &["`trace`: `flows:0` is no number of flows"]);
+
+    let traces = "trace = [\"there.pcap\", \"tr5ul|tr5dl\", \"t2\", \"flows:10\"]";
+    let plan = parse(&with(&format!("{traces}\nsize = [64, 128, \"recorded\"]"), "")).unwrap();
+    let labels: Vec<String> =
+        plan.expand().iter().map(|point| format!("{} {}", point.trace, point.size)).collect();
+    let expected = [
+        "plans/there.pcap recorded",
+        "tr5ul|tr5dl 64",
+        "tr5ul|tr5dl 128",
+        "t2 64",
+        "flows:10 64",
+        "flows:10 128",
+    ];
+    assert_eq!(labels, expected);
+}
+
+#[test]
+fn a_plan_that_measures_nothing_or_cannot_be_read_is_refused() {
+    says(
+        &parse("nf = \"l2fwd\"\ntrace = \"tr3i\"\nsize = 64\n").unwrap_err().to_string(),
+        &["measures nothing"],
+    );
+    says(
+        &parse("# a comment\nnf = \"l2fwd\"\n").unwrap_err().to_string(),
+        &["mine.toml:2:1: the key `trace` is missing"],
+    );
+    says(&parse("").unwrap_err().to_string(), &["mine.toml:1:1: the key `nf` is missing"]);
+    says(&parse("nf = [\"l2fwd\"\nsize = 64\n").unwrap_err().to_string(), &["mine.toml:"]);
+    says(&parse("nf = \"é\"\ntrace = \"tr3i\"\nsize = \"ß\"\n").unwrap_err().to_string(), &["3:8:", "^^^"]);
+}
+
+#[test]
+fn a_wiring_without_tester_needs_mrr_and_gets_nothing_else() {
+    says(
+        &error("wiring = [\"vhost\", \"fed\"]", ""),
+        &["1:20: `wiring`: fed has no tester at the wire", "[mrr]"],
+    );
+    let plan = parse(&with("wiring = [\"vhost\", \"fed\"]", "[mrr]\ntrials = 3\nduration = \"2s\"")).unwrap();
+    let mrr_only: Vec<bool> = plan.expand().iter().map(|point| point.mrr_only).collect();
+    assert_eq!(mrr_only, [false, true]);
+}
+
+#[test]
+fn points_follow_the_order_of_the_file() {
+    let first = parse(&with("size = [64, 1500]\nnf = [\"l2fwd\", \"l3fwd:5\"]", "")).unwrap();
+    let label = |plan: &Plan| -> Vec<String> {
+        plan.expand().iter().map(|point| format!("{} {} {}", point.index, point.nf, point.size)).collect()
+    };
+    assert_eq!(label(&first), ["0 l2fwd 64", "1 l3fwd:5 64", "2 l2fwd 1500", "3 l3fwd:5 1500"]);
+    let second = parse(&with("nf = [\"l2fwd\", \"l3fwd:5\"]\nsize = [64, 1500]", "")).unwrap();
+    assert_eq!(label(&second), ["0 l2fwd 64", "1 l2fwd 1500", "2 l3fwd:5 64", "3 l3fwd:5 1500"]);
+}
+
+#[test]
+fn what_a_plan_says_is_what_it_holds() {
+    let text = with(
+        "dut = \"simulated\"\nhuge_pages = [true, false]\nstamped = 0.1\nseed = 7\nrepeats = 3\nline_rate = \"40G\"",
+        "[throughput]\ngoals = [\"pdr\", \"mine\"]\nmax_load = \"8Mpps\"\n\
+         [goal.mine]\nlike = \"rfc2544\"\nfinal_trial_duration = \"500ms\"\nloss_ratio = \"0.1%\"\nwidth = 0.02\n\
+         [latency]\nloads = [\"10% mine\", \"100kpps\"]\n\
+         [simulated]\ncapacity = \"2Mpps\"\nnoise = \"1%\"\n\
+         [vhost]\nlab = \"vhost\"\nserver = \"lab\"",
+    );
+    let plan = parse(&text).unwrap();
+    assert_eq!((plan.name.as_str(), plan.source.as_str()), ("mine", text.as_str()));
+    assert_eq!((&plan.nfs[..], &plan.sizes[0].to_string()[..]), (&[Nf::L2Fwd][..], "64"));
+    assert_eq!(plan.huge_pages, [HugePages::On, HugePages::Off]);
+    assert_eq!((plan.stamped, plan.seed, plan.repeats), (Ratio(0.1), 7, 3));
+    assert_eq!(
+        (plan.simulated.capacity, plan.simulated.noise, plan.simulated.seed),
+        (Pps(2e6), Ratio(0.01), 7)
+    );
+    assert_eq!((plan.vhost.lab, plan.vhost.server), (VhostEnd::Vhost, VhostServer::Lab));
+    let config = plan.throughput.as_ref().unwrap().config(Pps(1.0));
+    assert_eq!((config.max_load, config.min_load), (Pps(8e6), SearchConfig::DEFAULT_MIN_LOAD));
+    assert_eq!(config.goals[0], Goal::pdr());
+    let mine = &config.goals[1];
+    let half = Nanos(SECOND / 2);
+    assert_eq!(
+        (mine.final_trial_duration, mine.duration_sum, mine.initial_trial_duration),
+        (half, half, half)
+    );
+    assert_eq!(
+        (mine.loss_ratio, mine.exceed_ratio, mine.relative_width),
+        (Ratio(0.001), Ratio(0.0), Ratio(0.02))
+    );
+    assert_eq!(config.warm_up, half, "no longer than the shortest final trial");
+    says(&plan.warnings().join("\n"), &["mine: trials of 500 ms are shorter than RFC 2544's 60 s"]);
+}
+
+#[test]
+fn estimates_count_points_repeats_trials_and_overhead() {
+    let text = "nf = \"l2fwd\"\ntrace = \"tr3i\"\nsize = [64, 128]\nwiring = [\"vhost\", \"fed\"]\nrepeats = 2\n\
+                [mrr]\ntrials = 3\nduration = \"2s\"\n[latency]\nloads = [\"1kpps\"]\nduration = \"1s\"\n";
+    let plan = parse(text).unwrap();
+    let estimate = plan.estimate(Nanos(SECOND / 2));
+    // Four points of three trials, and one more where there is a tester; all twice.
+    assert_eq!(estimate.trials, 2 * (4 * 3 + 2));
+    assert_eq!(estimate.time, Nanos(2 * (4 * 3 * 5 + 2 * 3) * SECOND / 2));
+    assert_eq!(plan.longest(Nanos(SECOND / 2)), estimate.time, "nothing is searched for");
+}
+
+#[test]
+fn the_plans_that_come_with_weir_make_sense() {
+    for builtin in plan::builtins() {
+        let plan = parse(builtin.text).unwrap_or_else(|error| panic!("{}:\n{error}", builtin.name));
+        assert_eq!(plan.name, builtin.name);
+        Plan::parse(builtin.text, Path::new(builtin.name), &Known::here()).expect("this build has all names");
+        assert!(builtin.text.starts_with(&format!("# {}: ", builtin.name)), "the plan is commented");
+    }
+    assert_eq!(plan::builtin("quik"), None);
+}
+
+#[test]
+fn the_quick_plan_takes_at_most_ninety_seconds_of_measuring() {
+    let plan = parse(plan::builtin("quick").unwrap().text).unwrap();
+    let points = plan.expand();
+    assert_eq!(points.len(), 9);
+    assert_eq!(points.iter().filter(|point| point.nf == Nf::L2Fwd).count(), 3);
+    assert!(
+        points
+            .iter()
+            .all(|point| point.huge_pages == HugePages::Off && matches!(point.size, Sizes::Fixed(_)))
+    );
+    let overhead = Nanos(SECOND / 4);
+    let (estimate, longest) = (plan.estimate(overhead).time, plan.longest(overhead));
+    assert!(longest <= Nanos(90 * SECOND), "{longest}");
+    assert!(estimate <= longest && estimate >= Nanos(20 * SECOND), "{estimate}");
+}
+
+#[test]
+fn the_committed_schema_is_the_one_of_this_format() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/plan.schema.json");
+    let fresh = format!("{:#}\n", plan::schema());
+    assert!(!fresh.contains("null"), "TOML has no null");
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &fresh).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == fresh,
+        "schemas/plan.schema.json is stale; run this test with WEIR_BLESS=1 and commit it"
+    );
+}
