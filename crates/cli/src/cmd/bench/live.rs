@@ -1,0 +1,175 @@
+//! What a person sees while a campaign runs: a row a point, and a line of progress below.
+//!
+//! Nothing is printed while a trial runs: the watcher is called between trials only, and the
+//! progress line has no ticker.
+
+use super::super::cells::{cell, size};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use weir_campaign::plan::{ASSUMED_OVERHEAD, Plan};
+use weir_campaign::{PointOutcome, Tally, Watcher};
+use weir_methods::{GoalBounds, Next};
+use weir_trial::run::{PointKey, PointResult, Purpose};
+use weir_trial::{Latency, TrialResult};
+use weir_units::{Nanos, Pps};
+
+/// Progress is kept in thousandths of the expected time.
+const WHOLE: u64 = 1000;
+
+/// Somebody at a terminal, or a pipe.
+pub(super) struct Live {
+    quiet: bool,
+    bar: ProgressBar,
+    points: u32,
+    /// Expected time of a point, until some were measured.
+    expected: Duration,
+    started: Instant,
+    done: u32,
+    label: String,
+    bounds: String,
+    /// Latency trials of the point in hand, whose percentiles its row shows.
+    latencies: Vec<Option<Latency>>,
+    warnings: Vec<String>,
+}
+
+impl Live {
+    pub(super) fn new(plan: &Plan, quiet: bool) -> Self {
+        let points = plan.expand().len() as u32;
+        let estimate = plan.estimate(ASSUMED_OVERHEAD).time.duration();
+        let bar = ProgressBar::with_draw_target(Some(WHOLE), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
+            bar.set_style(style);
+        }
+        Self {
+            quiet,
+            bar,
+            points,
+            expected: estimate / points.max(1),
+            started: Instant::now(),
+            done: 0,
+            label: String::new(),
+            bounds: String::new(),
+            latencies: Vec::new(),
+            warnings: plan.warnings(),
+        }
+    }
+
+    pub(super) fn begin(&mut self, name: &str, resumed: bool) {
+        let what = if resumed { "going on with run" } else { "run" };
+        let minutes = (self.expected * self.points).as_secs().div_ceil(60);
+        self.say(&format!("{what} {name}: {} points, about {minutes} min", self.points));
+        self.say(&format!(
+            "\n{:<12} {:<10} {:<9} {:<10} {:>8}  results",
+            "NF", "DUT", "wiring", "trace", "size"
+        ));
+    }
+
+    /// Takes the progress line away.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// What the whole run came to, and where it is; `again` names the run in commands. A reader that has seen enough is no error.
+    pub(super) fn summary(&self, tally: &Tally, again: &str, page: &Path, db: &Path) -> std::io::Result<()> {
+        let mut text = format!("\n{} in {}\n", super::verdict(tally), Nanos::from(self.started.elapsed()));
+        for warning in &self.warnings {
+            let _ = writeln!(text, "note: {warning}");
+        }
+        let _ = writeln!(text, "database  {}\npage      {}\n", db.display(), page.display());
+        let _ = if tally.interrupted {
+            writeln!(text, "Go on with: weir bench --resume {again}")
+        } else {
+            writeln!(text, "Next: weir show {again}")
+        };
+        crate::cmd::print(&text)
+    }
+
+    /// A line of the table, above the progress line. A reader that has seen enough is no error.
+    fn say(&self, line: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| {
+                let _ = writeln!(std::io::stdout(), "{line}");
+            });
+        }
+    }
+
+    fn show(&self, remaining: Nanos, doing: &str) {
+        let left = remaining.duration()
+            + self.per_point() * (self.points - self.done.min(self.points)).saturating_sub(1);
+        let elapsed = self.started.elapsed();
+        let share = elapsed.as_secs_f64() / (elapsed + left).as_secs_f64().max(f64::MIN_POSITIVE);
+        self.bar.set_position((share * WHOLE as f64) as u64);
+        let (label, bounds) = (&self.label, &self.bounds);
+        self.bar.set_message(format!("{label} · {doing}{bounds} · {} s left", left.as_secs()));
+    }
+
+    fn per_point(&self) -> Duration {
+        if self.done == 0 { self.expected } else { self.started.elapsed() / self.done }
+    }
+}
+
+impl Watcher for Live {
+    fn point(&mut self, number: u32, total: u32, key: &PointKey) {
+        self.label = format!("{number}/{total} {} {} {} {}", key.nf, key.dut, key.wiring, size(key));
+        self.bounds.clear();
+        self.latencies.clear();
+        self.show(self.expected.into(), "wiring up");
+    }
+
+    fn next(&mut self, next: &Next) {
+        let doing = match next.purpose {
+            Purpose::WarmUp => "warm-up".to_owned(),
+            Purpose::Search => format!("search at {}", next.spec.load),
+            Purpose::Latency => format!("latency at {}", next.spec.load),
+            Purpose::Mrr => "forwarded rate".to_owned(),
+        };
+        self.show(next.remaining.time, &doing);
+    }
+
+    fn trial(&mut self, purpose: Purpose, result: &TrialResult) {
+        if purpose == Purpose::Latency {
+            self.latencies.push(result.latency.clone());
+        }
+    }
+
+    fn bounds(&mut self, bounds: &GoalBounds<'_>) {
+        let show = |bound: Option<Pps>| bound.map_or_else(|| "…".to_owned(), |rate| rate.to_string());
+        self.bounds = format!(" · {} in [{}, {}]", bounds.goal, show(bounds.lower), show(bounds.upper));
+    }
+
+    fn done(&mut self, key: &PointKey, outcome: &PointOutcome) {
+        self.done += 1;
+        let columns = format!(
+            "{:<12} {:<10} {:<9} {:<10} {:>8}",
+            key.nf.to_string(),
+            key.dut,
+            key.wiring,
+            short(&key.trace),
+            size(key)
+        );
+        let (cells, remarks) = match outcome {
+            PointOutcome::Measured { results, remarks } => {
+                let mut latencies = self.latencies.iter();
+                let mut of = |result: &PointResult| match result {
+                    PointResult::Latency { .. } => latencies.next().and_then(Option::as_ref),
+                    _ => None,
+                };
+                (results.iter().map(|result| cell(key, result, of(result))).collect(), remarks.clone())
+            }
+            PointOutcome::Unsupported(reason) => (vec![format!("not supported: {reason}")], Vec::new()),
+            PointOutcome::Failed(reason) => (vec![format!("FAILED: {reason}")], Vec::new()),
+        };
+        let indent = " ".repeat(columns.chars().count());
+        for (place, line) in cells.iter().chain(&remarks).enumerate() {
+            self.say(&format!("{}  {line}", if place == 0 { &columns } else { &indent }));
+        }
+    }
+}
+
+/// The end of a long name: the file of a path.
+fn short(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}

@@ -1,0 +1,237 @@
+//! `weir bench`: the main job. A plan in, a stored run and a page out.
+
+mod live;
+mod overrides;
+
+use super::BadUse;
+use live::Live;
+use overrides::Overrides;
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::Ordering;
+use weir_campaign::plan::{self, Known, Plan};
+use weir_campaign::{Campaign, Cores, Flags, Tally, environment, now_ms};
+use weir_store::{NewRun, RunId, Selector, Store};
+use weir_trial::run::RunState;
+
+const LONG_ABOUT: &str = "\
+Measure network functions on dataplanes, keep every trial, and write a page.
+
+Without a plan it runs `quick`: three network functions, three sizes, throughput without loss (NDR) \
+and latency at half of it, in at most 90 seconds of measuring, on two cores, without root, NIC or \
+huge pages. A plan is the name of one that comes with Weir (see `weir plan show`) or a TOML file \
+(see `weir plan check`). The options below replace the plan's axes; each takes a list.
+
+Ctrl-C ends within two seconds and keeps what was measured; --resume goes on with it, also after a \
+crash or a power cut.
+
+Run it in an isolated lab only: RFC 6815 keeps tests of this kind off production networks.";
+
+const EXAMPLES: &str = "\
+Examples:
+  A first look:
+    weir bench
+  Another device and other sizes, fed from memory, one direction:
+    weir bench fed --dut nf,testpmd --nf l2fwd --size 64,1500 --directions 1
+  A plan of one's own, into a database of its own:
+    weir bench mine.toml --db results.db -o page.html
+  Go on with what was interrupted:
+    weir bench --resume @last
+
+Exit codes: 0 every point was measured or is not supported by its device; 1 a point failed, or it \
+was interrupted; 2 bad use.";
+
+/// Measure: throughput, latency, loss and cycles, into a stored run and a page
+#[derive(clap::Args)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A plan: a file, or the name of one that comes with Weir [default: quick]
+    #[arg(value_name = "PLAN", conflicts_with = "resume")]
+    plan: Option<String>,
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Go on with an unfinished run: a name, the beginning of one, a number, @last
+    #[arg(long, value_name = "RUN")]
+    resume: Option<Selector>,
+    /// Name of the run [default: date and an animal]
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    name: Option<String>,
+    /// The database [default: in the per-user data folder]
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
+    /// Where to write the page [default: beside the database, by the run's name]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the whole run as JSON (schema: run) instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// The fact that says where a run's plan was read.
+const PLAN_FILE: &str = "plan.file";
+
+/// What stands with every run about who measured it.
+const WEIR: &str = concat!("weir ", env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let flags = Flags::default();
+    catch_interrupts(&flags)?;
+    args.output.as_deref().map_or(Ok(()), check_writable)?;
+    // Before a run is begun that could not measure anything.
+    Cores::assign(&weir_dpdk::allowed_cores())?;
+    let db = args.db.as_deref();
+    let mut store = if args.resume.is_some() { Store::open_existing(db) } else { Store::open(db) }
+        .map_err(super::store_error)?;
+    let (plan, run, done) = match &args.resume {
+        Some(selector) => resume(&mut store, selector)?,
+        None => begin(&mut store, &args)?,
+    };
+    let name = store.run_name(run).map_err(super::store_error)?;
+    let again = format!("{name}{}", super::stored::db_flag(args.db.as_deref()));
+    let mut live = Live::new(&plan, args.json);
+    live.begin(&name, args.resume.is_some());
+    let measured = Campaign::new(&plan, &mut store, run, done, flags.clone())
+        .and_then(|mut campaign| campaign.run(&mut live));
+    live.end();
+    let tally = match measured {
+        Ok(tally) => tally,
+        Err(error) => {
+            // A store that is full cannot keep this either; then the run can be resumed all the same.
+            let _ = store.end_run(run, RunState::Interrupted, now_ms());
+            eprintln!("What was measured is kept. Go on with: weir bench --resume {again}");
+            return Err(error.into());
+        }
+    };
+    if tally.left > 0 && !tally.interrupted {
+        return Err(go_on(&name, &args, store).into());
+    }
+    let page = write_page(&store, run, &name, args.output.as_deref()).inspect_err(|_| {
+        eprintln!("What was measured is kept. Write the page with: weir report {again} -o FILE")
+    })?;
+    if args.json {
+        super::print(&serde_json::to_string_pretty(&store.load(run).map_err(super::store_error)?)?)?;
+    } else {
+        live.summary(&tally, &again, &page, store.path())?;
+    }
+    let fine = tally.failed == 0 && !tally.interrupted;
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn catch_interrupts(flags: &Flags) -> anyhow::Result<()> {
+    let flags = flags.clone();
+    Ok(ctrlc::set_handler(move || {
+        flags.interrupted.store(true, Ordering::SeqCst);
+        flags.stop.store(true, Ordering::SeqCst);
+    })?)
+}
+
+/// Reads the plan, with the axes that the command line replaces, and begins a run.
+fn begin(store: &mut Store, args: &Args) -> anyhow::Result<(Plan, RunId, BTreeSet<u32>)> {
+    let asked = args.plan.as_deref().unwrap_or("quick");
+    let (text, file) = match plan::builtin(asked) {
+        Some(builtin) => (builtin.text.to_owned(), PathBuf::from(format!("{asked}.toml"))),
+        None => (read_plan(asked)?, PathBuf::from(asked)),
+    };
+    let text = args.overrides.apply(&text).map_err(BadUse::new)?;
+    let plan = parse(&text, &file)?;
+    let mut environment = environment::capture();
+    // Relative paths in a plan start at its folder, also when the run is resumed from elsewhere.
+    let absolute = std::path::absolute(&file).unwrap_or_else(|_| file.clone());
+    environment.insert(PLAN_FILE.to_owned(), absolute.display().to_string());
+    let new = NewRun {
+        name: args.name.as_deref(),
+        started_ms: now_ms(),
+        plan: &plan.source,
+        weir: WEIR,
+        environment: &environment,
+    };
+    let run = store.begin_run(new).map_err(super::store_error)?;
+    Ok((plan, run, BTreeSet::new()))
+}
+
+fn read_plan(asked: &str) -> Result<String, BadUse> {
+    std::fs::read_to_string(asked).map_err(|error| {
+        let names: Vec<&str> = plan::builtins().iter().map(|builtin| builtin.name).collect();
+        BadUse::new(format!(
+            "plan `{asked}`: {error}; name a TOML file, or one of the plans that come with Weir: {}",
+            names.join(", ")
+        ))
+    })
+}
+
+/// Takes an unfinished run up again, with the plan it was begun with.
+fn resume(store: &mut Store, selector: &Selector) -> anyhow::Result<(Plan, RunId, BTreeSet<u32>)> {
+    let run = store.find(selector).map_err(super::store_error)?;
+    let stored = store.load(run).map_err(super::store_error)?;
+    if stored.state == RunState::Finished {
+        return Err(BadUse::new(format!("run {} is finished; nothing is left to resume", stored.name)).into());
+    }
+    let file = stored.environment.get(PLAN_FILE).map_or("plan.toml", String::as_str);
+    let plan = parse(&stored.plan, Path::new(file))?;
+    store.resume_run(run).map_err(super::store_error)?;
+    let progress = store.progress(run).map_err(super::store_error)?;
+    Ok((plan, run, progress.finished.into_iter().chain(progress.failed).collect()))
+}
+
+fn parse(text: &str, file: &Path) -> Result<Plan, BadUse> {
+    Plan::parse(text, file, &Known::here()).map_err(BadUse::new)
+}
+
+/// DPDK takes its memory once per process: the rest of a plan with and without huge pages is
+/// measured by a process of its own. Returns only when that cannot be started.
+fn go_on(name: &str, args: &Args, store: Store) -> std::io::Error {
+    drop(store); // lets go of the run's lock
+    let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "weir".into()));
+    command.args(["bench", "--resume", name]);
+    if let Some(db) = &args.db {
+        command.arg("--db").arg(db);
+    }
+    if let Some(output) = &args.output {
+        command.arg("--output").arg(output);
+    }
+    if args.json {
+        command.arg("--json");
+    }
+    command.exec()
+}
+
+/// Refuses a page that cannot be written before anything is measured for it.
+fn check_writable(page: &Path) -> Result<(), BadUse> {
+    let there = page.exists();
+    OpenOptions::new().append(true).create(true).open(page).map_err(|error| {
+        BadUse::new(format!("page {}: {error}; name a file you may write with -o", page.display()))
+    })?;
+    if !there {
+        // Empty, and ours: the page comes when there is something on it.
+        let _ = std::fs::remove_file(page);
+    }
+    Ok(())
+}
+
+fn write_page(store: &Store, run: RunId, name: &str, output: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let path = match output {
+        Some(path) => path.to_owned(),
+        None => store.path().with_file_name(format!("{name}.html")),
+    };
+    let run = store.load(run).map_err(super::store_error)?;
+    super::write_page(&[run], &path)?;
+    Ok(path)
+}
+
+/// How a campaign ended, in a sentence.
+fn verdict(tally: &Tally) -> String {
+    let mut parts = vec![format!("{} points measured", tally.measured)];
+    if tally.unsupported > 0 {
+        parts.push(format!("{} not supported by their device", tally.unsupported));
+    }
+    if tally.failed > 0 {
+        parts.push(format!("{} failed", tally.failed));
+    }
+    if tally.interrupted {
+        parts.push("interrupted".to_owned());
+    }
+    parts.join(", ")
+}

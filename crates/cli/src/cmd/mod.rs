@@ -1,0 +1,88 @@
+//! The subcommands. Each file holds an `Args` with its help and a `run`.
+
+mod bench;
+mod cells;
+mod dut;
+mod export;
+mod nf;
+mod plan;
+mod report;
+mod runs;
+mod schema;
+mod show;
+mod stored;
+mod trace;
+
+use clap::Subcommand;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use weir_report::PageOptions;
+use weir_trial::run::Run;
+
+/// A mistake of the caller, not of the measurement: exit code 2.
+///
+/// Return it as `Err(BadUse::new("what is wrong, where, and how to mend it").into())`.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct BadUse(String);
+
+impl BadUse {
+    /// A mistake, said in full.
+    pub(crate) fn new(message: impl ToString) -> Self {
+        Self(message.to_string())
+    }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Bench(bench::Args),
+    Runs(runs::Args),
+    Show(show::Args),
+    Report(report::Args),
+    Export(export::Args),
+    Plan(plan::Args),
+    Trace(trace::Args),
+    Dut(dut::Args),
+    Nf(nf::Args),
+    Schema(schema::Args),
+}
+
+/// Runs one subcommand.
+pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Bench(args) => bench::run(args),
+        Command::Runs(args) => runs::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Trace(args) => trace::run(args),
+        Command::Dut(args) => dut::run(args),
+        Command::Nf(args) => nf::run(args),
+        Command::Schema(args) => schema::run(args),
+    }
+}
+
+/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(std::io::Error::new(error.kind(), format!("standard output: {error}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Writes runs as one self-contained page.
+pub(crate) fn write_page(runs: &[Run], path: &Path) -> anyhow::Result<()> {
+    let options = PageOptions { made_ms: Some(weir_campaign::now_ms()), ..PageOptions::default() };
+    let page = weir_report::render(runs, &options);
+    std::fs::write(path, page).map_err(|error| {
+        BadUse::new(format!("page {}: {error}; name another with -o", path.display())).into()
+    })
+}
+
+/// A store's error, with the exit code it deserves.
+pub(crate) fn store_error(error: weir_store::StoreError) -> anyhow::Error {
+    if error.is_bad_use() { BadUse::new(error).into() } else { error.into() }
+}

@@ -1,0 +1,173 @@
+//! The line protocol by which the lab drives `weir nf`.
+//!
+//! One JSON object a line. The end of the input ends the program: whoever started it and died, in
+//! whatever way, leaves nothing behind. Commands are few and never disturb the worker.
+
+use super::Session;
+use nix::sys::signal::SigSet;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, Write as _};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+use weir_dpdk::{Eal, Ticks};
+use weir_nf::{Ledger, Program};
+use weir_trial::Nf;
+use weir_units::Nanos;
+
+/// Version of the lines: rises when a field changes meaning or goes away.
+pub(super) const SCHEMA_VERSION: u32 = 1;
+
+/// How often the worker is looked after.
+const WATCH: Duration = Duration::from_millis(100);
+
+/// The first line: packets flow from now on.
+#[derive(Serialize)]
+struct Ready<'a> {
+    schema: u32,
+    ready: bool,
+    function: Nf,
+    ports: Vec<PortState<'a>>,
+    core: usize,
+    /// The worker's thread: its CPU time is the cost of forwarding.
+    tid: u32,
+    tsc_hz: f64,
+    version: String,
+}
+
+/// A port, as it was opened and as it is.
+#[derive(Serialize)]
+struct PortState<'a> {
+    port: &'a str,
+    link_up: bool,
+}
+
+/// The answer to `stats`, and the last line.
+#[derive(Serialize)]
+struct Stats {
+    schema: u32,
+    /// When it was read, by the TSC.
+    tsc: u64,
+    ports: Vec<PortStats>,
+    received: u64,
+    sent: u64,
+    dropped: u64,
+    /// Packets dropped, by reason.
+    drops: BTreeMap<&'static str, u64>,
+    busy_cycles: u64,
+    /// CPU time of the worker; null where the kernel does not tell, and after it has ended.
+    cpu_ns: Option<Nanos>,
+    /// On the last line: packet buffers that did not come back. Anything but 0 is a fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buffers_missing: Option<u32>,
+}
+
+/// Packets of one port.
+#[derive(Serialize)]
+struct PortStats {
+    received: u64,
+    sent: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link_up: Option<bool>,
+}
+
+/// A line that is no command.
+#[derive(Serialize)]
+struct Mistake {
+    schema: u32,
+    error: String,
+}
+
+/// What the program waits for.
+pub(super) enum Event {
+    Line(String),
+    Stop,
+}
+
+/// Obeys commands until told to stop.
+pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode> {
+    let (events, inbox) = mpsc::channel();
+    watch_signals(signals, events.clone())?;
+    thread::Builder::new().name("weir-stdin".into()).spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if events.send(Event::Line(line)).is_err() {
+                return;
+            }
+        }
+        let _ = events.send(Event::Stop); // gone only if the program ends anyway
+    })?;
+    say(&ready(&session))?;
+    while session.program.is_running() {
+        match inbox.recv_timeout(WATCH) {
+            Ok(Event::Line(line)) => match line.trim() {
+                "stats" => say(&stats(session.program.ledger(), Some(&session.program)))?,
+                "stop" => break,
+                other => say(&Mistake {
+                    schema: SCHEMA_VERSION,
+                    error: format!("`{other}` is no command; write stats or stop"),
+                })?,
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let (ledger, missing) = session.program.stop()?;
+    say(&Stats { buffers_missing: Some(missing), ..stats(ledger, None) })?;
+    Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Turns the first SIGINT or SIGTERM into an event.
+pub(super) fn watch_signals(signals: SigSet, events: Sender<Event>) -> io::Result<()> {
+    thread::Builder::new().name("weir-signals".into()).spawn(move || {
+        if signals.wait().is_ok() {
+            let _ = events.send(Event::Stop); // gone only if the program ends anyway
+        }
+    })?;
+    Ok(())
+}
+
+/// Writes one line. Whoever reads may be gone: then the input ends too, and with it the program.
+fn say(line: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string(line)?;
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+fn ready(session: &Session) -> Ready<'_> {
+    let ports = session.program.ports();
+    Ready {
+        schema: SCHEMA_VERSION,
+        ready: true,
+        function: session.function,
+        ports: ports.iter().map(|port| PortState { port: port.spec(), link_up: port.link_up() }).collect(),
+        core: session.core,
+        tid: session.program.thread(),
+        tsc_hz: session.tsc.hz(),
+        version: format!("weir {}, {}", env!("CARGO_PKG_VERSION"), Eal::version()),
+    }
+}
+
+fn stats(ledger: Ledger, program: Option<&Program>) -> Stats {
+    let ports = ledger.ports.iter().enumerate().map(|(index, port)| PortStats {
+        received: port.received,
+        sent: port.sent,
+        link_up: program.and_then(|program| program.ports().get(index)).map(weir_dpdk::Port::link_up),
+    });
+    Stats {
+        schema: SCHEMA_VERSION,
+        tsc: Ticks::now().0,
+        ports: ports.collect(),
+        received: ledger.received(),
+        sent: ledger.sent(),
+        dropped: ledger.dropped(),
+        drops: ledger.drops().map(|(reason, packets)| (reason.name(), packets)).collect(),
+        busy_cycles: ledger.busy_cycles,
+        cpu_ns: program.and_then(Program::cpu_time),
+        buffers_missing: None,
+    }
+}

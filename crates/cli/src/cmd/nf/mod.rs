@@ -1,0 +1,210 @@
+//! `weir nf`: a network function of our own, as a program.
+
+mod control;
+mod screen;
+
+use super::BadUse;
+use clap::ValueEnum;
+use nix::sys::signal::{SigSet, Signal};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weir_dpdk::{Eal, EalConfig, Memory, Pool, PortConfig, Tsc, allowed_cores};
+use weir_nf::{Firewall, Function, L2Fwd, L3Fwd, PORTS, Program, ProgramConfig};
+use weir_trial::Nf;
+use weir_units::FrameSize;
+use weir_wire::table;
+
+const LONG_ABOUT: &str = "\
+Run one of Weir's own network functions between two ports, on one core, to completion.
+
+l2fwd forwards from each port to the other and touches nothing. l3fwd routes IPv4 by longest prefix: \
+it checks the header, lowers the TTL, mends the checksum and rewrites both MAC addresses. firewall \
+forwards to the other port what the first matching rule allows; what no rule matches is denied, and \
+so is what is not IPv4.
+
+Ports are DPDK's: virtual ports by their EAL string, physical ones by PCI address. The program runs \
+until Ctrl-C, and then prints what it received, sent and dropped, with the reasons.";
+
+const EXAMPLES: &str = "\
+Examples:
+  A router between two vhost-user sockets:
+    weir nf l3fwd --port net_vhost0,iface=/tmp/a --port net_vhost1,iface=/tmp/b
+  What a packet costs a firewall of 1000 rules, the trace fed from memory, the rest discarded:
+    weir nf firewall --entries 1000 --huge-pages --buffers 60000 \\
+      --port net_pcap0,rx_pcap=trace.pcap,infinite_rx=1 --port net_null1,no-rx=1
+
+Routes are lines `PREFIX PORT`, such as `198.19.0.0/16 1`; what leaves by port P goes to MAC
+address 02:00:00:00:02:0P, from 02:00:00:00:01:0P. Rules are lines `ACTION PROTOCOL SOURCE PORTS
+DESTINATION PORTS`, such as `deny udp 198.18.4.0/24 1024-65535 198.19.0.0/20 53` or `allow any any
+any any any`; the first that matches decides. `#` starts a comment.
+
+With --control stdio every line on standard output is a JSON object: one when packets flow, one for
+each line `stats` on standard input, and the last after `stop` or the end of the input.";
+
+/// Run one of Weir's own network functions between two ports
+#[derive(clap::Args)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What to do with packets
+    kind: Kind,
+    /// A port: an EAL vdev string (net_vhost0,iface=PATH) or a PCI address. Give it twice: the first is port 0
+    #[arg(long = "port", visible_alias = "vdev", value_name = "PORT", required = true)]
+    ports: Vec<String>,
+    /// Routes or rules of the built-in table: the test network of RFC 2544, divided [default: 10]
+    #[arg(long, value_name = "N", conflicts_with_all = ["routes", "rules"])]
+    entries: Option<u32>,
+    /// Read the routes from a file (l3fwd)
+    #[arg(long, value_name = "FILE", conflicts_with = "rules")]
+    routes: Option<PathBuf>,
+    /// Read the rules from a file (firewall)
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Core of the worker [default: the last that this process may use]
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+    /// Keep packets in huge pages, which the machine must have set aside
+    #[arg(long)]
+    huge_pages: bool,
+    /// Packet buffers; a port that replays a capture from memory holds one for each packet of it
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1024..=4_000_000))]
+    buffers: u32,
+    /// Mebibytes for DPDK [default: what the buffers take, and some]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(64..=1_000_000))]
+    memory: Option<u32>,
+    /// Descriptors of each port's rings
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(64..=32_768))]
+    descriptors: u16,
+    /// The largest frame the ports must carry, in bytes with FCS
+    #[arg(long, value_name = "BYTES", default_value_t = 1522)]
+    max_frame: u32,
+    /// Be controlled by lines on standard input, and answer in JSON on standard output
+    #[arg(long, value_name = "HOW")]
+    control: Option<Control>,
+}
+
+/// The network functions by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Forward from each port to the other, unchanged
+    L2fwd,
+    /// Route IPv4 by longest prefix
+    L3fwd,
+    /// Forward what the first matching rule allows
+    Firewall,
+}
+
+/// Ways to be controlled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Control {
+    /// Standard input and output
+    Stdio,
+}
+
+/// The program at work, and what is to be said about it.
+struct Session {
+    program: Program,
+    function: Nf,
+    core: usize,
+    tsc: Tsc,
+}
+
+/// Runs `weir nf`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    // Before any thread starts, so that all inherit it, and the one that waits for signals gets them.
+    let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+    signals.thread_block()?;
+    let session = start(&args)?;
+    match args.control {
+        Some(Control::Stdio) => control::run(session, signals),
+        None => screen::run(session, signals),
+    }
+}
+
+/// Checks everything, then starts forwarding.
+fn start(args: &Args) -> anyhow::Result<Session> {
+    let ports: [String; PORTS] = args.ports.clone().try_into().map_err(|ports: Vec<String>| {
+        BadUse::new(format!(
+            "{} given: a network function has two ports; give --port twice",
+            match ports.len() {
+                1 => "one --port".to_owned(),
+                count => format!("{count} --port"),
+            }
+        ))
+    })?;
+    let (function, nf) = function(args)?;
+    let core = match (args.core, allowed_cores().last()) {
+        (Some(core), _) => core,
+        (None, Some(last)) => *last,
+        (None, None) => 0,
+    };
+    let max_frame = FrameSize::new(args.max_frame).map_err(BadUse::new)?;
+    let port = PortConfig { descriptors: args.descriptors, max_frame, ..PortConfig::default() };
+    let pool = u32::try_from(Pool::megabytes(args.buffers, port.max_frame))?;
+    let eal = Eal::init(EalConfig {
+        memory: if args.huge_pages { Memory::Huge } else { Memory::Normal },
+        megabytes: args.memory.unwrap_or(pool + pool / 4 + SPARE_MEGABYTES),
+        pci: ports.iter().any(|port| !port.starts_with("net_")),
+    })
+    .map_err(BadUse::new)?;
+    let config = ProgramConfig { ports, port, buffers: args.buffers, core };
+    let program = Program::start(eal, function, &config).map_err(BadUse::new)?;
+    Ok(Session { program, function: nf, core, tsc: Tsc::get(eal) })
+}
+
+/// Mebibytes beside the packet buffers: rings, ports, DPDK's own tables.
+const SPARE_MEGABYTES: u32 = 64;
+
+/// The network function with its table, and its description.
+fn function(args: &Args) -> anyhow::Result<(Function, Nf)> {
+    match (args.kind, &args.routes, &args.rules) {
+        (Kind::L2fwd, None, None) if args.entries.is_none() => Ok((Function::L2Fwd(L2Fwd), Nf::L2Fwd)),
+        (Kind::L3fwd, routes, None) => {
+            let routes = match routes {
+                Some(file) => read(file)?,
+                None => Nf::L3Fwd { routes: entries(args)? }.routes(),
+            };
+            let nf = Nf::L3Fwd { routes: u32::try_from(routes.len())? };
+            let function = L3Fwd::new(&routes).map_err(|error| in_file(args.routes.as_deref(), error))?;
+            Ok((Function::L3Fwd(Box::new(function)), nf))
+        }
+        (Kind::Firewall, None, rules) => {
+            let rules = match rules {
+                Some(file) => read(file)?,
+                None => Nf::Firewall { rules: entries(args)? }.rules(),
+            };
+            let nf = Nf::Firewall { rules: u32::try_from(rules.len())? };
+            let function = Firewall::new(&rules).map_err(|error| in_file(args.rules.as_deref(), error))?;
+            Ok((Function::Firewall(Box::new(function)), nf))
+        }
+        (Kind::L2fwd, ..) => {
+            Err(BadUse::new("l2fwd has no table; leave out --entries, --routes and --rules").into())
+        }
+        (Kind::L3fwd, ..) => Err(BadUse::new("l3fwd takes --routes, not --rules").into()),
+        (Kind::Firewall, ..) => Err(BadUse::new("firewall takes --rules, not --routes").into()),
+    }
+}
+
+/// Entries of the built-in table.
+fn entries(args: &Args) -> Result<u32, BadUse> {
+    let entries = args.entries.unwrap_or(Nf::DEFAULT_ENTRIES);
+    if (1..=Nf::MAX_ENTRIES).contains(&entries) {
+        Ok(entries)
+    } else {
+        Err(BadUse::new(format!("--entries {entries} is not 1 to {}", Nf::MAX_ENTRIES)))
+    }
+}
+
+fn read<E: table::Entry>(file: &Path) -> Result<Vec<E>, BadUse> {
+    let name = file.display().to_string();
+    let text = fs::read_to_string(file)
+        .map_err(|error| BadUse::new(format!("{name}: {error}; name a file of {}s", E::NAME)))?;
+    table::read(&name, &text).map_err(BadUse::new)
+}
+
+fn in_file(file: Option<&Path>, error: impl std::fmt::Display) -> BadUse {
+    match file {
+        Some(file) => BadUse::new(format!("{}: {error}", file.display())),
+        None => BadUse::new(error),
+    }
+}

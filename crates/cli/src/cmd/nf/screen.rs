@@ -1,0 +1,108 @@
+//! `weir nf` in the foreground: a row a second on a terminal, the ledger at the end.
+
+use super::Session;
+use super::control::watch_signals;
+use nix::sys::signal::SigSet;
+use std::io::{self, IsTerminal as _};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use weir_nf::Ledger;
+use weir_units::{Nanos, Pps};
+
+/// Time between two rows.
+const ROW: Duration = Duration::from_secs(1);
+/// Rows between two headings.
+const PAGE: u32 = 20;
+
+/// One reading of the program.
+struct Reading {
+    at: Instant,
+    ledger: Ledger,
+    cpu: Option<Nanos>,
+}
+
+/// Shows what goes on until Ctrl-C.
+pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode> {
+    let (events, inbox) = mpsc::channel();
+    watch_signals(signals, events)?;
+    let ports: Vec<&str> = session.program.ports().iter().map(weir_dpdk::Port::spec).collect();
+    println!(
+        "{} between {}, on core {}; Ctrl-C ends it",
+        session.function,
+        ports.join(" and "),
+        session.core
+    );
+    let rows = io::stdout().is_terminal();
+    let (mut last, mut row) = (read(&session), 0);
+    while session.program.is_running() {
+        match inbox.recv_timeout(ROW) {
+            Err(RecvTimeoutError::Timeout) if rows => {
+                let now = read(&session);
+                if row % PAGE == 0 {
+                    println!(
+                        "{:>14} {:>14} {:>14} {:>14}  link",
+                        "received", "sent", "dropped", "cycles/packet"
+                    );
+                }
+                println!("{}  {}", between(&last, &now, session.tsc.hz()), links(&session));
+                (last, row) = (now, row + 1);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => break,
+        }
+    }
+    let (ledger, missing) = session.program.stop()?;
+    print!("{}", table(&ledger));
+    if missing > 0 {
+        println!("{missing} packet buffers did not come back: please report this");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(session: &Session) -> Reading {
+    Reading { at: Instant::now(), ledger: session.program.ledger(), cpu: session.program.cpu_time() }
+}
+
+fn links(session: &Session) -> String {
+    let links = session.program.ports().iter().map(|port| if port.link_up() { "up" } else { "down" });
+    links.collect::<Vec<_>>().join(" ")
+}
+
+/// The rates between two readings, as a row.
+fn between(before: &Reading, after: &Reading, tsc_hz: f64) -> String {
+    let seconds = after.at.duration_since(before.at).as_secs_f64();
+    let rate =
+        |count: fn(&Ledger) -> u64| Pps((count(&after.ledger) - count(&before.ledger)) as f64 / seconds);
+    let received = after.ledger.received() - before.ledger.received();
+    let cycles = match (before.cpu, after.cpu) {
+        (Some(before), Some(after)) if received > 0 => {
+            format!("{:.1}", (after.0 - before.0) as f64 * 1e-9 * tsc_hz / received as f64)
+        }
+        _ => "-".to_owned(),
+    };
+    format!(
+        "{:>14} {:>14} {:>14} {cycles:>14}",
+        rate(Ledger::received),
+        rate(Ledger::sent),
+        rate(Ledger::dropped)
+    )
+}
+
+/// The ledger: both ports, and each reason for which packets were dropped.
+fn table(ledger: &Ledger) -> String {
+    let mut text = format!("{:<16} {:>16} {:>16}\n", "", "received", "sent");
+    for (index, port) in ledger.ports.iter().enumerate() {
+        text += &format!("{:<16} {:>16} {:>16}\n", format!("port {index}"), port.received, port.sent);
+    }
+    for (reason, packets) in ledger.drops().filter(|(_, packets)| *packets > 0) {
+        text += &format!("{:<16} {packets:>16}\n", reason.name());
+    }
+    text + &format!(
+        "received {} = sent {} + dropped {}\n",
+        ledger.received(),
+        ledger.sent(),
+        ledger.dropped()
+    )
+}

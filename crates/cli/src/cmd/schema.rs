@@ -1,0 +1,48 @@
+//! `weir schema`: the JSON Schemas of what the readers print.
+
+use std::process::ExitCode;
+use weir_trial::run::Run;
+
+const LONG_ABOUT: &str = "\
+Print the JSON Schema (draft 2020-12) of what a command prints with --json.
+
+Each document carries its version in `schema`; it rises when a field changes meaning or goes away, \
+not when one is added.";
+
+/// Print the JSON Schema of what a command prints
+#[derive(clap::Args)]
+#[command(long_about = LONG_ABOUT)]
+pub(crate) struct Args {
+    /// Which document
+    #[arg(value_name = "NAME")]
+    name: Name,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Name {
+    /// A whole run: `weir show --json` and `weir export --json`
+    Run,
+    /// The list of runs: `weir runs --json`
+    Runs,
+    /// The devices: `weir dut list --json`
+    Duts,
+    /// A plan that was checked: `weir plan check --json`
+    PlanCheck,
+    /// What a trace holds: `weir trace info --json`
+    TraceInfo,
+    /// The traces: `weir trace list --json`
+    Traces,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let schema = match args.name {
+        Name::Run => schemars::schema_for!(Run),
+        Name::Runs => schemars::schema_for!(super::runs::Runs),
+        Name::Duts => schemars::schema_for!(super::dut::Duts),
+        Name::PlanCheck => schemars::schema_for!(super::plan::Checked),
+        Name::TraceInfo => schemars::schema_for!(weir_traffic::trace::info::TraceInfo),
+        Name::Traces => schemars::schema_for!(super::trace::Listing),
+    };
+    super::print(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,231 @@
+//! `weir show`: a run on the terminal, with what to beware of.
+
+use super::cells::{cell, count, size};
+use super::stored::{Database, table, when};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use weir_store::{Selector, Store};
+use weir_trial::run::{Point, PointResult, Purpose, Run, RunState, StoredTrial};
+use weir_units::Nanos;
+
+/// RFC 2544, section 24: a trial lasts at least 60 seconds.
+const RFC_TRIAL: Nanos = Nanos(60 * Nanos::PER_SECOND);
+
+/// Points listed by their place before the rest is counted.
+const POINTS_NAMED: usize = 5;
+
+const LONG_ABOUT: &str = "\
+Show a run: a row a point with the verdicts of the methods, then what to beware of.
+
+Throughput is the rate forwarded at the lower bound, then [lower bound, upper bound]: the greatest \
+load that met the goal and the least that did not. Rates are totals over all directions; the share \
+is of what the line rate carries at that size, preamble and gap included. Percentiles of latency \
+are one-way delays.";
+
+const EXAMPLES: &str = "\
+Examples:
+  The last run, and the machine it was measured on:
+    weir show --environment
+  Run again what was measured then:
+    weir show 2026-11-21-otter --plan > again.toml && weir bench again.toml";
+
+/// Show a run on the terminal
+#[derive(clap::Args)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The run: a name, the beginning of one, a number, @last, @last~1
+    #[arg(value_name = "RUN", default_value = "@last")]
+    run: Selector,
+    /// Show the machine as it was captured, too
+    #[arg(long)]
+    environment: bool,
+    /// Print the run's plan, as TOML, and nothing else
+    #[arg(long, conflicts_with_all = ["json", "environment"])]
+    plan: bool,
+    /// Print everything as JSON; `weir schema run` describes it
+    #[arg(long, conflicts_with = "environment")]
+    json: bool,
+    #[command(flatten)]
+    database: Database,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let store = args.database.open()?;
+    let id = store.find(&args.run).map_err(super::store_error)?;
+    let run = store.load(id).map_err(super::store_error)?;
+    let text = if args.json {
+        format!("{}\n", serde_json::to_string_pretty(&run)?)
+    } else if args.plan {
+        run.plan.clone()
+    } else {
+        let live = is_live(&store, run.id)?;
+        let mut text = heading(&run, live);
+        if args.environment {
+            text.push_str(&environment(&run));
+        }
+        text.push_str(&points(&run));
+        for warning in warnings(&run) {
+            let _ = writeln!(text, "note: {warning}");
+        }
+        text.push_str(&next(&run, live, &args.database.flag()));
+        text
+    };
+    super::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_live(store: &Store, id: i64) -> anyhow::Result<bool> {
+    let runs = store.runs().map_err(super::store_error)?;
+    Ok(runs.iter().any(|run| run.id == id && run.live))
+}
+
+fn heading(run: &Run, live: bool) -> String {
+    let took = run.ended_ms.map_or_else(String::new, |ended| {
+        let ms = u64::try_from(ended.saturating_sub(run.started_ms)).unwrap_or(0);
+        format!(" in {}", Nanos(ms.saturating_mul(1_000_000)))
+    });
+    let state = super::runs::state(run.state, live);
+    let started = when(run.started_ms);
+    format!("run {} (#{}) · {started} · {state}{took} · {}\n\n", run.name, run.id, run.weir)
+}
+
+fn environment(run: &Run) -> String {
+    let rows: Vec<_> =
+        run.environment.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
+    format!("{}\n", table(&["environment", ""], &[], &rows))
+}
+
+fn points(run: &Run) -> String {
+    let mut rows = Vec::new();
+    for point in &run.points {
+        let key = &point.key;
+        let about = [
+            point.index.to_string(),
+            key.nf.to_string(),
+            key.dut.clone(),
+            key.wiring.clone(),
+            key.trace.clone(),
+            size(key),
+        ];
+        for (place, result) in results(point).into_iter().enumerate() {
+            // A point's further results stand under its first, without its name again.
+            let about = about.iter().map(|cell| if place == 0 { cell.clone() } else { String::new() });
+            rows.push(about.chain([result]).collect());
+        }
+    }
+    if rows.is_empty() {
+        return "no point was begun\n\n".to_owned();
+    }
+    format!("{}\n", table(&["#", "NF", "DUT", "wiring", "trace", "size", "results"], &[0, 5], &rows))
+}
+
+fn results(point: &Point) -> Vec<String> {
+    if let Some(error) = &point.error {
+        return vec![format!("not measured: {error}")];
+    }
+    if !point.finished {
+        return vec![format!("not finished: {} kept", count(point.trials.len()))];
+    }
+    if point.results.is_empty() {
+        return vec!["no results".to_owned()];
+    }
+    let latency = |result: &PointResult| match result {
+        PointResult::Latency { trial, .. } => {
+            point.trials.iter().find(|kept| kept.sequence == *trial)?.result.latency.as_ref()
+        }
+        _ => None,
+    };
+    point.results.iter().map(|result| cell(&point.key, result, latency(result))).collect()
+}
+
+/// What a reader must know before believing a number.
+fn warnings(run: &Run) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut note = |points: Vec<u32>, what: &str| {
+        if !points.is_empty() {
+            warnings.push(format!("{what} ({})", named(&points)));
+        }
+    };
+    let those = |test: &dyn Fn(&Point) -> bool| {
+        run.points.iter().filter(|point| test(point)).map(|point| point.index).collect::<Vec<_>>()
+    };
+    note(those(&|point| point.error.is_some()), "not measured");
+    note(those(&|point| !point.finished), "not finished, so without verdicts");
+    note(those(&is_irregular), "irregular: a bound is missing, so the number is no throughput");
+    let short = those(&|point| shortest(point).is_some_and(|duration| duration < RFC_TRIAL));
+    if let Some(duration) = run.points.iter().filter_map(shortest).min()
+        && !short.is_empty()
+    {
+        let what =
+            format!("final trials of {duration}, shorter than the {RFC_TRIAL} of RFC 2544, section 24");
+        note(short, &what);
+    }
+    note(
+        those(&|point| deciding(point).any(|trial| trial.result.total().unsent > 0)),
+        "the tester itself was late to offer packets; they count as lost",
+    );
+    note(
+        those(&|point| deciding(point).any(|trial| trial.result.total().foreign > 0)),
+        "packets came that the tester never sent",
+    );
+    let aside = run.points.iter().flat_map(|point| &point.trials).filter(|trial| trial.superseded).count();
+    if aside > 0 {
+        warnings
+            .push(format!("{} kept that decided nothing, as the measurement was run again", count(aside)));
+    }
+    warnings
+}
+
+fn deciding(point: &Point) -> impl Iterator<Item = &StoredTrial> {
+    point.trials.iter().filter(|trial| !trial.superseded && trial.purpose != Purpose::WarmUp)
+}
+
+fn is_irregular(point: &Point) -> bool {
+    point.results.iter().any(|result| matches!(result, PointResult::Throughput { irregular: Some(_), .. }))
+}
+
+/// The shortest final trials among the goals of a point.
+fn shortest(point: &Point) -> Option<Nanos> {
+    let durations = point.results.iter().filter_map(|result| match result {
+        PointResult::Throughput { trial_duration, .. } => Some(*trial_duration),
+        _ => None,
+    });
+    durations.min()
+}
+
+/// `points 0, 3 and 7`, counted when there are many.
+fn named(points: &[u32]) -> String {
+    let first: Vec<_> = points.iter().take(POINTS_NAMED).map(u32::to_string).collect();
+    match (points.len(), first.as_slice()) {
+        (1, [only]) => format!("point {only}"),
+        (n, first) if n > POINTS_NAMED => {
+            format!("points {} and {} more", first.join(", "), n - POINTS_NAMED)
+        }
+        (_, [most @ .., last]) => format!("points {} and {last}", most.join(", ")),
+        _ => String::new(),
+    }
+}
+
+fn next(run: &Run, live: bool, flag: &str) -> String {
+    let name = &run.name;
+    match (run.state, live) {
+        (RunState::Finished, _) | (RunState::Running, true) => {
+            format!("\nNext: weir report {name} -o {name}.html{flag}\n")
+        }
+        (RunState::Interrupted | RunState::Running, _) => {
+            format!("\nNext: weir bench --resume {name}{flag}\n")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_named_until_there_are_many() {
+        assert_eq!(named(&[3]), "point 3");
+        assert_eq!(named(&[0, 3, 7]), "points 0, 3 and 7");
+        assert_eq!(named(&[0, 1, 2, 3, 4, 5, 6]), "points 0, 1, 2, 3, 4 and 2 more");
+    }
+}

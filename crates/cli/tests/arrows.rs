@@ -1,0 +1,129 @@
+//! The crate map of ARCHITECTURE.md as a test, and the licences of everything that is linked.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// Which of Weir's crates each may depend on. The lab and the switch (today: `weir-nf`) never touch:
+/// the lab starts it as a process and measures it from outside.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("weir-units", &[]),
+    ("weir-wire", &["weir-units"]),
+    ("weir-dpdk", &["weir-units"]),
+    ("weir-trial", &["weir-units", "weir-wire"]),
+    ("weir-methods", &["weir-units", "weir-trial"]),
+    ("weir-traffic", &["weir-units", "weir-wire", "weir-dpdk", "weir-trial"]),
+    ("weir-dut", &["weir-units", "weir-trial"]),
+    ("weir-store", &["weir-units", "weir-trial"]),
+    ("weir-report", &["weir-units", "weir-trial"]),
+    (
+        "weir-campaign",
+        &[
+            "weir-units",
+            "weir-wire",
+            "weir-dpdk",
+            "weir-trial",
+            "weir-methods",
+            "weir-traffic",
+            "weir-dut",
+            "weir-store",
+        ],
+    ),
+    ("weir-nf", &["weir-units", "weir-wire", "weir-dpdk"]),
+    (
+        "weir",
+        &[
+            "weir-units",
+            "weir-wire",
+            "weir-dpdk",
+            "weir-trial",
+            "weir-methods",
+            "weir-traffic",
+            "weir-dut",
+            "weir-store",
+            "weir-report",
+            "weir-campaign",
+            "weir-nf",
+        ],
+    ),
+];
+
+/// Licences that may be linked; each is permissive and allows redistribution in binary form.
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+    "0BSD",
+    "MIT-0",
+];
+
+fn metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[test]
+fn every_crate_depends_only_on_rows_below_it() {
+    let metadata = metadata();
+    let allowed: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
+    let mut seen = BTreeSet::new();
+    for package in list(&metadata["packages"]).iter().filter(|package| package["source"].is_null()) {
+        let name = text(package, "name");
+        let uses = allowed.get(name).unwrap_or_else(|| panic!("{name} is not in the crate map"));
+        seen.insert(name);
+        for dependency in list(&package["dependencies"]) {
+            let on = text(dependency, "name");
+            let normal = dependency["kind"].is_null();
+            assert!(
+                !normal || !on.starts_with("weir") || uses.contains(&on),
+                "{name} must not depend on {on}: ARCHITECTURE.md says which way the arrows point"
+            );
+        }
+    }
+    assert_eq!(seen, allowed.keys().copied().collect(), "the crate map names crates that are not there");
+}
+
+/// Whether one of the alternatives of a licence expression is allowed as a whole.
+fn is_allowed(expression: &str) -> bool {
+    let plain = expression.replace(['(', ')'], "").replace('/', " OR ");
+    plain.split(" OR ").any(|choice| choice.split(" AND ").all(|licence| LICENCES.contains(&licence.trim())))
+}
+
+#[test]
+fn every_dependency_has_a_permissive_licence() {
+    let metadata = metadata();
+    let wrong: Vec<String> = list(&metadata["packages"])
+        .iter()
+        .filter(|package| !is_allowed(text(package, "license")))
+        .map(|package| format!("{} {}: `{}`", package["name"], package["version"], text(package, "license")))
+        .collect();
+    assert!(wrong.is_empty(), "licences that are not in the list:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn licence_expressions_are_read_as_alternatives() {
+    assert!(is_allowed("MIT OR GPL-3.0") && is_allowed("(MIT OR Apache-2.0) AND Unicode-3.0"));
+    assert!(!is_allowed("GPL-3.0") && !is_allowed("MIT AND GPL-3.0") && !is_allowed(""));
+}

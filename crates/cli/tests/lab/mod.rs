@@ -1,0 +1,192 @@
+//! A `weir bench` of one's own: plan, database, page and temporary folder apart from everything else
+//! on the machine, so that tests see exactly what their own run left behind.
+
+#![allow(dead_code, reason = "each test program uses its part of it")]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use weir_store::{Selector, Store};
+use weir_trial::run::{Point, Run};
+
+/// Longest wait for anything a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+static CORES: Mutex<()> = Mutex::new(());
+
+/// Both cores of the machine, for as long as it is held: real devices are measured one at a time.
+pub(crate) fn cores() -> MutexGuard<'static, ()> {
+    CORES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The built program.
+pub(crate) fn weir() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+}
+
+/// What a program printed, for an assertion's message.
+pub(crate) fn told(output: &Output) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    format!("{:?}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
+}
+
+/// Whatever the test asked for, or a panic when it takes too long.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A plan with everything it needs.
+pub(crate) struct Lab {
+    folder: tempfile::TempDir,
+}
+
+impl Lab {
+    /// A folder with this plan in it.
+    pub(crate) fn new(plan: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("plan.toml"), plan).unwrap();
+        fs::create_dir(folder.path().join("tmp")).unwrap();
+        Self { folder }
+    }
+
+    /// The path of a file in the folder.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The folder that the program takes for temporary files.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.file("tmp")
+    }
+
+    /// `weir bench`, into this lab's database, without a plan yet.
+    pub(crate) fn bare(&self) -> Command {
+        let mut command = weir();
+        command.arg("bench").env("TMPDIR", self.temporary()).current_dir(self.folder.path());
+        command.arg("--db").arg(self.file("weir.db")).arg("-o").arg(self.file("page.html"));
+        command
+    }
+
+    /// `weir bench` of this lab's plan.
+    pub(crate) fn bench(&self) -> Command {
+        let mut command = self.bare();
+        command.arg("plan.toml");
+        command
+    }
+
+    /// Measures this lab's plan to its end, which must have this exit code.
+    pub(crate) fn measure(&self, code: i32) -> Run {
+        run_of(&mut self.bench(), code)
+    }
+
+    /// Goes on with the last run to its end, which must have this exit code.
+    pub(crate) fn resume(&self, code: i32) -> Run {
+        run_of(self.bare().args(["--resume", "@last"]), code)
+    }
+
+    /// The last run as stored, also while it is being measured; nothing before it began.
+    pub(crate) fn stored(&self) -> Option<Run> {
+        let store = Store::open_existing(Some(&self.file("weir.db"))).ok()?;
+        store.load(store.find(&Selector::Last(0)).ok()?).ok()
+    }
+
+    /// Waits until the last run has a finished trial at the point, and the DUT is at the next one.
+    pub(crate) fn mid_trial(&self, point: usize) {
+        wait_for("a stored trial", || {
+            let run = self.stored()?;
+            (!run.points.get(point)?.trials.is_empty()).then_some(())
+        });
+        std::thread::sleep(Duration::from_millis(300));
+    }
+
+    /// Folders of devices that are still there.
+    pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
+        fs::read_dir(self.temporary()).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// Processes whose command line names a file in this lab's temporary folder: its devices.
+    pub(crate) fn devices(&self) -> Vec<i32> {
+        let wanted = self.temporary();
+        let wanted = wanted.to_str().unwrap().as_bytes();
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        processes
+            .filter_map(|entry| {
+                let line = fs::read(entry.path().join("cmdline")).ok()?;
+                let named = line.windows(wanted.len()).any(|part| part == wanted);
+                named.then(|| entry.file_name().to_str()?.parse().ok()).flatten()
+            })
+            .collect()
+    }
+}
+
+/// Runs with `--json` and reads what it prints.
+pub(crate) fn run_of(command: &mut Command, code: i32) -> Run {
+    let output = command.arg("--json").output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "{}", told(&output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", told(&output)))
+}
+
+/// A campaign at work, killed with the test that fails.
+pub(crate) struct Working(Option<Child>);
+
+impl Working {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(Some(
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+        ))
+    }
+
+    pub(crate) fn child(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        kill(Pid::from_raw(self.child().id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Output {
+        wait_for("the end of the campaign", || self.child().try_wait().unwrap());
+        self.0.take().unwrap().wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Asserts what holds in every trial: `intended = sent + refused + unsent`, no more received than
+/// sent, and no packet that is not of the trial.
+pub(crate) fn check_sums(point: &Point) {
+    for trial in &point.trials {
+        for counts in &trial.result.directions {
+            let place = format!("{} trial {}: {counts:?}", point.key.nf, trial.sequence);
+            assert_eq!(counts.intended, counts.sent + counts.refused + counts.unsent, "{place}");
+            assert!(counts.received <= counts.sent, "{place}");
+            assert_eq!((counts.foreign, counts.duplicated, counts.reordered), (0, 0, 0), "{place}");
+        }
+    }
+}
+
+/// A file that cannot be a plan, capture or database.
+pub(crate) fn text_file(folder: &Path) -> PathBuf {
+    let path = folder.join("notes.txt");
+    fs::write(&path, "These are notes, and nothing else; they are long enough to hold a header.\n").unwrap();
+    path
+}

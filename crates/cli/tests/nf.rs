@@ -1,0 +1,160 @@
+//! `weir nf` as people and the lab use it: the built program, its lines, its mistakes.
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PORTS: [&str; 4] = ["--port", "net_null0,no-rx=1", "--port", "net_null1,no-rx=1"];
+
+fn weir() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.arg("nf");
+    command
+}
+
+/// A controlled program; it is killed when a test fails before it ended.
+struct Controlled {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Controlled {
+    fn start(args: &[&str]) -> (Self, Value) {
+        let mut child = weir()
+            .args(args)
+            .args(["--control", "stdio"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut program = Self { child, input, output };
+        let ready = program.line();
+        (program, ready)
+    }
+
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    }
+
+    fn ask(&mut self, command: &str) -> Value {
+        writeln!(self.input.as_mut().unwrap(), "{command}").unwrap();
+        self.line()
+    }
+
+    /// Waits for the end, and returns the exit code; nothing after a signal.
+    fn end(&mut self) -> Option<i32> {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begin.elapsed() < Duration::from_secs(10), "weir nf does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Controlled {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_lab_is_told_when_packets_flow_what_was_counted_and_how_it_ended() {
+    let args = ["l3fwd", "--entries", "7", "--port", "net_null0", "--port", "net_null1,no-rx=1"];
+    let (mut program, ready) = Controlled::start(&args);
+    assert_eq!(
+        (&ready["schema"], &ready["ready"], &ready["function"]),
+        (&1.into(), &true.into(), &"l3fwd:7".into())
+    );
+    assert!(ready["ports"][0]["link_up"] == true && ready["ports"][1]["port"] == "net_null1,no-rx=1");
+    assert!(ready["tsc_hz"].as_f64().unwrap() > 1e8 && ready["version"].as_str().unwrap().contains("DPDK"));
+    let task = format!("/proc/{}/task/{}", program.child.id(), ready["tid"]);
+    assert_eq!(fs::read_to_string(format!("{task}/comm")).unwrap().trim(), "weir-nf");
+    let mut stats = program.ask("stats");
+    while stats["received"] == 0 {
+        stats = program.ask("stats");
+    }
+    // The null port's packets are all zeros: not IPv4.
+    assert!(stats["drops"]["not-ipv4"].as_u64().unwrap() > 0);
+    assert!(program.ask("faster")["error"].as_str().unwrap().contains("write stats or stop"));
+    let last = program.ask("stop");
+    assert_eq!(last["received"], last["dropped"]);
+    assert_eq!(last["drops"]["not-ipv4"], last["dropped"]);
+    assert!(last["busy_cycles"].as_u64().unwrap() > 0);
+    assert_eq!((&last["buffers_missing"], program.end()), (&0.into(), Some(0)));
+}
+
+#[test]
+fn the_end_of_the_input_ends_the_program() {
+    let (mut program, _) = Controlled::start(&[&["l2fwd"], &PORTS[..]].concat());
+    drop(program.input.take());
+    assert_eq!(program.line()["buffers_missing"], 0);
+    assert_eq!(program.end(), Some(0));
+}
+
+#[test]
+fn a_termination_signal_ends_the_program_with_its_ledger() {
+    let (mut program, _) = Controlled::start(&[&["l2fwd"], &PORTS[..]].concat());
+    let pid = nix::unistd::Pid::from_raw(program.child.id().try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert_eq!(program.line()["received"], 0);
+    assert_eq!(program.end(), Some(0));
+}
+
+#[test]
+fn in_the_foreground_the_ledger_is_printed_at_the_end() {
+    let mut child = weir().arg("firewall").args(PORTS).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert!(line.starts_with("firewall:10 between net_null0,no-rx=1 and net_null1"), "{line}");
+    let pid = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let rest: Vec<String> = output.lines().map(Result::unwrap).collect();
+    assert_eq!(rest.last().unwrap(), "received 0 = sent 0 + dropped 0");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn mistakes_are_refused_with_what_would_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let rules = file("rules", "allow any any any any any\ndeny udp any any any\n");
+    let twice = file("twice", "198.18.0.0/16 0\n198.18.0.0/16 1\n");
+    let far = file("far", "198.18.0.0/16 2\n");
+    let cases: &[(&[&str], &str)] = &[
+        (&["l3fwd", "--routes", "/nowhere/routes"], "/nowhere/routes: No such file"),
+        (&["l3fwd", "--routes", &twice], "twice: two routes lead to 198.18.0.0/16"),
+        (&["l3fwd", "--routes", &far], "ports are 0 to 1"),
+        (&["firewall", "--rules", &rules], "rules:2: `deny udp any any any`"),
+        (&["firewall", "--routes", &twice], "takes --rules, not --routes"),
+        (&["l3fwd", "--rules", &rules], "takes --routes, not --rules"),
+        (&["l2fwd", "--entries", "3"], "l2fwd has no table"),
+        (&["l3fwd", "--entries", "100001"], "--entries 100001 is not 1 to 100000"),
+        (&["l2fwd", "--port", "net_null2"], "3 --port given"),
+        (&["l2fwd", "--core", "1023"], "core 1023"),
+        (&["router"], "l2fwd, l3fwd, firewall"),
+    ];
+    for (args, message) in cases {
+        let output = weir().args(*args).args(PORTS).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(message), "{args:?}: {text}");
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+    }
+    let output = weir().args(["l2fwd", "--port", "eth0", "--port", "net_null0"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("`eth0` is no port"));
+    assert_eq!(output.status.code(), Some(2));
+}
