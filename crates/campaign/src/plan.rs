@@ -29,6 +29,7 @@ use weir_methods::Remaining;
 use weir_methods::latency::LatencyAt;
 use weir_methods::mlrsearch::{Goal, Search, SearchConfig};
 use weir_methods::mrr::Mrr;
+use weir_traffic::Shape;
 use weir_traffic::trace::{Sizes, TraceName};
 use weir_trial::Nf;
 use weir_trial::simulated::SimulatedDut;
@@ -85,6 +86,8 @@ pub struct Plan {
     pub huge_pages: Vec<HugePages>,
     /// Line rate that results are compared with, per direction.
     pub line_rate: LineRate,
+    /// How packets are spread over time.
+    pub shape: Shape,
     /// Share of the packets that are stamped.
     pub stamped: Ratio,
     /// Seed of everything random.

@@ -244,6 +244,7 @@ impl<'a> Campaign<'a> {
         (point, version): (OpenPoint, &mut Option<String>),
         watcher: &mut dyn Watcher,
     ) -> Result<PointOutcome, CampaignError> {
+        check_shape(self.plan, traffic)?;
         self.rigs += 1;
         let mut rig = if spec.dut == SIMULATED {
             Rig::simulated(self.plan.simulated)
@@ -286,7 +287,7 @@ impl<'a> Campaign<'a> {
             wiring: spec.wiring.parse().map_err(CampaignError::Point)?,
             vhost: vhost(self.plan),
             traffic,
-            shape: Shape::Constant,
+            shape: self.plan.shape,
             stamp_every: stamp_every(self.plan.stamped),
             huge_pages,
             cores: self.cores,
@@ -359,6 +360,18 @@ fn build_traffic(plan: &Plan, spec: &PointSpec) -> Result<Traffic, CampaignError
     let second = (spec.directions == 2).then(|| spec.trace.second.to_string());
     Traffic::build(&spec.trace.first.to_string(), second.as_deref(), sizes, plan.seed)
         .map_err(|error| CampaignError::Rig(error.into()))
+}
+
+/// Recorded gaps need a capture that has them, and leave nothing to search for.
+fn check_shape(plan: &Plan, traffic: &Traffic) -> Result<(), CampaignError> {
+    let refuse = |why: &str| Err(CampaignError::Point(format!("shape `recorded` {why}")));
+    match plan.shape {
+        Shape::Recorded if !traffic.has_gaps() => refuse("needs a capture file as the trace"),
+        Shape::Recorded if plan.throughput.is_some() => refuse(
+            "sends at the capture's own rate, so there is no load to search for; leave out [throughput]",
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn vhost(plan: &Plan) -> Vhost {

@@ -87,6 +87,11 @@ impl Traffic {
         longest.map_or(FrameSize::MAX, |size| size.max(standard))
     }
 
+    /// Whether every trace has recorded gaps.
+    pub fn has_gaps(&self) -> bool {
+        self.built.iter().all(FrameSource::has_gaps)
+    }
+
     /// Hashes of the traces, by which two runs know that they sent the same bytes.
     pub fn hashes(&self) -> Vec<TraceHash> {
         self.built.iter().map(FrameSource::trace_hash).collect()

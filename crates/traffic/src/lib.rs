@@ -12,7 +12,7 @@ pub mod stamp;
 mod tester;
 pub mod trace;
 
-pub use pacer::{CATCH_UP, Shape};
+pub use pacer::{CATCH_UP, ParseShapeError, Shape};
 pub use sender::Sender;
 pub use sink::WINDOW;
 pub use tester::{DirectionSetup, Drain, MOST_PAUSED, Tester, TesterError};

@@ -8,6 +8,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 use weir_dpdk::{Ticks, Tsc};
 use weir_units::{Nanos, Pps};
 
@@ -27,6 +28,30 @@ pub enum Shape {
     Bursts(u32),
     /// The gaps recorded in a capture; the load is the capture's own.
     Recorded,
+}
+
+/// A text that names no shape.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no shape of traffic; write constant, poisson, bursts:N (N packets back to back) or recorded"
+)]
+pub struct ParseShapeError(String);
+
+impl FromStr for Shape {
+    type Err = ParseShapeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || ParseShapeError(text.to_owned());
+        match text {
+            "constant" => Ok(Self::Constant),
+            "poisson" => Ok(Self::Poisson),
+            "recorded" => Ok(Self::Recorded),
+            other => {
+                let packets = other.strip_prefix("bursts:").and_then(|number| number.parse().ok());
+                packets.filter(|packets| *packets > 0).map(Self::Bursts).ok_or_else(error)
+            }
+        }
+    }
 }
 
 /// The schedule of one direction of one trial.
@@ -156,6 +181,21 @@ mod tests {
             })
             .collect();
         (dues, pacer.given_up())
+    }
+
+    #[test]
+    fn shapes_are_read_by_name_and_nonsense_is_refused_with_the_choices() {
+        for (text, shape) in [
+            ("constant", Shape::Constant),
+            ("poisson", Shape::Poisson),
+            ("bursts:256", Shape::Bursts(256)),
+            ("recorded", Shape::Recorded),
+        ] {
+            assert_eq!(text.parse(), Ok(shape));
+        }
+        for text in ["bursts", "bursts:0", "bursts:x", "square", ""] {
+            assert!(text.parse::<Shape>().unwrap_err().to_string().contains("bursts:N"));
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
+use weir_traffic::Shape;
 use weir_traffic::trace::catalogue::ENTRIES;
 use weir_traffic::trace::{Sizes, TraceError, TraceName};
 use weir_trial::{Nf, NfKind};
@@ -87,6 +88,7 @@ impl<'a> Checker<'a> {
             sizes: values(sizes),
             directions,
             huge_pages: huge_pages.map_or_else(|| vec![HugePages::Auto], values),
+            shape: file.shape.map_or(Shape::default(), |text| text.0),
             line_rate: file.line_rate.map_or(LineRate(Bps(10e9)), |text| text.0),
             stamped,
             seed,
@@ -249,7 +251,7 @@ impl<'a> Checker<'a> {
     }
 
     fn stamped(&mut self, stamped: Option<Spanned<Text<Ratio>>>, has_latency: bool) -> Ratio {
-        let Some(stamped) = stamped else { return Ratio(0.01) };
+        let Some(stamped) = stamped else { return Ratio(1.0) };
         let share = unit(&stamped);
         if share.0 == 0.0 && has_latency {
             self.refuse(&stamped.span(), "`stamped` is zero, and [latency] needs stamped packets");

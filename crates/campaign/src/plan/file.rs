@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use weir_methods::latency::LoadSpec;
+use weir_traffic::Shape;
 use weir_trial::Nf;
 use weir_units::{LineRate, Nanos, Pps, Ratio};
 
@@ -43,7 +44,10 @@ pub(super) struct PlanFile {
     pub(super) huge_pages: Option<Spanned<List<HugePages>>>,
     /// Line rate that results are compared with, per direction. Default: 10G.
     pub(super) line_rate: Option<Text<LineRate>>,
-    /// Share of the packets that carry a sequence number and a time stamp. Default: 1%.
+    /// How packets are spread over time: constant, poisson, bursts:N, or recorded (the gaps of a
+    /// capture, whose own rate then stands for every load). Default: constant.
+    pub(super) shape: Option<Text<Shape>>,
+    /// Share of the packets that carry a sequence number and a time stamp. Default: 100%.
     #[schemars(with = "Option<Text<Ratio>>")]
     pub(super) stamped: Option<Spanned<Text<Ratio>>>,
     /// Seed of everything random. Default: 1.

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::str::FromStr;
 use toml::Spanned;
 use weir_methods::latency::LoadSpec;
+use weir_traffic::Shape;
 use weir_traffic::trace::Sizes;
 use weir_units::{FrameSize, LineRate, Nanos, Pps, Ratio};
 
@@ -97,6 +98,11 @@ impl Written for Nanos {
 impl Written for LineRate {
     const NAME: &'static str = "LineRate";
     const EXAMPLES: &'static [&'static str] = &["10G", "25G", "40G", "100G"];
+}
+
+impl Written for Shape {
+    const NAME: &'static str = "Shape";
+    const EXAMPLES: &'static [&'static str] = &["constant", "poisson", "bursts:32", "recorded"];
 }
 
 impl Written for LoadSpec {
