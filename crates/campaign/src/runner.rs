@@ -24,7 +24,7 @@ use weir_traffic::Shape;
 use weir_traffic::trace::Sizes;
 use weir_trial::TrialResult;
 use weir_trial::run::{PointKey, PointResult, Purpose, RunState};
-use weir_units::{FrameSize, Ratio};
+use weir_units::{FrameSize, Ratio, WIRE_OVERHEAD_BYTES};
 
 /// Free huge pages (of 2 MiB) that make `huge_pages = "auto"` take them: the lab's and a DUT's share.
 const ENOUGH_HUGE_PAGES: u64 = 800;
@@ -321,7 +321,8 @@ impl Methods<'_> {
             self.results.push(outcome.point_result());
         }
         if let Some(latency) = self.plan.latency.as_ref().filter(|_| !self.spec.mrr_only) {
-            let basis = LoadBasis { goals: &goals, line, max_load };
+            let wire_bits = 8.0 * (self.key.mean_frame_bytes + f64::from(WIRE_OVERHEAD_BYTES));
+            let basis = LoadBasis { goals: &goals, line, max_load, wire_bits };
             let points = latency.run(&basis, recorder, relay)?;
             let mut trials = recorder.shared.take_latency_trials().into_iter();
             for point in points {

@@ -130,7 +130,11 @@ fn values_are_refused_with_their_key_and_what_may_be_written() {
             &["`duration`: `5` is not understood; write \"250ms\", \"1s\" or \"2min\""],
         ),
         ("", "[mrr]\nload = \"10\"", &["`load`: `10` is not a packet rate; write for example 9001pps"]),
-        ("", "[latency]\nloads = [\"half\"]", &["8:10: `loads`: `half` is no load; write a rate (250kpps)"]),
+        (
+            "",
+            "[latency]\nloads = [\"half\"]",
+            &["8:10: `loads`: `half` is no load; write a rate (250kpps, 2Gbps)"],
+        ),
         (
             "",
             "[vhost]\nserver = \"labs\"",

@@ -13,7 +13,7 @@ use std::fmt;
 use std::str::FromStr;
 use weir_trial::run::{PointResult, Purpose};
 use weir_trial::{Measurer, TrialResult, TrialSpec};
-use weir_units::{Nanos, Pps, Ratio};
+use weir_units::{Bps, Nanos, Pps, Ratio};
 
 /// A load, as stated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,6 +22,8 @@ use weir_units::{Nanos, Pps, Ratio};
 pub enum LoadSpec {
     /// Packets a second over all directions: `250kpps`.
     Absolute(Pps),
+    /// Bits a second on the wire over all directions, frames with FCS, preamble and gap: `2Gbps`.
+    Bits(Bps),
     /// A share of a goal's relevant lower bound: `50% ndr`. Up to 200 %, to look past the border.
     OfGoal {
         /// The share.
@@ -36,7 +38,7 @@ pub enum LoadSpec {
 /// A text that states no load.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no load; write a rate (250kpps), a share of a goal (50% ndr) or a share of the line (10% line)"
+    "`{text}` is no load; write a rate (250kpps, 2Gbps), a share of a goal (50% ndr) or a share of the line (10% line)"
 )]
 pub struct ParseLoadError {
     text: String,
@@ -84,6 +86,8 @@ pub struct LoadBasis<'a> {
     pub line: Pps,
     /// Greatest load that may be offered.
     pub max_load: Pps,
+    /// Bits that a mean packet takes on the wire: frame with FCS, preamble and gap.
+    pub wire_bits: f64,
 }
 
 impl LoadSpec {
@@ -96,7 +100,7 @@ impl LoadSpec {
     pub fn goal(&self) -> Option<&str> {
         match self {
             Self::OfGoal { goal, .. } => Some(goal),
-            Self::Absolute(_) | Self::OfLine(_) => None,
+            Self::Absolute(_) | Self::Bits(_) | Self::OfLine(_) => None,
         }
     }
 
@@ -105,6 +109,7 @@ impl LoadSpec {
         let rate = match self {
             Self::Absolute(rate) => *rate,
             Self::OfLine(share) => Pps(basis.line.0 * share.0),
+            Self::Bits(rate) => Pps(rate.0 / basis.wire_bits),
             Self::OfGoal { share, goal } => {
                 let found = basis.goals.iter().find(|outcome| outcome.goal.name == *goal);
                 let outcome = found.ok_or_else(|| LoadError::NoGoal {
@@ -135,6 +140,7 @@ impl fmt::Display for LoadSpec {
             Self::Absolute(rate) if rate.0 >= 1e3 => f.pad(&format!("{}kpps", rate.0 / 1e3)),
             Self::Absolute(rate) => f.pad(&format!("{}pps", rate.0)),
             Self::OfGoal { share, goal } => f.pad(&format!("{}% {goal}", percent(share))),
+            Self::Bits(rate) => f.pad(&format!("{}bps", rate.0)),
             Self::OfLine(share) => f.pad(&format!("{}% {}", percent(share), Self::LINE)),
         }
     }
@@ -146,6 +152,9 @@ impl FromStr for LoadSpec {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseLoadError { text: text.to_owned() };
         let Some((number, name)) = text.split_once('%') else {
+            if let Ok(rate) = text.parse::<Bps>() {
+                return if rate.0 > 0.0 { Ok(Self::Bits(rate)) } else { Err(error()) };
+            }
             let rate: Pps = text.parse().map_err(|_| error())?;
             return if rate.0 > 0.0 { Ok(Self::Absolute(rate)) } else { Err(error()) };
         };
@@ -270,6 +279,15 @@ mod tests {
     }
 
     #[test]
+    fn bits_a_second_count_what_a_packet_takes_on_the_wire() {
+        let basis = LoadBasis { goals: &[], line: Pps(14.88e6), max_load: Pps(20e6), wire_bits: 672.0 };
+        let load: LoadSpec = "6.72Gbps".parse().unwrap();
+        assert_eq!(load.resolve(&basis), Ok(Pps(10e6)));
+        assert_eq!(load.to_string().parse(), Ok(load));
+        assert!("0Gbps".parse::<LoadSpec>().is_err());
+    }
+
+    #[test]
     fn loads_are_read_and_printed_as_typed() {
         for text in ["250kpps", "1.5Mpps", "900pps", "50% ndr", "7% line", "12.5% my-goal"] {
             assert_eq!(text.parse::<LoadSpec>().unwrap().to_string(), text);
@@ -288,7 +306,7 @@ mod tests {
     #[test]
     fn shares_are_of_the_goals_lower_bound_and_of_the_line() {
         let goals = searched();
-        let basis = LoadBasis { goals: &goals, line: Pps(14.88e6), max_load: Pps(20e6) };
+        let basis = LoadBasis { goals: &goals, line: Pps(14.88e6), max_load: Pps(20e6), wire_bits: 672.0 };
         let lower = goals[0].lower.unwrap();
         let rate = |text: &str| text.parse::<LoadSpec>().unwrap().resolve(&basis);
         assert_eq!(rate("50% ndr"), Ok(Pps(lower.0 * 0.5)));
@@ -302,7 +320,7 @@ mod tests {
     #[test]
     fn latency_rises_towards_the_border_and_impossible_loads_do_not_stop_the_rest() {
         let goals = searched();
-        let basis = LoadBasis { goals: &goals, line: Pps(14.88e6), max_load: Pps(20e6) };
+        let basis = LoadBasis { goals: &goals, line: Pps(14.88e6), max_load: Pps(20e6), wire_bits: 672.0 };
         let loads = ["10% ndr", "50% pdr", "99% ndr"].map(|text| text.parse().unwrap()).to_vec();
         let latency = LatencyAt { loads, duration: Nanos(Nanos::PER_SECOND) };
         let points = latency.run(&basis, &mut SimulatedDut::default().start(), &mut Silent).unwrap();

@@ -107,7 +107,7 @@ impl Written for Shape {
 
 impl Written for LoadSpec {
     const NAME: &'static str = "Load";
-    const EXAMPLES: &'static [&'static str] = &["50% ndr", "100kpps", "10% line"];
+    const EXAMPLES: &'static [&'static str] = &["50% ndr", "100kpps", "2Gbps", "10% line"];
 }
 
 impl Written for Ratio {
