@@ -3,6 +3,8 @@
 (() => {
   const tip = document.getElementById("tip");
   let current = null;
+  // Set while the keys chose the mark: scrolling a plot under a resting pointer must not take it away.
+  let keyed = false;
 
   // The texts move from <title>, which browsers show late, to the tooltip.
   for (const title of document.querySelectorAll(".mark > title")) {
@@ -39,6 +41,8 @@
   const visible = (mark) => mark.getClientRects().length > 0;
   for (const plot of document.querySelectorAll(".plot > svg")) {
     plot.addEventListener("pointermove", (event) => {
+      if (keyed && !event.movementX && !event.movementY) return;
+      keyed = false;
       const bar = event.target.closest(".stack");
       if (bar) return show(bar);
       // The nearest mark within reach of a finger: where marks cover each other, the one meant.
@@ -51,7 +55,7 @@
       }
       if (best) show(best); else hide();
     });
-    plot.addEventListener("pointerleave", hide);
+    plot.addEventListener("pointerleave", () => { if (!keyed) hide(); });
     plot.addEventListener("blur", hide);
     plot.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -61,6 +65,7 @@
       const marks = [...plot.querySelectorAll(".mark")].filter(visible);
       if (!marks.length) return;
       const at = marks.indexOf(current);
+      keyed = true;
       show(marks[at < 0 ? (step > 0 ? 0 : marks.length - 1) : (at + step + marks.length) % marks.length]);
     });
   }

@@ -155,11 +155,8 @@ fn pointing_at_a_mark_tells_its_values() {
     let first = browser.text("#tip");
     assert!(first.contains("p99.99") && first.contains("64"), "{first}");
     browser.press("#latency-l2fwd .plot > svg", RIGHT);
-    let tips = (0..30).map(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        browser.text("#tip")
-    });
-    assert!(tips.into_iter().any(|tip| tip.contains("128")), "the next mark is not told within 3 s");
+    let second = browser.text("#tip");
+    assert!(second.contains("128"), "{second}");
     browser.press("#latency-l2fwd .plot > svg", ESCAPE);
     assert_eq!(hidden(&browser), Value::Bool(true));
     assert_quiet(&browser);
