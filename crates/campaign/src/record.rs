@@ -3,17 +3,20 @@
 use crate::rig::{Rig, RigError};
 use crate::runner::{CampaignError, Watcher};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_methods::{GoalBounds, Next, Observer};
 use weir_store::{OpenPoint, Store};
 use weir_trial::run::{Purpose, StoredTrial};
+use weir_trial::verdict::Code;
 use weir_trial::{Measurer, TrialResult, TrialSpec};
 use weir_units::Nanos;
 
-/// How often a trial is run when the tester itself spoils it.
-const ATTEMPTS: u32 = 2;
+/// How often a trial is run when the machine or the tester spoils it.
+const ATTEMPTS: u32 = 3;
 
-/// Share of unsent packets from which the tester is overloaded rather than disturbed.
+/// Share of unsent packets from which the tester is overloaded rather than disturbed: another
+/// attempt would end the same way.
 const OVERLOAD: f64 = 0.1;
 
 /// What the observer tells the recorder: a method announces each trial before it asks for it.
@@ -22,8 +25,10 @@ pub(crate) struct Shared {
     purpose: Cell<Purpose>,
     /// Sequence numbers of the latency trials, in order.
     latency_trials: RefCell<Vec<u32>>,
-    /// Trials run, and those that the tester itself spoilt.
+    /// Trials run, and those that were invalid.
     trials: Cell<(u32, u32)>,
+    /// Trials that stayed invalid or wrong, by the name of their gravest finding, with one that says it.
+    kept: RefCell<BTreeMap<Code, (u32, String)>>,
 }
 
 impl Default for Shared {
@@ -32,20 +37,36 @@ impl Default for Shared {
             purpose: Cell::new(Purpose::WarmUp),
             latency_trials: RefCell::default(),
             trials: Cell::default(),
+            kept: RefCell::default(),
         }
     }
 }
 
 impl Shared {
-    /// What to tell about a tester that was kept from its work; nothing where it was not.
-    pub(crate) fn remark(&self) -> Option<String> {
-        let (trials, spoilt) = self.trials.get();
-        (spoilt > 0).then(|| {
-            format!(
-                "the tester fell behind its schedule in {spoilt} of {trials} trials, which were run again or count \
-                 unsent packets as lost: its core was taken away, or is too slow for the load"
-            )
-        })
+    /// What to tell about trials that were not as they should be; nothing where all were.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let (trials, invalid) = self.trials.get();
+        let again = (invalid > 0).then(|| {
+            format!("{invalid} of {trials} trials were invalid: run again, or kept out of every ranking")
+        });
+        let kept = self.kept.borrow();
+        let found = kept.values().map(|(count, says)| format!("{count} of {trials} trials: {says}"));
+        again.into_iter().chain(found).collect()
+    }
+
+    fn note(&self, trial: &StoredTrial) {
+        let (trials, invalid) = self.trials.get();
+        self.trials.set((trials + 1, invalid + u32::from(trial.verdict.is_worth_repeating())));
+        if trial.superseded {
+            return;
+        }
+        if let Some(finding) = trial.verdict.findings.first().filter(|_| !trial.verdict.is_valid()) {
+            let mut kept = self.kept.borrow_mut();
+            kept.entry(finding.code).or_insert_with(|| (0, finding.says.clone())).0 += 1;
+        }
+        if trial.purpose == Purpose::Latency {
+            self.latency_trials.borrow_mut().push(trial.sequence);
+        }
     }
 
     /// Sequence numbers of the latency trials since the last call.
@@ -67,30 +88,25 @@ pub(crate) struct Recorder<'a> {
 impl Measurer for Recorder<'_> {
     type Error = CampaignError;
 
-    /// Runs a trial, again when the tester itself spoilt it, and keeps every attempt.
+    /// Runs a trial, again when the machine or the tester spoilt it, and keeps every attempt.
     fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, CampaignError> {
         let began = Instant::now();
         for attempt in 1.. {
             let started_ms = now_ms();
-            let mut result = self.rig.measure(spec).map_err(CampaignError::Rig)?;
-            let spoilt = spoilt(&result);
-            let again = attempt < ATTEMPTS && spoilt;
-            let (trials, before) = self.shared.trials.get();
-            self.shared.trials.set((trials + 1, before + u32::from(spoilt)));
-            if !again {
+            let result = self.rig.measure(spec).map_err(CampaignError::Rig)?;
+            let purpose = self.shared.purpose.get();
+            let mut trial = StoredTrial::new(*self.sequence, purpose, started_ms, result);
+            trial.superseded =
+                attempt < ATTEMPTS && trial.verdict.is_worth_repeating() && !overloaded(&trial.result);
+            if !trial.superseded {
                 // Attempts that decide nothing cost time all the same.
                 let whole = Nanos::from(began.elapsed());
-                result.overhead = Nanos(whole.0.saturating_sub(result.elapsed.0));
+                trial.result.overhead = Nanos(whole.0.saturating_sub(trial.result.elapsed.0));
             }
-            let purpose = self.shared.purpose.get();
-            let trial =
-                StoredTrial { sequence: *self.sequence, purpose, started_ms, superseded: again, result };
             self.store.add_trial(self.point, &trial)?;
+            self.shared.note(&trial);
             *self.sequence += 1;
-            if !again {
-                if purpose == Purpose::Latency {
-                    self.shared.latency_trials.borrow_mut().push(trial.sequence);
-                }
+            if !trial.superseded {
                 return Ok(trial.result);
             }
         }
@@ -98,13 +114,9 @@ impl Measurer for Recorder<'_> {
     }
 }
 
-/// Whether the tester was kept from sending (its core was taken away for a while), so that the
-/// trial says more about the machine than about the DUT. A tester that could not send a good part
-/// of the load was asked for too much: another attempt would end the same way.
-fn spoilt(result: &TrialResult) -> bool {
+fn overloaded(result: &TrialResult) -> bool {
     let total = result.total();
-    let share = total.unsent as f64 / total.intended.max(1) as f64;
-    total.unsent > 0 && share < OVERLOAD
+    total.unsent as f64 >= OVERLOAD * total.intended.max(1) as f64
 }
 
 /// Passes what a method tells on to the watcher.

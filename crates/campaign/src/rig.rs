@@ -303,6 +303,7 @@ impl Device {
             elapsed: after.at.duration_since(before.at).into(),
             cpu,
             cycles_per_packet: (saturated && received > 0 && cpu.0 > 0).then_some(cycles),
+            details: Default::default(),
         }
     }
 }
@@ -352,12 +353,10 @@ impl FedDut {
         let after = device.dut.counters()?;
         let reading = device.reading(before, after, true);
         Ok(TrialResult {
-            spec,
             elapsed: reading.elapsed,
             overhead: Nanos(Nanos::from(began.elapsed()).0.saturating_sub(reading.elapsed.0)),
-            directions: Vec::new(),
-            latency: None,
             dut: Some(reading),
+            ..TrialResult::new(spec)
         })
     }
 }

@@ -268,7 +268,7 @@ impl<'a> Campaign<'a> {
                 shared: &shared,
             };
             methods.run(&mut recorder, &mut Relay { watcher, shared: &shared })?;
-            remarks.extend(shared.remark());
+            remarks.extend(shared.remarks());
         }
         rig.take_down()?;
         Ok(PointOutcome::Measured { results, remarks })

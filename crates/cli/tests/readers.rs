@@ -55,7 +55,7 @@ fn trial(sequence: u32, purpose: Purpose, load: f64) -> StoredTrial {
     let spec = TrialSpec { load: Pps(load), duration: Nanos(Nanos::PER_SECOND) };
     let result = SimulatedDut { queue: 0, ..SimulatedDut::default() }.start().run(spec);
     let started_ms = START_MS + i64::from(sequence) * 1000;
-    StoredTrial { sequence, purpose, started_ms, superseded: false, result }
+    StoredTrial::new(sequence, purpose, started_ms, result)
 }
 
 fn verdicts() -> [PointResult; 3] {
@@ -69,6 +69,7 @@ fn verdicts() -> [PointResult; 3] {
         trial_duration: Nanos(Nanos::PER_SECOND),
         duration_sum: Nanos(Nanos::PER_SECOND),
         trials: 2,
+        limit: None,
     };
     let mrr = PointResult::Mrr {
         load: Some(Pps(10e6)),
@@ -76,6 +77,7 @@ fn verdicts() -> [PointResult; 3] {
         mean: Pps(5.05e6),
         deviation: Pps(7.07e4),
         cycles_per_packet: Some(431.25),
+        limit: None,
     };
     let latency = PointResult::Latency { label: "50% ndr".to_owned(), load: Pps(2.5e6), trial: 2 };
     [throughput, mrr, latency]

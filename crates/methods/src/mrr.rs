@@ -81,6 +81,7 @@ impl MrrOutcome {
             mean: Pps(self.spread.mean),
             deviation: Pps(self.spread.deviation.unwrap_or(0.0)),
             cycles_per_packet: self.cycles_per_packet,
+            limit: None,
         }
     }
 }
@@ -117,14 +118,7 @@ mod tests {
                 cycles_per_packet: Some(self.0 as f64),
                 ..DutReading::default()
             };
-            Ok(TrialResult {
-                spec,
-                elapsed: spec.duration,
-                overhead: Nanos(0),
-                directions: Vec::new(),
-                latency: None,
-                dut: Some(dut),
-            })
+            Ok(TrialResult { dut: Some(dut), ..TrialResult::new(spec) })
         }
     }
 

@@ -267,14 +267,8 @@ impl Measurer for Livelock {
         let share = if spec.load.0 <= 3e6 { 1.0 } else { (3e6 / spec.load.0).powi(4) };
         let received = (intended as f64 * share) as u64;
         let counts = DirectionCounts { intended, sent: intended, received, ..DirectionCounts::default() };
-        Ok(TrialResult {
-            spec,
-            elapsed: spec.duration,
-            overhead: Nanos(SECOND / 10),
-            directions: vec![counts],
-            latency: None,
-            dut: None,
-        })
+        let overhead = Nanos(SECOND / 10);
+        Ok(TrialResult { overhead, directions: vec![counts], ..TrialResult::new(spec) })
     }
 }
 

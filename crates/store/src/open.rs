@@ -15,7 +15,10 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"Weir");
 
 /// One file a version, in order; a file once released is never changed.
-const MIGRATIONS: &[M<'static>] = &[M::up(include_str!("../migrations/1-runs.sql"))];
+const MIGRATIONS: &[M<'static>] = &[
+    M::up(include_str!("../migrations/1-runs.sql")),
+    M::up(include_str!("../migrations/2-truth.sql")).foreign_key_check(),
+];
 
 /// The store version this build writes (`PRAGMA user_version`).
 pub const VERSION: u32 = MIGRATIONS.len() as u32;
@@ -172,25 +175,31 @@ fn to_wal(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Raises the file to [`VERSION`]; two processes that find a new file at once take turns.
+/// Raises the file to [`VERSION`]. Of two processes that find an old file at once, each raises it by
+/// the steps that the other has not taken.
 fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
-    let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version == VERSION {
-        return Ok(());
-    }
-    // Immediate, so that of two processes the second waits instead of failing half-way.
+    let version = |connection: &Connection| -> rusqlite::Result<u32> {
+        connection.pragma_query_value(None, "user_version", |row| row.get(0))
+    };
+    // Immediate, so that the second process waits instead of failing half-way.
     connection.set_transaction_behavior(TransactionBehavior::Immediate);
     let migrations = Migrations::from_slice(MIGRATIONS);
-    match migrations.to_latest(connection) {
-        Ok(()) => {}
-        Err(rusqlite_migration::Error::RusqliteError { err, .. }) => {
-            // Another process may have raised it in between.
-            let now: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            if now != VERSION {
-                return Err(err);
-            }
+    loop {
+        let found = version(connection)?;
+        if found == VERSION {
+            return Ok(());
         }
-        Err(other) => return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(other))),
+        // Otherwise a table made anew would take along what refers to it.
+        connection.pragma_update(None, "foreign_keys", false)?;
+        let raised = migrations.to_latest(connection);
+        connection.pragma_update(None, "foreign_keys", true)?;
+        if let Err(error) = raised
+            && version(connection)? == found
+        {
+            return Err(match error {
+                rusqlite_migration::Error::RusqliteError { err, .. } => err,
+                other => rusqlite::Error::ToSqlConversionFailure(Box::new(other)),
+            });
+        }
     }
-    Ok(())
 }

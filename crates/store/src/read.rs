@@ -133,6 +133,7 @@ impl Store {
             loaded.environment = environment
                 .query_map([run.0], |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<Result<_, _>>()?;
+            loaded.self_checks = rows::self_checks(&tx, run.0)?;
             let mut points = tx.prepare("SELECT * FROM points WHERE run_id = ? ORDER BY place")?;
             let points: Vec<(i64, Point)> =
                 points.query_map([run.0], rows::point)?.collect::<Result<_, _>>()?;

@@ -4,10 +4,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Error, OptionalExtension as _, Result, Row, params};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, StoredTrial};
-use weir_trial::{DirectionCounts, DutReading, Latency, TrialResult, TrialSpec};
-use weir_units::{Bps, LineRate, Nanos, Pps, Ratio};
+use weir_trial::{
+    DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck, TrialResult, TrialSpec, Verdict,
+};
+use weir_units::{Bps, LineRate, Nanos, Pps};
 
 /// A stored value that means nothing: reported as a damaged file with its column.
 fn nonsense(column: usize, what: impl ToString) -> Error {
@@ -33,10 +37,6 @@ fn pps(row: &Row<'_>, column: &str) -> Result<Pps> {
     row.get(column).map(Pps)
 }
 
-fn maybe_pps(row: &Row<'_>, column: &str) -> Result<Option<Pps>> {
-    Ok(row.get::<_, Option<f64>>(column)?.map(Pps))
-}
-
 pub(crate) fn state_name(state: RunState) -> &'static str {
     match state {
         RunState::Running => "running",
@@ -54,23 +54,39 @@ pub(crate) fn state(row: &Row<'_>, column: usize) -> Result<RunState> {
     }
 }
 
-fn purpose_name(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::WarmUp => "warm-up",
-        Purpose::Search => "search",
-        Purpose::Latency => "latency",
-        Purpose::Mrr => "mrr",
+fn purpose(row: &Row<'_>) -> Result<Purpose> {
+    let name: String = row.get("purpose")?;
+    let known = Purpose::ALL.into_iter().find(|purpose| purpose.name() == name);
+    known.ok_or_else(|| nonsense(3, format!("`{name}` is no purpose of a trial")))
+}
+
+/// What is kept as JSON, and what it reads as.
+fn json<T: serde::Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::ToSqlConversionFailure(error.into()))
+}
+
+fn maybe_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<Option<T>> {
+    match row.get_ref(column)?.data_type() {
+        Type::Null => Ok(None),
+        _ => from_json(row, column).map(Some),
     }
 }
 
-fn purpose(row: &Row<'_>) -> Result<Purpose> {
-    match row.get::<_, String>("purpose")?.as_str() {
-        "warm-up" => Ok(Purpose::WarmUp),
-        "search" => Ok(Purpose::Search),
-        "latency" => Ok(Purpose::Latency),
-        "mrr" => Ok(Purpose::Mrr),
-        other => Err(nonsense(3, format!("`{other}` is no purpose of a trial"))),
-    }
+fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text)
+        .map_err(|error| nonsense(row.as_ref().column_index(column).unwrap_or(0), error.to_string()))
+}
+
+/// Facts of a trial beside its counts, in one JSON column.
+#[derive(Serialize, Deserialize)]
+struct Facts<V, H, P> {
+    #[serde(default)]
+    verdict: V,
+    #[serde(default)]
+    health: H,
+    #[serde(default)]
+    packets: P,
 }
 
 pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
@@ -84,6 +100,7 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
         plan: row.get("plan")?,
         weir: row.get("weir")?,
         environment: Default::default(),
+        self_checks: Vec::new(),
         points: Vec::new(),
     })
 }
@@ -115,7 +132,7 @@ pub(crate) fn update_point(db: &Connection, id: i64, key: &PointKey) -> Result<(
     db.execute(
         "UPDATE points SET nf = ?, dut = ?, wiring = ?, trace = ?, size = ?, mean_frame_bytes = ?,
                            directions = ?, huge_pages = ?, line_rate_bps = ?,
-                           dut_version = NULL, error = NULL, finished = 0
+                           dut_version = NULL, error = NULL, packets = NULL, finished = 0
          WHERE id = ?",
         params![
             key.nf.to_string(),
@@ -131,6 +148,16 @@ pub(crate) fn update_point(db: &Connection, id: i64, key: &PointKey) -> Result<(
         ],
     )
     .map(drop)
+}
+
+pub(crate) fn update_traffic(db: &Connection, id: i64, hashes: &[String], seed: u64) -> Result<()> {
+    let seed = seed.cast_signed();
+    let sql = "UPDATE points SET trace_hashes = ?, seed = ? WHERE id = ?";
+    db.execute(sql, params![json(&hashes)?, seed, id]).map(drop)
+}
+
+pub(crate) fn update_packets(db: &Connection, id: i64, check: &PacketCheck) -> Result<()> {
+    db.execute("UPDATE points SET packets = ? WHERE id = ?", params![json(check)?, id]).map(drop)
 }
 
 pub(crate) fn point(row: &Row<'_>) -> Result<(i64, Point)> {
@@ -149,6 +176,9 @@ pub(crate) fn point(row: &Row<'_>) -> Result<(i64, Point)> {
         index: row.get("place")?,
         key,
         dut_version: row.get("dut_version")?,
+        trace_hashes: from_json(row, "trace_hashes")?,
+        seed: count(row, "seed")?,
+        packets: maybe_json(row, "packets")?,
         error: row.get("error")?,
         finished: row.get("finished")?,
         results: Vec::new(),
@@ -158,112 +188,47 @@ pub(crate) fn point(row: &Row<'_>) -> Result<(i64, Point)> {
 }
 
 pub(crate) fn insert_result(db: &Connection, point: i64, place: usize, result: &PointResult) -> Result<()> {
-    match result {
-        PointResult::Throughput {
-            goal,
-            loss_ratio,
-            throughput,
-            lower,
-            upper,
-            irregular,
-            trial_duration,
-            duration_sum,
-            trials,
-        } => db.execute(
-            "INSERT INTO results (point_id, place, kind, label, loss_ratio, throughput_pps, lower_pps,
-                                  upper_pps, irregular, trial_duration_ns, duration_sum_ns, trials)
-             VALUES (?, ?, 'throughput', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            params![
-                point,
-                place as i64,
-                goal,
-                loss_ratio.0,
-                throughput.map(|rate| rate.0),
-                lower.map(|rate| rate.0),
-                upper.map(|rate| rate.0),
-                irregular,
-                trial_duration.0.cast_signed(),
-                duration_sum.0.cast_signed(),
-                trials
-            ],
-        )?,
-        PointResult::Mrr { load, rates, mean, deviation, cycles_per_packet } => {
-            db.execute(
-                "INSERT INTO results (point_id, place, kind, load_pps, mean_pps, deviation_pps, cycles_per_packet)
-                 VALUES (?, ?, 'mrr', ?, ?, ?, ?)",
-                params![point, place as i64, load.map(|l| l.0), mean.0, deviation.0, cycles_per_packet],
-            )?;
-            let id = db.last_insert_rowid();
-            let mut insert =
-                db.prepare_cached("INSERT INTO mrr_rates (result_id, place, rate_pps) VALUES (?, ?, ?)")?;
-            for (place, rate) in rates.iter().enumerate() {
-                insert.execute(params![id, place as i64, rate.0])?;
-            }
-            0
-        }
-        PointResult::Latency { label, load, trial } => db.execute(
-            "INSERT INTO results (point_id, place, kind, label, load_pps, trial) VALUES (?, ?, 'latency', ?, ?, ?)",
-            params![point, place as i64, label, load.0, trial],
-        )?,
-    };
-    Ok(())
+    db.prepare_cached("INSERT INTO results (point_id, place, body) VALUES (?, ?, ?)")?
+        .execute(params![point, place as i64, json(result)?])
+        .map(drop)
 }
 
 pub(crate) fn results(db: &Connection, point: i64) -> Result<Vec<PointResult>> {
-    let mut query = db.prepare_cached("SELECT * FROM results WHERE point_id = ? ORDER BY place")?;
-    query.query_map([point], |row| result(db, row))?.collect()
+    let mut query = db.prepare_cached("SELECT body FROM results WHERE point_id = ? ORDER BY place")?;
+    query.query_map([point], |row| from_json(row, "body"))?.collect()
 }
 
-fn result(db: &Connection, row: &Row<'_>) -> Result<PointResult> {
-    match row.get::<_, String>("kind")?.as_str() {
-        "throughput" => Ok(PointResult::Throughput {
-            goal: row.get("label")?,
-            loss_ratio: Ratio(row.get("loss_ratio")?),
-            throughput: maybe_pps(row, "throughput_pps")?,
-            lower: maybe_pps(row, "lower_pps")?,
-            upper: maybe_pps(row, "upper_pps")?,
-            irregular: row.get("irregular")?,
-            trial_duration: nanos(row, "trial_duration_ns")?,
-            duration_sum: nanos(row, "duration_sum_ns")?,
-            trials: row.get("trials")?,
-        }),
-        "mrr" => {
-            let mut rates =
-                db.prepare_cached("SELECT rate_pps FROM mrr_rates WHERE result_id = ? ORDER BY place")?;
-            let rates = rates.query_map([row.get::<_, i64>("id")?], |row| row.get(0).map(Pps))?;
-            Ok(PointResult::Mrr {
-                load: maybe_pps(row, "load_pps")?,
-                rates: rates.collect::<Result<_>>()?,
-                mean: pps(row, "mean_pps")?,
-                deviation: pps(row, "deviation_pps")?,
-                cycles_per_packet: row.get("cycles_per_packet")?,
-            })
-        }
-        "latency" => Ok(PointResult::Latency {
-            label: row.get("label")?,
-            load: pps(row, "load_pps")?,
-            trial: row.get("trial")?,
-        }),
-        other => Err(nonsense(3, format!("`{other}` is no kind of result"))),
-    }
+pub(crate) fn insert_self_check(db: &Connection, run: i64, check: &SelfCheck) -> Result<()> {
+    db.prepare_cached(
+        "INSERT INTO self_checks (run_id, place, body)
+         SELECT ?1, coalesce(max(place) + 1, 0), ?2 FROM self_checks WHERE run_id = ?1",
+    )?
+    .execute(params![run, json(check)?])
+    .map(drop)
+}
+
+pub(crate) fn self_checks(db: &Connection, run: i64) -> Result<Vec<SelfCheck>> {
+    let mut query = db.prepare_cached("SELECT body FROM self_checks WHERE run_id = ? ORDER BY place")?;
+    query.query_map([run], |row| from_json(row, "body"))?.collect()
 }
 
 pub(crate) fn insert_trial(db: &Connection, point: i64, trial: &StoredTrial) -> Result<()> {
     let result = &trial.result;
     db.prepare_cached(
         "INSERT INTO trials (point_id, sequence, purpose, started_ms, superseded, load_pps, duration_ns,
-                             elapsed_ns, overhead_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                             elapsed_ns, overhead_ns, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
         point,
         trial.sequence,
-        purpose_name(trial.purpose),
+        trial.purpose.name(),
         trial.started_ms,
         trial.superseded,
         result.spec.load.0,
         result.spec.duration.0.cast_signed(),
         result.elapsed.0.cast_signed(),
-        result.overhead.0.cast_signed()
+        result.overhead.0.cast_signed(),
+        json(&Facts { verdict: &trial.verdict, health: &result.health, packets: &result.packets })?
     ])?;
     let id = db.last_insert_rowid();
     for (direction, counts) in result.directions.iter().enumerate() {
@@ -274,15 +239,16 @@ pub(crate) fn insert_trial(db: &Connection, point: i64, trial: &StoredTrial) -> 
     }
     if let Some(dut) = &result.dut {
         db.execute(
-            "INSERT INTO dut_readings (trial_id, received, sent, elapsed_ns, cpu_ns, cycles_per_packet)
-             VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO dut_readings (trial_id, received, sent, elapsed_ns, cpu_ns, cycles_per_packet, details)
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
             params![
                 id,
                 dut.received.cast_signed(),
                 dut.sent.cast_signed(),
                 dut.elapsed.0.cast_signed(),
                 dut.cpu.0.cast_signed(),
-                dut.cycles_per_packet
+                dut.cycles_per_packet,
+                json(&dut.details)?
             ],
         )?;
     }
@@ -358,6 +324,7 @@ pub(crate) fn trials(db: &Connection, point: i64) -> Result<Vec<StoredTrial>> {
 
 fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
     let id: i64 = row.get("id")?;
+    let facts: Facts<Verdict, Health, Option<PacketCheck>> = from_json(row, "facts")?;
     let mut directions =
         db.prepare_cached("SELECT * FROM directions WHERE trial_id = ? ORDER BY direction")?;
     let mut latencies = db.prepare_cached("SELECT * FROM latencies WHERE trial_id = ?")?;
@@ -367,6 +334,7 @@ fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
         purpose: purpose(row)?,
         started_ms: row.get("started_ms")?,
         superseded: row.get("superseded")?,
+        verdict: facts.verdict,
         result: TrialResult {
             spec: TrialSpec { load: pps(row, "load_pps")?, duration: nanos(row, "duration_ns")? },
             elapsed: nanos(row, "elapsed_ns")?,
@@ -374,6 +342,8 @@ fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
             directions: directions.query_map([id], counts)?.collect::<Result<_>>()?,
             latency: latencies.query_row([id], latency).optional()?,
             dut: readings.query_row([id], reading).optional()?,
+            health: facts.health,
+            packets: facts.packets,
         },
     })
 }
@@ -418,5 +388,6 @@ fn reading(row: &Row<'_>) -> Result<DutReading> {
         elapsed: nanos(row, "elapsed_ns")?,
         cpu: nanos(row, "cpu_ns")?,
         cycles_per_packet: row.get("cycles_per_packet")?,
+        details: from_json(row, "details")?,
     })
 }

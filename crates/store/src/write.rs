@@ -7,6 +7,7 @@ use crate::{name, rows};
 use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
 use weir_trial::run::{PointKey, PointResult, RunState, SCHEMA_VERSION, StoredTrial};
+use weir_trial::{PacketCheck, SelfCheck};
 
 /// A run's number in its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,6 +116,21 @@ impl Store {
             )?;
             Ok(OpenPoint { id, run, next_sequence })
         })
+    }
+
+    /// Keeps what the tester can do over a wiring of the run.
+    pub fn add_self_check(&mut self, run: RunId, check: &SelfCheck) -> StoreResult<()> {
+        self.transact(Some(run), |tx| rows::insert_self_check(tx, run.0, check))
+    }
+
+    /// Keeps what a point sends: hashes of its traces, one a direction, and the seed.
+    pub fn set_traffic(&mut self, point: OpenPoint, hashes: &[String], seed: u64) -> StoreResult<()> {
+        self.transact(Some(point.run), |tx| rows::update_traffic(tx, point.id, hashes, seed))
+    }
+
+    /// Keeps what the untimed pass over a point's trace came to.
+    pub fn set_packets(&mut self, point: OpenPoint, check: &PacketCheck) -> StoreResult<()> {
+        self.transact(Some(point.run), |tx| rows::update_packets(tx, point.id, check))
     }
 
     /// Keeps a trial. When this returns, nothing but the loss of the disk loses it.
@@ -238,7 +254,7 @@ mod tests {
     fn trial(sequence: u32) -> StoredTrial {
         let spec = TrialSpec { load: Pps(1e6), duration: Nanos(Nanos::PER_SECOND) };
         let result = SimulatedDut::default().start().run(spec);
-        StoredTrial { sequence, purpose: Purpose::Search, started_ms: 0, superseded: false, result }
+        StoredTrial::new(sequence, Purpose::Search, 0, result)
     }
 
     /// Keeps trials until the store is full; how many it acknowledged, and its error.

@@ -3,11 +3,16 @@
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
+use proptest::sample::select;
 use proptest::strategy::ValueTree as _;
 use std::collections::BTreeMap;
 use weir_store::{NewRun, Outcome, RunId, Store};
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial};
-use weir_trial::{DirectionCounts, DutReading, Latency, Nf, TrialResult, TrialSpec};
+use weir_trial::verdict::{Code, Finding, Verdict, Weight};
+use weir_trial::{
+    Clocks, CoreHealth, DirectionCounts, DutReading, Fault, Health, Latency, Limit, Limiter, Nf, PacketCheck,
+    Pauses, SelfCheck, TrialResult, TrialSpec, WrongPackets,
+};
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
 
 /// Any finite number; NaN is no measurement.
@@ -76,60 +81,148 @@ fn latency() -> impl Strategy<Value = Option<Latency>> {
 }
 
 fn reading() -> impl Strategy<Value = DutReading> {
-    (any::<u64>(), any::<u64>(), nanos(), nanos(), of(number())).prop_map(
-        |(received, sent, elapsed, cpu, cycles_per_packet)| DutReading {
+    let details = btree_map(text(), any::<u64>(), 0..3);
+    (any::<u64>(), any::<u64>(), nanos(), nanos(), of(number()), details).prop_map(
+        |(received, sent, elapsed, cpu, cycles_per_packet, details)| DutReading {
             received,
             sent,
             elapsed,
             cpu,
             cycles_per_packet,
+            details,
+        },
+    )
+}
+
+fn health() -> impl Strategy<Value = Health> {
+    let core = || {
+        of((any::<u32>(), nanos(), nanos(), any::<u64>())).prop_map(|c| {
+            c.map(|(core, stolen, waited, preempted)| CoreHealth { core, stolen, waited, preempted })
+        })
+    };
+    let pauses =
+        (any::<u32>(), nanos(), nanos()).prop_map(|(count, total, longest)| Pauses { count, total, longest });
+    let clocks = of((nanos(), nanos())).prop_map(|c| c.map(|(tsc, monotonic)| Clocks { tsc, monotonic }));
+    (core(), core(), pauses, clocks).prop_map(|(tester, dut, pauses, clocks)| Health {
+        tester,
+        dut,
+        pauses,
+        clocks,
+    })
+}
+
+fn packets() -> impl Strategy<Value = PacketCheck> {
+    let wrong = (select(Fault::ALL.to_vec()), any::<u64>(), text())
+        .prop_map(|(fault, count, example)| WrongPackets { fault, count, example });
+    (any::<u64>(), vec(wrong, 0..3), of(text())).prop_map(|(compared, wrong, remark)| PacketCheck {
+        compared,
+        wrong,
+        remark,
+    })
+}
+
+fn limit() -> impl Strategy<Value = Option<Limit>> {
+    let by = prop_oneof![Just(Limiter::Dut), Just(Limiter::Tester), Just(Limiter::Line)];
+    of((by, text()).prop_map(|(by, why)| Limit { by, why }))
+}
+
+fn finding() -> impl Strategy<Value = Finding> {
+    let weight = prop_oneof![Just(Weight::Note), Just(Weight::Invalid), Just(Weight::Wrong)];
+    (weight, text()).prop_map(|(weight, says)| Finding { code: Code::Late, weight, says })
+}
+
+fn self_check() -> impl Strategy<Value = SelfCheck> {
+    (text(), number(), any::<bool>(), rate(), latency(), counts(), vec(finding(), 0..2)).prop_map(
+        |(name, mean_frame_bytes, huge_pages, ceiling, floor, counts, findings)| SelfCheck {
+            wiring: name.clone(),
+            size: name.clone(),
+            mean_frame_bytes,
+            directions: 2,
+            huge_pages,
+            loop_of: name,
+            ceiling,
+            floor_load: ceiling,
+            floor,
+            counts,
+            findings,
         },
     )
 }
 
 fn trial() -> impl Strategy<Value = StoredTrial> {
-    let purpose =
-        prop_oneof![Just(Purpose::WarmUp), Just(Purpose::Search), Just(Purpose::Latency), Just(Purpose::Mrr)];
-    let result = (rate(), nanos(), nanos(), nanos(), vec(counts(), 0..3), latency(), of(reading())).prop_map(
-        |(load, duration, elapsed, overhead, directions, latency, dut)| TrialResult {
+    let facts = (of(reading()), health(), of(packets()));
+    let result = (rate(), nanos(), nanos(), nanos(), vec(counts(), 0..3), latency(), facts).prop_map(
+        |(load, duration, elapsed, overhead, directions, latency, (dut, health, packets))| TrialResult {
             spec: TrialSpec { load, duration },
             elapsed,
             overhead,
             directions,
             latency,
             dut,
+            health,
+            packets,
         },
     );
-    (purpose, any::<i64>(), any::<bool>(), result).prop_map(|(purpose, started_ms, superseded, result)| {
-        StoredTrial { sequence: 0, purpose, started_ms, superseded, result }
-    })
+    let verdict = vec(finding(), 0..3).prop_map(|findings| Verdict { findings });
+    let purpose = select(Purpose::ALL.to_vec());
+    (purpose, any::<i64>(), any::<bool>(), verdict, result).prop_map(
+        |(purpose, started_ms, superseded, verdict, result)| StoredTrial {
+            sequence: 0,
+            purpose,
+            started_ms,
+            superseded,
+            verdict,
+            result,
+        },
+    )
 }
 
 fn result() -> impl Strategy<Value = PointResult> {
-    let throughput =
-        (text(), number(), of(rate()), of(rate()), of(rate()), of(text()), nanos(), nanos(), any::<u32>())
-            .prop_map(
-                |(goal, loss, throughput, lower, upper, irregular, trial_duration, duration_sum, trials)| {
-                    PointResult::Throughput {
-                        goal,
-                        loss_ratio: Ratio(loss),
-                        throughput,
-                        lower,
-                        upper,
-                        irregular,
-                        trial_duration,
-                        duration_sum,
-                        trials,
-                    }
-                },
-            );
-    let mrr = (of(rate()), vec(rate(), 0..5), rate(), rate(), of(number())).prop_map(
-        |(load, rates, mean, deviation, cycles_per_packet)| PointResult::Mrr {
+    let throughput = (
+        text(),
+        number(),
+        of(rate()),
+        of(rate()),
+        of(rate()),
+        of(text()),
+        nanos(),
+        (nanos(), any::<u32>()),
+        limit(),
+    )
+        .prop_map(
+            |(
+                goal,
+                loss,
+                throughput,
+                lower,
+                upper,
+                irregular,
+                trial_duration,
+                (duration_sum, trials),
+                limit,
+            )| {
+                PointResult::Throughput {
+                    goal,
+                    loss_ratio: Ratio(loss),
+                    throughput,
+                    lower,
+                    upper,
+                    irregular,
+                    trial_duration,
+                    duration_sum,
+                    trials,
+                    limit,
+                }
+            },
+        );
+    let mrr = (of(rate()), vec(rate(), 0..5), rate(), rate(), of(number()), limit()).prop_map(
+        |(load, rates, mean, deviation, cycles_per_packet, limit)| PointResult::Mrr {
             load,
             rates,
             mean,
             deviation,
             cycles_per_packet,
+            limit,
         },
     );
     let latency = (text(), rate(), any::<u32>()).prop_map(|(label, load, trial)| PointResult::Latency {
@@ -142,11 +235,13 @@ fn result() -> impl Strategy<Value = PointResult> {
 
 fn point() -> impl Strategy<Value = Point> {
     let outcome = of((of(text()), of(text()), vec(result(), 0..4)));
-    (key(), outcome, vec(trial(), 0..4)).prop_map(|(key, outcome, mut trials)| {
+    let sent = (vec("[0-9a-f]{16}", 0..3), any::<u64>(), of(packets()));
+    (key(), outcome, sent, vec(trial(), 0..4)).prop_map(|(key, outcome, sent, mut trials)| {
         trials.iter_mut().zip(0..).for_each(|(trial, sequence)| trial.sequence = sequence);
         let finished = outcome.is_some();
         let (dut_version, error, results) = outcome.unwrap_or_default();
-        Point { index: 0, key, dut_version, error, finished, results, trials }
+        let (trace_hashes, seed, packets) = sent;
+        Point { index: 0, key, trace_hashes, seed, packets, dut_version, error, finished, results, trials }
     })
 }
 
@@ -157,8 +252,8 @@ fn run() -> impl Strategy<Value = Run> {
         any::<i64>().prop_map(|ms| (RunState::Interrupted, Some(ms))),
     ];
     let head = ("[a-z][a-z0-9-]{0,20}", any::<i64>(), state, text(), text());
-    (head, btree_map(text(), text(), 0..4), vec(point(), 0..4)).prop_map(
-        |((name, started_ms, (state, ended_ms), plan, weir), environment, mut points)| {
+    (head, btree_map(text(), text(), 0..4), vec(self_check(), 0..3), vec(point(), 0..4)).prop_map(
+        |((name, started_ms, (state, ended_ms), plan, weir), environment, self_checks, mut points)| {
             points.iter_mut().zip(0..).for_each(|(point, index)| point.index = index * 2);
             Run {
                 schema: SCHEMA_VERSION,
@@ -170,6 +265,7 @@ fn run() -> impl Strategy<Value = Run> {
                 plan,
                 weir,
                 environment,
+                self_checks,
                 points,
             }
         },
@@ -186,9 +282,12 @@ fn keep(store: &mut Store, run: &Run) -> RunId {
             environment: &run.environment,
         })
         .unwrap();
+    run.self_checks.iter().for_each(|check| store.add_self_check(id, check).unwrap());
     for point in &run.points {
         let open = store.add_point(id, point.index, &point.key).unwrap();
         assert_eq!(open.next_sequence, 0);
+        store.set_traffic(open, &point.trace_hashes, point.seed).unwrap();
+        point.packets.iter().for_each(|check| store.set_packets(open, check).unwrap());
         point.trials.iter().for_each(|trial| store.add_trial(open, trial).unwrap());
         if point.finished {
             let outcome = Outcome {

@@ -239,6 +239,12 @@ impl Sink {
             tracker.complete(counts);
             tracker.pour(tsc, &mut histogram);
         }
-        TrialResult { spec, elapsed, overhead, directions, latency: Latency::of(&histogram), dut: None }
+        TrialResult {
+            elapsed,
+            overhead,
+            directions,
+            latency: Latency::of(&histogram),
+            ..TrialResult::new(spec)
+        }
     }
 }

@@ -4,18 +4,27 @@
 //! - [`TrialSpec`] and [`TrialResult`]: one load for one duration, and what came of it.
 //! - [`Measurer`]: the one question a method may ask. Methods know no clock and no I/O.
 //! - [`simulated`]: a device under test of known capacity, queue, noise and loss, the oracle of the methods.
+//! - [`Health`], [`PacketCheck`], [`Verdict`], [`SelfCheck`]: whether a trial's numbers may be believed.
 //! - [`run`]: a run as it is stored, reported and exported.
 //!
 //! Loads and counts are **totals over all directions** of a trial; per-direction counts stand in
 //! [`TrialResult::directions`].
 
+mod health;
 mod nf;
+mod packets;
 mod result;
 pub mod run;
+mod self_check;
 pub mod simulated;
+pub mod verdict;
 
+pub use health::{Clocks, CoreHealth, Health, Pauses};
 pub use nf::{FIRST_FREE_PORT, Nf, NfKind, ParseNfError};
+pub use packets::{Fault, PacketCheck, WrongPackets};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
+pub use self_check::{Limit, Limiter, SelfCheck};
+pub use verdict::{Verdict, judge};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
 //! What one trial returns.
 
-use crate::TrialSpec;
+use crate::{Health, PacketCheck, TrialSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use weir_units::{LatencyHistogram, Nanos, PERCENTILES, Pps, Ratio};
 
 /// Packets of one direction of a trial.
@@ -55,7 +56,7 @@ impl std::ops::AddAssign for DirectionCounts {
 }
 
 /// What the DUT's own counters and its forwarding threads' CPU clocks said over the trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DutReading {
     /// Packets the DUT says it received.
     pub received: u64,
@@ -67,6 +68,9 @@ pub struct DutReading {
     pub cpu: Nanos,
     /// TSC cycles of that CPU time per packet received; nothing when no packet came.
     pub cycles_per_packet: Option<f64>,
+    /// The DUT's own further counters over that time, by their names there: cache hits, upcalls.
+    #[serde(default)]
+    pub details: BTreeMap<String, u64>,
 }
 
 /// One-way delay of the stamped packets of a trial, in nanoseconds.
@@ -116,9 +120,29 @@ pub struct TrialResult {
     pub latency: Option<Latency>,
     /// The DUT's own reading, where its adapter offers one.
     pub dut: Option<DutReading>,
+    /// What the machine did to it.
+    #[serde(default)]
+    pub health: Health,
+    /// Whether a sample of what came out was right; nothing where none was taken.
+    #[serde(default)]
+    pub packets: Option<PacketCheck>,
 }
 
 impl TrialResult {
+    /// A trial that moved nothing yet: no counts, no readings, and as long as asked for.
+    pub fn new(spec: TrialSpec) -> Self {
+        Self {
+            spec,
+            elapsed: spec.duration,
+            overhead: Nanos(0),
+            directions: Vec::new(),
+            latency: None,
+            dut: None,
+            health: Health::default(),
+            packets: None,
+        }
+    }
+
     /// Sum over the directions.
     pub fn total(&self) -> DirectionCounts {
         let mut total = DirectionCounts::default();
@@ -168,14 +192,8 @@ mod tests {
             received: 890,
             ..DirectionCounts::default()
         };
-        let result = TrialResult {
-            spec: TrialSpec { load: Pps(1000.0), duration: Nanos(Nanos::PER_SECOND) },
-            elapsed: Nanos(Nanos::PER_SECOND),
-            overhead: Nanos(0),
-            directions: vec![counts, counts],
-            latency: None,
-            dut: None,
-        };
+        let spec = TrialSpec { load: Pps(1000.0), duration: Nanos(Nanos::PER_SECOND) };
+        let result = TrialResult { directions: vec![counts, counts], ..TrialResult::new(spec) };
         assert_eq!(result.loss_ratio(), Ratio(220.0 / 2000.0));
         assert_eq!(result.forwarded_rate(), Pps(1780.0));
     }

@@ -3,7 +3,7 @@
 //! The same types are what the store keeps, `weir show --json` and `weir export --json` print and
 //! the report draws. [`SCHEMA_VERSION`] rises when a field changes meaning or goes away.
 
-use crate::{Nf, TrialResult};
+use crate::{Limit, Nf, PacketCheck, SelfCheck, TrialResult, Verdict, judge};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,6 +45,9 @@ pub struct Run {
     pub weir: String,
     /// Facts of the machine, captured: name to value.
     pub environment: BTreeMap<String, String>,
+    /// What the tester itself can do over the run's wirings.
+    #[serde(default)]
+    pub self_checks: Vec<SelfCheck>,
     /// What was measured.
     pub points: Vec<Point>,
 }
@@ -58,6 +61,15 @@ pub struct Point {
     pub key: PointKey,
     /// Version and configuration of the DUT as started.
     pub dut_version: Option<String>,
+    /// Hashes of the frames sent, one a direction: two points with equal hashes sent equal bytes.
+    #[serde(default)]
+    pub trace_hashes: Vec<String>,
+    /// Seed of everything random.
+    #[serde(default)]
+    pub seed: u64,
+    /// What the untimed pass over the whole trace came to; nothing where there was none.
+    #[serde(default)]
+    pub packets: Option<PacketCheck>,
     /// Why nothing could be measured, where so (unsupported, would not start, crashed).
     pub error: Option<String>,
     /// Whether its measurement came to an end, with results or an error. A point cut off by Ctrl-C or
@@ -123,6 +135,9 @@ pub enum PointResult {
         duration_sum: Nanos,
         /// Trials the search took, over all its goals.
         trials: u32,
+        /// Who limits it; nothing where the wiring was not checked.
+        #[serde(default)]
+        limit: Option<Limit>,
     },
     /// Forwarded rate at the greatest load, over several trials.
     Mrr {
@@ -136,6 +151,9 @@ pub enum PointResult {
         deviation: Pps,
         /// TSC cycles per packet of the DUT's forwarding threads, median of the trials.
         cycles_per_packet: Option<f64>,
+        /// Who limits it; nothing where the wiring was not checked.
+        #[serde(default)]
+        limit: Option<Limit>,
     },
     /// Latency at one load. The trial's histogram stands in the trial.
     Latency {
@@ -160,6 +178,31 @@ pub enum Purpose {
     Latency,
     /// Greatest load.
     Mrr,
+    /// Frame loss at a share of the line rate (RFC 2544, section 26.3).
+    FrameLoss,
+    /// A burst at the line rate (RFC 9004).
+    BackToBack,
+    /// One load over a long time.
+    Soak,
+}
+
+impl Purpose {
+    /// Every purpose.
+    pub const ALL: [Self; 7] =
+        [Self::WarmUp, Self::Search, Self::Latency, Self::Mrr, Self::FrameLoss, Self::BackToBack, Self::Soak];
+
+    /// Its name, as stored and printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WarmUp => "warm-up",
+            Self::Search => "search",
+            Self::Latency => "latency",
+            Self::Mrr => "mrr",
+            Self::FrameLoss => "frame-loss",
+            Self::BackToBack => "back-to-back",
+            Self::Soak => "soak",
+        }
+    }
 }
 
 /// A trial as kept.
@@ -171,10 +214,20 @@ pub struct StoredTrial {
     pub purpose: Purpose,
     /// Start, milliseconds since 1970-01-01 UTC.
     pub started_ms: i64,
-    /// Decided nothing: the point was cut off and measured anew, or the tester itself was kept from
-    /// sending and the trial was run again.
+    /// Decided nothing: the point was cut off and measured anew, or the trial was invalid and run again.
     #[serde(default)]
     pub superseded: bool,
+    /// Whether its numbers may be believed, judged when it was measured.
+    #[serde(default)]
+    pub verdict: Verdict,
     /// What came of it.
     pub result: TrialResult,
+}
+
+impl StoredTrial {
+    /// A trial with the verdict on it.
+    pub fn new(sequence: u32, purpose: Purpose, started_ms: i64, result: TrialResult) -> Self {
+        let verdict = judge(&result);
+        Self { sequence, purpose, started_ms, superseded: false, verdict, result }
+    }
 }

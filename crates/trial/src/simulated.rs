@@ -82,12 +82,9 @@ impl Simulation {
         let counts =
             DirectionCounts { intended, sent: intended, received, stamped: intended, ..Default::default() };
         TrialResult {
-            spec,
-            elapsed: spec.duration,
-            overhead: Nanos(0),
             directions: vec![counts],
             latency: Latency::of(&self.latencies(spec.load, capacity)),
-            dut: None,
+            ..TrialResult::new(spec)
         }
     }
 

@@ -5,7 +5,7 @@ use super::stored::Database;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_store::Selector;
-use weir_trial::run::{Point, Purpose, Run, StoredTrial};
+use weir_trial::run::{Point, Run, StoredTrial};
 use weir_units::{Nanos, PERCENTILES};
 
 const LONG_ABOUT: &str = "\
@@ -89,10 +89,12 @@ const POINT_COLUMNS: [&str; 14] = [
     "line_rate_bps",
 ];
 
-const TRIAL_COLUMNS: [&str; 30] = [
+const TRIAL_COLUMNS: [&str; 32] = [
     "trial",
     "purpose",
     "superseded",
+    "valid",
+    "findings",
     "started_unix_ms",
     "load_pps",
     "duration_ns",
@@ -169,10 +171,13 @@ fn cells(trial: &StoredTrial) -> Vec<String> {
     let dut = result.dut.as_ref();
     let dut_number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
     let float = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
+    let findings: Vec<&str> = trial.verdict.findings.iter().map(|finding| finding.code.name()).collect();
     let mut cells = vec![
         trial.sequence.to_string(),
-        purpose(trial.purpose).to_owned(),
+        trial.purpose.name().to_owned(),
         trial.superseded.to_string(),
+        trial.verdict.is_valid().to_string(),
+        findings.join(" "),
         trial.started_ms.to_string(),
         result.spec.load.0.to_string(),
         result.spec.duration.0.to_string(),
@@ -209,15 +214,6 @@ fn cells(trial: &StoredTrial) -> Vec<String> {
     cells
         .extend((0..PERCENTILES.len()).map(|place| nanos(latency.map(|latency| latency.percentiles[place]))));
     cells
-}
-
-fn purpose(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::WarmUp => "warm-up",
-        Purpose::Search => "search",
-        Purpose::Latency => "latency",
-        Purpose::Mrr => "mrr",
-    }
 }
 
 /// One record of RFC 4180.

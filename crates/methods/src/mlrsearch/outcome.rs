@@ -104,6 +104,7 @@ impl SearchOutcome {
             trial_duration: outcome.goal.final_trial_duration,
             duration_sum: outcome.goal.duration_sum,
             trials: self.trials,
+            limit: None,
         };
         self.goals.iter().map(result).collect()
     }

@@ -74,13 +74,7 @@ impl Measurer for Running {
             received: intended - lost,
             ..DirectionCounts::default()
         };
-        Ok(TrialResult {
-            spec,
-            elapsed: spec.duration,
-            overhead: Nanos(TICK.0 * self.device.overhead_ticks),
-            directions: vec![counts],
-            latency: None,
-            dut: None,
-        })
+        let overhead = Nanos(TICK.0 * self.device.overhead_ticks);
+        Ok(TrialResult { overhead, directions: vec![counts], ..TrialResult::new(spec) })
     }
 }

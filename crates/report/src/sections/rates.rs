@@ -119,7 +119,7 @@ pub(crate) struct Greatest<'a> {
 
 impl<'a> Greatest<'a> {
     pub(crate) fn of(result: &'a PointResult) -> Option<Self> {
-        let PointResult::Mrr { load, rates, mean, deviation, cycles_per_packet } = result else {
+        let PointResult::Mrr { load, rates, mean, deviation, cycles_per_packet, .. } = result else {
             return None;
         };
         Some(Self { load: *load, rates, mean: *mean, deviation: *deviation, cycles: *cycles_per_packet })

@@ -60,6 +60,7 @@ pub(crate) fn run(name: &str, id: i64, speed: f64) -> Run {
             .to_owned(),
         weir: "0.1.0 (b60bb37)".to_owned(),
         environment: environment(id),
+        self_checks: Vec::new(),
         points,
     }
 }
@@ -112,6 +113,9 @@ fn point(index: u32, nf: Nf, weight: f64, device: &Device, (size, bytes): (&str,
     Point {
         index,
         key,
+        trace_hashes: Vec::new(),
+        seed: 1,
+        packets: None,
         dut_version: Some(format!("{} 22.11.11, one forwarding core, 512 descriptors", device.dut)),
         error: unsupported.then(|| "testpmd would not start: <no free memory segments>".to_owned()),
         finished: true,
@@ -141,6 +145,7 @@ impl Bench {
             elapsed: TRIAL,
             cpu: TRIAL,
             cycles_per_packet: Some(TSC_HZ * TRIAL.seconds() / counts.sent.max(1) as f64),
+            ..DutReading::default()
         });
         self.keep(purpose, result.clone());
         result
@@ -149,13 +154,7 @@ impl Bench {
     fn keep(&mut self, purpose: Purpose, result: TrialResult) {
         let sequence = self.trials.len() as u32;
         self.clock += TRIAL.0 as i64 / 1_000_000;
-        self.trials.push(StoredTrial {
-            sequence,
-            purpose,
-            started_ms: self.clock,
-            superseded: false,
-            result,
-        });
+        self.trials.push(StoredTrial::new(sequence, purpose, self.clock, result));
     }
 
     /// Halves the span between a load that passes and one that does not.
@@ -187,6 +186,7 @@ impl Bench {
             trial_duration: TRIAL,
             duration_sum: Nanos(TRIAL.0 * 4),
             trials: self.trials.len() as u32,
+            limit: None,
         }
     }
 
@@ -227,13 +227,14 @@ impl Bench {
         let count = rates.len() as f64;
         let mean = rates.iter().map(|rate| rate.0).sum::<f64>() / count;
         let squares = rates.iter().map(|rate| (rate.0 - mean).powi(2)).sum::<f64>();
-        let cycles = trials.iter().filter_map(|trial| trial.result.dut?.cycles_per_packet);
+        let cycles = trials.iter().filter_map(|trial| trial.result.dut.as_ref()?.cycles_per_packet);
         PointResult::Mrr {
             load: load.map(Pps),
             rates,
             mean: Pps(mean),
             deviation: Pps((squares / (count - 1.0)).sqrt()),
             cycles_per_packet: Some(cycles.sum::<f64>() / count),
+            limit: None,
         }
     }
 
@@ -248,6 +249,6 @@ impl Bench {
             trial.result.directions.clear();
             trial.result.latency = None;
         }
-        PointResult::Mrr { load: None, rates, mean, deviation, cycles_per_packet }
+        PointResult::Mrr { load: None, rates, mean, deviation, cycles_per_packet, limit: None }
     }
 }

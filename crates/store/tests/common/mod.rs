@@ -28,13 +28,8 @@ pub(crate) fn key(size: u16) -> PointKey {
 
 pub(crate) fn trial(sequence: u32) -> StoredTrial {
     let spec = TrialSpec { load: Pps(4e6 + f64::from(sequence) * 1e5), duration: Nanos(Nanos::PER_SECOND) };
-    StoredTrial {
-        sequence,
-        purpose: Purpose::Search,
-        started_ms: START_MS + i64::from(sequence) * 1000,
-        superseded: false,
-        result: SimulatedDut::default().start().run(spec),
-    }
+    let started_ms = START_MS + i64::from(sequence) * 1000;
+    StoredTrial::new(sequence, Purpose::Search, started_ms, SimulatedDut::default().start().run(spec))
 }
 
 pub(crate) fn begin(store: &mut Store, name: Option<&str>) -> RunId {

@@ -125,6 +125,9 @@ impl Watcher for Live {
             Purpose::Search => format!("search at {}", next.spec.load),
             Purpose::Latency => format!("latency at {}", next.spec.load),
             Purpose::Mrr => "forwarded rate".to_owned(),
+            Purpose::FrameLoss => format!("frame loss at {}", next.spec.load),
+            Purpose::BackToBack => format!("burst of {}", next.spec.duration),
+            Purpose::Soak => format!("soak at {}", next.spec.load),
         };
         self.show(next.remaining.time, &doing);
     }

@@ -1,0 +1,314 @@
+//! The verdict on a trial: whether its numbers may be believed, and why not.
+//!
+//! [`judge`] is pure: it reads what the trial kept, so stored trials can be judged again. Findings
+//! carry one of three weights. A *note* is for the reader. *Invalid* means that the tester or the
+//! machine spoilt the trial: it is run again, and stays out of every ranking if it stays so. *Wrong*
+//! means that the DUT did what its network function must not do: its rate is the rate of something
+//! else, and is not ranked either. Loss is no finding: it is what throughput searches look for.
+
+use crate::{DirectionCounts, TrialResult};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_units::{Nanos, Ratio};
+
+/// How much a finding says about a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weight {
+    /// Worth knowing; the numbers hold.
+    Note,
+    /// The tester or the machine spoilt the trial.
+    Invalid,
+    /// The DUT did wrong.
+    Wrong,
+}
+
+/// The name of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Code {
+    /// The tester was too late, or had no buffer, for some of the load.
+    Unsent,
+    /// The trial took longer than asked for.
+    Stretched,
+    /// Two clocks disagree about the trial's length.
+    ClockJump,
+    /// The hypervisor gave the tester's core to others.
+    TesterStolen,
+    /// The kernel gave the tester's core to others.
+    TesterPreempted,
+    /// The hypervisor gave the DUT's core to others.
+    DutStolen,
+    /// The kernel gave the DUT's core to others.
+    DutPreempted,
+    /// The counters of tester and DUT contradict each other.
+    CountersDisagree,
+    /// Counts that must add up do not.
+    CountsDoNotAddUp,
+    /// Packets came more than once.
+    Duplicated,
+    /// Packets were overtaken by later ones.
+    Reordered,
+    /// Packets of an earlier trial came during this one.
+    Late,
+    /// Packets came that the tester never sent.
+    Foreign,
+    /// Packets came out that are not what the network function must produce.
+    WrongPackets,
+}
+
+impl Code {
+    /// Its name, as stored and printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unsent => "unsent",
+            Self::Stretched => "stretched",
+            Self::ClockJump => "clock-jump",
+            Self::TesterStolen => "tester-stolen",
+            Self::TesterPreempted => "tester-preempted",
+            Self::DutStolen => "dut-stolen",
+            Self::DutPreempted => "dut-preempted",
+            Self::CountersDisagree => "counters-disagree",
+            Self::CountsDoNotAddUp => "counts-do-not-add-up",
+            Self::Duplicated => "duplicated",
+            Self::Reordered => "reordered",
+            Self::Late => "late",
+            Self::Foreign => "foreign",
+            Self::WrongPackets => "wrong-packets",
+        }
+    }
+}
+
+/// One thing to know about a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Its name.
+    pub code: Code,
+    /// How much it says.
+    pub weight: Weight,
+    /// The sentence, with its numbers.
+    pub says: String,
+}
+
+/// The verdict on a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Verdict {
+    /// What was found, gravest first; empty when nothing was.
+    pub findings: Vec<Finding>,
+}
+
+impl Verdict {
+    /// Whether the trial may be ranked.
+    pub fn is_valid(&self) -> bool {
+        self.worst().is_none_or(|weight| weight == Weight::Note)
+    }
+
+    /// The gravest weight.
+    pub fn worst(&self) -> Option<Weight> {
+        self.findings.iter().map(|finding| finding.weight).max()
+    }
+
+    /// Whether another attempt may end better: the machine was at fault, not the DUT.
+    pub fn is_worth_repeating(&self) -> bool {
+        self.worst() == Some(Weight::Invalid)
+    }
+
+    /// Whether a finding of this name is there.
+    pub fn has(&self, code: Code) -> bool {
+        self.findings.iter().any(|finding| finding.code == code)
+    }
+}
+
+/// Where a disturbance becomes too much. One home for the numbers, quoted in `docs/truth.md`.
+pub mod limits {
+    use weir_units::{Nanos, Ratio};
+
+    /// Unsent packets that are forgiven: this much of the load (FD.io CSIT forgives the same).
+    pub const UNSENT: Nanos = Nanos(10_000);
+    /// Elapsed time beyond the duration.
+    pub const STRETCHED: Ratio = Ratio(0.10);
+    /// Time stolen by the hypervisor, of the trial; and at least two of the kernel's ticks.
+    pub const STOLEN: Ratio = Ratio(0.02);
+    /// Two ticks of `/proc/stat`.
+    pub const STOLEN_LEAST: Nanos = Nanos(20_000_000);
+    /// Time the tester's thread waited for its core, of the trial.
+    pub const TESTER_WAITED: Ratio = Ratio(0.05);
+    /// Time the DUT's threads waited for their core, of the trial.
+    pub const DUT_WAITED: Ratio = Ratio(0.02);
+    /// Disagreement of two clocks: this much of the trial, and [`CLOCK_LEAST`].
+    pub const CLOCK: Ratio = Ratio(0.001);
+    /// Disagreement of two clocks that reading them one after the other explains.
+    pub const CLOCK_LEAST: Nanos = Nanos(2_000_000);
+    /// Disagreement of counters, of the packets counted; and at least [`COUNTERS_LEAST`].
+    pub const COUNTERS: Ratio = Ratio(1e-6);
+    /// Packets that a DUT may send or receive by itself (a port's own chatter).
+    pub const COUNTERS_LEAST: u64 = 8;
+    /// Packets of an earlier trial, of this trial's.
+    pub const LATE: Ratio = Ratio(1e-4);
+}
+
+/// Judges a trial by what it kept.
+pub fn judge(result: &TrialResult) -> Verdict {
+    let mut bench = Bench { result, findings: Vec::new() };
+    let total = result.total();
+    bench.load(&total);
+    bench.clocks();
+    bench.cores();
+    bench.counters(&total);
+    bench.packets(&total);
+    let mut findings = bench.findings;
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.weight));
+    Verdict { findings }
+}
+
+struct Bench<'a> {
+    result: &'a TrialResult,
+    findings: Vec<Finding>,
+}
+
+impl Bench<'_> {
+    fn find(&mut self, code: Code, weight: Weight, says: String) {
+        self.findings.push(Finding { code, weight, says });
+    }
+
+    fn share(&self, part: Nanos) -> Ratio {
+        Ratio(part.seconds() / self.result.elapsed.seconds().max(1e-9))
+    }
+
+    /// The load that was to be offered against what was.
+    fn load(&mut self, total: &DirectionCounts) {
+        if total.sent + total.refused + total.unsent != total.intended && !self.result.directions.is_empty() {
+            let DirectionCounts { intended, sent, refused, unsent, .. } = total;
+            let says = format!(
+                "{sent} sent, {refused} refused and {unsent} unsent packets are not the {intended} intended"
+            );
+            self.find(Code::CountsDoNotAddUp, Weight::Invalid, says);
+        }
+        if total.unsent > 0 {
+            let forgiven = (self.result.spec.load.0 * limits::UNSENT.seconds()) as u64;
+            let weight = if total.unsent > forgiven { Weight::Invalid } else { Weight::Note };
+            let share = Ratio(total.unsent as f64 / total.intended.max(1) as f64);
+            let says = format!(
+                "the tester was too late for {} of {} packets ({share})",
+                total.unsent, total.intended
+            );
+            self.find(Code::Unsent, weight, says);
+        }
+        let beyond = Nanos(self.result.elapsed.0.saturating_sub(self.result.spec.duration.0));
+        let stretch = Ratio(beyond.seconds() / self.result.spec.duration.seconds().max(1e-9));
+        // A fed DUT is read when the system wakes the lab up, and its rate counts the whole time.
+        if !self.result.directions.is_empty() && stretch.0 > limits::STRETCHED.0 {
+            let says = format!(
+                "a trial of {} took {}: pauses of the tester were cut out of it",
+                self.result.spec.duration, self.result.elapsed
+            );
+            self.find(Code::Stretched, Weight::Invalid, says);
+        }
+    }
+
+    fn clocks(&mut self) {
+        let Some(clocks) = self.result.health.clocks else { return };
+        let apart = clocks.apart();
+        let allowed = limits::CLOCK_LEAST.0.max((clocks.monotonic.0 as f64 * limits::CLOCK.0) as u64);
+        if apart.0 > allowed {
+            let says = format!(
+                "the time stamp counter says {} where the kernel's clock says {}: one of them jumped",
+                clocks.tsc, clocks.monotonic
+            );
+            self.find(Code::ClockJump, Weight::Invalid, says);
+        }
+    }
+
+    fn cores(&mut self) {
+        let sides = [
+            (
+                "tester",
+                self.result.health.tester,
+                Code::TesterStolen,
+                Code::TesterPreempted,
+                limits::TESTER_WAITED,
+            ),
+            ("DUT", self.result.health.dut, Code::DutStolen, Code::DutPreempted, limits::DUT_WAITED),
+        ];
+        for (side, health, stolen, preempted, most_waited) in sides {
+            let Some(health) = health else { continue };
+            let core = health.core;
+            let share = self.share(health.stolen);
+            if share.0 > limits::STOLEN.0 && health.stolen.0 >= limits::STOLEN_LEAST.0 {
+                let says = format!(
+                    "the hypervisor took core {core} from the {side} for {} ({share})",
+                    health.stolen
+                );
+                self.find(stolen, Weight::Invalid, says);
+            }
+            let share = self.share(health.waited);
+            if share.0 > most_waited.0 {
+                let says = format!(
+                    "other threads had core {core} for {} ({share}) while the {side} waited for it, in {} turns",
+                    health.waited, health.preempted
+                );
+                self.find(preempted, Weight::Invalid, says);
+            }
+        }
+    }
+
+    /// What the DUT says it received and sent, against what the tester sent and received. A DUT
+    /// may count less than was offered (lost before it); never more, and never send less than came.
+    fn counters(&mut self, total: &DirectionCounts) {
+        let Some(dut) = &self.result.dut else { return };
+        if self.result.directions.is_empty() {
+            return;
+        }
+        let slack = |packets: u64| limits::COUNTERS_LEAST.max((packets as f64 * limits::COUNTERS.0) as u64);
+        if dut.received > total.sent + slack(total.sent) {
+            let says = format!("the DUT counted {} packets in, the tester sent {}", dut.received, total.sent);
+            self.find(Code::CountersDisagree, Weight::Invalid, says);
+        }
+        let came = total.received + total.duplicated + total.late + total.foreign;
+        if dut.sent + slack(came) < came {
+            let says = format!("the DUT counted {} packets out, {came} came to the tester", dut.sent);
+            self.find(Code::CountersDisagree, Weight::Invalid, says);
+        }
+    }
+
+    fn packets(&mut self, total: &DirectionCounts) {
+        let of = |count: u64| format!("{count} of {} packets", total.intended);
+        if total.duplicated > 0 {
+            self.find(
+                Code::Duplicated,
+                Weight::Wrong,
+                format!("{} came more than once", of(total.duplicated)),
+            );
+        }
+        if total.reordered > 0 {
+            let says = format!("{} were overtaken by later ones", of(total.reordered));
+            self.find(Code::Reordered, Weight::Note, says);
+        }
+        if total.late > 0 {
+            let much = total.late as f64 > total.intended as f64 * limits::LATE.0;
+            let weight = if much { Weight::Invalid } else { Weight::Note };
+            let says = format!("{} packets of an earlier trial came during this one", total.late);
+            self.find(Code::Late, weight, says);
+        }
+        if total.foreign > 0 {
+            self.find(
+                Code::Foreign,
+                Weight::Wrong,
+                format!("{} packets came that nobody sent", total.foreign),
+            );
+        }
+        if let Some(check) = self.result.packets.as_ref().filter(|check| !check.is_right()) {
+            let mut says: Vec<String> = Vec::new();
+            for wrong in &check.wrong {
+                let (fault, count, example) = (wrong.fault, wrong.count, &wrong.example);
+                says.push(format!("{fault}: {count} of {} compared, for one {example}", check.compared));
+            }
+            self.find(Code::WrongPackets, Weight::Wrong, says.join("; "));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

@@ -1,0 +1,124 @@
+use super::*;
+use crate::{Clocks, CoreHealth, DutReading, Fault, Health, PacketCheck, TrialSpec};
+use weir_units::Pps;
+
+/// A second at a million packets a second, with nothing wrong in it.
+fn clean() -> TrialResult {
+    let spec = TrialSpec { load: Pps(1e6), duration: Nanos(Nanos::PER_SECOND) };
+    let counts =
+        DirectionCounts { intended: 1_000_000, sent: 1_000_000, received: 999_000, ..Default::default() };
+    let core = CoreHealth { core: 1, stolen: Nanos(10_000_000), waited: Nanos(1_000_000), preempted: 3 };
+    TrialResult {
+        elapsed: Nanos(1_008_000_000),
+        directions: vec![counts],
+        dut: Some(DutReading { received: 999_500, sent: 999_000, ..Default::default() }),
+        health: Health {
+            tester: Some(core),
+            dut: Some(core),
+            clocks: Some(Clocks { tsc: Nanos(1_009_000_000), monotonic: Nanos(1_009_100_000) }),
+            ..Default::default()
+        },
+        packets: Some(PacketCheck { compared: 64, ..Default::default() }),
+        ..TrialResult::new(spec)
+    }
+}
+
+fn only(result: &TrialResult) -> (Code, Weight) {
+    let verdict = judge(result);
+    assert_eq!(verdict.findings.len(), 1, "{verdict:?}");
+    (verdict.findings[0].code, verdict.findings[0].weight)
+}
+
+#[test]
+fn loss_and_what_is_usual_on_a_machine_are_no_findings() {
+    assert_eq!(judge(&clean()), Verdict::default());
+    assert!(judge(&clean()).is_valid());
+}
+
+#[test]
+fn each_disturbance_is_found_by_name() {
+    type Change = fn(&mut TrialResult);
+    let cases: [(Code, Weight, Change); 14] = [
+        (Code::Unsent, Weight::Invalid, |r| {
+            r.directions[0].sent -= 11;
+            r.directions[0].unsent = 11;
+        }),
+        (Code::Unsent, Weight::Note, |r| {
+            r.directions[0].sent -= 10;
+            r.directions[0].unsent = 10;
+        }),
+        (Code::CountsDoNotAddUp, Weight::Invalid, |r| r.directions[0].intended += 1),
+        (Code::Stretched, Weight::Invalid, |r| r.elapsed = Nanos(1_101_000_000)),
+        (Code::ClockJump, Weight::Invalid, |r| {
+            r.health.clocks = Some(Clocks { tsc: Nanos(1_009_000_000), monotonic: Nanos(2_009_000_000) });
+        }),
+        (Code::TesterStolen, Weight::Invalid, |r| {
+            r.health.tester.as_mut().unwrap().stolen = Nanos(30_000_000);
+        }),
+        (Code::DutStolen, Weight::Invalid, |r| r.health.dut.as_mut().unwrap().stolen = Nanos(30_000_000)),
+        (Code::TesterPreempted, Weight::Invalid, |r| {
+            r.health.tester.as_mut().unwrap().waited = Nanos(60_000_000);
+        }),
+        (Code::DutPreempted, Weight::Invalid, |r| r.health.dut.as_mut().unwrap().waited = Nanos(30_000_000)),
+        (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().sent = 998_991),
+        (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().received = 1_000_009),
+        (Code::Reordered, Weight::Note, |r| r.directions[0].reordered = 1),
+        (Code::Late, Weight::Note, |r| r.directions[0].late = 1),
+        (Code::Late, Weight::Invalid, |r| {
+            r.directions[0].late = 101;
+            r.dut.as_mut().unwrap().sent += 101;
+        }),
+    ];
+    for (code, weight, change) in cases {
+        let mut result = clean();
+        change(&mut result);
+        assert_eq!(only(&result), (code, weight));
+        assert_eq!(judge(&result).is_worth_repeating(), weight == Weight::Invalid);
+    }
+}
+
+#[test]
+fn what_the_dut_did_wrong_is_not_worth_another_attempt_and_not_valid() {
+    type Change = fn(&mut TrialResult);
+    let cases: [(Code, Change); 3] = [
+        (Code::Duplicated, |r| r.directions[0].duplicated = 1),
+        (Code::Foreign, |r| r.directions[0].foreign = 1),
+        (Code::WrongPackets, |r| {
+            r.packets
+                .as_mut()
+                .unwrap()
+                .note(Fault::Ttl, || "198.18.0.1 to 198.19.0.1: 64, must be 63".into());
+        }),
+    ];
+    for (code, change) in cases {
+        let mut result = clean();
+        change(&mut result);
+        assert_eq!(only(&result), (code, Weight::Wrong));
+        let verdict = judge(&result);
+        assert!(!verdict.is_valid() && !verdict.is_worth_repeating());
+    }
+}
+
+#[test]
+fn the_gravest_comes_first_and_says_its_numbers() {
+    let mut result = clean();
+    result.directions[0].reordered = 5;
+    result.packets.as_mut().unwrap().note(Fault::Denied, || "flow x".into());
+    let verdict = judge(&result);
+    assert_eq!(verdict.findings[0].says, "denied, but let through: 1 of 64 compared, for one flow x");
+    assert_eq!(verdict.findings[1].says, "5 of 1000000 packets were overtaken by later ones");
+}
+
+#[test]
+fn a_fed_device_that_was_read_a_little_late_is_no_stretched_trial() {
+    let spec = TrialSpec { load: Pps(1.0), duration: Nanos(1_000_000) };
+    let result = TrialResult { elapsed: Nanos(2_000_000), ..TrialResult::new(spec) };
+    assert_eq!(judge(&result), Verdict::default());
+}
+
+#[test]
+fn a_finding_is_printed_as_it_is_stored() {
+    for code in [Code::Unsent, Code::ClockJump, Code::CountsDoNotAddUp, Code::WrongPackets] {
+        assert_eq!(serde_json::to_value(code).unwrap(), code.name());
+    }
+}
