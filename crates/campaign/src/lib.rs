@@ -8,10 +8,12 @@
 mod cores;
 pub mod environment;
 mod knock;
+mod limit;
 pub mod plan;
 mod record;
 mod rig;
 mod runner;
+mod self_check;
 mod traffic;
 
 pub use cores::{Cores, TooFewCores};

@@ -90,6 +90,8 @@ pub struct Plan {
     pub shape: Shape,
     /// Share of the packets that are stamped.
     pub stamped: Ratio,
+    /// Whether what the tester itself can do over each wiring is measured first.
+    pub self_check: bool,
     /// Seed of everything random.
     pub seed: u64,
     /// How often every point is measured.

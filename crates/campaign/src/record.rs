@@ -10,7 +10,7 @@ use weir_store::{OpenPoint, Store};
 use weir_trial::run::{Purpose, StoredTrial};
 use weir_trial::verdict::Code;
 use weir_trial::{Measurer, TrialResult, TrialSpec};
-use weir_units::Nanos;
+use weir_units::{Nanos, Pps};
 
 /// How often a trial is run when the machine or the tester spoils it.
 const ATTEMPTS: u32 = 3;
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     latency_trials: RefCell<Vec<u32>>,
     /// Trials run, and those that were invalid.
     trials: Cell<(u32, u32)>,
+    /// The least load that the tester could not send.
+    unsent_from: Cell<Option<Pps>>,
     /// Trials that stayed invalid or wrong, by the name of their gravest finding, with one that says it.
     kept: RefCell<BTreeMap<Code, (u32, String)>>,
 }
@@ -37,6 +39,7 @@ impl Default for Shared {
             purpose: Cell::new(Purpose::WarmUp),
             latency_trials: RefCell::default(),
             trials: Cell::default(),
+            unsent_from: Cell::default(),
             kept: RefCell::default(),
         }
     }
@@ -54,11 +57,21 @@ impl Shared {
         again.into_iter().chain(found).collect()
     }
 
+    /// The least load that the tester could not send.
+    pub(crate) fn unsent_from(&self) -> Option<Pps> {
+        self.unsent_from.get()
+    }
+
     fn note(&self, trial: &StoredTrial) {
         let (trials, invalid) = self.trials.get();
         self.trials.set((trials + 1, invalid + u32::from(trial.verdict.is_worth_repeating())));
         if trial.superseded {
             return;
+        }
+        let load = trial.result.spec.load;
+        if trial.verdict.is_worth_repeating() && trial.verdict.has(Code::Unsent) {
+            let least = self.unsent_from.get().map_or(load.0, |least| least.0.min(load.0));
+            self.unsent_from.set(Some(Pps(least)));
         }
         if let Some(finding) = trial.verdict.findings.first().filter(|_| !trial.verdict.is_valid()) {
             let mut kept = self.kept.borrow_mut();

@@ -16,6 +16,7 @@ use weir_dut::folder::Folder;
 use weir_dut::wiring::{Fed, Side, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, RunningDut, StartRequest};
 use weir_traffic::{DirectionSetup, Sender, Shape, Tester, TesterError};
+use weir_trial::health::{CoreHealth, Health, ThreadReading, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{DutReading, Measurer, Nf, TrialResult, TrialSpec};
 use weir_units::Nanos;
@@ -96,6 +97,8 @@ struct Device {
     stop: Arc<AtomicBool>,
     /// Raised by Ctrl-C alone.
     interrupted: Arc<AtomicBool>,
+    /// Where the DUT forwards.
+    core: u32,
     tsc: Tsc,
 }
 
@@ -223,7 +226,7 @@ fn wire_vhost(
         let ports = open()?;
         (ports, setup.adapter.start(&request)?)
     };
-    let mut device = Device::new(eal, dut, folder, flags);
+    let mut device = Device::new(eal, (dut, setup.cores.dut), folder, flags);
     device.wait_links(&ports)?;
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
     for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
@@ -258,13 +261,18 @@ fn wire_fed(eal: &'static Eal, setup: &RigSetup<'_>, flags: &Flags) -> Result<Fe
     let fed = Fed::new(captures, packets)?;
     let ports = fed.ports();
     let dut = setup.adapter.start(&request(setup, &ports, fed.buffers(), &folder, flags))?;
-    Ok(FedDut { device: Device::new(eal, dut, folder, flags) })
+    Ok(FedDut { device: Device::new(eal, (dut, setup.cores.dut), folder, flags) })
 }
 
 impl Device {
-    fn new(eal: &'static Eal, dut: Box<dyn RunningDut>, folder: Folder, flags: &Flags) -> Self {
+    fn new(
+        eal: &'static Eal,
+        (dut, core): (Box<dyn RunningDut>, usize),
+        folder: Folder,
+        flags: &Flags,
+    ) -> Self {
         let Flags { stop, interrupted } = flags.clone();
-        Self { dut, _folder: folder, stop, interrupted, tsc: Tsc::get(eal) }
+        Self { dut, _folder: folder, stop, interrupted, core: core as u32, tsc: Tsc::get(eal) }
     }
 
     /// Waits for all links; ends early when the DUT dies or Ctrl-C is pressed.
@@ -289,6 +297,22 @@ impl Device {
             return RigError::Interrupted;
         }
         self.dut.ended().map_or(RigError::Tester(TesterError::Stopped), RigError::Dut)
+    }
+
+    /// Reads what the kernel and the hypervisor gave the DUT's threads so far; nothing when it cannot be read.
+    fn watch(&self) -> Option<(ThreadReading, Option<Nanos>)> {
+        let mut sum = ThreadReading::default();
+        let threads = self.dut.threads();
+        for (process, thread) in &threads {
+            sum += ThreadReading::of(*process, *thread)?;
+        }
+        (!threads.is_empty()).then(|| (sum, stolen(self.core)))
+    }
+
+    /// What became of the DUT's threads since an earlier [`Self::watch`].
+    fn watched(&self, before: Option<(ThreadReading, Option<Nanos>)>) -> Option<CoreHealth> {
+        let ((before, stolen_before), (after, stolen_after)) = before.zip(self.watch())?;
+        Some(CoreHealth::between(self.core, (before, after), (stolen_before, stolen_after)))
     }
 
     /// What the DUT did between two readings. The CPU time of a forwarder that polls says something
@@ -325,12 +349,14 @@ impl Wired {
         let began = Instant::now();
         let device = &mut self.device;
         let before = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
+        let watch = device.watch();
         let mut result = match self.tester.run(spec, &device.stop) {
             Ok(result) => result,
             Err(TesterError::Stopped) => return Err(device.reason()),
             Err(error) => return Err(error.into()),
         };
-        let after = device.dut.counters()?;
+        result.health.dut = device.watched(watch);
+        let after = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
         result.dut = Some(device.reading(before, after, false));
         result.overhead = Nanos(Nanos::from(began.elapsed()).0.saturating_sub(result.elapsed.0));
         Ok(result)
@@ -342,6 +368,7 @@ impl FedDut {
         let began = Instant::now();
         let device = &mut self.device;
         let before = device.dut.counters()?;
+        let watch = device.watch();
         let end = before.at + spec.duration.duration();
         while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             if device.stop.load(Ordering::Relaxed) {
@@ -352,10 +379,12 @@ impl FedDut {
         }
         let after = device.dut.counters()?;
         let reading = device.reading(before, after, true);
+        let health = Health { dut: device.watched(watch), ..Health::default() };
         Ok(TrialResult {
             elapsed: reading.elapsed,
             overhead: Nanos(Nanos::from(began.elapsed()).0.saturating_sub(reading.elapsed.0)),
             dut: Some(reading),
+            health,
             ..TrialResult::new(spec)
         })
     }

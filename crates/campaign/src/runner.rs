@@ -6,9 +6,11 @@
 
 use crate::cores::{Cores, TooFewCores};
 use crate::environment::free_huge_pages;
+use crate::limit::{self, Evidence};
 use crate::plan::{HugePages, Plan, PointSpec, VhostEnd, VhostServer};
 use crate::record::{Recorder, Relay, Shared, now_ms};
 use crate::rig::{Flags, Rig, RigError, RigSetup};
+use crate::self_check;
 use crate::traffic::Traffic;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -22,9 +24,12 @@ use weir_methods::{GoalBounds, Next};
 use weir_store::{OpenPoint, Outcome, RunId, Store, StoreError};
 use weir_traffic::Shape;
 use weir_traffic::trace::Sizes;
-use weir_trial::TrialResult;
 use weir_trial::run::{PointKey, PointResult, Purpose, RunState};
+use weir_trial::{Nf, SelfCheck, TrialResult};
 use weir_units::{FrameSize, Ratio, WIRE_OVERHEAD_BYTES};
+
+/// The device that only passes packets on: what the tester is looped onto itself by.
+const LOOP: &str = "nf";
 
 /// Free huge pages (of 2 MiB) that make `huge_pages = "auto"` take them: the lab's and a DUT's share.
 const ENOUGH_HUGE_PAGES: u64 = 800;
@@ -33,6 +38,9 @@ const ENOUGH_HUGE_PAGES: u64 = 800;
 pub trait Watcher {
     /// A point begins; `number` of `total` counts from 1.
     fn point(&mut self, number: u32, total: u32, key: &PointKey);
+
+    /// What the tester can do over a wiring was measured, before the first point over it.
+    fn self_check(&mut self, check: &SelfCheck);
 
     /// A trial is about to run.
     fn next(&mut self, next: &Next);
@@ -245,6 +253,7 @@ impl<'a> Campaign<'a> {
         watcher: &mut dyn Watcher,
     ) -> Result<PointOutcome, CampaignError> {
         check_shape(self.plan, traffic)?;
+        let check = self.self_check(eal, spec, traffic, (key, huge_pages), watcher)?;
         self.rigs += 1;
         let mut rig = if spec.dut == SIMULATED {
             Rig::simulated(self.plan.simulated)
@@ -257,6 +266,7 @@ impl<'a> Campaign<'a> {
         let mut results = Vec::new();
         let mut remarks = Vec::new();
         for _ in 0..self.plan.repeats.max(1) {
+            let done = results.len();
             let mut methods =
                 Methods { plan: self.plan, spec, key, results: &mut results, remarks: &mut remarks };
             let shared = Shared::default();
@@ -268,10 +278,45 @@ impl<'a> Campaign<'a> {
                 shared: &shared,
             };
             methods.run(&mut recorder, &mut Relay { watcher, shared: &shared })?;
+            let evidence =
+                Evidence { check: check.as_ref(), unsent_from: shared.unsent_from(), fed: spec.mrr_only };
+            limit::assign(&mut results[done..], evidence);
             remarks.extend(shared.remarks());
         }
         rig.take_down()?;
         Ok(PointOutcome::Measured { results, remarks })
+    }
+
+    /// The check of a point's wiring: done before, or done now, with a device that only passes packets
+    /// on. Nothing where no tester is at the wire, and where the plan does without.
+    fn self_check(
+        &mut self,
+        eal: &'static Eal,
+        spec: &PointSpec,
+        traffic: &Traffic,
+        (key, huge_pages): (&PointKey, bool),
+        watcher: &mut dyn Watcher,
+    ) -> Result<Option<SelfCheck>, CampaignError> {
+        if spec.mrr_only
+            || spec.dut == SIMULATED
+            || !self.plan.self_check
+            || self.plan.shape == Shape::Recorded
+        {
+            return Ok(None);
+        }
+        let known = self.store.self_checks(self.run)?;
+        if let Some(check) = known.into_iter().find(|check| self_check::stands_for(check, key)) {
+            return Ok(Some(check));
+        }
+        self.rigs += 1;
+        let loop_back = PointSpec { dut: LOOP.to_owned(), nf: Nf::L2Fwd, ..spec.clone() };
+        let setup = RigSetup { shape: Shape::Constant, ..self.setup(&loop_back, traffic, huge_pages)? };
+        let mut rig = Rig::wire_up(eal, &setup, self.rigs, &self.flags)?;
+        let check = self_check::run(&mut rig, key)?;
+        rig.take_down()?;
+        self.store.add_self_check(self.run, &check)?;
+        watcher.self_check(&check);
+        Ok(Some(check))
     }
 
     fn setup<'t>(

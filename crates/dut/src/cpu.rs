@@ -1,13 +1,12 @@
 //! CPU time of another process's threads, from `/proc`.
 
 use std::fs;
+use weir_trial::health::ThreadReading;
 use weir_units::Nanos;
 
-/// CPU time a thread has used, from `/proc/PID/task/TID/schedstat` (nanosecond resolution);
-/// nothing when the thread is gone.
+/// CPU time a thread has used; nothing when the thread is gone.
 pub fn thread_cpu(process: u32, thread: u32) -> Option<Nanos> {
-    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok().map(Nanos)
+    ThreadReading::of(process, thread).map(|reading| reading.ran)
 }
 
 /// Threads of a process whose name begins with one of these.

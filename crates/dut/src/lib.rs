@@ -98,6 +98,9 @@ pub trait RunningDut: Send {
     /// Reads the counters. Never called while a trial runs.
     fn counters(&mut self) -> Result<Counters, DutError>;
 
+    /// Its forwarding threads, as process and thread ids; empty where there are none to name.
+    fn threads(&self) -> Vec<(u32, u32)>;
+
     /// Why it is not running any more, with its last words; nothing while it runs.
     fn ended(&mut self) -> Option<DutError>;
 

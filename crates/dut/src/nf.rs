@@ -118,6 +118,10 @@ impl RunningDut for Running {
         Ok(Counters { received: stats.received, sent: stats.sent, cpu, at })
     }
 
+    fn threads(&self) -> Vec<(u32, u32)> {
+        vec![(self.process.pid(), self.thread)]
+    }
+
     fn ended(&mut self) -> Option<DutError> {
         self.process.ended()
     }

@@ -144,6 +144,10 @@ impl RunningDut for Running {
         Ok(Counters { received, sent, cpu: Nanos(cpu), at })
     }
 
+    fn threads(&self) -> Vec<(u32, u32)> {
+        self.threads.iter().map(|thread| (self.process.pid(), *thread)).collect()
+    }
+
     fn ended(&mut self) -> Option<DutError> {
         self.process.ended()
     }

@@ -9,6 +9,7 @@ use crate::write::RunId;
 use rusqlite::{Row, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_trial::SelfCheck;
 use weir_trial::run::{Point, Run, RunState};
 
 /// One line of `weir runs`.
@@ -121,6 +122,11 @@ impl Store {
             }
             Ok(progress)
         })
+    }
+
+    /// What the tester can do over the run's wirings, as far as it was checked.
+    pub fn self_checks(&self, run: RunId) -> StoreResult<Vec<SelfCheck>> {
+        self.read(|store| rows::self_checks(&store.connection, run.0))
     }
 
     /// A whole run, every trial and histogram in it.

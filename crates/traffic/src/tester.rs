@@ -15,7 +15,9 @@ use crate::sender::Sender;
 use crate::sink::Tracker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use weir_dpdk::{Burst, Eal, Port, RxQueue, Ticks, Tsc, Worker, WorkerError};
+use weir_trial::health::{Clocks, CoreHealth, Health, Pauses, ThreadReading, stolen};
 use weir_trial::{DirectionCounts, Latency, TrialResult, TrialSpec};
 use weir_units::{LatencyHistogram, Nanos, Pps};
 
@@ -98,9 +100,9 @@ impl Tester {
         let Some(mut engine) = self.engine.take() else {
             return Err(TesterError::Worker(WorkerError::Panicked("in an earlier trial".to_owned())));
         };
-        let (stop, drain) = (Arc::clone(stop), self.drain);
+        let (stop, core, drain) = (Arc::clone(stop), self.core, self.drain);
         let worker = Worker::spawn(self.eal, "weir-tester", self.core, move || {
-            let result = engine.run(spec, drain, &stop);
+            let result = engine.run(spec, (core, drain), &stop);
             (engine, result)
         })?;
         let (engine, result) = worker.join()?;
@@ -110,8 +112,14 @@ impl Tester {
 }
 
 impl Engine {
-    fn run(&mut self, spec: TrialSpec, drain: Drain, stop: &AtomicBool) -> Option<TrialResult> {
+    fn run(
+        &mut self,
+        spec: TrialSpec,
+        (core, drain): (usize, Drain),
+        stop: &AtomicBool,
+    ) -> Option<TrialResult> {
         self.trial = self.trial.wrapping_add(1);
+        let watch = Watch::start(core);
         let called = Ticks::now();
         let start = Ticks(called.0 + self.tsc.ticks(Tester::LEAD));
         let end = Ticks(start.0 + self.tsc.ticks(spec.duration));
@@ -121,7 +129,8 @@ impl Engine {
             direction.sender.begin(stamp_of(self.trial, index), share, start, self.tsc);
         }
         let most_paused = (self.tsc.ticks(spec.duration) as f64 * MOST_PAUSED) as u64;
-        let (ended, end) = self.offer_until(end, most_paused, &mut sink, stop);
+        let mut pauses = Pauses::default();
+        let (ended, end) = self.offer_until(end, (most_paused, &mut pauses), &mut sink, stop);
         let counts: Vec<DirectionCounts> =
             self.directions.iter_mut().map(|direction| direction.sender.finish(end)).collect();
         self.drain(drain, &mut sink, counts.iter().map(|count| count.sent).sum(), stop);
@@ -130,7 +139,8 @@ impl Engine {
         }
         let elapsed = self.tsc.nanos(ended.since(start));
         let overhead = self.tsc.nanos(Ticks::now().since(called)).0.saturating_sub(elapsed.0);
-        Some(sink.result(spec, counts, self.tsc, (elapsed, Nanos(overhead))))
+        let health = watch.end(self.tsc, pauses);
+        Some(TrialResult { health, ..sink.result(spec, counts, self.tsc, (elapsed, Nanos(overhead))) })
     }
 
     /// Offers the load and collects what comes back, until every slot of the trial was offered or
@@ -139,7 +149,7 @@ impl Engine {
     fn offer_until(
         &mut self,
         end: Ticks,
-        most_paused: u64,
+        (most_paused, pauses): (u64, &mut Pauses),
         sink: &mut Sink,
         stop: &AtomicBool,
     ) -> (Ticks, Ticks) {
@@ -148,6 +158,12 @@ impl Engine {
         loop {
             let now = Ticks::now();
             let pause = now.since(last);
+            if pause > longest {
+                let lasted = self.tsc.nanos(pause);
+                pauses.count += 1;
+                pauses.total.0 += lasted.0;
+                pauses.longest = pauses.longest.max(lasted);
+            }
             if pause > longest && pause <= may_pause {
                 may_pause -= pause;
                 end.0 += pause;
@@ -180,6 +196,32 @@ impl Engine {
                 return;
             }
         }
+    }
+}
+
+/// Reads the tester's own thread, core and clocks before and after a trial, on its thread.
+struct Watch {
+    core: u32,
+    thread: Option<ThreadReading>,
+    stolen: Option<Nanos>,
+    at: (Ticks, Instant),
+}
+
+impl Watch {
+    fn start(core: usize) -> Self {
+        let core = core as u32;
+        let (thread, stolen) = (ThreadReading::of_self(), stolen(core));
+        Self { core, thread, stolen, at: (Ticks::now(), Instant::now()) }
+    }
+
+    fn end(self, tsc: Tsc, pauses: Pauses) -> Health {
+        let (ticks, instant) = self.at;
+        let clocks =
+            Clocks { tsc: tsc.nanos(Ticks::now().since(ticks)), monotonic: instant.elapsed().into() };
+        let threads = self.thread.zip(ThreadReading::of_self());
+        let now = stolen(self.core);
+        let tester = threads.map(|threads| CoreHealth::between(self.core, threads, (self.stolen, now)));
+        Health { tester, dut: None, pauses, clocks: Some(clocks) }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
 use weir_units::Nanos;
 
 /// What became of the cores and the clocks while a trial ran. What could not be read is left out.
@@ -31,6 +33,79 @@ pub struct CoreHealth {
     pub preempted: u64,
 }
 
+/// What the kernel has given a thread since its start, and kept from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadReading {
+    /// Time it ran, in nanosecond resolution.
+    pub ran: Nanos,
+    /// Time it could have run but waited for a core.
+    pub waited: Nanos,
+    /// Involuntary context switches.
+    pub preempted: u64,
+}
+
+impl ThreadReading {
+    /// Reads the calling thread.
+    pub fn of_self() -> Option<Self> {
+        Self::read(Path::new("/proc/thread-self"))
+    }
+
+    /// Reads a thread of any process; nothing when it is gone.
+    pub fn of(process: u32, thread: u32) -> Option<Self> {
+        Self::read(&PathBuf::from(format!("/proc/{process}/task/{thread}")))
+    }
+
+    /// Reads `schedstat` and `status` in a thread's folder (proc(5)).
+    fn read(folder: &Path) -> Option<Self> {
+        let times = fs::read_to_string(folder.join("schedstat")).ok()?;
+        let mut times = times.split_whitespace().map_while(|word| word.parse().ok().map(Nanos));
+        let status = fs::read_to_string(folder.join("status")).ok()?;
+        let preempted = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+        Some(Self { ran: times.next()?, waited: times.next()?, preempted: preempted?.trim().parse().ok()? })
+    }
+
+    /// What came since an earlier reading of the same thread.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            ran: Nanos(self.ran.0.saturating_sub(earlier.ran.0)),
+            waited: Nanos(self.waited.0.saturating_sub(earlier.waited.0)),
+            preempted: self.preempted.saturating_sub(earlier.preempted),
+        }
+    }
+}
+
+impl std::ops::AddAssign for ThreadReading {
+    fn add_assign(&mut self, other: Self) {
+        self.ran.0 += other.ran.0;
+        self.waited.0 += other.waited.0;
+        self.preempted += other.preempted;
+    }
+}
+
+/// Time the hypervisor has taken from a core since boot (`/proc/stat`, in ticks of 10 ms).
+pub fn stolen(core: u32) -> Option<Nanos> {
+    /// `USER_HZ`, the unit of `/proc/stat`, is 100 on every architecture Linux runs DPDK on.
+    const TICK: u64 = 10_000_000;
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let name = format!("cpu{core}");
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
+    // user nice system idle iowait irq softirq steal
+    Some(Nanos(line.split_whitespace().nth(8)?.parse::<u64>().ok()? * TICK))
+}
+
+impl CoreHealth {
+    /// What became of a core's threads between two readings.
+    pub fn between(
+        core: u32,
+        threads: (ThreadReading, ThreadReading),
+        stolen: (Option<Nanos>, Option<Nanos>),
+    ) -> Self {
+        let threads = threads.1.since(threads.0);
+        let stolen = stolen.1.unwrap_or_default().0.saturating_sub(stolen.0.unwrap_or_default().0);
+        Self { core, stolen: Nanos(stolen), waited: threads.waited, preempted: threads.preempted }
+    }
+}
+
 /// Pauses of more than a millisecond in the tester's loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pauses {
@@ -47,7 +122,7 @@ pub struct Pauses {
 pub struct Clocks {
     /// By the time stamp counter, which paces the load and stamps the packets.
     pub tsc: Nanos,
-    /// By the kernel's raw monotonic clock.
+    /// By the kernel's monotonic clock.
     pub monotonic: Nanos,
 }
 
@@ -55,5 +130,32 @@ impl Clocks {
     /// How far the two are apart.
     pub fn apart(self) -> Nanos {
         Nanos(self.tsc.0.abs_diff(self.monotonic.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_works_is_seen_to_run() {
+        let before = ThreadReading::of_self().unwrap();
+        let mut sum = 0_u64;
+        (0..50_000_000_u64).for_each(|n| sum = std::hint::black_box(sum.wrapping_add(n)));
+        let since = ThreadReading::of_self().unwrap().since(before);
+        assert!(since.ran.0 > 1_000_000, "{since:?}");
+        assert_eq!(ThreadReading::of(std::process::id(), u32::MAX), None);
+    }
+
+    #[test]
+    fn every_core_tells_what_was_stolen_and_no_core_tells_nothing() {
+        assert!(stolen(0).is_some());
+        assert_eq!(stolen(u32::MAX), None);
+    }
+
+    #[test]
+    fn clocks_are_apart_whichever_is_ahead() {
+        let clocks = Clocks { tsc: Nanos(5), monotonic: Nanos(9) };
+        assert_eq!(clocks.apart(), Nanos(4));
     }
 }

@@ -10,7 +10,7 @@
 //! Loads and counts are **totals over all directions** of a trial; per-direction counts stand in
 //! [`TrialResult::directions`].
 
-mod health;
+pub mod health;
 mod nf;
 mod packets;
 mod result;

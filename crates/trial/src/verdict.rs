@@ -4,7 +4,8 @@
 //! carry one of three weights. A *note* is for the reader. *Invalid* means that the tester or the
 //! machine spoilt the trial: it is run again, and stays out of every ranking if it stays so. *Wrong*
 //! means that the DUT did what its network function must not do: its rate is the rate of something
-//! else, and is not ranked either. Loss is no finding: it is what throughput searches look for.
+//! else, and is not ranked either. Loss is a note that says where packets
+//! were lost: it is what throughput searches look for.
 
 use crate::{DirectionCounts, TrialResult};
 use schemars::JsonSchema;
@@ -45,6 +46,8 @@ pub enum Code {
     CountersDisagree,
     /// Counts that must add up do not.
     CountsDoNotAddUp,
+    /// Packets did not come back.
+    Lost,
     /// Packets came more than once.
     Duplicated,
     /// Packets were overtaken by later ones.
@@ -53,6 +56,8 @@ pub enum Code {
     Late,
     /// Packets came that the tester never sent.
     Foreign,
+    /// Packets were lost with nothing between the tester's ports (self-check only).
+    LostAlone,
     /// Packets came out that are not what the network function must produce.
     WrongPackets,
 }
@@ -70,10 +75,12 @@ impl Code {
             Self::DutPreempted => "dut-preempted",
             Self::CountersDisagree => "counters-disagree",
             Self::CountsDoNotAddUp => "counts-do-not-add-up",
+            Self::Lost => "lost",
             Self::Duplicated => "duplicated",
             Self::Reordered => "reordered",
             Self::Late => "late",
             Self::Foreign => "foreign",
+            Self::LostAlone => "lost-alone",
             Self::WrongPackets => "wrong-packets",
         }
     }
@@ -152,9 +159,10 @@ pub mod limits {
 pub fn judge(result: &TrialResult) -> Verdict {
     let mut bench = Bench { result, findings: Vec::new() };
     let total = result.total();
-    bench.load(&total);
+    // Causes before effects: of findings of one weight the first is the one people are told.
     bench.clocks();
     bench.cores();
+    bench.load(&total);
     bench.counters(&total);
     bench.packets(&total);
     let mut findings = bench.findings;
@@ -272,8 +280,27 @@ impl Bench<'_> {
         }
     }
 
+    /// Where packets were lost, as far as the DUT's own counters tell.
+    fn place_of_loss(&self, total: &DirectionCounts) -> String {
+        let Some(dut) = self.result.dut.as_ref().filter(|dut| dut.received > 0 || dut.sent > 0) else {
+            return String::new();
+        };
+        let before = total.sent.saturating_sub(dut.received);
+        let within = dut.received.saturating_sub(dut.sent);
+        let after = dut.sent.saturating_sub(total.received);
+        let refused = total.refused;
+        format!(
+            ": {refused} refused by its full ring, {before} on the way to it, {within} within, {after} on the way back"
+        )
+    }
+
     fn packets(&mut self, total: &DirectionCounts) {
         let of = |count: u64| format!("{count} of {} packets", total.intended);
+        let lost = (total.sent + total.refused).saturating_sub(total.received);
+        if lost > 0 {
+            let says = format!("{} were lost{}", of(lost), self.place_of_loss(total));
+            self.find(Code::Lost, Weight::Note, says);
+        }
         if total.duplicated > 0 {
             self.find(
                 Code::Duplicated,

@@ -6,12 +6,12 @@ use weir_units::Pps;
 fn clean() -> TrialResult {
     let spec = TrialSpec { load: Pps(1e6), duration: Nanos(Nanos::PER_SECOND) };
     let counts =
-        DirectionCounts { intended: 1_000_000, sent: 1_000_000, received: 999_000, ..Default::default() };
+        DirectionCounts { intended: 1_000_000, sent: 1_000_000, received: 1_000_000, ..Default::default() };
     let core = CoreHealth { core: 1, stolen: Nanos(10_000_000), waited: Nanos(1_000_000), preempted: 3 };
     TrialResult {
         elapsed: Nanos(1_008_000_000),
         directions: vec![counts],
-        dut: Some(DutReading { received: 999_500, sent: 999_000, ..Default::default() }),
+        dut: Some(DutReading { received: 1_000_000, sent: 1_000_000, ..Default::default() }),
         health: Health {
             tester: Some(core),
             dut: Some(core),
@@ -23,6 +23,14 @@ fn clean() -> TrialResult {
     }
 }
 
+fn leave_unsent(result: &mut TrialResult, packets: u64) {
+    let counts = &mut result.directions[0];
+    (counts.sent, counts.received, counts.unsent) =
+        (counts.sent - packets, counts.received - packets, packets);
+    let dut = result.dut.as_mut().unwrap();
+    (dut.received, dut.sent) = (dut.received - packets, dut.sent - packets);
+}
+
 fn only(result: &TrialResult) -> (Code, Weight) {
     let verdict = judge(result);
     assert_eq!(verdict.findings.len(), 1, "{verdict:?}");
@@ -30,7 +38,7 @@ fn only(result: &TrialResult) -> (Code, Weight) {
 }
 
 #[test]
-fn loss_and_what_is_usual_on_a_machine_are_no_findings() {
+fn what_is_usual_on_a_machine_is_no_finding() {
     assert_eq!(judge(&clean()), Verdict::default());
     assert!(judge(&clean()).is_valid());
 }
@@ -39,14 +47,8 @@ fn loss_and_what_is_usual_on_a_machine_are_no_findings() {
 fn each_disturbance_is_found_by_name() {
     type Change = fn(&mut TrialResult);
     let cases: [(Code, Weight, Change); 14] = [
-        (Code::Unsent, Weight::Invalid, |r| {
-            r.directions[0].sent -= 11;
-            r.directions[0].unsent = 11;
-        }),
-        (Code::Unsent, Weight::Note, |r| {
-            r.directions[0].sent -= 10;
-            r.directions[0].unsent = 10;
-        }),
+        (Code::Unsent, Weight::Invalid, |r| leave_unsent(r, 11)),
+        (Code::Unsent, Weight::Note, |r| leave_unsent(r, 10)),
         (Code::CountsDoNotAddUp, Weight::Invalid, |r| r.directions[0].intended += 1),
         (Code::Stretched, Weight::Invalid, |r| r.elapsed = Nanos(1_101_000_000)),
         (Code::ClockJump, Weight::Invalid, |r| {
@@ -60,7 +62,7 @@ fn each_disturbance_is_found_by_name() {
             r.health.tester.as_mut().unwrap().waited = Nanos(60_000_000);
         }),
         (Code::DutPreempted, Weight::Invalid, |r| r.health.dut.as_mut().unwrap().waited = Nanos(30_000_000)),
-        (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().sent = 998_991),
+        (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().sent = 999_991),
         (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().received = 1_000_009),
         (Code::Reordered, Weight::Note, |r| r.directions[0].reordered = 1),
         (Code::Late, Weight::Note, |r| r.directions[0].late = 1),
@@ -121,4 +123,26 @@ fn a_finding_is_printed_as_it_is_stored() {
     for code in [Code::Unsent, Code::ClockJump, Code::CountsDoNotAddUp, Code::WrongPackets] {
         assert_eq!(serde_json::to_value(code).unwrap(), code.name());
     }
+}
+
+#[test]
+fn loss_is_a_note_that_says_where() {
+    let mut result = clean();
+    let counts = &mut result.directions[0];
+    (counts.sent, counts.refused, counts.received) = (999_900, 100, 999_840);
+    result.dut = Some(DutReading { received: 999_890, sent: 999_870, ..Default::default() });
+    let verdict = judge(&result);
+    assert!(verdict.is_valid());
+    assert_eq!(
+        verdict.findings[0].says,
+        "160 of 1000000 packets were lost: 100 refused by its full ring, 10 on the way to it, 20 within, 30 on the way back"
+    );
+}
+
+#[test]
+fn a_cause_is_told_before_its_effect() {
+    let mut result = clean();
+    leave_unsent(&mut result, 500);
+    result.health.tester.as_mut().unwrap().waited = Nanos(500_000_000);
+    assert_eq!(judge(&result).findings[0].code, Code::TesterPreempted);
 }

@@ -91,6 +91,7 @@ impl<'a> Checker<'a> {
             shape: file.shape.map_or(Shape::default(), |text| text.0),
             line_rate: file.line_rate.map_or(LineRate(Bps(10e9)), |text| text.0),
             stamped,
+            self_check: file.self_check.unwrap_or(true),
             seed,
             repeats: self.within("repeats", file.repeats, 1, MAX_REPEATS),
             throughput,

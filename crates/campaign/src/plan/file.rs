@@ -50,6 +50,9 @@ pub(super) struct PlanFile {
     /// Share of the packets that carry a sequence number and a time stamp. Default: 100%.
     #[schemars(with = "Option<Text<Ratio>>")]
     pub(super) stamped: Option<Spanned<Text<Ratio>>>,
+    /// Whether what the tester itself can do over each wiring is measured first: about two seconds for
+    /// each wiring and size, without which no result can say who limits it. Default: true.
+    pub(super) self_check: Option<bool>,
     /// Seed of everything random. Default: 1.
     pub(super) seed: Option<u64>,
     /// How often every point is measured, 1 to 100. Default: 1.

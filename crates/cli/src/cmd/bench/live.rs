@@ -13,7 +13,7 @@ use weir_campaign::plan::{ASSUMED_OVERHEAD, Plan};
 use weir_campaign::{PointOutcome, Tally, Watcher};
 use weir_methods::{GoalBounds, Next};
 use weir_trial::run::{PointKey, PointResult, Purpose};
-use weir_trial::{Latency, TrialResult};
+use weir_trial::{Latency, SelfCheck, TrialResult};
 use weir_units::{Nanos, Pps};
 
 /// Progress is kept in thousandths of the expected time.
@@ -117,6 +117,19 @@ impl Watcher for Live {
         self.bounds.clear();
         self.latencies.clear();
         self.show(self.expected.into(), "wiring up");
+    }
+
+    fn self_check(&mut self, check: &SelfCheck) {
+        let columns =
+            format!("{:<12} {:<10} {:<9} {:<10} {:>8}", "self-check", "", check.wiring, "", check.size);
+        let floor = check.floor.as_ref().map_or_else(String::new, |floor| {
+            format!(" · floor {} median, {} jitter", floor.percentiles[0], check.jitter().unwrap_or_default())
+        });
+        self.say(&format!("{columns}  tester and wiring alone: {}{floor}", check.ceiling));
+        let indent = " ".repeat(columns.chars().count());
+        for finding in &check.findings {
+            self.say(&format!("{indent}  {}", finding.says));
+        }
     }
 
     fn next(&mut self, next: &Next) {

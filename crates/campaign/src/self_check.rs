@@ -1,0 +1,94 @@
+//! The self-check: what the tester can do over a wiring, before anything is measured over it.
+//!
+//! The tester is looped onto itself by the least there can be between two of its ports of this
+//! kind: a thread of its own that passes bursts on (`weir nf l2fwd`, on the core where the device
+//! under test will be). What comes back is the ceiling of every result over this wiring, and the
+//! floor of every latency. Count errors at a load far below the ceiling are the tester's own.
+//!
+//! Cost: about two seconds for each wiring, size, number of directions and kind of memory.
+
+use crate::rig::{Rig, RigError};
+use weir_trial::run::PointKey;
+use weir_trial::verdict::{Code, Finding, Weight};
+use weir_trial::{Measurer, SelfCheck, TrialResult, TrialSpec, judge};
+use weir_units::{Nanos, Pps};
+
+/// Length of a trial that looks for the ceiling.
+const CEILING_TRIAL: Nanos = Nanos(200_000_000);
+/// Shares of the line's rate that are offered: too much load may bring back less.
+const CEILING_LOADS: [f64; 5] = [1.0, 0.6, 0.35, 0.2, 0.1];
+/// Length of the trial at the floor.
+const FLOOR_TRIAL: Nanos = Nanos(500_000_000);
+/// Load of the trial at the floor, as a share of the ceiling; and the most.
+const FLOOR_LOAD: f64 = 0.01;
+const FLOOR_MOST: Pps = Pps(100_000.0);
+/// Times the floor is measured before a count error is believed.
+const FLOOR_ATTEMPTS: u32 = 3;
+
+/// Whether a check stands for a point.
+pub(crate) fn stands_for(check: &SelfCheck, key: &PointKey) -> bool {
+    check.wiring == key.wiring
+        && check.size == key.size
+        && check.mean_frame_bytes == key.mean_frame_bytes
+        && check.directions == key.directions
+        && check.huge_pages == key.huge_pages
+}
+
+/// Checks a wiring through `rig`, whose device only passes packets on.
+pub(crate) fn run(rig: &mut Rig, key: &PointKey) -> Result<SelfCheck, RigError> {
+    // The first packets wake caches and the other process up; they decide nothing.
+    rig.measure(TrialSpec { load: FLOOR_MOST, duration: CEILING_TRIAL })?;
+    let mut ceiling = Pps(0.0);
+    for share in CEILING_LOADS {
+        let load = Pps(key.theoretical().0 * share);
+        if load.0 < ceiling.0 {
+            break; // less than what came back cannot bring back more
+        }
+        let result = rig.measure(TrialSpec { load, duration: CEILING_TRIAL })?;
+        let rate = Pps(result.total().received as f64 / result.elapsed.seconds());
+        ceiling = Pps(ceiling.0.max(rate.0));
+    }
+    let floor_load = Pps((ceiling.0 * FLOOR_LOAD).clamp(1_000.0, FLOOR_MOST.0));
+    let (result, findings) = floor(rig, floor_load)?;
+    Ok(SelfCheck {
+        wiring: key.wiring.clone(),
+        size: key.size.clone(),
+        mean_frame_bytes: key.mean_frame_bytes,
+        directions: key.directions,
+        huge_pages: key.huge_pages,
+        loop_of: rig.description(),
+        ceiling,
+        floor_load,
+        counts: result.total(),
+        floor: result.latency,
+        findings,
+    })
+}
+
+/// Measures the floor until it is clean, a few times at most.
+fn floor(rig: &mut Rig, load: Pps) -> Result<(TrialResult, Vec<Finding>), RigError> {
+    let mut attempt = 1;
+    loop {
+        let result = rig.measure(TrialSpec { load, duration: FLOOR_TRIAL })?;
+        let findings = errors(&result);
+        if findings.is_empty() || attempt == FLOOR_ATTEMPTS {
+            return Ok((result, findings));
+        }
+        attempt += 1;
+    }
+}
+
+/// What is wrong with a trial that had no reason to go wrong.
+fn errors(result: &TrialResult) -> Vec<Finding> {
+    let mut findings = judge(result).findings;
+    let total = result.total();
+    if total.lost() > 0 {
+        let says = format!(
+            "{} of {} packets were lost with nothing between the tester's ports",
+            total.lost(),
+            total.intended
+        );
+        findings.push(Finding { code: Code::LostAlone, weight: Weight::Invalid, says });
+    }
+    findings
+}
