@@ -40,6 +40,8 @@ use weir_units::{LineRate, Nanos, Pps, Ratio};
 pub struct Known<'a> {
     /// Devices under test.
     pub duts: Vec<&'a str>,
+    /// Whether a device comes in the variant that stands behind `:` in its name; the mistake where not.
+    pub check_variant: fn(&str) -> Result<(), String>,
     /// Wirings.
     pub wirings: Vec<&'a str>,
     /// Of the wirings, those without a tester at the wire: only the forwarded rate is measured there.
@@ -53,6 +55,7 @@ impl Known<'static> {
     pub fn here() -> Self {
         Self {
             duts: weir_dut::names(),
+            check_variant: weir_dut::check_variant,
             wirings: WiringKind::ALL.map(WiringKind::name).to_vec(),
             mrr_only: vec![WiringKind::Fed.name()],
             is_file: Path::is_file,

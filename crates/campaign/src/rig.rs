@@ -31,6 +31,8 @@ const LINK_PATIENCE: Duration = Duration::from_secs(10);
 pub struct RigSetup<'a> {
     /// The DUT's adapter.
     pub adapter: &'static dyn Adapter,
+    /// The variant of the device; empty for the usual one.
+    pub variant: &'a str,
     /// The network function.
     pub nf: Nf,
     /// How the DUT is reached.
@@ -185,6 +187,7 @@ fn request<'a>(
 ) -> StartRequest<'a> {
     StartRequest {
         nf: setup.nf,
+        variant: setup.variant,
         ports,
         core: setup.cores.dut,
         control_core: setup.cores.control,

@@ -321,13 +321,14 @@ impl<'a> Campaign<'a> {
 
     fn setup<'t>(
         &self,
-        spec: &PointSpec,
+        spec: &'t PointSpec,
         traffic: &'t Traffic,
         huge_pages: bool,
     ) -> Result<RigSetup<'t>, CampaignError> {
         let unknown = |what: &str| CampaignError::Point(format!("no {what} of that name in this build"));
         Ok(RigSetup {
             adapter: adapter(&spec.dut).ok_or_else(|| unknown("device"))?,
+            variant: weir_dut::split(&spec.dut).1,
             nf: spec.nf,
             wiring: spec.wiring.parse().map_err(CampaignError::Point)?,
             vhost: vhost(self.plan),

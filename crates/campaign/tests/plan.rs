@@ -13,6 +13,10 @@ fn parse(text: &str) -> Result<Plan, PlanError> {
     let known = Known {
         duts: vec!["nf", "testpmd", "simulated"],
         wirings: vec!["vhost", "fed"],
+        check_variant: |device| match device {
+            "nf:odd" => Err("nf has no variants".to_owned()),
+            _ => Ok(()),
+        },
         mrr_only: vec!["fed"],
         is_file: |path| path == Path::new("plans/there.pcap"),
     };
@@ -353,4 +357,12 @@ fn the_committed_schema_is_the_one_of_this_format() {
         committed == fresh,
         "schemas/plan.schema.json is stale; run this test with WEIR_BLESS=1 and commit it"
     );
+}
+
+#[test]
+fn a_device_comes_only_in_the_variants_it_has() {
+    let right = parse(&with("dut = [\"nf\", \"nf:even:1e-6\"]", "")).unwrap();
+    assert_eq!(right.duts, ["nf", "nf:even:1e-6"]);
+    says(&error("dut = \"nf:odd\"", ""), &["1:7: `dut`: nf has no variants", "nf:odd"]);
+    says(&error("dut = \"nff:even\"", ""), &["unknown dut `nff`", "did you mean `nf`?"]);
 }

@@ -50,6 +50,12 @@ pub trait Adapter: Sync {
     /// The version found on this machine; an error that says how to install it where it is missing.
     fn version(&self) -> Result<String, DutError>;
 
+    /// Whether it comes in this variant (what stands behind `:` in a device's name); what variants
+    /// there are where not.
+    fn takes(&self, variant: &str) -> Result<(), String> {
+        if variant.is_empty() { Ok(()) } else { Err(format!("{} has no variants", self.name())) }
+    }
+
     /// Starts it. It must have its ports open and forward before this returns.
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError>;
 }
@@ -59,6 +65,8 @@ pub trait Adapter: Sync {
 pub struct StartRequest<'a> {
     /// The network function.
     pub nf: Nf,
+    /// The variant, one that [`Adapter::takes`]; empty for the usual one.
+    pub variant: &'a str,
     /// The DUT's ports, in order, as EAL `--vdev` strings or PCI addresses.
     pub ports: &'a [String],
     /// The core that forwards.
@@ -109,14 +117,29 @@ pub trait RunningDut: Send {
 }
 
 /// Every adapter that starts a process, in the order of the tables people read.
-pub const ADAPTERS: &[&dyn Adapter] = &[&nf::NfProgram, &testpmd::Testpmd];
+pub const ADAPTERS: &[&dyn Adapter] = &[&nf::NfProgram::EARNEST, &testpmd::Testpmd, &nf::NfProgram::FAULTY];
 
 /// The names that a plan's `dut` may hold.
 pub fn names() -> Vec<&'static str> {
     ADAPTERS.iter().map(|adapter| adapter.name()).chain([SIMULATED]).collect()
 }
 
-/// The adapter of that name.
-pub fn adapter(name: &str) -> Option<&'static dyn Adapter> {
+/// The adapter of a device's name, `NAME` or `NAME:VARIANT`.
+pub fn adapter(device: &str) -> Option<&'static dyn Adapter> {
+    let name = split(device).0;
     ADAPTERS.iter().copied().find(|adapter| adapter.name() == name)
+}
+
+/// Whether a device of a known name comes in the variant it is named with; the mistake where not.
+pub fn check_variant(device: &str) -> Result<(), String> {
+    match (adapter(device), split(device)) {
+        (Some(adapter), (_, variant)) => adapter.takes(variant),
+        (None, (_, "")) => Ok(()),
+        (None, (name, _)) => Err(format!("{name} has no variants")),
+    }
+}
+
+/// Name and variant of a device; the variant is empty where none is named.
+pub fn split(device: &str) -> (&str, &str) {
+    device.split_once(':').unwrap_or((device, ""))
 }

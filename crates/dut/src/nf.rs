@@ -1,6 +1,8 @@
 //! `nf`: Weir's own network functions, run as a process of their own (`weir nf`).
 //!
 //! It is driven by lines on its standard input and answers in JSON; the end of its input ends it.
+//! `faulty:KIND[:SHARE]` is the same program doing something wrong on purpose: it shows what the lab
+//! says of a bad device.
 
 use crate::process::Process;
 use crate::wiring::WiringKind;
@@ -12,13 +14,21 @@ use std::time::{Duration, Instant};
 use weir_trial::Nf;
 use weir_units::Nanos;
 
-const NAME: &str = "nf";
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Packet buffers beside those that hold a fed trace: rings of both ports, caches, bursts.
 const SPARE_BUFFERS: u32 = 16_384;
 
 /// The adapter.
-pub(crate) struct NfProgram;
+pub(crate) struct NfProgram {
+    faulty: bool,
+}
+
+impl NfProgram {
+    /// As it should be.
+    pub(crate) const EARNEST: Self = Self { faulty: false };
+    /// With a fault.
+    pub(crate) const FAULTY: Self = Self { faulty: true };
+}
 
 struct Running {
     process: Process,
@@ -43,11 +53,25 @@ struct Stats {
 
 impl Adapter for NfProgram {
     fn name(&self) -> &'static str {
-        NAME
+        if self.faulty { "faulty" } else { "nf" }
     }
 
     fn about(&self) -> &'static str {
-        "Weir's own network functions, run to completion (weir nf)"
+        if self.faulty {
+            "the same with a fault, to see it caught: faulty:KIND[:SHARE], such as faulty:corrupt:1e-6"
+        } else {
+            "Weir's own network functions, run to completion (weir nf)"
+        }
+    }
+
+    fn takes(&self, variant: &str) -> Result<(), String> {
+        match (self.faulty, variant.is_empty()) {
+            (true, true) => {
+                Err("faulty wants a fault: faulty:KIND[:SHARE]; `weir nf --help` names the kinds".to_owned())
+            }
+            (false, false) => Err("nf has no variants".to_owned()),
+            _ => Ok(()),
+        }
     }
 
     fn wirings(&self) -> &'static [WiringKind] {
@@ -65,10 +89,10 @@ impl Adapter for NfProgram {
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let program = program()?;
         let arguments = arguments(request);
-        let process = Process::start(NAME, program.as_os_str(), &arguments, request.alarm.clone())?;
+        let process = Process::start(self.name(), program.as_os_str(), &arguments, request.alarm.clone())?;
         let ready: Ready = process.wait_for(0, "open its ports", PATIENCE, first)?;
         if !ready.ready {
-            return Err(DutError::Answer { dut: NAME, answer: "not ready".into(), expected: "ready" });
+            return Err(DutError::Answer { dut: self.name(), answer: "not ready".into(), expected: "ready" });
         }
         Ok(Box::new(Running { process, version: ready.version, thread: ready.tid }))
     }
@@ -93,6 +117,9 @@ fn arguments(request: &StartRequest<'_>) -> Vec<String> {
     arguments.extend(["--max-frame".to_owned(), request.max_frame.bytes().to_string()]);
     if request.huge_pages {
         arguments.push("--huge-pages".to_owned());
+    }
+    if !request.variant.is_empty() {
+        arguments.extend(["--fault".to_owned(), request.variant.to_owned()]);
     }
     arguments.extend(["--control".to_owned(), "stdio".to_owned()]);
     arguments

@@ -5,6 +5,7 @@
 //! ones are sorted by port first. What a port does not take at once is dropped and counted: a
 //! queue in front of a full ring only hides the loss and adds delay.
 
+use crate::fault::Wire;
 use crate::ledger::Counters;
 use crate::verdict::{DropReason, NetworkFunction, Outcome, PORTS, Verdict, Verdicts, other_port};
 use std::sync::Arc;
@@ -22,16 +23,17 @@ pub(crate) struct Port {
 
 /// A network function at work on two ports.
 #[derive(Debug)]
-pub(crate) struct Forwarder<F> {
+pub(crate) struct Forwarder<F, W> {
     function: F,
+    wire: W,
     ports: [Port; PORTS],
     counters: Arc<Counters>,
 }
 
-impl<F: NetworkFunction> Forwarder<F> {
+impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
     /// A forwarder that has not started.
-    pub(crate) fn new(function: F, ports: [Port; PORTS], counters: Arc<Counters>) -> Self {
-        Self { function, ports, counters }
+    pub(crate) fn new(function: F, wire: W, ports: [Port; PORTS], counters: Arc<Counters>) -> Self {
+        Self { function, wire, ports, counters }
     }
 
     /// Forwards until `stop` is set; call it on a [`weir_dpdk::Worker`].
@@ -47,6 +49,7 @@ impl<F: NetworkFunction> Forwarder<F> {
                     self.complete(port as u8, &mut burst);
                 }
             }
+            self.wire.round(&mut self.ports);
             self.clock(received > 0, &mut busy_since);
         }
         self.clock(false, &mut busy_since);
@@ -65,15 +68,16 @@ impl<F: NetworkFunction> Forwarder<F> {
         let same = verdicts[..burst.len()].iter().fold(true, |same, verdict| same & (*verdict == first));
         match first.outcome() {
             Outcome::Forward(out) if same => self.send(out, burst),
-            _ => self.sort(burst, &verdicts),
+            _ => self.sort(port, burst, &verdicts),
         }
     }
 
     /// Sends the packets of a burst by different ports, and drops those that are to be dropped.
-    fn sort(&mut self, burst: &mut Burst, verdicts: &Verdicts) {
+    fn sort(&mut self, port: u8, burst: &mut Burst, verdicts: &Verdicts) {
         let mut out = [const { Burst::new() }; PORTS];
         burst.distribute(&mut out, |index, _| match verdicts[index].outcome() {
             Outcome::Forward(port) => Some(usize::from(port)),
+            Outcome::Drop(DropReason::Denied) if self.wire.leaks() => Some(usize::from(other_port(port))),
             Outcome::Drop(reason) => {
                 self.counters.count_dropped(reason, 1);
                 None
@@ -88,6 +92,7 @@ impl<F: NetworkFunction> Forwarder<F> {
     #[inline]
     fn send(&mut self, port: u8, burst: &mut Burst) {
         let port = usize::from(port) % PORTS;
+        self.wire.leaving(port, burst, &mut self.ports[port].tx, &self.counters);
         let sent = self.ports[port].tx.transmit(burst);
         self.counters.count_sent(port, sent);
         if !burst.is_empty() {

@@ -9,12 +9,14 @@
 //!   [`Firewall`] are the three there are; the worker's loop is compiled once for each.
 //! - `lpm`, `acl`: the tables behind the latter two, each tested against the plain meaning of its
 //!   entries.
+//! - [`Fault`]: what the program does wrong on purpose, to test testers.
 //! - [`Program`], [`Ledger`]: two ports and the worker between them, and what it counts: every
 //!   packet received is sent, or dropped for a [`DropReason`].
 //!
 //! Cost: two ports' I/O, plus some cycles a packet that each function's module states.
 
 mod acl;
+mod fault;
 mod firewall;
 mod forwarder;
 mod ipv4;
@@ -26,6 +28,7 @@ mod program;
 mod verdict;
 
 pub use acl::AclError;
+pub use fault::{DELAY_TICKS, Fault, FaultKind, ParseFaultError};
 pub use firewall::Firewall;
 pub use l2fwd::L2Fwd;
 pub use l3fwd::L3Fwd;

@@ -4,6 +4,7 @@
 //! ports, reads the ledger at any time without disturbing the worker, and stops it; dropping the
 //! program stops it too.
 
+use crate::fault::{Fault, Saboteur, Straight};
 use crate::forwarder::{Forwarder, Port as Queues};
 use crate::ledger::{Counters, Ledger};
 use crate::verdict::{NetworkFunction, PORTS};
@@ -35,6 +36,8 @@ pub struct ProgramConfig {
     pub buffers: u32,
     /// Core of the worker.
     pub core: usize,
+    /// What it does wrong on purpose; nothing in earnest.
+    pub fault: Option<Fault>,
 }
 
 /// The program could not start, or did not end well.
@@ -80,14 +83,15 @@ impl Program {
         });
         let (counters, stop) = (Arc::<Counters>::default(), Arc::<AtomicBool>::default());
         let (started, thread) = mpsc::channel();
+        let saboteur = config.fault.map(|fault| Saboteur::new(fault, pool.clone()));
         let (inner, end) = (counters.clone(), stop.clone());
         let worker = Worker::spawn(eal, "weir-nf", config.core, move || {
             // The receiver waits for this and nothing else; it cannot be gone.
             let _ = started.send(thread_id());
             match function {
-                Function::L2Fwd(function) => run(function, queues, inner, &end),
-                Function::L3Fwd(function) => run(*function, queues, inner, &end),
-                Function::Firewall(function) => run(*function, queues, inner, &end),
+                Function::L2Fwd(function) => run(function, saboteur, queues, inner, &end),
+                Function::L3Fwd(function) => run(*function, saboteur, queues, inner, &end),
+                Function::Firewall(function) => run(*function, saboteur, queues, inner, &end),
             }
         })?;
         match thread.recv() {
@@ -147,8 +151,17 @@ impl Drop for Program {
 }
 
 /// The worker's body: one copy a function, so that each is inlined into its loop.
-fn run<F: NetworkFunction>(function: F, ports: [Queues; PORTS], counters: Arc<Counters>, stop: &AtomicBool) {
-    Forwarder::new(function, ports, counters).run(stop);
+fn run<F: NetworkFunction>(
+    function: F,
+    saboteur: Option<Saboteur>,
+    ports: [Queues; PORTS],
+    counters: Arc<Counters>,
+    stop: &AtomicBool,
+) {
+    match saboteur {
+        None => Forwarder::new(function, Straight, ports, counters).run(stop),
+        Some(saboteur) => Forwarder::new(function, saboteur, ports, counters).run(stop),
+    }
 }
 
 /// This thread's number, or 0 where `/proc` is not mounted.

@@ -30,11 +30,13 @@ pub enum DropReason {
     Denied,
     /// The port it was to leave by did not take it: its transmit ring was full.
     TransmitFull,
+    /// Lost on purpose ([`crate::Fault`]).
+    Injected,
 }
 
 impl DropReason {
     /// Every reason, in the order they are counted and printed.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::TooShort,
         Self::NotIpv4,
         Self::BadHeader,
@@ -43,6 +45,7 @@ impl DropReason {
         Self::NoRoute,
         Self::Denied,
         Self::TransmitFull,
+        Self::Injected,
     ];
 
     /// Name in tables and JSON.
@@ -56,6 +59,7 @@ impl DropReason {
             Self::NoRoute => "no-route",
             Self::Denied => "denied",
             Self::TransmitFull => "transmit-full",
+            Self::Injected => "injected",
         }
     }
 }

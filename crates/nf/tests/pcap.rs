@@ -54,8 +54,13 @@ fn through(name: &str, function: Function, input: &[Vec<Frame>; 2]) -> ([Vec<Fra
         let (rx, tx) = (file("in", port), file("out", port));
         format!("net_pcap_{name}{port},rx_pcap={},tx_pcap={}", rx.display(), tx.display())
     });
-    let config =
-        ProgramConfig { ports, port: PortConfig::default(), buffers: 4096, core: allowed_cores()[0] };
+    let config = ProgramConfig {
+        ports,
+        port: PortConfig::default(),
+        buffers: 4096,
+        core: allowed_cores()[0],
+        fault: None,
+    };
     let program = Program::start(eal(), function, &config).unwrap();
     let (total, begin) = (input.iter().map(Vec::len).sum::<usize>() as u64, Instant::now());
     while program.ledger().received() < total {
@@ -293,8 +298,13 @@ fn a_port_that_takes_nothing_costs_packets_that_are_counted() {
         format!("net_pcap_full,rx_pcap={}", input.display()),
         format!("net_vhost_full,iface={}", socket.display()),
     ];
-    let config =
-        ProgramConfig { ports, port: PortConfig::default(), buffers: 4096, core: allowed_cores()[0] };
+    let config = ProgramConfig {
+        ports,
+        port: PortConfig::default(),
+        buffers: 4096,
+        core: allowed_cores()[0],
+        fault: None,
+    };
     let program = Program::start(eal(), Function::L2Fwd(L2Fwd), &config).unwrap();
     let begin = Instant::now();
     while program.ledger().ports[0].received < 1000 {
@@ -314,6 +324,7 @@ fn a_core_or_port_that_is_not_there_is_refused_before_anything_flows() {
         port: PortConfig::default(),
         buffers: 4096,
         core,
+        fault: None,
     };
     let start = |config| Program::start(eal(), Function::L2Fwd(L2Fwd), &config).unwrap_err();
     let error = start(config("net_null_x", 1023));

@@ -61,7 +61,7 @@ impl<'a> Checker<'a> {
 
         let nf_span = file.nf.span();
         let nfs = self.nfs(file.nf);
-        let duts = self.names("dut", file.dut, &self.known.duts, "nf");
+        let duts = self.duts(file.dut);
         let wirings = self.wirings(file.wiring, file.mrr.is_some());
         let traces = self.axis("trace", file.trace);
         let sizes: Vec<Placed<Sizes>> =
@@ -145,6 +145,21 @@ impl<'a> Checker<'a> {
         for (span, name) in &axis {
             if !known.contains(&name.as_str()) {
                 self.found.push(Diagnostic::unknown(span.clone(), key, name, known));
+            }
+        }
+        values(axis)
+    }
+
+    /// Devices, `NAME` or `NAME:VARIANT`.
+    fn duts(&mut self, list: Option<Spanned<List<String>>>) -> Vec<String> {
+        let Some(list) = list else { return vec!["nf".to_owned()] };
+        let axis = self.axis("dut", list);
+        for (span, device) in &axis {
+            let name = device.split(':').next().unwrap_or_default();
+            if !self.known.duts.contains(&name) {
+                self.found.push(Diagnostic::unknown(span.clone(), "dut", name, &self.known.duts));
+            } else if let Err(why) = (self.known.check_variant)(device) {
+                self.refuse(span, format!("`dut`: {why}"));
             }
         }
         values(axis)

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_dpdk::{Eal, EalConfig, Memory, Pool, PortConfig, Tsc, allowed_cores};
-use weir_nf::{Firewall, Function, L2Fwd, L3Fwd, PORTS, Program, ProgramConfig};
+use weir_nf::{Fault, Firewall, Function, L2Fwd, L3Fwd, PORTS, Program, ProgramConfig};
 use weir_trial::Nf;
 use weir_units::FrameSize;
 use weir_wire::table;
@@ -78,6 +78,9 @@ pub(crate) struct Args {
     /// The largest frame the ports must carry, in bytes with FCS
     #[arg(long, value_name = "BYTES", default_value_t = 1522)]
     max_frame: u32,
+    /// Do something wrong on purpose, to test a tester: KIND or KIND:SHARE, such as corrupt:1e-6 for one packet in a million
+    #[arg(long, value_name = "KIND[:SHARE]")]
+    fault: Option<Fault>,
     /// Be controlled by lines on standard input, and answer in JSON on standard output
     #[arg(long, value_name = "HOW")]
     control: Option<Control>,
@@ -147,7 +150,7 @@ fn start(args: &Args) -> anyhow::Result<Session> {
         pci: ports.iter().any(|port| !port.starts_with("net_")),
     })
     .map_err(BadUse::new)?;
-    let config = ProgramConfig { ports, port, buffers: args.buffers, core };
+    let config = ProgramConfig { ports, port, buffers: args.buffers, core, fault: args.fault };
     let program = Program::start(eal, function, &config).map_err(BadUse::new)?;
     Ok(Session { program, function: nf, core, tsc: Tsc::get(eal) })
 }

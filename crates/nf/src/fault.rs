@@ -1,0 +1,386 @@
+//! Faults on purpose: a device that does wrong, so that a tester can be tested.
+//!
+//! A [`Fault`] names what goes wrong and with which share of the packets: `corrupt:1e-6` flips a bit
+//! in every millionth. It acts where packets leave, on the worker's thread; a program without a
+//! fault is compiled without it. Injected losses are counted as [`DropReason::Injected`], so that the
+//! ledger still adds up; copies are not counted at all, as a device that makes them would not.
+
+use crate::forwarder::Port;
+use crate::ledger::Counters;
+use crate::verdict::{DropReason, PORTS};
+use std::fmt;
+use std::process::{Child, Command};
+use std::str::FromStr;
+use weir_dpdk::{Burst, Pool, Ticks, TxQueue};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    /// Packets vanish.
+    Drop,
+    /// Packets leave twice.
+    Duplicate,
+    /// Packets leave after their successors.
+    Reorder,
+    /// Packets wait [`DELAY_TICKS`].
+    Delay,
+    /// One bit is flipped, anywhere.
+    Corrupt,
+    /// The time to live is raised by one again.
+    NoTtl,
+    /// The IPv4 checksum is broken.
+    BadChecksum,
+    /// Denied packets pass.
+    Leak,
+    /// Packets leave with the content of old ones.
+    Stale,
+    /// The process aborts.
+    Crash,
+    /// The worker stops working and the process lives on.
+    Hang,
+    /// A child process is left behind.
+    Fork,
+    /// The log is flooded: a thousand lines at a time.
+    Chatter,
+}
+
+impl FaultKind {
+    /// Every kind.
+    pub const ALL: [Self; 13] = [
+        Self::Drop,
+        Self::Duplicate,
+        Self::Reorder,
+        Self::Delay,
+        Self::Corrupt,
+        Self::NoTtl,
+        Self::BadChecksum,
+        Self::Leak,
+        Self::Stale,
+        Self::Crash,
+        Self::Hang,
+        Self::Fork,
+        Self::Chatter,
+    ];
+
+    /// The name people type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Duplicate => "duplicate",
+            Self::Reorder => "reorder",
+            Self::Delay => "delay",
+            Self::Corrupt => "corrupt",
+            Self::NoTtl => "no-ttl",
+            Self::BadChecksum => "bad-checksum",
+            Self::Leak => "leak",
+            Self::Stale => "stale",
+            Self::Crash => "crash",
+            Self::Hang => "hang",
+            Self::Fork => "fork",
+            Self::Chatter => "chatter",
+        }
+    }
+}
+
+/// A fault: what, and with one of how many packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What goes wrong.
+    pub kind: FaultKind,
+    /// It goes wrong with one packet of so many.
+    pub every: u64,
+}
+
+/// A text that names no fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is no fault; write KIND or KIND:SHARE with a share of the packets above 0 and up to 1, such as corrupt:1e-6; \
+     kinds are {}",
+    FaultKind::ALL.map(FaultKind::name).join(", ")
+)]
+pub struct ParseFaultError {
+    text: String,
+}
+
+impl FromStr for Fault {
+    type Err = ParseFaultError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || ParseFaultError { text: text.to_owned() };
+        let (name, share) = text.split_once(':').unwrap_or((text, "1"));
+        let kind = FaultKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(error)?;
+        let share: f64 = share.parse().map_err(|_| error())?;
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(error());
+        }
+        Ok(Self { kind, every: (1.0 / share).round() as u64 })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:1/{}", self.kind.name(), self.every)
+    }
+}
+
+/// How long a delayed packet waits, in TSC ticks: some ten milliseconds on the machines of the day.
+pub const DELAY_TICKS: u64 = 30_000_000;
+
+/// Old packets that a [`FaultKind::Stale`] device remembers.
+const MEMORY: usize = 64;
+
+/// What stands between the function and its ports.
+pub(crate) trait Wire {
+    /// A burst is about to leave by a port.
+    fn leaving(&mut self, port: usize, burst: &mut Burst, tx: &mut TxQueue, counters: &Counters);
+
+    /// Once a round of the loop, packets or not.
+    fn round(&mut self, ports: &mut [Port; PORTS]);
+
+    /// Whether this denied packet passes.
+    fn leaks(&mut self) -> bool;
+}
+
+/// Nothing: what every program has that is not to do wrong.
+#[derive(Debug)]
+pub(crate) struct Straight;
+
+impl Wire for Straight {
+    #[inline]
+    fn leaving(&mut self, _: usize, _: &mut Burst, _: &mut TxQueue, _: &Counters) {}
+
+    #[inline]
+    fn round(&mut self, _: &mut [Port; PORTS]) {}
+
+    #[inline]
+    fn leaks(&mut self) -> bool {
+        false
+    }
+}
+
+/// A [`Fault`] at work.
+#[derive(Debug)]
+pub(crate) struct Saboteur {
+    fault: Fault,
+    pool: Pool,
+    /// Packets until the next that goes wrong.
+    left: u64,
+    /// Packets that leave later, and from when on.
+    held: [Burst; PORTS],
+    due: Ticks,
+    /// The first packets there were.
+    old: Vec<Vec<u8>>,
+    /// State of the choice of bits.
+    random: u64,
+    child: Option<Child>,
+}
+
+impl Saboteur {
+    pub(crate) fn new(fault: Fault, pool: Pool) -> Self {
+        let held = [const { Burst::new() }; PORTS];
+        Self {
+            fault,
+            pool,
+            left: fault.every,
+            held,
+            due: Ticks(u64::MAX),
+            old: Vec::with_capacity(MEMORY),
+            random: 1,
+            child: None,
+        }
+    }
+
+    /// Places in a burst of so many packets that go wrong.
+    fn victims(&mut self, packets: usize) -> Vec<usize> {
+        let mut places = Vec::new();
+        for place in 0..packets {
+            self.left -= 1;
+            if self.left == 0 {
+                self.left = self.fault.every;
+                places.push(place);
+            }
+        }
+        places
+    }
+
+    /// A number below `limit` (xorshift64, Marsaglia 2003).
+    fn below(&mut self, limit: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random % limit.max(1) as u64) as usize
+    }
+
+    fn remember(&mut self, burst: &Burst) {
+        let room = MEMORY - self.old.len();
+        self.old.extend(burst.iter().take(room).map(|packet| packet.data().to_vec()));
+    }
+
+    /// Changes a frame in place.
+    fn mangle(&mut self, frame: &mut [u8]) {
+        match self.fault.kind {
+            FaultKind::Corrupt => {
+                let bit = self.below(frame.len() * 8);
+                if let Some(byte) = frame.get_mut(bit / 8) {
+                    *byte ^= 1 << (bit % 8);
+                }
+            }
+            FaultKind::NoTtl => raise_ttl(frame),
+            FaultKind::BadChecksum => {
+                if let Some(byte) = frame.get_mut(CHECKSUM) {
+                    *byte ^= 0x55;
+                }
+            }
+            FaultKind::Stale => {
+                let place = self.below(self.old.len());
+                if let Some(old) = self.old.get(place).filter(|old| old.len() == frame.len()) {
+                    frame.copy_from_slice(old);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn duplicate(&self, frame: &[u8], tx: &mut TxQueue) {
+        let mut copy = Burst::new();
+        if self.pool.fill(&mut copy, 1)
+            && let Some(packet) = copy.get_mut(0)
+        {
+            packet.set_len(frame.len() as u16).copy_from_slice(frame);
+            tx.transmit(&mut copy);
+        }
+    }
+
+    /// Takes the packets at these places out of the burst: held back, or gone.
+    fn take_out(&mut self, port: usize, burst: &mut Burst, places: &[usize], counters: &Counters) {
+        let mut kept = [Burst::new(), std::mem::take(&mut self.held[port])];
+        let hold = self.fault.kind != FaultKind::Drop;
+        let gone = burst.distribute(&mut kept, |place, _| match places.contains(&place) {
+            true if hold => Some(1),
+            true => None,
+            false => Some(0),
+        });
+        counters.count_dropped(DropReason::Injected, gone);
+        let [rest, held] = kept;
+        (*burst, self.held[port]) = (rest, held);
+    }
+
+    fn disturb_the_process(&mut self) {
+        match self.fault.kind {
+            FaultKind::Crash => std::process::abort(),
+            FaultKind::Hang => loop {
+                std::thread::park();
+            },
+            FaultKind::Fork if self.child.is_none() => {
+                self.child = Command::new("sleep").arg("600").spawn().ok();
+            }
+            FaultKind::Chatter => {
+                for line in 0..1000 {
+                    eprintln!("line {line}: nobody wants to read this, and it never ends");
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Where the IPv4 header's fields stand in an Ethernet frame.
+const TTL: usize = 14 + 8;
+const CHECKSUM: usize = 14 + 10;
+
+/// Raises the time to live by one, its checksum mended (RFC 1624): as if it had never been lowered.
+fn raise_ttl(frame: &mut [u8]) {
+    if frame.len() < CHECKSUM + 2 {
+        return;
+    }
+    frame[TTL] = frame[TTL].wrapping_add(1);
+    let old = u16::from_be_bytes([frame[CHECKSUM], frame[CHECKSUM + 1]]);
+    let (mended, borrow) = old.overflowing_sub(0x0100);
+    let mended = mended.wrapping_sub(u16::from(borrow));
+    frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&mended.to_be_bytes());
+}
+
+impl Wire for Saboteur {
+    fn leaving(&mut self, port: usize, burst: &mut Burst, tx: &mut TxQueue, counters: &Counters) {
+        if self.fault.kind == FaultKind::Stale && self.old.len() < MEMORY {
+            self.remember(burst);
+        }
+        let victims = self.victims(burst.len());
+        if victims.is_empty() {
+            return;
+        }
+        match self.fault.kind {
+            FaultKind::Drop => self.take_out(port, burst, &victims, counters),
+            FaultKind::Reorder | FaultKind::Delay if self.held[port].is_empty() => {
+                let wait = if self.fault.kind == FaultKind::Delay { DELAY_TICKS } else { 0 };
+                self.due = Ticks(Ticks::now().0 + wait);
+                // One at a time: the rest of the burst overtakes it.
+                self.take_out(port, burst, &victims[..1], counters);
+            }
+            FaultKind::Duplicate => {
+                for place in victims {
+                    if let Some(packet) = burst.get_mut(place) {
+                        self.duplicate(packet.data(), tx);
+                    }
+                }
+            }
+            FaultKind::Corrupt | FaultKind::NoTtl | FaultKind::BadChecksum | FaultKind::Stale => {
+                for place in victims {
+                    if let Some(packet) = burst.get_mut(place) {
+                        self.mangle(packet.data_mut());
+                    }
+                }
+            }
+            _ => self.disturb_the_process(),
+        }
+    }
+
+    fn round(&mut self, ports: &mut [Port; PORTS]) {
+        if Ticks::now() < self.due {
+            return;
+        }
+        for (held, port) in self.held.iter_mut().zip(ports) {
+            port.tx.transmit(held);
+        }
+        if self.held.iter().all(Burst::is_empty) {
+            self.due = Ticks(u64::MAX);
+        }
+    }
+
+    fn leaks(&mut self) -> bool {
+        self.fault.kind == FaultKind::Leak && !self.victims(1).is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::checksum;
+
+    #[test]
+    fn faults_are_read_with_their_share() {
+        assert_eq!("corrupt:1e-6".parse(), Ok(Fault { kind: FaultKind::Corrupt, every: 1_000_000 }));
+        assert_eq!("no-ttl".parse(), Ok(Fault { kind: FaultKind::NoTtl, every: 1 }));
+        for text in ["corupt", "drop:0", "drop:2", "drop:x", ""] {
+            let error = text.parse::<Fault>().unwrap_err().to_string();
+            assert!(error.contains("no-ttl, bad-checksum"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_raised_ttl_keeps_the_checksum_right() {
+        for ttl in [1_u8, 63, 64, 254] {
+            for identification in [0_u16, 0x1234, 0xfeff, 0xffff] {
+                let mut frame = vec![0_u8; 34];
+                frame[14] = 0x45;
+                frame[18..20].copy_from_slice(&identification.to_be_bytes());
+                frame[TTL] = ttl;
+                let sum = checksum::finish(checksum::sum(&frame[14..]));
+                frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
+                raise_ttl(&mut frame);
+                assert_eq!(frame[TTL], ttl + 1);
+                assert_eq!(checksum::finish(checksum::sum(&frame[14..])), 0, "{ttl} {identification}");
+            }
+        }
+    }
+}
