@@ -16,7 +16,7 @@ use weir_dut::folder::Folder;
 use weir_dut::wiring::{Fed, Side, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, RunningDut, StartRequest};
 use weir_traffic::{DirectionSetup, Sender, Shape, Tester, TesterError};
-use weir_trial::health::{CoreHealth, Health, ThreadReading, stolen};
+use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{DutReading, Measurer, Nf, TrialResult, TrialSpec};
 use weir_units::Nanos;
@@ -102,6 +102,13 @@ struct Device {
     /// Where the DUT forwards.
     core: u32,
     tsc: Tsc,
+}
+
+/// A reading of a DUT's threads and conduct; what cannot be read is left out.
+struct Watch {
+    threads: Option<ThreadReading>,
+    stolen: Option<Nanos>,
+    conduct: Conduct,
 }
 
 /// The `vhost` rig.
@@ -302,20 +309,30 @@ impl Device {
         self.dut.ended().map_or(RigError::Tester(TesterError::Stopped), RigError::Dut)
     }
 
-    /// Reads what the kernel and the hypervisor gave the DUT's threads so far; nothing when it cannot be read.
-    fn watch(&self) -> Option<(ThreadReading, Option<Nanos>)> {
-        let mut sum = ThreadReading::default();
+    /// Reads what became of the DUT's threads so far.
+    fn watch(&self) -> Watch {
         let threads = self.dut.threads();
-        for (process, thread) in &threads {
-            sum += ThreadReading::of(*process, *thread)?;
+        let read = |sum: ThreadReading, (process, thread): &(u32, u32)| {
+            ThreadReading::of(*process, *thread).map(|reading| sum + reading)
+        };
+        let sum = threads.iter().try_fold(ThreadReading::default(), read);
+        Watch {
+            threads: sum.filter(|_| !threads.is_empty()),
+            stolen: stolen(self.core),
+            conduct: self.dut.conduct(),
         }
-        (!threads.is_empty()).then(|| (sum, stolen(self.core)))
     }
 
-    /// What became of the DUT's threads since an earlier [`Self::watch`].
-    fn watched(&self, before: Option<(ThreadReading, Option<Nanos>)>) -> Option<CoreHealth> {
-        let ((before, stolen_before), (after, stolen_after)) = before.zip(self.watch())?;
-        Some(CoreHealth::between(self.core, (before, after), (stolen_before, stolen_after)))
+    /// What became of them since an earlier [`Self::watch`].
+    fn watched(&self, before: Watch, health: &mut Health) {
+        let after = self.watch();
+        let threads = before.threads.zip(after.threads);
+        health.dut =
+            threads.map(|threads| CoreHealth::between(self.core, threads, (before.stolen, after.stolen)));
+        health.conduct = Conduct {
+            lines: after.conduct.lines.saturating_sub(before.conduct.lines),
+            children: after.conduct.children,
+        };
     }
 
     /// What the DUT did between two readings. The CPU time of a forwarder that polls says something
@@ -358,7 +375,7 @@ impl Wired {
             Err(TesterError::Stopped) => return Err(device.reason()),
             Err(error) => return Err(error.into()),
         };
-        result.health.dut = device.watched(watch);
+        device.watched(watch, &mut result.health);
         let after = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
         result.dut = Some(device.reading(before, after, false));
         result.overhead = Nanos(Nanos::from(began.elapsed()).0.saturating_sub(result.elapsed.0));
@@ -382,7 +399,8 @@ impl FedDut {
         }
         let after = device.dut.counters()?;
         let reading = device.reading(before, after, true);
-        let health = Health { dut: device.watched(watch), ..Health::default() };
+        let mut health = Health::default();
+        device.watched(watch, &mut health);
         Ok(TrialResult {
             elapsed: reading.elapsed,
             overhead: Nanos(Nanos::from(began.elapsed()).0.saturating_sub(reading.elapsed.0)),

@@ -29,7 +29,7 @@ use folder::Folder;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use weir_trial::Nf;
+use weir_trial::{Conduct, Nf};
 use weir_units::{FrameSize, Nanos};
 use wiring::WiringKind;
 
@@ -108,6 +108,9 @@ pub trait RunningDut: Send {
 
     /// Its forwarding threads, as process and thread ids; empty where there are none to name.
     fn threads(&self) -> Vec<(u32, u32)>;
+
+    /// What it did so far beside forwarding.
+    fn conduct(&self) -> Conduct;
 
     /// Why it is not running any more, with its last words; nothing while it runs.
     fn ended(&mut self) -> Option<DutError>;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use weir_trial::Nf;
+use weir_trial::{Conduct, Nf};
 use weir_units::Nanos;
 
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -147,6 +147,10 @@ impl RunningDut for Running {
 
     fn threads(&self) -> Vec<(u32, u32)> {
         vec![(self.process.pid(), self.thread)]
+    }
+
+    fn conduct(&self) -> Conduct {
+        self.process.conduct()
     }
 
     fn ended(&mut self) -> Option<DutError> {

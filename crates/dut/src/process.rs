@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_trial::Conduct;
 
 /// Lines of output kept.
 pub const KEPT_LINES: usize = 200;
@@ -197,6 +198,25 @@ impl Process {
         }
     }
 
+    /// What it did so far beside what it is for: lines ever printed, and processes it has started that run.
+    pub fn conduct(&self) -> Conduct {
+        Conduct { lines: self.mark(), children: self.others_in_group() }
+    }
+
+    /// Processes of its group beside itself.
+    fn others_in_group(&self) -> u32 {
+        let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };
+        let own = self.pid.to_string();
+        let others = processes.flatten().filter(|entry| {
+            // `PID (NAME) STATE PARENT GROUP ...`; the name may hold anything.
+            let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            let mut words = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+            let (state, group) = (words.next(), words.nth(1));
+            group == Some(&own) && state != Some("Z") && entry.file_name() != *own
+        });
+        others.count() as u32
+    }
+
     /// How it ended; nothing while it runs.
     pub fn ended(&self) -> Option<DutError> {
         let status = self.state.lock().status?;
@@ -326,6 +346,8 @@ mod tests {
             .wait_for(0, "start", Duration::from_secs(5), |lines| lines.first()?.parse().ok())
             .unwrap();
         let (pid, start) = (process.pid(), Instant::now());
+        let conduct = process.conduct();
+        assert!(conduct.children >= 1 && conduct.lines == 1, "{conduct:?}");
         drop(process);
         assert!(start.elapsed() < Duration::from_secs(4));
         std::thread::sleep(Duration::from_millis(50));

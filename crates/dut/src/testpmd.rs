@@ -8,7 +8,7 @@ use crate::wiring::WiringKind;
 use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
-use weir_trial::{Nf, NfKind};
+use weir_trial::{Conduct, Nf, NfKind};
 use weir_units::Nanos;
 
 const NAME: &str = "testpmd";
@@ -146,6 +146,10 @@ impl RunningDut for Running {
 
     fn threads(&self) -> Vec<(u32, u32)> {
         self.threads.iter().map(|thread| (self.process.pid(), *thread)).collect()
+    }
+
+    fn conduct(&self) -> Conduct {
+        self.process.conduct()
     }
 
     fn ended(&mut self) -> Option<DutError> {

@@ -42,11 +42,13 @@ pub enum FaultKind {
     Fork,
     /// The log is flooded: a thousand lines at a time.
     Chatter,
+    /// Counters are read while traffic runs: the program answers with what it read the time before.
+    OldCounters,
 }
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Drop,
         Self::Duplicate,
         Self::Reorder,
@@ -60,6 +62,7 @@ impl FaultKind {
         Self::Hang,
         Self::Fork,
         Self::Chatter,
+        Self::OldCounters,
     ];
 
     /// The name people type.
@@ -78,6 +81,7 @@ impl FaultKind {
             Self::Hang => "hang",
             Self::Fork => "fork",
             Self::Chatter => "chatter",
+            Self::OldCounters => "old-counters",
         }
     }
 }

@@ -10,8 +10,8 @@ use weir_store::{NewRun, Outcome, RunId, Store};
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial};
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::{
-    Clocks, CoreHealth, DirectionCounts, DutReading, Fault, Health, Latency, Limit, Limiter, Nf, PacketCheck,
-    Pauses, SelfCheck, TrialResult, TrialSpec, WrongPackets,
+    Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Health, Latency, Limit, Limiter, Nf,
+    PacketCheck, Pauses, SelfCheck, TrialResult, TrialSpec, WrongPackets,
 };
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
 
@@ -103,9 +103,11 @@ fn health() -> impl Strategy<Value = Health> {
     let pauses =
         (any::<u32>(), nanos(), nanos()).prop_map(|(count, total, longest)| Pauses { count, total, longest });
     let clocks = of((nanos(), nanos())).prop_map(|c| c.map(|(tsc, monotonic)| Clocks { tsc, monotonic }));
-    (core(), core(), pauses, clocks).prop_map(|(tester, dut, pauses, clocks)| Health {
+    let conduct = (any::<u64>(), any::<u32>()).prop_map(|(lines, children)| Conduct { lines, children });
+    (core(), core(), conduct, pauses, clocks).prop_map(|(tester, dut, conduct, pauses, clocks)| Health {
         tester,
         dut,
+        conduct,
         pauses,
         clocks,
     })

@@ -221,7 +221,7 @@ impl Watch {
         let threads = self.thread.zip(ThreadReading::of_self());
         let now = stolen(self.core);
         let tester = threads.map(|threads| CoreHealth::between(self.core, threads, (self.stolen, now)));
-        Health { tester, dut: None, pauses, clocks: Some(clocks) }
+        Health { tester, pauses, clocks: Some(clocks), ..Health::default() }
     }
 }
 

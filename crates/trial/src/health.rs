@@ -14,10 +14,21 @@ pub struct Health {
     pub tester: Option<CoreHealth>,
     /// The DUT's forwarding threads and their core.
     pub dut: Option<CoreHealth>,
+    /// What the DUT did beside forwarding.
+    pub conduct: Conduct,
     /// Pauses of the tester: times in which it neither sent nor received.
     pub pauses: Pauses,
     /// The trial's length by two clocks.
     pub clocks: Option<Clocks>,
+}
+
+/// What a DUT's process did beside forwarding, during a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Conduct {
+    /// Lines it printed.
+    pub lines: u64,
+    /// Processes it has started and left running.
+    pub children: u32,
 }
 
 /// What the kernel and the hypervisor took from one side's threads during a trial.
@@ -74,11 +85,15 @@ impl ThreadReading {
     }
 }
 
-impl std::ops::AddAssign for ThreadReading {
-    fn add_assign(&mut self, other: Self) {
-        self.ran.0 += other.ran.0;
-        self.waited.0 += other.waited.0;
-        self.preempted += other.preempted;
+impl std::ops::Add for ThreadReading {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            ran: Nanos(self.ran.0 + other.ran.0),
+            waited: Nanos(self.waited.0 + other.waited.0),
+            preempted: self.preempted + other.preempted,
+        }
     }
 }
 

@@ -19,7 +19,7 @@ mod self_check;
 pub mod simulated;
 pub mod verdict;
 
-pub use health::{Clocks, CoreHealth, Health, Pauses};
+pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{FIRST_FREE_PORT, Nf, NfKind, ParseNfError};
 pub use packets::{Fault, PacketCheck, WrongPackets};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};

@@ -46,6 +46,12 @@ pub enum Code {
     CountersDisagree,
     /// Counts that must add up do not.
     CountsDoNotAddUp,
+    /// The DUT printed a flood of lines.
+    Chatter,
+    /// The DUT has started other processes.
+    Forked,
+    /// Nothing at all came back.
+    Silent,
     /// Packets did not come back.
     Lost,
     /// Packets came more than once.
@@ -75,6 +81,9 @@ impl Code {
             Self::DutPreempted => "dut-preempted",
             Self::CountersDisagree => "counters-disagree",
             Self::CountsDoNotAddUp => "counts-do-not-add-up",
+            Self::Chatter => "chatter",
+            Self::Forked => "forked",
+            Self::Silent => "silent",
             Self::Lost => "lost",
             Self::Duplicated => "duplicated",
             Self::Reordered => "reordered",
@@ -151,6 +160,10 @@ pub mod limits {
     pub const COUNTERS: Ratio = Ratio(1e-6);
     /// Packets that a DUT may send or receive by itself (a port's own chatter).
     pub const COUNTERS_LEAST: u64 = 8;
+    /// Lines a second that a DUT may print.
+    pub const LINES_A_SECOND: f64 = 100.0;
+    /// Packets sent from which on silence is no accident.
+    pub const SILENT: u64 = 100;
     /// Packets of an earlier trial, of this trial's.
     pub const LATE: Ratio = Ratio(1e-4);
 }
@@ -162,6 +175,7 @@ pub fn judge(result: &TrialResult) -> Verdict {
     // Causes before effects: of findings of one weight the first is the one people are told.
     bench.clocks();
     bench.cores();
+    bench.conduct();
     bench.load(&total);
     bench.counters(&total);
     bench.packets(&total);
@@ -261,6 +275,24 @@ impl Bench<'_> {
         }
     }
 
+    /// What the DUT did beside forwarding. It is its own affair, and costs its own packets.
+    fn conduct(&mut self) {
+        let conduct = self.result.health.conduct;
+        let rate = conduct.lines as f64 / self.result.elapsed.seconds().max(1e-9);
+        if rate > limits::LINES_A_SECOND {
+            let says =
+                format!("the DUT printed {} lines meanwhile: it does more than forward", conduct.lines);
+            self.find(Code::Chatter, Weight::Note, says);
+        }
+        if conduct.children > 0 {
+            let says = format!(
+                "the DUT has started {} other process(es), whose time on its cores nobody counts",
+                conduct.children
+            );
+            self.find(Code::Forked, Weight::Note, says);
+        }
+    }
+
     /// What the DUT says it received and sent, against what the tester sent and received. A DUT
     /// may count less than was offered (lost before it); never more, and never send less than came.
     fn counters(&mut self, total: &DirectionCounts) {
@@ -297,7 +329,10 @@ impl Bench<'_> {
     fn packets(&mut self, total: &DirectionCounts) {
         let of = |count: u64| format!("{count} of {} packets", total.intended);
         let lost = (total.sent + total.refused).saturating_sub(total.received);
-        if lost > 0 {
+        if total.sent >= limits::SILENT && total.received == 0 {
+            let says = format!("nothing came back of {} packets sent", total.sent);
+            self.find(Code::Silent, Weight::Wrong, says);
+        } else if lost > 0 {
             let says = format!("{} were lost{}", of(lost), self.place_of_loss(total));
             self.find(Code::Lost, Weight::Note, says);
         }

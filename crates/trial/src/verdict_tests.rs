@@ -46,7 +46,7 @@ fn what_is_usual_on_a_machine_is_no_finding() {
 #[test]
 fn each_disturbance_is_found_by_name() {
     type Change = fn(&mut TrialResult);
-    let cases: [(Code, Weight, Change); 14] = [
+    let cases: [(Code, Weight, Change); 16] = [
         (Code::Unsent, Weight::Invalid, |r| leave_unsent(r, 11)),
         (Code::Unsent, Weight::Note, |r| leave_unsent(r, 10)),
         (Code::CountsDoNotAddUp, Weight::Invalid, |r| r.directions[0].intended += 1),
@@ -64,6 +64,8 @@ fn each_disturbance_is_found_by_name() {
         (Code::DutPreempted, Weight::Invalid, |r| r.health.dut.as_mut().unwrap().waited = Nanos(30_000_000)),
         (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().sent = 999_991),
         (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().received = 1_000_009),
+        (Code::Chatter, Weight::Note, |r| r.health.conduct.lines = 150),
+        (Code::Forked, Weight::Note, |r| r.health.conduct.children = 1),
         (Code::Reordered, Weight::Note, |r| r.directions[0].reordered = 1),
         (Code::Late, Weight::Note, |r| r.directions[0].late = 1),
         (Code::Late, Weight::Invalid, |r| {
@@ -82,7 +84,11 @@ fn each_disturbance_is_found_by_name() {
 #[test]
 fn what_the_dut_did_wrong_is_not_worth_another_attempt_and_not_valid() {
     type Change = fn(&mut TrialResult);
-    let cases: [(Code, Change); 3] = [
+    let cases: [(Code, Change); 4] = [
+        (Code::Silent, |r| {
+            r.directions[0].received = 0;
+            r.dut = None;
+        }),
         (Code::Duplicated, |r| r.directions[0].duplicated = 1),
         (Code::Foreign, |r| r.directions[0].foreign = 1),
         (Code::WrongPackets, |r| {

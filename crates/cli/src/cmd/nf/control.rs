@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 use weir_dpdk::{Eal, Ticks};
-use weir_nf::{Ledger, Program};
+use weir_nf::{FaultKind, Ledger, Program};
 use weir_trial::Nf;
 use weir_units::Nanos;
 
@@ -99,10 +99,16 @@ pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode>
         let _ = events.send(Event::Stop); // gone only if the program ends anyway
     })?;
     say(&ready(&session))?;
+    let late = session.fault.is_some_and(|fault| fault.kind == FaultKind::OldCounters);
+    let mut before = session.program.ledger();
     while session.program.is_running() {
         match inbox.recv_timeout(WATCH) {
             Ok(Event::Line(line)) => match line.trim() {
-                "stats" => say(&stats(session.program.ledger(), Some(&session.program)))?,
+                "stats" => {
+                    let now = session.program.ledger();
+                    let told = if late { std::mem::replace(&mut before, now) } else { now };
+                    say(&stats(told, Some(&session.program)))?;
+                }
                 "stop" => break,
                 other => say(&Mistake {
                     schema: SCHEMA_VERSION,

@@ -110,6 +110,7 @@ struct Session {
     function: Nf,
     core: usize,
     tsc: Tsc,
+    fault: Option<Fault>,
 }
 
 /// Runs `weir nf`.
@@ -152,7 +153,7 @@ fn start(args: &Args) -> anyhow::Result<Session> {
     .map_err(BadUse::new)?;
     let config = ProgramConfig { ports, port, buffers: args.buffers, core, fault: args.fault };
     let program = Program::start(eal, function, &config).map_err(BadUse::new)?;
-    Ok(Session { program, function: nf, core, tsc: Tsc::get(eal) })
+    Ok(Session { program, function: nf, core, tsc: Tsc::get(eal), fault: args.fault })
 }
 
 /// Mebibytes beside the packet buffers: rings, ports, DPDK's own tables.

@@ -1,0 +1,165 @@
+//! Faults, injected one by one into the device, the machine or the load: each is caught by name, and
+//! runs without a fault raise no alarm. `docs/truth.md` lists them.
+
+mod lab;
+
+use lab::{Lab, cores};
+use std::process::{Child, Command};
+use weir_trial::Limiter;
+use weir_trial::run::{PointResult, Run, StoredTrial};
+use weir_trial::verdict::{Code, Weight};
+
+/// A plan at one load that any machine carries.
+fn plan(nf: &str, dut: &str, load: &str, duration: &str) -> String {
+    format!(
+        "nf = \"{nf}\"\ndut = \"{dut}\"\ntrace = \"tr3i\"\nsize = 64\ndirections = 1\nhuge_pages = false\n\
+         self_check = false\n[latency]\nloads = [\"{load}\"]\nduration = \"{duration}\"\n"
+    )
+}
+
+/// The trials of a run that decided something.
+fn trials(run: &Run) -> impl Iterator<Item = &StoredTrial> {
+    run.points.iter().flat_map(|point| &point.trials).filter(|trial| !trial.superseded)
+}
+
+fn has(run: &Run, code: Code) -> bool {
+    trials(run).any(|trial| trial.verdict.has(code))
+}
+
+/// What was found, for an assertion's message.
+fn found(run: &Run) -> Vec<String> {
+    let findings = trials(run).flat_map(|trial| &trial.verdict.findings);
+    let errors = run.points.iter().filter_map(|point| point.error.clone());
+    findings.map(|finding| format!("{}: {}", finding.code.name(), finding.says)).chain(errors).collect()
+}
+
+/// Measures a device with this fault at a rate at which one in 200,000 packets is seen.
+fn faulty(nf: &str, fault: &str) -> Run {
+    let _cores = cores();
+    let lab = Lab::new(&plan(nf, &format!("faulty:{fault}"), "500kpps", "2s"));
+    let run = lab.measure(0);
+    assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
+    run
+}
+
+#[track_caller]
+fn is_caught(nf: &str, fault: &str, codes: &[Code]) {
+    let run = faulty(nf, fault);
+    for code in codes {
+        assert!(has(&run, *code), "{fault} is not caught as {}: {:#?}", code.name(), found(&run));
+    }
+}
+
+#[test]
+fn a_packet_lost_within_the_device_is_placed_there() {
+    let run = faulty("l2fwd", "drop:5e-6");
+    let said = found(&run);
+    assert!(
+        said.iter().any(|line| line.starts_with("lost: ") && !line.contains(" 0 within")),
+        "the loss is not placed within the device: {said:#?}"
+    );
+}
+
+#[test]
+fn a_packet_that_comes_twice_is_a_duplicate_and_no_gain() {
+    is_caught("l2fwd", "duplicate:5e-6", &[Code::Duplicated]);
+}
+
+#[test]
+fn packets_overtaken_by_others_are_reordered() {
+    is_caught("l2fwd", "reorder:5e-6", &[Code::Reordered]);
+    is_caught("l2fwd", "delay:5e-6", &[Code::Reordered]);
+}
+
+#[test]
+fn a_packet_from_an_earlier_trial_is_no_answer() {
+    is_caught("l2fwd", "stale:0.01", &[Code::Late]);
+}
+
+#[test]
+fn counters_read_while_traffic_runs_contradict_the_wire() {
+    is_caught("l2fwd", "old-counters", &[Code::CountersDisagree]);
+}
+
+#[test]
+fn a_device_that_starts_processes_or_floods_its_log_is_told_on() {
+    is_caught("l2fwd", "fork", &[Code::Forked]);
+    is_caught("l2fwd", "chatter:1e-4", &[Code::Chatter]);
+}
+
+#[test]
+fn a_device_that_crashes_says_so_and_one_that_hangs_is_silent() {
+    let _cores = cores();
+    let lab = Lab::new(&plan("l2fwd", "faulty:crash:1e-5", "500kpps", "2s"));
+    let run = lab.measure(1);
+    let error = run.points[0].error.as_ref().unwrap();
+    assert!(error.contains("SIGABRT") || error.contains("signal: 6"), "{error}");
+    let hung = lab_of("l2fwd", "faulty:hang:1e-3", "500kpps");
+    assert!(has(&hung, Code::Silent), "{:#?}", found(&hung));
+}
+
+fn lab_of(nf: &str, dut: &str, load: &str) -> Run {
+    // A first trial lets the fault happen, the second is judged.
+    let two = plan(nf, dut, load, "500ms")
+        .replace(&format!("loads = [\"{load}\"]"), &format!("loads = [\"{load}\", \"100kpps\"]"));
+    Lab::new(&two).measure(0)
+}
+
+/// A busy neighbour on one core, gone with the test.
+struct Neighbour(Child);
+
+impl Neighbour {
+    fn on(core: usize) -> Self {
+        let core = core.to_string();
+        let script = "while :; do :; done";
+        Self(Command::new("taskset").args(["-c", &core, "sh", "-c", script]).spawn().unwrap())
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The cores that the lab takes for the tester and the device, as it assigns them.
+fn tester_and_dut() -> (usize, usize) {
+    let run = {
+        let _cores = cores();
+        Lab::new(&plan("l2fwd", "nf", "100kpps", "100ms")).measure(0)
+    };
+    let health = trials(&run).next().unwrap().result.health.clone();
+    (health.tester.unwrap().core as usize, health.dut.unwrap().core as usize)
+}
+
+#[test]
+fn a_busy_neighbour_on_either_core_spoils_the_trial_by_name() {
+    let (tester, dut) = tester_and_dut();
+    for (core, code) in [(tester, Code::TesterPreempted), (dut, Code::DutPreempted)] {
+        let _cores = cores();
+        let _neighbour = Neighbour::on(core);
+        let run = Lab::new(&plan("l2fwd", "nf", "100kpps", "1s")).measure(0);
+        assert!(has(&run, code), "{} is not found: {:#?}", code.name(), found(&run));
+        let kept = run.points[0].trials.iter().filter(|trial| trial.superseded).count();
+        assert!(kept >= 1, "an invalid trial is run again, and kept");
+        let last = trials(&run).last().unwrap();
+        assert_eq!(last.verdict.worst(), Some(Weight::Invalid), "and stays invalid when the cause stays");
+    }
+}
+
+#[test]
+fn a_load_beyond_the_tester_is_unsent_and_the_result_the_testers() {
+    let _cores = cores();
+    let beyond = "nf = \"l2fwd\"\ntrace = \"tr3i\"\nsize = 64\nline_rate = \"100G\"\nhuge_pages = false\n\
+                  [mrr]\ntrials = 2\nduration = \"300ms\"\n";
+    let run = Lab::new(beyond).measure(0);
+    assert!(has(&run, Code::Unsent), "{:#?}", found(&run));
+    let PointResult::Mrr { limit: Some(limit), .. } = &run.points[0].results[0] else {
+        panic!("{:?}", run.points[0].results)
+    };
+    assert_eq!(limit.by, Limiter::Tester, "{}", limit.why);
+    let [check] = run.self_checks.as_slice() else { panic!("{:?}", run.self_checks) };
+    assert!(check.ceiling.0 > 0.0 && check.floor.is_some(), "{check:?}");
+    assert_eq!(check.counts.duplicated + check.counts.reordered + check.counts.foreign, 0);
+}
