@@ -58,3 +58,16 @@ impl Tsc {
         (nanos.0 as f64 / self.nanos_per_tick).round() as u64
     }
 }
+
+/// The signature of the hypervisor that this runs under (CPUID leaf 0x40000000, for example
+/// `KVMKVMKVM`); nothing on bare metal, where bit 31 of leaf 1's ECX is clear.
+pub fn hypervisor() -> Option<String> {
+    use core::arch::x86_64::__cpuid;
+    if __cpuid(1).ecx >> 31 == 0 {
+        return None;
+    }
+    let leaf = __cpuid(0x4000_0000);
+    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
+    let text = String::from_utf8_lossy(&bytes);
+    Some(text.trim_end_matches('\0').to_owned()).filter(|text| !text.is_empty())
+}
