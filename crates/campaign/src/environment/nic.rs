@@ -17,12 +17,12 @@ pub(super) fn read(source: &Source, facts: &mut Facts) {
     }
     let units = source.list("sys/class/iommu");
     let groups = source.list("sys/kernel/iommu_groups").len();
-    let iommu =
-        if groups > 0 { format!("on, {groups} groups: {}", units.join(" ")) } else { "off".to_owned() };
-    facts.put(
-        "iommu.state",
-        source.exists("sys/class/iommu").then(|| iommu.trim_end_matches(": ").to_owned()),
-    );
+    let state = match (groups, units.len()) {
+        (0, _) => "none in use".to_owned(),
+        (groups, 0) => format!("{groups} groups"),
+        (groups, _) => format!("{groups} groups behind {}", units.join(" ")),
+    };
+    facts.put("iommu.state", source.exists("sys/class/iommu").then_some(state));
 }
 
 fn card(source: &Source, address: &str, facts: &mut Facts) {
