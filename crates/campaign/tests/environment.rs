@@ -3,6 +3,7 @@
 mod machines;
 
 use std::collections::BTreeMap;
+use weir_campaign::environment::{Claim, affects};
 
 /// Facts that a machine must tell, and some that it must not.
 fn tells(name: &str, expected: &[(&str, &str)], absent: &[&str]) {
@@ -132,4 +133,47 @@ fn a_container_tells_its_limits_and_the_host_behind_it() {
         ],
         &["virtual.hypervisor"],
     );
+}
+
+/// Whether a name fits a documented one: `N`, `ADDRESS`, `SIZE` and `NAME` stand for one word or, in
+/// an address, for two.
+fn fits(documented: &str, name: &str) -> bool {
+    let name = match name.strip_prefix("nic.").and_then(|rest| rest.rsplit_once('.')) {
+        Some((_, last)) => format!("nic.ADDRESS.{last}"),
+        None => name.to_owned(),
+    };
+    let (documented, name): (Vec<&str>, Vec<&str>) =
+        (documented.split('.').collect(), name.split('.').collect());
+    let stands_for_any = |word: &str| word.chars().all(|letter| letter.is_ascii_uppercase());
+    documented.len() == name.len()
+        && documented.iter().zip(&name).all(|(word, of)| word == of || stands_for_any(word))
+}
+
+#[test]
+fn the_table_of_facts_lists_every_fact_of_every_machine_and_says_truly_what_each_can_explain() {
+    let table = include_str!("../../../docs/environment.md");
+    let rows: Vec<(&str, &str)> = table
+        .lines()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let name = cells.get(1)?.strip_prefix('`')?.strip_suffix('`')?;
+            Some((name, *cells.get(4)?))
+        })
+        .collect();
+    assert!(rows.len() > 50);
+    let mut machines =
+        ["server-untuned", "server-tuned", "cloud-vm", "container"].map(machines::facts).to_vec();
+    machines.push(weir_campaign::environment::capture());
+    for name in machines.iter().flat_map(BTreeMap::keys) {
+        assert!(rows.iter().any(|(documented, _)| fits(documented, name)), "{name} is not in the table");
+    }
+    for (documented, can_explain) in rows {
+        let claims = affects(documented).claims;
+        let words = match claims {
+            [] => "–".to_owned(),
+            [Claim::Throughput, Claim::LatencyTail, Claim::Cycles] => "all".to_owned(),
+            some => some.iter().map(|claim| claim.name()).collect::<Vec<_>>().join(", "),
+        };
+        assert_eq!(can_explain, words.replace("cycles per packet", "cycles"), "{documented}");
+    }
 }
