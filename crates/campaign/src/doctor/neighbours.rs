@@ -23,14 +23,25 @@ pub(super) fn busy(machine: &Machine<'_>) -> Verdict {
         .map(|other| format!("{} (process {}) {}", other.name, other.process, percent(other.share)))
         .collect();
     let more = if busy.len() > NAMED { format!(" and {} more", busy.len() - NAMED) } else { String::new() };
-    let numbers: Vec<String> = busy.iter().take(NAMED).map(|other| other.process.to_string()).collect();
+    let numbers: Vec<String> = busy
+        .iter()
+        .filter(|other| !other.kernel)
+        .take(NAMED)
+        .map(|other| other.process.to_string())
+        .collect();
     let numbers = numbers.join(" ");
+    let mend = if numbers.is_empty() {
+        "nobody can halt the kernel's own threads: see what they do, and end what makes them: ps -eo pid,comm,wchan"
+            .to_owned()
+    } else {
+        format!(
+            "wait for them, or halt them meanwhile: kill -STOP {numbers} (afterwards: kill -CONT {numbers})"
+        )
+    };
     Verdict::spoils(
         &[Throughput, LatencyTail, Repeatability],
         format!("other programs use {} of a core: {}{more}", percent(total), named.join(", ")),
-        format!(
-            "wait for them, or halt them meanwhile: kill -STOP {numbers} (afterwards: kill -CONT {numbers})"
-        ),
+        mend,
     )
 }
 

@@ -22,6 +22,8 @@ pub struct Neighbour {
     pub name: String,
     /// Share of one core: 1.0 is a whole core.
     pub share: f64,
+    /// Whether it is a thread of the kernel's, which nobody can halt.
+    pub kernel: bool,
 }
 
 /// Samples this machine for a while. Busiest first; this process is left out.
@@ -34,33 +36,44 @@ pub fn neighbours(during: Duration) -> Vec<Neighbour> {
     compare(&before, &after, began.elapsed())
 }
 
-type Usage = BTreeMap<usize, (String, u64)>;
+type Usage = BTreeMap<usize, Process>;
+
+struct Process {
+    name: String,
+    ticks: u64,
+    kernel: bool,
+}
+
+/// The parent of the kernel's threads.
+const KTHREADD: &str = "2";
 
 fn compare(before: &Usage, after: &Usage, elapsed: Duration) -> Vec<Neighbour> {
     let mut busy: Vec<Neighbour> = after
         .iter()
         .filter(|(process, _)| **process != std::process::id() as usize)
-        .filter_map(|(&process, (name, now))| {
+        .filter_map(|(&process, now)| {
             // A process that began meanwhile has all its ticks from meanwhile.
-            let used = now.saturating_sub(before.get(&process).map_or(0, |(_, ticks)| *ticks));
+            let used = now.ticks.saturating_sub(before.get(&process).map_or(0, |then| then.ticks));
             let share = used as f64 / TICKS / elapsed.as_secs_f64();
-            (used > 0).then(|| Neighbour { process, name: name.clone(), share })
+            (used > 0).then(|| Neighbour { process, name: now.name.clone(), share, kernel: now.kernel })
         })
         .collect();
     busy.sort_by(|a, b| b.share.total_cmp(&a.share));
     busy
 }
 
-/// User and system ticks of every process (`proc_pid_stat(5)`, fields 14 and 15).
+/// User and system ticks of every process (`proc_pid_stat(5)`, fields 14 and 15; its parent is field 4).
 fn ticks(source: &Source) -> Usage {
     let read = |process: usize| {
         let stat = source.read(&format!("proc/{process}/stat"))?;
         // The name stands in brackets and may hold anything, brackets too.
         let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-        let mut fields = rest.split_whitespace().skip(11);
+        let mut fields = rest.split_whitespace();
+        let kernel = fields.nth(1)? == KTHREADD;
+        let mut fields = fields.skip(9);
         let user: u64 = fields.next()?.parse().ok()?;
         let system: u64 = fields.next()?.parse().ok()?;
-        Some((process, (name.to_owned(), user + system)))
+        Some((process, Process { name: name.to_owned(), ticks: user + system, kernel }))
     };
     source.numbered("proc", "").into_iter().filter_map(read).collect()
 }
@@ -87,7 +100,11 @@ mod tests {
     #[test]
     fn shares_are_ticks_of_the_time_between_and_the_busiest_comes_first() {
         let usage = |list: &[(usize, &str, u64)]| -> Usage {
-            list.iter().map(|(process, name, ticks)| (*process, ((*name).to_owned(), *ticks))).collect()
+            list.iter()
+                .map(|&(process, name, ticks)| {
+                    (process, Process { name: name.to_owned(), ticks, kernel: false })
+                })
+                .collect()
         };
         let own = std::process::id() as usize;
         let before = usage(&[(1, "idle", 5), (7, "half", 100), (own, "me", 0)]);
