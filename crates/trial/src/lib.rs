@@ -5,10 +5,12 @@
 //! - [`Measurer`]: the one question a method may ask. Methods know no clock and no I/O.
 //! - [`simulated`]: a device under test of known capacity, queue, noise and loss, the oracle of the methods.
 //! - [`run`]: a run as it is stored, reported and exported.
+//! - [`environment`]: what differs between the environments of two runs, and what that can explain.
 //!
 //! Loads and counts are **totals over all directions** of a trial; per-direction counts stand in
 //! [`TrialResult::directions`].
 
+pub mod environment;
 mod nf;
 mod result;
 pub mod run;

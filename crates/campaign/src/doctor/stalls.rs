@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_dpdk::Ticks;
 use weir_units::Nanos;
 
@@ -101,12 +101,14 @@ fn watch(core: usize, during: Duration) -> Option<CoreStalls> {
     })
 }
 
+/// Nanoseconds a tick.
 fn calibrate() -> f64 {
-    let (clock, ticks) = (Instant::now(), Ticks::now());
+    let (ticks, clock) = Ticks::with_clock();
     while clock.elapsed() < CALIBRATION {
         std::hint::spin_loop();
     }
-    clock.elapsed().as_nanos() as f64 / Ticks::now().since(ticks).max(1) as f64
+    let (ticks_now, clock_now) = Ticks::with_clock();
+    clock_now.duration_since(clock).as_nanos() as f64 / ticks_now.since(ticks).max(1) as f64
 }
 
 /// Nanoseconds this thread has waited for a core, and how often one was taken from it.

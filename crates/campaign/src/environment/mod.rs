@@ -10,7 +10,6 @@
 mod busy;
 pub mod core_list;
 mod cpu;
-mod differences;
 mod facts;
 mod frequency;
 mod kernel;
@@ -21,12 +20,12 @@ mod source;
 mod virtualisation;
 
 pub use busy::{Neighbour, neighbours};
-pub use differences::{Affects, Claim, Difference, affects, differences};
 pub use memory::free_huge_pages;
 pub use source::Source;
+pub use weir_trial::environment::{Affects, Claim, Difference, affects, differences};
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_dpdk::Ticks;
 
 /// How long other processes are watched.
@@ -40,7 +39,7 @@ pub fn capture() -> BTreeMap<String, String> {
 /// Reads the facts of a machine, this or another.
 pub fn capture_from(source: &Source) -> BTreeMap<String, String> {
     let mut facts = facts::Facts::default();
-    let (began, ticks) = (Instant::now(), Ticks::now());
+    let (ticks, clock) = Ticks::with_clock();
     cpu::read(source, &mut facts);
     frequency::read(source, &mut facts);
     memory::read(source, &mut facts);
@@ -51,7 +50,8 @@ pub fn capture_from(source: &Source) -> BTreeMap<String, String> {
     busy::read(source, SAMPLE, &mut facts);
     if source.is_here() {
         // The wait for the sample is long enough to see the counter's rate to a few ppm.
-        let hertz = Ticks::now().since(ticks) as f64 / began.elapsed().as_secs_f64();
+        let (ticks_now, clock_now) = Ticks::with_clock();
+        let hertz = ticks_now.since(ticks) as f64 / clock_now.duration_since(clock).as_secs_f64();
         facts.put("clock.tsc-frequency", Some(format!("{:.2} GHz", hertz / 1e9)));
     }
     facts.into_map()
@@ -65,6 +65,7 @@ pub fn steal_ticks() -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     #[test]
     fn this_machine_tells_sane_facts_in_less_than_a_third_of_a_second_of_work() {
@@ -81,6 +82,13 @@ mod tests {
         assert!((0.4..10.0).contains(&gigahertz));
         for (name, value) in &facts {
             assert!(!value.trim().is_empty() && !value.contains('\n'), "{name}: {value:?}");
+        }
+    }
+
+    #[test]
+    fn every_fact_of_this_machine_is_classified() {
+        for name in capture().keys() {
+            assert_ne!(affects(name).why, "not known to this Weir", "{name}");
         }
     }
 

@@ -1,4 +1,6 @@
-//! What differs between two environments, and which claims each difference can explain. Pure.
+//! What differs between the environments of two runs, and which claims each difference can explain.
+//!
+//! Pure. The facts themselves are read by `weir-campaign`; `docs/environment.md` lists them.
 
 use Claim::{Cycles, LatencyTail, Throughput};
 use schemars::JsonSchema;
@@ -161,12 +163,5 @@ mod tests {
         assert_eq!(affects("cpu.nohz-full").claims, [LatencyTail]);
         assert_eq!(affects("cpu.governor").claims, ALL_THREE);
         assert_eq!(affects("some.thing").claims, ALL_THREE);
-    }
-
-    #[test]
-    fn every_fact_of_this_machine_is_classified() {
-        for name in super::super::capture().keys() {
-            assert_ne!(affects(name).why, "not known to this Weir", "{name}");
-        }
     }
 }
