@@ -367,7 +367,7 @@ fn stalls_are_told_with_their_cores_figures_and_cause() {
     assert_eq!(
         finding.says,
         "within 1.0 s, core 1 2 times (0.8 % of the time, 4 ms at the longest) stood still; \
-         all of that time went outside this virtual machine, to its host"
+         all of that time no other program here had them: the VM's host did, or interrupts"
     );
     assert!(finding.spoils.contains(&Claim::LatencyTail) && finding.spoils.contains(&Claim::Throughput));
 }

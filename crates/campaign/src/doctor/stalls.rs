@@ -152,12 +152,14 @@ fn cause(machine: &Machine<'_>, here: f64) -> (String, String) {
                     virsh vcpupin DOMAIN VCPU HOSTCORE";
     let stop = "end the other programs (`busy neighbours`), or keep them off the cores (`isolation`)";
     if here >= 0.5 {
-        let cause = format!("other programs of this system had them {} of that time", percent(here.min(1.0)));
+        let part = if here >= 0.995 { "all".to_owned() } else { percent(here) };
+        let cause = format!("other programs of this system had them {part} of that time");
         return (cause, stop.to_owned());
     }
     let rest = if here < 0.005 { "all".to_owned() } else { percent(1.0 - here) };
     if machine.in_guest() {
-        let cause = format!("{rest} of that time went outside this virtual machine, to its host");
+        let cause =
+            format!("{rest} of that time no other program here had them: the VM's host did, or interrupts");
         return (cause, dedicate.to_owned());
     }
     let cause = format!("{rest} of that time no other program had them: interrupts or the firmware did");

@@ -182,10 +182,29 @@ fn entry(finding: &Finding) -> String {
     text
 }
 
+/// Units that stay on the line of their number.
+const UNITS: [&str; 7] = ["%", "s", "ms", "µs", "ns", "MiB", "GiB"];
+
+/// Words, units together with their numbers.
+fn glued(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let bare = word.trim_end_matches([',', ';', ')']);
+        match words.last_mut() {
+            Some(last) if UNITS.contains(&bare) && last.ends_with(|end: char| end.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
 /// Text in lines of at most [`WIDTH`] columns.
 fn wrapped(indent: &str, text: &str) -> String {
     let mut lines = vec![indent.to_owned()];
-    for word in text.split_whitespace() {
+    for word in glued(text) {
         let line = lines.last().map_or(0, |line| line.chars().count());
         if line > indent.len() && line + 1 + word.chars().count() > WIDTH {
             lines.push(indent.to_owned());
@@ -194,7 +213,7 @@ fn wrapped(indent: &str, text: &str) -> String {
             if line.len() > indent.len() {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word);
         }
     }
     lines.into_iter().map(|line| line + "\n").collect()
@@ -212,5 +231,9 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH && line.starts_with("    w")));
         assert_eq!(text.split_whitespace().count(), 60);
         assert_eq!(wrapped("  ", ""), "  \n");
+        assert_eq!(
+            glued("took 20 % (4.0 ms), core 1 twice"),
+            ["took", "20 %", "(4.0 ms),", "core", "1", "twice"]
+        );
     }
 }
