@@ -4,8 +4,10 @@
 //! - [`Campaign`]: runs a plan into a store, told on its way to a [`Watcher`];
 //! - [`Rig`]: one DUT, wired up; [`Traffic`]: what is sent to it; [`Cores`]: who runs where;
 //! - [`environment`]: the machine, as it says itself.
+//! - [`doctor`]: what on that machine will spoil which claim.
 
 mod cores;
+pub mod doctor;
 pub mod environment;
 mod knock;
 mod limit;

@@ -32,7 +32,7 @@ use weir_units::{FrameSize, Ratio, WIRE_OVERHEAD_BYTES};
 const LOOP: &str = "nf";
 
 /// Free huge pages (of 2 MiB) that make `huge_pages = "auto"` take them: the lab's and a DUT's share.
-const ENOUGH_HUGE_PAGES: u64 = 800;
+pub(crate) const ENOUGH_HUGE_PAGES: u64 = 800;
 
 /// Somebody who watches a campaign. No call comes while a trial runs.
 pub trait Watcher {

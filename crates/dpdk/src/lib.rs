@@ -27,5 +27,5 @@ pub use eal::{Eal, EalConfig, EalError, Memory};
 pub use mbuf::{BURST, Burst, Mbuf, Packet};
 pub use pool::{Pool, PoolError};
 pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue};
-pub use tsc::{Ticks, Tsc};
+pub use tsc::{Ticks, Tsc, hypervisor};
 pub use worker::{Worker, WorkerError, allowed_cores};

@@ -5,7 +5,11 @@
 
 use crate::ffi;
 use std::sync::OnceLock;
+use std::time::Instant;
 use weir_units::Nanos;
+
+/// How often counter and clock are read together to find the closest pair.
+const PAIRINGS: u32 = 8;
 
 /// A reading of the TSC, in its own cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +21,21 @@ impl Ticks {
     pub fn now() -> Self {
         // SAFETY: every x86-64 CPU has the instruction.
         Self(unsafe { core::arch::x86_64::_rdtsc() })
+    }
+
+    /// Reads the counter and the system's clock at the same instant: again, where the core was taken
+    /// away between the two, for a bounded number of times.
+    pub fn with_clock() -> (Self, Instant) {
+        let mut best: Option<(u64, Self, Instant)> = None;
+        for _ in 0..PAIRINGS {
+            let before = Self::now();
+            let clock = Instant::now();
+            let apart = Self::now().since(before);
+            if best.is_none_or(|(least, _, _)| apart < least) {
+                best = Some((apart, before, clock));
+            }
+        }
+        best.map_or_else(|| (Self::now(), Instant::now()), |(_, ticks, clock)| (ticks, clock))
     }
 
     /// Cycles since an earlier reading; zero if the other is later.
@@ -57,4 +76,17 @@ impl Tsc {
     pub fn ticks(self, nanos: Nanos) -> u64 {
         (nanos.0 as f64 / self.nanos_per_tick).round() as u64
     }
+}
+
+/// The signature of the hypervisor that this runs under (CPUID leaf 0x40000000, for example
+/// `KVMKVMKVM`); nothing on bare metal, where bit 31 of leaf 1's ECX is clear.
+pub fn hypervisor() -> Option<String> {
+    use core::arch::x86_64::__cpuid;
+    if __cpuid(1).ecx >> 31 == 0 {
+        return None;
+    }
+    let leaf = __cpuid(0x4000_0000);
+    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
+    let text = String::from_utf8_lossy(&bytes);
+    Some(text.trim_end_matches('\0').to_owned()).filter(|text| !text.is_empty())
 }

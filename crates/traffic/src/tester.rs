@@ -211,13 +211,13 @@ impl Watch {
     fn start(core: usize) -> Self {
         let core = core as u32;
         let (thread, stolen) = (ThreadReading::of_self(), stolen(core));
-        Self { core, thread, stolen, at: (Ticks::now(), Instant::now()) }
+        Self { core, thread, stolen, at: Ticks::with_clock() }
     }
 
     fn end(self, tsc: Tsc, pauses: Pauses) -> Health {
-        let (ticks, instant) = self.at;
-        let clocks =
-            Clocks { tsc: tsc.nanos(Ticks::now().since(ticks)), monotonic: instant.elapsed().into() };
+        let (begin, end) = (self.at, Ticks::with_clock());
+        let tsc = tsc.nanos(end.0.since(begin.0));
+        let clocks = Clocks { tsc, monotonic: end.1.duration_since(begin.1).into() };
         let threads = self.thread.zip(ThreadReading::of_self());
         let now = stolen(self.core);
         let tester = threads.map(|threads| CoreHealth::between(self.core, threads, (self.stolen, now)));

@@ -6,10 +6,12 @@
 //! - [`simulated`]: a device under test of known capacity, queue, noise and loss, the oracle of the methods.
 //! - [`Health`], [`PacketCheck`], [`Verdict`], [`SelfCheck`]: whether a trial's numbers may be believed.
 //! - [`run`]: a run as it is stored, reported and exported.
+//! - [`environment`]: what differs between the environments of two runs, and what that can explain.
 //!
 //! Loads and counts are **totals over all directions** of a trial; per-direction counts stand in
 //! [`TrialResult::directions`].
 
+pub mod environment;
 pub mod health;
 mod nf;
 mod packets;

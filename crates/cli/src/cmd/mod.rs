@@ -2,6 +2,7 @@
 
 mod bench;
 mod cells;
+mod doctor;
 mod dut;
 mod export;
 mod nf;
@@ -14,7 +15,8 @@ mod stored;
 mod trace;
 
 use clap::Subcommand;
-use std::io::Write as _;
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use weir_report::PageOptions;
@@ -44,6 +46,7 @@ pub(crate) enum Command {
     Plan(plan::Args),
     Trace(trace::Args),
     Dut(dut::Args),
+    Doctor(doctor::Args),
     Nf(nf::Args),
     Schema(schema::Args),
 }
@@ -59,6 +62,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Plan(args) => plan::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Dut(args) => dut::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Nf(args) => nf::run(args),
         Command::Schema(args) => schema::run(args),
     }
@@ -71,6 +75,27 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
         Err(error) => Err(std::io::Error::new(error.kind(), format!("standard output: {error}"))),
         Ok(()) => Ok(()),
     }
+}
+
+/// What stands with every run about who measured it.
+pub(crate) const WEIR: &str = concat!("weir ", env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
+
+/// The environment that stands with every run begun here.
+pub(crate) fn environment() -> BTreeMap<String, String> {
+    let mut environment = weir_campaign::environment::capture();
+    environment.insert("weir.version".to_owned(), WEIR.to_owned());
+    environment
+}
+
+/// A word in a colour (SGR parameters), where a person reads it on a terminal. `NO_COLOR` is respected
+/// (no-color.org).
+pub(crate) fn paint(colour: &str, word: &str) -> String {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    if refused || !std::io::stdout().is_terminal() {
+        return word.to_owned();
+    }
+    format!("\x1b[{colour}m{word}\x1b[0m")
 }
 
 /// Writes runs as one self-contained page.

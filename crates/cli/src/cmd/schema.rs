@@ -26,6 +26,8 @@ enum Name {
     Runs,
     /// The devices: `weir dut list --json`
     Duts,
+    /// What is the matter with this machine: `weir doctor --json`
+    Doctor,
     /// A plan that was checked: `weir plan check --json`
     PlanCheck,
     /// What a trace holds: `weir trace info --json`
@@ -39,6 +41,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Name::Run => schemars::schema_for!(Run),
         Name::Runs => schemars::schema_for!(super::runs::Runs),
         Name::Duts => schemars::schema_for!(super::dut::Duts),
+        Name::Doctor => schemars::schema_for!(super::doctor::Diagnosis),
         Name::PlanCheck => schemars::schema_for!(super::plan::Checked),
         Name::TraceInfo => schemars::schema_for!(weir_traffic::trace::info::TraceInfo),
         Name::Traces => schemars::schema_for!(super::trace::Listing),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::Ordering;
 use weir_campaign::plan::{self, Known, Plan};
-use weir_campaign::{Campaign, Cores, Flags, Tally, environment, now_ms};
+use weir_campaign::{Campaign, Cores, Flags, Tally, now_ms};
 use weir_store::{NewRun, RunId, Selector, Store};
 use weir_trial::run::RunState;
 
@@ -72,9 +72,6 @@ pub(crate) struct Args {
 
 /// The fact that says where a run's plan was read.
 const PLAN_FILE: &str = "plan.file";
-
-/// What stands with every run about who measured it.
-const WEIR: &str = concat!("weir ", env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let flags = Flags::default();
@@ -137,7 +134,7 @@ fn begin(store: &mut Store, args: &Args) -> anyhow::Result<(Plan, RunId, BTreeSe
     };
     let text = args.overrides.apply(&text).map_err(BadUse::new)?;
     let plan = parse(&text, &file)?;
-    let mut environment = environment::capture();
+    let mut environment = super::environment();
     // Relative paths in a plan start at its folder, also when the run is resumed from elsewhere.
     let absolute = std::path::absolute(&file).unwrap_or_else(|_| file.clone());
     environment.insert(PLAN_FILE.to_owned(), absolute.display().to_string());
@@ -145,7 +142,7 @@ fn begin(store: &mut Store, args: &Args) -> anyhow::Result<(Plan, RunId, BTreeSe
         name: args.name.as_deref(),
         started_ms: now_ms(),
         plan: &plan.source,
-        weir: WEIR,
+        weir: super::WEIR,
         environment: &environment,
     };
     let run = store.begin_run(new).map_err(super::store_error)?;

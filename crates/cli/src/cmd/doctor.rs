@@ -1,0 +1,239 @@
+//! `weir doctor`: what on this machine will spoil which claim, and the command that mends it.
+
+use super::stored::table;
+use super::{BadUse, paint};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use weir_campaign::Cores;
+use weir_campaign::doctor::{Checkup, CoreStalls, Finding, Machine, Measured, Severity, cores_here, examine};
+
+/// Version of the JSON that `weir doctor --json` prints.
+const SCHEMA_VERSION: u32 = 1;
+/// Longest time the cores may be watched.
+const LONGEST: f64 = 3600.0;
+/// Columns of the widest line of text; commands may be wider, as they are to be copied.
+const WIDTH: usize = 100;
+/// Columns of a finding's name.
+const NAMES: usize = 24;
+
+const LONG_ABOUT: &str = "\
+Say what on this machine will spoil which claim, worst first, each with the command that mends it.
+
+It reads the facts that stand with every run, watches other processes for half a second, and then \
+keeps the cores of tester and DUT busy for a while, to see whether anybody takes them away: \
+hypervisors and firmware do, and tell nobody. Nothing is changed and no root is needed. Run it as \
+you run `weir bench`, for example under the same `taskset`.
+
+Severities:
+  BLOCKS   nothing can be measured
+  SPOILS   the claims it names would be wrong, or would not be found again
+  WEAKENS  the claims it names hold with a reservation, or something cannot be used
+
+Exit code: 0 nothing blocks or spoils; 1 something does; 2 bad use.";
+
+const EXAMPLES: &str = "\
+Examples:
+  Watch the cores for a minute: some are taken away only now and then:
+    weir doctor --seconds 60
+  Refuse to measure on a machine that would spoil it:
+    weir doctor && weir bench
+  What a script may want to know:
+    weir doctor --json | jq -r '.findings[] | \"\\(.severity) \\(.rule): \\(.mend)\"'
+  Every fact that a run on this machine would keep:
+    weir doctor --facts";
+
+/// Say what on this machine will spoil a measurement, and how to mend it
+#[derive(clap::Args)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// How long to watch the cores of tester and DUT
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    seconds: f64,
+    /// Print every fact of the environment instead, and judge nothing
+    #[arg(long, conflicts_with = "json")]
+    facts: bool,
+    /// Print JSON, facts and all; `weir schema doctor` describes it
+    #[arg(long)]
+    json: bool,
+    /// The database that runs would be kept in [default: in the per-user data folder]
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
+}
+
+/// What `weir doctor --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Diagnosis {
+    /// Version of this form.
+    schema: u32,
+    /// Whether something blocks or spoils: exit code 1.
+    spoils: bool,
+    /// Who would run where; nothing where there are too few cores.
+    cores: Option<Cores>,
+    /// What was found.
+    #[serde(flatten)]
+    checkup: Checkup,
+    /// How the watched cores stood still.
+    stalls: Vec<CoreStalls>,
+    /// The environment, as a run would keep it: name to value.
+    facts: BTreeMap<String, String>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if !(args.seconds > 0.0 && args.seconds <= LONGEST) {
+        let asked = args.seconds;
+        let message = format!("--seconds {asked}: give a time above 0 and up to {LONGEST} seconds");
+        return Err(BadUse::new(message).into());
+    }
+    let facts = super::environment();
+    if args.facts {
+        let rows: Vec<Vec<String>> = facts.into_iter().map(|(name, value)| vec![name, value]).collect();
+        super::print(&table(&["fact", "value"], &[], &rows))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let store = match args.db {
+        Some(db) => db,
+        None => weir_store::default_path().map_err(super::store_error)?,
+    };
+    let measured = Measured::here(&store, Duration::from_secs_f64(args.seconds));
+    let checkup = examine(&Machine { facts: &facts, measured: &measured });
+    let diagnosis = Diagnosis {
+        schema: SCHEMA_VERSION,
+        spoils: checkup.spoils(),
+        cores: cores_here(),
+        checkup,
+        stalls: measured.stalls,
+        facts,
+    };
+    if args.json {
+        super::print(&format!("{}\n", serde_json::to_string_pretty(&diagnosis)?))?;
+    } else {
+        super::print(&page(&diagnosis))?;
+    }
+    Ok(if diagnosis.spoils { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The whole answer, for people.
+fn page(diagnosis: &Diagnosis) -> String {
+    let mut text = head(&diagnosis.facts);
+    let Checkup { findings, passed, untold } = &diagnosis.checkup;
+    for (severity, word, colour, meaning) in [
+        (Severity::Blocks, "BLOCKS", "1;31", "nothing can be measured"),
+        (Severity::Spoils, "SPOILS", "1;31", "these claims would be wrong, or would not be found again"),
+        (Severity::Weakens, "WEAKENS", "1;33", "these hold with a reservation, or something cannot be used"),
+    ] {
+        let of_it: Vec<&Finding> = findings.iter().filter(|finding| finding.severity == severity).collect();
+        if !of_it.is_empty() {
+            let _ = writeln!(text, "\n{}  {meaning}", paint(colour, word));
+            of_it.into_iter().for_each(|finding| text.push_str(&entry(finding)));
+        }
+    }
+    let good: Vec<&str> = passed.iter().map(|passed| passed.says.as_str()).collect();
+    let _ = writeln!(
+        text,
+        "\n{}  {} of {} checks",
+        paint("1;32", "WELL"),
+        good.len(),
+        checks(&diagnosis.checkup)
+    );
+    text.push_str(&wrapped("  ", &good.join("; ")));
+    if !untold.is_empty() {
+        let _ = writeln!(text, "\n{}  facts that this machine does not tell", paint("1", "UNTOLD"));
+        text.push_str(&wrapped("  ", &untold.join(", ")));
+    }
+    let next = if diagnosis.spoils { "mend what spoils, then weir doctor again" } else { "weir bench" };
+    let _ = writeln!(text, "\nNext: {next}");
+    text
+}
+
+fn checks(checkup: &Checkup) -> usize {
+    checkup.findings.len() + checkup.passed.len() + checkup.untold.len()
+}
+
+/// The machine in a line.
+fn head(facts: &BTreeMap<String, String>) -> String {
+    let get = |name: &str| facts.get(name).cloned();
+    let parts = [
+        get("cpu.model"),
+        get("cpu.cores").map(|cores| format!("{cores} cores")),
+        get("virtual.hypervisor").map(|kind| format!("virtual machine ({kind})")),
+        get("virtual.container").map(|kind| format!("container ({kind})")),
+        get("kernel.release").map(|release| format!("Linux {release}")),
+        get("os.release"),
+        get("dpdk.version"),
+    ];
+    format!("{}\n", parts.into_iter().flatten().collect::<Vec<_>>().join(" · "))
+}
+
+/// A finding: its name, what it says, which claims suffer, and the command on a line of its own.
+fn entry(finding: &Finding) -> String {
+    let indent = " ".repeat(NAMES + 2);
+    let says = wrapped(&indent, &finding.says);
+    let mut text = format!("  {:<NAMES$}{}", finding.rule, &says[indent.len()..]);
+    if !finding.spoils.is_empty() && finding.severity != Severity::Blocks {
+        let claims: Vec<&str> = finding.spoils.iter().map(|claim| claim.name()).collect();
+        text.push_str(&wrapped(&indent, &format!("claims: {}", claims.join(", "))));
+    }
+    let _ = writeln!(text, "{indent}{} {}", paint("1", "mend:"), finding.mend);
+    text
+}
+
+/// Units that stay on the line of their number.
+const UNITS: [&str; 7] = ["%", "s", "ms", "µs", "ns", "MiB", "GiB"];
+
+/// Words, units together with their numbers.
+fn glued(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let bare = word.trim_end_matches([',', ';', ')']);
+        match words.last_mut() {
+            Some(last) if UNITS.contains(&bare) && last.ends_with(|end: char| end.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// Text in lines of at most [`WIDTH`] columns.
+fn wrapped(indent: &str, text: &str) -> String {
+    let mut lines = vec![indent.to_owned()];
+    for word in glued(text) {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        if line > indent.len() && line + 1 + word.chars().count() > WIDTH {
+            lines.push(indent.to_owned());
+        }
+        if let Some(line) = lines.last_mut() {
+            if line.len() > indent.len() {
+                line.push(' ');
+            }
+            line.push_str(&word);
+        }
+    }
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_at_the_width_and_no_word_is_lost() {
+        let words = "word ".repeat(60);
+        let text = wrapped("    ", &words);
+        assert!(text.lines().count() > 2);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH && line.starts_with("    w")));
+        assert_eq!(text.split_whitespace().count(), 60);
+        assert_eq!(wrapped("  ", ""), "  \n");
+        assert_eq!(
+            glued("took 20 % (4.0 ms), core 1 twice"),
+            ["took", "20 %", "(4.0 ms),", "core", "1", "twice"]
+        );
+    }
+}
