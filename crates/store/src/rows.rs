@@ -418,5 +418,6 @@ fn reading(row: &Row<'_>) -> Result<DutReading> {
         elapsed: nanos(row, "elapsed_ns")?,
         cpu: nanos(row, "cpu_ns")?,
         cycles_per_packet: row.get("cycles_per_packet")?,
+        details: Default::default(),
     })
 }

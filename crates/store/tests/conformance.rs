@@ -83,6 +83,7 @@ fn reading() -> impl Strategy<Value = DutReading> {
             elapsed,
             cpu,
             cycles_per_packet,
+            ..DutReading::default()
         },
     )
 }
@@ -130,6 +131,7 @@ fn result() -> impl Strategy<Value = PointResult> {
             mean,
             deviation,
             cycles_per_packet,
+            ..DutReading::default()
         },
     );
     let latency = (text(), rate(), any::<u32>()).prop_map(|(label, load, trial)| PointResult::Latency {

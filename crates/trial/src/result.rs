@@ -3,6 +3,7 @@
 use crate::TrialSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use weir_units::{LatencyHistogram, Nanos, PERCENTILES, Pps, Ratio};
 
 /// Packets of one direction of a trial.
@@ -55,7 +56,7 @@ impl std::ops::AddAssign for DirectionCounts {
 }
 
 /// What the DUT's own counters and its forwarding threads' CPU clocks said over the trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DutReading {
     /// Packets the DUT says it received.
     pub received: u64,
@@ -67,6 +68,9 @@ pub struct DutReading {
     pub cpu: Nanos,
     /// TSC cycles of that CPU time per packet received; nothing when no packet came.
     pub cycles_per_packet: Option<f64>,
+    /// What else the DUT counted over the trial, by its own names (`emc hits`, `upcalls`).
+    #[serde(default)]
+    pub details: BTreeMap<String, u64>,
 }
 
 /// One-way delay of the stamped packets of a trial, in nanoseconds.

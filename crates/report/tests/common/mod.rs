@@ -141,6 +141,7 @@ impl Bench {
             elapsed: TRIAL,
             cpu: TRIAL,
             cycles_per_packet: Some(TSC_HZ * TRIAL.seconds() / counts.sent.max(1) as f64),
+            ..DutReading::default()
         });
         self.keep(purpose, result.clone());
         result
