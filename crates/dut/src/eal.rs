@@ -91,6 +91,12 @@ pub(crate) fn is_virtual(port: &str) -> bool {
     port.starts_with("net_")
 }
 
+/// Whether the ports are to take packets for any address. Virtual ports take them anyway, and some refuse
+/// to be told.
+pub(crate) fn promiscuous(request: &StartRequest<'_>) -> bool {
+    !request.ports.iter().all(|port| is_virtual(port))
+}
+
 /// An EAL `--vdev` string, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vdev<'a>(&'a str);

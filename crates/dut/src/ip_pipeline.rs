@@ -148,7 +148,8 @@ fn script(request: &StartRequest<'_>, entries: &Path) -> String {
     let buffer = MBUF + eal::room(request);
     let mut text = format!("mempool POOL buffer {buffer} pool {} cache 256 cpu 0\n", eal::buffers(request));
     for port in 0..ports {
-        let queues = format!("rxq 1 {RING} POOL txq 1 {RING} promiscuous on");
+        let promiscuous = if eal::promiscuous(request) { "on" } else { "off" };
+        let queues = format!("rxq 1 {RING} POOL txq 1 {RING} promiscuous {promiscuous}");
         let _ = writeln!(text, "link LINK{port} port {port} {queues}");
     }
     text += &profile(request.nf);
@@ -297,8 +298,8 @@ mod tests {
         assert_eq!(
             script_of("l2fwd"),
             "mempool POOL buffer 2304 pool 16384 cache 256 cpu 0\n\
-             link LINK0 port 0 rxq 1 1024 POOL txq 1 1024 promiscuous on\n\
-             link LINK1 port 1 rxq 1 1024 POOL txq 1 1024 promiscuous on\n\
+             link LINK0 port 0 rxq 1 1024 POOL txq 1 1024 promiscuous off\n\
+             link LINK1 port 1 rxq 1 1024 POOL txq 1 1024 promiscuous off\n\
              pipeline NF period 1000 offset_port_id 0 cpu 0\n\
              pipeline NF port in bsz 32 link LINK0 rxq 0\n\
              pipeline NF port in bsz 32 link LINK1 rxq 0\n\

@@ -128,7 +128,6 @@ fn arguments(request: &StartRequest<'_>, ipv4: &Path, ipv6: &Path) -> Vec<String
         "--".to_owned(),
         "-p".to_owned(),
         format!("{:#x}", (1_u64 << request.ports.len()) - 1),
-        "-P".to_owned(),
         format!("--config={}", queues.join(",")),
         "--parse-ptype".to_owned(),
         "--lookup=lpm".to_owned(),
@@ -136,6 +135,9 @@ fn arguments(request: &StartRequest<'_>, ipv4: &Path, ipv6: &Path) -> Vec<String
         format!("--rule_ipv6={}", ipv6.display()),
     ];
     arguments.extend(own);
+    if eal::promiscuous(request) {
+        arguments.push("-P".to_owned());
+    }
     arguments.extend(ports.map(|port| format!("--eth-dest={port},{}", mac(next_hop_mac(port as u8)))));
     arguments
 }
@@ -208,7 +210,7 @@ mod tests {
         for part in [
             "WEIR_BUFFERS=16384",
             "-l 3 --main-lcore 3",
-            "-p 0x3 -P --config=(0,0,3),(1,0,3)",
+            "-p 0x3 --config=(0,0,3),(1,0,3)",
             "--rule_ipv4=/a --rule_ipv6=/b",
             "--eth-dest=0,02:00:00:00:02:00 --eth-dest=1,02:00:00:00:02:01",
         ] {

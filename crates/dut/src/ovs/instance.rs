@@ -185,14 +185,14 @@ impl Instance {
             return Ok(text(&output.stdout));
         }
         let reason = if complaints.is_empty() { output.status.to_string() } else { complaints };
+        let words = std::iter::once(program).chain(arguments.iter().map(String::as_str));
+        Err(self.refused(&words.collect::<Vec<_>>().join(" "), reason))
+    }
+
+    /// An error with the daemon's last words.
+    pub(super) fn refused(&self, command: &str, reason: String) -> DutError {
         let last_words = self.daemon.as_ref().map(Process::last_words).unwrap_or_default();
-        let command = std::iter::once(program).chain(arguments.iter().map(String::as_str));
-        Err(DutError::Refused {
-            dut: NAME,
-            command: command.collect::<Vec<_>>().join(" "),
-            reason,
-            last_words,
-        })
+        DutError::Refused { dut: NAME, command: command.to_owned(), reason, last_words }
     }
 
     /// Which daemon ended, and why.
@@ -211,9 +211,9 @@ impl Instance {
     }
 }
 
-/// Everything to standard error, nothing to the system's log.
+/// Everything to standard error, but of DPDK only what matters; nothing to the system's log.
 fn logging() -> Vec<String> {
-    ["-vconsole:info", "-vsyslog:off", "-vfile:off"].map(str::to_owned).to_vec()
+    ["-vconsole:info", "-vdpdk:console:warn", "-vsyslog:off", "-vfile:off"].map(str::to_owned).to_vec()
 }
 
 /// Into a network namespace of its own; whoever is not root needs one of users with it.
