@@ -28,8 +28,10 @@ change_l3fwd() {
 \t\tports_eth_addr[portid] = (struct rte_ether_addr){ { 2, 0, 0, 0, 1, portid } };'
 }
 
-# Its control loop polls for commands, which would take half of the tester's core where the two share one.
+# It asks for jumbo frames whatever its packet buffers hold, which virtio refuses. And its control loop polls
+# for commands, which would take half of the tester's core where the two share one.
 change_ip_pipeline() {
+    edit link.c 1 's/^\t\t\.mtu = 9000 - (RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN), .*$/\t\t.mtu = RTE_ETHER_MTU,/'
     edit conn.c 1 '/epoll_wait(conn->fd_client_group,$/,/);$/s/^\t\t0);$/\t\t100);/'
 }
 
@@ -52,6 +54,7 @@ build() {
 }
 
 pkg-config --exists libdpdk || die "libdpdk is not there; install libdpdk-dev, or run ./x setup --peers"
-version=$(pkg-config --modversion libdpdk)
+# What a program was built from: DPDK, and the changes of this script.
+version="$(pkg-config --modversion libdpdk) $(cksum <"${BASH_SOURCE[0]}" | cut -d' ' -f1)"
 build l3fwd "$version"
 build ip_pipeline "$version"

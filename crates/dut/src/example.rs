@@ -23,10 +23,15 @@ impl Example {
         let path = self.path();
         let version = std::fs::read_to_string(path.with_added_extension("version")).ok();
         match version {
-            Some(version) if path.is_file() => Ok(format!("DPDK {}", version.trim())),
+            Some(version) if path.is_file() => Ok(format!("DPDK {}", dpdk(&version))),
             _ => Err(DutError::Unbuilt { dut: self.0, program: path }),
         }
     }
+}
+
+/// The version of DPDK; behind it stands the state of the script that built the program.
+fn dpdk(version: &str) -> &str {
+    version.split_whitespace().next().unwrap_or("of unknown version")
 }
 
 /// The folder, from the values of `XDG_CACHE_HOME` and `HOME`.
@@ -45,6 +50,11 @@ mod tests {
         assert_eq!(of(None), PathBuf::from("/home/a/.cache/weir/peers"));
         assert_eq!(of(Some("/var/c")), PathBuf::from("/var/c/weir/peers"));
         assert_eq!(of(Some("relative")), of(None), "the XDG specification ignores relative paths");
+    }
+
+    #[test]
+    fn the_version_is_that_of_dpdk() {
+        assert_eq!(dpdk("22.11.11 3054811372\n"), "22.11.11");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! network function ([`flows`]). One forwarding thread (PMD), pinned; everything else on the control
 //! core. Its caches are left as they come: exact-match cache on, one insertion in a hundred;
 //! signature-match cache off. Over `vhost` it has the back end by its own kind of port, or the front end
-//! by DPDK's virtio-user driver. Huge pages are not needed.
+//! by DPDK's virtio-user driver. Huge pages are not needed. It forwards a burst flow by flow, so packets
+//! of different flows overtake each other. Against [`Nf`]: it checks no header checksum.
 //!
 //! Cost of a reading: two tools run to their end, about 10 ms; the forwarding thread is not disturbed.
 
