@@ -86,6 +86,12 @@ fn pages(huge: bool) -> [&'static str; 2] {
     if huge { ["--in-memory", "--single-file-segments"] } else { ["--no-huge", "--no-shconf"] }
 }
 
+/// The version of DPDK, out of what a program prints that was started with `-v`.
+pub(crate) fn version(text: &str) -> Option<&str> {
+    let (_, version) = text.lines().find_map(|line| line.split_once("RTE Version: 'DPDK "))?;
+    version.split('\'').next()
+}
+
 /// Whether a port is an EAL `--vdev` string; otherwise it is a PCI address.
 pub(crate) fn is_virtual(port: &str) -> bool {
     port.starts_with("net_")
@@ -181,6 +187,12 @@ pub(crate) mod tests {
         assert!(trace > small + 200, "{trace}");
         request.max_frame = FrameSize::MAX;
         assert!(megabytes(&request, 0) > 2 * trace);
+    }
+
+    #[test]
+    fn the_version_is_found_among_other_lines() {
+        let text = "EAL: Detected NUMA nodes: 1\nEAL: RTE Version: 'DPDK 22.11.11'\nusage";
+        assert_eq!((version(text), version("EAL: Detected")), (Some("22.11.11"), None));
     }
 
     #[test]

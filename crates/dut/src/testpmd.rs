@@ -48,15 +48,14 @@ impl Adapter for Testpmd {
 
     fn version(&self) -> Result<String, DutError> {
         let missing = DutError::Missing { dut: NAME, program: PROGRAM, package: "dpdk-dev" };
+        // It says its version on the way to its help.
         let output = std::process::Command::new(PROGRAM)
-            .args(["--version", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry"])
+            .args(["-v", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-h"])
             .output()
             .map_err(|_| missing)?;
         let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        let version =
-            text.lines().find_map(|line| line.split_once("DPDK ").map(|(_, version)| version.trim()));
-        Ok(format!("DPDK {}", version.unwrap_or("of unknown version")))
+        let version = eal::version(&String::from_utf8_lossy(&text)).map(str::to_owned);
+        Ok(format!("DPDK {}", version.as_deref().unwrap_or("of unknown version")))
     }
 
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
