@@ -131,7 +131,6 @@ fn result() -> impl Strategy<Value = PointResult> {
             mean,
             deviation,
             cycles_per_packet,
-            ..DutReading::default()
         },
     );
     let latency = (text(), rate(), any::<u32>()).prop_map(|(label, load, trial)| PointResult::Latency {

@@ -228,7 +228,7 @@ impl Bench {
         let count = rates.len() as f64;
         let mean = rates.iter().map(|rate| rate.0).sum::<f64>() / count;
         let squares = rates.iter().map(|rate| (rate.0 - mean).powi(2)).sum::<f64>();
-        let cycles = trials.iter().filter_map(|trial| trial.result.dut?.cycles_per_packet);
+        let cycles = trials.iter().filter_map(|trial| trial.result.dut.as_ref()?.cycles_per_packet);
         PointResult::Mrr {
             load: load.map(Pps),
             rates,
