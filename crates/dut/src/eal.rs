@@ -23,9 +23,14 @@ pub(crate) const HEADROOM: u64 = 128;
 /// (`RTE_MBUF_DEFAULT_DATAROOM`).
 const LEAST_ROOM: u16 = 2048;
 
-/// Bytes of a packet buffer beside its room: its header, its place in the pool, in a ring of DPDK's
-/// pcap port, and what the allocator keeps.
-const BOOKKEEPING: u64 = 320;
+/// Bytes of a packet buffer beside its room: its own header and the pool's.
+const HEADERS: u64 = 256;
+
+/// Bytes that a packet buffer costs elsewhere: its places in rings, and what the allocator keeps.
+const PLACES: u64 = 64;
+
+/// Bytes of an ordinary page. Without huge pages no packet buffer lies across two of them, if it fits in one.
+const PAGE: u64 = 4096;
 
 /// What the EAL and the drivers want for themselves, in MiB.
 const OWN_MEGABYTES: u64 = 128;
@@ -38,6 +43,16 @@ pub(crate) fn buffers(request: &StartRequest<'_>) -> u32 {
 /// Bytes of a packet buffer that the largest frame fits in, its headroom included.
 pub(crate) fn room(request: &StartRequest<'_>) -> u64 {
     u64::from(request.max_frame.bytes().max(LEAST_ROOM)) + HEADROOM
+}
+
+/// What a pool of packet buffers takes, each of `size` bytes with its headers, in MiB.
+pub(crate) fn pool_megabytes(request: &StartRequest<'_>, buffers: u64, size: u64) -> u64 {
+    let spread = match PAGE / size {
+        _ if request.huge_pages => size,
+        0 => size.next_multiple_of(PAGE),
+        a_page => PAGE / a_page,
+    };
+    (buffers * (spread + PLACES)).div_ceil(1 << 20)
 }
 
 /// How a program uses its cores.
@@ -57,8 +72,8 @@ pub(crate) fn arguments(
     tables: u64,
     telemetry: bool,
 ) -> Vec<String> {
-    let bytes = u64::from(buffers(request)) * (room(request) + BOOKKEEPING);
-    let megabytes = bytes.div_ceil(1 << 20) + OWN_MEGABYTES + tables;
+    let pool = pool_megabytes(request, u64::from(buffers(request)), room(request) + HEADERS);
+    let megabytes = pool + OWN_MEGABYTES + tables;
     let (control, forward) = (request.control_core, request.core);
     let (list, main) = match lcores {
         Lcores::MainAndWorker => (format!("{control},{forward}"), control),
@@ -160,7 +175,7 @@ pub(crate) mod tests {
         let line = |request: &StartRequest<'_>, lcores| arguments(request, lcores, 0, false).join(" ");
         assert_eq!(
             line(&request, Lcores::MainAndWorker),
-            "-l 2,3 --main-lcore 2 -m 167 --no-huge --no-shconf --no-telemetry --no-pci \
+            "-l 2,3 --main-lcore 2 -m 193 --no-huge --no-shconf --no-telemetry --no-pci \
              --vdev net_null0 --vdev net_null1,no-rx=1"
         );
         request.huge_pages = true;
@@ -184,9 +199,12 @@ pub(crate) mod tests {
         assert_eq!(megabytes(&request, 64), small + 64);
         request.buffers = 100_000;
         let trace = megabytes(&request, 0);
-        assert!(trace > small + 200, "{trace}");
+        assert!(trace > small + 390, "a buffer takes a page: {trace}");
+        request.huge_pages = true;
+        let huge = megabytes(&request, 0);
+        assert!((small + 200..trace - 100).contains(&huge), "{huge}");
         request.max_frame = FrameSize::MAX;
-        assert!(megabytes(&request, 0) > 2 * trace);
+        assert!(megabytes(&request, 0) > 2 * huge);
     }
 
     #[test]

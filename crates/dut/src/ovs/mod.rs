@@ -39,8 +39,8 @@ const PORT_TRACE: u32 = 16_000;
 /// Packet buffers of a pool that all ports share.
 const SHARED_BUFFERS: u64 = 262_144;
 
-/// Bytes of a packet buffer beside its room: DPDK's header and Open vSwitch's own.
-const BOOKKEEPING: u64 = 1024;
+/// Bytes of a packet buffer beside its room: DPDK's headers and Open vSwitch's own.
+const HEADERS: u64 = 1024;
 
 /// What the EAL wants for itself, in MiB.
 const OWN_MEGABYTES: u64 = 128;
@@ -151,7 +151,7 @@ fn megabytes(request: &StartRequest<'_>) -> u64 {
     };
     // It rounds the room up, to a multiple of 1024.
     let room = u64::from(mtu(request)).next_multiple_of(1024) + eal::HEADROOM;
-    (buffers * (room + BOOKKEEPING)).div_ceil(1 << 20) + OWN_MEGABYTES
+    eal::pool_megabytes(request, buffers, room + HEADERS) + OWN_MEGABYTES
 }
 
 /// What stands in the database before the daemon starts.
@@ -371,7 +371,7 @@ mod tests {
         request.huge_pages = true;
         let line = settings(&request).join(" ");
         assert!(line.contains("per-port-memory=false") && !line.contains("--no-huge"), "{line}");
-        assert!(little < 300 && megabytes(&request) > 800, "{little}");
+        assert!(little < 400 && megabytes(&request) > 800, "{little}");
         request.max_frame = FrameSize::MAX;
         assert_eq!(mtu(&request), 9_004);
     }
