@@ -7,7 +7,7 @@
 //! packet for IPv4 without options and every fragment for a first one, and it checks no header
 //! checksum; Weir's traces hold no such packet.
 
-use crate::eal::{self, HEADROOM, Lcores, PATIENCE, RING};
+use crate::eal::{self, HEADROOM, Lcores, RING};
 use crate::example::Example;
 use crate::l3fwd::mac;
 use crate::process::Process;
@@ -109,7 +109,7 @@ impl Adapter for IpPipeline {
             let last_words = process.last_words();
             return Err(DutError::Refused { dut: NAME, command, reason, last_words });
         }
-        let telemetry = Telemetry::wait(NAME, request, PATIENCE)?;
+        let telemetry = Telemetry::connect(NAME, request)?;
         let threads = cpu::threads_named(process.pid(), &["rte-worker", "lcore-worker"]);
         Ok(Box::new(Running { process, telemetry, version, ports: request.ports.len(), threads }))
     }

@@ -100,7 +100,7 @@ impl Adapter for L3Fwd {
             (ready.count() >= ports).then_some(())
         };
         process.wait_for(0, "start its ports", PATIENCE, started)?;
-        let telemetry = Telemetry::wait(NAME, request, PATIENCE)?;
+        let telemetry = Telemetry::connect(NAME, request)?;
         Ok(Box::new(Running { process, telemetry, version, ports, forwards: false }))
     }
 }

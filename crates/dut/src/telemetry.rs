@@ -13,7 +13,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 /// Environment variable that names the folder the EAL puts its files in.
 pub(crate) const FOLDER_VARIABLE: &str = "RUNTIME_DIRECTORY";
@@ -61,7 +60,7 @@ pub(crate) struct PortTotals {
 }
 
 impl Telemetry {
-    /// Connects to the telemetry of a program that is up.
+    /// Connects to the telemetry of a program whose EAL is up: it listens before the program goes on.
     pub(crate) fn connect(dut: &'static str, request: &StartRequest<'_>) -> Result<Self, DutError> {
         let path = socket_path(request);
         let failed = |error: nix::Error| DutError::File { path: path.clone(), reason: error.to_string() };
@@ -73,21 +72,6 @@ impl Telemetry {
         let telemetry = Self { dut, socket };
         telemetry.receive()?; // it introduces itself
         Ok(telemetry)
-    }
-
-    /// Connects as soon as the socket is there.
-    pub(crate) fn wait(
-        dut: &'static str,
-        request: &StartRequest<'_>,
-        patience: Duration,
-    ) -> Result<Self, DutError> {
-        let end = Instant::now() + patience;
-        loop {
-            match Self::connect(dut, request) {
-                Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(10)),
-                outcome => return outcome,
-            }
-        }
     }
 
     /// Sums the counters of the first ports.

@@ -244,7 +244,8 @@ impl Running {
         // Its threads take new ports up a moment later; from then on these have counters.
         let end = Instant::now() + LINKS_PATIENCE;
         while let Err(error) = self.totals() {
-            if Instant::now() > end {
+            // Only a refusal may be a matter of time.
+            if Instant::now() > end || !matches!(error, DutError::Refused { .. }) {
                 return Err(error);
             }
             std::thread::sleep(LOOK);
