@@ -347,7 +347,7 @@ impl Device {
             elapsed: after.at.duration_since(before.at).into(),
             cpu,
             cycles_per_packet: (saturated && received > 0 && cpu.0 > 0).then_some(cycles),
-            details: Default::default(),
+            details: after.details_since(&before),
         }
     }
 }

@@ -17,7 +17,9 @@ pub enum DutError {
         reason: String,
     },
     /// The program is not installed.
-    #[error("{dut} needs `{program}`, which is not installed; on Debian 12: apt-get install {package}")]
+    #[error(
+        "{dut} needs `{program}`, which is not installed; on Debian 12: apt-get install {package} (or ./x setup --peers)"
+    )]
     Missing {
         /// Adapter.
         dut: &'static str,
@@ -25,6 +27,14 @@ pub enum DutError {
         program: &'static str,
         /// Debian package that has it.
         package: &'static str,
+    },
+    /// The program is not built.
+    #[error("{dut} needs `{program}`, which is not built; to build it from Debian's dpdk-doc: ./x setup --peers", program = program.display())]
+    Unbuilt {
+        /// Adapter.
+        dut: &'static str,
+        /// Program looked for.
+        program: PathBuf,
     },
     /// The system would not run the program.
     #[error("`{program}` cannot be run: {reason}")]
@@ -54,6 +64,18 @@ pub enum DutError {
         /// Seconds waited.
         seconds: u64,
         /// The end of its output.
+        last_words: String,
+    },
+    /// A program that sets the dataplane up refused to.
+    #[error("{dut}: `{command}` failed: {reason}{last_words}")]
+    Refused {
+        /// Adapter.
+        dut: &'static str,
+        /// What was run or said.
+        command: String,
+        /// What it answered.
+        reason: String,
+        /// The end of the dataplane's output.
         last_words: String,
     },
     /// The wait for it was given up because everything is to stop.

@@ -13,11 +13,18 @@
 //! all three sleep while the DUT forwards in silence.
 
 mod cpu;
+mod eal;
 mod error;
+mod example;
 pub mod folder;
+mod ip_pipeline;
+mod l3fwd;
+mod lpm;
 mod nf;
+mod ovs;
 pub mod process;
 mod simulated;
+mod telemetry;
 mod testpmd;
 pub mod wiring;
 
@@ -26,6 +33,7 @@ pub use error::DutError;
 pub use simulated::SIMULATED;
 
 use folder::Folder;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -86,7 +94,7 @@ pub struct StartRequest<'a> {
 }
 
 /// A reading of a DUT's counters, all since its start.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Counters {
     /// Packets received over all ports.
     pub received: u64,
@@ -96,6 +104,19 @@ pub struct Counters {
     pub cpu: Nanos,
     /// When it was read.
     pub at: Instant,
+    /// What else the dataplane counts, by its own names (`emc hits`, `upcalls`).
+    pub details: BTreeMap<String, u64>,
+}
+
+impl Counters {
+    /// What the details have grown by since an earlier reading.
+    pub fn details_since(&self, before: &Self) -> BTreeMap<String, u64> {
+        let grown = |(name, now): (&String, &u64)| {
+            let then = before.details.get(name).copied().unwrap_or_default();
+            (name.clone(), now.saturating_sub(then))
+        };
+        self.details.iter().map(grown).collect()
+    }
 }
 
 /// A dataplane at work.
@@ -120,7 +141,14 @@ pub trait RunningDut: Send {
 }
 
 /// Every adapter that starts a process, in the order of the tables people read.
-pub const ADAPTERS: &[&dyn Adapter] = &[&nf::NfProgram::EARNEST, &testpmd::Testpmd, &nf::NfProgram::FAULTY];
+pub const ADAPTERS: &[&dyn Adapter] = &[
+    &nf::NfProgram::EARNEST,
+    &testpmd::Testpmd,
+    &ovs::OvsDpdk,
+    &l3fwd::L3Fwd,
+    &ip_pipeline::IpPipeline,
+    &nf::NfProgram::FAULTY,
+];
 
 /// The names that a plan's `dut` may hold.
 pub fn names() -> Vec<&'static str> {

@@ -4,19 +4,17 @@
 //! `faulty:KIND[:SHARE]` is the same program doing something wrong on purpose: it shows what the lab
 //! says of a bad device.
 
+use crate::eal::{self, PATIENCE};
 use crate::process::Process;
 use crate::wiring::WiringKind;
 use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir_trial::{Conduct, Nf};
 use weir_units::Nanos;
-
-const PATIENCE: Duration = Duration::from_secs(15);
-/// Packet buffers beside those that hold a fed trace: rings of both ports, caches, bursts.
-const SPARE_BUFFERS: u32 = 16_384;
 
 /// The adapter.
 pub(crate) struct NfProgram {
@@ -113,7 +111,7 @@ fn arguments(request: &StartRequest<'_>) -> Vec<String> {
         arguments.extend(["--port".to_owned(), port.clone()]);
     }
     arguments.extend(["--core".to_owned(), request.core.to_string()]);
-    arguments.extend(["--buffers".to_owned(), (request.buffers + SPARE_BUFFERS).to_string()]);
+    arguments.extend(["--buffers".to_owned(), eal::buffers(request).to_string()]);
     arguments.extend(["--max-frame".to_owned(), request.max_frame.bytes().to_string()]);
     if request.huge_pages {
         arguments.push("--huge-pages".to_owned());
@@ -142,7 +140,7 @@ impl RunningDut for Running {
         let stats: Stats = self.process.wait_for(mark, "print its counters", PATIENCE, first)?;
         let at = asked + asked.elapsed() / 2;
         let cpu = cpu::thread_cpu(self.process.pid(), self.thread).unwrap_or(Nanos(0));
-        Ok(Counters { received: stats.received, sent: stats.sent, cpu, at })
+        Ok(Counters { received: stats.received, sent: stats.sent, cpu, at, details: BTreeMap::new() })
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {

@@ -5,7 +5,7 @@
 //! makes C programs write whole lines into the pipe at once. Its output is kept, the last [`KEPT_LINES`] lines of it, for error messages.
 
 use crate::DutError;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
@@ -237,6 +237,22 @@ impl Process {
         self.end();
     }
 
+    /// Ends a program that takes no commands: asks by SIGTERM, and kills it if it takes too long.
+    pub fn terminate(mut self) {
+        let mut inner = self.state.lock();
+        inner.stopping = true;
+        if inner.status.is_none() {
+            let _ = kill(Pid::from_raw(self.pid as i32), Signal::SIGTERM); // still ours: not reaped
+        }
+        drop(inner);
+        self.end();
+    }
+
+    /// The end of what it printed, each line on its own, for an error's message.
+    pub fn last_words(&self) -> String {
+        last_words(&self.state.lock())
+    }
+
     fn end(&mut self) {
         self.stdin = None;
         let mut inner = self.state.lock();
@@ -354,6 +370,17 @@ mod tests {
         assert!(!alive(pid));
         let state = std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
         assert!(state.is_empty() || state.contains(") Z"), "{state}");
+    }
+
+    #[test]
+    fn a_child_that_takes_no_commands_is_asked_to_end() {
+        let alarm = Arc::new(AtomicBool::new(false));
+        let process = shell("trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done", &alarm);
+        process.wait_for(0, "start", Duration::from_secs(5), |lines| lines.first().map(|_| ())).unwrap();
+        let (pid, start) = (process.pid(), Instant::now());
+        process.terminate();
+        assert!(start.elapsed() < PATIENCE && !alive(pid));
+        assert!(!alarm.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -3,19 +3,18 @@
 //! It is driven over its prompt. It only forwards: `l2fwd` is its `io` mode, which touches no
 //! packet. It cannot route or filter.
 
+use crate::eal::{self, Lcores, PATIENCE, RING};
 use crate::process::Process;
 use crate::wiring::WiringKind;
 use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir_trial::{Conduct, Nf, NfKind};
 use weir_units::Nanos;
 
 const NAME: &str = "testpmd";
 const PROGRAM: &str = "dpdk-testpmd";
-const PATIENCE: Duration = Duration::from_secs(15);
-/// Packet buffers beside those that hold a fed trace: rings of both ports, caches, bursts.
-const SPARE_BUFFERS: u32 = 16_384;
 
 /// The adapter.
 pub(crate) struct Testpmd;
@@ -49,15 +48,14 @@ impl Adapter for Testpmd {
 
     fn version(&self) -> Result<String, DutError> {
         let missing = DutError::Missing { dut: NAME, program: PROGRAM, package: "dpdk-dev" };
+        // It says its version on the way to its help.
         let output = std::process::Command::new(PROGRAM)
-            .args(["--version", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry"])
+            .args(["-v", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-h"])
             .output()
             .map_err(|_| missing)?;
         let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        let version =
-            text.lines().find_map(|line| line.split_once("DPDK ").map(|(_, version)| version.trim()));
-        Ok(format!("DPDK {}", version.unwrap_or("of unknown version")))
+        let version = eal::version(&String::from_utf8_lossy(&text)).map(str::to_owned);
+        Ok(format!("DPDK {}", version.as_deref().unwrap_or("of unknown version")))
     }
 
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
@@ -84,32 +82,7 @@ impl Adapter for Testpmd {
 }
 
 fn arguments(request: &StartRequest<'_>) -> Vec<String> {
-    let buffers = request.buffers + SPARE_BUFFERS;
-    let room = u64::from(request.max_frame.bytes().max(2048)) + 128;
-    // Buffers, their bookkeeping, the pcap rings, and what the EAL wants for itself.
-    let megabytes = (u64::from(buffers) * (room + 320)).div_ceil(1 << 20) + 128;
-    let mut arguments: Vec<String> = vec![
-        "-l".into(),
-        format!("{},{}", request.control_core, request.core),
-        "--main-lcore".into(),
-        request.control_core.to_string(),
-        "--no-telemetry".into(),
-        "-m".into(),
-        megabytes.to_string(),
-    ];
-    let pages: &[&str] = if request.huge_pages {
-        &["--in-memory", "--single-file-segments"]
-    } else {
-        &["--no-huge", "--no-shconf"]
-    };
-    arguments.extend(pages.iter().map(|&page| page.to_owned()));
-    if request.ports.iter().all(|port| port.starts_with("net_")) {
-        arguments.push("--no-pci".into());
-    }
-    for port in request.ports {
-        let option = if port.starts_with("net_") { "--vdev" } else { "-a" };
-        arguments.extend([option.to_owned(), port.clone()]);
-    }
+    let mut arguments = eal::arguments(request, Lcores::MainAndWorker, 0, false);
     let own: [String; 10] = [
         "--".into(),
         "-i".into(),
@@ -117,10 +90,10 @@ fn arguments(request: &StartRequest<'_>) -> Vec<String> {
         "--no-mlockall".into(),
         "--disable-link-check".into(),
         "--forward-mode=io".into(),
-        format!("--total-num-mbufs={buffers}"),
-        format!("--mbuf-size={room}"),
-        "--txd=1024".into(),
-        "--rxd=1024".into(),
+        format!("--total-num-mbufs={}", eal::buffers(request)),
+        format!("--mbuf-size={}", eal::room(request)),
+        format!("--txd={RING}"),
+        format!("--rxd={RING}"),
     ];
     arguments.extend(own);
     arguments
@@ -141,7 +114,7 @@ impl RunningDut for Running {
         let pid = self.process.pid();
         let cpu =
             self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
-        Ok(Counters { received, sent, cpu: Nanos(cpu), at })
+        Ok(Counters { received, sent, cpu: Nanos(cpu), at, details: BTreeMap::new() })
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {

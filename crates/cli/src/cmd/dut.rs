@@ -97,15 +97,25 @@ fn simulated() -> Row {
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut text =
-        format!("{:<10} {:<16} {:<11} {:<22} about\n", "name", "version", "wirings", "network functions");
-    for row in rows {
-        let version = row.version.as_deref().unwrap_or("not installed");
+    let cells = |row: &Row| {
         let wirings = if row.wirings.is_empty() { "none".to_owned() } else { row.wirings.join(", ") };
-        let nfs = row.nfs.join(", ");
-        text += &format!("{:<10} {version:<16} {wirings:<11} {nfs:<22} {}\n", row.name, row.about);
-        if let Some(missing) = &row.missing {
-            text += &format!("{:<10} {missing}\n", "");
+        let version = row.version.clone().unwrap_or_else(|| "not installed".to_owned());
+        [row.name.to_owned(), version, wirings, row.nfs.join(", ")]
+    };
+    let head = ["name", "version", "wirings", "network functions"].map(str::to_owned);
+    let cells: Vec<[String; 4]> = std::iter::once(head).chain(rows.iter().map(cells)).collect();
+    let widths: [usize; 4] =
+        std::array::from_fn(|column| cells.iter().map(|row| row[column].len()).max().unwrap_or_default());
+    let about = std::iter::once("about").chain(rows.iter().map(|row| row.about));
+    let missing = std::iter::once(None).chain(rows.iter().map(|row| row.missing.as_ref()));
+    let mut text = String::new();
+    for ((cells, about), missing) in cells.iter().zip(about).zip(missing) {
+        for (cell, width) in cells.iter().zip(widths) {
+            text += &format!("{cell:<width$} ");
+        }
+        text += &format!("{about}\n");
+        if let Some(missing) = missing {
+            text += &format!("{:<width$} {missing}\n", "", width = widths[0]);
         }
     }
     text

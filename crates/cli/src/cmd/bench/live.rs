@@ -62,7 +62,7 @@ impl Live {
         let minutes = (self.expected * self.points).as_secs().div_ceil(60);
         self.say(&format!("{what} {name}: {} points, about {minutes} min", self.points));
         self.say(&format!(
-            "\n{:<12} {:<10} {:<9} {:<10} {:>8}  results",
+            "\n{:<12} {:<11} {:<9} {:<10} {:>8}  results",
             "NF", "DUT", "wiring", "trace", "size"
         ));
     }
@@ -159,7 +159,7 @@ impl Watcher for Live {
     fn done(&mut self, key: &PointKey, outcome: &PointOutcome) {
         self.done += 1;
         let columns = format!(
-            "{:<12} {:<10} {:<9} {:<10} {:>8}",
+            "{:<12} {:<11} {:<9} {:<10} {:>8}",
             key.nf.to_string(),
             key.dut,
             key.wiring,

@@ -1,0 +1,242 @@
+//! A network function as OpenFlow flows, in the text that `ovs-ofctl add-flows` reads.
+//!
+//! OpenFlow ports count from 1: our port 0 is its port 1. The bridge fails secure, so what no flow
+//! matches is dropped. A packet that leaves by the port it came in by needs its input port forgotten
+//! first ([`FORGET_INPUT`]), which costs nothing in the datapath.
+
+use std::fmt::Write as _;
+use weir_trial::Nf;
+use weir_wire::table::{Action, Ipv4Prefix, Ports, Route, Rule, next_hop_mac, port_mac};
+
+use crate::l3fwd::mac;
+
+/// Ports of a network function.
+const PORTS: u8 = 2;
+
+/// OpenFlow forbids a packet to leave by its input port, unless that is forgotten.
+const FORGET_INPUT: &str = "load:0->NXM_OF_IN_PORT[]";
+
+/// IP protocols whose ports OpenFlow can match: TCP, UDP, SCTP.
+const WITH_PORTS: [u8; 3] = [6, 17, 132];
+
+/// Bits of a transport port.
+const PORT_BITS: u32 = 16;
+
+/// The flows of a network function; the reason where OpenFlow cannot say it.
+pub(super) fn flows(nf: Nf) -> Result<String, String> {
+    match nf {
+        Nf::L2Fwd => {
+            Ok((0..PORTS).map(|port| format!("in_port={},actions={}\n", of(port), pass(port))).collect())
+        }
+        Nf::L3Fwd { .. } => Ok(nf.routes().iter().map(route).collect()),
+        Nf::Firewall { .. } => firewall(&nf.rules()),
+    }
+}
+
+/// OpenFlow's number of a port.
+fn of(port: u8) -> u16 {
+    u16::from(port) + 1
+}
+
+/// Out of the port opposite.
+fn pass(port: u8) -> String {
+    format!("output:{}", of(PORTS - 1 - port))
+}
+
+/// Longer prefixes come first by priority.
+fn route(route: &Route) -> String {
+    let (prefix, port) = (route.prefix, route.port);
+    format!(
+        "priority={},ip,nw_dst={prefix},actions=dec_ttl,mod_dl_src:{},mod_dl_dst:{},{FORGET_INPUT},output:{}\n",
+        prefix.bits(),
+        mac(port_mac(port)),
+        mac(next_hop_mac(port)),
+        of(port)
+    )
+}
+
+/// Rules in order have falling priorities. Neighbours of the same action share one, since it does not
+/// matter which of them matches; so 16 bits of priority are enough for any list that people write.
+fn firewall(rules: &[Rule]) -> Result<String, String> {
+    let mut text = String::new();
+    let mut priority = u16::MAX;
+    for (index, rule) in rules.iter().enumerate() {
+        if index > 0 && rule.action != rules[index - 1].action {
+            priority = priority
+                .checked_sub(1)
+                .ok_or("its rules change between allow and deny more often than OpenFlow has priorities")?;
+        }
+        for condition in conditions(rule)? {
+            match rule.action {
+                Action::Deny => {
+                    let _ = writeln!(text, "priority={priority},{condition},actions=drop");
+                }
+                Action::Allow => (0..PORTS).for_each(|port| {
+                    let _ = writeln!(
+                        text,
+                        "priority={priority},in_port={},{condition},actions={}",
+                        of(port),
+                        pass(port)
+                    );
+                }),
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// A rule's conditions: one match for each protocol and each masked piece of its port ranges.
+fn conditions(rule: &Rule) -> Result<Vec<String>, String> {
+    let looks_at_ports = rule.source_ports != Ports::Any || rule.destination_ports != Ports::Any;
+    let protocols: Vec<Option<u8>> = match (rule.protocol, looks_at_ports) {
+        (None, true) => WITH_PORTS.map(Some).to_vec(),
+        (Some(protocol), true) if !WITH_PORTS.contains(&protocol) => {
+            return Err(format!(
+                "OpenFlow cannot match the ports of IP protocol {protocol}, as `{rule}` asks"
+            ));
+        }
+        (protocol, _) => vec![protocol],
+    };
+    let prefix = |name: &str, prefix: Ipv4Prefix| match prefix {
+        Ipv4Prefix::ANY => String::new(),
+        prefix => format!(",{name}={prefix}"),
+    };
+    let addresses = prefix("nw_src", rule.source) + &prefix("nw_dst", rule.destination);
+    // A later fragment has no ports; OpenFlow takes them for 0.
+    let fragments = if looks_at_ports { ",ip_frag=not_later" } else { "" };
+    let mut found = Vec::new();
+    for protocol in protocols {
+        for source in masked("tp_src", rule.source_ports) {
+            for destination in masked("tp_dst", rule.destination_ports) {
+                found.push(format!("{}{fragments}{addresses}{source}{destination}", name(protocol)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A protocol as a match.
+fn name(protocol: Option<u8>) -> String {
+    match protocol {
+        None => "ip".to_owned(),
+        Some(1) => "icmp".to_owned(),
+        Some(6) => "tcp".to_owned(),
+        Some(17) => "udp".to_owned(),
+        Some(132) => "sctp".to_owned(),
+        Some(number) => format!("ip,nw_proto={number}"),
+    }
+}
+
+/// A condition on ports as matches under a mask.
+fn masked(field: &str, ports: Ports) -> Vec<String> {
+    let Ports::Range { first, last } = ports else { return vec![String::new()] };
+    let piece = |(value, bits): (u16, u32)| match bits {
+        0 => String::new(),
+        PORT_BITS => format!(",{field}={value}"),
+        bits => format!(",{field}={value:#06x}/{:#06x}", u16::MAX << (PORT_BITS - bits)),
+    };
+    pieces(first, last).into_iter().map(piece).collect()
+}
+
+/// The fewest aligned powers of two that make up a range: value, and how many leading bits count.
+fn pieces(first: u16, last: u16) -> Vec<(u16, u32)> {
+    let (mut next, end) = (u32::from(first), u32::from(last) + 1);
+    let mut found = Vec::new();
+    while next < end {
+        let aligned = next.trailing_zeros().min(PORT_BITS);
+        let fits = (end - next).ilog2();
+        let free = aligned.min(fits);
+        found.push((next as u16, PORT_BITS - free));
+        next += 1 << free;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(text: &str) -> Rule {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn l2fwd_is_a_flow_a_port() {
+        assert_eq!(flows(Nf::L2Fwd).unwrap(), "in_port=1,actions=output:2\nin_port=2,actions=output:1\n");
+    }
+
+    #[test]
+    fn a_route_lowers_the_ttl_rewrites_both_addresses_and_may_lead_back() {
+        let flows = flows(Nf::L3Fwd { routes: 3 }).unwrap();
+        assert_eq!(
+            flows.lines().nth(1).unwrap(),
+            "priority=17,ip,nw_dst=198.19.0.0/17,actions=dec_ttl,mod_dl_src:02:00:00:00:01:01,\
+             mod_dl_dst:02:00:00:00:02:01,load:0->NXM_OF_IN_PORT[],output:2"
+        );
+        assert_eq!(flows.lines().count(), 3);
+    }
+
+    #[test]
+    fn every_range_of_ports_is_made_up_exactly_and_by_as_few_masks_as_there_can_be() {
+        for (first, last, count) in [
+            (0, 65_535, 1),
+            (1024, 65_535, 6),
+            (49_152, 65_535, 1),
+            (53, 53, 1),
+            (20, 21, 1),
+            (1, 65_534, 30),
+        ] {
+            let pieces = pieces(first, last);
+            let mut next = u32::from(first);
+            for (value, bits) in &pieces {
+                let size = 1_u32 << (16 - bits);
+                assert_eq!((u32::from(*value), next % size), (next, 0), "{first}-{last}");
+                next += size;
+            }
+            assert_eq!((next, pieces.len()), (u32::from(last) + 1, count), "{first}-{last}");
+        }
+    }
+
+    #[test]
+    fn a_rule_becomes_a_match_for_each_piece_of_its_ranges() {
+        let found = conditions(&rule("deny udp 198.18.31.144/28 32768-49151 any 161-162")).unwrap();
+        assert_eq!(
+            found,
+            [
+                "udp,ip_frag=not_later,nw_src=198.18.31.144/28,tp_src=0x8000/0xc000,tp_dst=161",
+                "udp,ip_frag=not_later,nw_src=198.18.31.144/28,tp_src=0x8000/0xc000,tp_dst=162",
+            ]
+        );
+        assert_eq!(conditions(&rule("deny 47 any any any any")).unwrap(), ["ip,nw_proto=47"]);
+        assert_eq!(conditions(&rule("deny any any any any 53")).unwrap().len(), 3, "TCP, UDP and SCTP");
+        assert!(conditions(&rule("deny 33 any any any 53")).unwrap_err().contains("protocol 33"));
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_has_the_highest_priority() {
+        let rules = [
+            "deny tcp any any any 22",
+            "deny tcp any any any 23",
+            "allow tcp any any any any",
+            "deny any any any any any",
+        ];
+        let flows = firewall(&rules.map(rule)).unwrap();
+        let expected = [
+            "priority=65535,tcp,ip_frag=not_later,tp_dst=22,actions=drop",
+            "priority=65535,tcp,ip_frag=not_later,tp_dst=23,actions=drop",
+            "priority=65534,in_port=1,tcp,actions=output:2",
+            "priority=65534,in_port=2,tcp,actions=output:1",
+            "priority=65533,ip,actions=drop",
+        ];
+        assert_eq!(flows.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_firewall_of_the_lab_is_two_priorities_and_ends_with_what_passes() {
+        let flows = flows(Nf::Firewall { rules: 1000 }).unwrap();
+        let priorities: std::collections::HashSet<&str> =
+            flows.lines().map(|line| line.split(',').next().unwrap()).collect();
+        assert_eq!(priorities.len(), 2);
+        assert!(flows.ends_with("priority=65534,in_port=2,ip,actions=output:1\n"), "{flows}");
+    }
+}

@@ -1,0 +1,229 @@
+//! A private Open vSwitch: its database server and its daemon, both children of ours.
+//!
+//! It leaves any other alone: its run, database and log folders are the DUT's folder, its control
+//! sockets have names of their own, and a network namespace of its own takes the bridge's kernel
+//! ports, whose names are the same for every instance. Both daemons stay in the foreground under
+//! [`Process`], so that they end with the lab. The tools that set it up run one after the other, and
+//! each ends at once when a daemon dies or the campaign is interrupted.
+
+use super::{DAEMON, NAME};
+use crate::process::Process;
+use crate::{DutError, StartRequest};
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Seconds that a tool waits for the daemons.
+const TOOL_SECONDS: u32 = 15;
+
+/// How often a tool at work is looked at.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Debian's schema of the switch's database.
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+/// The bridge.
+pub(super) const BRIDGE: &str = "weir";
+
+/// Both daemons.
+#[derive(Debug)]
+pub(super) struct Instance {
+    folder: PathBuf,
+    alarm: Arc<AtomicBool>,
+    /// Ends before its database.
+    daemon: Option<Process>,
+    database: Option<Process>,
+}
+
+impl Instance {
+    /// Starts both daemons, with these settings in the database before the second reads it.
+    pub(super) fn start(
+        program: &OsStr,
+        request: &StartRequest<'_>,
+        settings: &[String],
+    ) -> Result<Self, DutError> {
+        let folder = request.folder.path().to_owned();
+        let alarm = Arc::clone(&request.alarm);
+        let mut instance = Self { folder, alarm, daemon: None, database: None };
+        let database = instance.file("conf.db");
+        instance.run("ovsdb-tool", &["create".to_owned(), database.clone(), SCHEMA.to_owned()])?;
+        let arguments = [
+            instance.environment(),
+            vec![
+                "ovsdb-server".to_owned(),
+                database,
+                format!("--remote=p{}", instance.remote()),
+                format!("--unixctl={}", instance.file("ovsdb.ctl")),
+            ],
+            logging(),
+        ];
+        instance.database = Some(instance.child("env", &arguments.concat())?);
+        let mut words = vec!["--no-wait", "init", "--", "set", "Open_vSwitch", "."];
+        words.extend(settings.iter().map(String::as_str));
+        instance.configure(&words)?;
+        // Entering a namespace of one's users may take away the tie to our life; so it is tied anew.
+        let arguments = [
+            namespace(),
+            instance.environment(),
+            ["setpriv", "--pdeathsig", "KILL", "--"].map(str::to_owned).to_vec(),
+            vec![
+                program.to_string_lossy().into_owned(),
+                instance.remote(),
+                format!("--unixctl={}", instance.control()),
+            ],
+            logging(),
+        ];
+        instance.daemon = Some(instance.child("unshare", &arguments.concat())?);
+        instance.configure(&[
+            "add-br",
+            BRIDGE,
+            "--",
+            "set",
+            "Bridge",
+            BRIDGE,
+            "datapath_type=netdev",
+            "fail-mode=secure",
+        ])?;
+        Ok(instance)
+    }
+
+    fn child(&self, program: &str, arguments: &[String]) -> Result<Process, DutError> {
+        Process::start(NAME, OsStr::new(program), arguments, Arc::clone(&self.alarm))
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    fn remote(&self) -> String {
+        format!("unix:{}", self.file("db.sock"))
+    }
+
+    fn control(&self) -> String {
+        self.file("vswitchd.ctl")
+    }
+
+    /// Where an instance looks for everything, as settings of the environment.
+    fn environment(&self) -> Vec<String> {
+        let folder = self.folder.display();
+        let variables = ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR"].map(|name| format!("{name}={folder}"));
+        std::iter::once("env".to_owned()).chain(variables).collect()
+    }
+
+    /// The daemon that forwards.
+    pub(super) fn daemon(&self) -> Option<&Process> {
+        self.daemon.as_ref()
+    }
+
+    /// Runs `ovs-vsctl`, which waits until the daemon has done what it says.
+    pub(super) fn configure(&self, words: &[&str]) -> Result<String, DutError> {
+        let mut arguments = vec![
+            format!("--db={}", self.remote()),
+            format!("--timeout={TOOL_SECONDS}"),
+            "--retry".to_owned(),
+        ];
+        arguments.extend(words.iter().map(|&word| word.to_owned()));
+        self.run("ovs-vsctl", &arguments)
+    }
+
+    /// Puts flows into the bridge, all or none.
+    pub(super) fn add_flows(&self, file: &str) -> Result<(), DutError> {
+        let bridge = format!("unix:{}", self.file(&format!("{BRIDGE}.mgmt")));
+        self.run("ovs-ofctl", &["--bundle".to_owned(), "add-flows".to_owned(), bridge, file.to_owned()])
+            .map(drop)
+    }
+
+    /// Asks the daemon.
+    pub(super) fn ask(&self, question: &[&str]) -> Result<String, DutError> {
+        let mut arguments = vec![format!("--target={}", self.control()), format!("--timeout={TOOL_SECONDS}")];
+        arguments.extend(question.iter().map(|&word| word.to_owned()));
+        self.run("ovs-appctl", &arguments)
+    }
+
+    /// Runs a tool to its end, and returns what it printed. Complaints on standard error count as failure:
+    /// `ovs-vsctl` reports ports that could not be opened so, and still says success.
+    fn run(&self, program: &'static str, arguments: &[String]) -> Result<String, DutError> {
+        let spawn = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => DutError::Missing { dut: NAME, program, package: super::PACKAGE },
+            _ => DutError::Spawn { program: program.to_owned(), reason: error.to_string() },
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut tool = command.spawn().map_err(spawn)?;
+        let end = Instant::now() + Duration::from_secs(u64::from(TOOL_SECONDS) + 45);
+        let outcome = loop {
+            match tool.try_wait() {
+                Ok(Some(_)) | Err(_) => break Ok(()),
+                Ok(None) => {}
+            }
+            if let Some(ended) = self.ended() {
+                break Err(ended);
+            }
+            if self.alarm.load(Ordering::Relaxed) {
+                break Err(DutError::Interrupted { dut: NAME });
+            }
+            if Instant::now() > end {
+                break Ok(());
+            }
+            std::thread::sleep(LOOK);
+        };
+        if outcome.is_err() || !matches!(tool.try_wait(), Ok(Some(_))) {
+            let _ = tool.kill();
+        }
+        let output = tool.wait_with_output().map_err(spawn)?;
+        outcome?;
+        self.judge(program, arguments, &output)
+    }
+
+    fn judge(&self, program: &str, arguments: &[String], output: &Output) -> Result<String, DutError> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        let complaints = text(&output.stderr);
+        if output.status.success() && complaints.is_empty() {
+            return Ok(text(&output.stdout));
+        }
+        let reason = if complaints.is_empty() { output.status.to_string() } else { complaints };
+        let words = std::iter::once(program).chain(arguments.iter().map(String::as_str));
+        Err(self.refused(&words.collect::<Vec<_>>().join(" "), reason))
+    }
+
+    /// An error with the daemon's last words.
+    pub(super) fn refused(&self, command: &str, reason: String) -> DutError {
+        let last_words = self.daemon.as_ref().map(Process::last_words).unwrap_or_default();
+        DutError::Refused { dut: NAME, command: command.to_owned(), reason, last_words }
+    }
+
+    /// Which daemon ended, and why.
+    pub(super) fn ended(&self) -> Option<DutError> {
+        [&self.daemon, &self.database].into_iter().flatten().find_map(Process::ended)
+    }
+
+    /// Ends both.
+    pub(super) fn stop(mut self) {
+        self.daemon.take().into_iter().chain(self.database.take()).for_each(Process::terminate);
+    }
+
+    /// The daemon's command line.
+    pub(super) fn command(&self) -> &str {
+        self.daemon.as_ref().map_or(DAEMON, Process::command)
+    }
+}
+
+/// Everything to standard error, but of DPDK only what matters; nothing to the system's log.
+fn logging() -> Vec<String> {
+    ["-vconsole:info", "-vdpdk:console:warn", "-vcoverage:console:off", "-vsyslog:off", "-vfile:off"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// Into a network namespace of its own; whoever is not root needs one of users with it.
+fn namespace() -> Vec<String> {
+    let mut words = vec!["--net".to_owned()];
+    if !nix::unistd::geteuid().is_root() {
+        words.extend(["--user", "--map-root-user"].map(str::to_owned));
+    }
+    words.push("--".to_owned());
+    words
+}

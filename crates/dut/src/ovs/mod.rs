@@ -1,0 +1,395 @@
+//! `ovs-dpdk`: Open vSwitch over DPDK, from Debian's `openvswitch-switch-dpdk`.
+//!
+//! A private instance ([`instance`]) with one bridge of the userspace datapath, whose flows are the
+//! network function ([`flows`]). One forwarding thread (PMD), pinned; everything else on the control
+//! core. Its caches are left as they come: exact-match cache on, one insertion in a hundred;
+//! signature-match cache off. Over `vhost` it has the back end by its own kind of port, or the front end
+//! by DPDK's virtio-user driver. Huge pages are not needed. It forwards a burst flow by flow, so packets
+//! of different flows overtake each other. Against [`Nf`]: it checks no header checksum.
+//!
+//! Cost of a reading: two tools run to their end, about 10 ms; the forwarding thread is not disturbed.
+
+mod flows;
+mod instance;
+mod stats;
+
+use crate::eal::{self, Vdev};
+use crate::wiring::WiringKind;
+use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
+use instance::{BRIDGE, Instance};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use weir_trial::{Conduct, Nf};
+use weir_units::Nanos;
+
+const NAME: &str = "ovs-dpdk";
+const PACKAGE: &str = "openvswitch-switch-dpdk";
+const DAEMON: &str = "ovs-vswitchd";
+
+/// The daemon with DPDK: Debian's own place, then whatever the system calls by its name.
+const DAEMONS: [&str; 2] = ["/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", DAEMON];
+
+/// Packet buffers of a port that has a pool of its own: 16,384, both rings of 2048 and bursts.
+const PORT_BUFFERS: u64 = 24_576;
+
+/// Of these, how many a fed trace may hold.
+const PORT_TRACE: u32 = 16_000;
+
+/// Packet buffers of a pool that all ports share.
+const SHARED_BUFFERS: u64 = 262_144;
+
+/// Bytes of a packet buffer beside its room: DPDK's headers and Open vSwitch's own.
+const HEADERS: u64 = 1024;
+
+/// What the EAL wants for itself, in MiB.
+const OWN_MEGABYTES: u64 = 128;
+
+/// Bytes of a frame that do not count as its MTU: Ethernet header and FCS.
+const BESIDE_MTU: u16 = 18;
+
+/// MTU of a port that is not told another.
+const MTU: u16 = 1500;
+
+/// The userspace datapath, by the name it has in every instance.
+const DATAPATH: &str = "netdev@ovs-netdev";
+
+/// How long it may take a port to forward once its peer is there.
+const LINKS_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The adapter.
+pub(crate) struct OvsDpdk;
+
+struct Running {
+    instance: Instance,
+    version: String,
+    ports: Vec<Port>,
+    threads: Vec<u32>,
+    /// Whether all ports have been seen to be up: a vhost port is not before its peer is there.
+    forwards: bool,
+}
+
+impl Adapter for OvsDpdk {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn about(&self) -> &'static str {
+        "Open vSwitch, userspace datapath, from Debian's openvswitch-switch-dpdk"
+    }
+
+    fn wirings(&self) -> &'static [WiringKind] {
+        &[WiringKind::Vhost, WiringKind::Fed]
+    }
+
+    fn supports(&self, _nf: Nf) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn version(&self) -> Result<String, DutError> {
+        daemon().map(|(_, version)| version)
+    }
+
+    fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        let (program, version) = daemon()?;
+        let flows = flows::flows(request.nf).map_err(|reason| DutError::Unsupported {
+            dut: NAME,
+            nf: request.nf,
+            reason,
+        })?;
+        let flows = request.folder.write("flows.txt", &flows)?;
+        let instance = Instance::start(program.as_ref(), request, &settings(request))?;
+        // Flows before ports: no packet ever misses them.
+        instance.add_flows(&flows.display().to_string())?;
+        let ports: Vec<Port> =
+            request.ports.iter().enumerate().map(|(index, port)| Port::new(index, port, request)).collect();
+        let words: Vec<&str> = ports.iter().flat_map(|port| &port.words).map(String::as_str).collect();
+        instance.configure(&words[1..])?; // without the first `--`
+        let pid = instance.daemon().map(crate::process::Process::pid).unwrap_or_default();
+        let threads = cpu::threads_named(pid, &["pmd-"]);
+        Ok(Box::new(Running { instance, version, ports, threads, forwards: false }))
+    }
+}
+
+/// The daemon and its version, provided it has DPDK.
+fn daemon() -> Result<(&'static str, String), DutError> {
+    let with_dpdk = |program: &'static str| {
+        let output = Command::new(program).arg("--version").output().ok()?;
+        version(&String::from_utf8_lossy(&output.stdout)).map(|version| (program, version))
+    };
+    DAEMONS.into_iter().find_map(with_dpdk).ok_or(DutError::Missing {
+        dut: NAME,
+        program: "ovs-vswitchd-dpdk",
+        package: PACKAGE,
+    })
+}
+
+/// Both versions, out of what `--version` prints; nothing without DPDK.
+fn version(text: &str) -> Option<String> {
+    let switch = text.lines().next()?.rsplit(' ').next()?;
+    let dpdk = text.lines().find(|line| line.starts_with("DPDK "))?;
+    Some(format!("OVS {switch}, {dpdk}"))
+}
+
+/// Whether each port has packet buffers of its own. A longer trace needs the shared pool, which is larger.
+fn own_pools(request: &StartRequest<'_>) -> bool {
+    request.buffers <= PORT_TRACE
+}
+
+/// The MTU that the largest frame asks for.
+fn mtu(request: &StartRequest<'_>) -> u16 {
+    (request.max_frame.bytes() - BESIDE_MTU).max(MTU)
+}
+
+fn megabytes(request: &StartRequest<'_>) -> u64 {
+    let buffers = match own_pools(request) {
+        true => PORT_BUFFERS * request.ports.len() as u64,
+        false => SHARED_BUFFERS,
+    };
+    // It rounds the room up, to a multiple of 1024.
+    let room = u64::from(mtu(request)).next_multiple_of(1024) + eal::HEADROOM;
+    eal::pool_megabytes(request, buffers, room + HEADERS) + OWN_MEGABYTES
+}
+
+/// What stands in the database before the daemon starts.
+fn settings(request: &StartRequest<'_>) -> Vec<String> {
+    let pages = if request.huge_pages { "--in-memory" } else { "--no-huge --legacy-mem --no-shconf" };
+    let pci = if request.ports.iter().all(|port| eal::is_virtual(port)) { " --no-pci" } else { "" };
+    let extra = format!("{pages}{pci} --no-telemetry -m {}", megabytes(request));
+    let settings = [
+        ("dpdk-init", "true".to_owned()),
+        ("dpdk-lcore-mask", format!("{:#x}", 1_u128 << request.control_core)),
+        ("pmd-cpu-mask", format!("{:#x}", 1_u128 << request.core)),
+        ("per-port-memory", own_pools(request).to_string()),
+        ("dpdk-extra", format!("\"{extra}\"")),
+    ];
+    settings.map(|(key, value)| format!("other_config:{key}={value}")).to_vec()
+}
+
+/// What a port of the bridge is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// vhost-user back end that connects to its peer's socket.
+    VhostClient,
+    /// vhost-user back end that makes the socket.
+    VhostServer,
+    /// Any port of DPDK.
+    Dpdk,
+}
+
+impl Kind {
+    /// The type of its interface.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::VhostClient => "dpdkvhostuserclient",
+            Self::VhostServer => "dpdkvhostuser",
+            Self::Dpdk => "dpdk",
+        }
+    }
+
+    const fn is_vhost(self) -> bool {
+        !matches!(self, Self::Dpdk)
+    }
+}
+
+/// A port of the bridge.
+struct Port {
+    name: String,
+    kind: Kind,
+    /// How `ovs-vsctl` is told to add it.
+    words: Vec<String>,
+}
+
+impl Port {
+    fn new(index: usize, port: &str, request: &StartRequest<'_>) -> Self {
+        let vdev = Vdev::new(port);
+        let (name, kind, option) = match (vdev.driver(), vdev.option("iface"), vdev.option("client")) {
+            ("net_vhost", Some(socket), Some("1")) => {
+                (format!("p{index}"), Kind::VhostClient, Some(("vhost-server-path", socket)))
+            }
+            // Its socket is named after the port and lies in the run folder, which is the DUT's.
+            ("net_vhost", Some(socket), _) => (file_name(socket), Kind::VhostServer, None),
+            _ => (format!("p{index}"), Kind::Dpdk, Some(("dpdk-devargs", port))),
+        };
+        let mut words: Vec<String> =
+            ["--", "add-port", BRIDGE, &name, "--", "set", "Interface", &name].map(str::to_owned).to_vec();
+        words.extend([
+            format!("type={}", kind.name()),
+            format!("ofport_request={}", index + 1),
+            format!("mtu_request={}", mtu(request)),
+        ]);
+        words.extend(option.map(|(key, value)| format!("options:{key}=\"{value}\"")));
+        Self { name, kind, words }
+    }
+}
+
+fn file_name(path: &str) -> String {
+    Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+impl Running {
+    /// Waits until every port forwards: those over vhost when their peers are there.
+    fn wait_for_peers(&mut self) -> Result<(), DutError> {
+        let vhost = self.ports.iter().filter(|port| port.kind.is_vhost()).count();
+        let added = |lines: &[&str]| {
+            let added = lines.iter().filter(|line| line.contains("has been added on numa node"));
+            (added.count() >= vhost).then_some(())
+        };
+        if let Some(daemon) = self.instance.daemon() {
+            daemon.wait_for(0, "meet the peers of its ports", LINKS_PATIENCE, added)?;
+        }
+        // Its threads take new ports up a moment later; from then on these have counters.
+        let end = Instant::now() + LINKS_PATIENCE;
+        while let Err(error) = self.totals() {
+            // Only a refusal may be a matter of time.
+            if Instant::now() > end || !matches!(error, DutError::Refused { .. }) {
+                return Err(error);
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.forwards = true;
+        Ok(())
+    }
+
+    /// Packets received and sent. Ports that are a vhost-user server keep no counters in this version:
+    /// then it is what the forwarding thread took from all ports and handed to all.
+    fn totals(&self) -> Result<(u64, u64), DutError> {
+        let (question, found) = if self.ports.iter().any(|port| port.kind == Kind::VhostServer) {
+            let question = ["dpif-netdev/pmd-perf-show", "-nh"];
+            (question, stats::thread_totals(&self.instance.ask(&question)?))
+        } else {
+            let names: Vec<&str> = self.ports.iter().map(|port| port.name.as_str()).collect();
+            let question = ["dpctl/show", "-s"];
+            (question, stats::port_totals(&self.instance.ask(&[question[0], question[1], DATAPATH])?, &names))
+        };
+        found.ok_or_else(|| self.instance.refused(&question.join(" "), "it shows no counters".to_owned()))
+    }
+}
+
+impl RunningDut for Running {
+    fn description(&self) -> String {
+        format!("{}; {}", self.version, self.instance.command())
+    }
+
+    fn counters(&mut self) -> Result<Counters, DutError> {
+        if !self.forwards {
+            self.wait_for_peers()?;
+        }
+        let asked = Instant::now();
+        let (received, sent) = self.totals()?;
+        let at = asked + asked.elapsed() / 2;
+        let details = stats::details(&self.instance.ask(&["dpif-netdev/pmd-stats-show"])?);
+        let pid = self.instance.daemon().map(crate::process::Process::pid).unwrap_or_default();
+        let cpu =
+            self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
+        Ok(Counters { received, sent, cpu: Nanos(cpu), at, details })
+    }
+
+    fn threads(&self) -> Vec<(u32, u32)> {
+        let pid = self.instance.daemon().map(crate::process::Process::pid).unwrap_or_default();
+        self.threads.iter().map(|thread| (pid, *thread)).collect()
+    }
+
+    fn conduct(&self) -> Conduct {
+        self.instance.daemon().map(crate::process::Process::conduct).unwrap_or_default()
+    }
+
+    fn ended(&mut self) -> Option<DutError> {
+        self.instance.ended()
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), DutError> {
+        self.instance.stop();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eal::tests::request;
+    use crate::folder::Folder;
+    use crate::wiring::{Fed, Side, Vhost};
+    use weir_units::FrameSize;
+
+    fn words(ports: &[String], folder: &Folder) -> Vec<String> {
+        let request = request(Nf::L2Fwd, ports, folder);
+        ports
+            .iter()
+            .enumerate()
+            .map(|(index, port)| Port::new(index, port, &request).words.join(" "))
+            .collect()
+    }
+
+    #[test]
+    fn each_side_of_the_vhost_wiring_is_its_own_kind_of_port() {
+        let folder = Folder::new().unwrap();
+        let kinds = [
+            (Side::Dut, Side::Lab, "-- add-port weir p1 -- set Interface p1 type=dpdkvhostuserclient"),
+            (
+                Side::Dut,
+                Side::Dut,
+                "-- add-port weir link1.sock -- set Interface link1.sock type=dpdkvhostuser ",
+            ),
+            (Side::Lab, Side::Lab, "-- add-port weir p1 -- set Interface p1 type=dpdk "),
+        ];
+        for (backend, server, expected) in kinds {
+            let ports = Vhost { backend, server }.ports(Side::Dut, &folder, 0);
+            let words = words(&ports, &folder);
+            assert!(words[1].starts_with(expected), "{words:?}");
+            assert!(words[1].contains(" ofport_request=2 mtu_request=1500"), "{words:?}");
+        }
+        let client =
+            words(&Vhost { backend: Side::Dut, server: Side::Lab }.ports(Side::Dut, &folder, 0), &folder);
+        let socket = folder.file("link0.sock");
+        assert!(
+            client[0].ends_with(&format!("options:vhost-server-path=\"{}\"", socket.display())),
+            "{client:?}"
+        );
+    }
+
+    #[test]
+    fn a_fed_port_is_given_to_dpdk_as_it_is() {
+        let folder = Folder::new().unwrap();
+        let words = words(&Fed::new(vec!["/t/a.pcap".into()], 10).unwrap().ports(), &folder);
+        assert!(
+            words[0].ends_with("options:dpdk-devargs=\"net_pcap0,rx_pcap=/t/a.pcap,infinite_rx=1\""),
+            "{words:?}"
+        );
+    }
+
+    #[test]
+    fn cores_and_memory_stand_in_the_database() {
+        let folder = Folder::new().unwrap();
+        let ports = ["net_null0".to_owned(), "net_null1".to_owned()];
+        let mut request = request(Nf::L2Fwd, &ports, &folder);
+        let line = settings(&request).join(" ");
+        for part in [
+            "dpdk-lcore-mask=0x4",
+            "pmd-cpu-mask=0x8",
+            "per-port-memory=true",
+            "--no-huge --legacy-mem",
+            "--no-pci",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        let little = megabytes(&request);
+        request.buffers = 100_000;
+        request.huge_pages = true;
+        let line = settings(&request).join(" ");
+        assert!(line.contains("per-port-memory=false") && !line.contains("--no-huge"), "{line}");
+        assert!(little < 400 && megabytes(&request) > 800, "{little}");
+        request.max_frame = FrameSize::MAX;
+        assert_eq!(mtu(&request), 9_004);
+    }
+
+    #[test]
+    fn a_daemon_without_dpdk_is_none_of_ours() {
+        let text = "ovs-vswitchd (Open vSwitch) 3.1.0\nDPDK 22.11.11\n";
+        assert_eq!(version(text).unwrap(), "OVS 3.1.0, DPDK 22.11.11");
+        assert_eq!(version("ovs-vswitchd (Open vSwitch) 3.1.0\n"), None);
+    }
+}
