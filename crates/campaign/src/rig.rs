@@ -1,21 +1,21 @@
 //! A rig: one DUT, wired up and running, that answers a method's trials.
 //!
-//! Wiring up takes this order: folder, captures (for `fed`), whichever side has the vhost back end,
-//! the other side, links. Taking down is dropping: lab ports first, then the DUT, then the folder,
+//! `wire` wires it up. Taking down is dropping: lab ports first, then the DUT, then the folder,
 //! so that nothing is left behind whether the campaign ends, fails or is interrupted.
 
+mod wire;
+
 use crate::cores::Cores;
-use crate::knock::Knocker;
 use crate::traffic::Traffic;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_dpdk::{Eal, Pool, PoolError, Port, PortConfig, PortError, Tsc};
+use weir_dpdk::{Eal, PoolError, Port, PortError, Tsc};
 use weir_dut::folder::Folder;
-use weir_dut::wiring::{Fed, Side, Vhost, WiringKind};
-use weir_dut::{Adapter, Counters, DutError, RunningDut, StartRequest};
-use weir_traffic::{DirectionSetup, Sender, Shape, Tester, TesterError};
+use weir_dut::wiring::{Vhost, WiringKind};
+use weir_dut::{Adapter, Counters, DutError, RunningDut};
+use weir_traffic::{Shape, Tester, TesterError};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{DutReading, Measurer, Nf, TrialResult, TrialSpec};
 use weir_units::Nanos;
@@ -144,8 +144,8 @@ impl Rig {
     ) -> Result<Self, RigError> {
         flags.rearm();
         match setup.wiring {
-            WiringKind::Vhost => Ok(Self::Wired(Box::new(wire_vhost(eal, setup, number, flags)?))),
-            WiringKind::Fed => Ok(Self::Fed(Box::new(wire_fed(eal, setup, flags)?))),
+            WiringKind::Vhost => Ok(Self::Wired(Box::new(wire::vhost(eal, setup, number, flags)?))),
+            WiringKind::Fed => Ok(Self::Fed(Box::new(wire::fed(eal, setup, flags)?))),
         }
     }
 
@@ -171,94 +171,6 @@ impl Rig {
         }
         Ok(())
     }
-}
-
-fn request<'a>(
-    setup: &RigSetup<'a>,
-    ports: &'a [String],
-    buffers: u32,
-    folder: &'a Folder,
-    flags: &Flags,
-) -> StartRequest<'a> {
-    StartRequest {
-        nf: setup.nf,
-        ports,
-        core: setup.cores.dut,
-        control_core: setup.cores.control,
-        huge_pages: setup.huge_pages,
-        buffers,
-        max_frame: setup.traffic.max_frame(),
-        folder,
-        alarm: Arc::clone(&flags.stop),
-    }
-}
-
-fn wire_vhost(
-    eal: &'static Eal,
-    setup: &RigSetup<'_>,
-    number: u32,
-    flags: &Flags,
-) -> Result<Wired, RigError> {
-    let folder = Folder::new()?;
-    let pool = Pool::new(eal, LAB_BUFFERS, setup.traffic.max_frame())?;
-    let lab_specs = setup.vhost.ports(Side::Lab, &folder, number);
-    let dut_specs = setup.vhost.ports(Side::Dut, &folder, 0);
-    let config = PortConfig { max_frame: setup.traffic.max_frame(), ..PortConfig::default() };
-    // A port that waits for its peer to connect may take a second: Ctrl-C counts between them.
-    let open_one = |spec: &String| match flags.interrupted.load(Ordering::Relaxed) {
-        true => Err(RigError::Interrupted),
-        false => Port::open(spec, config, &pool).map_err(RigError::Port),
-    };
-    let open = || lab_specs.iter().map(open_one).collect::<Result<Vec<_>, _>>();
-    let request = request(setup, &dut_specs, 0, &folder, flags);
-    let (mut ports, dut) = if setup.vhost.dut_first() {
-        let mut dut = setup.adapter.start(&request)?;
-        let lab_listens = setup.vhost.server == Side::Lab;
-        let sockets = if lab_listens { setup.vhost.sockets(&folder).to_vec() } else { Vec::new() };
-        let knocker = Knocker::start(sockets, Arc::clone(&flags.stop), LINK_PATIENCE);
-        let opened = open();
-        let knocked = knocker.end();
-        (opened.map_err(|error| unopened(error, knocked, dut.as_mut(), flags))?, dut)
-    } else {
-        let ports = open()?;
-        (ports, setup.adapter.start(&request)?)
-    };
-    let mut device = Device::new(eal, dut, folder, flags);
-    device.wait_links(&ports)?;
-    let (mut receivers, mut senders) = (Vec::new(), Vec::new());
-    for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
-        receivers.push(receiver);
-        senders.push(sender);
-    }
-    let mut directions = Vec::new();
-    for ((from, tx), source) in senders.into_iter().enumerate().zip(setup.traffic.sources()?) {
-        let sender = Sender::new(source, tx, &pool, setup.shape, setup.stamp_every, setup.traffic.seed());
-        directions.push(DirectionSetup { sender, to: 1 - from });
-    }
-    Ok(Wired { tester: Tester::new(eal, setup.cores.tester, ports, receivers, directions), device })
-}
-
-/// Why the lab could not open its ports to a DUT that was there before: the cause, not its effect.
-fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Flags) -> RigError {
-    if flags.interrupted.load(Ordering::Relaxed) {
-        return RigError::Interrupted;
-    }
-    match (dut.ended(), error) {
-        (Some(ended), _) => RigError::Dut(ended),
-        (None, RigError::Port(PortError::Attach { port, .. })) if knocked => {
-            RigError::Port(PortError::NoLink { port, waited: LINK_PATIENCE })
-        }
-        (None, error) => error,
-    }
-}
-
-fn wire_fed(eal: &'static Eal, setup: &RigSetup<'_>, flags: &Flags) -> Result<FedDut, RigError> {
-    let folder = Folder::new()?;
-    let (captures, packets) = setup.traffic.write_captures(&folder)?;
-    let fed = Fed::new(captures, packets)?;
-    let ports = fed.ports();
-    let dut = setup.adapter.start(&request(setup, &ports, fed.buffers(), &folder, flags))?;
-    Ok(FedDut { device: Device::new(eal, dut, folder, flags) })
 }
 
 impl Device {
