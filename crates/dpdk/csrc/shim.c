@@ -7,9 +7,13 @@
  * Cost: one call per burst, under one cycle per packet at a burst of 32.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <bpf/libbpf.h>
+#include <xdp/libxdp.h>
 
 #include <rte_bus_vdev.h>
 #include <rte_cycles.h>
@@ -32,12 +36,23 @@ _Static_assert(offsetof(struct rte_mbuf, data_len) == 40, "mirror in src/mbuf.rs
 _Static_assert(offsetof(struct rte_mbuf, buf_len) == 54, "mirror in src/mbuf.rs");
 
 int weir_eal_init(int argc, char **argv) { return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0; }
+/* libbpf and libxdp, below the AF_XDP driver, print to stderr unless told otherwise. */
+static int bpf_print(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+    return level == LIBBPF_DEBUG ? 0 : vfprintf(rte_log_get_stream(), format, arguments);
+}
+static int xdp_print(enum libxdp_print_level level, const char *format, va_list arguments)
+{
+    return level == LIBXDP_DEBUG ? 0 : vfprintf(rte_log_get_stream(), format, arguments);
+}
 int weir_log_to(int fd)
 {
     FILE *stream = fdopen(fd, "a");
     if (stream == NULL)
         return -errno;
     setvbuf(stream, NULL, _IONBF, 0);
+    libbpf_set_print(bpf_print);
+    libxdp_set_print(xdp_print);
     return rte_openlog_stream(stream);
 }
 const char *weir_version(void) { return rte_version(); }
@@ -164,4 +179,18 @@ uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, u
 uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {
     return rte_eth_tx_burst(port, queue, mbufs, count);
+}
+/*
+ * The AF_PACKET driver hands its ring to the kernel in the call that fills it, and whatever the kernel
+ * would not take then waits for the next call. There is no call without a packet; but one longer than
+ * any slot of the ring is freed by the driver before it asks the kernel to go on.
+ */
+void weir_af_packet_go_on(uint16_t port, uint16_t queue, struct rte_mempool *pool)
+{
+    struct rte_mbuf *mbuf = rte_pktmbuf_alloc(pool);
+    if (mbuf == NULL)
+        return;
+    mbuf->pkt_len = UINT32_MAX;
+    if (rte_eth_tx_burst(port, queue, &mbuf, 1) == 0)
+        rte_pktmbuf_free(mbuf);
 }

@@ -63,4 +63,5 @@ unsafe extern "C" {
     pub(crate) fn weir_port_mac(port: u16, out: *mut u8) -> c_int;
     pub(crate) fn weir_rx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
     pub(crate) fn weir_tx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
+    pub(crate) fn weir_af_packet_go_on(port: u16, queue: u16, pool: *mut RteMempool);
 }

@@ -28,6 +28,9 @@ pub struct DirectionSetup {
     pub to: usize,
 }
 
+/// How often a drain that sees nothing come has the ports send what they may have kept.
+const FLUSH_EVERY: Nanos = Nanos(50_000);
+
 /// Share of a trial's duration that pauses of the tester may be cut out of.
 pub const MOST_PAUSED: f64 = 0.25;
 
@@ -170,11 +173,14 @@ impl Engine {
     fn drain(&mut self, drain: Drain, sink: &mut Sink, sent: u64, stop: &AtomicBool) {
         let start = Ticks::now();
         let (quiet, limit) = (self.tsc.ticks(drain.quiet), self.tsc.ticks(drain.limit));
-        let mut last = start;
+        let (mut last, mut flushed) = (start, start);
         while sink.received() < sent && !stop.load(Ordering::Relaxed) {
             let now = Ticks::now();
             if sink.collect(&mut self.receivers) > 0 {
                 last = now;
+            } else if now.since(flushed) > self.tsc.ticks(FLUSH_EVERY) {
+                self.directions.iter_mut().for_each(|direction| direction.sender.flush());
+                flushed = now;
             }
             if now.since(last) > quiet || now.since(start) > limit {
                 return;
