@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, PoolError, Port, PortError, Tsc};
 use weir_dut::folder::Folder;
-use weir_dut::wiring::{Vhost, WiringKind};
+use weir_dut::wiring::{Memif, Nic, Veth, VethPairs, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, RunningDut};
 use weir_traffic::{Shape, Tester, TesterError};
 use weir_trial::simulated::{SimulatedDut, Simulation};
@@ -34,8 +34,8 @@ pub struct RigSetup<'a> {
     pub nf: Nf,
     /// How the DUT is reached.
     pub wiring: WiringKind,
-    /// Sides of the `vhost` wiring.
-    pub vhost: Vhost,
+    /// What the plan says about each wiring.
+    pub wirings: &'a Wirings,
     /// What is sent, a trace a direction.
     pub traffic: &'a Traffic,
     /// How packets are spread over time.
@@ -46,6 +46,21 @@ pub struct RigSetup<'a> {
     pub huge_pages: bool,
     /// Who runs where.
     pub cores: Cores,
+}
+
+/// What a plan says about each wiring, in the words of the adapters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wirings {
+    /// Sides of `vhost`.
+    pub vhost: Vhost,
+    /// Sides of `memif`.
+    pub memif: Memif,
+    /// The lab's ends of `veth`.
+    pub veth: Veth,
+    /// Ports of `nic`.
+    pub nic: Nic,
+    /// What an external box is.
+    pub external: String,
 }
 
 /// A rig that could not be wired up, or a trial that could not be run.
@@ -88,10 +103,16 @@ pub enum Rig {
     Simulated(Box<Simulation>),
 }
 
-/// What both kinds of process have in common. Fields drop in order: the DUT before its folder.
+/// Where a DUT lives; it must go first.
+struct Home {
+    folder: Folder,
+    pairs: Option<VethPairs>,
+}
+
+/// What both kinds of process have in common. Fields drop in order: the DUT before its home.
 struct Device {
     dut: Box<dyn RunningDut>,
-    _folder: Folder,
+    _home: Home,
     /// Raised when a trial must end at once: Ctrl-C, or the DUT died.
     stop: Arc<AtomicBool>,
     /// Raised by Ctrl-C alone.
@@ -99,7 +120,7 @@ struct Device {
     tsc: Tsc,
 }
 
-/// The `vhost` rig.
+/// A rig whose ports are linked to the DUT's: every wiring but `fed`.
 pub struct Wired {
     tester: Tester,
     device: Device,
@@ -144,8 +165,8 @@ impl Rig {
     ) -> Result<Self, RigError> {
         flags.rearm();
         match setup.wiring {
-            WiringKind::Vhost => Ok(Self::Wired(Box::new(wire::vhost(eal, setup, number, flags)?))),
             WiringKind::Fed => Ok(Self::Fed(Box::new(wire::fed(eal, setup, flags)?))),
+            _ => Ok(Self::Wired(Box::new(wire::linked(eal, setup, number, flags)?))),
         }
     }
 
@@ -174,9 +195,9 @@ impl Rig {
 }
 
 impl Device {
-    fn new(eal: &'static Eal, dut: Box<dyn RunningDut>, folder: Folder, flags: &Flags) -> Self {
+    fn new(eal: &'static Eal, dut: Box<dyn RunningDut>, home: Home, flags: &Flags) -> Self {
         let Flags { stop, interrupted } = flags.clone();
-        Self { dut, _folder: folder, stop, interrupted, tsc: Tsc::get(eal) }
+        Self { dut, _home: home, stop, interrupted, tsc: Tsc::get(eal) }
     }
 
     /// Waits for all links; ends early when the DUT dies or Ctrl-C is pressed.
@@ -224,7 +245,13 @@ impl Measurer for Rig {
 
     fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
         match self {
-            Self::Wired(rig) => rig.measure(spec),
+            Self::Wired(rig) => {
+                let mut result = rig.measure(spec)?;
+                if !rig.device.dut.has_counters() {
+                    result.dut = None;
+                }
+                Ok(result)
+            }
             Self::Fed(rig) => rig.measure(spec),
             Self::Simulated(simulation) => Ok(simulation.run(spec)),
         }

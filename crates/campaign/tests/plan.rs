@@ -1,7 +1,7 @@
 //! Plans: what is understood, and what is said about what is not.
 
 use std::path::Path;
-use weir_campaign::plan::{self, HugePages, Known, Plan, PlanError, VhostEnd, VhostServer};
+use weir_campaign::plan::{self, HugePages, Known, Plan, PlanError, Server, VhostEnd};
 use weir_methods::mlrsearch::{Goal, SearchConfig};
 use weir_traffic::trace::Sizes;
 use weir_trial::Nf;
@@ -281,7 +281,7 @@ fn what_a_plan_says_is_what_it_holds() {
         (plan.simulated.capacity, plan.simulated.noise, plan.simulated.seed),
         (Pps(2e6), Ratio(0.01), 7)
     );
-    assert_eq!((plan.vhost.lab, plan.vhost.server), (VhostEnd::Vhost, VhostServer::Lab));
+    assert_eq!((plan.vhost.lab, plan.vhost.server), (VhostEnd::Vhost, Server::Lab));
     let config = plan.throughput.as_ref().unwrap().config(Pps(1.0));
     assert_eq!((config.max_load, config.min_load), (Pps(8e6), SearchConfig::DEFAULT_MIN_LOAD));
     assert_eq!(config.goals[0], Goal::pdr());

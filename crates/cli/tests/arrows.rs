@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-trial", &["weir-units", "weir-wire"]),
     ("weir-methods", &["weir-units", "weir-trial"]),
     ("weir-traffic", &["weir-units", "weir-wire", "weir-dpdk", "weir-trial"]),
-    ("weir-dut", &["weir-units", "weir-trial"]),
+    ("weir-dut", &["weir-units", "weir-wire", "weir-trial"]),
     ("weir-store", &["weir-units", "weir-trial"]),
     ("weir-report", &["weir-units", "weir-trial"]),
     (
