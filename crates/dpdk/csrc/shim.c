@@ -118,6 +118,9 @@ int weir_port_configure(uint16_t port, uint16_t queues, uint16_t descriptors, ui
     error = rte_eth_dev_configure(port, queues, queues, &conf);
     if (error < 0)
         return error;
+    /* AF_PACKET says 1518 whatever its slots hold; its interface has the MTU it was given. */
+    if (strcmp(info.driver_name, "net_af_packet") == 0)
+        mtu = 0;
     if (mtu != 0 && (error = rte_eth_dev_set_mtu(port, mtu)) < 0 && error != -ENOTSUP)
         return error;
     error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx);

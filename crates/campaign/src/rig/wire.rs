@@ -27,7 +27,6 @@ struct Links {
 impl Links {
     /// The links of a rig. `number` tells the lab's ports from those of earlier rigs.
     fn of(setup: &RigSetup<'_>, folder: &Folder, number: u32) -> Result<Self, RigError> {
-        let max_frame = setup.traffic.max_frame();
         let plain = |[lab, dut]: [[String; 2]; 2], dut_first| Self {
             lab: lab.into(),
             dut: dut.into(),
@@ -48,7 +47,7 @@ impl Links {
                 Ok(plain(ports, memif.dut_first()))
             }
             WiringKind::Veth => {
-                let ends = |side, number| setup.wirings.veth.ports(side, max_frame, number);
+                let ends = |side, number| setup.wirings.veth.ports(side, number);
                 Ok(plain([ends(Side::Lab, number), ends(Side::Dut, 0)], true))
             }
             WiringKind::Nic => {

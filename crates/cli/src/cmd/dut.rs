@@ -97,13 +97,14 @@ fn simulated() -> Row {
 }
 
 fn table(rows: &[Row]) -> String {
+    let version = |row: &Row| row.version.clone().unwrap_or_else(|| "not installed".to_owned());
+    let width = rows.iter().map(|row| version(row).chars().count()).max().unwrap_or(0);
     let mut text =
-        format!("{:<10} {:<16} {:<11} {:<22} about\n", "name", "version", "wirings", "network functions");
+        format!("{:<10} {:<width$} {:<28} {:<22} about\n", "name", "version", "wirings", "network functions");
     for row in rows {
-        let version = row.version.as_deref().unwrap_or("not installed");
         let wirings = if row.wirings.is_empty() { "none".to_owned() } else { row.wirings.join(", ") };
-        let nfs = row.nfs.join(", ");
-        text += &format!("{:<10} {version:<16} {wirings:<11} {nfs:<22} {}\n", row.name, row.about);
+        let (version, nfs) = (version(row), row.nfs.join(", "));
+        text += &format!("{:<10} {version:<width$} {wirings:<28} {nfs:<22} {}\n", row.name, row.about);
         if let Some(missing) = &row.missing {
             text += &format!("{:<10} {missing}\n", "");
         }
