@@ -141,10 +141,15 @@ int weir_port_configure(uint16_t port, uint16_t queues, uint16_t descriptors, ui
 }
 void weir_port_close(uint16_t port, const char *vdev)
 {
+    struct rte_eth_dev_info info;
+    struct rte_device *device = rte_eth_dev_info_get(port, &info) == 0 ? info.device : NULL;
+
     rte_eth_dev_stop(port);
     rte_eth_dev_close(port);
     if (vdev != NULL)
         rte_vdev_uninit(vdev);
+    else if (device != NULL)
+        rte_dev_remove(device); /* so that the device can be opened again */
 }
 int weir_port_link_up(uint16_t port)
 {
