@@ -182,14 +182,19 @@ fn the_kernel_forwards_routes_and_filters() {
 }
 
 #[test]
-fn the_labs_ends_can_be_af_xdp() {
-    if !is_root() || !has("ip") {
+fn the_labs_ends_can_be_af_xdp_for_more_packets_than_the_lab_has_buffers() {
+    if !is_root() || !has("ip") || !has("nft") {
         return;
     }
     let _cores = cores();
-    let axes = "nf = \"l2fwd\"\nsize = [64, 512]\nhuge_pages = false";
-    let lab = Lab::new(&plan("veth", axes, "[veth]\ndriver = \"af-xdp\""));
-    packets_came_back(&lab.measure(0), 2);
+    let axes = "nf = \"l2fwd\"\ndut = [\"nf\", \"linux\"]\nsize = 64\nhuge_pages = false";
+    let many = "[mrr]\ntrials = 2\nduration = \"1s\"\nload = \"100kpps\"\n";
+    let plan = plan("veth", axes, "[veth]\ndriver = \"af-xdp\"");
+    let (start, latency) = (plan.find("[mrr]").unwrap(), plan.find("[latency]").unwrap());
+    let lab = Lab::new(&format!("{}{many}{}", &plan[..start], &plan[latency..]));
+    let run = lab.measure(0);
+    packets_came_back(&run, 2);
+    the_device_agrees(&run);
     nothing_left(&lab);
 }
 

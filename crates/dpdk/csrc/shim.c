@@ -24,6 +24,7 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_pool_ops.h>
 #include <rte_version.h>
 
 _Static_assert(offsetof(struct rte_mbuf, buf_addr) == 0, "mirror in src/mbuf.rs");
@@ -63,10 +64,33 @@ void weir_thread_unregister(void) { rte_thread_unregister(); }
 
 /* ---- mbuf pools ---- */
 
-struct rte_mempool *weir_pool_create(const char *name, unsigned count, unsigned cache, uint16_t room, int *error)
+/*
+ * `packed` leaves out the padding that keeps an mbuf from crossing a page, which only devices that read
+ * memory by themselves need; with 4-KiB pages it is four tenths of the pool. And the AF_XDP driver takes
+ * a pool for as long as its mbufs together: those behind that, the kernel would refuse one by one.
+ */
+struct rte_mempool *weir_pool_create(const char *name, unsigned count, unsigned cache, uint16_t room, int packed,
+                                     int *error)
 {
-    struct rte_mempool *pool = rte_pktmbuf_pool_create(name, count, cache, 0, room, SOCKET_ID_ANY);
+    struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = room};
+    unsigned flags = packed ? RTE_MEMPOOL_F_NO_IOVA_CONTIG : 0;
+    struct rte_mempool *pool = rte_mempool_create_empty(name, count, sizeof(struct rte_mbuf) + room, cache,
+                                                        sizeof(private), SOCKET_ID_ANY, flags);
+
     *error = pool == NULL ? rte_errno : 0;
+    if (pool == NULL)
+        return NULL;
+    *error = -rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL);
+    rte_pktmbuf_pool_init(pool, &private);
+    if (*error == 0) {
+        int populated = rte_mempool_populate_default(pool);
+        *error = populated < 0 ? -populated : 0;
+    }
+    if (*error != 0) {
+        rte_mempool_free(pool);
+        return NULL;
+    }
+    rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
     return pool;
 }
 void weir_pool_free(struct rte_mempool *pool) { rte_mempool_free(pool); }

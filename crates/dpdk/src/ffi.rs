@@ -41,6 +41,7 @@ unsafe extern "C" {
         count: c_uint,
         cache: c_uint,
         room: u16,
+        packed: c_int,
         error: *mut c_int,
     ) -> *mut RteMempool;
     pub(crate) fn weir_pool_free(pool: *mut RteMempool);
