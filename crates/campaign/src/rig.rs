@@ -124,6 +124,9 @@ struct Device {
 pub struct Wired {
     tester: Tester,
     device: Device,
+    /// Whether the DUT must not see the lab's ports go while it forwards: memif's driver takes the
+    /// memory away under a poller.
+    dut_stops_first: bool,
 }
 
 /// The `fed` rig.
@@ -183,9 +186,14 @@ impl Rig {
     pub fn take_down(self) -> Result<(), RigError> {
         match self {
             Self::Wired(rig) => {
-                let Wired { tester, device } = *rig;
-                drop(tester);
-                device.dut.stop()?;
+                let Wired { tester, device, dut_stops_first } = *rig;
+                if dut_stops_first {
+                    device.dut.stop()?;
+                    drop(tester);
+                } else {
+                    drop(tester);
+                    device.dut.stop()?;
+                }
             }
             Self::Fed(rig) => rig.device.dut.stop()?,
             Self::Simulated(_) => {}

@@ -7,10 +7,13 @@
  * Cost: one call per burst, under one cycle per packet at a burst of 32.
  */
 #include <errno.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <bpf/libbpf.h>
 #include <xdp/libxdp.h>
@@ -21,6 +24,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
@@ -61,6 +65,52 @@ const char *weir_strerror(int error) { return rte_strerror(error); }
 uint64_t weir_tsc_hz(void) { return rte_get_tsc_hz(); }
 int weir_thread_register(void) { return rte_thread_register() < 0 ? -rte_errno : 0; }
 void weir_thread_unregister(void) { rte_thread_unregister(); }
+
+/* ---- the interrupt thread ---- */
+
+static struct rte_intr_handle *doorbell; /* an eventfd that the interrupt thread listens to */
+static sem_t held, released;
+
+static void wait_for_release(void *unused)
+{
+    uint64_t rings;
+    (void)unused;
+    if (read(rte_intr_fd_get(doorbell), &rings, sizeof(rings)) < 0)
+        return; /* nobody rang */
+    sem_post(&held);
+    while (sem_wait(&released) < 0 && errno == EINTR)
+        ;
+}
+/* Stops DPDK's interrupt thread between two callbacks until weir_interrupts_release. One caller at a time. */
+int weir_interrupts_hold(void)
+{
+    const uint64_t ring = 1;
+
+    if (doorbell == NULL) {
+        struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+        int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), error;
+        if (handle == NULL || fd < 0)
+            return -ENOMEM;
+        sem_init(&held, 0, 0);
+        sem_init(&released, 0, 0);
+        rte_intr_fd_set(handle, fd);
+        rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT);
+        doorbell = handle;
+        error = rte_intr_callback_register(handle, wait_for_release, NULL);
+        if (error < 0) {
+            doorbell = NULL;
+            rte_intr_instance_free(handle);
+            close(fd);
+            return error;
+        }
+    }
+    if (write(rte_intr_fd_get(doorbell), &ring, sizeof(ring)) < 0)
+        return -errno;
+    while (sem_wait(&held) < 0 && errno == EINTR)
+        ;
+    return 0;
+}
+void weir_interrupts_release(void) { sem_post(&released); }
 
 /* ---- mbuf pools ---- */
 

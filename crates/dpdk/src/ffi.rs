@@ -35,6 +35,8 @@ unsafe extern "C" {
     pub(crate) fn weir_tsc_hz() -> u64;
     pub(crate) fn weir_thread_register() -> c_int;
     pub(crate) fn weir_thread_unregister();
+    pub(crate) fn weir_interrupts_hold() -> c_int;
+    pub(crate) fn weir_interrupts_release();
 
     pub(crate) fn weir_pool_create(
         name: *const c_char,

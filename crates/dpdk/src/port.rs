@@ -1,6 +1,7 @@
 //! Ports: any DPDK port by its EAL `--vdev` string (`net_vhost0,iface=/tmp/s`) or PCI address.
 
 use crate::eal::describe;
+use crate::interrupts::{self, InterruptsHeld};
 use crate::{Burst, Eal, Memory, Pool, ffi};
 use std::ffi::CString;
 use std::fs::File;
@@ -215,6 +216,12 @@ impl Port {
         unsafe { ffi::weir_port_link_up(self.inner.id) == 1 }
     }
 
+    /// Keeps the port's memory where it is while its queues are polled, whatever becomes of its peer.
+    /// Only memif needs that; nothing is held for any other.
+    pub fn hold_memory(&self) -> Option<InterruptsHeld> {
+        self.inner.spec.starts_with(MEMIF).then(interrupts::hold).flatten()
+    }
+
     /// Waits for the link; virtio-user and vhost take about a second.
     pub fn wait_link(&self, patience: Duration) -> Result<(), PortError> {
         let start = Instant::now();
@@ -285,11 +292,16 @@ impl TxQueue {
     }
 }
 
+/// How the EAL strings of memif ports begin.
+const MEMIF: &str = "net_memif";
+
 /// How the EAL strings of AF_PACKET ports begin.
 const AF_PACKET: &str = "net_af_packet";
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // A memif port may be learning of its peer's end at this moment, in the interrupt thread.
+        let _held = self.spec.starts_with(MEMIF).then(interrupts::hold);
         let close = || {
             let _control = self.eal.control();
             let vdev = self.vdev.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());

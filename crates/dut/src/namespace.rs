@@ -13,6 +13,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -87,6 +88,8 @@ impl Namespace {
         let run = || {
             let mut command = Command::new(program);
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+            // Ctrl-C is for the lab: a tool that it ended would look like one that failed.
+            command.process_group(0);
             let mut child = command.spawn().map_err(|error| {
                 format!("`{program}` cannot be run: {error}; on Debian 12: apt-get install {package}")
             })?;

@@ -73,7 +73,7 @@ pub struct Tester {
 #[derive(Debug)]
 struct Engine {
     /// Kept so that the ports stay open; the queues below do the work.
-    _ports: Vec<Port>,
+    ports: Vec<Port>,
     receivers: Vec<RxQueue>,
     directions: Vec<DirectionSetup>,
     tsc: Tsc,
@@ -92,7 +92,7 @@ impl Tester {
         receivers: Vec<RxQueue>,
         directions: Vec<DirectionSetup>,
     ) -> Self {
-        let engine = Engine { _ports: ports, receivers, directions, tsc: Tsc::get(eal), trial: 0 };
+        let engine = Engine { ports, receivers, directions, tsc: Tsc::get(eal), trial: 0 };
         Self { eal, core, drain: Drain::default(), engine: Some(engine) }
     }
 
@@ -114,6 +114,7 @@ impl Tester {
 
 impl Engine {
     fn run(&mut self, spec: TrialSpec, drain: Drain, stop: &AtomicBool) -> Option<TrialResult> {
+        let _held = self.ports.iter().find_map(Port::hold_memory);
         self.trial = self.trial.wrapping_add(1);
         let called = Ticks::now();
         let start = Ticks(called.0 + self.tsc.ticks(Tester::LEAD));

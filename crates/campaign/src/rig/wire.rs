@@ -133,7 +133,8 @@ pub(super) fn linked(
         let sender = Sender::new(source, tx, &pool, setup.shape, setup.stamp_every, setup.traffic.seed());
         directions.push(DirectionSetup { sender, to: 1 - from });
     }
-    Ok(Wired { tester: Tester::new(eal, setup.cores.tester, ports, receivers, directions), device })
+    let tester = Tester::new(eal, setup.cores.tester, ports, receivers, directions);
+    Ok(Wired { tester, device, dut_stops_first: setup.wiring == WiringKind::Memif })
 }
 
 /// Why the lab could not open its ports to a DUT that was there before: the cause, not its effect.
