@@ -18,6 +18,7 @@ const WHOLE: &[&str] = &[
     "net_af_xdp",
     "net_tap",
     "net_pcap",
+    "net_e1000",
 ];
 
 /// Libraries that the drivers and the shim call.

@@ -20,6 +20,6 @@ mod traffic;
 
 pub use cores::{Cores, TooFewCores};
 pub use record::now_ms;
-pub use rig::{Flags, Rig, RigError, RigSetup};
+pub use rig::{Flags, Rig, RigError, RigSetup, Wirings};
 pub use runner::{Campaign, CampaignError, PointOutcome, Tally, Watcher};
 pub use traffic::{Traffic, TrafficError};

@@ -14,17 +14,18 @@ mod check;
 mod diagnostic;
 mod file;
 mod text;
+mod wirings;
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use diagnostic::{Place, PlanError};
-pub use file::{VhostEnd, VhostPlan, VhostServer};
 pub use text::HugePages;
+pub use wirings::{ExternalPlan, MemifPlan, Server, VethPlan, VhostEnd, VhostPlan};
 
 use check::Checker;
 use diagnostic::Diagnostic;
 use std::fmt;
 use std::path::Path;
-use weir_dut::wiring::WiringKind;
+use weir_dut::wiring::{Nic, WiringKind};
 use weir_methods::Remaining;
 use weir_methods::latency::LatencyAt;
 use weir_methods::mlrsearch::{Goal, Search, SearchConfig};
@@ -109,6 +110,14 @@ pub struct Plan {
     pub simulated: SimulatedDut,
     /// The wiring `vhost`.
     pub vhost: VhostPlan,
+    /// The wiring `memif`.
+    pub memif: MemifPlan,
+    /// The wiring `veth`.
+    pub veth: VethPlan,
+    /// The wiring `nic`; without ports unless the plan has it.
+    pub nic: Nic,
+    /// The device `external`.
+    pub external: ExternalPlan,
     /// The axes in the order of the file.
     order: Vec<Axis>,
     /// Names of [`Known::mrr_only`].

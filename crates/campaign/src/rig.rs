@@ -1,21 +1,21 @@
 //! A rig: one DUT, wired up and running, that answers a method's trials.
 //!
-//! Wiring up takes this order: folder, captures (for `fed`), whichever side has the vhost back end,
-//! the other side, links. Taking down is dropping: lab ports first, then the DUT, then the folder,
+//! `wire` wires it up. Taking down is dropping: lab ports first, then the DUT, then the folder,
 //! so that nothing is left behind whether the campaign ends, fails or is interrupted.
 
+mod wire;
+
 use crate::cores::Cores;
-use crate::knock::Knocker;
 use crate::traffic::Traffic;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_dpdk::{Eal, Pool, PoolError, Port, PortConfig, PortError, Tsc};
+use weir_dpdk::{Eal, PoolError, Port, PortError, Tsc};
 use weir_dut::folder::Folder;
-use weir_dut::wiring::{Fed, Side, Vhost, WiringKind};
-use weir_dut::{Adapter, Counters, DutError, RunningDut, StartRequest};
-use weir_traffic::{DirectionSetup, Sender, Shape, Tester, TesterError};
+use weir_dut::wiring::{Memif, Nic, Veth, VethPairs, Vhost, WiringKind};
+use weir_dut::{Adapter, Counters, DutError, RunningDut};
+use weir_traffic::{Shape, Tester, TesterError};
 use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{DutReading, Measurer, Nf, TrialResult, TrialSpec};
@@ -37,8 +37,8 @@ pub struct RigSetup<'a> {
     pub nf: Nf,
     /// How the DUT is reached.
     pub wiring: WiringKind,
-    /// Sides of the `vhost` wiring.
-    pub vhost: Vhost,
+    /// What the plan says about each wiring.
+    pub wirings: &'a Wirings,
     /// What is sent, a trace a direction.
     pub traffic: &'a Traffic,
     /// How packets are spread over time.
@@ -49,6 +49,21 @@ pub struct RigSetup<'a> {
     pub huge_pages: bool,
     /// Who runs where.
     pub cores: Cores,
+}
+
+/// What a plan says about each wiring, in the words of the adapters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wirings {
+    /// Sides of `vhost`.
+    pub vhost: Vhost,
+    /// Sides of `memif`.
+    pub memif: Memif,
+    /// The lab's ends of `veth`.
+    pub veth: Veth,
+    /// Ports of `nic`.
+    pub nic: Nic,
+    /// What an external box is.
+    pub external: String,
 }
 
 /// A rig that could not be wired up, or a trial that could not be run.
@@ -91,10 +106,16 @@ pub enum Rig {
     Simulated(Box<Simulation>),
 }
 
-/// What both kinds of process have in common. Fields drop in order: the DUT before its folder.
+/// Where a DUT lives; it must go first.
+struct Home {
+    folder: Folder,
+    pairs: Option<VethPairs>,
+}
+
+/// What both kinds of process have in common. Fields drop in order: the DUT before its home.
 struct Device {
     dut: Box<dyn RunningDut>,
-    _folder: Folder,
+    _home: Home,
     /// Raised when a trial must end at once: Ctrl-C, or the DUT died.
     stop: Arc<AtomicBool>,
     /// Raised by Ctrl-C alone.
@@ -111,10 +132,13 @@ struct Watch {
     conduct: Conduct,
 }
 
-/// The `vhost` rig.
+/// A rig whose ports are linked to the DUT's: every wiring but `fed`.
 pub struct Wired {
     tester: Tester,
     device: Device,
+    /// Whether the DUT must not see the lab's ports go while it forwards: memif's driver takes the
+    /// memory away under a poller.
+    dut_stops_first: bool,
 }
 
 /// The `fed` rig.
@@ -156,8 +180,8 @@ impl Rig {
     ) -> Result<Self, RigError> {
         flags.rearm();
         match setup.wiring {
-            WiringKind::Vhost => Ok(Self::Wired(Box::new(wire_vhost(eal, setup, number, flags)?))),
-            WiringKind::Fed => Ok(Self::Fed(Box::new(wire_fed(eal, setup, flags)?))),
+            WiringKind::Fed => Ok(Self::Fed(Box::new(wire::fed(eal, setup, flags)?))),
+            _ => Ok(Self::Wired(Box::new(wire::linked(eal, setup, number, flags)?))),
         }
     }
 
@@ -174,9 +198,14 @@ impl Rig {
     pub fn take_down(self) -> Result<(), RigError> {
         match self {
             Self::Wired(rig) => {
-                let Wired { tester, device } = *rig;
-                drop(tester);
-                device.dut.stop()?;
+                let Wired { tester, device, dut_stops_first } = *rig;
+                if dut_stops_first {
+                    device.dut.stop()?;
+                    drop(tester);
+                } else {
+                    drop(tester);
+                    device.dut.stop()?;
+                }
             }
             Self::Fed(rig) => rig.device.dut.stop()?,
             Self::Simulated(_) => {}
@@ -185,104 +214,10 @@ impl Rig {
     }
 }
 
-fn request<'a>(
-    setup: &RigSetup<'a>,
-    ports: &'a [String],
-    buffers: u32,
-    folder: &'a Folder,
-    flags: &Flags,
-) -> StartRequest<'a> {
-    StartRequest {
-        nf: setup.nf,
-        variant: setup.variant,
-        ports,
-        core: setup.cores.dut,
-        control_core: setup.cores.control,
-        huge_pages: setup.huge_pages,
-        buffers,
-        max_frame: setup.traffic.max_frame(),
-        folder,
-        alarm: Arc::clone(&flags.stop),
-    }
-}
-
-fn wire_vhost(
-    eal: &'static Eal,
-    setup: &RigSetup<'_>,
-    number: u32,
-    flags: &Flags,
-) -> Result<Wired, RigError> {
-    let folder = Folder::new()?;
-    let pool = Pool::new(eal, LAB_BUFFERS, setup.traffic.max_frame())?;
-    let lab_specs = setup.vhost.ports(Side::Lab, &folder, number);
-    let dut_specs = setup.vhost.ports(Side::Dut, &folder, 0);
-    let config = PortConfig { max_frame: setup.traffic.max_frame(), ..PortConfig::default() };
-    // A port that waits for its peer to connect may take a second: Ctrl-C counts between them.
-    let open_one = |spec: &String| match flags.interrupted.load(Ordering::Relaxed) {
-        true => Err(RigError::Interrupted),
-        false => Port::open(spec, config, &pool).map_err(RigError::Port),
-    };
-    let open = || lab_specs.iter().map(open_one).collect::<Result<Vec<_>, _>>();
-    let request = request(setup, &dut_specs, 0, &folder, flags);
-    let (mut ports, dut) = if setup.vhost.dut_first() {
-        let mut dut = setup.adapter.start(&request)?;
-        let lab_listens = setup.vhost.server == Side::Lab;
-        let sockets = if lab_listens { setup.vhost.sockets(&folder).to_vec() } else { Vec::new() };
-        let knocker = Knocker::start(sockets, Arc::clone(&flags.stop), LINK_PATIENCE);
-        let opened = open();
-        let knocked = knocker.end();
-        (opened.map_err(|error| unopened(error, knocked, dut.as_mut(), flags))?, dut)
-    } else {
-        let ports = open()?;
-        (ports, setup.adapter.start(&request)?)
-    };
-    let mut device = Device::new(eal, (dut, setup.cores.dut), folder, flags);
-    device.wait_links(&ports)?;
-    let (mut receivers, mut senders) = (Vec::new(), Vec::new());
-    for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
-        receivers.push(receiver);
-        senders.push(sender);
-    }
-    let mut directions = Vec::new();
-    for ((from, tx), source) in senders.into_iter().enumerate().zip(setup.traffic.sources()?) {
-        let sender = Sender::new(source, tx, &pool, setup.shape, setup.stamp_every, setup.traffic.seed());
-        directions.push(DirectionSetup { sender, to: 1 - from });
-    }
-    Ok(Wired { tester: Tester::new(eal, setup.cores.tester, ports, receivers, directions), device })
-}
-
-/// Why the lab could not open its ports to a DUT that was there before: the cause, not its effect.
-fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Flags) -> RigError {
-    if flags.interrupted.load(Ordering::Relaxed) {
-        return RigError::Interrupted;
-    }
-    match (dut.ended(), error) {
-        (Some(ended), _) => RigError::Dut(ended),
-        (None, RigError::Port(PortError::Attach { port, .. })) if knocked => {
-            RigError::Port(PortError::NoLink { port, waited: LINK_PATIENCE })
-        }
-        (None, error) => error,
-    }
-}
-
-fn wire_fed(eal: &'static Eal, setup: &RigSetup<'_>, flags: &Flags) -> Result<FedDut, RigError> {
-    let folder = Folder::new()?;
-    let (captures, packets) = setup.traffic.write_captures(&folder)?;
-    let fed = Fed::new(captures, packets)?;
-    let ports = fed.ports();
-    let dut = setup.adapter.start(&request(setup, &ports, fed.buffers(), &folder, flags))?;
-    Ok(FedDut { device: Device::new(eal, (dut, setup.cores.dut), folder, flags) })
-}
-
 impl Device {
-    fn new(
-        eal: &'static Eal,
-        (dut, core): (Box<dyn RunningDut>, usize),
-        folder: Folder,
-        flags: &Flags,
-    ) -> Self {
+    fn new(eal: &'static Eal, (dut, core): (Box<dyn RunningDut>, usize), home: Home, flags: &Flags) -> Self {
         let Flags { stop, interrupted } = flags.clone();
-        Self { dut, _folder: folder, stop, interrupted, core: core as u32, tsc: Tsc::get(eal) }
+        Self { dut, _home: home, stop, interrupted, core: core as u32, tsc: Tsc::get(eal) }
     }
 
     /// Waits for all links; ends early when the DUT dies or Ctrl-C is pressed.
@@ -357,7 +292,13 @@ impl Measurer for Rig {
 
     fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
         match self {
-            Self::Wired(rig) => rig.measure(spec),
+            Self::Wired(rig) => {
+                let mut result = rig.measure(spec)?;
+                if !rig.device.dut.has_counters() {
+                    result.dut = None;
+                }
+                Ok(result)
+            }
             Self::Fed(rig) => rig.measure(spec),
             Self::Simulated(simulation) => Ok(simulation.run(spec)),
         }

@@ -7,16 +7,16 @@
 use crate::cores::{Cores, TooFewCores};
 use crate::environment::free_huge_pages;
 use crate::limit::{self, Evidence};
-use crate::plan::{HugePages, Plan, PointSpec, VhostEnd, VhostServer};
+use crate::plan::{HugePages, Plan, PointSpec};
 use crate::record::{Recorder, Relay, Shared, now_ms};
-use crate::rig::{Flags, Rig, RigError, RigSetup};
+use crate::rig::{Flags, Rig, RigError, RigSetup, Wirings};
 use crate::self_check;
 use crate::traffic::Traffic;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use weir_dpdk::{Eal, EalConfig, EalError, Memory, Pool};
-use weir_dut::wiring::{Side, Vhost, WiringKind};
+use weir_dut::wiring::{VethDriver, WiringKind};
 use weir_dut::{DutError, SIMULATED, adapter};
 use weir_methods::latency::LoadBasis;
 use weir_methods::mlrsearch::Search;
@@ -118,6 +118,7 @@ pub struct Campaign<'a> {
     done: BTreeSet<u32>,
     flags: Flags,
     cores: Cores,
+    wirings: Wirings,
     rigs: u32,
 }
 
@@ -131,7 +132,7 @@ impl<'a> Campaign<'a> {
         flags: Flags,
     ) -> Result<Self, CampaignError> {
         let cores = Cores::assign(&weir_dpdk::allowed_cores())?;
-        Ok(Self { plan, store, run, done, flags, cores, rigs: 0 })
+        Ok(Self { plan, store, run, done, flags, cores, wirings: plan.wirings(), rigs: 0 })
     }
 
     /// Who runs where.
@@ -140,7 +141,7 @@ impl<'a> Campaign<'a> {
     }
 
     /// Measures the points that are not done. DPDK takes its memory once per process, so a plan with
-    /// and without huge pages is measured by two: [`Tally::left`] points are for the next one.
+    /// and without huge pages is measured by two, and each rig over AF_XDP is the last of its own: [`Tally::left`] points are for the next one.
     pub fn run(&mut self, watcher: &mut dyn Watcher) -> Result<Tally, CampaignError> {
         let points = self.plan.expand();
         let todo: Vec<&PointSpec> = points.iter().filter(|point| !self.done.contains(&point.index)).collect();
@@ -150,10 +151,13 @@ impl<'a> Campaign<'a> {
             return Ok(tally);
         };
         let huge_pages = wants_huge_pages(first.huge_pages);
-        let (now, later): (Vec<_>, Vec<_>) =
+        let (mut now, mut later): (Vec<_>, Vec<_>) =
             todo.into_iter().partition(|point| wants_huge_pages(point.huge_pages) == huge_pages);
+        if let Some(first) = now.iter().position(|point| self.keeps_its_memory(point)) {
+            later.extend(now.split_off(first + 1));
+        }
         tally.left = later.len() as u32;
-        let eal = start_eal(huge_pages)?;
+        let eal = start_eal(huge_pages, self.wirings.nic.lab_has_pci())?;
         for spec in now {
             if self.flags.interrupted.load(Ordering::Relaxed) {
                 tally.interrupted = true;
@@ -175,6 +179,14 @@ impl<'a> Campaign<'a> {
             self.store.end_run(self.run, RunState::Finished, now_ms())?;
         }
         Ok(tally)
+    }
+
+    /// Whether the packet buffers of a point's rig stay taken when it is gone. DPDK's AF_XDP driver does
+    /// not give back those that it lent to the kernel, so a process has one such rig, its last.
+    fn keeps_its_memory(&self, point: &PointSpec) -> bool {
+        point.wiring == WiringKind::Veth.name()
+            && self.wirings.veth.driver == VethDriver::AfXdp
+            && unsupported(point).is_none()
     }
 
     /// What the points that are done came to.
@@ -298,7 +310,7 @@ impl<'a> Campaign<'a> {
         watcher: &mut dyn Watcher,
     ) -> Result<Option<SelfCheck>, CampaignError> {
         if spec.mrr_only
-            || spec.dut == SIMULATED
+            || [SIMULATED, weir_dut::EXTERNAL].contains(&spec.dut.as_str())
             || !self.plan.self_check
             || self.plan.shape == Shape::Recorded
         {
@@ -320,7 +332,7 @@ impl<'a> Campaign<'a> {
     }
 
     fn setup<'t>(
-        &self,
+        &'t self,
         spec: &'t PointSpec,
         traffic: &'t Traffic,
         huge_pages: bool,
@@ -331,7 +343,7 @@ impl<'a> Campaign<'a> {
             variant: weir_dut::split(&spec.dut).1,
             nf: spec.nf,
             wiring: spec.wiring.parse().map_err(CampaignError::Point)?,
-            vhost: vhost(self.plan),
+            wirings: &self.wirings,
             traffic,
             shape: self.plan.shape,
             stamp_every: stamp_every(self.plan.stamped),
@@ -421,19 +433,6 @@ fn check_shape(plan: &Plan, traffic: &Traffic) -> Result<(), CampaignError> {
     }
 }
 
-fn vhost(plan: &Plan) -> Vhost {
-    Vhost {
-        backend: match plan.vhost.lab {
-            VhostEnd::Virtio => Side::Dut,
-            VhostEnd::Vhost => Side::Lab,
-        },
-        server: match plan.vhost.server {
-            VhostServer::Lab => Side::Lab,
-            VhostServer::Dut => Side::Dut,
-        },
-    }
-}
-
 /// A share of stamped packets as "every so many packets one".
 fn stamp_every(share: Ratio) -> NonZeroU32 {
     NonZeroU32::new((1.0 / share.0.clamp(1e-6, 1.0)).round() as u32).unwrap_or(NonZeroU32::MIN)
@@ -448,9 +447,9 @@ fn wants_huge_pages(choice: HugePages) -> bool {
 }
 
 /// Starts DPDK with room for the lab's packet buffers at any frame size.
-fn start_eal(huge_pages: bool) -> Result<&'static Eal, EalError> {
+fn start_eal(huge_pages: bool, pci: bool) -> Result<&'static Eal, EalError> {
     let pool = Pool::megabytes(crate::rig::LAB_BUFFERS, FrameSize::MAX);
     let megabytes = u32::try_from(pool + pool / 4).unwrap_or(u32::MAX);
     let memory = if huge_pages { Memory::Huge } else { Memory::Normal };
-    Eal::init(EalConfig { memory, megabytes, pci: false })
+    Eal::init(EalConfig { memory, megabytes, pci })
 }

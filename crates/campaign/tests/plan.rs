@@ -1,7 +1,8 @@
 //! Plans: what is understood, and what is said about what is not.
 
 use std::path::Path;
-use weir_campaign::plan::{self, HugePages, Known, Plan, PlanError, VhostEnd, VhostServer};
+use weir_campaign::plan::{self, HugePages, Known, Plan, PlanError, Server, VhostEnd};
+use weir_dut::wiring::{Side, VethDriver};
 use weir_methods::mlrsearch::{Goal, SearchConfig};
 use weir_traffic::trace::Sizes;
 use weir_trial::Nf;
@@ -11,12 +12,12 @@ const SECOND: u64 = Nanos::PER_SECOND;
 
 fn parse(text: &str) -> Result<Plan, PlanError> {
     let known = Known {
-        duts: vec!["nf", "testpmd", "simulated"],
-        wirings: vec!["vhost", "fed"],
+        duts: vec!["nf", "testpmd", "external", "simulated"],
         check_variant: |device| match device {
             "nf:odd" => Err("nf has no variants".to_owned()),
             _ => Ok(()),
         },
+        wirings: vec!["vhost", "memif", "veth", "nic", "fed"],
         mrr_only: vec!["fed"],
         is_file: |path| path == Path::new("plans/there.pcap"),
     };
@@ -71,7 +72,7 @@ fn a_misspelt_name_on_an_axis_is_shown_with_the_names_there_are() {
         &[
             "mine.toml:1:14: unknown dut `testpdm`",
             "             ^^^^^^^^^ did you mean `testpmd`?",
-            "allowed: nf, testpmd, simulated",
+            "allowed: nf, testpmd, external, simulated",
         ],
     );
     says(&error("wiring = \"vhst\"", ""), &["1:10: unknown wiring `vhst`", "did you mean `vhost`?"]);
@@ -285,7 +286,7 @@ fn what_a_plan_says_is_what_it_holds() {
         (plan.simulated.capacity, plan.simulated.noise, plan.simulated.seed),
         (Pps(2e6), Ratio(0.01), 7)
     );
-    assert_eq!((plan.vhost.lab, plan.vhost.server), (VhostEnd::Vhost, VhostServer::Lab));
+    assert_eq!((plan.vhost.lab, plan.vhost.server), (VhostEnd::Vhost, Server::Lab));
     let config = plan.throughput.as_ref().unwrap().config(Pps(1.0));
     assert_eq!((config.max_load, config.min_load), (Pps(8e6), SearchConfig::DEFAULT_MIN_LOAD));
     assert_eq!(config.goals[0], Goal::pdr());
@@ -341,6 +342,32 @@ fn the_quick_plan_takes_at_most_ninety_seconds_of_measuring() {
     let (estimate, longest) = (plan.estimate(overhead).time, plan.longest(overhead));
     assert!(longest <= Nanos(90 * SECOND), "{longest}");
     assert!(estimate <= longest && estimate >= Nanos(20 * SECOND), "{estimate}");
+}
+
+#[test]
+fn wirings_are_described_in_tables_of_their_own() {
+    let ports = "[nic]\nlab = [\"0000:01:00.0\", \"net_af_packet0,iface=eth1\"]\ndut = [\"0000:02:00.0\", \"0000:02:00.1\"]";
+    let end = format!(
+        "[memif]\nserver = \"lab\"\n[veth]\ndriver = \"af-xdp\"\n{ports}\n[external]\ndescription = \"R2\""
+    );
+    let wirings = parse(&with("wiring = [\"memif\", \"veth\", \"nic\"]", &end)).unwrap().wirings();
+    assert_eq!((wirings.memif.server, wirings.veth.driver), (Side::Lab, VethDriver::AfXdp));
+    assert_eq!(wirings.nic.lab, ["0000:01:00.0", "net_af_packet0,iface=eth1"]);
+    assert_eq!((wirings.nic.dut.len(), wirings.external.as_str()), (2, "R2"));
+    let default = parse(&with("", "")).unwrap().wirings();
+    assert_eq!((default.memif.server, default.veth.driver), (Side::Dut, VethDriver::AfPacket));
+}
+
+#[test]
+fn physical_ports_are_asked_for_where_they_are_needed() {
+    let nic = "wiring = \"nic\"";
+    says(&error(nic, ""), &["mine.toml:1:10: `wiring`: nic needs the lab's ports", "[nic] with lab = ["]);
+    let lab = "[nic]\nlab = [\"0000:01:00.0\", \"0000:01:00.1\"]";
+    says(&error(nic, lab), &["nic needs the ports of nf", "add dut = [PORT, PORT]"]);
+    assert!(parse(&with(&format!("{nic}\ndut = \"external\""), lab)).is_ok());
+    says(&error("", "[nic]\nlab = [\"eth0\", \"01:00.0\"]"), &["`eth0` is no port", "`01:00.0` is no port"]);
+    says(&error("", "[nic]\nlab = [\"0000:01:00.0\"]"), &["`lab`: 1 ports; a side has 2"]);
+    says(&error("", "[nic]\nlabs = []"), &["unknown key `labs`", "did you mean `lab`?"]);
 }
 
 #[test]

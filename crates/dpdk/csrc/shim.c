@@ -7,9 +7,16 @@
  * Cost: one call per burst, under one cycle per packet at a burst of 32.
  */
 #include <errno.h>
+#include <semaphore.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+#include <xdp/libxdp.h>
 
 #include <rte_bus_vdev.h>
 #include <rte_cycles.h>
@@ -17,9 +24,11 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_pool_ops.h>
 #include <rte_version.h>
 
 _Static_assert(offsetof(struct rte_mbuf, buf_addr) == 0, "mirror in src/mbuf.rs");
@@ -32,12 +41,23 @@ _Static_assert(offsetof(struct rte_mbuf, data_len) == 40, "mirror in src/mbuf.rs
 _Static_assert(offsetof(struct rte_mbuf, buf_len) == 54, "mirror in src/mbuf.rs");
 
 int weir_eal_init(int argc, char **argv) { return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0; }
+/* libbpf and libxdp, below the AF_XDP driver, print to stderr unless told otherwise. */
+static int bpf_print(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+    return level == LIBBPF_DEBUG ? 0 : vfprintf(rte_log_get_stream(), format, arguments);
+}
+static int xdp_print(enum libxdp_print_level level, const char *format, va_list arguments)
+{
+    return level == LIBXDP_DEBUG ? 0 : vfprintf(rte_log_get_stream(), format, arguments);
+}
 int weir_log_to(int fd)
 {
     FILE *stream = fdopen(fd, "a");
     if (stream == NULL)
         return -errno;
     setvbuf(stream, NULL, _IONBF, 0);
+    libbpf_set_print(bpf_print);
+    libxdp_set_print(xdp_print);
     return rte_openlog_stream(stream);
 }
 const char *weir_version(void) { return rte_version(); }
@@ -46,12 +66,81 @@ uint64_t weir_tsc_hz(void) { return rte_get_tsc_hz(); }
 int weir_thread_register(void) { return rte_thread_register() < 0 ? -rte_errno : 0; }
 void weir_thread_unregister(void) { rte_thread_unregister(); }
 
+/* ---- the interrupt thread ---- */
+
+static struct rte_intr_handle *doorbell; /* an eventfd that the interrupt thread listens to */
+static sem_t held, released;
+
+static void wait_for_release(void *unused)
+{
+    uint64_t rings;
+    (void)unused;
+    if (read(rte_intr_fd_get(doorbell), &rings, sizeof(rings)) < 0)
+        return; /* nobody rang */
+    sem_post(&held);
+    while (sem_wait(&released) < 0 && errno == EINTR)
+        ;
+}
+/* Stops DPDK's interrupt thread between two callbacks until weir_interrupts_release. One caller at a time. */
+int weir_interrupts_hold(void)
+{
+    const uint64_t ring = 1;
+
+    if (doorbell == NULL) {
+        struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+        int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), error;
+        if (handle == NULL || fd < 0)
+            return -ENOMEM;
+        sem_init(&held, 0, 0);
+        sem_init(&released, 0, 0);
+        rte_intr_fd_set(handle, fd);
+        rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT);
+        doorbell = handle;
+        error = rte_intr_callback_register(handle, wait_for_release, NULL);
+        if (error < 0) {
+            doorbell = NULL;
+            rte_intr_instance_free(handle);
+            close(fd);
+            return error;
+        }
+    }
+    if (write(rte_intr_fd_get(doorbell), &ring, sizeof(ring)) < 0)
+        return -errno;
+    while (sem_wait(&held) < 0 && errno == EINTR)
+        ;
+    return 0;
+}
+void weir_interrupts_release(void) { sem_post(&released); }
+
 /* ---- mbuf pools ---- */
 
-struct rte_mempool *weir_pool_create(const char *name, unsigned count, unsigned cache, uint16_t room, int *error)
+/*
+ * `packed` leaves out the padding that keeps an mbuf from crossing a page, which only devices that read
+ * memory by themselves need; with 4-KiB pages it is four tenths of the pool. And the AF_XDP driver takes
+ * a pool for as long as its mbufs together: those behind that, the kernel would refuse one by one.
+ */
+struct rte_mempool *weir_pool_create(const char *name, unsigned count, unsigned cache, uint16_t room, int packed,
+                                     int *error)
 {
-    struct rte_mempool *pool = rte_pktmbuf_pool_create(name, count, cache, 0, room, SOCKET_ID_ANY);
+    struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = room};
+    unsigned flags = packed ? RTE_MEMPOOL_F_NO_IOVA_CONTIG : 0;
+    struct rte_mempool *pool = rte_mempool_create_empty(name, count, sizeof(struct rte_mbuf) + room, cache,
+                                                        sizeof(private), SOCKET_ID_ANY, flags);
+
     *error = pool == NULL ? rte_errno : 0;
+    if (pool == NULL)
+        return NULL;
+    *error = -rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL);
+    rte_pktmbuf_pool_init(pool, &private);
+    if (*error == 0) {
+        int populated = rte_mempool_populate_default(pool);
+        *error = populated < 0 ? -populated : 0;
+    }
+    if (*error != 0) {
+        rte_mempool_free(pool);
+        return NULL;
+    }
+    rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
     return pool;
 }
 void weir_pool_free(struct rte_mempool *pool) { rte_mempool_free(pool); }
@@ -103,6 +192,9 @@ int weir_port_configure(uint16_t port, uint16_t queues, uint16_t descriptors, ui
     error = rte_eth_dev_configure(port, queues, queues, &conf);
     if (error < 0)
         return error;
+    /* AF_PACKET says 1518 whatever its slots hold; its interface has the MTU it was given. */
+    if (strcmp(info.driver_name, "net_af_packet") == 0)
+        mtu = 0;
     if (mtu != 0 && (error = rte_eth_dev_set_mtu(port, mtu)) < 0 && error != -ENOTSUP)
         return error;
     error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx);
@@ -123,10 +215,15 @@ int weir_port_configure(uint16_t port, uint16_t queues, uint16_t descriptors, ui
 }
 void weir_port_close(uint16_t port, const char *vdev)
 {
+    struct rte_eth_dev_info info;
+    struct rte_device *device = rte_eth_dev_info_get(port, &info) == 0 ? info.device : NULL;
+
     rte_eth_dev_stop(port);
     rte_eth_dev_close(port);
     if (vdev != NULL)
         rte_vdev_uninit(vdev);
+    else if (device != NULL)
+        rte_dev_remove(device); /* so that the device can be opened again */
 }
 int weir_port_link_up(uint16_t port)
 {
@@ -164,4 +261,18 @@ uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, u
 uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {
     return rte_eth_tx_burst(port, queue, mbufs, count);
+}
+/*
+ * The AF_PACKET driver hands its ring to the kernel in the call that fills it, and whatever the kernel
+ * would not take then waits for the next call. There is no call without a packet; but one longer than
+ * any slot of the ring is freed by the driver before it asks the kernel to go on.
+ */
+void weir_af_packet_go_on(uint16_t port, uint16_t queue, struct rte_mempool *pool)
+{
+    struct rte_mbuf *mbuf = rte_pktmbuf_alloc(pool);
+    if (mbuf == NULL)
+        return;
+    mbuf->pkt_len = UINT32_MAX;
+    if (rte_eth_tx_burst(port, queue, &mbuf, 1) == 0)
+        rte_pktmbuf_free(mbuf);
 }

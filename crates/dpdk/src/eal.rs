@@ -63,6 +63,9 @@ pub struct Eal {
     log: File,
 }
 
+/// An address at which there is no device: the last function of the last bus of the last domain.
+const NO_DEVICE: &str = "ffff:ff:1f.7";
+
 static EAL: OnceLock<Result<Eal, EalError>> = OnceLock::new();
 static CONTROL: Mutex<()> = Mutex::new(());
 
@@ -156,7 +159,10 @@ fn arguments(config: EalConfig) -> Vec<String> {
     let mut arguments = vec!["weir".to_owned(), "-m".to_owned(), config.megabytes.to_string()];
     arguments.extend(["-l".to_owned(), core.to_string()]);
     arguments.extend(["--no-telemetry", "--log-level=4"].map(str::to_owned));
-    if !config.pci {
+    if config.pci {
+        // Nothing is probed at the start, only what is opened: another process may drive the rest.
+        arguments.push(format!("--allow={NO_DEVICE}"));
+    } else {
         arguments.push("--no-pci".to_owned());
     }
     match config.memory {

@@ -35,12 +35,15 @@ unsafe extern "C" {
     pub(crate) fn weir_tsc_hz() -> u64;
     pub(crate) fn weir_thread_register() -> c_int;
     pub(crate) fn weir_thread_unregister();
+    pub(crate) fn weir_interrupts_hold() -> c_int;
+    pub(crate) fn weir_interrupts_release();
 
     pub(crate) fn weir_pool_create(
         name: *const c_char,
         count: c_uint,
         cache: c_uint,
         room: u16,
+        packed: c_int,
         error: *mut c_int,
     ) -> *mut RteMempool;
     pub(crate) fn weir_pool_free(pool: *mut RteMempool);
@@ -63,4 +66,5 @@ unsafe extern "C" {
     pub(crate) fn weir_port_mac(port: u16, out: *mut u8) -> c_int;
     pub(crate) fn weir_rx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
     pub(crate) fn weir_tx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
+    pub(crate) fn weir_af_packet_go_on(port: u16, queue: u16, pool: *mut RteMempool);
 }

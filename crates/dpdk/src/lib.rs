@@ -17,6 +17,7 @@
 
 mod eal;
 mod ffi;
+mod interrupts;
 mod mbuf;
 mod pool;
 mod port;
@@ -24,6 +25,7 @@ mod tsc;
 mod worker;
 
 pub use eal::{Eal, EalConfig, EalError, Memory};
+pub use interrupts::InterruptsHeld;
 pub use mbuf::{BURST, Burst, Mbuf, Packet};
 pub use pool::{Pool, PoolError};
 pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue};

@@ -1,7 +1,7 @@
 //! Pools of mbufs.
 
 use crate::{Burst, Eal, ffi};
-use std::ffi::CString;
+use std::ffi::{CString, c_int};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,7 +55,8 @@ impl Pool {
         let _control = eal.control();
         // SAFETY: the EAL runs; name and error outlive the call.
         let pool = unsafe {
-            ffi::weir_pool_create(name.as_ptr(), count, Self::CACHE.min(count / 2), data_room, &raw mut error)
+            let (cache, packed) = (Self::CACHE.min(count / 2), c_int::from(!eal.config().pci));
+            ffi::weir_pool_create(name.as_ptr(), count, cache, data_room, packed, &raw mut error)
         };
         let pool = NonNull::new(pool).ok_or_else(|| PoolError {
             count,

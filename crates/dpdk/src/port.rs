@@ -1,8 +1,11 @@
 //! Ports: any DPDK port by its EAL `--vdev` string (`net_vhost0,iface=/tmp/s`) or PCI address.
 
 use crate::eal::describe;
+use crate::interrupts::{self, InterruptsHeld};
 use crate::{Burst, Eal, Memory, Pool, ffi};
 use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -88,6 +91,16 @@ pub enum PortError {
         /// The file.
         path: String,
     },
+    /// Its network namespace could not be entered.
+    #[error(
+        "port `{port}`: its network namespace cannot be entered: {reason}; this needs root (CAP_SYS_ADMIN)"
+    )]
+    Namespace {
+        /// As asked for.
+        port: String,
+        /// The system's reason.
+        reason: String,
+    },
     /// The other side did not come.
     #[error("port `{port}` has no link after {waited:?}: nobody is at its other end")]
     NoLink {
@@ -111,8 +124,10 @@ struct Inner {
     spec: String,
     vdev: Option<CString>,
     eal: &'static Eal,
+    /// The network namespace it was opened in, if not the lab's own.
+    namespace: Option<File>,
     /// Keeps the memory that the port receives into.
-    _pool: Pool,
+    pool: Pool,
 }
 
 /// One receive queue: whoever owns it is the only one that polls it.
@@ -132,6 +147,25 @@ pub struct TxQueue {
 impl Port {
     /// Attaches, sets up and starts a port that receives into `pool`.
     pub fn open(spec: &str, config: PortConfig, pool: &Pool) -> Result<Self, PortError> {
+        Self::open_here(spec, config, pool, None)
+    }
+
+    /// The same in a network namespace, given as an open file of it (`/proc/PID/ns/net`): a thread
+    /// enters it, opens the port and ends. The port is closed there too, because a driver may look
+    /// for its interface again (AF_XDP does), and must not find another's of the same number.
+    pub fn open_in(namespace: &File, spec: &str, config: PortConfig, pool: &Pool) -> Result<Self, PortError> {
+        let unreachable = |reason: String| PortError::Namespace { port: spec.to_owned(), reason };
+        let ours = namespace.try_clone().map_err(|error| unreachable(error.to_string()))?;
+        inside(namespace, || Self::open_here(spec, config, pool, Some(ours)))
+            .unwrap_or_else(|error| Err(unreachable(error.to_string())))
+    }
+
+    fn open_here(
+        spec: &str,
+        config: PortConfig,
+        pool: &Pool,
+        namespace: Option<File>,
+    ) -> Result<Self, PortError> {
         let eal = pool.eal();
         let _control = eal.control();
         if let Some(path) = own_socket(spec).filter(|path| Path::new(path).exists()) {
@@ -139,7 +173,7 @@ impl Port {
         }
         let mark = eal.log_mark();
         let (id, vdev) = attach(eal, spec, mark)?;
-        let inner = Arc::new(Inner { id, spec: spec.to_owned(), vdev, eal, _pool: pool.clone() });
+        let inner = Arc::new(Inner { id, spec: spec.to_owned(), vdev, eal, namespace, pool: pool.clone() });
         let mut pools = vec![pool.as_ptr(); usize::from(config.queues)];
         // SAFETY: the port was just attached; `pools` holds one valid pool per queue.
         let error = unsafe {
@@ -180,6 +214,12 @@ impl Port {
     pub fn link_up(&self) -> bool {
         // SAFETY: the port is attached while inner lives.
         unsafe { ffi::weir_port_link_up(self.inner.id) == 1 }
+    }
+
+    /// Keeps the port's memory where it is while its queues are polled, whatever becomes of its peer.
+    /// Only memif needs that; nothing is held for any other.
+    pub fn hold_memory(&self) -> Option<InterruptsHeld> {
+        self.inner.spec.starts_with(MEMIF).then(interrupts::hold).flatten()
     }
 
     /// Waits for the link; virtio-user and vhost take about a second.
@@ -241,15 +281,53 @@ impl TxQueue {
             usize::from(count)
         })
     }
+
+    /// Has the driver send what it took and could not pass on yet. Only an AF_PACKET port keeps
+    /// such packets until it is called again; nothing happens for any other.
+    pub fn flush(&mut self) {
+        if self.port.spec.starts_with(AF_PACKET) {
+            // SAFETY: the port is started, its driver is AF_PACKET, and the pool lives as long as it.
+            unsafe { ffi::weir_af_packet_go_on(self.port.id, self.queue, self.port.pool.as_ptr()) };
+        }
+    }
 }
+
+/// How the EAL strings of memif ports begin.
+const MEMIF: &str = "net_memif";
+
+/// How the EAL strings of AF_PACKET ports begin.
+const AF_PACKET: &str = "net_af_packet";
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let _control = self.eal.control();
-        let vdev = self.vdev.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
-        // SAFETY: the last handle to the port; nobody polls it any more. The pool goes after it.
-        unsafe { ffi::weir_port_close(self.id, vdev) };
+        // A memif port may be learning of its peer's end at this moment, in the interrupt thread.
+        let _held = self.spec.starts_with(MEMIF).then(interrupts::hold);
+        let close = || {
+            let _control = self.eal.control();
+            let vdev = self.vdev.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
+            // SAFETY: the last handle to the port; nobody polls it any more. The pool goes after it.
+            unsafe { ffi::weir_port_close(self.id, vdev) };
+        };
+        let closed = self.namespace.as_ref().map(|namespace| inside(namespace, close));
+        // A namespace that cannot be entered any more is no reason to keep the port.
+        if !matches!(closed, Some(Ok(()))) {
+            close();
+        }
     }
+}
+
+/// Runs something on a thread of its own that has entered a network namespace.
+fn inside<T: Send>(namespace: &File, work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("weir-netns".into()).spawn_scoped(scope, || {
+            // SAFETY: setns on an open descriptor touches no memory, and moves this thread alone.
+            match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
+                0 => Ok(work()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        })?;
+        thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that entered it died")))
+    })
 }
 
 fn attach(eal: &'static Eal, spec: &str, mark: u64) -> Result<(u16, Option<CString>), PortError> {
@@ -298,8 +376,8 @@ fn refused(eal: &'static Eal, spec: &str, error: i32, mark: u64) -> PortError {
     PortError::Attach { port: spec.to_owned(), reason: describe(error), log, advice }
 }
 
-/// The socket that a port makes itself: a vhost port's unless it is a client, a virtio-user port's
-/// when it is the server.
+/// The socket that a port makes itself: a vhost port's unless it is a client, a virtio-user or memif
+/// port's when it is the server.
 fn own_socket(spec: &str) -> Option<&str> {
     let (name, arguments) = spec.split_once(',')?;
     let value = |key: &str| {
@@ -310,6 +388,8 @@ fn own_socket(spec: &str) -> Option<&str> {
         value("iface")
     } else if name.contains("virtio_user") && value("server") == Some("1") {
         value("path")
+    } else if name.contains("memif") && value("role") == Some("server") {
+        value("socket").filter(|_| value("socket-abstract") == Some("no"))
     } else {
         None
     }
@@ -337,6 +417,9 @@ mod tests {
             ("net_vhost0,iface=/t/a,client=1", None),
             ("net_virtio_user0,path=/t/b,server=1", Some("/t/b")),
             ("net_virtio_user0,path=/t/b", None),
+            ("net_memif0,role=server,id=0,socket=/t/c,socket-abstract=no", Some("/t/c")),
+            ("net_memif0,role=server,id=0,socket=/t/c", None),
+            ("net_memif0,role=client,id=0,socket=/t/c,socket-abstract=no", None),
             ("net_null0,no-rx=1", None),
             ("0000:01:00.0", None),
         ] {

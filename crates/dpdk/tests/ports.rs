@@ -177,6 +177,39 @@ fn vhost_and_virtio_user_exchange_packets_with_either_side_the_server() {
 }
 
 #[test]
+fn a_memif_port_that_is_held_keeps_its_memory_when_its_peer_goes() {
+    let pool = pool();
+    let folder = tempfile::tempdir().unwrap();
+    let inner = pool.clone();
+    on_worker(move || {
+        let spec = |number: u32, role: &str| {
+            let socket = folder.path().join("held");
+            format!("net_memif{number},role={role},socket={},socket-abstract=no", socket.display())
+        };
+        let mut server = Port::open(&spec(8, "server"), PortConfig::default(), &inner).unwrap();
+        let client = Port::open(&spec(9, "client"), PortConfig::default(), &inner).unwrap();
+        server.wait_link(Duration::from_secs(5)).unwrap();
+        let (mut rx, _tx) = server.take_queue().unwrap();
+        let held = server.hold_memory().expect("a memif port is held");
+        drop(client);
+        let (start, mut burst) = (Instant::now(), Burst::new());
+        while start.elapsed() < Duration::from_millis(200) {
+            assert_eq!(rx.receive(&mut burst), 0);
+        }
+        assert!(server.link_up(), "nobody told the port yet");
+        drop(held);
+        let start = Instant::now();
+        while server.link_up() {
+            assert!(start.elapsed() < Duration::from_secs(5), "the port learns of it afterwards");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let ring = Port::open("net_ring_held", PortConfig::default(), &inner).unwrap();
+        assert!(ring.hold_memory().is_none(), "other ports need it not");
+    });
+    assert_eq!(pool.in_use(), 0);
+}
+
+#[test]
 fn memif_ports_exchange_packets() {
     let folder = tempfile::tempdir().unwrap();
     let spec = |number: u32, role: &str| {

@@ -156,6 +156,7 @@ pub(crate) mod tests {
     pub(crate) fn request<'a>(nf: Nf, ports: &'a [String], folder: &'a Folder) -> StartRequest<'a> {
         StartRequest {
             nf,
+            variant: "",
             ports,
             core: 3,
             control_core: 2,
@@ -163,6 +164,8 @@ pub(crate) mod tests {
             buffers: 0,
             max_frame: FrameSize::new(64).unwrap(),
             folder,
+            namespace: None,
+            description: "",
             alarm: Arc::default(),
         }
     }

@@ -94,6 +94,14 @@ pub enum DutError {
         /// What was expected.
         expected: &'static str,
     },
+    /// Something of the network could not be set up.
+    #[error("{what}: {reason}")]
+    Network {
+        /// What.
+        what: String,
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// A file or folder of the DUT could not be made.
     #[error("{path}: {reason}", path = path.display())]
     File {

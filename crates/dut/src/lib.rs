@@ -1,13 +1,14 @@
 //! Devices under test: one adapter a file, and the wirings that reach them.
 //!
-//! An [`Adapter`] translates an [`Nf`] into its dataplane's own language, starts it as a process of
-//! its own, reads its counters and stops it. Adding a dataplane is one file and one line in
+//! An [`Adapter`] translates an [`Nf`] into its dataplane's own language, starts it (a process of
+//! its own, if it is a program), reads its counters and stops it. Adding a dataplane is one file and one line in
 //! [`ADAPTERS`]. What a dataplane cannot do is refused with the reason ([`DutError::Unsupported`]),
 //! never imitated.
 //!
 //! - [`wiring`]: how the lab's ports reach the DUT's;
 //! - [`process`]: a supervised child that cannot outlive the lab;
-//! - [`folder`]: sockets and files of one DUT, gone when it is.
+//! - [`folder`]: sockets and files of one DUT, gone when it is;
+//! - [`namespace`]: a network namespace that goes with its owner.
 //!
 //! Threads: each child has one thread that waits for its end and two that read what it prints;
 //! all three sleep while the DUT forwards in silence.
@@ -16,10 +17,13 @@ mod cpu;
 mod eal;
 mod error;
 mod example;
+mod external;
 pub mod folder;
 mod ip_pipeline;
 mod l3fwd;
+mod linux;
 mod lpm;
+pub mod namespace;
 mod nf;
 mod ovs;
 pub mod process;
@@ -30,10 +34,13 @@ pub mod wiring;
 
 pub use cpu::thread_cpu;
 pub use error::DutError;
+pub use external::EXTERNAL;
 pub use simulated::SIMULATED;
 
 use folder::Folder;
+use namespace::Namespace;
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -89,8 +96,25 @@ pub struct StartRequest<'a> {
     pub max_frame: FrameSize,
     /// Where it may put files.
     pub folder: &'a Folder,
+    /// The network namespace that its ports are in, where the wiring has one; the interfaces there
+    /// are [`wiring::INTERFACES`].
+    pub namespace: Option<&'a Arc<Namespace>>,
+    /// What the plan says an external box is.
+    pub description: &'a str,
     /// Raised when the DUT ends by itself.
     pub alarm: Arc<AtomicBool>,
+}
+
+impl StartRequest<'_> {
+    /// A command line, moved into the namespace of the ports where there is one.
+    pub fn command(&self, program: &OsStr, arguments: Vec<String>) -> (OsString, Vec<OsString>) {
+        let arguments = arguments.into_iter().map(OsString::from);
+        let Some(namespace) = self.namespace else { return (program.to_owned(), arguments.collect()) };
+        let mut inside = OsString::from("--net=");
+        inside.push(namespace.path());
+        let inside = [inside, "--".into(), program.to_owned()];
+        ("nsenter".into(), inside.into_iter().chain(arguments).collect())
+    }
 }
 
 /// A reading of a DUT's counters, all since its start.
@@ -124,6 +148,11 @@ pub trait RunningDut: Send {
     /// Version and command line, for the record.
     fn description(&self) -> String;
 
+    /// Whether it has counters at all; a box that nobody started has none.
+    fn has_counters(&self) -> bool {
+        true
+    }
+
     /// Reads the counters. Never called while a trial runs.
     fn counters(&mut self) -> Result<Counters, DutError>;
 
@@ -140,13 +169,15 @@ pub trait RunningDut: Send {
     fn stop(self: Box<Self>) -> Result<(), DutError>;
 }
 
-/// Every adapter that starts a process, in the order of the tables people read.
+/// Every adapter, in the order of the tables people read.
 pub const ADAPTERS: &[&dyn Adapter] = &[
     &nf::NfProgram::EARNEST,
     &testpmd::Testpmd,
     &ovs::OvsDpdk,
     &l3fwd::L3Fwd,
     &ip_pipeline::IpPipeline,
+    &linux::Linux,
+    &external::External,
     &nf::NfProgram::FAULTY,
 ];
 

@@ -73,7 +73,7 @@ impl Adapter for NfProgram {
     }
 
     fn wirings(&self) -> &'static [WiringKind] {
-        &[WiringKind::Vhost, WiringKind::Fed]
+        &[WiringKind::Vhost, WiringKind::Memif, WiringKind::Veth, WiringKind::Nic, WiringKind::Fed]
     }
 
     fn supports(&self, _nf: Nf) -> Result<(), String> {
@@ -85,9 +85,8 @@ impl Adapter for NfProgram {
     }
 
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
-        let program = program()?;
-        let arguments = arguments(request);
-        let process = Process::start(self.name(), program.as_os_str(), &arguments, request.alarm.clone())?;
+        let (program, arguments) = request.command(program()?.as_os_str(), arguments(request));
+        let process = Process::start(self.name(), &program, &arguments, request.alarm.clone())?;
         let ready: Ready = process.wait_for(0, "open its ports", PATIENCE, first)?;
         if !ready.ready {
             return Err(DutError::Answer { dut: self.name(), answer: "not ready".into(), expected: "ready" });

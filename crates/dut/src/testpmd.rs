@@ -35,7 +35,7 @@ impl Adapter for Testpmd {
     }
 
     fn wirings(&self) -> &'static [WiringKind] {
-        &[WiringKind::Vhost, WiringKind::Fed]
+        &[WiringKind::Vhost, WiringKind::Memif, WiringKind::Veth, WiringKind::Nic, WiringKind::Fed]
     }
 
     fn supports(&self, nf: Nf) -> Result<(), String> {
@@ -65,8 +65,8 @@ impl Adapter for Testpmd {
             reason,
         })?;
         let version = self.version()?;
-        let arguments = arguments(request);
-        let mut process = Process::start(NAME, OsStr::new(PROGRAM), &arguments, request.alarm.clone())?;
+        let (program, arguments) = request.command(OsStr::new(PROGRAM), arguments(request));
+        let mut process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
         // The prompt has no line end, so it is found at the head of the answer to an empty command.
         process.say("show config fwd")?;
         process.wait_for(0, "open its ports", PATIENCE, |lines| {

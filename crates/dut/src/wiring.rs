@@ -1,9 +1,15 @@
 //! Wirings: how the lab's ports reach the DUT's.
 
 mod fed;
+mod memif;
+mod nic;
+mod veth;
 mod vhost;
 
 pub use fed::Fed;
+pub use memif::Memif;
+pub use nic::Nic;
+pub use veth::{INTERFACES, Veth, VethDriver, VethPairs};
 pub use vhost::{Side, Vhost};
 
 use std::fmt;
@@ -14,18 +20,27 @@ use std::str::FromStr;
 pub enum WiringKind {
     /// virtio-user and vhost-user over Unix sockets, between two processes.
     Vhost,
+    /// Shared memory between two processes.
+    Memif,
+    /// veth pairs of the kernel, between two network namespaces.
+    Veth,
+    /// Physical ports.
+    Nic,
     /// The DUT's own source replays the trace and its sink discards.
     Fed,
 }
 
 impl WiringKind {
     /// Every wiring.
-    pub const ALL: [Self; 2] = [Self::Vhost, Self::Fed];
+    pub const ALL: [Self; 5] = [Self::Vhost, Self::Memif, Self::Veth, Self::Nic, Self::Fed];
 
     /// The name people type.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vhost => "vhost",
+            Self::Memif => "memif",
+            Self::Veth => "veth",
+            Self::Nic => "nic",
             Self::Fed => "fed",
         }
     }

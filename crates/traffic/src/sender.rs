@@ -54,6 +54,11 @@ impl Stamper {
 }
 
 impl Sender {
+    /// Has the port send what it took and kept, if it is of that kind.
+    pub(crate) fn flush(&mut self) {
+        self.tx.flush();
+    }
+
     /// A sender that stamps every `stamp_every`th packet.
     pub fn new(
         source: FrameSource,

@@ -30,6 +30,9 @@ pub struct DirectionSetup {
     pub to: usize,
 }
 
+/// How often a drain that sees nothing come has the ports send what they may have kept.
+const FLUSH_EVERY: Nanos = Nanos(50_000);
+
 /// Share of a trial's duration that pauses of the tester may be cut out of.
 pub const MOST_PAUSED: f64 = 0.25;
 
@@ -72,7 +75,7 @@ pub struct Tester {
 #[derive(Debug)]
 struct Engine {
     /// Kept so that the ports stay open; the queues below do the work.
-    _ports: Vec<Port>,
+    ports: Vec<Port>,
     receivers: Vec<RxQueue>,
     directions: Vec<DirectionSetup>,
     tsc: Tsc,
@@ -91,7 +94,7 @@ impl Tester {
         receivers: Vec<RxQueue>,
         directions: Vec<DirectionSetup>,
     ) -> Self {
-        let engine = Engine { _ports: ports, receivers, directions, tsc: Tsc::get(eal), trial: 0 };
+        let engine = Engine { ports, receivers, directions, tsc: Tsc::get(eal), trial: 0 };
         Self { eal, core, drain: Drain::default(), engine: Some(engine) }
     }
 
@@ -118,6 +121,7 @@ impl Engine {
         (core, drain): (usize, Drain),
         stop: &AtomicBool,
     ) -> Option<TrialResult> {
+        let _held = self.ports.iter().find_map(Port::hold_memory);
         self.trial = self.trial.wrapping_add(1);
         let watch = Watch::start(core);
         let called = Ticks::now();
@@ -186,11 +190,14 @@ impl Engine {
     fn drain(&mut self, drain: Drain, sink: &mut Sink, sent: u64, stop: &AtomicBool) {
         let start = Ticks::now();
         let (quiet, limit) = (self.tsc.ticks(drain.quiet), self.tsc.ticks(drain.limit));
-        let mut last = start;
+        let (mut last, mut flushed) = (start, start);
         while sink.received() < sent && !stop.load(Ordering::Relaxed) {
             let now = Ticks::now();
             if sink.collect(&mut self.receivers) > 0 {
                 last = now;
+            } else if now.since(flushed) > self.tsc.ticks(FLUSH_EVERY) {
+                self.directions.iter_mut().for_each(|direction| direction.sender.flush());
+                flushed = now;
             }
             if now.since(last) > quiet || now.since(start) > limit {
                 return;

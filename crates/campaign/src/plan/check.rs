@@ -2,6 +2,7 @@
 //! together. All mistakes of one plan are reported at once. Here the axes, in `methods` the methods.
 
 mod methods;
+mod ports;
 
 use super::diagnostic::Diagnostic;
 use super::file::PlanFile;
@@ -12,6 +13,7 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
+use weir_dut::wiring::WiringKind;
 use weir_traffic::Shape;
 use weir_traffic::trace::catalogue::ENTRIES;
 use weir_traffic::trace::{Sizes, TraceError, TraceName};
@@ -62,7 +64,13 @@ impl<'a> Checker<'a> {
         let nf_span = file.nf.span();
         let nfs = self.nfs(file.nf);
         let duts = self.duts(file.dut);
+        let wiring_span = file.wiring.as_ref().map(Spanned::span);
         let wirings = self.wirings(file.wiring, file.mrr.is_some());
+        let nic = self.nic(file.nic);
+        if let Some(span) = wiring_span.filter(|_| wirings.iter().any(|name| name == WiringKind::Nic.name()))
+        {
+            self.nic_has_ports(&span, &nic, &duts);
+        }
         let traces = self.axis("trace", file.trace);
         let sizes: Vec<Placed<Sizes>> =
             self.axis("size", file.size).into_iter().map(|(span, SizesText(sizes))| (span, sizes)).collect();
@@ -99,6 +107,10 @@ impl<'a> Checker<'a> {
             latency,
             simulated: simulated(file.simulated, seed),
             vhost: file.vhost,
+            memif: file.memif,
+            veth: file.veth,
+            nic,
+            external: file.external,
             mrr_only: self.known.mrr_only.iter().map(|name| (*name).to_owned()).collect(),
         }
     }

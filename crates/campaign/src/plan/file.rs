@@ -4,8 +4,9 @@
 //! make sense together is `check`'s affair.
 
 use super::text::{HugePages, List, SizesText, Text};
+use super::wirings::{ExternalPlan, MemifPlan, NicTable, VethPlan, VhostPlan};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 use weir_methods::latency::LoadSpec;
@@ -27,7 +28,7 @@ pub(super) struct PlanFile {
     /// Axis: devices under test; `weir dut list` names them. Default: nf, Weir's own small program.
     #[schemars(with = "Option<List<String>>")]
     pub(super) dut: Option<Spanned<List<String>>>,
-    /// Axis: how the lab's ports reach the device's. vhost, fed. Default: vhost.
+    /// Axis: how the lab's ports reach the device's. vhost, memif, veth, nic, fed. Default: vhost.
     #[schemars(with = "Option<List<String>>")]
     pub(super) wiring: Option<Spanned<List<String>>>,
     /// Axis: what is sent. A trace name (`weir trace list`), the path of a pcap or pcapng file relative to the plan, or "a|b" for a different one in each direction.
@@ -74,6 +75,18 @@ pub(super) struct PlanFile {
     /// The wiring `vhost`: which end of it the lab is, and who listens on the socket.
     #[serde(default)]
     pub(super) vhost: VhostPlan,
+    /// The wiring `memif`: who listens on the socket.
+    #[serde(default)]
+    pub(super) memif: MemifPlan,
+    /// The wiring `veth`: how the lab's ends are opened.
+    #[serde(default)]
+    pub(super) veth: VethPlan,
+    /// The wiring `nic`: the ports.
+    #[serde(default)]
+    pub(super) nic: NicTable,
+    /// The device `external`, a box on the wire that nobody starts.
+    #[serde(default)]
+    pub(super) external: ExternalPlan,
 }
 
 /// Throughput by MLRsearch (draft-ietf-bmwg-mlrsearch-15). All goals share one search.
@@ -162,36 +175,4 @@ pub(super) struct SimulatedTable {
     pub(super) disturbed: Option<Text<Ratio>>,
     /// Seed of the device. Default: the plan's.
     pub(super) seed: Option<u64>,
-}
-
-/// The wiring `vhost`: virtio-user on one side, vhost-user on the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct VhostPlan {
-    /// The lab's end of the socket. Default: virtio, as a virtual machine has it.
-    pub lab: VhostEnd,
-    /// Who listens on the socket. Default: dut.
-    pub server: VhostServer,
-}
-
-/// The lab's end of a vhost wiring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum VhostEnd {
-    /// The lab is the guest's side.
-    #[default]
-    Virtio,
-    /// The lab is the host's side.
-    Vhost,
-}
-
-/// Who listens on a vhost wiring's socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum VhostServer {
-    /// The lab.
-    Lab,
-    /// The device under test.
-    #[default]
-    Dut,
 }

@@ -14,7 +14,7 @@ pub(super) struct Overrides {
     /// Devices under test (see `weir dut list`)
     #[arg(long, value_name = "DUT", value_delimiter = ',')]
     dut: Vec<String>,
-    /// Wirings: vhost, fed
+    /// Wirings: vhost, memif, veth, nic, fed
     #[arg(long, value_name = "WIRING", value_delimiter = ',')]
     wiring: Vec<String>,
     /// Traces (see `weir trace list`) or capture files; A|B for a trace per direction

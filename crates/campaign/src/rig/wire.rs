@@ -1,0 +1,164 @@
+//! Wiring up a rig: folder, captures (for `fed`), whichever side must be there first, the other
+//! side, links.
+
+use super::{Device, FedDut, Flags, Home, LAB_BUFFERS, LINK_PATIENCE, RigError, RigSetup, Wired};
+use crate::knock::Knocker;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError};
+use weir_dut::folder::Folder;
+use weir_dut::wiring::{Fed, Nic, Side, WiringKind};
+use weir_dut::{RunningDut, StartRequest};
+use weir_traffic::{DirectionSetup, Sender, Tester};
+
+/// What a wiring comes down to: the ports of both sides, and who comes up first.
+struct Links {
+    /// The lab's ports, as EAL `--vdev` strings or PCI addresses.
+    lab: Vec<String>,
+    /// The DUT's.
+    dut: Vec<String>,
+    /// Whether the DUT is started before the lab opens its ports, or after.
+    dut_first: bool,
+    /// Sockets at which the lab's ports block until the DUT connects.
+    listening: Vec<PathBuf>,
+}
+
+impl Links {
+    /// The links of a rig. `number` tells the lab's ports from those of earlier rigs.
+    fn of(setup: &RigSetup<'_>, folder: &Folder, number: u32) -> Result<Self, RigError> {
+        let plain = |[lab, dut]: [[String; 2]; 2], dut_first| Self {
+            lab: lab.into(),
+            dut: dut.into(),
+            dut_first,
+            listening: Vec::new(),
+        };
+        match setup.wiring {
+            WiringKind::Vhost => {
+                let vhost = setup.wirings.vhost;
+                let ports = [vhost.ports(Side::Lab, folder, number), vhost.ports(Side::Dut, folder, 0)];
+                let lab_listens = vhost.server == Side::Lab && vhost.dut_first();
+                let listening = if lab_listens { vhost.sockets(folder).to_vec() } else { Vec::new() };
+                Ok(Self { listening, ..plain(ports, vhost.dut_first()) })
+            }
+            WiringKind::Memif => {
+                let memif = setup.wirings.memif;
+                let ports = [memif.ports(Side::Lab, folder, number), memif.ports(Side::Dut, folder, 0)];
+                Ok(plain(ports, memif.dut_first()))
+            }
+            WiringKind::Veth => {
+                let ends = |side, number| setup.wirings.veth.ports(side, number);
+                Ok(plain([ends(Side::Lab, number), ends(Side::Dut, 0)], true))
+            }
+            WiringKind::Nic => {
+                let Nic { lab, dut } = setup.wirings.nic.clone();
+                setup.wirings.nic.check()?;
+                Ok(Self { lab, dut, dut_first: true, listening: Vec::new() })
+            }
+            // Its DUT has ports of its own only.
+            WiringKind::Fed => {
+                Ok(Self { lab: Vec::new(), dut: Vec::new(), dut_first: true, listening: Vec::new() })
+            }
+        }
+    }
+}
+
+fn request<'a>(
+    setup: &RigSetup<'a>,
+    ports: &'a [String],
+    buffers: u32,
+    home: &'a Home,
+    flags: &Flags,
+) -> StartRequest<'a> {
+    StartRequest {
+        nf: setup.nf,
+        variant: setup.variant,
+        ports,
+        core: setup.cores.dut,
+        control_core: setup.cores.control,
+        huge_pages: setup.huge_pages,
+        buffers,
+        max_frame: setup.traffic.max_frame(),
+        folder: &home.folder,
+        namespace: home.pairs.as_ref().map(|pairs| &pairs.dut),
+        description: &setup.wirings.external,
+        alarm: Arc::clone(&flags.stop),
+    }
+}
+
+/// A rig whose ports are linked to the DUT's.
+pub(super) fn linked(
+    eal: &'static Eal,
+    setup: &RigSetup<'_>,
+    number: u32,
+    flags: &Flags,
+) -> Result<Wired, RigError> {
+    let folder = Folder::new()?;
+    let pool = Pool::new(eal, LAB_BUFFERS, setup.traffic.max_frame())?;
+    let links = Links::of(setup, &folder, number)?;
+    let pairs = match setup.wiring {
+        WiringKind::Veth => Some(setup.wirings.veth.lay(setup.traffic.max_frame())?),
+        _ => None,
+    };
+    let home = Home { folder, pairs };
+    let config = PortConfig { max_frame: setup.traffic.max_frame(), ..PortConfig::default() };
+    // A port that waits for its peer to connect may take a second: Ctrl-C counts between them.
+    let open_one = |spec: &String| match (flags.interrupted.load(Ordering::Relaxed), &home.pairs) {
+        (true, _) => Err(RigError::Interrupted),
+        (false, None) => Port::open(spec, config, &pool).map_err(RigError::Port),
+        (false, Some(pairs)) => {
+            Port::open_in(pairs.lab.handle(), spec, config, &pool).map_err(RigError::Port)
+        }
+    };
+    let open = || links.lab.iter().map(open_one).collect::<Result<Vec<_>, _>>();
+    let request = request(setup, &links.dut, 0, &home, flags);
+    let (mut ports, dut) = if links.dut_first {
+        let mut dut = setup.adapter.start(&request)?;
+        let knocker = Knocker::start(links.listening.clone(), Arc::clone(&flags.stop), LINK_PATIENCE);
+        let opened = open();
+        let knocked = knocker.end();
+        (opened.map_err(|error| unopened(error, knocked, dut.as_mut(), flags))?, dut)
+    } else {
+        let ports = open()?;
+        (ports, setup.adapter.start(&request)?)
+    };
+    let mut device = Device::new(eal, (dut, setup.cores.dut), home, flags);
+    device.wait_links(&ports)?;
+    let (mut receivers, mut senders) = (Vec::new(), Vec::new());
+    for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
+        receivers.push(receiver);
+        senders.push(sender);
+    }
+    let mut directions = Vec::new();
+    for ((from, tx), source) in senders.into_iter().enumerate().zip(setup.traffic.sources()?) {
+        let sender = Sender::new(source, tx, &pool, setup.shape, setup.stamp_every, setup.traffic.seed());
+        directions.push(DirectionSetup { sender, to: 1 - from });
+    }
+    let tester = Tester::new(eal, setup.cores.tester, ports, receivers, directions);
+    Ok(Wired { tester, device, dut_stops_first: setup.wiring == WiringKind::Memif })
+}
+
+/// Why the lab could not open its ports to a DUT that was there before: the cause, not its effect.
+fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Flags) -> RigError {
+    if flags.interrupted.load(Ordering::Relaxed) {
+        return RigError::Interrupted;
+    }
+    match (dut.ended(), error) {
+        (Some(ended), _) => RigError::Dut(ended),
+        (None, RigError::Port(PortError::Attach { port, .. })) if knocked => {
+            RigError::Port(PortError::NoLink { port, waited: LINK_PATIENCE })
+        }
+        (None, error) => error,
+    }
+}
+
+/// A rig whose DUT feeds itself.
+pub(super) fn fed(eal: &'static Eal, setup: &RigSetup<'_>, flags: &Flags) -> Result<FedDut, RigError> {
+    let folder = Folder::new()?;
+    let (captures, packets) = setup.traffic.write_captures(&folder)?;
+    let home = Home { folder, pairs: None };
+    let fed = Fed::new(captures, packets)?;
+    let ports = fed.ports();
+    let dut = setup.adapter.start(&request(setup, &ports, fed.buffers(), &home, flags))?;
+    Ok(FedDut { device: Device::new(eal, (dut, setup.cores.dut), home, flags) })
+}

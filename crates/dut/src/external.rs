@@ -1,0 +1,78 @@
+//! `external`: a box on the wire that nobody starts.
+//!
+//! Whoever set it up says what it is (`[external] description`) and that it does what the plan's
+//! network functions say. It has no counters here and no CPU time; what is known of it is what
+//! comes back.
+
+use crate::wiring::WiringKind;
+use crate::{Adapter, Counters, DutError, RunningDut, StartRequest};
+use std::collections::BTreeMap;
+use std::time::Instant;
+use weir_trial::{Conduct, Nf};
+use weir_units::Nanos;
+
+/// The name people type.
+pub const EXTERNAL: &str = "external";
+
+/// The adapter.
+pub(crate) struct External;
+
+struct OnTheWire {
+    description: String,
+}
+
+impl Adapter for External {
+    fn name(&self) -> &'static str {
+        EXTERNAL
+    }
+
+    fn about(&self) -> &'static str {
+        "a box on the wire that nobody starts; the plan says what it is"
+    }
+
+    fn wirings(&self) -> &'static [WiringKind] {
+        &[WiringKind::Nic]
+    }
+
+    fn supports(&self, _nf: Nf) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn version(&self) -> Result<String, DutError> {
+        Ok("as described".to_owned())
+    }
+
+    fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        Ok(Box::new(OnTheWire { description: request.description.to_owned() }))
+    }
+}
+
+impl RunningDut for OnTheWire {
+    fn description(&self) -> String {
+        self.description.clone()
+    }
+
+    fn has_counters(&self) -> bool {
+        false
+    }
+
+    fn counters(&mut self) -> Result<Counters, DutError> {
+        Ok(Counters { received: 0, sent: 0, cpu: Nanos(0), at: Instant::now(), details: BTreeMap::new() })
+    }
+
+    fn threads(&self) -> Vec<(u32, u32)> {
+        Vec::new()
+    }
+
+    fn conduct(&self) -> Conduct {
+        Conduct::default()
+    }
+
+    fn ended(&mut self) -> Option<DutError> {
+        None
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), DutError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,298 @@
+//! `linux`: the kernel of this machine as the device, over the `veth` wiring.
+//!
+//! `l2fwd` is a bridge of the two ports that learns nothing and floods, which with two ports means:
+//! out of the other one, MAC addresses untouched. `firewall:N` is the same bridge with an nftables
+//! chain of N rules in its forward hook, one rule a rule, looked at in order. `l3fwd:N` is N routes
+//! in the main table, next hops as permanent neighbours.
+//!
+//! Two things the kernel does only when told. It routes what is addressed to its own port only, and
+//! the lab's packets, the same for every device, are not; a rule at ingress (`meta pkttype set host`)
+//! makes them so, and its cost counts as the kernel's. And it works where a packet was sent from:
+//! receive packet steering (RPS) moves that to the DUT's core, or the tester would forward. What it
+//! says of its own accord (ICMP errors) is dropped on the way out, as no other device says it.
+//!
+//! CPU time in softirq belongs to no thread, so there are no cycles per packet. Counters are those
+//! of the two interfaces. A packet that finds the core's backlog full never reaches an interface of
+//! the device; it shows as loss only.
+
+mod ruleset;
+
+use crate::namespace::{IP, NFT, Namespace, Tool};
+use crate::wiring::{INTERFACES, WiringKind};
+use crate::{Adapter, Counters, DutError, RunningDut, StartRequest};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::utsname::uname;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+use weir_trial::{Conduct, Nf};
+use weir_units::Nanos;
+use weir_wire::table::{next_hop_mac, port_mac};
+
+const NAME: &str = "linux";
+
+/// The adapter.
+pub(crate) struct Linux;
+
+struct Running {
+    namespace: Arc<Namespace>,
+    description: String,
+}
+
+impl Adapter for Linux {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn about(&self) -> &'static str {
+        "the kernel of this machine: bridge, routes, nftables (needs root)"
+    }
+
+    fn wirings(&self) -> &'static [WiringKind] {
+        &[WiringKind::Veth]
+    }
+
+    fn supports(&self, _nf: Nf) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn version(&self) -> Result<String, DutError> {
+        for Tool { program, package, .. } in [IP, NFT] {
+            let missing = DutError::Missing { dut: NAME, program, package };
+            Command::new(program).arg("-V").output().map_err(|_| missing)?;
+        }
+        let kernel = uname().map(|name| name.release().to_string_lossy().into_owned());
+        Ok(format!("Linux {}", kernel.unwrap_or_else(|_| "of unknown version".to_owned())))
+    }
+
+    fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        let version = self.version()?;
+        let unsupported = || DutError::Unsupported {
+            dut: NAME,
+            nf: request.nf,
+            reason: "it needs a wiring with a network namespace (veth)".to_owned(),
+        };
+        let namespace = Arc::clone(request.namespace.ok_or_else(unsupported)?);
+        let what = match request.nf {
+            Nf::L2Fwd => bridge(&namespace).map(|()| "bridge".to_owned())?,
+            Nf::Firewall { .. } => {
+                bridge(&namespace)?;
+                let rules = request.nf.rules();
+                namespace.run(NFT, &ruleset::firewall(&rules))?;
+                format!("bridge, nftables chain of {} rules", rules.len())
+            }
+            Nf::L3Fwd { .. } => {
+                let routes = route(&namespace, request.nf)?;
+                format!("{routes} routes in the main table")
+            }
+        };
+        steer(&namespace, request.core)?;
+        let description = format!("{version}; {what}; softirq on core {}", request.core);
+        Ok(Box::new(Running { namespace, description }))
+    }
+}
+
+/// A bridge of both ports.
+fn bridge(namespace: &Namespace) -> Result<(), DutError> {
+    let mut script = "link add weir type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n".to_owned();
+    for (name, mac) in addressed() {
+        let _ = writeln!(script, "link set {name} address {mac}");
+        let _ =
+            writeln!(script, "link set {name} master weir\nlink set {name} type bridge_slave learning off");
+    }
+    script += "link set weir up\n";
+    namespace.run(IP, &script)?;
+    // Where the kernel has br_netfilter, bridged packets would visit the IP layer's hooks as well.
+    namespace.sysctl(&[
+        ("net/bridge/bridge-nf-call-iptables", "0"),
+        ("net/bridge/bridge-nf-call-ip6tables", "0"),
+        ("net/bridge/bridge-nf-call-arptables", "0"),
+    ])
+}
+
+/// A router with the function's routes. Returns how many.
+fn route(namespace: &Namespace, nf: Nf) -> Result<usize, DutError> {
+    // With the loopback up there is a table of local addresses, without which no gateway is accepted.
+    let mut script = "link set lo up\n".to_owned();
+    for ((port, mac), number) in addressed().zip(0..) {
+        let (hop, neighbour) = (next_hop(number), text(next_hop_mac(number)));
+        let _ = writeln!(script, "link set {port} address {mac}");
+        let _ = writeln!(script, "neigh replace {hop} dev {port} lladdr {neighbour} nud permanent");
+    }
+    let routes = nf.routes();
+    for route in &routes {
+        let port = INTERFACES[usize::from(route.port)];
+        let _ = writeln!(script, "route add {} via {} dev {port} onlink", route.prefix, next_hop(route.port));
+    }
+    // What no route leads anywhere is dropped in silence, as other devices do.
+    script += "route add blackhole default\n";
+    namespace.sysctl(&[
+        ("net/ipv4/conf/all/rp_filter", "0"),
+        ("net/ipv4/conf/default/rp_filter", "0"),
+        ("net/ipv4/conf/port0/rp_filter", "0"),
+        ("net/ipv4/conf/port1/rp_filter", "0"),
+        ("net/ipv4/conf/all/send_redirects", "0"),
+        ("net/ipv4/conf/port0/send_redirects", "0"),
+        ("net/ipv4/conf/port1/send_redirects", "0"),
+        // A router need not look whether one of its own sockets waits for a packet.
+        ("net/ipv4/ip_early_demux", "0"),
+    ])?;
+    namespace.run(IP, &script)?;
+    namespace.run(NFT, ruleset::ROUTER)?;
+    namespace.sysctl(&[("net/ipv4/ip_forward", "1")])?;
+    Ok(routes.len())
+}
+
+/// The ports with the MAC addresses that a device's ports have.
+fn addressed() -> impl Iterator<Item = (&'static str, String)> {
+    INTERFACES.into_iter().zip((0..).map(port_mac).map(text))
+}
+
+fn text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// Address of the neighbour on a port: link-local (RFC 3927), so that no route of the test network
+/// leads there.
+fn next_hop(port: u8) -> String {
+    format!("169.254.{port}.2")
+}
+
+/// Has the kernel handle what both ports receive on this core.
+fn steer(namespace: &Namespace, core: usize) -> Result<(), DutError> {
+    let mask = mask(core);
+    let work = || {
+        // Interfaces show in the sysfs that was mounted in their namespace; this thread's own will do.
+        let fail = |what: &str, error: nix::Error| format!("{what}: {error}");
+        unshare(CloneFlags::CLONE_NEWNS).map_err(|error| fail("mount namespace", error))?;
+        let nothing = None::<&str>;
+        mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing)
+            .map_err(|error| fail("private mounts", error))?;
+        mount(Some("weir"), "/sys", Some("sysfs"), MsFlags::empty(), nothing)
+            .map_err(|error| fail("sysfs", error))?;
+        for name in INTERFACES {
+            let path = format!("/sys/class/net/{name}/queues/rx-0/rps_cpus");
+            fs::write(&path, &mask).map_err(|error| format!("{path}: {error}"))?;
+        }
+        Ok(())
+    };
+    namespace.within(work).map_err(|reason| DutError::Network {
+        what: format!("packets cannot be steered to core {core}"),
+        reason,
+    })
+}
+
+/// A core as a mask of the kernel's: words of 32 bits, the highest first, commas between them.
+fn mask(core: usize) -> String {
+    let low = ",00000000".repeat(core / 32);
+    format!("{:x}{low}", 1_u32 << (core % 32))
+}
+
+impl RunningDut for Running {
+    fn description(&self) -> String {
+        self.description.clone()
+    }
+
+    fn counters(&mut self) -> Result<Counters, DutError> {
+        let asked = Instant::now();
+        let read = || fs::read_to_string("/proc/thread-self/net/dev").map_err(|error| error.to_string());
+        let read = self.namespace.within(read);
+        let answer = read.map_err(|reason| DutError::Network {
+            what: "the interfaces' counters cannot be read".to_owned(),
+            reason,
+        })?;
+        let at = asked + asked.elapsed() / 2;
+        let unread = || DutError::Answer {
+            dut: NAME,
+            answer: answer.clone(),
+            expected: "packet counters of port0 and port1",
+        };
+        let (received, sent) = totals(&answer).ok_or_else(unread)?;
+        Ok(Counters { received, sent, cpu: Nanos(0), at, details: BTreeMap::new() })
+    }
+
+    fn threads(&self) -> Vec<(u32, u32)> {
+        Vec::new()
+    }
+
+    fn conduct(&self) -> Conduct {
+        Conduct::default()
+    }
+
+    fn ended(&mut self) -> Option<DutError> {
+        None
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), DutError> {
+        Ok(()) // all it was goes with its namespace
+    }
+}
+
+/// Packets received and sent over both ports, from `/proc/net/dev`.
+fn totals(text: &str) -> Option<(u64, u64)> {
+    let (mut received, mut sent, mut found) = (0, 0, 0);
+    for (name, numbers) in text.lines().filter_map(|line| line.split_once(':')) {
+        if !INTERFACES.contains(&name.trim()) {
+            continue;
+        }
+        let numbers: Vec<u64> = numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        // Eight columns of receiving, then eight of sending; packets are the second of each.
+        received += numbers.get(1)?;
+        sent += numbers.get(9)?;
+        found += 1;
+    }
+    (found == INTERFACES.len()).then_some((received, sent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wiring::Veth;
+    use weir_units::FrameSize;
+
+    #[test]
+    fn both_ports_are_summed_and_nothing_else() {
+        let text = "Inter-|   Receive                            |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:       0       9    0    0    0     0          0         0        0       9    0    0    0     0       0          0
+ port0:     100       7    0    0    0     0          0         0      200       5    0    0    0     0       0          0
+  weir:     100      50    0    0    0     0          0         0      200      60    0    0    0     0       0          0
+ port1:     100       3    0    0    0     0          0         0      200       4    0    0    0     0       0          0";
+        assert_eq!(totals(text), Some((10, 9)));
+        let without = text.lines().filter(|line| !line.contains("port1")).collect::<Vec<_>>().join("\n");
+        assert_eq!(totals(&without), None);
+    }
+
+    #[test]
+    fn a_core_becomes_a_mask_of_the_kernels() {
+        assert_eq!(
+            [0, 1, 31, 32, 70].map(mask),
+            ["1", "2", "80000000", "1,00000000", "40,00000000,00000000"]
+        );
+    }
+
+    #[test]
+    fn the_kernel_takes_every_function_and_large_tables() {
+        if !nix::unistd::geteuid().is_root() || Linux.version().is_err() {
+            println!("skipped: needs root, ip and nft");
+            return;
+        }
+        for nf in [Nf::L2Fwd, Nf::L3Fwd { routes: 1000 }, Nf::Firewall { rules: 300 }] {
+            let pairs = Veth::default().lay(FrameSize::MIN).unwrap();
+            match nf {
+                Nf::L3Fwd { .. } => assert_eq!(route(&pairs.dut, nf).unwrap(), 1000),
+                _ => bridge(&pairs.dut).unwrap(),
+            }
+            if let Nf::Firewall { .. } = nf {
+                pairs.dut.run(NFT, &ruleset::firewall(&nf.rules())).unwrap();
+            }
+            steer(&pairs.dut, 0).unwrap();
+            let mut running = Running { namespace: Arc::clone(&pairs.dut), description: String::new() };
+            assert_eq!(running.counters().unwrap().received, 0, "nothing comes from nowhere: {nf}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The `memif` wiring: shared memory between the lab and the DUT, set up over a Unix socket a link.
+//!
+//! Each link has a server, which listens, and a client, which connects and makes the memory; packets
+//! are copied by whoever sends and again by whoever receives. The server must be there first: a
+//! client tries once. Ordinary pages do as well as huge ones, because the rings and buffers lie in
+//! a memory file of the driver's own; zero-copy, which needs huge pages in one file, is left off.
+
+use super::Side;
+use crate::folder::Folder;
+
+/// Descriptors in each ring, as a power of two: as many as `vhost` has.
+const RING_BITS: u8 = 10;
+
+/// The two links of a `memif` wiring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memif {
+    /// Who listens; the other side connects.
+    pub server: Side,
+}
+
+impl Memif {
+    /// Links, hence ports on each side.
+    pub const LINKS: usize = 2;
+
+    /// Whether the DUT must be started before the lab opens its ports, or after.
+    pub fn dut_first(self) -> bool {
+        self.server == Side::Dut
+    }
+
+    /// The ports of one side, as EAL `--vdev` strings. `number` tells the ports of one process
+    /// apart. Both ends of a link have the link's number as their interface id: without the same id
+    /// a server turns its client away.
+    pub fn ports(self, side: Side, folder: &Folder, number: u32) -> [String; Self::LINKS] {
+        let role = if self.server == side { "server" } else { "client" };
+        std::array::from_fn(|link| {
+            let name = number as usize * Self::LINKS + link;
+            let socket = folder.file(&format!("link{link}.sock"));
+            format!(
+                "net_memif{name},role={role},id={link},socket={},socket-abstract=no,rsize={RING_BITS}",
+                socket.display()
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_link_has_one_server_and_one_interface_id() {
+        let folder = Folder::new().unwrap();
+        for server in [Side::Dut, Side::Lab] {
+            let wiring = Memif { server };
+            assert_eq!(wiring.dut_first(), server == Side::Dut);
+            let (lab, dut) = (wiring.ports(Side::Lab, &folder, 3), wiring.ports(Side::Dut, &folder, 0));
+            for (link, sides) in lab.iter().zip(&dut).enumerate() {
+                let sides = [sides.0, sides.1];
+                assert_eq!(sides.iter().filter(|port| port.contains("role=server")).count(), 1, "{sides:?}");
+                let same = [format!(",id={link},"), format!("/link{link}.sock,")];
+                assert!(sides.iter().all(|port| same.iter().all(|part| port.contains(part))), "{sides:?}");
+            }
+            assert!(lab[1].starts_with("net_memif7,") && dut[1].starts_with("net_memif1,"));
+        }
+    }
+}

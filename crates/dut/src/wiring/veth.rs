@@ -1,0 +1,162 @@
+//! The `veth` wiring: two veth pairs of the kernel, from a network namespace of the lab's to one of
+//! the DUT's.
+//!
+//! Both namespaces hold nothing but their two ends, named [`INTERFACES`], so that no address, daemon
+//! or protocol of the machine speaks on them: IPv6 is off, no end has an address, nobody asks by ARP.
+//! Offloads play no part: what is sent comes from raw sockets, whole and with its checksums, and the
+//! kernel neither joins nor cuts such packets here. The lab's ends are opened as AF_PACKET or AF_XDP
+//! ports, a DPDK dataplane's as AF_PACKET ports; a dataplane of the kernel takes the interfaces as
+//! they are.
+//!
+//! Cost: a system call a burst on each side, and the kernel's handing over, on the core that sends.
+//! A packet that finds the other end's backlog full (`net.core.netdev_max_backlog`) is lost without
+//! the sender's knowledge.
+
+use super::Side;
+use crate::DutError;
+use crate::namespace::{IP, Namespace};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use weir_units::FrameSize;
+
+/// The names of the two ends, in the lab's namespace as in the DUT's.
+pub const INTERFACES: [&str; 2] = ["port0", "port1"];
+
+/// Ethernet header and FCS, which an interface's MTU does not count.
+const AROUND_MTU: u32 = 18;
+
+/// The least MTU of the links: Ethernet's own.
+const LEAST_MTU: u32 = 1500;
+
+/// Frames in each ring of an AF_PACKET port: as many as `vhost` has descriptors.
+const RING: u32 = 1024;
+
+/// A slot of an AF_PACKET ring, in bytes: the most that the driver takes with packet buffers of the
+/// usual 2 KiB.
+const SLOT: u32 = 2048;
+
+/// A block of slots, in bytes: a page.
+const BLOCK: u32 = 4096;
+
+/// The largest frame, with its FCS: what a slot holds beside what the kernel writes before the packet
+/// (66 bytes).
+const LARGEST: u32 = 1980;
+
+/// The lab's end of a veth pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VethDriver {
+    /// Rings shared with a raw socket.
+    #[default]
+    AfPacket,
+    /// Rings filled by a program at the interface (XDP).
+    AfXdp,
+}
+
+/// The `veth` wiring, before it is laid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Veth {
+    /// How the lab's ends are opened.
+    pub driver: VethDriver,
+}
+
+/// Two veth pairs, laid; gone when dropped.
+#[derive(Debug)]
+pub struct VethPairs {
+    /// Where the lab's ends are.
+    pub lab: Namespace,
+    /// Where the DUT's ends are.
+    pub dut: Arc<Namespace>,
+}
+
+impl Veth {
+    /// Makes both namespaces and the pairs between them, up, for frames of that size.
+    pub fn lay(self, max_frame: FrameSize) -> Result<VethPairs, DutError> {
+        if u32::from(max_frame.bytes()) > LARGEST {
+            return Err(DutError::Network {
+                what: format!("frames of {max_frame} do not fit the `veth` wiring"),
+                reason: format!("its raw sockets take {LARGEST} B at most; take `vhost` or `memif`"),
+            });
+        }
+        let pairs = VethPairs { lab: Namespace::new()?, dut: Arc::new(Namespace::new()?) };
+        let mtu = (u32::from(max_frame.bytes()).saturating_sub(AROUND_MTU)).max(LEAST_MTU);
+        let far = pairs.dut.path();
+        let (mut near_side, mut far_side) = (String::new(), String::new());
+        for name in INTERFACES {
+            let _ = writeln!(
+                near_side,
+                "link add {name} mtu {mtu} type veth peer name {name} mtu {mtu} netns {}\nlink set {name} up",
+                far.display()
+            );
+            let _ = writeln!(far_side, "link set {name} up");
+        }
+        pairs.lab.run(IP, &near_side)?;
+        pairs.dut.run(IP, &far_side)?;
+        Ok(pairs)
+    }
+
+    /// The ports of one side, as EAL `--vdev` strings. `number` tells the ports of one process apart.
+    pub fn ports(self, side: Side, number: u32) -> [String; 2] {
+        std::array::from_fn(|link| {
+            let name = number as usize * INTERFACES.len() + link;
+            let interface = INTERFACES[link];
+            match (side, self.driver) {
+                (Side::Lab, VethDriver::AfXdp) => format!("net_af_xdp{name},iface={interface}"),
+                _ => format!(
+                    "net_af_packet{name},iface={interface},blocksz={BLOCK},framesz={SLOT},framecnt={RING}"
+                ),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::unistd::geteuid;
+    use std::fs;
+
+    #[test]
+    fn frames_that_no_slot_holds_are_refused_with_the_limit() {
+        let error = Veth::default().lay(FrameSize::new(9000).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("9000") && error.contains("1980") && error.contains("memif"), "{error}");
+    }
+
+    #[test]
+    fn only_the_labs_ends_may_be_af_xdp() {
+        let veth = Veth { driver: VethDriver::AfXdp };
+        assert_eq!(veth.ports(Side::Lab, 2)[1], "net_af_xdp5,iface=port1");
+        assert!(veth.ports(Side::Dut, 0)[0].starts_with("net_af_packet0,"));
+    }
+
+    #[test]
+    fn each_end_is_alone_in_its_namespace_and_up() {
+        if !geteuid().is_root() {
+            let error = Veth::default().lay(FrameSize::MIN).unwrap_err().to_string();
+            assert!(error.contains("need root"), "{error}");
+            return;
+        }
+        let pairs = Veth::default().lay(FrameSize::new(1900).unwrap()).unwrap();
+        for namespace in [&pairs.lab, &*pairs.dut] {
+            namespace.run(IP, "link set port0 mtu 1882\nlink set port1 mtu 1882\n").unwrap();
+            let names = namespace.within(|| {
+                let text = fs::read_to_string("/proc/thread-self/net/dev").map_err(|e| e.to_string())?;
+                Ok(text
+                    .lines()
+                    .filter_map(|line| line.split_once(':'))
+                    .map(|(n, _)| n.trim().to_owned())
+                    .collect::<Vec<_>>())
+            });
+            let names = names.unwrap();
+            assert!(names.contains(&"port0".to_owned()) && names.contains(&"port1".to_owned()), "{names:?}");
+            assert!(
+                namespace
+                    .within(|| Ok(fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default()))
+                    .unwrap()
+                    .is_empty()
+            );
+        }
+    }
+}
