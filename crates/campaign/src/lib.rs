@@ -8,6 +8,7 @@
 mod cores;
 pub mod environment;
 mod knock;
+mod packets;
 pub mod plan;
 mod record;
 mod rig;

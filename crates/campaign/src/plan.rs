@@ -104,6 +104,8 @@ pub struct Plan {
     pub simulated: SimulatedDut,
     /// The wiring `vhost`.
     pub vhost: VhostPlan,
+    /// Whether packets are compared with what the network function must make of them.
+    pub check: bool,
     /// The axes in the order of the file.
     order: Vec<Axis>,
     /// Names of [`Known::mrr_only`].

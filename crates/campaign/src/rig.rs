@@ -15,9 +15,10 @@ use weir_dpdk::{Eal, Pool, PoolError, Port, PortConfig, PortError, Tsc};
 use weir_dut::folder::Folder;
 use weir_dut::wiring::{Fed, Side, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, RunningDut, StartRequest};
+use weir_traffic::check::PassFrames;
 use weir_traffic::{DirectionSetup, Sender, Shape, Tester, TesterError};
 use weir_trial::simulated::{SimulatedDut, Simulation};
-use weir_trial::{DutReading, Measurer, Nf, TrialResult, TrialSpec};
+use weir_trial::{DutReading, Measurer, Nf, Oracle, PacketCheck, TrialResult, TrialSpec};
 use weir_units::Nanos;
 
 /// Packet buffers of the lab: both rings of both ports, caches and bursts, twice over.
@@ -121,7 +122,7 @@ pub struct Flags {
 
 impl Flags {
     /// Forgets that a device died, but never that Ctrl-C was pressed, be it at this very moment.
-    fn rearm(&self) {
+    pub(crate) fn rearm(&self) {
         self.stop.store(false, Ordering::SeqCst);
         if self.interrupted.load(Ordering::SeqCst) {
             self.stop.store(true, Ordering::SeqCst);
@@ -321,6 +322,19 @@ impl Measurer for Rig {
 }
 
 impl Wired {
+    /// Runs the untimed pass, and has a sample of every trial to come compared.
+    pub(crate) fn verify(
+        &mut self,
+        oracle: Arc<Oracle>,
+        frames: Vec<PassFrames>,
+    ) -> Result<PacketCheck, RigError> {
+        self.tester.compare_with(Arc::clone(&oracle));
+        match self.tester.verify(oracle, frames, &self.device.stop) {
+            Err(TesterError::Stopped) => Err(self.device.reason()),
+            checked => Ok(checked?),
+        }
+    }
+
     fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
         let began = Instant::now();
         let device = &mut self.device;

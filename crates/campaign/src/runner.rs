@@ -6,6 +6,7 @@
 
 use crate::cores::{Cores, TooFewCores};
 use crate::environment::free_huge_pages;
+use crate::packets;
 use crate::plan::{HugePages, Plan, PointSpec, VhostEnd, VhostServer};
 use crate::record::{Recorder, Relay, Shared, now_ms};
 use crate::rig::{Flags, Rig, RigError, RigSetup};
@@ -246,16 +247,20 @@ impl<'a> Campaign<'a> {
     ) -> Result<PointOutcome, CampaignError> {
         check_shape(self.plan, traffic)?;
         self.rigs += 1;
-        let mut rig = if spec.dut == SIMULATED {
-            Rig::simulated(self.plan.simulated)
+        let (mut rig, checked) = if spec.dut == SIMULATED {
+            (Rig::simulated(self.plan.simulated), None)
         } else {
             let setup = self.setup(spec, traffic, huge_pages)?;
-            Rig::wire_up(eal, &setup, self.rigs, &self.flags)?
+            packets::wire_up(eal, &setup, self.rigs, &self.flags, self.plan.check)?
         };
         *version = Some(rig.description());
         let mut sequence = point.next_sequence;
         let mut results = Vec::new();
         let mut remarks = Vec::new();
+        if let Some(checked) = checked {
+            self.store.set_packets(point, &checked)?;
+            remarks.extend(packets::remark(&checked));
+        }
         for _ in 0..self.plan.repeats.max(1) {
             let mut methods =
                 Methods { plan: self.plan, spec, key, results: &mut results, remarks: &mut remarks };

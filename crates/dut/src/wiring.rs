@@ -3,7 +3,7 @@
 mod fed;
 mod vhost;
 
-pub use fed::Fed;
+pub use fed::{Fed, recording_ports};
 pub use vhost::{Side, Vhost};
 
 use std::fmt;

@@ -98,6 +98,7 @@ impl<'a> Checker<'a> {
             latency,
             simulated: simulated(file.simulated, seed),
             vhost: file.vhost,
+            check: file.check.unwrap_or(true),
             mrr_only: self.known.mrr_only.iter().map(|name| (*name).to_owned()).collect(),
         }
     }
