@@ -110,12 +110,14 @@ fn arguments(request: &StartRequest<'_>) -> Vec<String> {
         let option = if port.starts_with("net_") { "--vdev" } else { "-a" };
         arguments.extend([option.to_owned(), port.clone()]);
     }
-    let own: [String; 10] = [
+    let own: [String; 11] = [
         "--".into(),
         "-i".into(),
         "--nb-cores=1".into(),
         "--no-mlockall".into(),
         "--disable-link-check".into(),
+        // Or it throws away what its ports receive before it starts: a whole capture that is read once.
+        "--no-flush-rx".into(),
         "--forward-mode=io".into(),
         format!("--total-num-mbufs={buffers}"),
         format!("--mbuf-size={room}"),

@@ -15,7 +15,7 @@ use crate::trace::FrameTable;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_trial::compare::{compare, describe, is_router_report};
-use weir_trial::expected::{Expected, five_tuple};
+use weir_trial::expected::{Expected, flow};
 use weir_trial::{Fault, NfKind, Oracle, PacketCheck};
 use weir_wire::table::FiveTuple;
 
@@ -196,7 +196,7 @@ impl Examiner {
         if let (Expected::Forward { port, frame }, false) = (expected, stamped) {
             self.plain.entry(frame).or_default().push((usize::from(port), number));
         }
-        if let Some(flow) = five_tuple(&frame) {
+        if let Some(flow) = flow(&frame) {
             self.flows.entry((item.direction, flow)).or_insert((number, None)).0 = number;
         }
         let again = self.items[item.direction][item.place].fate.replace(fate).is_some();
@@ -256,14 +256,17 @@ impl Examiner {
             return None;
         }
         // One of the two numbers is damaged: the one that fits the packet better is right.
-        let faults = |number: usize| compare(&self.expected(number), frame, 0).len();
+        let apart = |number: &usize| {
+            let sent = self.transmitted(self.sent[*number].item, *number).0;
+            sent.iter().rev().zip(frame.iter().rev()).filter(|(sent, came)| sent != came).count()
+        };
         let candidates = [stamp.sequence, by_time].into_iter().filter_map(is_ours);
-        candidates.min_by_key(|number| faults(*number))
+        candidates.min_by_key(apart)
     }
 
     /// A transmission of the same flow, for a packet that lost its stamp.
     fn like(&self, port: usize, frame: &[u8]) -> Option<usize> {
-        let flow = five_tuple(frame)?;
+        let flow = flow(frame)?;
         let directions = [1_usize.wrapping_sub(port), port].into_iter();
         let mut known = directions.filter_map(|direction| self.flows.get(&(direction, flow)));
         known.next().map(|(number, _)| *number)
@@ -289,7 +292,7 @@ impl Examiner {
         self.items[item.direction][item.place].back = true;
         self.note_faults(number, port, frame);
         // The flow is that of the packet as sent: what came may be damaged.
-        let flow = five_tuple(&self.transmitted(item, number).0).filter(|_| !again);
+        let flow = flow(&self.transmitted(item, number).0).filter(|_| !again);
         let Some((_, last)) = flow.and_then(|flow| self.flows.get_mut(&(item.direction, flow))) else {
             return;
         };

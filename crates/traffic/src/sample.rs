@@ -14,7 +14,7 @@ use crate::sender::Recall;
 use crate::stamp::Stamp;
 use weir_dpdk::Ticks;
 use weir_trial::compare::{compare, describe, is_router_report, note};
-use weir_trial::expected::five_tuple;
+use weir_trial::expected;
 use weir_trial::{Expected, Fault, NfKind, Oracle, PacketCheck};
 
 /// Packets copied from each port in a trial, about.
@@ -77,10 +77,12 @@ impl Sampler {
     #[cold]
     fn copy(&mut self, frame: &[u8], now: Ticks, known: bool) {
         let turn = self.until == 0;
+        let is_stamped = Stamp::read(frame).is_some();
         if turn {
-            self.until = self.distance();
+            // A turn that falls on a packet without a stamp is the next packet's.
+            self.until = if is_stamped || !known { self.distance() } else { 1 };
         }
-        let wanted = if known { turn && Stamp::read(frame).is_some() } else { self.foreign < FOREIGN };
+        let wanted = if known { turn && is_stamped } else { self.foreign < FOREIGN };
         let start = self.bytes.len();
         let end = start + frame.len();
         // Both have their greatest size already: nothing here may allocate.
@@ -176,7 +178,7 @@ impl SampleJudge<'_> {
 
     /// The direction and a frame of the same flow, for a packet that lost its stamp.
     fn like(&self, port: usize, frame: &[u8]) -> Option<(usize, Vec<u8>)> {
-        let flow = five_tuple(frame)?;
+        let flow = expected::flow(frame)?;
         for direction in [1_usize.wrapping_sub(port), port] {
             let Some(recall) = self.recalls.get(direction).and_then(Option::as_ref) else { continue };
             let table = recall.table();
@@ -184,7 +186,7 @@ impl SampleJudge<'_> {
             let near = |head: &[u8]| head.get(23) == frame.get(23) && head.get(26..38) == frame.get(26..38);
             let same = |index: &usize| {
                 let known = table.distinct_frame(*index);
-                near(known.head) && five_tuple(&known.to_vec()) == Some(flow)
+                near(known.head) && expected::flow(&known.to_vec()) == Some(flow)
             };
             let found = (0..table.distinct()).find(same);
             if let Some(index) = found {

@@ -79,7 +79,7 @@ pub(crate) struct Recall {
 }
 
 impl Recall {
-    fn new(table: Arc<FrameTable>, start: usize, every: u32) -> Self {
+    pub(crate) fn new(table: Arc<FrameTable>, start: usize, every: u32) -> Self {
         let (len, start, every) = (table.len() as u64, start as u64, u64::from(every));
         let mut recall = Self { table, start, every, stampable: None, cycle: len / gcd(len, every) };
         let all = recall.table.uniform_slot().is_some_and(crate::stamp::StampSlot::is_stampable);

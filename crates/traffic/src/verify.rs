@@ -17,9 +17,12 @@ use weir_units::Nanos;
 
 /// Packets on their way at a time, over all directions.
 const CHUNK: usize = 64;
-/// How long a chunk's packets may take; then, sent again, and again.
-const PATIENCE: [Nanos; 4] =
-    [Nanos(20_000_000), Nanos(100_000_000), Nanos(500_000_000), Nanos(Nanos::PER_SECOND)];
+/// How long nothing may come before the rest of a chunk is left for later.
+const PATIENCE: Nanos = Nanos(20_000_000);
+/// The same for a chunk of which nothing came at all: the device, or the machine, stands still.
+const STANDSTILL: Nanos = Nanos(Nanos::PER_SECOND);
+/// How long packets that did not come are waited for when they are sent again, and again.
+const AGAIN: [Nanos; 3] = [Nanos(100_000_000), Nanos(500_000_000), STANDSTILL];
 /// Time left to a device for each packet that gives no sign: 50,000 packets a second.
 const UNSEEN: Nanos = Nanos(20_000);
 /// Missing packets at which the pass is given up: the device does not do this function's work.
@@ -42,24 +45,22 @@ impl Engine {
         let items = pass.book.items();
         let mut missing = Vec::new();
         for (number, chunk) in items.chunks(CHUNK).enumerate() {
-            missing.extend(pass.chunk(chunk, PATIENCE[0])?);
-            if missing.len() > HOPELESS {
-                missing.retain(|item| !pass.book.is_back(*item));
+            missing.extend(pass.chunk(chunk, (PATIENCE, STANDSTILL))?);
+            if missing.len() <= HOPELESS {
+                continue;
             }
-            if missing.len() > HOPELESS {
+            let (some, others) = missing.split_at(SURE.min(missing.len()));
+            let (lost, others) = (pass.again(some.to_vec())?, others.to_vec());
+            if !lost.is_empty() && lost.len() == some.len() {
                 let (sent, all, gone) = ((number + 1) * CHUNK, items.len(), missing.len());
-                let says = format!("given up after {sent} of {all} packets, when {gone} had not come");
-                pass.book.remark(says);
-                missing.truncate(SURE);
+                pass.book.remark(format!("given up after {sent} of {all} packets, when {gone} had not come"));
+                missing = Vec::new();
                 break;
             }
-        }
-        for patience in &PATIENCE[1..] {
+            missing = [lost, others].concat();
             missing.retain(|item| !pass.book.is_back(*item));
-            for chunk in std::mem::take(&mut missing).chunks(CHUNK) {
-                missing.extend(pass.chunk(chunk, *patience)?);
-            }
         }
+        pass.again(missing)?;
         pass.wait(QUIET)?;
         Some(pass.book.finish())
     }
@@ -73,9 +74,21 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Sends some packets and waits for them; returns those that must have come and did not. Nothing
-    /// when the pass was stopped.
-    fn chunk(&mut self, items: &[Item], patience: Nanos) -> Option<Vec<Item>> {
+    /// Sends packets again that did not come, ever more patiently. Returns those that never came.
+    fn again(&mut self, mut missing: Vec<Item>) -> Option<Vec<Item>> {
+        for patience in AGAIN {
+            missing.retain(|item| !self.book.is_back(*item));
+            for chunk in std::mem::take(&mut missing).chunks(CHUNK) {
+                missing.extend(self.chunk(chunk, (patience, patience))?);
+            }
+        }
+        Some(missing)
+    }
+
+    /// Sends some packets and waits for them; returns those that must have come and did not. Waiting
+    /// ends when nothing came for the first time, or the second where nothing came at all. Nothing
+    /// is returned when the pass was stopped.
+    fn chunk(&mut self, items: &[Item], (patience, standstill): (Nanos, Nanos)) -> Option<Vec<Item>> {
         let begin = Ticks::now();
         let (mut awaited, mut unseen) = (Vec::new(), 0);
         for item in items {
@@ -84,27 +97,33 @@ impl Pass<'_> {
                 Fate::Comes => awaited.push(*item),
                 Fate::Gone | Fate::Open => unseen += 1,
             }
-            let end = Ticks::now().0 + self.engine.tsc.ticks(PATIENCE[1]);
+            let end = Ticks::now().0 + self.engine.tsc.ticks(STANDSTILL);
             let stop = self.stop;
             let sender = &mut self.engine.directions[item.direction].sender;
             // A port that takes nothing for so long has lost the packet; it is awaited in vain.
             sender.post(&frame, || Ticks::now().0 < end && !stop.load(Ordering::Relaxed));
         }
         let pause = Ticks(begin.0 + self.engine.tsc.ticks(Nanos(UNSEEN.0 * unseen)));
-        let mut waiting = awaited;
-        let end = Ticks::now().0 + self.engine.tsc.ticks(patience);
-        while !waiting.is_empty() || Ticks::now() < pause {
+        let ticks = |time| self.engine.tsc.ticks(time);
+        let (patience, standstill) = (ticks(patience), ticks(standstill));
+        let (mut last, mut anything) = (Ticks::now(), false);
+        while !awaited.is_empty() || Ticks::now() < pause {
             if self.stop.load(Ordering::Relaxed) {
                 return None;
             }
+            let before = awaited.len();
             if self.collect() {
-                waiting.retain(|item| !self.book.is_back(*item));
+                awaited.retain(|item| !self.book.is_back(*item));
             }
-            if Ticks::now().0 > end && Ticks::now() >= pause {
+            if awaited.len() < before {
+                (last, anything) = (Ticks::now(), true);
+            }
+            let waited = Ticks::now().since(last);
+            if waited > if anything { patience } else { standstill } && Ticks::now() >= pause {
                 break;
             }
         }
-        Some(waiting)
+        Some(awaited)
     }
 
     /// Collects until nothing came for `quiet`.

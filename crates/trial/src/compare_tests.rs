@@ -98,6 +98,15 @@ fn a_packet_wrong_in_several_ways_is_told_each_of_them() {
 }
 
 #[test]
+fn a_checksum_that_was_broken_before_is_nobodys_fault() {
+    let mut sent = frame(9000);
+    sent[24] ^= 1;
+    let expected = Expected::Forward { port: 1, frame: sent.clone() };
+    assert_eq!(compare(&expected, &sent, 1), []);
+    assert_eq!(compare(&expected, &frame(9000), 1)[0].0, Fault::Checksum, "nor is it mended by the way");
+}
+
+#[test]
 fn another_port_and_a_grown_frame_are_named() {
     let (expected, mut came) = routed();
     let found = compare(&expected, &came, 0);

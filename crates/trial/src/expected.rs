@@ -148,9 +148,12 @@ fn ipv4_of(frame: &[u8]) -> Option<&[u8]> {
 pub fn five_tuple(frame: &[u8]) -> Option<FiveTuple> {
     let datagram = ipv4_of(frame)?;
     let header = Ipv4View::checked(datagram).ok()?;
-    if usize::from(header.total_len()) > datagram.len() {
-        return None;
-    }
+    (usize::from(header.total_len()) <= datagram.len()).then(|| flow(frame))?
+}
+
+/// The flow of an IPv4 packet, whole or cut off behind its ports.
+pub fn flow(frame: &[u8]) -> Option<FiveTuple> {
+    let header = Ipv4View::checked(ipv4_of(frame)?).ok()?;
     let ports = if has_ports(header.protocol()) && header.fragment_offset() == 0 {
         let [a, b, c, d] = *header.payload().first_chunk::<4>()?;
         Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
