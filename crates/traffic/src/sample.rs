@@ -130,13 +130,15 @@ impl SampleJudge<'_> {
     }
 
     fn packet(&self, check: &mut PacketCheck, port: usize, frame: &[u8], copied: &Copied) {
-        let stamp = Stamp::read(frame).filter(|stamp| stamp.trial >> 1 == self.trial & 0x7fff);
-        let Some(stamp) = stamp else {
+        let Some(stamp) = Stamp::read(frame) else { return self.foreign(check, port, frame) };
+        if stamp.trial >> 1 != self.trial & 0x7fff {
+            // A late packet is counted as such; one that also came by a port it never was to come by
+            // is nobody's straggler.
             if copied.foreign {
-                self.foreign(check, port, frame);
+                note(check, vec![(Fault::Stale, format!("{}, by port {port}", describe(frame)))]);
             }
-            return; // a late packet, counted as such
-        };
+            return;
+        }
         let direction = usize::from(stamp.trial & 1);
         let Some(recall) = self.recalls.get(direction).and_then(Option::as_ref) else {
             return if copied.foreign {

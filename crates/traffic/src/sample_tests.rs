@@ -86,7 +86,7 @@ fn right_packets_are_found_right() {
 #[test]
 fn faults_of_packets_with_and_without_their_stamp_are_named() {
     type Change = fn(&mut Vec<(usize, Vec<u8>, bool)>);
-    let cases: [(Change, Fault); 9] = [
+    let cases: [(Change, Fault); 10] = [
         (|out| out[4].1[0] ^= 1, Fault::Macs),
         (|out| out[4].1[22] ^= 1, Fault::Ttl),
         (|out| out[4].1[24] ^= 1, Fault::Checksum),
@@ -102,6 +102,7 @@ fn faults_of_packets_with_and_without_their_stamp_are_named() {
             Fault::Length,
         ),
         (|out| out.push((1, vec![3; 60], false)), Fault::Foreign),
+        (|out| (out[4].1[45], out[4].2) = (3, false), Fault::Stale),
     ];
     for (number, (change, fault)) in cases.into_iter().enumerate() {
         let check = judged("l3fwd:10", change);
