@@ -118,6 +118,8 @@ pub struct Plan {
     pub nic: Nic,
     /// The device `external`.
     pub external: ExternalPlan,
+    /// Whether packets are compared with what the network function must make of them.
+    pub check: bool,
     /// The axes in the order of the file.
     order: Vec<Axis>,
     /// Names of [`Known::mrr_only`].

@@ -15,10 +15,11 @@ use weir_dpdk::{Eal, PoolError, Port, PortError, Tsc};
 use weir_dut::folder::Folder;
 use weir_dut::wiring::{Memif, Nic, Veth, VethPairs, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, RunningDut};
+use weir_traffic::check::PassFrames;
 use weir_traffic::{Shape, Tester, TesterError};
 use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
-use weir_trial::{DutReading, Measurer, Nf, TrialResult, TrialSpec};
+use weir_trial::{DutReading, Measurer, Nf, Oracle, PacketCheck, TrialResult, TrialSpec};
 use weir_units::Nanos;
 
 /// Packet buffers of the lab: both rings of both ports, caches and bursts, twice over.
@@ -157,7 +158,7 @@ pub struct Flags {
 
 impl Flags {
     /// Forgets that a device died, but never that Ctrl-C was pressed, be it at this very moment.
-    fn rearm(&self) {
+    pub(crate) fn rearm(&self) {
         self.stop.store(false, Ordering::SeqCst);
         if self.interrupted.load(Ordering::SeqCst) {
             self.stop.store(true, Ordering::SeqCst);
@@ -306,6 +307,19 @@ impl Measurer for Rig {
 }
 
 impl Wired {
+    /// Runs the untimed pass, and has a sample of every trial to come compared.
+    pub(crate) fn verify(
+        &mut self,
+        oracle: Arc<Oracle>,
+        frames: Vec<PassFrames>,
+    ) -> Result<PacketCheck, RigError> {
+        self.tester.compare_with(Arc::clone(&oracle));
+        match self.tester.verify(oracle, frames, &self.device.stop) {
+            Err(TesterError::Stopped) => Err(self.device.reason()),
+            checked => Ok(checked?),
+        }
+    }
+
     fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
         let began = Instant::now();
         let device = &mut self.device;

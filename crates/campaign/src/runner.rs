@@ -7,6 +7,7 @@
 use crate::cores::{Cores, TooFewCores};
 use crate::environment::free_huge_pages;
 use crate::limit::{self, Evidence};
+use crate::packets;
 use crate::plan::{HugePages, Plan, PointSpec};
 use crate::record::{Recorder, Relay, Shared, now_ms};
 use crate::rig::{Flags, Rig, RigError, RigSetup, Wirings};
@@ -267,16 +268,20 @@ impl<'a> Campaign<'a> {
         check_shape(self.plan, traffic)?;
         let check = self.self_check(eal, spec, traffic, (key, huge_pages), watcher)?;
         self.rigs += 1;
-        let mut rig = if spec.dut == SIMULATED {
-            Rig::simulated(self.plan.simulated)
+        let (mut rig, checked) = if spec.dut == SIMULATED {
+            (Rig::simulated(self.plan.simulated), None)
         } else {
             let setup = self.setup(spec, traffic, huge_pages)?;
-            Rig::wire_up(eal, &setup, self.rigs, &self.flags)?
+            packets::wire_up(eal, &setup, self.rigs, &self.flags, self.plan.check)?
         };
         *version = Some(rig.description());
         let mut sequence = point.next_sequence;
         let mut results = Vec::new();
         let mut remarks = Vec::new();
+        if let Some(checked) = checked {
+            self.store.set_packets(point, &checked)?;
+            remarks.extend(packets::remark(&checked));
+        }
         for _ in 0..self.plan.repeats.max(1) {
             let done = results.len();
             let mut methods =

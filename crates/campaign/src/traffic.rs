@@ -5,9 +5,12 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use weir_dut::folder::Folder;
 use weir_dut::wiring::Fed;
+use weir_traffic::check::PassFrames;
+use weir_traffic::probes::{Macs, probes};
 use weir_traffic::trace::{
     Direction, FrameSource, Laps, Sizes, TableCursor, TraceError, TraceHash, TraceSpec,
 };
+use weir_trial::Nf;
 use weir_units::{FCS_BYTES, FrameSize, Nanos};
 use weir_wire::pcap::{CaptureWriter, Format};
 
@@ -39,6 +42,9 @@ pub enum TrafficError {
     )]
     TooLarge(String),
 }
+
+/// Packets of a capture read as a stream that an untimed pass sends.
+const OF_A_STREAM: usize = 10_000;
 
 impl Traffic {
     /// Builds the traces: `first` goes from port 0 to port 1; `second`, where given, the other way.
@@ -106,6 +112,34 @@ impl Traffic {
         self.specs.iter().zip(&self.built).map(source).collect()
     }
 
+    /// What an untimed pass sends, a list a direction: the trace, and probes of the function, which
+    /// carry the MAC addresses of the trace's first packet.
+    pub fn pass(&self, nf: Nf) -> Result<Vec<PassFrames>, TrafficError> {
+        let mut begins = Vec::new();
+        for (spec, built) in self.specs.iter().zip(&self.built) {
+            let mut frames = Vec::new();
+            if built.table().is_none() {
+                let mut stream = spec.build()?;
+                while let Some(frame) = stream.next_frame().filter(|_| frames.len() < OF_A_STREAM) {
+                    frames.push([frame.head, frame.tail].concat());
+                }
+            }
+            begins.push(frames);
+        }
+        let macs = self.built.iter().zip(&begins).map(|(built, begins)| match built.table() {
+            Some(table) => macs(table.frame(0).head),
+            None => macs(begins.first().map_or(&[], Vec::as_slice)),
+        });
+        let macs: Vec<Macs> = macs.collect();
+        let own = probes(nf, &macs).into_iter().zip(begins).zip(&self.built);
+        Ok(own
+            .map(|((probes, begins), built)| match built.table() {
+                Some(table) => PassFrames::new(Some(table.clone()), probes),
+                None => PassFrames::beginning(begins, probes),
+            })
+            .collect())
+    }
+
     /// Writes the traces as captures, for a DUT that feeds itself. Returns the files and the number
     /// of packets in all of them.
     pub fn write_captures(&self, folder: &Folder) -> Result<(Vec<PathBuf>, u32), TrafficError> {
@@ -134,4 +168,9 @@ impl Traffic {
         }
         Ok((paths, packets))
     }
+}
+
+/// The MAC addresses of a frame; zeros behind the end of one that has none.
+fn macs(frame: &[u8]) -> Macs {
+    frame.first_chunk().copied().unwrap_or_default()
 }

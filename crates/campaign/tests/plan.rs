@@ -270,7 +270,7 @@ fn points_follow_the_order_of_the_file() {
 #[test]
 fn what_a_plan_says_is_what_it_holds() {
     let text = with(
-        "dut = \"simulated\"\nhuge_pages = [true, false]\nstamped = 0.1\nseed = 7\nrepeats = 3\nline_rate = \"40G\"",
+        "dut = \"simulated\"\nhuge_pages = [true, false]\nstamped = 0.1\nseed = 7\nrepeats = 3\ncheck = false\nline_rate = \"40G\"",
         "[throughput]\ngoals = [\"pdr\", \"mine\"]\nmax_load = \"8Mpps\"\n\
          [goal.mine]\nlike = \"rfc2544\"\nfinal_trial_duration = \"500ms\"\nloss_ratio = \"0.1%\"\nwidth = 0.02\n\
          [latency]\nloads = [\"10% mine\", \"100kpps\"]\n\
@@ -281,7 +281,7 @@ fn what_a_plan_says_is_what_it_holds() {
     assert_eq!((plan.name.as_str(), plan.source.as_str()), ("mine", text.as_str()));
     assert_eq!((&plan.nfs[..], &plan.sizes[0].to_string()[..]), (&[Nf::L2Fwd][..], "64"));
     assert_eq!(plan.huge_pages, [HugePages::On, HugePages::Off]);
-    assert_eq!((plan.stamped, plan.seed, plan.repeats), (Ratio(0.1), 7, 3));
+    assert_eq!((plan.stamped, plan.seed, plan.repeats, plan.check), (Ratio(0.1), 7, 3, false));
     assert_eq!(
         (plan.simulated.capacity, plan.simulated.noise, plan.simulated.seed),
         (Pps(2e6), Ratio(0.01), 7)

@@ -47,6 +47,7 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
                     (section("latency", "Latency", latency))
                     (section("cycles", "Cycles per packet", cycles))
                     (section("losses", "Losses", losses))
+                    (section("packets", "Packets", sections::packets::section(digest)))
                     (head::details(digest))
                 }
                 footer {

@@ -4,6 +4,7 @@ mod common;
 
 use weir_report::{PageOptions, render};
 use weir_trial::run::{Point, PointResult, Run, RunState};
+use weir_trial::{Fault, PacketCheck};
 use weir_units::{Nanos, Pps};
 
 fn page(runs: &[Run]) -> String {
@@ -108,6 +109,24 @@ fn a_function_where_everything_failed_still_has_its_errors() {
     assert!(page.contains("72 points were not measured"));
     assert!(page.contains("No rate was found: the device needs huge pages."));
     assert!(page.contains("not measured: the device needs huge pages"), "the table has its row");
+}
+
+#[test]
+fn wrong_packets_are_named_with_their_example_and_right_ones_are_counted() {
+    assert!(!page(&[otter()]).contains("id=\"packets\""), "nothing was compared");
+    let mut run = otter();
+    let right = PacketCheck { compared: 20_576, ..PacketCheck::default() };
+    first_point(&mut run).packets = Some(right.clone());
+    let page_right = page(&[run.clone()]);
+    assert!(page_right.contains("No packet was wrong.") && page_right.contains("id=\"packets-table\""));
+
+    let mut wrong = right;
+    wrong.note(Fault::Ttl, || "UDP <b>: time to live 64, must be 63".to_owned());
+    first_point(&mut run).trials[0].result.packets = Some(wrong);
+    let page_wrong = page(&[run]);
+    assert!(page_wrong.contains("Wrong packets: the rates of these points"));
+    assert!(page_wrong.contains("1 wrong time to live, for one UDP &lt;b&gt;: time to live 64, must be 63"));
+    assert!(!page_wrong.contains("No packet was wrong."));
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct Sender {
     waiting: Option<crate::stamp::StampSlot>,
     counts: DirectionCounts,
     ended: bool,
+    /// Place in the table of the trial's first frame.
+    began_at: usize,
 }
 
 /// Which packets are stamped, and with what.
@@ -51,6 +53,74 @@ impl Stamper {
         self.stamp.sequence += u64::from(stamped);
         stamped
     }
+
+    /// Passes over a frame that is not sent, as if it were: numbers and places stay together.
+    fn skip(&mut self, slot: crate::stamp::StampSlot) {
+        self.until_next -= 1;
+        if self.until_next == 0 {
+            self.until_next = self.every;
+            self.stamp.sequence += u64::from(slot.is_stampable());
+        }
+    }
+}
+
+/// A trial's stamped frames, made again from their numbers.
+///
+/// Every `every`th frame has its turn to be stamped, and the `n`th that can be carries number `n`.
+#[derive(Debug)]
+pub(crate) struct Recall {
+    table: Arc<FrameTable>,
+    start: u64,
+    every: u64,
+    /// Turns of one cycle, after which places repeat, whose frames can be stamped; `None` where all can.
+    stampable: Option<Vec<u32>>,
+    /// Turns in one cycle.
+    cycle: u64,
+}
+
+impl Recall {
+    pub(crate) fn new(table: Arc<FrameTable>, start: usize, every: u32) -> Self {
+        let (len, start, every) = (table.len() as u64, start as u64, u64::from(every));
+        let mut recall = Self { table, start, every, stampable: None, cycle: len / gcd(len, every) };
+        let all = recall.table.uniform_slot().is_some_and(crate::stamp::StampSlot::is_stampable);
+        if !all {
+            let can = |turn: &u64| recall.table.slot(recall.place(*turn)).is_stampable();
+            recall.stampable = Some((0..recall.cycle).filter(can).map(|turn| turn as u32).collect());
+        }
+        recall
+    }
+
+    /// Place in the table of the frame that had this turn, from 0.
+    fn place(&self, turn: u64) -> usize {
+        let len = self.table.len() as u64;
+        // Sums of numbers below the length, so that no number of packets overflows.
+        let passed = (turn % len * (self.every % len) + self.every - 1) % len;
+        ((self.start + passed) % len) as usize
+    }
+
+    /// The frame that carried this stamp; nothing where no frame could.
+    pub(crate) fn frame(&self, stamp: Stamp) -> Option<Vec<u8>> {
+        let turn = match &self.stampable {
+            None => stamp.sequence,
+            Some(turns) => {
+                let (lap, place) =
+                    (stamp.sequence.checked_div(turns.len() as u64)?, stamp.sequence % turns.len() as u64);
+                lap.checked_mul(self.cycle)?.checked_add(u64::from(turns[place as usize]))?
+            }
+        };
+        let place = self.place(turn);
+        let mut frame = self.table.frame(place).to_vec();
+        self.table.slot(place).stamp(&mut frame, stamp).then_some(frame)
+    }
+
+    /// The table.
+    pub(crate) fn table(&self) -> &FrameTable {
+        &self.table
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl Sender {
@@ -84,6 +154,7 @@ impl Sender {
             waiting: None,
             counts: DirectionCounts::default(),
             ended: false,
+            began_at: 0,
         }
     }
 
@@ -105,7 +176,39 @@ impl Sender {
         self.counts = DirectionCounts::default();
         self.stamps.stamp = Stamp { trial, sequence: 0, tsc: 0 };
         self.stamps.until_next = self.stamps.every;
+        self.began_at = match &self.source {
+            FrameSource::Table(cursor) => cursor.position(),
+            FrameSource::Stream(_) => 0,
+        };
         self.pacer = Some(Pacer::new(self.shape, load, start, tsc, self.seed ^ u64::from(trial)));
+    }
+
+    /// The means to make the trial's stamped frames again; nothing for a stream, which is gone.
+    pub(crate) fn recall(&self) -> Option<Recall> {
+        let table = Arc::clone(self.source.table()?);
+        Some(Recall::new(table, self.began_at, self.stamps.every))
+    }
+
+    /// Sends one frame, trying again while the port's ring is full. Says whether the port took it.
+    /// Not for timed trials.
+    pub(crate) fn post(&mut self, frame: &[u8], patience: impl Fn() -> bool) -> bool {
+        self.burst.clear();
+        loop {
+            if self.burst.is_empty()
+                && self.pool.fill(&mut self.burst, 1)
+                && let Some(packet) = self.burst.get_mut(0)
+            {
+                copy(frame, &[], packet);
+            }
+            if !self.burst.is_empty() && self.tx.transmit(&mut self.burst) == 1 {
+                return true;
+            }
+            if !patience() {
+                self.burst.clear();
+                return false;
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// Offers what is due, at most one burst. Says whether anything was.
@@ -161,6 +264,7 @@ impl Sender {
                 return false;
             };
             if !self.pool.fill(&mut self.burst, 1) {
+                self.stamps.skip(frame.slot);
                 self.counts.unsent += 1;
                 return true;
             }

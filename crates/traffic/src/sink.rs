@@ -89,9 +89,9 @@ impl Tracker {
         }
     }
 
-    /// Judges one packet that was received at `now`.
+    /// Judges one packet that was received at `now`. False where the tester never sent it.
     #[inline]
-    pub(crate) fn judge(&mut self, frame: &[u8], now: Ticks) {
+    pub(crate) fn judge(&mut self, frame: &[u8], now: Ticks) -> bool {
         match Stamp::read(frame) {
             Some(stamp) if stamp.trial == self.trial => {
                 if self.note(stamp.sequence) {
@@ -104,8 +104,12 @@ impl Tracker {
             // The lowest bit is the direction; a stamp of this direction with another trial is late.
             Some(stamp) if (stamp.trial ^ self.trial) & 1 == 0 => self.late += 1,
             None if !self.all_stamped => self.received += 1,
-            _ => self.foreign += 1,
+            _ => {
+                self.foreign += 1;
+                return false;
+            }
         }
+        true
     }
 
     /// Marks a sequence number; false when it was seen before.
@@ -178,7 +182,9 @@ mod tests {
 
     fn judged(sequences: &[u64]) -> DirectionCounts {
         let mut tracker = Tracker::new(4, true);
-        sequences.iter().for_each(|sequence| tracker.judge(&frame(4, *sequence), Ticks(600)));
+        for sequence in sequences {
+            assert!(tracker.judge(&frame(4, *sequence), Ticks(600)));
+        }
         let mut counts = DirectionCounts::default();
         tracker.complete(&mut counts);
         counts

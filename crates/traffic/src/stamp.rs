@@ -59,17 +59,22 @@ impl Stamp {
     /// The stamp at the end of a frame (in memory, without FCS), if there is one.
     #[inline]
     pub fn read(frame: &[u8]) -> Option<Self> {
+        Self::read_damaged(frame).and_then(|(whole, stamp)| whole.then_some(stamp))
+    }
+
+    /// What stands where a stamp would, and whether it begins as stamps do. Nothing where the frame
+    /// is too short for one.
+    #[inline]
+    pub(crate) fn read_damaged(frame: &[u8]) -> Option<(bool, Self)> {
         let end = frame.last_chunk::<{ Self::BYTES }>()?;
         let head = u64::from_be_bytes([end[0], end[1], end[2], end[3], end[4], end[5], end[6], end[7]]);
-        if head >> 48 != u64::from(MAGIC) {
-            return None;
-        }
         let tsc = [end[10], end[11], end[12], end[13], end[14], end[15], end[16], end[17]];
-        Some(Self {
+        let stamp = Self {
             trial: (head >> 32) as u16,
             sequence: (head & 0xffff_ffff) << 16 | u64::from(u16::from_be_bytes([end[8], end[9]])),
             tsc: u64::from_be_bytes(tsc),
-        })
+        };
+        Some((head >> 48 == u64::from(MAGIC), stamp))
     }
 }
 

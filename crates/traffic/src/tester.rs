@@ -10,7 +10,9 @@
 //! `elapsed` exceeds the duration by what was cut out. Pauses of more than [`MOST_PAUSED`] of a trial
 //! are not cut out any more: what is missed then is unsent.
 
+use crate::check::PassFrames;
 use crate::pacer::CATCH_UP;
+use crate::sample::{SampleJudge, Sampler};
 use crate::sender::Sender;
 use crate::sink::Tracker;
 use std::sync::Arc;
@@ -18,10 +20,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_dpdk::{Burst, Eal, Port, RxQueue, Ticks, Tsc, Worker, WorkerError};
 use weir_trial::health::{Clocks, CoreHealth, Health, Pauses, ThreadReading, stolen};
-use weir_trial::{DirectionCounts, Latency, TrialResult, TrialSpec};
+use weir_trial::{DirectionCounts, Latency, Oracle, PacketCheck, TrialResult, TrialSpec};
 use weir_units::{LatencyHistogram, Nanos, Pps};
 
-/// One direction: who sends, and at which of the tester's ports the packets come back.
+/// One direction: who sends, and at which of the tester's ports the packets come back. Direction `i`
+/// enters the device by its port `i`.
 #[derive(Debug)]
 pub struct DirectionSetup {
     /// The sending half.
@@ -73,13 +76,17 @@ pub struct Tester {
 }
 
 #[derive(Debug)]
-struct Engine {
+pub(crate) struct Engine {
     /// Kept so that the ports stay open; the queues below do the work.
     ports: Vec<Port>,
-    receivers: Vec<RxQueue>,
-    directions: Vec<DirectionSetup>,
-    tsc: Tsc,
-    trial: u16,
+    pub(crate) receivers: Vec<RxQueue>,
+    pub(crate) directions: Vec<DirectionSetup>,
+    pub(crate) tsc: Tsc,
+    pub(crate) trial: u16,
+    /// What samples are compared with; without it none are taken.
+    oracle: Option<Arc<Oracle>>,
+    /// One a receiver where there is an oracle, else none.
+    samplers: Vec<Sampler>,
 }
 
 impl Tester {
@@ -94,23 +101,64 @@ impl Tester {
         receivers: Vec<RxQueue>,
         directions: Vec<DirectionSetup>,
     ) -> Self {
-        let engine = Engine { ports, receivers, directions, tsc: Tsc::get(eal), trial: 0 };
+        let engine = Engine {
+            ports,
+            receivers,
+            directions,
+            tsc: Tsc::get(eal),
+            trial: 0,
+            oracle: None,
+            samplers: Vec::new(),
+        };
         Self { eal, core, drain: Drain::default(), engine: Some(engine) }
+    }
+
+    /// From now on compares a sample of every trial's packets with what this function must make of
+    /// them ([`TrialResult::packets`]). Sound where each direction enters the device by the port of
+    /// the direction's number, and leaves it by the port whose receiver has the same place.
+    pub fn compare_with(&mut self, oracle: Arc<Oracle>) {
+        if let Some(engine) = &mut self.engine {
+            engine.samplers = engine.receivers.iter().map(|_| Sampler::new()).collect();
+            engine.oracle = Some(oracle);
+        }
     }
 
     /// Runs one trial. Raising `stop` ends it early, with an error.
     pub fn run(&mut self, spec: TrialSpec, stop: &Arc<AtomicBool>) -> Result<TrialResult, TesterError> {
+        let (stop, core, drain) = (Arc::clone(stop), self.core, self.drain);
+        self.work(move |engine| engine.run(spec, (core, drain), &stop))?.ok_or(TesterError::Stopped)
+    }
+
+    /// The untimed pass: sends these frames, a list a direction, few at a time, and compares all that
+    /// comes out with what the function must make of it. What does not come is sent again before it
+    /// is called missing. Raising `stop` ends it early, with an error.
+    pub fn verify(
+        &mut self,
+        oracle: Arc<Oracle>,
+        frames: Vec<PassFrames>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<PacketCheck, TesterError> {
+        let stop = Arc::clone(stop);
+        self.work(move |engine| engine.verify(oracle, frames, &stop))?.ok_or(TesterError::Stopped)
+    }
+
+    /// Lets the tester's thread do something with the engine.
+    fn work<T: Send + 'static>(
+        &mut self,
+        task: impl FnOnce(&mut Engine) -> T + Send + 'static,
+    ) -> Result<T, TesterError> {
         let Some(mut engine) = self.engine.take() else {
             return Err(TesterError::Worker(WorkerError::Panicked("in an earlier trial".to_owned())));
         };
-        let (stop, core, drain) = (Arc::clone(stop), self.core, self.drain);
         let worker = Worker::spawn(self.eal, "weir-tester", self.core, move || {
-            let result = engine.run(spec, (core, drain), &stop);
+            let held = engine.ports.iter().find_map(Port::hold_memory);
+            let result = task(&mut engine);
+            drop(held);
             (engine, result)
         })?;
         let (engine, result) = worker.join()?;
         self.engine = Some(engine);
-        result.ok_or(TesterError::Stopped)
+        Ok(result)
     }
 }
 
@@ -121,13 +169,14 @@ impl Engine {
         (core, drain): (usize, Drain),
         stop: &AtomicBool,
     ) -> Option<TrialResult> {
-        let _held = self.ports.iter().find_map(Port::hold_memory);
         self.trial = self.trial.wrapping_add(1);
         let watch = Watch::start(core);
         let called = Ticks::now();
         let start = Ticks(called.0 + self.tsc.ticks(Tester::LEAD));
         let end = Ticks(start.0 + self.tsc.ticks(spec.duration));
-        let mut sink = Sink::new(&self.directions, self.receivers.len(), self.trial);
+        let samplers = std::mem::take(&mut self.samplers);
+        let mut sink = Sink::new(&self.directions, self.receivers.len(), self.trial, samplers);
+        sink.sample(self.trial, spec);
         let share = Pps(spec.load.0 / self.directions.len() as f64);
         for (index, direction) in self.directions.iter_mut().enumerate() {
             direction.sender.begin(stamp_of(self.trial, index), share, start, self.tsc);
@@ -138,13 +187,26 @@ impl Engine {
         let counts: Vec<DirectionCounts> =
             self.directions.iter_mut().map(|direction| direction.sender.finish(end)).collect();
         self.drain(drain, &mut sink, counts.iter().map(|count| count.sent).sum(), stop);
+        self.samplers = std::mem::take(&mut sink.samplers);
         if stop.load(Ordering::Relaxed) {
             return None;
         }
+        let health = watch.end(self.tsc, pauses);
+        let packets = self.compare_sample(called);
         let elapsed = self.tsc.nanos(ended.since(start));
         let overhead = self.tsc.nanos(Ticks::now().since(called)).0.saturating_sub(elapsed.0);
-        let health = watch.end(self.tsc, pauses);
-        Some(TrialResult { health, ..sink.result(spec, counts, self.tsc, (elapsed, Nanos(overhead))) })
+        Some(TrialResult {
+            health,
+            packets,
+            ..sink.result(spec, counts, self.tsc, (elapsed, Nanos(overhead)))
+        })
+    }
+
+    /// What the trial's sample came to; nothing where none was taken.
+    fn compare_sample(&self, start: Ticks) -> Option<PacketCheck> {
+        let oracle = self.oracle.as_deref()?;
+        let recalls = self.directions.iter().map(|direction| direction.sender.recall()).collect();
+        Some(SampleJudge { oracle, recalls, trial: self.trial, start }.judge(&self.samplers))
     }
 
     /// Offers the load and collects what comes back, until every slot of the trial was offered or
@@ -242,17 +304,25 @@ struct Sink {
     trackers: Vec<Tracker>,
     by_port: Vec<usize>,
     burst: Burst,
+    /// One a port, or none at all.
+    samplers: Vec<Sampler>,
 }
 
 impl Sink {
-    fn new(directions: &[DirectionSetup], ports: usize, trial: u16) -> Self {
+    fn new(directions: &[DirectionSetup], ports: usize, trial: u16, samplers: Vec<Sampler>) -> Self {
         let trackers = directions.iter().enumerate();
         let trackers = trackers
             .map(|(index, one)| Tracker::new(stamp_of(trial, index), one.sender.stamps_all()))
             .collect();
         // A port where no direction ends is watched by direction 0, to which its packets are foreign.
         let ends_at = |port| directions.iter().position(|direction| direction.to == port).unwrap_or(0);
-        Self { trackers, by_port: (0..ports).map(ends_at).collect(), burst: Burst::new() }
+        Self { trackers, by_port: (0..ports).map(ends_at).collect(), burst: Burst::new(), samplers }
+    }
+
+    /// Makes the samplers ready for a trial.
+    fn sample(&mut self, trial: u16, spec: TrialSpec) {
+        let packets = spec.load.0 * spec.duration.seconds() / self.trackers.len().max(1) as f64;
+        self.samplers.iter_mut().for_each(|sampler| sampler.begin(trial, packets));
     }
 
     /// Receives one burst from each port and judges it. Returns how many packets came.
@@ -265,7 +335,15 @@ impl Sink {
             }
             let now = Ticks::now();
             let tracker = &mut self.trackers[self.by_port[port]];
-            self.burst.iter().for_each(|packet| tracker.judge(packet.data(), now));
+            match self.samplers.get_mut(port) {
+                None => self.burst.iter().for_each(|packet| {
+                    tracker.judge(packet.data(), now);
+                }),
+                Some(sampler) => self.burst.iter().for_each(|packet| {
+                    let known = tracker.judge(packet.data(), now);
+                    sampler.see(packet.data(), now, known);
+                }),
+            }
             came += self.burst.len();
             self.burst.clear();
         }

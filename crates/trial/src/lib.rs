@@ -4,6 +4,7 @@
 //! - [`TrialSpec`] and [`TrialResult`]: one load for one duration, and what came of it.
 //! - [`Measurer`]: the one question a method may ask. Methods know no clock and no I/O.
 //! - [`simulated`]: a device under test of known capacity, queue, noise and loss, the oracle of the methods.
+//! - [`expected`] and [`compare`]: what a function must make of a packet, and what is wrong where it did not;
 //! - [`Health`], [`PacketCheck`], [`Verdict`], [`SelfCheck`]: whether a trial's numbers may be believed.
 //! - [`run`]: a run as it is stored, reported and exported.
 //! - [`environment`]: what differs between the environments of two runs, and what that can explain.
@@ -11,7 +12,9 @@
 //! Loads and counts are **totals over all directions** of a trial; per-direction counts stand in
 //! [`TrialResult::directions`].
 
+pub mod compare;
 pub mod environment;
+pub mod expected;
 pub mod health;
 mod nf;
 mod packets;
@@ -21,6 +24,7 @@ mod self_check;
 pub mod simulated;
 pub mod verdict;
 
+pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{FIRST_FREE_PORT, Nf, NfKind, ParseNfError};
 pub use packets::{Fault, PacketCheck, WrongPackets};

@@ -112,8 +112,83 @@ impl PacketCheck {
         }
     }
 
+    /// Adds a sentence about what was not compared.
+    pub fn remark(&mut self, sentence: impl Into<String>) {
+        let sentence = sentence.into();
+        match &mut self.remark {
+            Some(remark) => remark.push_str(&format!("; {sentence}")),
+            None => self.remark = Some(sentence),
+        }
+    }
+
+    /// Adds another check's findings to this one.
+    pub fn merge(&mut self, other: Self) {
+        self.compared += other.compared;
+        for wrong in other.wrong {
+            match self.wrong.iter_mut().find(|known| known.fault == wrong.fault) {
+                Some(known) => known.count += wrong.count,
+                None => self.wrong.push(wrong),
+            }
+        }
+        if let Some(remark) = other.remark {
+            self.remark(remark);
+        }
+    }
+
     /// Whether nothing was wrong. A check that compared nothing finds nothing.
     pub fn is_right(&self) -> bool {
         self.wrong.is_empty()
+    }
+}
+
+/// `12,345 compared, all right`, or the faults with an example of each; remarks in parentheses.
+impl fmt::Display for PacketCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} compared", grouped(self.compared))?;
+        if self.is_right() {
+            f.write_str(", all right")?;
+        }
+        for (place, wrong) in self.wrong.iter().enumerate() {
+            let between = if place == 0 { ", " } else { "; " };
+            let (count, fault, example) = (grouped(wrong.count), wrong.fault, &wrong.example);
+            write!(f, "{between}{count} {fault}, for one {example}")?;
+        }
+        self.remark.as_ref().map_or(Ok(()), |remark| write!(f, " ({remark})"))
+    }
+}
+
+/// A count with a comma before every third digit from the right.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_is_said_in_a_line() {
+        let mut check = PacketCheck { compared: 1_234_567, ..PacketCheck::default() };
+        assert_eq!(check.to_string(), "1,234,567 compared, all right");
+        check.note(Fault::Ttl, || "flow a: 64".to_owned());
+        check.note(Fault::Ttl, || "flow b: 64".to_owned());
+        check.remark("the trace is longer");
+        check.merge(PacketCheck {
+            compared: 3,
+            remark: Some("and so on".to_owned()),
+            ..PacketCheck::default()
+        });
+        assert_eq!(
+            check.to_string(),
+            "1,234,570 compared, 2 wrong time to live, for one flow a: 64 (the trace is longer; and so on)"
+        );
     }
 }

@@ -111,6 +111,7 @@ impl<'a> Checker<'a> {
             veth: file.veth,
             nic,
             external: file.external,
+            check: file.check.unwrap_or(true),
             mrr_only: self.known.mrr_only.iter().map(|name| (*name).to_owned()).collect(),
         }
     }

@@ -59,6 +59,9 @@ pub(super) struct PlanFile {
     /// How often every point is measured, 1 to 100. Default: 1.
     #[schemars(with = "Option<u32>")]
     pub(super) repeats: Option<Spanned<u32>>,
+    /// Whether packets are compared with what the network function must make of them: all of them in
+    /// an untimed pass before each point's trials, a sample in every trial. Default: true.
+    pub(super) check: Option<bool>,
     /// Throughput by MLRsearch.
     pub(super) throughput: Option<ThroughputTable>,
     /// Goals of the throughput search: changes to a preset (rfc2544, bswlv, ndr, pdr), or goals of your own.

@@ -20,7 +20,8 @@ Show a run: a row a point with the verdicts of the methods, then what to beware 
 Throughput is the rate forwarded at the lower bound, then [lower bound, upper bound]: the greatest \
 load that met the goal and the least that did not. Rates are totals over all directions; the share \
 is of what the line rate carries at that size, preamble and gap included. Percentiles of latency \
-are one-way delays.";
+are one-way delays. The line `packets` says what the untimed pass before the trials came to: all \
+packets compared with what the network function must make of them.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -135,7 +136,8 @@ fn results(point: &Point) -> Vec<String> {
         }
         _ => None,
     };
-    point.results.iter().map(|result| cell(&point.key, result, latency(result))).collect()
+    let verdicts = point.results.iter().map(|result| cell(&point.key, result, latency(result)));
+    verdicts.chain(point.packets.iter().map(|check| format!("packets  {check}"))).collect()
 }
 
 /// What a reader must know before believing a number.

@@ -3,6 +3,7 @@
 pub(crate) mod cycles;
 pub(crate) mod latency;
 pub(crate) mod losses;
+pub(crate) mod packets;
 pub(crate) mod rates;
 
 use crate::digest::{Digest, Entry};

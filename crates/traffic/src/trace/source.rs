@@ -50,6 +50,11 @@ impl TableCursor {
         &self.table
     }
 
+    /// Place in the table of the frame that comes next.
+    pub fn position(&self) -> usize {
+        self.next % self.table.len()
+    }
+
     /// Moves on by up to `count` frames and returns their places in the table, in order; fewer only
     /// at the end of a trace sent once. The fast way for whoever holds the table.
     #[inline]

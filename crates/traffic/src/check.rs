@@ -1,0 +1,349 @@
+//! The untimed pass: every packet compared with what the network function must make of it.
+//!
+//! An [`Examiner`] keeps the book: what was sent, what must come of it, what came. Whoever moves the
+//! packets (the tester over its ports, or a campaign that lets a DUT run over capture files) asks it
+//! for each frame to send and shows it each frame that came. Every transmission carries its number
+//! twice in the stamp, once as sequence number and once, multiplied, in the place of the time; so a
+//! stamp that was damaged in one place is still known by the other, and every byte of the frame is
+//! known to the examiner. Frames that cannot carry a stamp are known by their bytes.
+//!
+//! Cost: two oracle questions and some hash look-ups a packet, some microseconds: this is not for
+//! timed trials. One examiner a pass, owned by one thread.
+
+use crate::stamp::{Stamp, StampSlot};
+use crate::trace::FrameTable;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use weir_trial::compare::{compare, describe, is_router_report};
+use weir_trial::expected::{Expected, flow};
+use weir_trial::{Fault, NfKind, Oracle, PacketCheck};
+use weir_wire::table::FiveTuple;
+
+/// What is sent in one direction of an untimed pass: a lap of a table, then frames of its own.
+#[derive(Clone, Debug, Default)]
+pub struct PassFrames {
+    lap: Option<Arc<FrameTable>>,
+    of_lap: usize,
+    own: Vec<Vec<u8>>,
+    /// What of the trace is not among them.
+    left_out: Option<String>,
+}
+
+impl PassFrames {
+    /// Most packets of a lap that a pass sends.
+    pub const MOST_OF_LAP: usize = 100_000;
+
+    /// The first [`Self::MOST_OF_LAP`] packets of a lap, where there is one in memory, and these.
+    pub fn new(lap: Option<Arc<FrameTable>>, own: Vec<Vec<u8>>) -> Self {
+        let whole = lap.as_ref().map_or(0, |table| table.len());
+        let of_lap = whole.min(Self::MOST_OF_LAP);
+        let left_out =
+            (of_lap < whole).then(|| format!("the first {of_lap} of the trace's {whole} packets were sent"));
+        Self { lap, of_lap, own, left_out }
+    }
+
+    /// The beginning of a trace that is not in memory as a whole, and these.
+    pub fn beginning(mut begins: Vec<Vec<u8>>, own: Vec<Vec<u8>>) -> Self {
+        let left_out =
+            Some(format!("the first {} packets of a capture read as a stream were sent", begins.len()));
+        begins.extend(own);
+        Self { lap: None, of_lap: 0, own: begins, left_out }
+    }
+
+    /// Packets to send.
+    pub fn len(&self) -> usize {
+        self.of_lap + self.own.len()
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn frame(&self, item: usize) -> Vec<u8> {
+        match (&self.lap, item.checked_sub(self.of_lap)) {
+            (_, Some(own)) => self.own[own].clone(),
+            (Some(table), None) => table.frame(item).to_vec(),
+            (None, None) => Vec::new(),
+        }
+    }
+}
+
+/// One packet of a pass: which direction it goes, and its place in that direction's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Item {
+    /// Direction, which is also the DUT's port that it enters by.
+    pub direction: usize,
+    /// Place, from 0.
+    pub place: usize,
+}
+
+/// What must come of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It comes out.
+    Comes,
+    /// It must not.
+    Gone,
+    /// Nobody says.
+    Open,
+}
+
+/// An item so far.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    fate: Option<Fate>,
+    back: bool,
+}
+
+/// One sending of an item; its place in the list is its number.
+#[derive(Clone, Copy, Debug)]
+struct Transmission {
+    item: Item,
+    stamped: bool,
+    /// Whether the item was sent before: its order says nothing then.
+    again: bool,
+    came: bool,
+}
+
+/// Packets that must keep their order.
+type Flow = (usize, FiveTuple);
+
+/// The book of one untimed pass.
+#[derive(Debug)]
+pub struct Examiner {
+    oracle: Arc<Oracle>,
+    frames: Vec<PassFrames>,
+    trial: u16,
+    items: Vec<Vec<State>>,
+    sent: Vec<Transmission>,
+    /// The last transmission of each flow that was sent, and the last that came.
+    flows: HashMap<Flow, (usize, Option<usize>)>,
+    /// Frames without a stamp, as they must come out: port and number of what has not come.
+    plain: HashMap<Vec<u8>, Vec<(usize, usize)>>,
+    /// Frames without a stamp that came.
+    plain_came: HashSet<Vec<u8>>,
+    /// Messages by which a router reports what it did not forward.
+    reports: u64,
+    check: PacketCheck,
+}
+
+/// Multiplied by this, consecutive numbers become bytes that look like none of their neighbours.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Its inverse modulo 2^64.
+const GATHER: u64 = inverse(SPREAD);
+
+/// The inverse of an odd number modulo 2^64, by Newton's iteration: each step doubles the right bits.
+const fn inverse(odd: u64) -> u64 {
+    let mut inverse = odd;
+    let mut step = 0;
+    while step < 6 {
+        inverse = inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        step += 1;
+    }
+    inverse
+}
+
+impl Examiner {
+    /// An empty book over these frames, a list a direction. `trial` tells the pass from trials
+    /// before and after it; its lowest 15 bits count.
+    pub fn new(oracle: Arc<Oracle>, frames: Vec<PassFrames>, trial: u16) -> Self {
+        let mut check = PacketCheck::default();
+        let left_out =
+            frames.iter().enumerate().filter_map(|(number, of)| Some((number, of.left_out.as_ref()?)));
+        for (direction, left_out) in left_out {
+            check.remark(format!("direction {direction}: {left_out}"));
+        }
+        let items =
+            frames.iter().map(|frames| vec![State { fate: None, back: false }; frames.len()]).collect();
+        Self {
+            oracle,
+            frames,
+            trial: trial << 1,
+            items,
+            sent: Vec::new(),
+            flows: HashMap::new(),
+            plain: HashMap::new(),
+            plain_came: HashSet::new(),
+            reports: 0,
+            check,
+        }
+    }
+
+    /// Every item, the directions by turns.
+    pub fn items(&self) -> Vec<Item> {
+        let longest = self.items.iter().map(Vec::len).max().unwrap_or(0);
+        let turn = |place| (0..self.items.len()).map(move |direction| Item { direction, place });
+        (0..longest).flat_map(turn).filter(|item| item.place < self.items[item.direction].len()).collect()
+    }
+
+    /// Whether a transmission of an item came back.
+    pub fn is_back(&self, item: Item) -> bool {
+        self.items[item.direction][item.place].back
+    }
+
+    /// Notes that an item is sent; returns the frame to send, stamped where it can be, and what
+    /// must come of it.
+    pub fn send(&mut self, item: Item) -> (Vec<u8>, Fate) {
+        let number = self.sent.len();
+        let (frame, stamped) = self.transmitted(item, number);
+        let expected = self.oracle.expected(item.direction as u8, &frame);
+        let fate = match &expected {
+            Expected::Forward { .. } => Fate::Comes,
+            Expected::Drop(_) => Fate::Gone,
+            Expected::Open => Fate::Open,
+        };
+        if let (Expected::Forward { port, frame }, false) = (expected, stamped) {
+            self.plain.entry(frame).or_default().push((usize::from(port), number));
+        }
+        if let Some(flow) = flow(&frame) {
+            self.flows.entry((item.direction, flow)).or_insert((number, None)).0 = number;
+        }
+        let again = self.items[item.direction][item.place].fate.replace(fate).is_some();
+        self.sent.push(Transmission { item, stamped, again, came: false });
+        (frame, fate)
+    }
+
+    /// A transmission's frame, and whether it carries a stamp.
+    fn transmitted(&self, item: Item, number: usize) -> (Vec<u8>, bool) {
+        let mut frame = self.frames[item.direction].frame(item.place);
+        let trial = self.trial | (item.direction as u16 & 1);
+        let stamp = Stamp { trial, sequence: number as u64, tsc: (number as u64 + 1).wrapping_mul(SPREAD) };
+        let stamped = StampSlot::of(&frame).stamp(&mut frame, stamp);
+        (frame, stamped)
+    }
+
+    /// Judges a frame that came out by a port of the DUT.
+    pub fn came(&mut self, port: usize, frame: &[u8]) {
+        if let Some(number) = self.number_of(frame) {
+            return self.judge(number, port, frame);
+        }
+        if let Some(waiting) = self.plain.get_mut(frame).filter(|waiting| !waiting.is_empty()) {
+            // The earliest that must leave by this port; one that must not, where there is none.
+            let place = waiting.iter().position(|(out, _)| *out == port).unwrap_or(0);
+            let (_, number) = waiting.remove(place);
+            self.plain_came.insert(frame.to_vec());
+            return self.judge(number, port, frame);
+        }
+        let what = || format!("{}, by port {port}", describe(frame));
+        if Stamp::read(frame).is_some() {
+            self.check.note(Fault::Stale, what);
+        } else if self.plain_came.contains(frame) {
+            self.check.note(Fault::Duplicate, what);
+        } else if let Some(number) = self.like(port, frame) {
+            self.note_faults(number, port, frame);
+        } else if self.oracle.nf().kind() == NfKind::L3Fwd && is_router_report(frame) {
+            self.reports += 1;
+        } else {
+            self.check.note(Fault::Foreign, what);
+        }
+    }
+
+    /// The transmission whose stamp, damaged or not, a frame carries.
+    fn number_of(&self, frame: &[u8]) -> Option<usize> {
+        let (whole, stamp) = Stamp::read_damaged(frame)?;
+        let by_time = stamp.tsc.wrapping_mul(GATHER).wrapping_sub(1);
+        let is_ours = |number: u64| {
+            let sent = self.sent.get(usize::try_from(number).ok()?)?;
+            sent.stamped.then_some(number as usize)
+        };
+        let trial_is_right =
+            stamp.trial & !1 == self.trial && usize::from(stamp.trial & 1) < self.frames.len();
+        if stamp.sequence == by_time {
+            return is_ours(by_time);
+        }
+        if !whole || !trial_is_right {
+            return None;
+        }
+        // One of the two numbers is damaged: the one that fits the packet better is right.
+        let apart = |number: &usize| {
+            let sent = self.transmitted(self.sent[*number].item, *number).0;
+            sent.iter().rev().zip(frame.iter().rev()).filter(|(sent, came)| sent != came).count()
+        };
+        let candidates = [stamp.sequence, by_time].into_iter().filter_map(is_ours);
+        candidates.min_by_key(apart)
+    }
+
+    /// A transmission of the same flow, for a packet that lost its stamp.
+    fn like(&self, port: usize, frame: &[u8]) -> Option<usize> {
+        let flow = flow(frame)?;
+        let directions = [1_usize.wrapping_sub(port), port].into_iter();
+        let mut known = directions.filter_map(|direction| self.flows.get(&(direction, flow)));
+        known.next().map(|(number, _)| *number)
+    }
+
+    fn expected(&self, number: usize) -> Expected {
+        let item = self.sent[number].item;
+        self.oracle.expected(item.direction as u8, &self.transmitted(item, number).0)
+    }
+
+    fn note_faults(&mut self, number: usize, port: usize, frame: &[u8]) {
+        for (fault, example) in compare(&self.expected(number), frame, port as u8) {
+            self.check.note(fault, || example);
+        }
+    }
+
+    fn judge(&mut self, number: usize, port: usize, frame: &[u8]) {
+        let Transmission { item, again, came, .. } = self.sent[number];
+        if came {
+            return self.check.note(Fault::Duplicate, || format!("{}, by port {port}", describe(frame)));
+        }
+        self.sent[number].came = true;
+        self.items[item.direction][item.place].back = true;
+        self.note_faults(number, port, frame);
+        // The flow is that of the packet as sent: what came may be damaged.
+        let flow = flow(&self.transmitted(item, number).0).filter(|_| !again);
+        let Some((_, last)) = flow.and_then(|flow| self.flows.get_mut(&(item.direction, flow))) else {
+            return;
+        };
+        if let Some(earlier) = last.filter(|last| *last > number) {
+            let example =
+                || format!("{}: packet {number} came after packet {earlier} of its flow", describe(frame));
+            self.check.note(Fault::Order, example);
+        } else {
+            *last = Some(number);
+        }
+    }
+
+    /// Adds a sentence about what was not compared.
+    pub fn remark(&mut self, sentence: impl Into<String>) {
+        self.check.remark(sentence);
+    }
+
+    /// Closes the book: what must have come and did not is missing.
+    pub fn finish(mut self) -> PacketCheck {
+        let (mut open, mut compared) = (0_u64, 0);
+        for (direction, states) in self.items.iter().enumerate() {
+            for (place, state) in states.iter().enumerate() {
+                match state.fate {
+                    None => {}
+                    Some(Fate::Open) => open += 1,
+                    Some(fate) => {
+                        compared += 1;
+                        if fate == Fate::Comes && !state.back {
+                            let frame = self.frames[direction].frame(place);
+                            let example = || format!("{}, into port {direction}", describe(&frame));
+                            self.check.note(Fault::Missing, example);
+                        }
+                    }
+                }
+            }
+        }
+        self.check.compared = compared;
+        if open > 0 {
+            let nf = self.oracle.nf();
+            self.check.remark(format!("{open} packets whose fate {nf} leaves open were not compared"));
+        }
+        if self.reports > 0 {
+            self.check.remark(format!(
+                "{} ICMP messages by which the router reports were passed over",
+                self.reports
+            ));
+        }
+        self.check
+    }
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

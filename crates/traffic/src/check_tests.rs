@@ -1,0 +1,218 @@
+use super::*;
+use crate::probes::probes;
+use crate::trace::{FrameSource, TraceSpec};
+use weir_trial::Nf;
+
+fn table(name: &str) -> Arc<FrameTable> {
+    match TraceSpec::parse(name).unwrap().build().unwrap() {
+        FrameSource::Table(cursor) => Arc::clone(cursor.table()),
+        FrameSource::Stream(_) => panic!("{name} is in memory"),
+    }
+}
+
+fn book(nf: &str) -> Examiner {
+    let nf: Nf = nf.parse().unwrap();
+    let lists = probes(nf, &[[2; 12], [6; 12]]).into_iter();
+    let lap = table("flows:100");
+    let frames = lists.map(|own| PassFrames::new(Some(Arc::clone(&lap)), own)).collect();
+    Examiner::new(Arc::new(Oracle::new(nf)), frames, 7)
+}
+
+/// What a right device makes of everything that is sent, in order: port and frame.
+fn through(book: &mut Examiner) -> Vec<(usize, Vec<u8>)> {
+    let oracle = Arc::clone(&book.oracle);
+    let mut out = Vec::new();
+    for item in book.items() {
+        let (frame, _) = book.send(item);
+        if let Expected::Forward { port, frame } = oracle.expected(item.direction as u8, &frame) {
+            out.push((usize::from(port), frame));
+        }
+    }
+    out
+}
+
+/// The check of a device that does right but for what `change` does to its output.
+fn checked(nf: &str, change: impl FnOnce(&mut Vec<(usize, Vec<u8>)>)) -> PacketCheck {
+    let mut book = book(nf);
+    let mut out = through(&mut book);
+    change(&mut out);
+    out.iter().for_each(|(port, frame)| book.came(*port, frame));
+    book.finish()
+}
+
+/// The faults found, with their counts.
+fn faults(check: &PacketCheck) -> Vec<(Fault, u64)> {
+    check.wrong.iter().map(|wrong| (wrong.fault, wrong.count)).collect()
+}
+
+/// The packet that is changed: of the trace, hence with a short frame.
+const VICTIM: usize = 20;
+
+#[test]
+fn a_device_that_does_right_is_found_right() {
+    for nf in ["l2fwd", "l3fwd:1", "l3fwd:100", "firewall:300"] {
+        let sent = book(nf).items().len() as u64;
+        let check = checked(nf, |_| {});
+        assert_eq!(faults(&check), [], "{check}");
+        assert_eq!((check.compared, &check.remark), (sent, &None));
+    }
+}
+
+#[test]
+fn every_fault_of_one_packet_is_found_by_name() {
+    type Change = fn(&mut Vec<(usize, Vec<u8>)>);
+    let cases: [(Change, &[(Fault, u64)]); 14] = [
+        (|out| out[VICTIM].1[0] ^= 1, &[(Fault::Macs, 1)]),
+        (|out| out[VICTIM].1[15] ^= 1, &[(Fault::Header, 1)]),
+        (|out| out[VICTIM].1[25] ^= 1, &[(Fault::Checksum, 1)]),
+        (|out| out[VICTIM].1[35] ^= 1, &[(Fault::Header, 1)]),
+        // Each part of the stamp: magic, trial, number, time.
+        (|out| out[VICTIM].1[42] ^= 1, &[(Fault::Payload, 1)]),
+        (|out| out[VICTIM].1[45] ^= 4, &[(Fault::Payload, 1)]),
+        (|out| out[VICTIM].1[51] ^= 1, &[(Fault::Payload, 1)]),
+        (|out| out[VICTIM].1[59] ^= 1, &[(Fault::Payload, 1)]),
+        (|out| out[VICTIM].0 ^= 1, &[(Fault::Port, 1)]),
+        (|out| drop(out.remove(VICTIM)), &[(Fault::Missing, 1)]),
+        (|out| out.push(out[VICTIM].clone()), &[(Fault::Duplicate, 1)]),
+        (|out| out.push((1, vec![9; 60])), &[(Fault::Foreign, 1)]),
+        (|out| out[VICTIM].1.truncate(59), &[(Fault::Length, 1), (Fault::Missing, 1)]),
+        (|out| out[VICTIM].1.push(0), &[(Fault::Length, 1), (Fault::Missing, 1)]),
+    ];
+    for nf in ["l2fwd", "l3fwd:10", "firewall:10"] {
+        for (number, (change, found)) in cases.iter().enumerate() {
+            let check = checked(nf, change);
+            assert_eq!(faults(&check), *found, "{nf}, case {number}: {check}");
+            assert!(check.wrong.iter().all(|wrong| wrong.example.len() > 15), "{check}");
+        }
+    }
+}
+
+#[test]
+fn a_router_that_does_not_lower_the_time_to_live_is_named() {
+    let check = checked("l3fwd:10", |out| {
+        for (_, frame) in out {
+            frame[22] += 1;
+            frame[24..26].fill(0);
+            let sum = weir_wire::checksum::checksum(&frame[14..34]);
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        }
+    });
+    let [(Fault::Ttl, count)] = faults(&check)[..] else { panic!("{check}") };
+    assert!(count > 400);
+    assert!(check.wrong[0].example.contains("time to live 64, must be 63"), "{check}");
+}
+
+#[test]
+fn a_firewall_that_lets_everything_through_is_named_with_the_rule() {
+    let nf: Nf = "firewall:50".parse().unwrap();
+    let mut book = book("firewall:50");
+    for item in book.items() {
+        let (frame, _) = book.send(item);
+        book.came(1 - item.direction, &frame);
+    }
+    let check = book.finish();
+    let [(Fault::Denied, count)] = faults(&check)[..] else { panic!("{check}") };
+    assert!(count >= nf.rules().len() as u64 - 1, "{check}");
+    assert!(check.wrong[0].example.contains("rule `deny "), "{check}");
+}
+
+#[test]
+fn packets_that_overtake_their_own_flow_are_named_and_those_of_other_flows_are_free_to() {
+    let swapped = |between: usize| {
+        checked("l2fwd", |out| {
+            let own = flow(&out[VICTIM].1).unwrap();
+            assert_ne!(flow(&out[VICTIM + 2].1), Some(own));
+            let long = out.len() - 20; // within the long flow
+            let at = if between == 0 { VICTIM } else { long };
+            out.swap(at, at + 2);
+        })
+    };
+    assert_eq!(faults(&swapped(0)), []);
+    let check = swapped(1);
+    assert_eq!(faults(&check), [(Fault::Order, 1)], "{check}");
+    assert!(check.wrong[0].example.contains("came after packet"), "{check}");
+}
+
+#[test]
+fn packets_of_an_earlier_trial_are_stale() {
+    let check = checked("l2fwd", |out| {
+        let mut old = out[VICTIM].1.clone();
+        Stamp { trial: 6 << 1, sequence: 3, tsc: 12_345 }.write(&mut old);
+        out.push((1, old));
+    });
+    assert_eq!(faults(&check), [(Fault::Stale, 1)], "{check}");
+}
+
+#[test]
+fn a_packet_sent_again_is_not_missing_nor_twice_when_both_come() {
+    let mut book = book("l2fwd");
+    let items = book.items();
+    let first = through(&mut book);
+    let (again, fate) = book.send(items[0]);
+    assert_eq!(fate, Fate::Comes);
+    assert!(!book.is_back(items[0]));
+    book.came(1, &again);
+    assert!(book.is_back(items[0]));
+    first.iter().for_each(|(port, frame)| book.came(*port, frame));
+    assert_eq!(faults(&book.finish()), []);
+}
+
+#[test]
+fn frames_that_cannot_carry_a_stamp_are_known_by_their_bytes() {
+    let own: Vec<Vec<u8>> = vec![vec![1; 60], vec![1; 60], vec![0; 60], (0..60).collect()];
+    let run = |change: fn(&mut Vec<(usize, Vec<u8>)>)| {
+        let frames = vec![PassFrames::new(None, own.clone()), PassFrames::new(None, own.clone())];
+        let mut book = Examiner::new(Arc::new(Oracle::new(Nf::L2Fwd)), frames, 1);
+        let mut out = through(&mut book);
+        change(&mut out);
+        out.iter().for_each(|(port, frame)| book.came(*port, frame));
+        book.finish()
+    };
+    let right = run(|out| out.reverse());
+    assert_eq!((faults(&right), right.compared), (vec![], 8), "{right}");
+    assert_eq!(faults(&run(|out| drop(out.pop()))), [(Fault::Missing, 1)]);
+    assert_eq!(faults(&run(|out| out.push(out[7].clone()))), [(Fault::Duplicate, 1)]);
+    assert_eq!(faults(&run(|out| out[7].0 = 1)), [(Fault::Port, 1)]);
+    assert_eq!(faults(&run(|out| out[7].1[20] = 0)), [(Fault::Foreign, 1), (Fault::Missing, 1)]);
+}
+
+#[test]
+fn what_nobody_decides_is_said_and_not_compared_and_reports_of_a_router_are_passed_over() {
+    let arp = vec![vec![6; 60]];
+    let mut book = Examiner::new(
+        Arc::new(Oracle::new("l3fwd:10".parse().unwrap())),
+        vec![PassFrames::new(None, arp)],
+        1,
+    );
+    through(&mut book);
+    let mut report = probes(Nf::L2Fwd, &[[2; 12]])[0][0].clone();
+    report[23] = 1; // ICMP
+    report[34] = 3; // destination unreachable
+    book.came(0, &report);
+    let check = book.finish();
+    assert_eq!((check.compared, faults(&check)), (0, vec![]), "{check}");
+    let remark = check.remark.unwrap();
+    assert!(
+        remark.contains("1 packets whose fate l3fwd:10 leaves open") && remark.contains("1 ICMP"),
+        "{remark}"
+    );
+}
+
+#[test]
+fn a_long_trace_is_cut_and_the_remark_says_so() {
+    let frames = PassFrames::new(Some(table("flows:150k")), Vec::new());
+    assert_eq!(frames.len(), PassFrames::MOST_OF_LAP);
+    let book = Examiner::new(Arc::new(Oracle::new(Nf::L2Fwd)), vec![frames], 1);
+    let check = book.finish();
+    assert_eq!(
+        check.remark.as_deref(),
+        Some("direction 0: the first 100000 of the trace's 150000 packets were sent")
+    );
+}
+
+#[test]
+fn numbers_are_spread_and_gathered_again() {
+    for number in (0..1000).chain([u64::from(u32::MAX), (1 << 48) - 1]) {
+        assert_eq!(number.wrapping_mul(SPREAD).wrapping_mul(GATHER), number);
+    }
+}

@@ -1,0 +1,155 @@
+//! The untimed pass over the tester's ports: few packets on their way at a time.
+//!
+//! A chunk of packets is sent in each direction, then all of them are waited for: no queue of any
+//! device fills up, so nothing may be lost, however slow the device is. A packet that must not come
+//! out gives no sign; after those the pass waits a while instead, so that they too come slowly. What
+//! did not come may have been lost to a machine that stood still; it is sent again, ever more
+//! patiently, before it is called missing. Without stalls a pass takes some tens of microseconds a
+//! chunk: about a second for two laps of a hundred thousand packets.
+
+use crate::check::{Examiner, Fate, Item, PassFrames};
+use crate::tester::Engine;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_dpdk::{Burst, Ticks};
+use weir_trial::{Oracle, PacketCheck};
+use weir_units::Nanos;
+
+/// Packets on their way at a time, over all directions.
+const CHUNK: usize = 64;
+/// How long nothing may come before the rest of a chunk is left for later.
+const PATIENCE: Nanos = Nanos(20_000_000);
+/// The same for a chunk of which nothing came at all: the device, or the machine, stands still.
+const STANDSTILL: Nanos = Nanos(Nanos::PER_SECOND);
+/// How long packets that did not come are waited for when they are sent again, and again.
+const AGAIN: [Nanos; 3] = [Nanos(100_000_000), Nanos(500_000_000), STANDSTILL];
+/// Time left to a device for each packet that gives no sign: 50,000 packets a second.
+const UNSEEN: Nanos = Nanos(20_000);
+/// Missing packets at which the pass is given up: the device does not do this function's work.
+const HOPELESS: usize = 512;
+/// Of a pass that was given up, so many of the missing packets are sent again to be sure.
+const SURE: usize = 64;
+/// What may still come after the last packet: quiet for so long ends the pass.
+const QUIET: Nanos = Nanos(50_000_000);
+
+impl Engine {
+    /// Sends all frames, compares all that comes; nothing when it was stopped.
+    pub(crate) fn verify(
+        &mut self,
+        oracle: Arc<Oracle>,
+        frames: Vec<PassFrames>,
+        stop: &AtomicBool,
+    ) -> Option<PacketCheck> {
+        self.trial = self.trial.wrapping_add(1);
+        let mut pass = Pass { book: Examiner::new(oracle, frames, self.trial), engine: self, stop };
+        let items = pass.book.items();
+        let mut missing = Vec::new();
+        for (number, chunk) in items.chunks(CHUNK).enumerate() {
+            missing.extend(pass.chunk(chunk, (PATIENCE, STANDSTILL))?);
+            if missing.len() <= HOPELESS {
+                continue;
+            }
+            let (some, others) = missing.split_at(SURE.min(missing.len()));
+            let (lost, others) = (pass.again(some.to_vec())?, others.to_vec());
+            if !lost.is_empty() && lost.len() == some.len() {
+                let (sent, all, gone) = ((number + 1) * CHUNK, items.len(), missing.len());
+                pass.book.remark(format!("given up after {sent} of {all} packets, when {gone} had not come"));
+                missing = Vec::new();
+                break;
+            }
+            missing = [lost, others].concat();
+            missing.retain(|item| !pass.book.is_back(*item));
+        }
+        pass.again(missing)?;
+        pass.wait(QUIET)?;
+        Some(pass.book.finish())
+    }
+}
+
+/// A pass at work.
+struct Pass<'a> {
+    book: Examiner,
+    engine: &'a mut Engine,
+    stop: &'a AtomicBool,
+}
+
+impl Pass<'_> {
+    /// Sends packets again that did not come, ever more patiently. Returns those that never came.
+    fn again(&mut self, mut missing: Vec<Item>) -> Option<Vec<Item>> {
+        for patience in AGAIN {
+            missing.retain(|item| !self.book.is_back(*item));
+            for chunk in std::mem::take(&mut missing).chunks(CHUNK) {
+                missing.extend(self.chunk(chunk, (patience, patience))?);
+            }
+        }
+        Some(missing)
+    }
+
+    /// Sends some packets and waits for them; returns those that must have come and did not. Waiting
+    /// ends when nothing came for the first time, or the second where nothing came at all. Nothing
+    /// is returned when the pass was stopped.
+    fn chunk(&mut self, items: &[Item], (patience, standstill): (Nanos, Nanos)) -> Option<Vec<Item>> {
+        let begin = Ticks::now();
+        let (mut awaited, mut unseen) = (Vec::new(), 0);
+        for item in items {
+            let (frame, fate) = self.book.send(*item);
+            match fate {
+                Fate::Comes => awaited.push(*item),
+                Fate::Gone | Fate::Open => unseen += 1,
+            }
+            let end = Ticks::now().0 + self.engine.tsc.ticks(STANDSTILL);
+            let stop = self.stop;
+            let sender = &mut self.engine.directions[item.direction].sender;
+            // A port that takes nothing for so long has lost the packet; it is awaited in vain.
+            sender.post(&frame, || Ticks::now().0 < end && !stop.load(Ordering::Relaxed));
+        }
+        let pause = Ticks(begin.0 + self.engine.tsc.ticks(Nanos(UNSEEN.0 * unseen)));
+        let ticks = |time| self.engine.tsc.ticks(time);
+        let (patience, standstill) = (ticks(patience), ticks(standstill));
+        let (mut last, mut anything) = (Ticks::now(), false);
+        while !awaited.is_empty() || Ticks::now() < pause {
+            if self.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            let before = awaited.len();
+            if self.collect() {
+                awaited.retain(|item| !self.book.is_back(*item));
+            }
+            if awaited.len() < before {
+                (last, anything) = (Ticks::now(), true);
+            }
+            let waited = Ticks::now().since(last);
+            if waited > if anything { patience } else { standstill } && Ticks::now() >= pause {
+                break;
+            }
+        }
+        Some(awaited)
+    }
+
+    /// Collects until nothing came for `quiet`.
+    fn wait(&mut self, quiet: Nanos) -> Option<()> {
+        let quiet = self.engine.tsc.ticks(quiet);
+        let (begin, mut last) = (Ticks::now(), Ticks::now());
+        // A device that answers without end must not hold the campaign up.
+        while Ticks::now().since(last) < quiet && Ticks::now().since(begin) < 20 * quiet {
+            if self.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            if self.collect() {
+                last = Ticks::now();
+            }
+        }
+        Some(())
+    }
+
+    /// Receives what there is from every port and judges it. Says whether anything came.
+    fn collect(&mut self) -> bool {
+        let (mut burst, mut came) = (Burst::new(), false);
+        for (port, receiver) in self.engine.receivers.iter_mut().enumerate() {
+            came |= receiver.receive(&mut burst) > 0;
+            burst.iter().for_each(|packet| self.book.came(port, packet.data()));
+            burst.clear();
+        }
+        came
+    }
+}

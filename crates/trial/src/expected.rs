@@ -1,0 +1,233 @@
+//! What a network function must make of a packet: the oracle that every DUT's packets are compared
+//! with.
+//!
+//! It is written for being right, not fast, and shares no code with the program under test: routes
+//! are looked up length by length in hash tables, rules group by group of equal prefix lengths. Both
+//! are tested against the plain meaning of the tables ([`weir_wire::table::longest_match`],
+//! [`weir_wire::table::first_match`]). A packet costs about a microsecond, a hundred-thousand-rule
+//! firewall's some ten. Plain data once prepared, shared between threads.
+//!
+//! Where the description of a function leaves a packet's fate open (a frame that is no IPv4 handed
+//! to a router, a datagram cut off by a capture), so does the oracle: [`Expected::Open`].
+
+use crate::Nf;
+use std::collections::HashMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+use weir_wire::table::{Action, FiveTuple, Ipv4Prefix, Route, Rule, has_ports, next_hop_mac, port_mac};
+use weir_wire::{EtherType, EthernetRepr, EthernetView, Ipv4View, MacAddress, checksum, ipv4};
+
+/// What must become of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// It leaves by this port, as these bytes.
+    Forward {
+        /// The DUT's port, from 0.
+        port: u8,
+        /// The frame in memory size, without FCS.
+        frame: Vec<u8>,
+    },
+    /// It does not come out.
+    Drop(Reason),
+    /// The function's description does not say.
+    Open,
+}
+
+/// Why a packet must not come out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// This rule denies it, or none allows it.
+    Denied(Option<Rule>),
+    /// No route leads to its destination.
+    NoRoute,
+    /// Its time to live is used up (RFC 1812, section 5.3.1).
+    Expired,
+    /// Its header's checksum does not hold (RFC 1812, section 5.2.2).
+    BadChecksum,
+    /// Its header's lengths or version contradict themselves (RFC 1812, section 5.2.2).
+    BadHeader,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Denied(Some(rule)) => write!(f, "rule `{rule}` denies it"),
+            Self::Denied(None) => f.write_str("no rule allows it"),
+            Self::NoRoute => f.write_str("no route leads to its destination"),
+            Self::Expired => f.write_str("its time to live is used up"),
+            Self::BadChecksum => f.write_str("its header's checksum does not hold"),
+            Self::BadHeader => f.write_str("its IPv4 header contradicts itself"),
+        }
+    }
+}
+
+/// The oracle of one network function with two ports.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    nf: Nf,
+    routes: Routes,
+    rules: Rules,
+}
+
+impl Oracle {
+    /// Prepares the function's tables.
+    pub fn new(nf: Nf) -> Self {
+        Self::with_tables(nf, &nf.routes(), nf.rules())
+    }
+
+    /// An oracle over tables of one's own, for the kind of function that `nf` names.
+    pub fn with_tables(nf: Nf, routes: &[Route], rules: Vec<Rule>) -> Self {
+        Self { nf, routes: Routes::new(routes), rules: Rules::new(rules) }
+    }
+
+    /// The function.
+    pub fn nf(&self) -> Nf {
+        self.nf
+    }
+
+    /// What must become of a frame (in memory size, without FCS) that comes in by a port.
+    pub fn expected(&self, in_port: u8, frame: &[u8]) -> Expected {
+        match self.nf {
+            Nf::L2Fwd => Expected::Forward { port: other(in_port), frame: frame.to_vec() },
+            Nf::L3Fwd { .. } => self.routed(frame),
+            Nf::Firewall { .. } => self.filtered(in_port, frame),
+        }
+    }
+
+    fn routed(&self, frame: &[u8]) -> Expected {
+        let Some(datagram) = ipv4_of(frame) else { return Expected::Open };
+        let Ok(header) = Ipv4View::checked(datagram) else { return Expected::Drop(Reason::BadHeader) };
+        if usize::from(header.total_len()) > datagram.len() {
+            return Expected::Open;
+        }
+        if !header.checksum_is_right() {
+            return Expected::Drop(Reason::BadChecksum);
+        }
+        if header.ttl() <= 1 {
+            return Expected::Drop(Reason::Expired);
+        }
+        let Some(port) = self.routes.find(header.destination()) else {
+            return Expected::Drop(Reason::NoRoute);
+        };
+        let mut frame = frame.to_vec();
+        let (destination, source) = (MacAddress(next_hop_mac(port)), MacAddress(port_mac(port)));
+        EthernetRepr { destination, source, ether_type: EtherType::IPV4 }.emit(&mut frame);
+        let end = EthernetRepr::BYTES + header.header_len();
+        let routed = &mut frame[EthernetRepr::BYTES..end];
+        routed[ipv4::field::TTL] -= 1;
+        routed[ipv4::field::CHECKSUM..ipv4::field::CHECKSUM + 2].fill(0);
+        let sum = checksum::checksum(routed);
+        routed[ipv4::field::CHECKSUM..ipv4::field::CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
+        Expected::Forward { port, frame }
+    }
+
+    fn filtered(&self, in_port: u8, frame: &[u8]) -> Expected {
+        let Some(tuple) = five_tuple(frame) else { return Expected::Open };
+        match self.rules.find(&tuple) {
+            Some(rule) if rule.action == Action::Allow => {
+                Expected::Forward { port: other(in_port), frame: frame.to_vec() }
+            }
+            rule => Expected::Drop(Reason::Denied(rule.copied())),
+        }
+    }
+}
+
+/// The port opposite, of two.
+const fn other(port: u8) -> u8 {
+    1 - (port & 1)
+}
+
+/// What follows an Ethernet header that announces IPv4.
+fn ipv4_of(frame: &[u8]) -> Option<&[u8]> {
+    let ethernet = EthernetView::checked(frame).ok()?;
+    (ethernet.ether_type() == EtherType::IPV4).then(|| ethernet.payload())
+}
+
+/// The five fields that rules look at; nothing where the packet is no IPv4, contradicts itself or is
+/// cut off.
+pub fn five_tuple(frame: &[u8]) -> Option<FiveTuple> {
+    let datagram = ipv4_of(frame)?;
+    let header = Ipv4View::checked(datagram).ok()?;
+    (usize::from(header.total_len()) <= datagram.len()).then(|| flow(frame))?
+}
+
+/// The flow of an IPv4 packet, whole or cut off behind its ports.
+pub fn flow(frame: &[u8]) -> Option<FiveTuple> {
+    let header = Ipv4View::checked(ipv4_of(frame)?).ok()?;
+    let ports = if has_ports(header.protocol()) && header.fragment_offset() == 0 {
+        let [a, b, c, d] = *header.payload().first_chunk::<4>()?;
+        Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+    } else {
+        None
+    };
+    Some(FiveTuple {
+        protocol: header.protocol(),
+        source: header.source(),
+        destination: header.destination(),
+        ports,
+    })
+}
+
+/// Routes by prefix length, longest first.
+#[derive(Clone, Debug)]
+struct Routes(Vec<(u8, HashMap<Ipv4Prefix, u8>)>);
+
+impl Routes {
+    fn new(routes: &[Route]) -> Self {
+        let mut by_length: HashMap<u8, HashMap<Ipv4Prefix, u8>> = HashMap::new();
+        for route in routes {
+            by_length.entry(route.prefix.bits()).or_default().insert(route.prefix, route.port);
+        }
+        let mut lengths: Vec<_> = by_length.into_iter().collect();
+        lengths.sort_by_key(|(bits, _)| std::cmp::Reverse(*bits));
+        Self(lengths)
+    }
+
+    fn find(&self, address: Ipv4Addr) -> Option<u8> {
+        self.0.iter().find_map(|(bits, table)| table.get(&Ipv4Prefix::covering(address, *bits)).copied())
+    }
+}
+
+/// Rules by the lengths of their prefixes, then by the prefixes; the rest is looked at rule by rule.
+#[derive(Clone, Debug)]
+struct Rules {
+    rules: Vec<Rule>,
+    groups: Vec<Group>,
+}
+
+/// Rules whose source prefixes are of one length, and whose destination prefixes are.
+#[derive(Clone, Debug)]
+struct Group {
+    bits: (u8, u8),
+    /// Places in the list, rising.
+    places: HashMap<(Ipv4Prefix, Ipv4Prefix), Vec<usize>>,
+}
+
+impl Rules {
+    fn new(rules: Vec<Rule>) -> Self {
+        let mut groups: Vec<Group> = Vec::new();
+        for (place, rule) in rules.iter().enumerate() {
+            let bits = (rule.source.bits(), rule.destination.bits());
+            let known = groups.iter().position(|group| group.bits == bits).unwrap_or_else(|| {
+                groups.push(Group { bits, places: HashMap::new() });
+                groups.len() - 1
+            });
+            groups[known].places.entry((rule.source, rule.destination)).or_default().push(place);
+        }
+        Self { rules, groups }
+    }
+
+    fn find(&self, packet: &FiveTuple) -> Option<&Rule> {
+        let first = |group: &Group| {
+            let source = Ipv4Prefix::covering(packet.source, group.bits.0);
+            let destination = Ipv4Prefix::covering(packet.destination, group.bits.1);
+            let places = group.places.get(&(source, destination))?;
+            places.iter().copied().find(|place| self.rules[*place].matches(packet))
+        };
+        self.groups.iter().filter_map(first).min().map(|place| &self.rules[place])
+    }
+}
+
+#[cfg(test)]
+#[path = "expected_tests.rs"]
+mod tests;
