@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod environment;
 mod knock;
 mod limit;
+mod methods;
 pub mod plan;
 mod record;
 mod rig;
