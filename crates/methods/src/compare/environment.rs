@@ -1,0 +1,239 @@
+//! The difference of two environments, and what each part of it can explain.
+//!
+//! Facts are classed by the longest prefix of their name that [`CLASSES`] knows, so a fact that is
+//! captured one day falls into its family's class.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use weir_trial::run::Run;
+
+/// Two values of one fact.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// The fact: `cpu.governor`, `weir`, `plan: repeats`, `dut nf`.
+    pub fact: String,
+    /// Its value on side A; nothing where it was not captured.
+    pub a: Option<String>,
+    /// Its value on side B.
+    pub b: Option<String>,
+    /// What it affects, in words.
+    pub affects: String,
+    /// Whether it can explain a gap between the sides.
+    pub explains: bool,
+}
+
+/// (prefix of a fact's name, what it affects, whether it can explain a gap).
+const CLASSES: &[(&str, &str, bool)] = &[
+    ("cpu.", "every rate and delay", true),
+    ("cpu.model", "every rate and delay: another processor", true),
+    ("cpu.cores", "what else runs beside tester and device", true),
+    ("cpu.governor", "clock frequency, so every rate and delay", true),
+    ("cpu.freq", "clock frequency, so every rate and delay", true),
+    ("cpu.turbo", "clock frequency, so every rate and delay", true),
+    ("cpu.boost", "clock frequency, so every rate and delay", true),
+    ("cpu.microcode", "cost of branches and system calls", true),
+    ("cpu.vulnerabilit", "cost of branches and system calls", true),
+    ("cpu.mitigation", "cost of branches and system calls", true),
+    ("cpu.smt", "whether a neighbour shares the core", true),
+    ("cpu.isolated", "interruptions of tester and device: loss, tail delays", true),
+    ("cpu.hypervisor", "stolen time: loss, tail delays", true),
+    ("cpu.cache", "cost of large tables and many flows", true),
+    ("memory.", "cost of memory accesses", true),
+    ("memory.total", "nothing by itself", false),
+    ("memory.free", "nothing by itself", false),
+    ("memory.available", "nothing by itself", false),
+    ("memory.huge", "cost of address translation: rates", true),
+    ("numa.", "whether memory and ports are near the cores", true),
+    ("kernel.", "scheduling and interrupts: loss, tail delays; all of it for kernel datapaths", true),
+    ("kernel.command-line", "isolation, mitigations, huge pages", true),
+    ("os.", "the libraries a device is linked with", true),
+    ("machine.", "every rate and delay: another machine", true),
+    ("load.", "what else ran at the start: scatter, loss", true),
+    ("dpdk.", "drivers of the tester, and of devices linked with them", true),
+    ("nic.", "the ports: rates, losses, delays", true),
+    ("weir", "the tester, and the device `nf`", true),
+    ("plan", "what was measured, and how long", true),
+    ("plan.file", "nothing: where the plan was read", false),
+    ("plan: name", "nothing: a name", false),
+    ("trace", "what was sent", true),
+    ("dut ", "the device itself", true),
+    ("time.", "nothing by itself", false),
+];
+
+/// What a fact nobody classed may affect.
+const UNKNOWN: (&str, bool) = ("unknown: a fact without a class", true);
+
+/// Load averages this near are the same: a machine is never quite idle.
+const SAME_LOAD: f64 = 0.5;
+
+fn class(fact: &str) -> (&'static str, bool) {
+    CLASSES
+        .iter()
+        .filter(|(prefix, ..)| fact.starts_with(prefix))
+        .max_by_key(|(prefix, ..)| prefix.len())
+        .map_or(UNKNOWN, |(_, affects, explains)| (*affects, *explains))
+}
+
+/// Whether two values say the same. `load.average` counts processes, too, and is never equal.
+fn same(fact: &str, a: &str, b: &str) -> bool {
+    let minute = |text: &str| text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+    match (fact, minute(a), minute(b)) {
+        ("load.average", Some(a), Some(b)) => (a - b).abs() < SAME_LOAD,
+        _ => a == b,
+    }
+}
+
+/// Every difference between two runs' environments, those that can explain a gap first.
+/// `devices` are the versions of the devices, by name, on either side.
+pub(super) fn differences(a: &Run, b: &Run, devices: [&[(String, String)]; 2]) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut tell = |fact: &str, a: Option<&str>, b: Option<&str>| {
+        if a != b && !a.zip(b).is_some_and(|(a, b)| same(fact, a, b)) {
+            let (affects, explains) = class(fact);
+            let own = |value: Option<&str>| value.map(str::to_owned);
+            let affects = affects.to_owned();
+            found.push(Difference { fact: fact.to_owned(), a: own(a), b: own(b), affects, explains });
+        }
+    };
+    tell("weir", Some(&a.weir), Some(&b.weir));
+    let names: BTreeSet<&String> = a.environment.keys().chain(b.environment.keys()).collect();
+    for name in names {
+        let value = |run: &'_ Run| run.environment.get(name).cloned();
+        tell(name, value(a).as_deref(), value(b).as_deref());
+    }
+    let [of_a, of_b] = [settings(&a.plan), settings(&b.plan)];
+    let keys: BTreeSet<&String> = of_a.iter().chain(&of_b).map(|(key, _)| key).collect();
+    for key in keys {
+        let value = |side: &[(String, String)]| lookup(side, key);
+        tell(&format!("plan: {key}"), value(&of_a).as_deref(), value(&of_b).as_deref());
+    }
+    for (name, version) in devices[0] {
+        if let Some(other) = lookup(devices[1], name) {
+            tell(&format!("dut {name}"), Some(version), Some(&other));
+        }
+    }
+    found.sort_by_key(|difference| !difference.explains);
+    found
+}
+
+fn lookup(side: &[(String, String)], key: &str) -> Option<String> {
+    side.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
+}
+
+/// The settings of a plan, line by line: `[table] key` and value. Plans that Weir has read are
+/// written one setting a line; of one that is not, the rest of the value goes unseen.
+fn settings(plan: &str) -> Vec<(String, String)> {
+    let mut table = String::new();
+    let mut found = Vec::new();
+    for line in plan.lines().map(without_comment) {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            table = format!("[{}] ", name.trim());
+        } else if let Some((key, value)) = line.split_once('=') {
+            let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+            found.push((format!("{table}{}", key.trim()), value));
+        }
+    }
+    found
+}
+
+/// A line of TOML without its comment: a `#` outside quotes.
+fn without_comment(line: &str) -> &str {
+    let mut quoted = false;
+    for (place, letter) in line.char_indices() {
+        match letter {
+            '"' => quoted = !quoted,
+            '#' if !quoted => return line[..place].trim(),
+            _ => {}
+        }
+    }
+    line.trim()
+}
+
+/// A device's version and command line without the folders in it: those of sockets and captures are
+/// new at every start.
+pub(super) fn without_folders(version: &str) -> String {
+    let mut text = String::new();
+    for word in version.split_inclusive([' ', ',', '=', ';']) {
+        match word.rsplit_once('/') {
+            Some((folder, file)) if folder.is_empty() || folder.starts_with('/') => text.push_str(file),
+            _ => text.push_str(word),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use weir_trial::run::{RunState, SCHEMA_VERSION};
+
+    fn run(plan: &str, facts: &[(&str, &str)]) -> Run {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Run {
+            schema: SCHEMA_VERSION,
+            id: 1,
+            name: "test".to_owned(),
+            started_ms: 0,
+            ended_ms: None,
+            state: RunState::Finished,
+            plan: plan.to_owned(),
+            weir: "weir 0.1.0 (abc)".to_owned(),
+            environment: facts.iter().map(own).collect::<BTreeMap<_, _>>(),
+            points: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_can_explain_a_gap_comes_first_and_the_rest_is_told_apart() {
+        let a = run("", &[("cpu.governor", "performance"), ("memory.total", "8"), ("plan.file", "/a")]);
+        let b = run("", &[("cpu.governor", "powersave"), ("memory.total", "9"), ("plan.file", "/b")]);
+        let found = differences(&a, &b, [&[], &[]]);
+        let facts: Vec<_> = found.iter().map(|found| (found.fact.as_str(), found.explains)).collect();
+        assert_eq!(facts, [("cpu.governor", true), ("memory.total", false), ("plan.file", false)]);
+        assert!(found[0].affects.contains("frequency"));
+        assert!(differences(&a, &a, [&[], &[]]).is_empty());
+    }
+
+    #[test]
+    fn a_fact_that_only_one_side_has_and_one_nobody_classed_are_told() {
+        let (a, b) = (run("", &[("cpu.new-thing", "1")]), run("", &[("weather", "rain")]));
+        let found = differences(&a, &b, [&[], &[]]);
+        assert_eq!((found[0].fact.as_str(), found[0].b.as_deref()), ("cpu.new-thing", None));
+        assert_eq!((found[0].affects.as_str(), found[0].explains), ("every rate and delay", true));
+        assert!(found[1].affects.contains("unknown") && found[1].explains);
+    }
+
+    #[test]
+    fn a_busy_machine_is_a_difference_and_a_process_number_is_not() {
+        let load = |text| run("", &[("load.average", text)]);
+        let idle = load("0.10 0.20 0.30 1/200 4711");
+        assert!(differences(&idle, &load("0.40 0.20 0.30 2/210 4790"), [&[], &[]]).is_empty());
+        assert_eq!(differences(&idle, &load("5.40 2.0 1.0 6/210 4790"), [&[], &[]]).len(), 1);
+    }
+
+    #[test]
+    fn plans_differ_by_setting_not_by_comment() {
+        let a = run("# one\nsize = [64]\n[mrr]\ntrials = 5 # few\n", &[]);
+        let b = run("size = [64]   # \"small\"\n\n[mrr]\ntrials  =  10\nload = \"1Mpps\"\n", &[]);
+        let found = differences(&a, &b, [&[], &[]]);
+        let facts: Vec<_> = found.iter().map(|f| (f.fact.as_str(), f.a.as_deref(), f.b.as_deref())).collect();
+        assert_eq!(
+            facts,
+            [("plan: [mrr] load", None, Some("\"1Mpps\"")), ("plan: [mrr] trials", Some("5"), Some("10"))]
+        );
+    }
+
+    #[test]
+    fn a_device_started_from_another_folder_is_the_same_device() {
+        let version = "DPDK 22.11; /opt/a/weir nf --port net_vhost0,iface=/tmp/weir-1x/link0.sock,queues=1";
+        let other = "DPDK 22.11; /opt/b/weir nf --port net_vhost0,iface=/tmp/weir-2y/link0.sock,queues=1";
+        assert_eq!(without_folders(version), without_folders(other));
+        assert_eq!(
+            without_folders(version),
+            "DPDK 22.11; weir nf --port net_vhost0,iface=link0.sock,queues=1"
+        );
+        assert_eq!(without_folders("weir 0.1/2"), "weir 0.1/2");
+    }
+}
