@@ -20,7 +20,7 @@ pub use environment::Difference;
 pub use gap::{Gap, MISS, Method, TRIM, beyond_chance, centre};
 
 use crate::repeat::Interval;
-use numbers::{Numbers, Of, Quantity};
+use numbers::{Numbers, Quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::{Point, PointKey, Run, RunState};
@@ -29,8 +29,8 @@ use weir_units::Ratio;
 /// Version of the JSON form of [`Comparison`].
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Loads this near are the same load.
-const SAME_LOAD: f64 = 0.01;
+/// Loads this near are the same load: a share of what a search found is only as fine as the search.
+const SAME_LOAD: f64 = 0.025;
 
 /// One side: a run, or one device of it.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,20 @@ pub enum Unit {
     Pps,
     /// Nanoseconds.
     Nanoseconds,
+}
+
+/// What one number of a side is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Of {
+    /// One trial; all from one start of the device, so what differs from start to start is not in
+    /// the interval.
+    #[default]
+    Trial,
+    /// One search, or one trial of latency: a repeat of the whole point.
+    Repeat,
+    /// The centre of several trials of one repeat of the whole point.
+    RepeatCentre,
 }
 
 /// What came out of one quantity of one point.
@@ -123,6 +137,8 @@ pub struct Row {
     pub interval: Option<Interval>,
     /// How the interval was come by.
     pub method: Method,
+    /// What one number of a side is.
+    pub of: Of,
     /// p-value of the gap, two-sided, before it is weighed among the others.
     pub chance: Option<f64>,
     /// Who wins.
@@ -351,7 +367,7 @@ fn row(
     let widths = (a.width.unwrap_or(1.0), b.width.unwrap_or(1.0));
     let gap = gap.map(|gap| gap.with_widths(widths.0, widths.1));
     let quotient = part_a.zip(part_b).map(|(a, b)| b.centre / a.centre).filter(|ratio| ratio.is_finite());
-    let bounds = quotient.filter(|_| a.of == Of::Search && a.width.is_some() && b.width.is_some());
+    let bounds = quotient.filter(|_| a.width.is_some() && b.width.is_some());
     let interval = match (&gap, bounds) {
         (Some(gap), _) => Some(gap.interval()),
         (None, Some(ratio)) => Some(Interval { low: ratio / widths.0, high: ratio * widths.1 }),
@@ -375,6 +391,7 @@ fn row(
             (None, Some(_)) => Method::Bounds,
             (None, None) => Method::Single,
         },
+        of: if b.of == Of::Trial { b.of } else { a.of },
         chance: gap_ranked.map(|gap| gap.chance()),
         verdict: ranked.unwrap_or(Verdict::Chance),
         bound: bound.map(|bound| judge(gap_ranked, quantity.better, bound)),
@@ -400,10 +417,7 @@ fn objection(a: &Numbers, b: &Numbers) -> Option<String> {
 }
 
 fn spread_unknown(a: &Numbers, b: &Numbers, has_gap: bool) -> Option<Verdict> {
-    let what = match a.of {
-        Of::Search => "search",
-        Of::Trial | Of::Repeat => "trial",
-    };
+    let what = if a.width.or(b.width).is_some() { "search" } else { "trial" };
     (!has_gap).then(|| {
         let side = match (a.values.len(), b.values.len()) {
             (1, 1) => "each",

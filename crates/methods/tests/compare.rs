@@ -261,8 +261,11 @@ fn a_machine_that_drifts_tells_nobody_apart_whose_trials_were_taken_in_turns() {
         let mut side = |second: usize| {
             let measured = (0..trials).map(|pair| {
                 let swapped = pair % 2 == 1;
-                let slot =
-                    if in_turns { 2 * pair + usize::from(swapped) ^ second } else { second * trials + pair };
+                let slot = if in_turns {
+                    (2 * pair + usize::from(swapped)) ^ second
+                } else {
+                    second * trials + pair
+                };
                 (5e6 * (1.0 - 0.01 * slot as f64) * (1.0 + 0.002 * source.normal()), slot as i64 * 1000)
             });
             let (rates, starts): (Vec<f64>, Vec<i64>) = measured.unzip();

@@ -2,6 +2,7 @@
 
 mod bench;
 mod cells;
+mod compare;
 mod doctor;
 mod dut;
 mod export;
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Bench(bench::Args),
     Runs(runs::Args),
     Show(show::Args),
+    Compare(compare::Args),
     Report(report::Args),
     Export(export::Args),
     Plan(plan::Args),
@@ -57,6 +59,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run(args),
         Command::Runs(args) => runs::run(args),
         Command::Show(args) => show::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
         Command::Plan(args) => plan::run(args),

@@ -24,6 +24,8 @@ enum Name {
     Run,
     /// The list of runs: `weir runs --json`
     Runs,
+    /// A comparison: `weir compare --json`
+    Compare,
     /// The devices: `weir dut list --json`
     Duts,
     /// What is the matter with this machine: `weir doctor --json`
@@ -40,6 +42,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let schema = match args.name {
         Name::Run => schemars::schema_for!(Run),
         Name::Runs => schemars::schema_for!(super::runs::Runs),
+        Name::Compare => schemars::schema_for!(weir_methods::compare::Comparison),
         Name::Duts => schemars::schema_for!(super::dut::Duts),
         Name::Doctor => schemars::schema_for!(super::doctor::Diagnosis),
         Name::PlanCheck => schemars::schema_for!(super::plan::Checked),

@@ -1,7 +1,7 @@
 //! The numbers of one side of a comparison: from the stored results of a point to what is compared.
 
 use super::validity::objection;
-use super::{Better, Unit};
+use super::{Better, Of, Unit};
 use crate::stored;
 use weir_trial::run::{Point, PointResult, StoredTrial};
 use weir_units::{PERCENTILES, Pps};
@@ -14,7 +14,7 @@ const COMPARED: [f64; 2] = [50.0, 99.0];
 pub(super) struct Numbers {
     /// Independent numbers, each with when its measuring began (milliseconds since 1970).
     pub(super) values: Vec<(f64, i64)>,
-    /// What one number is: a trial, a search, a start of the device.
+    /// What one number is.
     pub(super) of: Of,
     /// How far the truth may lie above a number, as a factor: the width of a search's bounds.
     pub(super) width: Option<f64>,
@@ -22,18 +22,6 @@ pub(super) struct Numbers {
     pub(super) load: Option<Pps>,
     /// Why it must not be ranked.
     pub(super) objection: Option<String>,
-}
-
-/// What one number of a side is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Of {
-    /// One trial; all from one start of the device.
-    #[default]
-    Trial,
-    /// One search.
-    Search,
-    /// The centre of several trials, a repeat of the whole point.
-    Repeat,
 }
 
 /// A quantity that both sides may have.
@@ -74,7 +62,7 @@ fn throughput(point: &Point, found: &mut Vec<(Quantity, Numbers)>) {
             let PointResult::Throughput { goal, throughput, lower, upper, .. } = result else { continue };
             let name = format!("throughput {goal}");
             let numbers = entry(found, Quantity { name, unit: Unit::Pps, better: Better::Higher });
-            numbers.of = Of::Search;
+            numbers.of = Of::Repeat;
             if let Some(objection) = objection(result, &search.trials) {
                 numbers.objection.get_or_insert(objection);
             }
@@ -105,7 +93,7 @@ fn forwarded(point: &Point, found: &mut Vec<(Quantity, Numbers)>) {
             let starts = trials.iter().map(|trial| trial.started_ms).chain(std::iter::repeat(0));
             numbers.values.extend(rates.into_iter().zip(starts));
         } else {
-            numbers.of = Of::Repeat;
+            numbers.of = Of::RepeatCentre;
             numbers.values.extend(super::gap::centre(&rates).map(|rate| (rate, began(trials))));
         }
     }
@@ -119,6 +107,7 @@ fn latency(point: &Point, found: &mut Vec<(Quantity, Numbers)>) {
         for percent in COMPARED {
             let name = format!("p{percent} latency at {label}");
             let numbers = entry(found, Quantity { name, unit: Unit::Nanoseconds, better: Better::Lower });
+            numbers.of = Of::Repeat;
             // Loads that follow from a search differ a little from repeat to repeat.
             numbers.load = Some(numbers.load.map_or(*load, |other| Pps((other.0 * load.0).sqrt())));
             if let Some(objection) = objection(result, &trials) {
