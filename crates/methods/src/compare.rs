@@ -13,6 +13,7 @@
 mod environment;
 mod gap;
 mod numbers;
+mod row;
 mod student;
 mod validity;
 
@@ -21,6 +22,7 @@ pub use gap::{Gap, MISS, Method, TRIM, beyond_chance, centre};
 
 use crate::repeat::Interval;
 use numbers::{Numbers, Quantity};
+use row::{in_turns, row};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::{Point, PointKey, Run, RunState};
@@ -28,9 +30,6 @@ use weir_units::Ratio;
 
 /// Version of the JSON form of [`Comparison`].
 pub const SCHEMA_VERSION: u32 = 1;
-
-/// Loads this near are the same load: a share of what a search found is only as fine as the search.
-const SAME_LOAD: f64 = 0.025;
 
 /// One side: a run, or one device of it.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +111,8 @@ pub struct Part {
     pub centre: f64,
     /// How many there are.
     pub count: usize,
+    /// How many more there were that the machine or the tester spoilt; they are left out.
+    pub left_out: usize,
 }
 
 /// One quantity of one point, on both sides.
@@ -218,7 +219,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, bound: Option<Ratio>) -> Comparison {
         a: head(a),
         b: head(b),
         alternated: false,
-        environment: environment::differences(a.run, b.run, [&devices(&of_a), &devices(&of_b)]),
+        environment: environment::differences(a.run, b.run, [&facts(&of_a), &facts(&of_b)]),
         rows: Vec::new(),
         only_a: Vec::new(),
         only_b: Vec::new(),
@@ -248,17 +249,20 @@ fn points<'a>(side: Side<'a>) -> Vec<&'a Point> {
     side.run.points.iter().filter(|point| side.dut.is_none_or(|dut| point.key.dut == dut)).collect()
 }
 
-/// Versions of the devices, each once.
-fn devices(points: &[&Point]) -> Vec<(String, String)> {
+/// What the points say beside their numbers, each fact once: versions of the devices, hashes of the
+/// traces.
+fn facts(points: &[&Point]) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
-    for point in points {
-        // What a device is asked to be stands in its command line, so a version belongs to both.
-        let name = format!("{} {}", point.key.dut, point.key.nf);
-        if let Some(version) = &point.dut_version
-            && !found.iter().any(|(known, _)| *known == name)
-        {
-            found.push((name, environment::without_folders(version)));
+    let mut tell = |fact: String, value: String| {
+        if !value.is_empty() && !found.iter().any(|(known, _)| *known == fact) {
+            found.push((fact, value));
         }
+    };
+    for Point { key, dut_version, trace_hashes, .. } in points {
+        // What a device is asked to be stands in its command line, so a version belongs to both.
+        let version = dut_version.as_deref().map(environment::without_folders).unwrap_or_default();
+        tell(format!("dut {} {}", key.dut, key.nf), version);
+        tell(format!("trace {} {}", key.trace, key.size), trace_hashes.join(" "));
     }
     found
 }
@@ -334,109 +338,5 @@ impl Comparison {
                 (false, false) => Verdict::Equal,
             };
         }
-    }
-}
-
-/// Whether numbers were taken in turns: each pair over before the next one began.
-fn in_turns(a: &Numbers, b: &Numbers) -> bool {
-    let pairs: Vec<(i64, i64)> =
-        a.values.iter().zip(&b.values).map(|((_, a), (_, b))| (*a.min(b), *a.max(b))).collect();
-    a.values.len() == b.values.len()
-        && pairs.len() > 1
-        && pairs.windows(2).all(|next| next[0].1 < next[1].0 && next[0].0 < next[0].1)
-}
-
-fn values(numbers: &Numbers) -> Vec<f64> {
-    numbers.values.iter().map(|(value, _)| *value).collect()
-}
-
-/// One quantity of one point. Rows that may have a winner come out as [`Verdict::Chance`].
-fn row(
-    key: PointKey,
-    quantity: Quantity,
-    [a, b]: [&Numbers; 2],
-    in_turns: bool,
-    bound: Option<Ratio>,
-) -> Row {
-    let part = |numbers: &Numbers| {
-        centre(&values(numbers)).map(|centre| Part { centre, count: numbers.values.len() })
-    };
-    let (part_a, part_b) = (part(a), part(b));
-    let (of_a, of_b) = (values(a), values(b));
-    let gap = if in_turns { Gap::paired(&of_a, &of_b) } else { Gap::independent(&of_a, &of_b) };
-    let widths = (a.width.unwrap_or(1.0), b.width.unwrap_or(1.0));
-    let gap = gap.map(|gap| gap.with_widths(widths.0, widths.1));
-    let quotient = part_a.zip(part_b).map(|(a, b)| b.centre / a.centre).filter(|ratio| ratio.is_finite());
-    let bounds = quotient.filter(|_| a.width.is_some() && b.width.is_some());
-    let interval = match (&gap, bounds) {
-        (Some(gap), _) => Some(gap.interval()),
-        (None, Some(ratio)) => Some(Interval { low: ratio / widths.0, high: ratio * widths.1 }),
-        (None, None) => None,
-    };
-    let ranked = objection(a, b)
-        .map_or_else(|| spread_unknown(a, b, gap.is_some()), |why| Some(Verdict::NotRanked(why)));
-    let gap_ranked = gap.filter(|_| ranked.is_none());
-    Row {
-        key,
-        other_dut: None,
-        quantity: quantity.name,
-        unit: quantity.unit,
-        better: quantity.better,
-        a: part_a,
-        b: part_b,
-        ratio: gap.map(|gap| gap.ratio()).or(quotient),
-        interval,
-        method: match (gap, bounds) {
-            (Some(gap), _) => gap.method,
-            (None, Some(_)) => Method::Bounds,
-            (None, None) => Method::Single,
-        },
-        of: if b.of == Of::Trial { b.of } else { a.of },
-        chance: gap_ranked.map(|gap| gap.chance()),
-        verdict: ranked.unwrap_or(Verdict::Chance),
-        bound: bound.map(|bound| judge(gap_ranked, quantity.better, bound)),
-    }
-}
-
-/// Why the two sides must not be ranked.
-fn objection(a: &Numbers, b: &Numbers) -> Option<String> {
-    match (&a.objection, &b.objection) {
-        (Some(of_a), Some(of_b)) if of_a == of_b => return Some(format!("A and B: {of_a}")),
-        (Some(of_a), _) => return Some(format!("A: {of_a}")),
-        (None, Some(of_b)) => return Some(format!("B: {of_b}")),
-        (None, None) => {}
-    }
-    match (a.values.is_empty(), b.values.is_empty()) {
-        (false, true) => return Some("only A has it".to_owned()),
-        (true, false) => return Some("only B has it".to_owned()),
-        (true, true) => return Some("neither has a number".to_owned()),
-        (false, false) => {}
-    }
-    let (of_a, of_b) = a.load.zip(b.load)?;
-    ((of_a.0 / of_b.0).ln().abs() > SAME_LOAD).then(|| format!("not the same load: {of_a} in A, {of_b} in B"))
-}
-
-fn spread_unknown(a: &Numbers, b: &Numbers, has_gap: bool) -> Option<Verdict> {
-    let what = if a.width.or(b.width).is_some() { "search" } else { "trial" };
-    (!has_gap).then(|| {
-        let side = match (a.values.len(), b.values.len()) {
-            (1, 1) => "each",
-            (1, _) => "in A",
-            _ => "in B",
-        };
-        Verdict::Unknown(format!("one {what} {side}"))
-    })
-}
-
-/// Whether B is worse by more than the bound, or surely not.
-fn judge(gap: Option<Gap>, better: Better, bound: Ratio) -> BoundVerdict {
-    let Some(gap) = gap else { return BoundVerdict::Undecided };
-    let Interval { low, high } = gap.interval();
-    match better {
-        Better::Higher if high < 1.0 - bound.0 => BoundVerdict::Broken(gap.sure_below(1.0 - bound.0)),
-        Better::Higher if low >= 1.0 - bound.0 => BoundVerdict::Kept,
-        Better::Lower if low > 1.0 + bound.0 => BoundVerdict::Broken(gap.sure_above(1.0 + bound.0)),
-        Better::Lower if high <= 1.0 + bound.0 => BoundVerdict::Kept,
-        _ => BoundVerdict::Undecided,
     }
 }

@@ -30,8 +30,7 @@ impl Measurer for Kept<'_> {
         let sequence = self.trials.len() as u32;
         let started_ms = self.clock + i64::from(sequence) * 1000;
         let purpose = self.purpose;
-        let trial = StoredTrial { sequence, purpose, started_ms, superseded: false, result: result.clone() };
-        self.trials.push(trial);
+        self.trials.push(StoredTrial::new(sequence, purpose, started_ms, result.clone()));
         Ok(result)
     }
 }
@@ -95,6 +94,9 @@ fn point(dut: SimulatedDut, plan: Plan) -> Point {
         index: 0,
         key: key("simulated", 64),
         dut_version: None,
+        trace_hashes: Vec::new(),
+        seed: 1,
+        packets: None,
         error: None,
         finished: true,
         results,
@@ -113,6 +115,7 @@ fn run(name: &str, points: Vec<Point>) -> Run {
         plan: String::new(),
         weir: "weir".to_owned(),
         environment: BTreeMap::new(),
+        self_checks: Vec::new(),
         points,
     }
 }

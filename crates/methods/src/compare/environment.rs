@@ -25,40 +25,53 @@ pub struct Difference {
 
 /// (prefix of a fact's name, what it affects, whether it can explain a gap).
 const CLASSES: &[(&str, &str, bool)] = &[
+    ("build.", "the machine code of the tester, and of `nf`", true),
+    ("clock.", "how time is read: delays, cycles", true),
     ("cpu.", "every rate and delay", true),
-    ("cpu.model", "every rate and delay: another processor", true),
-    ("cpu.cores", "what else runs beside tester and device", true),
-    ("cpu.governor", "clock frequency, so every rate and delay", true),
-    ("cpu.freq", "clock frequency, so every rate and delay", true),
-    ("cpu.turbo", "clock frequency, so every rate and delay", true),
     ("cpu.boost", "clock frequency, so every rate and delay", true),
-    ("cpu.microcode", "cost of branches and system calls", true),
-    ("cpu.vulnerabilit", "cost of branches and system calls", true),
-    ("cpu.mitigation", "cost of branches and system calls", true),
-    ("cpu.smt", "whether a neighbour shares the core", true),
-    ("cpu.isolated", "interruptions of tester and device: loss, tail delays", true),
-    ("cpu.hypervisor", "stolen time: loss, tail delays", true),
     ("cpu.cache", "cost of large tables and many flows", true),
-    ("memory.", "cost of memory accesses", true),
-    ("memory.total", "nothing by itself", false),
-    ("memory.free", "nothing by itself", false),
-    ("memory.available", "nothing by itself", false),
-    ("memory.huge", "cost of address translation: rates", true),
-    ("numa.", "whether memory and ports are near the cores", true),
+    ("cpu.cores", "what else runs beside tester and device", true),
+    ("cpu.freq", "clock frequency, so every rate and delay", true),
+    ("cpu.frequency-now", "nothing: of the moment", false),
+    ("cpu.governor", "clock frequency, so every rate and delay", true),
+    ("cpu.hypervisor", "stolen time: loss, tail delays", true),
+    ("cpu.idle", "cores that sleep wake later: delays", true),
+    ("cpu.irq-affinity", "interruptions of tester and device: loss, tail delays", true),
+    ("cpu.isolated", "interruptions of tester and device: loss, tail delays", true),
+    ("cpu.microcode", "cost of branches and system calls", true),
+    ("cpu.mitigation", "cost of branches and system calls", true),
+    ("cpu.model", "every rate and delay: another processor", true),
+    ("cpu.nohz", "interruptions of tester and device: loss, tail delays", true),
+    ("cpu.rcu", "interruptions of tester and device: loss, tail delays", true),
+    ("cpu.smt", "whether a neighbour shares the core", true),
+    ("cpu.turbo", "clock frequency, so every rate and delay", true),
+    ("dpdk.", "drivers of the tester, and of devices linked with them", true),
+    ("dut ", "the device itself", true),
+    ("iommu.", "how cards reach memory: rates", true),
     ("kernel.", "scheduling and interrupts: loss, tail delays; all of it for kernel datapaths", true),
     ("kernel.command-line", "isolation, mitigations, huge pages", true),
-    ("os.", "the libraries a device is linked with", true),
-    ("machine.", "every rate and delay: another machine", true),
     ("load.", "what else ran at the start: scatter, loss", true),
-    ("dpdk.", "drivers of the tester, and of devices linked with them", true),
+    ("machine.", "every rate and delay: another machine", true),
+    ("memory.", "cost of memory accesses", true),
+    ("memory.available", "nothing: of the moment", false),
+    ("memory.free", "nothing: of the moment", false),
+    ("memory.huge", "cost of address translation: rates", true),
+    ("memory.swap-used", "nothing: of the moment", false),
+    ("memory.total", "nothing by itself", false),
     ("nic.", "the ports: rates, losses, delays", true),
-    ("weir", "the tester, and the device `nf`", true),
-    ("plan", "what was measured, and how long", true),
+    ("numa.", "whether memory and ports are near the cores", true),
+    ("os.", "the libraries a device is linked with", true),
+    ("package.", "the version of a device under test", true),
     ("plan.file", "nothing: where the plan was read", false),
+    ("plan: ", "what was measured, and how long", true),
     ("plan: name", "nothing: a name", false),
-    ("trace", "what was sent", true),
-    ("dut ", "the device itself", true),
-    ("time.", "nothing by itself", false),
+    ("plan: repeats", "how much the intervals cover, not the rates", false),
+    ("services.", "who moves interrupts, frequencies or memory: tail delays", true),
+    ("trace ", "the bytes that were sent", true),
+    ("user.", "what may run, not how fast", false),
+    ("virtual.", "who shares the hardware: stolen time, loss, tail delays", true),
+    ("virtual.steal", "nothing: of the moment", false),
+    ("weir", "the tester, and the device `nf`", true),
 ];
 
 /// What a fact nobody classed may affect.
@@ -68,6 +81,9 @@ const UNKNOWN: (&str, bool) = ("unknown: a fact without a class", true);
 const SAME_LOAD: f64 = 0.5;
 
 fn class(fact: &str) -> (&'static str, bool) {
+    if fact.ends_with(".free") {
+        return ("nothing: of the moment", false);
+    }
     CLASSES
         .iter()
         .filter(|(prefix, ..)| fact.starts_with(prefix))
@@ -85,8 +101,8 @@ fn same(fact: &str, a: &str, b: &str) -> bool {
 }
 
 /// Every difference between two runs' environments, those that can explain a gap first.
-/// `devices` are the versions of the devices, by name, on either side.
-pub(super) fn differences(a: &Run, b: &Run, devices: [&[(String, String)]; 2]) -> Vec<Difference> {
+/// `points` are facts of the points compared, by name: the devices' versions, the traces' hashes.
+pub(super) fn differences(a: &Run, b: &Run, points: [&[(String, String)]; 2]) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut tell = |fact: &str, a: Option<&str>, b: Option<&str>| {
         if a != b && !a.zip(b).is_some_and(|(a, b)| same(fact, a, b)) {
@@ -108,9 +124,9 @@ pub(super) fn differences(a: &Run, b: &Run, devices: [&[(String, String)]; 2]) -
         let value = |side: &[(String, String)]| lookup(side, key);
         tell(&format!("plan: {key}"), value(&of_a).as_deref(), value(&of_b).as_deref());
     }
-    for (name, version) in devices[0] {
-        if let Some(other) = lookup(devices[1], name) {
-            tell(&format!("dut {name}"), Some(version), Some(&other));
+    for (name, value) in points[0] {
+        if let Some(other) = lookup(points[1], name) {
+            tell(name, Some(value), Some(&other));
         }
     }
     found.sort_by_key(|difference| !difference.explains);
@@ -180,6 +196,7 @@ mod tests {
             state: RunState::Finished,
             plan: plan.to_owned(),
             weir: "weir 0.1.0 (abc)".to_owned(),
+            self_checks: Vec::new(),
             environment: facts.iter().map(own).collect::<BTreeMap<_, _>>(),
             points: Vec::new(),
         }

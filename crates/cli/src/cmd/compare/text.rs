@@ -138,7 +138,7 @@ fn rows(comparison: &Comparison, form: Form) -> String {
             row.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
             row.interval
                 .map_or_else(|| "-".to_owned(), |Interval { low, high }| format!("[{low:.3}, {high:.3}]")),
-            format!("{} + {}", row.a.map_or(0, |part| part.count), row.b.map_or(0, |part| part.count)),
+            format!("{} + {}", count(row.a), count(row.b)),
             verdict(row),
         ]);
         cells.extend(row.bound.map(judged));
@@ -146,6 +146,15 @@ fn rows(comparison: &Comparison, form: Form) -> String {
         before = Some(row);
     }
     format!("{}\n", drawn(&headings, &[4, 6, 7, 8, 10], &lines, form))
+}
+
+/// `10`, or `8 of 10` where two were spoilt.
+fn count(part: Option<Part>) -> String {
+    match part {
+        None => "0".to_owned(),
+        Some(Part { count, left_out: 0, .. }) => count.to_string(),
+        Some(Part { count, left_out, .. }) => format!("{count} of {}", count + left_out),
+    }
 }
 
 fn point(row: &Row) -> [String; 5] {
@@ -307,6 +316,10 @@ fn notes(comparison: &Comparison) -> Vec<String> {
              --repeats 3 does, and `weir bench --against` measures two devices in turns"
                 .to_owned(),
         );
+    }
+    let left_out = |part: Option<Part>| part.is_some_and(|part| part.left_out > 0);
+    if rows.iter().any(|row| left_out(row.a) || left_out(row.b)) {
+        lines.push("note: trials that the machine or the tester spoilt are left out (`8 of 10`)".to_owned());
     }
     if rows.iter().any(|row| row.method == Method::Bounds) {
         lines.push(
