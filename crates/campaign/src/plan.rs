@@ -13,11 +13,13 @@ mod builtin;
 mod check;
 mod diagnostic;
 mod file;
+mod goal;
 mod text;
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use diagnostic::{Place, PlanError};
 pub use file::{VhostEnd, VhostPlan, VhostServer};
+pub use goal::goal;
 pub use text::HugePages;
 
 use check::Checker;

@@ -7,6 +7,7 @@ use super::diagnostic::Diagnostic;
 use super::file::PlanFile;
 use super::text::{HugePages, List, SizesText, Text};
 use super::{Axis, Known, Plan, TraceChoice};
+pub(super) use methods::overridden;
 use methods::simulated;
 use std::fmt::Display;
 use std::ops::Range;

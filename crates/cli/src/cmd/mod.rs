@@ -9,6 +9,7 @@ mod export;
 mod nf;
 mod plan;
 mod report;
+mod rescore;
 mod runs;
 mod schema;
 mod show;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Runs(runs::Args),
     Show(show::Args),
     Compare(compare::Args),
+    Rescore(rescore::Args),
     Report(report::Args),
     Export(export::Args),
     Plan(plan::Args),
@@ -60,6 +62,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Runs(args) => runs::run(args),
         Command::Show(args) => show::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Rescore(args) => rescore::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
         Command::Plan(args) => plan::run(args),
