@@ -6,6 +6,7 @@
 //! - [`environment`]: the machine, as it says itself.
 //! - [`doctor`]: what on that machine will spoil which claim.
 
+mod against;
 mod cores;
 pub mod doctor;
 pub mod environment;

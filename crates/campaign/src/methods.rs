@@ -1,8 +1,9 @@
 //! The methods of a plan at one point, in their order: throughput, forwarded rate, latency.
 
 use crate::plan::{Plan, PointSpec};
-use crate::record::{Recorder, Relay};
+use crate::record::Keeper;
 use crate::runner::CampaignError;
+use weir_methods::Observer;
 use weir_methods::latency::LoadBasis;
 use weir_methods::mlrsearch::Search;
 use weir_trial::run::{PointKey, PointResult};
@@ -20,8 +21,8 @@ pub(crate) struct Methods<'a> {
 impl Methods<'_> {
     pub(crate) fn run(
         &mut self,
-        recorder: &mut Recorder<'_>,
-        relay: &mut Relay<'_>,
+        recorder: &mut impl Keeper,
+        relay: &mut impl Observer,
     ) -> Result<(), CampaignError> {
         let line = self.key.theoretical();
         let mut goals = Vec::new();
@@ -41,7 +42,7 @@ impl Methods<'_> {
             let wire_bits = 8.0 * (self.key.mean_frame_bytes + f64::from(WIRE_OVERHEAD_BYTES));
             let basis = LoadBasis { goals: &goals, line, max_load, wire_bits };
             let points = latency.run(&basis, recorder, relay)?;
-            let mut trials = recorder.shared.take_latency_trials().into_iter();
+            let mut trials = recorder.take_latency_trials().into_iter();
             for point in points {
                 match &point.trial {
                     Ok(_) => self.results.extend(trials.next().and_then(|trial| point.point_result(trial))),

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, Pool, PoolError, Port, PortConfig, PortError, Tsc};
 use weir_dut::folder::Folder;
+use weir_dut::process::Process;
 use weir_dut::wiring::{Fed, Side, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, RunningDut, StartRequest};
 use weir_traffic::{DirectionSetup, Sender, Shape, Tester, TesterError};
@@ -129,9 +130,23 @@ pub struct Flags {
     pub stop: Arc<AtomicBool>,
     /// Ctrl-C was pressed.
     pub interrupted: Arc<AtomicBool>,
+    /// [`Self::stop`] of a second device, measured in turns with the first.
+    rival_stop: Arc<AtomicBool>,
 }
 
 impl Flags {
+    /// Ctrl-C was pressed: whatever runs must end.
+    pub fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::SeqCst);
+        self.stop.store(true, Ordering::SeqCst);
+        self.rival_stop.store(true, Ordering::SeqCst);
+    }
+
+    /// The flags of the second of two devices measured in turns: the death of one leaves the other.
+    pub(crate) fn of_rival(&self) -> Self {
+        Self { stop: Arc::clone(&self.rival_stop), ..self.clone() }
+    }
+
     /// Forgets that a device died, but never that Ctrl-C was pressed, be it at this very moment.
     fn rearm(&self) {
         self.stop.store(false, Ordering::SeqCst);
@@ -167,6 +182,28 @@ impl Rig {
             Self::Wired(rig) => rig.device.dut.description(),
             Self::Fed(rig) => rig.device.dut.description(),
             Self::Simulated(_) => "arithmetic, no packets".to_owned(),
+        }
+    }
+
+    /// Freezes the DUT, so that another one has its core; a simulated one needs none.
+    pub(crate) fn pause(&self) {
+        if let Some(process) = self.process() {
+            process.pause();
+        }
+    }
+
+    /// Lets a frozen DUT go on.
+    pub(crate) fn resume(&self) {
+        if let Some(process) = self.process() {
+            process.resume();
+        }
+    }
+
+    fn process(&self) -> Option<&Process> {
+        match self {
+            Self::Wired(rig) => rig.device.dut.process(),
+            Self::Fed(rig) => rig.device.dut.process(),
+            Self::Simulated(_) => None,
         }
     }
 
@@ -281,7 +318,7 @@ impl Device {
         folder: Folder,
         flags: &Flags,
     ) -> Self {
-        let Flags { stop, interrupted } = flags.clone();
+        let Flags { stop, interrupted, .. } = flags.clone();
         Self { dut, _folder: folder, stop, interrupted, core: core as u32, tsc: Tsc::get(eal) }
     }
 

@@ -4,6 +4,8 @@
 //! the rig down. A point that fails is kept with its error and the campaign goes on; Ctrl-C and a
 //! store that cannot write end it. Everything runs on the caller's thread but the trials themselves.
 
+mod pair;
+
 use crate::cores::{Cores, TooFewCores};
 use crate::environment::free_huge_pages;
 use crate::limit::{self, Evidence};
@@ -142,6 +144,11 @@ impl<'a> Campaign<'a> {
     /// and without huge pages is measured by two: [`Tally::left`] points are for the next one.
     pub fn run(&mut self, watcher: &mut dyn Watcher) -> Result<Tally, CampaignError> {
         let points = self.plan.expand();
+        // Of two points measured in turns, one alone is no comparison.
+        let halves =
+            points.iter().filter(|p| p.in_turns_with.is_some_and(|other| !self.done.contains(&other)));
+        let halves: Vec<u32> = halves.map(|point| point.index).collect();
+        self.done.retain(|place| !halves.contains(place));
         let todo: Vec<&PointSpec> = points.iter().filter(|point| !self.done.contains(&point.index)).collect();
         let mut tally = self.before(&points)?;
         let Some(first) = todo.first() else {
@@ -152,19 +159,24 @@ impl<'a> Campaign<'a> {
         let (now, later): (Vec<_>, Vec<_>) =
             todo.into_iter().partition(|point| wants_huge_pages(point.huge_pages) == huge_pages);
         tally.left = later.len() as u32;
-        let eal = start_eal(huge_pages)?;
-        for spec in now {
-            if self.flags.interrupted.load(Ordering::Relaxed) {
+        let eal = start_eal(huge_pages, if self.plan.against.is_some() { 2 } else { 1 })?;
+        let whole = (points.len() as u32, huge_pages);
+        for together in in_turns(&now) {
+            let interrupted = self.flags.interrupted.load(Ordering::Relaxed);
+            let outcomes = match together {
+                _ if interrupted => None,
+                [a, b] => self.pair(eal, [*a, *b], whole, watcher)?.map(Vec::from),
+                alone => self.alone(eal, alone, whole, watcher)?,
+            };
+            let Some(outcomes) = outcomes else {
                 tally.interrupted = true;
                 break;
-            }
-            match self.point(eal, spec, (points.len() as u32, huge_pages), watcher)? {
-                Some(PointOutcome::Measured { .. }) => tally.measured += 1,
-                Some(PointOutcome::Unsupported(_)) => tally.unsupported += 1,
-                Some(PointOutcome::Failed(_)) => tally.failed += 1,
-                None => {
-                    tally.interrupted = true;
-                    break;
+            };
+            for outcome in outcomes {
+                match outcome {
+                    PointOutcome::Measured { .. } => tally.measured += 1,
+                    PointOutcome::Unsupported(_) => tally.unsupported += 1,
+                    PointOutcome::Failed(_) => tally.failed += 1,
                 }
             }
         }
@@ -183,7 +195,7 @@ impl<'a> Campaign<'a> {
         let failed = progress.failed.iter().copied().filter(|place| self.done.contains(place));
         let (unsupported, failed): (Vec<u32>, Vec<u32>) = failed.partition(is_unsupported);
         Ok(Tally {
-            measured: progress.finished.len() as u32,
+            measured: progress.finished.iter().filter(|place| self.done.contains(place)).count() as u32,
             unsupported: unsupported.len() as u32,
             failed: failed.len() as u32,
             ..Tally::default()
@@ -253,18 +265,14 @@ impl<'a> Campaign<'a> {
     ) -> Result<PointOutcome, CampaignError> {
         check_shape(self.plan, traffic)?;
         let check = self.self_check(eal, spec, traffic, (key, huge_pages), watcher)?;
-        self.rigs += 1;
-        let mut rig = if spec.dut == SIMULATED {
-            Rig::simulated(self.plan.simulated)
-        } else {
-            let setup = self.setup(spec, traffic, huge_pages)?;
-            Rig::wire_up(eal, &setup, self.rigs, &self.flags)?
-        };
-        *version = Some(rig.description());
+        let flags = self.flags.clone();
+        let mut last = None;
         let mut sequence = point.next_sequence;
         let mut results = Vec::new();
         let mut remarks = Vec::new();
         for _ in 0..self.plan.repeats.max(1) {
+            let mut rig = self.rig(eal, spec, (traffic, huge_pages), &flags, last.take())?;
+            *version = Some(rig.description());
             let done = results.len();
             let mut methods =
                 Methods { plan: self.plan, spec, key, results: &mut results, remarks: &mut remarks };
@@ -281,9 +289,31 @@ impl<'a> Campaign<'a> {
                 Evidence { check: check.as_ref(), unsent_from: shared.unsent_from(), fed: spec.mrr_only };
             limit::assign(&mut results[done..], evidence);
             remarks.extend(shared.remarks());
+            last = Some(rig);
         }
-        rig.take_down()?;
+        last.map_or(Ok(()), Rig::take_down)?;
         Ok(PointOutcome::Measured { results, remarks })
+    }
+
+    /// The rig of one repeat. Each repeat starts its device anew, so that what differs from start to
+    /// start (where its memory lies, for one) shows in the spread; a simulated one goes on.
+    fn rig(
+        &mut self,
+        eal: &'static Eal,
+        spec: &PointSpec,
+        (traffic, huge_pages): (&Traffic, bool),
+        flags: &Flags,
+        last: Option<Rig>,
+    ) -> Result<Rig, CampaignError> {
+        match last {
+            Some(rig @ Rig::Simulated(_)) => return Ok(rig),
+            Some(rig) => rig.take_down()?,
+            None if spec.dut == SIMULATED => return Ok(Rig::simulated(self.plan.simulated)),
+            None => {}
+        }
+        self.rigs += 1;
+        let setup = self.setup(spec, traffic, huge_pages)?;
+        Ok(Rig::wire_up(eal, &setup, self.rigs, flags)?)
     }
 
     /// The check of a point's wiring: done before, or done now, with a device that only passes packets
@@ -397,9 +427,17 @@ fn wants_huge_pages(choice: HugePages) -> bool {
     }
 }
 
-/// Starts DPDK with room for the lab's packet buffers at any frame size.
-fn start_eal(huge_pages: bool) -> Result<&'static Eal, EalError> {
-    let pool = Pool::megabytes(crate::rig::LAB_BUFFERS, FrameSize::MAX);
+/// The points of a list in the order they are measured: two where they are measured in turns and
+/// both can be.
+fn in_turns<'a, 'b>(points: &'b [&'a PointSpec]) -> impl Iterator<Item = &'b [&'a PointSpec]> {
+    points.chunk_by(|a, b| {
+        a.in_turns_with == Some(b.index) && unsupported(a).is_none() && unsupported(b).is_none()
+    })
+}
+
+/// Starts DPDK with room for the lab's packet buffers at any frame size, for so many rigs at once.
+fn start_eal(huge_pages: bool, rigs: u64) -> Result<&'static Eal, EalError> {
+    let pool = rigs * Pool::megabytes(crate::rig::LAB_BUFFERS, FrameSize::MAX);
     let megabytes = u32::try_from(pool + pool / 4).unwrap_or(u32::MAX);
     let memory = if huge_pages { Memory::Huge } else { Memory::Normal };
     Eal::init(EalConfig { memory, megabytes, pci: false })

@@ -108,7 +108,7 @@ pub enum BoundVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
     /// Centre of its numbers: their geometric mean, from five on with a fifth cut at each end.
-    pub centre: f64,
+    pub centre: Option<f64>,
     /// How many there are.
     pub count: usize,
     /// How many more there were that the machine or the tester spoilt; they are left out.
@@ -128,10 +128,10 @@ pub struct Row {
     pub unit: Unit,
     /// Which number is the better one.
     pub better: Better,
-    /// A's numbers; nothing where it has none.
-    pub a: Option<Part>,
+    /// A's numbers.
+    pub a: Part,
     /// B's numbers.
-    pub b: Option<Part>,
+    pub b: Part,
     /// B over A.
     pub ratio: Option<f64>,
     /// 95 % confidence interval of the ratio; for [`Method::Bounds`] what the bounds leave open.

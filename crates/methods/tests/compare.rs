@@ -325,7 +325,7 @@ fn latency_is_ranked_over_repeats_at_one_load_with_the_smaller_the_better() {
         (p50.quantity.as_str(), p99.quantity.as_str()),
         ("p50 latency at 1Mpps", "p99 latency at 1Mpps")
     );
-    assert_eq!((&p50.verdict, p50.a.unwrap().count), (&Verdict::A, 5));
+    assert_eq!((&p50.verdict, p50.a.count), (&Verdict::A, 5));
     assert!(p50.ratio.unwrap() > 1.2, "{p50:?}");
     let once = compared(noisy(1, 0.0), noisy(2, 0.0), Plan { repeats: 1, ..plan }, None);
     assert_eq!(once.rows[0].verdict, Verdict::Unknown("one trial each".to_owned()));
@@ -374,5 +374,5 @@ fn repeats_of_a_point_count_once_each() {
     let plan = Plan { mrr: 10, repeats: 3, ..Plan::default() };
     let comparison = compared(noisy(1, 0.01), noisy(2, 0.01), plan, None);
     let row = &comparison.rows[0];
-    assert_eq!((row.a.unwrap().count, row.b.unwrap().count, row.method), (3, 3, Method::Welch));
+    assert_eq!((row.a.count, row.b.count, row.method), (3, 3, Method::Welch));
 }

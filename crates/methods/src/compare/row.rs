@@ -36,17 +36,15 @@ pub(super) fn row(
     bound: Option<Ratio>,
 ) -> Row {
     let part = |numbers: &Numbers| {
-        centre(&numbers.values()).map(|centre| Part {
-            centre,
-            count: numbers.values().len(),
-            left_out: numbers.slots.len() - numbers.values().len(),
-        })
+        let values = numbers.values();
+        let left_out = numbers.slots.len() - values.len();
+        Part { centre: centre(&values), count: values.len(), left_out }
     };
     let (part_a, part_b) = (part(a), part(b));
     let gap = if in_turns { pairs(a, b) } else { Gap::independent(&a.values(), &b.values()) };
     let widths = (a.width.unwrap_or(1.0), b.width.unwrap_or(1.0));
     let gap = gap.map(|gap| gap.with_widths(widths.0, widths.1));
-    let quotient = part_a.zip(part_b).map(|(a, b)| b.centre / a.centre).filter(|ratio| ratio.is_finite());
+    let quotient = part_a.centre.zip(part_b.centre).map(|(a, b)| b / a).filter(|ratio| ratio.is_finite());
     let bounds = quotient.filter(|_| a.width.is_some() && b.width.is_some());
     let interval = match (&gap, bounds) {
         (Some(gap), _) => Some(gap.interval()),

@@ -104,6 +104,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if judged && !comparison.is_broken() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Two devices of one run compared: what `weir bench --against` ends with.
+pub(super) fn devices(run: &Run, a: &str, b: &str) -> String {
+    text(&compare(Side { run, dut: Some(a) }, Side { run, dut: Some(b) }, None), Form::Terminal)
+}
+
 /// Refuses sides that are the same, and devices that are not there.
 fn check(a: &Run, b: &Run, duts: [Option<&str>; 2]) -> Result<(), BadUse> {
     let devices = |run: &Run| run.points.iter().map(|point| point.key.dut.clone()).collect::<BTreeSet<_>>();

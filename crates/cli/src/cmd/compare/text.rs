@@ -149,11 +149,10 @@ fn rows(comparison: &Comparison, form: Form) -> String {
 }
 
 /// `10`, or `8 of 10` where two were spoilt.
-fn count(part: Option<Part>) -> String {
+fn count(part: Part) -> String {
     match part {
-        None => "0".to_owned(),
-        Some(Part { count, left_out: 0, .. }) => count.to_string(),
-        Some(Part { count, left_out, .. }) => format!("{count} of {}", count + left_out),
+        Part { count, left_out: 0, .. } => count.to_string(),
+        Part { count, left_out, .. } => format!("{count} of {}", count + left_out),
     }
 }
 
@@ -169,14 +168,12 @@ fn point(row: &Row) -> [String; 5] {
     [key.nf.to_string(), dut, wiring, trace, size(key)]
 }
 
-fn number(unit: Unit, part: Option<Part>) -> String {
-    part.map_or_else(
-        || "-".to_owned(),
-        |Part { centre, .. }| match unit {
-            Unit::Pps => Pps(centre).to_string(),
-            Unit::Nanoseconds => Nanos(centre.round() as u64).to_string(),
-        },
-    )
+fn number(unit: Unit, part: Part) -> String {
+    match (part.centre, unit) {
+        (None, _) => "-".to_owned(),
+        (Some(centre), Unit::Pps) => Pps(centre).to_string(),
+        (Some(centre), Unit::Nanoseconds) => Nanos(centre.round() as u64).to_string(),
+    }
 }
 
 fn percent(share: f64) -> String {
@@ -317,8 +314,7 @@ fn notes(comparison: &Comparison) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let left_out = |part: Option<Part>| part.is_some_and(|part| part.left_out > 0);
-    if rows.iter().any(|row| left_out(row.a) || left_out(row.b)) {
+    if rows.iter().any(|row| row.a.left_out + row.b.left_out > 0) {
         lines.push("note: trials that the machine or the tester spoilt are left out (`8 of 10`)".to_owned());
     }
     if rows.iter().any(|row| row.method == Method::Bounds) {
