@@ -77,7 +77,8 @@ fn two_runs_of_a_plan_have_no_winner_and_a_slower_device_loses_every_rate() {
         "plan: [simulated] capacity",
         "B slower, by ",
         "BROKEN, more than 99.9 % sure",
-        "BROKEN in 6 of 10 rows",
+        "B later, by ",
+        "BROKEN in 10 of 10 rows",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }

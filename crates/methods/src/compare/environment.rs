@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use toml::{Table, Value};
 use weir_trial::run::Run;
 
 /// Two values of one fact.
@@ -137,33 +138,46 @@ fn lookup(side: &[(String, String)], key: &str) -> Option<String> {
     side.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
 }
 
-/// The settings of a plan, line by line: `[table] key` and value. Plans that Weir has read are
-/// written one setting a line; of one that is not, the rest of the value goes unseen.
+/// The settings of a plan, each with its table: `[mrr] trials`. A plan that cannot be read any more
+/// is one setting.
 fn settings(plan: &str) -> Vec<(String, String)> {
-    let mut table = String::new();
     let mut found = Vec::new();
-    for line in plan.lines().map(without_comment) {
-        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            table = format!("[{}] ", name.trim());
-        } else if let Some((key, value)) = line.split_once('=') {
-            let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-            found.push((format!("{table}{}", key.trim()), value));
-        }
+    match plan.parse::<Table>() {
+        Ok(table) => flatten("", &table, &mut found),
+        Err(_) => found.push(("text".to_owned(), plan.to_owned())),
     }
     found
 }
 
-/// A line of TOML without its comment: a `#` outside quotes.
-fn without_comment(line: &str) -> &str {
-    let mut quoted = false;
-    for (place, letter) in line.char_indices() {
-        match letter {
-            '"' => quoted = !quoted,
-            '#' if !quoted => return line[..place].trim(),
-            _ => {}
+fn flatten(path: &str, table: &Table, found: &mut Vec<(String, String)>) {
+    for (key, value) in table {
+        match value {
+            Value::Table(inner) if path.is_empty() => flatten(key, inner, found),
+            Value::Table(inner) => flatten(&format!("{path}.{key}"), inner, found),
+            value if path.is_empty() => found.push((key.clone(), written(value))),
+            value => found.push((format!("[{path}] {key}"), written(value))),
         }
     }
-    line.trim()
+}
+
+/// A value as in a plan.
+fn written(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("\"{text}\""),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(truth) => truth.to_string(),
+        Value::Datetime(instant) => instant.to_string(),
+        Value::Array(values) => {
+            format!("[{}]", values.iter().map(written).collect::<Vec<_>>().join(", "))
+        }
+        Value::Table(table) => {
+            let mut inner = Vec::new();
+            flatten("", table, &mut inner);
+            let pairs = inner.into_iter().map(|(key, value)| format!("{key} = {value}"));
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 /// A device's version and command line without the folders in it: those of sockets and captures are
@@ -232,7 +246,7 @@ mod tests {
 
     #[test]
     fn plans_differ_by_setting_not_by_comment() {
-        let a = run("# one\nsize = [64]\n[mrr]\ntrials = 5 # few\n", &[]);
+        let a = run("# one\nsize = [\n  64,\n]\n[mrr]\ntrials = 5 # few\n", &[]);
         let b = run("size = [64]   # \"small\"\n\n[mrr]\ntrials  =  10\nload = \"1Mpps\"\n", &[]);
         let found = differences(&a, &b, [&[], &[]]);
         let facts: Vec<_> = found.iter().map(|f| (f.fact.as_str(), f.a.as_deref(), f.b.as_deref())).collect();
