@@ -1,12 +1,13 @@
 //! The difference of two environments, and what each part of it can explain.
 //!
-//! Facts are classed by the longest prefix of their name that [`CLASSES`] knows, so a fact that is
-//! captured one day falls into its family's class.
+//! What a fact of the machine can explain, [`weir_trial::environment`] says; here stands what only a
+//! comparison has: plans, devices and traces.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use toml::{Table, Value};
+use weir_trial::environment::{Affects, affects};
 use weir_trial::run::Run;
 
 /// Two values of one fact.
@@ -24,72 +25,34 @@ pub struct Difference {
     pub explains: bool,
 }
 
-/// (prefix of a fact's name, what it affects, whether it can explain a gap).
-const CLASSES: &[(&str, &str, bool)] = &[
-    ("build.", "the machine code of the tester, and of `nf`", true),
-    ("clock.", "how time is read: delays, cycles", true),
-    ("cpu.", "every rate and delay", true),
-    ("cpu.boost", "clock frequency, so every rate and delay", true),
-    ("cpu.cache", "cost of large tables and many flows", true),
-    ("cpu.cores", "what else runs beside tester and device", true),
-    ("cpu.freq", "clock frequency, so every rate and delay", true),
-    ("cpu.frequency-now", "nothing: of the moment", false),
-    ("cpu.governor", "clock frequency, so every rate and delay", true),
-    ("cpu.hypervisor", "stolen time: loss, tail delays", true),
-    ("cpu.idle", "cores that sleep wake later: delays", true),
-    ("cpu.irq-affinity", "interruptions of tester and device: loss, tail delays", true),
-    ("cpu.isolated", "interruptions of tester and device: loss, tail delays", true),
-    ("cpu.microcode", "cost of branches and system calls", true),
-    ("cpu.mitigation", "cost of branches and system calls", true),
-    ("cpu.model", "every rate and delay: another processor", true),
-    ("cpu.nohz", "interruptions of tester and device: loss, tail delays", true),
-    ("cpu.rcu", "interruptions of tester and device: loss, tail delays", true),
-    ("cpu.smt", "whether a neighbour shares the core", true),
-    ("cpu.turbo", "clock frequency, so every rate and delay", true),
-    ("dpdk.", "drivers of the tester, and of devices linked with them", true),
-    ("dut ", "the device itself", true),
-    ("iommu.", "how cards reach memory: rates", true),
-    ("kernel.", "scheduling and interrupts: loss, tail delays; all of it for kernel datapaths", true),
-    ("kernel.command-line", "isolation, mitigations, huge pages", true),
-    ("load.", "what else ran at the start: scatter, loss", true),
-    ("machine.", "every rate and delay: another machine", true),
-    ("memory.", "cost of memory accesses", true),
-    ("memory.available", "nothing: of the moment", false),
-    ("memory.free", "nothing: of the moment", false),
-    ("memory.huge", "cost of address translation: rates", true),
-    ("memory.swap-used", "nothing: of the moment", false),
-    ("memory.total", "nothing by itself", false),
-    ("nic.", "the ports: rates, losses, delays", true),
-    ("numa.", "whether memory and ports are near the cores", true),
-    ("os.", "the libraries a device is linked with", true),
-    ("package.", "the version of a device under test", true),
-    ("plan.file", "nothing: where the plan was read", false),
-    ("plan: ", "what was measured, and how long", true),
-    ("plan: name", "nothing: a name", false),
+/// What comparing knows beside the facts of an environment: (beginning of the name, what it affects,
+/// whether it can explain a gap).
+const BESIDE: [(&str, &str, bool); 7] = [
+    ("plan: name", "a name", false),
     ("plan: repeats", "how much the intervals cover, not the rates", false),
-    ("services.", "who moves interrupts, frequencies or memory: tail delays", true),
+    ("plan: ", "what was measured, and how long", true),
+    ("weir", "another Weir measured, and another `nf` was measured", true),
+    ("dut ", "the device itself", true),
     ("trace ", "the bytes that were sent", true),
-    ("user.", "what may run, not how fast", false),
-    ("virtual.", "who shares the hardware: stolen time, loss, tail delays", true),
-    ("virtual.steal", "nothing: of the moment", false),
-    ("weir", "the tester, and the device `nf`", true),
+    ("load.average", "what else ran at the start: scatter, loss", true),
 ];
-
-/// What a fact nobody classed may affect.
-const UNKNOWN: (&str, bool) = ("unknown: a fact without a class", true);
 
 /// Load averages this near are the same: a machine is never quite idle.
 const SAME_LOAD: f64 = 0.5;
 
-fn class(fact: &str) -> (&'static str, bool) {
-    if fact.ends_with(".free") {
-        return ("nothing: of the moment", false);
+/// What a fact affects, in words, and whether its difference can explain a gap.
+fn class(fact: &str) -> (String, bool) {
+    let beside =
+        BESIDE.iter().find(|(beginning, ..)| fact.starts_with(beginning) && !fact.starts_with("weir."));
+    if let Some((_, affects, explains)) = beside {
+        return ((*affects).to_owned(), *explains);
     }
-    CLASSES
-        .iter()
-        .filter(|(prefix, ..)| fact.starts_with(prefix))
-        .max_by_key(|(prefix, ..)| prefix.len())
-        .map_or(UNKNOWN, |(_, affects, explains)| (*affects, *explains))
+    let Affects { claims, why } = affects(fact);
+    let names: Vec<&str> = claims.iter().map(|claim| claim.name()).collect();
+    match names.as_slice() {
+        [] => (format!("nothing: {why}"), false),
+        names => (format!("{}: {why}", names.join(", ")), true),
+    }
 }
 
 /// Whether two values say the same. `load.average` counts processes, too, and is never equal.
@@ -109,7 +72,6 @@ pub(super) fn differences(a: &Run, b: &Run, points: [&[(String, String)]; 2]) ->
         if a != b && !a.zip(b).is_some_and(|(a, b)| same(fact, a, b)) {
             let (affects, explains) = class(fact);
             let own = |value: Option<&str>| value.map(str::to_owned);
-            let affects = affects.to_owned();
             found.push(Difference { fact: fact.to_owned(), a: own(a), b: own(b), affects, explains });
         }
     };
@@ -223,7 +185,10 @@ mod tests {
         let found = differences(&a, &b, [&[], &[]]);
         let facts: Vec<_> = found.iter().map(|found| (found.fact.as_str(), found.explains)).collect();
         assert_eq!(facts, [("cpu.governor", true), ("memory.total", false), ("plan.file", false)]);
-        assert!(found[0].affects.contains("frequency"));
+        assert_eq!(
+            found[0].affects,
+            "throughput, latency tail, cycles per packet: cores reach another frequency, or later"
+        );
         assert!(differences(&a, &a, [&[], &[]]).is_empty());
     }
 
@@ -232,8 +197,8 @@ mod tests {
         let (a, b) = (run("", &[("cpu.new-thing", "1")]), run("", &[("weather", "rain")]));
         let found = differences(&a, &b, [&[], &[]]);
         assert_eq!((found[0].fact.as_str(), found[0].b.as_deref()), ("cpu.new-thing", None));
-        assert_eq!((found[0].affects.as_str(), found[0].explains), ("every rate and delay", true));
-        assert!(found[1].affects.contains("unknown") && found[1].explains);
+        assert!(found[0].affects.contains("another CPU") && found[0].explains);
+        assert!(found[1].affects.contains("not known to this Weir") && found[1].explains);
     }
 
     #[test]
