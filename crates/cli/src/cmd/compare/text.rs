@@ -297,7 +297,7 @@ fn notes(comparison: &Comparison) -> Vec<String> {
         methods.push("Welch's t where a side has fewer than five numbers".to_owned());
     }
     if has(Method::Paired) {
-        methods.push("trial by trial for devices measured in turns".to_owned());
+        methods.push("Student's t on pairs of numbers taken in turns".to_owned());
     }
     if !methods.is_empty() {
         let miss = percent(MISS);
