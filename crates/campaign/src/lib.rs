@@ -6,11 +6,13 @@
 //! - [`environment`]: the machine, as it says itself.
 //! - [`doctor`]: what on that machine will spoil which claim.
 
+mod against;
 mod cores;
 pub mod doctor;
 pub mod environment;
 mod knock;
 mod limit;
+mod methods;
 mod packets;
 pub mod plan;
 mod record;

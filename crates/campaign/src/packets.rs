@@ -31,19 +31,47 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// Passes over captures before a packet is called missing: the machine may have stood still.
 const ATTEMPTS: u32 = 2;
 
-/// Wires a device up. Where packets are to be compared, all of them are, before the first trial; and
-/// the tester compares a sample of every trial from then on.
+/// How many of the packets are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// None: the plan does without.
+    Nothing,
+    /// A sample of every trial.
+    Samples,
+    /// All in an untimed pass before the first trial, and a sample of every trial.
+    All,
+}
+
+impl Extent {
+    /// The extent of a repeat, counted from 0: the untimed pass is run once.
+    pub(crate) fn of_repeat(number: u32, wanted: bool) -> Self {
+        match (wanted, number) {
+            (false, _) => Self::Nothing,
+            (true, 0) => Self::All,
+            (true, _) => Self::Samples,
+        }
+    }
+}
+
+/// Wires a device up, and compares its packets as far as is asked for.
 pub(crate) fn wire_up(
     eal: &'static Eal,
     setup: &RigSetup<'_>,
     number: u32,
     flags: &Flags,
-    check: bool,
+    extent: Extent,
 ) -> Result<(Rig, Option<PacketCheck>), RigError> {
-    if !check {
+    if extent == Extent::Nothing {
         return Ok((Rig::wire_up(eal, setup, number, flags)?, None));
     }
     let oracle = Arc::new(Oracle::new(setup.nf));
+    if extent == Extent::Samples {
+        let mut rig = Rig::wire_up(eal, setup, number, flags)?;
+        if let Rig::Wired(wired) = &mut rig {
+            wired.compare_with(oracle);
+        }
+        return Ok((rig, None));
+    }
     if setup.wiring == WiringKind::Fed {
         let checked = over_captures(setup, flags, &oracle)?;
         return Ok((Rig::wire_up(eal, setup, number, flags)?, Some(checked)));

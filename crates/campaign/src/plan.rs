@@ -13,11 +13,13 @@ mod builtin;
 mod check;
 mod diagnostic;
 mod file;
+mod goal;
 mod text;
 mod wirings;
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use diagnostic::{Place, PlanError};
+pub use goal::goal;
 pub use text::HugePages;
 pub use wirings::{ExternalPlan, MemifPlan, Server, VethPlan, VhostEnd, VhostPlan};
 
@@ -78,6 +80,8 @@ pub struct Plan {
     pub nfs: Vec<Nf>,
     /// Devices under test.
     pub duts: Vec<String>,
+    /// The device that the only one of [`Self::duts`] is measured against, in turns.
+    pub against: Option<String>,
     /// Wirings.
     pub wirings: Vec<String>,
     /// Traces.
@@ -170,6 +174,8 @@ pub struct PointSpec {
     pub nf: Nf,
     /// Device under test.
     pub dut: String,
+    /// Place of the point that it is measured in turns with.
+    pub in_turns_with: Option<u32>,
     /// Wiring.
     pub wiring: String,
     /// Trace.
@@ -256,7 +262,8 @@ impl Plan {
     }
 
     /// Every point, in the order of the file. A trace is combined with the sizes it comes in:
-    /// captures with `recorded` only, most other traces with all others.
+    /// captures with `recorded` only, most other traces with all others. Points measured in turns
+    /// stand beside each other.
     pub fn expand(&self) -> Vec<PointSpec> {
         let lengths: Vec<usize> = self.order.iter().map(|axis| self.length(*axis)).collect();
         let total: usize = lengths.iter().product();
@@ -274,17 +281,26 @@ impl Plan {
                 continue;
             }
             let wiring = &self.wirings[at(Axis::Wiring)];
-            points.push(PointSpec {
-                index: points.len() as u32,
+            let index = points.len() as u32;
+            let point = PointSpec {
+                index,
                 nf: self.nfs[at(Axis::Nf)],
                 dut: self.duts[at(Axis::Dut)].clone(),
+                in_turns_with: self.against.as_ref().map(|_| index + 1),
                 wiring: wiring.clone(),
                 trace: trace.clone(),
                 size,
                 directions: self.directions[at(Axis::Directions)],
                 huge_pages: self.huge_pages[at(Axis::HugePages)],
                 mrr_only: self.mrr_only.contains(wiring),
+            };
+            let rival = self.against.clone().map(|dut| PointSpec {
+                index: index + 1,
+                dut,
+                in_turns_with: Some(index),
+                ..point.clone()
             });
+            points.extend([point].into_iter().chain(rival));
         }
         points
     }

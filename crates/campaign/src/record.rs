@@ -88,6 +88,18 @@ impl Shared {
     }
 }
 
+/// A measurer that keeps its trials and knows under which number.
+pub(crate) trait Keeper: Measurer<Error = CampaignError> {
+    /// Sequence numbers of the latency trials since the last call.
+    fn take_latency_trials(&mut self) -> Vec<u32>;
+}
+
+impl Keeper for Recorder<'_> {
+    fn take_latency_trials(&mut self) -> Vec<u32> {
+        self.shared.take_latency_trials()
+    }
+}
+
 /// A rig whose trials are kept.
 pub(crate) struct Recorder<'a> {
     pub(crate) rig: &'a mut Rig,

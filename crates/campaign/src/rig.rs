@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, PoolError, Port, PortError, Tsc};
 use weir_dut::folder::Folder;
+use weir_dut::process::Process;
 use weir_dut::wiring::{Memif, Nic, Veth, VethPairs, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, RunningDut};
 use weir_traffic::check::PassFrames;
@@ -154,9 +155,23 @@ pub struct Flags {
     pub stop: Arc<AtomicBool>,
     /// Ctrl-C was pressed.
     pub interrupted: Arc<AtomicBool>,
+    /// [`Self::stop`] of a second device, measured in turns with the first.
+    rival_stop: Arc<AtomicBool>,
 }
 
 impl Flags {
+    /// Ctrl-C was pressed: whatever runs must end.
+    pub fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::SeqCst);
+        self.stop.store(true, Ordering::SeqCst);
+        self.rival_stop.store(true, Ordering::SeqCst);
+    }
+
+    /// The flags of the second of two devices measured in turns: the death of one leaves the other.
+    pub(crate) fn of_rival(&self) -> Self {
+        Self { stop: Arc::clone(&self.rival_stop), ..self.clone() }
+    }
+
     /// Forgets that a device died, but never that Ctrl-C was pressed, be it at this very moment.
     pub(crate) fn rearm(&self) {
         self.stop.store(false, Ordering::SeqCst);
@@ -195,6 +210,28 @@ impl Rig {
         }
     }
 
+    /// Freezes the DUT, so that another one has its core; a simulated one needs none.
+    pub(crate) fn pause(&self) {
+        if let Some(process) = self.process() {
+            process.pause();
+        }
+    }
+
+    /// Lets a frozen DUT go on.
+    pub(crate) fn resume(&self) {
+        if let Some(process) = self.process() {
+            process.resume();
+        }
+    }
+
+    fn process(&self) -> Option<&Process> {
+        match self {
+            Self::Wired(rig) => rig.device.dut.process(),
+            Self::Fed(rig) => rig.device.dut.process(),
+            Self::Simulated(_) => None,
+        }
+    }
+
     /// Takes everything down, in order.
     pub fn take_down(self) -> Result<(), RigError> {
         match self {
@@ -217,7 +254,7 @@ impl Rig {
 
 impl Device {
     fn new(eal: &'static Eal, (dut, core): (Box<dyn RunningDut>, usize), home: Home, flags: &Flags) -> Self {
-        let Flags { stop, interrupted } = flags.clone();
+        let Flags { stop, interrupted, .. } = flags.clone();
         Self { dut, _home: home, stop, interrupted, core: core as u32, tsc: Tsc::get(eal) }
     }
 
@@ -307,6 +344,11 @@ impl Measurer for Rig {
 }
 
 impl Wired {
+    /// Has a sample of every trial to come compared.
+    pub(crate) fn compare_with(&mut self, oracle: Arc<Oracle>) {
+        self.tester.compare_with(oracle);
+    }
+
     /// Runs the untimed pass, and has a sample of every trial to come compared.
     pub(crate) fn verify(
         &mut self,

@@ -4,10 +4,13 @@
 //! the rig down. A point that fails is kept with its error and the campaign goes on; Ctrl-C and a
 //! store that cannot write end it. Everything runs on the caller's thread but the trials themselves.
 
+mod pair;
+
 use crate::cores::{Cores, TooFewCores};
 use crate::environment::free_huge_pages;
 use crate::limit::{self, Evidence};
-use crate::packets;
+use crate::methods::Methods;
+use crate::packets::{self, Extent};
 use crate::plan::{HugePages, Plan, PointSpec};
 use crate::record::{Recorder, Relay, Shared, now_ms};
 use crate::rig::{Flags, Rig, RigError, RigSetup, Wirings};
@@ -19,15 +22,13 @@ use std::sync::atomic::Ordering;
 use weir_dpdk::{Eal, EalConfig, EalError, Memory, Pool};
 use weir_dut::wiring::{VethDriver, WiringKind};
 use weir_dut::{DutError, SIMULATED, adapter};
-use weir_methods::latency::LoadBasis;
-use weir_methods::mlrsearch::Search;
 use weir_methods::{GoalBounds, Next};
 use weir_store::{OpenPoint, Outcome, RunId, Store, StoreError};
 use weir_traffic::Shape;
 use weir_traffic::trace::Sizes;
 use weir_trial::run::{PointKey, PointResult, Purpose, RunState};
-use weir_trial::{Nf, SelfCheck, TrialResult};
-use weir_units::{FrameSize, Ratio, WIRE_OVERHEAD_BYTES};
+use weir_trial::{Nf, PacketCheck, SelfCheck, TrialResult};
+use weir_units::{FrameSize, Ratio};
 
 /// The device that only passes packets on: what the tester is looped onto itself by.
 const LOOP: &str = "nf";
@@ -145,6 +146,11 @@ impl<'a> Campaign<'a> {
     /// and without huge pages is measured by two, and each rig over AF_XDP is the last of its own: [`Tally::left`] points are for the next one.
     pub fn run(&mut self, watcher: &mut dyn Watcher) -> Result<Tally, CampaignError> {
         let points = self.plan.expand();
+        // Of two points measured in turns, one alone is no comparison.
+        let halves =
+            points.iter().filter(|p| p.in_turns_with.is_some_and(|other| !self.done.contains(&other)));
+        let halves: Vec<u32> = halves.map(|point| point.index).collect();
+        self.done.retain(|place| !halves.contains(place));
         let todo: Vec<&PointSpec> = points.iter().filter(|point| !self.done.contains(&point.index)).collect();
         let mut tally = self.before(&points)?;
         let Some(first) = todo.first() else {
@@ -158,19 +164,25 @@ impl<'a> Campaign<'a> {
             later.extend(now.split_off(first + 1));
         }
         tally.left = later.len() as u32;
-        let eal = start_eal(huge_pages, self.wirings.nic.lab_has_pci())?;
-        for spec in now {
-            if self.flags.interrupted.load(Ordering::Relaxed) {
+        let rigs = if self.plan.against.is_some() { 2 } else { 1 };
+        let eal = start_eal(huge_pages, rigs, self.wirings.nic.lab_has_pci())?;
+        let whole = (points.len() as u32, huge_pages);
+        for together in in_turns(&now) {
+            let interrupted = self.flags.interrupted.load(Ordering::Relaxed);
+            let outcomes = match together {
+                _ if interrupted => None,
+                [a, b] => self.pair(eal, [*a, *b], whole, watcher)?.map(Vec::from),
+                alone => self.alone(eal, alone, whole, watcher)?,
+            };
+            let Some(outcomes) = outcomes else {
                 tally.interrupted = true;
                 break;
-            }
-            match self.point(eal, spec, (points.len() as u32, huge_pages), watcher)? {
-                Some(PointOutcome::Measured { .. }) => tally.measured += 1,
-                Some(PointOutcome::Unsupported(_)) => tally.unsupported += 1,
-                Some(PointOutcome::Failed(_)) => tally.failed += 1,
-                None => {
-                    tally.interrupted = true;
-                    break;
+            };
+            for outcome in outcomes {
+                match outcome {
+                    PointOutcome::Measured { .. } => tally.measured += 1,
+                    PointOutcome::Unsupported(_) => tally.unsupported += 1,
+                    PointOutcome::Failed(_) => tally.failed += 1,
                 }
             }
         }
@@ -197,7 +209,7 @@ impl<'a> Campaign<'a> {
         let failed = progress.failed.iter().copied().filter(|place| self.done.contains(place));
         let (unsupported, failed): (Vec<u32>, Vec<u32>) = failed.partition(is_unsupported);
         Ok(Tally {
-            measured: progress.finished.len() as u32,
+            measured: progress.finished.iter().filter(|place| self.done.contains(place)).count() as u32,
             unsupported: unsupported.len() as u32,
             failed: failed.len() as u32,
             ..Tally::default()
@@ -265,24 +277,20 @@ impl<'a> Campaign<'a> {
         (point, version): (OpenPoint, &mut Option<String>),
         watcher: &mut dyn Watcher,
     ) -> Result<PointOutcome, CampaignError> {
+        self.keep_traffic(point, traffic)?;
         check_shape(self.plan, traffic)?;
         let check = self.self_check(eal, spec, traffic, (key, huge_pages), watcher)?;
-        self.rigs += 1;
-        let (mut rig, checked) = if spec.dut == SIMULATED {
-            (Rig::simulated(self.plan.simulated), None)
-        } else {
-            let setup = self.setup(spec, traffic, huge_pages)?;
-            packets::wire_up(eal, &setup, self.rigs, &self.flags, self.plan.check)?
-        };
-        *version = Some(rig.description());
+        let flags = self.flags.clone();
+        let mut last = None;
         let mut sequence = point.next_sequence;
         let mut results = Vec::new();
         let mut remarks = Vec::new();
-        if let Some(checked) = checked {
-            self.store.set_packets(point, &checked)?;
-            remarks.extend(packets::remark(&checked));
-        }
-        for _ in 0..self.plan.repeats.max(1) {
+        for repeat in 0..self.plan.repeats.max(1) {
+            let extent = Extent::of_repeat(repeat, self.plan.check);
+            let (mut rig, checked) =
+                self.rig(eal, spec, (traffic, huge_pages), (&flags, extent), last.take())?;
+            remarks.extend(self.keep_check(point, checked)?);
+            *version = Some(rig.description());
             let done = results.len();
             let mut methods =
                 Methods { plan: self.plan, spec, key, results: &mut results, remarks: &mut remarks };
@@ -299,9 +307,48 @@ impl<'a> Campaign<'a> {
                 Evidence { check: check.as_ref(), unsent_from: shared.unsent_from(), fed: spec.mrr_only };
             limit::assign(&mut results[done..], evidence);
             remarks.extend(shared.remarks());
+            last = Some(rig);
         }
-        rig.take_down()?;
+        last.map_or(Ok(()), Rig::take_down)?;
         Ok(PointOutcome::Measured { results, remarks })
+    }
+
+    /// The rig of one repeat. Each repeat starts its device anew, so that what differs from start to
+    /// start (where its memory lies, for one) shows in the spread; a simulated one goes on.
+    fn rig(
+        &mut self,
+        eal: &'static Eal,
+        spec: &PointSpec,
+        (traffic, huge_pages): (&Traffic, bool),
+        (flags, extent): (&Flags, Extent),
+        last: Option<Rig>,
+    ) -> Result<(Rig, Option<PacketCheck>), CampaignError> {
+        match last {
+            Some(rig @ Rig::Simulated(_)) => return Ok((rig, None)),
+            Some(rig) => rig.take_down()?,
+            None if spec.dut == SIMULATED => return Ok((Rig::simulated(self.plan.simulated), None)),
+            None => {}
+        }
+        self.rigs += 1;
+        let setup = self.setup(spec, traffic, huge_pages)?;
+        Ok(packets::wire_up(eal, &setup, self.rigs, flags, extent)?)
+    }
+
+    /// Keeps what an untimed pass came to, and returns what a reader must be told of it.
+    fn keep_check(
+        &mut self,
+        point: OpenPoint,
+        checked: Option<PacketCheck>,
+    ) -> Result<Option<String>, CampaignError> {
+        let Some(checked) = checked else { return Ok(None) };
+        self.store.set_packets(point, &checked)?;
+        Ok(packets::remark(&checked))
+    }
+
+    /// Keeps what a point sends.
+    fn keep_traffic(&mut self, point: OpenPoint, traffic: &Traffic) -> Result<(), CampaignError> {
+        let hashes: Vec<String> = traffic.hashes().iter().map(ToString::to_string).collect();
+        Ok(self.store.set_traffic(point, &hashes, traffic.seed())?)
     }
 
     /// The check of a point's wiring: done before, or done now, with a device that only passes packets
@@ -358,55 +405,6 @@ impl<'a> Campaign<'a> {
     }
 }
 
-/// The methods of one point.
-struct Methods<'a> {
-    plan: &'a Plan,
-    spec: &'a PointSpec,
-    key: &'a PointKey,
-    results: &'a mut Vec<PointResult>,
-    remarks: &'a mut Vec<String>,
-}
-
-impl Methods<'_> {
-    fn run(&mut self, recorder: &mut Recorder<'_>, relay: &mut Relay<'_>) -> Result<(), CampaignError> {
-        let line = self.key.theoretical();
-        let mut goals = Vec::new();
-        let mut max_load = line;
-        if let Some(throughput) = self.plan.throughput.as_ref().filter(|_| !self.spec.mrr_only) {
-            let config = throughput.config(line);
-            max_load = config.max_load;
-            let outcome = Search::new(config)?.run(recorder, relay)?;
-            self.results.extend(outcome.point_results());
-            goals = outcome.goals;
-        }
-        if let Some(mrr) = &self.plan.mrr {
-            let outcome = mrr.method(line).run(recorder, relay)?;
-            self.results.push(outcome.point_result());
-        }
-        if let Some(latency) = self.plan.latency.as_ref().filter(|_| !self.spec.mrr_only) {
-            let wire_bits = 8.0 * (self.key.mean_frame_bytes + f64::from(WIRE_OVERHEAD_BYTES));
-            let basis = LoadBasis { goals: &goals, line, max_load, wire_bits };
-            let points = latency.run(&basis, recorder, relay)?;
-            let mut trials = recorder.shared.take_latency_trials().into_iter();
-            for point in points {
-                match &point.trial {
-                    Ok(_) => self.results.extend(trials.next().and_then(|trial| point.point_result(trial))),
-                    Err(error) => self.remarks.push(format!("latency at {error}")),
-                }
-            }
-        }
-        if self.results.is_empty() && !self.remarks.is_empty() {
-            return Err(CampaignError::Point(self.remarks.join("; ")));
-        }
-        if self.results.is_empty() {
-            let wiring = &self.spec.wiring;
-            let only = format!("the plan has no method for the `{wiring}` wiring, which allows [mrr] only");
-            return Err(CampaignError::Point(only));
-        }
-        Ok(())
-    }
-}
-
 /// Why the DUT of a point cannot do what the point asks; nothing when it can.
 fn unsupported(spec: &PointSpec) -> Option<String> {
     let adapter = adapter(&spec.dut)?;
@@ -451,9 +449,17 @@ fn wants_huge_pages(choice: HugePages) -> bool {
     }
 }
 
-/// Starts DPDK with room for the lab's packet buffers at any frame size.
-fn start_eal(huge_pages: bool, pci: bool) -> Result<&'static Eal, EalError> {
-    let pool = Pool::megabytes(crate::rig::LAB_BUFFERS, FrameSize::MAX);
+/// The points of a list in the order they are measured: two where they are measured in turns and
+/// both can be.
+fn in_turns<'a, 'b>(points: &'b [&'a PointSpec]) -> impl Iterator<Item = &'b [&'a PointSpec]> {
+    points.chunk_by(|a, b| {
+        a.in_turns_with == Some(b.index) && unsupported(a).is_none() && unsupported(b).is_none()
+    })
+}
+
+/// Starts DPDK with room for the lab's packet buffers at any frame size, for so many rigs at once.
+fn start_eal(huge_pages: bool, rigs: u64, pci: bool) -> Result<&'static Eal, EalError> {
+    let pool = rigs * Pool::megabytes(crate::rig::LAB_BUFFERS, FrameSize::MAX);
     let megabytes = u32::try_from(pool + pool / 4).unwrap_or(u32::MAX);
     let memory = if huge_pages { Memory::Huge } else { Memory::Normal };
     Eal::init(EalConfig { memory, megabytes, pci })

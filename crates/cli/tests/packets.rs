@@ -93,8 +93,13 @@ fn through(book: &mut Examiner, nf: Nf, name: &str) -> Output {
         Nf::L3Fwd { .. } => Function::L3Fwd(Box::new(L3Fwd::new(&nf.routes()).unwrap())),
         Nf::Firewall { .. } => Function::Firewall(Box::new(Firewall::new(&nf.rules()).unwrap())),
     };
-    let config =
-        ProgramConfig { ports, port: PortConfig::default(), buffers: 4096, core: allowed_cores()[0] };
+    let config = ProgramConfig {
+        ports,
+        port: PortConfig::default(),
+        buffers: 4096,
+        core: allowed_cores()[0],
+        fault: None,
+    };
     let program = Program::start(eal(), function, &config).unwrap();
     let begin = Instant::now();
     while program.ledger().received() < total {

@@ -162,6 +162,12 @@ pub trait RunningDut: Send {
     /// What it did so far beside forwarding.
     fn conduct(&self) -> Conduct;
 
+    /// The process that can be frozen while another device is measured on its core; nothing for a
+    /// device that does not keep a core busy by itself.
+    fn process(&self) -> Option<&process::Process> {
+        None
+    }
+
     /// Why it is not running any more, with its last words; nothing while it runs.
     fn ended(&mut self) -> Option<DutError>;
 

@@ -150,6 +150,10 @@ impl RunningDut for Running {
         self.process.conduct()
     }
 
+    fn process(&self) -> Option<&Process> {
+        Some(&self.process)
+    }
+
     fn ended(&mut self) -> Option<DutError> {
         self.process.ended()
     }

@@ -118,6 +118,25 @@ impl Process {
         self.pid
     }
 
+    /// Freezes it with all it started, as far as that stayed in its process group, so that it leaves
+    /// its cores to others. Its sockets and memory stay as they are.
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// A process that is gone cannot be signalled; its end is told by [`Self::ended`].
+    fn signal(&self, signal: Signal) {
+        let inner = self.state.lock();
+        if inner.status.is_none() {
+            let _ = killpg(Pid::from_raw(self.pid as i32), signal);
+        }
+    }
+
     /// Its command line.
     pub fn command(&self) -> &str {
         &self.command
@@ -231,6 +250,7 @@ impl Process {
     /// Ends it: closes its standard input after `farewell`, and kills it if it takes too long.
     pub fn stop(mut self, farewell: &[&str]) {
         self.state.lock().stopping = true;
+        self.resume();
         for line in farewell {
             let _ = self.say(line); // it may be gone already, which is what we want
         }
@@ -255,6 +275,7 @@ impl Process {
 
     fn end(&mut self) {
         self.stdin = None;
+        self.resume();
         let mut inner = self.state.lock();
         inner.stopping = true;
         let patient = Instant::now() + PATIENCE;
@@ -380,6 +401,25 @@ mod tests {
         let (pid, start) = (process.pid(), Instant::now());
         process.terminate();
         assert!(start.elapsed() < PATIENCE && !alive(pid));
+        assert!(!alarm.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_frozen_child_does_nothing_until_it_may_go_on_and_still_ends_in_order() {
+        let alarm = Arc::new(AtomicBool::new(false));
+        let mut process = shell("while read word; do echo got $word; done; echo bye", &alarm);
+        let find = |lines: &[&str]| lines.iter().any(|line| line.starts_with("got")).then_some(());
+        let mark = process.mark();
+        process.pause();
+        process.say("hello").unwrap();
+        let silent = process.wait_for(mark, "answer", Duration::from_millis(300), find);
+        assert!(matches!(silent, Err(DutError::Silent { .. })), "{silent:?}");
+        process.resume();
+        process.wait_for(mark, "answer", Duration::from_secs(5), find).unwrap();
+        process.pause();
+        let (pid, start) = (process.pid(), Instant::now());
+        process.stop(&[]);
+        assert!(!alive(pid) && start.elapsed() < PATIENCE, "it was let go on, not killed");
         assert!(!alarm.load(Ordering::Relaxed));
     }
 

@@ -8,15 +8,19 @@
 //!   loss verification), one file of its own for each part of the search;
 //! - [`mrr`]: the forwarded rate at the greatest load;
 //! - [`latency`]: delay at given loads, absolute or as a share of a goal's load or of the line;
-//! - [`repeat`]: the same measurement several times, with its spread.
+//! - [`repeat`]: the same measurement several times, with its spread;
+//! - [`compare`]: two runs, or two devices: ratios with their intervals, and who wins, if anybody;
+//! - [`stored`]: which stored trials stand behind which result.
 //!
 //! Cost: bookkeeping is linear in the trials taken and runs between trials, never during one.
 //! Threads: none; a method runs on its caller's.
 
+pub mod compare;
 pub mod latency;
 pub mod mlrsearch;
 pub mod mrr;
 mod observe;
 pub mod repeat;
+pub mod stored;
 
 pub use observe::{GoalBounds, Next, Observer, Remaining, Silent};

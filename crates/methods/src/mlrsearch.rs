@@ -7,7 +7,8 @@
 //!
 //! The parts, one file each: goals and their targets (`goal`), the loads that may be offered
 //! (`ladder`), what trials at a load prove (`load`), all trials and the bounds they prove (`book`),
-//! what a goal wants measured next (`seek`), what is left (`estimate`), the answer (`outcome`).
+//! what a goal wants measured next (`seek`), what is left (`estimate`), the answer (`outcome`), and the
+//! same answer from stored trials (`rescore`).
 //!
 //! Where several goals want a trial, the least load goes first, and of those the longest trial:
 //! a lossy trial settles several goals at once, and the answer stays on the careful side.
@@ -21,11 +22,13 @@ mod goal;
 mod ladder;
 mod load;
 mod outcome;
+mod rescore;
 mod seek;
 
 pub use goal::{Goal, GoalError};
 pub use load::{LoadClass, Requirement, Sample, classify, conditional_loss, conditional_throughput};
 pub use outcome::{CoarseBounds, GoalOutcome, GoalState, SearchOutcome};
+pub use rescore::{Missing, Rescored};
 
 use crate::observe::{GoalBounds, Next, Observer, Remaining};
 use book::{Book, Bounds};
@@ -84,6 +87,14 @@ pub enum SearchError {
         budget: Nanos,
         /// The least that makes sense.
         needed: Nanos,
+    },
+    /// Stored trials that are not of the search they are said to be of.
+    #[error(
+        "a trial at {load} is none that this search offers; is the plan stored with the run the one it was measured by?"
+    )]
+    Foreign {
+        /// Its load.
+        load: Pps,
     },
 }
 

@@ -8,6 +8,7 @@ use super::diagnostic::Diagnostic;
 use super::file::PlanFile;
 use super::text::{HugePages, List, SizesText, Text};
 use super::{Axis, Known, Plan, TraceChoice};
+pub(super) use methods::overridden;
 use methods::simulated;
 use std::fmt::Display;
 use std::ops::Range;
@@ -64,6 +65,7 @@ impl<'a> Checker<'a> {
         let nf_span = file.nf.span();
         let nfs = self.nfs(file.nf);
         let duts = self.duts(file.dut);
+        let against = file.against.map(|name| self.against(name, &duts));
         let wiring_span = file.wiring.as_ref().map(Spanned::span);
         let wirings = self.wirings(file.wiring, file.mrr.is_some());
         let nic = self.nic(file.nic);
@@ -91,6 +93,7 @@ impl<'a> Checker<'a> {
             order: order.into_iter().map(|(_, axis)| axis).collect(),
             nfs,
             duts,
+            against,
             wirings,
             traces,
             sizes: values(sizes),
@@ -168,14 +171,36 @@ impl<'a> Checker<'a> {
         let Some(list) = list else { return vec!["nf".to_owned()] };
         let axis = self.axis("dut", list);
         for (span, device) in &axis {
-            let name = device.split(':').next().unwrap_or_default();
-            if !self.known.duts.contains(&name) {
-                self.found.push(Diagnostic::unknown(span.clone(), "dut", name, &self.known.duts));
-            } else if let Err(why) = (self.known.check_variant)(device) {
-                self.refuse(span, format!("`dut`: {why}"));
-            }
+            self.device("dut", span, device);
         }
         values(axis)
+    }
+
+    /// A device, `NAME` or `NAME:VARIANT`; whether there is one.
+    fn device(&mut self, key: &str, span: &Span, device: &str) -> bool {
+        let name = device.split(':').next().unwrap_or_default();
+        let before = self.found.len();
+        if !self.known.duts.contains(&name) {
+            self.found.push(Diagnostic::unknown(span.clone(), key, name, &self.known.duts));
+        } else if let Err(why) = (self.known.check_variant)(device) {
+            self.refuse(span, format!("`{key}`: {why}"));
+        }
+        self.found.len() == before
+    }
+
+    /// The device that the plan's one device is measured against.
+    fn against(&mut self, device: Spanned<String>, duts: &[String]) -> String {
+        let (span, name) = (device.span(), device.into_inner());
+        if !self.device("against", &span, &name) {
+            return name;
+        }
+        if duts.len() > 1 {
+            let why = "measures one device against another; write one `dut`, or leave `against` out";
+            self.refuse(&span, format!("`against` {why}"));
+        } else if duts.contains(&name) {
+            self.refuse(&span, format!("`against`: {name} is the plan's `dut` itself; name another device"));
+        }
+        name
     }
 
     fn wirings(&mut self, list: Option<Spanned<List<String>>>, has_mrr: bool) -> Vec<String> {

@@ -28,6 +28,9 @@ pub(super) struct PlanFile {
     /// Axis: devices under test; `weir dut list` names them. Default: nf, Weir's own small program.
     #[schemars(with = "Option<List<String>>")]
     pub(super) dut: Option<Spanned<List<String>>>,
+    /// A second device that every point is measured against, trial by trial in turns, so that a machine that drifts hits both. The plan then has one `dut`.
+    #[schemars(with = "Option<String>")]
+    pub(super) against: Option<Spanned<String>>,
     /// Axis: how the lab's ports reach the device's. vhost, memif, veth, nic, fed. Default: vhost.
     #[schemars(with = "Option<List<String>>")]
     pub(super) wiring: Option<Spanned<List<String>>>,

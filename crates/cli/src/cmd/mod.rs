@@ -2,12 +2,14 @@
 
 mod bench;
 mod cells;
+mod compare;
 mod doctor;
 mod dut;
 mod export;
 mod nf;
 mod plan;
 mod report;
+mod rescore;
 mod runs;
 mod schema;
 mod show;
@@ -41,6 +43,8 @@ pub(crate) enum Command {
     Bench(bench::Args),
     Runs(runs::Args),
     Show(show::Args),
+    Compare(compare::Args),
+    Rescore(rescore::Args),
     Report(report::Args),
     Export(export::Args),
     Plan(plan::Args),
@@ -57,6 +61,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run(args),
         Command::Runs(args) => runs::run(args),
         Command::Show(args) => show::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Rescore(args) => rescore::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
         Command::Plan(args) => plan::run(args),

@@ -24,6 +24,10 @@ enum Name {
     Run,
     /// The list of runs: `weir runs --json`
     Runs,
+    /// A comparison: `weir compare --json`
+    Compare,
+    /// Stored trials judged again: `weir rescore --json`
+    Rescore,
     /// The devices: `weir dut list --json`
     Duts,
     /// What is the matter with this machine: `weir doctor --json`
@@ -40,6 +44,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let schema = match args.name {
         Name::Run => schemars::schema_for!(Run),
         Name::Runs => schemars::schema_for!(super::runs::Runs),
+        Name::Compare => schemars::schema_for!(weir_methods::compare::Comparison),
+        Name::Rescore => schemars::schema_for!(super::rescore::Document),
         Name::Duts => schemars::schema_for!(super::dut::Duts),
         Name::Doctor => schemars::schema_for!(super::doctor::Diagnosis),
         Name::PlanCheck => schemars::schema_for!(super::plan::Checked),

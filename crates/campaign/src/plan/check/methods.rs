@@ -146,7 +146,7 @@ impl Checker<'_> {
 }
 
 /// A goal as its table changes it.
-fn overridden(like: Goal, name: &str, table: &GoalTable) -> Goal {
+pub(in crate::plan) fn overridden(like: Goal, name: &str, table: &GoalTable) -> Goal {
     let mut goal = Goal { name: name.to_owned(), ..like };
     match (&table.final_trial_duration, &table.duration_sum) {
         (Some(trial), Some(sum)) => goal = goal.with_durations(trial.0, sum.0),

@@ -11,7 +11,6 @@ use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::atomic::Ordering;
 use weir_campaign::plan::{self, Known, Plan};
 use weir_campaign::{Campaign, Cores, Flags, Tally, now_ms};
 use weir_store::{NewRun, RunId, Selector, Store};
@@ -24,6 +23,9 @@ Without a plan it runs `quick`: three network functions, three sizes, throughput
 and latency at half of it, in at most 90 seconds of measuring, on two cores, without root, NIC or \
 huge pages. A plan is the name of one that comes with Weir (see `weir plan show`) or a TOML file \
 (see `weir plan check`). The options below replace the plan's axes; each takes a list.
+
+With --against, every point is measured on two devices in turns, trial by trial, the idle one \
+frozen, so that a machine that drifts hits both; the comparison stands at the end (see `weir compare`).
 
 Ctrl-C ends within two seconds and keeps what was measured; --resume goes on with it, also after a \
 crash or a power cut.
@@ -38,6 +40,8 @@ Examples:
     weir bench fed --dut nf,testpmd --nf l2fwd --size 64,1500 --directions 1
   A plan of one's own, into a database of its own:
     weir bench mine.toml --db results.db -o page.html
+  Two devices in turns, each point three times:
+    weir bench fed --dut nf --against testpmd --nf l2fwd --repeats 3
   Go on with what was interrupted:
     weir bench --resume @last
 
@@ -111,6 +115,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         super::print(&serde_json::to_string_pretty(&store.load(run).map_err(super::store_error)?)?)?;
     } else {
+        if let (Some(against), [dut]) = (&plan.against, plan.duts.as_slice()) {
+            let stored = store.load(run).map_err(super::store_error)?;
+            super::print(&format!("\n{}", super::compare::devices(&stored, dut, against)))?;
+        }
         live.summary(&tally, &again, &page, store.path())?;
     }
     let fine = tally.failed == 0 && !tally.interrupted;
@@ -119,10 +127,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn catch_interrupts(flags: &Flags) -> anyhow::Result<()> {
     let flags = flags.clone();
-    Ok(ctrlc::set_handler(move || {
-        flags.interrupted.store(true, Ordering::SeqCst);
-        flags.stop.store(true, Ordering::SeqCst);
-    })?)
+    Ok(ctrlc::set_handler(move || flags.interrupt())?)
 }
 
 /// Reads the plan, with the axes that the command line replaces, and begins a run.

@@ -14,6 +14,9 @@ pub(super) struct Overrides {
     /// Devices under test (see `weir dut list`)
     #[arg(long, value_name = "DUT", value_delimiter = ',')]
     dut: Vec<String>,
+    /// A second device to measure against the plan's one, trial by trial in turns
+    #[arg(long, value_name = "DUT2")]
+    against: Option<String>,
     /// Wirings: vhost, memif, veth, nic, fed
     #[arg(long, value_name = "WIRING", value_delimiter = ',')]
     wiring: Vec<String>,
@@ -46,7 +49,10 @@ impl Overrides {
             ("directions", self.directions.iter().map(|number| (*number).into()).collect()),
             ("huge_pages", words(&self.huge_pages)),
         ];
-        if self.repeats.is_none() && lists.iter().all(|(_, values)| values.is_empty()) {
+        if self.repeats.is_none()
+            && self.against.is_none()
+            && lists.iter().all(|(_, values)| values.is_empty())
+        {
             return Ok(plan.to_owned());
         }
         // A plan with a mistake in it is left alone: the plan's reader says where the mistake is.
@@ -55,6 +61,9 @@ impl Overrides {
             if !values.is_empty() {
                 set(&mut document, key, Value::Array(Array::from_iter(values)));
             }
+        }
+        if let Some(against) = &self.against {
+            set(&mut document, "against", against.as_str().into());
         }
         if let Some(repeats) = self.repeats {
             set(&mut document, "repeats", repeats.into());
@@ -98,6 +107,7 @@ mod tests {
         Overrides {
             nf: vec!["l2fwd".into()],
             dut: vec![],
+            against: Some("testpmd".into()),
             wiring: vec![],
             trace: vec![],
             size: vec!["64".into(), "imix".into()],
@@ -113,6 +123,7 @@ mod tests {
         let text = overrides().apply(plan).unwrap();
         assert!(text.contains("nf = [\"l2fwd\"] # routing"), "{text}");
         assert!(text.contains("size = [64, \"imix\"]") && text.contains("trace = \"tr3i\""), "{text}");
+        assert!(text.contains("against = \"testpmd\""), "{text}");
         assert!(text.contains("repeats = 3") && text.find("repeats") < text.find("[mrr]"), "{text}");
         assert!(text.contains("huge_pages = [\"auto\"]"), "{text}");
     }

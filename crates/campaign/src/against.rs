@@ -1,0 +1,301 @@
+//! Two devices measured in turns, trial by trial, so that a machine that drifts hits both.
+//!
+//! Both rigs are wired up at once. Two DUTs that poll would share one core, so the one whose turn it
+//! is not is frozen (SIGSTOP to its process group) and let go on before its trial; the lab sends it
+//! nothing meanwhile, and sockets and shared memory stay. The order turns every round, A B, B A,
+//! A B, ..., which cancels a steady drift, and halves the times a device must be woken.
+//!
+//! Methods know nothing of turns: each device's methods run in a thread of their own, asleep but
+//! while it decides, and ask for trials through a channel. The caller's thread owns rigs and store
+//! and serves the two in turns; when one has ended, the other goes on alone.
+
+use crate::methods::Methods;
+use crate::plan::{Plan, PointSpec};
+use crate::record::{Keeper, Recorder, Relay, Shared};
+use crate::rig::{Rig, RigError};
+use crate::runner::{CampaignError, Watcher};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use weir_methods::{GoalBounds, Next, Observer};
+use weir_store::{OpenPoint, Store};
+use weir_trial::run::{PointKey, PointResult, Purpose};
+use weir_trial::{Measurer, TrialResult, TrialSpec};
+use weir_units::Pps;
+
+/// How long a device that was let go on runs before its trial: some thousand times what its loop
+/// needs to be back in the caches.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Results of a device's methods, and what a reader of them must be told.
+pub(crate) type Measured = Result<(Vec<PointResult>, Vec<String>), CampaignError>;
+
+/// What a method's thread tells; an [`Told::Ask`] waits for its answer.
+enum Told {
+    Next(Next),
+    Trial(Purpose, Box<TrialResult>),
+    Bounds { goal: String, lower: Option<Pps>, upper: Option<Pps>, stages: (u32, u32) },
+    Ask(TrialSpec),
+}
+
+/// The answer to a trial asked for: its result, and its sequence number if it measured latency.
+type Answer = Result<(TrialResult, Vec<u32>), CampaignError>;
+
+/// A measurer at the other end of a channel.
+struct Distant {
+    told: Sender<Told>,
+    answers: Receiver<Answer>,
+    latency_trials: Vec<u32>,
+}
+
+impl Measurer for Distant {
+    type Error = CampaignError;
+
+    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, CampaignError> {
+        // Nobody at the other end: the campaign ended while this method was deciding.
+        let gone = || CampaignError::Rig(RigError::Interrupted);
+        self.told.send(Told::Ask(spec)).map_err(|_| gone())?;
+        let (result, latency_trials) = self.answers.recv().map_err(|_| gone())??;
+        self.latency_trials.extend(latency_trials);
+        Ok(result)
+    }
+}
+
+impl Keeper for Distant {
+    fn take_latency_trials(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.latency_trials)
+    }
+}
+
+/// An observer at the other end of a channel.
+struct Teller(Sender<Told>);
+
+impl Teller {
+    fn tell(&self, told: Told) {
+        let _ = self.0.send(told); // if nobody listens any more, the next trial will say so
+    }
+}
+
+impl Observer for Teller {
+    fn next(&mut self, next: &Next) {
+        self.tell(Told::Next(*next));
+    }
+
+    fn trial(&mut self, purpose: Purpose, result: &TrialResult) {
+        self.tell(Told::Trial(purpose, Box::new(result.clone())));
+    }
+
+    fn bounds(&mut self, bounds: &GoalBounds<'_>) {
+        let GoalBounds { goal, lower, upper, stage, stages } = *bounds;
+        self.tell(Told::Bounds { goal: goal.to_owned(), lower, upper, stages: (stage, stages) });
+    }
+}
+
+/// One device of the two.
+pub(crate) struct Lane<'a> {
+    pub(crate) spec: &'a PointSpec,
+    pub(crate) key: &'a PointKey,
+    pub(crate) point: OpenPoint,
+    /// Sequence number of the point's next trial.
+    pub(crate) sequence: u32,
+    /// Trials told to the watcher once the point is over.
+    pub(crate) trials: Vec<(Purpose, TrialResult)>,
+}
+
+/// The rigs of both; none for a device that could not be wired up or is gone. Dropping lets both go
+/// on: a frozen DUT does not answer a port being closed.
+#[derive(Default)]
+pub(crate) struct Pair([Option<Rig>; 2]);
+
+impl Pair {
+    /// Takes a rig in, frozen: the other one may be wired up next.
+    pub(crate) fn put(&mut self, place: usize, rig: Rig) {
+        rig.pause();
+        self.0[place] = Some(rig);
+    }
+
+    /// Gives a rig back, at work.
+    pub(crate) fn take(&mut self, place: usize) -> Option<Rig> {
+        let rig = self.0[place].take();
+        rig.iter().for_each(Rig::resume);
+        rig
+    }
+
+    /// Version and command line of a DUT.
+    pub(crate) fn description(&self, place: usize) -> Option<String> {
+        self.0[place].as_ref().map(Rig::description)
+    }
+
+    /// Makes it one device's turn.
+    fn turn(&self, place: usize) {
+        self.0[1 - place].iter().for_each(Rig::pause);
+        if let Some(rig) = &self.0[place] {
+            rig.resume();
+            if !matches!(rig, Rig::Simulated(_)) {
+                std::thread::sleep(SETTLE);
+            }
+        }
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.0.iter().flatten().for_each(Rig::resume);
+    }
+}
+
+/// Runs the methods of both devices, as far as they are wired up, once, in turns. An error of the campaign itself (Ctrl-C, a store
+/// that cannot write) ends it; one of a device is that device's.
+pub(crate) fn measure(
+    plan: &Plan,
+    lanes: &mut [Lane<'_>; 2],
+    pair: &mut Pair,
+    store: &mut Store,
+    watcher: &mut dyn Watcher,
+) -> Result<[(Measured, Shared); 2], CampaignError> {
+    let shared = [Shared::default(), Shared::default()];
+    let parts = [(lanes[0].spec, lanes[0].key), (lanes[1].spec, lanes[1].key)];
+    let measured = std::thread::scope(|scope| {
+        let mut told = Vec::new();
+        let mut answers = Vec::new();
+        let threads = parts.map(|(spec, key)| {
+            let ((tell, hear), (answer, answered)) = (channel(), channel());
+            let is_there = pair.0[told.len()].is_some();
+            told.push(hear);
+            answers.push(answer);
+            is_there.then(|| scope.spawn(move || methods(plan, (spec, key), tell, answered)))
+        });
+        let mut turn = None;
+        take_turns(&told, |place, told| {
+            let lane = &mut lanes[place];
+            let Told::Ask(spec) = told else {
+                pass_on(told, lane, &shared[place], watcher);
+                return Ok::<_, CampaignError>(false);
+            };
+            if turn != Some(place) {
+                pair.turn(place);
+                turn = Some(place);
+            }
+            let Some(rig) = &mut pair.0[place] else { return Ok(true) };
+            let answer = trial(spec, lane, rig, (store, &shared[place]))?;
+            let _ = answers[place].send(answer); // a method that does not listen has ended
+            Ok(true)
+        })?;
+        drop(answers);
+        let failed = |why: &str| Err(CampaignError::Point(why.to_owned()));
+        Ok::<_, CampaignError>(threads.map(|thread| match thread {
+            Some(thread) => thread.join().unwrap_or_else(|_| failed("its method panicked")),
+            None => failed("it is not wired up"),
+        }))
+    })?;
+    let [a, b] = measured;
+    let [of_a, of_b] = shared;
+    Ok([(a, of_a), (b, of_b)])
+}
+
+/// A device's methods, in their own thread.
+fn methods(
+    plan: &Plan,
+    (spec, key): (&PointSpec, &PointKey),
+    told: Sender<Told>,
+    answers: Receiver<Answer>,
+) -> Measured {
+    let (mut results, mut remarks) = (Vec::new(), Vec::new());
+    let mut methods = Methods { plan, spec, key, results: &mut results, remarks: &mut remarks };
+    let mut distant = Distant { told: told.clone(), answers, latency_trials: Vec::new() };
+    methods.run(&mut distant, &mut Teller(told))?;
+    Ok((results, remarks))
+}
+
+/// Serves two in turns: the first, the second, the second, the first, and so on, each until `serve`
+/// says that its turn is over. One that has ended is passed over.
+fn take_turns<T, E>(
+    told: &[Receiver<T>],
+    mut serve: impl FnMut(usize, T) -> Result<bool, E>,
+) -> Result<(), E> {
+    let mut order = [0, 1];
+    let mut at_work = [true, true];
+    while at_work.contains(&true) {
+        for place in order {
+            while at_work[place] {
+                match told[place].recv() {
+                    Ok(message) => {
+                        if serve(place, message)? {
+                            break;
+                        }
+                    }
+                    Err(_) => at_work[place] = false,
+                }
+            }
+        }
+        order.swap(0, 1);
+    }
+    Ok(())
+}
+
+/// Runs one trial of one device and keeps it.
+fn trial(
+    spec: TrialSpec,
+    lane: &mut Lane<'_>,
+    rig: &mut Rig,
+    (store, shared): (&mut Store, &Shared),
+) -> Result<Answer, CampaignError> {
+    let (point, sequence) = (lane.point, &mut lane.sequence);
+    let mut recorder = Recorder { rig, store, point, sequence, shared };
+    match recorder.measure(spec) {
+        Ok(result) => Ok(Ok((result, recorder.take_latency_trials()))),
+        Err(CampaignError::Rig(error)) if error.is_interrupt() => Err(error.into()),
+        Err(error @ CampaignError::Store(_)) => Err(error),
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+/// Tells the watcher what concerns the trial at hand; trials are told when their point is over.
+fn pass_on(told: Told, lane: &mut Lane<'_>, shared: &Shared, watcher: &mut dyn Watcher) {
+    let mut relay = Relay { watcher, shared };
+    match told {
+        Told::Next(next) => relay.next(&next),
+        Told::Trial(purpose, result) => lane.trials.push((purpose, *result)),
+        Told::Bounds { goal, lower, upper, stages: (stage, stages) } => {
+            relay.bounds(&GoalBounds { goal: &goal, lower, upper, stage, stages });
+        }
+        Told::Ask(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places in the order they are served, for methods of so many trials each.
+    fn order(trials: [usize; 2]) -> Vec<usize> {
+        let mut told = Vec::new();
+        for count in trials {
+            let (tell, hear) = channel();
+            (0..count).for_each(|_| tell.send(()).unwrap());
+            told.push(hear);
+        }
+        let mut order = Vec::new();
+        let served = take_turns(&told, |place, ()| {
+            order.push(place);
+            Ok::<_, ()>(true)
+        });
+        served.unwrap();
+        order
+    }
+
+    #[test]
+    fn turns_change_their_order_every_round_and_the_longer_one_goes_on_alone() {
+        assert_eq!(order([4, 4]), [0, 1, 1, 0, 0, 1, 1, 0]);
+        assert_eq!(order([5, 2]), [0, 1, 1, 0, 0, 0, 0]);
+        assert_eq!(order([0, 2]), [1, 1]);
+    }
+
+    #[test]
+    fn a_steady_drift_falls_on_both_alike() {
+        let slots = order([10, 10]);
+        let sum = |wanted: usize| -> usize {
+            slots.iter().enumerate().filter(|(_, place)| **place == wanted).map(|(slot, _)| slot).sum()
+        };
+        assert_eq!(sum(0), sum(1), "the mean slot of both is the same");
+    }
+}

@@ -1,0 +1,155 @@
+//! `weir compare`: two runs, or two devices, the way a careful engineer compares them.
+
+mod text;
+
+use super::BadUse;
+use super::stored::Database;
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::str::FromStr;
+use text::{Form, text};
+use weir_methods::compare::{Side, compare};
+use weir_store::Selector;
+use weir_trial::run::Run;
+use weir_units::Ratio;
+
+const LONG_ABOUT: &str = "\
+Compare two runs, or two devices: first what differs between their environments, plans and devices \
+and what of it can explain a gap; then every quantity of every point as the ratio B/A with its 95 % \
+interval from the raw trials.
+
+A side is a run (a name, the beginning of one, a number, @last, @last~1), or one device of it: \
+RUN/DEVICE. Points are matched by network function, device, wiring, trace, size, directions and huge \
+pages; where a device is named, by all of these but the device.
+
+A winner is named only where the gap is beyond chance (Yuen's t on logarithms, Holm's procedure over \
+all rows) and both numbers may be ranked: irregular results never are. One search on a side has \
+bounds but no known scatter, so it has no winner: measure with --repeats 3 or more. \
+docs/comparing.md says why, with sources.
+
+With --bound, the exit code is 1 when B is worse than A by more than the bound anywhere with the \
+whole interval, when B failed at a point that A measured, or when nothing at all could be judged.";
+
+const EXAMPLES: &str = "\
+Examples:
+  The last run against the one before:
+    weir compare @last~1 @last
+  Two devices of one run:
+    weir compare @last/nf @last/testpmd
+  In a pipeline, against a kept run, no more than 3 % worse:
+    weir compare baseline @last --bound 3% --markdown > summary.md
+
+Exit codes: 0 compared, and the bound, if any, is not broken; 1 the bound is broken, or nothing \
+could be judged by it; 2 bad use.";
+
+/// Compare two runs or devices: environments first, then ratios with their intervals
+#[derive(clap::Args)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The side that is compared with: RUN or RUN/DEVICE
+    #[arg(value_name = "A", default_value = "@last~1")]
+    a: Which,
+    /// The side that is compared: RUN or RUN/DEVICE
+    #[arg(value_name = "B", default_value = "@last")]
+    b: Which,
+    /// How much worse B may be than A, for example 3%
+    #[arg(long, value_name = "SHARE")]
+    bound: Option<Ratio>,
+    /// Print GitHub's Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// Print everything as JSON; `weir schema compare` describes it
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    #[command(flatten)]
+    database: Database,
+}
+
+/// A side as people type it: `RUN` or `RUN/DEVICE`.
+#[derive(Clone, Debug, PartialEq)]
+struct Which {
+    run: Selector,
+    dut: Option<String>,
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (run, dut) = match text.split_once('/') {
+            Some((run, dut)) => (run, Some(dut)),
+            None => (text, None),
+        };
+        if dut.is_some_and(str::is_empty) {
+            return Err(format!("`{text}` names no device after the slash; write {run}/nf, or {run} alone"));
+        }
+        let run = run.parse().map_err(|error: weir_store::ParseSelectorError| error.to_string())?;
+        Ok(Self { run, dut: dut.map(str::to_owned) })
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let a = args.database.load(&args.a.run)?;
+    let b = args.database.load(&args.b.run)?;
+    check(&a, &b, [args.a.dut.as_deref(), args.b.dut.as_deref()])?;
+    let (dut_a, dut_b) = (args.a.dut.as_deref(), args.b.dut.as_deref());
+    let comparison = compare(Side { run: &a, dut: dut_a }, Side { run: &b, dut: dut_b }, args.bound);
+    let text = if args.json {
+        format!("{}\n", serde_json::to_string_pretty(&comparison)?)
+    } else {
+        text(&comparison, if args.markdown { Form::Markdown } else { Form::Terminal })
+    };
+    super::print(&text)?;
+    let judged = comparison.bound.is_none() || comparison.is_decided();
+    Ok(if judged && !comparison.is_broken() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Two devices of one run compared: what `weir bench --against` ends with.
+pub(super) fn devices(run: &Run, a: &str, b: &str) -> String {
+    text(&compare(Side { run, dut: Some(a) }, Side { run, dut: Some(b) }, None), Form::Terminal)
+}
+
+/// Refuses sides that are the same, and devices that are not there.
+fn check(a: &Run, b: &Run, duts: [Option<&str>; 2]) -> Result<(), BadUse> {
+    let devices = |run: &Run| run.points.iter().map(|point| point.key.dut.clone()).collect::<BTreeSet<_>>();
+    let both = [devices(a), devices(b)];
+    let listed = |devices: &BTreeSet<String>| devices.iter().cloned().collect::<Vec<_>>().join(", ");
+    for ((run, dut), there) in [a, b].iter().zip(duts).zip(&both) {
+        match dut {
+            Some(dut) if !there.contains(dut) => {
+                let (name, there) = (&run.name, listed(there));
+                return Err(BadUse::new(format!("run {name} has no device `{dut}`; it has {there}")));
+            }
+            None if duts != [None, None] && there.len() > 1 => {
+                let (name, there) = (&run.name, listed(there));
+                return Err(BadUse::new(format!(
+                    "a device is named on one side only, and run {name} has several: {there}; write {name}/DEVICE"
+                )));
+            }
+            _ => {}
+        }
+    }
+    if a.id == b.id && duts[0] == duts[1] {
+        let example = both[0].iter().take(2).map(|dut| format!("{}/{dut}", a.name)).collect::<Vec<_>>();
+        let cure = match example.as_slice() {
+            [first, second] => format!("name two of its devices, {first} {second}, or another run"),
+            _ => "name another run".to_owned(),
+        };
+        return Err(BadUse::new(format!("both sides are run {}; {cure}", a.name)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_is_a_run_or_a_device_of_it() {
+        let which = |text: &str| text.parse::<Which>();
+        assert_eq!(which("@last~1"), Ok(Which { run: Selector::Last(1), dut: None }));
+        assert_eq!(which("7/nf"), Ok(Which { run: Selector::Number(7), dut: Some("nf".to_owned()) }));
+        assert!(which("otter/").unwrap_err().contains("otter/nf"));
+        assert!(which("/nf").unwrap_err().contains("@last"));
+    }
+}

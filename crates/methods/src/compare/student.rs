@@ -1,0 +1,103 @@
+//! Student's t distribution for any real degrees of freedom: Welch's are not whole.
+//!
+//! By the regularised incomplete beta function (Abramowitz and Stegun, 26.7.1 and 26.5.8).
+
+/// Steps after which the continued fraction has long converged; it takes some ten.
+const MOST_STEPS: u32 = 300;
+
+/// Chance that `|T|` exceeds `t` in size.
+pub(super) fn two_sided(t: f64, degrees: f64) -> f64 {
+    if t.is_infinite() {
+        return 0.0;
+    }
+    incomplete_beta(degrees / (degrees + t * t), degrees / 2.0, 0.5).clamp(0.0, 1.0)
+}
+
+/// Chance that `T` lies below `t`.
+pub(super) fn below(t: f64, degrees: f64) -> f64 {
+    let tail = two_sided(t, degrees) / 2.0;
+    if t < 0.0 { tail } else { 1.0 - tail }
+}
+
+/// The `t` that `|T|` exceeds with the chance `p`.
+pub(super) fn quantile(p: f64, degrees: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    while two_sided(high, degrees) > p && high < 1e12 {
+        (low, high) = (high, high * 2.0);
+    }
+    for _ in 0..100 {
+        let middle = f64::midpoint(low, high);
+        if two_sided(middle, degrees) > p { low = middle } else { high = middle }
+    }
+    f64::midpoint(low, high)
+}
+
+/// The regularised incomplete beta function of `x`, 0 to 1.
+fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return x.clamp(0.0, 1.0);
+    }
+    let log_front = libm::lgamma(a + b) - libm::lgamma(a) - libm::lgamma(b) + a * x.ln() + b * (-x).ln_1p();
+    // The fraction converges fast below the distribution's middle; beyond it, from the other end.
+    if x < (a + 1.0) / (a + b + 2.0) {
+        log_front.exp() / a / fraction(x, a, b)
+    } else {
+        1.0 - log_front.exp() / b / fraction(1.0 - x, b, a)
+    }
+}
+
+/// The continued fraction of 26.5.8, `1 + d1/(1 + d2/(1 + ...))`, from its convergents.
+fn fraction(x: f64, a: f64, b: f64) -> f64 {
+    let term = |step: u32| {
+        let m = f64::from(step / 2);
+        if step.is_multiple_of(2) {
+            m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
+        } else {
+            -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
+        }
+    };
+    let (mut before, mut now) = ((1.0, 0.0), (1.0, 1.0));
+    let mut value = 1.0;
+    for step in 1..=MOST_STEPS {
+        let d = term(step);
+        let next = (now.0 + d * before.0, now.1 + d * before.1);
+        // Scaled, so that numerator and denominator stay near one.
+        (before, now) = ((now.0 / next.1, now.1 / next.1), (next.0 / next.1, 1.0));
+        if (now.0 - value).abs() <= 1e-15 * now.0.abs() {
+            break;
+        }
+        value = now.0;
+    }
+    now.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_printed_tables() {
+        for (degrees, expected) in
+            [(1.0, 12.706_205), (2.0, 4.302_653), (4.0, 2.776_445), (9.0, 2.262_157), (30.0, 2.042_272)]
+        {
+            assert!((quantile(0.05, degrees) - expected).abs() < 1e-5, "{degrees}");
+        }
+        assert!((quantile(0.05, 1e7) - 1.959_964).abs() < 1e-5, "the normal distribution in the end");
+        assert!((quantile(0.01, 5.0) - 4.032_143).abs() < 1e-5);
+    }
+
+    #[test]
+    fn degrees_between_whole_ones_lie_between_their_quantiles() {
+        let quantiles: Vec<f64> = (0..40).map(|n| quantile(0.05, 1.0 + f64::from(n) / 4.0)).collect();
+        assert!(quantiles.is_sorted_by(|a, b| a > b), "{quantiles:?}");
+    }
+
+    #[test]
+    fn one_degree_is_cauchys_distribution() {
+        for t in [-3.0_f64, -0.5, 0.0, 0.7, 10.0] {
+            let cauchy = 0.5 + t.atan() / std::f64::consts::PI;
+            assert!((below(t, 1.0) - cauchy).abs() < 1e-12, "{t}");
+        }
+        assert_eq!((two_sided(f64::INFINITY, 3.0), two_sided(0.0, 3.0)), (0.0, 1.0));
+    }
+}
