@@ -8,6 +8,7 @@
 mod cores;
 pub mod environment;
 mod knock;
+mod methods;
 pub mod plan;
 mod record;
 mod rig;

@@ -6,6 +6,7 @@
 
 use crate::cores::{Cores, TooFewCores};
 use crate::environment::free_huge_pages;
+use crate::methods::Methods;
 use crate::plan::{HugePages, Plan, PointSpec, VhostEnd, VhostServer};
 use crate::record::{Recorder, Relay, Shared, now_ms};
 use crate::rig::{Flags, Rig, RigError, RigSetup};
@@ -16,15 +17,13 @@ use std::sync::atomic::Ordering;
 use weir_dpdk::{Eal, EalConfig, EalError, Memory, Pool};
 use weir_dut::wiring::{Side, Vhost, WiringKind};
 use weir_dut::{DutError, SIMULATED, adapter};
-use weir_methods::latency::LoadBasis;
-use weir_methods::mlrsearch::Search;
 use weir_methods::{GoalBounds, Next};
 use weir_store::{OpenPoint, Outcome, RunId, Store, StoreError};
 use weir_traffic::Shape;
 use weir_traffic::trace::Sizes;
 use weir_trial::TrialResult;
 use weir_trial::run::{PointKey, PointResult, Purpose, RunState};
-use weir_units::{FrameSize, Ratio, WIRE_OVERHEAD_BYTES};
+use weir_units::{FrameSize, Ratio};
 
 /// Free huge pages (of 2 MiB) that make `huge_pages = "auto"` take them: the lab's and a DUT's share.
 const ENOUGH_HUGE_PAGES: u64 = 800;
@@ -292,55 +291,6 @@ impl<'a> Campaign<'a> {
             huge_pages,
             cores: self.cores,
         })
-    }
-}
-
-/// The methods of one point.
-struct Methods<'a> {
-    plan: &'a Plan,
-    spec: &'a PointSpec,
-    key: &'a PointKey,
-    results: &'a mut Vec<PointResult>,
-    remarks: &'a mut Vec<String>,
-}
-
-impl Methods<'_> {
-    fn run(&mut self, recorder: &mut Recorder<'_>, relay: &mut Relay<'_>) -> Result<(), CampaignError> {
-        let line = self.key.theoretical();
-        let mut goals = Vec::new();
-        let mut max_load = line;
-        if let Some(throughput) = self.plan.throughput.as_ref().filter(|_| !self.spec.mrr_only) {
-            let config = throughput.config(line);
-            max_load = config.max_load;
-            let outcome = Search::new(config)?.run(recorder, relay)?;
-            self.results.extend(outcome.point_results());
-            goals = outcome.goals;
-        }
-        if let Some(mrr) = &self.plan.mrr {
-            let outcome = mrr.method(line).run(recorder, relay)?;
-            self.results.push(outcome.point_result());
-        }
-        if let Some(latency) = self.plan.latency.as_ref().filter(|_| !self.spec.mrr_only) {
-            let wire_bits = 8.0 * (self.key.mean_frame_bytes + f64::from(WIRE_OVERHEAD_BYTES));
-            let basis = LoadBasis { goals: &goals, line, max_load, wire_bits };
-            let points = latency.run(&basis, recorder, relay)?;
-            let mut trials = recorder.shared.take_latency_trials().into_iter();
-            for point in points {
-                match &point.trial {
-                    Ok(_) => self.results.extend(trials.next().and_then(|trial| point.point_result(trial))),
-                    Err(error) => self.remarks.push(format!("latency at {error}")),
-                }
-            }
-        }
-        if self.results.is_empty() && !self.remarks.is_empty() {
-            return Err(CampaignError::Point(self.remarks.join("; ")));
-        }
-        if self.results.is_empty() {
-            let wiring = &self.spec.wiring;
-            let only = format!("the plan has no method for the `{wiring}` wiring, which allows [mrr] only");
-            return Err(CampaignError::Point(only));
-        }
-        Ok(())
     }
 }
 
