@@ -23,8 +23,8 @@ const OVERLOAD: f64 = 0.1;
 #[derive(Debug)]
 pub(crate) struct Shared {
     purpose: Cell<Purpose>,
-    /// Sequence numbers of the latency trials, in order.
-    latency_trials: RefCell<Vec<u32>>,
+    /// Sequence numbers of the trials that decided, one for each that a method asked for.
+    decided: RefCell<Vec<u32>>,
     /// Trials run, and those that were invalid.
     trials: Cell<(u32, u32)>,
     /// Trials that stayed invalid or wrong, by the name of their gravest finding, with one that says it.
@@ -35,7 +35,7 @@ impl Default for Shared {
     fn default() -> Self {
         Self {
             purpose: Cell::new(Purpose::WarmUp),
-            latency_trials: RefCell::default(),
+            decided: RefCell::default(),
             trials: Cell::default(),
             kept: RefCell::default(),
         }
@@ -64,14 +64,13 @@ impl Shared {
             let mut kept = self.kept.borrow_mut();
             kept.entry(finding.code).or_insert_with(|| (0, finding.says.clone())).0 += 1;
         }
-        if trial.purpose == Purpose::Latency {
-            self.latency_trials.borrow_mut().push(trial.sequence);
-        }
+        self.decided.borrow_mut().push(trial.sequence);
     }
 
-    /// Sequence numbers of the latency trials since the last call.
-    pub(crate) fn take_latency_trials(&self) -> Vec<u32> {
-        self.latency_trials.take()
+    /// Sequence numbers of the trials that decided since the last call, in the order in which they
+    /// were asked for: the n-th belongs to the n-th call of [`Measurer::measure`].
+    pub(crate) fn take_decided(&self) -> Vec<u32> {
+        self.decided.take()
     }
 }
 
@@ -96,8 +95,10 @@ impl Measurer for Recorder<'_> {
             let result = self.rig.measure(spec).map_err(CampaignError::Rig)?;
             let purpose = self.shared.purpose.get();
             let mut trial = StoredTrial::new(*self.sequence, purpose, started_ms, result);
+            // A soak's time goes on: what was spoilt then cannot be measured again now.
+            let attempts = if purpose == Purpose::Soak { 1 } else { ATTEMPTS };
             trial.superseded =
-                attempt < ATTEMPTS && trial.verdict.is_worth_repeating() && !overloaded(&trial.result);
+                attempt < attempts && trial.verdict.is_worth_repeating() && !overloaded(&trial.result);
             if !trial.superseded {
                 // Attempts that decide nothing cost time all the same.
                 let whole = Nanos::from(began.elapsed());
@@ -111,6 +112,10 @@ impl Measurer for Recorder<'_> {
             }
         }
         unreachable!("the last attempt is never repeated")
+    }
+
+    fn rest(&mut self, time: Nanos) -> Result<(), CampaignError> {
+        self.rig.rest(time).map_err(CampaignError::Rig)
     }
 }
 
@@ -132,7 +137,8 @@ impl Observer for Relay<'_> {
     }
 
     fn trial(&mut self, purpose: Purpose, result: &TrialResult) {
-        self.watcher.trial(purpose, result);
+        let sequence = self.shared.decided.borrow().last().copied().unwrap_or_default();
+        self.watcher.trial(sequence, purpose, result);
     }
 
     fn bounds(&mut self, bounds: &GoalBounds<'_>) {

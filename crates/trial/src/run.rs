@@ -5,9 +5,11 @@
 
 mod parts;
 mod ranking;
+mod repeats;
 
 pub use parts::{Bursts, CurveStep, Drift, LossStep, Saturation, Soaked};
 pub use ranking::Doubt;
+pub use repeats::{Repeats, Unit, repeats};
 
 use crate::{Limit, Nf, PacketCheck, SelfCheck, TrialResult, Verdict, judge};
 use schemars::JsonSchema;
@@ -203,8 +205,8 @@ pub enum PointResult {
     BackToBack {
         /// The line rate over all directions.
         line: Pps,
-        /// The throughput that the correction is made with.
-        throughput: Pps,
+        /// The throughput that the correction is made with; nothing where the search found none.
+        throughput: Option<Pps>,
         /// The goal that found it.
         goal: String,
         /// Lengths found; nothing where there is no valid one.

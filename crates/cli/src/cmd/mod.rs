@@ -6,6 +6,7 @@ mod dut;
 mod export;
 mod nf;
 mod plan;
+mod repeats;
 mod report;
 mod runs;
 mod schema;

@@ -55,6 +55,11 @@ fn loads<'a>(entry: &Entry<'a>) -> Vec<At<'a>> {
                 loads.push(At { what: "MRR".to_owned(), load: *load, trials });
             }
             PointResult::Mrr { load: None, .. } => {}
+            // These have sections of their own.
+            PointResult::LatencyCurve { .. }
+            | PointResult::FrameLoss { .. }
+            | PointResult::BackToBack { .. }
+            | PointResult::Soak { .. } => {}
             PointResult::Latency { label, load, trial } => {
                 let trials = entry.trials().filter(|stored| stored.sequence == *trial).collect();
                 loads.push(At { what: format!("latency at {label}"), load: *load, trials });

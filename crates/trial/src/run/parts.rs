@@ -19,9 +19,9 @@ pub struct CurveStep {
 pub struct Saturation {
     /// Loss ratio from which a load counts as too much.
     pub loss_ratio: Ratio,
-    /// Greatest load below every load that was too much; nothing where all were.
+    /// Greatest load that was carried; nothing where every load was too much.
     pub lower: Option<Pps>,
-    /// Least load from which on every load was too much; nothing where the greatest was carried.
+    /// The load tried next above it; nothing where the greatest load was carried.
     pub upper: Option<Pps>,
 }
 
