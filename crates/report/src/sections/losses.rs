@@ -4,12 +4,12 @@
 //! bounds of each goal, at MRR, and at the loads of the latency trials.
 
 use super::rates::Found;
-use super::{shown, slug};
+use super::{by_function, slug};
 use crate::digest::{Digest, Entry, sum};
 use crate::figure::{Bar, Bars, Figure, Plot};
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::count;
-use maud::{Markup, html};
+use maud::Markup;
 use weir_trial::run::{PointResult, Purpose, StoredTrial};
 use weir_trial::{DirectionCounts, Nf};
 use weir_units::{Nanos, Pps};
@@ -77,12 +77,7 @@ fn lost_inside(counts: &DirectionCounts) -> u64 {
 
 /// The whole section; nothing where no tester stood at a wire.
 pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
-    let figures: Vec<_> = digest
-        .functions()
-        .into_iter()
-        .filter_map(|nf| Some((figure(digest, nf)?, [table(digest, nf)])))
-        .collect();
-    (!figures.is_empty()).then(|| html! { @for (figure, tables) in &figures { (shown(figure, tables)) } })
+    by_function(digest, figure, table)
 }
 
 fn figure(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {

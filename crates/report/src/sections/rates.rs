@@ -1,15 +1,15 @@
 //! Throughput against frame size under the theoretical line: what the searches found, and the
 //! greatest rate (MRR) where it was taken.
 
-use super::{by_subject, rate_words, shown, slug};
+use super::{rate_words, shown, slug};
 use crate::digest::{Digest, Entry, sum};
-use crate::figure::{Axis, Figure, Limit, Lines, Plot, Quantity, Sample, Series};
+use crate::figure::{self, Axis, Figure, Lines, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::percent;
 use maud::{Markup, html};
-use weir_trial::Nf;
 use weir_trial::run::PointResult;
+use weir_trial::{Limit, Limiter, Nf};
 use weir_units::{Nanos, Pps, Ratio};
 
 /// Trials of RFC 2544 (section 24) last this long; shorter ones say so.
@@ -29,6 +29,7 @@ pub(crate) struct Found<'a> {
     pub(crate) trial_duration: Nanos,
     pub(crate) trials: u32,
     irregular: Option<&'a str>,
+    result: &'a PointResult,
 }
 
 impl<'a> Found<'a> {
@@ -56,13 +57,14 @@ impl<'a> Found<'a> {
             trial_duration: *trial_duration,
             trials: *trials,
             irregular: irregular.as_deref(),
+            result,
         })
     }
 
     /// What a reader must be told beside the number.
     pub(crate) fn warnings(&self, entry: &Entry<'_>) -> Vec<String> {
-        let mut warnings: Vec<String> =
-            self.irregular.map(|why| format!("irregular: {why}")).into_iter().collect();
+        let mut warnings: Vec<String> = doubted(entry, self.result).into_iter().collect();
+        warnings.extend(self.irregular.map(|why| format!("irregular: {why}")));
         if let Some(share) = self.tester_late(entry) {
             warnings.push(format!(
                 "the tester was late with {} of the packets at the upper bound: the device may be faster",
@@ -70,6 +72,21 @@ impl<'a> Found<'a> {
             ));
         }
         warnings
+    }
+
+    /// Whether a bound is missing.
+    pub(crate) fn is_irregular(&self) -> bool {
+        self.irregular.is_some()
+    }
+
+    /// Who limits it, where that is known.
+    pub(crate) fn limit(&self) -> Option<&'a Limit> {
+        self.result.limit()
+    }
+
+    /// Whether its trials forbid to rank it.
+    pub(crate) fn is_invalid(&self, entry: &Entry<'_>) -> bool {
+        entry.point.doubt(self.result).is_some_and(|doubt| doubt.invalid)
     }
 
     /// Share of the packets at the upper bound that the tester was too late to offer, where it matters.
@@ -96,9 +113,34 @@ impl<'a> Found<'a> {
         }
         lines.push(format!("bounds {}", bounds(self.lower, self.upper)));
         lines.push(format!("{} trials, the last of {}", self.trials, self.length()));
+        lines.extend(self.limit().map(limited));
         lines.extend(self.warnings(entry));
         lines.join("\n")
     }
+}
+
+/// What the trials of a result say against it.
+fn doubted(entry: &Entry<'_>, result: &PointResult) -> Option<String> {
+    let doubt = entry.point.doubt(result)?;
+    Some(if doubt.invalid { format!("INVALID, not ranked: {}", doubt.why) } else { doubt.why })
+}
+
+/// Who limits a result, in words.
+fn limited(limit: &Limit) -> String {
+    format!("limited by the {}: {}", limiter(limit.by), limit.why)
+}
+
+/// The name of a limiter.
+pub(crate) fn limiter(by: Limiter) -> &'static str {
+    match by {
+        Limiter::Dut => "device",
+        Limiter::Tester => "tester",
+        Limiter::Line => "load asked for",
+    }
+}
+
+fn limit_cell(limit: Option<&Limit>) -> Cell {
+    limit.map_or(Cell::None, |limit| Cell::Text(format!("{}: {}", limiter(limit.by), limit.why)))
 }
 
 /// Bounds as they are written everywhere: `[2.401 Mpps, 2.423 Mpps]`.
@@ -115,6 +157,7 @@ pub(crate) struct Greatest<'a> {
     pub(crate) mean: Pps,
     pub(crate) deviation: Pps,
     pub(crate) cycles: Option<f64>,
+    result: &'a PointResult,
 }
 
 impl<'a> Greatest<'a> {
@@ -122,7 +165,18 @@ impl<'a> Greatest<'a> {
         let PointResult::Mrr { load, rates, mean, deviation, cycles_per_packet, .. } = result else {
             return None;
         };
-        Some(Self { load: *load, rates, mean: *mean, deviation: *deviation, cycles: *cycles_per_packet })
+        let cycles = *cycles_per_packet;
+        Some(Self { load: *load, rates, mean: *mean, deviation: *deviation, cycles, result })
+    }
+
+    /// Who limits it, where that is known.
+    pub(crate) fn limit(&self) -> Option<&'a Limit> {
+        self.result.limit()
+    }
+
+    /// Whether its trials forbid to rank it.
+    pub(crate) fn is_invalid(&self, entry: &Entry<'_>) -> bool {
+        entry.point.doubt(self.result).is_some_and(|doubt| doubt.invalid)
     }
 
     pub(crate) fn spread(&self) -> Option<(f64, f64)> {
@@ -152,6 +206,8 @@ impl<'a> Greatest<'a> {
         if let Some(cycles) = self.cycles {
             lines.push(format!("{cycles:.1} cycles per packet"));
         }
+        lines.extend(self.limit().map(limited));
+        lines.extend(doubted(entry, self.result));
         lines.join("\n")
     }
 }
@@ -166,6 +222,7 @@ fn function(digest: &Digest<'_>, nf: Nf) -> Markup {
     let (wired, fed) = (Which::Wired.figure(digest, nf), Which::Fed.figure(digest, nf));
     let full = |table: Table| (!table.rows.is_empty()).then_some(table);
     let mut under_wired: Vec<Table> = full(table(digest, nf)).into_iter().collect();
+    under_wired.extend(full(super::repeats::table(digest, nf)));
     let greatest: Vec<Table> = full(greatest_table(digest, nf)).into_iter().collect();
     let under_fed = if fed.is_some() {
         greatest
@@ -234,6 +291,7 @@ impl Which {
                 x: size_axis(),
                 y: Axis { label: "Forwarded".into(), quantity: Quantity::Rate, spacing: Spacing::Linear },
                 limits: limits(digest, nf),
+                markers: Vec::new(),
                 series,
             }),
         })
@@ -247,20 +305,12 @@ impl Which {
                 x_name: entry.size_name(),
                 y: Some(mrr.mean.0),
                 interval: mrr.spread(),
-                suspect: false,
+                suspect: doubted(&entry, mrr.result).is_some(),
                 detail: mrr.detail(&entry, &digest.subjects[entry.subject]),
             })
         };
-        by_subject(digest, nf, pick)
-            .into_iter()
-            .map(|(subject, group)| Series {
-                label: format!("{} · MRR", digest.subjects[subject]),
-                hue: subject,
-                stroke: if self == Self::Wired { digest.goals.len() } else { 0 },
-                marks: true,
-                samples: group.into_iter().map(|(_, sample)| sample).collect(),
-            })
-            .collect()
+        let stroke = if self == Self::Wired { digest.goals.len() } else { 0 };
+        super::series(digest, nf, |subject| format!("{subject} · MRR"), stroke, pick)
     }
 }
 
@@ -280,16 +330,7 @@ fn goal_series(digest: &Digest<'_>, nf: Nf, goal: &str, stroke: usize) -> Vec<Se
             detail: found.detail(&entry, &digest.subjects[entry.subject]),
         })
     };
-    by_subject(digest, nf, pick)
-        .into_iter()
-        .map(|(subject, group)| Series {
-            label: format!("{} · {goal}", digest.subjects[subject]),
-            hue: subject,
-            stroke,
-            marks: true,
-            samples: group.into_iter().map(|(_, sample)| sample).collect(),
-        })
-        .collect()
+    super::series(digest, nf, |subject| format!("{subject} · {goal}"), stroke, pick)
 }
 
 /// Points without any result: crosses in their device's first series, or in one of their own.
@@ -305,22 +346,15 @@ fn failed_series(digest: &Digest<'_>, nf: Nf, drawn: &[Series]) -> Vec<Series> {
             detail: format!("{} · {}\nnot measured: {why}", digest.subjects[entry.subject], entry.size()),
         })
     };
-    let measured = !drawn.is_empty();
-    by_subject(digest, nf, pick)
-        .into_iter()
-        .filter(|_| measured)
-        .map(|(subject, group)| Series {
-            label: format!("{} · not measured", digest.subjects[subject]),
-            hue: subject,
-            stroke: digest.goals.len() + 1,
-            marks: true,
-            samples: group.into_iter().map(|(_, sample)| sample).collect(),
-        })
-        .collect()
+    if drawn.is_empty() {
+        return Vec::new();
+    }
+    let stroke = digest.goals.len() + 1;
+    super::series(digest, nf, |subject| format!("{subject} · not measured"), stroke, pick)
 }
 
-fn limits(digest: &Digest<'_>, nf: Nf) -> Vec<Limit> {
-    let mut limits: Vec<Limit> = Vec::new();
+fn limits(digest: &Digest<'_>, nf: Nf) -> Vec<figure::Limit> {
+    let mut limits: Vec<figure::Limit> = Vec::new();
     for entry in digest.of(nf) {
         let wire = entry.wire();
         if !limits.iter().any(|limit| limit.wire == wire) {
@@ -331,7 +365,7 @@ fn limits(digest: &Digest<'_>, nf: Nf) -> Vec<Limit> {
                 at(64.0),
                 at(1500.0)
             );
-            limits.push(Limit { label, wire });
+            limits.push(figure::Limit { label, wire });
         }
     }
     limits
@@ -347,7 +381,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
         }
         if let Some(why) = entry.failure() {
             let mut cells = lead.to_vec();
-            cells.extend(std::iter::repeat_n(Cell::None, 7));
+            cells.extend(std::iter::repeat_n(Cell::None, 8));
             cells.push(Cell::Text(format!("not measured: {why}")));
             rows.push(Row { cells, suspect: true });
         }
@@ -365,6 +399,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
             column("Of theoretical", "share_of_theoretical", Kind::Number),
             column("Trials", "trials", Kind::Number),
             column("Final trial", "final_trial_ns", Kind::Number),
+            column("Limited by", "limited_by", Kind::Text),
             column("Note", "note", Kind::Text),
         ],
         rows,
@@ -383,6 +418,7 @@ fn found_row(entry: &Entry<'_>, found: &Found<'_>, lead: [Cell; 2]) -> Row {
         found.throughput.map_or(Cell::None, |rate| Cell::percent(entry.of_theoretical(rate))),
         Cell::count(u64::from(found.trials)),
         Cell::Number(found.length().replace(' ', "\u{a0}"), found.trial_duration.0 as f64),
+        limit_cell(found.limit()),
         Cell::Text(warnings.join("; ")),
     ]);
     Row { cells, suspect: !warnings.is_empty() }
@@ -394,6 +430,7 @@ fn greatest_table(digest: &Digest<'_>, nf: Nf) -> Table {
         let bytes = entry.bytes();
         for mrr in entry.point.results.iter().filter_map(Greatest::of) {
             let spread = mrr.spread();
+            let doubt = doubted(&entry, mrr.result);
             rows.push(Row {
                 cells: vec![
                     Cell::Text(entry.size()),
@@ -405,8 +442,10 @@ fn greatest_table(digest: &Digest<'_>, nf: Nf) -> Table {
                     Cell::rate(spread.map(|(_, high)| Pps(high)), bytes),
                     Cell::count(mrr.rates.len() as u64),
                     Cell::percent(entry.of_theoretical(mrr.mean)),
+                    limit_cell(mrr.limit()),
+                    Cell::Text(doubt.clone().unwrap_or_default()),
                 ],
-                suspect: false,
+                suspect: doubt.is_some(),
             });
         }
     }
@@ -423,6 +462,8 @@ fn greatest_table(digest: &Digest<'_>, nf: Nf) -> Table {
             column("Greatest", "greatest_pps", Kind::Rate),
             column("Trials", "trials", Kind::Number),
             column("Of theoretical", "share_of_theoretical", Kind::Number),
+            column("Limited by", "limited_by", Kind::Text),
+            column("Note", "note", Kind::Text),
         ],
         rows,
     }
