@@ -307,7 +307,11 @@ fn who_limits_a_result_and_what_the_tester_can_do_stand_on_the_page() {
     let page = page(&[common::curves("2026-11-21-heron", 2)]);
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("`{text}` is missing"));
     assert!(place("What the tester can do") < place("What was found"));
-    for text in ["limited by the tester", "limited by the device", "tester: the ceiling of this wiring is"] {
+    for text in [
+        "limited by the tester",
+        "limited by the device",
+        "limited by the tester: the ceiling of this wiring is",
+    ] {
         place(text);
     }
     assert!(!self::page(&[otter()]).contains("What the tester can do"), "older runs have no self-checks");

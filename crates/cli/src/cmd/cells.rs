@@ -99,7 +99,8 @@ fn soak(label: &str, load: Pps, slice: Nanos, found: &Soaked) -> String {
         "no loss".to_owned()
     } else {
         let ratio = found.lost as f64 / found.intended.max(1) as f64;
-        format!("{} lost ({ratio:.1e}) in {} slices", found.lost, found.lossy.len())
+        let slices = if found.lossy.len() == 1 { "slice" } else { "slices" };
+        format!("{} lost ({ratio:.1e}) in {} {slices}", found.lost, found.lossy.len())
     };
     let clean = format!("longest without {}", length(found.longest_clean));
     let invalid =

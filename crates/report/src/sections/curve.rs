@@ -14,6 +14,9 @@ use weir_units::{PERCENTILES, Pps};
 /// How many of [`PERCENTILES`] are drawn, each with a stroke of its own: 50, 90, 99, 99.9.
 const DRAWN: usize = 4;
 
+/// Places of those whose loads are marked: 50 and 99.
+const MARKED: [usize; 2] = [0, 2];
+
 /// One curve of a point.
 struct Curve<'a> {
     steps: Vec<(CurveStep, &'a StoredTrial)>,
@@ -99,7 +102,7 @@ fn figure(digest: &Digest<'_>, nf: Nf, size: &str, entries: &[Entry<'_>]) -> Fig
     }
 }
 
-/// The marks of one percentile. The median's tell all of their load, the others themselves.
+/// The marks of one percentile. Those of the median and the 99th tell all of their load; the others are lines only.
 fn samples(entry: &Entry<'_>, curve: &Curve<'_>, place: usize, subject: &str) -> Vec<Sample> {
     let sample = |(step, trial): &(CurveStep, &StoredTrial)| {
         let latency = trial.result.latency.as_ref()?;
@@ -118,7 +121,7 @@ fn samples(entry: &Entry<'_>, curve: &Curve<'_>, place: usize, subject: &str) ->
             y: Some(latency.percentiles[place].0.max(1) as f64),
             interval: None,
             suspect: place == 0 && (loss > curve.saturation.loss_ratio || invalid),
-            detail: lines.join("\n"),
+            detail: if MARKED.contains(&place) { lines.join("\n") } else { String::new() },
         })
         .filter(|_| told)
     };

@@ -66,6 +66,13 @@ fn loads<'a>(entry: &Entry<'a>) -> Vec<At<'a>> {
             }
         }
     }
+    // Repeats share their loads: one line tells of all their trials.
+    let mut told: Vec<(String, f64)> = Vec::new();
+    loads.retain(|at| {
+        let new = !told.contains(&(at.what.clone(), at.load.0)) || at.what.starts_with("latency");
+        told.push((at.what.clone(), at.load.0));
+        new
+    });
     loads.retain(|at| at.trials.iter().any(|trial| !trial.result.directions.is_empty()));
     loads
 }

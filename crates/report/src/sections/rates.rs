@@ -140,7 +140,12 @@ pub(crate) fn limiter(by: Limiter) -> &'static str {
 }
 
 fn limit_cell(limit: Option<&Limit>) -> Cell {
-    limit.map_or(Cell::None, |limit| Cell::Text(format!("{}: {}", limiter(limit.by), limit.why)))
+    limit.map_or(Cell::None, |limit| Cell::Text(limiter(limit.by).to_owned()))
+}
+
+/// Why the device is not what limits a result, for the note; nothing where it is.
+fn not_the_device(limit: Option<&Limit>) -> Option<String> {
+    limit.filter(|limit| limit.by != Limiter::Dut).map(limited)
 }
 
 /// Bounds as they are written everywhere: `[2.401 Mpps, 2.423 Mpps]`.
@@ -419,7 +424,9 @@ fn found_row(entry: &Entry<'_>, found: &Found<'_>, lead: [Cell; 2]) -> Row {
         Cell::count(u64::from(found.trials)),
         Cell::Number(found.length().replace(' ', "\u{a0}"), found.trial_duration.0 as f64),
         limit_cell(found.limit()),
-        Cell::Text(warnings.join("; ")),
+        Cell::Text(
+            warnings.iter().cloned().chain(not_the_device(found.limit())).collect::<Vec<_>>().join("; "),
+        ),
     ]);
     Row { cells, suspect: !warnings.is_empty() }
 }
@@ -443,7 +450,14 @@ fn greatest_table(digest: &Digest<'_>, nf: Nf) -> Table {
                     Cell::count(mrr.rates.len() as u64),
                     Cell::percent(entry.of_theoretical(mrr.mean)),
                     limit_cell(mrr.limit()),
-                    Cell::Text(doubt.clone().unwrap_or_default()),
+                    Cell::Text(
+                        doubt
+                            .iter()
+                            .cloned()
+                            .chain(not_the_device(mrr.limit()))
+                            .collect::<Vec<_>>()
+                            .join("; "),
+                    ),
                 ],
                 suspect: doubt.is_some(),
             });

@@ -12,8 +12,10 @@ use weir_trial::Nf;
 use weir_trial::run::{PointResult, Soaked, StoredTrial};
 use weir_units::{Nanos, Pps};
 
-/// Marks on one line at most; slices beyond that share marks.
-const MARKS: usize = 300;
+/// Places on a line of loss at most; slices beyond that share places.
+const LOSS_PLACES: usize = 300;
+/// The same for lines of delay, where each is marked.
+const DELAY_PLACES: usize = 80;
 
 /// One soak of a point.
 struct Soak<'a> {
@@ -45,8 +47,14 @@ pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
     functions.iter().any(|(_, soaks)| !soaks.is_empty()).then(|| {
         html! {
             @for (nf, soaks) in functions.iter().filter(|(_, soaks)| !soaks.is_empty()) {
-                (shown(&loss(digest, *nf, soaks), &[table(digest, *nf, soaks), losses(digest, *nf, soaks)]))
-                (shown(&delay(digest, *nf, soaks), &[]))
+                @let entries: Vec<_> = soaks.iter().map(|soak| soak.entry).collect();
+                @for (_, size) in super::sizes(&entries) {
+                    @let soaks: Vec<&Soak<'_>> = soaks.iter().filter(|soak| soak.entry.size() == size).collect();
+                    (shown(&loss(digest, (*nf, &size), &soaks), &[]))
+                    (shown(&delay(digest, (*nf, &size), &soaks), &[]))
+                }
+                (table(digest, *nf, soaks).html())
+                (losses(digest, *nf, soaks).html())
             }
         }
     })
@@ -59,9 +67,9 @@ struct Mark<'a> {
 }
 
 impl Soak<'_> {
-    fn marks(&self) -> Vec<Mark<'_>> {
+    fn marks(&self, places: usize) -> Vec<Mark<'_>> {
         let start = self.slices.first().map_or(0, |trial| trial.started_ms);
-        let together = self.slices.len().div_ceil(MARKS).max(1);
+        let together = self.slices.len().div_ceil(places).max(1);
         self.slices
             .chunks(together)
             .map(|slices| {
@@ -109,8 +117,9 @@ struct Unit {
 }
 
 impl Unit {
-    fn of(soaks: &[Soak<'_>]) -> Self {
-        let longest = soaks.iter().filter_map(|soak| Some(soak.marks().last()?.seconds)).fold(0.0, f64::max);
+    fn of(soaks: &[&Soak<'_>]) -> Self {
+        let end = |soak: &&Soak<'_>| Some(soak.marks(1).last()?.seconds);
+        let longest = soaks.iter().filter_map(end).fold(0.0, f64::max);
         match longest {
             long if long >= 3.0 * 3600.0 => Self { name: "hours", seconds: 3600.0 },
             long if long >= 180.0 => Self { name: "minutes", seconds: 60.0 },
@@ -127,26 +136,31 @@ impl Unit {
     }
 }
 
-fn loss(digest: &Digest<'_>, nf: Nf, soaks: &[Soak<'_>]) -> Figure {
+fn loss(digest: &Digest<'_>, (nf, size): (Nf, &str), soaks: &[&Soak<'_>]) -> Figure {
     let unit = Unit::of(soaks);
     let sample = |soak: &Soak<'_>, mark: &Mark<'_>| {
         let (lost, intended) = mark.lost();
         let says = format!("{} of {} packets lost", count(lost), count(intended));
         let ratio = (intended > 0).then(|| lost as f64 / intended as f64);
-        mark.sample(&unit, &soak.name, ratio, says)
+        let mut sample = mark.sample(&unit, &soak.name, ratio, says);
+        if lost == 0 && !sample.suspect {
+            // Nothing happened, and nothing is marked.
+            sample.detail.clear();
+        }
+        sample
     };
-    let series = |soak: &Soak<'_>| Series {
+    let series = |soak: &&Soak<'_>| Series {
         label: soak.name.clone(),
         hue: soak.entry.subject,
         stroke: 0,
-        marks: true,
-        samples: soak.marks().iter().map(|mark| sample(soak, mark)).collect(),
+        marks: false,
+        samples: soak.marks(LOSS_PLACES).iter().map(|mark| sample(soak, mark)).collect(),
     };
     Figure {
-        id: format!("soak-loss-{}", slug(&nf.to_string())),
-        title: format!("{nf}: loss over the time of the soak"),
-        caption: "Share of the packets lost, slice by slice. A ring or a cross marks slices that the machine or the \
-                  tester spoilt: they count nowhere."
+        id: format!("soak-loss-{}-{}", slug(&nf.to_string()), slug(size)),
+        title: format!("{nf}: loss over the time of the soak at {size}"),
+        caption: "Share of the packets lost, slice by slice; slices that lost some are marked. A ring or a cross marks \
+                  slices that the machine or the tester spoilt: they count nowhere."
             .to_owned(),
         provenance: digest.provenance.clone(),
         plot: Plot::Lines(Lines {
@@ -159,7 +173,7 @@ fn loss(digest: &Digest<'_>, nf: Nf, soaks: &[Soak<'_>]) -> Figure {
     }
 }
 
-fn delay(digest: &Digest<'_>, nf: Nf, soaks: &[Soak<'_>]) -> Figure {
+fn delay(digest: &Digest<'_>, (nf, size): (Nf, &str), soaks: &[&Soak<'_>]) -> Figure {
     let unit = Unit::of(soaks);
     let mut series = Vec::new();
     for soak in soaks {
@@ -176,13 +190,13 @@ fn delay(digest: &Digest<'_>, nf: Nf, soaks: &[Soak<'_>]) -> Figure {
                 hue: soak.entry.subject,
                 stroke,
                 marks: true,
-                samples: soak.marks().iter().map(sample).collect(),
+                samples: soak.marks(DELAY_PLACES).iter().map(sample).collect(),
             });
         }
     }
     Figure {
-        id: format!("soak-delay-{}", slug(&nf.to_string())),
-        title: format!("{nf}: delay over the time of the soak"),
+        id: format!("soak-delay-{}-{}", slug(&nf.to_string()), slug(size)),
+        title: format!("{nf}: delay over the time of the soak at {size}"),
         caption:
             "Median and 99th percentile of the one-way delay, slice by slice; where slices share a mark, the \
                   greatest of them. A line that rises says that the device slows down with time."
