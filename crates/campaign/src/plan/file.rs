@@ -168,14 +168,14 @@ pub(super) struct LatencyTable {
     pub(super) duration: Option<Spanned<Text<Nanos>>>,
 }
 
-/// Latency and loss from next to no load to beyond saturation. Without [throughput], trials find out where that is.
+/// Latency and loss from next to no load to beyond saturation. Without a throughput search, trials find out where that is.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LatencyCurveTable {
     /// Least load, over all directions. Default: 100pps.
     #[schemars(with = "Option<Text<Pps>>")]
     pub(super) from: Option<Spanned<Text<Pps>>>,
-    /// Greatest load, over all directions. Default: the greatest of [throughput], else what the line rate carries.
+    /// Greatest load, over all directions. Default: the greatest of the throughput search, else what the line rate carries.
     #[schemars(with = "Option<Text<Pps>>")]
     pub(super) to: Option<Spanned<Text<Pps>>>,
     /// Loads a decade, up to 60 % of what the device carries. Default: 3.
@@ -214,7 +214,7 @@ pub(super) struct FrameLossTable {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BackToBackTable {
-    /// Goal of [throughput] whose answer corrects the burst. Default: ndr.
+    /// Goal of the throughput search whose answer corrects the burst. Default: ndr.
     #[schemars(with = "Option<String>")]
     pub(super) goal: Option<Spanned<String>>,
     /// Complete searches, 1 to 1000. Default: 5.

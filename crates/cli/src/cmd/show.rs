@@ -142,7 +142,9 @@ fn results(point: &Point) -> Vec<String> {
     let mut lines = Vec::new();
     for result in &point.results {
         lines.push(cell(&point.key, result, &latency));
-        if let Some(doubt) = point.doubt(result).filter(|doubt| doubt.invalid) {
+        // Bursts say by themselves why they are not valid.
+        let says_so = matches!(result, PointResult::BackToBack { .. });
+        if let Some(doubt) = point.doubt(result).filter(|doubt| doubt.invalid && !says_so) {
             lines.push(format!("         INVALID, not to be ranked: {}", doubt.why));
         }
     }
