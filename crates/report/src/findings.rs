@@ -2,7 +2,7 @@
 
 use crate::digest::{Digest, Entry};
 use crate::sections::cycles::Cost;
-use crate::sections::rates::{Found, Greatest, STANDARD_TRIAL, bounds, limiter};
+use crate::sections::found::{Found, Greatest, STANDARD_TRIAL, bounds, limiter};
 use crate::units::{number, percent};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};

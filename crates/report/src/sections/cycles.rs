@@ -4,7 +4,7 @@
 //! device cannot carry tells what a packet costs: MRR, or the upper bound of a search. Where the device
 //! carried even that, the number is an upper limit and says so.
 
-use super::rates::Greatest;
+use super::found::{Found, Greatest};
 use super::{by_function, rates, series, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample, Series};
@@ -40,7 +40,7 @@ impl Cost {
             Some(Self { cycles: mrr.cycles?, load, trials: mrr.rates.len(), idle })
         });
         mrr.or_else(|| {
-            entry.point.results.iter().filter_map(rates::Found::of).find_map(|found| {
+            entry.point.results.iter().filter_map(Found::of).find_map(|found| {
                 let trials = entry.at(found.upper?);
                 let mut cycles: Vec<f64> =
                     trials.iter().filter_map(|trial| trial.result.dut.as_ref()?.cycles_per_packet).collect();

@@ -3,7 +3,7 @@
 //! A search offers more than a device can carry on purpose, so losses are shown load by load: at the
 //! bounds of each goal, at MRR, and at the loads of the latency trials.
 
-use super::rates::Found;
+use super::found::{Found, TESTER_LATE};
 use super::{by_function, slug};
 use crate::digest::{Digest, Entry, sum};
 use crate::figure::{Bar, Bars, Figure, Plot};
@@ -133,7 +133,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
     for entry in digest.of(nf) {
         for at in loads(&entry) {
             let counts = sum(&at.trials);
-            let tester = counts.unsent as f64 > counts.intended as f64 * super::rates::TESTER_LATE;
+            let tester = counts.unsent as f64 > counts.intended as f64 * TESTER_LATE;
             rows.push(Row {
                 cells: vec![
                     Cell::Text(entry.size()),

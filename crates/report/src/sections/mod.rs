@@ -3,6 +3,7 @@
 pub(crate) mod bursts;
 pub(crate) mod curve;
 pub(crate) mod cycles;
+pub(crate) mod found;
 pub(crate) mod frame_loss;
 pub(crate) mod latency;
 pub(crate) mod losses;
