@@ -7,7 +7,6 @@ use crate::units::{number, percent};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_trial::run::{PointResult, RunState, StoredTrial};
-use weir_trial::verdict::Finding;
 use weir_trial::{Limit, Limiter, Nf};
 use weir_units::{Bps, Nanos, Pps};
 
@@ -247,7 +246,7 @@ fn invalid_results(digest: &Digest<'_>) -> Vec<String> {
         ));
     }
     let mut found: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
-    for finding in digest.entries.iter().flat_map(Entry::trials).filter_map(gravest) {
+    for finding in digest.entries.iter().flat_map(Entry::trials).filter_map(StoredTrial::spoilt_by) {
         found.entry(finding.code.name()).or_insert((0, &finding.says)).0 += 1;
     }
     let told = found.into_iter().map(|(name, (count, says))| {
@@ -255,11 +254,6 @@ fn invalid_results(digest: &Digest<'_>) -> Vec<String> {
     });
     cautions.extend(told);
     cautions
-}
-
-/// What makes a trial invalid or wrong.
-fn gravest(trial: &StoredTrial) -> Option<&Finding> {
-    trial.verdict.findings.first().filter(|_| !trial.verdict.is_valid())
 }
 
 fn plural(count: usize, one: &str, many: &str) -> String {

@@ -11,6 +11,7 @@ pub use parts::{Bursts, CurveStep, Drift, LossStep, Saturation, Soaked};
 pub use ranking::Doubt;
 pub use repeats::{Repeats, Unit, repeats};
 
+use crate::verdict::Finding;
 use crate::{Limit, Nf, PacketCheck, SelfCheck, TrialResult, Verdict, judge};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -339,5 +340,10 @@ impl StoredTrial {
     pub fn new(sequence: u32, purpose: Purpose, started_ms: i64, result: TrialResult) -> Self {
         let verdict = judge(&result);
         Self { sequence, purpose, started_ms, superseded: false, verdict, result }
+    }
+
+    /// What makes it invalid or wrong, the gravest of it; nothing where its numbers hold.
+    pub fn spoilt_by(&self) -> Option<&Finding> {
+        self.verdict.findings.first().filter(|_| !self.verdict.is_valid())
     }
 }

@@ -7,8 +7,8 @@ use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units;
 use maud::{Markup, html};
+use weir_trial::Nf;
 use weir_trial::run::{CurveStep, PointResult, Saturation, StoredTrial};
-use weir_trial::{Latency, Nf};
 use weir_units::{PERCENTILES, Pps};
 
 /// How many of [`PERCENTILES`] are drawn, each with a stroke of its own: 50, 90, 99, 99.9.
@@ -32,11 +32,6 @@ fn curves<'a>(entry: &Entry<'a>) -> Vec<Curve<'a>> {
         Some(Curve { steps: steps.collect(), saturation, knee: *knee, tail: *tail })
     };
     entry.point.results.iter().filter_map(of).collect()
-}
-
-/// Whether so many packets were timed that a percentile is more than the greatest of them.
-fn is_told(latency: &Latency, place: usize) -> bool {
-    latency.count as f64 * (100.0 - PERCENTILES[place]) >= 100.0 - 1e-6
 }
 
 /// The whole section; nothing where no curve was taken.
@@ -107,9 +102,9 @@ fn samples(entry: &Entry<'_>, curve: &Curve<'_>, place: usize, subject: &str) ->
     let sample = |(step, trial): &(CurveStep, &StoredTrial)| {
         let latency = trial.result.latency.as_ref()?;
         let loss = trial.result.loss_ratio();
-        let told = is_told(latency, place);
+        let told = latency.tells(place);
         let mut lines = vec![format!("{subject} · {} · {}", step.load, entry.size()), format!("{loss} lost")];
-        let percentiles = PERCENTILES.iter().enumerate().filter(|(place, _)| is_told(latency, *place));
+        let percentiles = PERCENTILES.iter().enumerate().filter(|(place, _)| latency.tells(*place));
         lines.extend(percentiles.map(|(at, percent)| format!("p{percent} {}", latency.percentiles[at])));
         let seconds = trial.result.spec.duration;
         lines.push(format!("greatest {}, {} packets in {seconds}", latency.max, units::count(latency.count)));
@@ -190,7 +185,7 @@ fn table(digest: &Digest<'_>, nf: Nf, entries: &[Entry<'_>]) -> Table {
                 ];
                 match &trial.result.latency {
                     Some(latency) => {
-                        let percentile = |place: usize| match is_told(latency, place) {
+                        let percentile = |place: usize| match latency.tells(place) {
                             true => Cell::time(latency.percentiles[place]),
                             false => Cell::None,
                         };

@@ -136,8 +136,7 @@ fn sizes(entries: &[Entry<'_>]) -> Vec<(f64, String)> {
 
 /// Why a trial is not valid, in words; nothing where it is.
 fn invalid(trial: &StoredTrial) -> Option<String> {
-    let finding = trial.verdict.findings.first().filter(|_| !trial.verdict.is_valid())?;
-    Some(format!("invalid: {}", finding.says))
+    Some(format!("invalid: {}", trial.spoilt_by()?.says))
 }
 
 /// A part of an identifier: letters, digits and hyphens only.

@@ -40,8 +40,7 @@ pub(super) fn of(point: &Point) -> String {
 
 /// `invalid: …` for a trial that is not as it should be.
 fn remark(trial: &StoredTrial) -> Option<String> {
-    let finding = trial.verdict.findings.first().filter(|_| !trial.verdict.is_valid())?;
-    Some(format!("invalid: {}", finding.says))
+    Some(format!("invalid: {}", trial.spoilt_by()?.says))
 }
 
 fn curve(point: &Point, steps: &[CurveStep], knee: Option<Pps>, tail: Option<Pps>) -> String {
@@ -76,8 +75,7 @@ fn curve(point: &Point, steps: &[CurveStep], knee: Option<Pps>, tail: Option<Pps
 
 /// A percentile, or a dash where fewer packets were timed than it takes to tell it from the greatest.
 fn shown_percentile(latency: &Latency, place: usize) -> String {
-    let told = latency.count as f64 * (100.0 - weir_units::PERCENTILES[place]) >= 100.0 - 1e-6;
-    if told { latency.percentiles[place].to_string() } else { "–".to_owned() }
+    if latency.tells(place) { latency.percentiles[place].to_string() } else { "–".to_owned() }
 }
 
 fn frame_loss(point: &Point, steps: &[LossStep]) -> String {
@@ -133,23 +131,4 @@ fn soak(point: &Point, found: &Soaked) -> String {
         text.push_str(&format!("{} slices were invalid and count nowhere\n", found.invalid.len()));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weir_units::LatencyHistogram;
-
-    #[test]
-    fn a_percentile_that_too_few_packets_tell_is_a_dash() {
-        let latency = |count: u64| {
-            let mut histogram = LatencyHistogram::default();
-            histogram.record_many(Nanos(5_000), count);
-            Latency::of(&histogram).unwrap()
-        };
-        assert_eq!(shown_percentile(&latency(100), 2), "5 µs");
-        assert_eq!(shown_percentile(&latency(99), 2), "–");
-        assert_eq!(shown_percentile(&latency(999), 3), "–");
-        assert_eq!(shown_percentile(&latency(1000), 3), "5 µs");
-    }
 }
