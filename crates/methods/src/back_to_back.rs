@@ -202,7 +202,7 @@ fn not_at_the_line_rate(result: &TrialResult, line: Pps) -> Option<String> {
     let total = result.total();
     (total.unsent > 0).then(|| {
         format!(
-            "the tester does not reach the line rate of {line} over this wiring: it was too late for {} of a burst \
+            "the tester did not reach the line rate of {line} over this wiring: it was too late for {} of a burst \
              of {} frames",
             total.unsent, total.intended
         )
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!((bursts, implied), (None, None));
         let why = invalid.unwrap();
         assert!(
-            why.contains("does not reach the line rate of 10.00 Mpps") && why.contains("28 of a burst"),
+            why.contains("did not reach the line rate of 10.00 Mpps") && why.contains("28 of a burst"),
             "{why}"
         );
     }

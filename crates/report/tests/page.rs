@@ -259,7 +259,7 @@ fn a_curve_stands_with_its_knee_and_every_load() {
 fn bursts_that_are_not_valid_say_why_and_the_others_their_buffer() {
     let run = common::curves("2026-11-21-heron", 2);
     let page = page(std::slice::from_ref(&run));
-    assert!(page.contains("not valid: the tester does not reach the line rate of"));
+    assert!(page.contains("not valid: the tester did not reach the line rate of"));
     let corrected = run.points.iter().flat_map(|point| &point.results).find_map(|result| match result {
         PointResult::BackToBack { corrected, .. } => *corrected,
         _ => None,

@@ -95,7 +95,9 @@ pub(crate) fn saturates(saturation: &Saturation) -> String {
 
 fn soak(label: &str, load: Pps, slice: Nanos, found: &Soaked) -> String {
     let slices = found.trials.len();
-    let loss = if found.lost == 0 {
+    let loss = if found.intended == 0 {
+        "no slice is valid".to_owned()
+    } else if found.lost == 0 {
         "no loss".to_owned()
     } else {
         let ratio = found.lost as f64 / found.intended.max(1) as f64;
@@ -137,4 +139,29 @@ pub(crate) fn count(trials: usize) -> String {
 /// A point's size: bytes where it is a number.
 pub(crate) fn size(key: &PointKey) -> String {
     if key.size.parse::<u32>().is_ok() { format!("{} B", key.size) } else { key.size.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_soak_without_a_valid_slice_does_not_claim_to_have_lost_nothing() {
+        let found = |intended, lost: u64, invalid: usize| Soaked {
+            trials: vec![0, 1],
+            invalid: vec![0; invalid],
+            lossy: vec![1; usize::from(lost > 0)],
+            intended,
+            lost,
+            longest_clean: Nanos(0),
+            under_load: Ratio(1.0),
+            drift: None,
+        };
+        let said = |found| soak("1Mpps", Pps(1e6), Nanos(Nanos::PER_SECOND), &found);
+        assert!(
+            said(found(0, 0, 2)).contains("no slice is valid") && said(found(0, 0, 2)).contains("2 invalid")
+        );
+        assert!(said(found(1_000_000, 0, 1)).contains("no loss"));
+        assert!(said(found(1_000_000, 5, 0)).contains("5 lost (5.0e-6) in 1 slice ·"));
+    }
 }

@@ -229,7 +229,12 @@ fn table(digest: &Digest<'_>, nf: Nf, soaks: &[Soak<'_>]) -> Table {
                 Cell::count(found.trials.len() as u64),
                 Cell::time(soak.slice),
                 Cell::percent(found.under_load.0),
-                Cell::percent(found.lost as f64 / found.intended.max(1) as f64),
+                // Without a valid slice there is no loss ratio, not one of zero.
+                if found.intended == 0 {
+                    Cell::None
+                } else {
+                    Cell::percent(found.lost as f64 / found.intended as f64)
+                },
                 Cell::count(found.lost),
                 Cell::count(found.lossy.len() as u64),
                 Cell::count(found.invalid.len() as u64),
