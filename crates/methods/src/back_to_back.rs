@@ -2,7 +2,7 @@
 //! the buffer that it speaks of.
 //!
 //! A burst of n frames is a trial at the line rate for as long as n frames take. Each complete search doubles
-//! from [`FIRST`] until a burst loses a frame, then halves the span down to the step: a binary search
+//! from 64 frames until a burst loses a frame, then halves the span down to the step: a binary search
 //! whose upper end is found first, so that small buffers need no bursts of 30 seconds. A burst as long
 //! as the ceiling that comes through ends a search, and is no measure of a buffer. Before every burst
 //! nothing is sent for [`BackToBack::rest`] (the RFC asks for 2 s) beyond the tester's own drain.

@@ -1,6 +1,6 @@
 //! Latency against load as a whole curve: from next to nothing to beyond saturation.
 //!
-//! Loads rise by equal ratios up to [`DENSE_FROM`] of the capacity, then by equal steps to [`DENSE_TO`],
+//! Loads rise by equal ratios up to 60 % of the capacity, then by equal steps to 110 %,
 //! and on by tenths until packets are lost. The capacity comes from a throughput search of the same plan,
 //! else some trials bracket it first (they are loads of the curve like the others). Trials at small loads last
 //! longer, for a percentile needs packets. What the curve says stands in `knee`.
