@@ -5,7 +5,7 @@
 //! else some trials bracket it first (they are loads of the curve like the others). Trials at small loads last
 //! longer, for a percentile needs packets. What the curve says stands in `knee`.
 //!
-//! Cost: a trial a load; about 20 seconds with the usual numbers and durations.
+//! Cost: a trial a load; about 40 seconds with the usual numbers and durations.
 
 mod knee;
 
