@@ -20,7 +20,7 @@ use weir_methods::{GoalBounds, Next, Observer};
 use weir_store::{OpenPoint, Store};
 use weir_trial::run::{PointKey, PointResult, Purpose};
 use weir_trial::{Measurer, TrialResult, TrialSpec};
-use weir_units::Pps;
+use weir_units::{Nanos, Pps};
 
 /// How long a device that was let go on runs before its trial: some thousand times what its loop
 /// needs to be back in the caches.
@@ -37,14 +37,14 @@ enum Told {
     Ask(TrialSpec),
 }
 
-/// The answer to a trial asked for: its result, and its sequence number if it measured latency.
+/// The answer to a trial asked for: its result and its sequence number.
 type Answer = Result<(TrialResult, Vec<u32>), CampaignError>;
 
 /// A measurer at the other end of a channel.
 struct Distant {
     told: Sender<Told>,
     answers: Receiver<Answer>,
-    latency_trials: Vec<u32>,
+    decided: Vec<u32>,
 }
 
 impl Measurer for Distant {
@@ -54,15 +54,21 @@ impl Measurer for Distant {
         // Nobody at the other end: the campaign ended while this method was deciding.
         let gone = || CampaignError::Rig(RigError::Interrupted);
         self.told.send(Told::Ask(spec)).map_err(|_| gone())?;
-        let (result, latency_trials) = self.answers.recv().map_err(|_| gone())??;
-        self.latency_trials.extend(latency_trials);
+        let (result, decided) = self.answers.recv().map_err(|_| gone())??;
+        self.decided.extend(decided);
         Ok(result)
+    }
+
+    /// In the method's own thread: the device idles, and nobody else's turn comes.
+    fn rest(&mut self, time: Nanos) -> Result<(), CampaignError> {
+        std::thread::sleep(time.duration());
+        Ok(())
     }
 }
 
 impl Keeper for Distant {
-    fn take_latency_trials(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.latency_trials)
+    fn take_decided(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.decided)
     }
 }
 
@@ -98,7 +104,7 @@ pub(crate) struct Lane<'a> {
     /// Sequence number of the point's next trial.
     pub(crate) sequence: u32,
     /// Trials told to the watcher once the point is over.
-    pub(crate) trials: Vec<(Purpose, TrialResult)>,
+    pub(crate) trials: Vec<(u32, Purpose, TrialResult)>,
 }
 
 /// The rigs of both; none for a device that could not be wired up or is gone. Dropping lets both go
@@ -201,7 +207,7 @@ fn methods(
 ) -> Measured {
     let (mut results, mut remarks) = (Vec::new(), Vec::new());
     let mut methods = Methods { plan, spec, key, results: &mut results, remarks: &mut remarks };
-    let mut distant = Distant { told: told.clone(), answers, latency_trials: Vec::new() };
+    let mut distant = Distant { told: told.clone(), answers, decided: Vec::new() };
     methods.run(&mut distant, &mut Teller(told))?;
     Ok((results, remarks))
 }
@@ -242,7 +248,7 @@ fn trial(
     let (point, sequence) = (lane.point, &mut lane.sequence);
     let mut recorder = Recorder { rig, store, point, sequence, shared };
     match recorder.measure(spec) {
-        Ok(result) => Ok(Ok((result, recorder.take_latency_trials()))),
+        Ok(result) => Ok(Ok((result, recorder.take_decided()))),
         Err(CampaignError::Rig(error)) if error.is_interrupt() => Err(error.into()),
         Err(error @ CampaignError::Store(_)) => Err(error),
         Err(error) => Ok(Err(error)),
@@ -254,7 +260,7 @@ fn pass_on(told: Told, lane: &mut Lane<'_>, shared: &Shared, watcher: &mut dyn W
     let mut relay = Relay { watcher, shared };
     match told {
         Told::Next(next) => relay.next(&next),
-        Told::Trial(purpose, result) => lane.trials.push((purpose, *result)),
+        Told::Trial(purpose, result) => lane.trials.push((shared.last(), purpose, *result)),
         Told::Bounds { goal, lower, upper, stages: (stage, stages) } => {
             relay.bounds(&GoalBounds { goal: &goal, lower, upper, stage, stages });
         }

@@ -34,6 +34,9 @@ pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
             PointResult::Mrr { load: Some(load), mean, limit, .. } => {
                 *limit = of_rate(*mean, Some(*load), evidence);
             }
+            PointResult::LatencyCurve { saturation, limit, .. } => {
+                *limit = saturation.lower.and_then(|rate| of_rate(rate, saturation.upper, evidence));
+            }
             PointResult::Mrr { load: None, limit, .. } if evidence.fed => {
                 let why = "its packets come from inside: no tester is at the wire".to_owned();
                 *limit = Some(Limit { by: Limiter::Dut, why });

@@ -1,13 +1,16 @@
-//! The methods of a plan at one point, in their order: throughput, forwarded rate, latency.
+//! The methods of a plan at one point, in their order: throughput and forwarded rate first, for loads
+//! may be shares of what they find; then what is measured at loads; the soak last.
 
 use crate::plan::{Plan, PointSpec};
 use crate::record::Keeper;
 use crate::runner::CampaignError;
 use weir_methods::Observer;
+use weir_methods::back_to_back::LineAndThroughput;
 use weir_methods::latency::LoadBasis;
-use weir_methods::mlrsearch::Search;
+use weir_methods::mlrsearch::{GoalOutcome, GoalState, Search};
+use weir_traffic::trace::Sizes;
 use weir_trial::run::{PointKey, PointResult};
-use weir_units::WIRE_OVERHEAD_BYTES;
+use weir_units::{Pps, WIRE_OVERHEAD_BYTES};
 
 /// The methods of one point.
 pub(crate) struct Methods<'a> {
@@ -18,37 +21,50 @@ pub(crate) struct Methods<'a> {
     pub(crate) remarks: &'a mut Vec<String>,
 }
 
+/// What the searches found, for loads that are shares of it.
+struct Basis {
+    goals: Vec<GoalOutcome>,
+    line: Pps,
+    max_load: Pps,
+    wire_bits: f64,
+}
+
+impl Basis {
+    fn loads(&self) -> LoadBasis<'_> {
+        LoadBasis { goals: &self.goals, line: self.line, max_load: self.max_load, wire_bits: self.wire_bits }
+    }
+}
+
 impl Methods<'_> {
     pub(crate) fn run(
         &mut self,
         recorder: &mut impl Keeper,
         relay: &mut impl Observer,
     ) -> Result<(), CampaignError> {
-        let line = self.key.theoretical();
-        let mut goals = Vec::new();
-        let mut max_load = line;
-        if let Some(throughput) = self.plan.throughput.as_ref().filter(|_| !self.spec.mrr_only) {
-            let config = throughput.config(line);
-            max_load = config.max_load;
+        let plan = self.plan;
+        let mut basis = Basis {
+            goals: Vec::new(),
+            line: self.key.theoretical(),
+            max_load: self.key.theoretical(),
+            wire_bits: 8.0 * (self.key.mean_frame_bytes + f64::from(WIRE_OVERHEAD_BYTES)),
+        };
+        if let Some(throughput) = plan.throughput.as_ref().filter(|_| !self.spec.mrr_only) {
+            let config = throughput.config(basis.line);
+            basis.max_load = config.max_load;
             let outcome = Search::new(config)?.run(recorder, relay)?;
             self.results.extend(outcome.point_results());
-            goals = outcome.goals;
+            basis.goals = outcome.goals;
         }
-        if let Some(mrr) = &self.plan.mrr {
-            let outcome = mrr.method(line).run(recorder, relay)?;
+        if let Some(mrr) = &plan.mrr {
+            let outcome = mrr.method(basis.line).run(recorder, relay)?;
             self.results.push(outcome.point_result());
         }
-        if let Some(latency) = self.plan.latency.as_ref().filter(|_| !self.spec.mrr_only) {
-            let wire_bits = 8.0 * (self.key.mean_frame_bytes + f64::from(WIRE_OVERHEAD_BYTES));
-            let basis = LoadBasis { goals: &goals, line, max_load, wire_bits };
-            let points = latency.run(&basis, recorder, relay)?;
-            let mut trials = recorder.take_latency_trials().into_iter();
-            for point in points {
-                match &point.trial {
-                    Ok(_) => self.results.extend(trials.next().and_then(|trial| point.point_result(trial))),
-                    Err(error) => self.remarks.push(format!("latency at {error}")),
-                }
-            }
+        if !self.spec.mrr_only {
+            self.latency(&basis, recorder, relay)?;
+            self.curve(&basis, recorder, relay)?;
+            self.frame_loss(&basis, recorder, relay)?;
+            self.back_to_back(&basis, recorder, relay)?;
+            self.soak(&basis, recorder, relay)?;
         }
         if self.results.is_empty() && !self.remarks.is_empty() {
             return Err(CampaignError::Point(self.remarks.join("; ")));
@@ -57,6 +73,96 @@ impl Methods<'_> {
             let wiring = &self.spec.wiring;
             let only = format!("the plan has no method for the `{wiring}` wiring, which allows [mrr] only");
             return Err(CampaignError::Point(only));
+        }
+        Ok(())
+    }
+
+    fn latency(
+        &mut self,
+        basis: &Basis,
+        recorder: &mut impl Keeper,
+        relay: &mut impl Observer,
+    ) -> Result<(), CampaignError> {
+        let Some(latency) = &self.plan.latency else { return Ok(()) };
+        recorder.take_decided();
+        let points = latency.run(&basis.loads(), recorder, relay)?;
+        let mut trials = recorder.take_decided().into_iter();
+        for point in points {
+            match &point.trial {
+                Ok(_) => self.results.extend(trials.next().and_then(|trial| point.point_result(trial))),
+                Err(error) => self.remarks.push(format!("latency at {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn curve(
+        &mut self,
+        basis: &Basis,
+        recorder: &mut impl Keeper,
+        relay: &mut impl Observer,
+    ) -> Result<(), CampaignError> {
+        let Some(curve) = &self.plan.latency_curve else { return Ok(()) };
+        let method = curve.method(basis.max_load, self.plan.stamped);
+        let capacity = basis.goals.iter().filter_map(GoalOutcome::best_lower);
+        let capacity = capacity.max_by(|a, b| a.0.total_cmp(&b.0));
+        recorder.take_decided();
+        let outcome = method.run(capacity, recorder, relay)?;
+        self.results.push(outcome.point_result(&recorder.take_decided()));
+        Ok(())
+    }
+
+    fn frame_loss(
+        &mut self,
+        basis: &Basis,
+        recorder: &mut impl Keeper,
+        relay: &mut impl Observer,
+    ) -> Result<(), CampaignError> {
+        let Some(frame_loss) = &self.plan.frame_loss else { return Ok(()) };
+        recorder.take_decided();
+        let outcome = frame_loss.run(basis.line, recorder, relay)?;
+        self.results.push(outcome.point_result(&recorder.take_decided()));
+        Ok(())
+    }
+
+    fn back_to_back(
+        &mut self,
+        basis: &Basis,
+        recorder: &mut impl Keeper,
+        relay: &mut impl Observer,
+    ) -> Result<(), CampaignError> {
+        let Some(bursts) = &self.plan.back_to_back else { return Ok(()) };
+        if !matches!(self.spec.size, Sizes::Fixed(_)) {
+            let size = self.spec.size;
+            self.remarks.push(format!("back-to-back: {size} left out, RFC 9004 asks for frames of one size"));
+            return Ok(());
+        }
+        // A search that was not let up to the line rate does not know what the device forwards.
+        let cut_off = |outcome: &&GoalOutcome| {
+            outcome.state == GoalState::MaxLoadPassed && basis.max_load.0 < basis.line.0
+        };
+        let goal = basis.goals.iter().find(|outcome| outcome.goal.name == bursts.goal);
+        let throughput = goal.filter(|outcome| !cut_off(outcome)).and_then(|outcome| outcome.throughput);
+        recorder.take_decided();
+        let outcome = bursts.run(LineAndThroughput { line: basis.line, throughput }, recorder, relay)?;
+        self.results.push(outcome.point_result(&recorder.take_decided()));
+        Ok(())
+    }
+
+    fn soak(
+        &mut self,
+        basis: &Basis,
+        recorder: &mut impl Keeper,
+        relay: &mut impl Observer,
+    ) -> Result<(), CampaignError> {
+        let Some(soak) = &self.plan.soak else { return Ok(()) };
+        match soak.load.resolve(&basis.loads()) {
+            Err(error) => self.remarks.push(format!("soak at {error}")),
+            Ok(load) => {
+                recorder.take_decided();
+                let outcome = soak.run(load, recorder, relay)?;
+                self.results.push(outcome.point_result(&recorder.take_decided()));
+            }
         }
         Ok(())
     }

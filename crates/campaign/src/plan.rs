@@ -2,7 +2,7 @@
 //!
 //! A plan names axes (network functions, devices, wirings, traces, sizes, directions, huge pages);
 //! [`Plan::expand`] makes every combination of them a point, the axis written first in the file
-//! varying slowest. At each point the plan's methods run: throughput, forwarded rate, latency.
+//! varying slowest. At each point the plan's methods run: throughput, forwarded rate, latency, curves, bursts, a soak.
 //!
 //! Reading is pure: what devices and wirings there are, and whether a file exists, the
 //! caller says ([`Known`]); what traces there are, `weir-traffic`. A mistake is reported with file, line and column, the line itself, what
@@ -14,12 +14,14 @@ mod check;
 mod diagnostic;
 mod file;
 mod goal;
+mod methods;
 mod text;
 mod wirings;
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use diagnostic::{Place, PlanError};
 pub use goal::goal;
+pub use methods::CurvePlan;
 pub use text::HugePages;
 pub use wirings::{ExternalPlan, MemifPlan, Server, VethPlan, VhostEnd, VhostPlan};
 
@@ -29,9 +31,12 @@ use std::fmt;
 use std::path::Path;
 use weir_dut::wiring::{Nic, WiringKind};
 use weir_methods::Remaining;
+use weir_methods::back_to_back::BackToBack;
+use weir_methods::frame_loss::FrameLoss;
 use weir_methods::latency::LatencyAt;
 use weir_methods::mlrsearch::{Goal, Search, SearchConfig};
 use weir_methods::mrr::Mrr;
+use weir_methods::soak::Soak;
 use weir_traffic::Shape;
 use weir_traffic::trace::{Sizes, TraceName};
 use weir_trial::Nf;
@@ -110,6 +115,14 @@ pub struct Plan {
     pub mrr: Option<MrrPlan>,
     /// Latency, if it is measured.
     pub latency: Option<LatencyAt>,
+    /// Latency against load, if it is measured.
+    pub latency_curve: Option<CurvePlan>,
+    /// Loss against load, if it is measured.
+    pub frame_loss: Option<FrameLoss>,
+    /// Bursts, if they are measured.
+    pub back_to_back: Option<BackToBack>,
+    /// A load over a long time, if it is measured.
+    pub soak: Option<Soak>,
     /// Numbers of the simulated device.
     pub simulated: SimulatedDut,
     /// The wiring `vhost`.
@@ -344,7 +357,24 @@ impl Plan {
         if let Some(latency) = &self.latency {
             add(trials(latency.loads.len() as u32, latency.duration), tested);
         }
+        for part in self.loads() {
+            let spent = overhead.0.saturating_mul(u64::from(part.trials));
+            add(Remaining { time: Nanos(part.time.0.saturating_add(spent)), ..part }, tested);
+        }
         total
+    }
+
+    /// Trials at one point, and their time under load, of the methods that offer many loads or one for long.
+    fn loads(&self) -> Vec<Remaining> {
+        let max_load = self.throughput.as_ref().and_then(|throughput| throughput.max_load);
+        let max_load = max_load.unwrap_or(self.line_rate.max_pps(check::SMALLEST));
+        let curve = self
+            .latency_curve
+            .map(|curve| curve.method(max_load, self.stamped).usual(self.throughput.is_some()));
+        let frame_loss = self.frame_loss.as_ref().map(FrameLoss::most);
+        let bursts = self.back_to_back.as_ref().map(BackToBack::usual);
+        let soak = self.soak.as_ref().map(Soak::most);
+        [curve, frame_loss, bursts, soak].into_iter().flatten().collect()
     }
 
     /// The most time the whole plan's trials can take: as [`Self::estimate`], every search using
@@ -362,6 +392,8 @@ impl Plan {
         let goals = self.throughput.iter().flat_map(|throughput| &throughput.goals);
         let mut warnings: Vec<String> = goals.flat_map(Goal::warnings).collect();
         warnings.extend(self.latency.iter().flat_map(LatencyAt::warnings));
+        warnings.extend(self.frame_loss.iter().flat_map(FrameLoss::warnings));
+        warnings.extend(self.back_to_back.iter().flat_map(BackToBack::warnings));
         warnings
     }
 }

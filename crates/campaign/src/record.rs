@@ -23,8 +23,9 @@ const OVERLOAD: f64 = 0.1;
 #[derive(Debug)]
 pub(crate) struct Shared {
     purpose: Cell<Purpose>,
-    /// Sequence numbers of the latency trials, in order.
-    latency_trials: RefCell<Vec<u32>>,
+    /// Sequence numbers of the trials that decided, one for each that a method asked for.
+    decided: RefCell<Vec<u32>>,
+    last: Cell<u32>,
     /// Trials run, and those that were invalid.
     trials: Cell<(u32, u32)>,
     /// The least load that the tester could not send.
@@ -37,7 +38,8 @@ impl Default for Shared {
     fn default() -> Self {
         Self {
             purpose: Cell::new(Purpose::WarmUp),
-            latency_trials: RefCell::default(),
+            decided: RefCell::default(),
+            last: Cell::default(),
             trials: Cell::default(),
             unsent_from: Cell::default(),
             kept: RefCell::default(),
@@ -77,26 +79,26 @@ impl Shared {
             let mut kept = self.kept.borrow_mut();
             kept.entry(finding.code).or_insert_with(|| (0, finding.says.clone())).0 += 1;
         }
-        if trial.purpose == Purpose::Latency {
-            self.latency_trials.borrow_mut().push(trial.sequence);
-        }
+        self.decided.borrow_mut().push(trial.sequence);
+        self.last.set(trial.sequence);
     }
 
-    /// Sequence numbers of the latency trials since the last call.
-    pub(crate) fn take_latency_trials(&self) -> Vec<u32> {
-        self.latency_trials.take()
+    /// Sequence number of the last trial that decided.
+    pub(crate) fn last(&self) -> u32 {
+        self.last.get()
     }
 }
 
 /// A measurer that keeps its trials and knows under which number.
 pub(crate) trait Keeper: Measurer<Error = CampaignError> {
-    /// Sequence numbers of the latency trials since the last call.
-    fn take_latency_trials(&mut self) -> Vec<u32>;
+    /// Sequence numbers of the trials that decided since the last call: the n-th belongs to the n-th
+    /// call of [`Measurer::measure`].
+    fn take_decided(&mut self) -> Vec<u32>;
 }
 
 impl Keeper for Recorder<'_> {
-    fn take_latency_trials(&mut self) -> Vec<u32> {
-        self.shared.take_latency_trials()
+    fn take_decided(&mut self) -> Vec<u32> {
+        self.shared.decided.take()
     }
 }
 
@@ -121,8 +123,10 @@ impl Measurer for Recorder<'_> {
             let result = self.rig.measure(spec).map_err(CampaignError::Rig)?;
             let purpose = self.shared.purpose.get();
             let mut trial = StoredTrial::new(*self.sequence, purpose, started_ms, result);
+            // A soak's time goes on: what was spoilt then cannot be measured again now.
+            let attempts = if purpose == Purpose::Soak { 1 } else { ATTEMPTS };
             trial.superseded =
-                attempt < ATTEMPTS && trial.verdict.is_worth_repeating() && !overloaded(&trial.result);
+                attempt < attempts && trial.verdict.is_worth_repeating() && !overloaded(&trial.result);
             if !trial.superseded {
                 // Attempts that decide nothing cost time all the same.
                 let whole = Nanos::from(began.elapsed());
@@ -136,6 +140,10 @@ impl Measurer for Recorder<'_> {
             }
         }
         unreachable!("the last attempt is never repeated")
+    }
+
+    fn rest(&mut self, time: Nanos) -> Result<(), CampaignError> {
+        self.rig.rest(time).map_err(CampaignError::Rig)
     }
 }
 
@@ -157,7 +165,7 @@ impl Observer for Relay<'_> {
     }
 
     fn trial(&mut self, purpose: Purpose, result: &TrialResult) {
-        self.watcher.trial(purpose, result);
+        self.watcher.trial(self.shared.last(), purpose, result);
     }
 
     fn bounds(&mut self, bounds: &GoalBounds<'_>) {

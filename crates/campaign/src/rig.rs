@@ -274,6 +274,18 @@ impl Device {
         Ok(())
     }
 
+    /// Asleep most of the time, so that the DUT's core is not disturbed; ends early when the DUT
+    /// dies or Ctrl-C is pressed.
+    fn sleep_until(&mut self, end: Instant) -> Result<(), RigError> {
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(self.reason());
+            }
+            std::thread::sleep(left.min(Duration::from_millis(250)));
+        }
+        Ok(())
+    }
+
     /// Why a stop flag was raised.
     fn reason(&mut self) -> RigError {
         if self.interrupted.load(Ordering::Relaxed) {
@@ -341,6 +353,14 @@ impl Measurer for Rig {
             Self::Simulated(simulation) => Ok(simulation.run(spec)),
         }
     }
+
+    fn rest(&mut self, time: Nanos) -> Result<(), RigError> {
+        match self {
+            Self::Wired(rig) => rig.device.sleep_until(Instant::now() + time.duration()),
+            Self::Fed(rig) => rig.device.sleep_until(Instant::now() + time.duration()),
+            Self::Simulated(_) => Ok(()),
+        }
+    }
 }
 
 impl Wired {
@@ -386,14 +406,7 @@ impl FedDut {
         let device = &mut self.device;
         let before = device.dut.counters()?;
         let watch = device.watch();
-        let end = before.at + spec.duration.duration();
-        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            if device.stop.load(Ordering::Relaxed) {
-                return Err(device.reason());
-            }
-            // Asleep most of the time: the DUT's core is not disturbed.
-            std::thread::sleep(left.min(Duration::from_millis(250)));
-        }
+        device.sleep_until(before.at + spec.duration.duration())?;
         let after = device.dut.counters()?;
         let reading = device.reading(before, after, true);
         let mut health = Health::default();

@@ -47,8 +47,8 @@ pub trait Watcher {
     /// A trial is about to run.
     fn next(&mut self, next: &Next);
 
-    /// A trial is over.
-    fn trial(&mut self, purpose: Purpose, result: &TrialResult);
+    /// A trial is over, and kept under that number of its point.
+    fn trial(&mut self, sequence: u32, purpose: Purpose, result: &TrialResult);
 
     /// A goal's bounds have changed.
     fn bounds(&mut self, bounds: &GoalBounds<'_>);

@@ -393,3 +393,78 @@ fn a_device_comes_only_in_the_variants_it_has() {
     says(&error("dut = \"nf:odd\"", ""), &["1:7: `dut`: nf has no variants", "nf:odd"]);
     says(&error("dut = \"nff:even\"", ""), &["unknown dut `nff`", "did you mean `nf`?"]);
 }
+
+#[test]
+fn curves_bursts_and_soaks_have_defaults() {
+    let plan = parse(&with("", "[latency_curve]\n[frame_loss]\n[back_to_back]\n[soak]\nload = \"90% ndr\""))
+        .unwrap();
+    let curve = plan.latency_curve.unwrap().method(Pps(10e6), Ratio(0.5));
+    assert_eq!((curve.from, curve.to, curve.packets), (Pps(100.0), Pps(10e6), 2000));
+    assert_eq!((curve.duration, curve.longest), (Nanos(SECOND), Nanos(10 * SECOND)));
+    let frame_loss = plan.frame_loss.unwrap();
+    assert_eq!((frame_loss.step, frame_loss.duration), (Ratio(0.1), Nanos(10 * SECOND)));
+    let bursts = plan.back_to_back.as_ref().unwrap();
+    assert_eq!((bursts.goal.as_str(), bursts.searches, bursts.step), ("ndr", 5, 10));
+    assert_eq!((bursts.ceiling, bursts.rest), (Nanos(30 * SECOND), Nanos(2 * SECOND)));
+    assert_eq!(plan.soak.as_ref().unwrap().slices(), 60);
+    let warnings = plan.warnings().join("\n");
+    says(&warnings, &["frame loss: trials of 10 s are shorter than RFC 2544's 60 s"]);
+}
+
+#[test]
+fn what_curves_and_soaks_take_is_in_the_estimate() {
+    let seconds = |end: &str| parse(&with("", end)).unwrap().estimate(Nanos(0)).time.seconds();
+    let before = seconds("");
+    assert!((seconds("[soak]\nload = \"1Mpps\"\ntime = \"1h\"") - before - 3600.0).abs() < 1e-6);
+    assert!((seconds("[frame_loss]\nduration = \"60s\"") - before - 600.0).abs() < 1e-6);
+    let curve = seconds("[latency_curve]") - before;
+    assert!((25.0..120.0).contains(&curve), "{curve}");
+    let bursts = seconds("[back_to_back]") - before;
+    assert!((60.0..300.0).contains(&bursts), "rests count: {bursts}");
+}
+
+#[test]
+fn bursts_need_the_goal_that_corrects_them_and_the_least_gap() {
+    says(
+        &error("", "[back_to_back]\ngoal = \"pdr\""),
+        &[
+            "mine.toml:8:8: [back_to_back] corrects the burst",
+            "the goal `pdr`",
+            "add it to `goals` of [throughput]",
+        ],
+    );
+    says(
+        &error("shape = \"poisson\"", "[back_to_back]"),
+        &["the least gap between frames", "leave `shape` out"],
+    );
+    let alone = "nf = \"l2fwd\"\ntrace = \"tr3i\"\nsize = 64\n[back_to_back]\n";
+    says(&parse(alone).unwrap_err().to_string(), &["goal `ndr`", "[throughput]"]);
+}
+
+#[test]
+fn numbers_of_curves_that_make_no_sense_are_refused_each_at_its_place() {
+    let text = error(
+        "",
+        "[latency_curve]\nfrom = \"1Mpps\"\nto = \"1kpps\"\nlongest = \"1ms\"\ndense = 1\n[frame_loss]\nstep = \"20%\"\nduration = \"0s\"",
+    );
+    says(
+        &text,
+        &[
+            "mine.toml:9:6: `to` must be more than `from`, which is 1.000 Mpps",
+            "mine.toml:10:11: `longest` is shorter than `duration`, which is 1 s",
+            "`dense`: 1 is outside 2 to 100",
+            "`step`: 20.00 % is outside 1 % to 10 %; RFC 2544",
+            "`duration` is zero",
+        ],
+    );
+    let text = error("", "[soak]\nload = \"90% pdr\"\ntime = \"1s\"\nslice = \"2s\"");
+    says(&text, &["`load`: 90% pdr needs the goal `pdr`", "`slice` is longer than `time`, which is 1 s"]);
+}
+
+#[test]
+fn recorded_gaps_leave_no_loads_to_draw_a_curve_over() {
+    let top = "shape = \"recorded\"\ntrace = \"there.pcap\"\nsize = \"recorded\"";
+    for table in ["[latency_curve]", "[frame_loss]", "[soak]\nload = \"1Mpps\""] {
+        says(&error(top, table), &["shape `recorded` sends at the capture's own rate"]);
+    }
+}

@@ -90,7 +90,7 @@ fn a_simulated_device_is_bracketed_at_its_known_capacity() {
                 let latency = trial.result.latency.as_ref().unwrap();
                 assert!(latency.count > 0 && latency.percentiles.is_sorted());
             }
-            PointResult::Mrr { .. } => panic!("the plan has no [mrr]: {result:?}"),
+            other => panic!("the plan does not measure {other:?}"),
         }
     }
     assert_eq!((goals, point.results.len()), (vec!["ndr", "pdr"], 4));

@@ -8,6 +8,10 @@
 //!   loss verification), one file of its own for each part of the search;
 //! - [`mrr`]: the forwarded rate at the greatest load;
 //! - [`latency`]: delay at given loads, absolute or as a share of a goal's load or of the line;
+//! - [`curve`]: delay and loss from next to no load to beyond saturation, with the knee;
+//! - [`frame_loss`]: loss against load, from the line rate down (RFC 2544);
+//! - [`back_to_back`]: the longest burst that comes through whole (RFC 9004);
+//! - [`soak`]: one load for hours, with the time of each loss;
 //! - [`repeat`]: the same measurement several times, with its spread;
 //! - [`compare`]: two runs, or two devices: ratios with their intervals, and who wins, if anybody;
 //! - [`stored`]: which stored trials stand behind which result.
@@ -15,12 +19,17 @@
 //! Cost: bookkeeping is linear in the trials taken and runs between trials, never during one.
 //! Threads: none; a method runs on its caller's.
 
+mod ask;
+pub mod back_to_back;
 pub mod compare;
+pub mod curve;
+pub mod frame_loss;
 pub mod latency;
 pub mod mlrsearch;
 pub mod mrr;
 mod observe;
 pub mod repeat;
+pub mod soak;
 pub mod stored;
 
 pub use observe::{GoalBounds, Next, Observer, Remaining, Silent};

@@ -94,7 +94,10 @@ impl<'a> Digest<'a> {
                 throughput.or(*upper).map_or(0.0, |pps| pps.0)
             }
             PointResult::Mrr { mean, .. } => mean.0,
-            PointResult::Latency { load, .. } => load.0,
+            PointResult::Latency { load, .. } | PointResult::Soak { load, .. } => load.0,
+            PointResult::LatencyCurve { steps, .. } => steps.last().map_or(0.0, |step| step.load.0),
+            // Shares of the line rate, which may lie far above what any device does.
+            PointResult::FrameLoss { .. } | PointResult::BackToBack { .. } => 0.0,
         });
         rates.fold(0.0, f64::max)
     }

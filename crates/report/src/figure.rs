@@ -39,8 +39,21 @@ pub struct Lines {
     pub y: Axis,
     /// Theoretical lines over frame size; only for [`Quantity::Rate`] over [`Quantity::FrameBytes`].
     pub limits: Vec<Limit>,
+    /// Places across that are worth a line and a name.
+    pub markers: Vec<Marker>,
     /// What was measured.
     pub series: Vec<Series>,
+}
+
+/// A place across, drawn as a labelled vertical line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Marker {
+    /// Across.
+    pub x: f64,
+    /// Its name.
+    pub label: String,
+    /// The series it belongs to, by its place: it has its colour, and is hidden with it.
+    pub series: usize,
 }
 
 /// One axis.
@@ -67,6 +80,12 @@ pub enum Quantity {
     Tail,
     /// TSC cycles per packet.
     Cycles,
+    /// Packets a second across, always as such.
+    Load,
+    /// A share of a whole, in per cent.
+    Share,
+    /// A number whose unit stands in the label.
+    Plain,
 }
 
 /// What the wire can carry at most, over all directions.

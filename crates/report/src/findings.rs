@@ -2,15 +2,15 @@
 
 use crate::digest::{Digest, Entry};
 use crate::sections::cycles::Cost;
-use crate::sections::rates::{Found, Greatest, STANDARD_TRIAL, bounds};
+use crate::sections::found::{Found, Greatest, STANDARD_TRIAL, bounds, limiter};
 use crate::units::{number, percent};
 use maud::{Markup, html};
-use std::collections::BTreeSet;
-use weir_trial::Nf;
-use weir_trial::run::{PointResult, RunState};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_trial::run::{PointResult, RunState, StoredTrial};
+use weir_trial::{Limit, Limiter, Nf};
 use weir_units::{Bps, Nanos, Pps};
 
-/// The best of one subject at one network function.
+/// The best of one subject at one network function. Invalid results are not among those it is taken from.
 struct Best<'a> {
     entry: Entry<'a>,
     rate: Pps,
@@ -18,6 +18,8 @@ struct Best<'a> {
     how: String,
     /// Whether there was a wire to compare with.
     wired: bool,
+    /// Who limits it, where that is known.
+    limit: Option<&'a Limit>,
 }
 
 impl Best<'_> {
@@ -65,20 +67,35 @@ fn finding(digest: &Digest<'_>, nf: Nf, subject: usize) -> Markup {
             h4 { (digest.subjects[subject]) }
             @match (most_packets, most_bits) {
                 (Some(packets), Some(bits)) => {
-                    p { strong { (packets.rate) } " at " (packets.entry.size()) span class="how" { (packets.how) (packets.of_wire()) } }
+                    p { strong { (packets.rate) } " at " (packets.entry.size()) (badge(packets.limit)) span class="how" { (packets.how) (packets.of_wire()) } }
                     @if bits.entry.point.index != packets.entry.point.index {
-                        p { strong { (bits.bits()) } " L2 at " (bits.entry.size()) span class="how" { (bits.how) (bits.of_wire()) } }
+                        p { strong { (bits.bits()) } " L2 at " (bits.entry.size()) (badge(bits.limit)) span class="how" { (bits.how) (bits.of_wire()) } }
                     }
                     (aside(&packets.entry))
                 }
-                _ => p { "No rate was found" (failures(&entries)) "." },
+                _ => p { "No valid rate was found" (failures(&entries)) "." },
+            }
+        }
+    }
+}
+
+/// Who limits a result, as a small label.
+fn badge(limit: Option<&Limit>) -> Markup {
+    html! {
+        @if let Some(limit) = limit {
+            " " span class=[(limit.by == Limiter::Tester).then_some("badge tester").or(Some("badge"))] title=(limit.why) {
+                "limited by the " (limiter(limit.by))
             }
         }
     }
 }
 
 fn failures(entries: &[Entry<'_>]) -> String {
-    let reasons: BTreeSet<String> = entries.iter().filter_map(Entry::failure).collect();
+    let doubts = entries.iter().flat_map(|entry| {
+        let invalid = entry.point.results.iter().filter_map(|result| entry.point.doubt(result));
+        invalid.filter(|doubt| doubt.invalid).map(|doubt| doubt.why)
+    });
+    let reasons: BTreeSet<String> = entries.iter().filter_map(Entry::failure).chain(doubts).collect();
     if reasons.is_empty() {
         String::new()
     } else {
@@ -93,15 +110,15 @@ fn best<'a>(entry: &Entry<'a>) -> Option<Best<'a>> {
         .results
         .iter()
         .filter_map(Found::of)
-        .filter(|found| found.throughput.is_some())
+        .filter(|found| found.throughput.is_some() && !found.is_invalid(entry))
         .min_by(|a, b| a.loss_ratio.0.total_cmp(&b.loss_ratio.0));
     if let Some(found) = strictest {
         let how = format!("{} {}", found.goal, bounds(found.lower, found.upper));
-        return Some(Best { entry: *entry, rate: found.throughput?, how, wired: true });
+        return Some(Best { entry: *entry, rate: found.throughput?, how, wired: true, limit: found.limit() });
     }
-    let mrr = entry.point.results.iter().find_map(Greatest::of)?;
+    let mrr = entry.point.results.iter().filter_map(Greatest::of).find(|mrr| !mrr.is_invalid(entry))?;
     let how = format!("MRR, mean of {1} trials, deviation {0}", mrr.deviation, mrr.rates.len());
-    Some(Best { entry: *entry, rate: mrr.mean, how, wired: mrr.load.is_some() })
+    Some(Best { entry: *entry, rate: mrr.mean, how, wired: mrr.load.is_some(), limit: mrr.limit() })
 }
 
 /// What a packet costs and how long it takes, where that was measured.
@@ -177,11 +194,8 @@ fn about_results(digest: &Digest<'_>) -> Vec<String> {
         .flat_map(|entry| entry.point.results.iter().filter_map(Found::of).map(move |found| (entry, found)))
         .collect();
     let mut cautions = Vec::new();
-    let irregular = found.iter().filter(|(entry, found)| {
-        let late = usize::from(found.tester_late(entry).is_some());
-        found.warnings(entry).len() > late
-    });
-    let irregular = irregular.count();
+    cautions.extend(invalid_results(digest));
+    let irregular = found.iter().filter(|(_, found)| found.is_irregular()).count();
     if irregular > 0 {
         cautions.push(format!(
             "{} irregular: a bound is missing. The tables say which and why.",
@@ -204,6 +218,41 @@ fn about_results(digest: &Digest<'_>) -> Vec<String> {
             lengths.join(" and ")
         ));
     }
+    cautions
+}
+
+/// Results that are not ranked, results that the tester limits, and what was found in their trials.
+fn invalid_results(digest: &Digest<'_>) -> Vec<String> {
+    let results = || {
+        digest.entries.iter().flat_map(|entry| entry.point.results.iter().map(move |result| (entry, result)))
+    };
+    let invalid = results()
+        .filter(|(entry, result)| entry.point.doubt(result).is_some_and(|doubt| doubt.invalid))
+        .count();
+    let mut cautions = Vec::new();
+    if invalid > 0 {
+        cautions.push(format!(
+            "{} invalid and ranked nowhere: the tables say why.",
+            plural(invalid, "result is", "results are")
+        ));
+    }
+    let by_tester = results()
+        .filter(|(_, result)| result.limit().is_some_and(|limit| limit.by == Limiter::Tester))
+        .count();
+    if by_tester > 0 {
+        cautions.push(format!(
+            "{} limited by the tester, not by the device, which may be faster.",
+            plural(by_tester, "result is", "results are")
+        ));
+    }
+    let mut found: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for finding in digest.entries.iter().flat_map(Entry::trials).filter_map(StoredTrial::spoilt_by) {
+        found.entry(finding.code.name()).or_insert((0, &finding.says)).0 += 1;
+    }
+    let told = found.into_iter().map(|(name, (count, says))| {
+        format!("{} invalid or wrong, {name}: for one {says}.", plural(count, "trial", "trials"))
+    });
+    cautions.extend(told);
     cautions
 }
 

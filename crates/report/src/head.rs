@@ -55,6 +55,48 @@ pub(crate) fn differences(digest: &Digest<'_>) -> Markup {
     }
 }
 
+/// What the tester itself can do over each wiring; nothing where it was not checked.
+pub(crate) fn self_checks(digest: &Digest<'_>) -> Markup {
+    let checks: Vec<_> = digest
+        .runs
+        .iter()
+        .zip(&digest.run_names)
+        .flat_map(|(run, name)| run.self_checks.iter().map(move |check| (name, check)))
+        .collect();
+    html! {
+        @if !checks.is_empty() {
+            section id="self-checks" {
+                h2 { "What the tester can do" }
+                p { "The generator looped onto itself over each wiring, before anything was measured. No device can be \
+                     shown to be faster than the ceiling, nor its delay to be less than the floor." }
+                div class="scroll" tabindex="0" role="region" aria-label="Self-checks" { table {
+                    thead { tr {
+                        @if digest.runs.len() > 1 { th scope="col" { "Run" } }
+                        @for head in ["Wiring", "Frame", "Directions"] { th scope="col" { (head) } }
+                        @for head in ["Ceiling", "Floor, p50", "Jitter"] { th scope="col" class="n" { (head) } }
+                        th scope="col" { "Found" }
+                    } }
+                    tbody { @for (name, check) in &checks {
+                        tr class=[(!check.findings.is_empty()).then_some("suspect")] {
+                            @if digest.runs.len() > 1 { td { (name) } }
+                            td title=(check.loop_of) { (check.wiring) }
+                            td { (check.size) }
+                            td { (check.directions) }
+                            td class="n" { (crate::units::rate(check.ceiling.0, check.mean_frame_bytes, true)) }
+                            td class="n" { @match &check.floor { Some(floor) => (floor.percentiles[0]), None => "–" } }
+                            td class="n" { @match check.jitter() { Some(jitter) => (jitter), None => "–" } }
+                            td {
+                                @if check.findings.is_empty() { "good" }
+                                @for finding in &check.findings { (finding.says) " " }
+                            }
+                        }
+                    } }
+                } }
+            }
+        }
+    }
+}
+
 /// The machines, the devices and the plans, folded.
 pub(crate) fn details(digest: &Digest<'_>) -> Markup {
     let facts: Vec<_> = facts(digest.runs).into_iter().collect();
@@ -134,6 +176,12 @@ pub(crate) fn date(milliseconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
+/// A moment in UTC, to the second: `2026-11-21 12:45:09 UTC`.
+pub(crate) fn clock(milliseconds: i64) -> String {
+    let seconds = milliseconds.div_euclid(1000).rem_euclid(60);
+    date(milliseconds).replace(" UTC", &format!(":{seconds:02} UTC"))
+}
+
 /// The Gregorian date of a day counted from 1970-01-01. Years are taken to begin in March, so that
 /// the leap day comes last and month lengths follow one formula.
 fn civil(days: i64) -> (i64, i64, i64) {
@@ -158,6 +206,7 @@ mod tests {
         assert_eq!(date(0), "1970-01-01 00:00 UTC");
         assert_eq!(date(951_782_400_000), "2000-02-29 00:00 UTC");
         assert_eq!(date(1_795_265_134_000), "2026-11-21 12:45 UTC");
+        assert_eq!(clock(1_795_265_134_000), "2026-11-21 12:45:34 UTC");
         assert_eq!(date(-60_000), "1969-12-31 23:59 UTC");
         assert!(!date(i64::MAX).is_empty() && !date(i64::MIN).is_empty());
     }

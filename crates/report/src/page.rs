@@ -15,11 +15,18 @@ const SWITCHABLE: usize = 48;
 pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
     let unit = RateUnit::fitting(digest.greatest());
     let title = options.title.clone().unwrap_or_else(|| default_title(digest));
-    let (latency, cycles, losses) = (
-        sections::latency::section(digest),
-        sections::cycles::section(digest),
-        sections::losses::section(digest),
-    );
+    let sections = [
+        Section::new("throughput", "Throughput", Some(sections::rates::section(digest))),
+        Section::new("latency", "Latency", sections::latency::section(digest)),
+        Section::new("curves", "Latency against load", sections::curve::section(digest)),
+        Section::new("cycles", "Cycles per packet", sections::cycles::section(digest)),
+        Section::new("packets", "Packets", sections::packets::section(digest)),
+        Section::new("losses", "Losses", sections::losses::section(digest)),
+        Section::new("frame-loss", "Frame loss", sections::frame_loss::section(digest)),
+        Section::new("bursts", "Back-to-back", sections::bursts::section(digest)),
+        Section::new("soak", "Soak", sections::soak::section(digest)),
+    ];
+    let sections: Vec<Section> = sections.into_iter().flatten().collect();
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -38,16 +45,15 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
                     (head::runs(digest))
                     @if let Some(made) = options.made_ms { p class="provenance" { "Page made " (head::date(made)) "." } }
                 }
-                (toolbar(unit, latency.is_some(), cycles.is_some(), losses.is_some()))
+                (toolbar(unit, &sections))
                 main {
                     (head::differences(digest))
+                    (head::self_checks(digest))
                     (findings::findings(digest))
                     (findings::cautions(digest))
-                    (section("throughput", "Throughput", Some(sections::rates::section(digest))))
-                    (section("latency", "Latency", latency))
-                    (section("cycles", "Cycles per packet", cycles))
-                    (section("losses", "Losses", losses))
-                    (section("packets", "Packets", sections::packets::section(digest)))
+                    @for section in &sections {
+                        section id=(section.id) { h2 { (section.title) } (section.inside) }
+                    }
                     (head::details(digest))
                 }
                 footer {
@@ -60,19 +66,22 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
     }
 }
 
-fn section(id: &str, title: &str, inside: Option<Markup>) -> Markup {
-    html! { @if let Some(inside) = inside { section id=(id) { h2 { (title) } (inside) } } }
+/// A part of the page that the toolbar leads to.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    inside: Markup,
+}
+
+impl Section {
+    /// Nothing where there is nothing inside.
+    fn new(id: &'static str, title: &'static str, inside: Option<Markup>) -> Option<Self> {
+        inside.map(|inside| Self { id, title, inside })
+    }
 }
 
 /// The choice of the unit and the ways through the page; stays in sight.
-fn toolbar(unit: &str, latency: bool, cycles: bool, losses: bool) -> Markup {
-    let links = [
-        ("throughput", "Throughput", true),
-        ("latency", "Latency", latency),
-        ("cycles", "Cycles", cycles),
-        ("losses", "Losses", losses),
-        ("details", "How", true),
-    ];
+fn toolbar(unit: &str, sections: &[Section]) -> Markup {
     html! {
         div class="toolbar" {
             fieldset class="units" {
@@ -86,7 +95,8 @@ fn toolbar(unit: &str, latency: bool, cycles: bool, losses: bool) -> Markup {
                 }
             }
             nav aria-label="Sections" {
-                @for (id, label, _) in links.into_iter().filter(|(.., shown)| *shown) { a href=(format!("#{id}")) { (label) } }
+                @for section in sections { a href=(format!("#{}", section.id)) { (section.title) } }
+                a href="#details" { "How" }
             }
         }
     }

@@ -3,9 +3,10 @@
 mod common;
 
 use weir_report::{PageOptions, render};
+use weir_trial::Limit;
 use weir_trial::run::{Point, PointResult, Run, RunState};
 use weir_trial::{Fault, PacketCheck};
-use weir_units::{Nanos, Pps};
+use weir_units::{Nanos, Pps, Ratio};
 
 fn page(runs: &[Run]) -> String {
     render(runs, &PageOptions::default())
@@ -13,6 +14,13 @@ fn page(runs: &[Run]) -> String {
 
 fn otter() -> Run {
     common::run("2026-11-21-otter", 1, 1.0)
+}
+
+fn limit_of(result: &mut PointResult) -> Option<&mut Limit> {
+    match result {
+        PointResult::Throughput { limit, .. } | PointResult::Mrr { limit, .. } => limit.as_mut(),
+        _ => None,
+    }
 }
 
 fn first_point(run: &mut Run) -> &mut Point {
@@ -34,6 +42,15 @@ fn a_page_fetches_nothing() {
 fn texts_of_a_run_cannot_become_markup() {
     let hostile = "<script>alert(1)</script>\"'><img onerror=alert(2)>&amp;";
     let mut run = Run { name: hostile.into(), plan: hostile.into(), weir: hostile.into(), ..otter() };
+    let curves = common::curves("2026-11-21-heron", 2);
+    run.points.extend(curves.points);
+    run.self_checks = curves.self_checks;
+    for check in &mut run.self_checks {
+        (check.wiring, check.size, check.loop_of) = (hostile.into(), hostile.into(), hostile.into());
+    }
+    for limit in run.points.iter_mut().flat_map(|point| &mut point.results).filter_map(limit_of) {
+        limit.why = hostile.into();
+    }
     run.environment.insert(hostile.into(), hostile.into());
     for point in &mut run.points {
         for text in [&mut point.key.dut, &mut point.key.wiring, &mut point.key.trace, &mut point.key.size] {
@@ -47,7 +64,14 @@ fn texts_of_a_run_cannot_become_markup() {
                     *irregular = Some(hostile.into());
                 }
                 PointResult::Latency { label, .. } => *label = hostile.into(),
-                PointResult::Mrr { .. } => {}
+                PointResult::Soak { label, .. } => *label = hostile.into(),
+                PointResult::BackToBack { goal, invalid, .. } => {
+                    *goal = hostile.into();
+                    *invalid = Some(hostile.into());
+                }
+                PointResult::Mrr { .. }
+                | PointResult::LatencyCurve { .. }
+                | PointResult::FrameLoss { .. } => {}
             }
         }
     }
@@ -107,7 +131,7 @@ fn a_function_where_everything_failed_still_has_its_errors() {
     }
     let page = page(&[run]);
     assert!(page.contains("72 points were not measured"));
-    assert!(page.contains("No rate was found: the device needs huge pages."));
+    assert!(page.contains("No valid rate was found: the device needs huge pages."));
     assert!(page.contains("not measured: the device needs huge pages"), "the table has its row");
 }
 
@@ -195,6 +219,7 @@ fn identifiers_are_unique() {
 #[test]
 fn numbers_that_are_none_or_not_finite_do_not_spoil_a_page() {
     let mut run = otter();
+    run.points.extend(common::curves("2026-11-21-heron", 2).points);
     for (index, result) in run.points.iter_mut().flat_map(|point| &mut point.results).enumerate() {
         match result {
             PointResult::Throughput { throughput, lower, upper, trial_duration, .. } => {
@@ -211,9 +236,110 @@ fn numbers_that_are_none_or_not_finite_do_not_spoil_a_page() {
                 *cycles_per_packet = None;
             }
             PointResult::Latency { trial, .. } => *trial = u32::MAX,
+            PointResult::LatencyCurve { steps, knee, saturation, .. } => {
+                steps[0].load = Pps(f64::NAN);
+                steps[1].trial = u32::MAX;
+                (*knee, saturation.upper) = (Some(Pps(f64::NAN)), None);
+            }
+            PointResult::FrameLoss { steps, .. } => {
+                steps[0].share = Ratio(f64::INFINITY);
+                steps[1].loss_ratio = Ratio(f64::NAN);
+            }
+            PointResult::BackToBack { bursts, implied, .. } => (*bursts, *implied) = (None, None),
+            PointResult::Soak { found, .. } => {
+                found.trials.truncate(1);
+                found.intended = 0;
+            }
         }
     }
     let page = page(&[run]);
     let drawn: Vec<_> = page.split(" d=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert!(drawn.iter().all(|path| !path.contains("NaN") && !path.contains("inf")), "a path has no place");
+}
+
+#[test]
+fn a_curve_stands_with_its_knee_and_every_load() {
+    let run = common::curves("2026-11-21-heron", 2);
+    let page = page(std::slice::from_ref(&run));
+    let mut knees = 0;
+    for result in run.points.iter().flat_map(|point| &point.results) {
+        let PointResult::LatencyCurve { steps, knee: Some(knee), .. } = result else { continue };
+        assert!(page.contains(&format!("knee {knee}")), "the knee at {knee} is not drawn");
+        for step in steps {
+            assert!(page.contains(&format!(" · {} · ", step.load)), "no mark at {}", step.load);
+        }
+        knees += 1;
+    }
+    assert_eq!(knees, 4, "two devices at two sizes");
+    assert!(page.contains("Kleinrock, 1979"));
+}
+
+#[test]
+fn bursts_that_are_not_valid_say_why_and_the_others_their_buffer() {
+    let run = common::curves("2026-11-21-heron", 2);
+    let page = page(std::slice::from_ref(&run));
+    assert!(page.contains("not valid: the tester did not reach the line rate of"));
+    let corrected = run.points.iter().flat_map(|point| &point.results).find_map(|result| match result {
+        PointResult::BackToBack { corrected, .. } => *corrected,
+        _ => None,
+    });
+    let shown = corrected.unwrap().to_string().replace(' ', "\u{a0}");
+    assert!(page.contains(&shown), "the buffer of {shown} is missing");
+}
+
+#[test]
+fn each_loss_of_a_soak_has_its_time() {
+    let run = common::curves("2026-11-21-heron", 2);
+    let page = page(std::slice::from_ref(&run));
+    let mut losses = 0;
+    for point in &run.points {
+        for result in &point.results {
+            let PointResult::Soak { found, .. } = result else { continue };
+            for trial in &found.lossy {
+                let second = point.trial(*trial).unwrap().started_ms / 1000 % 60;
+                assert!(page.contains(&format!(":{second:02} UTC")), "the loss of trial {trial} has no time");
+                losses += 1;
+            }
+        }
+    }
+    assert!(losses > 3, "{losses}");
+}
+
+#[test]
+fn invalid_results_are_marked_and_never_ranked() {
+    let run = common::curves("2026-11-21-heron", 2);
+    let invalid = run.points.iter().filter(|point| {
+        point
+            .results
+            .iter()
+            .any(|result| matches!(result, PointResult::Mrr { .. }) && point.doubt(result).is_some())
+    });
+    assert_eq!(invalid.count(), 1, "the example has a point whose forwarded rates are wrong");
+    let page = page(std::slice::from_ref(&run));
+    assert!(page.contains("INVALID, not ranked: 3 of 3 trials wrong: 5 packets came that nobody sent"));
+    assert!(page.contains("ranked nowhere: the tables say why"));
+    assert!(page.contains("No valid rate was found: 3 of 3 trials wrong"));
+}
+
+#[test]
+fn who_limits_a_result_and_what_the_tester_can_do_stand_on_the_page() {
+    let page = page(&[common::curves("2026-11-21-heron", 2)]);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("`{text}` is missing"));
+    assert!(place("What the tester can do") < place("What was found"));
+    for text in [
+        "limited by the tester",
+        "limited by the device",
+        "limited by the tester: the ceiling of this wiring is",
+    ] {
+        place(text);
+    }
+    assert!(!self::page(&[otter()]).contains("What the tester can do"), "older runs have no self-checks");
+}
+
+#[test]
+fn repeats_are_summed_up_beside_their_single_results() {
+    let page = page(&[common::curves("2026-11-21-heron", 2)]);
+    assert!(page.contains("id=\"repeats-l2fwd-table\""));
+    assert!(page.contains("Interval from"));
+    assert!(!self::page(&[otter()]).contains("id=\"repeats-"), "nothing was repeated there");
 }

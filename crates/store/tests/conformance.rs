@@ -7,7 +7,10 @@ use proptest::sample::select;
 use proptest::strategy::ValueTree as _;
 use std::collections::BTreeMap;
 use weir_store::{NewRun, Outcome, RunId, Store};
-use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial};
+use weir_trial::run::{
+    Bursts, CurveStep, Drift, LossStep, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION,
+    Saturation, Soaked, StoredTrial,
+};
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::{
     Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Health, Latency, Limit, Limiter, Nf,
@@ -232,7 +235,85 @@ fn result() -> impl Strategy<Value = PointResult> {
         load,
         trial,
     });
-    prop_oneof![throughput, mrr, latency]
+    prop_oneof![throughput, mrr, latency, curve(), frame_loss(), back_to_back(), soak()]
+}
+
+fn curve() -> impl Strategy<Value = PointResult> {
+    let step = (rate(), any::<u32>()).prop_map(|(load, trial)| CurveStep { load, trial });
+    let saturation = (number(), of(rate()), of(rate())).prop_map(|(loss, lower, upper)| Saturation {
+        loss_ratio: Ratio(loss),
+        lower,
+        upper,
+    });
+    (vec(step, 0..4), saturation, of(rate()), of(rate()), limit()).prop_map(
+        |(steps, saturation, knee, tail, limit)| PointResult::LatencyCurve {
+            steps,
+            saturation,
+            knee,
+            tail,
+            limit,
+        },
+    )
+}
+
+fn frame_loss() -> impl Strategy<Value = PointResult> {
+    let step = (number(), rate(), number(), any::<u32>()).prop_map(|(share, load, loss, trial)| LossStep {
+        share: Ratio(share),
+        load,
+        loss_ratio: Ratio(loss),
+        trial,
+    });
+    (rate(), vec(step, 0..4), of(number().prop_map(Ratio)), limit())
+        .prop_map(|(line, steps, zero_loss, limit)| PointResult::FrameLoss { line, steps, zero_loss, limit })
+}
+
+fn back_to_back() -> impl Strategy<Value = PointResult> {
+    let bursts = (vec(any::<u64>(), 0..4), number(), any::<u64>(), any::<u64>(), number())
+        .prop_map(|(frames, mean, min, max, deviation)| Bursts { frames, mean, min, max, deviation });
+    let times = (of(nanos()), of(nanos()), any::<u64>(), any::<u64>());
+    (rate(), of(rate()), text(), of(bursts), times, of(text()), vec(any::<u32>(), 0..4), limit()).prop_map(
+        |(line, throughput, goal, bursts, (implied, corrected, step, ceiling), invalid, trials, limit)| {
+            PointResult::BackToBack {
+                line,
+                throughput,
+                goal,
+                bursts,
+                implied,
+                corrected,
+                step,
+                ceiling,
+                invalid,
+                trials,
+                limit,
+            }
+        },
+    )
+}
+
+fn soak() -> impl Strategy<Value = PointResult> {
+    let numbers = || vec(any::<u32>(), 0..4);
+    let drift = of([nanos(), nanos(), nanos(), nanos()]).prop_map(|drift| {
+        drift.map(|[p50_first, p50_last, p99_first, p99_last]| Drift {
+            p50_first,
+            p50_last,
+            p99_first,
+            p99_last,
+        })
+    });
+    let found = (numbers(), numbers(), numbers(), any::<[u64; 2]>(), nanos(), number(), drift).prop_map(
+        |(trials, invalid, lossy, [intended, lost], longest_clean, under_load, drift)| Soaked {
+            trials,
+            invalid,
+            lossy,
+            intended,
+            lost,
+            longest_clean,
+            under_load: Ratio(under_load),
+            drift,
+        },
+    );
+    (text(), rate(), nanos(), found, limit())
+        .prop_map(|(label, load, slice, found, limit)| PointResult::Soak { label, load, slice, found, limit })
 }
 
 fn point() -> impl Strategy<Value = Point> {

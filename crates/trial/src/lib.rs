@@ -52,4 +52,10 @@ pub trait Measurer {
 
     /// Runs one trial and returns its counts.
     fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error>;
+
+    /// Sends nothing for so long, that the device may empty its buffers. Who measures in no time
+    /// has nothing to wait for.
+    fn rest(&mut self, _time: Nanos) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }

@@ -104,6 +104,14 @@ impl Latency {
     }
 }
 
+impl Latency {
+    /// Whether so many packets were timed that the percentile at a place of [`PERCENTILES`] is more
+    /// than the greatest of them: a 99th percentile takes a hundred.
+    pub fn tells(&self, place: usize) -> bool {
+        self.count as f64 * (100.0 - PERCENTILES[place]) >= 100.0 - 1e-6
+    }
+}
+
 /// What came of one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialResult {
@@ -181,6 +189,17 @@ impl TrialResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentile_takes_as_many_packets_as_its_tail_has_one_of() {
+        let latency = |count: u64| {
+            let mut histogram = LatencyHistogram::default();
+            histogram.record_many(Nanos(5_000), count);
+            Latency::of(&histogram).unwrap()
+        };
+        assert!(latency(100).tells(2) && !latency(99).tells(2));
+        assert!(latency(1000).tells(3) && !latency(999).tells(3));
+    }
 
     #[test]
     fn unsent_and_refused_packets_are_lost_packets() {

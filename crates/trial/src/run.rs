@@ -3,6 +3,15 @@
 //! The same types are what the store keeps, `weir show --json` and `weir export --json` print and
 //! the report draws. [`SCHEMA_VERSION`] rises when a field changes meaning or goes away.
 
+mod parts;
+mod ranking;
+mod repeats;
+
+pub use parts::{Bursts, CurveStep, Drift, LossStep, Saturation, Soaked};
+pub use ranking::Doubt;
+pub use repeats::{Repeats, Unit, repeats};
+
+use crate::verdict::Finding;
 use crate::{Limit, Nf, PacketCheck, SelfCheck, TrialResult, Verdict, judge};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -164,6 +173,108 @@ pub enum PointResult {
         /// The point's trial that measured it ([`StoredTrial::sequence`]).
         trial: u32,
     },
+    /// Latency and loss from the least load to beyond saturation.
+    LatencyCurve {
+        /// Loads and their trials, the least load first.
+        steps: Vec<CurveStep>,
+        /// Between which loads packets begin to be lost.
+        saturation: Saturation,
+        /// Load at which forwarded rate over median delay is greatest (Kleinrock's power): beyond
+        /// it delay grows faster than the rate does. Nothing for a curve that never turns.
+        knee: Option<Pps>,
+        /// Load from which on the 99th percentile stays above [`Self::TAIL`] times what it is at the
+        /// least loads; nothing where it never does.
+        tail: Option<Pps>,
+        /// Who limits it; nothing where the wiring was not checked.
+        #[serde(default)]
+        limit: Option<Limit>,
+    },
+    /// Loss against load, from the line rate down (RFC 2544, section 26.3).
+    FrameLoss {
+        /// The line rate over all directions: 100 %.
+        line: Pps,
+        /// Loads in the order offered, the greatest first.
+        steps: Vec<LossStep>,
+        /// Share of the line rate of the first of two successive trials without loss; nothing where
+        /// the loads came to an end before.
+        zero_loss: Option<Ratio>,
+        /// Who limits it; nothing where the wiring was not checked.
+        #[serde(default)]
+        limit: Option<Limit>,
+    },
+    /// The longest burst at the line rate that comes through whole (RFC 9004).
+    BackToBack {
+        /// The line rate over all directions.
+        line: Pps,
+        /// The throughput that the correction is made with; nothing where the search found none.
+        throughput: Option<Pps>,
+        /// The goal that found it.
+        goal: String,
+        /// Lengths found; nothing where there is no valid one.
+        bursts: Option<Bursts>,
+        /// Time that the mean burst takes at the line rate (RFC 9004, implied buffer time).
+        implied: Option<Nanos>,
+        /// The same without the packets that left during the burst (corrected buffer time).
+        corrected: Option<Nanos>,
+        /// Frames to which each search went.
+        step: u64,
+        /// Greatest burst tried.
+        ceiling: u64,
+        /// Why there is no valid length, or the lengths are not valid; nothing for a valid one.
+        invalid: Option<String>,
+        /// Every trial of every search, in order.
+        trials: Vec<u32>,
+        /// Who limits it; nothing where the wiring was not checked.
+        #[serde(default)]
+        limit: Option<Limit>,
+    },
+    /// One load over a long time.
+    Soak {
+        /// How the load was stated: `90% ndr`, `1Mpps`.
+        label: String,
+        /// Load offered, over all directions.
+        load: Pps,
+        /// Length of a slice.
+        slice: Nanos,
+        /// What came of the slices.
+        #[serde(flatten)]
+        found: Soaked,
+        /// Who limits it; nothing where the wiring was not checked.
+        #[serde(default)]
+        limit: Option<Limit>,
+    },
+}
+
+impl PointResult {
+    /// How many times its level at the least loads the 99th percentile may reach before a curve's
+    /// tail counts as risen.
+    pub const TAIL: f64 = 10.0;
+
+    /// Who limits it, where that is known.
+    pub fn limit(&self) -> Option<&Limit> {
+        match self {
+            Self::Throughput { limit, .. }
+            | Self::Mrr { limit, .. }
+            | Self::LatencyCurve { limit, .. }
+            | Self::FrameLoss { limit, .. }
+            | Self::BackToBack { limit, .. }
+            | Self::Soak { limit, .. } => limit.as_ref(),
+            Self::Latency { .. } => None,
+        }
+    }
+
+    /// What it is called in a table: the goal's name, else the method's.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Throughput { goal, .. } => goal,
+            Self::Mrr { .. } => "mrr",
+            Self::Latency { .. } => "latency",
+            Self::LatencyCurve { .. } => "curve",
+            Self::FrameLoss { .. } => "frame loss",
+            Self::BackToBack { .. } => "back-to-back",
+            Self::Soak { .. } => "soak",
+        }
+    }
 }
 
 /// What a trial was for.
@@ -229,5 +340,10 @@ impl StoredTrial {
     pub fn new(sequence: u32, purpose: Purpose, started_ms: i64, result: TrialResult) -> Self {
         let verdict = judge(&result);
         Self { sequence, purpose, started_ms, superseded: false, verdict, result }
+    }
+
+    /// What makes it invalid or wrong, the gravest of it; nothing where its numbers hold.
+    pub fn spoilt_by(&self) -> Option<&Finding> {
+        self.verdict.findings.first().filter(|_| !self.verdict.is_valid())
     }
 }

@@ -1,6 +1,8 @@
 //! From what a plan file says to what a campaign does: names, ranges, and whether it makes sense
-//! together. All mistakes of one plan are reported at once. Here the axes, in `methods` the methods.
+//! together. All mistakes of one plan are reported at once. Here the axes, in `methods` and `loads` the
+//! methods.
 
+mod loads;
 mod methods;
 mod ports;
 
@@ -62,7 +64,7 @@ impl<'a> Checker<'a> {
         .collect();
         order.sort_by_key(|(start, _)| *start);
 
-        let nf_span = file.nf.span();
+        let (nf_span, measures_nothing) = (file.nf.span(), file.measures_nothing());
         let nfs = self.nfs(file.nf);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));
@@ -80,12 +82,19 @@ impl<'a> Checker<'a> {
         let directions = self.directions(file.directions);
         let huge_pages = file.huge_pages.map(|list| self.axis("huge_pages", list));
 
-        if file.throughput.is_none() && file.mrr.is_none() && file.latency.is_none() {
-            self.refuse(&nf_span, "the plan measures nothing; add [throughput], [mrr] or [latency]");
+        if measures_nothing {
+            let others = "[latency], [latency_curve], [frame_loss] or [soak]";
+            self.refuse(&nf_span, format!("the plan measures nothing; add [throughput], [mrr], {others}"));
         }
+        let shape = file.shape.map_or(Shape::default(), |text| text.0);
         let throughput = self.throughput(file.throughput, file.goal);
         let latency = file.latency.map(|table| self.latency(table, throughput.as_ref()));
-        let stamped = self.stamped(file.stamped, latency.is_some());
+        let latency_curve = file.latency_curve.map(|table| self.latency_curve(table, shape));
+        let frame_loss = file.frame_loss.map(|table| self.frame_loss(table, shape));
+        let back_to_back =
+            file.back_to_back.map(|table| self.back_to_back(table, throughput.as_ref(), shape));
+        let soak = file.soak.map(|table| self.soak(table, throughput.as_ref(), shape));
+        let stamped = self.stamped(file.stamped, latency.is_some() || latency_curve.is_some());
         let seed = file.seed.unwrap_or(1);
         Plan {
             name: file.name.map_or_else(|| name.to_owned(), |name| self.plan_name(name)),
@@ -99,7 +108,7 @@ impl<'a> Checker<'a> {
             sizes: values(sizes),
             directions,
             huge_pages: huge_pages.map_or_else(|| vec![HugePages::Auto], values),
-            shape: file.shape.map_or(Shape::default(), |text| text.0),
+            shape,
             line_rate: file.line_rate.map_or(LineRate(Bps(10e9)), |text| text.0),
             stamped,
             self_check: file.self_check.unwrap_or(true),
@@ -108,6 +117,10 @@ impl<'a> Checker<'a> {
             throughput,
             mrr: file.mrr.map(|table| self.mrr(table)),
             latency,
+            latency_curve,
+            frame_loss,
+            back_to_back,
+            soak,
             simulated: simulated(file.simulated, seed),
             vhost: file.vhost,
             memif: file.memif,
@@ -308,7 +321,7 @@ impl<'a> Checker<'a> {
         let Some(stamped) = stamped else { return Ratio(1.0) };
         let share = unit(&stamped);
         if share.0 == 0.0 && has_latency {
-            self.refuse(&stamped.span(), "`stamped` is zero, and [latency] needs stamped packets");
+            self.refuse(&stamped.span(), "`stamped` is zero, and latency needs stamped packets");
         }
         share
     }

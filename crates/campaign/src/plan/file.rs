@@ -75,6 +75,18 @@ pub(super) struct PlanFile {
     pub(super) mrr: Option<MrrTable>,
     /// Latency at given loads.
     pub(super) latency: Option<LatencyTable>,
+    /// Latency and loss from next to no load to beyond saturation, with the knee.
+    #[schemars(with = "Option<LatencyCurveTable>")]
+    pub(super) latency_curve: Option<Spanned<LatencyCurveTable>>,
+    /// Loss against load, from the line rate down (RFC 2544, section 26.3).
+    #[schemars(with = "Option<FrameLossTable>")]
+    pub(super) frame_loss: Option<Spanned<FrameLossTable>>,
+    /// The longest burst at the line rate that comes through whole (RFC 9004).
+    #[schemars(with = "Option<BackToBackTable>")]
+    pub(super) back_to_back: Option<Spanned<BackToBackTable>>,
+    /// One load over a long time.
+    #[schemars(with = "Option<SoakTable>")]
+    pub(super) soak: Option<Spanned<SoakTable>>,
     /// Numbers of the simulated device, for the device `simulated`.
     #[serde(default)]
     pub(super) simulated: SimulatedTable,
@@ -93,6 +105,19 @@ pub(super) struct PlanFile {
     /// The device `external`, a box on the wire that nobody starts.
     #[serde(default)]
     pub(super) external: ExternalPlan,
+}
+
+impl PlanFile {
+    /// Whether no method was asked for.
+    pub(super) fn measures_nothing(&self) -> bool {
+        self.throughput.is_none()
+            && self.mrr.is_none()
+            && self.latency.is_none()
+            && self.latency_curve.is_none()
+            && self.frame_loss.is_none()
+            && self.back_to_back.is_none()
+            && self.soak.is_none()
+    }
 }
 
 /// Throughput by MLRsearch (draft-ietf-bmwg-mlrsearch-15). All goals share one search.
@@ -163,6 +188,83 @@ pub(super) struct LatencyTable {
     /// Length of each trial. Default: 5s.
     #[schemars(with = "Option<Text<Nanos>>")]
     pub(super) duration: Option<Spanned<Text<Nanos>>>,
+}
+
+/// Latency and loss from next to no load to beyond saturation. Without a throughput search, trials find out where that is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LatencyCurveTable {
+    /// Least load, over all directions. Default: 100pps.
+    #[schemars(with = "Option<Text<Pps>>")]
+    pub(super) from: Option<Spanned<Text<Pps>>>,
+    /// Greatest load, over all directions. Default: the greatest of the throughput search, else what the line rate carries.
+    #[schemars(with = "Option<Text<Pps>>")]
+    pub(super) to: Option<Spanned<Text<Pps>>>,
+    /// Loads a decade, up to 60 % of what the device carries. Default: 3.
+    #[schemars(with = "Option<u32>")]
+    pub(super) per_decade: Option<Spanned<u32>>,
+    /// Loads from there to 110 %, evenly. Default: 12.
+    #[schemars(with = "Option<u32>")]
+    pub(super) dense: Option<Spanned<u32>>,
+    /// Length of each trial. Default: 1s.
+    #[schemars(with = "Option<Text<Nanos>>")]
+    pub(super) duration: Option<Spanned<Text<Nanos>>>,
+    /// Delays a trial should have: trials at small loads are longer for it. Default: 1000.
+    #[schemars(with = "Option<u32>")]
+    pub(super) samples: Option<Spanned<u32>>,
+    /// Longest trial, however few delays it has. Default: 10s.
+    #[schemars(with = "Option<Text<Nanos>>")]
+    pub(super) longest: Option<Spanned<Text<Nanos>>>,
+    /// Loss ratio from which a load is more than the device carries. Default: 0.1%.
+    #[schemars(with = "Option<Text<Ratio>>")]
+    pub(super) loss_ratio: Option<Spanned<Text<Ratio>>>,
+}
+
+/// Loss against load, from the line rate down until two successive trials lose nothing (RFC 2544, section 26.3).
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FrameLossTable {
+    /// Distance of two loads as a share of the line rate, 1% to 10%. Default: 10%.
+    #[schemars(with = "Option<Text<Ratio>>")]
+    pub(super) step: Option<Spanned<Text<Ratio>>>,
+    /// Length of each trial. Default: 10s; RFC 2544 asks for 60s.
+    #[schemars(with = "Option<Text<Nanos>>")]
+    pub(super) duration: Option<Spanned<Text<Nanos>>>,
+}
+
+/// The longest burst at the line rate that comes through whole (RFC 9004). Frames of one size only.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BackToBackTable {
+    /// Goal of the throughput search whose answer corrects the burst. Default: ndr.
+    #[schemars(with = "Option<String>")]
+    pub(super) goal: Option<Spanned<String>>,
+    /// Complete searches, 1 to 1000. Default: 5.
+    #[schemars(with = "Option<u32>")]
+    pub(super) searches: Option<Spanned<u32>>,
+    /// Frames to which a search goes. Default: 10.
+    #[schemars(with = "Option<u32>")]
+    pub(super) step: Option<Spanned<u32>>,
+    /// Time that the longest burst may take. Default: 30s.
+    #[schemars(with = "Option<Text<Nanos>>")]
+    pub(super) ceiling: Option<Spanned<Text<Nanos>>>,
+    /// Time without traffic before each burst. Default: 2s.
+    pub(super) rest: Option<Text<Nanos>>,
+}
+
+/// One load over a long time, slice by slice, with the time of each loss.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SoakTable {
+    /// The load: a rate (1Mpps), a share of a goal's lower bound (90% ndr), a share of the line (10% line).
+    #[schemars(with = "Text<LoadSpec>")]
+    pub(super) load: Spanned<Text<LoadSpec>>,
+    /// Time under load. Default: 10min.
+    #[schemars(with = "Option<Text<Nanos>>")]
+    pub(super) time: Option<Spanned<Text<Nanos>>>,
+    /// Length of a slice: each is a trial with a time, and the load pauses between two. Default: 10s.
+    #[schemars(with = "Option<Text<Nanos>>")]
+    pub(super) slice: Option<Spanned<Text<Nanos>>>,
 }
 
 /// Numbers of the simulated device.

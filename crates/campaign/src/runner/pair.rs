@@ -80,7 +80,9 @@ impl Campaign<'_> {
             self.store
                 .finish_point(lane.point, Outcome { dut_version: version.as_deref(), error, results })?;
             watcher.point(lane.spec.index + 1, total, lane.key);
-            lane.trials.iter().for_each(|(purpose, result)| watcher.trial(*purpose, result));
+            lane.trials
+                .iter()
+                .for_each(|(sequence, purpose, result)| watcher.trial(*sequence, *purpose, result));
             watcher.done(lane.key, &outcome);
             outcomes.push(outcome);
         }

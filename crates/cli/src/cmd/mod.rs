@@ -8,6 +8,7 @@ mod dut;
 mod export;
 mod nf;
 mod plan;
+mod repeats;
 mod report;
 mod rescore;
 mod runs;

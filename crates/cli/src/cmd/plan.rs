@@ -19,9 +19,9 @@ Check, show and describe plans. Nothing is measured.
 
 A plan is a TOML file. It names axes (nf, dut, wiring, trace, size, directions, huge_pages), each one \
 value or a list; every combination is a point, and the axis written first varies slowest. The tables \
-[throughput], [mrr] and [latency] say what is measured at every point. `weir plan show quick` prints \
-one to start from; `weir plan schema` prints the format as a JSON Schema, for editors that complete \
-and check TOML by one.";
+[throughput], [mrr], [latency], [latency_curve], [frame_loss], [back_to_back] and [soak] say what is \
+measured at every point. `weir plan show quick` prints one to start from; `weir plan schema` prints \
+the format as a JSON Schema, for editors that complete and check TOML by one.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -139,6 +139,20 @@ fn summary(plan: &Plan, file: &Path, list_points: bool) -> String {
     if let Some(latency) = &plan.latency {
         let loads: Vec<String> = latency.loads.iter().map(ToString::to_string).collect();
         line("latency", format!("at {}, {} each", loads.join(", "), latency.duration));
+    }
+    if let Some(curve) = &plan.latency_curve {
+        let (from, longest) = (curve.from, curve.longest);
+        line("curve", format!("latency from {from} to saturation, {} to {longest} each", curve.duration));
+    }
+    if let Some(frame_loss) = &plan.frame_loss {
+        line("frame loss", format!("in steps of {}, {} each", frame_loss.step, frame_loss.duration));
+    }
+    if let Some(bursts) = &plan.back_to_back {
+        line("bursts", format!("{} searches, corrected by {}", bursts.searches, bursts.goal));
+    }
+    if let Some(soak) = &plan.soak {
+        let (slices, slice) = (soak.slices(), soak.slice);
+        line("soak", format!("{slices} slices of {slice} at {}", soak.load));
     }
     line("measuring", format!("about {}, at most {}", people(estimate.time), people(longest)));
     for warning in plan.warnings() {

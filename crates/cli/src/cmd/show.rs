@@ -1,5 +1,8 @@
 //! `weir show`: a run on the terminal, with what to beware of.
 
+mod details;
+mod trust;
+
 use super::cells::{cell, count, size};
 use super::stored::{Database, table, when};
 use std::fmt::Write as _;
@@ -21,7 +24,11 @@ Throughput is the rate forwarded at the lower bound, then [lower bound, upper bo
 load that met the goal and the least that did not. Rates are totals over all directions; the share \
 is of what the line rate carries at that size, preamble and gap included. Percentiles of latency \
 are one-way delays. The line `packets` says what the untimed pass before the trials came to: all \
-packets compared with what the network function must make of them.";
+packets compared with what the network function must make of them.
+
+Each point says who limits its results, as far as the self-check of its wiring tells: the device, the \
+tester, or the line. Results whose trials the machine or the tester spoilt are marked INVALID. Curves, frame \
+loss, bursts and soaks are listed load by load under the table.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +71,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         if args.environment {
             text.push_str(&environment(&run));
         }
+        text.push_str(&trust::self_checks(&run.self_checks));
         text.push_str(&points(&run));
+        run.points.iter().for_each(|point| text.push_str(&details::of(point)));
         for warning in warnings(&run) {
             let _ = writeln!(text, "note: {warning}");
         }
@@ -130,14 +139,20 @@ fn results(point: &Point) -> Vec<String> {
     if point.results.is_empty() {
         return vec!["no results".to_owned()];
     }
-    let latency = |result: &PointResult| match result {
-        PointResult::Latency { trial, .. } => {
-            point.trials.iter().find(|kept| kept.sequence == *trial)?.result.latency.as_ref()
+    let latency = |trial: u32| point.trial(trial)?.result.latency.as_ref();
+    let mut lines = Vec::new();
+    for result in &point.results {
+        lines.push(cell(&point.key, result, &latency));
+        // Bursts say by themselves why they are not valid.
+        let says_so = matches!(result, PointResult::BackToBack { .. });
+        if let Some(doubt) = point.doubt(result).filter(|doubt| doubt.invalid && !says_so) {
+            lines.push(format!("         INVALID, not to be ranked: {}", doubt.why));
         }
-        _ => None,
-    };
-    let verdicts = point.results.iter().map(|result| cell(&point.key, result, latency(result)));
-    verdicts.chain(point.packets.iter().map(|check| format!("packets  {check}"))).collect()
+    }
+    lines.extend(super::repeats::lines(&point.results));
+    lines.extend(trust::limits(&point.results));
+    lines.extend(point.packets.iter().map(|check| format!("packets  {check}")));
+    lines
 }
 
 /// What a reader must know before believing a number.
@@ -170,6 +185,7 @@ fn warnings(run: &Run) -> Vec<String> {
         those(&|point| deciding(point).any(|trial| trial.result.total().foreign > 0)),
         "packets came that the tester never sent",
     );
+    warnings.extend(trust::findings(run));
     let aside = run.points.iter().flat_map(|point| &point.trials).filter(|trial| trial.superseded).count();
     if aside > 0 {
         warnings

@@ -52,6 +52,13 @@ pub(crate) fn when(ms: i64) -> String {
     format!("{} {:02}:{:02} UTC", weir_store::date(ms), minute / 60, minute % 60)
 }
 
+/// `2026-11-21 12:05:09 UTC` for milliseconds since 1970.
+pub(crate) fn clock(ms: i64) -> String {
+    let second = ms.div_euclid(1000).rem_euclid(24 * 3600);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{} {hour:02}:{minute:02}:{second:02} UTC", weir_store::date(ms))
+}
+
 /// Rows under their headings, columns two spaces apart. `right` names the columns of numbers.
 pub(crate) fn table(headings: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
@@ -79,6 +86,7 @@ mod tests {
     fn instants_are_said_in_universal_time() {
         assert_eq!(when(1_795_219_200_000 + 12 * 3_600_000 + 5 * 60_000 + 59_999), "2026-11-21 12:05 UTC");
         assert_eq!(when(-1), "1969-12-31 23:59 UTC");
+        assert_eq!(clock(1_795_219_200_000 + 12 * 3_600_000 + 9_999), "2026-11-21 12:00:09 UTC");
     }
 
     #[test]

@@ -17,20 +17,16 @@ pub(super) enum Objection {
 /// forwarded rate stands on each of its trials by itself, so ask [`of_trial`] about them, too.
 pub(super) fn of_result(result: &PointResult, trials: &[&StoredTrial]) -> Option<Objection> {
     let not_this = |why: &str| Some(Objection::NotThis(why.to_owned()));
-    let limit = match result {
+    match result {
         PointResult::Throughput { irregular: Some(reason), .. } => {
             return not_this(&format!("irregular: {reason}"));
         }
-        PointResult::Throughput { throughput, limit, .. } => {
-            if throughput.is_none_or(|rate| rate.0 <= 0.0) {
-                return not_this("nothing was forwarded");
-            }
-            limit
+        PointResult::Throughput { throughput, .. } if throughput.is_none_or(|rate| rate.0 <= 0.0) => {
+            return not_this("nothing was forwarded");
         }
-        PointResult::Mrr { limit, .. } => limit,
-        PointResult::Latency { .. } => &None,
-    };
-    if let Some(Limit { by: Limiter::Tester | Limiter::Line, why }) = limit {
+        _ => {}
+    }
+    if let Some(Limit { by: Limiter::Tester | Limiter::Line, why }) = result.limit() {
         return not_this(&format!("not limited by the device: {why}"));
     }
     let wrong = trials.iter().find(|trial| trial.verdict.worst() == Some(Weight::Wrong));

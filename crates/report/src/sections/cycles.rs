@@ -4,14 +4,14 @@
 //! device cannot carry tells what a packet costs: MRR, or the upper bound of a search. Where the device
 //! carried even that, the number is an upper limit and says so.
 
-use super::rates::Greatest;
-use super::{by_subject, rates, shown, slug};
+use super::found::{Found, Greatest};
+use super::{by_function, rates, series, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::number;
-use maud::{Markup, html};
+use maud::Markup;
 use weir_trial::Nf;
 
 /// What a packet cost at one point.
@@ -40,7 +40,7 @@ impl Cost {
             Some(Self { cycles: mrr.cycles?, load, trials: mrr.rates.len(), idle })
         });
         mrr.or_else(|| {
-            entry.point.results.iter().filter_map(rates::Found::of).find_map(|found| {
+            entry.point.results.iter().filter_map(Found::of).find_map(|found| {
                 let trials = entry.at(found.upper?);
                 let mut cycles: Vec<f64> =
                     trials.iter().filter_map(|trial| trial.result.dut.as_ref()?.cycles_per_packet).collect();
@@ -59,12 +59,7 @@ impl Cost {
 
 /// The whole section; nothing where no device told its CPU time.
 pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
-    let figures: Vec<_> = digest
-        .functions()
-        .into_iter()
-        .filter_map(|nf| Some((figure(digest, nf)?, [table(digest, nf)])))
-        .collect();
-    (!figures.is_empty()).then(|| html! { @for (figure, tables) in &figures { (shown(figure, tables)) } })
+    by_function(digest, figure, table)
 }
 
 fn figure(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
@@ -87,16 +82,7 @@ fn figure(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
             ),
         })
     };
-    let series: Vec<_> = by_subject(digest, nf, pick)
-        .into_iter()
-        .map(|(subject, group)| Series {
-            label: digest.subjects[subject].clone(),
-            hue: subject,
-            stroke: 0,
-            marks: true,
-            samples: group.into_iter().map(|(_, sample)| sample).collect(),
-        })
-        .collect();
+    let series = series(digest, nf, str::to_owned, 0, pick);
     let costs = || series.iter().flat_map(|series: &Series| &series.samples).filter_map(|sample| sample.y);
     let (least, most) = (costs().fold(f64::INFINITY, f64::min), costs().fold(0.0, f64::max));
     let (label, spacing) = if least > 0.0 && most > FAR_APART * least {
@@ -116,6 +102,7 @@ fn figure(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
             x: rates::size_axis(),
             y: Axis { label: label.into(), quantity: Quantity::Cycles, spacing },
             limits: Vec::new(),
+            markers: Vec::new(),
             series,
         }),
     })

@@ -1,10 +1,9 @@
 //! One-way delay: the percentiles of every load, and the whole distributions from the histograms.
 
-use super::{by_subject, rates, shown, slug};
+use super::{rates, shown, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
-use crate::svg;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units;
 use maud::{Markup, html};
@@ -68,15 +67,7 @@ fn overview(digest: &Digest<'_>, nf: Nf) -> Figure {
             let taken = taken(&entry).into_iter().find(|taken| taken.label == label)?;
             Some(sample(&entry, &taken, &digest.subjects[entry.subject]))
         };
-        for (subject, group) in by_subject(digest, nf, pick) {
-            series.push(Series {
-                label: format!("{} · {label}", digest.subjects[subject]),
-                hue: subject,
-                stroke,
-                marks: true,
-                samples: group.into_iter().map(|(_, sample)| sample).collect(),
-            });
-        }
+        series.extend(super::series(digest, nf, |subject| format!("{subject} · {label}"), stroke, pick));
     }
     series.sort_by_key(|series| (series.hue, series.stroke));
     Figure {
@@ -90,6 +81,7 @@ fn overview(digest: &Digest<'_>, nf: Nf) -> Figure {
             x: rates::size_axis(),
             y: Axis { label: "One-way delay".into(), quantity: Quantity::Time, spacing: Spacing::Log },
             limits: Vec::new(),
+            markers: Vec::new(),
             series,
         }),
     }
@@ -169,25 +161,12 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
 /// One plot a frame size, folded but for the first: every curve of every device and load.
 fn distributions(digest: &Digest<'_>, nf: Nf) -> Markup {
     let entries = digest.of(nf);
-    let mut sizes: Vec<(f64, String)> = entries.iter().map(|entry| (entry.bytes(), entry.size())).collect();
-    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
-    sizes.dedup();
+    let sizes = super::sizes(&entries);
     let plots: Vec<_> =
         sizes.iter().filter_map(|(_, size)| Some((size, distribution(digest, nf, size)?))).collect();
     html! {
         @for (index, (size, (figure, damaged))) in plots.into_iter().enumerate() {
-            details class="more" open[index == 0] {
-                summary { (nf) ": the whole distribution at " (size) }
-                figure id=(figure.id) {
-                    div class="plot" { (svg::draw(&figure)) }
-                    figcaption {
-                        (super::legend(&figure))
-                        p { (figure.caption) }
-                        @for why in damaged { p class="warning" { (why) } }
-                        p class="provenance" { "From " (figure.provenance) "." }
-                    }
-                }
-            }
+            (super::folded(&format!("{nf}: the whole distribution at {size}"), index == 0, &figure, &damaged))
         }
     }
 }
@@ -223,6 +202,7 @@ fn distribution(digest: &Digest<'_>, nf: Nf, size: &str) -> Option<(Figure, Vec<
             x: Axis { label: "Percentile of the packets".into(), quantity: Quantity::Tail, spacing: Spacing::Log },
             y: Axis { label: "One-way delay".into(), quantity: Quantity::Time, spacing: Spacing::Log },
             limits: Vec::new(),
+            markers: Vec::new(),
             series,
         }),
     };

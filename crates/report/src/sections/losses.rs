@@ -3,13 +3,13 @@
 //! A search offers more than a device can carry on purpose, so losses are shown load by load: at the
 //! bounds of each goal, at MRR, and at the loads of the latency trials.
 
-use super::rates::Found;
-use super::{shown, slug};
+use super::found::{Found, TESTER_LATE};
+use super::{by_function, slug};
 use crate::digest::{Digest, Entry, sum};
 use crate::figure::{Bar, Bars, Figure, Plot};
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::count;
-use maud::{Markup, html};
+use maud::Markup;
 use weir_trial::run::{PointResult, Purpose, StoredTrial};
 use weir_trial::{DirectionCounts, Nf};
 use weir_units::{Nanos, Pps};
@@ -55,12 +55,24 @@ fn loads<'a>(entry: &Entry<'a>) -> Vec<At<'a>> {
                 loads.push(At { what: "MRR".to_owned(), load: *load, trials });
             }
             PointResult::Mrr { load: None, .. } => {}
+            // These have sections of their own.
+            PointResult::LatencyCurve { .. }
+            | PointResult::FrameLoss { .. }
+            | PointResult::BackToBack { .. }
+            | PointResult::Soak { .. } => {}
             PointResult::Latency { label, load, trial } => {
                 let trials = entry.trials().filter(|stored| stored.sequence == *trial).collect();
                 loads.push(At { what: format!("latency at {label}"), load: *load, trials });
             }
         }
     }
+    // Repeats share their loads: one line tells of all their trials.
+    let mut told: Vec<(String, f64)> = Vec::new();
+    loads.retain(|at| {
+        let new = !told.contains(&(at.what.clone(), at.load.0)) || at.what.starts_with("latency");
+        told.push((at.what.clone(), at.load.0));
+        new
+    });
     loads.retain(|at| at.trials.iter().any(|trial| !trial.result.directions.is_empty()));
     loads
 }
@@ -72,12 +84,7 @@ fn lost_inside(counts: &DirectionCounts) -> u64 {
 
 /// The whole section; nothing where no tester stood at a wire.
 pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
-    let figures: Vec<_> = digest
-        .functions()
-        .into_iter()
-        .filter_map(|nf| Some((figure(digest, nf)?, [table(digest, nf)])))
-        .collect();
-    (!figures.is_empty()).then(|| html! { @for (figure, tables) in &figures { (shown(figure, tables)) } })
+    by_function(digest, figure, table)
 }
 
 fn figure(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
@@ -126,7 +133,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
     for entry in digest.of(nf) {
         for at in loads(&entry) {
             let counts = sum(&at.trials);
-            let tester = counts.unsent as f64 > counts.intended as f64 * super::rates::TESTER_LATE;
+            let tester = counts.unsent as f64 > counts.intended as f64 * TESTER_LATE;
             rows.push(Row {
                 cells: vec![
                     Cell::Text(entry.size()),

@@ -1,18 +1,25 @@
 //! The sections of the page, each a plot and the table behind it for every network function.
 
+pub(crate) mod bursts;
+pub(crate) mod curve;
 pub(crate) mod cycles;
+pub(crate) mod found;
+pub(crate) mod frame_loss;
 pub(crate) mod latency;
 pub(crate) mod losses;
 pub(crate) mod packets;
 pub(crate) mod rates;
+mod repeats;
+pub(crate) mod soak;
 
 use crate::digest::{Digest, Entry};
-use crate::figure::{Figure, Plot};
+use crate::figure::{Figure, Plot, Sample, Series};
 use crate::svg;
 use crate::table::Table;
 use crate::units;
 use maud::{Markup, html};
 use weir_trial::Nf;
+use weir_trial::run::StoredTrial;
 
 /// A figure with its legend, its caption and the tables behind it.
 fn shown(figure: &Figure, tables: &[Table]) -> Markup {
@@ -66,6 +73,71 @@ fn legend(figure: &Figure) -> Markup {
             }
         },
     }
+}
+
+/// A plot and its table for each function that has the plot; nothing where none has.
+fn by_function(
+    digest: &Digest<'_>,
+    figure: fn(&Digest<'_>, Nf) -> Option<Figure>,
+    table: fn(&Digest<'_>, Nf) -> Table,
+) -> Option<Markup> {
+    let figures: Vec<_> = digest
+        .functions()
+        .into_iter()
+        .filter_map(|nf| Some((figure(digest, nf)?, [table(digest, nf)])))
+        .collect();
+    (!figures.is_empty()).then(|| html! { @for (figure, tables) in &figures { (shown(figure, tables)) } })
+}
+
+/// A figure in a fold of its own, with what could not be drawn of it.
+fn folded(summary: &str, open: bool, figure: &Figure, warnings: &[String]) -> Markup {
+    html! {
+        details class="more" open[open] {
+            summary { (summary) }
+            figure id=(figure.id) {
+                div class="plot" { (svg::draw(figure)) }
+                figcaption {
+                    (legend(figure))
+                    p { (figure.caption) }
+                    @for why in warnings { p class="warning" { (why) } }
+                    p class="provenance" { "From " (figure.provenance) "." }
+                }
+            }
+        }
+    }
+}
+
+/// A series a subject: the marks that `pick` finds among the points of a function.
+fn series<'a>(
+    digest: &Digest<'a>,
+    nf: Nf,
+    name: impl Fn(&str) -> String,
+    stroke: usize,
+    pick: impl Fn(Entry<'a>) -> Option<Sample>,
+) -> Vec<Series> {
+    by_subject(digest, nf, pick)
+        .into_iter()
+        .map(|(subject, group)| Series {
+            label: name(&digest.subjects[subject]),
+            hue: subject,
+            stroke,
+            marks: true,
+            samples: group.into_iter().map(|(_, sample)| sample).collect(),
+        })
+        .collect()
+}
+
+/// The frame sizes of some points, the smallest first: mean bytes and name.
+fn sizes(entries: &[Entry<'_>]) -> Vec<(f64, String)> {
+    let mut sizes: Vec<(f64, String)> = entries.iter().map(|entry| (entry.bytes(), entry.size())).collect();
+    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sizes.dedup();
+    sizes
+}
+
+/// Why a trial is not valid, in words; nothing where it is.
+fn invalid(trial: &StoredTrial) -> Option<String> {
+    Some(format!("invalid: {}", trial.spoilt_by()?.says))
 }
 
 /// A part of an identifier: letters, digits and hyphens only.

@@ -1,160 +1,15 @@
 //! Throughput against frame size under the theoretical line: what the searches found, and the
 //! greatest rate (MRR) where it was taken.
 
-use super::{by_subject, rate_words, shown, slug};
-use crate::digest::{Digest, Entry, sum};
-use crate::figure::{Axis, Figure, Limit, Lines, Plot, Quantity, Sample, Series};
+use super::found::{Found, Greatest, doubted, limit_cell, not_the_device};
+use super::{shown, slug};
+use crate::digest::{Digest, Entry};
+use crate::figure::{self, Axis, Figure, Lines, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
-use crate::units::percent;
 use maud::{Markup, html};
 use weir_trial::Nf;
-use weir_trial::run::PointResult;
-use weir_units::{Nanos, Pps, Ratio};
-
-/// Trials of RFC 2544 (section 24) last this long; shorter ones say so.
-pub(crate) const STANDARD_TRIAL: Nanos = Nanos(60 * Nanos::PER_SECOND);
-
-/// Share of a trial's packets from which a late tester is named.
-pub(crate) const TESTER_LATE: f64 = 0.001;
-
-/// One goal's answer about one point.
-#[derive(Clone)]
-pub(crate) struct Found<'a> {
-    pub(crate) goal: &'a str,
-    pub(crate) loss_ratio: Ratio,
-    pub(crate) throughput: Option<Pps>,
-    pub(crate) lower: Option<Pps>,
-    pub(crate) upper: Option<Pps>,
-    pub(crate) trial_duration: Nanos,
-    pub(crate) trials: u32,
-    irregular: Option<&'a str>,
-}
-
-impl<'a> Found<'a> {
-    pub(crate) fn of(result: &'a PointResult) -> Option<Self> {
-        let PointResult::Throughput {
-            goal,
-            loss_ratio,
-            throughput,
-            lower,
-            upper,
-            irregular,
-            trial_duration,
-            trials,
-            ..
-        } = result
-        else {
-            return None;
-        };
-        Some(Self {
-            goal,
-            loss_ratio: *loss_ratio,
-            throughput: *throughput,
-            lower: *lower,
-            upper: *upper,
-            trial_duration: *trial_duration,
-            trials: *trials,
-            irregular: irregular.as_deref(),
-        })
-    }
-
-    /// What a reader must be told beside the number.
-    pub(crate) fn warnings(&self, entry: &Entry<'_>) -> Vec<String> {
-        let mut warnings: Vec<String> =
-            self.irregular.map(|why| format!("irregular: {why}")).into_iter().collect();
-        if let Some(share) = self.tester_late(entry) {
-            warnings.push(format!(
-                "the tester was late with {} of the packets at the upper bound: the device may be faster",
-                percent(share)
-            ));
-        }
-        warnings
-    }
-
-    /// Share of the packets at the upper bound that the tester was too late to offer, where it matters.
-    pub(crate) fn tester_late(&self, entry: &Entry<'_>) -> Option<f64> {
-        let counts = sum(&entry.at(self.upper?));
-        let share = counts.unsent as f64 / counts.intended.max(1) as f64;
-        (share >= TESTER_LATE.max(self.loss_ratio.0)).then_some(share)
-    }
-
-    fn length(&self) -> String {
-        let short = if self.trial_duration < STANDARD_TRIAL { ", under 60\u{a0}s" } else { "" };
-        format!("{}{short}", self.trial_duration)
-    }
-
-    fn detail(&self, entry: &Entry<'_>, subject: &str) -> String {
-        let bytes = entry.bytes();
-        let mut lines = vec![format!("{} · {} · {}", subject, self.goal, entry.size())];
-        match self.throughput {
-            Some(rate) => {
-                lines.push(rate_words(rate.0, bytes));
-                lines.push(format!("{} of {}", percent(entry.of_theoretical(rate)), entry.wire_name()));
-            }
-            None => lines.push("no throughput found".to_owned()),
-        }
-        lines.push(format!("bounds {}", bounds(self.lower, self.upper)));
-        lines.push(format!("{} trials, the last of {}", self.trials, self.length()));
-        lines.extend(self.warnings(entry));
-        lines.join("\n")
-    }
-}
-
-/// Bounds as they are written everywhere: `[2.401 Mpps, 2.423 Mpps]`.
-pub(crate) fn bounds(lower: Option<Pps>, upper: Option<Pps>) -> String {
-    let text = |bound: Option<Pps>| bound.map_or("none".to_owned(), |pps| pps.to_string());
-    format!("[{}, {}]", text(lower), text(upper))
-}
-
-/// The greatest forwarded rate of one point.
-#[derive(Clone)]
-pub(crate) struct Greatest<'a> {
-    pub(crate) load: Option<Pps>,
-    pub(crate) rates: &'a [Pps],
-    pub(crate) mean: Pps,
-    pub(crate) deviation: Pps,
-    pub(crate) cycles: Option<f64>,
-}
-
-impl<'a> Greatest<'a> {
-    pub(crate) fn of(result: &'a PointResult) -> Option<Self> {
-        let PointResult::Mrr { load, rates, mean, deviation, cycles_per_packet, .. } = result else {
-            return None;
-        };
-        Some(Self { load: *load, rates, mean: *mean, deviation: *deviation, cycles: *cycles_per_packet })
-    }
-
-    pub(crate) fn spread(&self) -> Option<(f64, f64)> {
-        let low = self.rates.iter().map(|rate| rate.0).fold(f64::INFINITY, f64::min);
-        let high = self.rates.iter().map(|rate| rate.0).fold(f64::NEG_INFINITY, f64::max);
-        (low <= high).then_some((low, high))
-    }
-
-    fn detail(&self, entry: &Entry<'_>, subject: &str) -> String {
-        let mut lines = vec![
-            format!("{subject} · MRR · {}", entry.size()),
-            format!("mean {}", rate_words(self.mean.0, entry.bytes())),
-        ];
-        if let Some((low, high)) = self.spread() {
-            lines.push(format!(
-                "{} to {} in {} trials, deviation {}",
-                Pps(low),
-                Pps(high),
-                self.rates.len(),
-                self.deviation
-            ));
-        }
-        lines.push(match self.load {
-            Some(load) => format!("at {load} offered"),
-            None => "the source is in the device: no wire".to_owned(),
-        });
-        if let Some(cycles) = self.cycles {
-            lines.push(format!("{cycles:.1} cycles per packet"));
-        }
-        lines.join("\n")
-    }
-}
+use weir_units::Pps;
 
 /// The whole section.
 pub(crate) fn section(digest: &Digest<'_>) -> Markup {
@@ -166,6 +21,7 @@ fn function(digest: &Digest<'_>, nf: Nf) -> Markup {
     let (wired, fed) = (Which::Wired.figure(digest, nf), Which::Fed.figure(digest, nf));
     let full = |table: Table| (!table.rows.is_empty()).then_some(table);
     let mut under_wired: Vec<Table> = full(table(digest, nf)).into_iter().collect();
+    under_wired.extend(full(super::repeats::table(digest, nf)));
     let greatest: Vec<Table> = full(greatest_table(digest, nf)).into_iter().collect();
     let under_fed = if fed.is_some() {
         greatest
@@ -234,6 +90,7 @@ impl Which {
                 x: size_axis(),
                 y: Axis { label: "Forwarded".into(), quantity: Quantity::Rate, spacing: Spacing::Linear },
                 limits: limits(digest, nf),
+                markers: Vec::new(),
                 series,
             }),
         })
@@ -247,20 +104,12 @@ impl Which {
                 x_name: entry.size_name(),
                 y: Some(mrr.mean.0),
                 interval: mrr.spread(),
-                suspect: false,
+                suspect: doubted(&entry, mrr.result).is_some(),
                 detail: mrr.detail(&entry, &digest.subjects[entry.subject]),
             })
         };
-        by_subject(digest, nf, pick)
-            .into_iter()
-            .map(|(subject, group)| Series {
-                label: format!("{} · MRR", digest.subjects[subject]),
-                hue: subject,
-                stroke: if self == Self::Wired { digest.goals.len() } else { 0 },
-                marks: true,
-                samples: group.into_iter().map(|(_, sample)| sample).collect(),
-            })
-            .collect()
+        let stroke = if self == Self::Wired { digest.goals.len() } else { 0 };
+        super::series(digest, nf, |subject| format!("{subject} · MRR"), stroke, pick)
     }
 }
 
@@ -280,16 +129,7 @@ fn goal_series(digest: &Digest<'_>, nf: Nf, goal: &str, stroke: usize) -> Vec<Se
             detail: found.detail(&entry, &digest.subjects[entry.subject]),
         })
     };
-    by_subject(digest, nf, pick)
-        .into_iter()
-        .map(|(subject, group)| Series {
-            label: format!("{} · {goal}", digest.subjects[subject]),
-            hue: subject,
-            stroke,
-            marks: true,
-            samples: group.into_iter().map(|(_, sample)| sample).collect(),
-        })
-        .collect()
+    super::series(digest, nf, |subject| format!("{subject} · {goal}"), stroke, pick)
 }
 
 /// Points without any result: crosses in their device's first series, or in one of their own.
@@ -305,22 +145,15 @@ fn failed_series(digest: &Digest<'_>, nf: Nf, drawn: &[Series]) -> Vec<Series> {
             detail: format!("{} · {}\nnot measured: {why}", digest.subjects[entry.subject], entry.size()),
         })
     };
-    let measured = !drawn.is_empty();
-    by_subject(digest, nf, pick)
-        .into_iter()
-        .filter(|_| measured)
-        .map(|(subject, group)| Series {
-            label: format!("{} · not measured", digest.subjects[subject]),
-            hue: subject,
-            stroke: digest.goals.len() + 1,
-            marks: true,
-            samples: group.into_iter().map(|(_, sample)| sample).collect(),
-        })
-        .collect()
+    if drawn.is_empty() {
+        return Vec::new();
+    }
+    let stroke = digest.goals.len() + 1;
+    super::series(digest, nf, |subject| format!("{subject} · not measured"), stroke, pick)
 }
 
-fn limits(digest: &Digest<'_>, nf: Nf) -> Vec<Limit> {
-    let mut limits: Vec<Limit> = Vec::new();
+fn limits(digest: &Digest<'_>, nf: Nf) -> Vec<figure::Limit> {
+    let mut limits: Vec<figure::Limit> = Vec::new();
     for entry in digest.of(nf) {
         let wire = entry.wire();
         if !limits.iter().any(|limit| limit.wire == wire) {
@@ -331,7 +164,7 @@ fn limits(digest: &Digest<'_>, nf: Nf) -> Vec<Limit> {
                 at(64.0),
                 at(1500.0)
             );
-            limits.push(Limit { label, wire });
+            limits.push(figure::Limit { label, wire });
         }
     }
     limits
@@ -347,7 +180,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
         }
         if let Some(why) = entry.failure() {
             let mut cells = lead.to_vec();
-            cells.extend(std::iter::repeat_n(Cell::None, 7));
+            cells.extend(std::iter::repeat_n(Cell::None, 8));
             cells.push(Cell::Text(format!("not measured: {why}")));
             rows.push(Row { cells, suspect: true });
         }
@@ -365,6 +198,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
             column("Of theoretical", "share_of_theoretical", Kind::Number),
             column("Trials", "trials", Kind::Number),
             column("Final trial", "final_trial_ns", Kind::Number),
+            column("Limited by", "limited_by", Kind::Text),
             column("Note", "note", Kind::Text),
         ],
         rows,
@@ -383,7 +217,10 @@ fn found_row(entry: &Entry<'_>, found: &Found<'_>, lead: [Cell; 2]) -> Row {
         found.throughput.map_or(Cell::None, |rate| Cell::percent(entry.of_theoretical(rate))),
         Cell::count(u64::from(found.trials)),
         Cell::Number(found.length().replace(' ', "\u{a0}"), found.trial_duration.0 as f64),
-        Cell::Text(warnings.join("; ")),
+        limit_cell(found.limit()),
+        Cell::Text(
+            warnings.iter().cloned().chain(not_the_device(found.limit())).collect::<Vec<_>>().join("; "),
+        ),
     ]);
     Row { cells, suspect: !warnings.is_empty() }
 }
@@ -394,6 +231,7 @@ fn greatest_table(digest: &Digest<'_>, nf: Nf) -> Table {
         let bytes = entry.bytes();
         for mrr in entry.point.results.iter().filter_map(Greatest::of) {
             let spread = mrr.spread();
+            let doubt = doubted(&entry, mrr.result);
             rows.push(Row {
                 cells: vec![
                     Cell::Text(entry.size()),
@@ -405,8 +243,17 @@ fn greatest_table(digest: &Digest<'_>, nf: Nf) -> Table {
                     Cell::rate(spread.map(|(_, high)| Pps(high)), bytes),
                     Cell::count(mrr.rates.len() as u64),
                     Cell::percent(entry.of_theoretical(mrr.mean)),
+                    limit_cell(mrr.limit()),
+                    Cell::Text(
+                        doubt
+                            .iter()
+                            .cloned()
+                            .chain(not_the_device(mrr.limit()))
+                            .collect::<Vec<_>>()
+                            .join("; "),
+                    ),
                 ],
-                suspect: false,
+                suspect: doubt.is_some(),
             });
         }
     }
@@ -423,6 +270,8 @@ fn greatest_table(digest: &Digest<'_>, nf: Nf) -> Table {
             column("Greatest", "greatest_pps", Kind::Rate),
             column("Trials", "trials", Kind::Number),
             column("Of theoretical", "share_of_theoretical", Kind::Number),
+            column("Limited by", "limited_by", Kind::Text),
+            column("Note", "note", Kind::Text),
         ],
         rows,
     }

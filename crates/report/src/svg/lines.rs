@@ -4,11 +4,11 @@
 //! page's style shows one of them.
 
 use super::{STROKES, at, canvas, mark};
-use crate::figure::{Axis, Figure, Limit, Lines, Quantity, Sample, Series};
+use crate::figure::{Axis, Figure, Limit, Lines, Marker, Quantity, Sample, Series};
 use crate::scale::{Scale, Spacing};
 use crate::units::{RATE_UNITS, View, trimmed};
 use maud::{Markup, html};
-use weir_units::{Nanos, WIRE_OVERHEAD_BYTES};
+use weir_units::{Nanos, Pps, WIRE_OVERHEAD_BYTES};
 
 const WIDTH: f64 = 700.0;
 const HEIGHT: f64 = 400.0;
@@ -18,6 +18,10 @@ const TOP: f64 = 16.0;
 const BOTTOM: f64 = HEIGHT - 66.0;
 /// Half the width of a letter of a tick's text.
 const HALF_LETTER: f64 = 4.2;
+/// Greatest share on an axis of shares that are all zero.
+const LEAST_SHARE: f64 = 0.001;
+/// Height of a marker's label.
+const LABEL: f64 = 15.0;
 /// A theoretical line this many times above what was measured does not stretch the axis to itself.
 const FAR_ABOVE: f64 = 1.6;
 
@@ -37,13 +41,17 @@ impl Ground {
         let (x_low, x_high) = span(samples().map(|sample| sample.x));
         let x_span = match plot.x.quantity {
             Quantity::Tail => (1.0, x_high.max(10.0)),
+            _ if plot.x.spacing == Spacing::Linear => (0.0, x_high * 1.03),
             _ => (x_low / 1.07, x_high * 1.07),
         };
         let heights = samples().flat_map(|sample| {
             let (low, high) = sample.interval.unzip();
             [low, sample.y, high].into_iter().flatten().map(move |y| y_of(sample.x, y))
         });
-        let (y_low, y_high) = span(heights.filter(|y| *y > 0.0));
+        let mut heights = heights.filter(|y| *y > 0.0).peekable();
+        // Where nothing was lost, an axis up to 100 % would be mostly empty.
+        let nothing = plot.y.quantity == Quantity::Share && heights.peek().is_none();
+        let (y_low, y_high) = if nothing { (0.0, LEAST_SHARE) } else { span(heights) };
         let line_high = plot.limits.iter().map(|limit| limit.at(x_low, view)).fold(0.0, f64::max);
         let y_span = match plot.y.spacing {
             Spacing::Log => (y_low / 1.25, y_high * 1.25),
@@ -116,8 +124,24 @@ fn picture(figure: &Figure, plot: &Lines, view: View) -> Markup {
         @for limit in &plot.limits {
             path class="limit" clip-path=(format!("url(#{clip})")) d=(limit_path(limit, &ground)) {}
         }
+        @for (row, marker) in plot.markers.iter().enumerate() {
+            (draw_marker(marker, row, plot, &ground))
+        }
         @for (index, series) in plot.series.iter().enumerate() {
             (draw_series(series, index, plot, &ground))
+        }
+    }
+}
+
+/// A vertical line with its name beside it, one below the other, on the side with more room.
+fn draw_marker(marker: &Marker, row: usize, plot: &Lines, ground: &Ground) -> Markup {
+    let place = ground.x.place(marker.x);
+    let hue = plot.series.get(marker.series).map_or(0, |series| series.hue);
+    let (anchor, aside) = if place > (LEFT + RIGHT) / 2.0 { ("end", -5.0) } else { ("start", 5.0) };
+    html! {
+        g class=(format!("marker k{} h{}", marker.series, hue % super::HUES)) {
+            path d=(format!("M{} {}V{}", at(place), at(TOP), at(BOTTOM))) {}
+            text text-anchor=(anchor) x=(at(place + aside)) y=(at(TOP + 12.0 + LABEL * row as f64)) { (marker.label) }
         }
     }
 }
@@ -200,7 +224,9 @@ fn tick_text(quantity: Quantity, tick: f64) -> String {
         Quantity::Tail if tick <= 1.0 => "0\u{a0}%".to_owned(),
         Quantity::Tail => format!("{}\u{a0}%", trimmed_percentile(tick)),
         Quantity::FrameBytes => trimmed((tick * 10.0).round() / 10.0),
-        Quantity::Rate | Quantity::Cycles => trimmed(tick),
+        Quantity::Load => Pps(tick).to_string().replace(".000", "").replace(".00", "").replace(".0", ""),
+        Quantity::Share => format!("{}\u{a0}%", trimmed(tick * 100.0)),
+        Quantity::Rate | Quantity::Cycles | Quantity::Plain => trimmed(tick),
     }
 }
 

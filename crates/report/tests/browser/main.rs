@@ -215,3 +215,58 @@ fn runs_without_points_still_open() {
     assert!(browser.text("main").contains("Nothing was measured"));
     assert_quiet(&browser);
 }
+
+#[test]
+fn curves_are_drawn_with_their_knees_which_hide_with_their_device() {
+    let run = common::curves("2026-11-21-heron", 2);
+    let browser = opened(std::slice::from_ref(&run));
+    let figure = "#curve-l2fwd-64-b";
+    let labels = || drawn_texts(&browser, figure, ".marker text");
+    let shown = labels();
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    assert!(shown[0].starts_with("knee ") && shown[0].ends_with("nf · vhost"), "{shown:?}");
+    browser.click(&format!("{figure} .legend .t0"));
+    assert_eq!(labels(), shown[1..], "a knee goes with the first line of its device");
+    browser.click(&format!("{figure} .legend .t0"));
+
+    let ticks = || drawn_texts(&browser, figure, ".tick.mid");
+    assert_eq!(ticks(), ["100 pps", "1 kpps", "10 kpps", "100 kpps", "1 Mpps"]);
+    browser.click("label:has(#unit-gbps)");
+    assert_eq!(ticks().len(), 5, "loads stay in packets");
+    browser.press(&format!("{figure} .plot > svg"), RIGHT);
+    let tip = browser.text("#tip");
+    assert!(tip.starts_with("nf · vhost · 100 pps") && tip.contains("p99.9"), "{tip}");
+
+    let outside = browser.run(
+        "return [...document.querySelectorAll('.plot > svg')].flatMap((svg) => {
+            const box = svg.getBoundingClientRect();
+            const parts = [...svg.querySelectorAll('.mark, .marker text')].filter((n) => n.getClientRects().length);
+            return parts.filter((part) => {
+                const at = part.getBoundingClientRect();
+                return at.left < box.left || at.right > box.right || at.top < box.top || at.bottom > box.bottom;
+            }).map((part) => `${svg.closest('figure').id}: ${part.textContent}`);
+        })",
+        json!([]),
+    );
+    assert_eq!(outside, json!([]), "every mark and every name lies inside its drawing");
+    assert_quiet(&browser);
+}
+
+#[test]
+fn losses_of_a_soak_are_marked_where_they_were_and_clean_slices_are_not() {
+    let run = common::curves("2026-11-21-heron", 2);
+    let browser = opened(std::slice::from_ref(&run));
+    let soaks = run.points.iter().filter(|point| point.key.size == "64").flat_map(|point| &point.results);
+    let lossy = soaks.filter_map(|result| match result {
+        PointResult::Soak { found, .. } => Some(found.lossy.len() as u64),
+        _ => None,
+    });
+    let marks = browser.run(
+        "return document.querySelectorAll('#soak-loss-l2fwd-64-b .mark').length - document.querySelectorAll('#soak-loss-l2fwd-64-b .legend .mark').length",
+        json!([]),
+    );
+    assert_eq!(marks.as_u64(), Some(lossy.sum()));
+    assert_eq!(drawn_texts(&browser, "#frame-loss-l2fwd", ".x-axis"), ["Load, of the line rate"]);
+    assert!(row(&browser, "#bursts-l2fwd-table", 0).last().unwrap().starts_with("not valid"));
+    assert_quiet(&browser);
+}

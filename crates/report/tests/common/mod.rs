@@ -1,5 +1,9 @@
 //! Runs to draw, measured on simulated devices: every number in them comes from a trial.
 
+mod curves;
+
+pub(crate) use curves::curves;
+
 use std::collections::BTreeMap;
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial};
 use weir_trial::simulated::{SimulatedDut, Simulation};

@@ -7,7 +7,7 @@ use crate::plan::text::Text;
 use crate::plan::{MrrPlan, ThroughputPlan};
 use std::collections::BTreeMap;
 use toml::Spanned;
-use weir_methods::latency::{LatencyAt, LoadSpec};
+use weir_methods::latency::LatencyAt;
 use weir_methods::mlrsearch::{Goal, Search, SearchConfig, SearchError};
 use weir_trial::simulated::SimulatedDut;
 use weir_units::{Nanos, Pps, Ratio};
@@ -117,22 +117,11 @@ impl Checker<'_> {
     }
 
     pub(super) fn latency(&mut self, table: LatencyTable, throughput: Option<&ThroughputPlan>) -> LatencyAt {
-        let goals: Vec<&str> =
-            throughput.iter().flat_map(|plan| &plan.goals).map(|goal| goal.name.as_str()).collect();
         let whole = table.loads.span();
         let mut loads = Vec::new();
         for (span, Text(load)) in table.loads.into_inner().0 {
             let span = span.unwrap_or_else(|| whole.clone());
-            if let Some(goal) = load.goal()
-                && !goals.contains(&goal)
-            {
-                let mut unknown = Diagnostic::unknown(span, "goal", goal, &goals);
-                unknown.allowed.push(LoadSpec::LINE.to_owned());
-                unknown.message = format!(
-                    "`loads`: {load} needs the goal `{goal}`, which [throughput] does not search for"
-                );
-                self.found.push(unknown);
-            }
+            self.known_goal("loads", span, &load, throughput);
             loads.push(load);
         }
         if loads.is_empty() {

@@ -5,6 +5,7 @@
 
 use super::super::cells::{cell, size};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use weir_campaign::plan::{ASSUMED_OVERHEAD, Plan};
 use weir_campaign::{PointOutcome, Tally, Watcher};
 use weir_methods::{GoalBounds, Next};
-use weir_trial::run::{PointKey, PointResult, Purpose};
+use weir_trial::run::{PointKey, Purpose};
 use weir_trial::{Latency, SelfCheck, TrialResult};
 use weir_units::{Nanos, Pps};
 
@@ -30,8 +31,8 @@ pub(super) struct Live {
     done: u32,
     label: String,
     bounds: String,
-    /// Latency trials of the point in hand, whose percentiles its row shows.
-    latencies: Vec<Option<Latency>>,
+    /// Latency trials of the point in hand by number, whose percentiles its row shows.
+    latencies: BTreeMap<u32, Latency>,
     warnings: Vec<String>,
 }
 
@@ -52,7 +53,7 @@ impl Live {
             done: 0,
             label: String::new(),
             bounds: String::new(),
-            latencies: Vec::new(),
+            latencies: BTreeMap::new(),
             warnings: plan.warnings(),
         }
     }
@@ -145,9 +146,9 @@ impl Watcher for Live {
         self.show(next.remaining.time, &doing);
     }
 
-    fn trial(&mut self, purpose: Purpose, result: &TrialResult) {
+    fn trial(&mut self, sequence: u32, purpose: Purpose, result: &TrialResult) {
         if purpose == Purpose::Latency {
-            self.latencies.push(result.latency.clone());
+            self.latencies.extend(result.latency.clone().map(|latency| (sequence, latency)));
         }
     }
 
@@ -168,12 +169,10 @@ impl Watcher for Live {
         );
         let (cells, remarks) = match outcome {
             PointOutcome::Measured { results, remarks } => {
-                let mut latencies = self.latencies.iter();
-                let mut of = |result: &PointResult| match result {
-                    PointResult::Latency { .. } => latencies.next().and_then(Option::as_ref),
-                    _ => None,
-                };
-                (results.iter().map(|result| cell(key, result, of(result))).collect(), remarks.clone())
+                let latency = |trial: u32| self.latencies.get(&trial);
+                let cells = results.iter().map(|result| cell(key, result, &latency));
+                let repeats = super::super::repeats::lines(results);
+                (cells.chain(repeats).collect::<Vec<_>>(), remarks.clone())
             }
             PointOutcome::Unsupported(reason) => (vec![format!("not supported: {reason}")], Vec::new()),
             PointOutcome::Failed(reason) => (vec![format!("FAILED: {reason}")], Vec::new()),

@@ -1,0 +1,392 @@
+//! Back-to-back frames (RFC 9004): the longest burst at the line rate that comes through whole, and
+//! the buffer that it speaks of.
+//!
+//! A burst of n frames is a trial at the line rate for as long as n frames take. Each complete search doubles
+//! from 64 frames until a burst loses a frame, then halves the span down to the step: a binary search
+//! whose upper end is found first, so that small buffers need no bursts of 30 seconds. A burst as long
+//! as the ceiling that comes through ends a search, and is no measure of a buffer. Before every burst
+//! nothing is sent for [`BackToBack::rest`] (the RFC asks for 2 s) beyond the tester's own drain.
+//!
+//! The device forwards while the burst comes in, so the burst is longer than its buffer. The correction
+//! (RFC 9004, section 6) takes away what left meanwhile, by the throughput at the same size:
+//! `implied = mean burst / line`, `corrected = implied × (1 − throughput / line)`. Where the
+//! throughput reaches the line rate no burst is too long, and the size is skipped. Where the tester
+//! could not send at the line rate there was no burst, and no length is reported.
+
+use crate::ask::Asker;
+use crate::observe::{Observer, Remaining};
+use crate::repeat::Spread;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_trial::run::{Bursts, PointResult, Purpose};
+use weir_trial::{Measurer, TrialResult, TrialSpec};
+use weir_units::{Nanos, Pps};
+
+/// First burst of a search, in frames.
+const FIRST: u64 = 64;
+
+/// From this share of the line rate on, a throughput reaches it.
+const REACHED: f64 = 0.9999;
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BackToBack {
+    /// The throughput goal whose answer corrects the burst.
+    pub goal: String,
+    /// Complete searches; at least 1.
+    pub searches: u32,
+    /// Frames to which a search goes; at least 1.
+    pub step: u64,
+    /// Time that the longest burst may take.
+    pub ceiling: Nanos,
+    /// Time without traffic before each burst.
+    pub rest: Nanos,
+}
+
+/// What a point tells the method.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LineAndThroughput {
+    /// The line rate over all directions.
+    pub line: Pps,
+    /// The goal's throughput; nothing where the search found none.
+    pub throughput: Option<Pps>,
+}
+
+/// The bursts of every search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackToBackOutcome {
+    goal: String,
+    step: u64,
+    ceiling: u64,
+    at: LineAndThroughput,
+    /// Longest whole burst of each complete search, in frames.
+    pub frames: Vec<u64>,
+    /// Why the lengths are not valid, or none was measured.
+    pub invalid: Option<String>,
+}
+
+/// How one search ended.
+enum Ended {
+    /// With the longest whole burst.
+    Length(u64),
+    /// With the ceiling.
+    Ceiling(u64),
+    /// A burst was no burst at the line rate; why.
+    NoBurst(String),
+}
+
+impl BackToBack {
+    /// Time without traffic that RFC 9004 asks for before a burst.
+    pub const RFC9004_REST: Nanos = Nanos(2 * Nanos::PER_SECOND);
+    /// Search ceiling that RFC 9004 wants to be possible.
+    pub const RFC9004_CEILING: Nanos = Nanos(30 * Nanos::PER_SECOND);
+
+    /// What a reader of the results must be told.
+    pub fn warnings(&self) -> Vec<String> {
+        let rest = (self.rest < Self::RFC9004_REST).then(|| {
+            format!(
+                "back-to-back: {} of rest before a burst are less than RFC 9004's {}",
+                self.rest,
+                Self::RFC9004_REST
+            )
+        });
+        rest.into_iter().collect()
+    }
+
+    /// Trials of all searches and their time, rests included, where buffers hold about a thousand frames.
+    pub fn usual(&self) -> Remaining {
+        let doublings = 6 + (1024 / self.step.max(1)).max(1).ilog2();
+        let trials = self.searches.saturating_mul(doublings);
+        Remaining { trials, time: Nanos(self.rest.0.saturating_mul(u64::from(trials))) }
+    }
+
+    /// Runs every search, or none where the point has nothing to search for.
+    pub fn run<M: Measurer, O: Observer>(
+        &self,
+        at: LineAndThroughput,
+        measurer: &mut M,
+        observer: &mut O,
+    ) -> Result<BackToBackOutcome, M::Error> {
+        let ceiling = ((at.line.0 * self.ceiling.seconds()) as u64).max(FIRST);
+        let mut outcome = BackToBackOutcome {
+            goal: self.goal.clone(),
+            step: self.step.max(1),
+            ceiling,
+            at,
+            frames: Vec::new(),
+            invalid: self.pointless(at),
+        };
+        if outcome.invalid.is_some() {
+            return Ok(outcome);
+        }
+        let mut asker = Asker::new(measurer, observer, Purpose::BackToBack);
+        let mut reached = 0;
+        for search in 0..self.searches.max(1) {
+            let left = Self { searches: self.searches.max(1) - search, ..self.clone() }.usual();
+            match self.search(at.line, ceiling, left, &mut asker)? {
+                Ended::Length(frames) => outcome.frames.push(frames),
+                Ended::Ceiling(frames) => {
+                    reached += 1;
+                    outcome.frames.push(frames);
+                }
+                Ended::NoBurst(why) => {
+                    outcome.frames.clear();
+                    outcome.invalid = Some(why);
+                    return Ok(outcome);
+                }
+            }
+        }
+        if reached > 0 {
+            let of = self.searches.max(1);
+            outcome.invalid = Some(format!(
+                "{reached} of {of} searches came to the ceiling of {ceiling} frames: the burst is at least so long"
+            ));
+        }
+        Ok(outcome)
+    }
+
+    /// Why a search would tell nothing.
+    fn pointless(&self, at: LineAndThroughput) -> Option<String> {
+        let goal = &self.goal;
+        match at.throughput {
+            None => Some(format!(
+                "skipped: the search found no throughput for {goal}, which the correction needs"
+            )),
+            Some(throughput) if throughput.0 >= at.line.0 * REACHED => Some(format!(
+                "skipped: {goal} reaches the line rate, so that no burst is too long (RFC 9004)"
+            )),
+            Some(_) => None,
+        }
+    }
+
+    fn search<M: Measurer, O: Observer>(
+        &self,
+        line: Pps,
+        ceiling: u64,
+        mut left: Remaining,
+        asker: &mut Asker<'_, M, O>,
+    ) -> Result<Ended, M::Error> {
+        let step = self.step.max(1);
+        let (mut whole, mut broken, mut length) = (0, None, 0);
+        loop {
+            let frames = match broken {
+                Some(broken) if broken - whole <= step => return Ok(Ended::Length(length)),
+                Some(broken) => whole + (broken - whole) / 2,
+                None if whole >= ceiling => return Ok(Ended::Ceiling(length)),
+                None => (whole * 2).clamp(FIRST.min(ceiling), ceiling),
+            };
+            asker.rest(self.rest)?;
+            let (_, result) = asker.ask(burst(line, frames), left)?;
+            left.trials = left.trials.saturating_sub(1).max(1);
+            left.time = Nanos(left.time.0.saturating_sub(self.rest.0));
+            if let Some(why) = not_at_the_line_rate(&result, line) {
+                return Ok(Ended::NoBurst(why));
+            }
+            let total = result.total();
+            if total.lost() == 0 {
+                (whole, length) = (frames, total.intended);
+            } else {
+                broken = Some(frames);
+            }
+        }
+    }
+}
+
+/// The trial that sends so many frames at the line rate.
+fn burst(line: Pps, frames: u64) -> TrialSpec {
+    TrialSpec { load: line, duration: Nanos((frames as f64 / line.0 * 1e9).ceil() as u64) }
+}
+
+/// Why a trial was no burst at the line rate; nothing where it was one.
+fn not_at_the_line_rate(result: &TrialResult, line: Pps) -> Option<String> {
+    let total = result.total();
+    (total.unsent > 0).then(|| {
+        format!(
+            "the tester did not reach the line rate of {line} over this wiring: it was too late for {} of a burst \
+             of {} frames",
+            total.unsent, total.intended
+        )
+    })
+}
+
+impl BackToBackOutcome {
+    fn valid(&self) -> bool {
+        self.invalid.is_none() && !self.frames.is_empty()
+    }
+
+    /// Spread of the lengths.
+    fn spread(&self) -> Option<Spread> {
+        Spread::of(&self.frames.iter().map(|frames| *frames as f64).collect::<Vec<_>>())
+    }
+
+    /// Time that the mean burst takes at the line rate; nothing where there is no valid length.
+    pub fn implied(&self) -> Option<Nanos> {
+        let mean = self.spread().filter(|_| self.valid())?.mean;
+        Some(Nanos((mean / self.at.line.0 * 1e9).round() as u64))
+    }
+
+    /// The implied time without what the device forwarded meanwhile.
+    pub fn corrected(&self) -> Option<Nanos> {
+        let gone = self.at.throughput?.0 / self.at.line.0;
+        Some(Nanos((self.implied()?.0 as f64 * (1.0 - gone)).round() as u64))
+    }
+
+    /// The outcome in the form it is stored in; `sequences` are the numbers of its trials, in order.
+    pub fn point_result(&self, sequences: &[u32]) -> PointResult {
+        let bursts = self.spread().map(|spread| Bursts {
+            frames: self.frames.clone(),
+            mean: spread.mean,
+            min: spread.min as u64,
+            max: spread.max as u64,
+            deviation: spread.deviation.unwrap_or(0.0),
+        });
+        PointResult::BackToBack {
+            line: self.at.line,
+            throughput: self.at.throughput,
+            goal: self.goal.clone(),
+            bursts,
+            implied: self.implied(),
+            corrected: self.corrected(),
+            step: self.step,
+            ceiling: self.ceiling,
+            invalid: self.invalid.clone(),
+            trials: sequences.to_vec(),
+            limit: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::Silent;
+    use weir_trial::DirectionCounts;
+    use weir_trial::simulated::{SimulatedDut, Simulation};
+    use weir_units::Ratio;
+
+    const LINE: Pps = Pps(10e6);
+
+    fn method() -> BackToBack {
+        BackToBack {
+            goal: "ndr".into(),
+            searches: 5,
+            step: 1,
+            ceiling: BackToBack::RFC9004_CEILING,
+            rest: BackToBack::RFC9004_REST,
+        }
+    }
+
+    fn at(throughput: f64) -> LineAndThroughput {
+        LineAndThroughput { line: LINE, throughput: Some(Pps(throughput)) }
+    }
+
+    /// A simulated device whose rests are counted.
+    struct Rested(Simulation, u32, u32);
+
+    impl Measurer for Rested {
+        type Error = std::convert::Infallible;
+
+        fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+            self.2 += 1;
+            self.0.measure(spec)
+        }
+
+        fn rest(&mut self, time: Nanos) -> Result<(), Self::Error> {
+            assert_eq!(time, BackToBack::RFC9004_REST);
+            self.1 += 1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_correction_finds_the_queue_of_a_known_device() {
+        for (capacity, queue) in [(5e6, 1024), (9e6, 256), (1e6, 4096)] {
+            let dut = SimulatedDut { capacity: Pps(capacity), queue, ..Default::default() };
+            let mut device = Rested(dut.start(), 0, 0);
+            let outcome = method().run(at(capacity), &mut device, &mut Silent).unwrap();
+            // What comes in at the line rate and leaves at the capacity fills the queue.
+            let longest = queue as f64 / (1.0 - capacity / LINE.0);
+            assert_eq!(outcome.frames.len(), 5);
+            assert!(outcome.frames.iter().all(|n| (*n as f64 - longest).abs() <= 2.0), "{outcome:?}");
+            let corrected = outcome.corrected().unwrap().seconds() * LINE.0;
+            assert!((corrected / queue as f64 - 1.0).abs() < 0.01, "{corrected} of {queue}");
+            assert_eq!(device.1, device.2, "a rest before every burst");
+        }
+    }
+
+    #[test]
+    fn a_coarse_step_ends_the_search_early_and_never_too_high() {
+        let dut = SimulatedDut { capacity: Pps(5e6), queue: 1000, ..Default::default() };
+        let coarse = BackToBack { step: 100, searches: 1, ..method() };
+        let outcome = coarse.run(at(5e6), &mut dut.start(), &mut Silent).unwrap();
+        assert!((1900..=2001).contains(&outcome.frames[0]), "{outcome:?}");
+    }
+
+    #[test]
+    fn noise_shows_as_spread() {
+        let dut = SimulatedDut { capacity: Pps(5e6), noise: Ratio(0.05), ..Default::default() };
+        let outcome = method().run(at(5e6), &mut dut.start(), &mut Silent).unwrap();
+        let PointResult::BackToBack { bursts: Some(bursts), .. } = outcome.point_result(&[]) else {
+            panic!()
+        };
+        assert!(bursts.deviation > 0.0 && bursts.min < bursts.max);
+        assert!((bursts.min as f64..=bursts.max as f64).contains(&bursts.mean));
+    }
+
+    #[test]
+    fn a_throughput_at_the_line_rate_is_skipped_and_a_missing_one_too() {
+        struct Never;
+        impl Measurer for Never {
+            type Error = std::convert::Infallible;
+            fn measure(&mut self, _: TrialSpec) -> Result<TrialResult, Self::Error> {
+                panic!("no trial is needed")
+            }
+        }
+        let outcome = method().run(at(LINE.0), &mut Never, &mut Silent).unwrap();
+        assert!(outcome.invalid.as_ref().unwrap().contains("reaches the line rate"));
+        assert_eq!((outcome.implied(), outcome.corrected()), (None, None));
+        let none = LineAndThroughput { line: LINE, throughput: None };
+        let outcome = method().run(none, &mut Never, &mut Silent).unwrap();
+        assert!(outcome.invalid.unwrap().contains("no throughput"));
+    }
+
+    #[test]
+    fn a_burst_as_long_as_the_ceiling_is_no_measure_of_a_buffer() {
+        let dut = SimulatedDut { capacity: Pps(50e6), ..Default::default() };
+        let short = BackToBack { ceiling: Nanos(1_000_000), ..method() };
+        let outcome = short.run(at(5e6), &mut dut.start(), &mut Silent).unwrap();
+        assert!(outcome.frames.iter().all(|n| *n == 10_000), "{outcome:?}");
+        assert!(outcome.invalid.as_ref().unwrap().contains("ceiling of 10000 frames"));
+        assert_eq!(outcome.implied(), None);
+    }
+
+    #[test]
+    fn a_tester_below_the_line_rate_reports_no_burst() {
+        struct Slow;
+        impl Measurer for Slow {
+            type Error = std::convert::Infallible;
+            fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+                let intended = (spec.load.0 * spec.duration.seconds()) as u64;
+                let sent = intended.min(100);
+                let counts = DirectionCounts {
+                    intended,
+                    sent,
+                    unsent: intended - sent,
+                    received: sent,
+                    ..Default::default()
+                };
+                Ok(TrialResult { directions: vec![counts], ..TrialResult::new(spec) })
+            }
+        }
+        let outcome = method().run(at(5e6), &mut Slow, &mut Silent).unwrap();
+        let PointResult::BackToBack { bursts, invalid, implied, .. } = outcome.point_result(&[]) else {
+            panic!()
+        };
+        assert_eq!((bursts, implied), (None, None));
+        let why = invalid.unwrap();
+        assert!(
+            why.contains("did not reach the line rate of 10.00 Mpps") && why.contains("28 of a burst"),
+            "{why}"
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! Whether a result may be ranked: what the verdicts on the trials it rests on say.
+//!
+//! A result rests on the trials that carry its number: a throughput on those at its lower bound, a
+//! forwarded rate and the rest on all of theirs. One *wrong* trial spoils it: the DUT did something else than
+//! its network function. *Invalid* trials spoil it when they are more than half of them; fewer are told.
+
+use super::{Point, PointResult, Purpose, StoredTrial};
+use crate::verdict::Weight;
+use weir_units::Pps;
+
+/// What speaks against a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// Whether the result is invalid: shown, but never ranked.
+    pub invalid: bool,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Loads of one search differ by more than this when they differ at all.
+const SAME_LOAD: f64 = 1e-6;
+
+impl Point {
+    /// The trial of that number.
+    pub fn trial(&self, sequence: u32) -> Option<&StoredTrial> {
+        self.trials.binary_search_by_key(&sequence, |trial| trial.sequence).ok().map(|at| &self.trials[at])
+    }
+
+    /// The trials that carry a result's number. Repeats of a measurement share those found by their
+    /// load or purpose.
+    pub fn rests_on(&self, result: &PointResult) -> Vec<&StoredTrial> {
+        let deciding = self.trials.iter().filter(|trial| !trial.superseded);
+        let at = |load: Pps, trial: &StoredTrial| {
+            (trial.result.spec.load.0 - load.0).abs() <= load.0.abs() * SAME_LOAD
+        };
+        let numbered =
+            |trials: &[u32]| trials.iter().filter_map(|number| self.trial(*number)).collect::<Vec<_>>();
+        match result {
+            PointResult::Throughput { lower: Some(lower), .. } => {
+                deciding.filter(|trial| trial.purpose == Purpose::Search && at(*lower, trial)).collect()
+            }
+            PointResult::Throughput { lower: None, .. } => Vec::new(),
+            PointResult::Mrr { .. } => deciding.filter(|trial| trial.purpose == Purpose::Mrr).collect(),
+            PointResult::Latency { trial, .. } => numbered(&[*trial]),
+            PointResult::LatencyCurve { steps, .. } => {
+                numbered(&steps.iter().map(|step| step.trial).collect::<Vec<_>>())
+            }
+            PointResult::FrameLoss { steps, .. } => {
+                numbered(&steps.iter().map(|step| step.trial).collect::<Vec<_>>())
+            }
+            PointResult::BackToBack { trials, .. } => numbered(trials),
+            PointResult::Soak { found, .. } => numbered(&found.trials),
+        }
+    }
+
+    /// What speaks against a result; nothing where all its trials are as they should be.
+    pub fn doubt(&self, result: &PointResult) -> Option<Doubt> {
+        if let PointResult::BackToBack { invalid: Some(why), .. } = result {
+            return Some(Doubt { invalid: true, why: why.clone() });
+        }
+        let trials = self.rests_on(result);
+        let of = |weight: Weight| {
+            trials.iter().filter(|trial| trial.verdict.worst() == Some(weight)).collect::<Vec<_>>()
+        };
+        let (wrong, invalid) = (of(Weight::Wrong), of(Weight::Invalid));
+        let (bad, word) = if wrong.is_empty() { (&invalid, "invalid") } else { (&wrong, "wrong") };
+        let says = &bad.first()?.verdict.findings.first()?.says;
+        // A soak leaves its invalid slices out by itself, and counts them.
+        let left_out = matches!(result, PointResult::Soak { .. }) && invalid.len() < trials.len();
+        Some(Doubt {
+            invalid: !wrong.is_empty() || (invalid.len() * 2 > trials.len() && !left_out),
+            why: format!("{} of {} trials {word}: {says}", bad.len(), trials.len()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::PointKey;
+    use crate::verdict::{Code, Finding, Verdict};
+    use crate::{Nf, TrialResult, TrialSpec};
+    use weir_units::{Bps, LineRate, Nanos};
+
+    fn point(weights: &[Option<Weight>]) -> Point {
+        let trials = weights.iter().zip(0..).map(|(weight, sequence)| {
+            let spec = TrialSpec { load: Pps(1e6), duration: Nanos(Nanos::PER_SECOND) };
+            let findings = weight.iter().map(|weight| Finding {
+                code: Code::Foreign,
+                weight: *weight,
+                says: format!("finding {sequence}"),
+            });
+            StoredTrial {
+                verdict: Verdict { findings: findings.collect() },
+                ..StoredTrial::new(sequence, Purpose::Mrr, 0, TrialResult::new(spec))
+            }
+        });
+        Point {
+            index: 0,
+            key: PointKey {
+                nf: Nf::L2Fwd,
+                dut: "nf".into(),
+                wiring: "vhost".into(),
+                trace: "tr3i".into(),
+                size: "64".into(),
+                mean_frame_bytes: 64.0,
+                directions: 2,
+                huge_pages: false,
+                line_rate: LineRate(Bps(10e9)),
+            },
+            dut_version: None,
+            trace_hashes: Vec::new(),
+            seed: 1,
+            packets: None,
+            error: None,
+            finished: true,
+            results: Vec::new(),
+            trials: trials.collect(),
+        }
+    }
+
+    fn mrr() -> PointResult {
+        PointResult::Mrr {
+            load: None,
+            rates: Vec::new(),
+            mean: Pps(1.0),
+            deviation: Pps(0.0),
+            cycles_per_packet: None,
+            limit: None,
+        }
+    }
+
+    #[test]
+    fn one_wrong_trial_makes_a_result_invalid() {
+        let doubt = point(&[None, Some(Weight::Wrong), None]).doubt(&mrr()).unwrap();
+        assert!(doubt.invalid);
+        assert_eq!(doubt.why, "1 of 3 trials wrong: finding 1");
+    }
+
+    #[test]
+    fn a_few_invalid_trials_are_told_and_many_spoil_the_result() {
+        let few = point(&[None, Some(Weight::Invalid), None]).doubt(&mrr()).unwrap();
+        assert!(!few.invalid, "{few:?}");
+        let many = point(&[None, Some(Weight::Invalid), Some(Weight::Invalid)]).doubt(&mrr()).unwrap();
+        assert!(many.invalid, "{many:?}");
+        assert_eq!(point(&[None, Some(Weight::Note)]).doubt(&mrr()), None);
+    }
+
+    #[test]
+    fn a_throughput_rests_on_its_lower_bound_only() {
+        let mut point = point(&[Some(Weight::Wrong), None]);
+        point.trials.iter_mut().for_each(|trial| trial.purpose = Purpose::Search);
+        point.trials[0].result.spec.load = Pps(2e6);
+        let found = PointResult::Throughput {
+            goal: "ndr".into(),
+            loss_ratio: weir_units::Ratio(0.0),
+            throughput: Some(Pps(1e6)),
+            lower: Some(Pps(1e6)),
+            upper: Some(Pps(2e6)),
+            irregular: None,
+            trial_duration: Nanos(1),
+            duration_sum: Nanos(1),
+            trials: 2,
+            limit: None,
+        };
+        assert_eq!(point.rests_on(&found).len(), 1);
+        assert_eq!(point.doubt(&found), None);
+    }
+}
