@@ -126,7 +126,7 @@ impl Measurer for Recorder<'_> {
             // A soak's time goes on: what was spoilt then cannot be measured again now.
             let attempts = if purpose == Purpose::Soak { 1 } else { ATTEMPTS };
             trial.superseded =
-                attempt < attempts && trial.verdict.is_worth_repeating() && !overloaded(&trial.result);
+                attempt < attempts && trial.verdict.is_worth_repeating() && !overloaded(&trial);
             if !trial.superseded {
                 // Attempts that decide nothing cost time all the same.
                 let whole = Nanos::from(began.elapsed());
@@ -147,9 +147,13 @@ impl Measurer for Recorder<'_> {
     }
 }
 
-fn overloaded(result: &TrialResult) -> bool {
-    let total = result.total();
-    total.unsent as f64 >= OVERLOAD * total.intended.max(1) as f64
+/// Whether the load itself was too much for the tester: unsent packets without a cause beside it.
+fn overloaded(trial: &StoredTrial) -> bool {
+    let total = trial.result.total();
+    let disturbed = [Code::TesterPreempted, Code::TesterStolen, Code::ClockJump]
+        .into_iter()
+        .any(|code| trial.verdict.has(code));
+    !disturbed && total.unsent as f64 >= OVERLOAD * total.intended.max(1) as f64
 }
 
 /// Passes what a method tells on to the watcher.

@@ -279,6 +279,8 @@ impl<'a> Campaign<'a> {
     ) -> Result<PointOutcome, CampaignError> {
         self.keep_traffic(point, traffic)?;
         check_shape(self.plan, traffic)?;
+        // What is not installed is told before the wiring is looked at.
+        adapter(&spec.dut).map_or(Ok(String::new()), weir_dut::Adapter::version).map_err(RigError::Dut)?;
         let check = self.self_check(eal, spec, traffic, (key, huge_pages), watcher)?;
         let flags = self.flags.clone();
         let mut last = None;

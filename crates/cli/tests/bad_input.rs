@@ -62,7 +62,7 @@ fn a_mistake_in_a_plan_is_shown_in_its_place_with_its_cure() {
     let wiring = PLAN.replace("[mrr]", "wiring = \"vhosts\"\n[mrr]");
     refused_plan(
         &wiring,
-        &["plan.toml:5:10: unknown wiring `vhosts`", "did you mean `vhost`?", "allowed: vhost, fed"],
+        &["plan.toml:5:10: unknown wiring `vhosts`", "did you mean `vhost`?", "allowed: vhost, memif"],
     );
     refused_plan(&PLAN.replace("l2fwd", "l3fwd:0"), &["plan.toml:1:6", "l3fwd:0", "1 to 100000"]);
     refused_plan(&PLAN.replace("tr3i", "no/such.pcap"), &["plan.toml:3:9", "no/such.pcap"]);
@@ -78,7 +78,7 @@ fn axes_on_the_command_line_are_checked_like_a_plans() {
     let lab = Lab::new(PLAN);
     for (arguments, parts) in [
         (["--size", "63"], ["plan.toml:4:9", "63 B is outside"]),
-        (["--dut", "vpp"], ["unknown dut `vpp`", "allowed: nf, testpmd, simulated"]),
+        (["--dut", "vpp"], ["unknown dut `vpp`", "allowed: nf, testpmd, ovs-dpdk"]),
         (["--trace", "tr3"], ["unknown trace `tr3`", "did you mean"]),
         (["--directions", "3"], ["`directions`", "1 or 2"]),
         (["--repeats", "0"], ["`repeats`", "1 to 100"]),

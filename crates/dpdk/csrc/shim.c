@@ -62,7 +62,6 @@ int weir_log_to(int fd)
 }
 const char *weir_version(void) { return rte_version(); }
 const char *weir_strerror(int error) { return rte_strerror(error); }
-uint64_t weir_tsc_hz(void) { return rte_get_tsc_hz(); }
 int weir_thread_register(void) { return rte_thread_register() < 0 ? -rte_errno : 0; }
 void weir_thread_unregister(void) { rte_thread_unregister(); }
 

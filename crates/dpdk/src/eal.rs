@@ -72,6 +72,7 @@ static CONTROL: Mutex<()> = Mutex::new(());
 impl Eal {
     /// Starts DPDK, or returns the running one when it was started with the same configuration.
     pub fn init(config: EalConfig) -> Result<&'static Self, EalError> {
+        crate::Tsc::begin();
         let eal = EAL.get_or_init(|| {
             std::thread::Builder::new()
                 .name("weir-eal".into())

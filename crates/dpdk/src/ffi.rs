@@ -32,7 +32,6 @@ unsafe extern "C" {
     pub(crate) fn weir_log_to(fd: c_int) -> c_int;
     pub(crate) fn weir_version() -> *const c_char;
     pub(crate) fn weir_strerror(error: c_int) -> *const c_char;
-    pub(crate) fn weir_tsc_hz() -> u64;
     pub(crate) fn weir_thread_register() -> c_int;
     pub(crate) fn weir_thread_unregister();
     pub(crate) fn weir_interrupts_hold() -> c_int;
