@@ -64,6 +64,8 @@ FROM trials;
 DROP TABLE trials;
 ALTER TABLE trials_2 RENAME TO trials;
 
+ALTER TABLE directions ADD COLUMN damaged INTEGER NOT NULL DEFAULT 0;
+
 ALTER TABLE dut_readings ADD COLUMN details TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(details));
 
 ALTER TABLE points ADD COLUMN trace_hashes TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(trace_hashes));

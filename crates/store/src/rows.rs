@@ -267,12 +267,13 @@ fn insert_direction(db: &Connection, trial: i64, direction: usize, counts: &Dire
         reordered,
         late,
         foreign,
+        damaged,
         stamped,
     } = *counts;
     db.prepare_cached(
         "INSERT INTO directions (trial_id, direction, intended, sent, refused, unsent, received, duplicated,
-                                 reordered, late, foreign_packets, stamped)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                 reordered, late, foreign_packets, damaged, stamped)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
         trial,
@@ -286,6 +287,7 @@ fn insert_direction(db: &Connection, trial: i64, direction: usize, counts: &Dire
         reordered.cast_signed(),
         late.cast_signed(),
         foreign.cast_signed(),
+        damaged.cast_signed(),
         stamped.cast_signed()
     ])
     .map(drop)
@@ -359,6 +361,7 @@ fn counts(row: &Row<'_>) -> Result<DirectionCounts> {
         reordered: count(row, "reordered")?,
         late: count(row, "late")?,
         foreign: count(row, "foreign_packets")?,
+        damaged: count(row, "damaged")?,
         stamped: count(row, "stamped")?,
     })
 }

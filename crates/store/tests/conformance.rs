@@ -61,7 +61,7 @@ fn key() -> impl Strategy<Value = PointKey> {
 }
 
 fn counts() -> impl Strategy<Value = DirectionCounts> {
-    any::<[u64; 10]>().prop_map(|n| DirectionCounts {
+    any::<[u64; 11]>().prop_map(|n| DirectionCounts {
         intended: n[0],
         sent: n[1],
         refused: n[2],
@@ -72,6 +72,7 @@ fn counts() -> impl Strategy<Value = DirectionCounts> {
         late: n[7],
         foreign: n[8],
         stamped: n[9],
+        damaged: n[10],
     })
 }
 

@@ -8,6 +8,7 @@
 //!   function's tables; a sample of each timed trial is compared as well.
 
 pub mod check;
+mod intact;
 mod pacer;
 pub mod probes;
 mod sample;

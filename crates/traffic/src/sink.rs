@@ -5,6 +5,7 @@
 //! duplicate. A packet whose stamp names an earlier trial is late, one with an unknown stamp is
 //! foreign. Cost: a few nanoseconds a packet, no allocation. One tracker a direction.
 
+use crate::intact::Integrity;
 use crate::stamp::Stamp;
 use weir_dpdk::{Ticks, Tsc};
 use weir_trial::DirectionCounts;
@@ -62,6 +63,8 @@ pub(crate) struct Tracker {
     trial: u16,
     /// Whether every packet sent in this direction carries a stamp.
     all_stamped: bool,
+    /// What every packet is held to; nothing where it cannot be known.
+    integrity: Option<Integrity>,
     /// One above the greatest sequence number seen.
     expected: u64,
     seen: Box<[u64; (WINDOW / 64) as usize]>,
@@ -71,13 +74,15 @@ pub(crate) struct Tracker {
     reordered: u64,
     late: u64,
     foreign: u64,
+    damaged: u64,
 }
 
 impl Tracker {
-    pub(crate) fn new(trial: u16, all_stamped: bool) -> Self {
+    pub(crate) fn new(trial: u16, all_stamped: bool, integrity: Option<Integrity>) -> Self {
         Self {
             trial,
             all_stamped,
+            integrity,
             expected: 0,
             seen: Box::new([0; (WINDOW / 64) as usize]),
             latencies: TickHistogram::new(),
@@ -86,12 +91,17 @@ impl Tracker {
             reordered: 0,
             late: 0,
             foreign: 0,
+            damaged: 0,
         }
     }
 
-    /// Judges one packet that was received at `now`. False where the tester never sent it.
+    /// Judges one packet that was received at `now`. False where the tester never sent such a one.
     #[inline]
     pub(crate) fn judge(&mut self, frame: &[u8], now: Ticks) -> bool {
+        if self.integrity.is_some_and(|integrity| !integrity.holds(frame)) {
+            self.damaged += 1;
+            return false;
+        }
         match Stamp::read(frame) {
             Some(stamp) if stamp.trial == self.trial => {
                 if self.note(stamp.sequence) {
@@ -161,6 +171,7 @@ impl Tracker {
         counts.reordered = self.reordered;
         counts.late = self.late;
         counts.foreign = self.foreign;
+        counts.damaged = self.damaged;
     }
 
     /// Adds the latencies to a trial's histogram.
@@ -181,7 +192,7 @@ mod tests {
     }
 
     fn judged(sequences: &[u64]) -> DirectionCounts {
-        let mut tracker = Tracker::new(4, true);
+        let mut tracker = Tracker::new(4, true, None);
         for sequence in sequences {
             assert!(tracker.judge(&frame(4, *sequence), Ticks(600)));
         }
@@ -221,7 +232,7 @@ mod tests {
 
     #[test]
     fn late_and_foreign_packets_are_not_received() {
-        let mut tracker = Tracker::new(4, true);
+        let mut tracker = Tracker::new(4, true, None);
         tracker.judge(&frame(2, 0), Ticks(600)); // the trial before
         tracker.judge(&frame(5, 0), Ticks(600)); // the other direction's packet
         tracker.judge(&[0; 60], Ticks(600)); // no stamp

@@ -11,6 +11,7 @@
 //! are not cut out any more: what is missed then is unsent.
 
 use crate::check::PassFrames;
+use crate::intact::{Integrity, Link};
 use crate::pacer::CATCH_UP;
 use crate::sample::{SampleJudge, Sampler};
 use crate::sender::Sender;
@@ -20,8 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weir_dpdk::{Burst, Eal, Port, RxQueue, Ticks, Tsc, Worker, WorkerError};
 use weir_trial::health::{Clocks, CoreHealth, Health, Pauses, ThreadReading, stolen};
-use weir_trial::{DirectionCounts, Latency, Oracle, PacketCheck, TrialResult, TrialSpec};
+use weir_trial::{DirectionCounts, Latency, NfKind, Oracle, PacketCheck, TrialResult, TrialSpec};
 use weir_units::{LatencyHistogram, Nanos, Pps};
+use weir_wire::EtherType;
+use weir_wire::table::{next_hop_mac, port_mac};
 
 /// One direction: who sends, and at which of the tester's ports the packets come back. Direction `i`
 /// enters the device by its port `i`.
@@ -83,6 +86,8 @@ pub(crate) struct Engine {
     pub(crate) directions: Vec<DirectionSetup>,
     pub(crate) tsc: Tsc,
     pub(crate) trial: u16,
+    /// What every packet of a direction is held to; nothing where it cannot be known.
+    integrities: Vec<Option<Integrity>>,
     /// What samples are compared with; without it none are taken.
     oracle: Option<Arc<Oracle>>,
     /// One a receiver where there is an oracle, else none.
@@ -107,6 +112,7 @@ impl Tester {
             directions,
             tsc: Tsc::get(eal),
             trial: 0,
+            integrities: Vec::new(),
             oracle: None,
             samplers: Vec::new(),
         };
@@ -119,6 +125,7 @@ impl Tester {
     pub fn compare_with(&mut self, oracle: Arc<Oracle>) {
         if let Some(engine) = &mut self.engine {
             engine.samplers = engine.receivers.iter().map(|_| Sampler::new()).collect();
+            engine.integrities = engine.directions.iter().map(|one| integrity(one, &oracle)).collect();
             engine.oracle = Some(oracle);
         }
     }
@@ -175,7 +182,8 @@ impl Engine {
         let start = Ticks(called.0 + self.tsc.ticks(Tester::LEAD));
         let end = Ticks(start.0 + self.tsc.ticks(spec.duration));
         let samplers = std::mem::take(&mut self.samplers);
-        let mut sink = Sink::new(&self.directions, self.receivers.len(), self.trial, samplers);
+        let mut sink =
+            Sink::new(&self.directions, &self.integrities, self.receivers.len(), self.trial, samplers);
         sink.sample(self.trial, spec);
         let share = Pps(spec.load.0 / self.directions.len() as f64);
         for (index, direction) in self.directions.iter_mut().enumerate() {
@@ -268,6 +276,28 @@ impl Engine {
     }
 }
 
+/// What every packet of a direction must hold to when it comes back.
+fn integrity(direction: &DirectionSetup, oracle: &Oracle) -> Option<Integrity> {
+    let table = direction.sender.table().filter(|table| table.is_generated())?;
+    let sent = table.uniform_link();
+    let link = match oracle.nf().kind() {
+        // A router writes its own addresses, whatever came.
+        NfKind::L3Fwd => sent.filter(is_ipv4).map(|link| {
+            let port = direction.to as u8;
+            let mut routed = link;
+            routed[..6].copy_from_slice(&next_hop_mac(port));
+            routed[6..12].copy_from_slice(&port_mac(port));
+            routed
+        }),
+        NfKind::L2Fwd | NfKind::Firewall => sent,
+    };
+    Some(Integrity { link })
+}
+
+fn is_ipv4(link: &Link) -> bool {
+    link[12..] == EtherType::IPV4.0.to_be_bytes()
+}
+
 /// Reads the tester's own thread, core and clocks before and after a trial, on its thread.
 struct Watch {
     core: u32,
@@ -309,10 +339,19 @@ struct Sink {
 }
 
 impl Sink {
-    fn new(directions: &[DirectionSetup], ports: usize, trial: u16, samplers: Vec<Sampler>) -> Self {
+    fn new(
+        directions: &[DirectionSetup],
+        integrities: &[Option<Integrity>],
+        ports: usize,
+        trial: u16,
+        samplers: Vec<Sampler>,
+    ) -> Self {
         let trackers = directions.iter().enumerate();
         let trackers = trackers
-            .map(|(index, one)| Tracker::new(stamp_of(trial, index), one.sender.stamps_all()))
+            .map(|(index, one)| {
+                let integrity = integrities.get(index).copied().flatten();
+                Tracker::new(stamp_of(trial, index), one.sender.stamps_all(), integrity)
+            })
             .collect();
         // A port where no direction ends is watched by direction 0, to which its packets are foreign.
         let ends_at = |port| directions.iter().position(|direction| direction.to == port).unwrap_or(0);

@@ -159,14 +159,10 @@ fn check_frame(name: &str, frame: &[u8]) {
         view.protocol(),
         segment.len() as u16,
     );
-    match view.protocol() {
-        ipv4::TCP => {
-            let sum = weir_wire::checksum::finish(pseudo + weir_wire::checksum::sum(segment));
-            assert_eq!(sum, 0, "{name}: TCP checksum");
-        }
-        ipv4::UDP => assert_eq!(segment[6..8], [0, 0], "{name}: no UDP checksum"),
-        other => panic!("{name}: protocol {other}"),
-    }
+    assert!([ipv4::TCP, ipv4::UDP].contains(&view.protocol()), "{name}");
+    let sum = weir_wire::checksum::finish(pseudo + weir_wire::checksum::sum(segment));
+    assert_eq!(sum, 0, "{name}: L4 checksum");
+    assert!(view.protocol() != ipv4::UDP || segment[6..8] != [0, 0], "{name}: zero means none");
 }
 
 #[test]
@@ -183,7 +179,7 @@ fn the_same_seed_makes_the_same_bytes_and_another_seed_others() {
     }
     // A change to these bytes makes stored runs incomparable: it must be meant.
     let hash = table("tr3i").hash().to_string();
-    assert_eq!(hash, "9ebf09f953ea5e0006a3692be25351e7d83516729e0c3ef5319c6661799cc6ac");
+    assert_eq!(hash, "a30186d4395d745cd8e47c55b866fdbfdee71c53a5eb5aee9fd5f8e366deb631");
 }
 
 #[test]

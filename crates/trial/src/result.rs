@@ -29,6 +29,10 @@ pub struct DirectionCounts {
     pub late: u64,
     /// Packets the tester never sent (not in `received`).
     pub foreign: u64,
+    /// Packets that came damaged: a checksum does not hold, or the Ethernet header is not what it
+    /// must be (not in `received`: a damaged packet is a lost one).
+    #[serde(default)]
+    pub damaged: u64,
     /// Of the sent, those that carried a sequence number and time stamp.
     pub stamped: u64,
 }
@@ -51,6 +55,7 @@ impl std::ops::AddAssign for DirectionCounts {
         self.reordered += other.reordered;
         self.late += other.late;
         self.foreign += other.foreign;
+        self.damaged += other.damaged;
         self.stamped += other.stamped;
     }
 }

@@ -62,6 +62,8 @@ pub enum Code {
     Late,
     /// Packets came that the tester never sent.
     Foreign,
+    /// Packets came damaged.
+    Damaged,
     /// Packets were lost with nothing between the tester's ports (self-check only).
     LostAlone,
     /// Packets came out that are not what the network function must produce.
@@ -88,6 +90,7 @@ impl Code {
             Self::Duplicated => "duplicated",
             Self::Reordered => "reordered",
             Self::Late => "late",
+            Self::Damaged => "damaged",
             Self::Foreign => "foreign",
             Self::LostAlone => "lost-alone",
             Self::WrongPackets => "wrong-packets",
@@ -305,7 +308,7 @@ impl Bench<'_> {
             let says = format!("the DUT counted {} packets in, the tester sent {}", dut.received, total.sent);
             self.find(Code::CountersDisagree, Weight::Invalid, says);
         }
-        let came = total.received + total.duplicated + total.late + total.foreign;
+        let came = total.received + total.duplicated + total.late + total.foreign + total.damaged;
         if dut.sent + slack(came) < came {
             let says = format!("the DUT counted {} packets out, {came} came to the tester", dut.sent);
             self.find(Code::CountersDisagree, Weight::Invalid, says);
@@ -329,7 +332,7 @@ impl Bench<'_> {
     fn packets(&mut self, total: &DirectionCounts) {
         let of = |count: u64| format!("{count} of {} packets", total.intended);
         let lost = (total.sent + total.refused).saturating_sub(total.received);
-        if total.sent >= limits::SILENT && total.received == 0 {
+        if total.sent >= limits::SILENT && total.received + total.damaged == 0 {
             let says = format!("nothing came back of {} packets sent", total.sent);
             self.find(Code::Silent, Weight::Wrong, says);
         } else if lost > 0 {
@@ -359,6 +362,11 @@ impl Bench<'_> {
                 Weight::Wrong,
                 format!("{} packets came that nobody sent", total.foreign),
             );
+        }
+        if total.damaged > 0 {
+            let says =
+                format!("{} came damaged: a checksum or the Ethernet header is wrong", of(total.damaged));
+            self.find(Code::Damaged, Weight::Wrong, says);
         }
         if let Some(check) = self.result.packets.as_ref().filter(|check| !check.is_right()) {
             let mut says: Vec<String> = Vec::new();

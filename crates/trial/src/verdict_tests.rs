@@ -84,13 +84,14 @@ fn each_disturbance_is_found_by_name() {
 #[test]
 fn what_the_dut_did_wrong_is_not_worth_another_attempt_and_not_valid() {
     type Change = fn(&mut TrialResult);
-    let cases: [(Code, Change); 4] = [
+    let cases: [(Code, Change); 5] = [
         (Code::Silent, |r| {
             r.directions[0].received = 0;
             r.dut = None;
         }),
         (Code::Duplicated, |r| r.directions[0].duplicated = 1),
         (Code::Foreign, |r| r.directions[0].foreign = 1),
+        (Code::Damaged, |r| r.directions[0].damaged = 1),
         (Code::WrongPackets, |r| {
             r.packets
                 .as_mut()

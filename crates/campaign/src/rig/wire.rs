@@ -43,7 +43,9 @@ impl Links {
             }
             WiringKind::Memif => {
                 let memif = setup.wirings.memif;
-                let ports = [memif.ports(Side::Lab, folder, number), memif.ports(Side::Dut, folder, 0)];
+                let frame = setup.traffic.max_frame();
+                let ports = [(Side::Lab, number), (Side::Dut, 0)]
+                    .map(|(side, number)| memif.ports(side, folder, number, frame));
                 Ok(plain(ports, memif.dut_first()))
             }
             WiringKind::Veth => {

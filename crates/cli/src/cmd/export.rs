@@ -89,7 +89,7 @@ const POINT_COLUMNS: [&str; 14] = [
     "line_rate_bps",
 ];
 
-const TRIAL_COLUMNS: [&str; 32] = [
+const TRIAL_COLUMNS: [&str; 33] = [
     "trial",
     "purpose",
     "superseded",
@@ -111,6 +111,7 @@ const TRIAL_COLUMNS: [&str; 32] = [
     "reordered",
     "late",
     "foreign",
+    "damaged",
     "stamped",
     "latency_count",
     "latency_min_ns",
@@ -196,6 +197,7 @@ fn cells(trial: &StoredTrial) -> Vec<String> {
         total.reordered,
         total.late,
         total.foreign,
+        total.damaged,
         total.stamped,
     ];
     cells.extend(counts.map(|count| at_wire(count.to_string())));

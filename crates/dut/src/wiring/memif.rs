@@ -4,12 +4,18 @@
 //! are copied by whoever sends and again by whoever receives. The server must be there first: a
 //! client tries once. Ordinary pages do as well as huge ones, because the rings and buffers lie in
 //! a memory file of the driver's own; zero-copy, which needs huge pages in one file, is left off.
+//! Buffers hold the largest frame whole: DPDK 22.11's driver repeats and mixes up frames that are
+//! chained over several.
 
 use super::Side;
 use crate::folder::Folder;
+use weir_units::FrameSize;
 
 /// Descriptors in each ring, as a power of two: as many as `vhost` has.
 const RING_BITS: u8 = 10;
+
+/// Bytes of a buffer at least: the driver's default.
+const LEAST_BUFFER: u16 = 2048;
 
 /// The two links of a `memif` wiring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,13 +36,20 @@ impl Memif {
     /// The ports of one side, as EAL `--vdev` strings. `number` tells the ports of one process
     /// apart. Both ends of a link have the link's number as their interface id: without the same id
     /// a server turns its client away.
-    pub fn ports(self, side: Side, folder: &Folder, number: u32) -> [String; Self::LINKS] {
+    pub fn ports(
+        self,
+        side: Side,
+        folder: &Folder,
+        number: u32,
+        max_frame: FrameSize,
+    ) -> [String; Self::LINKS] {
+        let buffer = max_frame.bytes().max(LEAST_BUFFER).next_multiple_of(64);
         let role = if self.server == side { "server" } else { "client" };
         std::array::from_fn(|link| {
             let name = number as usize * Self::LINKS + link;
             let socket = folder.file(&format!("link{link}.sock"));
             format!(
-                "net_memif{name},role={role},id={link},socket={},socket-abstract=no,rsize={RING_BITS}",
+                "net_memif{name},role={role},id={link},socket={},socket-abstract=no,rsize={RING_BITS},bsize={buffer}",
                 socket.display()
             )
         })
@@ -53,7 +66,9 @@ mod tests {
         for server in [Side::Dut, Side::Lab] {
             let wiring = Memif { server };
             assert_eq!(wiring.dut_first(), server == Side::Dut);
-            let (lab, dut) = (wiring.ports(Side::Lab, &folder, 3), wiring.ports(Side::Dut, &folder, 0));
+            let ports = |side, number| wiring.ports(side, &folder, number, FrameSize::new(4000).unwrap());
+            let (lab, dut) = (ports(Side::Lab, 3), ports(Side::Dut, 0));
+            assert!(lab.iter().chain(&dut).all(|port| port.ends_with(",bsize=4032")), "{lab:?}");
             for (link, sides) in lab.iter().zip(&dut).enumerate() {
                 let sides = [sides.0, sides.1];
                 assert_eq!(sides.iter().filter(|port| port.contains("role=server")).count(), 1, "{sides:?}");

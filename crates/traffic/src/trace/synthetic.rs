@@ -1,7 +1,7 @@
 //! The generated flows: which addresses and ports they have, and their frames.
 //!
-//! Frames are UDP over IPv4 with checksum 0 (none computed; RFC 768 allows it), so that a stamp never
-//! breaks one; the IPv4 checksum is right. Addresses are those of RFC 2544 (appendix C.2.2) as RFC 6890
+//! Frames are UDP over IPv4, both checksums right, so that the sink can tell every packet that was
+//! damaged on its way; stamps mend the UDP checksum. Addresses are those of RFC 2544 (appendix C.2.2) as RFC 6890
 //! registers them: direction 0 goes from 198.18.0.0/16 to 198.19.0.0/16, direction 1 is its mirror
 //! image. Where a trace has `n` addresses in a /16 they lie `65534/n` apart, so that prefixes of
 //! equal length get equal shares of them, and successive flows jump about the range. MAC addresses are
@@ -10,13 +10,13 @@
 
 use super::catalogue::{T3_BURST, T3_CONNECTIONS};
 use super::rewrite::VlanChange;
-use super::table::{HEAD_BYTES, Head, TableBuilder};
+use super::table::{HEAD_BYTES, Head, TAIL, TableBuilder};
 use super::{Direction, FrameTable, Sizes, TraceError, TraceName, TraceSpec};
 use crate::stamp::{Stamp, StampSlot};
 use rustc_hash::FxHashMap;
 use std::net::Ipv4Addr;
 use weir_units::FCS_BYTES;
-use weir_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddress, UdpRepr, VlanRepr, ipv4};
+use weir_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddress, UdpRepr, VlanRepr, checksum, ipv4, udp};
 
 /// Least port that any generated trace uses, on either side.
 pub const LEAST_PORT: u16 = 1024;
@@ -213,12 +213,35 @@ impl Template {
         let payload_len = len - payload as u16;
         let mut head = blank_head();
         self.emit(flow, &mut head);
-        ipv4_of(flow, ipv4::UDP, UdpRepr::BYTES as u16 + payload_len).emit(&mut head.0[network..]);
+        let ip = ipv4_of(flow, ipv4::UDP, UdpRepr::BYTES as u16 + payload_len);
+        ip.emit(&mut head.0[network..]);
+        let transport = network + Ipv4Repr::BYTES;
         UdpRepr { source: flow.source_port, destination: flow.destination_port, payload_len }
-            .emit(&mut head.0[network + Ipv4Repr::BYTES..]);
-        let fits = usize::from(payload_len) >= Stamp::BYTES;
-        (head, len, if fits { StampSlot::Plain } else { StampSlot::None })
+            .emit(&mut head.0[transport..]);
+        let segment = transport..usize::from(len);
+        let sum = |head: &Head, end: usize| ip.pseudo() + sum_of(head, segment.start..end);
+        let slot = if usize::from(payload_len) >= Stamp::BYTES {
+            StampSlot::Checksum {
+                at: (transport + udp::CHECKSUM) as u16,
+                partial: checksum::fold(sum(&head, segment.end - Stamp::BYTES)),
+                odd: !segment.len().is_multiple_of(2),
+                udp: true,
+            }
+        } else {
+            StampSlot::None
+        };
+        let field = checksum::udp_nonzero(checksum::finish(sum(&head, segment.end)));
+        head.0[transport + udp::CHECKSUM..][..2].copy_from_slice(&field.to_be_bytes());
+        (head, len, slot)
     }
+}
+
+/// The partial sum of some bytes of a frame that goes on with [`TAIL`] behind its head. The range
+/// begins within the head.
+fn sum_of(head: &Head, range: std::ops::Range<usize>) -> u32 {
+    let cut = range.end.min(HEAD_BYTES);
+    let odd = !(cut - range.start).is_multiple_of(2);
+    checksum::sum(&head.0[range.start..cut]) + checksum::sum_at(&TAIL[..range.end - cut], odd)
 }
 
 /// Fails on a VLAN number that no tag can carry.

@@ -10,6 +10,7 @@
 use super::hash::{TraceHash, TraceHasher};
 use crate::stamp::StampSlot;
 use weir_units::{FCS_BYTES, FrameSize, Nanos};
+use weir_wire::EthernetRepr;
 
 /// Bytes of a frame that stand in its head.
 pub const HEAD_BYTES: usize = 64;
@@ -203,6 +204,25 @@ impl FrameTable {
             Slots::Same(slot) => Some(*slot),
             Slots::Each(slots) => slots.iter().all(|slot| *slot == slots[0]).then(|| slots[0]),
         }
+    }
+
+    /// Whether every frame can be stamped.
+    pub fn is_stampable(&self) -> bool {
+        match &self.slots {
+            Slots::Same(slot) => slot.is_stampable(),
+            Slots::Each(slots) => slots.iter().all(|slot| slot.is_stampable()),
+        }
+    }
+
+    /// Whether the frames were generated, all checksums right; else they come from a capture.
+    pub fn is_generated(&self) -> bool {
+        matches!(self.tails, Tails::Pattern)
+    }
+
+    /// The Ethernet header of all frames, where they are alike.
+    pub fn uniform_link(&self) -> Option<[u8; EthernetRepr::BYTES]> {
+        let first: [u8; EthernetRepr::BYTES] = *self.heads.first()?.0.first_chunk()?;
+        self.heads.iter().all(|head| head.0.starts_with(&first)).then_some(first)
     }
 
     /// Whether the lap has recorded gaps.
