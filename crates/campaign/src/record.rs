@@ -30,7 +30,8 @@ pub(crate) struct Shared {
     trials: Cell<(u32, u32)>,
     /// The least load that the tester could not send.
     unsent_from: Cell<Option<Pps>>,
-    /// Trials that stayed invalid or wrong, by the name of their gravest finding, with one that says it.
+    /// What people are told: trials that stayed invalid or wrong by their gravest finding, and notes
+    /// that are news, with their number and one that says it.
     kept: RefCell<BTreeMap<Code, (u32, String)>>,
 }
 
@@ -75,8 +76,10 @@ impl Shared {
             let least = self.unsent_from.get().map_or(load.0, |least| least.0.min(load.0));
             self.unsent_from.set(Some(Pps(least)));
         }
-        if let Some(finding) = trial.verdict.findings.first().filter(|_| !trial.verdict.is_valid()) {
-            let mut kept = self.kept.borrow_mut();
+        let gravest = trial.verdict.findings.iter().take(usize::from(!trial.verdict.is_valid()));
+        let notes = trial.verdict.findings.iter().filter(|finding| is_told(finding.code, trial.purpose));
+        let mut kept = self.kept.borrow_mut();
+        for finding in gravest.chain(notes) {
             kept.entry(finding.code).or_insert_with(|| (0, finding.says.clone())).0 += 1;
         }
         self.decided.borrow_mut().push(trial.sequence);
@@ -144,6 +147,16 @@ impl Measurer for Recorder<'_> {
 
     fn rest(&mut self, time: Nanos) -> Result<(), CampaignError> {
         self.rig.rest(time).map_err(CampaignError::Rig)
+    }
+}
+
+/// Whether people are told of a finding even where the trial is valid. Loss is what a search looks
+/// for; at a load that was chosen it is news.
+fn is_told(code: Code, purpose: Purpose) -> bool {
+    match code {
+        Code::Reordered | Code::Chatter | Code::Forked => true,
+        Code::Lost => matches!(purpose, Purpose::Latency | Purpose::Soak),
+        _ => false,
     }
 }
 

@@ -15,7 +15,7 @@ use weir_trial::run::{PointResult, Purpose, Run, RunState};
 /// A plan over real devices: forwarded rate, and latency at a load that any machine carries.
 fn plan(axes: &str, latency: &str) -> String {
     format!(
-        "{axes}\ntrace = \"tr3i\"\nhuge_pages = false\n\
+        "{axes}\ntrace = \"tr3i\"\nhuge_pages = false\nself_check = false\n\
          [mrr]\ntrials = 1\nduration = \"200ms\"\n[latency]\nloads = [\"100kpps\"]\nduration = \"{latency}\"\n"
     )
 }

@@ -163,3 +163,38 @@ fn a_load_beyond_the_tester_is_unsent_and_the_result_the_testers() {
     assert!(check.ceiling.0 > 0.0 && check.floor.is_some(), "{check:?}");
     assert_eq!(check.counts.duplicated + check.counts.reordered + check.counts.foreign, 0);
 }
+
+#[test]
+fn one_damaged_packet_in_a_hundred_thousand_is_found_whatever_bit_was_hit() {
+    let run = faulty("l2fwd", "corrupt:1e-5");
+    let damaged: u64 = trials(&run).map(|trial| trial.result.total().damaged).sum();
+    assert!(has(&run, Code::Damaged) && damaged >= 5, "{damaged} of about 10: {:#?}", found(&run));
+}
+
+#[test]
+fn a_ttl_not_lowered_a_broken_checksum_and_a_denied_flow_let_through_are_wrong_packets() {
+    for (nf, fault, says) in [
+        ("l3fwd:10", "no-ttl", "wrong time to live"),
+        ("l3fwd:10", "bad-checksum", "broken IPv4 checksum"),
+        ("firewall:10", "leak", "denied, but let through"),
+    ] {
+        let run = faulty(nf, fault);
+        let check = run.points[0].packets.as_ref().unwrap();
+        assert!(check.to_string().contains(says), "{fault}: {check}");
+        let wrong = trials(&run).any(|trial| trial.verdict.worst() == Some(Weight::Wrong));
+        assert!(wrong || fault == "leak", "{fault}: the trials hold no denied packet, all others do");
+    }
+}
+
+#[test]
+fn clean_repeats_raise_no_alarm() {
+    let _cores = cores();
+    let clean = plan("l3fwd:10", "nf", "200kpps", "500ms").replace("self_check = false", "repeats = 5");
+    let run = Lab::new(&clean).measure(0);
+    let check = run.points[0].packets.as_ref().unwrap();
+    assert!(check.is_right() && check.compared > 1000, "{check}");
+    // What the machine does to a trial is no fault of the device: nothing is called wrong.
+    let wrong: Vec<_> = trials(&run).filter(|trial| trial.verdict.worst() == Some(Weight::Wrong)).collect();
+    assert!(wrong.is_empty(), "{:#?}", found(&run));
+    assert_eq!(trials(&run).count(), 5);
+}

@@ -34,7 +34,7 @@ fn installed(dut: &str) -> bool {
 fn over_vhost(dut: &str, nfs: &[&str], trace: &str, sides: &str) -> Run {
     let _cores = cores();
     let lab = Lab::new(&format!(
-        "nf = {nfs:?}\ndut = {dut:?}\nsize = 128\ndirections = 2\ntrace = {trace:?}\nhuge_pages = false\n\
+        "nf = {nfs:?}\ndut = {dut:?}\nsize = 128\ndirections = 2\ntrace = {trace:?}\nhuge_pages = false\nself_check = false\n\
          [latency]\nloads = [\"20kpps\"]\nduration = \"300ms\"\n{sides}"
     ));
     let run = lab.measure(0);

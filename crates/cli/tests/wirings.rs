@@ -17,7 +17,7 @@ use weir_trial::run::{Purpose, Run, RunState};
 /// A plan over one wiring: forwarded rate and latency, at loads that a busy machine carries.
 fn plan(wiring: &str, axes: &str, end: &str) -> String {
     format!(
-        "wiring = \"{wiring}\"\n{axes}\ntrace = \"tr3i\"\n[mrr]\ntrials = 1\nduration = \"200ms\"\n\
+        "wiring = \"{wiring}\"\n{axes}\ntrace = \"tr3i\"\nself_check = false\n[mrr]\ntrials = 1\nduration = \"200ms\"\n\
          load = \"50kpps\"\n[latency]\nloads = [\"10kpps\"]\nduration = \"600ms\"\n{end}\n"
     )
 }

@@ -309,6 +309,9 @@ impl Wire for Saboteur {
         if self.fault.kind == FaultKind::Stale && self.old.len() < MEMORY {
             self.remember(burst);
         }
+        if self.fault.kind == FaultKind::Reorder && !self.held[port].is_empty() && !burst.is_empty() {
+            self.due = Ticks(0); // this burst overtakes what is held
+        }
         let victims = self.victims(burst.len());
         if victims.is_empty() {
             return;
@@ -316,9 +319,10 @@ impl Wire for Saboteur {
         match self.fault.kind {
             FaultKind::Drop => self.take_out(port, burst, &victims, counters),
             FaultKind::Reorder | FaultKind::Delay if self.held[port].is_empty() => {
-                let wait = if self.fault.kind == FaultKind::Delay { DELAY_TICKS } else { 0 };
-                self.due = Ticks(Ticks::now().0 + wait);
-                // One at a time: the rest of the burst overtakes it.
+                if self.fault.kind == FaultKind::Delay {
+                    self.due = Ticks(Ticks::now().0 + DELAY_TICKS);
+                }
+                // One at a time.
                 self.take_out(port, burst, &victims[..1], counters);
             }
             FaultKind::Duplicate => {

@@ -34,6 +34,8 @@ pub(super) struct Live {
     /// Latency trials of the point in hand by number, whose percentiles its row shows.
     latencies: BTreeMap<u32, Latency>,
     warnings: Vec<String>,
+    /// Widths of the columns of network functions and devices.
+    widths: [usize; 2],
 }
 
 impl Live {
@@ -55,6 +57,7 @@ impl Live {
             bounds: String::new(),
             latencies: BTreeMap::new(),
             warnings: plan.warnings(),
+            widths: [widest(plan.nfs.iter().map(ToString::to_string)), widest(plan.duts.iter().cloned())],
         }
     }
 
@@ -62,10 +65,14 @@ impl Live {
         let what = if resumed { "going on with run" } else { "run" };
         let minutes = (self.expected * self.points).as_secs().div_ceil(60);
         self.say(&format!("{what} {name}: {} points, about {minutes} min", self.points));
-        self.say(&format!(
-            "\n{:<12} {:<11} {:<9} {:<10} {:>8}  results",
-            "NF", "DUT", "wiring", "trace", "size"
-        ));
+        self.say(&format!("\n{}  results", self.row(["NF", "DUT", "wiring", "trace", "size"])));
+    }
+
+    /// The columns before the results: as wide as the plan's names.
+    fn row(&self, cells: [&str; 5]) -> String {
+        let [nf, dut, wiring, trace, size] = cells;
+        let [nf_width, dut_width] = self.widths;
+        format!("{nf:<nf_width$} {dut:<dut_width$} {wiring:<9} {trace:<10} {size:>8}")
     }
 
     /// Takes the progress line away.
@@ -121,8 +128,7 @@ impl Watcher for Live {
     }
 
     fn self_check(&mut self, check: &SelfCheck) {
-        let columns =
-            format!("{:<12} {:<10} {:<9} {:<10} {:>8}", "self-check", "", check.wiring, "", check.size);
+        let columns = self.row(["self-check", "", &check.wiring, "", &check.size]);
         let floor = check.floor.as_ref().map_or_else(String::new, |floor| {
             format!(" · floor {} median, {} jitter", floor.percentiles[0], check.jitter().unwrap_or_default())
         });
@@ -159,14 +165,7 @@ impl Watcher for Live {
 
     fn done(&mut self, key: &PointKey, outcome: &PointOutcome) {
         self.done += 1;
-        let columns = format!(
-            "{:<12} {:<11} {:<9} {:<10} {:>8}",
-            key.nf.to_string(),
-            key.dut,
-            key.wiring,
-            short(&key.trace),
-            size(key)
-        );
+        let columns = self.row([&key.nf.to_string(), &key.dut, &key.wiring, short(&key.trace), &size(key)]);
         let (cells, remarks) = match outcome {
             PointOutcome::Measured { results, remarks } => {
                 let latency = |trial: u32| self.latencies.get(&trial);
@@ -182,6 +181,11 @@ impl Watcher for Live {
             self.say(&format!("{}  {line}", if place == 0 { &columns } else { &indent }));
         }
     }
+}
+
+/// The width of a column of names.
+fn widest(names: impl Iterator<Item = String>) -> usize {
+    names.map(|name| name.chars().count()).max().unwrap_or(0).max("self-check".len())
 }
 
 /// The end of a long name: the file of a path.
