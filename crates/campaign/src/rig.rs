@@ -196,7 +196,11 @@ impl Rig {
     ) -> Result<Self, RigError> {
         flags.rearm();
         match setup.wiring {
-            WiringKind::Fed => Ok(Self::Fed(Box::new(wire::fed(eal, setup, flags)?))),
+            WiringKind::Fed => {
+                let mut fed = wire::fed(eal, setup, flags)?;
+                fed.settle()?;
+                Ok(Self::Fed(Box::new(fed)))
+            }
             _ => Ok(Self::Wired(Box::new(wire::linked(eal, setup, number, flags)?))),
         }
     }
@@ -400,7 +404,31 @@ impl Wired {
     }
 }
 
+/// Rates of two successive looks that are as good as equal: a fed device has filled its caches.
+const SETTLED: f64 = 0.03;
+/// Time between two looks, and the most looks.
+const LOOK: Duration = Duration::from_millis(200);
+const LOOKS: u32 = 50;
+
 impl FedDut {
+    /// Waits until the device, which works from its start on, forwards at a steady rate: a switch that
+    /// learns flows is slow at first. After ten seconds it is taken as it is.
+    fn settle(&mut self) -> Result<(), RigError> {
+        let mut last = f64::INFINITY;
+        let mut before = self.device.dut.counters()?;
+        for _ in 0..LOOKS {
+            self.device.sleep_until(before.at + LOOK)?;
+            let after = self.device.dut.counters()?;
+            let time = after.at.duration_since(before.at).as_secs_f64();
+            let rate = after.sent.saturating_sub(before.sent) as f64 / time;
+            if (rate - last).abs() <= last * SETTLED {
+                break;
+            }
+            (last, before) = (rate, after);
+        }
+        Ok(())
+    }
+
     fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
         let began = Instant::now();
         let device = &mut self.device;

@@ -204,7 +204,7 @@ fn every_packet_of_a_wired_device_is_compared_and_a_sample_of_every_trial() {
 }
 
 #[test]
-fn a_device_that_feeds_itself_runs_once_over_captures() {
+fn a_device_that_feeds_itself_is_looked_at_over_another_wiring_first() {
     let _cores = cores();
     for axes in [
         "nf = [\"l2fwd\", \"l3fwd:10\", \"firewall:50\"]\ndirections = [1, 2]",

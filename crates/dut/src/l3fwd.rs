@@ -76,6 +76,10 @@ impl Adapter for L3Fwd {
         }
     }
 
+    fn deviates(&self, _nf: Nf) -> Option<&'static str> {
+        Some("DPDK's l3fwd sends what has no route back where it came from")
+    }
+
     fn version(&self) -> Result<String, DutError> {
         PROGRAM.version()
     }

@@ -71,6 +71,12 @@ pub trait Adapter: Sync {
         if variant.is_empty() { Ok(()) } else { Err(format!("{} has no variants", self.name())) }
     }
 
+    /// What it does with packets that have no route, where that is not to drop them: they are left out
+    /// when its packets are compared, and the reader is told.
+    fn deviates(&self, _nf: Nf) -> Option<&'static str> {
+        None
+    }
+
     /// Starts it. It must have its ports open and forward before this returns.
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError>;
 }

@@ -83,14 +83,12 @@ impl Adapter for Testpmd {
 
 fn arguments(request: &StartRequest<'_>) -> Vec<String> {
     let mut arguments = eal::arguments(request, Lcores::MainAndWorker, 0, false);
-    let own: [String; 11] = [
+    let own: [String; 10] = [
         "--".into(),
         "-i".into(),
         "--nb-cores=1".into(),
         "--no-mlockall".into(),
         "--disable-link-check".into(),
-        // Or it throws away what its ports receive before it starts: a whole capture that is read once.
-        "--no-flush-rx".into(),
         "--forward-mode=io".into(),
         format!("--total-num-mbufs={}", eal::buffers(request)),
         format!("--mbuf-size={}", eal::room(request)),

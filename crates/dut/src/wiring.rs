@@ -6,7 +6,7 @@ mod nic;
 mod veth;
 mod vhost;
 
-pub use fed::{Fed, recording_ports};
+pub use fed::Fed;
 pub use memif::Memif;
 pub use nic::Nic;
 pub use veth::{INTERFACES, Veth, VethDriver, VethPairs};

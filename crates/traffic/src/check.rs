@@ -42,6 +42,18 @@ impl PassFrames {
         Self { lap, of_lap, own, left_out }
     }
 
+    /// Leaves out those of its own frames (not of the trace) that match, and says why.
+    pub fn leave_out(&mut self, why: &str, matches: impl Fn(&[u8]) -> bool) {
+        let before = self.own.len();
+        self.own.retain(|frame| !matches(frame));
+        let gone = before - self.own.len();
+        if gone > 0 {
+            let said = format!("{gone} packets left out: {why}");
+            self.left_out =
+                Some(self.left_out.take().map_or(said.clone(), |first| format!("{first}; {said}")));
+        }
+    }
+
     /// The beginning of a trace that is not in memory as a whole, and these.
     pub fn beginning(mut begins: Vec<Vec<u8>>, own: Vec<Vec<u8>>) -> Self {
         let left_out =

@@ -55,16 +55,6 @@ impl Fed {
     }
 }
 
-/// The DUT's ports of an untimed pass: each reads a capture once and writes what it is given to
-/// another, so that somebody can compare afterwards. Both captures of a port must be named, the one
-/// to read must exist.
-pub fn recording_ports(captures: &[(PathBuf, PathBuf)]) -> Vec<String> {
-    let port = |(number, (reads, writes)): (usize, &(PathBuf, PathBuf))| {
-        format!("net_pcap{number},rx_pcap={},tx_pcap={}", reads.display(), writes.display())
-    };
-    captures.iter().enumerate().map(port).collect()
-}
-
 fn pcap(number: usize, path: &Path) -> String {
     format!("net_pcap{number},rx_pcap={},infinite_rx=1", path.display())
 }
@@ -79,12 +69,6 @@ mod tests {
         assert_eq!(one.ports(), ["net_pcap0,rx_pcap=/t/a.pcap,infinite_rx=1", "net_null1,no-rx=1"]);
         let two = Fed::new(vec!["/t/a.pcap".into(), "/t/b.pcap".into()], 20).unwrap();
         assert_eq!(two.ports()[1], "net_pcap1,rx_pcap=/t/b.pcap,infinite_rx=1");
-    }
-
-    #[test]
-    fn a_recording_port_reads_once_and_keeps_what_it_is_given() {
-        let ports = recording_ports(&[("/t/a".into(), "/t/b".into()), ("/t/c".into(), "/t/d".into())]);
-        assert_eq!(ports, ["net_pcap0,rx_pcap=/t/a,tx_pcap=/t/b", "net_pcap1,rx_pcap=/t/c,tx_pcap=/t/d"]);
     }
 
     #[test]
