@@ -42,13 +42,15 @@ pub enum FaultKind {
     Fork,
     /// The log is flooded: a thousand lines at a time.
     Chatter,
+    /// The worker does nothing for this share of its time.
+    Slow,
     /// Counters are read while traffic runs: the program answers with what it read the time before.
     OldCounters,
 }
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Drop,
         Self::Duplicate,
         Self::Reorder,
@@ -62,6 +64,7 @@ impl FaultKind {
         Self::Hang,
         Self::Fork,
         Self::Chatter,
+        Self::Slow,
         Self::OldCounters,
     ];
 
@@ -81,6 +84,7 @@ impl FaultKind {
             Self::Hang => "hang",
             Self::Fork => "fork",
             Self::Chatter => "chatter",
+            Self::Slow => "slow",
             Self::OldCounters => "old-counters",
         }
     }
@@ -130,6 +134,9 @@ impl fmt::Display for Fault {
 /// How long a delayed packet waits, in TSC ticks: some ten milliseconds on the machines of the day.
 pub const DELAY_TICKS: u64 = 30_000_000;
 
+/// The longest work, in TSC ticks, that a [`FaultKind::Slow`] device slows down at once.
+const LONGEST_WORK: u64 = 100_000;
+
 /// Old packets that a [`FaultKind::Stale`] device remembers.
 const MEMORY: usize = 64;
 
@@ -177,6 +184,8 @@ pub(crate) struct Saboteur {
     /// State of the choice of bits.
     random: u64,
     child: Option<Child>,
+    /// When the worker last went back to work.
+    since: Ticks,
 }
 
 impl Saboteur {
@@ -191,6 +200,7 @@ impl Saboteur {
             old: Vec::with_capacity(MEMORY),
             random: 1,
             child: None,
+            since: Ticks::now(),
         }
     }
 
@@ -243,6 +253,17 @@ impl Saboteur {
             }
             _ => {}
         }
+    }
+
+    /// Idles as long as makes the share of the time since the last call.
+    fn idle(&mut self) {
+        let worked = Ticks::now().since(self.since);
+        // After a pause of the traffic there is nothing to slow down.
+        let until = Ticks::now().0 + worked.min(LONGEST_WORK) / self.fault.every.saturating_sub(1).max(1);
+        while Ticks::now().0 < until {
+            std::hint::spin_loop();
+        }
+        self.since = Ticks::now();
     }
 
     fn duplicate(&self, frame: &[u8], tx: &mut TxQueue) {
@@ -311,6 +332,9 @@ impl Wire for Saboteur {
         }
         if self.fault.kind == FaultKind::Reorder && !self.held[port].is_empty() && !burst.is_empty() {
             self.due = Ticks(0); // this burst overtakes what is held
+        }
+        if self.fault.kind == FaultKind::Slow {
+            return self.idle();
         }
         let victims = self.victims(burst.len());
         if victims.is_empty() {
