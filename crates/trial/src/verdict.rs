@@ -155,6 +155,8 @@ pub mod limits {
     pub const TESTER_WAITED: Ratio = Ratio(0.05);
     /// Time the DUT's threads waited for their core, of the trial.
     pub const DUT_WAITED: Ratio = Ratio(0.02);
+    /// And at least so long: what a burst of some microseconds cannot tell from its own start.
+    pub const WAITED_LEAST: Nanos = Nanos(1_000_000);
     /// Disagreement of two clocks: this much of the trial, and [`CLOCK_LEAST`].
     pub const CLOCK: Ratio = Ratio(0.001);
     /// Disagreement of two clocks that reading them one after the other explains.
@@ -268,7 +270,7 @@ impl Bench<'_> {
                 self.find(stolen, Weight::Invalid, says);
             }
             let share = self.share(health.waited);
-            if share.0 > most_waited.0 {
+            if share.0 > most_waited.0 && health.waited.0 >= limits::WAITED_LEAST.0 {
                 let says = format!(
                     "other threads had core {core} for {} ({share}) while the {side} waited for it, in {} turns",
                     health.waited, health.preempted

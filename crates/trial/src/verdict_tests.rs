@@ -153,3 +153,12 @@ fn a_cause_is_told_before_its_effect() {
     result.health.tester.as_mut().unwrap().waited = Nanos(500_000_000);
     assert_eq!(judge(&result).findings[0].code, Code::TesterPreempted);
 }
+
+#[test]
+fn a_burst_of_microseconds_is_not_called_preempted_for_waiting_as_long() {
+    let mut result = clean();
+    result.elapsed = Nanos(28_000);
+    result.spec.duration = Nanos(28_000);
+    result.health.tester.as_mut().unwrap().waited = Nanos(45_500);
+    assert!(!judge(&result).has(Code::TesterPreempted));
+}
