@@ -4,11 +4,12 @@
 //! network functions say. It has no counters here and no CPU time; what is known of it is what
 //! comes back.
 
+use crate::process::Process;
 use crate::wiring::WiringKind;
 use crate::{Adapter, Counters, DutError, RunningDut, StartRequest};
 use std::collections::BTreeMap;
 use std::time::Instant;
-use weir_trial::{Conduct, Nf};
+use weir_trial::Nf;
 use weir_units::Nanos;
 
 /// The name people type.
@@ -64,8 +65,8 @@ impl RunningDut for OnTheWire {
         Vec::new()
     }
 
-    fn conduct(&self) -> Conduct {
-        Conduct::default()
+    fn process(&self) -> Option<&Process> {
+        None
     }
 
     fn ended(&mut self) -> Option<DutError> {

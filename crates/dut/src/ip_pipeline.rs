@@ -18,7 +18,7 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_trial::{Conduct, Nf};
+use weir_trial::Nf;
 use weir_units::Nanos;
 use weir_wire::table::{Action, Ports, Route, Rule, next_hop_mac, port_mac};
 
@@ -275,8 +275,8 @@ impl RunningDut for Running {
         self.threads.iter().map(|thread| (self.process.pid(), *thread)).collect()
     }
 
-    fn conduct(&self) -> Conduct {
-        self.process.conduct()
+    fn process(&self) -> Option<&Process> {
+        Some(&self.process)
     }
 
     fn ended(&mut self) -> Option<DutError> {

@@ -15,7 +15,7 @@ use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu, lpm};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_trial::{Conduct, Nf};
+use weir_trial::Nf;
 use weir_units::Nanos;
 use weir_wire::table::{Route, next_hop_mac};
 
@@ -170,8 +170,8 @@ impl RunningDut for Running {
         vec![(self.process.pid(), self.process.pid())]
     }
 
-    fn conduct(&self) -> Conduct {
-        self.process.conduct()
+    fn process(&self) -> Option<&Process> {
+        Some(&self.process)
     }
 
     fn ended(&mut self) -> Option<DutError> {

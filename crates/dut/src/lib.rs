@@ -166,13 +166,13 @@ pub trait RunningDut: Send {
     fn threads(&self) -> Vec<(u32, u32)>;
 
     /// What it did so far beside forwarding.
-    fn conduct(&self) -> Conduct;
-
-    /// The process that can be frozen while another device is measured on its core; nothing for a
-    /// device that does not keep a core busy by itself.
-    fn process(&self) -> Option<&process::Process> {
-        None
+    fn conduct(&self) -> Conduct {
+        self.process().map(process::Process::conduct).unwrap_or_default()
     }
+
+    /// The process that forwards: frozen while another device is measured on its core, and asked for
+    /// its conduct. Nothing for a device that is no process of ours.
+    fn process(&self) -> Option<&process::Process>;
 
     /// Why it is not running any more, with its last words; nothing while it runs.
     fn ended(&mut self) -> Option<DutError>;

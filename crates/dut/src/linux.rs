@@ -18,6 +18,7 @@
 mod ruleset;
 
 use crate::namespace::{IP, NFT, Namespace, Tool};
+use crate::process::Process;
 use crate::wiring::{INTERFACES, WiringKind};
 use crate::{Adapter, Counters, DutError, RunningDut, StartRequest};
 use nix::mount::{MsFlags, mount};
@@ -29,7 +30,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
-use weir_trial::{Conduct, Nf};
+use weir_trial::Nf;
 use weir_units::Nanos;
 use weir_wire::table::{next_hop_mac, port_mac};
 
@@ -219,8 +220,8 @@ impl RunningDut for Running {
         Vec::new()
     }
 
-    fn conduct(&self) -> Conduct {
-        Conduct::default()
+    fn process(&self) -> Option<&Process> {
+        None
     }
 
     fn ended(&mut self) -> Option<DutError> {

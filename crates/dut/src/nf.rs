@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
-use weir_trial::{Conduct, Nf};
+use weir_trial::Nf;
 use weir_units::Nanos;
 
 /// The adapter.
@@ -144,10 +144,6 @@ impl RunningDut for Running {
 
     fn threads(&self) -> Vec<(u32, u32)> {
         vec![(self.process.pid(), self.thread)]
-    }
-
-    fn conduct(&self) -> Conduct {
-        self.process.conduct()
     }
 
     fn process(&self) -> Option<&Process> {

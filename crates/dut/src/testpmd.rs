@@ -10,7 +10,7 @@ use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::time::Instant;
-use weir_trial::{Conduct, Nf, NfKind};
+use weir_trial::{Nf, NfKind};
 use weir_units::Nanos;
 
 const NAME: &str = "testpmd";
@@ -119,10 +119,6 @@ impl RunningDut for Running {
 
     fn threads(&self) -> Vec<(u32, u32)> {
         self.threads.iter().map(|thread| (self.process.pid(), *thread)).collect()
-    }
-
-    fn conduct(&self) -> Conduct {
-        self.process.conduct()
     }
 
     fn process(&self) -> Option<&Process> {

@@ -14,13 +14,14 @@ mod instance;
 mod stats;
 
 use crate::eal::{self, Vdev};
+use crate::process::Process;
 use crate::wiring::WiringKind;
 use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
 use instance::{BRIDGE, Instance};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use weir_trial::{Conduct, Nf};
+use weir_trial::Nf;
 use weir_units::Nanos;
 
 const NAME: &str = "ovs-dpdk";
@@ -282,19 +283,19 @@ impl RunningDut for Running {
         let (received, sent) = self.totals()?;
         let at = asked + asked.elapsed() / 2;
         let details = stats::details(&self.instance.ask(&["dpif-netdev/pmd-stats-show"])?);
-        let pid = self.instance.daemon().map(crate::process::Process::pid).unwrap_or_default();
+        let pid = self.instance.daemon().map(Process::pid).unwrap_or_default();
         let cpu =
             self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
         Ok(Counters { received, sent, cpu: Nanos(cpu), at, details })
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
-        let pid = self.instance.daemon().map(crate::process::Process::pid).unwrap_or_default();
+        let pid = self.instance.daemon().map(Process::pid).unwrap_or_default();
         self.threads.iter().map(|thread| (pid, *thread)).collect()
     }
 
-    fn conduct(&self) -> Conduct {
-        self.instance.daemon().map(crate::process::Process::conduct).unwrap_or_default()
+    fn process(&self) -> Option<&Process> {
+        self.instance.daemon()
     }
 
     fn ended(&mut self) -> Option<DutError> {
