@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Which of Weir's crates each may depend on. The lab and the switch (today: `weir-nf`) never touch:
+/// Which of Weir's crates each may depend on. The lab and the switch (and `weir-nf`) never touch:
 /// the lab starts it as a process and measures it from outside.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-units", &[]),
@@ -30,6 +30,37 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("weir-nf", &["weir-units", "weir-wire", "weir-dpdk"]),
+    ("weir-port", &["weir-units", "weir-wire", "weir-dpdk"]),
+    ("weir-flow", &["weir-wire"]),
+    ("weir-openflow", &["weir-wire", "weir-flow"]),
+    ("weir-classifier", &["weir-dpdk", "weir-flow"]),
+    ("weir-services", &["weir-units", "weir-wire", "weir-dpdk", "weir-port", "weir-flow"]),
+    (
+        "weir-datapath",
+        &[
+            "weir-units",
+            "weir-wire",
+            "weir-dpdk",
+            "weir-port",
+            "weir-flow",
+            "weir-openflow",
+            "weir-classifier",
+            "weir-services",
+        ],
+    ),
+    (
+        "weir-switch",
+        &[
+            "weir-units",
+            "weir-wire",
+            "weir-dpdk",
+            "weir-port",
+            "weir-flow",
+            "weir-openflow",
+            "weir-services",
+            "weir-datapath",
+        ],
+    ),
     (
         "weir",
         &[
@@ -44,6 +75,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-report",
             "weir-campaign",
             "weir-nf",
+            "weir-flow",
+            "weir-openflow",
+            "weir-switch",
         ],
     ),
 ];

@@ -21,6 +21,7 @@ mod interrupts;
 mod mbuf;
 mod pool;
 mod port;
+mod prefetch;
 mod tsc;
 mod worker;
 
@@ -29,5 +30,6 @@ pub use interrupts::InterruptsHeld;
 pub use mbuf::{BURST, Burst, Mbuf, Packet};
 pub use pool::{Pool, PoolError};
 pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue};
+pub use prefetch::prefetch;
 pub use tsc::{Ticks, Tsc, hypervisor};
 pub use worker::{Worker, WorkerError, allowed_cores};

@@ -83,6 +83,33 @@ impl Packet {
         self.data_mut()
     }
 
+    /// Makes the packet longer at the front, into the room that is kept for headers. What the new
+    /// bytes hold is undefined. Returns whether there was room; a chained packet has none.
+    #[inline]
+    pub fn push_front(&mut self, count: usize) -> bool {
+        let fits = count <= usize::from(self.0.data_off)
+            && count <= usize::from(u16::MAX - self.0.data_len)
+            && self.0.nb_segs == 1;
+        if fits {
+            self.0.data_off -= count as u16;
+            self.0.data_len += count as u16;
+            self.0.pkt_len += count as u32;
+        }
+        fits
+    }
+
+    /// Makes the packet shorter at the front. Returns whether its first segment had so many bytes.
+    #[inline]
+    pub fn pull_front(&mut self, count: usize) -> bool {
+        let fits = count <= usize::from(self.0.data_len);
+        if fits {
+            self.0.data_off += count as u16;
+            self.0.data_len -= count as u16;
+            self.0.pkt_len -= count as u32;
+        }
+        fits
+    }
+
     /// Asks the CPU to fetch the first bytes of the packet.
     #[inline]
     pub fn prefetch(&self) {

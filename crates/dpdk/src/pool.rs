@@ -1,6 +1,6 @@
 //! Pools of mbufs.
 
-use crate::{Burst, Eal, ffi};
+use crate::{Burst, Eal, Mbuf, ffi};
 use std::ffi::{CString, c_int};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -95,6 +95,19 @@ impl Pool {
                 unsafe { ffi::weir_alloc_bulk(self.as_ptr(), slots.as_mut_ptr(), slots.len() as u32) };
             if error == 0 { slots.len() } else { 0 }
         }) == count
+    }
+
+    /// Makes a packet of these bytes; nothing when the pool is empty or they do not fit into one mbuf.
+    #[inline]
+    pub fn packet(&self, bytes: &[u8]) -> Option<Mbuf> {
+        let len = u16::try_from(bytes.len()).ok().filter(|len| *len <= self.room())?;
+        let mut one = Burst::new();
+        if !self.fill(&mut one, 1) {
+            return None;
+        }
+        let mut mbuf = one.pop()?;
+        mbuf.set_len(len).copy_from_slice(bytes);
+        Some(mbuf)
     }
 
     pub(crate) fn as_ptr(&self) -> *mut ffi::RteMempool {

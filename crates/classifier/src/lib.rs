@@ -1,0 +1,1 @@
+//! Classification: tables of prioritised matches with un-wildcarding, and the caches before them.

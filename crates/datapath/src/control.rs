@@ -1,0 +1,241 @@
+//! The datapath from outside: ports, tables and services in, the ledger out.
+
+use crate::report::Report;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weir_dpdk::Eal;
+use weir_openflow::{Flow, FlowMod, Group, GroupId, Meter, MeterId, Names, PortNo};
+use weir_services::Limits;
+
+/// How a datapath is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The cores of its workers, one each.
+    pub cores: Vec<usize>,
+    /// Packet buffers for all ports.
+    pub buffers: u32,
+    /// The largest frame, in bytes with FCS.
+    pub max_frame: weir_units::FrameSize,
+    /// Services by the name that flows call them by; kinds that are not named here are there under
+    /// their own name with default settings.
+    pub services: BTreeMap<String, ServiceConfig>,
+    /// Whether stages are coalesced.
+    pub coalescing: bool,
+    /// Draws of hashes and groups; a number makes them repeatable.
+    pub seed: u64,
+}
+
+/// A service, as configured.
+#[derive(Clone, Debug)]
+pub struct ServiceConfig {
+    /// Its kind in the registry.
+    pub kind: String,
+    /// Its settings: a JSON object.
+    pub settings: serde_json::Value,
+    /// How much it may do wrong.
+    pub limits: Limits,
+}
+
+/// A port to be added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// Its name in text.
+    pub name: String,
+    /// Its OpenFlow number; the next free one if none.
+    pub number: Option<PortNo>,
+    /// An EAL vdev string, a PCI address, `null`, or `trace:RX.pcap[,tx=TX.pcap][,loop]`.
+    pub spec: String,
+    /// Queues; as many workers poll it at most.
+    pub queues: u16,
+    /// Descriptors a queue.
+    pub descriptors: u16,
+}
+
+/// One change of the tables. A list of them is done as a whole or not at all.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Flow entries.
+    Flow(FlowMod),
+    /// A group is added, or replaced.
+    SetGroup(Group),
+    /// A group goes, and the flows that use it; all groups if none is named.
+    DeleteGroup(Option<GroupId>),
+    /// A meter is added, or replaced.
+    SetMeter(Meter),
+    /// A meter goes, and the flows that use it; all meters if none is named.
+    DeleteMeter(Option<MeterId>),
+}
+
+/// Why something could not be done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ControlError(pub String);
+
+/// A flow entry with what it counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowStats {
+    /// The entry.
+    pub flow: Flow,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, without FCS.
+    pub bytes: u64,
+    /// Time since it was added.
+    pub age: Duration,
+    /// Time since its last packet.
+    pub idle: Duration,
+}
+
+/// Why a flow entry went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// Idle timeout.
+    Idle,
+    /// Hard timeout.
+    Hard,
+}
+
+/// What happened by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A flow entry went.
+    FlowRemoved(FlowStats, Removal),
+    /// A port's link changed.
+    Link(PortNo, bool),
+    /// A packet for the controller.
+    PacketIn(PacketIn),
+    /// A service was put in quarantine: its name and why.
+    Quarantined(String, String),
+}
+
+/// A packet for the controller.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PacketIn {
+    /// The port it came in by.
+    pub in_port: PortNo,
+    /// OpenFlow's reason.
+    pub reason: u8,
+    /// The table that sent it.
+    pub table: u8,
+    /// The cookie of the entry that sent it.
+    pub cookie: u64,
+    /// Its bytes as they were then.
+    pub frame: Vec<u8>,
+}
+
+/// A running datapath. Dropping it stops it.
+pub struct Datapath {
+    names: Names,
+}
+
+impl Datapath {
+    /// Starts the workers, without a port and with empty tables.
+    ///
+    /// # Errors
+    /// Cores that are not there, no memory, a service's configuration.
+    pub fn start(eal: &'static Eal, config: Config) -> Result<Self, ControlError> {
+        let _ = (eal, config);
+        Ok(Self { names: Names::default() })
+    }
+
+    /// What names stand for: ports, services.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Adds a port, while packets flow.
+    ///
+    /// # Errors
+    /// A name or number that is taken, or what DPDK says.
+    pub fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError> {
+        Err(ControlError(spec.name.clone()))
+    }
+
+    /// Removes a port, while packets flow; what it holds is counted as dropped.
+    ///
+    /// # Errors
+    /// No such port.
+    pub fn remove_port(&mut self, number: PortNo) -> Result<(), ControlError> {
+        Err(ControlError(number.to_string()))
+    }
+
+    /// Changes the tables, as a whole or not at all. When it returns, every worker uses the new
+    /// ones.
+    ///
+    /// # Errors
+    /// Which change cannot be done and why; nothing was changed.
+    pub fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
+        Err(ControlError(changes.len().to_string()))
+    }
+
+    /// The flow entries with their counters, exact as of now.
+    pub fn flows(&mut self) -> Vec<FlowStats> {
+        Vec::new()
+    }
+
+    /// The ledger, as of now.
+    pub fn report(&mut self) -> Report {
+        Report::default()
+    }
+
+    /// Does what is due (timeouts, links), and returns what happened since the last call. To be
+    /// called several times a second.
+    pub fn tick(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
+
+    /// Asks a service something; one answer a worker.
+    ///
+    /// # Errors
+    /// No such service, or what it does not understand.
+    pub fn command(
+        &mut self,
+        service: &str,
+        command: &str,
+        argument: &serde_json::Value,
+    ) -> Result<Vec<serde_json::Value>, ControlError> {
+        let _ = (command, argument);
+        Err(ControlError(service.to_owned()))
+    }
+
+    /// Has copies of packets sent to a receiver, until the receiver is dropped.
+    pub fn capture(&mut self, filter: CaptureFilter) -> std::sync::mpsc::Receiver<Captured> {
+        let _ = filter;
+        std::sync::mpsc::channel().1
+    }
+
+    /// Says what becomes of a frame, step by step, without sending it.
+    pub fn explain(&mut self, in_port: PortNo, frame: &[u8]) -> String {
+        format!("{in_port} {}", frame.len())
+    }
+}
+
+/// Which packets are captured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaptureFilter {
+    /// At this port only.
+    pub port: Option<PortNo>,
+    /// That match this only, as they came in.
+    pub matching: weir_flow::Match,
+    /// Those that come in.
+    pub received: bool,
+    /// Those that go out.
+    pub sent: bool,
+    /// Bytes kept of each; 0 for all.
+    pub snap: usize,
+}
+
+/// A packet that was captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// The port.
+    pub port: PortNo,
+    /// Whether it went out there, rather than in.
+    pub sent: bool,
+    /// The time, in nanoseconds since the Unix epoch.
+    pub unix_ns: u64,
+    /// Bytes it had.
+    pub length: usize,
+    /// Its bytes, as many as are kept.
+    pub bytes: Vec<u8>,
+}

@@ -1,0 +1,317 @@
+//! Flow keys and masks: everything the switch can match on, as 64-bit words.
+//!
+//! A key holds every field of a packet at a fixed place. The first [`HEAD`] words hold what nearly
+//! every packet has and are always written; the rest is zero unless `present` says otherwise, so that
+//! clearing, hashing and comparing touch one cache line for plain IPv4 and more only where a packet
+//! needs more.
+//!
+//! Word by word, from the most significant bit:
+//!
+//! | word | fields |
+//! |---|---|
+//! | 0 | in_port 32, sf_stage 8, nw_frag 8, sf_action 16 |
+//! | 1 | eth_dst 48, eth_type 16 |
+//! | 2 | eth_src 48, vlan_tci 16 |
+//! | 3 | nw_src 32, nw_dst 32 (arp_spa, arp_tpa) |
+//! | 4 | nw_proto 8, nw_tos 8, nw_ttl 8, ct_state 8, tp_src 16, tp_dst 16 (arp_op in tp_src) |
+//! | 5 | sf_metadata 32, tcp_flags 16, ct_zone 16 |
+//! | 6 | metadata |
+//! | 7 | tun_id |
+//! | 8, 9; 10, 11; 12, 13 | ipv6_src; ipv6_dst; nd_target |
+//! | 14 | arp_sha or nd_sll 48, ipv6_exthdr 16 |
+//! | 15 | arp_tha or nd_tll 48, unused 16 |
+//! | 16 | ipv6_label 32, ct_mark 32 |
+//! | 17, 18 | ct_label |
+//! | 19, 20 | MPLS label stack entries 0, 1; entry 2, pbb_isid 32 |
+//! | 21 | inner vlan_tci 16, outer TPID 16, inner TPID 16, unused 16 |
+//! | 22 | recirc_id 32, pkt_mark 32 |
+//! | 23 to 30 | reg0 to reg15, 32 bits each |
+//! | 31 | ct_nw_src 32, ct_nw_dst 32 |
+//! | 32 | ct_nw_proto 8, unused 24, ct_tp_src 16, ct_tp_dst 16 |
+//! | 33, 34; 35, 36 | ct_ipv6_src; ct_ipv6_dst |
+//! | 37 | tun_src 32, tun_dst 32 |
+//! | 38 | conj_id 32, actset_output 32 |
+//!
+//! Threads: plain data.
+
+use std::fmt;
+
+/// Words of a key.
+pub const WORDS: usize = 39;
+
+/// Words at the front that every packet has.
+pub const HEAD: usize = 6;
+
+/// The bits of `present` that stand for the head.
+const HEAD_BITS: u64 = (1 << HEAD) - 1;
+
+/// What a packet looks like to the tables.
+///
+/// Invariant: a word that `present` does not name is zero, and `present` names the whole head.
+#[derive(Clone)]
+#[repr(C, align(64))]
+pub struct Key {
+    words: [u64; WORDS],
+    present: u64,
+}
+
+/// Bits of a key that matter: 1 where the key's bit does.
+///
+/// Invariant: `present` names exactly the words that are not zero.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Mask {
+    words: [u64; WORDS],
+    present: u64,
+}
+
+/// The places of the bits that are set, from the lowest.
+#[inline]
+pub fn places(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if bits == 0 {
+            return None;
+        }
+        let place = bits.trailing_zeros() as usize;
+        bits &= bits - 1;
+        Some(place)
+    })
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Key {
+    /// The key of nothing: all fields zero.
+    #[inline]
+    pub const fn new() -> Self {
+        Self { words: [0; WORDS], present: HEAD_BITS }
+    }
+
+    /// Makes all fields zero, touching only the words that may not be.
+    #[inline]
+    pub fn clear(&mut self) {
+        for place in places(self.present & !HEAD_BITS) {
+            self.words[place] = 0;
+        }
+        self.words[..HEAD].fill(0);
+        self.present = HEAD_BITS;
+    }
+
+    /// One word.
+    #[inline]
+    pub fn word(&self, place: usize) -> u64 {
+        self.words[place]
+    }
+
+    /// All words.
+    #[inline]
+    pub fn words(&self) -> &[u64; WORDS] {
+        &self.words
+    }
+
+    /// The words of the head.
+    #[inline]
+    pub fn head(&self) -> &[u64; HEAD] {
+        self.words.first_chunk().expect("a key is longer than its head")
+    }
+
+    /// Bit n set: word n may be other than zero.
+    #[inline]
+    pub fn present(&self) -> u64 {
+        self.present
+    }
+
+    /// Replaces a word.
+    #[inline]
+    pub fn set_word(&mut self, place: usize, value: u64) {
+        self.words[place] = value;
+        self.present |= 1 << place;
+    }
+
+    /// Replaces the bits of a word that `mask` names.
+    #[inline]
+    pub fn set_bits(&mut self, place: usize, value: u64, mask: u64) {
+        self.set_word(place, (self.words[place] & !mask) | (value & mask));
+    }
+
+    /// Writes the head in one go, over a key that was cleared or is fresh.
+    #[inline]
+    pub fn set_head(&mut self, head: [u64; HEAD]) {
+        self.words[..HEAD].copy_from_slice(&head);
+    }
+
+    /// Whether the two agree in every bit that the mask names.
+    #[inline]
+    pub fn agrees(&self, other: &Self, mask: &Mask) -> bool {
+        places(mask.present).all(|place| (self.words[place] ^ other.words[place]) & mask.words[place] == 0)
+    }
+
+    /// The key with every bit cleared that the mask does not name.
+    pub fn masked(&self, mask: &Mask) -> Self {
+        let mut out = Self::new();
+        for place in places(mask.present) {
+            out.set_word(place, self.words[place] & mask.words[place]);
+        }
+        out
+    }
+
+    /// A hash of the whole key that nobody can predict without the seed.
+    #[inline]
+    pub fn hash(&self, seed: crate::Seed) -> u64 {
+        let [a, b, c, d, e, f] = *self.head();
+        let mut hash = seed.fold(a, b) ^ seed.fold_with(c, d, 1) ^ seed.fold_with(e, f, 2);
+        let rest = self.present & !HEAD_BITS;
+        if rest != 0 {
+            for place in places(rest) {
+                // A word that is present but zero must hash like one that is absent.
+                if self.words[place] != 0 {
+                    hash = seed.fold_with(hash, self.words[place], place);
+                }
+            }
+        }
+        seed.finish(hash)
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.words == other.words
+    }
+}
+
+impl Eq for Key {}
+
+impl Default for Mask {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Mask {
+    /// The mask that matches everything.
+    #[inline]
+    pub const fn new() -> Self {
+        Self { words: [0; WORDS], present: 0 }
+    }
+
+    /// The mask that names every bit.
+    pub const fn exact() -> Self {
+        Self { words: [u64::MAX; WORDS], present: (1 << WORDS) - 1 }
+    }
+
+    /// One word.
+    #[inline]
+    pub fn word(&self, place: usize) -> u64 {
+        self.words[place]
+    }
+
+    /// Bit n set: word n is other than zero.
+    #[inline]
+    pub fn present(&self) -> u64 {
+        self.present
+    }
+
+    /// Names more bits of a word.
+    #[inline]
+    pub fn add(&mut self, place: usize, bits: u64) {
+        self.words[place] |= bits;
+        self.present |= u64::from(bits != 0) << place;
+    }
+
+    /// Names also every bit that the other names.
+    #[inline]
+    pub fn union(&mut self, other: &Self) {
+        for place in places(other.present) {
+            self.add(place, other.words[place]);
+        }
+    }
+
+    /// Names no bit of a word that `bits` names.
+    pub fn remove(&mut self, place: usize, bits: u64) {
+        self.words[place] &= !bits;
+        if self.words[place] == 0 {
+            self.present &= !(1 << place);
+        }
+    }
+
+    /// Whether it names every bit that the other names.
+    pub fn covers(&self, other: &Self) -> bool {
+        places(other.present).all(|place| other.words[place] & !self.words[place] == 0)
+    }
+
+    /// Places and words that are not zero, in order.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        places(self.present).map(|place| (place, self.words[place]))
+    }
+
+    /// Bits named.
+    pub fn bits(&self) -> u32 {
+        self.iter().map(|(_, word)| word.count_ones()).sum()
+    }
+}
+
+fn words(f: &mut fmt::Formatter<'_>, name: &str, present: u64, words: &[u64; WORDS]) -> fmt::Result {
+    let mut out = f.debug_struct(name);
+    for place in places(present).filter(|&place| words[place] != 0) {
+        out.field(&format!("w{place}"), &format_args!("{:#x}", words[place]));
+    }
+    out.finish()
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        words(f, "Key", self.present, &self.words)
+    }
+}
+
+impl fmt::Debug for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        words(f, "Mask", self.present, &self.words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Seed;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_key_hashes_by_what_it_holds_and_not_by_how_it_came_to_hold_it(
+            words in proptest::collection::vec((0..WORDS, 0_u64..3), 0..20),
+        ) {
+            let (mut dirty, mut clean) = (Key::new(), Key::new());
+            for &(place, value) in &words {
+                dirty.set_word(place, value);
+            }
+            for place in 0..WORDS {
+                if dirty.word(place) != 0 {
+                    clean.set_word(place, dirty.word(place));
+                }
+            }
+            let seed = Seed::new(7);
+            prop_assert_eq!(&dirty, &clean);
+            prop_assert_eq!(dirty.hash(seed), clean.hash(seed));
+            dirty.clear();
+            prop_assert_eq!(dirty, Key::new());
+        }
+    }
+
+    #[test]
+    fn a_mask_knows_which_of_its_words_matter() {
+        let mut mask = Mask::new();
+        mask.add(9, 0);
+        assert_eq!(mask.present(), 0);
+        mask.add(9, 6);
+        mask.remove(9, 2);
+        assert_eq!(mask.iter().collect::<Vec<_>>(), [(9, 4)]);
+        assert!(Mask::exact().covers(&mask) && !mask.covers(&Mask::exact()));
+        mask.remove(9, 4);
+        assert_eq!(mask, Mask::new());
+    }
+}

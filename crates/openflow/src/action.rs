@@ -1,0 +1,125 @@
+//! What may be done to a packet: actions and instructions (OpenFlow 1.3.5, sections 5.9 to 5.12; Nicira's
+//! extensions as `ovs-actions(7)` has them; SoftFlow, section 3).
+
+use crate::{GroupId, MeterId, PortNo, TableId};
+use weir_flow::{Field, Subfield};
+
+/// Where a controller's copy of a packet comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ToController {
+    /// Most bytes of the packet that are sent; `u16::MAX` for all of it.
+    pub max_len: u16,
+    /// The controllers that want it; 0 for all that listen to packet-ins.
+    pub id: u16,
+    /// Why it is sent, by OpenFlow's number: 0 no match, 1 action, 2 invalid TTL.
+    pub reason: u8,
+    /// Bytes that the controller gets back with the packet.
+    pub userdata: Vec<u8>,
+}
+
+impl Default for ToController {
+    fn default() -> Self {
+        Self { max_len: u16::MAX, id: 0, reason: 1, userdata: Vec::new() }
+    }
+}
+
+/// One action.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A copy leaves by a port, or by what a reserved port stands for.
+    Output(PortNo),
+    /// A copy leaves by the port whose number these bits hold.
+    OutputReg(Subfield),
+    /// A copy goes to a controller.
+    Controller(ToController),
+    /// A copy goes through a group.
+    Group(GroupId),
+    /// Bits of a field are set.
+    SetField {
+        /// Which field.
+        field: Field,
+        /// What to.
+        value: u128,
+        /// Which of its bits.
+        mask: u128,
+    },
+    /// Bits are copied from one field to another, as many as `to` has.
+    Move {
+        /// From where.
+        from: Subfield,
+        /// To where; as wide as `from`.
+        to: Subfield,
+    },
+    /// Bits are set (`load`), whatever the packet has for prerequisites.
+    Load {
+        /// What to.
+        value: u128,
+        /// Which bits.
+        to: Subfield,
+    },
+    /// A tag of this TPID (0x8100 or 0x88a8) goes in front.
+    PushVlan(u16),
+    /// The outer tag goes.
+    PopVlan,
+    /// A label stack entry goes in front; the EtherType becomes 0x8847 or 0x8848.
+    PushMpls(u16),
+    /// The outer entry goes; the EtherType becomes this.
+    PopMpls(u16),
+    /// A service instance tag and a backbone header go in front (IEEE 802.1ah; TPID 0x88e7).
+    PushPbb(u16),
+    /// They go.
+    PopPbb,
+    /// The MPLS TTL is set.
+    SetMplsTtl(u8),
+    /// The MPLS TTL is lowered.
+    DecMplsTtl,
+    /// The IP time to live is set.
+    SetNwTtl(u8),
+    /// The IP time to live is lowered; who wants packets that cannot go on.
+    DecTtl(Vec<u16>),
+    /// The TTL of the next header is copied to the outermost.
+    CopyTtlOut,
+    /// The TTL of the outermost header is copied to the next.
+    CopyTtlIn,
+    /// The packet ends here.
+    Drop,
+    /// The packet is looked up in a table, as if it came in by a port; then the next action follows.
+    Resubmit {
+        /// As if it came in by this port.
+        port: Option<PortNo>,
+        /// The table; the present one if none.
+        table: Option<TableId>,
+    },
+    /// A SoftFlow service takes the packet.
+    Service {
+        /// Its number ([`crate::Names::service`]).
+        service: u16,
+        /// What it is told (`sf_argument`).
+        argument: u32,
+    },
+    /// The meter polices the packet (OpenFlow 1.5's action form).
+    Meter(MeterId),
+    /// Actions on a copy that change nothing for those that follow.
+    Clone(Vec<Action>),
+    /// Nothing follows.
+    Exit,
+    /// Words for people, without effect.
+    Note(Vec<u8>),
+}
+
+/// What a flow entry does, in the order of OpenFlow 1.3.5, section 5.9.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Instructions {
+    /// The meter that polices its packets first.
+    pub meter: Option<MeterId>,
+    /// Actions done at once.
+    pub apply: Vec<Action>,
+    /// Whether the action set is emptied.
+    pub clear: bool,
+    /// Actions put into the action set.
+    pub write: Vec<Action>,
+    /// Bits of the metadata that are set: value and mask.
+    pub metadata: Option<(u64, u64)>,
+    /// The table that follows.
+    pub goto: Option<TableId>,
+}

@@ -1,0 +1,71 @@
+//! Names of ports, tables and services, for text in and out.
+
+use crate::{PortNo, TableId};
+use std::collections::BTreeMap;
+
+/// What names stand for in one switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    ports: BTreeMap<String, PortNo>,
+    tables: BTreeMap<String, TableId>,
+    services: Vec<String>,
+}
+
+impl Names {
+    /// Names a port.
+    pub fn add_port(&mut self, name: &str, number: PortNo) {
+        self.ports.insert(name.to_owned(), number);
+    }
+
+    /// Forgets a port's name.
+    pub fn remove_port(&mut self, name: &str) {
+        self.ports.remove(name);
+    }
+
+    /// Names a table.
+    pub fn add_table(&mut self, name: &str, number: TableId) {
+        self.tables.insert(name.to_owned(), number);
+    }
+
+    /// Names a service; its number, which is the value of `sf_action` after it ran, is its place
+    /// from 1, because 0 stands for none.
+    pub fn add_service(&mut self, name: &str) -> u16 {
+        if let Some(number) = self.service(name) {
+            return number;
+        }
+        self.services.push(name.to_owned());
+        u16::try_from(self.services.len()).expect("a configuration names fewer services")
+    }
+
+    /// The port of this name.
+    pub fn port(&self, name: &str) -> Option<PortNo> {
+        self.ports.get(name).copied()
+    }
+
+    /// The table of this name.
+    pub fn table(&self, name: &str) -> Option<TableId> {
+        self.tables.get(name).copied()
+    }
+
+    /// The number of the service of this name.
+    pub fn service(&self, name: &str) -> Option<u16> {
+        let place = self.services.iter().position(|service| service == name)?;
+        u16::try_from(place + 1).ok()
+    }
+
+    /// The name of a port.
+    pub fn port_name(&self, number: PortNo) -> Option<&str> {
+        self.ports.iter().find(|(_, port)| **port == number).map(|(name, _)| name.as_str())
+    }
+
+    /// The name of a service by its number.
+    pub fn service_name(&self, number: u16) -> Option<&str> {
+        let place = usize::from(number).checked_sub(1)?;
+        self.services.get(place).map(String::as_str)
+    }
+
+    /// All services, by number from 1.
+    pub fn services(&self) -> impl Iterator<Item = (u16, &str)> {
+        (1..).zip(self.services.iter().map(String::as_str))
+    }
+}

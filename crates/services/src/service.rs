@@ -1,0 +1,176 @@
+//! The contract of a service: SoftFlow's stateful action, run on bursts inside the datapath.
+//!
+//! A *group* is a configured service (`softflow:NAME` names it): it owns what its instances share and
+//! builds one *instance* a worker. An instance has one entry point over a burst. In it nothing blocks,
+//! allocates or reads a clock; it takes the packets one by one from [`Burst::next`], so that a panic
+//! loses just the packet at hand.
+//!
+//! A service may change bytes of a packet, but not its length; a field of the key that it rewrites must
+//! be among those its [`Registration`] declares. It may write [`Slot::metadata`] and says by
+//! [`Slot::coalesce`] whether the packet may go on with the actions that its megaflow learnt, or must
+//! be classified again.
+
+use std::any::Any;
+use std::sync::Arc;
+use weir_flow::{Field, Key, Layout};
+use weir_port::DropReason;
+use weir_units::Nanos;
+
+/// One packet before a service, and what the service says of it.
+#[derive(Debug)]
+pub struct Slot<'a> {
+    /// The frame, without FCS.
+    pub frame: &'a mut [u8],
+    /// Where its headers start.
+    pub layout: Layout,
+    /// Its fields as they are now; `sf_metadata` as it was when the service was called.
+    pub key: &'a mut Key,
+    /// What the flow entry tells the service (`sf_argument`).
+    pub argument: u32,
+    /// The `sf_metadata` register.
+    pub metadata: u32,
+    /// Whether the packet may go on without being classified again; false when the service is called.
+    pub coalesce: bool,
+    /// What becomes of it; passed on when the service is called.
+    pub verdict: Verdict,
+}
+
+/// What a service says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on.
+    Pass,
+    /// It ends here.
+    Drop(DropReason),
+}
+
+/// The packets that a service is called for, in the order they came.
+#[derive(Debug)]
+pub struct Burst<'s, 'p> {
+    slots: &'s mut [Slot<'p>],
+    next: usize,
+    /// The time, since the switch started, at which the burst was received.
+    pub now: Nanos,
+}
+
+impl<'s, 'p> Burst<'s, 'p> {
+    /// A burst over these packets.
+    pub fn new(slots: &'s mut [Slot<'p>], now: Nanos) -> Self {
+        Self { slots, next: 0, now }
+    }
+
+    /// Packets in it, taken or not.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// All packets, to be looked at before they are taken: for hashes and prefetching.
+    pub fn peek(&self) -> &[Slot<'p>] {
+        self.slots
+    }
+
+    /// Takes the next packet. If the service panics before it takes another, this one is lost.
+    #[expect(clippy::should_implement_trait, reason = "it lends from itself, which an iterator cannot")]
+    pub fn next(&mut self) -> Option<&mut Slot<'p>> {
+        let slot = self.slots.get_mut(self.next)?;
+        self.next += 1;
+        Some(slot)
+    }
+
+    /// Takes all packets that are left, for services that work on many at once. If the service panics
+    /// thereafter, all of them are lost.
+    pub fn rest(&mut self) -> &mut [Slot<'p>] {
+        let from = std::mem::replace(&mut self.next, self.slots.len());
+        &mut self.slots[from..]
+    }
+
+    /// Packets taken so far.
+    pub fn taken(&self) -> usize {
+        self.next
+    }
+}
+
+/// One instance, on one worker.
+pub trait Service: Send {
+    /// Judges the packets of a burst, all of them.
+    fn process(&mut self, burst: &mut Burst<'_, '_>);
+
+    /// Called now and then between bursts, for what is due (timeouts). It must do a bounded amount
+    /// of work: a few microseconds.
+    fn tick(&mut self, _now: Nanos) {}
+
+    /// What it counted, by name, in an order that stays.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Does what a person or another part asks (`dump`, `flush`), off the packet path but on the
+    /// worker, between bursts. What it returns is one worker's part of the answer.
+    ///
+    /// # Errors
+    /// What the service does not understand, as a sentence.
+    fn command(&mut self, command: &str, _argument: &serde_json::Value) -> Result<serde_json::Value, String> {
+        Err(format!("this service has no command `{command}`"))
+    }
+
+    /// Bytes of state it holds, about.
+    fn memory(&self) -> usize {
+        0
+    }
+}
+
+/// A configured service: what its instances share, and how they are built.
+pub trait Group: Send + Sync {
+    /// Builds the instance of a worker, from nothing or again after a panic.
+    fn instance(&self, worker: usize) -> Box<dyn Service>;
+
+    /// For tests and tools that know the kind.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// What a service's configuration says wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("service `{service}`: {reason}")]
+pub struct ConfigError {
+    /// The service, as it is named in the configuration.
+    pub service: String,
+    /// What is wrong and how to mend it.
+    pub reason: String,
+}
+
+/// A kind of service, as the registry has it: one word, one file.
+pub struct Registration {
+    /// Its name; without a configuration, also what flows call it by.
+    pub kind: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Fields of the key that it may rewrite. Stages behind it that look at one are not coalesced.
+    pub rewrites: &'static [Field],
+    /// Whether its verdict may ever be coalesced.
+    pub coalesces: bool,
+    /// Whether both directions of a flow must meet at one worker: it keeps state by flow.
+    pub by_flow: bool,
+    /// The JSON schema of its configuration.
+    pub schema: fn() -> serde_json::Value,
+    /// Builds a group from a configuration (an object; empty for all defaults). `seed` makes hashes
+    /// and draws repeatable; `workers` is how many instances there will be at most.
+    pub build: fn(&GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError>,
+}
+
+/// What a group is built from.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupConfig<'a> {
+    /// What flows call it by.
+    pub name: &'a str,
+    /// Its configuration: a JSON object, empty for all defaults.
+    pub settings: &'a serde_json::Value,
+    /// How many instances there will be at most.
+    pub workers: usize,
+    /// Makes hashes and draws repeatable.
+    pub seed: u64,
+}

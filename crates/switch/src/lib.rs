@@ -1,0 +1,1 @@
+//! The switch: configuration, control socket and life of a datapath.
