@@ -119,8 +119,10 @@ pub struct PacketIn {
     pub table: u8,
     /// The cookie of the entry that sent it.
     pub cookie: u64,
-    /// Its bytes as they were then.
+    /// Its bytes as they were then, as many as the controller wants.
     pub frame: Vec<u8>,
+    /// Bytes it had.
+    pub length: usize,
 }
 
 /// A running datapath. Dropping it stops it.
