@@ -31,7 +31,7 @@ fn frame(number: u16) -> Vec<u8> {
     frame[23] = 17;
     let (low, high) = ([10, 0, 0, (number % 16) as u8], [10, 1, 0, 1]);
     let (source, destination) =
-        if number % 2 == 0 { (low, high) } else { (high, [10, 0, 0, (number % 16) as u8]) };
+        if number.is_multiple_of(2) { (low, high) } else { (high, [10, 0, 0, (number % 16) as u8]) };
     frame[26..30].copy_from_slice(&source);
     frame[30..34].copy_from_slice(&destination);
     frame[38..40].copy_from_slice(&26_u16.to_be_bytes());
