@@ -11,7 +11,6 @@
 
 mod builtin;
 mod check;
-mod diagnostic;
 mod file;
 mod goal;
 mod methods;
@@ -19,16 +18,16 @@ mod text;
 mod wirings;
 
 pub use builtin::{Builtin, builtin, builtins};
-pub use diagnostic::{Place, PlanError};
 pub use goal::goal;
 pub use methods::CurvePlan;
 pub use text::HugePages;
 pub use wirings::{ExternalPlan, MemifPlan, Server, VethPlan, VhostEnd, VhostPlan};
 
 use check::Checker;
-use diagnostic::Diagnostic;
 use std::fmt;
 use std::path::Path;
+use weir_diagnostic::Diagnostic;
+pub use weir_diagnostic::{FileError as PlanError, Place};
 use weir_dut::wiring::{Nic, WiringKind};
 use weir_methods::Remaining;
 use weir_methods::back_to_back::BackToBack;

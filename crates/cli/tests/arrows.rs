@@ -8,6 +8,7 @@ use std::process::Command;
 /// the lab starts it as a process and measures it from outside.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-units", &[]),
+    ("weir-diagnostic", &[]),
     ("weir-wire", &["weir-units"]),
     ("weir-dpdk", &["weir-units"]),
     ("weir-trial", &["weir-units", "weir-wire"]),
@@ -20,6 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "weir-campaign",
         &[
             "weir-units",
+            "weir-diagnostic",
             "weir-wire",
             "weir-dpdk",
             "weir-trial",
@@ -52,6 +54,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "weir-switch",
         &[
             "weir-units",
+            "weir-diagnostic",
             "weir-wire",
             "weir-dpdk",
             "weir-port",

@@ -114,7 +114,8 @@ impl Pool {
         self.0.pool.as_ptr()
     }
 
-    pub(crate) fn eal(&self) -> &'static Eal {
+    /// The EAL whose memory it is.
+    pub fn eal(&self) -> &'static Eal {
         self.0.eal
     }
 }

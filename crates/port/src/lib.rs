@@ -1,13 +1,22 @@
 //! Ports of the switch: where packets come from and go to, and why some end in between.
 //!
+//! Threads: a queue belongs to one worker; an [`OpenPort`] may be read from any thread.
+//!
+//! - [`open`], [`OpenPort`]: any port by its spec: DPDK's, null, or a trace;
 //! - [`Rx`], [`Tx`]: the two ends of a port's queue, each owned by one worker;
 //! - [`Frame`]: a packet that actions can change, also in length;
 //! - [`DropReason`]: the closed list of reasons.
 
 mod frame;
+mod open;
 mod queue;
 mod reason;
+mod spec;
+mod trace;
 
 pub use frame::Frame;
+pub use open::{OpenPort, PortError, open};
 pub use queue::{Rx, Tx};
 pub use reason::DropReason;
+pub use spec::is_pci;
+pub use trace::{TraceRx, TraceTx};

@@ -1,5 +1,6 @@
 //! The two ends of a port that a worker holds.
 
+use crate::{TraceRx, TraceTx};
 use weir_dpdk::{Burst, RxQueue, TxQueue};
 
 /// Where packets come from. Whoever owns it is the only one that polls it.
@@ -9,6 +10,8 @@ pub enum Rx {
     Dpdk(RxQueue),
     /// Nothing ever comes.
     Null,
+    /// A capture is replayed.
+    Trace(Box<TraceRx>),
 }
 
 /// Where packets go.
@@ -18,6 +21,8 @@ pub enum Tx {
     Dpdk(TxQueue),
     /// All is taken and freed.
     Null,
+    /// A capture is written.
+    Trace(TraceTx),
 }
 
 impl Rx {
@@ -27,6 +32,7 @@ impl Rx {
         match self {
             Self::Dpdk(queue) => queue.receive(burst),
             Self::Null => 0,
+            Self::Trace(trace) => trace.receive(burst),
         }
     }
 }
@@ -42,6 +48,7 @@ impl Tx {
                 burst.clear();
                 count
             }
+            Self::Trace(trace) => trace.transmit(burst),
         }
     }
 }

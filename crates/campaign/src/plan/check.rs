@@ -6,7 +6,6 @@ mod loads;
 mod methods;
 mod ports;
 
-use super::diagnostic::Diagnostic;
 use super::file::PlanFile;
 use super::text::{HugePages, List, SizesText, Text};
 use super::{Axis, Known, Plan, TraceChoice};
@@ -16,6 +15,7 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
+use weir_diagnostic::Diagnostic;
 use weir_dut::wiring::WiringKind;
 use weir_traffic::Shape;
 use weir_traffic::trace::catalogue::ENTRIES;

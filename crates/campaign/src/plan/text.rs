@@ -2,7 +2,6 @@
 //!
 //! Every refusal says what was written and what may be written; the TOML reader adds the place.
 
-use super::diagnostic::suggestion;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor, value};
 use std::borrow::Cow;
@@ -11,6 +10,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::str::FromStr;
 use toml::Spanned;
+use weir_diagnostic::suggestion;
 use weir_methods::latency::LoadSpec;
 use weir_traffic::Shape;
 use weir_traffic::trace::Sizes;

@@ -1,11 +1,11 @@
 //! The methods that offer many loads, or one for long: curve, frame loss, bursts, soak.
 
 use super::{Checker, Span, unit};
-use crate::plan::diagnostic::Diagnostic;
 use crate::plan::file::{BackToBackTable, FrameLossTable, LatencyCurveTable, SoakTable};
 use crate::plan::text::Text;
 use crate::plan::{CurvePlan, ThroughputPlan};
 use toml::Spanned;
+use weir_diagnostic::Diagnostic;
 use weir_methods::back_to_back::BackToBack;
 use weir_methods::frame_loss::FrameLoss;
 use weir_methods::latency::LoadSpec;

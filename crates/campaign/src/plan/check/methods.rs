@@ -1,12 +1,12 @@
 //! The methods of a plan: their goals, loads, durations and budgets.
 
 use super::{Checker, Span, placed, unit};
-use crate::plan::diagnostic::Diagnostic;
 use crate::plan::file::{GoalTable, LatencyTable, MrrTable, SimulatedTable, ThroughputTable};
 use crate::plan::text::Text;
 use crate::plan::{MrrPlan, ThroughputPlan};
 use std::collections::BTreeMap;
 use toml::Spanned;
+use weir_diagnostic::Diagnostic;
 use weir_methods::latency::LatencyAt;
 use weir_methods::mlrsearch::{Goal, Search, SearchConfig, SearchError};
 use weir_trial::simulated::SimulatedDut;

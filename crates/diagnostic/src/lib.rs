@@ -1,4 +1,5 @@
-//! Errors of a plan: where, what, what is allowed.
+//! Mistakes in a TOML file that people write: where, what, what is allowed. Plans and the switch's
+//! configuration are refused in the same words.
 //!
 //! ```text
 //! plans/mine.toml:4:1: unknown key `sizes`
@@ -13,22 +14,22 @@ use std::ops::Range;
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Diagnostic {
+pub struct Diagnostic {
     /// Place in the text, in bytes.
-    pub(super) span: Range<usize>,
+    pub span: Range<usize>,
     /// What is wrong.
-    pub(super) message: String,
+    pub message: String,
     /// Said beside the caret: the likeliest cure. May be empty.
-    pub(super) label: String,
+    pub label: String,
     /// What may be written there.
-    pub(super) allowed: Vec<String>,
+    pub allowed: Vec<String>,
 }
 
-/// A plan that cannot be used: every mistake, with its place.
+/// A file that cannot be used: every mistake, with its place.
 ///
 /// `Display` prints each with file, line, column and the line itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanError {
+pub struct FileError {
     file: String,
     source: String,
     diagnostics: Vec<Diagnostic>,
@@ -48,7 +49,7 @@ pub struct Place {
 }
 
 /// The choice that `text` most likely meant, if one is near.
-pub(super) fn nearest<'a>(text: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(text: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let text = text.to_lowercase();
     let far = 1 + text.chars().count() / 3;
     choices
@@ -60,18 +61,18 @@ pub(super) fn nearest<'a>(text: &str, choices: impl IntoIterator<Item = &'a str>
 }
 
 /// ` (did you mean ...?)`, or nothing.
-pub(super) fn suggestion<'a>(text: &str, choices: impl IntoIterator<Item = &'a str>) -> String {
+pub fn suggestion<'a>(text: &str, choices: impl IntoIterator<Item = &'a str>) -> String {
     nearest(text, choices).map_or(String::new(), |choice| format!(" (did you mean \"{choice}\"?)"))
 }
 
 impl Diagnostic {
     /// A mistake without choices.
-    pub(super) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
+    pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
         Self { span, message: message.into(), label: String::new(), allowed: Vec::new() }
     }
 
     /// A word that is none of the choices.
-    pub(super) fn unknown(span: Range<usize>, what: &str, text: &str, choices: &[&str]) -> Self {
+    pub fn unknown(span: Range<usize>, what: &str, text: &str, choices: &[&str]) -> Self {
         let label = nearest(text, choices.iter().copied()).map(|choice| format!("did you mean `{choice}`?"));
         Self {
             label: label.unwrap_or_default(),
@@ -81,7 +82,7 @@ impl Diagnostic {
     }
 
     /// What the TOML reader or a value's own reader refused.
-    pub(super) fn of_toml(error: &toml::de::Error, source: &str) -> Self {
+    pub fn of_toml(error: &toml::de::Error, source: &str) -> Self {
         let message = error.message();
         let span = error.span().unwrap_or(0..0);
         let mut words = message.split('`').skip(1).step_by(2);
@@ -130,8 +131,9 @@ fn key_at(source: &str, offset: usize) -> Option<&str> {
     })
 }
 
-impl PlanError {
-    pub(super) fn new(file: String, source: &str, mut diagnostics: Vec<Diagnostic>) -> Self {
+impl FileError {
+    /// The mistakes found in a file of this name and text.
+    pub fn new(file: String, source: &str, mut diagnostics: Vec<Diagnostic>) -> Self {
         diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
         Self { file, source: source.to_owned(), diagnostics }
     }
@@ -158,7 +160,7 @@ impl PlanError {
     }
 }
 
-impl fmt::Display for PlanError {
+impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, diagnostic) in self.diagnostics.iter().enumerate() {
             let (line, column, text) = self.locate(diagnostic.span.start);
@@ -184,4 +186,4 @@ impl fmt::Display for PlanError {
     }
 }
 
-impl std::error::Error for PlanError {}
+impl std::error::Error for FileError {}

@@ -1,0 +1,187 @@
+//! Opening a port, of whatever kind, by its spec.
+//!
+//! Opening and closing take milliseconds to a second and DPDK's process-wide lock: off the packet path.
+
+use crate::spec::{Spec, TraceSpec};
+use crate::trace::{Count, Frames, Sink};
+use crate::{Rx, TraceRx, TraceTx, Tx};
+use std::path::PathBuf;
+use std::sync::Arc;
+use weir_dpdk::{InterruptsHeld, Pool, Port, PortConfig, PortStats, Tsc};
+
+/// A port that could not be opened.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PortError {
+    /// A spec that makes no sense.
+    #[error("port `{port}`: {reason}")]
+    Spec {
+        /// As asked for.
+        port: String,
+        /// What is wrong and how to mend it.
+        reason: String,
+    },
+    /// A capture that cannot be replayed or written.
+    #[error("trace port: {}: {reason}", file.display())]
+    Trace {
+        /// The capture.
+        file: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// What DPDK says.
+    #[error(transparent)]
+    Dpdk(#[from] weir_dpdk::PortError),
+}
+
+/// An open port. It is closed when it and all its queues are dropped.
+#[derive(Debug)]
+pub struct OpenPort {
+    spec: String,
+    device: Device,
+    queues: Vec<(Rx, Tx)>,
+    count: u16,
+}
+
+#[derive(Debug)]
+enum Device {
+    Dpdk(Port),
+    Null,
+    Trace { received: Vec<Arc<Count>>, sent: Vec<Arc<Count>>, sink: Option<Sink> },
+}
+
+/// Opens a port that receives into `pool`.
+///
+/// The spec is an EAL vdev string (`net_vhost0,iface=PATH`), a PCI address, `null`, or
+/// `trace:[RX.pcap][,tx=TX.pcap][,loop][,rate=RATE]`. Where a driver has fewer queues than asked for,
+/// the port gets as many as it has: [`OpenPort::queues`] says how many.
+///
+/// # Errors
+/// A spec or capture that makes no sense, or what DPDK says.
+pub fn open(spec: &str, config: PortConfig, pool: &Pool) -> Result<OpenPort, PortError> {
+    let config = PortConfig { queues: config.queues.max(1), ..config };
+    let (device, queues) = match Spec::parse(spec)? {
+        Spec::Null => (Device::Null, (0..config.queues).map(|_| (Rx::Null, Tx::Null)).collect()),
+        Spec::Trace(trace) => open_trace(&trace, config, pool)?,
+        Spec::Dpdk => open_dpdk(spec, config, pool)?,
+    };
+    let count = queues.len() as u16; // at most config.queues
+    Ok(OpenPort { spec: spec.to_owned(), device, queues, count })
+}
+
+fn open_dpdk(
+    spec: &str,
+    mut config: PortConfig,
+    pool: &Pool,
+) -> Result<(Device, Vec<(Rx, Tx)>), weir_dpdk::PortError> {
+    let mut port = loop {
+        match Port::open(spec, config, pool) {
+            // The driver has fewer queues, or the trouble is another and will be said again.
+            Err(weir_dpdk::PortError::Configure { .. }) if config.queues > 1 => config.queues -= 1,
+            opened => break opened?,
+        }
+    };
+    let mut queues: Vec<(Rx, Tx)> =
+        std::iter::from_fn(|| port.take_queue()).map(|(rx, tx)| (Rx::Dpdk(rx), Tx::Dpdk(tx))).collect();
+    queues.reverse();
+    Ok((Device::Dpdk(port), queues))
+}
+
+fn open_trace(
+    trace: &TraceSpec,
+    config: PortConfig,
+    pool: &Pool,
+) -> Result<(Device, Vec<(Rx, Tx)>), PortError> {
+    let parts = match &trace.rx {
+        Some(path) => Frames::read(path, config.queues, pool.room())?,
+        None => (0..config.queues).map(|_| Frames::default()).collect(),
+    };
+    let sink = trace.tx.as_deref().map(Sink::create).transpose()?;
+    // The rate is the port's, whichever queues its packets come in at.
+    let total: usize = parts.iter().map(Frames::len).sum();
+    let packets_per_tick = |part: &Frames| {
+        let share = part.len() as f64 / total as f64;
+        trace.rate.map(|rate| rate.0 * share / Tsc::get(pool.eal()).hz())
+    };
+    let (mut received, mut sent, mut queues) = (Vec::new(), Vec::new(), Vec::new());
+    for part in parts {
+        let pace = packets_per_tick(&part);
+        let (rx, tx) = (TraceRx::new(part, pool.clone(), trace.looped, pace), TraceTx::new(sink.clone()));
+        received.push(rx.count());
+        sent.push(tx.count());
+        queues.push((Rx::Trace(Box::new(rx)), Tx::Trace(tx)));
+    }
+    queues.reverse();
+    Ok((Device::Trace { received, sent, sink }, queues))
+}
+
+impl OpenPort {
+    /// The spec it was opened by.
+    pub fn spec(&self) -> &str {
+        &self.spec
+    }
+
+    /// Queues that it has, taken or not.
+    pub fn queues(&self) -> u16 {
+        self.count
+    }
+
+    /// Takes the next queue, from 0 up; nothing when all are taken. Whoever has it is the only one
+    /// that polls it.
+    pub fn take_queue(&mut self) -> Option<(Rx, Tx)> {
+        self.queues.pop()
+    }
+
+    /// Whether the link is up, as the driver says without waiting. A trace port's goes down when its
+    /// file cannot be written any more.
+    pub fn link_up(&self) -> bool {
+        match &self.device {
+            Device::Dpdk(port) => port.link_up(),
+            Device::Null => true,
+            Device::Trace { .. } => self.trouble().is_none(),
+        }
+    }
+
+    /// What keeps the port from working, where it knows.
+    pub fn trouble(&self) -> Option<String> {
+        match &self.device {
+            Device::Trace { sink: Some(sink), .. } => sink.error(),
+            _ => None,
+        }
+    }
+
+    /// Its MAC address; all zero for ports that have none.
+    pub fn mac(&self) -> [u8; 6] {
+        match &self.device {
+            Device::Dpdk(port) => port.mac(),
+            Device::Null | Device::Trace { .. } => [0; 6],
+        }
+    }
+
+    /// The driver's counters. Some drivers keep none and answer zeros; so does the null port.
+    pub fn stats(&self) -> PortStats {
+        match &self.device {
+            Device::Dpdk(port) => port.stats(),
+            Device::Null => PortStats::default(),
+            Device::Trace { received, sent, .. } => {
+                let sum = |counts: &[Arc<Count>]| {
+                    counts
+                        .iter()
+                        .map(|count| count.read())
+                        .fold((0, 0, 0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2))
+                };
+                let ((received, received_bytes, _), (sent, sent_bytes, send_errors)) =
+                    (sum(received), sum(sent));
+                PortStats { received, received_bytes, sent, sent_bytes, send_errors, ..PortStats::default() }
+            }
+        }
+    }
+
+    /// Keeps the port's memory where it is while its queues are polled (memif); see
+    /// [`Port::hold_memory`].
+    pub fn hold_memory(&self) -> Option<InterruptsHeld> {
+        match &self.device {
+            Device::Dpdk(port) => port.hold_memory(),
+            Device::Null | Device::Trace { .. } => None,
+        }
+    }
+}
