@@ -106,7 +106,7 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Asks the kernel to back a large block by huge pages, where it has any to give (transparent huge
 /// pages). To be called before the block is written for the first time; it changes nothing but speed,
 /// and a refusal is no error.
-pub fn prefer_huge_pages(block: &mut [u64]) {
+pub fn prefer_huge_pages<T>(block: &mut [T]) {
     let start = block.as_mut_ptr() as usize;
     let (from, to) =
         (start.next_multiple_of(HUGE_PAGE), (start + size_of_val(block)) / HUGE_PAGE * HUGE_PAGE);
