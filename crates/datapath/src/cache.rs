@@ -5,16 +5,12 @@ use crate::pipeline::{Pipeline, Touched};
 use crate::program::{Program, Segment};
 use crate::report::CacheReport;
 use crate::translate::concerns;
-use weir_classifier::{Caches as Cached, Handle};
-use weir_dpdk::BURST;
+use weir_classifier::{Caches as Cached, EXACT_BUCKETS, Found, Handle};
 use weir_flow::{Key, Mask, Seed};
 use weir_units::Nanos;
 
 /// Megaflows that a worker keeps at most.
 pub(crate) const MEGAFLOWS: usize = 1 << 21;
-
-/// Entries of the exact-match cache.
-pub(crate) const EXACT: usize = 1 << 20;
 
 /// A megaflow without a packet for so long goes.
 const IDLE: Nanos = Nanos(10 * Nanos::PER_SECOND);
@@ -27,12 +23,12 @@ pub(crate) struct Caches {
     cached: Cached<Program>,
     /// Megaflows with something to credit.
     dirty: Vec<Handle>,
-    hand: usize,
+    hand: u32,
 }
 
 impl Caches {
     pub(crate) fn new(seed: Seed) -> Self {
-        Self { cached: Cached::new(seed, MEGAFLOWS, EXACT), dirty: Vec::new(), hand: 0 }
+        Self { cached: Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS), dirty: Vec::new(), hand: 0 }
     }
 
     /// Looks packets up, and says which were found.
@@ -41,7 +37,7 @@ impl Caches {
         &mut self,
         keys: &[Key],
         wanted: u64,
-        found: &mut [Handle; BURST],
+        found: &mut Found,
         report: &mut CacheReport,
     ) -> u64 {
         let before = self.cached.counts();
@@ -55,7 +51,7 @@ impl Caches {
     /// One segment of a megaflow, which is in use now.
     #[inline]
     pub(crate) fn segment(&mut self, handle: Handle, number: usize, now: Nanos) -> Option<&mut Segment> {
-        let program = self.cached.get_mut(handle)?;
+        let program = self.cached.megaflows_mut().get_mut(handle)?;
         program.used = now;
         if !program.dirty {
             program.dirty = true;
@@ -68,21 +64,26 @@ impl Caches {
     /// on.
     #[inline]
     pub(crate) fn is_current(&mut self, handle: Handle, pipeline: &Pipeline) -> bool {
-        let Some(generation) = self.cached.get(handle).map(|program| program.generation) else { return false };
+        let Some(generation) = self.cached.megaflows().get(handle).map(|program| program.generation) else { return false };
         generation == pipeline.generation || self.outlives(handle, generation, pipeline)
     }
 
     #[cold]
     fn outlives(&mut self, handle: Handle, generation: u64, pipeline: &Pipeline) -> bool {
         let Some(mut changes) = pipeline.changes_since(generation) else { return false };
-        let Some((key, mask, program)) = self.cached.entry(handle) else { return false };
-        let mut one = |touched: &Touched| {
-            concerns(touched, |table, matching| program.is_touched(table, matching, key, mask))
+        let megaflows = self.cached.megaflows();
+        let (Some(key), Some(mask), Some(program)) =
+            (megaflows.key(handle), megaflows.mask(handle), megaflows.get(handle))
+        else {
+            return false;
         };
-        if changes.any(|touched| one(touched)) {
+        let one = |touched: &Touched| {
+            concerns(touched, |table, matching| program.is_touched(table, matching, &key, mask))
+        };
+        if changes.any(one) {
             return false;
         }
-        if let Some(program) = self.cached.get_mut(handle) {
+        if let Some(program) = self.cached.megaflows_mut().get_mut(handle) {
             program.generation = pipeline.generation;
         }
         true
@@ -90,18 +91,17 @@ impl Caches {
 
     /// Adds a megaflow. What it replaces, or what has to make room for it, is credited.
     pub(crate) fn insert(&mut self, key: &Key, mask: &Mask, program: Program, pipeline: &Pipeline) {
-        let (handle, gone) = self.cached.insert(key, mask, program);
-        for mut program in gone {
+        let inserted = self.cached.insert(key, mask, program);
+        for mut program in inserted.replaced.into_iter().chain(inserted.evicted.map(|(_, program)| program)) {
             program.credit(&pipeline.table_counts);
         }
-        if self.cached.get(handle).is_some_and(|program| program.dirty) {
-            self.dirty.push(handle);
-        }
+        // It has counted the packet it was made of.
+        self.dirty.push(inserted.handle);
     }
 
     /// Removes a megaflow, credited.
     pub(crate) fn remove(&mut self, handle: Handle, pipeline: &Pipeline) {
-        if let Some(mut program) = self.cached.remove(handle) {
+        if let Some(mut program) = self.cached.megaflows_mut().remove(handle) {
             program.credit(&pipeline.table_counts);
         }
     }
@@ -109,7 +109,7 @@ impl Caches {
     /// Credits all that was counted.
     pub(crate) fn credit(&mut self, pipeline: &Pipeline) {
         for handle in self.dirty.drain(..) {
-            if let Some(program) = self.cached.get_mut(handle) {
+            if let Some(program) = self.cached.megaflows_mut().get_mut(handle) {
                 program.credit(&pipeline.table_counts);
             }
         }
@@ -117,24 +117,24 @@ impl Caches {
 
     /// Looks at some megaflows, and removes those that nobody used for long.
     pub(crate) fn sweep(&mut self, now: Nanos, pipeline: &Pipeline) {
-        let mut old = [Handle::default(); SWEEP];
-        let mut count = 0;
-        self.hand = self.cached.walk(self.hand, SWEEP, |handle, program: &Program| {
-            if now.0.saturating_sub(program.used.0) > IDLE.0 && count < SWEEP {
-                old[count] = handle;
-                count += 1;
+        for _ in 0..SWEEP {
+            let Some(handle) = self.cached.megaflows().next_from(self.hand) else {
+                self.hand = 0;
+                break;
+            };
+            self.hand = handle.index + 1;
+            let used = self.cached.megaflows().get(handle).map_or(now, |program| program.used);
+            if now.0.saturating_sub(used.0) > IDLE.0 {
+                self.remove(handle, pipeline);
             }
-        });
-        for handle in old.into_iter().take(count) {
-            self.remove(handle, pipeline);
         }
-        self.cached.rank();
+        self.cached.megaflows_mut().rank();
     }
 
     /// What the caches hold.
     pub(crate) fn report(&self, report: &mut CacheReport) {
-        report.megaflows = self.cached.len() as u64;
-        report.masks = self.cached.masks() as u64;
+        report.megaflows = self.cached.megaflows().len() as u64;
+        report.masks = self.cached.megaflows().masks().len() as u64;
         report.memory = self.cached.memory() as u64;
     }
 }

@@ -1,7 +1,8 @@
 //! Copies of packets for a person who watches.
 
 use crate::control::{CaptureFilter, Captured};
-use std::sync::mpsc::SyncSender;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_flow::{Key, extract};
 use weir_openflow::PortNo;
@@ -9,11 +10,21 @@ use weir_openflow::PortNo;
 /// A tap: what is wanted, and where it goes. Only a worker with a tap pays for it.
 #[derive(Debug)]
 pub(crate) struct Tap {
-    pub(crate) filter: CaptureFilter,
-    pub(crate) to: SyncSender<Captured>,
+    filter: CaptureFilter,
+    to: SyncSender<Captured>,
+    abandoned: AtomicBool,
 }
 
 impl Tap {
+    pub(crate) fn new(filter: CaptureFilter, to: SyncSender<Captured>) -> Self {
+        Self { filter, to, abandoned: AtomicBool::new(false) }
+    }
+
+    /// Whether nobody receives any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
     /// Offers a packet that came in.
     pub(crate) fn offer_received(&self, port: PortNo, key: &Key, frame: &[u8]) {
         if self.filter.received {
@@ -41,6 +52,8 @@ impl Tap {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let unix_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         let captured = Captured { port, sent, unix_ns, length: frame.len(), bytes: frame[..snap].to_vec() };
-        let _ = self.to.try_send(captured);
+        if let Err(TrySendError::Disconnected(_)) = self.to.try_send(captured) {
+            self.abandoned.store(true, Ordering::Relaxed);
+        }
     }
 }

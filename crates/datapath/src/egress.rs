@@ -32,8 +32,8 @@ pub(crate) struct Egress {
     /// By place of the port.
     pub(crate) bursts: Vec<Burst>,
     ports: Vec<Option<OutPort>>,
-    /// Who watches what is sent.
-    pub(crate) tap: Option<Arc<Tap>>,
+    /// Those who watch what is sent.
+    pub(crate) taps: Vec<Arc<Tap>>,
 }
 
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Egress {
             burst.clear();
             return;
         };
-        if let Some(tap) = &self.tap {
+        for tap in &self.taps {
             for packet in burst.iter() {
                 tap.offer_sent(port.number, packet.data());
             }

@@ -1,5 +1,6 @@
 //! What the control thread tells a worker, between two bursts, and what it answers.
 
+use crate::capture::Tap;
 use crate::counters::Counters;
 use crate::egress::Queue;
 use crate::pipeline::Pipeline;
@@ -30,12 +31,14 @@ pub(crate) enum Mail {
     },
     /// Let a service out of quarantine.
     Release(u16),
-    /// Capture packets, or stop to.
-    Capture(Option<Arc<crate::capture::Tap>>),
+    /// Who watches from now on.
+    Capture(Vec<Arc<Tap>>),
     /// A packet through the tables, as if it came in by a port.
     Inject { in_port: PortNo, frame: Vec<u8> },
-    /// End.
-    Stop,
+    /// Answer when all mail before is read.
+    Fence(Sender<()>),
+    /// End, and tell the last of the ledger.
+    Stop(Sender<Snapshot>),
 }
 
 /// A worker's counters at a burst boundary.

@@ -76,6 +76,12 @@ impl MeterState {
         Self { bands, unit: meter.unit, packets: AtomicU64::new(0), bytes: AtomicU64::new(0) }
     }
 
+    /// What each band acted on: packets and bytes, by falling rate.
+    pub(crate) fn bands(&self) -> Vec<(u64, u64)> {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        self.bands.iter().map(|band| (read(&band.packets), read(&band.bytes))).collect()
+    }
+
     /// Counts a packet and says what becomes of it: of the bands that it exceeds, that of the highest
     /// rate acts.
     pub(crate) fn pass(&self, bytes: usize, now: Nanos) -> Metered {

@@ -54,12 +54,15 @@ impl Worker {
                     host.release();
                 }
             }
-            Mail::Capture(tap) => {
-                self.egress.tap.clone_from(&tap);
-                self.tap = tap;
+            Mail::Capture(taps) => {
+                self.egress.taps.clone_from(&taps);
+                self.taps = taps;
+            }
+            Mail::Fence(answer) => {
+                let _ = answer.send(());
             }
             Mail::Inject { in_port, frame } => self.inject(in_port, &frame),
-            Mail::Stop => self.stopping = true,
+            Mail::Stop(answer) => self.stopping = Some(answer),
         }
     }
 
@@ -106,11 +109,9 @@ impl Worker {
             self.counters.taken_over += 1;
             self.counters.drop(DropReason::Stopping, 1);
         }
-        self.caches.credit(&self.pipeline);
-        while let Ok(mail) = self.mail.try_recv() {
-            if let Mail::Sync(answer) = mail {
-                let _ = answer.send(self.snapshot());
-            }
+        let last = self.snapshot();
+        if let Some(answer) = self.stopping.take() {
+            let _ = answer.send(last);
         }
     }
 }

@@ -270,14 +270,15 @@ impl Draft<'_> {
         }
         Ok(())
     }
+}
 
-    /// Whether any flow uses a service for which this holds.
-    pub(crate) fn any_service(&self, which: impl Fn(u16) -> bool) -> bool {
-        let is = |action: &Action| matches!(action, Action::Service { service, .. } if which(*service));
-        let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
-        let in_groups = self.pipeline.groups.values().flat_map(|group| &group.group.buckets);
-        in_groups.flat_map(|bucket| &bucket.actions).any(is)
-            || all.map(|rule| &rule.value.flow.instructions).any(|instructions| uses(instructions, &is))
+/// Whether a change has flows call a service for which this holds.
+pub(crate) fn calls(change: &Change, which: &dyn Fn(u16) -> bool) -> bool {
+    let is = |action: &Action| matches!(action, Action::Service { service, .. } if which(*service));
+    match change {
+        Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => uses(&flow.instructions, &is),
+        Change::SetGroup(group) => group.buckets.iter().flat_map(|bucket| &bucket.actions).any(is),
+        _ => false,
     }
 }
 

@@ -10,8 +10,7 @@ use crate::program::{Program, Segment};
 use crate::serve::STAGE_LOCAL;
 use crate::translate::{Outcome, Subject, translate};
 use crate::worker::{Packets, Source, Worker};
-use weir_classifier::Handle;
-use weir_dpdk::{BURST, Burst};
+use weir_dpdk::Burst;
 use weir_flow::{Field, Key, Mask, places};
 
 /// A megaflow in the making.
@@ -44,15 +43,15 @@ impl Worker {
     /// Finds each packet's megaflow. Returns those that have none that is right.
     #[inline]
     pub(crate) fn classify(&mut self, wanted: Packets) -> Packets {
-        let mut found = [Handle::default(); BURST];
-        let hits = self.caches.lookup(&self.bench.keys, wanted, &mut found, &mut self.counters.caches);
+        let Self { caches, bench, counters, found, .. } = self;
+        let hits = caches.lookup(&bench.keys, wanted, found, &mut counters.caches);
         let mut misses = wanted & !hits;
         for at in places(hits) {
-            if self.caches.is_current(found[at], &self.pipeline) {
-                self.bench.sources[at] = Source::Megaflow(found[at]);
+            if self.caches.is_current(self.found.handles[at], &self.pipeline) {
+                self.bench.sources[at] = Source::Megaflow(self.found.handles[at]);
             } else {
                 self.counters.caches.revalidated += 1;
-                self.doomed.push(found[at]);
+                self.doomed.push(self.found.handles[at]);
                 misses |= 1 << at;
             }
         }

@@ -12,7 +12,7 @@ use crate::capture::Tap;
 use crate::counters::{Counters, Step};
 use crate::egress::Egress;
 use crate::execute::{Context, Fate, Spawned, Subject, execute};
-use crate::mail::{Mail, PacketIn};
+use crate::mail::{Mail, PacketIn, Snapshot};
 use crate::pipeline::Pipeline;
 use crate::steer;
 use crate::translate::FrozenStore;
@@ -21,7 +21,7 @@ use crossbeam_queue::ArrayQueue;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
-use weir_classifier::Handle;
+use weir_classifier::{Found, Handle};
 use weir_dpdk::{BURST, Burst, Mbuf, Pool, Ticks};
 use weir_flow::{Key, Layout, Seed, extract, places};
 use weir_openflow::PortNo;
@@ -95,6 +95,8 @@ pub(crate) struct Worker {
     pub(crate) inputs: Vec<Input>,
     pub(crate) egress: Egress,
     pub(crate) caches: Caches,
+    /// What the last lookup found.
+    pub(crate) found: Found,
     /// By service number, from 1.
     pub(crate) services: Vec<Host>,
     pub(crate) counters: Counters,
@@ -106,7 +108,8 @@ pub(crate) struct Worker {
     pub(crate) frozen: FrozenStore,
     pub(crate) pool: Pool,
     pub(crate) punts: SyncSender<PacketIn>,
-    pub(crate) tap: Option<Arc<Tap>>,
+    /// Those who watch.
+    pub(crate) taps: Vec<Arc<Tap>>,
     pub(crate) clock: Clock,
     pub(crate) now: Nanos,
     pub(crate) seed: Seed,
@@ -117,7 +120,8 @@ pub(crate) struct Worker {
     pub(crate) bell: Arc<AtomicBool>,
     /// Where old tables go to be freed.
     pub(crate) retired: Sender<Arc<Pipeline>>,
-    pub(crate) stopping: bool,
+    /// Who told it to stop, and gets the last word.
+    pub(crate) stopping: Option<Sender<Snapshot>>,
     /// When the steps of the burst at hand are timed, the last reading.
     pub(crate) timing: Option<Ticks>,
 }
@@ -141,7 +145,7 @@ impl Worker {
         let mut burst = Burst::new();
         let mut round = 0;
         let mut busy_since = None;
-        while !self.stopping {
+        while self.stopping.is_none() {
             self.read_mail();
             let mut busy = false;
             for at in 0..self.inputs.len() {
@@ -202,7 +206,7 @@ impl Worker {
                 wanted |= 1 << at;
             }
             bench.passes[at] = 0;
-            if let Some(tap) = &self.tap {
+            for tap in &self.taps {
                 tap.offer_received(PortNo(in_port(at)), key, frame);
             }
         }

@@ -21,6 +21,7 @@ mod finish;
 mod set;
 mod state;
 
+pub(crate) use actions::apply_header;
 pub(crate) use state::{Frozen, FrozenStore};
 
 use crate::explain::Explain;
