@@ -54,7 +54,7 @@ impl MeterState {
                 MeterUnit::PacketsPerSecond => u64::from(band.rate),
                 MeterUnit::KilobitsPerSecond => u64::from(band.rate) * 1000,
             };
-            let cost = (Nanos::PER_SECOND * PARTS).checked_div(per_second).unwrap_or(u64::MAX / 2);
+            let cost = (Nanos::PER_SECOND * PARTS).checked_div(per_second).unwrap_or(0);
             // Without a burst size, one second of the rate.
             let seconds = if meter.burst && band.burst > 0 && band.rate > 0 {
                 f64::from(band.burst) / f64::from(band.rate)
@@ -110,6 +110,9 @@ impl MeterState {
 impl BandState {
     /// Pays for a packet, if its time has come.
     fn conforms(&self, amount: u64, now: Nanos) -> bool {
+        if self.rate == 0 {
+            return false;
+        }
         let now = now.0.saturating_mul(PARTS);
         let cost = self.cost.saturating_mul(amount);
         let pay = |paid: u64| {

@@ -324,3 +324,6 @@ pub(crate) fn concerns(touched: &Touched, check: impl FnOnce(TableId, &Match) ->
         Touched::Packets(table, matching) => check(*table, matching),
     }
 }
+
+#[cfg(test)]
+mod equivalence;
