@@ -2,7 +2,7 @@
 //!
 //! Fields are those that Open vSwitch finds, bit by bit (`tests/ovs.rs` compares), with these
 //! differences: `arp_op` has all 16 bits, where Open vSwitch takes operations above 255 for 0; IGMP is
-//! an IP protocol without fields of its own; and the fields that Open vSwitch has not, `ipv6_exthdr` and
+//! an IP protocol without fields of its own, and so are ICMP in IPv6 and ICMPv6 in IPv4; and the fields that Open vSwitch has not, `ipv6_exthdr` and
 //! `pbb_isid`, are those of OpenFlow 1.3.5, section 7.2.3.8.
 //!
 //! What is malformed is left out from there on, and what came before it stays: a cut-off tag is an
