@@ -2,9 +2,24 @@
 
 mod common;
 
-use common::{Dice, key, matching, mixed, rounds, route};
+use common::{Dice, key, matching, mixed, rounds, value};
 use weir_classifier::{Rule, Structure, Table};
 use weir_flow::{Field, Key, Mask, Match, Seed};
+
+/// A route: a prefix of the destination, and now and then something else.
+fn route(dice: &mut Dice) -> Match {
+    let mut matching = Match::any();
+    match dice.below(20) {
+        0 => {}
+        1 => matching.demand(Field::EthType, 0x0806, 0xffff),
+        _ => {
+            let len = 8 + dice.below(25);
+            matching.demand(Field::EthType, 0x0800, 0xffff);
+            matching.demand(Field::NwDst, value(dice, Field::NwDst), 0xffff_ffff << (32 - len) & 0xffff_ffff);
+        }
+    }
+    matching
+}
 
 const STRUCTURES: [Option<Structure>; 4] =
     [None, Some(Structure::Linear), Some(Structure::Tuples), Some(Structure::Merged)];

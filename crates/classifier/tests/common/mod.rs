@@ -33,7 +33,7 @@ pub(crate) fn rounds(usual: u64) -> u64 {
 }
 
 /// A key's value of a field: from a few, that share upper bits.
-fn value(dice: &mut Dice, field: Field) -> u128 {
+pub(crate) fn value(dice: &mut Dice, field: Field) -> u128 {
     match field {
         Field::InPort => u128::from(dice.below(3)),
         Field::EthType => [0x0800, 0x86dd, 0x0806][dice.below(3) as usize],
@@ -90,21 +90,6 @@ pub(crate) fn matching(dice: &mut Dice) -> Match {
             _ => u128::from(dice.roll()) & all,
         };
         matching.demand(field, value(dice, field), mask);
-    }
-    matching
-}
-
-/// A route: a prefix of the destination, and now and then something else.
-pub(crate) fn route(dice: &mut Dice) -> Match {
-    let mut matching = Match::any();
-    match dice.below(20) {
-        0 => {}
-        1 => matching.demand(Field::EthType, 0x0806, 0xffff),
-        _ => {
-            let len = 8 + dice.below(25);
-            matching.demand(Field::EthType, 0x0800, 0xffff);
-            matching.demand(Field::NwDst, value(dice, Field::NwDst), 0xffff_ffff << (32 - len) & 0xffff_ffff);
-        }
     }
     matching
 }
