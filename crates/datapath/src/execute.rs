@@ -238,3 +238,14 @@ fn raise_precedence(levels: u8, subject: &mut Subject<'_>) {
         let _ = edit::Rewrite::compile(&value, &mask).apply(subject.packet, subject.layout, subject.key);
     }
 }
+
+/// Does an operation to bytes that are nobody's packet: of those that change it.
+pub(crate) fn on_bytes(op: &Op, frame: &mut Vec<u8>, layout: &mut Layout, key: &mut Key) -> Result<(), DropReason> {
+    match op {
+        Op::Rewrite(rewrite) => rewrite.apply(frame, layout, key),
+        Op::Header(op) => apply_header(*op, frame, layout, key),
+        Op::DecTtl(_) => edit::dec_ttl(frame, layout, key),
+        Op::DecMplsTtl(_) => edit::dec_mpls_ttl(frame, layout, key),
+        _ => Ok(()),
+    }
+}

@@ -29,6 +29,7 @@ mod report;
 mod serve;
 mod steer;
 mod tables;
+mod trace;
 mod translate;
 mod upcall;
 mod worker;

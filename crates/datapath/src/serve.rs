@@ -110,7 +110,7 @@ impl Worker {
 
 /// What a packet's key is when it comes out of a service: one stage on, and nothing left of what the
 /// tables knew of it but `sf_metadata`, as if it came in anew (SoftFlow, section 3.1).
-fn next_stage(key: &mut Key, service: u16) {
+pub(crate) fn next_stage(key: &mut Key, service: u16) {
     let stage = Field::SfStage.get(key) + 1;
     Field::SfStage.set(key, stage.min(255));
     Field::SfAction.set(key, u128::from(service));

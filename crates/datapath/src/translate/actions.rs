@@ -72,6 +72,11 @@ impl Translation<'_> {
             Action::Controller(to) => self.controller(to),
             Action::Group(group) => self.group(*group),
             Action::SetField { field, value, mask } => self.set_field(*field, *value, *mask),
+            // On a packet without a tag, these push one (OpenFlow 1.0).
+            Action::SetVlanVid(vid) => {
+                self.set_field(Field::VlanVid, u128::from(*vid) | 0x1000, u128::MAX);
+            }
+            Action::SetVlanPcp(pcp) => self.set_field(Field::VlanPcp, u128::from(*pcp), u128::MAX),
             Action::Move { from, to } => self.move_bits(*from, *to),
             Action::Load { value, to } => self.set_field(to.field, value << to.from, to.mask()),
             Action::PushVlan(tpid) => self.header(HeaderOp::PushVlan(*tpid)),
@@ -301,16 +306,12 @@ impl Translation<'_> {
         }
         let ttl = matches!(op, HeaderOp::PushMpls(_) | HeaderOp::CopyTtlOut | HeaderOp::CopyTtlIn);
         let pushes_mpls = matches!(op, HeaderOp::PushMpls(_));
-        if ttl && self.is_there(Needs::Ip) {
+        if ttl {
             self.examine_field(Field::NwTtl);
         }
+        let hidden = self.hides_more();
         let State { frame, layout, key, .. } = &mut self.state;
-        if let Err(reason) = apply_header(op, frame, layout, key) {
-            self.refuse(reason);
-            self.ops.push(Op::Drop(reason));
-            self.exit();
-            return;
-        }
+        let done = apply_header(op, frame, layout, key);
         self.ops.push(Op::Header(op));
         for (place, bits) in mask.iter() {
             self.state.fixed.add(place, bits);
@@ -319,13 +320,18 @@ impl Translation<'_> {
             self.fix(Field::NwTtl, u128::MAX);
         }
         self.state.opaque = matches!(op, HeaderOp::PopMpls(_) | HeaderOp::PopPbb | HeaderOp::PopVlan | HeaderOp::CopyTtlIn)
-            && !(op == HeaderOp::PopVlan && self.is_plain());
+            && (op != HeaderOp::PopVlan || hidden);
+        if done.is_err() {
+            // The packet is cut short behind what its key has. It ends where the operation is done;
+            // packets that are whole come back to be followed further.
+            self.state.opaque = true;
+            self.freeze_rest();
+        }
     }
 
-    /// Whether all of the packet is in its key again: no third tag, no label behind those that are.
-    fn is_plain(&self) -> bool {
-        let ethertype = Field::EthType.get(&self.state.key);
-        ethertype != 0x8100 && ethertype != 0x88a8
+    /// Whether there are more tags than the key has, and so headers that it does not have.
+    fn hides_more(&self) -> bool {
+        matches!(Field::EthType.get(&self.state.key), 0x8100 | 0x88a8)
     }
 
     /// Whether the packet has what an operation changes. Without, it is left as it is, as Open vSwitch
@@ -361,12 +367,16 @@ impl Translation<'_> {
         self.stack.iter().any(|task| matches!(task, Task::EndCopy(_)))
     }
 
-    /// The packet goes back to the caches, and what is left to do waits for it.
+    /// The packet goes back to the caches, and what is left to do, this first, waits for it.
     pub(super) fn freeze(&mut self, next: Task) {
+        self.stack.push(next);
+        self.freeze_rest();
+    }
+
+    fn freeze_rest(&mut self) {
         self.flush(true);
         let bottom = self.stack.iter().rposition(|task| matches!(task, Task::EndCopy(_))).map_or(0, |at| at + 1);
-        let mut tasks = self.stack.split_off(bottom);
-        tasks.push(next);
+        let tasks = self.stack.split_off(bottom);
         self.explain.say(|| "recirculates: headers that came to light are looked at anew".to_owned());
         let frozen = self.store.keep(tasks, self.set.clone());
         self.ops.push(Op::Recirculate(frozen));
