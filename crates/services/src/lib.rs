@@ -2,8 +2,10 @@
 //!
 //! - [`Service`], [`Group`], [`Registration`]: the contract;
 //! - [`Host`]: an instance in its cell, where panics, cycles and memory are watched;
-//! - [`SERVICES`]: the registry.
+//! - [`SERVICES`]: the registry;
+//! - [`conntrack`]: the connection tracker, also for OpenFlow's `ct()`.
 
+pub mod conntrack;
 mod host;
 mod registry;
 mod service;

@@ -3,7 +3,7 @@
 use crate::Registration;
 
 /// Every kind of service.
-pub const SERVICES: &[&Registration] = &[];
+pub const SERVICES: &[&Registration] = &[&crate::conntrack::CONNTRACK];
 
 /// The kind of this name.
 pub fn registered(kind: &str) -> Option<&'static Registration> {
