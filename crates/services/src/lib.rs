@@ -8,6 +8,10 @@
 
 mod balancer;
 mod counter;
+//! - [`SERVICES`]: the registry;
+//! - [`conntrack`]: the connection tracker, also for OpenFlow's `ct()`.
+
+pub mod conntrack;
 mod host;
 mod memory;
 mod noop;
