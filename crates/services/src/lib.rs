@@ -2,16 +2,14 @@
 //!
 //! - [`Service`], [`Group`], [`Registration`]: the contract;
 //! - [`Host`]: an instance in its cell, where panics, cycles and memory are watched;
-//! - [`SERVICES`]: the registry.
+//! - [`SERVICES`]: the registry;
+//! - [`conntrack`]: the connection tracker, also for OpenFlow's `ct()`.
 //!
 //! `SERVICES.md` walks through writing one.
 
 mod balancer;
-mod counter;
-//! - [`SERVICES`]: the registry;
-//! - [`conntrack`]: the connection tracker, also for OpenFlow's `ct()`.
-
 pub mod conntrack;
+mod counter;
 mod host;
 mod memory;
 mod noop;

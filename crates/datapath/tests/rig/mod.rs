@@ -100,7 +100,7 @@ impl Rig {
     /// A port where nothing comes in; what leaves there is kept.
     pub(crate) fn sink(&mut self, number: u32) {
         let out = self.path(&format!("out{number}.pcap"));
-        self.port(number, &format!("trace:tx={}", out.display()));
+        self.port(number, &format!("trace:,tx={}", out.display()));
     }
 
     pub(crate) fn port(&mut self, number: u32, spec: &str) {
