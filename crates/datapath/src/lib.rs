@@ -1,6 +1,7 @@
 //! The datapath: the worker loop, its caches and upcalls, actions and services, and the ledger.
 
 mod control;
+pub mod edit;
 mod report;
 
 pub use control::{
