@@ -14,7 +14,7 @@ mod capture;
 mod control;
 mod counters;
 mod datapath;
-mod edit;
+pub mod edit;
 mod egress;
 mod execute;
 mod explain;

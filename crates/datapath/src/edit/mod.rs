@@ -71,6 +71,3 @@ enum Version {
     Four,
     Six,
 }
-
-#[cfg(test)]
-mod tests;

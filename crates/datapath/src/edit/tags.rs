@@ -19,6 +19,9 @@ fn grow<F: Frame + ?Sized>(frame: &mut F, layout: &Layout, count: usize) -> Resu
     if layout.ether_type == 0 {
         return Err(DropReason::TooShort);
     }
+    if frame.bytes().len() < usize::from(layout.ether_type) + 2 {
+        return Err(DropReason::BadHeader);
+    }
     if frame.bytes().len() + count > MAX_FRAME || !frame.push_front(count) {
         return Err(DropReason::NoRoom);
     }
@@ -75,7 +78,7 @@ pub(super) fn insert_vlan<F: Frame + ?Sized>(
     let outer_tpid = tags >> 32 & 0xffff;
     key.set_bits(2, u64::from(tci | TAG_PRESENT), 0xffff);
     key.set_word(21, outer_tci << 48 | u64::from(tpid) << 32 | outer_tpid << 16);
-    shift(layout, |offset| offset + TAG_LEN as u16);
+    shift(layout, |offset| offset.saturating_add(TAG_LEN as u16));
     Ok(())
 }
 
@@ -106,7 +109,7 @@ pub fn pop_vlan<F: Frame + ?Sized>(
     }
     key.set_bits(2, 0, 0xffff);
     key.set_word(21, 0);
-    shift(layout, |offset| offset - TAG_LEN as u16);
+    shift(layout, |offset| offset.saturating_sub(TAG_LEN as u16));
     Ok(())
 }
 
