@@ -264,10 +264,7 @@ fn runaway_allocation_ends_in_quarantine_and_its_memory_is_freed() {
     let report = host.report();
     assert_eq!((report.quarantine, report.heap, report.panics), (Some(Quarantine::Memory), 0, 0));
     assert!(Heap::now().grown_since(before) < MIB as i64, "its 30 MiB are back");
-    assert_eq!(
-        send(&mut host, &[ask::FINE], seconds(0)).said[0].2,
-        Verdict::Drop(DropReason::Quarantine)
-    );
+    assert_eq!(send(&mut host, &[ask::FINE], seconds(0)).said[0].2, Verdict::Drop(DropReason::Quarantine));
     host.release();
     assert_eq!(send(&mut host, &[ask::FINE], seconds(0)).metadata(), [1]);
 }

@@ -182,7 +182,8 @@ impl Host {
         match asked {
             Ok((memory, counters)) => {
                 report.memory = memory;
-                report.counters = counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
+                report.counters =
+                    counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
             }
             Err(said) => report.last_panic = Some(format!("when asked for its counters: {said}")),
         }
