@@ -95,7 +95,11 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `realloc`, and `alloc` is the system's.
         let moved = unsafe { System.realloc(memory, layout, size) };
-        if moved.is_null() { count(0, 0) } else { count(size, layout.size()) }
+        if moved.is_null() {
+            count(0, 0)
+        } else {
+            count(size, layout.size())
+        }
         moved
     }
 }

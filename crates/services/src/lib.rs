@@ -17,6 +17,6 @@ mod registry;
 mod service;
 mod transcoder;
 
-pub use host::{Host, HostReport, Limits, MOST_OFFENCES, Policy, Quarantine, Watch};
+pub use host::{Host, HostReport, Limits, MOST_OFFENCES, Policy, Quarantine, Watch, ask_group};
 pub use registry::{SERVICES, registered};
 pub use service::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict, schema};

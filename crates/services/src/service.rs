@@ -211,7 +211,9 @@ impl GroupConfig<'_> {
         let none = serde_json::Value::Object(serde_json::Map::new());
         let settings = if self.settings.is_null() { &none } else { self.settings };
         if !settings.is_object() {
-            return Err(self.error(format!("its settings must be a table of names and values, not {settings}")));
+            return Err(
+                self.error(format!("its settings must be a table of names and values, not {settings}"))
+            );
         }
         T::deserialize(settings).map_err(|error| self.error(error.to_string()))
     }

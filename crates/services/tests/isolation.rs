@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use weir_dpdk::{CountingAllocator, Heap, Ticks};
 use weir_port::DropReason;
-use weir_services::{Burst, Group, Host, Limits, Policy, Quarantine, Service, Verdict};
+use weir_services::{
+    Burst, Group, GroupConfig, Host, Limits, Policy, Quarantine, Registration, Service, Verdict,
+};
 use weir_units::Nanos;
 
 #[global_allocator]
@@ -57,6 +59,11 @@ impl Group for FaultyGroup {
             panic!("no instance today");
         }
         Box::new(FaultyInstance { shared: Arc::clone(&self.0), hoard: Vec::new(), judged: 0 })
+    }
+
+    fn command(&self, command: &str, _argument: &Value) -> Option<Result<Value, String>> {
+        assert!(command != "panic-in-the-group", "no group today");
+        None
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -252,6 +259,22 @@ fn a_service_that_cannot_be_built_at_all_does_not_stop_the_switch_from_starting(
 }
 
 #[test]
+fn a_group_whose_building_panics_is_an_error_of_its_configuration() {
+    let registration = Registration {
+        kind: "faulty",
+        about: "panics",
+        rewrites: &[],
+        coalesces: false,
+        by_flow: false,
+        schema: || json!({}),
+        build: |config| panic!("not with {} workers", config.workers),
+    };
+    let config = GroupConfig { name: "mine", settings: &json!({}), workers: 3, seed: 1 };
+    let error = registration.group(&config).err().expect("an error").to_string();
+    assert!(error.starts_with("service `mine`: building it panicked: not with 3 workers, at "), "{error}");
+}
+
+#[test]
 fn runaway_allocation_ends_in_quarantine_and_its_memory_is_freed() {
     assert!(Heap::is_counted());
     let before = Heap::now();
@@ -264,10 +287,7 @@ fn runaway_allocation_ends_in_quarantine_and_its_memory_is_freed() {
     let report = host.report();
     assert_eq!((report.quarantine, report.heap, report.panics), (Some(Quarantine::Memory), 0, 0));
     assert!(Heap::now().grown_since(before) < MIB as i64, "its 30 MiB are back");
-    assert_eq!(
-        send(&mut host, &[ask::FINE], seconds(0)).said[0].2,
-        Verdict::Drop(DropReason::Quarantine)
-    );
+    assert_eq!(send(&mut host, &[ask::FINE], seconds(0)).said[0].2, Verdict::Drop(DropReason::Quarantine));
     host.release();
     assert_eq!(send(&mut host, &[ask::FINE], seconds(0)).metadata(), [1]);
 }
@@ -322,6 +342,8 @@ fn panics_in_ticks_commands_counters_and_destructors_are_contained() {
     let answer = host.command("panic", &Value::Null).unwrap_err();
     assert!(answer.contains("panicked over `panic`: by command"), "{answer}");
     assert_eq!(host.command("echo", &json!([1, {"a": 2}])), Ok(json!([1, {"a": 2}])));
+    let answer = host.command("panic-in-the-group", &Value::Null).unwrap_err();
+    assert!(answer.contains("its group panicked over `panic-in-the-group`: no group today"), "{answer}");
     assert_eq!(host.command("nonsense", &Value::Null), Err("unheard of".to_owned()));
     assert_eq!(host.report().panics, 2);
     send(&mut host, &[ask::FINE; 7], seconds(0));

@@ -23,10 +23,9 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 fn variants(kind: &str) -> Vec<Value> {
     let backends = json!([{"name": "a"}, {"name": "b", "weight": 3}, {"name": "c", "state": "draining"}]);
     match kind {
-        "memory" => vec![
-            json!({"block": 1 << 20, "reads": 5}),
-            json!({"block": 64, "reads": 100, "coalesce": false}),
-        ],
+        "memory" => {
+            vec![json!({"block": 1 << 20, "reads": 5}), json!({"block": 64, "reads": 100, "coalesce": false})]
+        }
         "balancer" => vec![
             json!({}),
             json!({"connections": 16, "idle_seconds": 2}),
@@ -146,7 +145,11 @@ fn every_packet_gets_a_verdict_and_keeps_its_length() {
             coalesced += burst.said.iter().filter(|said| said.1 && passed(said.2)).count() as u64;
         }
         let report = host.report();
-        assert_eq!((report.packets, report.dropped, report.coalesced), (packets, dropped, coalesced), "{name}");
+        assert_eq!(
+            (report.packets, report.dropped, report.coalesced),
+            (packets, dropped, coalesced),
+            "{name}"
+        );
         assert_eq!((report.panics, report.last_panic), (0, None), "{name}");
         let kind = name.split(' ').next().expect("a kind");
         let may = SERVICES.iter().any(|registration| registration.kind == kind && registration.coalesces);

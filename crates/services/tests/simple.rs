@@ -32,8 +32,9 @@ fn expected(packets: &Packets) -> BTreeMap<u32, (u64, u64)> {
 #[test]
 fn counts_by_argument_are_exact_and_a_clear_starts_anew() {
     let mut service = group("counter", json!({"arguments": 100}), 1).instance(0);
-    let mut packets = Packets::new((0..5000_u64).map(|number| packet(number, &vec![0; number as usize % 777])))
-        .with_arguments(|at| (at as u32 % 100).wrapping_mul(0x0101_0101));
+    let mut packets =
+        Packets::new((0..5000_u64).map(|number| packet(number, &vec![0; number as usize % 777])))
+            .with_arguments(|at| (at as u32 % 100).wrapping_mul(0x0101_0101));
     packets.process(service.as_mut(), seconds(0));
     assert!(packets.said.iter().all(|said| *said == (0, true, Verdict::Pass)));
     let rows: Vec<Value> = expected(&packets)

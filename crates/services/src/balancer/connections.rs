@@ -79,9 +79,8 @@ impl Connections {
     pub(super) fn find(&mut self, fingerprint: u64, now: Second) -> Option<&mut u32> {
         let idle = self.idle;
         let (place, way) = self.places(fingerprint).into_iter().find_map(|place| {
-            let lives = |entry: &Entry| {
-                entry.fingerprint == fingerprint && now.0.saturating_sub(entry.seen) <= idle
-            };
+            let lives =
+                |entry: &Entry| entry.fingerprint == fingerprint && now.0.saturating_sub(entry.seen) <= idle;
             Some((place, self.sets[place].0.iter().position(lives)?))
         })?;
         let entry = &mut self.sets[place].0[way];

@@ -22,6 +22,9 @@
 //! and `std::process::exit`. They end the process. `unsafe` is denied in services, so memory of others
 //! is out of their reach.
 //!
+//! Each of the first panics is a line on standard error, then every one whose number is a power of two:
+//! a service that panics over every packet does not fill a disk.
+//!
 //! Cost while all is well: two readings of the TSC, of thread-local counts and some plain stores a
 //! burst, below 100 cycles; one or two a packet for counting verdicts. No lock, no allocation. Threads: a host
 //! belongs to its worker; only the [`Watch`] is shared.
@@ -33,7 +36,7 @@ mod watch;
 pub use limits::{HostReport, Limits, MOST_OFFENCES, Policy, Quarantine};
 pub use watch::Watch;
 
-use crate::{Burst, Group, Service, Slot, Verdict};
+use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict};
 use limits::Offences;
 use serde_json::Value;
 use std::sync::Arc;
@@ -130,10 +133,8 @@ impl Host {
     /// # Errors
     /// What the service does not understand, that it panicked over it, or that it is in quarantine.
     pub fn command(&mut self, command: &str, argument: &Value) -> Result<Value, String> {
-        match panics::contained(|| self.group.command(command, argument)) {
-            Ok(None) => {}
-            Ok(Some(answer)) => return answer,
-            Err(said) => return Err(format!("its group panicked over `{command}`: {said}")),
+        if let Some(answer) = ask_group(self.group.as_ref(), command, argument) {
+            return answer;
         }
         match self.contained(Ticks::now(), |service| service.command(command, argument)) {
             None => Err(match self.counts.quarantine {
@@ -182,7 +183,8 @@ impl Host {
         match asked {
             Ok((memory, counters)) => {
                 report.memory = memory;
-                report.counters = counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
+                report.counters =
+                    counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
             }
             Err(said) => report.last_panic = Some(format!("when asked for its counters: {said}")),
         }
@@ -345,6 +347,26 @@ impl Host {
                 self.name, self.worker
             );
         }
+    }
+}
+
+/// Asks a group something, contained ([`Group::command`]): on a control thread, so that what takes long
+/// holds no worker. `None`: the instances are to be asked.
+pub fn ask_group(group: &dyn Group, command: &str, argument: &Value) -> Option<Result<Value, String>> {
+    panics::keep_quiet();
+    panics::contained(|| group.command(command, argument))
+        .unwrap_or_else(|said| Some(Err(format!("its group panicked over `{command}`: {said}"))))
+}
+
+impl Registration {
+    /// Builds a group, contained: a panic in it is an error.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, and how to mend it.
+    pub fn group(&self, config: &GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError> {
+        panics::keep_quiet();
+        panics::contained(|| (self.build)(config))
+            .unwrap_or_else(|said| Err(config.error(format!("building it panicked: {said}"))))
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn contained<R>(body: impl FnOnce() -> R) -> Result<R, String> {
     let outer = CONTAINED.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(body));
     CONTAINED.set(outer);
-    result.map_err(|payload| said(payload))
+    result.map_err(said)
 }
 
 #[cold]

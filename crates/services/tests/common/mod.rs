@@ -111,7 +111,11 @@ pub(crate) fn tcp_packet(from: SocketAddr, to: SocketAddr, flags: u8, payload: &
 pub(crate) fn packet(number: u64, payload: &[u8]) -> Vec<u8> {
     let from = sockets(number & 1 != 0, (number >> 2) as u16, 1024 + (number >> 4) as u16 % 60_000);
     let to = sockets(number & 1 != 0, 0xffff, 80);
-    if number & 2 == 0 { tcp_packet(from, to, tcp::flags::ACK, payload) } else { udp_packet(from, to, payload) }
+    if number & 2 == 0 {
+        tcp_packet(from, to, tcp::flags::ACK, payload)
+    } else {
+        udp_packet(from, to, payload)
+    }
 }
 
 /// Whether the transport checksum of a frame is right; `None` where there is none to check.
