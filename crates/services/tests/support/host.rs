@@ -57,7 +57,11 @@ impl Host {
             una: initial,
             next: initial,
             received: 0,
-            buffer: if rng.random_bool(0.2) { rng.random_range(1..2000) } else { rng.random_range(2000..200_000) },
+            buffer: if rng.random_bool(0.2) {
+                rng.random_range(1..2000)
+            } else {
+                rng.random_range(2000..200_000)
+            },
             unread: 0,
             edge: 0,
             scale,
@@ -248,7 +252,8 @@ impl Host {
                 self.phase = Phase::Open;
             }
             self.una = segment.ack;
-            self.window = u32::from(segment.window) << if self.scaled() { self.their_scale.unwrap_or(0) } else { 0 };
+            self.window =
+                u32::from(segment.window) << if self.scaled() { self.their_scale.unwrap_or(0) } else { 0 };
         }
         if length == 0 {
             // Outside the window even an empty segment is answered (RFC 9293, section 3.10.7.4).
