@@ -316,7 +316,6 @@ impl Tracker {
                 Step::Lives(state) => state,
                 Step::Reopens => return Ok(None),
                 Step::Passes => {
-                    hot.flags |= if answered { REPLIED } else { 0 };
                     self.counters.count(Event::Challenged);
                     return Ok(Some(self.passes(at, side)));
                 }

@@ -80,6 +80,12 @@ impl Host {
         self.scale.is_some() && self.their_scale.is_some()
     }
 
+    /// The widest window that it may have advertised, in bytes, rounded down as scaling does.
+    pub fn widest_window(&self) -> u32 {
+        let shift = if self.scaled() { self.scale.unwrap_or(0) } else { 0 };
+        (self.buffer >> shift).min(0xffff) << shift
+    }
+
     fn segment(&mut self, flags: u8, seq: u32, length: u32) -> Tcp {
         let syn = flags & SYN != 0;
         let free = self.buffer - self.unread.min(self.buffer);

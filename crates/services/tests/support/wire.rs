@@ -86,8 +86,11 @@ impl Wire {
         let queue = &mut self.before[side];
         let disorderly = rng.random_bool(self.disorder);
         let mut at = 0;
-        // Nothing is overtaken more than three times: what comes later than a window is rightly lost.
-        if disorderly && queue.len() > 1 && queue[0].1 < 3 {
+        // What comes later than a window is rightly lost, so nothing is overtaken by more than that.
+        let end = |(segment, _): &(Tcp, u32)| segment.seq.wrapping_add(segment.length as u32);
+        let apart = |queue: &VecDeque<(Tcp, u32)>| end(&queue[1]).wrapping_sub(end(&queue[0])) as i32;
+        let window = self.hosts[1 - side].widest_window() as i32;
+        if disorderly && queue.len() > 1 && queue[0].1 < 3 && apart(queue) < window {
             at = 1;
             queue[0].1 += 1;
         }
