@@ -8,12 +8,11 @@
 //! | | rule | in words |
 //! |---|---|---|
 //! | I | `end ≤ s.max_end` | nothing beyond the window that r ever opened; a FIN alone may stand one behind |
-//! | II | `end ≥ s.end − r.max_win` | nothing older than a window |
+//! | II | `end ≥ s.end − r.max_win − 1` | nothing older than a window, and a keep-alive before it |
 //! | III | `ack ≤ r.end` | nothing acknowledged that was never sent |
 //! | IV | `ack ≥ r.end − max(s.max_win, 66000)` | no acknowledgement older than a window |
 //!
 //! Windows are scaled (RFC 7323) if both SYNs said so. A zero window counts as one byte, for probes.
-//! Keep-alives (`seq` one below the next) fall under II.
 //!
 //! Resets and SYNs follow RFC 5961: a reset ends the connection only with exactly the next sequence
 //! number; elsewhere in the window it is passed without effect, as the receiver will ask by a challenge
@@ -352,7 +351,7 @@ impl Tcp {
         let sent = if middle { later(receiver.end, receiver.max_end) } else { receiver.end };
         if !up_to(data_end, sender.max_end) || finished && !up_to(end, sender.end) {
             Err(Reason::SeqAbove)
-        } else if !up_to(sender.end.wrapping_sub(receiver.max_win), end) {
+        } else if !up_to(sender.end.wrapping_sub(receiver.max_win + 1), end) {
             Err(Reason::SeqBelow)
         } else if !up_to(segment.ack, sent) {
             Err(Reason::AckAbove)

@@ -240,7 +240,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn tuple() -> impl Strategy<Value = Tuple> {
-        let ends = (0_u128..4, 0_u128..4, 0_u16..4, 0_u16..4);
+        let ends = (0_u128..4, 1_u128..4, 0_u16..4, 0_u16..4);
         (
             any::<bool>(),
             ends,
@@ -249,7 +249,7 @@ mod tests {
         )
             .prop_map(
                 |(v6, (source, destination, source_port, destination_port), (protocol, kind), answer)| {
-                    let answer = answer && kind != 0;
+                    let (answer, destination) = (answer && kind != 0, (source + destination) % 4);
                     Tuple { v6, source, destination, source_port, destination_port, protocol, kind, answer }
                 },
             )
@@ -259,7 +259,6 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(4096))]
         #[test]
         fn two_tuples_share_an_entry_only_if_they_are_the_same_or_the_reverse(one in tuple(), other in tuple()) {
-            prop_assume!(one.source != one.destination && other.source != other.destination);
             let seed = Seed::new(5);
             let (x, y) = (Sight::of(&one, 3, seed), Sight::of(&other, 3, seed));
             let same = (x.a, x.b, x.addresses) == (y.a, y.b, y.addresses);

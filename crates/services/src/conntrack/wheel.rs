@@ -49,7 +49,7 @@ impl Tick {
         if self.reached(now) {
             return 0;
         }
-        (((self.0.wrapping_sub(now.0)) as u64) << Self::SHIFT).div_ceil(1_000_000_000)
+        ((((self.0.wrapping_sub(now.0)) as u64) << Self::SHIFT) + 500_000_000) / 1_000_000_000
     }
 }
 

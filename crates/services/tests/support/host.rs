@@ -57,7 +57,11 @@ impl Host {
             una: initial,
             next: initial,
             received: 0,
-            buffer: if rng.random_bool(0.2) { rng.random_range(1..2000) } else { rng.random_range(2000..200_000) },
+            buffer: if rng.random_bool(0.2) {
+                rng.random_range(1..2000)
+            } else {
+                rng.random_range(2000..200_000)
+            },
             unread: 0,
             edge: 0,
             scale,
@@ -74,6 +78,12 @@ impl Host {
 
     fn scaled(&self) -> bool {
         self.scale.is_some() && self.their_scale.is_some()
+    }
+
+    /// The widest window that it may have advertised, in bytes, rounded down as scaling does.
+    pub fn widest_window(&self) -> u32 {
+        let shift = if self.scaled() { self.scale.unwrap_or(0) } else { 0 };
+        (self.buffer >> shift).min(0xffff) << shift
     }
 
     fn segment(&mut self, flags: u8, seq: u32, length: u32) -> Tcp {
@@ -248,7 +258,8 @@ impl Host {
                 self.phase = Phase::Open;
             }
             self.una = segment.ack;
-            self.window = u32::from(segment.window) << if self.scaled() { self.their_scale.unwrap_or(0) } else { 0 };
+            self.window =
+                u32::from(segment.window) << if self.scaled() { self.their_scale.unwrap_or(0) } else { 0 };
         }
         if length == 0 {
             // Outside the window even an empty segment is answered (RFC 9293, section 3.10.7.4).

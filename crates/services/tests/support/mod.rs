@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file takes what it needs")]
 
 pub mod host;
+pub mod router;
+pub mod wire;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weir_flow::{Field, Key, Layout, Seed};
