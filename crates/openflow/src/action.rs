@@ -59,6 +59,10 @@ pub enum Action {
     },
     /// A tag of this TPID (0x8100 or 0x88a8) goes in front.
     PushVlan(u16),
+    /// The VLAN of the outer tag is set; a packet without one gets one (OpenFlow 1.0, section 5.2.4).
+    SetVlanVid(u16),
+    /// The priority of the outer tag is set; a packet without one gets one (OpenFlow 1.0, section 5.2.4).
+    SetVlanPcp(u8),
     /// The outer tag goes.
     PopVlan,
     /// A label stack entry goes in front; the EtherType becomes 0x8847 or 0x8848.

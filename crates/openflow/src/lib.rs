@@ -4,7 +4,8 @@
 //! - [`Instructions`], [`Action`]: what entries do;
 //! - [`Group`], [`Meter`]: what actions refer to;
 //! - [`PortNo`], [`TableId`], [`GroupId`], [`MeterId`]: numbers;
-//! - [`Names`]: what names in the text stand for.
+//! - [`Names`]: what names in the text stand for;
+//! - [`Flow::parse`], [`Flow::text`] and the like, [`parse_flow_file`]: the text, as `ovs-ofctl` has it.
 //!
 //! Costs and threads: plain data for the control plane; nothing here runs per packet.
 
@@ -13,9 +14,14 @@ mod flow;
 mod group;
 mod names;
 mod numbers;
+mod text;
 
 pub use action::{Action, Instructions, ToController};
 pub use flow::{Flow, FlowFlags, FlowMod, Select};
 pub use group::{Band, BandKind, Bucket, Group, GroupKind, Meter, MeterUnit};
 pub use names::Names;
 pub use numbers::{GroupId, MeterId, PortNo, TableId};
+pub use text::{
+    FlowCommand, FlowFile, TextError, TextErrors, TextWarning, match_text, parse_flow_file, parse_flows,
+    parse_match,
+};

@@ -58,6 +58,21 @@ impl Names {
         self.ports.iter().find(|(_, port)| **port == number).map(|(name, _)| name.as_str())
     }
 
+    /// The name of a table.
+    pub fn table_name(&self, number: TableId) -> Option<&str> {
+        self.tables.iter().find(|(_, table)| **table == number).map(|(name, _)| name.as_str())
+    }
+
+    /// The names of all ports.
+    pub fn ports(&self) -> impl Iterator<Item = &str> {
+        self.ports.keys().map(String::as_str)
+    }
+
+    /// The names of all tables.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        self.tables.keys().map(String::as_str)
+    }
+
     /// The name of a service by its number.
     pub fn service_name(&self, number: u16) -> Option<&str> {
         let place = usize::from(number).checked_sub(1)?;
