@@ -31,12 +31,8 @@ impl Listeners {
     }
 
     /// Tells everyone; who is gone is forgotten.
-    pub(crate) fn tell(&mut self, event: &Event, names: &Names) {
-        if self.0.is_empty() {
-            return;
-        }
-        let told = describe(event, names);
-        self.0.retain_mut(|listener| listener.take(&told));
+    pub(crate) fn tell(&mut self, event: &Value) {
+        self.0.retain_mut(|listener| listener.take(event));
     }
 }
 
@@ -66,7 +62,7 @@ impl Listener {
 }
 
 /// An event as a line.
-fn describe(event: &Event, names: &Names) -> Value {
+pub(crate) fn describe(event: &Event, names: &Names) -> Value {
     match event {
         Event::FlowRemoved(stats, why) => {
             let reason = match why {
@@ -105,13 +101,13 @@ mod tests {
         let mut names = Names::default();
         names.add_port("left", PortNo(1));
         for _ in 0..WAITING + 5 {
-            listeners.tell(&Event::Link(PortNo(1), true), &names);
+            listeners.tell(&describe(&Event::Link(PortNo(1), true), &names));
         }
         assert_eq!(listeners.0.len(), 1, "who is gone is forgotten");
         let link = json!({ "kind": "link", "port": 1, "name": "left", "up": true });
         assert!((0..WAITING).all(|_| slow.try_recv().unwrap() == link));
         assert!(slow.try_recv().is_err());
-        listeners.tell(&Event::Link(PortNo(1), false), &names);
+        listeners.tell(&describe(&Event::Link(PortNo(1), false), &names));
         assert_eq!(slow.try_recv().unwrap(), json!({ "kind": "missed", "events": 5 }));
         assert_eq!(slow.try_recv().unwrap()["up"], json!(false));
     }

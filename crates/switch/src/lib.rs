@@ -11,6 +11,7 @@
 
 mod client;
 pub mod config;
+mod connections;
 mod events;
 mod frame;
 mod http;
@@ -30,7 +31,7 @@ pub use config::{ConfigFileError, Known, Settings, TableText};
 pub use http::MetricsServer;
 pub use plane::{Ended, Plane};
 pub use protocol::Request;
-pub use socket::{ControlSocket, SocketError, default_path};
+pub use socket::{ControlSocket, SocketError, ask, default_path};
 pub use start::{Running, StartError, start};
 pub use stats::Stats;
 pub use switch::{About, Answer, Ask, Loader, Switch};

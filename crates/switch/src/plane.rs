@@ -10,9 +10,8 @@ use weir_openflow::{Names, PortNo};
 pub struct Ended {
     /// The last ledger.
     pub report: Report,
-    /// Packet buffers that did not come back; nothing where the datapath does not count them. Anything
-    /// but 0 is a fault.
-    pub buffers_missing: Option<u32>,
+    /// Packet buffers that did not come back. Anything but 0 is a fault.
+    pub buffers_missing: u32,
 }
 
 /// A datapath, from outside. What each does is said at [`Datapath`].
@@ -35,11 +34,20 @@ pub trait Plane {
     /// As there.
     fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError>;
     /// See [`Datapath::flows`].
-    fn flows(&mut self) -> Vec<FlowStats>;
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError>;
     /// See [`Datapath::report`].
-    fn report(&mut self) -> Report;
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn report(&mut self) -> Result<Report, ControlError>;
     /// See [`Datapath::tick`].
-    fn tick(&mut self) -> Vec<Event>;
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn tick(&mut self) -> Result<Vec<Event>, ControlError>;
     /// See [`Datapath::command`].
     ///
     /// # Errors
@@ -50,12 +58,21 @@ pub trait Plane {
         command: &str,
         argument: &serde_json::Value,
     ) -> Result<Vec<serde_json::Value>, ControlError>;
+    /// Lets a service out of quarantine, built anew.
+    ///
+    /// # Errors
+    /// No such service.
+    fn release(&mut self, service: &str) -> Result<(), ControlError>;
     /// See [`Datapath::capture`].
     fn capture(&mut self, filter: CaptureFilter) -> std::sync::mpsc::Receiver<Captured>;
-    /// See [`Datapath::explain`].
-    fn explain(&mut self, in_port: PortNo, frame: &[u8]) -> String;
+    /// See [`Datapath::explain`]. `metadata` is what each service in turn is taken to write into
+    /// `sf_metadata`.
+    fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String;
     /// Stops it and says what there is to say at the end.
-    fn stop(self) -> Ended;
+    ///
+    /// # Errors
+    /// A worker that panicked, or does not answer.
+    fn stop(self) -> Result<Ended, ControlError>;
 }
 
 impl Plane for Datapath {
@@ -75,16 +92,16 @@ impl Plane for Datapath {
         Self::apply(self, changes)
     }
 
-    fn flows(&mut self) -> Vec<FlowStats> {
-        Self::flows(self)
+    fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {
+        Ok(Self::flows(self))
     }
 
-    fn report(&mut self) -> Report {
-        Self::report(self)
+    fn report(&mut self) -> Result<Report, ControlError> {
+        Ok(Self::report(self))
     }
 
-    fn tick(&mut self) -> Vec<Event> {
-        Self::tick(self)
+    fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
+        Ok(Self::tick(self))
     }
 
     fn command(
@@ -100,11 +117,15 @@ impl Plane for Datapath {
         Self::capture(self, filter)
     }
 
-    fn explain(&mut self, in_port: PortNo, frame: &[u8]) -> String {
+    fn explain(&mut self, in_port: PortNo, frame: &[u8], _metadata: &[u32]) -> String {
         Self::explain(self, in_port, frame)
     }
 
-    fn stop(mut self) -> Ended {
-        Ended { report: Self::report(&mut self), buffers_missing: None }
+    fn release(&mut self, service: &str) -> Result<(), ControlError> {
+        Self::command(self, service, "release", &serde_json::Value::Null).map(drop)
+    }
+
+    fn stop(mut self) -> Result<Ended, ControlError> {
+        Ok(Ended { report: Self::report(&mut self), buffers_missing: 0 })
     }
 }

@@ -13,7 +13,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Version of the protocol: rises when a word changes its meaning or goes away.
 pub const PROTOCOL: u32 = 1;
@@ -140,18 +140,22 @@ pub enum Request {
         /// Which service; `conntrack` if left out.
         #[serde(default)]
         service: Option<String>,
-        /// Of this zone only.
+        /// Which connections: `zone`, `protocol`, `source`, `destination`, `source_port`,
+        /// `destination_port`; all of them if empty.
         #[serde(default)]
-        zone: Option<u16>,
+        selection: Map<String, Value>,
+        /// At most so many; 100000 if left out.
+        #[serde(default)]
+        limit: Option<u64>,
     },
     /// Forgets connections.
     FlushConntrack {
         /// Which service; `conntrack` if left out.
         #[serde(default)]
         service: Option<String>,
-        /// Of this zone only.
+        /// Which connections, as with `dump-conntrack`.
         #[serde(default)]
-        zone: Option<u16>,
+        selection: Map<String, Value>,
     },
     /// The services and how they are.
     Services {},
@@ -181,6 +185,10 @@ pub enum Request {
         /// The port that `frame` comes in by: name or number.
         #[serde(default)]
         in_port: Option<String>,
+        /// What each service that it meets in turn is taken to write into `sf_metadata`; 1 after the
+        /// last.
+        #[serde(default)]
+        metadata: Vec<u32>,
     },
     /// Copies of packets while traffic runs.
     Capture {

@@ -21,7 +21,7 @@ impl<P: Plane> Switch<P> {
     pub(crate) fn reconfigure(&mut self, settings: Settings) -> Result<Value, String> {
         let names = self.names_with(&settings.ports);
         let wanted = Wanted::read(&settings, &names)?;
-        let running = self.plane.flows();
+        let running = self.plane.flows().map_err(|error| error.to_string())?;
         let changes = self.tables.changes_to(&wanted, &running);
         if !changes.is_empty() {
             self.apply(&changes)?;

@@ -265,7 +265,10 @@ fn serve(stream: &UnixStream, shared: &Shared, asks: &SyncSender<Ask>) -> io::Re
 }
 
 /// Asks the switch and waits for its answer.
-pub(crate) fn ask(asks: &SyncSender<Ask>, request: Request) -> Result<Answer, String> {
+///
+/// # Errors
+/// What the switch says, or that it is stopping.
+pub fn ask(asks: &SyncSender<Ask>, request: Request) -> Result<Answer, String> {
     const STOPPED: &str = "the switch is stopping";
     let (reply, answer) = sync_channel(1);
     asks.send(Ask { request, reply }).map_err(|_| STOPPED.to_owned())?;

@@ -73,7 +73,10 @@ impl Running {
     }
 
     /// The ledger.
-    pub fn stats(&mut self) -> Stats {
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub fn stats(&mut self) -> Result<Stats, String> {
         self.switch.stats()
     }
 
@@ -93,7 +96,10 @@ impl Running {
     }
 
     /// Serves until told to stop.
-    pub fn run(self) -> Ended {
+    ///
+    /// # Errors
+    /// A worker that panicked, or does not answer at the end.
+    pub fn run(self) -> Result<Ended, ControlError> {
         // Without a sender of its own, the switch also ends when nobody is left who could ask.
         let Self { switch, inbox, asks, control, metrics } = self;
         drop(asks);

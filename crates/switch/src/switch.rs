@@ -4,9 +4,9 @@
 //! and the metrics server send it [`Ask`]s through a bounded queue and wait for the answer in their
 //! own threads, so that none of them can hold it up.
 
-use crate::events::Listeners;
+use crate::events::{Listeners, describe};
 use crate::plane::{Ended, Plane};
-use crate::protocol::{PROTOCOL, Request};
+use crate::protocol::{PROTOCOL, Request, from_hex, to_hex};
 use crate::stats::Stats;
 use crate::tables::{Tables, Wanted};
 use crate::{Settings, frame, text};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
-use weir_datapath::{CaptureFilter, Captured, Change, PortSpec};
+use weir_datapath::{CaptureFilter, Captured, Change, ControlError, PortSpec};
 use weir_openflow::{Names, PortNo};
 
 /// How often the datapath does what is due.
@@ -63,6 +63,8 @@ pub struct Switch<P> {
     pub(crate) ports: BTreeMap<PortNo, PortSpec>,
     pub(crate) tables: Tables,
     events: Listeners,
+    /// What was wrong at the last tick.
+    trouble: Option<String>,
     about: About,
 }
 
@@ -74,7 +76,8 @@ impl<P: Plane> Switch<P> {
     /// A flow, group, meter or port that cannot be; the datapath is stopped.
     pub fn new(plane: P, settings: Settings, loader: Loader, about: About) -> Result<Self, String> {
         let (ports, tables, events) = (BTreeMap::new(), Tables::default(), Listeners::default());
-        let mut switch = Self { plane, settings: settings.clone(), loader, ports, tables, events, about };
+        let mut switch =
+            Self { plane, settings: settings.clone(), loader, ports, tables, events, trouble: None, about };
         let names = switch.names_with(&settings.ports);
         let wanted = Wanted::read(&settings, &names)?;
         let changes = switch.tables.changes_to(&wanted, &[]);
@@ -89,7 +92,10 @@ impl<P: Plane> Switch<P> {
     }
 
     /// Answers requests until one says stop, or nobody is left to ask; then stops the datapath.
-    pub fn run(mut self, inbox: &Receiver<Ask>) -> Ended {
+    ///
+    /// # Errors
+    /// A worker that panicked, or does not answer at the end.
+    pub fn run(mut self, inbox: &Receiver<Ask>) -> Result<Ended, ControlError> {
         let mut due = Instant::now();
         loop {
             match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
@@ -118,15 +124,30 @@ impl<P: Plane> Switch<P> {
     }
 
     /// What is known of it now.
-    pub fn stats(&mut self) -> Stats {
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub fn stats(&mut self) -> Result<Stats, String> {
         let version = format!("weir {}, {}", self.about.weir, self.about.dpdk);
-        Stats::new(&self.plane.report(), &version, self.about.tsc_hz)
+        let report = self.plane.report().map_err(|error| error.to_string())?;
+        Ok(Stats::new(&report, &version, self.about.tsc_hz))
     }
 
     fn tick(&mut self) {
-        for event in self.plane.tick() {
-            let names = self.plane.names();
-            self.events.tell(&event, names);
+        match self.plane.tick() {
+            Ok(events) => {
+                self.trouble = None;
+                let names = self.plane.names();
+                events.iter().for_each(|event| self.events.tell(&describe(event, names)));
+            }
+            Err(error) => {
+                // Told once, not ten times a second.
+                let error = error.to_string();
+                if self.trouble.as_ref() != Some(&error) {
+                    self.events.tell(&json!({ "kind": "trouble", "error": error }));
+                }
+                self.trouble = Some(error);
+            }
         }
     }
 
@@ -156,22 +177,27 @@ impl<P: Plane> Switch<P> {
             Request::Version {} => Ok(json!({
                 "weir": self.about.weir, "dpdk": self.about.dpdk, "protocol": PROTOCOL
             })),
-            Request::Stats {} => document(&self.stats()),
-            Request::Show {} => document(&self.stats().ports),
-            Request::DumpTables {} => document(&self.stats().tables),
+            Request::Stats {} => document(&self.stats()?),
+            Request::Show {} => document(&self.stats()?.ports),
+            Request::DumpTables {} => document(&self.stats()?.tables),
             Request::AddPort { .. } | Request::DelPort { .. } => self.change_ports(request),
-            Request::Services {} => Ok(self.services()),
+            Request::Services {} => self.services(),
             Request::Service { service, action, argument } => {
                 let answers = self.plane.command(&service, &action, &argument);
                 answers.map(Value::Array).map_err(|error| error.to_string())
             }
             Request::Release { service } => {
-                let released = self.plane.command(&service, RELEASE, &Value::Null);
-                released.map(|_| Value::Null).map_err(|error| error.to_string())
+                self.plane.release(&service).map(|()| Value::Null).map_err(|error| error.to_string())
             }
-            Request::DumpConntrack { service, zone } => self.conntrack(service, "dump", zone),
-            Request::FlushConntrack { service, zone } => self.conntrack(service, "flush", zone),
-            Request::Trace { packet, frame, in_port } => self.trace(packet, frame, in_port),
+            Request::DumpConntrack { service, selection, limit } => {
+                self.dump_connections(service, selection, limit)
+            }
+            Request::FlushConntrack { service, selection } => self.flush_connections(service, selection),
+            Request::Trace { packet, frame, in_port, metadata } => {
+                let (in_port, frame) = self.frame(packet, frame, in_port)?;
+                let steps = self.plane.explain(in_port, &frame, &metadata);
+                Ok(json!({ "in_port": in_port.0, "frame": to_hex(&frame), "steps": steps }))
+            }
             Request::Reload {} => self.reload(),
             Request::Stop {} => Ok(Value::Null),
             other => self.answer_about_tables(other),
@@ -207,7 +233,7 @@ impl<P: Plane> Switch<P> {
         {
             return Err(refused(format!("number {number} is not 1 to {}", PortNo::MAX)));
         }
-        let number = self.plane.add_port(&port).map_err(|error| refused(error.to_string()))?;
+        let number = self.plane.add_port(&port).map_err(|error| error.to_string())?;
         self.ports.insert(number, PortSpec { number: Some(number), ..port });
         Ok(number)
     }
@@ -251,8 +277,8 @@ impl<P: Plane> Switch<P> {
         Ok(())
     }
 
-    fn services(&mut self) -> Value {
-        let stats = self.stats();
+    fn services(&mut self) -> Result<Value, String> {
+        let stats = self.stats()?;
         let services = stats.services.iter().map(|service| {
             let sum = |count: fn(&crate::stats::InstanceStats) -> u64| -> u64 {
                 service.instances.iter().map(count).sum()
@@ -270,49 +296,24 @@ impl<P: Plane> Switch<P> {
                 "quarantine": quarantine,
             })
         });
-        services.collect()
+        Ok(services.collect())
     }
 
-    fn conntrack(
-        &mut self,
-        service: Option<String>,
-        action: &str,
-        zone: Option<u16>,
-    ) -> Result<Value, String> {
-        let service = service.as_deref().unwrap_or("conntrack");
-        let argument = zone.map_or(json!({}), |zone| json!({ "zone": zone }));
-        let parts = self.plane.command(service, action, &argument).map_err(|error| error.to_string())?;
-        // One list of connections, whichever worker has them.
-        if parts.iter().all(Value::is_array) {
-            return Ok(parts
-                .into_iter()
-                .flat_map(|part| part.as_array().cloned().unwrap_or_default())
-                .collect());
-        }
-        Ok(Value::Array(parts))
-    }
-
-    fn trace(
-        &mut self,
+    /// The frame to be traced, and where it comes in.
+    fn frame(
+        &self,
         packet: Option<String>,
         frame: Option<String>,
         in_port: Option<String>,
-    ) -> Result<Value, String> {
-        let (in_port, frame) = match (packet, frame) {
-            (Some(packet), None) => {
-                let described = text::matching(&packet, self.plane.names())?;
-                let (port, frame) = frame::described(&described)?;
-                (in_port.map_or(Ok(port), |port| self.port(&port).map(Some))?, frame)
-            }
-            (None, Some(frame)) => {
-                let port = in_port.map(|port| self.port(&port)).transpose()?;
-                (port, crate::protocol::from_hex(&frame)?)
-            }
+    ) -> Result<(PortNo, Vec<u8>), String> {
+        let in_port = in_port.map(|port| self.port(&port)).transpose()?;
+        let (described, frame) = match (packet, frame) {
+            (Some(packet), None) => frame::described(&text::matching(&packet, self.plane.names())?)?,
+            (None, Some(frame)) => (None, from_hex(&frame)?),
             _ => return Err("trace takes either a described `packet` or the bytes of a `frame`".to_owned()),
         };
-        let in_port = in_port.ok_or("which port does it come in by? Say in_port=PORT")?;
-        let steps = self.plane.explain(in_port, &frame);
-        Ok(json!({ "in_port": in_port.0, "frame": crate::protocol::to_hex(&frame), "steps": steps }))
+        let in_port = in_port.or(described).ok_or("which port does it come in by? Say in_port=PORT")?;
+        Ok((in_port, frame))
     }
 
     /// Reads the configuration again and applies what changed.
@@ -321,9 +322,6 @@ impl<P: Plane> Switch<P> {
         self.reconfigure(settings)
     }
 }
-
-/// What a service is told when it is let out of quarantine.
-pub(crate) const RELEASE: &str = "release";
 
 fn document(part: &impl serde::Serialize) -> Result<Value, String> {
     serde_json::to_value(part).map_err(|error| error.to_string())

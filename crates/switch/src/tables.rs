@@ -142,13 +142,13 @@ impl<P: Plane> Switch<P> {
             Request::ReplaceFlows { flows, name } => {
                 let (entries, said) = text::entries(&table_text(flows, name), names)?;
                 warnings = said;
-                self.replacing(entries)
+                self.replacing(entries)?
             }
             Request::ModFlows { flow, strict } => vec![Change::Flow(text::modify(&flow, strict, names)?)],
             Request::DelFlows { flow, strict } => vec![Change::Flow(text::delete(&flow, strict, names)?)],
             Request::DumpFlows { flow } => {
                 let select = text::select(&flow, names)?;
-                return Ok(self.dump(&select));
+                return self.dump(&select);
             }
             other => return self.answer_about_groups(other),
         };
@@ -156,13 +156,13 @@ impl<P: Plane> Switch<P> {
         Ok(json!({ "changes": changes.len(), "warnings": warnings }))
     }
 
-    fn replacing(&mut self, entries: Vec<Flow>) -> Vec<Change> {
-        let running = self.plane.flows();
+    fn replacing(&mut self, entries: Vec<Flow>) -> Result<Vec<Change>, String> {
+        let running = self.plane.flows().map_err(|error| error.to_string())?;
         let all: BTreeMap<FlowId, Flow> =
             running.iter().map(|stats| (id(&stats.flow), stats.flow.clone())).collect();
         let wanted: BTreeMap<FlowId, Flow> = entries.into_iter().map(|flow| (id(&flow), flow)).collect();
         let running: BTreeMap<FlowId, &Flow> = all.iter().map(|(id, flow)| (id.clone(), flow)).collect();
-        flow_changes(&all, &wanted, &running).collect()
+        Ok(flow_changes(&all, &wanted, &running).collect())
     }
 
     fn answer_about_groups(&mut self, request: Request) -> Result<Value, String> {
@@ -211,8 +211,8 @@ impl<P: Plane> Switch<P> {
     }
 
     /// The flow entries of a selection, in the order of tables and priorities.
-    fn dump(&mut self, select: &Select) -> Value {
-        let mut flows = self.plane.flows();
+    fn dump(&mut self, select: &Select) -> Result<Value, String> {
+        let mut flows = self.plane.flows().map_err(|error| error.to_string())?;
         flows.retain(|stats| selects(select, &stats.flow));
         flows.sort_by_key(|stats| (stats.flow.table, u16::MAX - stats.flow.priority));
         let names = self.plane.names();
@@ -229,7 +229,7 @@ impl<P: Plane> Switch<P> {
                 "idle_seconds": stats.idle.as_secs_f64(),
             })
         };
-        flows.iter().map(entry).collect()
+        Ok(flows.iter().map(entry).collect())
     }
 }
 

@@ -120,13 +120,23 @@ fn ports_come_and_go_and_a_misspelt_one_is_told_apart() {
 fn services_are_asked_and_their_answers_joined() {
     let bench = bench("");
     let mut client = bench.client();
-    let dump = Request::DumpConntrack { service: None, zone: Some(4) };
-    assert_eq!(client.ask(&dump).unwrap(), json!([{ "connection": 1 }, { "connection": 2 }]));
+    let selection: serde_json::Map<String, Value> = json!({ "zone": 4 }).as_object().unwrap().clone();
+    let dump = |limit| Request::DumpConntrack { service: None, selection: selection.clone(), limit };
+    let told = client.ask(&dump(None)).unwrap();
+    let found: std::collections::BTreeSet<String> =
+        told["connections"].as_array().unwrap().iter().map(Value::to_string).collect();
+    assert_eq!((found.len(), told["connections"].as_array().unwrap().len()), (1000, 1000), "each once");
+    assert_eq!(told["more"], false);
+    let told = client.ask(&dump(Some(10))).unwrap();
+    assert_eq!((told["connections"].as_array().unwrap().len(), &told["more"]), (10, &json!(true)));
+    let flush = Request::FlushConntrack { service: None, selection: selection.clone() };
+    assert_eq!(client.ask(&flush).unwrap()["flushed"], 1000);
     client.ask(&Request::Release { service: "conntrack".to_owned() }).unwrap();
     assert!(client.ask(&Request::Release { service: "nat".to_owned() }).is_err());
     let commands = bench.behind.lock().unwrap().commands.clone();
-    assert_eq!(commands[0], ("conntrack".to_owned(), "dump".to_owned(), json!({ "zone": 4 })));
-    assert_eq!(commands[1].1, "release");
+    assert_eq!((commands[0].1.as_str(), &commands[0].2["zone"]), ("dump", &json!(4)));
+    assert!(commands.iter().all(|(_, command, argument)| command == "release" || argument["limit"] == 256));
+    assert_eq!(commands.last().unwrap().1, "release");
     let services = client.ask(&Request::Services {}).unwrap();
     assert_eq!((&services[0]["name"], &services[0]["packets"]), (&json!("conntrack"), &json!(3)));
 }
@@ -139,9 +149,10 @@ fn a_described_packet_and_bytes_are_traced() {
         packet: packet.map(str::to_owned),
         frame: frame.map(str::to_owned),
         in_port: in_port.map(str::to_owned),
+        metadata: vec![7],
     };
     let told = client.ask(&ask(Some("in_port=left,tcp,nw_dst=10.0.0.1,tcp_dst=80"), None, None)).unwrap();
-    assert_eq!((&told["in_port"], &told["steps"]), (&json!(1), &json!("62 bytes at port 1")));
+    assert_eq!((&told["in_port"], &told["steps"]), (&json!(1), &json!("62 bytes at port 1 [7]")));
     client.ask(&ask(None, Some("ffff 0000"), Some("right"))).unwrap();
     assert_eq!(bench.behind.lock().unwrap().explained[1], (PortNo(2), vec![255, 255, 0, 0]));
     for (request, said) in [
@@ -197,6 +208,12 @@ fn a_monitor_hears_what_happens() {
     let link = client.event().unwrap().unwrap();
     assert_eq!(link, json!({ "kind": "link", "port": 2, "name": "right", "up": false }));
     assert_eq!(client.event().unwrap().unwrap()["service"], "conntrack");
+    bench.behind.lock().unwrap().trouble = Some("worker 0 panicked".to_owned());
+    assert_eq!(client.event().unwrap().unwrap(), json!({ "kind": "trouble", "error": "worker 0 panicked" }));
+    std::thread::sleep(Duration::from_millis(300));
+    *bench.behind.lock().unwrap() =
+        double::Behind { events: vec![Event::Link(PortNo(1), true)], ..Default::default() };
+    assert_eq!(client.event().unwrap().unwrap()["kind"], "link", "trouble is told once");
 }
 
 #[test]
@@ -277,7 +294,7 @@ fn stop_is_answered_and_then_the_switch_ends() {
     let mut client = bench.client();
     assert_eq!(client.ask(&Request::Stop {}).unwrap(), Value::Null);
     let ended = bench.ended();
-    assert_eq!((ended.buffers_missing, ended.report.workers[0].received), (Some(0), 10));
+    assert_eq!((ended.buffers_missing, ended.report.workers[0].received), (0, 10));
     assert!(client.ask(&Request::Version {}).is_err());
 }
 

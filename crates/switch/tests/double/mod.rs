@@ -26,6 +26,8 @@ pub(crate) struct Behind {
     pub(crate) applied: Vec<Vec<Change>>,
     /// What will be told at the next tick.
     pub(crate) events: Vec<Event>,
+    /// What is wrong with the workers.
+    pub(crate) trouble: Option<String>,
     /// Captures that run.
     pub(crate) captures: Vec<(CaptureFilter, Sender<Captured>)>,
     /// Commands to services.
@@ -63,7 +65,10 @@ impl Plane for Double {
     fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError> {
         let number = spec.number.expect("the switch numbers ports");
         if spec.spec == "bad" || self.ports.contains_key(&number) {
-            return Err(ControlError(format!("`{}` cannot be opened as {number}", spec.spec)));
+            return Err(ControlError(format!(
+                "port `{}`: `{}` cannot be opened as {number}",
+                spec.name, spec.spec
+            )));
         }
         self.names.add_port(&spec.name, number);
         self.ports.insert(number, spec.clone());
@@ -107,11 +112,11 @@ impl Plane for Double {
         Ok(())
     }
 
-    fn flows(&mut self) -> Vec<FlowStats> {
-        self.flows.clone()
+    fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {
+        Ok(self.flows.clone())
     }
 
-    fn report(&mut self) -> Report {
+    fn report(&mut self) -> Result<Report, ControlError> {
         let worker = WorkerReport {
             received: 10,
             sent: 8,
@@ -130,16 +135,20 @@ impl Plane for Double {
             kind: "conntrack",
             instances: vec![HostReport { packets: 3, ..HostReport::default() }],
         };
-        Report {
+        Ok(Report {
             workers: vec![worker],
             ports: self.ports.iter().map(port).collect(),
             services: vec![service],
             ..Report::default()
-        }
+        })
     }
 
-    fn tick(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.behind.lock().unwrap().events)
+    fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
+        let mut behind = self.behind.lock().unwrap();
+        match &behind.trouble {
+            Some(trouble) => Err(ControlError(trouble.clone())),
+            None => Ok(std::mem::take(&mut behind.events)),
+        }
     }
 
     fn command(
@@ -153,7 +162,18 @@ impl Plane for Double {
         }
         let asked = (service.to_owned(), command.to_owned(), argument.clone());
         self.behind.lock().unwrap().commands.push(asked);
-        Ok(vec![json!([{ "connection": 1 }]), json!([{ "connection": 2 }])])
+        // Two workers, of 300 and 700 connections, which they keep at places of their own.
+        let from = argument["from"].as_u64().unwrap_or(0);
+        let limit = argument["limit"].as_u64().unwrap_or(u64::MAX);
+        let part = |worker: u64, connections: u64, step: u64| {
+            let all = (0..connections).filter(|number| number * step >= from);
+            let found: Vec<Value> =
+                all.clone().take(limit as usize).map(|number| json!([worker, number])).collect();
+            let next = all.map(|number| number * step).nth(limit as usize);
+            let what = if command == "flush" { json!(found.len()) } else { Value::Null };
+            json!({ "connections": found, "flushed": what, "next": next })
+        };
+        Ok(vec![part(0, 300, 3), part(1, 700, 2)])
     }
 
     fn capture(&mut self, filter: CaptureFilter) -> Receiver<Captured> {
@@ -162,13 +182,17 @@ impl Plane for Double {
         receiver
     }
 
-    fn explain(&mut self, in_port: PortNo, frame: &[u8]) -> String {
-        self.behind.lock().unwrap().explained.push((in_port, frame.to_vec()));
-        format!("{} bytes at port {in_port}", frame.len())
+    fn release(&mut self, service: &str) -> Result<(), ControlError> {
+        self.command(service, "release", &Value::Null).map(drop)
     }
 
-    fn stop(mut self) -> Ended {
-        Ended { report: self.report(), buffers_missing: Some(0) }
+    fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String {
+        self.behind.lock().unwrap().explained.push((in_port, frame.to_vec()));
+        format!("{} bytes at port {in_port} {metadata:?}", frame.len())
+    }
+
+    fn stop(mut self) -> Result<Ended, ControlError> {
+        Ok(Ended { report: self.report()?, buffers_missing: 0 })
     }
 }
 
@@ -178,7 +202,7 @@ pub(crate) struct Bench {
     pub(crate) behind: Arc<Mutex<Behind>>,
     pub(crate) asks: SyncSender<Ask>,
     socket: Option<ControlSocket>,
-    thread: Option<JoinHandle<Ended>>,
+    thread: Option<JoinHandle<Result<Ended, ControlError>>>,
     pub(crate) configuration: Arc<Mutex<Settings>>,
 }
 
@@ -208,7 +232,7 @@ impl Bench {
 
     /// Waits for the switch, which was told to stop.
     pub(crate) fn ended(mut self) -> Ended {
-        let ended = self.thread.take().unwrap().join().unwrap();
+        let ended = self.thread.take().unwrap().join().unwrap().unwrap();
         self.socket = None;
         assert!(!self.path().exists(), "the socket goes with the switch");
         ended
