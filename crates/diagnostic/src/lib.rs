@@ -187,3 +187,30 @@ impl fmt::Display for FileError {
 }
 
 impl std::error::Error for FileError {}
+
+/// Takes `null` out of a schema: TOML has no such value, a key is there or it is not.
+pub fn without_null(schema: &mut serde_json::Value) {
+    use serde_json::Value;
+    match schema {
+        Value::Array(parts) => parts.iter_mut().for_each(without_null),
+        Value::Object(parts) => {
+            if let Some(Value::Array(types)) = parts.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    parts.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = parts.get_mut("anyOf") {
+                choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
+                if let [Value::Object(only)] = choices.as_slice() {
+                    let only = only.clone();
+                    parts.remove("anyOf");
+                    parts.extend(only);
+                }
+            }
+            parts.values_mut().for_each(without_null);
+        }
+        _ => {}
+    }
+}

@@ -1,1 +1,37 @@
 //! The switch: configuration, control socket and life of a datapath.
+//!
+//! - [`Settings`]: what a switch is to be, from a TOML file or options;
+//! - [`Switch`]: a running one, which answers [`Request`]s and reloads;
+//! - [`Plane`]: what it asks of a datapath;
+//! - [`ControlSocket`], [`Client`]: requests over a Unix socket;
+//! - [`Stats`], [`metrics`], [`MetricsServer`]: the ledger as a document, and for Prometheus.
+//!
+//! Costs and threads: all of this is beside the packet path. One thread owns the datapath's control side
+//! ([`Switch::run`]); every client has a thread of its own, and waits in it.
+
+mod client;
+pub mod config;
+mod connections;
+mod events;
+mod frame;
+mod http;
+pub mod metrics;
+mod plane;
+pub mod protocol;
+mod reload;
+mod socket;
+mod start;
+pub mod stats;
+mod switch;
+mod tables;
+mod text;
+
+pub use client::{Client, ClientError};
+pub use config::{ConfigFileError, Known, Settings, TableText};
+pub use http::MetricsServer;
+pub use plane::{Ended, Plane};
+pub use protocol::Request;
+pub use socket::{ControlSocket, SocketError, ask, default_path};
+pub use start::{Running, StartError, start};
+pub use stats::Stats;
+pub use switch::{About, Answer, Ask, Loader, Switch};

@@ -1,0 +1,116 @@
+//! The configuration file, key by key: what TOML may hold, and the JSON Schema made of it.
+//!
+//! Comments on the keys become the schema's descriptions, which editors show. Whether the values make
+//! sense is `check`'s affair.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+use weir_services::Limits;
+
+/// Configuration of `weir switch`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "Weir switch")]
+pub(super) struct SwitchFile {
+    /// Where and how the switch runs. Changed by a restart only.
+    pub(super) switch: SwitchTable,
+    /// Ports by name, numbered in the order of the file.
+    #[schemars(with = "BTreeMap<String, PortTable>")]
+    pub(super) port: BTreeMap<Spanned<String>, PortTable>,
+    /// Services by the name that flows call them by. A kind that is not named here is there under its
+    /// own name, with default settings. Changed by a restart only.
+    #[schemars(with = "BTreeMap<String, ServiceTable>")]
+    pub(super) service: BTreeMap<Spanned<String>, ServiceTable>,
+    /// What is in the tables at the start, and after a reload.
+    pub(super) tables: TablesTable,
+}
+
+/// Where and how the switch runs.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SwitchTable {
+    /// Cores of the workers, one each. Default: the last that the process may use.
+    #[schemars(with = "Option<Vec<usize>>")]
+    pub(super) cores: Option<Spanned<Vec<usize>>>,
+    /// Whether packets are kept in huge pages, which the machine must have set aside. Default: false.
+    pub(super) huge_pages: Option<bool>,
+    /// Mebibytes for DPDK. Default: what the buffers take, and some.
+    #[schemars(with = "Option<u32>")]
+    pub(super) memory_mib: Option<Spanned<u32>>,
+    /// Packet buffers for all ports, 1024 to 4000000. Default: 16384.
+    #[schemars(with = "Option<u32>")]
+    pub(super) buffers: Option<Spanned<u32>>,
+    /// The largest frame that ports carry, in bytes with FCS. Default: 1522.
+    #[schemars(with = "Option<u32>")]
+    pub(super) max_frame: Option<Spanned<u32>>,
+    /// Whether the stages of services are coalesced. Default: true.
+    pub(super) coalescing: Option<bool>,
+    /// Makes hashes and draws repeatable, for tests. Default: drawn at each start, so that nobody can
+    /// choose packets that collide.
+    pub(super) seed: Option<u64>,
+    /// Path of the control socket, or "none". Default: switch.sock in the user's runtime folder.
+    #[schemars(with = "Option<String>")]
+    pub(super) control: Option<Spanned<String>>,
+    /// Address and port at which Prometheus may read metrics, such as "127.0.0.1:9464". Default: none.
+    #[schemars(with = "Option<String>")]
+    pub(super) metrics: Option<Spanned<String>>,
+}
+
+/// A port.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PortTable {
+    /// What it is: an EAL vdev string ("net_vhost0,iface=/tmp/a"), a PCI address ("0000:01:00.0"),
+    /// "null", or "trace:RX.pcap[,tx=TX.pcap][,loop][,rate=1Mpps]".
+    #[schemars(with = "String")]
+    pub(super) spec: Spanned<String>,
+    /// Its OpenFlow number. Default: the least that is free, in the order of the file.
+    #[schemars(with = "Option<u32>")]
+    pub(super) number: Option<Spanned<u32>>,
+    /// Queues, spread over the workers; drivers that have fewer give what they have. Default: as many
+    /// as there are workers.
+    #[schemars(with = "Option<u16>")]
+    pub(super) queues: Option<Spanned<u16>>,
+    /// Descriptors of each queue, 64 to 32768. Default: 1024.
+    #[schemars(with = "Option<u16>")]
+    pub(super) descriptors: Option<Spanned<u16>>,
+}
+
+/// A service.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ServiceTable {
+    /// Its kind; `weir switch ctl services` names them. Default: the service's name.
+    #[schemars(with = "Option<String>")]
+    pub(super) kind: Option<Spanned<String>>,
+    /// Its settings, which its kind describes.
+    pub(super) settings: serde_json::Map<String, serde_json::Value>,
+    /// How much it may do wrong before it is put in quarantine.
+    pub(super) limits: Limits,
+}
+
+/// What is in the tables.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TablesTable {
+    /// Flow entries, one a line, as ovs-ofctl writes them.
+    #[schemars(with = "Option<String>")]
+    pub(super) flows: Option<Spanned<String>>,
+    /// A file of flow entries; relative to the configuration.
+    #[schemars(with = "Option<String>")]
+    pub(super) flows_file: Option<Spanned<String>>,
+    /// Groups, one a line, as ovs-ofctl writes them.
+    #[schemars(with = "Option<String>")]
+    pub(super) groups: Option<Spanned<String>>,
+    /// A file of groups; relative to the configuration.
+    #[schemars(with = "Option<String>")]
+    pub(super) groups_file: Option<Spanned<String>>,
+    /// Meters, one a line, as ovs-ofctl writes them.
+    #[schemars(with = "Option<String>")]
+    pub(super) meters: Option<Spanned<String>>,
+    /// A file of meters; relative to the configuration.
+    #[schemars(with = "Option<String>")]
+    pub(super) meters_file: Option<Spanned<String>>,
+}

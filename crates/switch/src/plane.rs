@@ -1,0 +1,131 @@
+//! What the control side asks of a datapath: [`Datapath`], or something that plays one in a test.
+
+use weir_datapath::{
+    CaptureFilter, Captured, Change, ControlError, Datapath, Event, FlowStats, PortSpec, Report,
+};
+use weir_openflow::{Names, PortNo};
+
+/// How a datapath ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The last ledger.
+    pub report: Report,
+    /// Packet buffers that did not come back. Anything but 0 is a fault.
+    pub buffers_missing: u32,
+}
+
+/// A datapath, from outside. What each does is said at [`Datapath`].
+pub trait Plane {
+    /// See [`Datapath::names`].
+    fn names(&self) -> &Names;
+    /// See [`Datapath::add_port`].
+    ///
+    /// # Errors
+    /// As there.
+    fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError>;
+    /// See [`Datapath::remove_port`].
+    ///
+    /// # Errors
+    /// As there.
+    fn remove_port(&mut self, number: PortNo) -> Result<(), ControlError>;
+    /// See [`Datapath::apply`].
+    ///
+    /// # Errors
+    /// As there.
+    fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError>;
+    /// See [`Datapath::flows`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError>;
+    /// See [`Datapath::report`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn report(&mut self) -> Result<Report, ControlError>;
+    /// See [`Datapath::tick`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn tick(&mut self) -> Result<Vec<Event>, ControlError>;
+    /// See [`Datapath::command`].
+    ///
+    /// # Errors
+    /// As there.
+    fn command(
+        &mut self,
+        service: &str,
+        command: &str,
+        argument: &serde_json::Value,
+    ) -> Result<Vec<serde_json::Value>, ControlError>;
+    /// Lets a service out of quarantine, built anew.
+    ///
+    /// # Errors
+    /// No such service.
+    fn release(&mut self, service: &str) -> Result<(), ControlError>;
+    /// See [`Datapath::capture`].
+    fn capture(&mut self, filter: CaptureFilter) -> std::sync::mpsc::Receiver<Captured>;
+    /// See [`Datapath::explain`]. `metadata` is what each service in turn is taken to write into
+    /// `sf_metadata`.
+    fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String;
+    /// Stops it and says what there is to say at the end.
+    ///
+    /// # Errors
+    /// A worker that panicked, or does not answer.
+    fn stop(self) -> Result<Ended, ControlError>;
+}
+
+impl Plane for Datapath {
+    fn names(&self) -> &Names {
+        Self::names(self)
+    }
+
+    fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError> {
+        Self::add_port(self, spec)
+    }
+
+    fn remove_port(&mut self, number: PortNo) -> Result<(), ControlError> {
+        Self::remove_port(self, number)
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
+        Self::apply(self, changes)
+    }
+
+    fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {
+        Ok(Self::flows(self))
+    }
+
+    fn report(&mut self) -> Result<Report, ControlError> {
+        Ok(Self::report(self))
+    }
+
+    fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
+        Ok(Self::tick(self))
+    }
+
+    fn command(
+        &mut self,
+        service: &str,
+        command: &str,
+        argument: &serde_json::Value,
+    ) -> Result<Vec<serde_json::Value>, ControlError> {
+        Self::command(self, service, command, argument)
+    }
+
+    fn capture(&mut self, filter: CaptureFilter) -> std::sync::mpsc::Receiver<Captured> {
+        Self::capture(self, filter)
+    }
+
+    fn explain(&mut self, in_port: PortNo, frame: &[u8], _metadata: &[u32]) -> String {
+        Self::explain(self, in_port, frame)
+    }
+
+    fn release(&mut self, service: &str) -> Result<(), ControlError> {
+        Self::command(self, service, "release", &serde_json::Value::Null).map(drop)
+    }
+
+    fn stop(mut self) -> Result<Ended, ControlError> {
+        Ok(Ended { report: Self::report(&mut self), buffers_missing: 0 })
+    }
+}

@@ -1,0 +1,111 @@
+//! Starting a switch: DPDK, the datapath, its tables and ports, and the ways to reach it.
+
+use crate::http::MetricsServer;
+use crate::plane::Ended;
+use crate::socket::{ControlSocket, SocketError};
+use crate::switch::{About, Ask, Loader, Switch};
+use crate::{Settings, Stats};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use weir_datapath::{ControlError, Datapath};
+use weir_dpdk::{Eal, EalError, Tsc};
+
+/// Requests that wait for the switch at most; who asks when so many wait, waits too.
+const WAITING: usize = 64;
+
+/// Why a switch did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// DPDK.
+    #[error(transparent)]
+    Eal(#[from] EalError),
+    /// The datapath.
+    #[error("the datapath did not start: {0}")]
+    Datapath(#[from] ControlError),
+    /// Flows, groups, meters or ports.
+    #[error("{0}")]
+    Configuration(String),
+    /// The control socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The metrics endpoint.
+    #[error(transparent)]
+    Metrics(#[from] std::io::Error),
+}
+
+/// A switch that runs, and the ways to reach it.
+pub struct Running {
+    switch: Switch<Datapath>,
+    inbox: Receiver<Ask>,
+    asks: SyncSender<Ask>,
+    control: Option<ControlSocket>,
+    metrics: Option<MetricsServer>,
+}
+
+/// Starts a switch. `loader` reads the configuration again when it is to be reloaded; `weir` is the
+/// program's version.
+///
+/// # Errors
+/// What is wrong, before a packet was received.
+pub fn start(settings: Settings, loader: Loader, weir: &str) -> Result<Running, StartError> {
+    let (control, metrics) = (settings.control.clone(), settings.metrics);
+    let eal = Eal::init(settings.eal())?;
+    let (asks, inbox) = sync_channel(WAITING);
+    // Whoever finds the address taken should not first have to wait for ports.
+    let control = control.map(|path| ControlSocket::listen(&path, asks.clone())).transpose()?;
+    let metrics = metrics.map(|address| MetricsServer::listen(address, asks.clone())).transpose()?;
+    let about = About { weir: weir.to_owned(), dpdk: Eal::version(), tsc_hz: Tsc::get(eal).hz() };
+    let datapath = Datapath::start(eal, settings.datapath(drawn()))?;
+    let switch = Switch::new(datapath, settings, loader, about).map_err(StartError::Configuration)?;
+    Ok(Running { switch, inbox, asks, control, metrics })
+}
+
+/// A seed that nobody can guess.
+fn drawn() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+impl Running {
+    /// Where requests are to be sent.
+    pub fn asks(&self) -> SyncSender<Ask> {
+        self.asks.clone()
+    }
+
+    /// The ledger.
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub fn stats(&mut self) -> Result<Stats, String> {
+        self.switch.stats()
+    }
+
+    /// What the configuration says in vain.
+    pub fn warnings(&self) -> &[String] {
+        self.switch.warnings()
+    }
+
+    /// The control socket.
+    pub fn control(&self) -> Option<&std::path::Path> {
+        self.control.as_ref().map(ControlSocket::path)
+    }
+
+    /// Where metrics are.
+    pub fn metrics(&self) -> Option<std::net::SocketAddr> {
+        self.metrics.as_ref().map(MetricsServer::address)
+    }
+
+    /// Serves until told to stop.
+    ///
+    /// # Errors
+    /// A worker that panicked, or does not answer at the end.
+    pub fn run(self) -> Result<Ended, ControlError> {
+        // Without a sender of its own, the switch also ends when nobody is left who could ask.
+        let Self { switch, inbox, asks, control, metrics } = self;
+        drop(asks);
+        let ended = switch.run(&inbox);
+        drop(inbox);
+        drop((control, metrics));
+        ended
+    }
+}

@@ -1,0 +1,360 @@
+//! The ledger as a document: what `weir switch stats --json` prints, and a client of any version reads.
+//!
+//! Field by field it is the datapath's [`Report`], whose documentation says what is counted; here names
+//! are owned, so that the document can be read back.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use weir_datapath::Report;
+
+/// Version of the document: rises when a field changes its meaning or goes away.
+pub const STATS_SCHEMA: u32 = 1;
+
+/// Everything at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Stats {
+    /// Version of the document.
+    pub schema: u32,
+    /// Version of the switch, and of DPDK.
+    pub version: String,
+    /// Ticks of the time stamp counter a second: what cycles are counted in.
+    pub tsc_hz: f64,
+    /// Nanoseconds since the datapath started.
+    pub uptime_ns: u64,
+    /// Rises with every change of the tables.
+    pub generation: u64,
+    /// By worker.
+    pub workers: Vec<WorkerStats>,
+    /// By port.
+    pub ports: Vec<PortStats>,
+    /// By service.
+    pub services: Vec<ServiceStats>,
+    /// By table that has an entry or was looked into.
+    pub tables: Vec<TableStats>,
+}
+
+/// A worker's part of the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkerStats {
+    /// Its number, from 0.
+    pub worker: usize,
+    /// The core it is pinned to.
+    pub core: usize,
+    /// Its thread, as the system counts threads.
+    pub thread: u32,
+    /// Packets received from ports.
+    pub received: u64,
+    /// Packets made by others than ports: packet-outs.
+    pub injected: u64,
+    /// Copies made, by outputs that were not the last.
+    pub copied: u64,
+    /// Packets that ports took.
+    pub sent: u64,
+    /// Packets dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Packets given to the queue to the controller.
+    pub to_controller: u64,
+    /// Packets given to other workers.
+    pub handed_over: u64,
+    /// Packets taken from other workers.
+    pub taken_over: u64,
+    /// Packets in its hands at that moment.
+    pub held: u64,
+    /// Bursts received that were not empty.
+    pub bursts: u64,
+    /// Cycles of polls that found packets.
+    pub busy_cycles: u64,
+    /// Cycles by step, from a sample of the bursts.
+    pub steps: Vec<StepStats>,
+    /// Where packets found their megaflow.
+    pub caches: CacheStats,
+}
+
+/// A step of a packet's life, as sampled.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct StepStats {
+    /// Its name.
+    pub step: String,
+    /// Packets of the bursts that were sampled.
+    pub packets: u64,
+    /// Cycles of the step over those bursts.
+    pub cycles: u64,
+}
+
+/// A worker's caches.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CacheStats {
+    /// Lookups that the exact-match cache answered.
+    pub exact_hits: u64,
+    /// Lookups that the megaflow cache answered.
+    pub megaflow_hits: u64,
+    /// Lookups that went to the slow path.
+    pub upcalls: u64,
+    /// Megaflows that table changes had touched, looked at again.
+    pub revalidated: u64,
+    /// Packets that went on by coalescing, without a lookup.
+    pub coalesced: u64,
+    /// Packets whose coalescing was revoked.
+    pub revoked: u64,
+    /// Megaflows in the cache.
+    pub megaflows: u64,
+    /// Masks they have.
+    pub masks: u64,
+    /// Bytes that the caches take, about.
+    pub memory: u64,
+}
+
+/// A port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PortStats {
+    /// Its OpenFlow number.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// What it was opened by.
+    pub spec: String,
+    /// Whether its link is up.
+    pub link_up: bool,
+    /// Packets received.
+    pub received: u64,
+    /// Bytes received, without FCS.
+    pub received_bytes: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Bytes sent, without FCS.
+    pub sent_bytes: u64,
+    /// Packets that it could not take.
+    pub send_dropped: u64,
+    /// Packets that the driver lost before Weir saw them.
+    pub missed: u64,
+}
+
+/// A service, over all workers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ServiceStats {
+    /// What flows call it by.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// By worker.
+    pub instances: Vec<InstanceStats>,
+}
+
+/// A service's instance on one worker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct InstanceStats {
+    /// Packets it was called for.
+    pub packets: u64,
+    /// Bursts it was called for.
+    pub bursts: u64,
+    /// Packets it dropped, panics and quarantine included.
+    pub dropped: u64,
+    /// Packets whose verdict was coalesced.
+    pub coalesced: u64,
+    /// Cycles it took.
+    pub cycles: u64,
+    /// Panics.
+    pub panics: u64,
+    /// Bursts over the cycle budget.
+    pub overruns: u64,
+    /// The most cycles a packet that a burst took.
+    pub worst_cycles: u64,
+    /// Bytes of state, as the service says.
+    pub memory: u64,
+    /// What the last panic said.
+    pub last_panic: Option<String>,
+    /// Why it is in quarantine, if it is.
+    pub quarantine: Option<String>,
+    /// What it counted itself.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TableStats {
+    /// Its number.
+    pub table: u8,
+    /// Flow entries.
+    pub entries: u64,
+    /// Packets looked up in it.
+    pub lookups: u64,
+    /// Packets for which an entry was found.
+    pub matched: u64,
+    /// The structures its lookups use.
+    pub structure: String,
+}
+
+impl Stats {
+    /// The document of a report.
+    pub fn new(report: &Report, version: &str, tsc_hz: f64) -> Self {
+        // Both sides have the same shape, which a test sees to.
+        let ledger: Self = serde_json::to_value(report)
+            .and_then(serde_json::from_value)
+            .expect("a report is plain data of the document's shape");
+        Self { schema: STATS_SCHEMA, version: version.to_owned(), tsc_hz, ..ledger }
+    }
+
+    /// Packets received, over all workers.
+    pub fn received(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.received).sum()
+    }
+
+    /// Packets sent, over all workers.
+    pub fn sent(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.sent).sum()
+    }
+
+    /// Packets dropped, by reason, over all workers.
+    pub fn drops(&self) -> BTreeMap<&str, u64> {
+        let mut sums = BTreeMap::new();
+        for (reason, packets) in self.workers.iter().flat_map(|worker| &worker.dropped) {
+            *sums.entry(reason.as_str()).or_default() += packets;
+        }
+        sums
+    }
+
+    /// Packets dropped, over all workers.
+    pub fn dropped(&self) -> u64 {
+        self.drops().values().sum()
+    }
+}
+
+impl WorkerStats {
+    /// Packets dropped.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+
+    /// What came to it: received, injected, copied and taken over.
+    pub fn came(&self) -> u64 {
+        self.received + self.injected + self.copied + self.taken_over
+    }
+
+    /// What became of it: sent, dropped, given to the controller or another worker, or held.
+    pub fn went(&self) -> u64 {
+        self.sent + self.dropped() + self.to_controller + self.handed_over + self.held
+    }
+
+    /// Whether every packet is accounted for.
+    pub fn balances(&self) -> bool {
+        self.came() == self.went()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use weir_datapath::{CacheReport, PortReport, ServiceReport, StepReport, TableReport, WorkerReport};
+    use weir_services::{HostReport, Quarantine};
+
+    /// A report in which every field differs from zero.
+    pub(crate) fn report() -> Report {
+        let worker = |worker: usize| WorkerReport {
+            worker,
+            core: worker + 1,
+            thread: 400 + worker as u32,
+            received: 1000,
+            injected: 5,
+            copied: 20,
+            sent: 900,
+            dropped: BTreeMap::from([("no-match", 70), ("ttl-expired", 20)]),
+            to_controller: 10,
+            handed_over: 8,
+            taken_over: 3,
+            held: 20,
+            bursts: 40,
+            busy_cycles: 250_000,
+            steps: vec![
+                StepReport { step: "receive", packets: 100, cycles: 2000 },
+                StepReport { step: "lookup", packets: 100, cycles: 4500 },
+            ],
+            caches: CacheReport {
+                exact_hits: 700,
+                megaflow_hits: 280,
+                upcalls: 20,
+                revalidated: 4,
+                coalesced: 300,
+                revoked: 6,
+                megaflows: 17,
+                masks: 3,
+                memory: 1 << 20,
+            },
+        };
+        let port = |number: u32, name: &str| PortReport {
+            number,
+            name: name.to_owned(),
+            spec: format!("net_null{number}"),
+            link_up: number == 1,
+            received: 1500,
+            received_bytes: 96_000,
+            sent: 1400,
+            sent_bytes: 84_000,
+            send_dropped: 7,
+            missed: 9,
+        };
+        let host = HostReport {
+            packets: 950,
+            bursts: 38,
+            dropped: 4,
+            coalesced: 900,
+            cycles: 95_000,
+            panics: 2,
+            overruns: 1,
+            worst_cycles: 800,
+            memory: 4096,
+            last_panic: Some("index \"9\" out of range\nof 8".to_owned()),
+            quarantine: Some(Quarantine::Panics),
+            counters: vec![("connections".to_owned(), 12)],
+        };
+        Report {
+            uptime_ns: 3_000_000_000,
+            generation: 42,
+            workers: vec![worker(0), worker(1)],
+            ports: vec![port(1, "left"), port(2, "right")],
+            services: vec![ServiceReport {
+                name: "fw".to_owned(),
+                kind: "conntrack",
+                instances: vec![host, HostReport::default()],
+            }],
+            tables: vec![TableReport {
+                table: 3,
+                entries: 500,
+                lookups: 2000,
+                matched: 1930,
+                structure: "hash".to_owned(),
+            }],
+        }
+    }
+
+    #[test]
+    fn the_document_holds_all_that_the_report_holds() {
+        let report = report();
+        let stats = Stats::new(&report, "weir 1", 2.6e9);
+        let mut document = serde_json::to_value(&stats).unwrap();
+        for added in ["schema", "version", "tsc_hz"] {
+            assert!(document.as_object_mut().unwrap().remove(added).is_some());
+        }
+        assert_eq!(document, serde_json::to_value(&report).unwrap());
+        let text = serde_json::to_string(&stats).unwrap();
+        assert_eq!(serde_json::from_str::<Stats>(&text).unwrap(), stats);
+    }
+
+    #[test]
+    fn the_ledger_is_added_up_by_worker() {
+        let stats = Stats::new(&report(), "", 1.0);
+        assert_eq!((stats.received(), stats.sent(), stats.dropped()), (2000, 1800, 180));
+        assert_eq!(stats.drops(), BTreeMap::from([("no-match", 140), ("ttl-expired", 40)]));
+        assert!(stats.workers[0].balances());
+        let lost = WorkerStats { received: 1, ..WorkerStats::default() };
+        assert!(!lost.balances());
+    }
+}

@@ -1,0 +1,328 @@
+//! A running switch: the datapath, what it was configured to be, and the answers to requests.
+//!
+//! Threads: one, whoever calls [`Switch::run`]; it owns the datapath's control side. Clients, signals
+//! and the metrics server send it [`Ask`]s through a bounded queue and wait for the answer in their
+//! own threads, so that none of them can hold it up.
+
+use crate::events::{Listeners, describe};
+use crate::plane::{Ended, Plane};
+use crate::protocol::{PROTOCOL, Request, from_hex, to_hex};
+use crate::stats::Stats;
+use crate::tables::{Tables, Wanted};
+use crate::{Settings, frame, text};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+use weir_datapath::{CaptureFilter, Captured, Change, ControlError, PortSpec};
+use weir_openflow::{Names, PortNo};
+
+/// How often the datapath does what is due.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Reads the configuration again.
+pub type Loader = Box<dyn Fn() -> Result<Settings, String> + Send>;
+
+/// A request, and where its answer goes.
+#[derive(Debug)]
+pub struct Ask {
+    /// What is asked.
+    pub request: Request,
+    /// Takes the one answer; whoever asked may be gone.
+    pub reply: SyncSender<Result<Answer, String>>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub enum Answer {
+    /// All of it.
+    Value(Value),
+    /// Packets as they come.
+    Capture(Receiver<Captured>),
+    /// Events as they come.
+    Monitor(Receiver<Value>),
+}
+
+/// What a switch says of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    /// Version of Weir.
+    pub weir: String,
+    /// Version of DPDK.
+    pub dpdk: String,
+    /// Ticks of the time stamp counter a second.
+    pub tsc_hz: f64,
+}
+
+/// A running switch.
+pub struct Switch<P> {
+    pub(crate) plane: P,
+    pub(crate) settings: Settings,
+    loader: Loader,
+    /// Ports that are open, by number, as they were asked for.
+    pub(crate) ports: BTreeMap<PortNo, PortSpec>,
+    pub(crate) tables: Tables,
+    events: Listeners,
+    /// What was wrong at the last tick.
+    trouble: Option<String>,
+    about: About,
+}
+
+impl<P: Plane> Switch<P> {
+    /// Fills the tables of a datapath that has just been started, then opens its ports: no packet meets
+    /// half a configuration.
+    ///
+    /// # Errors
+    /// A flow, group, meter or port that cannot be; the datapath is stopped.
+    pub fn new(plane: P, settings: Settings, loader: Loader, about: About) -> Result<Self, String> {
+        let (ports, tables, events) = (BTreeMap::new(), Tables::default(), Listeners::default());
+        let mut switch =
+            Self { plane, settings: settings.clone(), loader, ports, tables, events, trouble: None, about };
+        let names = switch.names_with(&settings.ports);
+        let wanted = Wanted::read(&settings, &names)?;
+        let changes = switch.tables.changes_to(&wanted, &[]);
+        if !changes.is_empty() {
+            switch.apply(&changes)?;
+        }
+        switch.tables.configured(wanted);
+        for port in &settings.ports {
+            switch.open(port)?;
+        }
+        Ok(switch)
+    }
+
+    /// Answers requests until one says stop, or nobody is left to ask; then stops the datapath.
+    ///
+    /// # Errors
+    /// A worker that panicked, or does not answer at the end.
+    pub fn run(mut self, inbox: &Receiver<Ask>) -> Result<Ended, ControlError> {
+        let mut due = Instant::now();
+        loop {
+            match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(ask) => {
+                    let stop = matches!(ask.request, Request::Stop {});
+                    // Whoever asked may have gone; the deed is done all the same.
+                    let _ = ask.reply.send(self.answer(ask.request));
+                    if stop {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if Instant::now() >= due {
+                self.tick();
+                due = Instant::now() + TICK;
+            }
+        }
+        self.plane.stop()
+    }
+
+    /// What the configuration says in vain.
+    pub(crate) fn warnings(&self) -> &[String] {
+        self.tables.warnings()
+    }
+
+    /// What is known of it now.
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub fn stats(&mut self) -> Result<Stats, String> {
+        let version = format!("weir {}, {}", self.about.weir, self.about.dpdk);
+        let report = self.plane.report().map_err(|error| error.to_string())?;
+        Ok(Stats::new(&report, &version, self.about.tsc_hz))
+    }
+
+    fn tick(&mut self) {
+        match self.plane.tick() {
+            Ok(events) => {
+                self.trouble = None;
+                let names = self.plane.names();
+                events.iter().for_each(|event| self.events.tell(&describe(event, names)));
+            }
+            Err(error) => {
+                // Told once, not ten times a second.
+                let error = error.to_string();
+                if self.trouble.as_ref() != Some(&error) {
+                    self.events.tell(&json!({ "kind": "trouble", "error": error }));
+                }
+                self.trouble = Some(error);
+            }
+        }
+    }
+
+    /// Answers one request.
+    ///
+    /// # Errors
+    /// What cannot be done and why; nothing was changed then.
+    pub fn answer(&mut self, request: Request) -> Result<Answer, String> {
+        if let Request::Capture { port, matching, received, sent, snap, count: _ } = request {
+            let names = self.plane.names();
+            let port = port.map(|port| self.port(&port)).transpose()?;
+            let matching = text::matching(&matching, names)?;
+            let both = !received && !sent;
+            let (received, sent) = (received || both, sent || both);
+            let filter = CaptureFilter { port, matching, received, sent, snap: snap as usize };
+            return Ok(Answer::Capture(self.plane.capture(filter)));
+        }
+        if matches!(request, Request::Monitor {}) {
+            return Ok(Answer::Monitor(self.events.listen()));
+        }
+        self.value(request).map(Answer::Value)
+    }
+
+    /// Answers a request whose answer is one value.
+    fn value(&mut self, request: Request) -> Result<Value, String> {
+        match request {
+            Request::Version {} => Ok(json!({
+                "weir": self.about.weir, "dpdk": self.about.dpdk, "protocol": PROTOCOL
+            })),
+            Request::Stats {} => document(&self.stats()?),
+            Request::Show {} => document(&self.stats()?.ports),
+            Request::DumpTables {} => document(&self.stats()?.tables),
+            Request::AddPort { .. } | Request::DelPort { .. } => self.change_ports(request),
+            Request::Services {} => self.services(),
+            Request::Service { service, action, argument } => {
+                let answers = self.plane.command(&service, &action, &argument);
+                answers.map(Value::Array).map_err(|error| error.to_string())
+            }
+            Request::Release { service } => {
+                self.plane.release(&service).map(|()| Value::Null).map_err(|error| error.to_string())
+            }
+            Request::DumpConntrack { service, selection, limit } => {
+                self.dump_connections(service, selection, limit)
+            }
+            Request::FlushConntrack { service, selection } => self.flush_connections(service, selection),
+            Request::Trace { packet, frame, in_port, metadata } => {
+                let (in_port, frame) = self.frame(packet, frame, in_port)?;
+                let steps = self.plane.explain(in_port, &frame, &metadata);
+                Ok(json!({ "in_port": in_port.0, "frame": to_hex(&frame), "steps": steps }))
+            }
+            Request::Reload {} => self.reload(),
+            Request::Stop {} => Ok(Value::Null),
+            other => self.answer_about_tables(other),
+        }
+    }
+
+    fn change_ports(&mut self, request: Request) -> Result<Value, String> {
+        match request {
+            Request::AddPort { name, spec, number, queues, descriptors } => {
+                crate::config::check_name(&name).map_err(|reason| format!("port `{name}`: {reason}"))?;
+                let free = |number: &PortNo| !self.ports.contains_key(number);
+                let number = number.map(PortNo).or_else(|| (1..PortNo::MAX.0).map(PortNo).find(free));
+                let queues = queues.unwrap_or(0);
+                let descriptors = descriptors.unwrap_or(crate::config::DESCRIPTORS);
+                let number = self.open(&PortSpec { name, number, spec, queues, descriptors })?;
+                Ok(json!({ "number": number.0 }))
+            }
+            Request::DelPort { port } => {
+                let number = self.port(&port)?;
+                self.close(number)?;
+                Ok(Value::Null)
+            }
+            _ => Ok(Value::Null), // `value` sends no other
+        }
+    }
+
+    /// Opens a port.
+    pub(crate) fn open(&mut self, port: &PortSpec) -> Result<PortNo, String> {
+        let port = self.settings.queues_filled(port);
+        let refused = |reason: String| format!("port `{}`: {reason}", port.name);
+        if let Some(number) = port.number
+            && (number.0 == 0 || number.is_reserved())
+        {
+            return Err(refused(format!("number {number} is not 1 to {}", PortNo::MAX)));
+        }
+        let number = self.plane.add_port(&port).map_err(|error| error.to_string())?;
+        self.ports.insert(number, PortSpec { number: Some(number), ..port });
+        Ok(number)
+    }
+
+    /// Closes a port.
+    pub(crate) fn close(&mut self, number: PortNo) -> Result<(), String> {
+        self.plane.remove_port(number).map_err(|error| error.to_string())?;
+        self.ports.remove(&number);
+        Ok(())
+    }
+
+    /// The port that is open under this name or number.
+    fn port(&self, text: &str) -> Result<PortNo, String> {
+        let named = self.ports.iter().find(|(_, port)| port.name == text).map(|(number, _)| *number);
+        let numbered = || text.parse().ok().map(PortNo).filter(|number| self.ports.contains_key(number));
+        named.or_else(numbered).ok_or_else(|| {
+            let names: Vec<&str> = self.ports.values().map(|port| port.name.as_str()).collect();
+            if names.is_empty() {
+                return format!("there is no port `{text}`; the switch has none");
+            }
+            let suggestion = weir_diagnostic::suggestion(text, names.iter().copied());
+            format!("there is no port `{text}`{suggestion}; the ports are {}", names.join(", "))
+        })
+    }
+
+    /// What names stand for, with ports that are to come.
+    pub(crate) fn names_with(&self, ports: &[PortSpec]) -> Names {
+        let mut names = self.plane.names().clone();
+        for port in ports {
+            if let Some(number) = port.number {
+                names.add_port(&port.name, number);
+            }
+        }
+        names
+    }
+
+    /// Applies changes of the tables, and remembers groups and meters.
+    pub(crate) fn apply(&mut self, changes: &[Change]) -> Result<(), String> {
+        self.plane.apply(changes).map_err(|error| error.to_string())?;
+        self.tables.applied(changes);
+        Ok(())
+    }
+
+    fn services(&mut self) -> Result<Value, String> {
+        let stats = self.stats()?;
+        let services = stats.services.iter().map(|service| {
+            let sum = |count: fn(&crate::stats::InstanceStats) -> u64| -> u64 {
+                service.instances.iter().map(count).sum()
+            };
+            let quarantine = service.instances.iter().find_map(|instance| instance.quarantine.as_deref());
+            json!({
+                "name": service.name,
+                "kind": service.kind,
+                "about": weir_services::registered(&service.kind).map(|kind| kind.about),
+                "packets": sum(|instance| instance.packets),
+                "dropped": sum(|instance| instance.dropped),
+                "panics": sum(|instance| instance.panics),
+                "overruns": sum(|instance| instance.overruns),
+                "memory": sum(|instance| instance.memory),
+                "quarantine": quarantine,
+            })
+        });
+        Ok(services.collect())
+    }
+
+    /// The frame to be traced, and where it comes in.
+    fn frame(
+        &self,
+        packet: Option<String>,
+        frame: Option<String>,
+        in_port: Option<String>,
+    ) -> Result<(PortNo, Vec<u8>), String> {
+        let in_port = in_port.map(|port| self.port(&port)).transpose()?;
+        let (described, frame) = match (packet, frame) {
+            (Some(packet), None) => frame::described(&text::matching(&packet, self.plane.names())?)?,
+            (None, Some(frame)) => (None, from_hex(&frame)?),
+            _ => return Err("trace takes either a described `packet` or the bytes of a `frame`".to_owned()),
+        };
+        let in_port = in_port.or(described).ok_or("which port does it come in by? Say in_port=PORT")?;
+        Ok((in_port, frame))
+    }
+
+    /// Reads the configuration again and applies what changed.
+    fn reload(&mut self) -> Result<Value, String> {
+        let settings = (self.loader)()?;
+        self.reconfigure(settings)
+    }
+}
+
+fn document(part: &impl serde::Serialize) -> Result<Value, String> {
+    serde_json::to_value(part).map_err(|error| error.to_string())
+}

@@ -1,0 +1,247 @@
+//! A datapath that forwards nothing and remembers everything: what the control side is tried on without
+//! DPDK. What the real one does with the same requests is seen to by `crates/cli/tests/switch.rs`.
+
+#![allow(dead_code, reason = "each test program uses its part of it")]
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tempfile::TempDir;
+use weir_datapath::{
+    CaptureFilter, Captured, Change, ControlError, Event, FlowStats, PortReport, PortSpec, Report,
+    ServiceReport, WorkerReport,
+};
+use weir_openflow::{FlowMod, Names, PortNo};
+use weir_services::HostReport;
+use weir_switch::{About, Ask, Client, ControlSocket, Ended, Plane, Settings, Switch};
+
+/// What a test sees and does behind the switch's back.
+#[derive(Default)]
+pub(crate) struct Behind {
+    /// Each list of changes that was applied.
+    pub(crate) applied: Vec<Vec<Change>>,
+    /// What will be told at the next tick.
+    pub(crate) events: Vec<Event>,
+    /// What is wrong with the workers.
+    pub(crate) trouble: Option<String>,
+    /// Captures that run.
+    pub(crate) captures: Vec<(CaptureFilter, Sender<Captured>)>,
+    /// Commands to services.
+    pub(crate) commands: Vec<(String, String, Value)>,
+    /// Frames to be explained.
+    pub(crate) explained: Vec<(PortNo, Vec<u8>)>,
+}
+
+pub(crate) struct Double {
+    names: Names,
+    ports: BTreeMap<PortNo, PortSpec>,
+    flows: Vec<FlowStats>,
+    pub(crate) behind: Arc<Mutex<Behind>>,
+}
+
+impl Double {
+    pub(crate) fn new() -> Self {
+        let mut names = Names::default();
+        names.add_service("conntrack");
+        Self { names, ports: BTreeMap::new(), flows: Vec::new(), behind: Arc::default() }
+    }
+}
+
+fn same(stats: &FlowStats, flow: &weir_openflow::Flow) -> bool {
+    stats.flow.table == flow.table
+        && stats.flow.priority == flow.priority
+        && stats.flow.matching == flow.matching
+}
+
+impl Plane for Double {
+    fn names(&self) -> &Names {
+        &self.names
+    }
+
+    fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError> {
+        let number = spec.number.expect("the switch numbers ports");
+        if spec.spec == "bad" || self.ports.contains_key(&number) {
+            return Err(ControlError(format!(
+                "port `{}`: `{}` cannot be opened as {number}",
+                spec.name, spec.spec
+            )));
+        }
+        self.names.add_port(&spec.name, number);
+        self.ports.insert(number, spec.clone());
+        Ok(number)
+    }
+
+    fn remove_port(&mut self, number: PortNo) -> Result<(), ControlError> {
+        let port = self.ports.remove(&number).ok_or_else(|| ControlError(format!("no port {number}")))?;
+        self.names.remove_port(&port.name);
+        Ok(())
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
+        if let Some(Change::Flow(FlowMod::Add(flow))) = changes
+            .iter()
+            .find(|change| matches!(change, Change::Flow(FlowMod::Add(flow)) if flow.priority == 666))
+        {
+            return Err(ControlError(format!("the table is full at priority {}", flow.priority)));
+        }
+        for change in changes {
+            match change {
+                Change::Flow(FlowMod::Add(flow)) => {
+                    self.flows.retain(|stats| !same(stats, flow));
+                    let (packets, bytes) = (7, 420);
+                    let (age, idle) = (Duration::from_millis(1500), Duration::from_secs(1));
+                    self.flows.push(FlowStats { flow: flow.clone(), packets, bytes, age, idle });
+                }
+                Change::Flow(FlowMod::Delete(select)) => self.flows.retain(|stats| {
+                    let meant = match select.strict {
+                        None => select.matching.covers(&stats.flow.matching),
+                        Some(priority) => {
+                            priority == stats.flow.priority && select.matching == stats.flow.matching
+                        }
+                    };
+                    !meant
+                }),
+                _ => {}
+            }
+        }
+        self.behind.lock().unwrap().applied.push(changes.to_vec());
+        Ok(())
+    }
+
+    fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {
+        Ok(self.flows.clone())
+    }
+
+    fn report(&mut self) -> Result<Report, ControlError> {
+        let worker = WorkerReport {
+            received: 10,
+            sent: 8,
+            dropped: BTreeMap::from([("no-match", 2)]),
+            ..WorkerReport::default()
+        };
+        let port = |(number, spec): (&PortNo, &PortSpec)| PortReport {
+            number: number.0,
+            name: spec.name.clone(),
+            spec: spec.spec.clone(),
+            link_up: true,
+            ..PortReport::default()
+        };
+        let service = ServiceReport {
+            name: "conntrack".to_owned(),
+            kind: "conntrack",
+            instances: vec![HostReport { packets: 3, ..HostReport::default() }],
+        };
+        Ok(Report {
+            workers: vec![worker],
+            ports: self.ports.iter().map(port).collect(),
+            services: vec![service],
+            ..Report::default()
+        })
+    }
+
+    fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
+        let mut behind = self.behind.lock().unwrap();
+        match &behind.trouble {
+            Some(trouble) => Err(ControlError(trouble.clone())),
+            None => Ok(std::mem::take(&mut behind.events)),
+        }
+    }
+
+    fn command(
+        &mut self,
+        service: &str,
+        command: &str,
+        argument: &Value,
+    ) -> Result<Vec<Value>, ControlError> {
+        if service != "conntrack" {
+            return Err(ControlError(format!("there is no service `{service}`")));
+        }
+        let asked = (service.to_owned(), command.to_owned(), argument.clone());
+        self.behind.lock().unwrap().commands.push(asked);
+        // Two workers, of 300 and 700 connections, which they keep at places of their own.
+        let from = argument["from"].as_u64().unwrap_or(0);
+        let limit = argument["limit"].as_u64().unwrap_or(u64::MAX);
+        let part = |worker: u64, connections: u64, step: u64| {
+            let all = (0..connections).filter(|number| number * step >= from);
+            let found: Vec<Value> =
+                all.clone().take(limit as usize).map(|number| json!([worker, number])).collect();
+            let next = all.map(|number| number * step).nth(limit as usize);
+            let what = if command == "flush" { json!(found.len()) } else { Value::Null };
+            json!({ "connections": found, "flushed": what, "next": next })
+        };
+        Ok(vec![part(0, 300, 3), part(1, 700, 2)])
+    }
+
+    fn capture(&mut self, filter: CaptureFilter) -> Receiver<Captured> {
+        let (sender, receiver) = channel();
+        self.behind.lock().unwrap().captures.push((filter, sender));
+        receiver
+    }
+
+    fn release(&mut self, service: &str) -> Result<(), ControlError> {
+        self.command(service, "release", &Value::Null).map(drop)
+    }
+
+    fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String {
+        self.behind.lock().unwrap().explained.push((in_port, frame.to_vec()));
+        format!("{} bytes at port {in_port} {metadata:?}", frame.len())
+    }
+
+    fn stop(mut self) -> Result<Ended, ControlError> {
+        Ok(Ended { report: self.report()?, buffers_missing: 0 })
+    }
+}
+
+/// A switch over the double, with its socket.
+pub(crate) struct Bench {
+    pub(crate) folder: TempDir,
+    pub(crate) behind: Arc<Mutex<Behind>>,
+    pub(crate) asks: SyncSender<Ask>,
+    socket: Option<ControlSocket>,
+    thread: Option<JoinHandle<Result<Ended, ControlError>>>,
+    pub(crate) configuration: Arc<Mutex<Settings>>,
+}
+
+impl Bench {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let double = Double::new();
+        let behind = double.behind.clone();
+        let configuration = Arc::new(Mutex::new(settings.clone()));
+        let read = configuration.clone();
+        let loader = Box::new(move || Ok(read.lock().unwrap().clone()));
+        let about = About { weir: "1".to_owned(), dpdk: "DPDK".to_owned(), tsc_hz: 1e9 };
+        let switch = Switch::new(double, settings, loader, about).unwrap_or_else(|error| panic!("{error}"));
+        let (asks, inbox) = sync_channel(8);
+        let socket = ControlSocket::listen(&folder.path().join("control"), asks.clone()).unwrap();
+        let thread = Some(std::thread::spawn(move || switch.run(&inbox)));
+        Self { folder, behind, asks, socket: Some(socket), thread, configuration }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("control")
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(&self.path()).unwrap()
+    }
+
+    /// Waits for the switch, which was told to stop.
+    pub(crate) fn ended(mut self) -> Ended {
+        let ended = self.thread.take().unwrap().join().unwrap().unwrap();
+        self.socket = None;
+        assert!(!self.path().exists(), "the socket goes with the switch");
+        ended
+    }
+}
+
+/// Settings without a control socket of their own, from TOML.
+pub(crate) fn settings(text: &str) -> Settings {
+    let known = weir_switch::Known { kinds: vec!["conntrack", "counter"] };
+    Settings::parse(text, std::path::Path::new("switch.toml"), &known)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
