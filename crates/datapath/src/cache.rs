@@ -64,7 +64,9 @@ impl Caches {
     /// on.
     #[inline]
     pub(crate) fn is_current(&mut self, handle: Handle, pipeline: &Pipeline) -> bool {
-        let Some(generation) = self.cached.megaflows().get(handle).map(|program| program.generation) else { return false };
+        let Some(generation) = self.cached.megaflows().get(handle).map(|program| program.generation) else {
+            return false;
+        };
         generation == pipeline.generation || self.outlives(handle, generation, pipeline)
     }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use weir_dpdk::{Eal, Pool, Ticks, Tsc};
 use weir_flow::Seed;
 use weir_openflow::{Names, PortNo};
-use weir_services::registered;
+use weir_services::{Group, Limits, ask_group, registered};
 use weir_units::Nanos;
 
 /// How long a worker may take to answer before that is an error: it hangs in a service then.
@@ -31,11 +31,19 @@ const PACKET_INS: usize = 4096;
 const CAPTURED: usize = 65_536;
 
 /// Services and the kinds they are of, by number from 1.
-#[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) name: String,
     pub(crate) kind: &'static str,
     pub(crate) by_flow: bool,
+    group: Arc<dyn Group>,
+    limits: Limits,
+}
+
+impl Known {
+    /// What each worker builds its instance from.
+    pub(crate) fn parts(&self) -> (String, Arc<dyn Group>, Limits) {
+        (self.name.clone(), self.group.clone(), self.limits)
+    }
 }
 
 /// A running datapath. Dropping it stops it.
@@ -68,7 +76,7 @@ impl Datapath {
         }
         let seed = Seed::new(config.seed);
         let pool = Pool::new(eal, config.buffers, config.max_frame).map_err(told)?;
-        let (names, known, groups) = services(&config)?;
+        let (names, known) = services(&config)?;
         let infos: Vec<ServiceInfo> = known
             .iter()
             .filter_map(|known| registered(known.kind))
@@ -78,7 +86,8 @@ impl Datapath {
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get(eal).hz() };
         let (punt, punts) = sync_channel(PACKET_INS);
         let (retire, retired) = channel();
-        let start = Start { eal, pipeline: &pipeline, pool: &pool, groups: &groups, clock, seed, punt, retire };
+        let start =
+            Start { eal, pipeline: &pipeline, pool: &pool, services: &known, clock, seed, punt, retire };
         let workers = start.all(&config.cores)?;
         Ok(Self {
             names,
@@ -155,14 +164,17 @@ impl Datapath {
         for (at, change) in changes.iter().enumerate() {
             draft.change(change).map_err(|error| match changes.len() {
                 1 => error,
-                count => ControlError(format!("change {} of {count}: {}; nothing was changed", at + 1, error.0)),
+                count => {
+                    ControlError(format!("change {} of {count}: {}; nothing was changed", at + 1, error.0))
+                }
             })?;
         }
         let by_flow = |service: u16| {
             let known = usize::from(service).checked_sub(1).and_then(|at| self.services.get(at));
             known.is_some_and(|known| known.by_flow)
         };
-        let uses = !draft.pipeline.by_flow && changes.iter().any(|change| crate::tables::calls(change, &by_flow));
+        let uses =
+            !draft.pipeline.by_flow && changes.iter().any(|change| crate::tables::calls(change, &by_flow));
         let touched = draft.touched;
         next.by_flow |= uses;
         next.advance(touched);
@@ -182,7 +194,7 @@ impl Datapath {
 
     /// Waits until every worker has read its mail.
     fn fence(&self) -> Result<(), ControlError> {
-        self.ask(|answer| Mail::Fence(answer)).map(|_| ())
+        self.ask(Mail::Fence).map(|_| ())
     }
 
     /// Asks every worker something, and gathers the answers.
@@ -208,7 +220,7 @@ impl Datapath {
                     "worker {} on core {} has not answered for {PATIENCE:?}: {}",
                     worker.number,
                     worker.core,
-                    worker.whereabouts(&self.services)
+                    worker.whereabouts()
                 )),
             })
         });
@@ -226,13 +238,22 @@ impl Datapath {
         argument: &serde_json::Value,
     ) -> Result<Vec<serde_json::Value>, ControlError> {
         let number = self.service_number(service)?;
+        let of_service = |why: String| ControlError(format!("{service}: {why}"));
+        // What concerns all instances alike is done once, here.
+        let group = &self.services[usize::from(number) - 1].group;
+        if let Some(answer) = ask_group(group.as_ref(), command, argument) {
+            return answer.map(|answer| vec![answer]).map_err(of_service);
+        }
         let answers = self.ask(|answer| Mail::Command {
             service: number,
             command: command.to_owned(),
             argument: argument.clone(),
             answer,
         })?;
-        answers.into_iter().map(|answer| answer.map_err(|why| ControlError(format!("{service}: {why}")))).collect()
+        answers
+            .into_iter()
+            .map(|answer| answer.map_err(|why| ControlError(format!("{service}: {why}"))))
+            .collect()
     }
 
     /// Lets a service out of quarantine, built anew.
@@ -308,11 +329,9 @@ pub(crate) fn told(error: impl std::fmt::Display) -> ControlError {
     ControlError(error.to_string())
 }
 
-type Groups = Vec<(Arc<dyn weir_services::Group>, weir_services::Limits)>;
-
 /// The services of a configuration, numbered: those it names, then each kind under its own name.
-fn services(config: &Config) -> Result<(Names, Vec<Known>, Groups), ControlError> {
-    let (mut names, mut known, mut groups) = (Names::default(), Vec::new(), Vec::new());
+fn services(config: &Config) -> Result<(Names, Vec<Known>), ControlError> {
+    let (mut names, mut known) = (Names::default(), Vec::new());
     let defaults = weir_services::SERVICES.iter().filter(|kind| !config.services.contains_key(kind.kind));
     let defaults = defaults.map(|kind| (kind.kind.to_owned(), crate::ServiceConfig::of_kind(kind.kind)));
     let named = config.services.iter().map(|(name, service)| (name.clone(), service.clone()));
@@ -331,10 +350,9 @@ fn services(config: &Config) -> Result<(Names, Vec<Known>, Groups), ControlError
             workers: config.cores.len(),
             seed: config.seed,
         };
-        let group = (kind.build)(&settings).map_err(told)?;
+        let group = kind.group(&settings).map_err(told)?;
         names.add_service(&name);
-        known.push(Known { name, kind: kind.kind, by_flow: kind.by_flow });
-        groups.push((group, service.limits));
+        known.push(Known { name, kind: kind.kind, by_flow: kind.by_flow, group, limits: service.limits });
     }
-    Ok((names, known, groups))
+    Ok((names, known))
 }

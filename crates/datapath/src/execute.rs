@@ -240,7 +240,12 @@ fn raise_precedence(levels: u8, subject: &mut Subject<'_>) {
 }
 
 /// Does an operation to bytes that are nobody's packet: of those that change it.
-pub(crate) fn on_bytes(op: &Op, frame: &mut Vec<u8>, layout: &mut Layout, key: &mut Key) -> Result<(), DropReason> {
+pub(crate) fn on_bytes(
+    op: &Op,
+    frame: &mut Vec<u8>,
+    layout: &mut Layout,
+    key: &mut Key,
+) -> Result<(), DropReason> {
     match op {
         Op::Rewrite(rewrite) => rewrite.apply(frame, layout, key),
         Op::Header(op) => apply_header(*op, frame, layout, key),

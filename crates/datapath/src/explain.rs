@@ -78,7 +78,9 @@ impl Story {
         for step in &self.steps {
             // Writing into a string cannot fail.
             let _ = match step {
-                Step::Matched(entry) => writeln!(out, "  table {}: {}", entry.flow.table, matched(&entry.flow, names)),
+                Step::Matched(entry) => {
+                    writeln!(out, "  table {}: {}", entry.flow.table, matched(&entry.flow, names))
+                }
                 Step::Action(action) => writeln!(out, "      {}", action_text(action, names)),
                 Step::Say(words) => writeln!(out, "      {words}"),
                 Step::Examined { .. } => Ok(()),
@@ -115,7 +117,9 @@ impl Story {
 fn fields() -> impl Iterator<Item = Field> {
     let wide = |field: &Field| {
         let name = field.name();
-        !name.starts_with("xreg") && !name.starts_with("xxreg") && !matches!(field, Field::VlanVid | Field::VlanPcp)
+        !name.starts_with("xreg")
+            && !name.starts_with("xxreg")
+            && !matches!(field, Field::VlanVid | Field::VlanPcp)
     };
     let mut seen = Mask::new();
     Field::ALL.iter().copied().filter(wide).filter(move |field| {

@@ -191,9 +191,8 @@ impl Datapath {
         self.ask(Mail::Sync)?;
         let now = self.now();
         let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
-        let over: Vec<(Arc<Entry>, Removal)> = all
-            .filter_map(|rule| Some((rule.value.clone(), is_over(&rule.value, now)?)))
-            .collect();
+        let over: Vec<(Arc<Entry>, Removal)> =
+            all.filter_map(|rule| Some((rule.value.clone(), is_over(&rule.value, now)?))).collect();
         if over.is_empty() {
             return Ok(());
         }
@@ -229,14 +228,19 @@ impl Datapath {
 fn stats(entry: &Entry, now: Nanos) -> FlowStats {
     let (packets, bytes) = entry.counts().read();
     let since = |then: Nanos| Duration::from_nanos(now.0.saturating_sub(then.0));
-    FlowStats { flow: entry.flow.clone(), packets, bytes, age: since(entry.created), idle: since(entry.used()) }
+    FlowStats {
+        flow: entry.flow.clone(),
+        packets,
+        bytes,
+        age: since(entry.created),
+        idle: since(entry.used()),
+    }
 }
 
 /// Whether an entry's time is over, and which.
 fn is_over(entry: &Entry, now: Nanos) -> Option<Removal> {
-    let after = |seconds: u16, since: Nanos| {
-        seconds > 0 && now.0 >= since.0 + u64::from(seconds) * Nanos::PER_SECOND
-    };
+    let after =
+        |seconds: u16, since: Nanos| seconds > 0 && now.0 >= since.0 + u64::from(seconds) * Nanos::PER_SECOND;
     if after(entry.flow.hard_timeout, entry.created) {
         Some(Removal::Hard)
     } else if after(entry.flow.idle_timeout, entry.used()) {

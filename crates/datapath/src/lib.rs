@@ -41,6 +41,4 @@ pub use control::{
 };
 pub use datapath::Datapath;
 pub use ledger::{GroupStats, MeterStats};
-pub use report::{
-    CacheReport, PortReport, Report, ServiceReport, StepReport, TableReport, WorkerReport,
-};
+pub use report::{CacheReport, PortReport, Report, ServiceReport, StepReport, TableReport, WorkerReport};

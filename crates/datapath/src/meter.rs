@@ -117,7 +117,8 @@ impl BandState {
         let cost = self.cost.saturating_mul(amount);
         let pay = |paid: u64| {
             let start = paid.max(now);
-            (start - now <= self.burst.saturating_sub(cost.min(self.burst))).then(|| start.saturating_add(cost))
+            (start - now <= self.burst.saturating_sub(cost.min(self.burst)))
+                .then(|| start.saturating_add(cost))
         };
         self.paid.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay).is_ok()
     }

@@ -41,7 +41,8 @@ impl Ports {
         workers: &[Running],
     ) -> Result<PortNo, ControlError> {
         let number = self.number_for(spec)?;
-        let setup = PortConfig { queues: spec.queues, descriptors: spec.descriptors, max_frame: config.max_frame };
+        let setup =
+            PortConfig { queues: spec.queues, descriptors: spec.descriptors, max_frame: config.max_frame };
         let mut open = weir_port::open(&spec.spec, setup, pool)
             .map_err(|error| ControlError(format!("port `{}`: {error}", spec.name)))?;
         let place = (0..).find(|place| self.0.values().all(|held| held.place != *place)).unwrap_or(0);
@@ -72,15 +73,17 @@ impl Ports {
                 Err(ControlError(format!("port `{}`: number {number} is taken; choose another", spec.name)))
             }
             Some(number) => Ok(number),
-            None => (1..).map(PortNo).find(|number| !self.0.contains_key(number)).ok_or_else(|| {
-                ControlError("no port number is free".to_owned())
-            }),
+            None => (1..)
+                .map(PortNo)
+                .find(|number| !self.0.contains_key(number))
+                .ok_or_else(|| ControlError("no port number is free".to_owned())),
         }
     }
 
     /// Takes a port out of the tables' sight; returns its name.
     pub(crate) fn hide(&mut self, number: PortNo) -> Result<String, ControlError> {
-        let held = self.0.get_mut(&number).ok_or_else(|| ControlError(format!("there is no port {number}")))?;
+        let held =
+            self.0.get_mut(&number).ok_or_else(|| ControlError(format!("there is no port {number}")))?;
         held.visible = false;
         Ok(held.spec.name.clone())
     }
@@ -104,9 +107,7 @@ impl Ports {
     /// What the tables may know.
     pub(crate) fn infos(&self) -> BTreeMap<PortNo, PortInfo> {
         let visible = self.0.iter().filter(|(_, held)| held.visible);
-        visible
-            .map(|(&number, held)| (number, PortInfo { number, index: held.place, up: held.up }))
-            .collect()
+        visible.map(|(&number, held)| (number, PortInfo { number, index: held.place, up: held.up })).collect()
     }
 
     /// Reads the links; returns what changed.

@@ -50,7 +50,9 @@ impl Worker {
                 let _ = answer.send(said);
             }
             Mail::Release(service) => {
-                if let Some(host) = usize::from(service).checked_sub(1).and_then(|at| self.services.get_mut(at)) {
+                if let Some(host) =
+                    usize::from(service).checked_sub(1).and_then(|at| self.services.get_mut(at))
+                {
                     host.release();
                 }
             }

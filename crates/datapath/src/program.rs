@@ -18,7 +18,7 @@ use weir_units::Nanos;
 #[derive(Debug)]
 pub(crate) enum Op {
     /// Fields are set.
-    Rewrite(Rewrite),
+    Rewrite(Box<Rewrite>),
     /// A header is pushed or popped, or a TTL changes.
     Header(HeaderOp),
     /// The time to live is lowered. Who gets packets that cannot go on.
@@ -34,9 +34,9 @@ pub(crate) enum Op {
     /// The operations are done to a copy.
     Clone(Vec<Op>),
     /// One of the choices is done to a copy.
-    SelectCopy(Select),
+    SelectCopy(Box<Select>),
     /// One of the choices is done to the packet. Last.
-    Select(Select),
+    Select(Box<Select>),
     /// The packet leaves. Last.
     Forward(u16),
     /// The packet ends. Last.
@@ -189,7 +189,13 @@ impl Program {
 
     /// Whether a change in this table of entries with this match may concern a packet with this key
     /// and mask.
-    pub(crate) fn is_touched(&self, table: TableId, matching: &Match, key: &Key, mask: &weir_flow::Mask) -> bool {
+    pub(crate) fn is_touched(
+        &self,
+        table: TableId,
+        matching: &Match,
+        key: &Key,
+        mask: &weir_flow::Mask,
+    ) -> bool {
         let visited = self.tables[usize::from(table.0 / 64)] >> (table.0 % 64) & 1 == 1;
         visited
             && matching.terms().iter().all(|term| {

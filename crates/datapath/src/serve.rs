@@ -55,7 +55,9 @@ impl Worker {
         for (at, (verdict, coalesce)) in places(together).zip(said) {
             bench.fates[at] = match verdict {
                 Verdict::Drop(reason) => Fate::Drop(reason),
-                Verdict::Pass if Field::SfStage.get(&bench.keys[at]) >= STAGES => Fate::Drop(DropReason::TooDeep),
+                Verdict::Pass if Field::SfStage.get(&bench.keys[at]) >= STAGES => {
+                    Fate::Drop(DropReason::TooDeep)
+                }
                 Verdict::Pass if coalesce => Fate::Service(service, 0),
                 Verdict::Pass => Fate::Again,
             };

@@ -40,7 +40,10 @@ fn pair(seed: Seed, a: &[u64], b: &[u64]) -> u64 {
 
 /// Addresses of the packet that an ICMP error quotes.
 fn quoted_v4(key: &Key, layout: Layout, frame: &[u8]) -> Option<(u32, u32)> {
-    if Field::NwProto.get(key) != 1 || !ICMP_ERRORS.contains(&Field::IcmpType.get(key)) || layout.transport == 0 {
+    if Field::NwProto.get(key) != 1
+        || !ICMP_ERRORS.contains(&Field::IcmpType.get(key))
+        || layout.transport == 0
+    {
         return None;
     }
     let inner = frame.get(usize::from(layout.transport) + 8..)?.first_chunk::<20>()?;

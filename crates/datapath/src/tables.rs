@@ -262,7 +262,9 @@ impl Draft<'_> {
                     return refuse(format!("there is no service of number {service}"));
                 }
                 Action::Resubmit { .. } | Action::Clone(_) | Action::Exit if in_set => {
-                    return refuse("resubmit, clone and exit cannot stand in an action set or bucket".to_owned());
+                    return refuse(
+                        "resubmit, clone and exit cannot stand in an action set or bucket".to_owned(),
+                    );
                 }
                 Action::Clone(actions) => self.check_actions(actions, false)?,
                 _ => {}

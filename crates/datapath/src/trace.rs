@@ -59,7 +59,11 @@ impl Datapath {
                     let _ = writeln!(
                         out,
                         "  service {name}, argument {argument}: taken to pass the packet and to write sf_metadata={written}; {}",
-                        if coalesces { "the next stage is coalesced" } else { "the packet is classified again" }
+                        if coalesces {
+                            "the next stage is coalesced"
+                        } else {
+                            "the packet is classified again"
+                        }
                     );
                     Field::SfMetadata.set(&mut key, u128::from(written));
                     next_stage(&mut key, *number);

@@ -318,7 +318,7 @@ impl Worker {
     #[inline]
     pub(crate) fn transmit(&mut self, burst: &mut Burst) {
         self.egress.make_room(&mut self.counters);
-        let handing = burst.len() > 0 && self.rings.len() > 1;
+        let handing = !burst.is_empty() && self.rings.len() > 1;
         if handing {
             self.hand_over(burst);
         } else {
@@ -387,7 +387,7 @@ impl Worker {
 
     #[inline]
     fn begin_timing(&mut self) {
-        if self.counters.bursts % SAMPLE == 0 {
+        if self.counters.bursts.is_multiple_of(SAMPLE) {
             self.timing = Some(Ticks::now());
         }
     }

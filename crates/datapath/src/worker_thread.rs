@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use weir_dpdk::{Eal, Pool};
 use weir_flow::Seed;
-use weir_services::{Group, Host, Limits};
+use weir_services::{Group, Host, Limits, Watch};
 use weir_units::Nanos;
 
 /// Packets that may be on their way to one worker from the others.
@@ -28,6 +28,8 @@ pub(crate) struct Running {
     pub(crate) thread: u32,
     mail: Sender<Mail>,
     bell: Arc<AtomicBool>,
+    /// Of its services: which it is inside of, and since when.
+    watches: Vec<Arc<Watch>>,
     running: Option<weir_dpdk::Worker<()>>,
 }
 
@@ -36,7 +38,7 @@ pub(crate) struct Start<'a> {
     pub(crate) eal: &'static Eal,
     pub(crate) pipeline: &'a Arc<Pipeline>,
     pub(crate) pool: &'a Pool,
-    pub(crate) groups: &'a [(Arc<dyn Group>, Limits)],
+    pub(crate) services: &'a [Known],
     pub(crate) clock: Clock,
     pub(crate) seed: Seed,
     pub(crate) punt: SyncSender<PacketIn>,
@@ -51,14 +53,19 @@ impl Start<'_> {
         cores.iter().enumerate().map(|(number, &core)| self.one(number, core, &rings)).collect()
     }
 
-    fn one(&self, number: usize, core: usize, rings: &[Arc<ArrayQueue<Handed>>]) -> Result<Running, ControlError> {
+    fn one(
+        &self,
+        number: usize,
+        core: usize,
+        rings: &[Arc<ArrayQueue<Handed>>],
+    ) -> Result<Running, ControlError> {
         let (mail, mailbox) = channel();
         let bell = Arc::<AtomicBool>::default();
         let parts = Parts {
             number,
             pipeline: self.pipeline.clone(),
             pool: self.pool.clone(),
-            groups: self.groups.to_vec(),
+            services: self.services.iter().map(Known::parts).collect(),
             clock: self.clock,
             seed: self.seed,
             punts: self.punt.clone(),
@@ -71,13 +78,16 @@ impl Start<'_> {
         // The worker is built on its own thread, so that its memory is near its core.
         let running = weir_dpdk::Worker::spawn(self.eal, "weir-worker", core, move || {
             let mut worker = parts.build();
+            let watches = worker.services.iter().map(Host::watch).collect::<Vec<_>>();
             // The owner waits for this; it cannot be gone.
-            let _ = started.send(thread_id());
+            let _ = started.send((thread_id(), watches));
             worker.run();
         })
         .map_err(told)?;
         match thread.recv() {
-            Ok(thread) => Ok(Running { number, core, thread, mail, bell, running: Some(running) }),
+            Ok((thread, watches)) => {
+                Ok(Running { number, core, thread, mail, bell, watches, running: Some(running) })
+            }
             Err(_) => Err(running.join().map_or_else(told, |()| {
                 ControlError(format!("worker {number} on core {core} ended before it began"))
             })),
@@ -90,7 +100,7 @@ struct Parts {
     number: usize,
     pipeline: Arc<Pipeline>,
     pool: Pool,
-    groups: Vec<(Arc<dyn Group>, Limits)>,
+    services: Vec<(String, Arc<dyn Group>, Limits)>,
     clock: Clock,
     seed: Seed,
     punts: SyncSender<PacketIn>,
@@ -103,8 +113,8 @@ struct Parts {
 impl Parts {
     fn build(self) -> Worker {
         let number = self.number;
-        let services =
-            self.groups.into_iter().map(|(group, limits)| Host::new(group, number, limits)).collect();
+        let host = |(name, group, limits): (String, _, _)| Host::named(&name, group, number, limits);
+        let services = self.services.into_iter().map(host).collect();
         Worker {
             number,
             pipeline: self.pipeline,
@@ -158,9 +168,19 @@ impl Running {
         self.running.take().map_or(Ok(()), |running| running.join().map_err(told))
     }
 
-    /// Where it seems to be when it does not answer.
-    pub(crate) fn whereabouts(&self, _services: &[Known]) -> String {
-        if self.is_finished() { "it has ended".to_owned() } else { "it hangs, perhaps in a service".to_owned() }
+    /// Where it is when it does not answer.
+    pub(crate) fn whereabouts(&self) -> String {
+        if self.is_finished() {
+            return "it has ended".to_owned();
+        }
+        let inside = self.watches.iter().find(|watch| watch.running_since().is_some());
+        match inside {
+            Some(watch) => format!(
+                "it is inside of service `{}` and does not come back; end the switch, and leave that service out",
+                watch.name()
+            ),
+            None => "it is in no service: its core may be taken away".to_owned(),
+        }
     }
 }
 

@@ -52,7 +52,12 @@ fn packets_are_routed_rewritten_and_counted_by_flow_table_and_port() {
     let caches = &end.report.workers[0].caches;
     assert_eq!(caches.exact_hits + caches.megaflow_hits + caches.upcalls, 5000);
     assert!(caches.upcalls < 200 && caches.masks < 10, "{caches:?}");
-    assert_eq!((end.report.ports[0].sent, end.report.ports[1].received), (0, 0), "by number: {:?}", end.report.ports);
+    assert_eq!(
+        (end.report.ports[0].sent, end.report.ports[1].received),
+        (0, 0),
+        "by number: {:?}",
+        end.report.ports
+    );
 }
 
 #[test]
@@ -119,7 +124,10 @@ fn a_meter_drops_what_exceeds_its_rate() {
     let end = rig.end();
     let sent = end.sent(2).len() as u64;
     assert!((10..30).contains(&sent), "{sent}");
-    assert_eq!((end.dropped("meter"), meters[0].packets, meters[0].bands[0].0), (1000 - sent, 1000, 1000 - sent));
+    assert_eq!(
+        (end.dropped("meter"), meters[0].packets, meters[0].bands[0].0),
+        (1000 - sent, 1000, 1000 - sent)
+    );
 }
 
 /// Tables with three services, two of them coalesced where that is on.
@@ -152,7 +160,8 @@ fn coalescing_on_and_off_make_the_same_packets() {
     assert_eq!(on.2, off.2, "the same words of the service");
     assert_eq!(off.3.coalesced, 0);
     assert!(on.3.coalesced > 7000, "{:?}", on.3);
-    let lookups = |caches: &weir_datapath::CacheReport| caches.exact_hits + caches.megaflow_hits + caches.upcalls;
+    let lookups =
+        |caches: &weir_datapath::CacheReport| caches.exact_hits + caches.megaflow_hits + caches.upcalls;
     assert!(lookups(&on.3) < 6000 && lookups(&off.3) > 12_000, "{:?} {:?}", on.3, off.3);
 }
 
@@ -277,7 +286,9 @@ fn two_workers_keep_each_flow_with_one_of_them() {
 fn mangled_frames_of_every_kind_end_exactly_once() {
     let count: usize = std::env::var("WEIR_PACKETS").map_or(100_000, |count| count.parse().unwrap());
     let mut rig = Rig::new(config(1));
-    rig.groups("group_id=1,type=select,bucket=actions=pop_vlan,output:2,bucket=actions=push_vlan:0x8100,output:3");
+    rig.groups(
+        "group_id=1,type=select,bucket=actions=pop_vlan,output:2,bucket=actions=push_vlan:0x8100,output:3",
+    );
     rig.flows(
         "table=0,priority=90,sf_stage=0,ip actions=softflow:conntrack:1\n\
          table=0,priority=89,sf_stage=0,ipv6 actions=softflow:transcoder:1\n\
@@ -345,4 +356,25 @@ fn a_trace_says_what_would_be_done_and_why_each_bit_matters() {
         assert!(text.contains(part), "{part} in:\n{text}");
     }
     rig.end();
+}
+
+#[test]
+fn a_loop_of_services_ends_with_a_counted_reason_coalesced_or_not() {
+    for coalescing in [true, false] {
+        let mut rig = Rig::new(weir_datapath::Config { coalescing, ..config(1) });
+        rig.flows("actions=softflow:noop:0");
+        rig.source(1, &flows(200), "");
+        rig.wait(200);
+        let end = rig.end();
+        assert_eq!(end.dropped("too-deep"), 200, "{:?}", end.report.workers[0]);
+    }
+}
+
+#[test]
+fn a_loop_of_tables_ends_with_a_counted_reason() {
+    let mut rig = Rig::new(config(1));
+    rig.flows("table=0 actions=resubmit(,1)\ntable=1 actions=resubmit(,0),resubmit(,0)");
+    rig.source(1, &flows(200), "");
+    rig.wait(200);
+    assert_eq!(rig.end().dropped("too-deep"), 200);
 }

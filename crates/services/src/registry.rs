@@ -1,8 +1,8 @@
 //! The registry: one word a service.
 
 use crate::Registration;
-use crate::{balancer::BALANCER, conntrack::CONNTRACK, counter::COUNTER, memory::MEMORY, noop::NOOP};
 use crate::transcoder::TRANSCODER;
+use crate::{balancer::BALANCER, conntrack::CONNTRACK, counter::COUNTER, memory::MEMORY, noop::NOOP};
 
 /// Every kind of service.
 pub const SERVICES: &[&Registration] = &[&NOOP, &COUNTER, &CONNTRACK, &MEMORY, &BALANCER, &TRANSCODER];

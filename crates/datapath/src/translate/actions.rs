@@ -7,6 +7,7 @@ use crate::edit;
 use crate::edit::Rewrite;
 use crate::pipeline::GroupEntry;
 use crate::program::{Choice, Credit, HeaderOp, Op, Punt, Select};
+use crate::serve::STAGE_LOCAL;
 use std::sync::Arc;
 use weir_flow::{Field, Mask, Needs, Subfield};
 use weir_openflow::{Action, GroupId, GroupKind, MeterId, PortNo, ToController};
@@ -199,7 +200,7 @@ impl Translation<'_> {
         let mut later = Mask::new();
         for (place, bits) in self.state.pending.iter() {
             // Registers, metadata and the like are of use only to what looks the packet up again.
-            let kept = !registers && (23..=30).contains(&place) || !registers && matches!(place, 6 | 38);
+            let kept = !registers && STAGE_LOCAL.contains(&place);
             if kept { later.add(place, bits) } else { now.add(place, bits) }
         }
         self.state.pending = later;
@@ -211,7 +212,7 @@ impl Translation<'_> {
         if let Err(reason) = rewrite.apply(frame, layout, key) {
             self.explain.say(|| format!("cannot be written: {}", reason.about()));
         }
-        self.ops.push(Op::Rewrite(rewrite));
+        self.ops.push(Op::Rewrite(Box::new(rewrite)));
     }
 
     fn output(&mut self, port: PortNo) {
@@ -293,11 +294,14 @@ impl Translation<'_> {
         let moved = [Field::EthType, Field::VlanTci, Field::MplsLabel, Field::PbbIsid];
         let mut mask = Mask::new();
         for field in moved {
-            mask.add(usize::from(field.about().word), match field {
-                Field::EthType => 0xffff,
-                Field::VlanTci => 0xffff,
-                _ => u64::MAX,
-            });
+            mask.add(
+                usize::from(field.about().word),
+                match field {
+                    Field::EthType => 0xffff,
+                    Field::VlanTci => 0xffff,
+                    _ => u64::MAX,
+                },
+            );
         }
         mask.add(21, u64::MAX);
         self.examine_mask(&mask);
@@ -319,8 +323,9 @@ impl Translation<'_> {
         if ttl && !pushes_mpls {
             self.fix(Field::NwTtl, u128::MAX);
         }
-        self.state.opaque = matches!(op, HeaderOp::PopMpls(_) | HeaderOp::PopPbb | HeaderOp::PopVlan | HeaderOp::CopyTtlIn)
-            && (op != HeaderOp::PopVlan || hidden);
+        self.state.opaque =
+            matches!(op, HeaderOp::PopMpls(_) | HeaderOp::PopPbb | HeaderOp::PopVlan | HeaderOp::CopyTtlIn)
+                && (op != HeaderOp::PopVlan || hidden);
         if done.is_err() {
             // The packet is cut short behind what its key has. It ends where the operation is done;
             // packets that are whole come back to be followed further.
@@ -375,7 +380,8 @@ impl Translation<'_> {
 
     fn freeze_rest(&mut self) {
         self.flush(true);
-        let bottom = self.stack.iter().rposition(|task| matches!(task, Task::EndCopy(_))).map_or(0, |at| at + 1);
+        let bottom =
+            self.stack.iter().rposition(|task| matches!(task, Task::EndCopy(_))).map_or(0, |at| at + 1);
         let tasks = self.stack.split_off(bottom);
         self.explain.say(|| "recirculates: headers that came to light are looked at anew".to_owned());
         let frozen = self.store.keep(tasks, self.set.clone());
@@ -472,7 +478,7 @@ impl Translation<'_> {
             .map(|&bucket| (group.group.buckets[bucket].id, group.group.buckets[bucket].weight))
             .collect();
         let slots = spread(&weights, self.pipeline.seed);
-        self.ops.push(Op::SelectCopy(Select { slots, choices: made }));
+        self.ops.push(Op::SelectCopy(Box::new(Select { slots, choices: made })));
     }
 
     /// Whether a bucket takes part: its port is up, its group has such a bucket, or it watches none.
@@ -484,9 +490,10 @@ impl Translation<'_> {
             return group.group.kind != GroupKind::FastFailover;
         }
         let port_up = port.is_some_and(|port| self.pipeline.ports.get(&port).is_some_and(|info| info.up));
-        let group_up = bucket.watch_group.and_then(|id| self.pipeline.groups.get(&id)).is_some_and(|watched| {
-            depth < 16 && (0..watched.group.buckets.len()).any(|at| self.is_alive(watched, at, depth + 1))
-        });
+        let group_up =
+            bucket.watch_group.and_then(|id| self.pipeline.groups.get(&id)).is_some_and(|watched| {
+                depth < 16 && (0..watched.group.buckets.len()).any(|at| self.is_alive(watched, at, depth + 1))
+            });
         port_up || group_up
     }
 

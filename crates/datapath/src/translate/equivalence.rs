@@ -10,9 +10,7 @@ use crate::tables::Draft;
 use weir_classifier::Megaflows;
 use weir_flow::samples::Sampler;
 use weir_flow::{Seed, Subfield, WORDS, compose, extract, ones};
-use weir_openflow::{
-    Bucket, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, PortNo, ToController,
-};
+use weir_openflow::{Bucket, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, PortNo, ToController};
 use weir_units::Nanos;
 
 /// A packet to be looked up.
@@ -142,13 +140,20 @@ fn action(random: &mut Sampler, table: u8) -> Action {
 fn flow(random: &mut Sampler, pool: &[Sample]) -> Flow {
     let table = random.below(5) as u8;
     let apply = (0..random.below(4)).map(|_| action(random, table)).collect();
-    let write = [Action::PopVlan, Action::PushVlan(0x8100), Action::Output(PortNo(3)), Action::DecTtl(vec![])];
+    let write =
+        [Action::PopVlan, Action::PushVlan(0x8100), Action::Output(PortNo(3)), Action::DecTtl(vec![])];
     let write = (0..random.below(3)).map(|_| any(random, &write)).collect();
     let goto = (table < 4 && !random.one_in(3)).then(|| TableId(table + 1));
     let metadata = random.one_in(4).then(|| (random.bits() & 7, 7));
     let instructions = Instructions { apply, write, goto, metadata, clear: random.one_in(8), meter: None };
     let priority = random.below(5) as u16;
-    Flow { table: TableId(table), priority, matching: matching(random, pool), instructions, ..Flow::default() }
+    Flow {
+        table: TableId(table),
+        priority,
+        matching: matching(random, pool),
+        instructions,
+        ..Flow::default()
+    }
 }
 
 fn group(random: &mut Sampler, id: u32) -> Group {

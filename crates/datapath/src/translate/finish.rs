@@ -41,7 +41,9 @@ fn consumes(op: &Op) -> bool {
 pub(super) fn is_ended(ops: &[Op]) -> bool {
     matches!(
         ops.last(),
-        Some(Op::Forward(_) | Op::Drop(_) | Op::Punt(_) | Op::Service(..) | Op::Recirculate(_) | Op::Select(_))
+        Some(
+            Op::Forward(_) | Op::Drop(_) | Op::Punt(_) | Op::Service(..) | Op::Recirculate(_) | Op::Select(_)
+        )
     )
 }
 
