@@ -7,7 +7,7 @@ use lines::{Dice, Line};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::Command;
-use weir_openflow::{Flow, Group, Meter, Names, match_text};
+use weir_openflow::{Flow, FlowMod, Group, Meter, Names, match_text};
 
 /// Lines of each kind of check.
 const LINES: u64 = 6000;
@@ -302,5 +302,58 @@ fn meters_are_read_where_ovs_reads_them_and_printed_so_that_it_does() {
     for line in bad {
         assert!(Meter::parse(line).is_err(), "{line}");
         assert!(!ovs_reads_meter(line), "{line}");
+    }
+}
+
+/// Lines that change flows, right and wrong.
+const CHANGES: &[&str] = &[
+    "add tcp,actions=1",
+    "add importance=3,tcp,actions=1",
+    "add out_port=3,actions=1",
+    "add cookie=1/1,actions=1",
+    "modify tcp actions=1",
+    "modify,tcp actions=1",
+    "modify tcp",
+    "modify priority=4,tcp actions=1",
+    "modify importance=3,tcp actions=1",
+    "modify cookie=1/2,actions=1",
+    "modify cookie=1,send_flow_rem,actions=1",
+    "modify out_port=1,actions=1",
+    "modify_strict priority=3,idle_timeout=4,actions=drop",
+    "modify_strict out_group=1,actions=1",
+    "modify table=2,tcp actions=goto_table:2",
+    "delete",
+    "delete tcp",
+    "delete tcp,actions=drop",
+    "delete priority=3",
+    "delete cookie=3",
+    "delete cookie=3/-1,out_port=3,out_group=7,table=3",
+    "delete send_flow_rem",
+    "delete idle_timeout=3",
+    "delete table=255",
+    "delete out_port=none,out_group=any",
+    "delete_strict",
+    "delete_strict priority=3,tcp",
+    "delete_strict hard_timeout=3",
+    "remove tcp",
+    "duration=1s, n_packets=4, n_bytes=100, idle_age=5, hard_age=7, tcp actions=1",
+];
+
+#[test]
+fn changes_of_flows_are_read_where_ovs_reads_them() {
+    if !installed() {
+        return;
+    }
+    for line in CHANGES {
+        // It reads the file, and then looks for the switch, which is not there.
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), format!("{line}\n")).expect("it is written");
+        let path = file.path().to_str().expect("a path");
+        let (_, errors) = ovs(&["--no-names", "add-flows", "no-such-switch", path]);
+        // That a line needs OpenFlow 1.1 is said after it was read.
+        let after = ["no-such-switch is not a bridge or a socket", "none of the usable flow formats"];
+        let theirs = after.iter().any(|error| errors.contains(error));
+        let ours = FlowMod::parse(line, &Names::default());
+        assert_eq!(ours.is_ok(), theirs, "{line}: ours {ours:?}, theirs {errors}");
     }
 }

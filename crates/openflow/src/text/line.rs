@@ -282,10 +282,8 @@ fn misplaced(pair: &Pair<'_>, command: FlowCommand) -> Fault {
 
 /// Neither a key nor a field has this name.
 pub(super) fn unknown(pair: &Pair<'_>) -> Fault {
-    let foreign = spelling::unknown(pair.key);
-    if !pair.value.is_empty() && !KEYS.contains(&pair.key) {
-        let names = Spelling::names().chain(KEYS.iter().copied());
-        return foreign.meant(pair.key, names);
+    if !pair.value.is_empty() {
+        return spelling::unknown_among(pair.key, KEYS);
     }
     let words = PROTOCOLS.iter().map(|row| row.0).chain(FLAGS.iter().map(|row| row.0));
     Fault::new(pair.whole, "this word means nothing here").meant(

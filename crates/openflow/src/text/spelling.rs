@@ -234,10 +234,16 @@ impl Spelling {
 
 /// No field has this name.
 pub(super) fn unknown(name: &str) -> Fault {
+    unknown_among(name, &[])
+}
+
+/// Neither a field has this name, nor any of the words that could also stand here.
+pub(super) fn unknown_among(name: &str, words: &[&'static str]) -> Fault {
     if FOREIGN.contains(&name) || name.starts_with("tun_metadata") {
         return Fault::new(name, "Weir has not got this field of Open vSwitch");
     }
-    Fault::new(name, "no field has this name").meant(name, Spelling::names())
+    let names = Spelling::names().chain(words.iter().copied());
+    Fault::new(name, "no field has this name").meant(name, names)
 }
 
 /// Some bits of a field, as a text names them.

@@ -461,23 +461,22 @@ fn reshaping(dice: &mut Dice, context: &Context) -> Option<String> {
 }
 
 fn instructions(dice: &mut Dice, context: &Context, table: u64) -> String {
-    let (mut out, mut kind) = (Vec::new(), context.kind);
+    let (mut out, mut reshaped) = (Vec::new(), false);
     if dice.percent(10) {
         out.push(format!("meter:{}", 1 + dice.below(1000)));
     }
     if dice.percent(85) {
         out.push(list(dice, context, 5));
         let last = if dice.percent(30) { reshaping(dice, context) } else { None };
-        if last.is_some() {
-            kind = Kind::Any;
-        }
+        reshaped = last.is_some();
         out.extend(last);
     }
     if dice.percent(8) {
         out.push("clear_actions".to_owned());
     }
     if dice.percent(15) {
-        let tagged = context.tagged && kind == context.kind;
+        let kind = if reshaped { Kind::Any } else { context.kind };
+        let tagged = context.tagged && !reshaped;
         let inside = Context { nested: true, kind, tagged, ..*context };
         out.push(format!("write_actions({})", list(dice, &inside, 3)));
     }
