@@ -150,18 +150,15 @@ impl<T> Megaflows<T> {
     }
 
     /// Whether the entry at a place is one of this key, whatever its generation.
-    #[inline]
+    #[inline(always)]
     fn is_of(&self, index: u32, key: &Key) -> Option<&Line> {
         let line = self.lines.get(index as usize)?;
-        let table = &self.masks[line.number()];
+        let cut = &self.masks.get(line.number())?.cut;
         let (head, mut differs) = (key.head(), 0);
         for place in 0..HEAD {
-            differs |= (head[place] & table.cut.head[place]) ^ line.head[place];
+            differs |= (head[place] & cut.head[place]) ^ line.head[place];
         }
-        if differs != 0 || !table.cut.rest.is_empty() && !self.rest_is(&table.cut, index, key) {
-            return None;
-        }
-        Some(line)
+        (differs == 0 && (cut.rest.is_empty() || self.rest_is(cut, index, key))).then_some(line)
     }
 
     #[inline(never)]
@@ -179,7 +176,7 @@ impl<T> Megaflows<T> {
     }
 
     /// The handle of the entry at a place, if it is one of this key: it counts as used.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn verify(&mut self, index: u32, key: &Key) -> Option<Handle> {
         let line = self.is_of(index, key)?;
         let (generation, used) = (line.generation, line.mask & USED != 0);
