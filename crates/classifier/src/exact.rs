@@ -66,8 +66,8 @@ fn tag(hash: u64) -> u64 {
 /// 1 in each of four tags.
 const EACH: u64 = 0x0001_0001_0001_0001;
 
-/// The first of eight tags that is this one. Subtracting 1 from what differs in nothing borrows its
-/// upper bit; the first one that borrows does so of itself, which is all that is asked.
+/// The first of eight tags that is this one. Subtracting 1 from a tag's difference borrows into its
+/// upper bit where there is none; whatever the borrow does to the tags above, the first is right.
 #[inline]
 fn first(tags: [u64; WAYS / 4], tag: u64) -> Option<usize> {
     let borrows = |tags: u64| {
@@ -79,7 +79,7 @@ fn first(tags: [u64; WAYS / 4], tag: u64) -> Option<usize> {
         return None;
     }
     let (from, bits) = if low != 0 { (0, low) } else { (4, high) };
-    Some(from + (bits.trailing_zeros() / 16) as usize)
+    Some((from + (bits.trailing_zeros() / 16) as usize) % WAYS)
 }
 
 impl Bucket {
@@ -128,7 +128,7 @@ impl Exact {
     pub fn get(&mut self, hash: u64) -> Option<u32> {
         let at = self.bucket_of(hash);
         let bucket = &mut self.buckets[at];
-        let way = first(bucket.tags, tag(hash))? % WAYS;
+        let way = first(bucket.tags, tag(hash))?;
         if bucket.used >> way & 1 == 0 {
             bucket.used |= 1 << way;
         }
