@@ -66,28 +66,44 @@ impl<T> Caches<T> {
     ///
     /// When `wanted` names a key that is not there.
     pub fn lookup_burst(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
-        for i in places(wanted) {
+        let count = wanted.trailing_ones() as usize;
+        // Nearly always all of a burst are wanted, and counting is cheaper than picking bits.
+        let hit = if wanted == u64::MAX.checked_shr(64 - count as u32).unwrap_or(0) {
+            let keys = &keys[..count];
+            self.lookup_exact(keys, || 0..keys.len().min(LOOKUP_BURST), found)
+        } else {
+            self.lookup_exact(keys, || places(wanted), found)
+        };
+        self.counts.exact += u64::from(hit.count_ones());
+        if hit == wanted { hit } else { hit | self.lookup_missed(keys, wanted & !hit, found) }
+    }
+
+    /// The exact-match cache's turn, verified.
+    #[inline(always)]
+    fn lookup_exact<I: Iterator<Item = usize>>(
+        &mut self,
+        keys: &[Key],
+        wanted: impl Fn() -> I,
+        found: &mut Found,
+    ) -> u64 {
+        for i in wanted() {
             let hash = keys[i].hash(self.seed);
             found.hashes[i] = hash;
             self.exact.prefetch(hash);
         }
-        let mut likely = 0;
-        for i in places(wanted) {
-            if let Some(index) = self.exact.get(found.hashes[i]) {
-                self.megaflows.prefetch(index);
-                found.handles[i].index = index;
-                likely |= 1 << i;
-            }
+        for i in wanted() {
+            let index = self.exact.get(found.hashes[i]).unwrap_or(Handle::NONE.index);
+            self.megaflows.prefetch(index);
+            found.handles[i].index = index;
         }
-        let mut hit = 0_u64;
-        for i in places(likely) {
+        let mut hit = 0;
+        for i in wanted() {
             if let Some(handle) = self.megaflows.verify(found.handles[i].index, &keys[i]) {
                 found.handles[i] = handle;
                 hit |= 1 << i;
             }
         }
-        self.counts.exact += u64::from(hit.count_ones());
-        if hit == wanted { hit } else { hit | self.lookup_missed(keys, wanted & !hit, found) }
+        hit
     }
 
     /// The megaflow cache's turn.

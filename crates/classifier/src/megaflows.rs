@@ -150,18 +150,15 @@ impl<T> Megaflows<T> {
     }
 
     /// Whether the entry at a place is one of this key, whatever its generation.
-    #[inline]
+    #[inline(always)]
     fn is_of(&self, index: u32, key: &Key) -> Option<&Line> {
         let line = self.lines.get(index as usize)?;
-        let table = &self.masks[line.number()];
+        let cut = &self.masks.get(line.number())?.cut;
         let (head, mut differs) = (key.head(), 0);
         for place in 0..HEAD {
-            differs |= (head[place] & table.cut.head[place]) ^ line.head[place];
+            differs |= (head[place] & cut.head[place]) ^ line.head[place];
         }
-        if differs != 0 || !table.cut.rest.is_empty() && !self.rest_is(&table.cut, index, key) {
-            return None;
-        }
-        Some(line)
+        (differs == 0 && (cut.rest.is_empty() || self.rest_is(cut, index, key))).then_some(line)
     }
 
     #[inline(never)]
@@ -179,7 +176,7 @@ impl<T> Megaflows<T> {
     }
 
     /// The handle of the entry at a place, if it is one of this key: it counts as used.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn verify(&mut self, index: u32, key: &Key) -> Option<Handle> {
         let line = self.is_of(index, key)?;
         let (generation, used) = (line.generation, line.mask & USED != 0);
@@ -268,30 +265,32 @@ impl<T> Megaflows<T> {
             if left == 0 {
                 break;
             }
-            let table = &self.masks[self.order[at] as usize];
+            let number = self.order[at] as usize;
+            let table = &self.masks[number];
             probes += u64::from(left.count_ones());
             for i in places(left) {
                 hashes[i] = table.cut.hash(self.seed, &keys[i]);
                 table.prefetch(hashes[i]);
             }
+            // Most probes end at a slot that is empty, which nothing could predict: so no branch.
+            let mut likely = 0;
             for i in places(left) {
-                if let Some((_, index)) = table.candidates(hashes[i]).next() {
-                    self.prefetch(index);
-                }
+                let slot = table.home(hashes[i]);
+                likely |= u64::from(slot != 0) << i;
+                self.prefetch((slot as u32).wrapping_sub(1));
             }
-            let mut hits = 0;
-            for i in places(left) {
-                let table = &self.masks[self.order[at] as usize];
+            let before = left;
+            for i in places(likely) {
+                let table = &self.masks[number];
                 let is = |&(_, index): &(usize, u32)| self.is_of(index, &keys[i]).is_some();
                 if let Some((_, index)) = table.candidates(hashes[i]).find(is) {
                     let line = &mut self.lines[index as usize];
                     line.mask |= USED;
                     found[i] = Handle { index, generation: line.generation };
                     left &= !(1 << i);
-                    hits += 1;
                 }
             }
-            self.masks[self.order[at] as usize].hits += hits;
+            self.masks[number].hits += u64::from((before ^ left).count_ones());
         }
         (wanted & !left, probes)
     }

@@ -9,8 +9,9 @@
 //! limit, and so has that of probes; beyond it, rules go into the finest tuple they fit in and share
 //! places.
 //!
-//! Where the tuples are the lengths of one field's prefixes, plus a few others, `find` walks that
-//! field's trie first and probes only what it says is there: longest prefix match.
+//! Where more than a few tuples have prefixes of a field, `find` walks that field's trie first (of two
+//! fields at most) and probes only what it says is there. Where the tuples are the lengths of one
+//! field's prefixes, plus a few others, this is longest prefix match: a walk and a probe.
 //!
 //! Cost: `find` is a test for each tuple above the answer, a probe for most. A change copies what its
 //! tuple says, plus the list of tuples. Threads: as `Arc`.
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use weir_flow::{Field, Key, Mask, Match, Seed};
 
 use crate::rule::Rule;
-use crate::trie::{self, FIELDS, Trie};
+use crate::trie::{self, FIELDS, Trie, Walk};
 use crate::tuple::{Tuple, Walks};
 
 /// Tuples of rules' own masks, at most: with more, they are merged.
@@ -37,6 +38,9 @@ const CROWD: usize = 40;
 /// Lengths of one field's prefixes before its trie is asked first.
 const FEW_LENGTHS: usize = 4;
 
+/// Tries that `find` asks before it looks at tuples, at most.
+const ASKED: usize = 2;
+
 /// Masks that may stand beside prefixes of one field.
 const OTHERS: usize = 4;
 
@@ -48,14 +52,32 @@ pub(crate) struct Space<T> {
     /// One for each of [`FIELDS`].
     tries: [Trie; 6],
     merged: bool,
-    /// The field, as number in [`FIELDS`], whose trie is asked first.
+    /// The field, as number in [`FIELDS`], in whose prefixes the tuples differ.
     by_prefix: Option<usize>,
+    /// For `find`: of each tuple what may rule it out, side by side.
+    heads: Vec<Head>,
+    /// The fields whose tries `find` asks first.
+    asked: Vec<usize>,
+}
+
+/// What `find` knows of a tuple before it looks at it.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    top: u16,
+    /// Its prefix lengths of the fields that are asked, or 0.
+    lens: [u8; ASKED],
 }
 
 impl<T> Clone for Space<T> {
     fn clone(&self) -> Self {
-        let (tuples, tries) = (self.tuples.clone(), self.tries.clone());
-        Self { tuples, tries, merged: self.merged, by_prefix: self.by_prefix }
+        Self {
+            tuples: self.tuples.clone(),
+            tries: self.tries.clone(),
+            merged: self.merged,
+            by_prefix: self.by_prefix,
+            heads: self.heads.clone(),
+            asked: self.asked.clone(),
+        }
     }
 }
 
@@ -112,7 +134,14 @@ fn one_prefix<'a>(masks: impl Iterator<Item = &'a Mask> + Clone) -> Option<usize
 
 impl<T> Space<T> {
     pub(crate) fn new(merged: bool) -> Self {
-        Self { tuples: Vec::new(), tries: Default::default(), merged, by_prefix: None }
+        Self {
+            tuples: Vec::new(),
+            tries: Default::default(),
+            merged,
+            by_prefix: None,
+            heads: Vec::new(),
+            asked: Vec::new(),
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Rule<T>>> {
@@ -130,7 +159,7 @@ impl<T> Space<T> {
     /// Prefix lengths and the field, when its trie is asked first.
     pub(crate) fn by_prefix(&self) -> Option<(usize, Field)> {
         let number = self.by_prefix?;
-        let has = |tuple: &&Arc<Tuple<T>>| tuple.prefixes().iter().any(|prefix| prefix.0 == number);
+        let has = |tuple: &&Arc<Tuple<T>>| tuple.prefix(number) != 0;
         Some((self.tuples.iter().filter(has).count(), FIELDS[number].0))
     }
 
@@ -146,18 +175,16 @@ impl<T> Space<T> {
     /// The best rule, with no word about what it depends on.
     #[inline]
     pub(crate) fn find(&self, seed: Seed, key: &Key) -> Option<&Arc<Rule<T>>> {
-        let asked = self.by_prefix.map(|number| {
-            let walk = self.tries[number].walk(trie::aligned(FIELDS[number].0, key));
-            (number, walk)
-        });
+        let mut walks = [Walk::default(); ASKED];
+        for (walk, &number) in walks.iter_mut().zip(&self.asked) {
+            *walk = self.tries[number].walk(trie::aligned(FIELDS[number].0, key));
+        }
         let mut best: Option<&Arc<Rule<T>>> = None;
-        for tuple in &self.tuples {
-            if best.is_some_and(|best| best.priority >= tuple.top()) {
+        for (tuple, head) in self.tuples.iter().zip(&self.heads) {
+            if best.is_some_and(|best| best.priority >= head.top) {
                 break;
             }
-            if let Some((number, walk)) = &asked
-                && tuple.prefixes().iter().any(|&(other, len)| other == *number && !walk.has(len))
-            {
+            if head.lens.iter().zip(&walks).any(|(&len, walk)| len != 0 && !walk.has(len)) {
                 continue;
             }
             if let Some(rule) = tuple.find(seed, key)
@@ -259,14 +286,34 @@ impl<T> Space<T> {
             if !self.merged {
                 self.by_prefix = one_prefix(self.tuples.iter().map(|tuple| tuple.mask()));
             }
-        } else if top != before {
+        }
+        if left == 0 || top != before {
             self.rank();
         }
         removed
     }
 
+    /// Puts the tuples in order, after one came or went or has another highest priority.
     fn rank(&mut self) {
         self.tuples.sort_by_key(|tuple| Reverse(tuple.top()));
+        self.asked = match self.by_prefix {
+            Some(number) => vec![number],
+            None => {
+                let uses = |number: usize| {
+                    let has = |tuple: &&Arc<Tuple<T>>| tuple.prefix(number) != 0;
+                    (self.tuples.iter().filter(has).count(), number)
+                };
+                let mut uses: Vec<_> = (0..FIELDS.len()).map(uses).collect();
+                uses.retain(|&(tuples, _)| tuples > FEW_LENGTHS);
+                uses.sort_unstable_by_key(|&(tuples, _)| Reverse(tuples));
+                uses.iter().take(ASKED).map(|&(_, number)| number).collect()
+            }
+        };
+        let head = |tuple: &Arc<Tuple<T>>| {
+            let len = |at| self.asked.get(at).map_or(0, |&number| tuple.prefix(number));
+            Head { top: tuple.top(), lens: std::array::from_fn(len) }
+        };
+        self.heads = self.tuples.iter().map(head).collect();
     }
 }
 

@@ -79,6 +79,12 @@ impl Subtable {
         prefetch(&self.slots[hash as usize & (self.slots.len() - 1)]);
     }
 
+    /// What lies where a hash is looked for first, 0 for nothing.
+    #[inline]
+    pub(crate) fn home(&self, hash: u64) -> u64 {
+        self.slots[hash as usize & (self.slots.len() - 1)]
+    }
+
     /// Places of megaflows whose hash may be this one, with their slots.
     #[inline]
     pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = (usize, u32)> {

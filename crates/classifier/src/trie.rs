@@ -37,7 +37,7 @@ struct Node {
 }
 
 /// What a walk along one address found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Walk {
     /// Bit n set: the first n bits are a prefix of the set.
     lens: [u64; 3],

@@ -184,9 +184,10 @@ impl<T> Tuple<T> {
         self.len
     }
 
-    /// Number in [`trie::FIELDS`] and length of each prefix in the mask.
-    pub(crate) fn prefixes(&self) -> &[(usize, u8)] {
-        &self.plan.prefixes
+    /// The length of the mask's prefix of a field, by its number in [`trie::FIELDS`]; 0 where it has
+    /// none.
+    pub(crate) fn prefix(&self, number: usize) -> u8 {
+        self.plan.prefixes.iter().find(|prefix| prefix.0 == number).map_or(0, |prefix| prefix.1)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Rule<T>>> {
