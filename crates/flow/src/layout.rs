@@ -3,6 +3,7 @@
 /// Offsets into a frame, found once when its key is extracted, so that actions and services need not
 /// parse again. An offset is 0 where the packet has no such header: nothing but Ethernet starts there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Layout {
     /// The EtherType that the key has: 12, or behind the tags.
     pub ether_type: u16,
