@@ -3,13 +3,13 @@
 //! - [`Key`], [`Mask`]: all fields of a packet as 64-bit words, and which bits of them matter;
 //! - [`Field`], [`Subfield`]: the fields by name, their places and prerequisites;
 //! - [`Match`]: what a flow entry demands;
-//! - [`extract`], [`compose`]: from a frame to its key, and back;
+//! - [`extract()`], [`compose()`]: from a frame to its key, and back;
 //! - [`Layout`]: where a packet's headers start; [`ipv6`], [`neighbour`], [`protocol`]: what else
 //!   has to be known of headers to change them;
 //! - [`samples`]: random frames for tests;
 //! - [`Seed`]: the keyed hash.
 //!
-//! Costs and threads: plain data, nothing allocates but [`Match`], [`compose`] and [`samples`].
+//! Costs and threads: plain data, nothing allocates but [`Match`], [`compose()`] and [`samples`].
 
 mod compose;
 mod extract;

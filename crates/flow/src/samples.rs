@@ -1,6 +1,6 @@
 //! Random frames of every kind that keys know, well-formed and mangled: for tests and stress.
 //!
-//! They are built byte by byte, not by [`crate::compose`], so that each can be checked against the
+//! They are built byte by byte, not by [`compose()`](crate::compose()), so that each can be checked against the
 //! other. The same seed gives the same frames. Costs: allocates. Threads: plain data.
 
 use crate::ipv6::{AUTHENTICATION, DESTINATION, ESP, FRAGMENT, HOP_BY_HOP, NOTHING, ROUTING};

@@ -35,18 +35,16 @@ const POWERS: [u32; 32] = {
 };
 
 const fn times_x(value: u32) -> u32 {
-    (value >> 1) ^ if value & 1 == 1 { POLYNOMIAL } else { 0 }
+    (value >> 1) ^ (POLYNOMIAL & (value & 1).wrapping_neg())
 }
 
-/// The product of two polynomials, reduced.
+/// The product of two polynomials, reduced. Without branches: their bits are anybody's guess.
 const fn times(a: u32, mut b: u32) -> u32 {
-    let (mut product, mut bit) = (0, 1 << 31);
+    let (mut product, mut bit) = (0, 32);
     while bit != 0 {
-        if a & bit != 0 {
-            product ^= b;
-        }
+        bit -= 1;
+        product ^= b & (a >> bit & 1).wrapping_neg();
         b = times_x(b);
-        bit >>= 1;
     }
     product
 }

@@ -54,11 +54,6 @@ impl Rewrite {
         if self.sets(2, TCI) { self.set_tci(frame, layout, key) } else { Ok(()) }
     }
 
-    /// Whether some of these bits are to be set.
-    fn sets(&self, place: usize, bits: u64) -> bool {
-        self.mask[place] & bits != 0
-    }
-
     fn sets_ipv6(&self) -> bool {
         (8..12).any(|place| self.sets(place, !0)) || self.sets(16, !0)
     }

@@ -3,7 +3,7 @@
 use super::sums::{Change, Transport};
 use super::{Version, at, ether_type};
 use weir_flow::protocol::{ICMP, IPV4};
-use weir_flow::{Key, Layout, Mask, PACKET_BITS, Term, WORDS};
+use weir_flow::{Key, Layout, Mask, PACKET_BITS, Term};
 use weir_port::{DropReason, Frame};
 
 /// Words of a key that hold something of the packet.
@@ -38,6 +38,13 @@ pub(super) const PORTS: u64 = 0xffff_ffff;
 /// Bits of word 2.
 pub(super) const TCI: u64 = 0xffff;
 
+/// What is set in a word: side by side, so that the usual ones share a cache line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Masked {
+    value: u64,
+    mask: u64,
+}
+
 /// Fields to be set. Bits that nothing can set are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewrite {
@@ -47,9 +54,8 @@ pub struct Rewrite {
     ipv4: bool,
     /// Whether any other field of the packet is.
     others: bool,
-    /// Values and masks of the words that hold something of the packet.
-    pub(super) value: [u64; PACKET_WORDS],
-    pub(super) mask: [u64; PACKET_WORDS],
+    /// What is set in the words that hold something of the packet.
+    words: [Masked; PACKET_WORDS],
     /// What has no place in the packet.
     apart: Box<[Term]>,
 }
@@ -57,28 +63,26 @@ pub struct Rewrite {
 impl Rewrite {
     /// Prepares the bits that `mask` names to be set to those of `value`.
     pub fn compile(value: &Key, mask: &Mask) -> Self {
-        let (mut values, mut masks) = ([0; PACKET_WORDS], [0; PACKET_WORDS]);
+        let mut words = [Masked::default(); PACKET_WORDS];
         let mut apart = Vec::new();
-        for place in 0..WORDS {
-            let bits = mask.word(place);
+        for (place, bits) in mask.iter() {
             let of_packet = PACKET_BITS.get(place).copied().unwrap_or(0);
             if let Some(&settable) = SETTABLE.get(place) {
-                masks[place] = bits & settable;
-                values[place] = value.word(place) & bits & settable;
+                let mask = bits & settable;
+                words[place] = Masked { value: value.word(place) & mask, mask };
             }
             let mask = bits & !of_packet;
             if mask != 0 {
                 apart.push(Term { place: place as u8, value: value.word(place) & mask, mask });
             }
         }
-        let any = |bits: &[(usize, u64)]| bits.iter().any(|&(place, bits)| masks[place] & bits != 0);
-        let others = (8..PACKET_WORDS).any(|place| masks[place] != 0);
+        let any = |bits: &[(usize, u64)]| bits.iter().any(|&(place, bits)| words[place].mask & bits != 0);
+        let others = (8..PACKET_WORDS).any(|place| words[place].mask != 0);
         Self {
             ethernet: any(&[(1, !0), (2, !TCI)]),
             ipv4: any(&[(3, !0), (4, !0)]),
             others: others || any(&[(2, TCI)]),
-            value: values,
-            mask: masks,
+            words,
             apart: apart.into_boxed_slice(),
         }
     }
@@ -156,10 +160,16 @@ impl Rewrite {
         Ok(())
     }
 
+    /// Whether some of these bits of a word are set.
+    pub(super) fn sets(&self, place: usize, bits: u64) -> bool {
+        self.words[place].mask & bits != 0
+    }
+
     /// A word of the key with its fields set.
     #[inline]
     pub(super) fn merged(&self, key: &Key, place: usize) -> u64 {
-        (key.word(place) & !self.mask[place]) | self.value[place]
+        let Masked { value, mask } = self.words[place];
+        (key.word(place) & !mask) | value
     }
 
     /// Ports, or type and code, after the fields are set: as they are where there is no such header.

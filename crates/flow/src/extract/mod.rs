@@ -55,12 +55,14 @@ pub const PACKET_BITS: [u64; 22] = {
 /// looked at.
 #[inline]
 pub fn extract(frame: &[u8], in_port: u32, key: &mut Key) -> Layout {
-    key.clear();
-    if let Some((head, layout)) = plain(frame, in_port) {
+    let layout = if let Some((head, layout)) = plain(frame, in_port) {
+        key.clear();
         key.set_head(head);
-        return layout;
-    }
-    walk(frame, in_port, key)
+        packed(layout)
+    } else {
+        walk(frame, in_port, key)
+    };
+    unpacked(layout)
 }
 
 /// Fills the fields again that come from the packet, and keeps all others: for a frame whose headers
@@ -96,24 +98,25 @@ fn plain(frame: &[u8], in_port: u32) -> Option<([u64; HEAD], Layout)> {
     const NETWORK: usize = ETHERNET_LEN;
     const TRANSPORT: usize = NETWORK + 20;
     let front: &[u8; TRANSPORT + 20] = frame.first_chunk()?;
-    let version = be32(front, 12) >> 8;
     let length = usize::from(be16(front, NETWORK + 2));
-    let fragment = be16(front, NETWORK + 6) & 0x3fff;
     let protocol = front[NETWORK + 9];
-    let is_tcp = protocol == TCP;
-    let header = if is_tcp { usize::from(front[TRANSPORT + 12] >> 4) * 4 } else { 8 };
-    let least = if is_tcp { 20 } else { 8 };
-    let usual = (version == u32::from(IPV4) << 8 | 0x45)
-        & (fragment == 0)
-        & (is_tcp | (protocol == UDP))
-        & (header >= least)
-        & (20 + header <= length)
-        & (NETWORK + length <= frame.len())
-        & (frame.len() <= MAX_FRAME);
-    if !usual {
+    // By arithmetic, so that TCP and UDP in turns cost no wrong guesses.
+    let tcp = u16::from(protocol == TCP).wrapping_neg();
+    let offset_and_flags = be16(front, TRANSPORT + 12) & tcp;
+    let header = usize::from(((offset_and_flags >> 12) * 4) | (8 & !tcp));
+    let least = usize::from(8 + (12 & tcp));
+    let unlike = ((be32(front, 12) >> 8) ^ (u32::from(IPV4) << 8 | 0x45))
+        | u32::from(be16(front, NETWORK + 6) & 0x3fff);
+    let other = (protocol ^ UDP) & !(tcp as u8);
+    if unlike | u32::from(other) != 0
+        || (header < least)
+        || 20 + header > length
+        || NETWORK + length > frame.len()
+        || frame.len() > MAX_FRAME
+    {
         return None;
     }
-    let flags = if is_tcp { be16(front, TRANSPORT + 12) & 0xfff } else { 0 };
+    let flags = offset_and_flags & 0xfff;
     let (tos, ttl) = (u64::from(front[NETWORK + 1]), u64::from(front[NETWORK + 8]));
     let head = [
         u64::from(in_port) << 32,
@@ -134,15 +137,37 @@ fn plain(frame: &[u8], in_port: u32) -> Option<([u64; HEAD], Layout)> {
     Some((head, layout))
 }
 
-/// Any packet, header by header, into a key that was cleared.
+/// Any packet, header by header. Its layout comes back as [`packed`].
 #[cold]
 #[inline(never)]
-fn walk(frame: &[u8], in_port: u32, key: &mut Key) -> Layout {
+fn walk(frame: &[u8], in_port: u32, key: &mut Key) -> (u64, u32) {
+    key.clear();
     key.set_word(0, u64::from(in_port) << 32);
     let frame = &frame[..frame.len().min(MAX_FRAME)];
     let mut walk = Walk { frame, key, layout: Layout::default() };
     walk.ethernet();
-    walk.layout
+    packed(walk.layout)
+}
+
+/// A layout in two registers, the first offset in the lowest bits. Returned as it is, it would go
+/// through memory for the sake of [`walk`], and the usual packet would wait for the stores of its parts.
+#[inline]
+fn packed(layout: Layout) -> (u64, u32) {
+    let Layout { ether_type, mpls, network, transport, payload, end } = layout;
+    let join = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
+    (u64::from(join(ether_type, mpls)) | u64::from(join(network, transport)) << 32, join(payload, end))
+}
+
+#[inline]
+fn unpacked((first, second): (u64, u32)) -> Layout {
+    Layout {
+        ether_type: first as u16,
+        mpls: (first >> 16) as u16,
+        network: (first >> 32) as u16,
+        transport: (first >> 48) as u16,
+        payload: second as u16,
+        end: (second >> 16) as u16,
+    }
 }
 
 /// A walk over a frame. Its steps go on by calling the next header's.

@@ -45,10 +45,7 @@ impl Walk<'_> {
             self.key.set_word(8 + place, be64(header, 8 + 8 * place));
         }
         self.frame = &self.frame[..end];
-        let Some(chain) = ipv6::Chain::walk(self.frame, at + header.len(), header[6]) else {
-            self.layout.end = offset(end);
-            return;
-        };
+        let Some(chain) = ipv6::Chain::walk(self.frame, at + header.len(), header[6]) else { return };
         let first = be32(header, 0);
         self.key.set_bits(16, u64::from(first & 0x000f_ffff) << 32, !0 << 32);
         if chain.headers != 0 {
