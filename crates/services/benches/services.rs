@@ -30,8 +30,8 @@ struct Case {
     packets: Vec<(Vec<u8>, Key, Layout)>,
     argument: u32,
     frame: usize,
-    /// Cycles a packet, by round.
-    rounds: Vec<f64>,
+    /// Cycles of each burst.
+    bursts: Vec<u64>,
 }
 
 impl Case {
@@ -48,11 +48,10 @@ impl Case {
             })
             .collect();
         let host = Host::named(label, group(kind, settings, 1), 0, Limits::default());
-        Self { label: label.to_owned(), host, packets, argument, frame, rounds: Vec::new() }
+        Self { label: label.to_owned(), host, packets, argument, frame, bursts: Vec::new() }
     }
 
     fn round(&mut self) {
-        let mut cycles = 0;
         for turn in 0..TURNS {
             for burst in self.packets.chunks_mut(BURST) {
                 let mut slots: Vec<Slot<'_>> = burst
@@ -69,10 +68,9 @@ impl Case {
                     .collect();
                 let start = Ticks::now();
                 self.host.process(&mut slots, Nanos(turn as u64));
-                cycles += Ticks::now().since(start);
+                self.bursts.push(Ticks::now().since(start));
             }
         }
-        self.rounds.push(cycles as f64 / (TURNS * PACKETS) as f64);
     }
 }
 
@@ -97,8 +95,9 @@ fn main() {
     println!("bursts of {BURST}, {PACKETS} connections, TSC {:.2} GHz, {ROUNDS} rounds", hz / 1e9);
     println!("{:<30} {:>7} {:>22} {:>8} {:>8}", "", "frame", "cycles a packet", "Mpps", "Gb/s");
     for case in &mut cases {
-        case.rounds.sort_by(f64::total_cmp);
-        let (least, median, most) = (case.rounds[0], case.rounds[ROUNDS / 2], case.rounds[ROUNDS - 1]);
+        case.bursts.sort_unstable();
+        let part = |part: usize| case.bursts[case.bursts.len() * part / 100] as f64 / BURST as f64;
+        let (least, median, most) = (part(5), part(50), part(95));
         let pps = hz / median;
         println!(
             "{:<30} {:>5} B {:>8.1} ({:.1}..{:.1}) {:>8.2} {:>8.2}",

@@ -7,7 +7,8 @@
 //!
 //! The cipher is the `aes` crate's; the whole loop runs as a closure inside its backend, so that the
 //! choice of instructions (VAES, AES-NI, or portable code), the round keys and the loop's own loads and
-//! stores are set up once a burst and not once a block.
+//! stores are set up once a burst and not once a block. The texts' sums for the transport checksum are
+//! taken inside it too, where the widest vectors may be used.
 
 use aes::cipher::consts::U16;
 use aes::cipher::typenum::Unsigned;
@@ -30,18 +31,39 @@ pub(super) struct Cbc {
     iv: [u8; BLOCK],
 }
 
+/// A text to be encrypted or decrypted in place, and the sums of its 32-bit words, in the CPU's byte
+/// order, as it came and as it went.
+#[derive(Debug, Default)]
+pub(super) struct Text<'p> {
+    pub(super) blocks: &'p mut [[u8; BLOCK]],
+    pub(super) before: u64,
+    pub(super) after: u64,
+}
+
+impl<'p> Text<'p> {
+    pub(super) fn new(blocks: &'p mut [[u8; BLOCK]]) -> Self {
+        Self { blocks, before: 0, after: 0 }
+    }
+
+    #[inline(always)]
+    fn sum(&self) -> u64 {
+        let words = self.blocks.as_flattened().as_chunks::<4>().0;
+        words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()
+    }
+}
+
 impl Cbc {
     pub(super) fn new(key: [u8; BLOCK], iv: [u8; BLOCK]) -> Self {
         Self { cipher: Aes128::new(&key.into()), iv }
     }
 
-    /// Encrypts each of the texts, in place, all beginning with the same vector.
-    pub(super) fn encrypt<'p>(&self, texts: impl Iterator<Item = &'p mut [[u8; BLOCK]]>) {
+    /// Encrypts each of the texts, all beginning with the same vector.
+    pub(super) fn encrypt(&self, texts: &mut [Text<'_>]) {
         self.cipher.encrypt_with_backend(Encryption { texts, iv: self.iv });
     }
 
-    /// Decrypts each of the texts, in place.
-    pub(super) fn decrypt<'p>(&self, texts: impl Iterator<Item = &'p mut [[u8; BLOCK]]>) {
+    /// Decrypts each of the texts.
+    pub(super) fn decrypt(&self, texts: &mut [Text<'_>]) {
         self.cipher.decrypt_with_backend(Decryption { texts, iv: self.iv });
     }
 }
@@ -51,45 +73,57 @@ fn xor(a: &[u8; BLOCK], b: &[u8; BLOCK]) -> [u8; BLOCK] {
     (u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b)).to_ne_bytes()
 }
 
-struct Encryption<I> {
-    texts: I,
+struct Encryption<'t, 'p> {
+    texts: &'t mut [Text<'p>],
     iv: [u8; BLOCK],
 }
 
-impl<I> BlockSizeUser for Encryption<I> {
+impl BlockSizeUser for Encryption<'_, '_> {
     type BlockSize = U16;
 }
 
-impl<'p, I: Iterator<Item = &'p mut [[u8; BLOCK]]>> BlockCipherEncClosure for Encryption<I> {
+impl BlockCipherEncClosure for Encryption<'_, '_> {
     #[inline(always)]
     fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
-        let width = B::ParBlocksSize::USIZE.min(LANES);
-        let mut texts = self.texts.filter(|text| !text.is_empty());
-        let mut lanes: [&mut [[u8; BLOCK]]; LANES] = std::array::from_fn(|_| Default::default());
-        let mut chained = ParBlocks::<B>::default();
-        let mut active = 0;
-        loop {
-            for text in texts.by_ref().take(width - active) {
-                lanes[active] = text;
-                chained[active] = Block::from(self.iv);
-                active += 1;
-            }
-            let Some(steps) = lanes[..active].iter().map(|lane| lane.len()).min() else { return };
-            for step in 0..steps {
-                for (lane, block) in lanes[..active].iter().zip(&mut chained) {
-                    block.0 = xor(&block.0, &lane[step]);
-                }
-                if active * 2 >= B::ParBlocksSize::USIZE {
-                    backend.encrypt_par_blocks_inplace(&mut chained);
-                } else {
-                    chained[..active].iter_mut().for_each(|block| backend.encrypt_block_inplace(block));
-                }
-                for (lane, block) in lanes[..active].iter_mut().zip(&chained) {
-                    lane[step] = block.0;
-                }
-            }
-            active = retire(&mut lanes, &mut chained, active, steps);
+        self.texts.iter_mut().for_each(|text| text.before = text.sum());
+        let waiting = self.texts.iter_mut().map(|text| &mut *text.blocks);
+        encrypt_interleaved(backend, waiting.filter(|text| !text.is_empty()), self.iv);
+        self.texts.iter_mut().for_each(|text| text.after = text.sum());
+    }
+}
+
+/// Encrypts texts, as many together as the backend does side by side.
+#[inline(always)]
+fn encrypt_interleaved<'t, B: BlockCipherEncBackend<BlockSize = U16>>(
+    backend: &B,
+    mut texts: impl Iterator<Item = &'t mut [[u8; BLOCK]]>,
+    iv: [u8; BLOCK],
+) {
+    let width = B::ParBlocksSize::USIZE.min(LANES);
+    let mut lanes: [&mut [[u8; BLOCK]]; LANES] = std::array::from_fn(|_| Default::default());
+    let mut chained = ParBlocks::<B>::default();
+    let mut active = 0;
+    loop {
+        for text in texts.by_ref().take(width - active) {
+            lanes[active] = text;
+            chained[active] = Block::from(iv);
+            active += 1;
         }
+        let Some(steps) = lanes[..active].iter().map(|lane| lane.len()).min() else { return };
+        for step in 0..steps {
+            for (lane, block) in lanes[..active].iter().zip(&mut chained) {
+                block.0 = xor(&block.0, &lane[step]);
+            }
+            if active * 2 >= B::ParBlocksSize::USIZE {
+                backend.encrypt_par_blocks_inplace(&mut chained);
+            } else {
+                chained[..active].iter_mut().for_each(|block| backend.encrypt_block_inplace(block));
+            }
+            for (lane, block) in lanes[..active].iter_mut().zip(&chained) {
+                lane[step] = block.0;
+            }
+        }
+        active = retire(&mut lanes, &mut chained, active, steps);
     }
 }
 
@@ -110,22 +144,23 @@ fn retire(lanes: &mut [&mut [[u8; BLOCK]]], chained: &mut [Block], mut active: u
     active
 }
 
-struct Decryption<I> {
-    texts: I,
+struct Decryption<'t, 'p> {
+    texts: &'t mut [Text<'p>],
     iv: [u8; BLOCK],
 }
 
-impl<I> BlockSizeUser for Decryption<I> {
+impl BlockSizeUser for Decryption<'_, '_> {
     type BlockSize = U16;
 }
 
-impl<'p, I: Iterator<Item = &'p mut [[u8; BLOCK]]>> BlockCipherDecClosure for Decryption<I> {
+impl BlockCipherDecClosure for Decryption<'_, '_> {
     #[inline(always)]
     fn call<B: BlockCipherDecBackend<BlockSize = U16>>(self, backend: &B) {
         let mut plain = ParBlocks::<B>::default();
         for text in self.texts {
+            text.before = text.sum();
             let mut before = self.iv;
-            for part in text.chunks_mut(B::ParBlocksSize::USIZE) {
+            for part in text.blocks.chunks_mut(B::ParBlocksSize::USIZE) {
                 for (plain, block) in plain.iter_mut().zip(&*part) {
                     plain.0 = *block;
                 }
@@ -139,6 +174,7 @@ impl<'p, I: Iterator<Item = &'p mut [[u8; BLOCK]]>> BlockCipherDecClosure for De
                     *block = xor(&plain.0, &chained);
                 }
             }
+            text.after = text.sum();
         }
     }
 }
@@ -154,6 +190,10 @@ mod tests {
             .map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal digits"))
             .collect();
         bytes.try_into().expect("as many as wanted")
+    }
+
+    fn all<T: AsMut<[[u8; BLOCK]]>>(texts: &mut [T]) -> Vec<Text<'_>> {
+        texts.iter_mut().map(|text| Text::new(text.as_mut())).collect()
     }
 
     /// NIST SP 800-38A, F.2.1 and F.2.2: CBC-AES128.
@@ -178,9 +218,9 @@ mod tests {
         let (plain, cipher) = (PLAIN.map(hex::<BLOCK>), CIPHER.map(hex::<BLOCK>));
         for packets in [1, 3, 8, 9, 31, 64, 65, 200] {
             let mut texts = vec![plain; packets];
-            cbc.encrypt(texts.iter_mut().map(|text| text.as_mut_slice()));
+            cbc.encrypt(&mut all(&mut texts));
             assert!(texts.iter().all(|text| *text == cipher), "{packets} packets");
-            cbc.decrypt(texts.iter_mut().map(|text| text.as_mut_slice()));
+            cbc.decrypt(&mut all(&mut texts));
             assert!(texts.iter().all(|text| *text == plain), "{packets} packets");
         }
     }
@@ -203,7 +243,7 @@ mod tests {
                 .collect();
             let cbc = Cbc::new(key, iv);
             let mut together = texts.clone();
-            cbc.encrypt(together.iter_mut().map(Vec::as_mut_slice));
+            cbc.encrypt(&mut all(&mut together));
             for (text, encrypted) in texts.iter().zip(&together) {
                 let mut chained = iv;
                 for (plain, block) in text.iter().zip(encrypted) {
@@ -213,7 +253,16 @@ mod tests {
                     chained = *block;
                 }
             }
-            cbc.decrypt(together.iter_mut().map(Vec::as_mut_slice));
+            let sum = |text: &[[u8; BLOCK]]| {
+                let words = text.as_flattened().chunks(4).map(|word| word.try_into().expect("four bytes"));
+                words.map(|word| u64::from(u32::from_ne_bytes(word))).sum::<u64>()
+            };
+            let ciphered: Vec<u64> = together.iter().map(|text| sum(text)).collect();
+            let mut lent = all(&mut together);
+            cbc.decrypt(&mut lent);
+            for ((lent, ciphered), text) in lent.iter().zip(ciphered).zip(&texts) {
+                prop_assert_eq!((lent.before, lent.after), (ciphered, sum(text)));
+            }
             prop_assert_eq!(together, texts);
         }
     }

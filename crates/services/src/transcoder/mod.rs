@@ -23,7 +23,7 @@ mod cbc;
 mod payload;
 
 use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, schema};
-use cbc::{BLOCK, Cbc};
+use cbc::{BLOCK, Cbc, Text};
 use payload::Payload;
 use std::any::Any;
 use std::sync::Arc;
@@ -119,25 +119,30 @@ struct Transcoder {
 
 impl Transcoder {
     fn transcode(&mut self, slots: &mut [Slot<'_>]) {
+        let count = slots.len();
         let mut found = [None; TOGETHER];
-        for (found, slot) in found.iter_mut().zip(&mut *slots) {
+        let mut texts: [Text<'_>; TOGETHER] = std::array::from_fn(|_| Text::default());
+        for ((slot, found), text) in slots.iter_mut().zip(&mut found).zip(&mut texts) {
             slot.coalesce = true;
-            *found = Payload::of(slot).map(|payload| (payload, payload.sum(slot.frame)));
-            self.untouched += u64::from(found.is_none());
+            *found = Payload::of(slot);
+            match found {
+                Some(payload) => {
+                    *text = Text::new(payload.blocks(slot.frame));
+                    self.packets += 1;
+                    self.bytes += size_of_val(text.blocks) as u64;
+                }
+                None => self.untouched += 1,
+            }
         }
-        let texts = slots.iter_mut().zip(&found).filter_map(|(slot, found)| {
-            let text = found.as_ref()?.0.blocks(slot.frame);
-            self.packets += 1;
-            self.bytes += size_of_val(text) as u64;
-            Some(text)
-        });
+        let given = &mut texts[..count];
         match self.mode {
-            Mode::Encrypt => self.cbc.encrypt(texts),
-            Mode::Decrypt => self.cbc.decrypt(texts),
+            Mode::Encrypt => self.cbc.encrypt(given),
+            Mode::Decrypt => self.cbc.decrypt(given),
         }
-        for (slot, found) in slots.iter_mut().zip(found) {
-            if let Some((payload, before)) = found {
-                payload.mend(slot.frame, before);
+        let sums = texts.map(|text| (text.before, text.after));
+        for ((slot, found), (before, after)) in slots.iter_mut().zip(found).zip(sums) {
+            if let Some(payload) = found {
+                payload.mend(slot.frame, before, after);
             }
         }
     }

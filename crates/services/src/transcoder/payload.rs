@@ -57,17 +57,10 @@ impl Payload {
         frame[self.start..self.end].as_chunks_mut().0
     }
 
-    /// The sum of its blocks.
+    /// Updates the checksum for blocks whose sums were `before` and are `after`. A UDP datagram without
+    /// one stays so.
     #[inline]
-    pub(super) fn sum(&self, frame: &[u8]) -> u64 {
-        let words = frame[self.start..self.end].as_chunks::<4>().0;
-        words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()
-    }
-
-    /// Updates the checksum for blocks whose sum was `before`. A UDP datagram without one stays so.
-    #[inline]
-    pub(super) fn mend(&self, frame: &mut [u8], before: u64) {
-        let after = self.sum(frame);
+    pub(super) fn mend(&self, frame: &mut [u8], before: u64, after: u64) {
         let field = &mut frame[self.checksum..self.checksum + 2];
         let old = u16::from_ne_bytes([field[0], field[1]]);
         if self.is_udp && old == 0 {
