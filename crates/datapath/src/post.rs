@@ -12,10 +12,9 @@ impl Worker {
     /// Reads what the control thread has to say, if the bell rang.
     #[inline]
     pub(crate) fn read_mail(&mut self) {
-        if self.bell.load(Ordering::Relaxed) {
-            self.bell.store(false, Ordering::Relaxed);
-            // What is written after the bell was reset rings it again.
-            std::sync::atomic::fence(Ordering::SeqCst);
+        // The swap pairs with the ringing: what was put into the box before it is seen, and what comes
+        // after it rings again.
+        if self.bell.load(Ordering::Relaxed) && self.bell.swap(false, Ordering::AcqRel) {
             while let Ok(mail) = self.mail.try_recv() {
                 self.heed(mail);
             }

@@ -150,7 +150,7 @@ impl Running {
     /// whoever waits for its answer will find.
     pub(crate) fn send(&self, mail: Mail) {
         let _ = self.mail.send(mail);
-        self.bell.store(true, Ordering::SeqCst);
+        self.bell.store(true, Ordering::Release);
     }
 
     /// Whether the thread has ended.
