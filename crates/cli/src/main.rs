@@ -37,3 +37,11 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_services_allocate_is_counted_in_this_program() {
+        assert!(weir_dpdk::Heap::is_counted());
+    }
+}
