@@ -6,19 +6,20 @@
 
 use crate::capture::Tap;
 use crate::control::{CaptureFilter, Captured, Change, Config, ControlError, Event, PacketIn, PortSpec};
+use crate::known::Known;
 use crate::mail::Mail;
-use crate::pipeline::{Pipeline, ServiceInfo, Touched};
+use crate::pipeline::{Pipeline, Touched};
 use crate::ports::Ports;
 use crate::tables::Draft;
 use crate::worker::Clock;
 use crate::worker_thread::{Running, Start};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::time::Duration;
 use weir_dpdk::{Eal, Pool, Ticks, Tsc};
 use weir_flow::Seed;
 use weir_openflow::{Names, PortNo};
-use weir_services::{Group, Limits, ask_group, registered};
 use weir_units::Nanos;
 
 /// How long a worker may take to answer before that is an error: it hangs in a service then.
@@ -30,27 +31,12 @@ const PACKET_INS: usize = 4096;
 /// Packets that may wait for whoever captures.
 const CAPTURED: usize = 65_536;
 
-/// Services and the kinds they are of, by number from 1.
-pub(crate) struct Known {
-    pub(crate) name: String,
-    pub(crate) kind: &'static str,
-    pub(crate) by_flow: bool,
-    group: Arc<dyn Group>,
-    limits: Limits,
-}
-
-impl Known {
-    /// What each worker builds its instance from.
-    pub(crate) fn parts(&self) -> (String, Arc<dyn Group>, Limits) {
-        (self.name.clone(), self.group.clone(), self.limits)
-    }
-}
-
 /// A running datapath. Dropping it stops it.
 pub struct Datapath {
     pub(crate) config: Config,
     pub(crate) names: Names,
-    pub(crate) services: Vec<Known>,
+    /// By number.
+    pub(crate) services: BTreeMap<u16, Known>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) workers: Vec<Running>,
     pub(crate) ports: Ports,
@@ -76,22 +62,15 @@ impl Datapath {
         }
         let seed = Seed::new(config.seed);
         let pool = Pool::new(eal, config.buffers, config.max_frame).map_err(told)?;
-        let (names, known) = services(&config)?;
-        let infos: Vec<ServiceInfo> = known
-            .iter()
-            .filter_map(|known| registered(known.kind))
-            .map(|kind| ServiceInfo::new(kind.rewrites, kind.coalesces))
-            .collect();
-        let pipeline = Arc::new(Pipeline::new(seed, infos, config.coalescing));
+        let pipeline = Arc::new(Pipeline::new(seed, Vec::new(), config.coalescing));
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get(eal).hz() };
         let (punt, punts) = sync_channel(PACKET_INS);
         let (retire, retired) = channel();
-        let start =
-            Start { eal, pipeline: &pipeline, pool: &pool, services: &known, clock, seed, punt, retire };
+        let start = Start { eal, pipeline: &pipeline, pool: &pool, clock, seed, punt, retire };
         let workers = start.all(&config.cores)?;
-        Ok(Self {
-            names,
-            services: known,
+        let mut datapath = Self {
+            names: Names::default(),
+            services: BTreeMap::new(),
             pipeline,
             workers,
             ports: Ports::default(),
@@ -103,7 +82,9 @@ impl Datapath {
             events: Vec::new(),
             quarantined: std::collections::BTreeSet::new(),
             config,
-        })
+        };
+        datapath.first_services()?;
+        Ok(datapath)
     }
 
     /// What names stand for: ports, services.
@@ -169,10 +150,7 @@ impl Datapath {
                 }
             })?;
         }
-        let by_flow = |service: u16| {
-            let known = usize::from(service).checked_sub(1).and_then(|at| self.services.get(at));
-            known.is_some_and(|known| known.by_flow)
-        };
+        let by_flow = |service: u16| self.services.get(&service).is_some_and(|known| known.by_flow);
         let uses =
             !draft.pipeline.by_flow && changes.iter().any(|change| crate::tables::calls(change, &by_flow));
         let touched = draft.touched;
@@ -193,7 +171,7 @@ impl Datapath {
     }
 
     /// Waits until every worker has read its mail.
-    fn fence(&self) -> Result<(), ControlError> {
+    pub(crate) fn fence(&self) -> Result<(), ControlError> {
         self.ask(Mail::Fence).map(|_| ())
     }
 
@@ -225,53 +203,6 @@ impl Datapath {
             })
         });
         answers.collect()
-    }
-
-    /// Asks a service something; one answer a worker.
-    ///
-    /// # Errors
-    /// No such service, or what it does not understand.
-    pub fn command(
-        &mut self,
-        service: &str,
-        command: &str,
-        argument: &serde_json::Value,
-    ) -> Result<Vec<serde_json::Value>, ControlError> {
-        let number = self.service_number(service)?;
-        let of_service = |why: String| ControlError(format!("{service}: {why}"));
-        // What concerns all instances alike is done once, here.
-        let group = &self.services[usize::from(number) - 1].group;
-        if let Some(answer) = ask_group(group.as_ref(), command, argument) {
-            return answer.map(|answer| vec![answer]).map_err(of_service);
-        }
-        let answers = self.ask(|answer| Mail::Command {
-            service: number,
-            command: command.to_owned(),
-            argument: argument.clone(),
-            answer,
-        })?;
-        answers
-            .into_iter()
-            .map(|answer| answer.map_err(|why| ControlError(format!("{service}: {why}"))))
-            .collect()
-    }
-
-    /// Lets a service out of quarantine, built anew.
-    ///
-    /// # Errors
-    /// No such service.
-    pub fn release(&mut self, service: &str) -> Result<(), ControlError> {
-        let number = self.service_number(service)?;
-        self.quarantined.retain(|(_, other)| *other != number);
-        self.workers.iter().for_each(|worker| worker.send(Mail::Release(number)));
-        self.fence()
-    }
-
-    fn service_number(&self, service: &str) -> Result<u16, ControlError> {
-        self.names.service(service).ok_or_else(|| {
-            let known: Vec<&str> = self.services.iter().map(|known| known.name.as_str()).collect();
-            ControlError(format!("there is no service `{service}`; there are {}", known.join(", ")))
-        })
     }
 
     /// Sends a packet through the tables, as if it came in by a port.
@@ -327,32 +258,4 @@ impl Drop for Datapath {
 
 pub(crate) fn told(error: impl std::fmt::Display) -> ControlError {
     ControlError(error.to_string())
-}
-
-/// The services of a configuration, numbered: those it names, then each kind under its own name.
-fn services(config: &Config) -> Result<(Names, Vec<Known>), ControlError> {
-    let (mut names, mut known) = (Names::default(), Vec::new());
-    let defaults = weir_services::SERVICES.iter().filter(|kind| !config.services.contains_key(kind.kind));
-    let defaults = defaults.map(|kind| (kind.kind.to_owned(), crate::ServiceConfig::of_kind(kind.kind)));
-    let named = config.services.iter().map(|(name, service)| (name.clone(), service.clone()));
-    for (name, service) in named.chain(defaults) {
-        let kind = registered(&service.kind).ok_or_else(|| {
-            let kinds: Vec<&str> = weir_services::SERVICES.iter().map(|kind| kind.kind).collect();
-            ControlError(format!(
-                "service `{name}`: there is no kind `{}`; there are {}",
-                service.kind,
-                kinds.join(", ")
-            ))
-        })?;
-        let settings = weir_services::GroupConfig {
-            name: &name,
-            settings: &service.settings,
-            workers: config.cores.len(),
-            seed: config.seed,
-        };
-        let group = kind.group(&settings).map_err(told)?;
-        names.add_service(&name);
-        known.push(Known { name, kind: kind.kind, by_flow: kind.by_flow, group, limits: service.limits });
-    }
-    Ok((names, known))
 }

@@ -71,10 +71,13 @@ impl Datapath {
                 caches: counters.caches.clone(),
             }
         });
-        let services = self.services.iter().enumerate().map(|(at, known)| ServiceReport {
+        let services = self.services.iter().map(|(number, known)| ServiceReport {
             name: known.name.clone(),
             kind: known.kind,
-            instances: snapshots.iter().filter_map(|snapshot| snapshot.services.get(at).cloned()).collect(),
+            instances: snapshots
+                .iter()
+                .filter_map(|one| one.services.get(usize::from(*number) - 1)?.clone())
+                .collect(),
         });
         Report {
             uptime_ns: self.now().0,
@@ -214,7 +217,7 @@ impl Datapath {
     fn watch_services(&mut self) -> Result<(), ControlError> {
         for (worker, snapshot) in self.ask(Mail::Sync)?.iter().enumerate() {
             for (number, report) in (1..).zip(&snapshot.services) {
-                let Some(why) = report.quarantine else { continue };
+                let Some(why) = report.as_ref().and_then(|report| report.quarantine) else { continue };
                 if self.quarantined.insert((worker, number)) {
                     let name = self.names.service_name(number).unwrap_or_default().to_owned();
                     self.events.push(Event::Quarantined(name, format!("worker {worker}: {why:?}")));

@@ -18,6 +18,7 @@ pub mod edit;
 mod egress;
 mod execute;
 mod explain;
+mod known;
 mod ledger;
 mod mail;
 mod meter;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use weir_openflow::PortNo;
 use weir_port::Rx;
-use weir_services::HostReport;
+use weir_services::{Host, HostReport};
 
 pub(crate) use crate::control::PacketIn;
 
@@ -31,6 +31,8 @@ pub(crate) enum Mail {
     },
     /// Let a service out of quarantine.
     Release(u16),
+    /// A service comes in the place of a number, or goes; what was there is given back.
+    Service { number: u16, host: Option<Host>, old: Sender<Option<Host>> },
     /// Who watches from now on.
     Capture(Vec<Arc<Tap>>),
     /// A packet through the tables, as if it came in by a port.
@@ -45,6 +47,6 @@ pub(crate) enum Mail {
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) counters: Counters,
-    /// By service number, from 1.
-    pub(crate) services: Vec<HostReport>,
+    /// By service number, from 1; nothing where a service has gone.
+    pub(crate) services: Vec<Option<HostReport>>,
 }

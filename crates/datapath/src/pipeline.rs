@@ -140,8 +140,8 @@ pub(crate) struct Pipeline {
     pub(crate) groups: BTreeMap<GroupId, Arc<GroupEntry>>,
     pub(crate) meters: BTreeMap<MeterId, Arc<MeterEntry>>,
     pub(crate) ports: BTreeMap<PortNo, PortInfo>,
-    /// By number, from 1.
-    pub(crate) services: Arc<Vec<ServiceInfo>>,
+    /// By number, from 1; nothing where a service has gone.
+    pub(crate) services: Arc<Vec<Option<ServiceInfo>>>,
     /// Whether stages are coalesced.
     pub(crate) coalescing: bool,
     /// Whether any flow calls a service that keeps state by flow.
@@ -153,7 +153,7 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     /// The first snapshot: empty tables.
-    pub(crate) fn new(seed: Seed, services: Vec<ServiceInfo>, coalescing: bool) -> Self {
+    pub(crate) fn new(seed: Seed, services: Vec<Option<ServiceInfo>>, coalescing: bool) -> Self {
         Self {
             generation: 0,
             tables: (0..TABLES).map(|_| Table::new(seed)).collect(),
@@ -192,7 +192,7 @@ impl Pipeline {
 
     /// The service of a number.
     pub(crate) fn service(&self, number: u16) -> Option<&ServiceInfo> {
-        self.services.get(usize::from(number).checked_sub(1)?)
+        self.services.get(usize::from(number).checked_sub(1)?)?.as_ref()
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir_dpdk::{Burst, Ticks};
 use weir_openflow::PortNo;
 use weir_port::DropReason;
+use weir_services::Host;
 
 impl Worker {
     /// Reads what the control thread has to say, if the bell rang.
@@ -41,19 +42,24 @@ impl Worker {
                 let _ = answer.send(self.snapshot());
             }
             Mail::Command { service, command, argument, answer } => {
-                let host = usize::from(service).checked_sub(1).and_then(|at| self.services.get_mut(at));
-                let said = host.map_or_else(
+                let said = self.service(service).map_or_else(
                     || Err("no such service".to_owned()),
                     |host| host.command(&command, &argument),
                 );
                 let _ = answer.send(said);
             }
             Mail::Release(service) => {
-                if let Some(host) =
-                    usize::from(service).checked_sub(1).and_then(|at| self.services.get_mut(at))
-                {
+                if let Some(host) = self.service(service) {
                     host.release();
                 }
+            }
+            Mail::Service { number, host, old } => {
+                let at = usize::from(number).saturating_sub(1);
+                if self.services.len() <= at {
+                    self.services.resize_with(at + 1, || None);
+                }
+                // What has gone is freed by whoever asked, not here.
+                let _ = old.send(std::mem::replace(&mut self.services[at], host));
             }
             Mail::Capture(taps) => {
                 self.egress.taps.clone_from(&taps);
@@ -67,13 +73,17 @@ impl Worker {
         }
     }
 
+    fn service(&mut self, number: u16) -> Option<&mut Host> {
+        self.services.get_mut(usize::from(number).checked_sub(1)?)?.as_mut()
+    }
+
     /// Credits what was counted to those it belongs to, and copies the ledger.
     fn snapshot(&mut self) -> Snapshot {
         self.caches.credit(&self.pipeline);
         self.caches.report(&mut self.counters.caches);
         Snapshot {
             counters: self.counters.clone(),
-            services: self.services.iter().map(weir_services::Host::report).collect(),
+            services: self.services.iter().map(|host| host.as_ref().map(Host::report)).collect(),
         }
     }
 
@@ -96,7 +106,7 @@ impl Worker {
     /// A little of what is due now and then: services' timeouts, idle megaflows.
     pub(crate) fn what_is_due(&mut self) {
         self.now = self.clock.at(Ticks::now());
-        for service in &mut self.services {
+        for service in self.services.iter_mut().flatten() {
             service.tick(self.now);
         }
         self.caches.sweep(self.now, &self.pipeline);

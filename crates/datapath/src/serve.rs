@@ -40,7 +40,7 @@ impl Worker {
             let (frame, verdict) = (packet.data_mut(), Verdict::Pass);
             slots.push(Slot { frame, layout, key, argument, metadata, coalesce: false, verdict });
         }
-        let known = usize::from(service).checked_sub(1).and_then(|at| services.get_mut(at));
+        let known = usize::from(service).checked_sub(1).and_then(|at| services.get_mut(at)?.as_mut());
         match known {
             Some(host) => host.process(&mut slots, *now),
             None => slots.iter_mut().for_each(|slot| slot.verdict = Verdict::Drop(DropReason::NoService)),

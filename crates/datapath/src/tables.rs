@@ -219,6 +219,15 @@ impl Draft<'_> {
         }
     }
 
+    /// Whether any flow or group calls a service.
+    pub(crate) fn any_calls(&self, number: u16) -> bool {
+        let is = |action: &Action| matches!(action, Action::Service { service, .. } if *service == number);
+        let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
+        let buckets = self.pipeline.groups.values().flat_map(|group| &group.group.buckets);
+        buckets.flat_map(|bucket| &bucket.actions).any(is)
+            || all.map(|rule| &rule.value.flow.instructions).any(|instructions| uses(instructions, &is))
+    }
+
     /// Whether a flow can be done at all.
     fn check(&self, flow: &Flow) -> Result<(), ControlError> {
         let at = |why: String| ControlError(format!("table {}: {why}", flow.table));

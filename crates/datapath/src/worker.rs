@@ -97,8 +97,8 @@ pub(crate) struct Worker {
     pub(crate) caches: Caches,
     /// What the last lookup found.
     pub(crate) found: Found,
-    /// By service number, from 1.
-    pub(crate) services: Vec<Host>,
+    /// By service number, from 1; nothing where a service has gone.
+    pub(crate) services: Vec<Option<Host>>,
     pub(crate) counters: Counters,
     pub(crate) bench: Bench,
     pub(crate) recordings: Vec<Recording>,

@@ -3,19 +3,20 @@
 use crate::cache::Caches;
 use crate::control::{ControlError, PacketIn};
 use crate::counters::Counters;
-use crate::datapath::{Known, told};
+use crate::datapath::told;
 use crate::egress::Egress;
 use crate::mail::Mail;
 use crate::pipeline::Pipeline;
 use crate::translate::FrozenStore;
 use crate::worker::{Bench, Clock, Handed, Worker};
 use crossbeam_queue::ArrayQueue;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use weir_dpdk::{Eal, Pool};
 use weir_flow::Seed;
-use weir_services::{Group, Host, Limits, Watch};
+use weir_services::Watch;
 use weir_units::Nanos;
 
 /// Packets that may be on their way to one worker from the others.
@@ -28,8 +29,8 @@ pub(crate) struct Running {
     pub(crate) thread: u32,
     mail: Sender<Mail>,
     bell: Arc<AtomicBool>,
-    /// Of its services: which it is inside of, and since when.
-    watches: Vec<Arc<Watch>>,
+    /// Of its services by number: which it is inside of, and since when.
+    pub(crate) watches: BTreeMap<u16, Arc<Watch>>,
     running: Option<weir_dpdk::Worker<()>>,
 }
 
@@ -38,7 +39,6 @@ pub(crate) struct Start<'a> {
     pub(crate) eal: &'static Eal,
     pub(crate) pipeline: &'a Arc<Pipeline>,
     pub(crate) pool: &'a Pool,
-    pub(crate) services: &'a [Known],
     pub(crate) clock: Clock,
     pub(crate) seed: Seed,
     pub(crate) punt: SyncSender<PacketIn>,
@@ -65,7 +65,6 @@ impl Start<'_> {
             number,
             pipeline: self.pipeline.clone(),
             pool: self.pool.clone(),
-            services: self.services.iter().map(Known::parts).collect(),
             clock: self.clock,
             seed: self.seed,
             punts: self.punt.clone(),
@@ -78,14 +77,14 @@ impl Start<'_> {
         // The worker is built on its own thread, so that its memory is near its core.
         let running = weir_dpdk::Worker::spawn(self.eal, "weir-worker", core, move || {
             let mut worker = parts.build();
-            let watches = worker.services.iter().map(Host::watch).collect::<Vec<_>>();
             // The owner waits for this; it cannot be gone.
-            let _ = started.send((thread_id(), watches));
+            let _ = started.send(thread_id());
             worker.run();
         })
         .map_err(told)?;
         match thread.recv() {
-            Ok((thread, watches)) => {
+            Ok(thread) => {
+                let watches = BTreeMap::new();
                 Ok(Running { number, core, thread, mail, bell, watches, running: Some(running) })
             }
             Err(_) => Err(running.join().map_or_else(told, |()| {
@@ -100,7 +99,6 @@ struct Parts {
     number: usize,
     pipeline: Arc<Pipeline>,
     pool: Pool,
-    services: Vec<(String, Arc<dyn Group>, Limits)>,
     clock: Clock,
     seed: Seed,
     punts: SyncSender<PacketIn>,
@@ -113,8 +111,6 @@ struct Parts {
 impl Parts {
     fn build(self) -> Worker {
         let number = self.number;
-        let host = |(name, group, limits): (String, _, _)| Host::named(&name, group, number, limits);
-        let services = self.services.into_iter().map(host).collect();
         Worker {
             number,
             pipeline: self.pipeline,
@@ -122,7 +118,7 @@ impl Parts {
             egress: Egress::default(),
             caches: Caches::new(self.seed),
             found: weir_classifier::Found::default(),
-            services,
+            services: Vec::new(),
             counters: Counters::default(),
             bench: Bench::new(),
             recordings: Vec::new(),
@@ -173,7 +169,7 @@ impl Running {
         if self.is_finished() {
             return "it has ended".to_owned();
         }
-        let inside = self.watches.iter().find(|watch| watch.running_since().is_some());
+        let inside = self.watches.values().find(|watch| watch.running_since().is_some());
         match inside {
             Some(watch) => format!(
                 "it is inside of service `{}` and does not come back; end the switch, and leave that service out",

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 pub struct Names {
     ports: BTreeMap<String, PortNo>,
     tables: BTreeMap<String, TableId>,
-    services: Vec<String>,
+    /// By number from 1; nothing where a service has gone, so that its number stands for no other.
+    services: Vec<Option<String>>,
 }
 
 impl Names {
@@ -33,8 +34,15 @@ impl Names {
         if let Some(number) = self.service(name) {
             return number;
         }
-        self.services.push(name.to_owned());
+        self.services.push(Some(name.to_owned()));
         u16::try_from(self.services.len()).expect("a configuration names fewer services")
+    }
+
+    /// Forgets a service's name. Its number is not given to another.
+    pub fn remove_service(&mut self, name: &str) {
+        if let Some(service) = self.services.iter_mut().find(|service| service.as_deref() == Some(name)) {
+            *service = None;
+        }
     }
 
     /// The port of this name.
@@ -49,7 +57,7 @@ impl Names {
 
     /// The number of the service of this name.
     pub fn service(&self, name: &str) -> Option<u16> {
-        let place = self.services.iter().position(|service| service == name)?;
+        let place = self.services.iter().position(|service| service.as_deref() == Some(name))?;
         u16::try_from(place + 1).ok()
     }
 
@@ -76,11 +84,11 @@ impl Names {
     /// The name of a service by its number.
     pub fn service_name(&self, number: u16) -> Option<&str> {
         let place = usize::from(number).checked_sub(1)?;
-        self.services.get(place).map(String::as_str)
+        self.services.get(place)?.as_deref()
     }
 
     /// All services, by number from 1.
     pub fn services(&self) -> impl Iterator<Item = (u16, &str)> {
-        (1..).zip(self.services.iter().map(String::as_str))
+        (1..).zip(&self.services).filter_map(|(number, service)| Some((number, service.as_deref()?)))
     }
 }

@@ -174,7 +174,7 @@ fn group(random: &mut Sampler, id: u32) -> Group {
 }
 
 fn pipeline(random: &mut Sampler, pool: &[Sample]) -> Pipeline {
-    let services = vec![ServiceInfo::new(&[], true), ServiceInfo::new(&[Field::NwDst], true)];
+    let services = vec![Some(ServiceInfo::new(&[], true)), Some(ServiceInfo::new(&[Field::NwDst], true))];
     let mut pipeline = Pipeline::new(Seed::new(random.bits()), services, true);
     for number in 1..5 {
         let info = PortInfo { number: PortNo(number), index: number as u16, up: number != 4 };
