@@ -101,7 +101,7 @@ fn live(seed: u64, few: u64, structure: Option<Structure>, matching: fn(&mut Dic
     let (mut table, mut model) = (table(seed, structure), Model::default());
     let mut kept = Vec::new();
     for step in 0..few * 4 {
-        let growing = (step / few) % 2 == 0;
+        let growing = (step / few).is_multiple_of(2);
         if !model.0.is_empty() && dice.below(4) < if growing { 1 } else { 3 } {
             let at = dice.below(model.0.len() as u64) as usize;
             let (matching, priority) = (model.0[at].matching.clone(), model.0[at].priority);
