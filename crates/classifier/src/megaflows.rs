@@ -6,7 +6,7 @@
 //!
 //! Why: one probe instead of a walk through all tables. It is tuple space search without priorities:
 //! a hash table for each mask, asked in the order of use ([`Megaflows::rank`]), and the first that
-//! agrees ends it. So a lookup costs a probe a mask: masks must be few (see [`crate::quantise`] and the
+//! agrees ends it. So a lookup costs a probe a mask: masks must be few (see [`crate::quantise()`] and the
 //! caller's budget), and the exact-match cache in front does without them.
 //!
 //! Places are names: an entry's [`Handle`] is its place and the place's generation. In an entry's one
