@@ -32,8 +32,8 @@ impl Dice {
 
 /// A TCP packet of a flow.
 fn write(key: &mut Key, flow: u64) {
-    let address = 0x0a00_0000_c612_0000 + (flow / 100 << 32);
-    let ports = 6 << 56 | (flow % 100 + 1024) << 16 | 80;
+    let address = 0x0a00_0000_c612_0000 + ((flow / 100) << 32);
+    let ports = (6 << 56) | ((flow % 100 + 1024) << 16) | 80;
     key.set_head([1 << 32, 0x0200_0000_0001_0800, 0x0200_0000_0002_0000, address, ports, 0]);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - [`Table`]: an OpenFlow table's matching. Persistent: a clone is one pointer, and changing it
 //!   leaves the old one as it was. Its lookups tell on which bits of the key they depended.
-//! - [`quantise`]: rounds such bits up, so that there are few different masks.
+//! - [`quantise()`]: rounds such bits up, so that there are few different masks.
 //! - [`Megaflows`]: entries for whole regions of keys, a hash table a mask, named by [`Handle`]s that
 //!   are found out when they are stale.
 //! - [`Exact`]: from the hash of a whole key to the place of its megaflow.

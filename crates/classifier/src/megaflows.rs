@@ -6,7 +6,7 @@
 //!
 //! Why: one probe instead of a walk through all tables. It is tuple space search without priorities:
 //! a hash table for each mask, asked in the order of use ([`Megaflows::rank`]), and the first that
-//! agrees ends it. So a lookup costs a probe a mask: masks must be few (see [`crate::quantise`] and the
+//! agrees ends it. So a lookup costs a probe a mask: masks must be few (see [`crate::quantise()`] and the
 //! caller's budget), and the exact-match cache in front does without them.
 //!
 //! Places are names: an entry's [`Handle`] is its place and the place's generation. In an entry's one
@@ -15,12 +15,14 @@
 //! has the mask that names nothing and a word that is never equal, so that even a handle made up of
 //! whole cloth is found out by the comparison, without a branch for it.
 //!
-//! Capacity: fixed. When it is full, the clock's hand goes round, spares entries used since it last
-//! came by, and evicts the first that was not.
+//! Capacity: fixed, and reserved at the start (untouched memory costs nothing). When it is full, the
+//! clock's hand goes round, spares entries used since it last came by, but only so many at a time, and
+//! evicts the first that was not.
 //!
 //! Cost: a burst of misses shares the latency of memory: for each mask all outstanding keys are hashed
 //! and their slots fetched, then all candidates' lines are fetched, then compared. Inserting may grow a
-//! table (amortised); nothing else allocates but masks of words behind the head.
+//! mask's table (amortised; some 10 ms at a million entries of one mask); nothing else allocates but a
+//! new mask, and entries whose mask names words behind the head.
 //! Threads: one worker's.
 
 use weir_dpdk::prefetch;
@@ -37,6 +39,10 @@ const NOTHING: u32 = 0;
 
 /// Set in an entry's mask number when it was used since the clock's hand last came by.
 const USED: u32 = 1 << 31;
+
+/// Entries that the clock's hand spares for one that it evicts, at most: so that making room takes
+/// bounded time even when all entries are in use.
+const SPARED: u32 = 64;
 
 /// What verifying an entry needs: one line.
 #[derive(Clone, Debug)]
@@ -102,13 +108,15 @@ pub struct Megaflows<T> {
 }
 
 impl<T> Megaflows<T> {
-    /// An empty cache that holds up to `capacity` entries, at least 1.
+    /// An empty cache that holds up to `capacity` entries, at least 1, for each of which it reserves
+    /// one line and its value.
     pub fn new(seed: Seed, capacity: usize) -> Self {
+        let capacity = capacity.clamp(1, USED as usize - 1);
         Self {
             seed,
-            capacity: capacity.clamp(1, USED as usize - 1),
-            lines: Vec::new(),
-            bodies: Vec::new(),
+            capacity,
+            lines: Vec::with_capacity(capacity),
+            bodies: Vec::with_capacity(capacity),
             free: Vec::new(),
             masks: vec![Subtable::new(Mask::new())],
             spare: Vec::new(),
@@ -141,10 +149,10 @@ impl<T> Megaflows<T> {
         })
     }
 
-    /// Bytes held, without what values point to.
+    /// Bytes in use, without what values point to; what is reserved is not counted.
     pub fn memory(&self) -> usize {
-        let lines = self.lines.capacity() * size_of::<Line>();
-        let bodies = self.bodies.capacity() * size_of::<Option<Body<T>>>();
+        let lines = size_of_val(&*self.lines);
+        let bodies = size_of_val(&*self.bodies);
         let rest = self.bodies.iter().flatten().map(|body| size_of_val(&*body.rest)).sum::<usize>();
         lines + bodies + rest + self.masks.iter().map(Subtable::memory).sum::<usize>()
     }
@@ -154,10 +162,8 @@ impl<T> Megaflows<T> {
     fn is_of(&self, index: u32, key: &Key) -> Option<&Line> {
         let line = self.lines.get(index as usize)?;
         let cut = &self.masks.get(line.number())?.cut;
-        let (head, mut differs) = (key.head(), 0);
-        for place in 0..HEAD {
-            differs |= (head[place] & cut.head[place]) ^ line.head[place];
-        }
+        let head = cut.head_of(key);
+        let differs = head.iter().zip(&line.head).fold(0, |differs, (a, b)| differs | (a ^ b));
         (differs == 0 && (cut.rest.is_empty() || self.rest_is(cut, index, key))).then_some(line)
     }
 
@@ -388,21 +394,23 @@ impl<T> Megaflows<T> {
         self.len = 0;
     }
 
-    /// Takes out an entry that was not used since the hand last came by; twice round is enough.
+    /// Takes out an entry that was not used since the hand last came by, or the last of so many that
+    /// it passed.
     fn evict(&mut self) -> Option<(Handle, T)> {
-        for _ in 0..2 * self.lines.len() {
+        let mut spared = 0;
+        loop {
             let index = self.hand;
-            self.hand = if index + 1 == self.lines.len() { 0 } else { index + 1 };
-            let line = &mut self.lines[index];
+            self.hand = if index + 1 >= self.lines.len() { 0 } else { index + 1 };
+            let line = self.lines.get_mut(index)?;
             if line.number() == 0 {
                 continue;
             }
-            if line.mask & USED == 0 {
+            if line.mask & USED == 0 || spared == SPARED {
                 let handle = Handle { index: index as u32, generation: line.generation };
                 return self.remove(handle).map(|value| (handle, value));
             }
             line.mask &= !USED;
+            spared += 1;
         }
-        None
     }
 }

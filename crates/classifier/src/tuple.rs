@@ -381,3 +381,33 @@ fn examine(parts: &[Part], examined: &mut Mask) {
         examined.add(usize::from(part.place), part.mask);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_flow::Field;
+
+    #[test]
+    fn the_highest_priority_follows_what_is_left() {
+        let seed = Seed::new(1);
+        let matching = |number: u16| {
+            let mut matching = Match::any();
+            matching.demand(Field::TcpDst, number.into(), 0xffff);
+            matching
+        };
+        let mut tries = Default::default();
+        let mut tuple = Tuple::new(matching(0).mask(), true);
+        for number in 0..100 {
+            let rule = Rule { matching: matching(number), priority: number, value: () };
+            tuple.insert(seed, &rule.matching.key(), Arc::new(rule), &mut tries);
+            assert_eq!(tuple.top(), number);
+        }
+        for number in (1..100).rev() {
+            let matching = matching(number);
+            assert!(tuple.remove(seed, &matching.key(), (number, &matching), &mut tries).is_some());
+            let (top, highest) = (tuple.top(), number - 1);
+            assert!(top >= highest && top <= highest + number / 8 + 1, "{top} where {highest} is");
+        }
+        assert_eq!((tuple.top(), tuple.len()), (0, 1));
+    }
+}

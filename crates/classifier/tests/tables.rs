@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Dice, key, matching, mixed, rounds, value};
-use weir_classifier::{Rule, Structure, Table};
+use std::collections::HashSet;
+
+use weir_classifier::{Rule, Structure, Table, quantise};
 use weir_flow::{Field, Key, Mask, Match, Seed};
 
 /// A route: a prefix of the destination, and now and then something else.
@@ -99,7 +101,7 @@ fn live(seed: u64, few: u64, structure: Option<Structure>, matching: fn(&mut Dic
     let (mut table, mut model) = (table(seed, structure), Model::default());
     let mut kept = Vec::new();
     for step in 0..few * 4 {
-        let growing = (step / few) % 2 == 0;
+        let growing = (step / few).is_multiple_of(2);
         if !model.0.is_empty() && dice.below(4) < if growing { 1 } else { 3 } {
             let at = dice.below(model.0.len() as u64) as usize;
             let (matching, priority) = (model.0[at].matching.clone(), model.0[at].priority);
@@ -188,4 +190,46 @@ fn the_structure_follows_the_rules() {
     assert!(table.structure().contains("merged tuples, "), "{}", table.structure());
     let tuples: usize = table.structure().split(' ').next().unwrap().parse().unwrap();
     assert!(tuples <= 49, "{tuples}");
+}
+
+/// Two thousand rules of a firewall: prefixes of both addresses, some with a port.
+fn firewall(seed: u64) -> Table<u64> {
+    let (mut dice, mut table) = (Dice::new(seed), table(seed, None));
+    let prefix = |dice: &mut Dice| u128::from(u32::MAX) << dice.below(33) & u128::from(u32::MAX);
+    for number in 0..2000 {
+        let mut matching = Match::any();
+        matching.demand(Field::EthType, 0x0800, 0xffff);
+        for field in [Field::NwSrc, Field::NwDst] {
+            let mask = prefix(&mut dice);
+            matching.demand(field, u128::from(dice.roll()) & mask, mask);
+        }
+        if dice.one_in(2) {
+            matching.demand(Field::NwProto, 6, 0xff);
+            matching.demand(Field::TcpDst, dice.below(1000).into(), 0xffff);
+        }
+        table.insert(matching, number as u16, number);
+    }
+    table
+}
+
+#[test]
+fn traffic_made_to_draw_out_masks_draws_few_of_them_once_they_are_rounded() {
+    let (table, mut dice) = (firewall(1), Dice::new(2));
+    let (mut fine, mut rounded) = (HashSet::new(), HashSet::new());
+    for _ in 0..20_000 {
+        let mut key = Key::new();
+        Field::EthType.set(&mut key, 0x0800);
+        Field::NwProto.set(&mut key, 6);
+        for field in [Field::NwSrc, Field::NwDst, Field::TcpSrc, Field::TcpDst] {
+            field.set(&mut key, dice.roll().into());
+        }
+        let mut examined = Mask::new();
+        table.lookup(&key, &mut examined);
+        fine.insert(examined.clone());
+        quantise(&mut examined);
+        rounded.insert(examined);
+    }
+    // Two addresses of five lengths, a port or none, a protocol or none.
+    assert!(rounded.len() <= 5 * 5 * 2 * 2, "{} masks", rounded.len());
+    assert!(fine.len() > rounded.len(), "{} masks", fine.len());
 }
