@@ -17,9 +17,10 @@ fn plan(nf: &str, dut: &str, load: &str, duration: &str) -> String {
     )
 }
 
-/// The trials of a run that decided something.
+/// The trials of a run, those too that the machine spoilt and that were run again: each was judged, and
+/// a fault that is rare may have come up in any of them.
 fn trials(run: &Run) -> impl Iterator<Item = &StoredTrial> {
-    run.points.iter().flat_map(|point| &point.trials).filter(|trial| !trial.superseded)
+    run.points.iter().flat_map(|point| &point.trials)
 }
 
 fn has(run: &Run, code: Code) -> bool {
@@ -168,7 +169,14 @@ fn a_load_beyond_the_tester_is_unsent_and_the_result_the_testers() {
 fn one_damaged_packet_in_a_hundred_thousand_is_found_whatever_bit_was_hit() {
     let run = faulty("l2fwd", "corrupt:1e-5");
     let damaged: u64 = trials(&run).map(|trial| trial.result.total().damaged).sum();
-    assert!(has(&run, Code::Damaged) && damaged >= 5, "{damaged} of about 10: {:#?}", found(&run));
+    // Ten, where the machine lets all of the load through.
+    let came: u64 = trials(&run).map(|trial| trial.result.total().received).sum();
+    let injected = came / 100_000;
+    assert!(
+        has(&run, Code::Damaged) && damaged * 2 >= injected,
+        "{damaged} of about {injected}: {:#?}",
+        found(&run)
+    );
 }
 
 #[test]
@@ -196,5 +204,5 @@ fn clean_repeats_raise_no_alarm() {
     // What the machine does to a trial is no fault of the device: nothing is called wrong.
     let wrong: Vec<_> = trials(&run).filter(|trial| trial.verdict.worst() == Some(Weight::Wrong)).collect();
     assert!(wrong.is_empty(), "{:#?}", found(&run));
-    assert_eq!(trials(&run).count(), 5);
+    assert_eq!(trials(&run).filter(|trial| !trial.superseded).count(), 5);
 }
