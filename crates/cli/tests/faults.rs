@@ -34,10 +34,10 @@ fn found(run: &Run) -> Vec<String> {
     findings.map(|finding| format!("{}: {}", finding.code.name(), finding.says)).chain(errors).collect()
 }
 
-/// Measures a device with this fault at a rate at which one in 200,000 packets is seen.
-fn faulty(nf: &str, fault: &str) -> Run {
+/// Measures a device with this fault at a rate at which one in 200,000 packets comes up twice a second.
+fn faulty(nf: &str, fault: &str, duration: &str) -> Run {
     let _cores = cores();
-    let lab = Lab::new(&plan(nf, &format!("faulty:{fault}"), "500kpps", "2s"));
+    let lab = Lab::new(&plan(nf, &format!("faulty:{fault}"), "500kpps", duration));
     let run = lab.measure(0);
     assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
     run
@@ -45,7 +45,7 @@ fn faulty(nf: &str, fault: &str) -> Run {
 
 #[track_caller]
 fn is_caught(nf: &str, fault: &str, codes: &[Code]) {
-    let run = faulty(nf, fault);
+    let run = faulty(nf, fault, "1s");
     for code in codes {
         assert!(has(&run, *code), "{fault} is not caught as {}: {:#?}", code.name(), found(&run));
     }
@@ -53,7 +53,7 @@ fn is_caught(nf: &str, fault: &str, codes: &[Code]) {
 
 #[test]
 fn a_packet_lost_within_the_device_is_placed_there() {
-    let run = faulty("l2fwd", "drop:5e-6");
+    let run = faulty("l2fwd", "drop:5e-6", "1s");
     let said = found(&run);
     assert!(
         said.iter().any(|line| line.starts_with("lost: ") && !line.contains(" 0 within")),
@@ -167,7 +167,7 @@ fn a_load_beyond_the_tester_is_unsent_and_the_result_the_testers() {
 
 #[test]
 fn one_damaged_packet_in_a_hundred_thousand_is_found_whatever_bit_was_hit() {
-    let run = faulty("l2fwd", "corrupt:1e-5");
+    let run = faulty("l2fwd", "corrupt:1e-5", "2s");
     let damaged: u64 = trials(&run).map(|trial| trial.result.total().damaged).sum();
     // Ten, where the machine lets all of the load through.
     let came: u64 = trials(&run).map(|trial| trial.result.total().received).sum();
@@ -186,7 +186,7 @@ fn a_ttl_not_lowered_a_broken_checksum_and_a_denied_flow_let_through_are_wrong_p
         ("l3fwd:10", "bad-checksum", "broken IPv4 checksum"),
         ("firewall:10", "leak", "denied, but let through"),
     ] {
-        let run = faulty(nf, fault);
+        let run = faulty(nf, fault, "1s");
         let check = run.points[0].packets.as_ref().unwrap();
         assert!(check.to_string().contains(says), "{fault}: {check}");
         let wrong = trials(&run).any(|trial| trial.verdict.worst() == Some(Weight::Wrong));
