@@ -3,12 +3,12 @@
 
 mod lab;
 
-use lab::{Lab, Working, check_sums, cores, told};
+use lab::{Lab, PROMPT, Working, check_sums, cores, told};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir_trial::run::{Run, RunState};
 
 fn fed(trials: u32, duration: &str) -> String {
@@ -91,8 +91,8 @@ fn when_one_dies_its_point_fails_and_the_other_goes_on_alone() {
     let _cores = cores();
     for (dies, stays) in [(1, 0), (0, 1)] {
         let lab = Lab::new(&fed(6, "300ms"));
-        let working = Working::start(&mut lab.bench());
-        lab.mid_trial(0);
+        let mut working = Working::start(&mut lab.bench());
+        lab.mid_trial(&mut working, 0);
         let is_testpmd = |process: &i32| {
             let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
             String::from_utf8_lossy(&line).contains("dpdk-testpmd") == (dies == 1)
@@ -120,18 +120,23 @@ fn ctrl_c_ends_both_and_resume_measures_both_anew() {
     let _cores = cores();
     let lab = Lab::new(&vhost("1200ms"));
     let mut working = Working::start(&mut lab.bench());
-    lab.mid_trial(1);
+    lab.mid_trial(&mut working, 1);
     let begin = Instant::now();
     working.signal(Signal::SIGINT);
     let output = working.end();
-    assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < PROMPT, "{:?}", begin.elapsed());
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     nothing_left(&lab);
-    let run = lab.stored().unwrap();
-    assert!(run.points.len() == 2 && run.points.iter().all(|point| !point.finished && point.error.is_none()));
+    let cut_off = lab.stored().unwrap();
+    assert_eq!(cut_off.points.len(), 2);
+    assert!(cut_off.points.iter().all(|point| !point.finished && point.error.is_none()));
     let run = lab.resume(0);
     assert!(run.state == RunState::Finished && run.points.iter().all(|point| point.results.len() == 2));
-    assert!(run.points.iter().all(|point| point.trials[0].superseded), "the first attempt decides nothing");
+    for (point, before) in run.points.iter().zip(&cut_off.points) {
+        let (first, second) = point.trials.split_at(before.trials.len());
+        assert!(!first.is_empty() && first.iter().all(|trial| trial.superseded), "they decide nothing");
+        assert_eq!(second.iter().filter(|trial| !trial.superseded).count(), 4, "all is measured anew");
+    }
     nothing_left(&lab);
 }
 
@@ -140,7 +145,7 @@ fn a_killed_lab_takes_both_along_the_frozen_one_too() {
     let _cores = cores();
     let lab = Lab::new(&fed(6, "300ms"));
     let mut working = Working::start(&mut lab.bench());
-    lab.mid_trial(1);
+    lab.mid_trial(&mut working, 1);
     assert_eq!(lab.devices().len(), 2);
     working.signal(Signal::SIGKILL);
     working.end();

@@ -3,7 +3,7 @@
 
 mod lab;
 
-use lab::{Lab, Working, check_sums, cores, told, wait_for};
+use lab::{Lab, PROMPT, Working, check_sums, cores, told, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -177,7 +177,8 @@ fn a_fed_device_says_what_it_forwarded_and_its_cycles() {
     finished(&run);
     assert_eq!(run.points.len(), 4);
     for point in &run.points {
-        assert_eq!((&point.error, point.trials.len()), (&None, 2), "{:?}", point.key);
+        let counting = point.trials.iter().filter(|trial| !trial.superseded).count();
+        assert_eq!((&point.error, counting), (&None, 2), "{:?}", point.key);
         for trial in &point.trials {
             assert!(trial.result.directions.is_empty() && trial.result.forwarded() > 0, "{trial:?}");
         }
@@ -209,13 +210,13 @@ fn what_a_device_cannot_be_is_reported_with_its_reason() {
 /// Sends a signal in the middle of a trial, and checks the end and what it leaves.
 fn interrupted_by(signal: Signal, lab: &Lab) {
     let mut working = Working::start(&mut lab.bench());
-    lab.mid_trial(0);
+    lab.mid_trial(&mut working, 0);
     assert!(!lab.devices().is_empty());
     let begin = Instant::now();
     working.signal(signal);
     let output = working.end();
     println!("{signal}: ended within {:?}", begin.elapsed());
-    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < PROMPT, "{:?}", begin.elapsed());
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     assert_eq!((lab.devices(), lab.leftovers()), (vec![], vec![]));
     let run = lab.stored().unwrap();
@@ -230,15 +231,19 @@ fn interrupted_by(signal: Signal, lab: &Lab) {
     assert!(page.contains(&run.name) && page.contains("interrupted"), "the page says so too");
 }
 
-/// Goes on with a run that was cut off in its first point, and checks that nothing counts twice.
-fn resumed(lab: &Lab, code: i32) -> Run {
-    let kept = lab.stored().unwrap().points[0].trials.len();
-    let run = lab.resume(code);
+/// Goes on with a run that was cut off at this point, and checks that nothing is lost or counts twice:
+/// the trials of the first attempt, however many the machine let end, are kept as they were, decide
+/// nothing any more, and those of the second follow them.
+fn resumed(lab: &Lab, cut_off: usize) -> Run {
+    let mut kept = lab.stored().unwrap().points[cut_off].trials.clone();
+    kept.iter_mut().for_each(|trial| trial.superseded = true);
+    let run = lab.resume(0);
     finished(&run);
-    let (before, after) = run.points[0].trials.split_at(kept);
-    assert!(before.iter().all(|trial| trial.superseded), "trials of the first attempt decide nothing");
+    let trials = &run.points[cut_off].trials;
+    let (before, after) = trials.split_at(kept.len());
+    assert_eq!(before, kept, "kept, and superseded");
     assert!(after.iter().any(|trial| !trial.superseded));
-    assert!(run.points[0].trials.iter().enumerate().all(|(place, trial)| trial.sequence as usize == place));
+    assert!(trials.iter().enumerate().all(|(place, trial)| trial.sequence as usize == place));
     assert_eq!((lab.devices(), lab.leftovers()), (vec![], vec![]));
     run
 }
@@ -254,7 +259,7 @@ fn ctrl_c_in_a_trial_keeps_what_was_measured_and_resume_finishes() {
 #[test]
 fn a_termination_signal_does_the_same_to_a_fed_device() {
     let _cores = cores();
-    let lab = Lab::new(&fed(TWO_SIZES, 3, "500ms"));
+    let lab = Lab::new(&fed(TWO_SIZES, 8, "250ms"));
     interrupted_by(Signal::SIGTERM, &lab);
     assert_eq!(resumed(&lab, 0).points.len(), 2);
 }
@@ -272,7 +277,7 @@ fn ctrl_c_while_the_device_starts_leaves_nothing_behind() {
         working.signal(Signal::SIGINT);
         let output = working.end();
         println!("Ctrl-C after {wait} ms: ended within {:?}", begin.elapsed());
-        assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < PROMPT, "{:?}", begin.elapsed());
         assert_eq!(output.status.code(), Some(1), "{}", told(&output));
         assert_eq!((lab.devices(), lab.leftovers()), (vec![], vec![]), "after {wait} ms");
         assert_eq!(lab.stored().unwrap().state, RunState::Interrupted);
@@ -287,31 +292,33 @@ fn a_killed_lab_takes_its_device_along_and_loses_no_trial() {
     let output = working.child().stdout.take().unwrap();
     let row = BufReader::new(output).lines().map(Result::unwrap).find(|line| line.contains(" 64 B "));
     assert!(row.unwrap().contains("mrr"), "the first point was reported");
-    lab.mid_trial(1);
+    lab.mid_trial(&mut working, 1);
     assert!(!lab.devices().is_empty());
+    let before = lab.stored().unwrap();
     let begin = Instant::now();
     working.signal(Signal::SIGKILL);
     working.end();
     wait_for("the end of the device", || lab.devices().is_empty().then_some(()));
     println!("the device followed within {:?}", begin.elapsed());
-    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < PROMPT, "{:?}", begin.elapsed());
     let cut_off = lab.stored().unwrap();
     assert_eq!(cut_off.state, RunState::Running, "nobody was left to say otherwise");
     assert!(cut_off.points[0].finished && !cut_off.points[1].finished);
-    assert_eq!((cut_off.points[0].results.len(), cut_off.points[1].trials.len()), (2, 1));
+    assert_eq!((&cut_off.points[0], cut_off.points[0].results.len()), (&before.points[0], 2));
+    // How many there are is the machine's affair: a trial that it spoils is run again.
+    let (seen, kept) = (&before.points[1].trials, &cut_off.points[1].trials);
+    assert!(!seen.is_empty() && kept.starts_with(seen), "no finished trial is lost: {seen:?} {kept:?}");
     assert_eq!(lab.leftovers().len(), 1, "nobody was left to remove it");
 
-    let run = lab.resume(0);
+    let run = resumed(&lab, 1); // which sweeps, too
     packets_came_back(&run, 2);
     assert_eq!(run.points[0], cut_off.points[0], "a finished point is not measured again");
-    assert!(run.points[1].trials[0].superseded);
-    assert_eq!((lab.devices(), lab.leftovers()), (vec![], vec![]), "the next campaign swept");
 }
 
 /// Kills the device of the first point in its latency trial.
 fn kill_device(lab: &Lab, name: &str) -> Working {
-    let working = Working::start(&mut lab.bench());
-    lab.mid_trial(0);
+    let mut working = Working::start(&mut lab.bench());
+    lab.mid_trial(&mut working, 0);
     let device = lab.devices().into_iter().find(|process| {
         let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(name)
@@ -378,7 +385,7 @@ fn a_device_that_never_connects_keeps_nobody_waiting() {
         working.signal(Signal::SIGINT);
         let output = working.end();
         println!("lab {lab_end}: ended within {:?}", begin.elapsed());
-        assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < PROMPT, "{:?}", begin.elapsed());
         assert_eq!(output.status.code(), Some(1), "{}", told(&output));
         assert_eq!((lab.devices(), lab.leftovers()), (vec![], vec![]));
         assert_eq!(lab.stored().unwrap().state, RunState::Interrupted);
@@ -390,7 +397,7 @@ fn a_resumed_run_still_counts_the_point_that_failed_before() {
     let _cores = cores();
     let lab = Lab::new(&plan(TWO_SIZES, "1s"));
     let mut working = kill_device(&lab, "link0.sock");
-    lab.mid_trial(1);
+    lab.mid_trial(&mut working, 1);
     working.signal(Signal::SIGINT);
     assert_eq!(working.end().status.code(), Some(1));
     let output = lab.bare().args(["--resume", "@last"]).output().unwrap();

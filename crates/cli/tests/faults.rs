@@ -17,9 +17,10 @@ fn plan(nf: &str, dut: &str, load: &str, duration: &str) -> String {
     )
 }
 
-/// The trials of a run that decided something.
+/// The trials of a run, those too that the machine spoilt and that were run again: each was judged, and
+/// a fault that is rare may have come up in any of them.
 fn trials(run: &Run) -> impl Iterator<Item = &StoredTrial> {
-    run.points.iter().flat_map(|point| &point.trials).filter(|trial| !trial.superseded)
+    run.points.iter().flat_map(|point| &point.trials)
 }
 
 fn has(run: &Run, code: Code) -> bool {
@@ -33,10 +34,10 @@ fn found(run: &Run) -> Vec<String> {
     findings.map(|finding| format!("{}: {}", finding.code.name(), finding.says)).chain(errors).collect()
 }
 
-/// Measures a device with this fault at a rate at which one in 200,000 packets is seen.
-fn faulty(nf: &str, fault: &str) -> Run {
+/// Measures a device with this fault.
+fn faulty(nf: &str, fault: &str, duration: &str) -> Run {
     let _cores = cores();
-    let lab = Lab::new(&plan(nf, &format!("faulty:{fault}"), "500kpps", "2s"));
+    let lab = Lab::new(&plan(nf, &format!("faulty:{fault}"), "500kpps", duration));
     let run = lab.measure(0);
     assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
     run
@@ -44,15 +45,37 @@ fn faulty(nf: &str, fault: &str) -> Run {
 
 #[track_caller]
 fn is_caught(nf: &str, fault: &str, codes: &[Code]) {
-    let run = faulty(nf, fault);
+    let run = faulty(nf, fault, "1s");
     for code in codes {
         assert!(has(&run, *code), "{fault} is not caught as {}: {:#?}", code.name(), found(&run));
     }
 }
 
+/// A run in which a fault of this share of the packets came up, and how often at least. A machine whose
+/// cores others have lets too few packets through for a rare fault; there it is made more frequent.
+fn with_rare(fault: &str, share: f64, duration: &str) -> (Run, u64) {
+    for share in [share, share * 10.0, share * 100.0] {
+        let run = faulty("l2fwd", &format!("{fault}:{share}"), duration);
+        let forwarded: u64 = trials(&run).filter_map(|trial| Some(trial.result.dut.as_ref()?.sent)).sum();
+        let times = (forwarded as f64 * share) as u64;
+        if times >= 2 {
+            return (run, times);
+        }
+        println!("{fault} of {share} may not have come up in {forwarded} packets");
+    }
+    panic!("hardly a packet was forwarded")
+}
+
+/// One packet in 200,000 is seen; at 500 kpps that is two a second.
+#[track_caller]
+fn is_caught_if_rare(fault: &str, code: Code) {
+    let (run, times) = with_rare(fault, 5e-6, "1s");
+    assert!(has(&run, code), "{fault}, {times} times, is not caught as {}: {:#?}", code.name(), found(&run));
+}
+
 #[test]
 fn a_packet_lost_within_the_device_is_placed_there() {
-    let run = faulty("l2fwd", "drop:5e-6");
+    let (run, _) = with_rare("drop", 5e-6, "1s");
     let said = found(&run);
     assert!(
         said.iter().any(|line| line.starts_with("lost: ") && !line.contains(" 0 within")),
@@ -62,13 +85,13 @@ fn a_packet_lost_within_the_device_is_placed_there() {
 
 #[test]
 fn a_packet_that_comes_twice_is_a_duplicate_and_no_gain() {
-    is_caught("l2fwd", "duplicate:5e-6", &[Code::Duplicated]);
+    is_caught_if_rare("duplicate", Code::Duplicated);
 }
 
 #[test]
 fn packets_overtaken_by_others_are_reordered() {
-    is_caught("l2fwd", "reorder:5e-6", &[Code::Reordered]);
-    is_caught("l2fwd", "delay:5e-6", &[Code::Reordered]);
+    is_caught_if_rare("reorder", Code::Reordered);
+    is_caught_if_rare("delay", Code::Reordered);
 }
 
 #[test]
@@ -166,9 +189,14 @@ fn a_load_beyond_the_tester_is_unsent_and_the_result_the_testers() {
 
 #[test]
 fn one_damaged_packet_in_a_hundred_thousand_is_found_whatever_bit_was_hit() {
-    let run = faulty("l2fwd", "corrupt:1e-5");
+    // Ten bits, where the machine lets all of the load through.
+    let (run, times) = with_rare("corrupt", 1e-5, "2s");
     let damaged: u64 = trials(&run).map(|trial| trial.result.total().damaged).sum();
-    assert!(has(&run, Code::Damaged) && damaged >= 5, "{damaged} of about 10: {:#?}", found(&run));
+    assert!(
+        has(&run, Code::Damaged) && damaged * 2 >= times,
+        "{damaged} of about {times}: {:#?}",
+        found(&run)
+    );
 }
 
 #[test]
@@ -178,7 +206,7 @@ fn a_ttl_not_lowered_a_broken_checksum_and_a_denied_flow_let_through_are_wrong_p
         ("l3fwd:10", "bad-checksum", "broken IPv4 checksum"),
         ("firewall:10", "leak", "denied, but let through"),
     ] {
-        let run = faulty(nf, fault);
+        let run = faulty(nf, fault, "1s");
         let check = run.points[0].packets.as_ref().unwrap();
         assert!(check.to_string().contains(says), "{fault}: {check}");
         let wrong = trials(&run).any(|trial| trial.verdict.worst() == Some(Weight::Wrong));
@@ -196,5 +224,5 @@ fn clean_repeats_raise_no_alarm() {
     // What the machine does to a trial is no fault of the device: nothing is called wrong.
     let wrong: Vec<_> = trials(&run).filter(|trial| trial.verdict.worst() == Some(Weight::Wrong)).collect();
     assert!(wrong.is_empty(), "{:#?}", found(&run));
-    assert_eq!(trials(&run).count(), 5);
+    assert_eq!(trials(&run).filter(|trial| !trial.superseded).count(), 5);
 }

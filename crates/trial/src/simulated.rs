@@ -48,6 +48,8 @@ impl Default for SimulatedDut {
 pub struct Simulation {
     dut: SimulatedDut,
     rng: ChaCha8Rng,
+    /// The last trial's latencies: half a megabyte that the system need not find for each trial.
+    latencies: LatencyHistogram,
 }
 
 impl SimulatedDut {
@@ -56,7 +58,8 @@ impl SimulatedDut {
 
     /// Starts the device.
     pub fn start(self) -> Simulation {
-        Simulation { dut: self, rng: ChaCha8Rng::seed_from_u64(self.seed) }
+        let latencies = LatencyHistogram::default();
+        Simulation { dut: self, rng: ChaCha8Rng::seed_from_u64(self.seed), latencies }
     }
 }
 
@@ -79,18 +82,19 @@ impl Simulation {
         let burst_room = dut.queue + intended.saturating_sub((spec.load.0 * stolen) as u64);
         let forwarded = intended.min(room).min(burst_room);
         let received = forwarded - (forwarded as f64 * dut.loss.0).round() as u64;
+        self.draw_latencies(spec.load, capacity);
         let counts =
             DirectionCounts { intended, sent: intended, received, stamped: intended, ..Default::default() };
         TrialResult {
             directions: vec![counts],
-            latency: Latency::of(&self.latencies(spec.load, capacity)),
+            latency: Latency::of(&self.latencies),
             ..TrialResult::new(spec)
         }
     }
 
     /// A thousand latencies: service time, and the wait of an M/D/1 queue up to its length.
-    fn latencies(&mut self, load: Pps, capacity: f64) -> LatencyHistogram {
-        let mut histogram = LatencyHistogram::default();
+    fn draw_latencies(&mut self, load: Pps, capacity: f64) {
+        self.latencies.clear();
         let service = 1e9 / capacity;
         let utilisation = load.0 / capacity;
         let full = self.dut.queue as f64 * service;
@@ -102,9 +106,8 @@ impl Simulation {
         for _ in 0..1000 {
             let u: f64 = self.rng.random_range(f64::MIN_POSITIVE..1.0);
             let wait = if utilisation < 1.0 { (-u.ln() * mean_wait).min(full) } else { full };
-            histogram.record(Nanos((service + wait).round() as u64));
+            self.latencies.record(Nanos((service + wait).round() as u64));
         }
-        histogram
     }
 }
 

@@ -192,20 +192,24 @@ mod tests {
         let core = weir_dpdk::allowed_cores()[0];
         let hold = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
         let held = std::sync::Arc::clone(&hold);
+        let (tell, hear) = std::sync::mpsc::channel();
         let neighbour = std::thread::spawn(move || {
             let mut set = CpuSet::new();
             set.set(core).unwrap();
             sched_setaffinity(Pid::from_raw(0), &set).unwrap();
+            tell.send(()).unwrap();
             while held.load(std::sync::atomic::Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
         });
+        hear.recv().unwrap();
         let found = watch_cores(&[core], Duration::from_millis(300));
         hold.store(false, std::sync::atomic::Ordering::Relaxed);
         neighbour.join().unwrap();
         let stalls = found[0];
         assert!(stalls.gaps > 0 && stalls.share() > 0.2, "{stalls:?}");
-        assert!(stalls.waited.0 * 2 > stalls.lost.0, "{stalls:?}");
+        // Not compared with what was lost: a hypervisor may have taken the rest.
+        assert!(stalls.waited.0 as f64 > 0.2 * stalls.watched.0 as f64, "{stalls:?}");
     }
 
     #[test]

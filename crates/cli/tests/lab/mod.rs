@@ -13,8 +13,13 @@ use std::time::{Duration, Instant};
 use weir_store::{Selector, Store};
 use weir_trial::run::{Point, Run};
 
-/// Longest wait for anything a test waits for.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for anything a test waits for. What comes comes sooner, however busy the machine; this
+/// only ends a test that hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The longest end that still shows that nobody was waited for: whoever waits for a link or a device
+/// waits ten seconds and more.
+pub(crate) const PROMPT: Duration = Duration::from_secs(8);
 
 static CORES: Mutex<()> = Mutex::new(());
 
@@ -101,13 +106,19 @@ impl Lab {
         store.load(store.find(&Selector::Last(0)).ok()?).ok()
     }
 
-    /// Waits until the last run has a finished trial at the point, and the DUT is at the next one.
-    pub(crate) fn mid_trial(&self, point: usize) {
+    /// Waits until the last run has a finished trial at the point, and the next one is under way. The
+    /// tester's thread lives as long as a trial; a device that feeds itself has no tester, and is
+    /// measured from one trial's end to the next one's.
+    pub(crate) fn mid_trial(&self, working: &mut Working, point: usize) {
         wait_for("a stored trial", || {
             let run = self.stored()?;
             (!run.points.get(point)?.trials.is_empty()).then_some(())
         });
-        std::thread::sleep(Duration::from_millis(300));
+        let plan = fs::read_to_string(self.file("plan.toml")).unwrap();
+        if !plan.contains("wiring = \"fed\"") {
+            wait_for("the next trial", || working.is_testing().then_some(()));
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
 
     /// Folders of devices that are still there.
@@ -155,6 +166,13 @@ impl Working {
         kill(Pid::from_raw(self.child().id().try_into().unwrap()), signal).unwrap();
     }
 
+    /// Whether a trial is under way between the tester's ports.
+    fn is_testing(&mut self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child().id())).into_iter().flatten();
+        let mut names = threads.flatten().filter_map(|one| fs::read_to_string(one.path().join("comm")).ok());
+        names.any(|name| name.trim_end() == "weir-tester")
+    }
+
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Output {
         wait_for("the end of the campaign", || self.child().try_wait().unwrap());
@@ -181,6 +199,21 @@ pub(crate) fn check_sums(point: &Point) {
             assert!(counts.received <= counts.sent, "{place}");
             assert_eq!((counts.foreign, counts.duplicated, counts.reordered), (0, 0, 0), "{place}");
         }
+    }
+}
+
+/// Asserts what holds for counters of DUT and tester together: the DUT sent at least what came back in
+/// each trial, and never more than it received, nor received more than was sent. The last two are
+/// sums over all trials so far: what a DUT that stood still had not fetched when its trial ended, it
+/// counts in the next.
+pub(crate) fn check_counters(point: &Point) {
+    let (mut offered, mut fetched, mut forwarded) = (0, 0, 0);
+    for trial in &point.trials {
+        let (dut, total) = (trial.result.dut.as_ref().unwrap(), trial.result.total());
+        let place = format!("{:?} trial {}: {dut:?} {total:?}", point.key, trial.sequence);
+        assert!(dut.sent >= total.received, "{place}");
+        (offered, fetched, forwarded) = (offered + total.sent, fetched + dut.received, forwarded + dut.sent);
+        assert!(forwarded <= fetched && fetched <= offered, "{place}");
     }
 }
 
