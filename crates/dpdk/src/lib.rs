@@ -17,6 +17,7 @@
 
 mod eal;
 mod ffi;
+mod huge;
 mod interrupts;
 mod mbuf;
 mod pool;
@@ -26,6 +27,7 @@ mod tsc;
 mod worker;
 
 pub use eal::{Eal, EalConfig, EalError, Memory};
+pub use huge::prefer_huge_pages;
 pub use interrupts::InterruptsHeld;
 pub use mbuf::{BURST, Burst, Mbuf, Packet};
 pub use pool::{Pool, PoolError};

@@ -26,6 +26,7 @@ mod dump;
 mod entry;
 mod fragments;
 mod index;
+mod memory;
 mod packet;
 mod reason;
 mod settings;

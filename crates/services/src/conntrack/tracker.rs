@@ -116,8 +116,8 @@ impl Tracker {
             timeouts: settings.timeouts.ticks(),
             unacknowledged: Tick::seconds(settings.timeouts.tcp_unacknowledged),
             // A connection whose addresses are translated stands in the index twice.
-            index: Index::new(capacity * 2),
-            entries: Entries::new(capacity, settings.accounting),
+            index: Index::new(capacity * 2, settings.prefault),
+            entries: Entries::new(capacity, settings.accounting, settings.prefault),
             wheel: Wheel::new(now),
             fragments: Fragments::new(settings.fragments, seed),
             zones: Vec::new(),
@@ -302,7 +302,7 @@ impl Tracker {
         now: Tick,
     ) -> Result<Option<Judgement>, Reason> {
         let hot = self.entries.hot_mut(at);
-        let before = hot.state;
+        let before = hot.tcp.state;
         let answered = side == 1;
         let state = match before {
             State::UdpSingle if answered => State::UdpMultiple,
@@ -312,7 +312,7 @@ impl Tracker {
             | State::Icmp
             | State::OtherSingle
             | State::OtherMultiple => before,
-            _ => match hot.tcp.step(side, segment, before)? {
+            _ => match hot.tcp.step(side, segment)? {
                 Step::Lives(state) => state,
                 Step::Reopens => return Ok(None),
                 Step::Passes => {
@@ -321,7 +321,7 @@ impl Tracker {
                 }
             },
         };
-        hot.state = state;
+        hot.tcp.state = state;
         if answered {
             hot.flags |= REPLIED;
         }
@@ -333,15 +333,15 @@ impl Tracker {
                 length = length.min(self.unacknowledged);
             }
         }
-        hot.deadline = now.after(length);
+        let (deadline, due) = (now.after(length), hot.due());
+        hot.deadline = deadline;
         if hot.flags & HALF_OPEN != 0
             && hot.flags & REPLIED != 0
             && !matches!(state, State::SynSent | State::SynReceived)
         {
             self.entries.half_open_ends(at);
         }
-        if state != before || state == State::Established {
-            let deadline = now.after(length);
+        if !due.reached(deadline) {
             self.wheel.hasten(&mut self.entries, at, deadline);
         }
         Ok(Some(self.passes(at, side)))
@@ -366,23 +366,21 @@ impl Tracker {
         commit: bool,
         now: Tick,
     ) -> Result<Judgement, Reason> {
-        let (tcp, state) = match look.kind {
+        let tcp = match look.kind {
             Kind::Tcp => Tcp::open(segment, self.settings.loose)?,
-            Kind::Udp => (Tcp::default(), State::UdpSingle),
+            Kind::Udp => Tcp::only(State::UdpSingle),
             Kind::Icmp if packet.answers() => return Err(Reason::NotOpening),
-            Kind::Icmp => (Tcp::default(), State::Icmp),
-            _ => (Tcp::default(), State::OtherSingle),
+            Kind::Icmp => Tcp::only(State::Icmp),
+            _ => Tcp::only(State::OtherSingle),
         };
         if !commit {
             return Ok(Judgement::refuse(Reason::NotCommitted));
         }
         let sight = &look.sight;
         // One that is met in its middle and not answered yet is not kept as long as one that is.
-        let waits = if state == State::Established { State::SynSent } else { state };
+        let waits = if tcp.state == State::Established { State::SynSent } else { tcp.state };
         let deadline = now.after(self.timeouts[waits as usize]);
-        let flags = if sight.flipped { FLIPPED } else { 0 };
-        let hot = Hot { a: sight.a, b: sight.b, hash: sight.hash, deadline, tcp, state, flags };
-        let at = self.add(hot, look)?;
+        let at = self.add(Hot::new(sight, tcp, deadline), look)?;
         let place = Some(self.entries.place(at));
         let judgement = Judgement { state: ct::NEW | ct::TRK, place, refused: None };
         if packet.is_first_fragment() || !self.entries.counts.is_empty() {
@@ -434,7 +432,7 @@ impl Tracker {
             let reply = Tuple::unpack(self.entries.replies[at as usize]);
             self.index.remove(Sight::of(&reply, Sight::zone_of(hot.b), self.seed).hash, at);
         }
-        self.index.remove(hot.hash, at);
+        self.index.remove(Sight::hash_of(hot.a, hot.b, self.seed), at);
         self.entries.half_open_ends(at);
         self.zones[usize::from(Sight::zone_of(hot.b))] -= 1;
         *self.entries.links(at) = Links::NONE;
@@ -570,7 +568,7 @@ impl Tracker {
             original,
             reply,
             zone: Sight::zone_of(hot.b),
-            state: hot.state,
+            state: hot.tcp.state,
             replied: hot.flags & REPLIED != 0,
             half_open: hot.flags & HALF_OPEN != 0,
             mark: self.entries.marks[at as usize],
@@ -589,7 +587,7 @@ impl Tracker {
         let flipped = hot.flags & FLIPPED != 0;
         let protocol = (hot.b >> 16 & 0xff) << 56;
         let turn = if flipped { 32 } else { 0 };
-        if hot.state == State::Icmp || hot.is_v6() {
+        if hot.tcp.state == State::Icmp || hot.is_v6() {
             let addresses = self.entries.addresses[place.at as usize];
             let tuple = Sight::tuple_of(hot.a, hot.b, addresses, flipped);
             let (source, destination) =

@@ -68,6 +68,12 @@ impl Sight {
         b & V6 != 0
     }
 
+    /// The hash of the two words.
+    #[inline]
+    pub(super) const fn hash_of(a: u64, b: u64, seed: Seed) -> u32 {
+        seed.finish(seed.fold(a, b)) as u32
+    }
+
     /// The sight of an IPv4 tuple with ports, without ICMP's extras: what nearly every packet is.
     #[inline]
     pub(super) fn v4(addresses: u64, ports: u32, protocol: u8, zone: u16, seed: Seed) -> Self {
@@ -77,7 +83,7 @@ impl Sight {
         let (a, ports) =
             if flipped { (addresses.rotate_left(32), ports.rotate_left(16)) } else { (addresses, ports) };
         let b = u64::from(ports) << 32 | u64::from(protocol) << 16 | u64::from(zone);
-        let hash = seed.finish(seed.fold(a, b)) as u32;
+        let hash = Self::hash_of(a, b, seed);
         Self { a, b, addresses: [0; 2], hash, flipped }
     }
 
@@ -110,14 +116,14 @@ impl Sight {
             | u64::from(zone);
         if !tuple.v6 {
             let a = (addresses[0] as u64) << 32 | addresses[1] as u64;
-            let hash = seed.finish(seed.fold(a, b)) as u32;
+            let hash = Self::hash_of(a, b, seed);
             return Self { a, b, addresses: [0; 2], hash, flipped };
         }
         let [low, high] = addresses;
         let first = seed.fold((low >> 64) as u64, low as u64);
         let second = seed.fold_with((high >> 64) as u64, high as u64, 1);
         let a = seed.fold_with(first, second, 2);
-        let hash = seed.finish(seed.fold(a, b)) as u32;
+        let hash = Self::hash_of(a, b, seed);
         Self { a, b, addresses, hash, flipped }
     }
 
