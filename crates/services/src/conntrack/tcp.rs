@@ -134,6 +134,7 @@ const fn later(a: u32, b: u32) -> u32 {
 impl Segment {
     /// Reads the header at the front of `bytes`, which end where the packet does. `whole` is false for
     /// a first fragment, whose payload goes on elsewhere.
+    #[inline(always)]
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Reason> {
         let header: &[u8; 20] = bytes.first_chunk().ok_or(Reason::Truncated)?;
         let offset = usize::from(header[12] >> 4) * 4;
@@ -159,6 +160,7 @@ impl Segment {
         if urgent || plain { Ok(segment) } else { Err(Reason::TcpFlags) }
     }
 
+    #[cold]
     fn read_options(&mut self, mut options: &[u8]) {
         while let [kind, rest @ ..] = options {
             match (kind, rest) {
@@ -244,7 +246,7 @@ impl Tcp {
     }
 
     /// What a segment of this side does, or why it is invalid.
-    #[inline]
+    #[inline(always)]
     pub(super) fn step(&mut self, side: usize, segment: &Segment) -> Result<Step, Reason> {
         let state = self.state;
         if segment.flags & (SYN | RST) != 0 {
@@ -260,6 +262,7 @@ impl Tcp {
     }
 
     /// SYNs and resets.
+    #[inline(never)]
     fn rare(&mut self, side: usize, segment: &Segment, state: State) -> Result<Step, Reason> {
         match (segment.has(SYN), segment.has(ACK)) {
             (false, _) => self.reset(side, segment, state),
@@ -356,7 +359,7 @@ impl Tcp {
     }
 
     /// Van Rooij's rules.
-    #[inline]
+    #[inline(always)]
     fn check(&self, side: usize, segment: &Segment) -> Result<(), Reason> {
         let (sender, receiver) = (&self.peers[side], &self.peers[1 - side]);
         let end = segment.end();
@@ -379,7 +382,7 @@ impl Tcp {
     }
 
     /// A segment with ACK, without RST, of a side that was heard before.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, side: usize, segment: &Segment, state: State) -> Result<Step, Reason> {
         self.check(side, segment)?;
         let scales = self.flags[0] & self.flags[1] & SCALES != 0 && !segment.has(SYN);
@@ -395,7 +398,7 @@ impl Tcp {
     }
 
     /// This side acknowledges, and opens its window behind that.
-    #[inline]
+    #[inline(always)]
     fn acknowledge(&mut self, side: usize, ack: u32, window: u32) {
         let other = 1 - side;
         let newer = !up_to(ack, self.peers[side].max_ack);
@@ -413,7 +416,7 @@ impl Tcp {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn derived_state(&self) -> State {
         let either = self.flags[0] | self.flags[1];
         let both = self.flags[0] & self.flags[1];

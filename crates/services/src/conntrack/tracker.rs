@@ -120,7 +120,7 @@ impl Tracker {
             entries: Entries::new(capacity, settings.accounting, settings.prefault),
             wheel: Wheel::new(now),
             fragments: Fragments::new(settings.fragments, seed),
-            zones: Vec::new(),
+            zones: Vec::with_capacity(1 << 16),
             counters: Counters::default(),
             settings,
             seed,
@@ -184,7 +184,7 @@ impl Tracker {
     }
 
     /// Judges a packet that was looked at. With `commit` it may open a connection.
-    #[inline]
+    #[inline(always)]
     pub fn judge(&mut self, packet: &Packet<'_>, look: &Look, commit: bool, now: Tick) -> Judgement {
         let judged = match look.kind {
             Kind::Tcp | Kind::Udp | Kind::Icmp | Kind::Other => self.flow(packet, look, commit, now),
@@ -209,7 +209,7 @@ impl Tracker {
     }
 
     /// A packet with a tuple.
-    #[inline]
+    #[inline(always)]
     fn flow(
         &mut self,
         packet: &Packet<'_>,
@@ -221,7 +221,7 @@ impl Tracker {
         if let Some((at, side)) = self.find(&look.sight, now) {
             if let Some(judgement) = self.follow(at, side, &segment, now)? {
                 if packet.is_first_fragment() || !self.entries.counts.is_empty() {
-                    self.note(packet, &judgement, side, &segment, now)?;
+                    self.note(packet, judgement, (side, segment), now)?;
                 }
                 return Ok(judgement);
             }
@@ -235,7 +235,7 @@ impl Tracker {
     }
 
     /// The headers behind the tuple: the TCP segment (of other protocols an empty one).
-    #[inline]
+    #[inline(always)]
     fn inspect(&self, packet: &Packet<'_>, look: &Look) -> Result<Segment, Reason> {
         let (segment, bytes, changes) = match look.kind {
             Kind::Tcp => {
@@ -272,7 +272,7 @@ impl Tracker {
     }
 
     /// The connection with this tuple, and the side that speaks. One that timed out is removed.
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, sight: &Sight, now: Tick) -> Option<(u32, usize)> {
         let entries = &self.entries;
         let mut translated = false;
@@ -293,7 +293,7 @@ impl Tracker {
     }
 
     /// A packet of a connection that lives; none if the connection must give way to a new one.
-    #[inline]
+    #[inline(always)]
     fn follow(
         &mut self,
         at: u32,
@@ -348,7 +348,7 @@ impl Tracker {
     }
 
     /// The judgement of a packet that passes as part of a connection.
-    #[inline]
+    #[inline(always)]
     fn passes(&self, at: u32, side: usize) -> Judgement {
         let replied = self.entries.hot(at).flags & REPLIED != 0;
         let state = ct::TRK
@@ -358,6 +358,7 @@ impl Tracker {
     }
 
     /// A packet that belongs to no connection.
+    #[inline(never)]
     fn open(
         &mut self,
         packet: &Packet<'_>,
@@ -384,7 +385,7 @@ impl Tracker {
         let place = Some(self.entries.place(at));
         let judgement = Judgement { state: ct::NEW | ct::TRK, place, refused: None };
         if packet.is_first_fragment() || !self.entries.counts.is_empty() {
-            self.note(packet, &judgement, 0, segment, now)?;
+            self.note(packet, judgement, (0, *segment), now)?;
         }
         Ok(judgement)
     }
@@ -420,6 +421,7 @@ impl Tracker {
     }
 
     /// Ends a connection that is in the wheel.
+    #[inline(never)]
     fn remove(&mut self, at: u32) {
         self.wheel.remove(&mut self.entries, at);
         self.forget(at);
@@ -440,12 +442,12 @@ impl Tracker {
     }
 
     /// Counts a packet, and remembers a first fragment.
+    #[inline(never)]
     fn note(
         &mut self,
         packet: &Packet<'_>,
-        judgement: &Judgement,
-        side: usize,
-        segment: &Segment,
+        judgement: Judgement,
+        (side, segment): (usize, Segment),
         now: Tick,
     ) -> Result<(), Reason> {
         let Some(place) = judgement.place else { return Ok(()) };
@@ -480,6 +482,7 @@ impl Tracker {
     }
 
     /// A fragment that has no ports.
+    #[inline(never)]
     fn later_fragment(&mut self, packet: &Packet<'_>, look: &Look, now: Tick) -> Result<Judgement, Reason> {
         let header = packet.fragment().ok_or(Reason::Truncated)?;
         let key = fragment_key(packet, header.id, look.zone);
@@ -508,6 +511,7 @@ impl Tracker {
     }
 
     /// An ICMP error.
+    #[inline(never)]
     fn report(&mut self, packet: &Packet<'_>, look: &Look, now: Tick) -> Result<Judgement, Reason> {
         let bytes = packet.transport()?;
         let whole = !packet.is_first_fragment();
@@ -581,7 +585,7 @@ impl Tracker {
 
     /// The original tuple of a connection as words of a key hold it: IPv4 addresses; protocol and ports,
     /// or ICMP's type and code; IPv6 addresses.
-    #[inline]
+    #[inline(always)]
     pub(super) fn original(&self, place: Place) -> (u64, u64, Option<[u128; 2]>) {
         let hot = self.entries.hot(place.at);
         let flipped = hot.flags & FLIPPED != 0;

@@ -74,17 +74,19 @@ impl Sight {
         seed.finish(seed.fold(a, b)) as u32
     }
 
-    /// The sight of an IPv4 tuple with ports, without ICMP's extras: what nearly every packet is.
-    #[inline]
-    pub(super) fn v4(addresses: u64, ports: u32, protocol: u8, zone: u16, seed: Seed) -> Self {
+    /// The sight of an IPv4 tuple with ports, without ICMP's extras: what nearly every packet is. Leaves
+    /// the IPv6 addresses as they are: nobody reads them.
+    #[inline(always)]
+    pub(super) fn set_v4(&mut self, addresses: u64, ports: u32, protocol: u8, zone: u16, seed: Seed) {
         let source = (addresses >> 32) << 16 | u64::from(ports >> 16);
         let destination = (addresses & 0xffff_ffff) << 16 | u64::from(ports & 0xffff);
         let flipped = source > destination;
-        let (a, ports) =
-            if flipped { (addresses.rotate_left(32), ports.rotate_left(16)) } else { (addresses, ports) };
-        let b = u64::from(ports) << 32 | u64::from(protocol) << 16 | u64::from(zone);
-        let hash = Self::hash_of(a, b, seed);
-        Self { a, b, addresses: [0; 2], hash, flipped }
+        let turn = u32::from(flipped) * 32;
+        let ports = ports.rotate_left(turn / 2);
+        self.a = addresses.rotate_left(turn);
+        self.b = u64::from(ports) << 32 | u64::from(protocol) << 16 | u64::from(zone);
+        self.hash = Self::hash_of(self.a, self.b, seed);
+        self.flipped = flipped;
     }
 
     /// The sight of any tuple.
@@ -92,7 +94,9 @@ impl Sight {
         let ports = u32::from(tuple.source_port) << 16 | u32::from(tuple.destination_port);
         if !tuple.v6 && tuple.kind == 0 {
             let addresses = (tuple.source as u64) << 32 | tuple.destination as u64;
-            return Self::v4(addresses, ports, tuple.protocol, zone, seed);
+            let mut sight = Self::default();
+            sight.set_v4(addresses, ports, tuple.protocol, zone, seed);
+            return sight;
         }
         let flipped = (tuple.source, tuple.source_port) > (tuple.destination, tuple.destination_port);
         let (addresses, ports) = if flipped {

@@ -185,7 +185,7 @@ impl Wheel {
         self.at = self.at.after(step);
         for level in 0..LEVELS {
             let shift = level as u32 * BITS;
-            if self.at.0 % (1 << shift) != 0 {
+            if !self.at.0.is_multiple_of(1 << shift) {
                 break;
             }
             let slot = (self.at.0 >> shift) as usize % SLOTS;
