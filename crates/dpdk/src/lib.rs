@@ -19,6 +19,7 @@
 mod allocator;
 mod eal;
 mod ffi;
+mod huge;
 mod interrupts;
 mod mbuf;
 mod pool;
@@ -29,6 +30,7 @@ mod worker;
 
 pub use allocator::{CountingAllocator, Heap, prefer_huge_pages};
 pub use eal::{Eal, EalConfig, EalError, Memory};
+pub use huge::prefer_huge_pages;
 pub use interrupts::InterruptsHeld;
 pub use mbuf::{BURST, Burst, Mbuf, Packet};
 pub use pool::{Pool, PoolError};

@@ -60,8 +60,8 @@ type Verdicts = (Class, Class, Option<&'static str>);
 const DIFFERENCES: &[(Verdicts, &str)] = &[
     (
         (Class::Established, Class::Invalid, Some("invalid-reset")),
-        "Linux passes any reset above what was acknowledged, however far, without effect; we end the window \
-         where RFC 5961 (section 3.2) does",
+        "Linux passes two in three resets that are far outside the window, above and below; RFC 5961 (section \
+         3.2) has the receiver drop them, so we do",
     ),
     (
         (Class::EstablishedReply, Class::Invalid, Some("invalid-reset")),

@@ -86,6 +86,12 @@ fn legal_conversations_by_the_million() {
     println!("{} legal packets passed, {} forged ones did not", total[0], total[1]);
 }
 
+/// When a timeout of so many seconds ends: rounded up to a tick of 17 ms, of which it begins with one.
+fn rounded(now: u64, seconds: u64) -> u64 {
+    let ticks = ((seconds * 1_000_000_000) >> 24) + 1;
+    ((now >> 24) + ticks) << 24
+}
+
 #[test]
 fn the_table_agrees_with_a_plain_map() {
     for seed in 0..8 {
@@ -122,11 +128,7 @@ fn the_table_agrees_with_a_plain_map() {
             if judgement.refused.is_none() {
                 let replied = oracle.get(&known).is_some_and(|(_, replied)| *replied);
                 let length = if replied { 120 } else { 30 };
-                // Timeouts are rounded up to a tick of 17 ms, and begin with one.
-                oracle.insert(
-                    known,
-                    ((now >> 24 << 24) + ((length * 1_000_000_000_u64 >> 24) + 1 << 24), replied),
-                );
+                oracle.insert(known, (rounded(now, length), replied));
             }
             net.now.0 += rng.random_range(0..100_000_000);
             if rng.random_bool(0.3) {

@@ -6,8 +6,8 @@
 //! timer's links. Memory for the largest size is reserved at the start from zeroed pages and taken from
 //! the machine as connections come, so that nothing grows, moves or pauses later.
 //!
-//! Places are used again, the last freed first; a [`Place`] carries a generation, so that one that was
-//! kept finds out that its connection is gone.
+//! Places are used again, the last freed first; a [`Place`] carries a generation of 24 bits, so that one
+//! that was kept finds out that its connection is gone.
 //!
 //! Threads: none; it belongs to one worker.
 
@@ -107,16 +107,41 @@ pub(super) struct Hot {
     pub(super) a: u64,
     /// Canonical ports, protocol, zone.
     pub(super) b: u64,
-    pub(super) hash: u32,
-    pub(super) deadline: Tick,
     pub(super) tcp: Tcp,
-    pub(super) state: State,
+    /// When it times out.
+    pub(super) deadline: Tick,
+    /// When the wheel looks at it: no later than that.
+    due: Tick,
     pub(super) flags: u8,
+    generation: [u8; 3],
 }
 
 const _: () = assert!(size_of::<Hot>() == 64);
 
 impl Hot {
+    /// A connection that begins.
+    pub(super) fn new(sight: &Sight, tcp: Tcp, deadline: Tick) -> Self {
+        let flags = if sight.flipped { FLIPPED } else { 0 };
+        Self { a: sight.a, b: sight.b, tcp, deadline, due: deadline, flags, generation: [0; 3] }
+    }
+
+    #[inline]
+    fn generation(&self) -> u32 {
+        let [low, middle, high] = self.generation;
+        u32::from_le_bytes([low, middle, high, 0])
+    }
+
+    fn set_generation(&mut self, generation: u32) {
+        let [low, middle, high, _] = generation.to_le_bytes();
+        self.generation = [low, middle, high];
+    }
+
+    /// When the wheel looks at it.
+    #[inline]
+    pub(super) const fn due(&self) -> Tick {
+        self.due
+    }
+
     /// Whether its addresses are IPv6's, and the first word their digest.
     #[inline]
     pub(super) const fn is_v6(&self) -> bool {
@@ -131,7 +156,6 @@ struct Cold {
     /// The next older and the next younger half-open one; for free places, `older` is the next free.
     older: u32,
     younger: u32,
-    generation: u32,
 }
 
 /// Packets and bytes of both directions, the originator's first.
@@ -162,12 +186,17 @@ impl Linked for Entries {
     fn links(&mut self, place: u32) -> &mut Links {
         &mut self.cold[place as usize].timer
     }
+
+    #[inline]
+    fn set_due(&mut self, place: u32, due: Tick) {
+        self.hot[place as usize].due = due;
+    }
 }
 
 impl Entries {
-    /// Room for as many.
-    pub(super) fn new(capacity: usize, counting: bool) -> Self {
-        Self {
+    /// Room for as many. With `prefault`, all memory is taken now.
+    pub(super) fn new(capacity: usize, counting: bool, prefault: bool) -> Self {
+        let mut entries = Self {
             hot: Vec::with_capacity(capacity),
             cold: Vec::with_capacity(capacity),
             addresses: vec![[0; 2]; capacity],
@@ -180,7 +209,17 @@ impl Entries {
             oldest: NONE,
             youngest: NONE,
             half_open: 0,
-        }
+        };
+        let blank = Hot::new(&Sight::default(), Tcp::only(State::Closed), Tick(0));
+        let unlinked = Cold { timer: Links::NONE, older: NONE, younger: NONE };
+        super::memory::reserve(&mut entries.hot, blank, prefault);
+        super::memory::reserve(&mut entries.cold, unlinked, prefault);
+        super::memory::zeroed(&mut entries.addresses, prefault);
+        super::memory::zeroed(&mut entries.replies, prefault);
+        super::memory::zeroed(&mut entries.labels, prefault);
+        super::memory::zeroed(&mut entries.marks, prefault);
+        super::memory::zeroed(&mut entries.counts, prefault);
+        entries
     }
 
     /// Bytes of what was ever in use, all arrays counted.
@@ -236,36 +275,36 @@ impl Entries {
     /// The handle of a live place.
     #[inline]
     pub(super) fn place(&self, at: u32) -> Place {
-        Place { at, generation: self.cold[at as usize].generation }
+        Place { at, generation: self.hot[at as usize].generation() }
     }
 
     /// Where the connection is, if it still lives.
     #[inline]
     pub(super) fn alive(&self, place: Place) -> Option<u32> {
-        let cold = self.cold.get(place.at as usize)?;
-        (cold.generation == place.generation).then_some(place.at)
+        let hot = self.hot.get(place.at as usize)?;
+        (hot.generation() == place.generation).then_some(place.at)
     }
 
     /// Whether a connection lives at this place. Generations of live places are odd.
     pub(super) fn lives(&self, at: u32) -> bool {
-        self.cold.get(at as usize).is_some_and(|cold| cold.generation & 1 == 1)
+        self.hot.get(at as usize).is_some_and(|hot| hot.generation[0] & 1 == 1)
     }
 
     /// Takes a place for a connection; none if it is full.
-    pub(super) fn add(&mut self, hot: Hot) -> Option<u32> {
+    pub(super) fn add(&mut self, mut hot: Hot) -> Option<u32> {
         if self.is_full() {
             return None;
         }
         self.live += 1;
         if self.free == NONE {
+            hot.set_generation(1);
             self.hot.push(hot);
-            self.cold.push(Cold { timer: Links::NONE, older: NONE, younger: NONE, generation: 1 });
+            self.cold.push(Cold { timer: Links::NONE, older: NONE, younger: NONE });
             return Some(self.hot.len() as u32 - 1);
         }
         let at = self.free;
-        let cold = &mut self.cold[at as usize];
-        self.free = cold.older;
-        cold.generation = cold.generation.wrapping_add(1);
+        self.free = self.cold[at as usize].older;
+        hot.set_generation(self.hot[at as usize].generation().wrapping_add(1));
         self.hot[at as usize] = hot;
         Some(at)
     }
@@ -280,9 +319,9 @@ impl Entries {
         if let Some(counts) = self.counts.get_mut(at as usize) {
             *counts = [[0; 2]; 2];
         }
-        let cold = &mut self.cold[at as usize];
-        cold.generation = cold.generation.wrapping_add(1);
-        cold.older = self.free;
+        let hot = &mut self.hot[at as usize];
+        hot.set_generation(hot.generation().wrapping_add(1));
+        self.cold[at as usize].older = self.free;
         self.free = at;
         self.live -= 1;
     }

@@ -71,11 +71,12 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// An index for as many entries, at most.
-    pub(super) fn new(entries: usize) -> Self {
+    /// An index for as many entries, at most. With `prefault`, all memory is taken now.
+    pub(super) fn new(entries: usize, prefault: bool) -> Self {
         let most = (entries / LOAD + 1).max(FIRST);
         let mut buckets = Vec::with_capacity(most);
         buckets.resize(FIRST, EMPTY);
+        super::memory::reserve(&mut buckets, EMPTY, prefault);
         let spare = most / 4 + SLOTS * SLOTS;
         Self { buckets, overflow: Vec::with_capacity(spare), free: NONE, spare, mask: FIRST - 1, entries: 0 }
     }
@@ -260,7 +261,7 @@ mod tests {
             steps in proptest::collection::vec((any::<bool>(), any::<u16>(), 0_u32..4), 1..6000),
             spread in 0_u32..16,
         ) {
-            let mut index = Index::new(4000);
+            let mut index = Index::new(4000, false);
             let mut oracle: HashMap<(u32, u32), ()> = HashMap::new();
             for (insert, number, place) in steps {
                 // Few distinct hashes make long chains.
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn it_grows_to_its_size_without_moving_in_memory() {
-        let mut index = Index::new(300_000);
+        let mut index = Index::new(300_000, true);
         let (buckets, overflow) = (index.buckets.as_ptr(), index.overflow.as_ptr());
         for place in 0..300_000_u32 {
             assert!(index.insert(place.wrapping_mul(0x9e37_79b1).rotate_left(7), place));

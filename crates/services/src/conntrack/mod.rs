@@ -18,14 +18,15 @@
 //! - Later fragments follow their first one ([`fragments`]).
 //!
 //! Cost: an established IPv4 packet touches one line of the index and one of the connection, both
-//! fetched ahead over the burst. Nothing is locked, and nothing allocated but a zone's counter when the
-//! zone is first used. Threads: one instance a worker; both directions of a connection must come to
+//! fetched ahead over the burst. Nothing is locked, and nothing allocated once the instance is built: its
+//! tables are reserved for their largest size and filled as connections come. Threads: one instance a worker; both directions of a connection must come to
 //! the same one.
 
 mod dump;
 mod entry;
 mod fragments;
 mod index;
+mod memory;
 mod packet;
 mod reason;
 mod settings;
@@ -124,7 +125,7 @@ impl Instance {
         let (tracker, seed) = (&self.tracker, self.tracker.seed());
         let mut count = 0;
         for (look, slot) in self.looks.iter_mut().zip(slots) {
-            *look = packet(slot).look((slot.argument >> ZONE_SHIFT) as u16, seed);
+            packet(slot).look_into(look, (slot.argument >> ZONE_SHIFT) as u16, seed);
             tracker.expect(look);
             count += 1;
         }
@@ -188,7 +189,7 @@ mod words {
 }
 
 /// Writes what is known of a packet's connection into its key.
-#[inline]
+#[inline(always)]
 pub(crate) fn write(tracker: &Tracker, judgement: &Judgement, zone: u16, key: &mut Key) {
     const OURS: u64 = {
         let mut bits = 1 << words::MARK;

@@ -96,19 +96,32 @@ impl<'a> Packet<'a> {
     }
 
     /// Looks at a packet: what it is, and its tuple.
-    #[inline]
     pub fn look(&self, zone: u16, seed: Seed) -> Look {
-        let plain = self.key.word(1) & 0xffff == IPV4 && (self.key.word(0) >> 16) & LATER == 0;
-        let word = self.key.word(4);
-        let kind = match (word >> 56) as u8 {
-            TCP if plain => Kind::Tcp,
-            UDP if plain => Kind::Udp,
-            _ => return self.look_closer(zone, seed),
-        };
-        let sight = Sight::v4(self.key.word(3), word as u32, (word >> 56) as u8, zone, seed);
-        Look { sight, kind, zone }
+        let mut look = Look::default();
+        self.look_into(&mut look, zone, seed);
+        look
     }
 
+    /// The same, into a place that is used again. Fields are written one by one: a whole structure
+    /// would be copied, and that copy waits for the pieces it was made of.
+    #[inline(always)]
+    pub(super) fn look_into(&self, look: &mut Look, zone: u16, seed: Seed) {
+        let plain = self.key.word(1) & 0xffff == IPV4 && (self.key.word(0) >> 16) & LATER == 0;
+        let word = self.key.word(4);
+        let protocol = (word >> 56) as u8;
+        look.kind = match protocol {
+            TCP if plain => Kind::Tcp,
+            UDP if plain => Kind::Udp,
+            _ => {
+                *look = self.look_closer(zone, seed);
+                return;
+            }
+        };
+        look.zone = zone;
+        look.sight.set_v4(self.key.word(3), word as u32, protocol, zone, seed);
+    }
+
+    #[inline(never)]
     fn look_closer(&self, zone: u16, seed: Seed) -> Look {
         let mut look = Look { zone, ..Look::default() };
         let v6 = match self.key.word(1) & 0xffff {

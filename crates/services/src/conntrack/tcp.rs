@@ -82,11 +82,14 @@ const MIDDLE: u8 = 1 << 6;
 const CHALLENGED: u8 = 1 << 7;
 
 /// Both sides, the originator first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tcp {
     peers: [Peer; 2],
     flags: [u8; 2],
-    scale: [u8; 2],
+    /// Window scaling: the originator's in the low four bits, the responder's in the high ones.
+    scale: u8,
+    /// How far the connection is. Other protocols have nothing but this.
+    pub(super) state: State,
 }
 
 /// A segment's header, as far as it matters.
@@ -131,6 +134,7 @@ const fn later(a: u32, b: u32) -> u32 {
 impl Segment {
     /// Reads the header at the front of `bytes`, which end where the packet does. `whole` is false for
     /// a first fragment, whose payload goes on elsewhere.
+    #[inline(always)]
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Reason> {
         let header: &[u8; 20] = bytes.first_chunk().ok_or(Reason::Truncated)?;
         let offset = usize::from(header[12] >> 4) * 4;
@@ -156,6 +160,7 @@ impl Segment {
         if urgent || plain { Ok(segment) } else { Err(Reason::TcpFlags) }
     }
 
+    #[cold]
     fn read_options(&mut self, mut options: &[u8]) {
         while let [kind, rest @ ..] = options {
             match (kind, rest) {
@@ -185,12 +190,17 @@ impl Segment {
 }
 
 impl Tcp {
+    /// A connection of another protocol.
+    pub(super) fn only(state: State) -> Self {
+        Self { peers: [Peer::default(); 2], flags: [0; 2], scale: 0, state }
+    }
+
     /// A connection that begins with this segment.
-    pub(super) fn open(segment: &Segment, loose: bool) -> Result<(Self, State), Reason> {
-        let mut tcp = Self::default();
+    pub(super) fn open(segment: &Segment, loose: bool) -> Result<Self, Reason> {
+        let mut tcp = Self::only(State::SynSent);
         if segment.flags & !URG == SYN {
             tcp.begin(0, segment);
-            return Ok((tcp, State::SynSent));
+            return Ok(tcp);
         }
         if segment.flags & !URG != ACK || !loose {
             return Err(Reason::NotOpening);
@@ -199,12 +209,18 @@ impl Tcp {
         let window = u32::from(segment.window.max(1)) << MAX_SCALE;
         let end = segment.end();
         tcp.flags = [SENT_SYN | SYN_ACKED | SCALES | MIDDLE, SCALES];
-        tcp.scale = [MAX_SCALE; 2];
+        tcp.scale = MAX_SCALE << 4 | MAX_SCALE;
         let sent = Peer { end, max_end: end.wrapping_add(widest), max_win: window, max_ack: segment.ack };
         let max_end = segment.ack.wrapping_add(window);
         let answers = Peer { end: segment.ack, max_end, max_win: widest, max_ack: segment.seq };
         tcp.peers = [sent, answers];
-        Ok((tcp, State::Established))
+        tcp.state = State::Established;
+        Ok(tcp)
+    }
+
+    #[inline]
+    const fn scale_of(&self, side: usize) -> u8 {
+        self.scale >> (4 * side) & 0x0f
     }
 
     /// A side's SYN.
@@ -225,12 +241,14 @@ impl Tcp {
         self.peers[1 - side].max_ack = syn.seq;
         self.flags[side] =
             SENT_SYN | if syn.scale.is_some() { SCALES } else { 0 } | if syn.sack { SACKS } else { 0 };
-        self.scale[side] = syn.scale.unwrap_or(0);
+        let shift = 4 * side;
+        self.scale = self.scale & !(0x0f << shift) | syn.scale.unwrap_or(0) << shift;
     }
 
     /// What a segment of this side does, or why it is invalid.
-    #[inline]
-    pub(super) fn step(&mut self, side: usize, segment: &Segment, state: State) -> Result<Step, Reason> {
+    #[inline(always)]
+    pub(super) fn step(&mut self, side: usize, segment: &Segment) -> Result<Step, Reason> {
+        let state = self.state;
         if segment.flags & (SYN | RST) != 0 {
             return self.rare(side, segment, state);
         }
@@ -244,6 +262,7 @@ impl Tcp {
     }
 
     /// SYNs and resets.
+    #[inline(never)]
     fn rare(&mut self, side: usize, segment: &Segment, state: State) -> Result<Step, Reason> {
         match (segment.has(SYN), segment.has(ACK)) {
             (false, _) => self.reset(side, segment, state),
@@ -340,7 +359,7 @@ impl Tcp {
     }
 
     /// Van Rooij's rules.
-    #[inline]
+    #[inline(always)]
     fn check(&self, side: usize, segment: &Segment) -> Result<(), Reason> {
         let (sender, receiver) = (&self.peers[side], &self.peers[1 - side]);
         let end = segment.end();
@@ -363,11 +382,11 @@ impl Tcp {
     }
 
     /// A segment with ACK, without RST, of a side that was heard before.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, side: usize, segment: &Segment, state: State) -> Result<Step, Reason> {
         self.check(side, segment)?;
         let scales = self.flags[0] & self.flags[1] & SCALES != 0 && !segment.has(SYN);
-        let window = u32::from(segment.window) << if scales { self.scale[side] } else { 0 };
+        let window = u32::from(segment.window) << if scales { self.scale_of(side) } else { 0 };
         let sender = &mut self.peers[side];
         sender.end = later(sender.end, segment.end());
         sender.max_win = sender.max_win.max(window);
@@ -375,11 +394,11 @@ impl Tcp {
             self.flags[side] |= SENT_FIN;
         }
         self.acknowledge(side, segment.ack, window);
-        Ok(Step::Lives(if state == State::Closed { state } else { self.state() }))
+        Ok(Step::Lives(if state == State::Closed { state } else { self.derived_state() }))
     }
 
     /// This side acknowledges, and opens its window behind that.
-    #[inline]
+    #[inline(always)]
     fn acknowledge(&mut self, side: usize, ack: u32, window: u32) {
         let other = 1 - side;
         let newer = !up_to(ack, self.peers[side].max_ack);
@@ -397,8 +416,8 @@ impl Tcp {
         }
     }
 
-    #[inline]
-    fn state(&self) -> State {
+    #[inline(always)]
+    fn derived_state(&self) -> State {
         let either = self.flags[0] | self.flags[1];
         let both = self.flags[0] & self.flags[1];
         if either & SENT_FIN == 0 {
@@ -444,7 +463,7 @@ impl Tcp {
         std::array::from_fn(|side| {
             let flags = self.flags[side];
             let scale = flags & (SCALES | MIDDLE) == SCALES && self.flags[0] & MIDDLE == 0;
-            (scale.then_some(self.scale[side]), flags & SACKS != 0)
+            (scale.then_some(self.scale_of(side)), flags & SACKS != 0)
         })
     }
 }

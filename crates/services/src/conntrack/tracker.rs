@@ -116,11 +116,11 @@ impl Tracker {
             timeouts: settings.timeouts.ticks(),
             unacknowledged: Tick::seconds(settings.timeouts.tcp_unacknowledged),
             // A connection whose addresses are translated stands in the index twice.
-            index: Index::new(capacity * 2),
-            entries: Entries::new(capacity, settings.accounting),
+            index: Index::new(capacity * 2, settings.prefault),
+            entries: Entries::new(capacity, settings.accounting, settings.prefault),
             wheel: Wheel::new(now),
             fragments: Fragments::new(settings.fragments, seed),
-            zones: Vec::new(),
+            zones: Vec::with_capacity(1 << 16),
             counters: Counters::default(),
             settings,
             seed,
@@ -184,7 +184,7 @@ impl Tracker {
     }
 
     /// Judges a packet that was looked at. With `commit` it may open a connection.
-    #[inline]
+    #[inline(always)]
     pub fn judge(&mut self, packet: &Packet<'_>, look: &Look, commit: bool, now: Tick) -> Judgement {
         let judged = match look.kind {
             Kind::Tcp | Kind::Udp | Kind::Icmp | Kind::Other => self.flow(packet, look, commit, now),
@@ -209,7 +209,7 @@ impl Tracker {
     }
 
     /// A packet with a tuple.
-    #[inline]
+    #[inline(always)]
     fn flow(
         &mut self,
         packet: &Packet<'_>,
@@ -221,7 +221,7 @@ impl Tracker {
         if let Some((at, side)) = self.find(&look.sight, now) {
             if let Some(judgement) = self.follow(at, side, &segment, now)? {
                 if packet.is_first_fragment() || !self.entries.counts.is_empty() {
-                    self.note(packet, &judgement, side, &segment, now)?;
+                    self.note(packet, judgement, (side, segment), now)?;
                 }
                 return Ok(judgement);
             }
@@ -235,7 +235,7 @@ impl Tracker {
     }
 
     /// The headers behind the tuple: the TCP segment (of other protocols an empty one).
-    #[inline]
+    #[inline(always)]
     fn inspect(&self, packet: &Packet<'_>, look: &Look) -> Result<Segment, Reason> {
         let (segment, bytes, changes) = match look.kind {
             Kind::Tcp => {
@@ -272,7 +272,7 @@ impl Tracker {
     }
 
     /// The connection with this tuple, and the side that speaks. One that timed out is removed.
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, sight: &Sight, now: Tick) -> Option<(u32, usize)> {
         let entries = &self.entries;
         let mut translated = false;
@@ -293,7 +293,7 @@ impl Tracker {
     }
 
     /// A packet of a connection that lives; none if the connection must give way to a new one.
-    #[inline]
+    #[inline(always)]
     fn follow(
         &mut self,
         at: u32,
@@ -302,7 +302,7 @@ impl Tracker {
         now: Tick,
     ) -> Result<Option<Judgement>, Reason> {
         let hot = self.entries.hot_mut(at);
-        let before = hot.state;
+        let before = hot.tcp.state;
         let answered = side == 1;
         let state = match before {
             State::UdpSingle if answered => State::UdpMultiple,
@@ -312,7 +312,7 @@ impl Tracker {
             | State::Icmp
             | State::OtherSingle
             | State::OtherMultiple => before,
-            _ => match hot.tcp.step(side, segment, before)? {
+            _ => match hot.tcp.step(side, segment)? {
                 Step::Lives(state) => state,
                 Step::Reopens => return Ok(None),
                 Step::Passes => {
@@ -321,7 +321,7 @@ impl Tracker {
                 }
             },
         };
-        hot.state = state;
+        hot.tcp.state = state;
         if answered {
             hot.flags |= REPLIED;
         }
@@ -333,22 +333,22 @@ impl Tracker {
                 length = length.min(self.unacknowledged);
             }
         }
-        hot.deadline = now.after(length);
+        let (deadline, due) = (now.after(length), hot.due());
+        hot.deadline = deadline;
         if hot.flags & HALF_OPEN != 0
             && hot.flags & REPLIED != 0
             && !matches!(state, State::SynSent | State::SynReceived)
         {
             self.entries.half_open_ends(at);
         }
-        if state != before || state == State::Established {
-            let deadline = now.after(length);
+        if !due.reached(deadline) {
             self.wheel.hasten(&mut self.entries, at, deadline);
         }
         Ok(Some(self.passes(at, side)))
     }
 
     /// The judgement of a packet that passes as part of a connection.
-    #[inline]
+    #[inline(always)]
     fn passes(&self, at: u32, side: usize) -> Judgement {
         let replied = self.entries.hot(at).flags & REPLIED != 0;
         let state = ct::TRK
@@ -358,6 +358,7 @@ impl Tracker {
     }
 
     /// A packet that belongs to no connection.
+    #[inline(never)]
     fn open(
         &mut self,
         packet: &Packet<'_>,
@@ -366,27 +367,25 @@ impl Tracker {
         commit: bool,
         now: Tick,
     ) -> Result<Judgement, Reason> {
-        let (tcp, state) = match look.kind {
+        let tcp = match look.kind {
             Kind::Tcp => Tcp::open(segment, self.settings.loose)?,
-            Kind::Udp => (Tcp::default(), State::UdpSingle),
+            Kind::Udp => Tcp::only(State::UdpSingle),
             Kind::Icmp if packet.answers() => return Err(Reason::NotOpening),
-            Kind::Icmp => (Tcp::default(), State::Icmp),
-            _ => (Tcp::default(), State::OtherSingle),
+            Kind::Icmp => Tcp::only(State::Icmp),
+            _ => Tcp::only(State::OtherSingle),
         };
         if !commit {
             return Ok(Judgement::refuse(Reason::NotCommitted));
         }
         let sight = &look.sight;
         // One that is met in its middle and not answered yet is not kept as long as one that is.
-        let waits = if state == State::Established { State::SynSent } else { state };
+        let waits = if tcp.state == State::Established { State::SynSent } else { tcp.state };
         let deadline = now.after(self.timeouts[waits as usize]);
-        let flags = if sight.flipped { FLIPPED } else { 0 };
-        let hot = Hot { a: sight.a, b: sight.b, hash: sight.hash, deadline, tcp, state, flags };
-        let at = self.add(hot, look)?;
+        let at = self.add(Hot::new(sight, tcp, deadline), look)?;
         let place = Some(self.entries.place(at));
         let judgement = Judgement { state: ct::NEW | ct::TRK, place, refused: None };
         if packet.is_first_fragment() || !self.entries.counts.is_empty() {
-            self.note(packet, &judgement, 0, segment, now)?;
+            self.note(packet, judgement, (0, *segment), now)?;
         }
         Ok(judgement)
     }
@@ -422,6 +421,7 @@ impl Tracker {
     }
 
     /// Ends a connection that is in the wheel.
+    #[inline(never)]
     fn remove(&mut self, at: u32) {
         self.wheel.remove(&mut self.entries, at);
         self.forget(at);
@@ -434,7 +434,7 @@ impl Tracker {
             let reply = Tuple::unpack(self.entries.replies[at as usize]);
             self.index.remove(Sight::of(&reply, Sight::zone_of(hot.b), self.seed).hash, at);
         }
-        self.index.remove(hot.hash, at);
+        self.index.remove(Sight::hash_of(hot.a, hot.b, self.seed), at);
         self.entries.half_open_ends(at);
         self.zones[usize::from(Sight::zone_of(hot.b))] -= 1;
         *self.entries.links(at) = Links::NONE;
@@ -442,12 +442,12 @@ impl Tracker {
     }
 
     /// Counts a packet, and remembers a first fragment.
+    #[inline(never)]
     fn note(
         &mut self,
         packet: &Packet<'_>,
-        judgement: &Judgement,
-        side: usize,
-        segment: &Segment,
+        judgement: Judgement,
+        (side, segment): (usize, Segment),
         now: Tick,
     ) -> Result<(), Reason> {
         let Some(place) = judgement.place else { return Ok(()) };
@@ -482,6 +482,7 @@ impl Tracker {
     }
 
     /// A fragment that has no ports.
+    #[inline(never)]
     fn later_fragment(&mut self, packet: &Packet<'_>, look: &Look, now: Tick) -> Result<Judgement, Reason> {
         let header = packet.fragment().ok_or(Reason::Truncated)?;
         let key = fragment_key(packet, header.id, look.zone);
@@ -510,6 +511,7 @@ impl Tracker {
     }
 
     /// An ICMP error.
+    #[inline(never)]
     fn report(&mut self, packet: &Packet<'_>, look: &Look, now: Tick) -> Result<Judgement, Reason> {
         let bytes = packet.transport()?;
         let whole = !packet.is_first_fragment();
@@ -570,7 +572,7 @@ impl Tracker {
             original,
             reply,
             zone: Sight::zone_of(hot.b),
-            state: hot.state,
+            state: hot.tcp.state,
             replied: hot.flags & REPLIED != 0,
             half_open: hot.flags & HALF_OPEN != 0,
             mark: self.entries.marks[at as usize],
@@ -583,13 +585,13 @@ impl Tracker {
 
     /// The original tuple of a connection as words of a key hold it: IPv4 addresses; protocol and ports,
     /// or ICMP's type and code; IPv6 addresses.
-    #[inline]
+    #[inline(always)]
     pub(super) fn original(&self, place: Place) -> (u64, u64, Option<[u128; 2]>) {
         let hot = self.entries.hot(place.at);
         let flipped = hot.flags & FLIPPED != 0;
         let protocol = (hot.b >> 16 & 0xff) << 56;
         let turn = if flipped { 32 } else { 0 };
-        if hot.state == State::Icmp || hot.is_v6() {
+        if hot.tcp.state == State::Icmp || hot.is_v6() {
             let addresses = self.entries.addresses[place.at as usize];
             let tuple = Sight::tuple_of(hot.a, hot.b, addresses, flipped);
             let (source, destination) =

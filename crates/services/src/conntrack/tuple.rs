@@ -68,17 +68,25 @@ impl Sight {
         b & V6 != 0
     }
 
-    /// The sight of an IPv4 tuple with ports, without ICMP's extras: what nearly every packet is.
+    /// The hash of the two words.
     #[inline]
-    pub(super) fn v4(addresses: u64, ports: u32, protocol: u8, zone: u16, seed: Seed) -> Self {
+    pub(super) const fn hash_of(a: u64, b: u64, seed: Seed) -> u32 {
+        seed.finish(seed.fold(a, b)) as u32
+    }
+
+    /// The sight of an IPv4 tuple with ports, without ICMP's extras: what nearly every packet is. Leaves
+    /// the IPv6 addresses as they are: nobody reads them.
+    #[inline(always)]
+    pub(super) fn set_v4(&mut self, addresses: u64, ports: u32, protocol: u8, zone: u16, seed: Seed) {
         let source = (addresses >> 32) << 16 | u64::from(ports >> 16);
         let destination = (addresses & 0xffff_ffff) << 16 | u64::from(ports & 0xffff);
         let flipped = source > destination;
-        let (a, ports) =
-            if flipped { (addresses.rotate_left(32), ports.rotate_left(16)) } else { (addresses, ports) };
-        let b = u64::from(ports) << 32 | u64::from(protocol) << 16 | u64::from(zone);
-        let hash = seed.finish(seed.fold(a, b)) as u32;
-        Self { a, b, addresses: [0; 2], hash, flipped }
+        let turn = u32::from(flipped) * 32;
+        let ports = ports.rotate_left(turn / 2);
+        self.a = addresses.rotate_left(turn);
+        self.b = u64::from(ports) << 32 | u64::from(protocol) << 16 | u64::from(zone);
+        self.hash = Self::hash_of(self.a, self.b, seed);
+        self.flipped = flipped;
     }
 
     /// The sight of any tuple.
@@ -86,7 +94,9 @@ impl Sight {
         let ports = u32::from(tuple.source_port) << 16 | u32::from(tuple.destination_port);
         if !tuple.v6 && tuple.kind == 0 {
             let addresses = (tuple.source as u64) << 32 | tuple.destination as u64;
-            return Self::v4(addresses, ports, tuple.protocol, zone, seed);
+            let mut sight = Self::default();
+            sight.set_v4(addresses, ports, tuple.protocol, zone, seed);
+            return sight;
         }
         let flipped = (tuple.source, tuple.source_port) > (tuple.destination, tuple.destination_port);
         let (addresses, ports) = if flipped {
@@ -110,14 +120,14 @@ impl Sight {
             | u64::from(zone);
         if !tuple.v6 {
             let a = (addresses[0] as u64) << 32 | addresses[1] as u64;
-            let hash = seed.finish(seed.fold(a, b)) as u32;
+            let hash = Self::hash_of(a, b, seed);
             return Self { a, b, addresses: [0; 2], hash, flipped };
         }
         let [low, high] = addresses;
         let first = seed.fold((low >> 64) as u64, low as u64);
         let second = seed.fold_with((high >> 64) as u64, high as u64, 1);
         let a = seed.fold_with(first, second, 2);
-        let hash = seed.finish(seed.fold(a, b)) as u32;
+        let hash = Self::hash_of(a, b, seed);
         Self { a, b, addresses, hash, flipped }
     }
 

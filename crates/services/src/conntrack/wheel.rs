@@ -64,19 +64,20 @@ const FIRST: u32 = 1 << 31;
 pub(super) struct Links {
     previous: u32,
     next: u32,
-    /// When the wheel looks at it.
-    due: Tick,
 }
 
 impl Links {
     /// In no list.
-    pub(super) const NONE: Self = Self { previous: NONE, next: NONE, due: Tick(0) };
+    pub(super) const NONE: Self = Self { previous: NONE, next: NONE };
 }
 
 /// Where the links of an entry are.
 pub(super) trait Linked {
     /// The links of the entry at this place.
     fn links(&mut self, place: u32) -> &mut Links;
+
+    /// Remembers when the wheel looks at the entry.
+    fn set_due(&mut self, place: u32, due: Tick);
 }
 
 const LEVELS: usize = 5;
@@ -107,20 +108,21 @@ impl Wheel {
         let level = ((31 - ahead.leading_zeros()) / BITS).min(LEVELS as u32 - 1);
         let slot = (due.0 >> (level * BITS)) as usize % SLOTS;
         self.filled[level as usize] |= 1 << slot;
-        self.link(entries, level as usize * SLOTS + slot, place, due);
+        self.link(entries, level as usize * SLOTS + slot, place);
+        entries.set_due(place, due);
     }
 
-    fn link(&mut self, entries: &mut impl Linked, list: usize, place: u32, due: Tick) {
+    fn link(&mut self, entries: &mut impl Linked, list: usize, place: u32) {
         let next = std::mem::replace(&mut self.heads[list], place);
         if next != NONE {
             entries.links(next).previous = place;
         }
-        *entries.links(place) = Links { previous: FIRST | list as u32, next, due };
+        *entries.links(place) = Links { previous: FIRST | list as u32, next };
     }
 
     /// Takes an entry from its list.
     pub(super) fn remove(&mut self, entries: &mut impl Linked, place: u32) {
-        let Links { previous, next, .. } = std::mem::replace(entries.links(place), Links::NONE);
+        let Links { previous, next } = std::mem::replace(entries.links(place), Links::NONE);
         if next != NONE {
             entries.links(next).previous = previous;
         }
@@ -131,13 +133,9 @@ impl Wheel {
         }
     }
 
-    /// Sees to it that an entry is looked at no later than its deadline.
-    #[inline]
+    /// Has an entry looked at by its deadline, which is earlier than the wheel meant to.
+    #[cold]
     pub(super) fn hasten(&mut self, entries: &mut impl Linked, place: u32, deadline: Tick) {
-        let due = entries.links(place).due;
-        if deadline.0.wrapping_sub(due.0) as i32 >= 0 {
-            return;
-        }
         self.remove(entries, place);
         self.insert(entries, place, deadline);
     }
@@ -187,7 +185,7 @@ impl Wheel {
         self.at = self.at.after(step);
         for level in 0..LEVELS {
             let shift = level as u32 * BITS;
-            if self.at.0 % (1 << shift) != 0 {
+            if !self.at.0.is_multiple_of(1 << shift) {
                 break;
             }
             let slot = (self.at.0 >> shift) as usize % SLOTS;
@@ -208,11 +206,15 @@ mod tests {
     use proptest::prelude::*;
     use weir_units::Nanos;
 
-    struct Plain(Vec<Links>);
+    struct Plain(Vec<(Links, Tick)>);
 
     impl Linked for Plain {
         fn links(&mut self, place: u32) -> &mut Links {
-            &mut self.0[place as usize]
+            &mut self.0[place as usize].0
+        }
+
+        fn set_due(&mut self, place: u32, due: Tick) {
+            self.0[place as usize].1 = due;
         }
     }
 
@@ -235,7 +237,7 @@ mod tests {
             steps in proptest::collection::vec((0_usize..4, 0_u32..40, 0_u32..30, 0_u32..28), 1..300),
         ) {
             let mut wheel = Wheel::new(Tick(start));
-            let mut entries = Plain(vec![Links::NONE; 40]);
+            let mut entries = Plain(vec![(Links::NONE, Tick(0)); 40]);
             let mut deadlines: Vec<Option<Tick>> = vec![None; 40];
             let mut now = Tick(start);
             for (kind, place, size, pass) in steps {
@@ -252,7 +254,9 @@ mod tests {
                     }
                     (1, Some(_)) => {
                         deadlines[at] = Some(now.after(length));
-                        wheel.hasten(&mut entries, place, now.after(length));
+                        if !entries.0[at].1.reached(now.after(length)) {
+                            wheel.hasten(&mut entries, place, now.after(length));
+                        }
                     }
                     _ => {
                         now = now.after((1 << pass) >> 1);
@@ -280,7 +284,7 @@ mod tests {
     #[test]
     fn a_crowded_slot_is_worked_off_in_parts() {
         let mut wheel = Wheel::new(Tick(0));
-        let mut entries = Plain(vec![Links::NONE; 1000]);
+        let mut entries = Plain(vec![(Links::NONE, Tick(0)); 1000]);
         for place in 0..1000 {
             wheel.insert(&mut entries, place, Tick(5000));
         }

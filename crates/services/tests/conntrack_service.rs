@@ -1,0 +1,215 @@
+//! `conntrack` as the datapath and people see it: metadata, the key's fields, commands, settings.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{ACK, SYN, Tcp, echo, extract, tcp, udp, unreachable, v4, v6};
+use weir_flow::{Field, Key};
+use weir_services::{Burst, ConfigError, Group, GroupConfig, Service, Slot, Verdict, registered};
+use weir_units::Nanos;
+
+fn group(settings: &Value) -> Result<std::sync::Arc<dyn Group>, ConfigError> {
+    let config = GroupConfig { name: "edge", settings, workers: 2, seed: 3 };
+    (registered("conntrack").expect("it is registered").build)(&config)
+}
+
+fn service(settings: &Value) -> Box<dyn Service> {
+    group(settings).unwrap().instance(0)
+}
+
+/// Runs frames as one burst, all with this argument; returns their metadata and keys.
+fn process(service: &mut dyn Service, frames: &[Vec<u8>], argument: u32) -> Vec<(u32, Key)> {
+    let mut frames = frames.to_vec();
+    let mut keys: Vec<_> = frames.iter().map(|frame| extract(frame)).collect();
+    let mut slots: Vec<Slot<'_>> = frames
+        .iter_mut()
+        .zip(&mut keys)
+        .map(|(frame, (key, layout))| Slot {
+            frame,
+            layout: *layout,
+            key,
+            argument,
+            metadata: 7,
+            coalesce: false,
+            verdict: Verdict::Pass,
+        })
+        .collect();
+    service.process(&mut Burst::new(&mut slots, Nanos(1_000_000_000)));
+    assert!(slots.iter().all(|slot| slot.coalesce && slot.verdict == Verdict::Pass));
+    let metadata: Vec<u32> = slots.iter().map(|slot| slot.metadata).collect();
+    metadata.into_iter().zip(keys).map(|(metadata, (key, _))| (metadata, key)).collect()
+}
+
+fn syn() -> Tcp {
+    Tcp { flags: SYN, seq: 1, window: 99, ..Tcp::default() }
+}
+
+#[test]
+fn metadata_says_what_the_tables_should_do() {
+    let mut service = service(&json!({ "connections": 100 }));
+    let ask = tcp(v4(1, 9), v4(20, 80), syn());
+    let answer = tcp(v4(20, 80), v4(1, 9), Tcp { flags: SYN | ACK, seq: 5, ack: 2, ..Tcp::default() });
+    let metadata = |service: &mut dyn Service, frame: &Vec<u8>, argument| {
+        process(service, std::slice::from_ref(frame), argument)[0].0
+    };
+    assert_eq!(metadata(&mut *service, &ask, 0), 0);
+    assert_eq!(metadata(&mut *service, &ask, 1), 1);
+    assert_eq!(metadata(&mut *service, &answer, 0), 1);
+    assert_eq!(metadata(&mut *service, &answer, 5 << 16), 0, "another zone");
+    assert!(process(&mut *service, &[], 1).is_empty());
+}
+
+#[test]
+fn a_burst_of_any_length_is_judged_in_its_order() {
+    let mut service = service(&json!({ "connections": 1000 }));
+    let mut frames = Vec::new();
+    for port in 0..150 {
+        frames.push(udp(v4(1, port), v4(20, 53), 5));
+        frames.push(udp(v4(20, 53), v4(1, port), 5));
+    }
+    let judged = process(&mut *service, &frames, 1);
+    for (number, (metadata, key)) in judged.iter().enumerate() {
+        let state = if number % 2 == 0 { 0x21 } else { 0x2a };
+        assert_eq!((*metadata, Field::CtState.get(key)), (1, state), "{number}");
+    }
+}
+
+#[test]
+fn the_key_tells_of_the_connection_and_nothing_is_left_of_another() {
+    let mut service = service(&json!({ "connections": 100 }));
+    let (client, server) = (v4(30, 4000), v4(20, 53));
+    let ask = udp(client, server, 5);
+    let frames = [ask.clone(), udp(server, client, 5), unreachable(server.ip(), client.ip(), &ask, 60)];
+    for (number, (_, key)) in process(&mut *service, &frames, 1 | 9 << 16).iter().enumerate() {
+        assert_eq!(Field::CtState.get(key), [0x21, 0x2a, 0x2c][number]);
+        assert_eq!(Field::CtZone.get(key), 9);
+        let original = [Field::CtNwSrc, Field::CtNwDst, Field::CtNwProto, Field::CtTpSrc, Field::CtTpDst];
+        let values = original.map(|field| field.get(key));
+        assert_eq!(values, [0x0a00_011e, 0x0a00_0114, 17, 4000, 53], "{number}");
+    }
+    let six = process(&mut *service, &[echo(v6(30, 0).ip(), v6(20, 0).ip(), false, 8)], 1);
+    let key = &six[0].1;
+    let word = |address: std::net::SocketAddr| match address.ip() {
+        std::net::IpAddr::V6(address) => address.to_bits(),
+        std::net::IpAddr::V4(_) => 0,
+    };
+    assert_eq!(Field::CtIpv6Src.get(key), word(v6(30, 0)));
+    assert_eq!(Field::CtIpv6Dst.get(key), word(v6(20, 0)));
+    assert_eq!((Field::CtTpSrc.get(key), Field::CtTpDst.get(key), Field::CtNwProto.get(key)), (128, 0, 58));
+
+    // A key that was tracked before, and now is nothing known.
+    let mut frame = tcp(client, server, Tcp { flags: ACK, ..Tcp::default() });
+    let (mut key, layout) = extract(&frame);
+    for (field, value) in
+        [(Field::CtNwSrc, 1), (Field::CtMark, 2), (Field::CtLabel, 3), (Field::CtIpv6Dst, 4)]
+    {
+        field.set(&mut key, value);
+    }
+    Field::Ipv6Label.set(&mut key, 0xabcde);
+    let slot = Slot {
+        frame: &mut frame,
+        layout,
+        key: &mut key,
+        argument: 0,
+        metadata: 1,
+        coalesce: false,
+        verdict: Verdict::Pass,
+    };
+    service.process(&mut Burst::new(&mut [slot], Nanos(1_000_000_000)));
+    for field in [Field::CtNwSrc, Field::CtMark, Field::CtLabel, Field::CtIpv6Dst] {
+        assert_eq!(field.get(&key), 0, "{}", field.name());
+    }
+    assert_eq!(Field::Ipv6Label.get(&key), 0xabcde, "what shares a word stays");
+}
+
+#[test]
+fn only_declared_fields_are_rewritten() {
+    let declared = registered("conntrack").unwrap().rewrites;
+    let mut service = service(&json!({ "connections": 100 }));
+    for frame in [
+        udp(v4(1, 9), v4(20, 9), 5),
+        udp(v6(1, 9), v6(20, 9), 5),
+        echo(v4(1, 0).ip(), v4(20, 0).ip(), false, 1),
+    ] {
+        let before = extract(&frame).0;
+        let after = process(&mut *service, &[frame], 1)[0].1.clone();
+        let mut allowed = weir_flow::Mask::new();
+        for field in declared {
+            field.examine(&mut allowed, u128::MAX);
+        }
+        for place in 0..weir_flow::WORDS {
+            assert_eq!((before.word(place) ^ after.word(place)) & !allowed.word(place), 0, "word {place}");
+        }
+    }
+}
+
+#[test]
+fn connections_are_dumped_in_parts_and_flushed_by_what_they_are() {
+    let mut service = service(&json!({ "connections": 100, "accounting": true }));
+    let scaled = Tcp { scale: Some(7), sack: true, ..syn() };
+    process(&mut *service, &[tcp(v4(1, 9), v4(20, 80), scaled), udp(v4(1, 9), v4(20, 53), 5)], 1);
+    process(&mut *service, &[echo(v6(1, 0).ip(), v6(20, 0).ip(), false, 77)], 1 | 4 << 16);
+    let all = service.command("dump", &Value::Null).unwrap();
+    let texts: Vec<&str> =
+        all["connections"].as_array().unwrap().iter().map(|one| one["text"].as_str().unwrap()).collect();
+    assert_eq!(
+        texts,
+        [
+            "tcp,orig=(src=10.0.0.1,dst=10.0.1.20,sport=9,dport=80),\
+             reply=(src=10.0.1.20,dst=10.0.0.1,sport=80,dport=9),protoinfo=(state=SYN_SENT)",
+            "udp,orig=(src=10.0.0.1,dst=10.0.1.20,sport=9,dport=53),\
+             reply=(src=10.0.1.20,dst=10.0.0.1,sport=53,dport=9)",
+            "icmpv6,orig=(src=fd00::1,dst=fd00:0:0:1::14,id=77,type=128,code=0),\
+             reply=(src=fd00:0:0:1::14,dst=fd00::1,id=77,type=129,code=0),zone=4",
+        ]
+    );
+    let first = &all["connections"][0];
+    assert_eq!(first["original"]["window_scale"], 7);
+    assert_eq!(first["original"]["counts"], json!({ "packets": 1, "bytes": 48 }));
+    assert_eq!((&first["state"], &first["timeout"]), (&json!("SYN_SENT"), &json!(120)));
+    let part = service.command("dump", &json!({ "limit": 2 })).unwrap();
+    assert_eq!((part["connections"].as_array().unwrap().len(), &part["next"]), (2, &json!(2)));
+    let rest = service.command("dump", &json!({ "limit": 2, "from": part["next"] })).unwrap();
+    assert_eq!((rest["connections"].as_array().unwrap().len(), &rest["next"]), (1, &Value::Null));
+    let flushed = service.command("flush", &json!({ "protocol": "udp", "destination_port": 53 })).unwrap();
+    assert_eq!(flushed["flushed"], 1);
+    assert_eq!(service.command("flush", &json!({ "zone": 4 })).unwrap()["flushed"], 1);
+    let stats = service.command("stats", &Value::Null).unwrap();
+    assert_eq!((&stats["connections"], &stats["counters"]["flushed"]), (&json!(1), &json!(2)));
+    assert_eq!(service.command("flush", &Value::Null).unwrap()["flushed"], 1);
+    assert_eq!(service.counters()[0], ("connections", 0));
+}
+
+#[test]
+fn what_is_not_understood_is_said() {
+    let mut service = service(&json!({}));
+    assert!(service.command("sing", &Value::Null).unwrap_err().contains("`dump`, `flush` and `stats`"));
+    assert!(service.command("dump", &json!({ "zones": 1 })).unwrap_err().contains("`zone`"));
+    assert!(service.command("flush", &json!({ "protocol": "tpc" })).unwrap_err().contains("icmpv6"));
+    for (settings, word) in [
+        (json!({ "connection": 5 }), "connection"),
+        (json!({ "connections": 0 }), "from 1 to"),
+        (json!({ "timeouts": { "icmp": 0 } }), "timeouts.icmp"),
+        (json!({ "timeouts": { "tcp_established": 10_000_000 } }), "8640000"),
+        (json!({ "checksums": "some" }), "some"),
+    ] {
+        let Err(error) = group(&settings) else { panic!("{settings} was taken") };
+        assert!(
+            error.to_string().starts_with("service `edge`: ") && error.to_string().contains(word),
+            "{error}"
+        );
+    }
+    let schema = (registered("conntrack").unwrap().schema)();
+    assert!(schema["properties"]["connections"]["description"].is_string());
+}
+
+#[test]
+fn time_passes_by_ticks() {
+    let mut service = service(&json!({ "connections": 100, "timeouts": { "udp_single": 2 } }));
+    process(&mut *service, &[udp(v4(1, 9), v4(20, 53), 5)], 1);
+    service.tick(Nanos(2_900_000_000));
+    assert_eq!(service.counters()[0].1, 1);
+    service.tick(Nanos(3_100_000_000));
+    assert_eq!(service.counters()[0].1, 0);
+    assert!(service.memory() > 0);
+}
