@@ -10,7 +10,7 @@
 //!   tags as in Open vSwitch, and new fields start as OpenFlow 1.3.5, section 5.12.1 says.
 //!
 //! Where this differs from Open vSwitch 3.1: a pushed VLAN tag takes VLAN and priority of the outermost
-//! one there (Open vSwitch: zero); the first label pushed is 0 with class 0 and, without IP, a time to
+//! one there (Open vSwitch: zero); a tag that is set keeps its drop eligible indicator; the first label pushed is 0 with class 0 and, without IP, a time to
 //! live of 0 (there: label 2 for IPv6, bits of the DSCP, 64); and an action on a header that is not
 //! there is an error here and nothing there. As such an error changes nothing, who wants the latter
 //! goes on after it.

@@ -2,6 +2,7 @@
 
 mod defaults;
 mod dpdk;
+mod ovs;
 mod random;
 mod rewrites;
 
