@@ -104,23 +104,6 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-/// Bytes of a huge page on x86-64.
-const HUGE_PAGE: usize = 2 << 20;
-
-/// Asks the kernel to back a large block by huge pages, where it has any to give (transparent huge
-/// pages). To be called before the block is written for the first time; it changes nothing but speed,
-/// and a refusal is no error.
-pub fn prefer_huge_pages<T>(block: &mut [T]) {
-    let start = block.as_mut_ptr() as usize;
-    let (from, to) =
-        (start.next_multiple_of(HUGE_PAGE), (start + size_of_val(block)) / HUGE_PAGE * HUGE_PAGE);
-    if from < to {
-        // SAFETY: the range lies inside the block, which is borrowed; the advice changes how the
-        // kernel backs the memory and not what it holds.
-        unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_HUGEPAGE) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,14 +150,5 @@ mod tests {
         });
         assert!((77..4096).contains(&grown), "{grown} B besides the MiB");
         assert!(Heap::now().grown_since(before) < 1 << 20);
-    }
-
-    #[test]
-    fn advice_on_pages_leaves_the_block_as_it_was() {
-        for words in [0, 7, HUGE_PAGE / 8 * 3 + 5] {
-            let mut block: Vec<u64> = (0..words as u64).collect();
-            prefer_huge_pages(&mut block);
-            assert!(block.iter().enumerate().all(|(at, &word)| word == at as u64));
-        }
     }
 }

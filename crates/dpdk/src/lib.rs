@@ -28,7 +28,7 @@ mod prefetch;
 mod tsc;
 mod worker;
 
-pub use allocator::{CountingAllocator, Heap, prefer_huge_pages};
+pub use allocator::{CountingAllocator, Heap};
 pub use eal::{Eal, EalConfig, EalError, Memory};
 pub use huge::prefer_huge_pages;
 pub use interrupts::InterruptsHeld;

@@ -1,8 +1,6 @@
 //! Packets through a whole datapath: tables, groups, meters, services, ports, timeouts, changes.
 
-mod rig;
-
-use rig::{Rig, check_sum, config, service, udp};
+use crate::rig::{Rig, check_sum, config, service, udp};
 use serde_json::json;
 use std::time::{Duration, Instant};
 use weir_datapath::{Event, Removal};

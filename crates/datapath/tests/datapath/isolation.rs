@@ -1,8 +1,6 @@
 //! Services that do wrong, in a switch that goes on: panics, time, memory, and an endless call.
 
-mod rig;
-
-use rig::{Rig, config, udp};
+use crate::rig::{Rig, config, udp};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::sync::Arc;
@@ -170,7 +168,7 @@ fn services_come_and_go_while_packets_flow() {
         rig.flows("actions=output:2\ndelete sf_stage=1");
         rig.datapath.remove_service("guest").unwrap();
         let report = rig.datapath.report().unwrap();
-        rig::check_sum(&report);
+        crate::rig::check_sum(&report);
         assert!(report.services.iter().all(|service| service.name != "guest"), "round {round}");
     }
     let end = rig.end();

@@ -1,0 +1,5 @@
+//! A whole datapath between captures.
+
+mod forwarding;
+mod isolation;
+mod rig;
