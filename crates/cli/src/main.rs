@@ -16,6 +16,10 @@ struct Cli {
     command: cmd::Command,
 }
 
+/// Counts what services of the switch allocate.
+#[global_allocator]
+static ALLOCATOR: weir_dpdk::CountingAllocator = weir_dpdk::CountingAllocator;
+
 const LONG_ABOUT: &str = "\
 Weir measures software dataplanes: how fast is this network function, on this dataplane, on this \
 machine, and what holds it back?

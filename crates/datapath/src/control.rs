@@ -1,10 +1,8 @@
-//! The datapath from outside: ports, tables and services in, the ledger out.
+//! What is said to a datapath, and what it answers: plain data.
 
-use crate::report::Report;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_dpdk::Eal;
-use weir_openflow::{Flow, FlowMod, Group, GroupId, Meter, MeterId, Names, PortNo};
+use weir_openflow::{Flow, FlowMod, Group, GroupId, Meter, MeterId, PortNo};
 use weir_services::Limits;
 
 /// How a datapath is set up.
@@ -34,6 +32,14 @@ pub struct ServiceConfig {
     pub settings: serde_json::Value,
     /// How much it may do wrong.
     pub limits: Limits,
+}
+
+impl ServiceConfig {
+    /// A service of a kind as it is without a configuration.
+    pub fn of_kind(kind: &str) -> Self {
+        let settings = serde_json::Value::Object(serde_json::Map::new());
+        Self { kind: kind.to_owned(), settings, limits: Limits::default() }
+    }
 }
 
 /// A port to be added.
@@ -119,95 +125,10 @@ pub struct PacketIn {
     pub table: u8,
     /// The cookie of the entry that sent it.
     pub cookie: u64,
-    /// Its bytes as they were then.
+    /// Its bytes as they were then, as many as the controller wants.
     pub frame: Vec<u8>,
-}
-
-/// A running datapath. Dropping it stops it.
-pub struct Datapath {
-    names: Names,
-}
-
-impl Datapath {
-    /// Starts the workers, without a port and with empty tables.
-    ///
-    /// # Errors
-    /// Cores that are not there, no memory, a service's configuration.
-    pub fn start(eal: &'static Eal, config: Config) -> Result<Self, ControlError> {
-        let _ = (eal, config);
-        Ok(Self { names: Names::default() })
-    }
-
-    /// What names stand for: ports, services.
-    pub fn names(&self) -> &Names {
-        &self.names
-    }
-
-    /// Adds a port, while packets flow.
-    ///
-    /// # Errors
-    /// A name or number that is taken, or what DPDK says.
-    pub fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError> {
-        Err(ControlError(spec.name.clone()))
-    }
-
-    /// Removes a port, while packets flow; what it holds is counted as dropped.
-    ///
-    /// # Errors
-    /// No such port.
-    pub fn remove_port(&mut self, number: PortNo) -> Result<(), ControlError> {
-        Err(ControlError(number.to_string()))
-    }
-
-    /// Changes the tables, as a whole or not at all. When it returns, every worker uses the new
-    /// ones.
-    ///
-    /// # Errors
-    /// Which change cannot be done and why; nothing was changed.
-    pub fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
-        Err(ControlError(changes.len().to_string()))
-    }
-
-    /// The flow entries with their counters, exact as of now.
-    pub fn flows(&mut self) -> Vec<FlowStats> {
-        Vec::new()
-    }
-
-    /// The ledger, as of now.
-    pub fn report(&mut self) -> Report {
-        Report::default()
-    }
-
-    /// Does what is due (timeouts, links), and returns what happened since the last call. To be
-    /// called several times a second.
-    pub fn tick(&mut self) -> Vec<Event> {
-        Vec::new()
-    }
-
-    /// Asks a service something; one answer a worker.
-    ///
-    /// # Errors
-    /// No such service, or what it does not understand.
-    pub fn command(
-        &mut self,
-        service: &str,
-        command: &str,
-        argument: &serde_json::Value,
-    ) -> Result<Vec<serde_json::Value>, ControlError> {
-        let _ = (command, argument);
-        Err(ControlError(service.to_owned()))
-    }
-
-    /// Has copies of packets sent to a receiver, until the receiver is dropped.
-    pub fn capture(&mut self, filter: CaptureFilter) -> std::sync::mpsc::Receiver<Captured> {
-        let _ = filter;
-        std::sync::mpsc::channel().1
-    }
-
-    /// Says what becomes of a frame, step by step, without sending it.
-    pub fn explain(&mut self, in_port: PortNo, frame: &[u8]) -> String {
-        format!("{in_port} {}", frame.len())
-    }
+    /// Bytes it had.
+    pub length: usize,
 }
 
 /// Which packets are captured.

@@ -1,10 +1,46 @@
-//! The datapath: the worker loop, its caches and upcalls, actions and services, and the ledger.
+//! The datapath: OpenFlow tables and stateful services, run to completion on each core.
+//!
+//! - [`Datapath`]: what its owner holds: ports, tables and services in, the ledger out;
+//! - `worker`: the loop, and a burst's life; `execute`, `serve`, `upcall`, `post`: its steps;
+//! - `translate`: the slow path; `program`: what it makes; `cache`: where that is kept;
+//! - `pipeline`, `tables`: what workers forward by, and how it changes;
+//! - `edit`: bytes of packets.
+//!
+//! Every packet ends exactly once: sent, dropped with a reason, or with the controller. [`Report`] has
+//! the sum.
 
+mod cache;
+mod capture;
 mod control;
+mod counters;
+mod datapath;
+pub mod edit;
+mod egress;
+mod execute;
+mod explain;
+mod ledger;
+mod mail;
+mod meter;
+mod pipeline;
+mod ports;
+mod post;
+mod program;
 mod report;
+mod serve;
+mod steer;
+mod tables;
+mod trace;
+mod translate;
+mod upcall;
+mod worker;
+mod worker_thread;
 
 pub use control::{
-    CaptureFilter, Captured, Change, Config, ControlError, Datapath, Event, FlowStats, PacketIn, PortSpec,
-    Removal, ServiceConfig,
+    CaptureFilter, Captured, Change, Config, ControlError, Event, FlowStats, PacketIn, PortSpec, Removal,
+    ServiceConfig,
 };
-pub use report::{CacheReport, PortReport, Report, ServiceReport, StepReport, TableReport, WorkerReport};
+pub use datapath::Datapath;
+pub use ledger::{GroupStats, MeterStats};
+pub use report::{
+    CacheReport, PortReport, Report, ServiceReport, StepReport, TableReport, WorkerReport,
+};

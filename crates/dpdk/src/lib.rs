@@ -8,6 +8,7 @@
 //!   transmitting moves them out; what a port does not take stays in the burst; dropping frees. So
 //!   a packet can be neither leaked nor sent twice, and the types see to it.
 //! - [`Worker`]: a pinned thread that DPDK knows.
+//! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
 //! Threads: [`Eal`] and [`Pool`] are shared freely; queues and bursts move between threads but are
 //! used by one at a time. Attaching and closing ports takes a process-wide lock (DPDK's control
@@ -15,6 +16,7 @@
 
 #![allow(unsafe_code, reason = "every call of DPDK is one; each says why it is sound")]
 
+mod allocator;
 mod eal;
 mod ffi;
 mod interrupts;
@@ -25,6 +27,7 @@ mod prefetch;
 mod tsc;
 mod worker;
 
+pub use allocator::{CountingAllocator, Heap, prefer_huge_pages};
 pub use eal::{Eal, EalConfig, EalError, Memory};
 pub use interrupts::InterruptsHeld;
 pub use mbuf::{BURST, Burst, Mbuf, Packet};

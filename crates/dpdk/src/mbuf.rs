@@ -297,6 +297,18 @@ impl Burst {
         freed
     }
 
+    /// Hands all packets out, in order, each with its place; the burst is empty then.
+    #[inline]
+    pub fn drain(&mut self, mut take: impl FnMut(usize, Mbuf)) {
+        let len = std::mem::take(&mut self.len);
+        for index in 0..len {
+            // SAFETY: the first `len` pointers are valid, and since self.len is zero owned by this loop.
+            if let Some(pointer) = NonNull::new(unsafe { self.mbufs[index].assume_init() }) {
+                take(index, Mbuf(pointer));
+            }
+        }
+    }
+
     /// Lets `take` fill up to `count` places behind the packets; it returns how many it filled.
     #[inline]
     pub(crate) fn extend_with(

@@ -3,17 +3,28 @@
 //! - [`Key`], [`Mask`]: all fields of a packet as 64-bit words, and which bits of them matter;
 //! - [`Field`], [`Subfield`]: the fields by name, their places and prerequisites;
 //! - [`Match`]: what a flow entry demands;
-//! - [`Layout`]: where a packet's headers start;
+//! - [`extract`], [`compose`]: from a frame to its key, and back;
+//! - [`Layout`]: where a packet's headers start; [`ipv6`], [`neighbour`], [`protocol`]: what else
+//!   has to be known of headers to change them;
+//! - [`samples`]: random frames for tests;
 //! - [`Seed`]: the keyed hash.
 //!
-//! Costs and threads: plain data, nothing allocates but [`Match`].
+//! Costs and threads: plain data, nothing allocates but [`Match`], [`compose`] and [`samples`].
 
+mod compose;
+mod extract;
 mod field;
+pub mod ipv6;
 mod key;
 mod layout;
 mod matching;
+pub mod neighbour;
+pub mod protocol;
+pub mod samples;
 mod seed;
 
+pub use compose::compose;
+pub use extract::{MAX_FRAME, PACKET_BITS, extract, extract_again};
 pub use field::{About, Field, Form, Needs, Subfield, ones};
 pub use key::{HEAD, Key, Mask, WORDS, places};
 pub use layout::Layout;

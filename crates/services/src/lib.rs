@@ -2,12 +2,21 @@
 //!
 //! - [`Service`], [`Group`], [`Registration`]: the contract;
 //! - [`Host`]: an instance in its cell, where panics, cycles and memory are watched;
-//! - [`SERVICES`]: the registry.
+//! - [`SERVICES`]: the registry;
+//! - [`conntrack`]: the connection tracker, also for OpenFlow's `ct()`.
+//!
+//! `SERVICES.md` walks through writing one.
 
+mod balancer;
+pub mod conntrack;
+mod counter;
 mod host;
+mod memory;
+mod noop;
 mod registry;
 mod service;
+mod transcoder;
 
-pub use host::{Host, HostReport, Limits, Policy, Quarantine};
+pub use host::{Host, HostReport, Limits, MOST_OFFENCES, Policy, Quarantine, Watch, ask_group};
 pub use registry::{SERVICES, registered};
-pub use service::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict};
+pub use service::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict, schema};

@@ -1,9 +1,11 @@
 //! The registry: one word a service.
 
 use crate::Registration;
+use crate::{balancer::BALANCER, conntrack::CONNTRACK, counter::COUNTER, memory::MEMORY, noop::NOOP};
+use crate::transcoder::TRANSCODER;
 
 /// Every kind of service.
-pub const SERVICES: &[&Registration] = &[];
+pub const SERVICES: &[&Registration] = &[&NOOP, &COUNTER, &CONNTRACK, &MEMORY, &BALANCER, &TRANSCODER];
 
 /// The kind of this name.
 pub fn registered(kind: &str) -> Option<&'static Registration> {

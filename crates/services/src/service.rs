@@ -10,7 +10,10 @@
 //! [`Slot::coalesce`] whether the packet may go on with the actions that its megaflow learnt, or must
 //! be classified again.
 
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout};
 use weir_port::DropReason;
@@ -49,6 +52,8 @@ pub enum Verdict {
 pub struct Burst<'s, 'p> {
     slots: &'s mut [Slot<'p>],
     next: usize,
+    /// The first packet that would be lost now.
+    at_hand: usize,
     /// The time, since the switch started, at which the burst was received.
     pub now: Nanos,
 }
@@ -56,7 +61,7 @@ pub struct Burst<'s, 'p> {
 impl<'s, 'p> Burst<'s, 'p> {
     /// A burst over these packets.
     pub fn new(slots: &'s mut [Slot<'p>], now: Nanos) -> Self {
-        Self { slots, next: 0, now }
+        Self { slots, next: 0, at_hand: 0, now }
     }
 
     /// Packets in it, taken or not.
@@ -78,6 +83,7 @@ impl<'s, 'p> Burst<'s, 'p> {
     #[expect(clippy::should_implement_trait, reason = "it lends from itself, which an iterator cannot")]
     pub fn next(&mut self) -> Option<&mut Slot<'p>> {
         let slot = self.slots.get_mut(self.next)?;
+        self.at_hand = self.next;
         self.next += 1;
         Some(slot)
     }
@@ -86,12 +92,22 @@ impl<'s, 'p> Burst<'s, 'p> {
     /// thereafter, all of them are lost.
     pub fn rest(&mut self) -> &mut [Slot<'p>] {
         let from = std::mem::replace(&mut self.next, self.slots.len());
+        if from < self.next {
+            self.at_hand = from;
+        }
         &mut self.slots[from..]
     }
 
     /// Packets taken so far.
     pub fn taken(&self) -> usize {
         self.next
+    }
+
+    /// The packets that are lost if the service panics now: the one taken last, or all that
+    /// [`Self::rest`] handed out. If it took none yet, the first is: something must be, or a service
+    /// that panics over what it peeks at would be called for the same packets for ever.
+    pub(crate) fn lost(&self) -> Range<usize> {
+        self.at_hand..self.next.max(1).min(self.slots.len())
     }
 }
 
@@ -128,6 +144,17 @@ pub trait Service: Send {
 pub trait Group: Send + Sync {
     /// Builds the instance of a worker, from nothing or again after a panic.
     fn instance(&self, worker: usize) -> Box<dyn Service>;
+
+    /// Does what a person or another part asks of the group as a whole, on the thread that asks: for
+    /// what takes long (a table to be computed) and for what instances share. `None`: the command is
+    /// one for the instances, [`Service::command`].
+    fn command(
+        &self,
+        _command: &str,
+        _argument: &serde_json::Value,
+    ) -> Option<Result<serde_json::Value, String>> {
+        None
+    }
 
     /// For tests and tools that know the kind.
     fn as_any(&self) -> &dyn Any;
@@ -173,4 +200,31 @@ pub struct GroupConfig<'a> {
     pub workers: usize,
     /// Makes hashes and draws repeatable.
     pub seed: u64,
+}
+
+impl GroupConfig<'_> {
+    /// Reads the settings; what is not given is as in `T::default()`, if `T` says so.
+    ///
+    /// # Errors
+    /// The field that is unknown, missing or of another type, by name.
+    pub fn settings<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+        let none = serde_json::Value::Object(serde_json::Map::new());
+        let settings = if self.settings.is_null() { &none } else { self.settings };
+        if !settings.is_object() {
+            return Err(
+                self.error(format!("its settings must be a table of names and values, not {settings}"))
+            );
+        }
+        T::deserialize(settings).map_err(|error| self.error(error.to_string()))
+    }
+
+    /// An error in these settings: what is wrong and how to mend it.
+    pub fn error(&self, reason: impl Into<String>) -> ConfigError {
+        ConfigError { service: self.name.to_owned(), reason: reason.into() }
+    }
+}
+
+/// The JSON schema of a service's settings, for [`Registration::schema`].
+pub fn schema<T: JsonSchema>() -> serde_json::Value {
+    schemars::schema_for!(T).to_value()
 }

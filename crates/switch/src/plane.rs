@@ -93,15 +93,15 @@ impl Plane for Datapath {
     }
 
     fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {
-        Ok(Self::flows(self))
+        Self::flows(self)
     }
 
     fn report(&mut self) -> Result<Report, ControlError> {
-        Ok(Self::report(self))
+        Self::report(self)
     }
 
     fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
-        Ok(Self::tick(self))
+        Self::tick(self)
     }
 
     fn command(
@@ -117,15 +117,16 @@ impl Plane for Datapath {
         Self::capture(self, filter)
     }
 
-    fn explain(&mut self, in_port: PortNo, frame: &[u8], _metadata: &[u32]) -> String {
-        Self::explain(self, in_port, frame)
+    fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String {
+        Self::explain(self, in_port, frame, metadata)
     }
 
     fn release(&mut self, service: &str) -> Result<(), ControlError> {
-        Self::command(self, service, "release", &serde_json::Value::Null).map(drop)
+        Self::release(self, service)
     }
 
-    fn stop(mut self) -> Result<Ended, ControlError> {
-        Ok(Ended { report: Self::report(&mut self), buffers_missing: 0 })
+    fn stop(self) -> Result<Ended, ControlError> {
+        let (report, buffers_missing) = Self::stop(self)?;
+        Ok(Ended { report, buffers_missing })
     }
 }

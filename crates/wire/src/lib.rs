@@ -9,6 +9,7 @@
 //! - [`ethernet`]: MAC addresses, EtherTypes, Ethernet II headers, 802.1Q tags;
 //! - [`ipv4`], [`ipv6`], [`udp`], [`tcp`]: as much as building and rewriting test traffic asks for;
 //! - [`checksum`]: the Internet checksum (RFC 1071) and its incremental update (RFC 1624);
+//! - [`crc32c`]: the checksum of SCTP;
 //! - [`dissect`]: one walk over a frame that says where each header starts;
 //! - [`pcap`]: reading pcap and pcapng as a stream, writing both;
 //! - [`table`]: routes and filter rules, and their text.
@@ -17,6 +18,7 @@
 //! data. Bytes from outside never cause a panic: what does not parse is an [`Error`] with its reason.
 
 pub mod checksum;
+pub mod crc32c;
 pub mod dissect;
 pub mod ethernet;
 pub mod ipv4;

@@ -2,7 +2,9 @@
 
 use super::error::{Fault, Parsed};
 use super::packet::Known;
-use super::scan::{Pair, Pairs, hex_bytes, number, number_of, number_u8, number_u16, number_u32, number_u64};
+use super::scan::{
+    Pair, Pairs, hex_bytes, number, number_of, number_u8, number_u16, number_u32, number_u64, up_to_comma,
+};
 use super::set;
 use super::spelling;
 use super::value;
@@ -324,13 +326,14 @@ fn dec_ttl(pair: &Pair<'_>) -> Parsed<Action> {
 }
 
 fn resubmit(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {
-    let mut parts = pair.value.splitn(3, ',').map(str::trim);
-    let mut part = || parts.next().filter(|part| !part.is_empty());
-    let port = part().map(|text| value::known_port(text, it.names)).transpose()?;
-    let table = part().map(|text| value::table(text, it.names)).transpose()?.flatten();
-    if let Some(text) = part() {
-        let what = format!("action `resubmit` with `{text}` is not supported");
-        return Err(Fault::new(text, what));
+    let (port, rest) = up_to_comma(pair.value);
+    let (table, more) = up_to_comma(rest);
+    let given = |text: &str| !text.is_empty();
+    let port = given(port).then(|| value::known_port(port, it.names)).transpose()?;
+    let table = given(table).then(|| value::table(table, it.names)).transpose()?.flatten();
+    if given(more) {
+        let what = format!("action `resubmit` with `{more}` is not supported");
+        return Err(Fault::new(more, what));
     }
     let port = port.filter(|port| *port != PortNo::IN_PORT);
     if port.is_none() && table.is_none() {

@@ -95,6 +95,12 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
+/// What stands up to the next comma outside quotes, and what stands behind it.
+pub(super) fn up_to_comma(text: &str) -> (&str, &str) {
+    let end = length(text.as_bytes(), |byte| byte == b',');
+    (text[..end].trim(), text.get(end + 1..).unwrap_or(""))
+}
+
 fn length_of_key(bytes: &[u8]) -> usize {
     if bytes[0] == b'"' {
         return quoted(bytes);

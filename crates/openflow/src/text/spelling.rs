@@ -286,7 +286,12 @@ impl Named {
             bits = last - from.max(2);
             from = from.saturating_sub(2);
         }
-        Ok(Subfield { field: spelling.field, from, bits: bits.min(spelling.field.about().bits - from) })
+        let most = spelling.field.about().bits;
+        if from + bits > most {
+            let what = format!("Weir's `{}` has only {most} bits", spelling.name);
+            return Err(Fault::new(text, what).mend(format!("name {}[0..{}]", spelling.name, most - 1)));
+        }
+        Ok(Subfield { field: spelling.field, from, bits })
     }
 }
 

@@ -250,11 +250,18 @@ fn mac(text: &str) -> Parsed<u128> {
 }
 
 fn ipv4(text: &str) -> Parsed<u128> {
-    let address = text.parse::<Ipv4Addr>();
-    address.map(|address| u128::from(address.to_bits())).map_err(|_| {
+    let wrong = || {
         Fault::new(text, "this is no IPv4 address")
             .mend("write it like 198.18.0.1, with a mask like 198.18.0.0/16")
-    })
+    };
+    let (mut value, mut count) = (0, 0);
+    for byte in text.split('.') {
+        let ok = matches!(byte.len(), 1..=3) && byte.bytes().all(|digit| digit.is_ascii_digit());
+        let byte = byte.parse::<u8>().ok().filter(|_| ok).ok_or_else(wrong)?;
+        value = value << 8 & ones(32) | u128::from(byte);
+        count += 1;
+    }
+    if count == 4 { Ok(value) } else { Err(wrong()) }
 }
 
 fn ipv6(text: &str) -> Parsed<u128> {
@@ -333,13 +340,9 @@ pub(super) fn show_match(out: &mut String, name: &str, field: Field, (value, mas
     out.push(',');
 }
 
-/// Hexadecimal, zero without a prefix in 32 and 64 bits, as C's `%#x` has it.
+/// Hexadecimal; from 32 bits on, zero has no prefix.
 fn show_hex(out: &mut String, value: u128, field: Field) -> std::fmt::Result {
-    if value == 0 && matches!(field.bits(), 32 | 64) {
-        out.write_char('0')
-    } else {
-        write!(out, "{value:#x}")
-    }
+    if value == 0 && field.bits() >= 32 { out.write_char('0') } else { write!(out, "{value:#x}") }
 }
 
 /// Prints a value as `set_field` does.
@@ -348,7 +351,8 @@ pub(super) fn show(out: &mut String, field: Field, (value, mask): Masked, names:
     let _ = match field.about().form {
         Form::Number | Form::Decimal => {
             let decimal = field.about().form == Form::Decimal || field == Field::VlanVid;
-            let value = if decimal { write!(out, "{value}") } else { write!(out, "{value:#x}") };
+            let value =
+                if decimal || value == 0 { write!(out, "{value}") } else { write!(out, "{value:#x}") };
             value.and_then(|()| if whole { Ok(()) } else { write!(out, "/{mask:#x}") })
         }
         Form::Port => {

@@ -1,0 +1,144 @@
+//! Both caches before the tables: the hot loop of the switch.
+//!
+//! A burst is looked up in passes, so that the memory of all its packets is on its way at once:
+//! hash every key and fetch its bucket; take each bucket's candidate and fetch its megaflow's line;
+//! compare. What is left goes to the megaflow cache as one burst, and what that finds is remembered in
+//! the exact-match cache. A packet that is found at once costs a hash and two lines that were fetched
+//! ahead, whatever the number of masks; one that is not costs at most a probe a mask more.
+//!
+//! Cost: `examples/lookup.rs` measures it. Threads: one worker's.
+
+use weir_flow::{Key, Mask, Seed, places};
+
+use crate::exact::Exact;
+use crate::handle::Handle;
+use crate::megaflows::{Inserted, LOOKUP_BURST, Megaflows};
+
+/// What a burst's lookup worked out, by the keys' places in the burst.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Each key's hash.
+    pub hashes: [u64; LOOKUP_BURST],
+    /// The megaflow of each key that was found; of others, nothing that means anything.
+    pub handles: [Handle; LOOKUP_BURST],
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self { hashes: [0; LOOKUP_BURST], handles: [Handle::NONE; LOOKUP_BURST] }
+    }
+}
+
+/// What became of lookups since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LookupCounts {
+    /// Found by the exact-match cache.
+    pub exact: u64,
+    /// Found by the megaflow cache.
+    pub megaflow: u64,
+    /// Found by neither.
+    pub missed: u64,
+    /// Probes of masks' tables for all that the exact-match cache did not find.
+    pub probes: u64,
+}
+
+/// The two caches of one worker.
+#[derive(Debug)]
+pub struct Caches<T> {
+    seed: Seed,
+    exact: Exact,
+    megaflows: Megaflows<T>,
+    counts: LookupCounts,
+}
+
+impl<T> Caches<T> {
+    /// Empty caches: up to `megaflows` entries, and up to `buckets` exact-match buckets (see
+    /// [`crate::EXACT_BUCKETS`]).
+    pub fn new(seed: Seed, megaflows: usize, buckets: usize) -> Self {
+        let (exact, megaflows) = (Exact::new(buckets), Megaflows::new(seed, megaflows));
+        Self { seed, exact, megaflows, counts: LookupCounts::default() }
+    }
+
+    /// Looks up those of up to [`LOOKUP_BURST`] keys that `wanted` names. A bit set in the result is a
+    /// key whose megaflow is in `found`.
+    ///
+    /// # Panics
+    ///
+    /// When `wanted` names a key that is not there.
+    pub fn lookup_burst(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
+        for i in places(wanted) {
+            let hash = keys[i].hash(self.seed);
+            found.hashes[i] = hash;
+            self.exact.prefetch(hash);
+        }
+        let mut likely = 0;
+        for i in places(wanted) {
+            if let Some(index) = self.exact.get(found.hashes[i]) {
+                self.megaflows.prefetch(index);
+                found.handles[i].index = index;
+                likely |= 1 << i;
+            }
+        }
+        let mut hit = 0_u64;
+        for i in places(likely) {
+            if let Some(handle) = self.megaflows.verify(found.handles[i].index, &keys[i]) {
+                found.handles[i] = handle;
+                hit |= 1 << i;
+            }
+        }
+        self.counts.exact += u64::from(hit.count_ones());
+        if hit == wanted { hit } else { hit | self.lookup_missed(keys, wanted & !hit, found) }
+    }
+
+    /// The megaflow cache's turn.
+    fn lookup_missed(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
+        let (hit, probes) = self.megaflows.find_burst(keys, wanted, &mut found.handles);
+        for i in places(hit) {
+            self.exact.insert(found.hashes[i], found.handles[i].index);
+        }
+        self.counts.megaflow += u64::from(hit.count_ones());
+        self.counts.missed += u64::from((wanted & !hit).count_ones());
+        self.counts.probes += probes;
+        hit
+    }
+
+    /// Adds a megaflow, and remembers it for this key: see [`Megaflows::insert`].
+    pub fn insert(&mut self, key: &Key, mask: &Mask, value: T) -> Inserted<T> {
+        let inserted = self.megaflows.insert(key, mask, value);
+        self.exact.insert(key.hash(self.seed), inserted.handle.index);
+        inserted
+    }
+
+    /// The megaflows.
+    #[inline]
+    pub fn megaflows(&self) -> &Megaflows<T> {
+        &self.megaflows
+    }
+
+    /// The megaflows, to change them. The exact-match cache need not be told.
+    #[inline]
+    pub fn megaflows_mut(&mut self) -> &mut Megaflows<T> {
+        &mut self.megaflows
+    }
+
+    /// The exact-match cache.
+    pub fn exact(&self) -> &Exact {
+        &self.exact
+    }
+
+    /// What became of lookups since the start.
+    pub fn counts(&self) -> LookupCounts {
+        self.counts
+    }
+
+    /// Takes all megaflows out and forgets all keys.
+    pub fn clear(&mut self) {
+        self.exact.clear();
+        self.megaflows.clear();
+    }
+
+    /// Bytes in use, without what values point to.
+    pub fn memory(&self) -> usize {
+        self.exact.memory() + self.megaflows.memory()
+    }
+}

@@ -1,0 +1,409 @@
+//! The megaflow cache: what the tables said for whole regions of keys.
+//!
+//! What: entries of a masked key and a value, found by any key that agrees with them. Entries may
+//! overlap only where it does not matter which is found: each was right for all its keys when it was
+//! made, and the caller removes those that are no longer.
+//!
+//! Why: one probe instead of a walk through all tables. It is tuple space search without priorities:
+//! a hash table for each mask, asked in the order of use ([`Megaflows::rank`]), and the first that
+//! agrees ends it. So a lookup costs a probe a mask: masks must be few (see [`crate::quantise`] and the
+//! caller's budget), and the exact-match cache in front does without them.
+//!
+//! Places are names: an entry's [`Handle`] is its place and the place's generation. In an entry's one
+//! line lie its generation, its mask's number and the six words of the key's head under the mask, so
+//! that verifying that a key belongs to a place costs that line and nothing else. A place that is free
+//! has the mask that names nothing and a word that is never equal, so that even a handle made up of
+//! whole cloth is found out by the comparison, without a branch for it.
+//!
+//! Capacity: fixed. When it is full, the clock's hand goes round, spares entries used since it last
+//! came by, and evicts the first that was not.
+//!
+//! Cost: a burst of misses shares the latency of memory: for each mask all outstanding keys are hashed
+//! and their slots fetched, then all candidates' lines are fetched, then compared. Inserting may grow a
+//! table (amortised); nothing else allocates but masks of words behind the head.
+//! Threads: one worker's.
+
+use weir_dpdk::prefetch;
+use weir_flow::{HEAD, Key, Mask, Seed, places};
+
+use crate::handle::Handle;
+use crate::subtable::{Cut, Subtable};
+
+/// Keys that are looked up together, at most.
+pub const LOOKUP_BURST: usize = 64;
+
+/// The number of the mask that names nothing, that free places have.
+const NOTHING: u32 = 0;
+
+/// Set in an entry's mask number when it was used since the clock's hand last came by.
+const USED: u32 = 1 << 31;
+
+/// What verifying an entry needs: one line.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+struct Line {
+    generation: u32,
+    /// The mask's number, and [`USED`].
+    mask: u32,
+    /// Under the mask.
+    head: [u64; HEAD],
+    /// Under the mask, of the whole key.
+    hash: u64,
+}
+
+impl Line {
+    fn free(generation: u32) -> Self {
+        // The mask names no bit: a key under it has no bit set, and does not equal this.
+        Self { generation, mask: NOTHING, head: [1; HEAD], hash: 0 }
+    }
+
+    #[inline]
+    fn number(&self) -> usize {
+        (self.mask & !USED) as usize
+    }
+}
+
+/// The rest of an entry.
+#[derive(Debug)]
+struct Body<T> {
+    value: T,
+    /// Words behind the key's head that the mask names, under it.
+    rest: Box<[u64]>,
+}
+
+/// What an insertion did.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Inserted<T> {
+    /// The entry.
+    pub handle: Handle,
+    /// The value that was there under the same mask and masked key: it had the same handle.
+    pub replaced: Option<T>,
+    /// The entry that had to go to make room.
+    pub evicted: Option<(Handle, T)>,
+}
+
+/// The megaflows of one worker.
+#[derive(Debug)]
+pub struct Megaflows<T> {
+    seed: Seed,
+    capacity: usize,
+    lines: Vec<Line>,
+    bodies: Vec<Option<Body<T>>>,
+    free: Vec<u32>,
+    /// By number; the first names nothing and holds nothing.
+    masks: Vec<Subtable>,
+    /// Numbers of masks without entries.
+    spare: Vec<u32>,
+    /// Numbers of masks with entries, in the order they are asked.
+    order: Vec<u32>,
+    /// The clock's hand.
+    hand: usize,
+    len: usize,
+}
+
+impl<T> Megaflows<T> {
+    /// An empty cache that holds up to `capacity` entries, at least 1.
+    pub fn new(seed: Seed, capacity: usize) -> Self {
+        Self {
+            seed,
+            capacity: capacity.clamp(1, USED as usize - 1),
+            lines: Vec::new(),
+            bodies: Vec::new(),
+            free: Vec::new(),
+            masks: vec![Subtable::new(Mask::new())],
+            spare: Vec::new(),
+            order: Vec::new(),
+            hand: 0,
+            len: 0,
+        }
+    }
+
+    /// Entries.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Entries it can hold.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The masks in use, in the order they are asked, with the number of entries of each.
+    pub fn masks(&self) -> impl ExactSizeIterator<Item = (&Mask, usize)> {
+        self.order.iter().map(|&number| {
+            let table = &self.masks[number as usize];
+            (&table.mask, table.len)
+        })
+    }
+
+    /// Bytes held, without what values point to.
+    pub fn memory(&self) -> usize {
+        let lines = self.lines.capacity() * size_of::<Line>();
+        let bodies = self.bodies.capacity() * size_of::<Option<Body<T>>>();
+        let rest = self.bodies.iter().flatten().map(|body| size_of_val(&*body.rest)).sum::<usize>();
+        lines + bodies + rest + self.masks.iter().map(Subtable::memory).sum::<usize>()
+    }
+
+    /// Whether the entry at a place is one of this key, whatever its generation.
+    #[inline]
+    fn is_of(&self, index: u32, key: &Key) -> Option<&Line> {
+        let line = self.lines.get(index as usize)?;
+        let table = &self.masks[line.number()];
+        let (head, mut differs) = (key.head(), 0);
+        for place in 0..HEAD {
+            differs |= (head[place] & table.cut.head[place]) ^ line.head[place];
+        }
+        if differs != 0 || !table.cut.rest.is_empty() && !self.rest_is(&table.cut, index, key) {
+            return None;
+        }
+        Some(line)
+    }
+
+    #[inline(never)]
+    fn rest_is(&self, cut: &Cut, index: u32, key: &Key) -> bool {
+        let body = self.bodies[index as usize].as_ref();
+        body.is_some_and(|body| cut.rest_of(key).eq(body.rest.iter().copied()))
+    }
+
+    /// Asks the CPU for what [`Megaflows::verify`] reads of a place.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: u32) {
+        if let Some(line) = self.lines.get(index as usize) {
+            prefetch(line);
+        }
+    }
+
+    /// The handle of the entry at a place, if it is one of this key: it counts as used.
+    #[inline]
+    pub(crate) fn verify(&mut self, index: u32, key: &Key) -> Option<Handle> {
+        let line = self.is_of(index, key)?;
+        let (generation, used) = (line.generation, line.mask & USED != 0);
+        if !used {
+            self.lines[index as usize].mask |= USED;
+        }
+        Some(Handle { index, generation })
+    }
+
+    /// Whether the entry of this name is there, and one of this key. A stale handle is not, nor one
+    /// of any other origin that does not name an entry of this key.
+    #[inline]
+    pub fn agrees(&self, handle: Handle, key: &Key) -> bool {
+        self.is_of(handle.index, key).is_some_and(|line| line.generation == handle.generation)
+    }
+
+    fn line(&self, handle: Handle) -> Option<&Line> {
+        let is = |line: &&Line| line.generation == handle.generation && line.number() != 0;
+        self.lines.get(handle.index as usize).filter(is)
+    }
+
+    /// An entry's value.
+    #[inline]
+    pub fn get(&self, handle: Handle) -> Option<&T> {
+        self.line(handle)?;
+        self.bodies[handle.index as usize].as_ref().map(|body| &body.value)
+    }
+
+    /// The same to change it.
+    #[inline]
+    pub fn get_mut(&mut self, handle: Handle) -> Option<&mut T> {
+        self.line(handle)?;
+        self.bodies[handle.index as usize].as_mut().map(|body| &mut body.value)
+    }
+
+    /// An entry's mask.
+    pub fn mask(&self, handle: Handle) -> Option<&Mask> {
+        Some(&self.masks[self.line(handle)?.number()].mask)
+    }
+
+    /// An entry's key: zero outside its mask.
+    pub fn key(&self, handle: Handle) -> Option<Key> {
+        let line = self.line(handle)?;
+        let mut key = Key::new();
+        key.set_head(line.head);
+        let rest = &self.bodies[handle.index as usize].as_ref()?.rest;
+        for (&(place, _), &word) in self.masks[line.number()].cut.rest.iter().zip(rest) {
+            key.set_word(usize::from(place), word);
+        }
+        Some(key)
+    }
+
+    /// All entries.
+    pub fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
+        self.lines.iter().zip(&self.bodies).enumerate().filter_map(|(index, (line, body))| {
+            let handle = Handle { index: index as u32, generation: line.generation };
+            Some((handle, &body.as_ref()?.value))
+        })
+    }
+
+    /// The entry at a place or behind it, for walking the cache a piece at a time while it changes:
+    /// the next piece begins behind the place that was returned.
+    pub fn next_from(&self, place: u32) -> Option<Handle> {
+        let from = (place as usize).min(self.bodies.len());
+        let at = from + self.bodies[from..].iter().position(Option::is_some)?;
+        Some(Handle { index: at as u32, generation: self.lines[at].generation })
+    }
+
+    /// The entry that a key agrees with. It counts as used.
+    pub fn find(&mut self, key: &Key) -> Option<Handle> {
+        let mut found = [Handle::NONE];
+        (self.find_burst(std::slice::from_ref(key), 1, &mut found).0 != 0).then_some(found[0])
+    }
+
+    /// Looks up those of up to [`LOOKUP_BURST`] keys that `wanted` names: a bit set in the result is a
+    /// key whose entry is in `found`. Entries found count as used. The second figure is how many probes
+    /// it took.
+    ///
+    /// # Panics
+    ///
+    /// When `wanted` names a key that is not there, or one for which `found` has no room.
+    pub fn find_burst(&mut self, keys: &[Key], wanted: u64, found: &mut [Handle]) -> (u64, u64) {
+        let (mut left, mut probes) = (wanted, 0);
+        let mut hashes = [0; LOOKUP_BURST];
+        for at in 0..self.order.len() {
+            if left == 0 {
+                break;
+            }
+            let table = &self.masks[self.order[at] as usize];
+            probes += u64::from(left.count_ones());
+            for i in places(left) {
+                hashes[i] = table.cut.hash(self.seed, &keys[i]);
+                table.prefetch(hashes[i]);
+            }
+            for i in places(left) {
+                if let Some((_, index)) = table.candidates(hashes[i]).next() {
+                    self.prefetch(index);
+                }
+            }
+            let mut hits = 0;
+            for i in places(left) {
+                let table = &self.masks[self.order[at] as usize];
+                let is = |&(_, index): &(usize, u32)| self.is_of(index, &keys[i]).is_some();
+                if let Some((_, index)) = table.candidates(hashes[i]).find(is) {
+                    let line = &mut self.lines[index as usize];
+                    line.mask |= USED;
+                    found[i] = Handle { index, generation: line.generation };
+                    left &= !(1 << i);
+                    hits += 1;
+                }
+            }
+            self.masks[self.order[at] as usize].hits += hits;
+        }
+        (wanted & !left, probes)
+    }
+
+    /// Puts the masks that are hit most first, and halves what counts for the next time.
+    pub fn rank(&mut self) {
+        let masks = &mut self.masks;
+        self.order.sort_by_key(|&number| std::cmp::Reverse(masks[number as usize].hits));
+        for &number in &self.order {
+            masks[number as usize].hits /= 2;
+        }
+    }
+
+    fn mask_number(&mut self, mask: &Mask) -> u32 {
+        let is = |&number: &u32| self.masks[number as usize].mask == *mask;
+        if let Some(number) = self.order.iter().copied().find(is) {
+            return number;
+        }
+        let table = Subtable::new(mask.clone());
+        let number = self.spare.pop().unwrap_or(self.masks.len() as u32);
+        if number as usize == self.masks.len() {
+            self.masks.push(table);
+        } else {
+            self.masks[number as usize] = table;
+        }
+        self.order.push(number);
+        number
+    }
+
+    /// Adds an entry for all keys that agree with this one in what the mask names. One of the same
+    /// mask and masked key has its value replaced and keeps its handle. When the cache is full, an
+    /// entry goes that was not used for a while.
+    pub fn insert(&mut self, key: &Key, mask: &Mask, value: T) -> Inserted<T> {
+        if let Some(handle) = self.same(key, mask) {
+            let body = self.bodies[handle.index as usize].as_mut();
+            let replaced = body.map(|body| std::mem::replace(&mut body.value, value));
+            return Inserted { handle, replaced, evicted: None };
+        }
+        let evicted = if self.len >= self.capacity { self.evict() } else { None };
+        let number = self.mask_number(mask);
+        let table = &mut self.masks[number as usize];
+        let (hash, head) = (table.cut.hash(self.seed, key), table.cut.head_of(key));
+        let rest = table.cut.rest_of(key).collect();
+        let index = self.free.pop().unwrap_or(self.lines.len() as u32);
+        if index as usize == self.lines.len() {
+            self.lines.push(Line::free(0));
+            self.bodies.push(None);
+        }
+        table.insert(hash, index);
+        let generation = self.lines[index as usize].generation.wrapping_add(1);
+        self.lines[index as usize] = Line { generation, mask: number, head, hash };
+        self.bodies[index as usize] = Some(Body { value, rest });
+        self.len += 1;
+        Inserted { handle: Handle { index, generation }, replaced: None, evicted }
+    }
+
+    /// The entry of this mask and masked key.
+    pub fn same(&self, key: &Key, mask: &Mask) -> Option<Handle> {
+        let is = |&&number: &&u32| self.masks[number as usize].mask == *mask;
+        let table = &self.masks[*self.order.iter().find(is)? as usize];
+        let hash = table.cut.hash(self.seed, key);
+        let index =
+            table.candidates(hash).map(|(_, index)| index).find(|&index| self.is_of(index, key).is_some())?;
+        Some(Handle { index, generation: self.lines[index as usize].generation })
+    }
+
+    /// Takes an entry out. Its handle is stale from then on.
+    pub fn remove(&mut self, handle: Handle) -> Option<T> {
+        let line = self.line(handle)?;
+        let (number, hash) = (line.number(), line.hash);
+        let table = &mut self.masks[number];
+        table.remove(hash, handle.index);
+        if table.len == 0 {
+            self.masks[number] = Subtable::new(Mask::new());
+            self.spare.push(number as u32);
+            self.order.retain(|&other| other as usize != number);
+        }
+        self.lines[handle.index as usize] = Line::free(handle.generation.wrapping_add(1));
+        self.free.push(handle.index);
+        self.len -= 1;
+        self.bodies[handle.index as usize].take().map(|body| body.value)
+    }
+
+    /// Takes all entries out. All handles are stale from then on.
+    pub fn clear(&mut self) {
+        for (line, body) in self.lines.iter_mut().zip(&mut self.bodies) {
+            if body.take().is_some() {
+                *line = Line::free(line.generation.wrapping_add(1));
+            }
+        }
+        self.free = (0..self.lines.len() as u32).rev().collect();
+        self.masks.truncate(1);
+        self.spare.clear();
+        self.order.clear();
+        self.len = 0;
+    }
+
+    /// Takes out an entry that was not used since the hand last came by; twice round is enough.
+    fn evict(&mut self) -> Option<(Handle, T)> {
+        for _ in 0..2 * self.lines.len() {
+            let index = self.hand;
+            self.hand = if index + 1 == self.lines.len() { 0 } else { index + 1 };
+            let line = &mut self.lines[index];
+            if line.number() == 0 {
+                continue;
+            }
+            if line.mask & USED == 0 {
+                let handle = Handle { index: index as u32, generation: line.generation };
+                return self.remove(handle).map(|value| (handle, value));
+            }
+            line.mask &= !USED;
+        }
+        None
+    }
+}

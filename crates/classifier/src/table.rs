@@ -1,0 +1,285 @@
+//! Tables: prioritised matches that can be looked up, changed, and kept as they were.
+//!
+//! What: the model of an OpenFlow table's matching. Two lookups: [`Table::find`] only finds, for
+//! classifying without caches; [`Table::lookup`] also names the bits of the key on which its answer
+//! depended, of which a megaflow is made: every key that agrees in those has the same answer. Naming a
+//! bit too many costs cache entries, naming one too few sends packets wrong, and a test flips
+//! unnamed bits to see that it does not happen.
+//!
+//! Why persistent: workers read a table while the control thread changes its copy, and pick the new
+//! one up between bursts. A clone is one pointer; a change after cloning copies about √n of n rules.
+//!
+//! Structure: chosen by shape, and chosen again as rules come and go.
+//! - *linear*: a few rules, or few rules a mask: compared one by one;
+//! - *hash*: one mask;
+//! - *prefixes*: masks that differ in the prefix length of one field;
+//! - *tuples*: some masks, best first;
+//! - *merged tuples*: many masks, put together so that probes have a bound.
+//!
+//! Each has its module, with its cost. Threads: as `Arc`; no interior mutability.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use weir_flow::{Key, Mask, Match, Seed};
+
+use crate::linear::Linear;
+use crate::rule::Rule;
+use crate::space::Space;
+
+/// So few rules are always compared one by one.
+const FEW: usize = 8;
+
+/// So many are, when nearly each has a mask of its own.
+const DIVERSE: usize = 64;
+
+/// How many rules are compared in the time of one probe of a tuple.
+const COMPARED_A_PROBE: usize = 4;
+
+/// Prioritised matches.
+pub struct Table<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    seed: Seed,
+    body: Body<T>,
+    len: usize,
+    /// The number of rules when the structure was chosen.
+    reviewed: usize,
+    /// A structure that was asked for instead.
+    forced: Option<Structure>,
+}
+
+enum Body<T> {
+    Linear(Linear<T>),
+    Space(Space<T>),
+}
+
+/// What rules are kept in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Structure {
+    /// A list.
+    Linear,
+    /// A hash table for each mask; longest prefix match where that is what the masks are.
+    Tuples,
+    /// A hash table for several masks together.
+    Merged,
+}
+
+impl<T> Clone for Table<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Clone for Inner<T> {
+    fn clone(&self) -> Self {
+        let body = match &self.body {
+            Body::Linear(list) => Body::Linear(list.clone()),
+            Body::Space(space) => Body::Space(space.clone()),
+        };
+        Self { seed: self.seed, body, len: self.len, reviewed: self.reviewed, forced: self.forced }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Table<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("structure", &self.structure()).finish_non_exhaustive()
+    }
+}
+
+/// The structure that suits these rules.
+fn suits<T>(rules: &[Arc<Rule<T>>]) -> Structure {
+    if rules.len() <= FEW {
+        return Structure::Linear;
+    }
+    let masks: HashSet<Mask> = rules.iter().map(|rule| rule.matching.mask()).collect();
+    if rules.len() <= DIVERSE && masks.len() * COMPARED_A_PROBE >= rules.len() {
+        Structure::Linear
+    } else {
+        Structure::Tuples
+    }
+}
+
+impl<T> Body<T> {
+    fn rules(&self) -> Vec<Arc<Rule<T>>> {
+        match self {
+            Self::Linear(list) => list.rules().to_vec(),
+            Self::Space(space) => space.iter().cloned().collect(),
+        }
+    }
+
+    fn build(rules: &[Arc<Rule<T>>], structure: Structure, seed: Seed, forced: bool) -> Self {
+        if structure == Structure::Linear {
+            return Self::Linear(Linear::new(rules.to_vec()));
+        }
+        let mut space = Space::new(structure == Structure::Merged);
+        for (number, rule) in rules.iter().enumerate() {
+            space.insert(seed, Arc::clone(rule));
+            // Sure to stay crowded: what follows can only add masks.
+            if !forced && space.crowded() && number >= DIVERSE {
+                return Self::build(rules, Structure::Merged, seed, true);
+            }
+        }
+        if !forced && space.crowded() {
+            return Self::build(rules, Structure::Merged, seed, true);
+        }
+        Self::Space(space)
+    }
+}
+
+impl<T> Inner<T> {
+    /// Chooses the structure again when the shape may have changed.
+    fn review(&mut self) {
+        if self.forced.is_some() {
+            return;
+        }
+        let due = match &self.body {
+            Body::Linear(_) => self.len > FEW && self.len > self.reviewed,
+            Body::Space(space) => {
+                space.crowded() || self.len * 4 < self.reviewed * 2 || self.len > self.reviewed * 2
+            }
+        };
+        if due {
+            let rules = self.body.rules();
+            self.reviewed = self.len;
+            self.body = Body::build(&rules, suits(&rules), self.seed, false);
+        }
+    }
+}
+
+impl<T> Table<T> {
+    /// A table without rules.
+    pub fn new(seed: Seed) -> Self {
+        let body = Body::Linear(Linear::new(Vec::new()));
+        Self(Arc::new(Inner { seed, body, len: 0, reviewed: 0, forced: None }))
+    }
+
+    /// A table whose structure does not follow its rules: to compare structures.
+    pub fn of_structure(seed: Seed, structure: Structure) -> Self {
+        let body = Body::build(&[], structure, seed, true);
+        Self(Arc::new(Inner { seed, body, len: 0, reviewed: 0, forced: Some(structure) }))
+    }
+
+    /// Rules in it.
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether it has no rule.
+    pub fn is_empty(&self) -> bool {
+        self.0.len == 0
+    }
+
+    /// The rule of the highest priority that matches. `examined` additionally names every bit of the
+    /// key on which that depended: keys that agree in those bits have the same answer. Of rules of
+    /// equal priority that match, one is chosen, the same for all keys that agree.
+    pub fn lookup(&self, key: &Key, examined: &mut Mask) -> Option<&Rule<T>> {
+        match &self.0.body {
+            Body::Linear(list) => list.lookup(key, examined).map(|rule| &**rule),
+            Body::Space(space) => space.lookup(self.0.seed, key, examined).map(|rule| &**rule),
+        }
+    }
+
+    /// The rule that [`Table::lookup`] finds, faster.
+    #[inline]
+    pub fn find(&self, key: &Key) -> Option<&Rule<T>> {
+        match &self.0.body {
+            Body::Linear(list) => list.find(key).map(|rule| &**rule),
+            Body::Space(space) => space.find(self.0.seed, key).map(|rule| &**rule),
+        }
+    }
+
+    /// The value of the rule with exactly this match and priority.
+    pub fn get(&self, matching: &Match, priority: u16) -> Option<&T> {
+        let rule = (priority, matching);
+        let found = match &self.0.body {
+            Body::Linear(list) => list.get(rule),
+            Body::Space(space) => space.get(self.0.seed, rule),
+        };
+        found.map(|rule| &rule.value)
+    }
+
+    /// All rules, in no order that means anything.
+    pub fn iter(&self) -> Box<dyn Iterator<Item = &Rule<T>> + '_> {
+        match &self.0.body {
+            Body::Linear(list) => Box::new(list.rules().iter().map(|rule| &**rule)),
+            Body::Space(space) => Box::new(space.iter().map(|rule| &**rule)),
+        }
+    }
+
+    /// What the rules are kept in, in words, with figures.
+    pub fn structure(&self) -> String {
+        let entries = self.0.len;
+        match &self.0.body {
+            Body::Linear(_) => format!("linear, {entries} entries"),
+            Body::Space(space) => match (space.by_prefix(), space.tuples()) {
+                (Some((lengths, field)), _) => {
+                    format!("prefixes of {}, {lengths} lengths, {entries} entries", field.name())
+                }
+                (None, tuples) if space.merged() => format!("{tuples} merged tuples, {entries} entries"),
+                (None, 1) => format!("hash, {entries} entries"),
+                (None, tuples) => format!("{tuples} tuples, {entries} entries"),
+            },
+        }
+    }
+
+    /// Bytes held by the structure and its rules, without what their values point to and without
+    /// what other clones hold alone.
+    pub fn memory(&self) -> usize {
+        let rule = |rule: &Rule<T>| {
+            size_of::<Rule<T>>() + 2 * size_of::<usize>() + size_of_val(rule.matching.terms())
+        };
+        let rules = self.iter().map(rule).sum::<usize>();
+        rules
+            + match &self.0.body {
+                Body::Linear(list) => list.memory(),
+                Body::Space(space) => space.memory(),
+            }
+    }
+}
+
+impl<T: Clone> Table<T> {
+    /// The value of the rule with exactly this match and priority, to change it: older clones keep
+    /// the old one.
+    pub fn get_mut(&mut self, matching: &Match, priority: u16) -> Option<&mut T> {
+        self.get(matching, priority)?;
+        let rule = (priority, matching);
+        let inner = Arc::make_mut(&mut self.0);
+        let found = match &mut inner.body {
+            Body::Linear(list) => list.get_mut(rule),
+            Body::Space(space) => space.get_mut(inner.seed, rule),
+        };
+        found.map(|rule| &mut Arc::make_mut(rule).value)
+    }
+
+    /// Adds a rule. One of the same match and priority is replaced: its value is returned.
+    pub fn insert(&mut self, matching: Match, priority: u16, value: T) -> Option<T> {
+        if let Some(old) = self.get_mut(&matching, priority) {
+            return Some(std::mem::replace(old, value));
+        }
+        let inner = Arc::make_mut(&mut self.0);
+        let rule = Arc::new(Rule { matching, priority, value });
+        match &mut inner.body {
+            Body::Linear(list) => list.insert(rule),
+            Body::Space(space) => space.insert(inner.seed, rule),
+        }
+        inner.len += 1;
+        inner.review();
+        None
+    }
+
+    /// Takes out the rule with exactly this match and priority.
+    pub fn remove(&mut self, matching: &Match, priority: u16) -> Option<T> {
+        self.get(matching, priority)?;
+        let inner = Arc::make_mut(&mut self.0);
+        let removed = match &mut inner.body {
+            Body::Linear(list) => list.remove((priority, matching)),
+            Body::Space(space) => space.remove(inner.seed, (priority, matching)),
+        };
+        let removed = removed.map(|rule| Arc::unwrap_or_clone(rule).value);
+        inner.len -= 1;
+        inner.review();
+        removed
+    }
+}

@@ -1,0 +1,223 @@
+//! Caches against a plain list of their entries.
+
+mod common;
+
+use common::{Dice, key, mixed, rounds};
+use weir_classifier::{Caches, Found, Handle, LOOKUP_BURST, Megaflows, quantise};
+use weir_flow::{Key, Mask, Seed};
+
+/// An entry as it was inserted.
+struct Entry {
+    handle: Handle,
+    mask: Mask,
+    key: Key,
+    value: u64,
+}
+
+impl Entry {
+    fn agrees(&self, key: &Key) -> bool {
+        self.key.agrees(key, &self.mask)
+    }
+}
+
+/// Entries in a list, and handles of those that went.
+#[derive(Default)]
+struct Model {
+    entries: Vec<Entry>,
+    gone: Vec<Handle>,
+}
+
+impl Model {
+    fn forget(&mut self, handle: Handle) -> u64 {
+        let at = self.entries.iter().position(|entry| entry.handle == handle).expect("it was inserted");
+        self.gone.push(handle);
+        self.entries.swap_remove(at).value
+    }
+
+    fn insert(&mut self, cache: &mut Megaflows<u64>, dice: &mut Dice, value: u64) {
+        let (key, mask) = (key(dice), mask(dice));
+        let is_same = |entry: &&Entry| entry.mask == mask && entry.agrees(&key);
+        let same = self.entries.iter().find(is_same).map(|entry| (entry.handle, entry.value));
+        let full = self.entries.len() == cache.capacity();
+        let inserted = cache.insert(&key, &mask, value);
+        assert_eq!(inserted.replaced, same.map(|(_, value)| value));
+        assert_eq!(inserted.evicted.is_some(), full && same.is_none());
+        if let Some((handle, value)) = inserted.evicted {
+            assert_eq!(self.forget(handle), value);
+        }
+        assert_eq!(cache.mask(inserted.handle), Some(&mask));
+        assert_eq!(cache.key(inserted.handle), Some(key.masked(&mask)));
+        match same {
+            Some((handle, _)) => {
+                assert_eq!(handle, inserted.handle);
+                let entry = self.entries.iter_mut().find(|entry| entry.handle == handle).unwrap();
+                entry.value = value;
+            }
+            None => {
+                assert!(!self.gone.contains(&inserted.handle), "a handle came back");
+                self.entries.push(Entry { handle: inserted.handle, mask, key, value });
+            }
+        }
+    }
+
+    /// What was found for a key is an entry of it, and something was found if there is one.
+    fn check(&self, found: Option<Handle>, key: &Key) {
+        let entry = found.map(|handle| self.entries.iter().find(|entry| entry.handle == handle));
+        match entry {
+            Some(entry) => assert!(entry.is_some_and(|entry| entry.agrees(key)), "{found:?} for {key:?}"),
+            None => assert!(!self.entries.iter().any(|entry| entry.agrees(key)), "none for {key:?}"),
+        }
+    }
+
+    /// Handles name what they should, and nothing else.
+    fn check_handles(&self, cache: &mut Megaflows<u64>, key: &Key, dice: &mut Dice) {
+        for entry in &self.entries {
+            assert_eq!(cache.get(entry.handle), Some(&entry.value));
+            assert_eq!(cache.agrees(entry.handle, key), entry.agrees(key));
+        }
+        for &handle in &self.gone {
+            assert!(!cache.agrees(handle, key) && cache.get(handle).is_none());
+            assert_eq!(cache.get_mut(handle), None);
+            assert_eq!(cache.remove(handle), None);
+        }
+        for _ in 0..8 {
+            let handle = Handle { index: dice.below(80) as u32, generation: dice.below(12) as u32 };
+            let handle = Handle::from_bits(handle.to_bits());
+            let is = self.entries.iter().any(|entry| entry.handle == handle && entry.agrees(key));
+            assert_eq!(cache.agrees(handle, key), is);
+        }
+    }
+}
+
+/// One of a few masks, so that some have many entries and some lose their last.
+fn mask(dice: &mut Dice) -> Mask {
+    let mut mask = common::matching(&mut Dice::new(dice.below(14))).mask();
+    if dice.one_in(2) {
+        quantise(&mut mask);
+    }
+    mask
+}
+
+/// A key of an entry there is, or any.
+fn some_key(model: &Model, dice: &mut Dice) -> Key {
+    let other = key(dice);
+    if model.entries.is_empty() || dice.one_in(3) {
+        return other;
+    }
+    let entry = &model.entries[dice.below(model.entries.len() as u64) as usize];
+    mixed(&entry.key, &entry.mask, &other)
+}
+
+#[test]
+fn megaflows_are_found_as_a_list_would_and_stale_handles_name_nothing() {
+    for round in 0..rounds(20) {
+        let mut dice = Dice::new(round);
+        let capacity = [1, 5, 40, 300][round as usize % 4];
+        let (mut cache, mut model) = (Megaflows::new(Seed::new(round), capacity), Model::default());
+        assert_eq!(cache.capacity(), capacity);
+        for step in 0..600 {
+            match dice.below(8) {
+                0 | 1 if !model.entries.is_empty() => {
+                    let at = dice.below(model.entries.len() as u64) as usize;
+                    let handle = model.entries[at].handle;
+                    assert_eq!(cache.remove(handle), Some(model.forget(handle)));
+                }
+                2 if step % 100 == 99 => {
+                    cache.clear();
+                    while let Some(entry) = model.entries.last() {
+                        model.forget(entry.handle);
+                    }
+                }
+                3 => cache.rank(),
+                _ => model.insert(&mut cache, &mut dice, step),
+            }
+            assert_eq!((cache.len(), cache.is_empty()), (model.entries.len(), model.entries.is_empty()));
+            let key = some_key(&model, &mut dice);
+            model.check(cache.find(&key), &key);
+            if step % 30 == 0 {
+                model.check_handles(&mut cache, &key, &mut dice);
+                assert_eq!(cache.masks().map(|(_, entries)| entries).sum::<usize>(), cache.len());
+                let mut listed: Vec<_> = cache.iter().map(|(handle, &value)| (handle, value)).collect();
+                let mut walked = Vec::new();
+                let mut from = 0;
+                while let Some(handle) = cache.next_from(from) {
+                    walked.push((handle, *cache.get(handle).unwrap()));
+                    from = handle.index + 1;
+                }
+                assert_eq!(listed, walked);
+                let mut expected: Vec<_> =
+                    model.entries.iter().map(|entry| (entry.handle, entry.value)).collect();
+                listed.sort_by_key(|entry| entry.0.index);
+                expected.sort_by_key(|entry| entry.0.index);
+                assert_eq!(listed, expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_burst_finds_what_each_key_alone_would_whatever_became_of_its_megaflow() {
+    for round in 0..rounds(12) {
+        let mut dice = Dice::new(round);
+        let capacity = [4, 60, 400][round as usize % 3];
+        let mut caches = Caches::new(Seed::new(round), capacity, 64);
+        let mut model = Model::default();
+        let (mut found, mut counted) = (Found::default(), 0);
+        // Keys that come back, so that the exact-match cache has been told of them before.
+        let mut known: Vec<Key> = Vec::new();
+        for step in 0..800 {
+            if !model.entries.is_empty() && dice.one_in(4) {
+                let at = dice.below(model.entries.len() as u64) as usize;
+                let handle = model.entries[at].handle;
+                caches.megaflows_mut().remove(handle);
+                model.forget(handle);
+            } else {
+                model.insert(caches.megaflows_mut(), &mut dice, step);
+            }
+            known.push(some_key(&model, &mut dice));
+            let pick = |dice: &mut Dice| known[dice.below(known.len() as u64) as usize].clone();
+            let keys: Vec<Key> = (0..LOOKUP_BURST).map(|_| pick(&mut dice)).collect();
+            let wanted = if dice.one_in(2) { u64::MAX } else { dice.roll() };
+            let hit = caches.lookup_burst(&keys, wanted, &mut found);
+            assert_eq!(hit & !wanted, 0);
+            for (i, key) in keys.iter().enumerate().filter(|(i, _)| wanted >> i & 1 != 0) {
+                model.check((hit >> i & 1 != 0).then_some(found.handles[i]), key);
+                assert_eq!(found.hashes[i], key.hash(Seed::new(round)));
+            }
+            counted += u64::from(wanted.count_ones());
+        }
+        let counts = caches.counts();
+        assert_eq!(counts.exact + counts.megaflow + counts.missed, counted);
+        assert!(counts.exact > counts.megaflow && counts.megaflow > 0 && counts.missed > 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_key_that_was_inserted_with_its_megaflow_is_found_exactly() {
+    let mut caches = Caches::new(Seed::new(1), 100_000, 1 << 14);
+    let mut mask = Mask::new();
+    mask.add(4, 0xffff_ffff);
+    let flow = |number: u64| {
+        let mut key = Key::new();
+        key.set_word(4, number);
+        key
+    };
+    for number in 0..20_000 {
+        assert_eq!(caches.insert(&flow(number), &mask, number).evicted, None);
+    }
+    // Twice over all of them settles how large the cache must be; then nearly all are found at once.
+    let mut found = Found::default();
+    for round in 0..3 {
+        let before = caches.counts();
+        for first in (0..20_000).step_by(32) {
+            let keys: Vec<Key> = (first..first + 32).map(flow).collect();
+            assert_eq!(caches.lookup_burst(&keys, 0xffff_ffff, &mut found), 0xffff_ffff);
+            for (number, &handle) in (first..).zip(&found.handles[..32]) {
+                assert_eq!(caches.megaflows().get(handle), Some(&number));
+            }
+        }
+        let exact = caches.counts().exact - before.exact;
+        assert!(round < 2 || exact > 19_900, "{exact} of 20,000 in round {round}");
+    }
+    assert!(caches.exact().memory() < 1 << 20, "{} bytes", caches.exact().memory());
+}

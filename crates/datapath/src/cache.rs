@@ -1,0 +1,140 @@
+//! A worker's caches, as the worker uses them: megaflows with their programs, and the exact-match cache
+//! in front of them.
+
+use crate::pipeline::{Pipeline, Touched};
+use crate::program::{Program, Segment};
+use crate::report::CacheReport;
+use crate::translate::concerns;
+use weir_classifier::{Caches as Cached, EXACT_BUCKETS, Found, Handle};
+use weir_flow::{Key, Mask, Seed};
+use weir_units::Nanos;
+
+/// Megaflows that a worker keeps at most.
+pub(crate) const MEGAFLOWS: usize = 1 << 21;
+
+/// A megaflow without a packet for so long goes.
+const IDLE: Nanos = Nanos(10 * Nanos::PER_SECOND);
+
+/// Megaflows looked at in one round of what is due.
+const SWEEP: usize = 64;
+
+/// The caches.
+pub(crate) struct Caches {
+    cached: Cached<Program>,
+    /// Megaflows with something to credit.
+    dirty: Vec<Handle>,
+    hand: u32,
+}
+
+impl Caches {
+    pub(crate) fn new(seed: Seed) -> Self {
+        Self { cached: Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS), dirty: Vec::new(), hand: 0 }
+    }
+
+    /// Looks packets up, and says which were found.
+    #[inline]
+    pub(crate) fn lookup(
+        &mut self,
+        keys: &[Key],
+        wanted: u64,
+        found: &mut Found,
+        report: &mut CacheReport,
+    ) -> u64 {
+        let before = self.cached.counts();
+        let hits = self.cached.lookup_burst(keys, wanted, found);
+        let after = self.cached.counts();
+        report.exact_hits += after.exact - before.exact;
+        report.megaflow_hits += after.megaflow - before.megaflow;
+        hits
+    }
+
+    /// One segment of a megaflow, which is in use now.
+    #[inline]
+    pub(crate) fn segment(&mut self, handle: Handle, number: usize, now: Nanos) -> Option<&mut Segment> {
+        let program = self.cached.megaflows_mut().get_mut(handle)?;
+        program.used = now;
+        if !program.dirty {
+            program.dirty = true;
+            self.dirty.push(handle);
+        }
+        program.segments.get_mut(number)
+    }
+
+    /// Whether a megaflow is right for these tables. One that no change since may concern is from now
+    /// on.
+    #[inline]
+    pub(crate) fn is_current(&mut self, handle: Handle, pipeline: &Pipeline) -> bool {
+        let Some(generation) = self.cached.megaflows().get(handle).map(|program| program.generation) else { return false };
+        generation == pipeline.generation || self.outlives(handle, generation, pipeline)
+    }
+
+    #[cold]
+    fn outlives(&mut self, handle: Handle, generation: u64, pipeline: &Pipeline) -> bool {
+        let Some(mut changes) = pipeline.changes_since(generation) else { return false };
+        let megaflows = self.cached.megaflows();
+        let (Some(key), Some(mask), Some(program)) =
+            (megaflows.key(handle), megaflows.mask(handle), megaflows.get(handle))
+        else {
+            return false;
+        };
+        let one = |touched: &Touched| {
+            concerns(touched, |table, matching| program.is_touched(table, matching, &key, mask))
+        };
+        if changes.any(one) {
+            return false;
+        }
+        if let Some(program) = self.cached.megaflows_mut().get_mut(handle) {
+            program.generation = pipeline.generation;
+        }
+        true
+    }
+
+    /// Adds a megaflow. What it replaces, or what has to make room for it, is credited.
+    pub(crate) fn insert(&mut self, key: &Key, mask: &Mask, program: Program, pipeline: &Pipeline) {
+        let inserted = self.cached.insert(key, mask, program);
+        for mut program in inserted.replaced.into_iter().chain(inserted.evicted.map(|(_, program)| program)) {
+            program.credit(&pipeline.table_counts);
+        }
+        // It has counted the packet it was made of.
+        self.dirty.push(inserted.handle);
+    }
+
+    /// Removes a megaflow, credited.
+    pub(crate) fn remove(&mut self, handle: Handle, pipeline: &Pipeline) {
+        if let Some(mut program) = self.cached.megaflows_mut().remove(handle) {
+            program.credit(&pipeline.table_counts);
+        }
+    }
+
+    /// Credits all that was counted.
+    pub(crate) fn credit(&mut self, pipeline: &Pipeline) {
+        for handle in self.dirty.drain(..) {
+            if let Some(program) = self.cached.megaflows_mut().get_mut(handle) {
+                program.credit(&pipeline.table_counts);
+            }
+        }
+    }
+
+    /// Looks at some megaflows, and removes those that nobody used for long.
+    pub(crate) fn sweep(&mut self, now: Nanos, pipeline: &Pipeline) {
+        for _ in 0..SWEEP {
+            let Some(handle) = self.cached.megaflows().next_from(self.hand) else {
+                self.hand = 0;
+                break;
+            };
+            self.hand = handle.index + 1;
+            let used = self.cached.megaflows().get(handle).map_or(now, |program| program.used);
+            if now.0.saturating_sub(used.0) > IDLE.0 {
+                self.remove(handle, pipeline);
+            }
+        }
+        self.cached.megaflows_mut().rank();
+    }
+
+    /// What the caches hold.
+    pub(crate) fn report(&self, report: &mut CacheReport) {
+        report.megaflows = self.cached.megaflows().len() as u64;
+        report.masks = self.cached.megaflows().masks().len() as u64;
+        report.memory = self.cached.memory() as u64;
+    }
+}

@@ -1,0 +1,146 @@
+//! Time to live: lowered, and copied between headers (OpenFlow 1.3.5, section 5.12).
+
+use super::sums::Change;
+use super::{Version, at, ether_type, ip_version};
+use weir_flow::protocol::{BOTTOM_OF_STACK, TAG_LEN, is_mpls};
+use weir_flow::{Field, Key, Layout};
+use weir_port::{DropReason, Frame};
+
+/// Offset of the hop limit in an IPv6 header.
+const HOP_LIMIT: usize = 7;
+/// Offset of the time to live in an IPv4 header.
+const TIME_TO_LIVE: usize = 8;
+
+/// Lowers the time to live of IPv4, or the hop limit of IPv6, by one.
+///
+/// # Errors
+/// `TtlExpired` where it is 1 or 0; `NoSuchHeader` without IP; `BadHeader` where that is malformed.
+#[inline]
+pub fn dec_ttl<F: Frame + ?Sized>(
+    frame: &mut F,
+    layout: &mut Layout,
+    key: &mut Key,
+) -> Result<(), DropReason> {
+    let version = ip_version(layout, key)?;
+    let ttl = (key.word(4) >> 40) as u8;
+    if ttl <= 1 {
+        return Err(DropReason::TtlExpired);
+    }
+    set_ip_ttl(frame.bytes_mut(), layout.network.into(), version, ttl - 1)?;
+    key.set_word(4, key.word(4) - (1 << 40));
+    Ok(())
+}
+
+/// Writes the time to live of the IP header at an offset.
+#[inline]
+fn set_ip_ttl(bytes: &mut [u8], network: usize, version: Version, ttl: u8) -> Result<(), DropReason> {
+    match version {
+        Version::Four => {
+            let header = at::<20>(bytes, network)?;
+            let word = |ttl: u8| u16::from(ttl) << 8;
+            let change = Change::default().of_word(word(header[TIME_TO_LIVE]), word(ttl));
+            header[TIME_TO_LIVE] = ttl;
+            change.apply(header, 10)
+        }
+        Version::Six => {
+            at::<40>(bytes, network)?[HOP_LIMIT] = ttl;
+            Ok(())
+        }
+    }
+}
+
+/// Lowers the time to live of the outermost label by one.
+///
+/// # Errors
+/// `TtlExpired` where it is 1 or 0; `NoSuchHeader` without a label.
+pub fn dec_mpls_ttl<F: Frame + ?Sized>(
+    frame: &mut F,
+    layout: &mut Layout,
+    key: &mut Key,
+) -> Result<(), DropReason> {
+    let ttl = outermost(layout, key)?;
+    if ttl <= 1 {
+        return Err(DropReason::TtlExpired);
+    }
+    set_outermost(frame.bytes_mut(), layout, key, ttl - 1)
+}
+
+/// The outermost label's time to live.
+fn outermost(layout: &Layout, key: &Key) -> Result<u8, DropReason> {
+    if layout.mpls == 0 || !is_mpls(ether_type(key)) {
+        return Err(DropReason::NoSuchHeader);
+    }
+    Ok((key.word(19) >> 32) as u8)
+}
+
+fn set_outermost(bytes: &mut [u8], layout: &Layout, key: &mut Key, ttl: u8) -> Result<(), DropReason> {
+    at::<4>(bytes, layout.mpls)?[3] = ttl;
+    Field::MplsTtl.set(key, u128::from(ttl));
+    Ok(())
+}
+
+/// What is below the outermost label.
+#[derive(Clone, Copy)]
+enum Below {
+    /// Another label, at this offset.
+    Label(usize),
+    /// IP, at this offset.
+    Ip(usize, Version),
+}
+
+/// The header below the outermost label that has a time to live, and that.
+fn below(bytes: &[u8], layout: &Layout, key: &Key) -> Result<(Below, u8), DropReason> {
+    outermost(layout, key)?;
+    let start = usize::from(layout.mpls) + TAG_LEN;
+    let rest = bytes.get(start..).ok_or(DropReason::NoSuchHeader)?;
+    if (key.word(19) >> 32) as u32 & BOTTOM_OF_STACK == 0 {
+        let entry: &[u8; TAG_LEN] = rest.first_chunk().ok_or(DropReason::NoSuchHeader)?;
+        return Ok((Below::Label(start), entry[3]));
+    }
+    // Below the last label, only the first four bits say what follows (RFC 4928).
+    match (rest.first().map(|byte| byte >> 4), rest.first_chunk::<20>(), rest.first_chunk::<40>()) {
+        (Some(4), Some(header), _) => Ok((Below::Ip(start, Version::Four), header[TIME_TO_LIVE])),
+        (Some(6), _, Some(header)) => Ok((Below::Ip(start, Version::Six), header[HOP_LIMIT])),
+        _ => Err(DropReason::NoSuchHeader),
+    }
+}
+
+/// Copies the time to live to the outermost label from the next, or from IP below the only one.
+///
+/// # Errors
+/// `TtlExpired` where it is 0; `NoSuchHeader` without a label, or with nothing below it that has one.
+pub fn copy_ttl_out<F: Frame + ?Sized>(
+    frame: &mut F,
+    layout: &mut Layout,
+    key: &mut Key,
+) -> Result<(), DropReason> {
+    let (_, ttl) = below(frame.bytes(), layout, key)?;
+    if ttl == 0 {
+        return Err(DropReason::TtlExpired);
+    }
+    set_outermost(frame.bytes_mut(), layout, key, ttl)
+}
+
+/// Copies the time to live from the outermost label to the next, or to IP below the only one.
+///
+/// # Errors
+/// As of [`copy_ttl_out`].
+pub fn copy_ttl_in<F: Frame + ?Sized>(
+    frame: &mut F,
+    layout: &mut Layout,
+    key: &mut Key,
+) -> Result<(), DropReason> {
+    let (below, _) = below(frame.bytes(), layout, key)?;
+    let ttl = outermost(layout, key)?;
+    if ttl == 0 {
+        return Err(DropReason::TtlExpired);
+    }
+    match below {
+        Below::Label(start) => {
+            at::<TAG_LEN>(frame.bytes_mut(), start)?[3] = ttl;
+            key.set_bits(19, u64::from(ttl), 0xff);
+            Ok(())
+        }
+        Below::Ip(start, version) => set_ip_ttl(frame.bytes_mut(), start, version, ttl),
+    }
+}

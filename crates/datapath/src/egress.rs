@@ -1,0 +1,130 @@
+//! Where a worker's packets leave: one burst a port, sent when it is full or the worker's burst is done.
+
+use crate::capture::Tap;
+use crate::counters::{Counters, PortCounts};
+use std::sync::{Arc, Mutex, PoisonError};
+use weir_dpdk::{BURST, Burst, Mbuf};
+use weir_openflow::PortNo;
+use weir_port::{DropReason, Tx};
+
+/// A transmit queue: the worker's own, or, where a port has fewer queues than there are workers, one
+/// that some of them share.
+#[derive(Debug)]
+pub(crate) enum Queue {
+    Own(Tx),
+    Shared(Arc<Mutex<Tx>>),
+}
+
+impl Queue {
+    #[inline]
+    fn transmit(&mut self, burst: &mut Burst) -> usize {
+        match self {
+            Self::Own(tx) => tx.transmit(burst),
+            // A worker that panicked with the lock held had handed its packets over or still owns them.
+            Self::Shared(tx) => tx.lock().unwrap_or_else(PoisonError::into_inner).transmit(burst),
+        }
+    }
+}
+
+/// The worker's side of all ports' transmit queues.
+#[derive(Debug, Default)]
+pub(crate) struct Egress {
+    /// By place of the port.
+    pub(crate) bursts: Vec<Burst>,
+    ports: Vec<Option<OutPort>>,
+    /// Those who watch what is sent.
+    pub(crate) taps: Vec<Arc<Tap>>,
+}
+
+#[derive(Debug)]
+struct OutPort {
+    number: PortNo,
+    queue: Queue,
+}
+
+impl Egress {
+    /// A port is there from now on.
+    pub(crate) fn open(&mut self, place: u16, number: PortNo, queue: Queue, counters: &mut Counters) {
+        let place = usize::from(place);
+        while self.ports.len() <= place {
+            self.ports.push(None);
+            self.bursts.push(Burst::new());
+        }
+        if counters.ports.len() <= place {
+            counters.ports.resize(place + 1, PortCounts::default());
+        }
+        counters.ports[place] = PortCounts::default();
+        self.ports[place] = Some(OutPort { number, queue });
+    }
+
+    /// A port is not there any more.
+    pub(crate) fn close(&mut self, place: u16) {
+        if let Some(port) = self.ports.get_mut(usize::from(place)) {
+            *port = None;
+        }
+    }
+
+    /// Puts a packet behind those that wait for a port.
+    pub(crate) fn send(&mut self, place: u16, mbuf: Mbuf, counters: &mut Counters) {
+        let at = usize::from(place);
+        let Some(burst) = self.bursts.get_mut(at) else {
+            counters.drop(DropReason::NoPort, 1);
+            return;
+        };
+        if burst.room() == 0 {
+            self.flush(at, counters);
+        }
+        // A burst that was just flushed has room.
+        if self.bursts[at].push(mbuf).is_err() {
+            counters.drop(DropReason::TransmitFull, 1);
+        }
+    }
+
+    /// Makes sure that every port's burst takes a whole burst.
+    pub(crate) fn make_room(&mut self, counters: &mut Counters) {
+        for at in 0..self.bursts.len() {
+            if self.bursts[at].room() < BURST {
+                self.flush(at, counters);
+            }
+        }
+    }
+
+    /// Sends what waits, and counts what the ports do not take.
+    #[inline]
+    pub(crate) fn flush_all(&mut self, counters: &mut Counters) {
+        for at in 0..self.bursts.len() {
+            if !self.bursts[at].is_empty() {
+                self.flush(at, counters);
+            }
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self, at: usize, counters: &mut Counters) {
+        let burst = &mut self.bursts[at];
+        let Some(port) = &mut self.ports[at] else {
+            counters.drop(DropReason::NoPort, burst.len() as u64);
+            burst.clear();
+            return;
+        };
+        for tap in &self.taps {
+            for packet in burst.iter() {
+                tap.offer_sent(port.number, packet.data());
+            }
+        }
+        let lengths = |burst: &Burst| -> u64 { burst.iter().map(|packet| packet.len() as u64).sum() };
+        let bytes = lengths(burst);
+        let sent = port.queue.transmit(burst);
+        let counts = &mut counters.ports[at];
+        counts.sent += sent as u64;
+        counters.sent += sent as u64;
+        counts.sent_bytes += bytes;
+        if !burst.is_empty() {
+            let left = burst.len() as u64;
+            counts.sent_bytes -= lengths(burst);
+            counts.send_dropped += left;
+            counters.drop(DropReason::TransmitFull, left);
+            burst.clear();
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Doing what a segment says to one packet.
+
+use crate::counters::Counters;
+use crate::edit;
+use crate::egress::Egress;
+use crate::mail::PacketIn;
+use crate::meter::{Metered, remark};
+use crate::program::{Op, Punt, Select};
+use crate::translate::apply_header;
+use std::sync::mpsc::SyncSender;
+use weir_dpdk::{Mbuf, Packet, Pool};
+use weir_flow::{Field, Key, Layout, Mask, Seed};
+use weir_openflow::PortNo;
+use weir_port::DropReason;
+use weir_units::Nanos;
+
+/// Where a packet is after its operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It leaves by the port at this place.
+    Forward(u16),
+    /// It ends.
+    Drop(DropReason),
+    /// The controller has it.
+    Gone,
+    /// A service takes it: number and argument.
+    Service(u16, u32),
+    /// It goes back to the caches, with its recirculation number in the key.
+    Again,
+    /// Another worker owns its flow.
+    HandOver(u16),
+}
+
+/// A copy that needs a place of its own among the packets.
+#[derive(Debug)]
+pub(crate) struct Spawned {
+    pub(crate) mbuf: Mbuf,
+    pub(crate) key: Key,
+    pub(crate) layout: Layout,
+    /// How often it, and what it is a copy of, was looked up.
+    pub(crate) passes: u8,
+}
+
+/// What operations work with, besides the packet.
+pub(crate) struct Context<'w> {
+    pub(crate) pool: &'w Pool,
+    pub(crate) egress: &'w mut Egress,
+    pub(crate) counters: &'w mut Counters,
+    pub(crate) spawned: &'w mut Vec<Spawned>,
+    pub(crate) punts: &'w SyncSender<PacketIn>,
+    pub(crate) now: Nanos,
+    pub(crate) seed: Seed,
+    /// Lookups of the packets at hand so far.
+    pub(crate) passes: u8,
+}
+
+/// A packet with what is known of it.
+pub(crate) struct Subject<'p> {
+    pub(crate) packet: &'p mut Packet,
+    pub(crate) layout: &'p mut Layout,
+    pub(crate) key: &'p mut Key,
+}
+
+/// Does the operations, in order, and says where the packet is then.
+#[inline]
+pub(crate) fn execute(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut Context<'_>) -> Fate {
+    for op in ops {
+        match op {
+            Op::Forward(port) => return Fate::Forward(*port),
+            Op::Drop(reason) => return Fate::Drop(*reason),
+            Op::Service(service, argument) => return Fate::Service(*service, *argument),
+            Op::Rewrite(rewrite) => {
+                if let Err(reason) = rewrite.apply(subject.packet, subject.layout, subject.key) {
+                    return Fate::Drop(reason);
+                }
+            }
+            other => {
+                if let Some(fate) = unusual(other, subject, context) {
+                    return fate;
+                }
+            }
+        }
+    }
+    // Each list ends with an operation that says so; an empty one would be a fault of the slow path.
+    Fate::Drop(DropReason::ByFlow)
+}
+
+/// The operations that fewer packets need.
+fn unusual(op: &mut Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Option<Fate> {
+    let Subject { packet, layout, key } = subject;
+    match op {
+        Op::Header(op) => apply_header(*op, *packet, layout, key).err().map(Fate::Drop),
+        Op::DecTtl(punt) => match edit::dec_ttl(*packet, layout, key) {
+            Ok(()) => None,
+            Err(reason) => Some(expired(reason, punt.as_deref(), subject, context)),
+        },
+        Op::DecMplsTtl(punt) => match edit::dec_mpls_ttl(*packet, layout, key) {
+            Ok(()) => None,
+            Err(reason) => Some(expired(reason, punt.as_deref(), subject, context)),
+        },
+        Op::Meter(entry) => match entry.state.pass(packet.len(), context.now) {
+            Metered::Pass => None,
+            Metered::Drop => Some(Fate::Drop(DropReason::Meter)),
+            Metered::Remark(levels) => {
+                raise_precedence(levels, subject);
+                None
+            }
+        },
+        Op::Copy(port) => {
+            if let Some(copy) = copy(packet, context) {
+                context.egress.send(*port, copy, context.counters);
+            }
+            None
+        }
+        Op::Controller(punt) => {
+            context.counters.copied += 1;
+            if let Fate::Drop(reason) = give(punt, subject, context) {
+                context.counters.drop(reason, 1);
+            }
+            None
+        }
+        Op::Punt(punt) => Some(give(punt, subject, context)),
+        Op::Clone(ops) => {
+            on_copy(ops, subject, context);
+            None
+        }
+        Op::SelectCopy(select) => {
+            let ops = choose(select, subject, context.seed);
+            on_copy(ops, subject, context);
+            None
+        }
+        Op::Select(select) => {
+            let ops = choose(select, subject, context.seed);
+            Some(execute(ops, subject, context))
+        }
+        Op::Recirculate(frozen) => {
+            Field::RecircId.set(key, u128::from(frozen.id));
+            Some(Fate::Again)
+        }
+        Op::Forward(port) => Some(Fate::Forward(*port)),
+        Op::Drop(reason) => Some(Fate::Drop(*reason)),
+        Op::Service(service, argument) => Some(Fate::Service(*service, *argument)),
+        Op::Rewrite(rewrite) => rewrite.apply(*packet, layout, key).err().map(Fate::Drop),
+    }
+}
+
+fn expired(
+    reason: DropReason,
+    punt: Option<&Punt>,
+    subject: &mut Subject<'_>,
+    context: &mut Context<'_>,
+) -> Fate {
+    match punt {
+        Some(punt) if reason == DropReason::TtlExpired => give(punt, subject, context),
+        _ => Fate::Drop(reason),
+    }
+}
+
+/// A copy of the packet, counted; one that cannot be made is counted as dropped.
+fn copy(packet: &Packet, context: &mut Context<'_>) -> Option<Mbuf> {
+    context.counters.copied += 1;
+    let copy = context.pool.packet(packet.data());
+    if copy.is_none() {
+        context.counters.drop(DropReason::NoBuffer, 1);
+    }
+    copy
+}
+
+/// Does operations to a copy.
+fn on_copy(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut Context<'_>) {
+    let Some(mut mbuf) = copy(subject.packet, context) else { return };
+    let (mut key, mut layout) = (subject.key.clone(), *subject.layout);
+    let mut on = Subject { packet: &mut mbuf, layout: &mut layout, key: &mut key };
+    match execute(ops, &mut on, context) {
+        Fate::Forward(port) => context.egress.send(port, mbuf, context.counters),
+        Fate::Drop(reason) => context.counters.drop(reason, 1),
+        Fate::Gone => {}
+        Fate::Again | Fate::Service(..) | Fate::HandOver(_) => {
+            let passes = context.passes;
+            context.spawned.push(Spawned { mbuf, key, layout, passes });
+        }
+    }
+}
+
+/// The group's choice for a packet: by addresses, protocol and ports, so that a flow stays together.
+fn choose<'s>(select: &'s mut Select, subject: &Subject<'_>, seed: Seed) -> &'s mut [Op] {
+    let key = &subject.key;
+    let ports = key.word(4) & 0xff00_0000_ffff_ffff;
+    let mut hash = seed.fold(key.word(3), ports);
+    for place in [8, 9, 10, 11] {
+        hash = seed.fold_with(hash, key.word(place), place);
+    }
+    if Field::EthType.get(key) != 0x0800 && Field::EthType.get(key) != 0x86dd {
+        hash = seed.fold_with(key.word(1), key.word(2), 1);
+    }
+    let slot = (seed.finish(hash) % select.slots.len().max(1) as u64) as usize;
+    let place = usize::from(select.slots.get(slot).copied().unwrap_or(0));
+    match select.choices.get_mut(place) {
+        Some(choice) => {
+            choice.packets += 1;
+            choice.bytes += subject.packet.len() as u64;
+            &mut choice.ops
+        }
+        None => &mut [],
+    }
+}
+
+/// Gives the packet's bytes to the queue to the controller.
+fn give(punt: &Punt, subject: &Subject<'_>, context: &mut Context<'_>) -> Fate {
+    let most = usize::from(punt.to.max_len);
+    let frame = subject.packet.data();
+    let packet = PacketIn {
+        in_port: PortNo(Field::InPort.get(subject.key) as u32),
+        reason: punt.to.reason,
+        table: punt.table.0,
+        cookie: punt.cookie,
+        frame: frame[..frame.len().min(most)].to_vec(),
+        length: frame.len(),
+    };
+    if context.punts.try_send(packet).is_ok() {
+        context.counters.to_controller += 1;
+        Fate::Gone
+    } else {
+        Fate::Drop(DropReason::Controller)
+    }
+}
+
+/// Raises the drop precedence of an IP packet; others have none.
+fn raise_precedence(levels: u8, subject: &mut Subject<'_>) {
+    let dscp = Field::NwTos.get(subject.key) as u8;
+    let raised = remark(dscp, levels);
+    if raised != dscp {
+        let mut value = Key::new();
+        Field::NwTos.set(&mut value, u128::from(raised));
+        let mut mask = Mask::new();
+        Field::NwTos.examine(&mut mask, u128::MAX);
+        // A packet without the header has no class that could be raised.
+        let _ = edit::Rewrite::compile(&value, &mask).apply(subject.packet, subject.layout, subject.key);
+    }
+}
+
+/// Does an operation to bytes that are nobody's packet: of those that change it.
+pub(crate) fn on_bytes(op: &Op, frame: &mut Vec<u8>, layout: &mut Layout, key: &mut Key) -> Result<(), DropReason> {
+    match op {
+        Op::Rewrite(rewrite) => rewrite.apply(frame, layout, key),
+        Op::Header(op) => apply_header(*op, frame, layout, key),
+        Op::DecTtl(_) => edit::dec_ttl(frame, layout, key),
+        Op::DecMplsTtl(_) => edit::dec_mpls_ttl(frame, layout, key),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,247 @@
+//! The ledger as a report, flow entries with their counters, and what is due by the clock.
+
+use crate::control::{ControlError, Event, FlowStats, Removal};
+use crate::datapath::Datapath;
+use crate::mail::{Mail, Snapshot};
+use crate::pipeline::Entry;
+use crate::report::{PortReport, Report, ServiceReport, TableReport, WorkerReport};
+use crate::tables::Draft;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use weir_openflow::{Group, Meter};
+use weir_units::Nanos;
+
+/// A group with what it counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupStats {
+    /// The group.
+    pub group: Group,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, without FCS.
+    pub bytes: u64,
+    /// Packets and bytes by bucket.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// A meter with what it counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeterStats {
+    /// The meter.
+    pub meter: Meter,
+    /// Packets that met it.
+    pub packets: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+    /// Packets and bytes that each band acted on, by falling rate.
+    pub bands: Vec<(u64, u64)>,
+}
+
+impl Datapath {
+    /// The ledger, as of now.
+    ///
+    /// # Errors
+    /// A worker that does not answer: it hangs in a service.
+    pub fn report(&mut self) -> Result<Report, ControlError> {
+        let snapshots = self.ask(Mail::Sync)?;
+        Ok(self.report_of(&snapshots))
+    }
+
+    pub(crate) fn report_of(&self, snapshots: &[Snapshot]) -> Report {
+        let workers = snapshots.iter().zip(&self.workers).map(|(snapshot, worker)| {
+            let counters = &snapshot.counters;
+            WorkerReport {
+                worker: worker.number,
+                core: worker.core,
+                thread: worker.thread,
+                received: counters.received,
+                injected: counters.injected,
+                copied: counters.copied,
+                sent: counters.sent,
+                dropped: counters.drops().collect(),
+                to_controller: counters.to_controller,
+                handed_over: counters.handed_over,
+                taken_over: counters.taken_over,
+                // A worker answers between two bursts, when its hands are empty.
+                held: 0,
+                bursts: counters.bursts,
+                busy_cycles: counters.busy_cycles,
+                steps: counters.steps(),
+                caches: counters.caches.clone(),
+            }
+        });
+        let services = self.services.iter().enumerate().map(|(at, known)| ServiceReport {
+            name: known.name.clone(),
+            kind: known.kind,
+            instances: snapshots.iter().filter_map(|snapshot| snapshot.services.get(at).cloned()).collect(),
+        });
+        Report {
+            uptime_ns: self.now().0,
+            generation: self.pipeline.generation,
+            workers: workers.collect(),
+            ports: self.port_reports(snapshots),
+            services: services.collect(),
+            tables: self.table_reports(),
+        }
+    }
+
+    fn port_reports(&self, snapshots: &[Snapshot]) -> Vec<PortReport> {
+        let of = |(number, held): (weir_openflow::PortNo, &crate::ports::Held)| {
+            let mut report = PortReport {
+                number: number.0,
+                name: held.spec.name.clone(),
+                spec: held.spec.spec.clone(),
+                link_up: held.open.link_up(),
+                missed: held.open.stats().missed,
+                ..PortReport::default()
+            };
+            let counts = snapshots.iter().filter_map(|one| one.counters.ports.get(usize::from(held.place)));
+            for counts in counts {
+                report.received += counts.received;
+                report.received_bytes += counts.received_bytes;
+                report.sent += counts.sent;
+                report.sent_bytes += counts.sent_bytes;
+                report.send_dropped += counts.send_dropped;
+            }
+            report
+        };
+        self.ports.iter().map(of).collect()
+    }
+
+    fn table_reports(&self) -> Vec<TableReport> {
+        let tables = self.pipeline.tables.iter().zip(self.pipeline.table_counts.iter()).zip(0..);
+        tables
+            .map(|((table, counts), number)| TableReport {
+                table: number,
+                entries: table.len() as u64,
+                lookups: counts.lookups.load(Relaxed),
+                matched: counts.matched.load(Relaxed),
+                structure: if table.is_empty() { String::new() } else { table.structure() },
+            })
+            .filter(|report| report.entries > 0 || report.lookups > 0)
+            .collect()
+    }
+
+    /// The flow entries with their counters, exact as of now, by table and falling priority.
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {
+        self.ask(Mail::Sync)?;
+        let now = self.now();
+        let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
+        let mut flows: Vec<FlowStats> = all.map(|rule| stats(&rule.value, now)).collect();
+        flows.sort_by_key(|stats| (stats.flow.table, std::cmp::Reverse(stats.flow.priority)));
+        Ok(flows)
+    }
+
+    /// The groups with their counters, exact as of now.
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError> {
+        self.ask(Mail::Sync)?;
+        let of = |entry: &Arc<crate::pipeline::GroupEntry>| {
+            let (packets, bytes) = entry.counts.read();
+            let buckets = entry.buckets.iter().map(|bucket| bucket.read()).collect();
+            GroupStats { group: entry.group.clone(), packets, bytes, buckets }
+        };
+        Ok(self.pipeline.groups.values().map(of).collect())
+    }
+
+    /// The meters with their counters.
+    pub fn meters(&mut self) -> Vec<MeterStats> {
+        let of = |entry: &Arc<crate::pipeline::MeterEntry>| MeterStats {
+            meter: entry.meter.clone(),
+            packets: entry.state.packets.load(Relaxed),
+            bytes: entry.state.bytes.load(Relaxed),
+            bands: entry.state.bands(),
+        };
+        self.pipeline.meters.values().map(of).collect()
+    }
+
+    /// Does what is due (timeouts, links), and returns what happened since the last call. To be called
+    /// several times a second.
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
+        let changed = self.ports.look();
+        if !changed.is_empty() {
+            self.ports_changed()?;
+            self.events.extend(changed.into_iter().map(|(port, up)| Event::Link(port, up)));
+        }
+        if self.taps.iter().any(|tap| tap.is_abandoned()) {
+            self.tell_taps();
+        }
+        self.expire()?;
+        self.watch_services()?;
+        self.events.extend(self.punts.try_iter().map(Event::PacketIn));
+        Ok(std::mem::take(&mut self.events))
+    }
+
+    /// Removes the entries whose time is over.
+    fn expire(&mut self) -> Result<(), ControlError> {
+        let timed = |entry: &Entry| entry.flow.idle_timeout > 0 || entry.flow.hard_timeout > 0;
+        let tables = &self.pipeline.tables;
+        if !tables.iter().flat_map(|table| table.iter()).any(|rule| timed(&rule.value)) {
+            return Ok(());
+        }
+        self.ask(Mail::Sync)?;
+        let now = self.now();
+        let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
+        let over: Vec<(Arc<Entry>, Removal)> = all
+            .filter_map(|rule| Some((rule.value.clone(), is_over(&rule.value, now)?)))
+            .collect();
+        if over.is_empty() {
+            return Ok(());
+        }
+        let mut next = (*self.pipeline).clone();
+        let mut draft = Draft { pipeline: &mut next, touched: Vec::new(), removed: Vec::new(), now };
+        for (entry, _) in &over {
+            draft.remove(entry);
+        }
+        let touched = draft.touched;
+        next.advance(touched);
+        self.publish(next)?;
+        // What came between the look and the removal counts too.
+        self.ask(Mail::Sync)?;
+        let told = over.into_iter().map(|(entry, why)| Event::FlowRemoved(stats(&entry, now), why));
+        self.events.extend(told);
+        Ok(())
+    }
+
+    fn watch_services(&mut self) -> Result<(), ControlError> {
+        for (worker, snapshot) in self.ask(Mail::Sync)?.iter().enumerate() {
+            for (number, report) in (1..).zip(&snapshot.services) {
+                let Some(why) = report.quarantine else { continue };
+                if self.quarantined.insert((worker, number)) {
+                    let name = self.names.service_name(number).unwrap_or_default().to_owned();
+                    self.events.push(Event::Quarantined(name, format!("worker {worker}: {why:?}")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stats(entry: &Entry, now: Nanos) -> FlowStats {
+    let (packets, bytes) = entry.counts().read();
+    let since = |then: Nanos| Duration::from_nanos(now.0.saturating_sub(then.0));
+    FlowStats { flow: entry.flow.clone(), packets, bytes, age: since(entry.created), idle: since(entry.used()) }
+}
+
+/// Whether an entry's time is over, and which.
+fn is_over(entry: &Entry, now: Nanos) -> Option<Removal> {
+    let after = |seconds: u16, since: Nanos| {
+        seconds > 0 && now.0 >= since.0 + u64::from(seconds) * Nanos::PER_SECOND
+    };
+    if after(entry.flow.hard_timeout, entry.created) {
+        Some(Removal::Hard)
+    } else if after(entry.flow.idle_timeout, entry.used()) {
+        Some(Removal::Idle)
+    } else {
+        None
+    }
+}

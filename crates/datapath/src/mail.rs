@@ -1,0 +1,50 @@
+//! What the control thread tells a worker, between two bursts, and what it answers.
+
+use crate::capture::Tap;
+use crate::counters::Counters;
+use crate::egress::Queue;
+use crate::pipeline::Pipeline;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use weir_openflow::PortNo;
+use weir_port::Rx;
+use weir_services::HostReport;
+
+pub(crate) use crate::control::PacketIn;
+
+/// A word to a worker.
+pub(crate) enum Mail {
+    /// New tables.
+    Tables(Arc<Pipeline>),
+    /// A port to poll (or not) and to send to.
+    Open { place: u16, number: PortNo, rx: Vec<Rx>, tx: Queue },
+    /// A port to forget; the answer comes when it is forgotten.
+    Close { place: u16, done: Sender<()> },
+    /// Credit what was counted, and tell.
+    Sync(Sender<Snapshot>),
+    /// Ask a service.
+    Command {
+        service: u16,
+        command: String,
+        argument: serde_json::Value,
+        answer: Sender<Result<serde_json::Value, String>>,
+    },
+    /// Let a service out of quarantine.
+    Release(u16),
+    /// Who watches from now on.
+    Capture(Vec<Arc<Tap>>),
+    /// A packet through the tables, as if it came in by a port.
+    Inject { in_port: PortNo, frame: Vec<u8> },
+    /// Answer when all mail before is read.
+    Fence(Sender<()>),
+    /// End, and tell the last of the ledger.
+    Stop(Sender<Snapshot>),
+}
+
+/// A worker's counters at a burst boundary.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) counters: Counters,
+    /// By service number, from 1.
+    pub(crate) services: Vec<HostReport>,
+}

@@ -1,0 +1,208 @@
+//! What the workers forward by: an immutable snapshot of tables, groups, meters, ports and services.
+//!
+//! The control thread builds a new snapshot from the old one, sharing all that did not change, and
+//! hands it to each worker, which takes it up between two bursts. So a list of changes is seen whole
+//! or not at all, and nobody waits. A worker gives the old snapshot back: it is freed elsewhere.
+//!
+//! The journal says what the last snapshots changed, so that a megaflow made under an older one need
+//! not be made again unless a change may concern it.
+
+use crate::meter::MeterState;
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weir_classifier::Table;
+use weir_flow::{Field, Mask, Match, Seed};
+use weir_openflow::{Flow, Group, GroupId, Meter, MeterId, PortNo, TableId};
+use weir_units::Nanos;
+
+/// Tables of a switch.
+pub(crate) const TABLES: usize = TableId::LAST.0 as usize + 1;
+
+/// Snapshots whose changes the journal remembers. A megaflow that was not hit for longer is made again.
+const JOURNAL: usize = 256;
+
+/// Changes in one snapshot that are remembered one by one; more count as "anything".
+const CHANGES: usize = 64;
+
+/// A flow entry with its counters. Workers add to them now and then, never per packet.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// As the controller described it.
+    pub(crate) flow: Flow,
+    /// When it was added.
+    pub(crate) created: Nanos,
+    counts: Arc<Counts>,
+}
+
+/// Packets, bytes, and when the last came. Shared by the entries that replace one another with their
+/// counters kept, and by the buckets of a group.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    used: AtomicU64,
+}
+
+impl Counts {
+    /// Adds to the counters.
+    pub(crate) fn add(&self, packets: u64, bytes: u64, used: Nanos) {
+        self.packets.fetch_add(packets, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.used.fetch_max(used.0, Ordering::Relaxed);
+    }
+
+    /// Packets and bytes.
+    pub(crate) fn read(&self) -> (u64, u64) {
+        (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// When the last packet came; zero if none did.
+    pub(crate) fn used(&self) -> Nanos {
+        Nanos(self.used.load(Ordering::Relaxed))
+    }
+}
+
+impl Entry {
+    /// A new entry; with the counters of the one it replaces, or its own.
+    pub(crate) fn new(flow: Flow, created: Nanos, counts: Option<Arc<Counts>>) -> Self {
+        Self { flow, created, counts: counts.unwrap_or_default() }
+    }
+
+    pub(crate) fn counts(&self) -> &Arc<Counts> {
+        &self.counts
+    }
+
+    /// When it was last of use: its last packet, or when it was added.
+    pub(crate) fn used(&self) -> Nanos {
+        self.counts.used().max(self.created)
+    }
+}
+
+/// A group with its counters.
+#[derive(Debug)]
+pub(crate) struct GroupEntry {
+    pub(crate) group: Group,
+    pub(crate) counts: Arc<Counts>,
+    /// By bucket.
+    pub(crate) buckets: Vec<Arc<Counts>>,
+}
+
+/// A meter with its state.
+#[derive(Debug)]
+pub(crate) struct MeterEntry {
+    pub(crate) meter: Meter,
+    pub(crate) state: MeterState,
+}
+
+/// Lookups of a table, added to now and then.
+#[derive(Debug, Default)]
+pub(crate) struct TableCounts {
+    pub(crate) lookups: AtomicU64,
+    pub(crate) matched: AtomicU64,
+}
+
+/// A port, as the tables see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PortInfo {
+    pub(crate) number: PortNo,
+    /// Its place in the workers' lists.
+    pub(crate) index: u16,
+    pub(crate) up: bool,
+}
+
+/// A service, as the tables see it.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceInfo {
+    /// What it may rewrite, and `sf_metadata`.
+    pub(crate) rewrites: Mask,
+    /// Whether stages behind it may be coalesced.
+    pub(crate) coalesces: bool,
+}
+
+/// What a change may concern.
+#[derive(Clone, Debug)]
+pub(crate) enum Touched {
+    /// Packets that match this in this table.
+    Packets(TableId, Match),
+    /// Any.
+    All,
+}
+
+/// The snapshot.
+#[derive(Clone)]
+pub(crate) struct Pipeline {
+    pub(crate) generation: u64,
+    /// By number; a table without entries is empty.
+    pub(crate) tables: Vec<Table<Arc<Entry>>>,
+    pub(crate) table_counts: Arc<Vec<TableCounts>>,
+    pub(crate) groups: BTreeMap<GroupId, Arc<GroupEntry>>,
+    pub(crate) meters: BTreeMap<MeterId, Arc<MeterEntry>>,
+    pub(crate) ports: BTreeMap<PortNo, PortInfo>,
+    /// By number, from 1.
+    pub(crate) services: Arc<Vec<ServiceInfo>>,
+    /// Whether stages are coalesced.
+    pub(crate) coalescing: bool,
+    /// Whether any flow calls a service that keeps state by flow.
+    pub(crate) by_flow: bool,
+    /// Draws of groups.
+    pub(crate) seed: Seed,
+    journal: Arc<VecDeque<(u64, Vec<Touched>)>>,
+}
+
+impl Pipeline {
+    /// The first snapshot: empty tables.
+    pub(crate) fn new(seed: Seed, services: Vec<ServiceInfo>, coalescing: bool) -> Self {
+        Self {
+            generation: 0,
+            tables: (0..TABLES).map(|_| Table::new(seed)).collect(),
+            table_counts: Arc::new((0..TABLES).map(|_| TableCounts::default()).collect()),
+            groups: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            services: Arc::new(services),
+            coalescing,
+            by_flow: false,
+            seed,
+            journal: Arc::default(),
+        }
+    }
+
+    /// Makes this the next generation, which differs from the one before by these changes.
+    pub(crate) fn advance(&mut self, mut touched: Vec<Touched>) {
+        if touched.len() > CHANGES {
+            touched = vec![Touched::All];
+        }
+        self.generation += 1;
+        let journal = Arc::make_mut(&mut self.journal);
+        if journal.len() == JOURNAL {
+            journal.pop_front();
+        }
+        journal.push_back((self.generation, touched));
+    }
+
+    /// What changed after a generation; nothing if that is not known any more.
+    pub(crate) fn changes_since(&self, generation: u64) -> Option<impl Iterator<Item = &Touched>> {
+        let oldest = self.journal.front().map_or(self.generation, |(oldest, _)| *oldest - 1);
+        let known = generation >= oldest && generation <= self.generation;
+        let later = self.journal.iter().filter(move |(later, _)| *later > generation);
+        known.then(|| later.flat_map(|(_, touched)| touched))
+    }
+
+    /// The service of a number.
+    pub(crate) fn service(&self, number: u16) -> Option<&ServiceInfo> {
+        self.services.get(usize::from(number).checked_sub(1)?)
+    }
+}
+
+impl ServiceInfo {
+    /// From what the registry says.
+    pub(crate) fn new(rewrites: &[Field], coalesces: bool) -> Self {
+        let mut mask = Mask::new();
+        for field in rewrites.iter().chain(&[Field::SfMetadata]) {
+            field.examine(&mut mask, u128::MAX);
+        }
+        Self { rewrites: mask, coalesces }
+    }
+}

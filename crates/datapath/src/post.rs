@@ -1,0 +1,117 @@
+//! What a worker does between bursts: mail, what is due, and the end.
+
+use crate::mail::{Mail, Snapshot};
+use crate::worker::{Input, Worker};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use weir_dpdk::{Burst, Ticks};
+use weir_openflow::PortNo;
+use weir_port::DropReason;
+
+impl Worker {
+    /// Reads what the control thread has to say, if the bell rang.
+    #[inline]
+    pub(crate) fn read_mail(&mut self) {
+        if self.bell.load(Ordering::Relaxed) {
+            self.bell.store(false, Ordering::Relaxed);
+            // What is written after the bell was reset rings it again.
+            std::sync::atomic::fence(Ordering::SeqCst);
+            while let Ok(mail) = self.mail.try_recv() {
+                self.heed(mail);
+            }
+        }
+    }
+
+    fn heed(&mut self, mail: Mail) {
+        match mail {
+            Mail::Tables(pipeline) => {
+                let old = std::mem::replace(&mut self.pipeline, pipeline);
+                // If nobody takes them any more, the datapath is ending, and they are freed here.
+                let _ = self.retired.send(old);
+            }
+            Mail::Open { place, number, rx, tx } => {
+                self.egress.open(place, number, tx, &mut self.counters);
+                self.inputs.extend(rx.into_iter().map(|rx| Input { place, number, rx }));
+            }
+            Mail::Close { place, done } => {
+                self.inputs.retain(|input| input.place != place);
+                self.egress.close(place);
+                let _ = done.send(());
+            }
+            Mail::Sync(answer) => {
+                let _ = answer.send(self.snapshot());
+            }
+            Mail::Command { service, command, argument, answer } => {
+                let host = usize::from(service).checked_sub(1).and_then(|at| self.services.get_mut(at));
+                let said = host.map_or_else(
+                    || Err("no such service".to_owned()),
+                    |host| host.command(&command, &argument),
+                );
+                let _ = answer.send(said);
+            }
+            Mail::Release(service) => {
+                if let Some(host) = usize::from(service).checked_sub(1).and_then(|at| self.services.get_mut(at)) {
+                    host.release();
+                }
+            }
+            Mail::Capture(taps) => {
+                self.egress.taps.clone_from(&taps);
+                self.taps = taps;
+            }
+            Mail::Fence(answer) => {
+                let _ = answer.send(());
+            }
+            Mail::Inject { in_port, frame } => self.inject(in_port, &frame),
+            Mail::Stop(answer) => self.stopping = Some(answer),
+        }
+    }
+
+    /// Credits what was counted to those it belongs to, and copies the ledger.
+    fn snapshot(&mut self) -> Snapshot {
+        self.caches.credit(&self.pipeline);
+        self.caches.report(&mut self.counters.caches);
+        Snapshot {
+            counters: self.counters.clone(),
+            services: self.services.iter().map(weir_services::Host::report).collect(),
+        }
+    }
+
+    /// A packet from elsewhere than a port.
+    fn inject(&mut self, in_port: PortNo, frame: &[u8]) {
+        self.counters.injected += 1;
+        let Some(mbuf) = self.pool.packet(frame) else {
+            self.counters.drop(DropReason::NoBuffer, 1);
+            return;
+        };
+        let mut burst = Burst::new();
+        // An empty burst takes it.
+        let _ = burst.push(mbuf);
+        self.now = self.clock.at(Ticks::now());
+        let wanted = self.extract(&mut burst, |_| in_port.0);
+        self.forward(&mut burst, wanted);
+        self.drain_spawned(&mut burst);
+    }
+
+    /// A little of what is due now and then: services' timeouts, idle megaflows.
+    pub(crate) fn what_is_due(&mut self) {
+        self.now = self.clock.at(Ticks::now());
+        for service in &mut self.services {
+            service.tick(self.now);
+        }
+        self.caches.sweep(self.now, &self.pipeline);
+    }
+
+    /// Nothing is lost in silence at the end: what other workers handed over last is counted.
+    pub(crate) fn hang_up(&mut self) {
+        // Others stop at about the same time, and hand nothing over after that.
+        std::thread::sleep(Duration::from_millis(5));
+        while self.rings[self.number].pop().is_some() {
+            self.counters.taken_over += 1;
+            self.counters.drop(DropReason::Stopping, 1);
+        }
+        let last = self.snapshot();
+        if let Some(answer) = self.stopping.take() {
+            let _ = answer.send(last);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Packets before services: those of a burst that wait for the same service go together, whatever
+//! their flows; then each goes on with the next segment of its megaflow, or back to the caches.
+
+use crate::execute::{Context, Fate, Subject, execute};
+use crate::worker::{Packets, Source, Worker};
+use arrayvec::ArrayVec;
+use weir_dpdk::{BURST, Burst};
+use weir_flow::{Field, Key, places};
+use weir_port::DropReason;
+use weir_services::{Slot, Verdict};
+
+/// The greatest stage; more is taken for a loop (SoftFlow, section 5.2: a loop detector).
+pub(crate) const STAGES: u128 = 64;
+
+impl Worker {
+    /// Runs services until no packet waits for one.
+    pub(crate) fn serve(&mut self, burst: &mut Burst, waiting: Packets) {
+        let mut waiting = waiting;
+        while waiting != 0 {
+            let first = waiting.trailing_zeros() as usize;
+            let Fate::Service(service, _) = self.bench.fates[first] else { return };
+            let together = places(waiting)
+                .filter(|&at| matches!(self.bench.fates[at], Fate::Service(other, _) if other == service))
+                .fold(0, |set, at| set | 1_u64 << at);
+            self.run_service(burst, service, together);
+            waiting &= !together;
+            waiting |= self.go_on(burst, together);
+        }
+    }
+
+    /// One service judges its packets; what it says becomes their fate: dropped, on with the next
+    /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches.
+    fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) {
+        let Self { bench, services, now, .. } = self;
+        let mut slots: ArrayVec<Slot<'_>, BURST> = ArrayVec::new();
+        let parts = burst.iter_mut().zip(&mut bench.keys).zip(bench.layouts).zip(bench.fates).enumerate();
+        for (_, (((packet, key), layout), fate)) in parts.filter(|(at, _)| together >> at & 1 == 1) {
+            let argument = if let Fate::Service(_, argument) = fate { argument } else { 0 };
+            let metadata = Field::SfMetadata.get(key) as u32;
+            let (frame, verdict) = (packet.data_mut(), Verdict::Pass);
+            slots.push(Slot { frame, layout, key, argument, metadata, coalesce: false, verdict });
+        }
+        let known = usize::from(service).checked_sub(1).and_then(|at| services.get_mut(at));
+        match known {
+            Some(host) => host.process(&mut slots, *now),
+            None => slots.iter_mut().for_each(|slot| slot.verdict = Verdict::Drop(DropReason::NoService)),
+        }
+        let mut said: ArrayVec<(Verdict, bool), BURST> = ArrayVec::new();
+        for slot in &mut slots {
+            Field::SfMetadata.set(slot.key, u128::from(slot.metadata));
+            next_stage(slot.key, service);
+            said.push((slot.verdict, slot.coalesce));
+        }
+        drop(slots);
+        for (at, (verdict, coalesce)) in places(together).zip(said) {
+            bench.fates[at] = match verdict {
+                Verdict::Drop(reason) => Fate::Drop(reason),
+                Verdict::Pass if Field::SfStage.get(&bench.keys[at]) >= STAGES => Fate::Drop(DropReason::TooDeep),
+                Verdict::Pass if coalesce => Fate::Service(service, 0),
+                Verdict::Pass => Fate::Again,
+            };
+        }
+    }
+
+    /// Packets whose service lets them be coalesced go on with the segment that follows, if there is
+    /// one for what they look like now. Returns those that wait for another service.
+    fn go_on(&mut self, burst: &mut Burst, together: Packets) -> Packets {
+        let mut waiting = 0;
+        for at in places(together) {
+            let Fate::Service(service, _) = self.bench.fates[at] else { continue };
+            if let Source::Recording(number) = self.bench.sources[at] {
+                self.extend_recording(burst, at, number, service);
+            }
+            let fate = self.next_segment(burst, at);
+            self.bench.fates[at] = fate;
+            waiting |= u64::from(matches!(fate, Fate::Service(..))) << at;
+        }
+        waiting
+    }
+
+    fn next_segment(&mut self, burst: &mut Burst, at: usize) -> Fate {
+        let number = usize::from(self.bench.segments[at]);
+        let segment = match self.bench.sources[at] {
+            Source::Megaflow(handle) => self.caches.segment(handle, number, self.now),
+            Source::Recording(recording) => self.recordings[recording].segment(number),
+        };
+        let Some(segment) = segment else { return Fate::Again };
+        if !segment.guard.matches(&self.bench.keys[at]) {
+            self.counters.caches.revoked += 1;
+            return Fate::Again;
+        }
+        let Some(packet) = burst.get_mut(at) else { return Fate::Again };
+        self.counters.caches.coalesced += 1;
+        segment.count(packet.len());
+        let mut context = Context {
+            pool: &self.pool,
+            egress: &mut self.egress,
+            counters: &mut self.counters,
+            spawned: &mut self.spawned,
+            punts: &self.punts,
+            now: self.now,
+            seed: self.seed,
+            passes: self.bench.passes[at],
+        };
+        self.bench.segments[at] += 1;
+        let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
+        execute(&mut segment.ops, &mut Subject { packet, layout, key }, &mut context)
+    }
+}
+
+/// What a packet's key is when it comes out of a service: one stage on, and nothing left of what the
+/// tables knew of it but `sf_metadata`, as if it came in anew (SoftFlow, section 3.1).
+pub(crate) fn next_stage(key: &mut Key, service: u16) {
+    let stage = Field::SfStage.get(key) + 1;
+    Field::SfStage.set(key, stage.min(255));
+    Field::SfAction.set(key, u128::from(service));
+    for place in STAGE_LOCAL {
+        if key.word(place) != 0 {
+            key.set_word(place, 0);
+        }
+    }
+    Field::RecircId.set(key, 0);
+}
+
+/// Words of the key that last for one stage: metadata, registers, conjunctions.
+pub(crate) const STAGE_LOCAL: [usize; 10] = [6, 23, 24, 25, 26, 27, 28, 29, 30, 38];

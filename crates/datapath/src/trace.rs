@@ -1,0 +1,115 @@
+//! The path of a described packet through tables, stages and services, as the workers would take it.
+//!
+//! The tables are those in use; services are not run, because they have state that a question must not
+//! change. Where one is met, the trace goes on as if it passed the packet and left it as it is, with the
+//! `sf_metadata` that is asked for, and says so.
+
+use crate::datapath::Datapath;
+use crate::explain::{Explain, Story, masked};
+use crate::program::Op;
+use crate::serve::next_stage;
+use crate::translate::{FrozenStore, Subject, translate};
+use crate::upcall::stage_start;
+use std::fmt::Write as _;
+use weir_flow::{Field, Key, Mask, extract};
+use weir_openflow::{PortNo, match_text};
+
+/// Stages that a trace follows.
+const STAGES: usize = 64;
+
+impl Datapath {
+    /// Says what becomes of a frame, step by step, without sending it. `metadata` is what each service
+    /// in turn is taken to write into `sf_metadata`; after the last, 1.
+    pub fn explain(&self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String {
+        let mut key = Key::new();
+        let mut layout = extract(frame, in_port.0, &mut key);
+        let mut frame = frame.to_vec();
+        let mut store = FrozenStore::default();
+        let (mut fixed, mut guarded, mut mask) = (Mask::new(), Mask::new(), Mask::new());
+        let first = key.clone();
+        let mut out = format!("packet: {}\n", match_text(&masked(&key, &Mask::exact()), &self.names));
+        let mut frozen = None;
+        let mut reasons = String::new();
+        for stage in 0..STAGES {
+            let mut story = Story::default();
+            let subject = Subject {
+                key: &key,
+                layout,
+                frame: &frame,
+                fixed: &fixed,
+                guarded: &guarded,
+                frozen: frozen.as_deref(),
+            };
+            let outcome = translate(&self.pipeline, &subject, &mut store, Explain::to(&mut story));
+            let _ = writeln!(out, "stage {stage}:");
+            out.push_str(&story.text(&self.names));
+            reasons.push_str(&story.reasons());
+            mask.union(&outcome.examined);
+            fixed = outcome.fixed;
+            for op in &outcome.segment.ops {
+                self.tell(&mut out, op);
+                let _ = crate::execute::on_bytes(op, &mut frame, &mut layout, &mut key);
+            }
+            match outcome.segment.ops.last() {
+                Some(Op::Service(number, argument)) => {
+                    let Some(info) = self.pipeline.service(*number) else { break };
+                    let name = self.names.service_name(*number).unwrap_or("?");
+                    let written = metadata.get(stage).copied().unwrap_or(1);
+                    let coalesces = info.coalesces && self.pipeline.coalescing;
+                    let _ = writeln!(
+                        out,
+                        "  service {name}, argument {argument}: taken to pass the packet and to write sf_metadata={written}; {}",
+                        if coalesces { "the next stage is coalesced" } else { "the packet is classified again" }
+                    );
+                    Field::SfMetadata.set(&mut key, u128::from(written));
+                    next_stage(&mut key, *number);
+                    guarded = info.rewrites.clone();
+                    fixed = stage_start(&fixed, &guarded);
+                    if !coalesces {
+                        self.tell_megaflow(&mut out, &first, &mask, &mut reasons);
+                        mask = Mask::new();
+                        fixed = Mask::new();
+                        guarded = Mask::new();
+                    }
+                }
+                Some(Op::Recirculate(left)) => {
+                    self.tell_megaflow(&mut out, &first, &mask, &mut reasons);
+                    Field::RecircId.set(&mut key, u128::from(left.id));
+                    frozen = Some(left.clone());
+                    (fixed, guarded, mask) = (Mask::new(), Mask::new(), Mask::new());
+                    continue;
+                }
+                _ => break,
+            }
+            frozen = None;
+        }
+        self.tell_megaflow(&mut out, &first, &mask, &mut reasons);
+        out
+    }
+
+    fn tell(&self, out: &mut String, op: &Op) {
+        let port = |place: &u16| {
+            let found = self.ports.iter().find(|(_, held)| held.place == *place);
+            found.map_or_else(|| "?".to_owned(), |(number, held)| format!("{} ({number})", held.spec.name))
+        };
+        let _ = match op {
+            Op::Copy(place) => writeln!(out, "  => a copy leaves by {}", port(place)),
+            Op::Forward(place) => writeln!(out, "  => leaves by {}", port(place)),
+            Op::Drop(reason) => writeln!(out, "  => dropped, {}: {}", reason.name(), reason.about()),
+            Op::Controller(_) => writeln!(out, "  => a copy goes to the controller"),
+            Op::Punt(_) => writeln!(out, "  => goes to the controller"),
+            Op::Meter(entry) => writeln!(out, "  => meter {}", entry.meter.id),
+            Op::Clone(_) => writeln!(out, "  => actions on a copy"),
+            Op::Select(select) | Op::SelectCopy(select) => {
+                writeln!(out, "  => one of {} buckets, by the flow's hash", select.choices.len())
+            }
+            _ => Ok(()),
+        };
+    }
+
+    fn tell_megaflow(&self, out: &mut String, key: &Key, mask: &Mask, reasons: &mut String) {
+        let matching = match_text(&masked(key, mask), &self.names);
+        let _ = writeln!(out, "megaflow: {matching}\nbits that matter, and why:");
+        out.push_str(&std::mem::take(reasons));
+    }
+}

@@ -1,0 +1,329 @@
+//! The slow path: what the tables make of one stage of a packet, and for which other packets that holds.
+//!
+//! A translation follows a packet through the tables and writes down the operations that the datapath
+//! is to do, and in a mask every bit of the packet, as it came, on which the outcome depended
+//! (un-wildcarding). A bit set too many costs a megaflow that matches fewer packets; a bit too few is a
+//! bug.
+//!
+//! Fields that were written on the way depend on nothing any more: their bits are `fixed`, and looking at
+//! them un-wildcards nothing. Fields that a service may have changed are `guarded`: looking at them puts
+//! a condition on the coalesced segment instead. Behind a popped header that the key did not reach into
+//! (`opaque`), the tables cannot go on: the rest is frozen, and the packet comes back with a
+//! recirculation id to be looked at as it is then.
+//!
+//! Work in progress is an explicit stack of tasks instead of recursion, so that it can be frozen
+//! anywhere and no flow table can exhaust the thread's stack.
+//!
+//! Cost: about a microsecond for a handful of tables. Runs on the worker that missed.
+
+mod actions;
+mod finish;
+mod set;
+mod state;
+
+pub(crate) use actions::apply_header;
+pub(crate) use state::{Frozen, FrozenStore};
+
+use crate::explain::Explain;
+use crate::pipeline::{Entry, GroupEntry, Pipeline, Touched};
+use crate::program::{Credit, Op, Segment};
+use state::{Copied, State};
+use std::sync::Arc;
+use weir_flow::{Field, Key, Layout, Mask, Match};
+use weir_openflow::{Action, TableId};
+use weir_port::DropReason;
+
+/// Lookups of one translation. More is taken for a loop.
+const LOOKUPS: u32 = 1024;
+
+/// Tasks that may wait at once.
+const DEPTH: usize = 1024;
+
+/// What is to be done next.
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    /// Actions from a place on.
+    Actions(List, usize),
+    /// The instructions that follow an entry's applied actions.
+    Then(Arc<Entry>),
+    /// A lookup in a table, as if the packet came in by this port; whether it is a resubmission.
+    Lookup { table: TableId, in_port: Option<u32>, resubmitted: bool },
+    /// Actions on a copy of the packet as it is by then.
+    Copy(List),
+    /// The end of what is done to a copy.
+    EndCopy(Copied),
+    /// The action set, when all else is done.
+    ActionSet,
+}
+
+/// Where actions stand.
+#[derive(Clone, Debug)]
+pub(crate) enum List {
+    /// Applied by an entry.
+    Entry(Arc<Entry>),
+    /// Of a group's bucket.
+    Bucket(Arc<GroupEntry>, usize),
+    /// By themselves.
+    Actions(Arc<[Action]>),
+}
+
+impl List {
+    fn get(&self, at: usize) -> Option<&Action> {
+        match self {
+            Self::Entry(entry) => entry.flow.instructions.apply.get(at),
+            Self::Bucket(group, bucket) => group.group.buckets[*bucket].actions.get(at),
+            Self::Actions(actions) => actions.get(at),
+        }
+    }
+}
+
+/// What a packet is when its translation begins.
+pub(crate) struct Subject<'a> {
+    /// Its fields now.
+    pub(crate) key: &'a Key,
+    /// Where its headers start.
+    pub(crate) layout: Layout,
+    /// Its bytes now.
+    pub(crate) frame: &'a [u8],
+    /// Bits whose value is the same for every packet of the megaflow, whatever it came with.
+    pub(crate) fixed: &'a Mask,
+    /// Bits that a service may have changed for this packet alone.
+    pub(crate) guarded: &'a Mask,
+    /// What was frozen, if it comes back.
+    pub(crate) frozen: Option<&'a Frozen>,
+}
+
+/// What the tables made of a stage.
+pub(crate) struct Outcome {
+    /// Operations, credits and the guard.
+    pub(crate) segment: Segment,
+    /// Bits of the packet as it came that mattered.
+    pub(crate) examined: Mask,
+    /// Bits that are the same for every packet of the megaflow from now on.
+    pub(crate) fixed: Mask,
+    /// Tables visited, one bit each.
+    pub(crate) tables: [u64; 4],
+}
+
+/// A translation under way.
+pub(crate) struct Translation<'a> {
+    pipeline: &'a Pipeline,
+    state: State,
+    guarded: Mask,
+    examined: Mask,
+    guard: Match,
+    ops: Vec<Op>,
+    credits: Vec<Credit>,
+    tables: [u64; 4],
+    stack: Vec<Task>,
+    set: set::ActionSet,
+    lookups: u32,
+    /// Why the packet ends, if nothing is done with it.
+    why: DropReason,
+    store: &'a mut FrozenStore,
+    explain: Explain<'a>,
+}
+
+/// Follows a packet through the tables.
+pub(crate) fn translate(
+    pipeline: &Pipeline,
+    subject: &Subject<'_>,
+    store: &mut FrozenStore,
+    explain: Explain<'_>,
+) -> Outcome {
+    let mut translation = Translation {
+        pipeline,
+        state: State::new(subject),
+        guarded: subject.guarded.clone(),
+        examined: Mask::new(),
+        guard: Match::any(),
+        ops: Vec::with_capacity(4),
+        credits: Vec::with_capacity(4),
+        tables: [0; 4],
+        stack: Vec::with_capacity(8),
+        set: set::ActionSet::default(),
+        lookups: 0,
+        why: DropReason::ByFlow,
+        store,
+        explain,
+    };
+    translation.begin(subject);
+    translation.run();
+    translation.end()
+}
+
+impl Translation<'_> {
+    /// What every packet is asked, and the first task.
+    fn begin(&mut self, subject: &Subject<'_>) {
+        self.explain.why(&"every packet");
+        for field in [Field::InPort, Field::SfStage, Field::RecircId] {
+            self.examine_field(field);
+        }
+        if let Some(frozen) = subject.frozen {
+            self.stack.clone_from(&frozen.tasks);
+            self.set = frozen.set.clone();
+            // From here on the packet is one that came in without the number.
+            Field::RecircId.set(&mut self.state.key, 0);
+            self.fix(Field::RecircId, u128::MAX);
+        } else {
+            self.stack.push(Task::ActionSet);
+            self.stack.push(Task::Lookup { table: TableId(0), in_port: None, resubmitted: false });
+        }
+    }
+
+    fn run(&mut self) {
+        while let Some(task) = self.stack.pop() {
+            if self.stack.len() > DEPTH || self.lookups > LOOKUPS {
+                self.give_up(DropReason::TooDeep);
+                return;
+            }
+            match task {
+                Task::Actions(list, at) => self.action_of(list, at),
+                Task::Then(entry) => self.instructions(&entry),
+                Task::Lookup { table, in_port, resubmitted } => self.lookup(table, in_port, resubmitted),
+                Task::Copy(list) => self.begin_clone(list),
+                Task::EndCopy(copied) => self.end_copy(copied),
+                Task::ActionSet => self.action_set(),
+            }
+        }
+    }
+
+    /// Ends everything: the packet is dropped, and so is what was done so far.
+    fn give_up(&mut self, reason: DropReason) {
+        self.explain.say(|| format!("gives up: {}", reason.about()));
+        self.stack.clear();
+        self.ops.clear();
+        self.ops.push(Op::Drop(reason));
+    }
+
+    /// Looks at bits of a word: they matter from now on.
+    fn examine_bits(&mut self, place: usize, bits: u64) {
+        let bits = bits & !self.state.fixed.word(place);
+        let guarded = bits & self.guarded.word(place);
+        if guarded != 0 {
+            self.guard.demand_bits(place, self.state.key.word(place), guarded);
+        }
+        let free = bits & !guarded;
+        if free & !self.examined.word(place) != 0 {
+            self.explain.examined(place, free & !self.examined.word(place));
+            self.examined.add(place, free);
+        }
+    }
+
+    fn examine_mask(&mut self, mask: &Mask) {
+        for (place, bits) in mask.iter() {
+            self.examine_bits(place, bits);
+        }
+    }
+
+    /// Looks at a field and returns it.
+    fn examine_field(&mut self, field: Field) -> u128 {
+        for (place, _, bits) in field.spread(0, u128::MAX) {
+            self.examine_bits(place, bits);
+        }
+        field.get(&self.state.key)
+    }
+
+    /// Bits of a field depend on nothing any more.
+    fn fix(&mut self, field: Field, bits: u128) {
+        for (place, _, bits) in field.spread(0, bits) {
+            self.state.fixed.add(place, bits);
+        }
+    }
+
+    /// Looks the packet up in a table.
+    fn lookup(&mut self, table: TableId, in_port: Option<u32>, resubmitted: bool) {
+        if self.state.opaque {
+            self.freeze(Task::Lookup { table, in_port, resubmitted });
+            return;
+        }
+        self.lookups += 1;
+        self.tables[usize::from(table.0 / 64)] |= 1 << (table.0 % 64);
+        self.explain.why(&format_args!("table {table}"));
+        let tables = self.pipeline;
+        let Some(of) = tables.tables.get(usize::from(table.0)) else {
+            self.why = DropReason::NoMatch;
+            return;
+        };
+        let mut examined = Mask::new();
+        let found = match in_port {
+            None => of.lookup(&self.state.key, &mut examined),
+            Some(port) => {
+                let mut key = self.state.key.clone();
+                Field::InPort.set(&mut key, u128::from(port));
+                let found = of.lookup(&key, &mut examined);
+                for (place, _, bits) in Field::InPort.spread(0, u128::MAX) {
+                    examined.remove(place, bits);
+                }
+                found
+            }
+        };
+        let found = found.map(|rule| rule.value.clone());
+        self.examine_mask(&examined);
+        match found {
+            Some(entry) => self.matched(entry),
+            None => self.missed(table, resubmitted),
+        }
+    }
+
+    fn matched(&mut self, entry: Arc<Entry>) {
+        self.explain.matched(&entry);
+        self.state.table = entry.flow.table;
+        self.state.cookie = entry.flow.cookie;
+        self.credits.push(Credit::Entry(entry.clone()));
+        if let Some(meter) = entry.flow.instructions.meter {
+            self.meter(meter);
+        }
+        self.stack.push(Task::Then(entry.clone()));
+        self.stack.push(Task::Actions(List::Entry(entry), 0));
+    }
+
+    fn missed(&mut self, table: TableId, resubmitted: bool) {
+        self.explain.say(|| format!("table {table}: no entry matches"));
+        self.credits.push(Credit::Miss(table));
+        if !resubmitted {
+            self.why = DropReason::NoMatch;
+            self.set = set::ActionSet::default();
+        }
+    }
+
+    /// Instructions that follow the applied actions (OpenFlow 1.3.5, section 5.9).
+    fn instructions(&mut self, entry: &Arc<Entry>) {
+        let instructions = &entry.flow.instructions;
+        if instructions.clear {
+            self.set = set::ActionSet::default();
+        }
+        for action in &instructions.write {
+            self.set.write(action);
+        }
+        if let Some((value, mask)) = instructions.metadata {
+            self.write(Field::Metadata, u128::from(value), u128::from(mask));
+        }
+        if let Some(table) = instructions.goto {
+            self.stack.push(Task::Lookup { table, in_port: None, resubmitted: false });
+        }
+    }
+
+    /// The segment that came of it.
+    fn end(mut self) -> Outcome {
+        let ops = std::mem::take(&mut self.ops);
+        let ops = finish::finish(ops, self.why);
+        Outcome {
+            segment: Segment { guard: self.guard, ops, credits: self.credits, packets: 0, bytes: 0 },
+            examined: self.examined,
+            fixed: self.state.fixed,
+            tables: self.tables,
+        }
+    }
+}
+
+/// Whether a change may concern the megaflows that used these tables; see [`crate::program::Program`].
+pub(crate) fn concerns(touched: &Touched, check: impl FnOnce(TableId, &Match) -> bool) -> bool {
+    match touched {
+        Touched::All => true,
+        Touched::Packets(table, matching) => check(*table, matching),
+    }
+}
+
+#[cfg(test)]
+mod equivalence;

@@ -1,0 +1,144 @@
+//! What a translation knows of the packet at hand, and what is kept of it when it is frozen.
+
+use super::set::ActionSet;
+use super::{List, Subject, Task};
+use crate::program::Op;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use weir_flow::{Key, Layout, Mask};
+use weir_openflow::TableId;
+
+/// The packet as it would be now.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(super) key: Key,
+    pub(super) layout: Layout,
+    pub(super) frame: Vec<u8>,
+    /// Bits that depend on nothing.
+    pub(super) fixed: Mask,
+    /// Bits of the key that were written, and not yet by an operation.
+    pub(super) pending: Mask,
+    /// Whether headers came to light that the packet's key did not have.
+    pub(super) opaque: bool,
+    /// The table and cookie of the entry whose actions run.
+    pub(super) table: TableId,
+    pub(super) cookie: u64,
+}
+
+impl State {
+    pub(super) fn new(subject: &Subject<'_>) -> Self {
+        Self {
+            key: subject.key.clone(),
+            layout: subject.layout,
+            frame: subject.frame.to_vec(),
+            fixed: subject.fixed.clone(),
+            pending: Mask::new(),
+            opaque: false,
+            table: TableId(0),
+            cookie: 0,
+        }
+    }
+}
+
+/// What comes back when actions on a copy are done.
+#[derive(Clone, Debug)]
+pub(crate) struct Copied {
+    pub(super) state: Box<State>,
+    /// Operations before the copy: their number stands for them, because they stay where they are.
+    pub(super) kind: CopyKind,
+}
+
+/// What the copy is for.
+#[derive(Clone, Debug)]
+pub(super) enum CopyKind {
+    /// Its operations are one [`Op::Clone`] from this place in the list on.
+    Clone(usize),
+    /// They are one choice of a group, of which others follow.
+    Choice(Box<Choices>),
+}
+
+/// A group's choices, as far as they are translated.
+#[derive(Clone, Debug)]
+pub(super) struct Choices {
+    pub(super) group: Arc<crate::pipeline::GroupEntry>,
+    /// Buckets that take part, by place.
+    pub(super) alive: Vec<usize>,
+    /// How many of them are done.
+    pub(super) done: usize,
+    /// Where in the list of operations the choice at hand begins.
+    pub(super) from: usize,
+}
+
+/// What is left to do for packets that come back from recirculation.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    /// The number they come back with.
+    pub(crate) id: u32,
+    pub(super) tasks: Vec<Task>,
+    pub(super) set: ActionSet,
+}
+
+/// A worker's frozen translations, as long as a megaflow refers to them. Numbers are never used twice.
+#[derive(Debug, Default)]
+pub(crate) struct FrozenStore {
+    last: u32,
+    frozen: HashMap<u32, Weak<Frozen>>,
+}
+
+impl FrozenStore {
+    /// The one of this number.
+    pub(crate) fn get(&self, id: u32) -> Option<Arc<Frozen>> {
+        self.frozen.get(&id)?.upgrade()
+    }
+
+    /// Keeps what is left to do, or finds that it is kept already.
+    pub(super) fn keep(&mut self, tasks: Vec<Task>, set: ActionSet) -> Arc<Frozen> {
+        let same = |frozen: &Arc<Frozen>| {
+            frozen.set == set
+                && frozen.tasks.len() == tasks.len()
+                && frozen.tasks.iter().zip(&tasks).all(|(a, b)| a.is(b))
+        };
+        if let Some(frozen) = self.frozen.values().filter_map(Weak::upgrade).find(same) {
+            return frozen;
+        }
+        self.frozen.retain(|_, frozen| frozen.strong_count() > 0);
+        self.last += 1;
+        let frozen = Arc::new(Frozen { id: self.last, tasks, set });
+        self.frozen.insert(self.last, Arc::downgrade(&frozen));
+        frozen
+    }
+}
+
+impl Task {
+    /// Whether two tasks are the same work.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Actions(a, at), Self::Actions(b, bt)) => at == bt && a.is(b),
+            (Self::Then(a), Self::Then(b)) => Arc::ptr_eq(a, b),
+            (Self::Copy(a), Self::Copy(b)) => a.is(b),
+            (
+                Self::Lookup { table, in_port, resubmitted },
+                Self::Lookup { table: t, in_port: p, resubmitted: r },
+            ) => (table, in_port, resubmitted) == (t, p, r),
+            (Self::ActionSet, Self::ActionSet) => true,
+            // Ends of copies are never frozen.
+            _ => false,
+        }
+    }
+}
+
+impl List {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Entry(a), Self::Entry(b)) => Arc::ptr_eq(a, b),
+            (Self::Bucket(a, at), Self::Bucket(b, bt)) => at == bt && Arc::ptr_eq(a, b),
+            (Self::Actions(a), Self::Actions(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// The operations from a place on, taken out of the list.
+pub(super) fn cut(ops: &mut Vec<Op>, from: usize) -> Vec<Op> {
+    ops.split_off(from.min(ops.len()))
+}

@@ -1,0 +1,436 @@
+//! A worker: one thread, one core, run to completion. It owns its queues, its caches, its service
+//! instances and its ledger; nothing that it writes per packet is anybody else's.
+//!
+//! The loop is [`Worker::run`]; a burst's life is [`Worker::forward`]. What the control thread has to say
+//! comes as mail between bursts (`post.rs`); what misses the caches, and what has to be looked at again
+//! because tables changed, goes to the slow path on the same core (`upcall.rs`); packets that meet a
+//! service wait for the others of their burst, so that services see bursts whatever flows they are of
+//! (`serve.rs`).
+
+use crate::cache::Caches;
+use crate::capture::Tap;
+use crate::counters::{Counters, Step};
+use crate::egress::Egress;
+use crate::execute::{Context, Fate, Spawned, Subject, execute};
+use crate::mail::{Mail, PacketIn, Snapshot};
+use crate::pipeline::Pipeline;
+use crate::steer;
+use crate::translate::FrozenStore;
+use crate::upcall::Recording;
+use crossbeam_queue::ArrayQueue;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use weir_classifier::{Found, Handle};
+use weir_dpdk::{BURST, Burst, Mbuf, Pool, Ticks};
+use weir_flow::{Key, Layout, Seed, extract, places};
+use weir_openflow::PortNo;
+use weir_port::{DropReason, Rx};
+use weir_services::Host;
+use weir_units::Nanos;
+
+/// Times that one packet may be looked up: stages, recirculations. More is taken for a loop.
+pub(crate) const PASSES: u8 = 64;
+
+/// Of so many bursts one is timed step by step.
+const SAMPLE: u64 = 64;
+
+/// Polls between two rounds of what is due.
+const ROUND: u32 = 1024;
+
+/// Packets of a burst, one bit each.
+pub(crate) type Packets = u64;
+
+/// A packet on its way from one worker to another.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    pub(crate) mbuf: Mbuf,
+    pub(crate) in_port: u32,
+}
+
+/// A port's queue that this worker polls.
+#[derive(Debug)]
+pub(crate) struct Input {
+    pub(crate) place: u16,
+    pub(crate) number: PortNo,
+    pub(crate) rx: Rx,
+}
+
+/// What a packet of the burst does next is said by a megaflow, or by the recording of a new one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    Megaflow(Handle),
+    Recording(usize),
+}
+
+/// What is known of each packet of the burst at hand.
+pub(crate) struct Bench {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) layouts: [Layout; BURST],
+    pub(crate) fates: [Fate; BURST],
+    pub(crate) sources: [Source; BURST],
+    /// The segment that comes next.
+    pub(crate) segments: [u8; BURST],
+    pub(crate) passes: [u8; BURST],
+}
+
+/// How a clock's ticks become time since the datapath started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub(crate) start: Ticks,
+    pub(crate) nanos_per_tick: f64,
+}
+
+impl Clock {
+    #[inline]
+    pub(crate) fn at(&self, ticks: Ticks) -> Nanos {
+        Nanos((ticks.since(self.start) as f64 * self.nanos_per_tick) as u64)
+    }
+}
+
+/// The worker.
+pub(crate) struct Worker {
+    pub(crate) number: usize,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) egress: Egress,
+    pub(crate) caches: Caches,
+    /// What the last lookup found.
+    pub(crate) found: Found,
+    /// By service number, from 1.
+    pub(crate) services: Vec<Host>,
+    pub(crate) counters: Counters,
+    pub(crate) bench: Bench,
+    pub(crate) recordings: Vec<Recording>,
+    /// Megaflows that are no longer right.
+    pub(crate) doomed: Vec<Handle>,
+    pub(crate) spawned: Vec<Spawned>,
+    pub(crate) frozen: FrozenStore,
+    pub(crate) pool: Pool,
+    pub(crate) punts: SyncSender<PacketIn>,
+    /// Those who watch.
+    pub(crate) taps: Vec<Arc<Tap>>,
+    pub(crate) clock: Clock,
+    pub(crate) now: Nanos,
+    pub(crate) seed: Seed,
+    /// Rings into every worker; this one's own is at its number.
+    pub(crate) rings: Vec<Arc<ArrayQueue<Handed>>>,
+    pub(crate) mail: Receiver<Mail>,
+    /// Whether there is mail.
+    pub(crate) bell: Arc<AtomicBool>,
+    /// Where old tables go to be freed.
+    pub(crate) retired: Sender<Arc<Pipeline>>,
+    /// Who told it to stop, and gets the last word.
+    pub(crate) stopping: Option<Sender<Snapshot>>,
+    /// When the steps of the burst at hand are timed, the last reading.
+    pub(crate) timing: Option<Ticks>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self {
+            keys: vec![Key::new(); BURST],
+            layouts: [Layout::default(); BURST],
+            fates: [Fate::Drop(DropReason::ByFlow); BURST],
+            sources: [Source::Recording(0); BURST],
+            segments: [0; BURST],
+            passes: [0; BURST],
+        }
+    }
+}
+
+impl Worker {
+    /// Forwards until it is told to stop.
+    pub(crate) fn run(&mut self) {
+        let mut burst = Burst::new();
+        let mut round = 0;
+        let mut busy_since = None;
+        while self.stopping.is_none() {
+            self.read_mail();
+            let mut busy = false;
+            for at in 0..self.inputs.len() {
+                busy |= self.poll(at, &mut burst);
+            }
+            busy |= self.take_over(&mut burst);
+            self.clock_in(busy, &mut busy_since);
+            round += 1;
+            if round == ROUND {
+                round = 0;
+                self.what_is_due();
+            }
+        }
+        self.hang_up();
+    }
+
+    /// Receives from one queue and forwards what came.
+    #[inline]
+    fn poll(&mut self, at: usize, burst: &mut Burst) -> bool {
+        self.begin_timing();
+        let Some(input) = self.inputs.get_mut(at) else { return false };
+        let count = input.rx.receive(burst);
+        if count == 0 {
+            return false;
+        }
+        let (place, number) = (usize::from(input.place), input.number);
+        self.now = self.clock.at(Ticks::now());
+        self.lap(Step::Receive, count);
+        let bytes: u64 = burst.iter().map(|packet| packet.len() as u64).sum();
+        self.counters.received += count as u64;
+        self.counters.bursts += 1;
+        self.counters.ports[place].received += count as u64;
+        self.counters.ports[place].received_bytes += bytes;
+        let wanted = self.extract(burst, |_| number.0);
+        let wanted = self.keep_own(burst, wanted);
+        self.lap(Step::Extract, count);
+        self.forward(burst, wanted);
+        self.drain_spawned(burst);
+        true
+    }
+
+    /// Reads headers into keys; returns the packets that can be looked up.
+    #[inline]
+    pub(crate) fn extract(&mut self, burst: &mut Burst, in_port: impl Fn(usize) -> u32) -> Packets {
+        let bench = &mut self.bench;
+        let mut wanted = 0;
+        for packet in burst.iter() {
+            packet.prefetch();
+        }
+        let places = bench.keys.iter_mut().zip(&mut bench.layouts).zip(&mut bench.fates);
+        for (at, (packet, ((key, layout), fate))) in burst.iter().zip(places).enumerate() {
+            let frame = packet.data();
+            *layout = extract(frame, in_port(at), key);
+            if frame.len() < 14 || packet.is_chained() {
+                let long = packet.is_chained();
+                *fate = Fate::Drop(if long { DropReason::Chained } else { DropReason::TooShort });
+            } else {
+                wanted |= 1 << at;
+            }
+            bench.passes[at] = 0;
+            for tap in &self.taps {
+                tap.offer_received(PortNo(in_port(at)), key, frame);
+            }
+        }
+        wanted
+    }
+
+    /// Where flows have owners, the packets of others are on their way to them.
+    #[inline]
+    fn keep_own(&mut self, burst: &Burst, wanted: Packets) -> Packets {
+        let workers = self.rings.len();
+        if !self.pipeline.by_flow || workers == 1 {
+            return wanted;
+        }
+        let mut own = wanted;
+        for (at, packet) in burst.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
+            let (key, layout) = (&self.bench.keys[at], self.bench.layouts[at]);
+            let owner = steer::owner(key, layout, packet.data(), self.seed, workers);
+            if owner != self.number {
+                self.bench.fates[at] = Fate::HandOver(owner as u16);
+                own &= !(1 << at);
+            }
+        }
+        own
+    }
+
+    /// Takes packets that other workers handed over, and forwards them.
+    #[inline]
+    fn take_over(&mut self, burst: &mut Burst) -> bool {
+        if self.rings.len() == 1 || self.rings[self.number].is_empty() {
+            return false;
+        }
+        let mut in_ports = [0; BURST];
+        while burst.room() > 0 {
+            let Some(handed) = self.rings[self.number].pop() else { break };
+            in_ports[burst.len()] = handed.in_port;
+            if burst.push(handed.mbuf).is_err() {
+                break;
+            }
+        }
+        self.now = self.clock.at(Ticks::now());
+        self.counters.taken_over += burst.len() as u64;
+        let wanted = self.extract(burst, |at| in_ports[at]);
+        self.forward(burst, wanted);
+        self.drain_spawned(burst);
+        true
+    }
+
+    /// A burst's life: classified, executed, served, until nothing has to be looked up again.
+    #[inline]
+    pub(crate) fn forward(&mut self, burst: &mut Burst, wanted: Packets) {
+        let count = burst.len();
+        let mut wanted = wanted;
+        while wanted != 0 {
+            let misses = self.classify(wanted);
+            self.lap(Step::Lookup, count);
+            if misses != 0 {
+                self.upcall(burst, misses);
+                self.lap(Step::Upcall, count);
+            }
+            let waiting = self.execute(burst, wanted);
+            self.lap(Step::Execute, count);
+            if waiting != 0 {
+                self.serve(burst, waiting);
+                self.lap(Step::Services, count);
+            }
+            wanted = self.bench.again(wanted);
+        }
+        self.settle_recordings();
+        self.transmit(burst);
+        self.lap(Step::Transmit, count);
+        self.timing = None;
+    }
+
+    /// Does what the packets' first segments say. Returns those that wait for a service.
+    #[inline]
+    fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
+        let mut waiting = 0;
+        let now = self.now;
+        let mut context = Context {
+            pool: &self.pool,
+            egress: &mut self.egress,
+            counters: &mut self.counters,
+            spawned: &mut self.spawned,
+            punts: &self.punts,
+            now,
+            seed: self.seed,
+            passes: 0,
+        };
+        for at in places(wanted) {
+            let Some(packet) = burst.get_mut(at) else { continue };
+            let segment = match self.bench.sources[at] {
+                Source::Megaflow(handle) => self.caches.segment(handle, 0, now),
+                Source::Recording(number) => self.recordings[number].segment(0),
+            };
+            // The handle was found in this burst, and nothing is removed before its end.
+            let Some(segment) = segment else { continue };
+            segment.count(packet.len());
+            context.passes = self.bench.passes[at];
+            let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
+            let fate = execute(&mut segment.ops, &mut Subject { packet, layout, key }, &mut context);
+            self.bench.fates[at] = fate;
+            self.bench.segments[at] = 1;
+            waiting |= u64::from(matches!(fate, Fate::Service(..))) << at;
+        }
+        waiting
+    }
+
+    /// Packets leave, each as its fate says; the burst is empty then.
+    #[inline]
+    pub(crate) fn transmit(&mut self, burst: &mut Burst) {
+        self.egress.make_room(&mut self.counters);
+        let handing = burst.len() > 0 && self.rings.len() > 1;
+        if handing {
+            self.hand_over(burst);
+        } else {
+            let (fates, counters) = (&self.bench.fates, &mut self.counters);
+            let ports = self.egress.bursts.len();
+            burst.distribute(&mut self.egress.bursts, |at, _| match fates[at] {
+                Fate::Forward(port) if usize::from(port) < ports => Some(usize::from(port)),
+                other => {
+                    end(other, counters);
+                    None
+                }
+            });
+        }
+        self.egress.flush_all(&mut self.counters);
+    }
+
+    /// The same where some packets may go to other workers.
+    fn hand_over(&mut self, burst: &mut Burst) {
+        let Self { bench, egress, counters, rings, .. } = self;
+        burst.drain(|at, mbuf| match bench.fates[at] {
+            Fate::Forward(port) => egress.send(port, mbuf, counters),
+            Fate::HandOver(worker) => {
+                let in_port = weir_flow::Field::InPort.get(&bench.keys[at]) as u32;
+                match rings[usize::from(worker)].push(Handed { mbuf, in_port }) {
+                    Ok(()) => counters.handed_over += 1,
+                    Err(_) => counters.drop(DropReason::HandOver, 1),
+                }
+            }
+            other => end(other, counters),
+        });
+    }
+
+    /// Copies that need a lookup of their own, a burst at a time.
+    pub(crate) fn drain_spawned(&mut self, burst: &mut Burst) {
+        while !self.spawned.is_empty() {
+            let count = self.spawned.len().min(BURST);
+            let mut wanted = 0;
+            for (at, spawned) in self.spawned.drain(..count).enumerate() {
+                self.bench.keys[at] = spawned.key;
+                self.bench.layouts[at] = spawned.layout;
+                self.bench.passes[at] = spawned.passes.saturating_add(1);
+                if spawned.passes >= PASSES {
+                    self.bench.fates[at] = Fate::Drop(DropReason::TooDeep);
+                } else {
+                    wanted |= 1 << at;
+                }
+                // The burst was emptied when the last was transmitted.
+                let _ = burst.push(spawned.mbuf);
+            }
+            self.forward(burst, wanted);
+        }
+    }
+
+    /// Reads the clock when work begins or ends, so that under full load it is never read.
+    #[inline]
+    fn clock_in(&mut self, busy: bool, since: &mut Option<Ticks>) {
+        match (busy, *since) {
+            (true, None) => *since = Some(Ticks::now()),
+            (false, Some(begin)) => {
+                self.counters.busy_cycles += Ticks::now().since(begin);
+                *since = None;
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn begin_timing(&mut self) {
+        if self.counters.bursts % SAMPLE == 0 {
+            self.timing = Some(Ticks::now());
+        }
+    }
+
+    /// Notes what a step took, when this burst is timed.
+    #[inline]
+    fn lap(&mut self, step: Step, packets: usize) {
+        if let Some(before) = self.timing {
+            let now = Ticks::now();
+            self.counters.step(step, packets as u64, now.since(before));
+            self.timing = Some(now);
+        }
+    }
+}
+
+/// Counts a packet that ends here.
+#[inline]
+fn end(fate: Fate, counters: &mut Counters) {
+    match fate {
+        Fate::Drop(reason) => counters.drop(reason, 1),
+        Fate::Gone => {}
+        Fate::Forward(_) => counters.drop(DropReason::NoPort, 1),
+        // Everything else was resolved before packets leave.
+        Fate::Service(..) | Fate::Again | Fate::HandOver(_) => counters.drop(DropReason::TooDeep, 1),
+    }
+}
+
+impl Bench {
+    /// Of these packets, those that go back to the caches, counted as another pass; what went too often
+    /// ends.
+    #[inline]
+    fn again(&mut self, wanted: Packets) -> Packets {
+        let mut again = 0;
+        for at in places(wanted) {
+            if self.fates[at] == Fate::Again {
+                self.passes[at] += 1;
+                if self.passes[at] >= PASSES {
+                    self.fates[at] = Fate::Drop(DropReason::TooDeep);
+                } else {
+                    again |= 1 << at;
+                }
+            }
+        }
+        again
+    }
+}

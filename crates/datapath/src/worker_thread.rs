@@ -1,0 +1,173 @@
+//! A worker as its owner sees it: a thread, a mailbox, a bell.
+
+use crate::cache::Caches;
+use crate::control::{ControlError, PacketIn};
+use crate::counters::Counters;
+use crate::datapath::{Known, told};
+use crate::egress::Egress;
+use crate::mail::Mail;
+use crate::pipeline::Pipeline;
+use crate::translate::FrozenStore;
+use crate::worker::{Bench, Clock, Handed, Worker};
+use crossbeam_queue::ArrayQueue;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use weir_dpdk::{Eal, Pool};
+use weir_flow::Seed;
+use weir_services::{Group, Host, Limits};
+use weir_units::Nanos;
+
+/// Packets that may be on their way to one worker from the others.
+const RING: usize = 4096;
+
+/// A running worker.
+pub(crate) struct Running {
+    pub(crate) number: usize,
+    pub(crate) core: usize,
+    pub(crate) thread: u32,
+    mail: Sender<Mail>,
+    bell: Arc<AtomicBool>,
+    running: Option<weir_dpdk::Worker<()>>,
+}
+
+/// What all workers start with.
+pub(crate) struct Start<'a> {
+    pub(crate) eal: &'static Eal,
+    pub(crate) pipeline: &'a Arc<Pipeline>,
+    pub(crate) pool: &'a Pool,
+    pub(crate) groups: &'a [(Arc<dyn Group>, Limits)],
+    pub(crate) clock: Clock,
+    pub(crate) seed: Seed,
+    pub(crate) punt: SyncSender<PacketIn>,
+    pub(crate) retire: Sender<Arc<Pipeline>>,
+}
+
+impl Start<'_> {
+    /// Starts one worker a core.
+    pub(crate) fn all(&self, cores: &[usize]) -> Result<Vec<Running>, ControlError> {
+        let rings: Vec<Arc<ArrayQueue<Handed>>> =
+            cores.iter().map(|_| Arc::new(ArrayQueue::new(RING))).collect();
+        cores.iter().enumerate().map(|(number, &core)| self.one(number, core, &rings)).collect()
+    }
+
+    fn one(&self, number: usize, core: usize, rings: &[Arc<ArrayQueue<Handed>>]) -> Result<Running, ControlError> {
+        let (mail, mailbox) = channel();
+        let bell = Arc::<AtomicBool>::default();
+        let parts = Parts {
+            number,
+            pipeline: self.pipeline.clone(),
+            pool: self.pool.clone(),
+            groups: self.groups.to_vec(),
+            clock: self.clock,
+            seed: self.seed,
+            punts: self.punt.clone(),
+            retired: self.retire.clone(),
+            rings: rings.to_vec(),
+            mail: mailbox,
+            bell: bell.clone(),
+        };
+        let (started, thread) = channel();
+        // The worker is built on its own thread, so that its memory is near its core.
+        let running = weir_dpdk::Worker::spawn(self.eal, "weir-worker", core, move || {
+            let mut worker = parts.build();
+            // The owner waits for this; it cannot be gone.
+            let _ = started.send(thread_id());
+            worker.run();
+        })
+        .map_err(told)?;
+        match thread.recv() {
+            Ok(thread) => Ok(Running { number, core, thread, mail, bell, running: Some(running) }),
+            Err(_) => Err(running.join().map_or_else(told, |()| {
+                ControlError(format!("worker {number} on core {core} ended before it began"))
+            })),
+        }
+    }
+}
+
+/// What a worker is built from, on its way to its thread.
+struct Parts {
+    number: usize,
+    pipeline: Arc<Pipeline>,
+    pool: Pool,
+    groups: Vec<(Arc<dyn Group>, Limits)>,
+    clock: Clock,
+    seed: Seed,
+    punts: SyncSender<PacketIn>,
+    retired: Sender<Arc<Pipeline>>,
+    rings: Vec<Arc<ArrayQueue<Handed>>>,
+    mail: Receiver<Mail>,
+    bell: Arc<AtomicBool>,
+}
+
+impl Parts {
+    fn build(self) -> Worker {
+        let number = self.number;
+        let services =
+            self.groups.into_iter().map(|(group, limits)| Host::new(group, number, limits)).collect();
+        Worker {
+            number,
+            pipeline: self.pipeline,
+            inputs: Vec::new(),
+            egress: Egress::default(),
+            caches: Caches::new(self.seed),
+            found: weir_classifier::Found::default(),
+            services,
+            counters: Counters::default(),
+            bench: Bench::new(),
+            recordings: Vec::new(),
+            doomed: Vec::new(),
+            spawned: Vec::new(),
+            frozen: FrozenStore::default(),
+            pool: self.pool,
+            punts: self.punts,
+            taps: Vec::new(),
+            clock: self.clock,
+            now: Nanos(0),
+            seed: self.seed,
+            rings: self.rings,
+            mail: self.mail,
+            bell: self.bell,
+            retired: self.retired,
+            stopping: None,
+            timing: None,
+        }
+    }
+}
+
+impl Running {
+    /// Puts mail into the worker's box and rings. A worker that has ended reads nothing any more, which
+    /// whoever waits for its answer will find.
+    pub(crate) fn send(&self, mail: Mail) {
+        let _ = self.mail.send(mail);
+        self.bell.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the thread has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.running.as_ref().is_none_or(weir_dpdk::Worker::is_finished)
+    }
+
+    /// Whether its end was waited for.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.running.is_none()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn join(&mut self) -> Result<(), ControlError> {
+        self.running.take().map_or(Ok(()), |running| running.join().map_err(told))
+    }
+
+    /// Where it seems to be when it does not answer.
+    pub(crate) fn whereabouts(&self, _services: &[Known]) -> String {
+        if self.is_finished() { "it has ended".to_owned() } else { "it hangs, perhaps in a service".to_owned() }
+    }
+}
+
+/// This thread's number, or 0 where `/proc` is not mounted.
+fn thread_id() -> u32 {
+    std::fs::read_link("/proc/thread-self")
+        .ok()
+        .and_then(|path| path.file_name()?.to_str()?.parse().ok())
+        .unwrap_or(0)
+}

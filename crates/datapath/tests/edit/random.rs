@@ -1,0 +1,206 @@
+//! Random edits of random packets.
+
+use super::*;
+
+/// Frames of the automatic runs.
+const FRAMES: u64 = 150_000;
+/// Frames of the run by hand.
+const MANY: u64 = 100_000_000;
+
+/// The key as it must be in what is not the packet's.
+fn expected(edit: &Edit, before: &Key) -> Key {
+    let mut key = before.clone();
+    if let Edit::Rewrite(rewrite) = edit {
+        let (_, value, mask) = &**rewrite;
+        for (place, bits) in mask.iter() {
+            let packet = PACKET_BITS.get(place).copied().unwrap_or(0);
+            key.set_bits(place, value.word(place), bits & !packet);
+        }
+    }
+    key
+}
+
+#[test]
+fn bytes_layout_and_key_stay_in_step_and_checksums_stay_right() {
+    let mut sampler = Sampler::new(21);
+    let (mut done, mut refused, mut checked) = (0, 0, 0);
+    for _ in 0..FRAMES {
+        let mut packet = Packet::new(sampler.frame());
+        let (header, transport) = packet.wrong();
+        assert_eq!((header.unwrap_or(0), transport.unwrap_or(0)), (0, 0), "{packet:02x?}");
+        for _ in 0..=sampler.below(4) {
+            let edit = random_edit(&mut sampler, &packet.key);
+            let before = packet.clone();
+            if packet.apply(&edit).is_err() {
+                refused += 1;
+                assert_eq!(packet, before, "{edit:?} failed and changed something");
+                continue;
+            }
+            done += 1;
+            let state = || format!("{edit:?}\n{before:02x?}\n{packet:02x?}");
+            assert!(packet.is_in_step(&expected(&edit, &before.key)), "{}", state());
+            // What was taken for a header once labels went can be as wrong as it likes, if it stays so.
+            let ((header, transport), (old_header, old_transport)) = (packet.wrong(), before.wrong());
+            if before.layout.network != 0 && packet.layout.network != 0 {
+                assert_eq!(header, old_header, "{}", state());
+            }
+            if before.layout.transport != 0 && packet.layout.transport != 0 {
+                checked += usize::from(transport.is_some());
+                assert_eq!(transport, old_transport, "{}", state());
+            }
+        }
+    }
+    assert!(done > FRAMES && refused > FRAMES / 10 && checked > 50_000, "{done} {refused} {checked}");
+}
+
+#[test]
+fn a_rewrite_changes_no_byte_but_its_fields_and_checksums() {
+    let mut sampler = Sampler::new(22);
+    for _ in 0..FRAMES {
+        let mut packet = Packet::new(if sampler.one_in(4) { sampler.mangled() } else { sampler.frame() });
+        let (value, mut mask) = random_fields(&mut sampler, &packet.key);
+        // Tags move all bytes; see `tags_move_all_bytes_and_change_none`.
+        mask.remove(2, 0xffff);
+        let before = packet.clone();
+        if packet.apply(&rewrite(value, mask.clone())).is_err() {
+            continue;
+        }
+        assert_eq!(packet.frame.len(), before.frame.len());
+        let allowed = places(&before, &mask);
+        for (at, (new, old)) in packet.frame.iter().zip(&before.frame).enumerate() {
+            let may = allowed.iter().any(|&(from, count)| (from..from + count).contains(&at));
+            assert!(new == old || may, "byte {at} {allowed:?} {mask:?}\n{before:02x?}\n{packet:02x?}");
+        }
+    }
+}
+
+/// Offsets and lengths of what a rewrite may change in a packet.
+fn places(packet: &Packet, mask: &Mask) -> Vec<(usize, usize)> {
+    let layout = packet.layout;
+    let (network, transport) = (usize::from(layout.network), usize::from(layout.transport));
+    let [ether_type, protocol] = packet.get([Field::EthType, Field::NwProto]);
+    let mut places = vec![];
+    let mut put = |place: usize, bits: u64, from: usize, count: usize| {
+        if mask.word(place) & bits != 0 {
+            places.push((from, count));
+        }
+    };
+    put(1, !0xffff, 0, 6);
+    put(2, !0xffff, 6, 6);
+    put(19, !0, layout.mpls.into(), 4);
+    put(20, 0x00ff_ffff, usize::from(layout.ether_type) + 3, 3);
+    match ether_type {
+        0x0800 => {
+            put(3, !0 << 32, network + 12, 4);
+            put(3, 0xffff_ffff, network + 16, 4);
+            put(4, 0xff << 48, network + 1, 1);
+            put(4, 0xff << 40, network + 8, 1);
+            put(3, !0, network + 10, 2);
+            put(4, 0xffff << 40, network + 10, 2);
+        }
+        0x86dd => {
+            put(4, 0xff << 48, network, 2);
+            put(4, 0xff << 40, network + 7, 1);
+            put(16, 0x000f_ffff << 32, network + 1, 3);
+            (0..4).for_each(|half| put(8 + half, !0, network + 8 + 8 * half, 8));
+            let options = usize::from(layout.end) - transport;
+            (12..16).for_each(|place| put(place, !0, transport + 8, options));
+        }
+        _ => {
+            put(3, !0 << 32, network + 14, 4);
+            put(3, 0xffff_ffff, network + 24, 4);
+            put(4, 0xffff << 16, network + 6, 2);
+            put(14, !0xffff, network + 8, 6);
+            put(15, !0xffff, network + 18, 6);
+        }
+    }
+    let icmp = matches!(protocol, 1 | 58);
+    if transport != 0 {
+        put(4, 0xffff << 16, transport, if icmp { 1 } else { 2 });
+        put(4, 0xffff, transport + if icmp { 1 } else { 2 }, if icmp { 1 } else { 2 });
+        let (from, count) = match protocol {
+            6 => (16, 2),
+            17 => (6, 2),
+            132 => (8, 4),
+            _ => (2, 2),
+        };
+        let summed: &[usize] = if protocol == 132 { &[4] } else { &[3, 4, 8, 9, 10, 11, 12, 13, 14, 15] };
+        summed.iter().for_each(|&place| put(place, !0, transport + from, count));
+    }
+    places
+}
+
+#[test]
+fn tags_move_all_bytes_and_change_none() {
+    let mut sampler = Sampler::new(23);
+    for _ in 0..FRAMES {
+        let packet = Packet::new(sampler.frame());
+        if packet.frame.len() < 14 {
+            continue;
+        }
+        let mut there = packet.clone();
+        let (push, pop) = match sampler.below(3) {
+            0 => (Edit::PushVlan(0x8100), Edit::PopVlan),
+            1 => (Edit::PushMpls(0x8847), Edit::PopMpls(Field::EthType.get(&packet.key) as u16)),
+            _ => (Edit::PushPbb(0x88e7), Edit::PopPbb),
+        };
+        match there.apply(&push) {
+            Ok(()) => {}
+            Err(DropReason::NoSuchHeader) => {
+                assert_eq!(Field::EthType.get(&packet.key), 0x05ff);
+                continue;
+            }
+            Err(other) => panic!("{other:?} {packet:02x?}"),
+        }
+        assert!(there.is_in_step(&packet.key), "{packet:02x?}\n{there:02x?}");
+        there.apply(&pop).unwrap_or_else(|error| panic!("{error:?} {packet:02x?}\n{there:02x?}"));
+        assert_eq!(there, packet);
+    }
+}
+
+/// Any bytes and any edits: no panic, and always in step.
+fn stress(seed: u64, frames: u64) {
+    let mut sampler = Sampler::new(seed);
+    for _ in 0..frames {
+        let mut packet = Packet::new(if sampler.one_in(3) { sampler.frame() } else { sampler.mangled() });
+        for _ in 0..=sampler.below(3) {
+            let edit = random_edit(&mut sampler, &packet.key);
+            let before = packet.key.clone();
+            match packet.apply(&edit) {
+                Ok(()) => assert!(packet.is_in_step(&expected(&edit, &before)), "{edit:?} {packet:02x?}"),
+                Err(_) => assert_eq!(packet.key, before, "{edit:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn no_bytes_and_no_edits_break_it() {
+    stress(24, FRAMES);
+}
+
+/// Run it by hand: `cargo test --release -p weir-datapath --test edit -- --ignored by_the_hundred_million`.
+#[test]
+#[ignore = "takes minutes"]
+fn no_bytes_and_no_edits_break_it_by_the_hundred_million() {
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || stress(1000 + thread, MANY.div_ceil(threads)));
+        }
+    });
+}
+
+#[test]
+fn a_layout_that_is_out_of_step_is_no_panic() {
+    let mut sampler = Sampler::new(25);
+    for _ in 0..FRAMES {
+        let mut packet = Packet::new(sampler.frame());
+        let cut = sampler.below(packet.frame.len() + 1);
+        packet.frame.truncate(cut);
+        let edit = random_edit(&mut sampler, &packet.key);
+        // Whatever it says; that it comes back is what counts, and that it invents no bytes.
+        let result = packet.apply(&edit);
+        assert!(packet.frame.len() <= cut + 18, "{edit:?} {result:?}");
+    }
+}

@@ -1,0 +1,348 @@
+//! Packets through a whole datapath: tables, groups, meters, services, ports, timeouts, changes.
+
+mod rig;
+
+use rig::{Rig, check_sum, config, service, udp};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use weir_datapath::{Event, Removal};
+use weir_flow::samples::Sampler;
+use weir_flow::{Field, Key, extract};
+use weir_openflow::PortNo;
+
+/// Packets of 50 flows, in turn.
+fn flows(count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|at| udp(0xc612_0001 + at as u32 % 50, 0xc613_0001, (1000 + at as u16 % 50, 80))).collect()
+}
+
+fn field(frame: &[u8], field: Field) -> u128 {
+    let mut key = Key::new();
+    extract(frame, 0, &mut key);
+    field.get(&key)
+}
+
+#[test]
+fn packets_are_routed_rewritten_and_counted_by_flow_table_and_port() {
+    let mut rig = Rig::new(config(1));
+    rig.flows(
+        "table=0,priority=10,ip,nw_src=198.18.0.0/27 actions=goto_table:1\n\
+         table=0,priority=0 actions=drop\n\
+         table=1,udp,tp_dst=80 actions=dec_ttl,mod_dl_src:02:00:00:00:00:09,mod_nw_dst:10.0.0.1,output:2",
+    );
+    rig.sink(2);
+    let frames = flows(5000);
+    let inside = frames.iter().filter(|frame| field(frame, Field::NwSrc) & 0xff < 32).count();
+    rig.source(1, &frames, "");
+    rig.wait(5000);
+    let stats = rig.datapath.flows().unwrap();
+    let counted: Vec<(u8, u64)> = stats.iter().map(|stats| (stats.flow.table.0, stats.packets)).collect();
+    assert_eq!(counted, [(0, inside as u64), (0, 5000 - inside as u64), (1, inside as u64)]);
+    assert_eq!(stats[2].bytes, inside as u64 * frames[0].len() as u64);
+    let end = rig.end();
+    let sent = end.sent(2);
+    assert_eq!((sent.len(), end.dropped("by-flow")), (inside, 5000 - inside as u64));
+    for frame in &sent {
+        assert_eq!((field(frame, Field::NwTtl), field(frame, Field::NwDst)), (63, 0x0a00_0001));
+        assert_eq!(field(frame, Field::EthSrc), 0x0200_0000_0009);
+        assert!(weir_wire::Ipv4View::checked(&frame[14..]).unwrap().checksum_is_right());
+    }
+    let tables: Vec<(u8, u64, u64)> =
+        end.report.tables.iter().map(|table| (table.table, table.lookups, table.matched)).collect();
+    assert_eq!(tables, [(0, 5000, 5000), (1, inside as u64, inside as u64)]);
+    let caches = &end.report.workers[0].caches;
+    assert_eq!(caches.exact_hits + caches.megaflow_hits + caches.upcalls, 5000);
+    assert!(caches.upcalls < 200 && caches.masks < 10, "{caches:?}");
+    assert_eq!((end.report.ports[0].sent, end.report.ports[1].received), (0, 0), "by number: {:?}", end.report.ports);
+}
+
+#[test]
+fn the_packets_of_a_flow_leave_in_the_order_they_came() {
+    let mut rig = Rig::new(config(1));
+    rig.flows("udp,tp_src=1001 actions=softflow:noop:0\nsf_stage=1 actions=output:2\nactions=output:2");
+    rig.sink(2);
+    let mut frames = flows(3000);
+    for (number, frame) in frames.iter_mut().enumerate() {
+        let at = frame.len() - 4;
+        frame[at..].copy_from_slice(&(number as u32).to_be_bytes());
+    }
+    rig.source(1, &frames, "");
+    rig.wait(3000);
+    let sent = rig.end().sent(2);
+    assert_eq!(sent.len(), 3000);
+    let mut last = std::collections::HashMap::new();
+    for frame in sent {
+        let number = u32::from_be_bytes(frame[frame.len() - 4..].try_into().unwrap());
+        let before = last.insert(field(&frame, Field::UdpSrc), number);
+        assert!(before.is_none_or(|before| before < number), "{number} came after {before:?}");
+    }
+}
+
+#[test]
+fn floods_and_groups_copy_and_choose() {
+    let mut rig = Rig::new(config(1));
+    rig.groups(
+        "group_id=1,type=all,bucket=actions=output:2,bucket=actions=mod_nw_dst:10.0.0.9,output:3\n\
+         group_id=2,type=select,bucket=weight:3,actions=output:2,bucket=weight:1,actions=output:3\n\
+         group_id=3,type=ff,bucket=watch_port:9,actions=output:2,bucket=watch_port:3,actions=output:3",
+    );
+    rig.flows(
+        "udp,tp_src=1000 actions=flood\nudp,tp_src=1001 actions=group:1\nudp,tp_src=1002 actions=group:3\n\
+         priority=1,ip actions=group:2",
+    );
+    (2..4).for_each(|port| rig.sink(port));
+    rig.source(1, &flows(5000), "");
+    rig.wait(5000);
+    let groups = rig.datapath.groups().unwrap();
+    assert_eq!(groups[0].packets, 100);
+    assert_eq!(groups[0].buckets.iter().map(|bucket| bucket.0).collect::<Vec<_>>(), [100, 100]);
+    assert_eq!(groups[2].buckets.iter().map(|bucket| bucket.0).collect::<Vec<_>>(), [0, 100]);
+    let chosen: Vec<u64> = groups[1].buckets.iter().map(|bucket| bucket.0).collect();
+    assert_eq!(chosen.iter().sum::<u64>(), 4700);
+    assert!(chosen[0] > chosen[1] && chosen[1] > 0, "{chosen:?}");
+    let end = rig.end();
+    assert_eq!(end.sent(2).len() as u64, 100 + 100 + chosen[0]);
+    let third = end.sent(3);
+    assert_eq!(third.len() as u64, 100 + 100 + 100 + chosen[1]);
+    assert_eq!(third.iter().filter(|frame| field(frame, Field::NwDst) == 0x0a00_0009).count(), 100);
+    assert_eq!(end.report.workers[0].copied, 200);
+}
+
+#[test]
+fn a_meter_drops_what_exceeds_its_rate() {
+    let mut rig = Rig::new(config(1));
+    rig.meter("meter=1,pktps,burst,bands=type=drop,rate=1,burst_size=10");
+    rig.flows("actions=meter:1,output:2");
+    rig.sink(2);
+    rig.source(1, &flows(1000), "");
+    rig.wait(1000);
+    let meters = rig.datapath.meters();
+    let end = rig.end();
+    let sent = end.sent(2).len() as u64;
+    assert!((10..30).contains(&sent), "{sent}");
+    assert_eq!((end.dropped("meter"), meters[0].packets, meters[0].bands[0].0), (1000 - sent, 1000, 1000 - sent));
+}
+
+/// Tables with three services, two of them coalesced where that is on.
+const STAGES: &str = "table=0,priority=9,sf_stage=0,ip actions=softflow:noop:1\n\
+    table=0,priority=8,sf_stage=1,sf_action=noop,ip,nw_src=198.18.0.0/28 actions=mod_nw_src:10.9.9.9,softflow:counter:5\n\
+    table=0,priority=7,sf_stage=1,sf_action=noop actions=softflow:counter:6\n\
+    table=0,priority=6,sf_stage=2,sf_action=counter,ip,nw_src=10.9.9.9 actions=softflow:balancer:0\n\
+    table=0,priority=5,sf_stage=2,sf_action=counter actions=output:2\n\
+    table=0,priority=4,sf_stage=3,sf_action=balancer,sf_metadata=0/1 actions=output:2\n\
+    table=0,priority=3,sf_stage=3,sf_action=balancer,sf_metadata=1/1 actions=mod_nw_tos:32,output:2\n\
+    table=0,priority=0 actions=drop";
+
+#[test]
+fn coalescing_on_and_off_make_the_same_packets() {
+    let run = |coalescing: bool| {
+        let mut rig = Rig::new(weir_datapath::Config { coalescing, ..config(1) });
+        rig.flows(STAGES);
+        rig.sink(2);
+        rig.source(1, &flows(4000), "");
+        rig.wait(4000);
+        let counted = rig.datapath.command("counter", "dump", &json!({})).unwrap();
+        let packets: Vec<u64> = rig.datapath.flows().unwrap().iter().map(|stats| stats.packets).collect();
+        let end = rig.end();
+        (end.sent(2), packets, counted, end.report.workers[0].caches.clone())
+    };
+    let (on, off) = (run(true), run(false));
+    assert_eq!(on.0.len(), 4000);
+    assert!(on.0 == off.0, "the same packets in the same order");
+    assert_eq!(on.1, off.1, "the same flow counters");
+    assert_eq!(on.2, off.2, "the same words of the service");
+    assert_eq!(off.3.coalesced, 0);
+    assert!(on.3.coalesced > 7000, "{:?}", on.3);
+    let lookups = |caches: &weir_datapath::CacheReport| caches.exact_hits + caches.megaflow_hits + caches.upcalls;
+    assert!(lookups(&on.3) < 6000 && lookups(&off.3) > 12_000, "{:?} {:?}", on.3, off.3);
+}
+
+#[test]
+fn packets_behind_a_popped_label_are_looked_at_anew() {
+    let mut rig = Rig::new(config(1));
+    rig.flows(
+        "table=0,mpls actions=pop_mpls:0x0800,goto_table:1\ntable=0,priority=1 actions=push_mpls:0x8847,output:3\n\
+         table=1,ip,nw_src=198.18.0.0/28 actions=output:2\ntable=1,priority=0 actions=drop",
+    );
+    (2..4).for_each(|port| rig.sink(port));
+    let labelled = |frame: Vec<u8>| [&frame[..12], &[0x88, 0x47, 0, 1, 0x01, 64], &frame[14..]].concat();
+    let frames: Vec<Vec<u8>> = flows(2000).into_iter().map(labelled).collect();
+    rig.source(1, &frames, "");
+    rig.wait(2000);
+    let end = rig.end();
+    let sent = end.sent(2);
+    let inside = frames.iter().filter(|frame| frame[33] < 16).count();
+    assert_eq!((sent.len(), end.dropped("by-flow")), (inside, 2000 - inside as u64));
+    assert!(sent.iter().all(|frame| field(frame, Field::EthType) == 0x0800));
+}
+
+#[test]
+fn a_list_of_changes_is_seen_whole_or_not_at_all() {
+    let mut rig = Rig::new(config(1));
+    let pair = |tos: u8| {
+        format!(
+            "table=0 actions=mod_nw_tos:{tos},goto_table:1\n\
+             table=1,ip,nw_tos={tos} actions=output:2\ntable=1,priority=1 actions=output:3"
+        )
+    };
+    rig.flows(&pair(32));
+    (2..4).for_each(|port| rig.sink(port));
+    rig.source(1, &flows(500), ",loop,rate=200kpps");
+    for round in 0..200 {
+        let tos = if round % 2 == 0 { 64 } else { 32 };
+        rig.flows(&format!("delete table=1\n{}", pair(tos)));
+    }
+    rig.wait(1);
+    let refused = rig.try_flows("table=0 actions=output:3\ntable=5 actions=group:9").unwrap_err().to_string();
+    assert!(refused.contains("change 2 of 2") && refused.contains("no group 9"), "{refused}");
+    std::thread::sleep(Duration::from_millis(50));
+    let end = rig.end();
+    assert!(end.sent(2).len() > 1000);
+    assert_eq!(end.sent(3).len(), 0, "no packet saw one table without the other");
+}
+
+#[test]
+fn ports_come_and_go_while_packets_flow() {
+    let mut rig = Rig::new(config(1));
+    rig.flows("actions=output:2");
+    rig.source(1, &flows(100), ",loop,rate=100kpps");
+    for _ in 0..10 {
+        rig.sink(2);
+        std::thread::sleep(Duration::from_millis(10));
+        rig.datapath.remove_port(PortNo(2)).unwrap();
+        check_sum(&rig.datapath.report().unwrap());
+    }
+    let again = rig.datapath.remove_port(PortNo(2)).unwrap_err().to_string();
+    assert!(again.contains("no port 2"), "{again}");
+    let end = rig.end();
+    let worker = &end.report.workers[0];
+    assert!(worker.sent > 1000 && end.dropped("no-port") > 0, "{worker:?}");
+}
+
+#[test]
+fn entries_expire_when_they_are_idle_or_old_and_say_so() {
+    let mut rig = Rig::new(config(1));
+    rig.flows(
+        "udp,tp_src=1000,idle_timeout=1 actions=drop\nudp,tp_src=9,idle_timeout=1 actions=drop\n\
+         udp,tp_src=1001,hard_timeout=1 actions=drop\npriority=1 actions=drop",
+    );
+    rig.source(1, &flows(100), ",loop,rate=10kpps");
+    let (begin, mut gone) = (Instant::now(), Vec::new());
+    while begin.elapsed() < Duration::from_millis(1800) {
+        for event in rig.datapath.tick().unwrap() {
+            if let Event::FlowRemoved(stats, why) = event {
+                gone.push((stats.flow.idle_timeout, stats.packets > 0, why));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    gone.sort_by_key(|gone| gone.0);
+    assert_eq!(gone, [(0, true, Removal::Hard), (1, false, Removal::Idle)]);
+    assert_eq!(rig.datapath.flows().unwrap().len(), 2);
+    rig.end();
+}
+
+#[test]
+fn two_workers_keep_each_flow_with_one_of_them() {
+    let mut rig = Rig::new(config(2));
+    rig.flows(
+        "table=0,sf_stage=0,ip actions=softflow:conntrack:1\n\
+         sf_stage=1,sf_metadata=1,in_port=1 actions=output:3\nsf_stage=1,sf_metadata=1,in_port=2 actions=output:4",
+    );
+    (3..5).for_each(|port| rig.sink(port));
+    let there = flows(3000);
+    let back: Vec<Vec<u8>> = (0..3000)
+        .map(|at| udp(0xc613_0001, 0xc612_0001 + at as u32 % 50, (80, 1000 + at as u16 % 50)))
+        .collect();
+    rig.source(1, &there, "");
+    rig.source(2, &back, "");
+    let report = rig.wait(6000);
+    assert_eq!(report.workers.len(), 2);
+    // What is between two workers arrives.
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(20) {
+        let report = rig.datapath.report().unwrap();
+        if report.workers.iter().map(|worker| worker.sent).sum::<u64>() == 6000 {
+            break;
+        }
+    }
+    let connections = rig.datapath.command("conntrack", "stats", &json!({})).unwrap();
+    let end = rig.end();
+    let over: u64 = end.report.workers.iter().map(|worker| worker.handed_over).sum();
+    let taken: u64 = end.report.workers.iter().map(|worker| worker.taken_over).sum();
+    assert_eq!((over, end.sent(3).len(), end.sent(4).len()), (taken, 3000, 3000), "{connections:?}");
+    assert!(over > 0);
+}
+
+#[test]
+fn mangled_frames_of_every_kind_end_exactly_once() {
+    let count: usize = std::env::var("WEIR_PACKETS").map_or(100_000, |count| count.parse().unwrap());
+    let mut rig = Rig::new(config(1));
+    rig.groups("group_id=1,type=select,bucket=actions=pop_vlan,output:2,bucket=actions=push_vlan:0x8100,output:3");
+    rig.flows(
+        "table=0,priority=90,sf_stage=0,ip actions=softflow:conntrack:1\n\
+         table=0,priority=89,sf_stage=0,ipv6 actions=softflow:transcoder:1\n\
+         table=0,priority=88,sf_stage=1 actions=goto_table:1\n\
+         table=0,priority=80,mpls actions=pop_mpls:0x0800,goto_table:1\n\
+         table=0,priority=79,dl_type=0x88e7 actions=pop_pbb,goto_table:1\n\
+         table=0,priority=78,arp actions=flood,controller\n\
+         table=0,priority=77,vlan_tci=0x1000/0x1000 actions=pop_vlan,goto_table:1\n\
+         table=0,priority=0 actions=goto_table:2\n\
+         table=1,priority=10,tcp actions=dec_ttl,mod_nw_src:1.2.3.4,mod_tp_dst:9,output:2\n\
+         table=1,priority=9,udp6 actions=dec_ttl,set_field:2001:db8::1->ipv6_dst,output:3\n\
+         table=1,priority=8,sctp actions=mod_tp_src:7,output:2\n\
+         table=1,priority=7,icmp6 actions=push_vlan:0x88a8,push_mpls:0x8847,output:2\n\
+         table=1,priority=0 actions=goto_table:2\n\
+         table=2,priority=1,ip actions=group:1\n\
+         table=2,priority=0 actions=push_pbb:0x88e7,resubmit(,3),output:3\n\
+         table=3 actions=push_vlan:0x8100,output:2",
+    );
+    (2..4).for_each(|port| rig.port(port, "null"));
+    let mut random = Sampler::new(99);
+    let frames: Vec<Vec<u8>> = (0..count.min(50_000))
+        .map(|at| if at % 3 == 0 { random.frame() } else { random.mangled() })
+        .collect();
+    rig.source(1, &frames, ",loop");
+    let begin = Instant::now();
+    loop {
+        let report = rig.datapath.report().unwrap();
+        check_sum(&report);
+        // The controller's queue is emptied now and then, so that both ways are taken.
+        rig.datapath.tick().unwrap();
+        if report.workers[0].received >= count as u64 {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(3600));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let end = rig.end();
+    println!("{:#?}", end.report.workers[0]);
+    assert!(end.report.services.iter().all(|service| service.instances.iter().all(|one| one.panics == 0)));
+    assert!(end.report.workers[0].sent > count as u64 / 10);
+}
+
+#[test]
+fn a_service_of_another_name_and_settings_is_called_by_it() {
+    let mut settings = config(1);
+    settings.services.insert("tally".to_owned(), service("counter", json!({})));
+    let mut rig = Rig::new(settings);
+    rig.flows("sf_stage=0 actions=softflow:tally:3\nsf_stage=1,sf_action=tally actions=output:2");
+    rig.sink(2);
+    rig.source(1, &flows(100), "");
+    rig.wait(100);
+    let unknown = rig.datapath.command("tell", "dump", &json!({})).unwrap_err().to_string();
+    assert!(unknown.contains("no service `tell`") && unknown.contains("tally"), "{unknown}");
+    assert_eq!(rig.end().sent(2).len(), 100);
+}
+
+#[test]
+fn a_trace_says_what_would_be_done_and_why_each_bit_matters() {
+    let mut rig = Rig::new(config(1));
+    rig.flows(STAGES);
+    rig.sink(2);
+    let text = rig.datapath.explain(PortNo(1), &flows(1)[0], &[0, 0, 1]);
+    println!("{text}");
+    for part in ["softflow:noop:1", "stage 3", "leaves by p2 (2)", "nw_src", "table 0", "megaflow:"] {
+        assert!(text.contains(part), "{part} in:\n{text}");
+    }
+    rig.end();
+}

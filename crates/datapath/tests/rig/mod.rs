@@ -1,0 +1,165 @@
+//! A datapath between captures: frames in by some ports, frames out by others, and the ledger.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use weir_datapath::{Change, Config, ControlError, Datapath, PortSpec, Report, ServiceConfig};
+use weir_dpdk::{Eal, EalConfig, Memory};
+use weir_flow::{Field, Key, compose};
+use weir_openflow::{Group, Meter, Names, PortNo, parse_flows};
+use weir_units::{FrameSize, Nanos};
+use weir_wire::pcap::{CaptureReader, CaptureWriter, Format};
+
+pub(crate) struct Rig {
+    pub(crate) datapath: Datapath,
+    folder: tempfile::TempDir,
+}
+
+/// What came of it.
+pub(crate) struct End {
+    pub(crate) report: Report,
+    folder: tempfile::TempDir,
+}
+
+pub(crate) fn config(workers: usize) -> Config {
+    let cores = weir_dpdk::allowed_cores();
+    Config {
+        cores: cores.into_iter().cycle().take(workers).collect(),
+        buffers: 8192,
+        max_frame: FrameSize::new(1522).unwrap(),
+        services: BTreeMap::new(),
+        coalescing: true,
+        seed: 7,
+    }
+}
+
+pub(crate) fn service(kind: &str, settings: serde_json::Value) -> ServiceConfig {
+    ServiceConfig { settings, ..ServiceConfig::of_kind(kind) }
+}
+
+/// A UDP packet of a flow.
+pub(crate) fn udp(source: u32, destination: u32, ports: (u16, u16)) -> Vec<u8> {
+    let mut key = Key::new();
+    for (field, value) in [
+        (Field::EthDst, 0x0200_0000_0002),
+        (Field::EthSrc, 0x0200_0000_0001),
+        (Field::EthType, 0x0800),
+        (Field::NwSrc, u128::from(source)),
+        (Field::NwDst, u128::from(destination)),
+        (Field::NwProto, 17),
+        (Field::NwTtl, 64),
+        (Field::UdpSrc, u128::from(ports.0)),
+        (Field::UdpDst, u128::from(ports.1)),
+    ] {
+        field.set(&mut key, value);
+    }
+    compose(&key, &[0x77; 18])
+}
+
+impl Rig {
+    pub(crate) fn new(config: Config) -> Self {
+        let eal = EalConfig { memory: Memory::Normal, megabytes: 512, pci: false };
+        let datapath = Datapath::start(Eal::init(eal).expect("EAL starts anywhere"), config).unwrap();
+        Self { datapath, folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn flows(&mut self, text: &str) {
+        self.try_flows(text).unwrap();
+    }
+
+    pub(crate) fn try_flows(&mut self, text: &str) -> Result<(), ControlError> {
+        let changes = parse_flows(text, self.datapath.names()).unwrap();
+        self.datapath.apply(&changes.into_iter().map(Change::Flow).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn groups(&mut self, text: &str) {
+        let names = Names::default();
+        let groups = text.lines().map(|line| Change::SetGroup(Group::parse(line.trim(), &names).unwrap()));
+        self.datapath.apply(&groups.collect::<Vec<_>>()).unwrap();
+    }
+
+    pub(crate) fn meter(&mut self, text: &str) {
+        self.datapath.apply(&[Change::SetMeter(Meter::parse(text).unwrap())]).unwrap();
+    }
+
+    /// A port where these frames come in once; what leaves there is kept.
+    pub(crate) fn source(&mut self, number: u32, frames: &[Vec<u8>], more: &str) {
+        let capture = self.path(&format!("in{number}.pcap"));
+        let mut writer = CaptureWriter::new(fs::File::create(&capture).unwrap(), Format::Pcap).unwrap();
+        frames.iter().for_each(|frame| writer.write(Nanos(0), frame).unwrap());
+        writer.finish().unwrap();
+        let out = self.path(&format!("out{number}.pcap"));
+        self.port(number, &format!("trace:{},tx={}{more}", capture.display(), out.display()));
+    }
+
+    /// A port where nothing comes in; what leaves there is kept.
+    pub(crate) fn sink(&mut self, number: u32) {
+        let out = self.path(&format!("out{number}.pcap"));
+        self.port(number, &format!("trace:,tx={}", out.display()));
+    }
+
+    pub(crate) fn port(&mut self, number: u32, spec: &str) {
+        let spec = PortSpec {
+            name: format!("p{number}"),
+            number: Some(PortNo(number)),
+            spec: spec.to_owned(),
+            queues: 1,
+            descriptors: 512,
+        };
+        self.datapath.add_port(&spec).unwrap();
+    }
+
+    /// Waits until so many packets came in.
+    pub(crate) fn wait(&mut self, received: u64) -> Report {
+        let begin = Instant::now();
+        loop {
+            let report = self.datapath.report().unwrap();
+            check_sum(&report);
+            if report.workers.iter().map(|worker| worker.received).sum::<u64>() >= received {
+                return report;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "{report:#?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Stops it; no packet buffer is missing.
+    pub(crate) fn end(self) -> End {
+        let (report, missing) = self.datapath.stop().unwrap();
+        check_sum(&report);
+        assert_eq!(missing, 0, "packet buffers");
+        End { report, folder: self.folder }
+    }
+}
+
+impl End {
+    /// Frames that left by a port.
+    pub(crate) fn sent(&self, number: u32) -> Vec<Vec<u8>> {
+        let file = fs::File::open(self.folder.path().join(format!("out{number}.pcap"))).unwrap();
+        let mut reader = CaptureReader::new(file).unwrap();
+        let mut frames = Vec::new();
+        while let Some(packet) = reader.next_packet().unwrap() {
+            frames.push(packet.data.to_vec());
+        }
+        frames
+    }
+
+    pub(crate) fn dropped(&self, reason: &str) -> u64 {
+        self.report.workers.iter().filter_map(|worker| worker.dropped.get(reason)).sum()
+    }
+}
+
+/// Every packet ends exactly once: worker by worker.
+pub(crate) fn check_sum(report: &Report) {
+    for worker in &report.workers {
+        let came = worker.received + worker.injected + worker.copied + worker.taken_over;
+        let dropped: u64 = worker.dropped.values().sum();
+        let went = worker.sent + dropped + worker.to_controller + worker.handed_over + worker.held;
+        assert_eq!(came, went, "{worker:#?}");
+    }
+}

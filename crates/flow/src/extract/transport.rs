@@ -1,0 +1,68 @@
+//! TCP, UDP, SCTP, ICMP, ICMPv6 and neighbour discovery.
+
+use super::{Walk, be16, be32, be64, mac, offset};
+use crate::neighbour::Neighbour;
+use crate::protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
+
+impl Walk<'_> {
+    /// The transport header, if it is one that has fields and is whole.
+    pub(super) fn transport(&mut self, at: usize, protocol: u8) {
+        let header = match protocol {
+            TCP => self.tcp(at),
+            UDP => self.ports::<8>(at),
+            SCTP => self.ports::<12>(at),
+            ICMP | ICMPV6 => self.icmp(at, protocol),
+            _ => None,
+        };
+        if let Some(header) = header {
+            self.layout.transport = offset(at);
+            self.layout.payload = offset(at + header);
+        }
+    }
+
+    fn set_ports(&mut self, ports: u32) {
+        self.key.set_bits(4, u64::from(ports), 0xffff_ffff);
+    }
+
+    /// A header of `N` bytes that starts with source and destination port: UDP's has 8, SCTP's common
+    /// header 12 (RFC 9260, section 3.1).
+    fn ports<const N: usize>(&mut self, at: usize) -> Option<usize> {
+        self.set_ports(be32(self.bytes::<N>(at)?, 0));
+        Some(N)
+    }
+
+    fn tcp(&mut self, at: usize) -> Option<usize> {
+        let header = self.bytes::<20>(at)?;
+        let len = usize::from(header[12] >> 4) * 4;
+        if len < header.len() || self.frame.len() < at + len {
+            return None;
+        }
+        self.set_ports(be32(header, 0));
+        self.key.set_bits(5, u64::from(be16(header, 12) & 0xfff) << 16, 0xffff << 16);
+        Some(len)
+    }
+
+    fn icmp(&mut self, at: usize, protocol: u8) -> Option<usize> {
+        let header = self.bytes::<8>(at)?;
+        let (kind, code) = (header[0], header[1]);
+        self.set_ports(u32::from(kind) << 16 | u32::from(code));
+        if protocol == ICMPV6 && Neighbour::is(kind, code) {
+            self.neighbour(at);
+        }
+        Some(header.len())
+    }
+
+    /// Target and link-layer addresses of neighbour discovery.
+    fn neighbour(&mut self, at: usize) {
+        let found = Neighbour::find(&self.frame[at..]);
+        if let Some(target) = found.target.and_then(|target| self.bytes::<16>(at + target)) {
+            self.key.set_word(12, be64(target, 0));
+            self.key.set_word(13, be64(target, 8));
+        }
+        for (place, address) in [(14, found.source), (15, found.destination)] {
+            if let Some(address) = address.and_then(|address| self.bytes::<6>(at + address)) {
+                self.key.set_bits(place, mac(*address) << 16, !0xffff);
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Connections as people and programs read them, and the commands that ask for them.
+//!
+//! Commands run between bursts, on the worker. A worker with millions of connections should be asked in
+//! parts: `from` and `limit` name one, and the answer's `next` is where the next part begins.
+
+use super::entry::Place;
+use super::tracker::{Connection, Tracker};
+use super::tuple::Tuple;
+use super::wheel::Tick;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fmt;
+use std::net::IpAddr;
+
+/// What `dump` and `flush` are about. Fields that are left out match everything.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Selection {
+    /// Zone.
+    zone: Option<u16>,
+    /// Protocol: a name (`tcp`, `udp`, `icmp`, `icmpv6`, `sctp`) or a number.
+    protocol: Option<Value>,
+    /// Of the originator's packets.
+    source: Option<IpAddr>,
+    destination: Option<IpAddr>,
+    source_port: Option<u16>,
+    destination_port: Option<u16>,
+    /// The first number looked at.
+    from: u32,
+    /// Connections at most.
+    limit: Option<u32>,
+}
+
+impl Selection {
+    fn read(argument: &Value) -> Result<Self, String> {
+        if argument.is_null() {
+            return Ok(Self::default());
+        }
+        let selection: Self = serde_json::from_value(argument.clone()).map_err(|error| {
+            format!(
+                "{error}; allowed are `zone`, `protocol`, `source`, `destination`, `source_port`, \
+                 `destination_port`, `from` and `limit`"
+            )
+        })?;
+        let known = match &selection.protocol {
+            None => true,
+            Some(Value::Number(number)) => number.as_u64().is_some_and(|number| number < 256),
+            Some(Value::String(name)) => (0..=255).any(|protocol| protocol_name(protocol) == Some(name)),
+            Some(_) => false,
+        };
+        if known {
+            Ok(selection)
+        } else {
+            Err("`protocol` is a number up to 255, or one of tcp, udp, icmp, icmpv6, sctp".to_owned())
+        }
+    }
+
+    fn names(&self, connection: &Connection) -> bool {
+        let Tuple { protocol, source_port, destination_port, .. } = connection.original;
+        let is_protocol = match &self.protocol {
+            None => true,
+            Some(Value::String(name)) => protocol_name(protocol) == Some(name),
+            Some(number) => number.as_u64() == Some(u64::from(protocol)),
+        };
+        is_protocol
+            && self.zone.is_none_or(|zone| zone == connection.zone)
+            && self.source.is_none_or(|source| source == connection.original.source_address())
+            && self.destination.is_none_or(|to| to == connection.original.destination_address())
+            && self.source_port.is_none_or(|port| port == source_port)
+            && self.destination_port.is_none_or(|port| port == destination_port)
+    }
+
+    /// The connections that it names, and where to go on.
+    fn of(&self, tracker: &Tracker, now: Tick) -> (Vec<(Place, Connection)>, Option<u32>) {
+        let mut found = Vec::new();
+        for (number, place) in tracker.all(self.from) {
+            if self.limit.is_some_and(|limit| found.len() >= limit as usize) {
+                return (found, Some(number));
+            }
+            let connection = tracker.connection(place, now).filter(|connection| self.names(connection));
+            found.extend(connection.map(|connection| (place, connection)));
+        }
+        (found, None)
+    }
+}
+
+/// Does what a command asks.
+pub(super) fn command(
+    tracker: &mut Tracker,
+    now: Tick,
+    command: &str,
+    argument: &Value,
+) -> Result<Value, String> {
+    match command {
+        "dump" => {
+            let (found, next) = Selection::read(argument)?.of(tracker, now);
+            let connections: Vec<Value> = found.iter().map(|(_, connection)| connection.json()).collect();
+            Ok(json!({ "connections": connections, "next": next }))
+        }
+        "flush" => {
+            let (found, next) = Selection::read(argument)?.of(tracker, now);
+            let flushed = found.into_iter().filter(|(place, _)| tracker.end(*place)).count();
+            Ok(json!({ "flushed": flushed, "next": next }))
+        }
+        "stats" => {
+            let counters: serde_json::Map<String, Value> =
+                tracker.counters().all().map(|(name, count)| (name.to_owned(), count.into())).collect();
+            Ok(json!({
+                "connections": tracker.connections(),
+                "half_open": tracker.half_open(),
+                "limit": tracker.settings().connections,
+                "memory": tracker.memory(),
+                "counters": counters,
+            }))
+        }
+        _ => Err(format!("`conntrack` has no command `{command}`; it has `dump`, `flush` and `stats`")),
+    }
+}
+
+/// The name of a protocol in OVS's dumps.
+fn protocol_name(protocol: u8) -> Option<&'static str> {
+    match protocol {
+        1 => Some("icmp"),
+        6 => Some("tcp"),
+        17 => Some("udp"),
+        58 => Some("icmpv6"),
+        132 => Some("sctp"),
+        _ => None,
+    }
+}
+
+impl Connection {
+    /// As JSON, with OVS's line under `text`.
+    pub fn json(&self) -> Value {
+        let protocol = protocol_name(self.original.protocol)
+            .map_or_else(|| Value::from(self.original.protocol), Value::from);
+        let side = |counts: [u64; 2]| json!({ "packets": counts[0], "bytes": counts[1] });
+        let mut value = json!({
+            "protocol": protocol,
+            "original": self.original.json(),
+            "reply": self.reply.json(),
+            "zone": self.zone,
+            "mark": self.mark,
+            "label": format!("{:#x}", self.label),
+            "replied": self.replied,
+            "half_open": self.half_open,
+            "timeout": self.timeout,
+            "text": self.to_string(),
+        });
+        if !self.state.name().is_empty() {
+            value["state"] = self.state.name().into();
+        }
+        if let Some([original, reply]) = self.counts {
+            value["original"]["counts"] = side(original);
+            value["reply"]["counts"] = side(reply);
+        }
+        if let Some(sides) = self.tcp {
+            for (name, (scale, sack)) in ["original", "reply"].into_iter().zip(sides) {
+                value[name]["window_scale"] = scale.into();
+                value[name]["sack"] = sack.into();
+            }
+        }
+        value
+    }
+}
+
+/// OVS's line, as `ovs-appctl dpctl/dump-conntrack` prints it.
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match protocol_name(self.original.protocol) {
+            Some(name) => f.write_str(name)?,
+            None => write!(f, "{}", self.original.protocol)?,
+        }
+        write!(f, ",orig=({}),reply=({})", self.original, self.reply)?;
+        if self.zone != 0 {
+            write!(f, ",zone={}", self.zone)?;
+        }
+        if self.mark != 0 {
+            write!(f, ",mark={}", self.mark)?;
+        }
+        if self.label != 0 {
+            write!(f, ",labels={:#x}", self.label)?;
+        }
+        if !self.state.name().is_empty() {
+            write!(f, ",protoinfo=(state={})", self.state.name())?;
+        }
+        Ok(())
+    }
+}
+
+impl Tuple {
+    fn json(&self) -> Value {
+        let mut value = json!({
+            "source": self.source_address(),
+            "destination": self.destination_address(),
+        });
+        if self.has_ports() {
+            value["source_port"] = self.source_port.into();
+            value["destination_port"] = self.destination_port.into();
+        }
+        if let Some((icmp_type, code)) = self.icmp() {
+            value["id"] = self.identifier().into();
+            value["type"] = icmp_type.into();
+            value["code"] = code.into();
+        }
+        value
+    }
+}
+
+/// What stands in the brackets of OVS's line.
+impl fmt::Display for Tuple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "src={},dst={}", self.source_address(), self.destination_address())?;
+        if self.has_ports() {
+            write!(f, ",sport={},dport={}", self.source_port, self.destination_port)?;
+        }
+        if let Some((icmp_type, code)) = self.icmp() {
+            write!(f, ",id={},type={icmp_type},code={code}", self.identifier())?;
+        }
+        Ok(())
+    }
+}

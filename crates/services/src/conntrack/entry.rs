@@ -1,0 +1,327 @@
+//! What is kept of a connection, and where.
+//!
+//! Why this split: a packet of an established IPv4 connection should touch two cache lines, the index's
+//! bucket and [`Hot`]. What only some connections or some packets need stands in arrays of its own:
+//! IPv6 addresses, the reply's tuple where addresses are translated, mark and label, byte counts, the
+//! timer's links. Memory for the largest size is reserved at the start from zeroed pages and taken from
+//! the machine as connections come, so that nothing grows, moves or pauses later.
+//!
+//! Places are used again, the last freed first; a [`Place`] carries a generation, so that one that was
+//! kept finds out that its connection is gone.
+//!
+//! Threads: none; it belongs to one worker.
+
+use super::tcp::Tcp;
+use super::tuple::Sight;
+use super::wheel::{Linked, Links, NONE, Tick};
+
+/// Where a connection is, as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub(super) at: u32,
+    pub(super) generation: u32,
+}
+
+/// How far a connection is. Each state has a timeout of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// A SYN was seen.
+    SynSent,
+    /// A SYN was answered by one, or crossed by one.
+    SynReceived,
+    /// Both SYNs are acknowledged.
+    Established,
+    /// One side sent a FIN.
+    FinWait,
+    /// One side's FIN is acknowledged.
+    CloseWait,
+    /// Both sides sent a FIN.
+    LastAck,
+    /// Both FINs are acknowledged.
+    TimeWait,
+    /// Reset.
+    Closed,
+    /// UDP, no answer yet.
+    UdpSingle,
+    /// UDP, both ways.
+    UdpMultiple,
+    /// An ICMP request.
+    Icmp,
+    /// Any other protocol, no answer yet.
+    OtherSingle,
+    /// Any other protocol, both ways.
+    OtherMultiple,
+}
+
+impl State {
+    /// Every state, by number.
+    pub const ALL: [Self; 13] = [
+        Self::SynSent,
+        Self::SynReceived,
+        Self::Established,
+        Self::FinWait,
+        Self::CloseWait,
+        Self::LastAck,
+        Self::TimeWait,
+        Self::Closed,
+        Self::UdpSingle,
+        Self::UdpMultiple,
+        Self::Icmp,
+        Self::OtherSingle,
+        Self::OtherMultiple,
+    ];
+
+    /// The name OVS prints in `protoinfo`; empty for what is not TCP.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SynSent => "SYN_SENT",
+            Self::SynReceived => "SYN_RECV",
+            Self::Established => "ESTABLISHED",
+            Self::FinWait => "FIN_WAIT_1",
+            Self::CloseWait => "CLOSE_WAIT",
+            Self::LastAck => "LAST_ACK",
+            Self::TimeWait => "TIME_WAIT",
+            Self::Closed => "CLOSED",
+            _ => "",
+        }
+    }
+}
+
+/// The originator's endpoint is the higher one of the tuple.
+pub(super) const FLIPPED: u8 = 1;
+/// A packet of the other direction was seen.
+pub(super) const REPLIED: u8 = 1 << 1;
+/// In the list of half-open connections.
+pub(super) const HALF_OPEN: u8 = 1 << 2;
+/// The reply's tuple is not the original's reverse; the index has both.
+pub(super) const TRANSLATED: u8 = 1 << 3;
+/// It has a mark or a label.
+pub(super) const MARKED: u8 = 1 << 4;
+
+/// What every packet of a connection needs.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Hot {
+    /// Canonical addresses, or the digest of IPv6 ones.
+    pub(super) a: u64,
+    /// Canonical ports, protocol, zone.
+    pub(super) b: u64,
+    pub(super) hash: u32,
+    pub(super) deadline: Tick,
+    pub(super) tcp: Tcp,
+    pub(super) state: State,
+    pub(super) flags: u8,
+}
+
+const _: () = assert!(size_of::<Hot>() == 64);
+
+impl Hot {
+    /// Whether its addresses are IPv6's, and the first word their digest.
+    #[inline]
+    pub(super) const fn is_v6(&self) -> bool {
+        Sight::word_is_v6(self.b)
+    }
+}
+
+/// What timers and lists need.
+#[derive(Clone, Copy, Debug)]
+struct Cold {
+    timer: Links,
+    /// The next older and the next younger half-open one; for free places, `older` is the next free.
+    older: u32,
+    younger: u32,
+    generation: u32,
+}
+
+/// Packets and bytes of both directions, the originator's first.
+pub(super) type Counts = [[u64; 2]; 2];
+
+/// Every connection of an instance.
+#[derive(Debug)]
+pub(super) struct Entries {
+    hot: Vec<Hot>,
+    cold: Vec<Cold>,
+    /// IPv6: canonical addresses.
+    pub(super) addresses: Vec<[u128; 2]>,
+    /// Where translated: what replies look like, as [`super::tuple::Tuple::pack`] writes it.
+    pub(super) replies: Vec<[u128; 3]>,
+    pub(super) labels: Vec<u128>,
+    pub(super) marks: Vec<u32>,
+    /// Empty where nobody counts.
+    pub(super) counts: Vec<Counts>,
+    free: u32,
+    live: u32,
+    oldest: u32,
+    youngest: u32,
+    half_open: u32,
+}
+
+impl Linked for Entries {
+    #[inline]
+    fn links(&mut self, place: u32) -> &mut Links {
+        &mut self.cold[place as usize].timer
+    }
+}
+
+impl Entries {
+    /// Room for as many.
+    pub(super) fn new(capacity: usize, counting: bool) -> Self {
+        Self {
+            hot: Vec::with_capacity(capacity),
+            cold: Vec::with_capacity(capacity),
+            addresses: vec![[0; 2]; capacity],
+            replies: vec![[0; 3]; capacity],
+            labels: vec![0; capacity],
+            marks: vec![0; capacity],
+            counts: if counting { vec![[[0; 2]; 2]; capacity] } else { Vec::new() },
+            free: NONE,
+            live: 0,
+            oldest: NONE,
+            youngest: NONE,
+            half_open: 0,
+        }
+    }
+
+    /// Bytes of what was ever in use, all arrays counted.
+    pub(super) fn memory(&self) -> usize {
+        let each = size_of::<Hot>() + size_of::<Cold>() + 2 * 16 + 3 * 16 + 16 + 4;
+        self.hot.len() * (each + if self.counts.is_empty() { 0 } else { size_of::<Counts>() })
+    }
+
+    pub(super) fn live(&self) -> u32 {
+        self.live
+    }
+
+    pub(super) fn half_open(&self) -> u32 {
+        self.half_open
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.free == NONE && self.hot.len() == self.hot.capacity().min(self.marks.len())
+    }
+
+    /// Places that were ever used: those below this number.
+    pub(super) fn reach(&self) -> u32 {
+        self.hot.len() as u32
+    }
+
+    #[inline]
+    pub(super) fn hot(&self, at: u32) -> &Hot {
+        &self.hot[at as usize]
+    }
+
+    #[inline]
+    pub(super) fn hot_mut(&mut self, at: u32) -> &mut Hot {
+        &mut self.hot[at as usize]
+    }
+
+    /// Whether this is the connection that the sight names by its original tuple.
+    #[inline]
+    pub(super) fn is(&self, at: u32, sight: &Sight) -> bool {
+        let hot = &self.hot[at as usize];
+        hot.a == sight.a
+            && hot.b == sight.b
+            && (!sight.v6() || self.addresses[at as usize] == sight.addresses)
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self, at: u32, v6: bool) {
+        weir_dpdk::prefetch(&self.hot[at as usize]);
+        if v6 {
+            weir_dpdk::prefetch(&self.addresses[at as usize]);
+        }
+    }
+
+    /// The handle of a live place.
+    #[inline]
+    pub(super) fn place(&self, at: u32) -> Place {
+        Place { at, generation: self.cold[at as usize].generation }
+    }
+
+    /// Where the connection is, if it still lives.
+    #[inline]
+    pub(super) fn alive(&self, place: Place) -> Option<u32> {
+        let cold = self.cold.get(place.at as usize)?;
+        (cold.generation == place.generation).then_some(place.at)
+    }
+
+    /// Whether a connection lives at this place. Generations of live places are odd.
+    pub(super) fn lives(&self, at: u32) -> bool {
+        self.cold.get(at as usize).is_some_and(|cold| cold.generation & 1 == 1)
+    }
+
+    /// Takes a place for a connection; none if it is full.
+    pub(super) fn add(&mut self, hot: Hot) -> Option<u32> {
+        if self.is_full() {
+            return None;
+        }
+        self.live += 1;
+        if self.free == NONE {
+            self.hot.push(hot);
+            self.cold.push(Cold { timer: Links::NONE, older: NONE, younger: NONE, generation: 1 });
+            return Some(self.hot.len() as u32 - 1);
+        }
+        let at = self.free;
+        let cold = &mut self.cold[at as usize];
+        self.free = cold.older;
+        cold.generation = cold.generation.wrapping_add(1);
+        self.hot[at as usize] = hot;
+        Some(at)
+    }
+
+    /// Gives a place back. It must be in no list.
+    pub(super) fn free(&mut self, at: u32) {
+        let flags = self.hot[at as usize].flags;
+        if flags & MARKED != 0 {
+            self.marks[at as usize] = 0;
+            self.labels[at as usize] = 0;
+        }
+        if let Some(counts) = self.counts.get_mut(at as usize) {
+            *counts = [[0; 2]; 2];
+        }
+        let cold = &mut self.cold[at as usize];
+        cold.generation = cold.generation.wrapping_add(1);
+        cold.older = self.free;
+        self.free = at;
+        self.live -= 1;
+    }
+
+    /// Puts a connection at the end of the half-open ones.
+    pub(super) fn half_open_begins(&mut self, at: u32) {
+        self.hot[at as usize].flags |= HALF_OPEN;
+        let older = std::mem::replace(&mut self.youngest, at);
+        if older == NONE {
+            self.oldest = at;
+        } else {
+            self.cold[older as usize].younger = at;
+        }
+        let cold = &mut self.cold[at as usize];
+        (cold.older, cold.younger) = (older, NONE);
+        self.half_open += 1;
+    }
+
+    /// Takes it from among the half-open ones, if it is there.
+    pub(super) fn half_open_ends(&mut self, at: u32) {
+        let hot = &mut self.hot[at as usize];
+        if hot.flags & HALF_OPEN == 0 {
+            return;
+        }
+        hot.flags &= !HALF_OPEN;
+        let Cold { older, younger, .. } = self.cold[at as usize];
+        match older {
+            NONE => self.oldest = younger,
+            _ => self.cold[older as usize].younger = younger,
+        }
+        match younger {
+            NONE => self.youngest = older,
+            _ => self.cold[younger as usize].older = older,
+        }
+        self.half_open -= 1;
+    }
+
+    /// The half-open connection that has been so for the longest time.
+    pub(super) fn oldest_half_open(&self) -> Option<u32> {
+        (self.oldest != NONE).then_some(self.oldest)
+    }
+}

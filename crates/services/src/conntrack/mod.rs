@@ -1,0 +1,237 @@
+//! `conntrack`: lets packets pass that belong to a connection, and tells the tables what it knows.
+//!
+//! This is SoftFlow's connection tracker (the paper's section 4.1). The argument's bits:
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0 | the packet may open a connection (an ACL allowed it); otherwise only what belongs to one passes |
+//! | 16 to 31 | zone: connections of different zones know nothing of each other |
+//!
+//! It writes `sf_metadata` 1 for a packet that is allowed and 0 for one that the tables should drop, and
+//! lets its verdict be coalesced. For tables written like OVS's, it also fills `ct_state`, `ct_zone`,
+//! `ct_mark`, `ct_label` and the original tuple. What it makes of a packet:
+//!
+//! - TCP, UDP, ICMP requests and replies, SCTP and other protocols are tracked ([`tcp`] has the rules
+//!   for TCP); ICMP errors are related to the connection of the packet that they quote.
+//! - ARP, neighbour discovery and multicast listener discovery always pass untracked: the network does
+//!   not work without. Anything else that is not IP passes as the argument's bit 0 says.
+//! - Later fragments follow their first one ([`fragments`]).
+//!
+//! Cost: an established IPv4 packet touches one line of the index and one of the connection, both
+//! fetched ahead over the burst. Nothing is locked, and nothing allocated but a zone's counter when the
+//! zone is first used. Threads: one instance a worker; both directions of a connection must come to
+//! the same one.
+
+mod dump;
+mod entry;
+mod fragments;
+mod index;
+mod packet;
+mod reason;
+mod settings;
+mod tcp;
+mod tracker;
+mod tuple;
+mod wheel;
+
+pub use entry::{Place, State};
+pub use packet::{Look, Packet};
+pub use reason::{Counters, Event, Reason};
+pub use settings::{Checksums, EarlyFragments, Settings, Timeouts};
+pub use tracker::{Connection, Judgement, Tracker, ct};
+pub use tuple::Tuple;
+pub use wheel::Tick;
+
+use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot};
+use serde_json::Value;
+use std::any::Any;
+use std::sync::Arc;
+use weir_flow::{Field, Key, Seed};
+use weir_units::Nanos;
+
+/// Argument: the packet may open a connection.
+const COMMIT: u32 = 1;
+
+/// Argument: bits to the right of the zone.
+const ZONE_SHIFT: u32 = 16;
+
+/// Packets looked at before the first of them is judged.
+const AHEAD: usize = 32;
+
+/// The kind's word in the registry.
+pub(crate) const CONNTRACK: Registration = Registration {
+    kind: "conntrack",
+    about: "tracks connections: allows what belongs to one, and what the argument lets open one",
+    rewrites: &[
+        Field::CtState,
+        Field::CtZone,
+        Field::CtMark,
+        Field::CtLabel,
+        Field::CtNwSrc,
+        Field::CtNwDst,
+        Field::CtNwProto,
+        Field::CtTpSrc,
+        Field::CtTpDst,
+        Field::CtIpv6Src,
+        Field::CtIpv6Dst,
+    ],
+    coalesces: true,
+    by_flow: true,
+    schema: || schemars::schema_for!(Settings).into(),
+    build,
+};
+
+fn build(config: &GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError> {
+    let settings = Settings::read(config.settings)
+        .map_err(|reason| ConfigError { service: config.name.to_owned(), reason })?;
+    Ok(Arc::new(Conntrack { settings, seed: Seed::new(config.seed) }))
+}
+
+/// A configured tracker. Its instances share nothing but what they were told.
+#[derive(Debug)]
+struct Conntrack {
+    settings: Settings,
+    seed: Seed,
+}
+
+impl Group for Conntrack {
+    fn instance(&self, _worker: usize) -> Box<dyn Service> {
+        let tracker = Tracker::new(self.settings.clone(), self.seed, Tick(0));
+        Box::new(Instance { tracker, looks: [Look::default(); AHEAD], now: Tick(0) })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// A worker's tracker.
+#[derive(Debug)]
+struct Instance {
+    tracker: Tracker,
+    looks: [Look; AHEAD],
+    /// The time of the last burst or tick.
+    now: Tick,
+}
+
+fn packet<'s>(slot: &'s Slot<'_>) -> Packet<'s> {
+    Packet { frame: slot.frame, layout: slot.layout, key: slot.key }
+}
+
+impl Instance {
+    /// Looks at the packets that come next, and has what they need fetched. Returns how many.
+    fn look_ahead(&mut self, slots: &[Slot<'_>]) -> usize {
+        let (tracker, seed) = (&self.tracker, self.tracker.seed());
+        let mut count = 0;
+        for (look, slot) in self.looks.iter_mut().zip(slots) {
+            *look = packet(slot).look((slot.argument >> ZONE_SHIFT) as u16, seed);
+            tracker.expect(look);
+            count += 1;
+        }
+        for look in &self.looks[..count] {
+            tracker.approach(look);
+        }
+        count
+    }
+}
+
+impl Service for Instance {
+    fn process(&mut self, burst: &mut Burst<'_, '_>) {
+        self.now = Tick::of(burst.now);
+        while burst.taken() < burst.len() {
+            let count = self.look_ahead(&burst.peek()[burst.taken()..]);
+            for at in 0..count {
+                let Some(slot) = burst.next() else { return };
+                let commit = slot.argument & COMMIT != 0;
+                let judgement = self.tracker.judge(&packet(slot), &self.looks[at], commit, self.now);
+                slot.metadata = u32::from(judgement.refused.is_none());
+                slot.coalesce = true;
+                write(&self.tracker, &judgement, self.looks[at].zone, slot.key);
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        self.now = Tick::of(now);
+        self.tracker.tick(self.now);
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let gauges = [
+            ("connections", u64::from(self.tracker.connections())),
+            ("half-open", u64::from(self.tracker.half_open())),
+        ];
+        gauges.into_iter().chain(self.tracker.counters().all()).collect()
+    }
+
+    fn command(&mut self, command: &str, argument: &Value) -> Result<Value, String> {
+        dump::command(&mut self.tracker, self.now, command, argument)
+    }
+
+    fn memory(&self) -> usize {
+        self.tracker.memory()
+    }
+}
+
+/// Places of a key's words, as `weir_flow` lays them out, and the bits of `ct_state` and `ct_zone`.
+mod words {
+    pub(super) const STATE: usize = 4;
+    pub(super) const STATE_SHIFT: u32 = 32;
+    pub(super) const ZONE: usize = 5;
+    pub(super) const MARK: usize = 16;
+    pub(super) const LABEL: [usize; 2] = [17, 18];
+    pub(super) const ADDRESSES: usize = 31;
+    pub(super) const PORTS: usize = 32;
+    pub(super) const ADDRESSES6: usize = 33;
+    /// All that hold nothing but the original tuple and the label.
+    pub(super) const ALL: [usize; 8] = [17, 18, 31, 32, 33, 34, 35, 36];
+}
+
+/// Writes what is known of a packet's connection into its key.
+#[inline]
+pub(crate) fn write(tracker: &Tracker, judgement: &Judgement, zone: u16, key: &mut Key) {
+    const OURS: u64 = {
+        let mut bits = 1 << words::MARK;
+        let mut at = 0;
+        while at < words::ALL.len() {
+            bits |= 1 << words::ALL[at];
+            at += 1;
+        }
+        bits
+    };
+    key.set_bits(words::STATE, u64::from(judgement.state) << words::STATE_SHIFT, 0xff << words::STATE_SHIFT);
+    key.set_bits(words::ZONE, u64::from(if judgement.state == 0 { 0 } else { zone }), 0xffff);
+    if key.present() & OURS != 0 {
+        clear(key);
+    }
+    let Some(place) = judgement.place else { return };
+    let (addresses, ports, v6) = tracker.original(place);
+    key.set_word(words::PORTS, ports);
+    match v6 {
+        None => key.set_word(words::ADDRESSES, addresses),
+        Some([source, destination]) => {
+            let all = [source >> 64, source, destination >> 64, destination];
+            for (at, word) in all.into_iter().enumerate() {
+                key.set_word(words::ADDRESSES6 + at, word as u64);
+            }
+        }
+    }
+    if let Some((mark, label)) = tracker.marks(place) {
+        key.set_bits(words::MARK, u64::from(mark), 0xffff_ffff);
+        key.set_word(words::LABEL[0], (label >> 64) as u64);
+        key.set_word(words::LABEL[1], label as u64);
+    }
+}
+
+/// Takes out what an earlier tracking left.
+#[cold]
+fn clear(key: &mut Key) {
+    for place in words::ALL {
+        if key.present() & 1 << place != 0 {
+            key.set_word(place, 0);
+        }
+    }
+    if key.present() & 1 << words::MARK != 0 {
+        key.set_bits(words::MARK, 0, 0xffff_ffff);
+    }
+}

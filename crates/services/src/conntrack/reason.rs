@@ -1,0 +1,158 @@
+//! Why a packet is not allowed, and what the tracker counts.
+
+macro_rules! names {
+    ($(#[$of:meta])* $kind:ident { $($(#[doc = $doc:literal])* $variant:ident $name:literal;)* }) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum $kind {
+            $($(#[doc = $doc])* $variant,)*
+        }
+
+        impl $kind {
+            /// Every one, in the order they are counted and printed.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Name in tables, JSON and metrics.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+names! {
+    /// Why a packet is not allowed.
+    Reason {
+        /// It belongs to no connection, and the flow entry does not let it open one.
+        NotCommitted "not-committed";
+        /// It belongs to no connection and cannot open one: TCP without SYN, an ICMP reply.
+        NotOpening "invalid-not-opening";
+        /// A header is cut off, or its lengths contradict each other.
+        Truncated "invalid-truncated";
+        /// TCP flags that no host sends together.
+        TcpFlags "invalid-tcp-flags";
+        /// TCP: does not fit the handshake under way.
+        Handshake "invalid-handshake";
+        /// TCP: data beyond the receiver's window, or behind a FIN (van Rooij's rule I).
+        SeqAbove "invalid-seq-above";
+        /// TCP: data older than a window (rule II).
+        SeqBelow "invalid-seq-below";
+        /// TCP: acknowledges what was never sent (rule III).
+        AckAbove "invalid-ack-above";
+        /// TCP: acknowledges what is older than a window (rule IV).
+        AckBelow "invalid-ack-below";
+        /// TCP: a reset outside the window (RFC 5961).
+        Reset "invalid-reset";
+        /// A checksum is wrong.
+        Checksum "invalid-checksum";
+        /// An ICMP type that neither asks, answers nor reports.
+        IcmpType "invalid-icmp-type";
+        /// An ICMP error about no connection that is known, or about what cannot be.
+        IcmpError "invalid-icmp-error";
+        /// Neighbour discovery or multicast listener discovery that came through a router.
+        Discovery "invalid-discovery";
+        /// A later fragment without its first, or one that overlaps headers.
+        Fragment "invalid-fragment";
+        /// The table is full, and no half-open connection could be evicted.
+        LimitConnections "limit-connections";
+        /// The zone has as many connections as it may.
+        LimitZone "limit-zone";
+        /// No room for another fragmented packet.
+        LimitFragments "limit-fragments";
+    }
+}
+
+impl Reason {
+    /// Whether it is a limit and not the packet's fault.
+    pub const fn is_limit(self) -> bool {
+        matches!(self, Self::LimitConnections | Self::LimitZone | Self::LimitFragments)
+    }
+
+    /// Whether `ct_state` says `inv`.
+    pub const fn is_invalid(self) -> bool {
+        !self.is_limit() && !matches!(self, Self::NotCommitted)
+    }
+
+    /// The switch's reason, for those that drop by themselves.
+    pub const fn drop_reason(self) -> weir_port::DropReason {
+        if self.is_limit() {
+            weir_port::DropReason::ConntrackLimit
+        } else {
+            weir_port::DropReason::ConntrackInvalid
+        }
+    }
+}
+
+names! {
+    /// What the tracker counts beside the reasons.
+    Event {
+        /// Packets allowed as the first of a connection, or before its answer.
+        New "packets-new";
+        /// Packets allowed as part of an answered connection.
+        Established "packets-established";
+        /// ICMP errors allowed as related to a connection.
+        Related "packets-related";
+        /// Packets passed without being tracked: ARP, neighbour and listener discovery, what is not IP.
+        Untracked "packets-untracked";
+        /// Later fragments that followed their first.
+        Fragments "packets-fragments";
+        /// TCP: resets and SYNs that pass without effect, to be challenged by who receives them.
+        Challenged "packets-challenged";
+        /// Connections made.
+        Created "created";
+        /// Connections that timed out.
+        Expired "expired";
+        /// Connections that gave way to a new one with the same tuple.
+        Reopened "reopened";
+        /// Half-open connections that gave way to younger ones.
+        Evicted "evicted";
+        /// Connections removed by command.
+        Flushed "flushed";
+        /// Fragmented packets remembered.
+        FragmentRecords "fragment-records";
+    }
+}
+
+/// How often each happened.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    reasons: [u64; Reason::ALL.len()],
+    events: [u64; Event::ALL.len()],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self { reasons: [0; Reason::ALL.len()], events: [0; Event::ALL.len()] }
+    }
+}
+
+impl Counters {
+    #[inline]
+    pub(super) fn refuse(&mut self, reason: Reason) {
+        self.reasons[reason as usize] += 1;
+    }
+
+    #[inline]
+    pub(super) fn count(&mut self, event: Event) {
+        self.events[event as usize] += 1;
+    }
+
+    /// How many packets this happened to.
+    pub fn refused(&self, reason: Reason) -> u64 {
+        self.reasons[reason as usize]
+    }
+
+    /// How often this happened.
+    pub fn of(&self, event: Event) -> u64 {
+        self.events[event as usize]
+    }
+
+    /// All, by name.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let events = Event::ALL.iter().map(|&event| (event.name(), self.of(event)));
+        events.chain(Reason::ALL.iter().map(|&reason| (reason.name(), self.refused(reason))))
+    }
+}

@@ -1,0 +1,686 @@
+//! The tracker: every connection of one worker, and the judgement of a packet by them.
+//!
+//! A packet is judged in three steps, which the service runs over a burst so that memory is there when
+//! it is needed: [`Packet::look`] names its tuple, [`Tracker::expect`] and [`Tracker::approach`] have
+//! the index and the entry fetched, [`Tracker::judge`] decides. Whoever has one packet only calls
+//! [`Tracker::track`].
+//!
+//! The tracker knows nothing of services or flow entries: OpenFlow's `ct()` uses it as well, with a
+//! zone, `commit`, mark and label, and [`Tracker::translate`] for addresses that are rewritten.
+//!
+//! Costs: no lock and no allocation; see [`super::entry`] for cache lines. Both directions of a
+//! connection must come to the same worker.
+
+use super::entry::{Counts, Entries, FLIPPED, HALF_OPEN, Hot, MARKED, Place, REPLIED, State, TRANSLATED};
+use super::fragments::{FragmentKey, Fragments, Record};
+use super::index::Index;
+use super::packet::{Kind, Look, Packet, Quote};
+use super::reason::{Counters, Event, Reason};
+use super::settings::{Checksums, EarlyFragments, Settings};
+use super::tcp::{Segment, Step, Tcp, flag};
+use super::tuple::{Sight, TCP, Tuple};
+use super::wheel::{Linked as _, Links, Tick, Wheel};
+use weir_flow::Seed;
+
+/// Bits of `ct_state`, as OVS numbers them.
+pub mod ct {
+    /// The connection begins with this packet, or was not answered yet.
+    pub const NEW: u8 = 0x01;
+    /// Part of a connection that was answered.
+    pub const EST: u8 = 0x02;
+    /// An ICMP error about a connection.
+    pub const REL: u8 = 0x04;
+    /// In the direction of the answers.
+    pub const RPL: u8 = 0x08;
+    /// Invalid.
+    pub const INV: u8 = 0x10;
+    /// Tracked.
+    pub const TRK: u8 = 0x20;
+}
+
+/// What the tracker says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// `ct_state`; 0 for what is not tracked.
+    pub state: u8,
+    /// The connection that it belongs to, if there is one.
+    pub place: Option<Place>,
+    /// Why it is not allowed; none if it is.
+    pub refused: Option<Reason>,
+}
+
+impl Judgement {
+    const UNTRACKED: Self = Self { state: 0, place: None, refused: None };
+
+    fn refuse(reason: Reason) -> Self {
+        let state = match reason {
+            _ if reason.is_invalid() => ct::INV | ct::TRK,
+            _ => ct::NEW | ct::TRK,
+        };
+        Self { state, place: None, refused: Some(reason) }
+    }
+}
+
+/// A connection, as it is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// What the originator's packets have.
+    pub original: Tuple,
+    /// What the answers have.
+    pub reply: Tuple,
+    /// Zone.
+    pub zone: u16,
+    /// How far it is.
+    pub state: State,
+    /// An answer was seen.
+    pub replied: bool,
+    /// Half-open: may give way to a younger one.
+    pub half_open: bool,
+    /// `ct_mark`.
+    pub mark: u32,
+    /// `ct_label`.
+    pub label: u128,
+    /// Seconds until it times out if nothing comes.
+    pub timeout: u64,
+    /// Packets and bytes (of the network packet) of both directions, the originator's first, where they
+    /// are counted.
+    pub counts: Option<Counts>,
+    /// TCP: for each side its window scaling and whether it takes selective acknowledgements.
+    pub tcp: Option<[(Option<u8>, bool); 2]>,
+}
+
+/// Entries that [`Tracker::tick`] looks at, at most: a few microseconds.
+const TICK_BUDGET: usize = 64;
+
+/// Every connection of one worker.
+#[derive(Debug)]
+pub struct Tracker {
+    settings: Settings,
+    timeouts: [u32; State::ALL.len()],
+    unacknowledged: u32,
+    seed: Seed,
+    index: Index,
+    pub(super) entries: Entries,
+    wheel: Wheel,
+    fragments: Fragments,
+    /// Connections of each zone, up to the highest that ever had one.
+    zones: Vec<u32>,
+    counters: Counters,
+}
+
+impl Tracker {
+    /// A tracker without connections, at this moment.
+    pub fn new(settings: Settings, seed: Seed, now: Tick) -> Self {
+        let capacity = settings.connections as usize;
+        Self {
+            timeouts: settings.timeouts.ticks(),
+            unacknowledged: Tick::seconds(settings.timeouts.tcp_unacknowledged),
+            // A connection whose addresses are translated stands in the index twice.
+            index: Index::new(capacity * 2),
+            entries: Entries::new(capacity, settings.accounting),
+            wheel: Wheel::new(now),
+            fragments: Fragments::new(settings.fragments, seed),
+            zones: Vec::new(),
+            counters: Counters::default(),
+            settings,
+            seed,
+        }
+    }
+
+    /// What it was told.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The hash's seed, for [`Packet::look`].
+    pub fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Connections that live.
+    pub fn connections(&self) -> u32 {
+        self.entries.live()
+    }
+
+    /// Those of them that are half-open.
+    pub fn half_open(&self) -> u32 {
+        self.entries.half_open()
+    }
+
+    /// Bytes of state in use.
+    pub fn memory(&self) -> usize {
+        self.index.memory() + self.entries.memory() + self.fragments.memory() + self.zones.len() * 4
+    }
+
+    /// Has the part of the index fetched where this packet's connection stands.
+    #[inline]
+    pub fn expect(&self, look: &Look) {
+        if look.is_flow() {
+            self.index.prefetch(look.sight.hash);
+        }
+    }
+
+    /// Has the connection itself fetched.
+    #[inline]
+    pub fn approach(&self, look: &Look) {
+        if look.is_flow() {
+            let v6 = look.sight.v6();
+            self.index.find(look.sight.hash, |at| {
+                self.entries.prefetch(at, v6);
+                true
+            });
+        }
+    }
+
+    /// Judges one packet. With `commit` it may open a connection.
+    pub fn track(&mut self, packet: &Packet<'_>, zone: u16, commit: bool, now: Tick) -> Judgement {
+        let look = packet.look(zone, self.seed);
+        self.judge(packet, &look, commit, now)
+    }
+
+    /// Judges a packet that was looked at. With `commit` it may open a connection.
+    #[inline]
+    pub fn judge(&mut self, packet: &Packet<'_>, look: &Look, commit: bool, now: Tick) -> Judgement {
+        let judged = match look.kind {
+            Kind::Tcp | Kind::Udp | Kind::Icmp | Kind::Other => self.flow(packet, look, commit, now),
+            Kind::Report => self.report(packet, look, now),
+            Kind::Later => self.later_fragment(packet, look, now),
+            Kind::Vital => Ok(Judgement::UNTRACKED),
+            Kind::Foreign if commit => Ok(Judgement::UNTRACKED),
+            Kind::Foreign => Ok(Judgement { refused: Some(Reason::NotCommitted), ..Judgement::UNTRACKED }),
+            Kind::Bad(reason) => Err(reason),
+        };
+        let judgement = judged.unwrap_or_else(Judgement::refuse);
+        match judgement.refused {
+            Some(reason) => self.counters.refuse(reason),
+            None => self.counters.count(match judgement.state {
+                0 => Event::Untracked,
+                state if state & ct::REL != 0 => Event::Related,
+                state if state & ct::EST != 0 => Event::Established,
+                _ => Event::New,
+            }),
+        }
+        judgement
+    }
+
+    /// A packet with a tuple.
+    #[inline]
+    fn flow(
+        &mut self,
+        packet: &Packet<'_>,
+        look: &Look,
+        commit: bool,
+        now: Tick,
+    ) -> Result<Judgement, Reason> {
+        let segment = self.inspect(packet, look)?;
+        if let Some((at, side)) = self.find(&look.sight, now) {
+            if let Some(judgement) = self.follow(at, side, &segment, now)? {
+                if packet.is_first_fragment() || !self.entries.counts.is_empty() {
+                    self.note(packet, &judgement, side, &segment, now)?;
+                }
+                return Ok(judgement);
+            }
+            if !commit {
+                return Ok(Judgement::refuse(Reason::NotCommitted));
+            }
+            self.counters.count(Event::Reopened);
+            self.remove(at);
+        }
+        self.open(packet, look, &segment, commit, now)
+    }
+
+    /// The headers behind the tuple: the TCP segment (of other protocols an empty one).
+    #[inline]
+    fn inspect(&self, packet: &Packet<'_>, look: &Look) -> Result<Segment, Reason> {
+        let (segment, bytes, changes) = match look.kind {
+            Kind::Tcp => {
+                let bytes = packet.transport()?;
+                let segment = Segment::read(bytes)?;
+                let changes = segment.flags & (flag::SYN | flag::FIN | flag::RST) != 0;
+                (segment, bytes, changes)
+            }
+            Kind::Udp => {
+                let bytes = packet.transport()?;
+                let header: &[u8; 8] = bytes.first_chunk().ok_or(Reason::Truncated)?;
+                let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
+                if length < 8 || length > bytes.len() && !packet.is_first_fragment() {
+                    return Err(Reason::Truncated);
+                }
+                let unsummed = header[6..] == [0, 0];
+                if unsummed || self.settings.checksums != Checksums::All {
+                    return Ok(Segment::default());
+                }
+                (Segment::default(), bytes.get(..length).unwrap_or(bytes), false)
+            }
+            Kind::Icmp => (Segment::default(), packet.transport()?, true),
+            _ => return Ok(Segment::default()),
+        };
+        let verify = match self.settings.checksums {
+            Checksums::None => false,
+            Checksums::State => changes,
+            Checksums::All => true,
+        };
+        if verify && !packet.is_first_fragment() && !packet.checksum_is_right(bytes, packet.protocol()) {
+            return Err(Reason::Checksum);
+        }
+        Ok(segment)
+    }
+
+    /// The connection with this tuple, and the side that speaks. One that timed out is removed.
+    #[inline]
+    fn find(&mut self, sight: &Sight, now: Tick) -> Option<(u32, usize)> {
+        let entries = &self.entries;
+        let mut translated = false;
+        let at = self.index.find(sight.hash, |at| {
+            entries.is(at, sight) || {
+                translated = is_reply(entries, at, sight, self.seed);
+                translated
+            }
+        })?;
+        let hot = self.entries.hot(at);
+        if hot.deadline.reached(now) {
+            self.counters.count(Event::Expired);
+            self.remove(at);
+            return None;
+        }
+        let side = if translated { 1 } else { usize::from(sight.flipped != (hot.flags & FLIPPED != 0)) };
+        Some((at, side))
+    }
+
+    /// A packet of a connection that lives; none if the connection must give way to a new one.
+    #[inline]
+    fn follow(
+        &mut self,
+        at: u32,
+        side: usize,
+        segment: &Segment,
+        now: Tick,
+    ) -> Result<Option<Judgement>, Reason> {
+        let hot = self.entries.hot_mut(at);
+        let before = hot.state;
+        let answered = side == 1;
+        let state = match before {
+            State::UdpSingle if answered => State::UdpMultiple,
+            State::OtherSingle if answered => State::OtherMultiple,
+            State::UdpSingle
+            | State::UdpMultiple
+            | State::Icmp
+            | State::OtherSingle
+            | State::OtherMultiple => before,
+            _ => match hot.tcp.step(side, segment, before)? {
+                Step::Lives(state) => state,
+                Step::Reopens => return Ok(None),
+                Step::Passes => {
+                    self.counters.count(Event::Challenged);
+                    return Ok(Some(self.passes(at, side)));
+                }
+            },
+        };
+        hot.state = state;
+        if answered {
+            hot.flags |= REPLIED;
+        }
+        let mut length = self.timeouts[state as usize];
+        if state == State::Established {
+            if hot.flags & REPLIED == 0 {
+                length = self.timeouts[State::SynSent as usize];
+            } else if hot.tcp.waits() {
+                length = length.min(self.unacknowledged);
+            }
+        }
+        hot.deadline = now.after(length);
+        if hot.flags & HALF_OPEN != 0
+            && hot.flags & REPLIED != 0
+            && !matches!(state, State::SynSent | State::SynReceived)
+        {
+            self.entries.half_open_ends(at);
+        }
+        if state != before || state == State::Established {
+            let deadline = now.after(length);
+            self.wheel.hasten(&mut self.entries, at, deadline);
+        }
+        Ok(Some(self.passes(at, side)))
+    }
+
+    /// The judgement of a packet that passes as part of a connection.
+    #[inline]
+    fn passes(&self, at: u32, side: usize) -> Judgement {
+        let replied = self.entries.hot(at).flags & REPLIED != 0;
+        let state = ct::TRK
+            | if replied || side == 1 { ct::EST } else { ct::NEW }
+            | if side == 1 { ct::RPL } else { 0 };
+        Judgement { state, place: Some(self.entries.place(at)), refused: None }
+    }
+
+    /// A packet that belongs to no connection.
+    fn open(
+        &mut self,
+        packet: &Packet<'_>,
+        look: &Look,
+        segment: &Segment,
+        commit: bool,
+        now: Tick,
+    ) -> Result<Judgement, Reason> {
+        let (tcp, state) = match look.kind {
+            Kind::Tcp => Tcp::open(segment, self.settings.loose)?,
+            Kind::Udp => (Tcp::default(), State::UdpSingle),
+            Kind::Icmp if packet.answers() => return Err(Reason::NotOpening),
+            Kind::Icmp => (Tcp::default(), State::Icmp),
+            _ => (Tcp::default(), State::OtherSingle),
+        };
+        if !commit {
+            return Ok(Judgement::refuse(Reason::NotCommitted));
+        }
+        let sight = &look.sight;
+        // One that is met in its middle and not answered yet is not kept as long as one that is.
+        let waits = if state == State::Established { State::SynSent } else { state };
+        let deadline = now.after(self.timeouts[waits as usize]);
+        let flags = if sight.flipped { FLIPPED } else { 0 };
+        let hot = Hot { a: sight.a, b: sight.b, hash: sight.hash, deadline, tcp, state, flags };
+        let at = self.add(hot, look)?;
+        let place = Some(self.entries.place(at));
+        let judgement = Judgement { state: ct::NEW | ct::TRK, place, refused: None };
+        if packet.is_first_fragment() || !self.entries.counts.is_empty() {
+            self.note(packet, &judgement, 0, segment, now)?;
+        }
+        Ok(judgement)
+    }
+
+    /// Makes a connection, within the limits.
+    fn add(&mut self, hot: Hot, look: &Look) -> Result<u32, Reason> {
+        let zone = usize::from(look.zone);
+        if zone >= self.zones.len() {
+            self.zones.resize(zone + 1, 0);
+        }
+        if self.zones[zone] >= self.settings.most_in_zone(look.zone) {
+            return Err(Reason::LimitZone);
+        }
+        if self.entries.is_full() || self.entries.half_open() >= self.settings.most_half_open() {
+            let oldest = self.entries.oldest_half_open().ok_or(Reason::LimitConnections)?;
+            self.counters.count(Event::Evicted);
+            self.remove(oldest);
+        }
+        let deadline = hot.deadline;
+        let at = self.entries.add(hot).ok_or(Reason::LimitConnections)?;
+        if !self.index.insert(look.sight.hash, at) {
+            self.entries.free(at);
+            return Err(Reason::LimitConnections);
+        }
+        if look.sight.v6() {
+            self.entries.addresses[at as usize] = look.sight.addresses;
+        }
+        self.zones[zone] += 1;
+        self.entries.half_open_begins(at);
+        self.wheel.insert(&mut self.entries, at, deadline);
+        self.counters.count(Event::Created);
+        Ok(at)
+    }
+
+    /// Ends a connection that is in the wheel.
+    fn remove(&mut self, at: u32) {
+        self.wheel.remove(&mut self.entries, at);
+        self.forget(at);
+    }
+
+    /// Ends a connection that the wheel has given out.
+    fn forget(&mut self, at: u32) {
+        let hot = *self.entries.hot(at);
+        if hot.flags & TRANSLATED != 0 {
+            let reply = Tuple::unpack(self.entries.replies[at as usize]);
+            self.index.remove(Sight::of(&reply, Sight::zone_of(hot.b), self.seed).hash, at);
+        }
+        self.index.remove(hot.hash, at);
+        self.entries.half_open_ends(at);
+        self.zones[usize::from(Sight::zone_of(hot.b))] -= 1;
+        *self.entries.links(at) = Links::NONE;
+        self.entries.free(at);
+    }
+
+    /// Counts a packet, and remembers a first fragment.
+    fn note(
+        &mut self,
+        packet: &Packet<'_>,
+        judgement: &Judgement,
+        side: usize,
+        segment: &Segment,
+        now: Tick,
+    ) -> Result<(), Reason> {
+        let Some(place) = judgement.place else { return Ok(()) };
+        if let Some(counts) = self.entries.counts.get_mut(place.at as usize) {
+            counts[side][0] += 1;
+            counts[side][1] += packet.bytes();
+        }
+        if !packet.is_first_fragment() {
+            return Ok(());
+        }
+        let header = packet.fragment().ok_or(Reason::Truncated)?;
+        let key = fragment_key(packet, header.id, Sight::zone_of(self.entries.hot(place.at).b));
+        let known = self.fragments.find(&key, now);
+        if known.is_some_and(|record| record.place != place) {
+            return Err(Reason::Fragment);
+        }
+        let transport = match packet.protocol() {
+            TCP => header.length.saturating_sub(segment.length),
+            _ => 8,
+        };
+        let tcp = (packet.protocol() == TCP).then(|| {
+            let syn = u32::from(segment.flags & flag::SYN != 0);
+            (segment.seq.wrapping_add(syn).wrapping_sub(transport), segment.flags & flag::FIN != 0)
+        });
+        let deadline = now.after(Tick::seconds(self.settings.timeouts.fragment));
+        let record = Record { key, place, side, state: judgement.state, header: transport, tcp, deadline };
+        if !self.fragments.keep(record, now) {
+            return Err(Reason::LimitFragments);
+        }
+        self.counters.count(Event::FragmentRecords);
+        Ok(())
+    }
+
+    /// A fragment that has no ports.
+    fn later_fragment(&mut self, packet: &Packet<'_>, look: &Look, now: Tick) -> Result<Judgement, Reason> {
+        let header = packet.fragment().ok_or(Reason::Truncated)?;
+        let key = fragment_key(packet, header.id, look.zone);
+        let Some(record) = self.fragments.find(&key, now) else {
+            return match self.settings.early_fragments {
+                EarlyFragments::Drop => Err(Reason::Fragment),
+                EarlyFragments::Pass => Ok(Judgement::UNTRACKED),
+            };
+        };
+        let at = self.entries.alive(record.place).ok_or(Reason::Fragment)?;
+        if header.offset < record.header || header.length == 0 {
+            return Err(Reason::Fragment);
+        }
+        if let Some((base, fin)) = record.tcp {
+            let end = base.wrapping_add(header.offset + header.length);
+            if !self.entries.hot_mut(at).tcp.extend(record.side, end, fin) {
+                return Err(Reason::SeqAbove);
+            }
+        }
+        if let Some(counts) = self.entries.counts.get_mut(at as usize) {
+            counts[record.side][0] += 1;
+            counts[record.side][1] += packet.bytes();
+        }
+        self.counters.count(Event::Fragments);
+        Ok(Judgement { state: record.state, place: Some(record.place), refused: None })
+    }
+
+    /// An ICMP error.
+    fn report(&mut self, packet: &Packet<'_>, look: &Look, now: Tick) -> Result<Judgement, Reason> {
+        let bytes = packet.transport()?;
+        let whole = !packet.is_first_fragment();
+        if whole
+            && self.settings.checksums != Checksums::None
+            && !packet.checksum_is_right(bytes, packet.protocol())
+        {
+            return Err(Reason::Checksum);
+        }
+        let quote =
+            Quote::read(bytes.get(8..).ok_or(Reason::Truncated)?, packet.v6()).ok_or(Reason::IcmpError)?;
+        // It goes to whoever sent the packet that it is about.
+        if packet.addresses().destination != quote.tuple.source {
+            return Err(Reason::IcmpError);
+        }
+        let sight = Sight::of(&quote.tuple, look.zone, self.seed);
+        let (at, side) = self.find(&sight, now).ok_or(Reason::IcmpError)?;
+        let tcp = &self.entries.hot(at).tcp;
+        if quote.seq.is_some_and(|seq| !tcp.may_be_on_its_way(side, seq)) {
+            return Err(Reason::IcmpError);
+        }
+        // What the originator sent is reported in the direction of the answers.
+        let state = ct::TRK | ct::REL | if side == 0 { ct::RPL } else { 0 };
+        Ok(Judgement { state, place: Some(self.entries.place(at)), refused: None })
+    }
+
+    /// Ends what timed out, a bounded number at a time.
+    pub fn tick(&mut self, now: Tick) {
+        let mut over = [0_u32; TICK_BUDGET];
+        let mut count = 0;
+        self.wheel.due(&mut self.entries, now, TICK_BUDGET, |entries, at, _| {
+            let deadline = entries.hot(at).deadline;
+            if !deadline.reached(now) {
+                return Some(deadline);
+            }
+            over[count] = at;
+            count += 1;
+            None
+        });
+        for &at in &over[..count] {
+            self.counters.count(Event::Expired);
+            self.forget(at);
+        }
+    }
+
+    /// What is known of a connection, if it lives.
+    pub fn connection(&self, place: Place, now: Tick) -> Option<Connection> {
+        let at = self.entries.alive(place)?;
+        let hot = self.entries.hot(at);
+        let flipped = hot.flags & FLIPPED != 0;
+        let original = Sight::tuple_of(hot.a, hot.b, self.entries.addresses[at as usize], flipped);
+        let reply = if hot.flags & TRANSLATED != 0 {
+            Tuple::unpack(self.entries.replies[at as usize])
+        } else {
+            original.reversed()
+        };
+        Some(Connection {
+            original,
+            reply,
+            zone: Sight::zone_of(hot.b),
+            state: hot.state,
+            replied: hot.flags & REPLIED != 0,
+            half_open: hot.flags & HALF_OPEN != 0,
+            mark: self.entries.marks[at as usize],
+            label: self.entries.labels[at as usize],
+            timeout: hot.deadline.seconds_from(now),
+            counts: self.entries.counts.get(at as usize).copied(),
+            tcp: (original.protocol == TCP).then(|| hot.tcp.options()),
+        })
+    }
+
+    /// The original tuple of a connection as words of a key hold it: IPv4 addresses; protocol and ports,
+    /// or ICMP's type and code; IPv6 addresses.
+    #[inline]
+    pub(super) fn original(&self, place: Place) -> (u64, u64, Option<[u128; 2]>) {
+        let hot = self.entries.hot(place.at);
+        let flipped = hot.flags & FLIPPED != 0;
+        let protocol = (hot.b >> 16 & 0xff) << 56;
+        let turn = if flipped { 32 } else { 0 };
+        if hot.state == State::Icmp || hot.is_v6() {
+            let addresses = self.entries.addresses[place.at as usize];
+            let tuple = Sight::tuple_of(hot.a, hot.b, addresses, flipped);
+            let (source, destination) =
+                tuple.icmp().map_or((tuple.source_port, tuple.destination_port), |(kind, code)| {
+                    (kind.into(), code.into())
+                });
+            let ports = protocol | u64::from(source) << 16 | u64::from(destination);
+            let v6 = hot.is_v6().then_some([tuple.source, tuple.destination]);
+            return (hot.a.rotate_left(turn), ports, v6);
+        }
+        let ports = ((hot.b >> 32) as u32).rotate_left(turn / 2);
+        (hot.a.rotate_left(turn), protocol | u64::from(ports), None)
+    }
+
+    /// `ct_mark` and `ct_label`; none where both are zero.
+    #[inline]
+    pub(super) fn marks(&self, place: Place) -> Option<(u32, u128)> {
+        let marked = self.entries.hot(place.at).flags & MARKED != 0;
+        marked.then(|| (self.entries.marks[place.at as usize], self.entries.labels[place.at as usize]))
+    }
+
+    /// Writes the bits of a connection's `ct_mark` that `mask` names. False if it no longer lives.
+    pub fn set_mark(&mut self, place: Place, mark: u32, mask: u32) -> bool {
+        let Some(at) = self.entries.alive(place) else { return false };
+        self.entries.hot_mut(at).flags |= MARKED;
+        let old = &mut self.entries.marks[at as usize];
+        *old = *old & !mask | mark & mask;
+        true
+    }
+
+    /// Writes the bits of a connection's `ct_label` that `mask` names. False if it no longer lives.
+    pub fn set_label(&mut self, place: Place, label: u128, mask: u128) -> bool {
+        let Some(at) = self.entries.alive(place) else { return false };
+        self.entries.hot_mut(at).flags |= MARKED;
+        let old = &mut self.entries.labels[at as usize];
+        *old = *old & !mask | label & mask;
+        true
+    }
+
+    /// Says that a connection's addresses are translated: answers will have this tuple and no longer the
+    /// original's reverse. False, and nothing changes, if the connection no longer lives, is translated
+    /// already, or another one has that tuple.
+    pub fn translate(&mut self, place: Place, reply: &Tuple, now: Tick) -> bool {
+        let Some(at) = self.entries.alive(place) else { return false };
+        let hot = *self.entries.hot(at);
+        let sight = Sight::of(reply, Sight::zone_of(hot.b), self.seed);
+        if hot.flags & TRANSLATED != 0 || self.find(&sight, now).is_some() {
+            return false;
+        }
+        if !self.index.insert(sight.hash, at) {
+            return false;
+        }
+        self.entries.replies[at as usize] = reply.pack();
+        self.entries.hot_mut(at).flags |= TRANSLATED;
+        true
+    }
+
+    /// Every connection from a number on, in no particular order, each with the number it has. Numbers
+    /// end before [`Self::reach`], and are used again.
+    pub fn all(&self, from: u32) -> impl Iterator<Item = (u32, Place)> + '_ {
+        let numbers = from..self.entries.reach();
+        numbers.filter(|&at| self.entries.lives(at)).map(|at| (at, self.entries.place(at)))
+    }
+
+    /// One more than the highest number that a connection ever had.
+    pub fn reach(&self) -> u32 {
+        self.entries.reach()
+    }
+
+    /// Ends a connection. Records of fragments do not outlive it. False if it no longer lives.
+    pub fn end(&mut self, place: Place) -> bool {
+        let Some(at) = self.entries.alive(place) else { return false };
+        self.remove(at);
+        self.counters.count(Event::Flushed);
+        true
+    }
+}
+
+/// Whether this is the connection whose translated answers the sight names.
+fn is_reply(entries: &Entries, at: u32, sight: &Sight, seed: Seed) -> bool {
+    let hot = entries.hot(at);
+    if hot.flags & TRANSLATED == 0 {
+        return false;
+    }
+    let reply = Tuple::unpack(entries.replies[at as usize]);
+    let wanted = Sight::of(&reply, Sight::zone_of(hot.b), seed);
+    (wanted.a, wanted.b, wanted.addresses, wanted.flipped)
+        == (sight.a, sight.b, sight.addresses, sight.flipped)
+}
+
+fn fragment_key(packet: &Packet<'_>, id: u32, zone: u16) -> FragmentKey {
+    let Tuple { v6, source, destination, protocol, .. } = packet.addresses();
+    FragmentKey { addresses: [source, destination], id, zone, protocol, v6 }
+}
