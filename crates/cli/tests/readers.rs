@@ -141,8 +141,21 @@ fn valid(name: &str, printed: &str) -> Value {
 
 #[test]
 fn committed_schemas_are_what_the_program_prints() {
-    for name in ["run", "runs", "compare", "rescore", "duts", "doctor", "plan-check", "trace-info", "traces"]
-    {
+    let names = [
+        "run",
+        "runs",
+        "compare",
+        "rescore",
+        "duts",
+        "doctor",
+        "plan-check",
+        "trace-info",
+        "traces",
+        "switch",
+        "switch-stats",
+        "switch-control",
+    ];
+    for name in names {
         let printed = String::from_utf8(weir(&["schema", name]).stdout).unwrap();
         let renew = format!("renew it: weir schema {name} > schemas/{name}.schema.json");
         assert!(printed == committed(name), "{renew}");

@@ -4,6 +4,7 @@ use crate::protocol::Request;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,17 @@ pub enum ClientError {
 #[derive(Debug)]
 pub struct Client {
     reader: BufReader<UnixStream>,
+}
+
+/// Ends a client's connection.
+#[derive(Debug)]
+pub struct HangUp(UnixStream);
+
+impl HangUp {
+    /// Ends it.
+    pub fn now(&self) {
+        let _ = self.0.shutdown(Shutdown::Both); // it is over already, then
+    }
 }
 
 impl Client {
@@ -68,6 +80,20 @@ impl Client {
         let answer = self.ask(request)?;
         serde_json::from_value(answer)
             .map_err(|error| ClientError::Broken(format!("its answer is of another version: {error}")))
+    }
+
+    /// Whether more has come than was read.
+    pub fn has_more(&self) -> bool {
+        !self.reader.buffer().is_empty()
+    }
+
+    /// What ends the connection from another thread: whoever waits for an event gets the end of them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn hang_up(&self) -> Result<HangUp, ClientError> {
+        let stream = self.reader.get_ref().try_clone();
+        stream.map(HangUp).map_err(|error| ClientError::Broken(error.to_string()))
     }
 
     /// The next event after a request that is answered with many; nothing at the end.

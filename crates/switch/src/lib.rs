@@ -26,12 +26,18 @@ mod switch;
 mod tables;
 mod text;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, HangUp};
 pub use config::{ConfigFileError, Known, Settings, TableText};
 pub use http::MetricsServer;
 pub use plane::{Ended, Plane};
 pub use protocol::Request;
 pub use socket::{ControlSocket, SocketError, ask, default_path};
-pub use start::{Running, StartError, start};
+pub use start::{Finished, Running, StartError, start};
 pub use stats::Stats;
 pub use switch::{About, Answer, Ask, Loader, Switch};
+pub use weir_datapath::{PortSpec, ServiceConfig};
+
+/// What a drop reason means, by its name in documents.
+pub fn drop_reason(name: &str) -> Option<&'static str> {
+    weir_port::DropReason::ALL.iter().find(|reason| reason.name() == name).map(|reason| reason.about())
+}

@@ -41,6 +41,16 @@ pub struct Running {
     asks: SyncSender<Ask>,
     control: Option<ControlSocket>,
     metrics: Option<MetricsServer>,
+    about: About,
+}
+
+/// How a switch ended.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The last ledger.
+    pub stats: Stats,
+    /// Packet buffers that did not come back. Anything but 0 is a fault.
+    pub buffers_missing: u32,
 }
 
 /// Starts a switch. `loader` reads the configuration again when it is to be reloaded; `weir` is the
@@ -57,8 +67,8 @@ pub fn start(settings: Settings, loader: Loader, weir: &str) -> Result<Running, 
     let metrics = metrics.map(|address| MetricsServer::listen(address, asks.clone())).transpose()?;
     let about = About { weir: weir.to_owned(), dpdk: Eal::version(), tsc_hz: Tsc::get(eal).hz() };
     let datapath = Datapath::start(eal, settings.datapath(drawn()))?;
-    let switch = Switch::new(datapath, settings, loader, about).map_err(StartError::Configuration)?;
-    Ok(Running { switch, inbox, asks, control, metrics })
+    let switch = Switch::new(datapath, settings, loader, about.clone()).map_err(StartError::Configuration)?;
+    Ok(Running { switch, inbox, asks, control, metrics, about })
 }
 
 /// A seed that nobody can guess.
@@ -99,13 +109,14 @@ impl Running {
     ///
     /// # Errors
     /// A worker that panicked, or does not answer at the end.
-    pub fn run(self) -> Result<Ended, ControlError> {
+    pub fn run(self) -> Result<Finished, ControlError> {
         // Without a sender of its own, the switch also ends when nobody is left who could ask.
-        let Self { switch, inbox, asks, control, metrics } = self;
+        let Self { switch, inbox, asks, control, metrics, about } = self;
         drop(asks);
         let ended = switch.run(&inbox);
         drop(inbox);
         drop((control, metrics));
-        ended
+        let Ended { report, buffers_missing } = ended?;
+        Ok(Finished { stats: about.stats(&report), buffers_missing })
     }
 }

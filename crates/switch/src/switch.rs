@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
-use weir_datapath::{CaptureFilter, Captured, Change, ControlError, PortSpec};
+use weir_datapath::{CaptureFilter, Captured, Change, ControlError, PortSpec, Report};
 use weir_openflow::{Names, PortNo};
 
 /// How often the datapath does what is due.
@@ -52,6 +52,13 @@ pub struct About {
     pub dpdk: String,
     /// Ticks of the time stamp counter a second.
     pub tsc_hz: f64,
+}
+
+impl About {
+    /// The document of a report.
+    pub fn stats(&self, report: &Report) -> Stats {
+        Stats::new(report, &format!("weir {}, {}", self.weir, self.dpdk), self.tsc_hz)
+    }
 }
 
 /// A running switch.
@@ -128,9 +135,8 @@ impl<P: Plane> Switch<P> {
     /// # Errors
     /// A worker that does not answer.
     pub fn stats(&mut self) -> Result<Stats, String> {
-        let version = format!("weir {}, {}", self.about.weir, self.about.dpdk);
         let report = self.plane.report().map_err(|error| error.to_string())?;
-        Ok(Stats::new(&report, &version, self.about.tsc_hz))
+        Ok(self.about.stats(&report))
     }
 
     fn tick(&mut self) {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weir_units::Nanos;
-use weir_wire::pcap::{CaptureError, CaptureReader, CaptureWriter, Format};
+use weir_wire::pcap::{CaptureError, CaptureReader, CaptureWriter, Format, SeenPacket};
 
 const FORMATS: [Format; 2] = [Format::Pcap, Format::Pcapng];
 
@@ -151,5 +151,34 @@ proptest! {
             bytes[at] = byte;
         }
         let _ = read(&bytes);
+    }
+}
+
+#[test]
+fn a_packet_is_written_with_where_it_was_seen_and_how_long_it_was() {
+    for format in FORMATS {
+        let mut writer = CaptureWriter::new(Vec::new(), format).unwrap();
+        let seen = |interface, sent| SeenPacket {
+            timestamp: Nanos(7),
+            original_len: 1500,
+            data: &[1, 2, 3, 4],
+            interface,
+            sent,
+        };
+        writer.write_seen(&seen(0, false)).unwrap();
+        let left = writer.interface("left").unwrap();
+        writer.write_seen(&seen(left, true)).unwrap();
+        let bytes = writer.finish().unwrap();
+        let mut reader = CaptureReader::new(&bytes[..]).unwrap();
+        for _ in 0..2 {
+            let packet = reader.next_packet().unwrap().unwrap();
+            assert_eq!((packet.original_len, packet.data, packet.is_cut()), (1500, &[1, 2, 3, 4][..], true));
+        }
+        assert!(reader.next_packet().unwrap().is_none());
+        let named = bytes.windows(4).any(|bytes| bytes == b"left");
+        assert_eq!(named, format == Format::Pcapng);
+        // Option 2 of 4 bytes: the flags, outbound for the second packet.
+        let outbound = bytes.windows(8).filter(|bytes| *bytes == [2, 0, 4, 0, 2, 0, 0, 0]).count();
+        assert_eq!(outbound, usize::from(format == Format::Pcapng));
     }
 }

@@ -15,6 +15,7 @@ mod runs;
 mod schema;
 mod show;
 mod stored;
+mod switch;
 mod trace;
 
 use clap::Subcommand;
@@ -53,6 +54,7 @@ pub(crate) enum Command {
     Dut(dut::Args),
     Doctor(doctor::Args),
     Nf(nf::Args),
+    Switch(Box<switch::Args>),
     Schema(schema::Args),
 }
 
@@ -71,6 +73,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Dut(args) => dut::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Nf(args) => nf::run(args),
+        Command::Switch(args) => switch::run(*args),
         Command::Schema(args) => schema::run(args),
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use weir_trial::run::Run;
 
 const LONG_ABOUT: &str = "\
-Print the JSON Schema (draft 2020-12) of what a command prints with --json.
+Print the JSON Schema (draft 2020-12) of what a command prints with --json, or reads.
 
 Each document carries its version in `schema`; it rises when a field changes meaning or goes away, \
 not when one is added.";
@@ -38,10 +38,23 @@ enum Name {
     TraceInfo,
     /// The traces: `weir trace list --json`
     Traces,
+    /// Configuration of the switch: `weir switch --config`, as TOML
+    Switch,
+    /// The switch's ledger: `weir switch stats --json`
+    SwitchStats,
+    /// Requests to the switch's control socket
+    SwitchControl,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let schema = match args.name {
+        Name::Switch => {
+            return super::print(&format!("{:#}\n", weir_switch::config::schema()))
+                .map(|()| ExitCode::SUCCESS)
+                .map_err(Into::into);
+        }
+        Name::SwitchStats => schemars::schema_for!(weir_switch::Stats),
+        Name::SwitchControl => schemars::schema_for!(weir_switch::Request),
         Name::Run => schemars::schema_for!(Run),
         Name::Runs => schemars::schema_for!(super::runs::Runs),
         Name::Compare => schemars::schema_for!(weir_methods::compare::Comparison),

@@ -13,7 +13,7 @@ mod reader;
 mod writer;
 
 pub use reader::{CaptureReader, CapturedPacket};
-pub use writer::CaptureWriter;
+pub use writer::{CaptureWriter, SeenPacket};
 
 /// Link type of Ethernet, the only one that a generator can send.
 pub const ETHERNET: u32 = 1;

@@ -1,0 +1,178 @@
+//! The line protocol by which the lab drives `weir switch`, the same as that of `weir nf`.
+//!
+//! One JSON object a line. The end of the input ends the switch: whoever started it and died, in
+//! whatever way, leaves nothing behind.
+
+use super::run::ended;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, Write as _};
+use std::process::ExitCode;
+use std::sync::mpsc::SyncSender;
+use std::thread;
+use weir_dpdk::Ticks;
+use weir_switch::{Answer, Ask, Request, Running, Stats, ask};
+
+/// Version of the lines: rises when a field changes meaning or goes away.
+const SCHEMA_VERSION: u32 = 1;
+
+/// The first line: packets flow from now on.
+#[derive(Serialize)]
+struct Ready<'a> {
+    schema: u32,
+    ready: bool,
+    version: &'a str,
+    /// The workers' threads, whose CPU time is the cost of forwarding, and their cores.
+    tid: Vec<u32>,
+    cores: Vec<usize>,
+    ports: Vec<PortState<'a>>,
+    tsc_hz: f64,
+    /// Path of the control socket.
+    control: Option<String>,
+    /// Where metrics are.
+    metrics: Option<String>,
+}
+
+/// A port, as it was opened and as it is.
+#[derive(Serialize)]
+struct PortState<'a> {
+    name: &'a str,
+    number: u32,
+    port: &'a str,
+    link_up: bool,
+}
+
+/// The answer to `stats`, and the last line.
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: u32,
+    /// When it was read, by the TSC.
+    tsc: u64,
+    ports: Vec<PortLine<'a>>,
+    received: u64,
+    sent: u64,
+    dropped: u64,
+    /// Packets dropped, by reason.
+    drops: BTreeMap<&'a str, u64>,
+    /// Packets in workers' hands.
+    held: u64,
+    busy_cycles: u64,
+    /// CPU time of the workers; null where the kernel does not tell, and after they have ended.
+    cpu_ns: Option<u64>,
+    /// On the last line: packet buffers that did not come back. Anything but 0 is a fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buffers_missing: Option<u32>,
+}
+
+/// Packets of one port.
+#[derive(Serialize)]
+struct PortLine<'a> {
+    name: &'a str,
+    received: u64,
+    sent: u64,
+    link_up: bool,
+}
+
+/// A line that is no command, or could not be answered.
+#[derive(Serialize)]
+struct Mistake {
+    schema: u32,
+    error: String,
+}
+
+/// Prints the first line.
+pub(super) fn announce(running: &mut Running) -> anyhow::Result<()> {
+    let stats = running.stats().map_err(anyhow::Error::msg)?;
+    let states = stats.ports.iter().map(|port| PortState {
+        name: &port.name,
+        number: port.number,
+        port: &port.spec,
+        link_up: port.link_up,
+    });
+    say(&Ready {
+        schema: SCHEMA_VERSION,
+        ready: true,
+        version: &stats.version,
+        tid: stats.workers.iter().map(|worker| worker.thread).collect(),
+        cores: stats.workers.iter().map(|worker| worker.core).collect(),
+        ports: states.collect(),
+        tsc_hz: stats.tsc_hz,
+        control: running.control().map(|path| path.display().to_string()),
+        metrics: running.metrics().map(|address| format!("http://{address}/metrics")),
+    })
+}
+
+/// Obeys commands until told to stop.
+pub(super) fn run(mut running: Running) -> anyhow::Result<ExitCode> {
+    announce(&mut running)?;
+    let asks = running.asks();
+    thread::Builder::new().name("weir-stdin".into()).spawn(move || obey(&asks))?;
+    let finished = running.run()?;
+    say(&Line { buffers_missing: Some(finished.buffers_missing), cpu_ns: None, ..line(&finished.stats) })?;
+    Ok(ended(&finished))
+}
+
+fn obey(asks: &SyncSender<Ask>) {
+    for text in io::stdin().lock().lines().map_while(Result::ok) {
+        let said = match text.trim() {
+            "stats" => match read(asks) {
+                Ok(stats) => say(&line(&stats)),
+                Err(error) => say(&Mistake { schema: SCHEMA_VERSION, error }),
+            },
+            "stop" => break,
+            other => say(&Mistake {
+                schema: SCHEMA_VERSION,
+                error: format!("`{other}` is no command; write stats or stop"),
+            }),
+        };
+        if said.is_err() {
+            break;
+        }
+    }
+    let _ = ask(asks, Request::Stop {}); // an error says that it stops already
+}
+
+fn read(asks: &SyncSender<Ask>) -> Result<Stats, String> {
+    match ask(asks, Request::Stats {})? {
+        Answer::Value(stats) => serde_json::from_value(stats).map_err(|error| error.to_string()),
+        other => Err(format!("{other:?} is no ledger")),
+    }
+}
+
+fn line(stats: &Stats) -> Line<'_> {
+    let ports = stats.ports.iter().map(|port| PortLine {
+        name: &port.name,
+        received: port.received,
+        sent: port.sent,
+        link_up: port.link_up,
+    });
+    Line {
+        schema: SCHEMA_VERSION,
+        tsc: Ticks::now().0,
+        ports: ports.collect(),
+        received: stats.received(),
+        sent: stats.sent(),
+        dropped: stats.dropped(),
+        drops: stats.drops(),
+        held: stats.workers.iter().map(|worker| worker.held).sum(),
+        busy_cycles: stats.workers.iter().map(|worker| worker.busy_cycles).sum(),
+        cpu_ns: stats.workers.iter().map(|worker| cpu_ns(worker.thread)).sum(),
+        buffers_missing: None,
+    }
+}
+
+/// CPU time of a thread of this process (`/proc/PID/task/TID/schedstat`).
+fn cpu_ns(thread: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// Writes one line. Whoever reads may be gone: then the input ends too, and with it the switch.
+fn say(line: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string(line)?;
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}

@@ -1,0 +1,443 @@
+//! The ledger for people: ports, the sum and whether it comes out, where cycles and losses are.
+
+use crate::cmd::cells::length;
+use crate::cmd::paint;
+use crate::cmd::stored::table;
+use weir_switch::Stats;
+use weir_switch::stats::{InstanceStats, PortStats, ServiceStats, TableStats, WorkerStats};
+use weir_units::{Nanos, Pps};
+
+const BOLD: &str = "1";
+const GREEN: &str = "32";
+const RED: &str = "31";
+
+/// Cells that the longest bar has.
+const BAR: f64 = 24.0;
+
+/// How counts are shown: as they are, or as rates over so many seconds.
+#[derive(Clone, Copy)]
+struct Counts {
+    seconds: Option<f64>,
+}
+
+impl Counts {
+    fn show(self, count: u64) -> String {
+        match self.seconds {
+            None => grouped(count),
+            Some(seconds) => Pps(count as f64 / seconds).to_string(),
+        }
+    }
+}
+
+/// Digits in groups of three.
+pub(super) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn bytes(count: u64) -> String {
+    let count = count as f64;
+    match count {
+        _ if count < 1024.0 => format!("{count} B"),
+        _ if count < 1024.0 * 1024.0 => format!("{:.1} KiB", count / 1024.0),
+        _ => format!("{:.1} MiB", count / 1024.0 / 1024.0),
+    }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1} %", part as f64 / whole as f64 * 100.0) }
+}
+
+fn ratio(cycles: u64, packets: u64) -> String {
+    if packets == 0 { "-".to_owned() } else { format!("{:.1}", cycles as f64 / packets as f64) }
+}
+
+/// Everything: counted since the start, or as rates since an earlier reading.
+pub(super) fn render(now: &Stats, before: Option<&Stats>) -> String {
+    let since = before.map_or_else(|| now.clone(), |before| now.since(before));
+    let seconds = before.map(|_| (since.uptime_ns as f64 * 1e-9).max(1e-3));
+    let counts = Counts { seconds };
+    let up = length(Nanos(now.uptime_ns));
+    let mut out = format!("{} · up {up} · generation {} of the tables\n", now.version, now.generation);
+    let mut section = |title: &str, body: String| {
+        if !body.is_empty() {
+            out.push_str(&format!("\n{}\n{body}", paint(BOLD, title)));
+        }
+    };
+    section("Ports", ports(&since.ports, counts));
+    section("Packets", packets(now, &since, counts));
+    section("Drops", drops(&since, counts));
+    section("Caches", caches(&since.workers, counts));
+    section("Cycles per packet, by step", steps(&since.workers));
+    section("Services", services(&since.services, counts));
+    section("Tables", tables(&since.tables, counts));
+    out
+}
+
+/// Ports, a row each.
+fn ports(ports: &[PortStats], counts: Counts) -> String {
+    if ports.is_empty() {
+        return "none; `weir switch ctl add-port NAME SPEC` adds one\n".to_owned();
+    }
+    let rows: Vec<Vec<String>> = ports
+        .iter()
+        .map(|port| {
+            let link = if port.link_up { "up" } else { "down" };
+            let numbers = [port.received, port.sent, port.send_dropped, port.missed];
+            let mut row = vec![port.number.to_string(), port.name.clone(), link.to_owned()];
+            row.extend(numbers.map(|count| counts.show(count)));
+            row.push(port.spec.clone());
+            row
+        })
+        .collect();
+    table(
+        &["no", "name", "link", "received", "sent", "not taken", "missed", "opened by"],
+        &[0, 3, 4, 5, 6],
+        &rows,
+    )
+}
+
+/// The sum, a column a worker.
+fn packets(now: &Stats, since: &Stats, counts: Counts) -> String {
+    type Row = (&'static str, fn(&WorkerStats) -> u64, bool);
+    const ROWS: &[Row] = &[
+        ("  received", |w| w.received, true),
+        ("+ injected", |w| w.injected, false),
+        ("+ copied", |w| w.copied, false),
+        ("+ taken over", |w| w.taken_over, false),
+        ("= sent", |w| w.sent, true),
+        ("+ dropped", WorkerStats::dropped, true),
+        ("+ to controller", |w| w.to_controller, false),
+        ("+ handed over", |w| w.handed_over, false),
+    ];
+    let workers = &since.workers;
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (name, of, always) in ROWS {
+        let total: u64 = workers.iter().map(of).sum();
+        if *always || total > 0 {
+            let cells = workers.iter().map(of).map(|count| counts.show(count));
+            rows.push(row(name, cells, counts.show(total)));
+        }
+    }
+    let held = |worker: &WorkerStats| grouped(worker.held);
+    rows.push(row("+ held", workers.iter().map(held), grouped(workers.iter().map(|w| w.held).sum())));
+    let right = now.workers.iter().all(WorkerStats::balances);
+    let verdict = |worker: &WorkerStats| {
+        let off = worker.came() as i128 - worker.went() as i128;
+        if off == 0 { "exact".to_owned() } else { format!("off by {off}") }
+    };
+    rows.push(row(
+        "the sum is",
+        now.workers.iter().map(verdict),
+        if right { "exact" } else { "WRONG" }.to_owned(),
+    ));
+    let whole = |of: fn(&WorkerStats) -> u64| -> u64 { workers.iter().map(of).sum() };
+    let (busy, received, bursts) = (whole(|w| w.busy_cycles), whole(|w| w.received), whole(|w| w.bursts));
+    let cycles = workers.iter().map(|w| ratio(w.busy_cycles, w.received));
+    rows.push(row("cycles/packet", cycles, ratio(busy, received)));
+    rows.push(row(
+        "packets/burst",
+        workers.iter().map(|w| ratio(w.received, w.bursts)),
+        ratio(received, bursts),
+    ));
+    let ticks = since.uptime_ns as f64 * 1e-9 * now.tsc_hz;
+    let load = |cycles: u64, workers: f64| {
+        if ticks == 0.0 {
+            "-".to_owned()
+        } else {
+            format!("{:.1} %", cycles as f64 / ticks / workers * 100.0)
+        }
+    };
+    let all = load(busy, workers.len().max(1) as f64);
+    rows.push(row("busy", workers.iter().map(|w| load(w.busy_cycles, 1.0)), all));
+    let text = by_worker(workers, &rows);
+    let (colour, word) = if right { (GREEN, "exact") } else { (RED, "WRONG") };
+    text.replacen(&format!(" {word}\n"), &format!(" {}\n", paint(colour, word)), 1)
+}
+
+fn row(name: &str, cells: impl Iterator<Item = String>, total: String) -> Vec<String> {
+    std::iter::once(name.to_owned()).chain(cells).chain([total]).collect()
+}
+
+/// Rows with a column a worker and one for all; with one worker, that column is enough.
+fn by_worker(workers: &[WorkerStats], rows: &[Vec<String>]) -> String {
+    let headings: Vec<String> = std::iter::once(String::new())
+        .chain(workers.iter().map(|worker| format!("core {}", worker.core)))
+        .chain(["all".to_owned()])
+        .collect();
+    let one = workers.len() == 1;
+    let shown = |cells: &[String]| -> Vec<String> {
+        let skip = |place: usize| one && place == 1;
+        cells.iter().enumerate().filter(|(place, _)| !skip(*place)).map(|(_, cell)| cell.clone()).collect()
+    };
+    let mut headings = shown(&headings);
+    if let (true, Some(last), Some(worker)) = (one, headings.last_mut(), workers.first()) {
+        *last = format!("core {}", worker.core);
+    }
+    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let right: Vec<usize> = (1..headings.len()).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| shown(row)).collect();
+    table(&headings, &right, &rows)
+}
+
+fn drops(since: &Stats, counts: Counts) -> String {
+    let came: u64 = since.workers.iter().map(WorkerStats::came).sum();
+    let mut drops: Vec<(&str, u64)> = since.drops().into_iter().filter(|(_, packets)| *packets > 0).collect();
+    drops.sort_by_key(|(_, packets)| std::cmp::Reverse(*packets));
+    if drops.is_empty() {
+        return String::new();
+    }
+    let row = |(reason, packets): &(&str, u64)| {
+        let about = weir_switch::drop_reason(reason).unwrap_or_default();
+        vec![(*reason).to_owned(), counts.show(*packets), share(*packets, came), about.to_owned()]
+    };
+    table(&["reason", "packets", "share", "meaning"], &[1, 2], &drops.iter().map(row).collect::<Vec<_>>())
+}
+
+fn caches(workers: &[WorkerStats], counts: Counts) -> String {
+    let lookups = |w: &WorkerStats| w.caches.exact_hits + w.caches.megaflow_hits + w.caches.upcalls;
+    let all: u64 = workers.iter().map(lookups).sum();
+    type Row = (&'static str, fn(&WorkerStats) -> u64);
+    const SPLIT: &[Row] = &[
+        ("exact-match cache", |w| w.caches.exact_hits),
+        ("megaflow cache", |w| w.caches.megaflow_hits),
+        ("upcalls", |w| w.caches.upcalls),
+    ];
+    const COUNTED: &[Row] = &[
+        ("coalesced", |w| w.caches.coalesced),
+        ("revoked", |w| w.caches.revoked),
+        ("revalidated", |w| w.caches.revalidated),
+    ];
+    const STATES: &[Row] = &[("megaflows", |w| w.caches.megaflows), ("masks", |w| w.caches.masks)];
+    let total = |of: &fn(&WorkerStats) -> u64| -> u64 { workers.iter().map(of).sum() };
+    let mut rows = vec![row("lookups", workers.iter().map(|w| counts.show(lookups(w))), counts.show(all))];
+    for (name, of) in SPLIT {
+        rows.push(row(name, workers.iter().map(|w| share(of(w), lookups(w))), share(total(of), all)));
+    }
+    for (name, of) in COUNTED.iter().filter(|(_, of)| total(of) > 0) {
+        rows.push(row(name, workers.iter().map(|w| counts.show(of(w))), counts.show(total(of))));
+    }
+    for (name, of) in STATES {
+        rows.push(row(name, workers.iter().map(|w| grouped(of(w))), grouped(total(of))));
+    }
+    let memory = |w: &WorkerStats| w.caches.memory;
+    rows.push(row(
+        "memory",
+        workers.iter().map(|w| bytes(memory(w))),
+        bytes(workers.iter().map(memory).sum()),
+    ));
+    by_worker(workers, &rows)
+}
+
+/// Steps over all workers, with a bar each.
+fn steps(workers: &[WorkerStats]) -> String {
+    let mut steps: Vec<(&str, u64, u64)> = Vec::new();
+    for step in workers.iter().flat_map(|worker| &worker.steps) {
+        match steps.iter_mut().find(|(name, ..)| *name == step.step) {
+            Some((_, packets, cycles)) => {
+                *packets += step.packets;
+                *cycles += step.cycles;
+            }
+            None => steps.push((&step.step, step.packets, step.cycles)),
+        }
+    }
+    steps.retain(|(_, packets, _)| *packets > 0);
+    let each = |step: &(&str, u64, u64)| step.2 as f64 / step.1 as f64;
+    let most = steps.iter().map(each).fold(0.0, f64::max);
+    if most == 0.0 {
+        return String::new();
+    }
+    let row = |step: &(&str, u64, u64)| {
+        let bar = "█".repeat((each(step) / most * BAR).round() as usize);
+        vec![step.0.to_owned(), ratio(step.2, step.1), bar]
+    };
+    table(&["step", "cycles", ""], &[1], &steps.iter().map(row).collect::<Vec<_>>())
+}
+
+fn services(services: &[ServiceStats], counts: Counts) -> String {
+    let called =
+        |service: &&ServiceStats| service.instances.iter().any(|i| i.packets > 0 || i.quarantine.is_some());
+    let mut notes = String::new();
+    let mut rows = Vec::new();
+    for service in services.iter().filter(called) {
+        let sum = |of: fn(&InstanceStats) -> u64| -> u64 { service.instances.iter().map(of).sum() };
+        let worst = service.instances.iter().map(|i| i.worst_cycles).max().unwrap_or(0);
+        let quarantine = service.instances.iter().find_map(|i| i.quarantine.as_deref());
+        let state = quarantine.map_or_else(|| "well".to_owned(), |why| format!("QUARANTINE ({why})"));
+        rows.push(vec![
+            service.name.clone(),
+            service.kind.clone(),
+            counts.show(sum(|i| i.packets)),
+            counts.show(sum(|i| i.dropped)),
+            share(sum(|i| i.coalesced), sum(|i| i.packets)),
+            ratio(sum(|i| i.cycles), sum(|i| i.packets)),
+            grouped(worst),
+            sum(|i| i.panics).to_string(),
+            sum(|i| i.overruns).to_string(),
+            bytes(sum(|i| i.memory)),
+            state,
+        ]);
+        if let Some(panic) = service.instances.iter().find_map(|i| i.last_panic.as_deref()) {
+            notes.push_str(&format!("  {}: last panic: {}\n", service.name, panic.replace('\n', " ")));
+        }
+        if quarantine.is_some() {
+            notes.push_str(&format!("  let it out: weir switch ctl release {}\n", service.name));
+        }
+        notes.push_str(&counters(service));
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let headings = [
+        "name",
+        "kind",
+        "packets",
+        "dropped",
+        "coalesced",
+        "cycles",
+        "worst",
+        "panics",
+        "overruns",
+        "state of",
+        "it is",
+    ];
+    table(&headings, &[2, 3, 4, 5, 6, 7, 8, 9], &rows) + &notes
+}
+
+/// What a service counts itself, over all workers, zeros left out.
+fn counters(service: &ServiceStats) -> String {
+    let mut sums: Vec<(&str, u64)> = Vec::new();
+    for (name, count) in service.instances.iter().flat_map(|instance| &instance.counters) {
+        match sums.iter_mut().find(|(other, _)| other == name) {
+            Some((_, sum)) => *sum += count,
+            None => sums.push((name, *count)),
+        }
+    }
+    let shown: Vec<String> = sums
+        .iter()
+        .filter(|(_, sum)| *sum > 0)
+        .map(|(name, sum)| format!("{name} {}", grouped(*sum)))
+        .collect();
+    if shown.is_empty() { String::new() } else { format!("  {}: {}\n", service.name, shown.join(" · ")) }
+}
+
+fn tables(tables: &[TableStats], counts: Counts) -> String {
+    if tables.is_empty() {
+        return String::new();
+    }
+    let row = |table: &TableStats| {
+        vec![
+            table.table.to_string(),
+            grouped(table.entries),
+            counts.show(table.lookups),
+            share(table.matched, table.lookups),
+            table.structure.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = tables.iter().map(row).collect();
+    table(&["table", "entries", "looked up", "matched", "structure"], &[0, 1, 2, 3], &rows)
+}
+
+/// Ports as they are.
+pub(super) fn show(of: &[PortStats]) -> String {
+    ports(of, Counts { seconds: None })
+}
+
+/// Tables as they are.
+pub(super) fn dump_tables(of: &[TableStats]) -> String {
+    tables(of, Counts { seconds: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_switch::stats::StepStats;
+
+    fn stats() -> Stats {
+        let worker = |worker: usize, received: u64| WorkerStats {
+            worker,
+            core: worker + 2,
+            received,
+            sent: received - 10,
+            dropped: [("no-match".to_owned(), 8)].into(),
+            held: 2,
+            bursts: received / 20,
+            busy_cycles: received * 120,
+            steps: vec![
+                StepStats { step: "receive".to_owned(), packets: 100, cycles: 1500 },
+                StepStats { step: "lookup".to_owned(), packets: 100, cycles: 4500 },
+            ],
+            ..WorkerStats::default()
+        };
+        let port = PortStats {
+            number: 1,
+            name: "left".to_owned(),
+            received: 1_234_567,
+            link_up: true,
+            ..PortStats::default()
+        };
+        Stats {
+            version: "weir 1".to_owned(),
+            tsc_hz: 1e9,
+            uptime_ns: 2_000_000_000,
+            workers: vec![worker(0, 1000), worker(1, 500)],
+            ports: vec![port],
+            ..Stats::default()
+        }
+    }
+
+    #[test]
+    fn digits_are_grouped_in_threes() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1 000", "1 234 567"]);
+    }
+
+    #[test]
+    fn the_sum_is_checked_and_every_loss_explained() {
+        let text = render(&stats(), None);
+        for part in [
+            "1  left  up    1 234 567",
+            "core 2  core 3    all",
+            "  received        1 000     500  1 500",
+            "the sum is        exact   exact  exact",
+            "cycles/packet     120.0   120.0  120.0",
+            "no-match       16  1.1 %  No flow entry matches",
+            "lookup     45.0  ████████████████████████",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+        assert!(
+            !text.contains("injected") && !text.contains("Services"),
+            "what is not there is left out\n{text}"
+        );
+        let mut wrong = stats();
+        wrong.workers[1].sent -= 3;
+        assert!(render(&wrong, None).contains("off by 3  WRONG"), "{}", render(&wrong, None));
+    }
+
+    #[test]
+    fn between_two_readings_counts_are_rates() {
+        let before = stats();
+        let mut now = stats();
+        now.uptime_ns += 500_000_000;
+        now.workers[0].received += 1000;
+        now.workers[0].sent += 1000;
+        let text = render(&now, Some(&before));
+        assert!(text.contains("received      2.000 kpps   0 pps  2.000 kpps"), "{text}");
+        assert!(text.contains("exact"), "{text}");
+    }
+
+    #[test]
+    fn one_worker_needs_one_column() {
+        let mut one = stats();
+        one.workers.truncate(1);
+        let text = render(&one, None);
+        assert!(text.contains("core 2\n") && !text.contains("all\n"), "{text}");
+    }
+}
