@@ -116,7 +116,11 @@ pub fn probes(nf: Nf, macs: &[Macs]) -> Vec<Vec<Vec<u8>>> {
     let mut lists: Vec<Vec<Vec<u8>>> =
         macs.iter().enumerate().map(|(direction, macs)| general(Probe::of(direction, *macs))).collect();
     for ((direction, list), macs) in lists.iter_mut().enumerate().zip(macs) {
-        list.extend(gateway::stations(nf, Probe { ports: (20_020, 9_000), ..Probe::of(direction, *macs) }));
+        list.extend(gateway::stations(
+            nf,
+            Probe { ports: (20_020, 9_000), ..Probe::of(direction, *macs) },
+            direction,
+        ));
     }
     for (number, route) in nf.routes().iter().enumerate() {
         // A packet that would leave by the port it came in by is no traffic of these directions.

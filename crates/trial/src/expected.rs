@@ -125,7 +125,8 @@ impl Oracle {
     /// of this flow, whoever sends it.
     pub fn admits(&self, flow: &FiveTuple) -> bool {
         let rule = || self.rules.find(flow);
-        self.gateway.leads_both_ways(flow) && rule().is_some_and(|rule| rule.action == Action::Allow)
+        let named = flow.ports.is_some_and(|(source, destination)| source != 0 && destination != 0);
+        named && self.gateway.leads_both_ways(flow) && rule().is_some_and(|rule| rule.action == Action::Allow)
     }
 
     fn routed(&self, frame: &[u8]) -> Expected {

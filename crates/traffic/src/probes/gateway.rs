@@ -20,14 +20,19 @@ const STRAY_PORT: u16 = *CLIENT_PORTS.end() + 1;
 const CLIENT_PORT: u16 = 40_000;
 
 /// The frames of each station behind either port, and of strangers; `plain` is a packet that passes but
-/// for its destination MAC address.
-pub(super) fn stations(nf: Nf, plain: Probe) -> Vec<Vec<u8>> {
+/// for its destination MAC address. Each has a client's port of its own, on the client's side, which is
+/// the source in direction 0: devices need not keep the order of packets to different stations.
+pub(super) fn stations(nf: Nf, plain: Probe, direction: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
-    for station in nf.stations() {
+    for (number, station) in (0_u16..=u16::MAX).cycle().zip(nf.stations()) {
+        let client = CLIENT_PORTS.start() + number % CLIENT_PORTS.len() as u16;
+        let (source, destination) = plain.ports;
+        let ports = if direction == 0 { (client, destination) } else { (source, client) };
         let mut stranger = station.mac;
         stranger[5] ^= 1;
-        frames
-            .extend([station.mac, stranger].map(|mac| Probe { macs: to(mac, plain.macs), ..plain }.frame()));
+        frames.extend(
+            [station.mac, stranger].map(|mac| Probe { macs: to(mac, plain.macs), ports, ..plain }.frame()),
+        );
     }
     frames
 }
@@ -59,7 +64,7 @@ pub(super) fn pipeline(nf: Nf, directions: usize) -> Vec<Vec<Vec<u8>>> {
 
 /// Every station. In direction 1 these are answers to `plain`, so a chunk of strangers goes before them.
 fn stations_after_opening(nf: Nf, plain: Probe, direction: usize) -> Vec<Vec<u8>> {
-    let mut all = stations(nf, plain);
+    let mut all = stations(nf, plain, direction);
     if direction == 1 {
         let stranger = Probe { macs: [2; 12], ..plain }.frame();
         all.splice(0..0, std::iter::repeat_n(stranger, gateway::TRAIL as usize));
@@ -127,6 +132,9 @@ impl Book {
     /// depend on it.
     fn is_sure(&self, probe: &Probe) -> bool {
         let (source_port, destination_port) = probe.ports;
+        if source_port == 0 || destination_port == 0 {
+            return false;
+        }
         let tuple = FiveTuple {
             protocol: probe.protocol,
             source: probe.source,

@@ -66,6 +66,10 @@ impl Gateway {
 
     /// What the firewall says.
     fn admitted(&self, rules: &Rules, tuple: &FiveTuple, frame: &[u8]) -> Admission {
+        // Trackers may find port 0 invalid, which is reserved (RFC 6335, section 6), or may not.
+        if tuple.ports.is_some_and(|(source, destination)| source == 0 || destination == 0) {
+            return Admission::Unsaid;
+        }
         let rule = rules.find(tuple);
         let allowed = |rule: Option<&Rule>| rule.is_some_and(|rule| rule.action == Action::Allow);
         let opens = tuple.protocol != ipv4::TCP || is_first_segment(frame);
