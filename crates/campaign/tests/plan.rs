@@ -12,7 +12,7 @@ const SECOND: u64 = Nanos::PER_SECOND;
 
 fn parse(text: &str) -> Result<Plan, PlanError> {
     let known = Known {
-        duts: vec!["nf", "testpmd", "external", "simulated"],
+        duts: vec!["nf", "weir", "testpmd", "external", "simulated"],
         check_variant: |device| match device {
             "nf:odd" => Err("nf has no variants".to_owned()),
             _ => Ok(()),
@@ -85,7 +85,7 @@ fn a_misspelt_name_on_an_axis_is_shown_with_the_names_there_are() {
         &[
             "mine.toml:1:14: unknown dut `testpdm`",
             "             ^^^^^^^^^ did you mean `testpmd`?",
-            "allowed: nf, testpmd, external, simulated",
+            "allowed: nf, weir, testpmd, external, simulated",
         ],
     );
     says(&error("wiring = \"vhst\"", ""), &["1:10: unknown wiring `vhst`", "did you mean `vhost`?"]);
@@ -340,8 +340,8 @@ fn the_plans_that_come_with_weir_make_sense() {
 fn the_quick_plan_takes_at_most_ninety_seconds_of_measuring() {
     let plan = parse(plan::builtin("quick").unwrap().text).unwrap();
     let points = plan.expand();
-    assert_eq!(points.len(), 9);
-    assert_eq!(points.iter().filter(|point| point.nf == Nf::L2Fwd).count(), 3);
+    assert_eq!(points.len(), 12);
+    assert_eq!(points.iter().filter(|point| point.nf == Nf::L2Fwd && point.dut == "weir").count(), 2);
     assert!(
         points
             .iter()
