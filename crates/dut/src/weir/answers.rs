@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// Objects in objects that are looked into.
 const DEPTH: u8 = 3;
 
+/// Numbers that count nothing since the start.
+const NO_COUNTS: [&str; 3] = ["schema", "tsc", "held"];
+
 /// The first line.
 #[derive(Debug, Deserialize)]
 pub(super) struct Ready {
@@ -49,7 +52,7 @@ impl Stats {
     pub(super) fn details(&self) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();
         self.rest.iter().for_each(|(name, value)| collect(name, value, DEPTH, &mut found));
-        found.remove("schema");
+        NO_COUNTS.iter().for_each(|name| drop(found.remove(*name)));
         found
     }
 }
@@ -79,8 +82,8 @@ mod tests {
 
     #[test]
     fn counts_are_kept_by_name_and_the_rest_is_passed_over() {
-        let text = r#"{"schema":1,"received":9,"sent":7,"dropped":2,"caches":{"exact":5,"mega":{"hits":3}},
-                       "workers":[{"received":9}],"version":"weir 1","share":0.5,"held":-1}"#;
+        let text = r#"{"schema":1,"tsc":77,"held":0,"received":9,"sent":7,"dropped":2,"caches":{"exact":5,"mega":{"hits":3}},
+                       "workers":[{"received":9}],"version":"weir 1","share":0.5,"owed":-1}"#;
         let stats: Stats = serde_json::from_str(text).unwrap();
         assert_eq!((stats.received, stats.sent), (9, 7));
         let details: Vec<(String, u64)> = stats.details().into_iter().collect();

@@ -27,8 +27,8 @@ use weir_units::Nanos;
 
 const NAME: &str = "weir";
 
-/// What stands behind `:` in a device's name, and what is configured for it.
-const VARIANTS: [(&str, &str); 2] = [("", ""), ("nocoalesce", "[switch]\ncoalescing = false\n")];
+/// What stands behind `:` in a device's name, and the options it adds.
+const VARIANTS: [(&str, &[&str]); 2] = [("", &[]), ("nocoalesce", &["--no-coalescing"])];
 
 /// The adapter.
 pub(crate) struct Weir;
@@ -73,13 +73,7 @@ impl Adapter for Weir {
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
         let flows = openflow::flows(request.nf, Dialect::Weir).map_err(unsupported)?;
         let flows = request.folder.write("flows.txt", &flows)?;
-        let settings =
-            VARIANTS.iter().find(|(name, _)| *name == request.variant).map_or("", |(_, text)| text);
-        let config = match settings {
-            "" => None,
-            text => Some(request.folder.write("switch.toml", text)?),
-        };
-        let arguments = arguments(request, &flows, config.as_deref());
+        let arguments = arguments(request, &flows);
         let (program, arguments) = request.command(program()?.as_os_str(), arguments);
         let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
         let ready: Ready = process.wait_for(0, "open its ports", PATIENCE, first)?;
@@ -91,12 +85,9 @@ impl Adapter for Weir {
 }
 
 /// The command line behind the program's name.
-fn arguments(request: &StartRequest<'_>, flows: &Path, config: Option<&Path>) -> Vec<String> {
+fn arguments(request: &StartRequest<'_>, flows: &Path) -> Vec<String> {
     let mut arguments = vec!["switch".to_owned()];
     let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
-    if let Some(config) = config {
-        add("--config", config.display().to_string());
-    }
     add("--flows", flows.display().to_string());
     for (number, port) in (1..).zip(request.ports) {
         add("--port", format!("p{number}={port}"));
@@ -111,6 +102,8 @@ fn arguments(request: &StartRequest<'_>, flows: &Path, config: Option<&Path>) ->
     if request.huge_pages {
         arguments.push("--huge-pages".to_owned());
     }
+    let variant = VARIANTS.iter().filter(|(name, _)| *name == request.variant);
+    arguments.extend(variant.flat_map(|(_, options)| *options).map(|option| (*option).to_owned()));
     arguments
 }
 
@@ -185,15 +178,15 @@ mod tests {
         let ports = ["net_null0".to_owned(), "net_null1".to_owned()];
         let mut request = request(nf.parse().unwrap(), &ports, &folder);
         request.variant = variant;
-        arguments(&request, Path::new("/f/flows.txt"), Some(Path::new("/f/switch.toml"))).join(" ")
+        arguments(&request, Path::new("/f/flows.txt")).join(" ")
     }
 
     #[test]
     fn ports_cores_and_memory_are_told_on_the_command_line() {
         assert_eq!(
             line("l2fwd", "nocoalesce"),
-            "switch --config /f/switch.toml --flows /f/flows.txt --port p1=net_null0 --port p2=net_null1 \
-             --core 3 --buffers 16384 --max-frame 64 --control stdio"
+            "switch --flows /f/flows.txt --port p1=net_null0 --port p2=net_null1 \
+             --core 3 --buffers 16384 --max-frame 64 --control stdio --no-coalescing"
         );
     }
 
