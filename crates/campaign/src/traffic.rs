@@ -131,10 +131,10 @@ impl Traffic {
             None => macs(begins.first().map_or(&[], Vec::as_slice)),
         });
         let macs: Vec<Macs> = macs.collect();
-        let own = probes(nf, &macs).into_iter().zip(begins).zip(&self.built);
+        let own = probes(nf, &macs).into_iter().zip(begins).zip(&self.built).zip(&self.specs);
         Ok(own
-            .map(|((probes, begins), built)| match built.table() {
-                Some(table) => PassFrames::new(Some(table.clone()), probes),
+            .map(|(((probes, begins), built), spec)| match built.table() {
+                Some(table) => PassFrames::after(spec.unasked(), table, probes),
                 None => PassFrames::beginning(begins, probes),
             })
             .collect())

@@ -12,7 +12,7 @@ const SECOND: u64 = Nanos::PER_SECOND;
 
 fn parse(text: &str) -> Result<Plan, PlanError> {
     let known = Known {
-        duts: vec!["nf", "testpmd", "external", "simulated"],
+        duts: vec!["nf", "weir", "testpmd", "external", "simulated"],
         check_variant: |device| match device {
             "nf:odd" => Err("nf has no variants".to_owned()),
             _ => Ok(()),
@@ -57,6 +57,19 @@ fn a_misspelt_key_is_shown_with_its_place_and_the_likeliest_key() {
 }
 
 #[test]
+fn a_trace_that_a_function_would_drop_is_refused_with_one_that_it_forwards() {
+    let text = error("nf = [\"l2fwd\", \"pipeline-a\"]\ntrace = \"flows:100\"", "");
+    says(
+        &text,
+        &["1:6: `nf` and `trace`: pipeline-a:500 drops the packets of flows:100", "conversations:N:500"],
+    );
+    let text = error("nf = \"l2:16\"\ntrace = \"l2flows:100\"", "");
+    says(&text, &["l2:16 drops the packets of l2flows:100", "write l2flows:N:16"]);
+    let plan = parse(&with("nf = [\"pipeline-b\", \"l2\"]\ntrace = \"conversations:10k\"", "")).unwrap();
+    assert_eq!(plan.nfs, [Nf::PipelineB { entries: 500 }, Nf::L2 { stations: 500 }]);
+}
+
+#[test]
 fn a_misspelt_key_in_a_table_is_shown_too() {
     says(
         &error("", "[latency]\nload = [\"50% ndr\"]"),
@@ -72,19 +85,15 @@ fn a_misspelt_name_on_an_axis_is_shown_with_the_names_there_are() {
         &[
             "mine.toml:1:14: unknown dut `testpdm`",
             "             ^^^^^^^^^ did you mean `testpmd`?",
-            "allowed: nf, testpmd, external, simulated",
+            "allowed: nf, weir, testpmd, external, simulated",
         ],
     );
     says(&error("wiring = \"vhst\"", ""), &["1:10: unknown wiring `vhst`", "did you mean `vhost`?"]);
     says(
         &error("nf = \"l3fw:10\"", ""),
-        &[
-            "unknown nf `l3fw`",
-            "allowed: l2fwd, l3fwd, firewall, l3fwd:N (N routes)",
-            "did you mean `l3fwd`?",
-        ],
+        &["unknown nf `l3fw`", "allowed: l2fwd, l3fwd, firewall, l2, pipeline-a", "did you mean `l3fwd`?"],
     );
-    says(&error("nf = \"l3fwd:0\"", ""), &["`l3fwd:0`", "l3fwd:N (N routes)"]);
+    says(&error("nf = \"l3fwd:0\"", ""), &["`l3fwd:0`", "l3fwd:N (1 to 100000 routes)"]);
     says(
         &error("trace = [\"tr3i\", \"tr2x\"]", ""),
         &["1:18: unknown trace `tr2x`", "did you mean `tr2e`?", "the path of a .pcap or .pcapng file"],
@@ -331,8 +340,8 @@ fn the_plans_that_come_with_weir_make_sense() {
 fn the_quick_plan_takes_at_most_ninety_seconds_of_measuring() {
     let plan = parse(plan::builtin("quick").unwrap().text).unwrap();
     let points = plan.expand();
-    assert_eq!(points.len(), 9);
-    assert_eq!(points.iter().filter(|point| point.nf == Nf::L2Fwd).count(), 3);
+    assert_eq!(points.len(), 12);
+    assert_eq!(points.iter().filter(|point| point.nf == Nf::L2Fwd && point.dut == "weir").count(), 2);
     assert!(
         points
             .iter()

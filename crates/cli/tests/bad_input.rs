@@ -78,7 +78,7 @@ fn axes_on_the_command_line_are_checked_like_a_plans() {
     let lab = Lab::new(PLAN);
     for (arguments, parts) in [
         (["--size", "63"], ["plan.toml:4:9", "63 B is outside"]),
-        (["--dut", "vpp"], ["unknown dut `vpp`", "allowed: nf, testpmd, ovs-dpdk"]),
+        (["--dut", "vpp"], ["unknown dut `vpp`", "allowed: nf, weir, testpmd, ovs-dpdk"]),
         (["--trace", "tr3"], ["unknown trace `tr3`", "did you mean"]),
         (["--directions", "3"], ["`directions`", "1 or 2"]),
         (["--repeats", "0"], ["`repeats`", "1 to 100"]),

@@ -92,6 +92,7 @@ fn through(book: &mut Examiner, nf: Nf, name: &str) -> Output {
         Nf::L2Fwd => Function::L2Fwd(L2Fwd),
         Nf::L3Fwd { .. } => Function::L3Fwd(Box::new(L3Fwd::new(&nf.routes()).unwrap())),
         Nf::Firewall { .. } => Function::Firewall(Box::new(Firewall::new(&nf.rules()).unwrap())),
+        _ => panic!("weir nf cannot be {nf}"),
     };
     let config = ProgramConfig {
         ports,

@@ -88,6 +88,7 @@ impl Adapter for IpPipeline {
         match nf {
             Nf::L2Fwd | Nf::Firewall { .. } => Ok(()),
             Nf::L3Fwd { .. } => lpm::fits(&nf.routes(), MOST_ROUTES),
+            _ => Err(crate::wants_tables(NAME, nf)),
         }
     }
 
@@ -164,11 +165,11 @@ fn script(request: &StartRequest<'_>, entries: &Path) -> String {
 /// The actions of the entries.
 fn profile(nf: Nf) -> String {
     match nf {
-        Nf::L2Fwd => String::new(),
         Nf::L3Fwd { .. } => {
             format!("table action profile ACTIONS ipv4 offset {IPV4} fwd encap ether ttl drop stats none\n")
         }
         Nf::Firewall { .. } => format!("table action profile ACTIONS ipv4 offset {IPV4} fwd\n"),
+        _ => String::new(),
     }
 }
 
@@ -184,7 +185,7 @@ fn tables(nf: Nf, ports: usize, entries: &Path) -> String {
             text += "pipeline NF table 0 rule add match default action fwd drop\n";
             text += &format!("pipeline NF table 0 rule add bulk {entries}\n");
         }
-        Nf::L2Fwd | Nf::Firewall { .. } => {
+        _ => {
             let kind = match nf {
                 Nf::Firewall { rules } => format!("acl ipv4 offset {IPV4} size {rules} action ACTIONS"),
                 _ => "stub".to_owned(),
@@ -206,9 +207,9 @@ fn tables(nf: Nf, ports: usize, entries: &Path) -> String {
 /// The entries of a function's table, one a line.
 fn entries(nf: Nf) -> Result<String, String> {
     match nf {
-        Nf::L2Fwd => Ok(String::new()),
         Nf::L3Fwd { .. } => Ok(nf.routes().iter().map(route).collect()),
         Nf::Firewall { .. } => rules(&nf.rules()),
+        _ => Ok(String::new()),
     }
 }
 

@@ -67,12 +67,12 @@ impl Adapter for L3Fwd {
 
     fn supports(&self, nf: Nf) -> Result<(), String> {
         match nf {
-            Nf::L2Fwd => Err("l3fwd only routes".to_owned()),
-            Nf::Firewall { .. } => Err("l3fwd only routes".to_owned()),
+            Nf::L2Fwd | Nf::Firewall { .. } => Err("l3fwd only routes".to_owned()),
             Nf::L3Fwd { routes: 1 } => {
                 Err("l3fwd sends back what no route matches, where l3fwd:1 must drop it".to_owned())
             }
             Nf::L3Fwd { .. } => lpm::fits(&nf.routes(), MOST_ROUTES),
+            _ => Err(crate::wants_tables(NAME, nf)),
         }
     }
 

@@ -25,11 +25,13 @@ mod linux;
 mod lpm;
 pub mod namespace;
 mod nf;
+mod openflow;
 mod ovs;
 pub mod process;
 mod simulated;
 mod telemetry;
 mod testpmd;
+mod weir;
 pub mod wiring;
 
 pub use cpu::thread_cpu;
@@ -184,6 +186,7 @@ pub trait RunningDut: Send {
 /// Every adapter, in the order of the tables people read.
 pub const ADAPTERS: &[&dyn Adapter] = &[
     &nf::NfProgram::EARNEST,
+    &weir::Weir,
     &testpmd::Testpmd,
     &ovs::OvsDpdk,
     &l3fwd::L3Fwd,
@@ -192,6 +195,11 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &external::External,
     &nf::NfProgram::FAULTY,
 ];
+
+/// Why a dataplane without OpenFlow tables cannot be a function that is made of them.
+pub(crate) fn wants_tables(dut: &str, nf: Nf) -> String {
+    format!("{dut} has no OpenFlow tables, of which {} is made", nf.kind().name())
+}
 
 /// The names that a plan's `dut` may hold.
 pub fn names() -> Vec<&'static str> {

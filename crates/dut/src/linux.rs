@@ -30,7 +30,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
-use weir_trial::Nf;
+use weir_trial::{Nf, NfKind};
 use weir_units::Nanos;
 use weir_wire::table::{next_hop_mac, port_mac};
 
@@ -57,8 +57,11 @@ impl Adapter for Linux {
         &[WiringKind::Veth]
     }
 
-    fn supports(&self, _nf: Nf) -> Result<(), String> {
-        Ok(())
+    fn supports(&self, nf: Nf) -> Result<(), String> {
+        match nf.kind() {
+            NfKind::L2Fwd | NfKind::L3Fwd | NfKind::Firewall => Ok(()),
+            _ => Err(crate::wants_tables(NAME, nf)),
+        }
     }
 
     fn version(&self) -> Result<String, DutError> {
@@ -72,12 +75,10 @@ impl Adapter for Linux {
 
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let version = self.version()?;
-        let unsupported = || DutError::Unsupported {
-            dut: NAME,
-            nf: request.nf,
-            reason: "it needs a wiring with a network namespace (veth)".to_owned(),
-        };
-        let namespace = Arc::clone(request.namespace.ok_or_else(unsupported)?);
+        let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
+        self.supports(request.nf).map_err(unsupported)?;
+        let no_namespace = || unsupported("it needs a wiring with a network namespace (veth)".to_owned());
+        let namespace = Arc::clone(request.namespace.ok_or_else(no_namespace)?);
         let what = match request.nf {
             Nf::L2Fwd => bridge(&namespace).map(|()| "bridge".to_owned())?,
             Nf::Firewall { .. } => {
@@ -90,6 +91,7 @@ impl Adapter for Linux {
                 let routes = route(&namespace, request.nf)?;
                 format!("{routes} routes in the main table")
             }
+            nf => return Err(unsupported(crate::wants_tables(NAME, nf))),
         };
         steer(&namespace, request.core)?;
         let description = format!("{version}; {what}; softirq on core {}", request.core);

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
-use weir_trial::Nf;
+use weir_trial::{Nf, NfKind};
 use weir_units::Nanos;
 
 /// The adapter.
@@ -76,8 +76,11 @@ impl Adapter for NfProgram {
         &[WiringKind::Vhost, WiringKind::Memif, WiringKind::Veth, WiringKind::Nic, WiringKind::Fed]
     }
 
-    fn supports(&self, _nf: Nf) -> Result<(), String> {
-        Ok(())
+    fn supports(&self, nf: Nf) -> Result<(), String> {
+        match nf.kind() {
+            NfKind::L2Fwd | NfKind::L3Fwd | NfKind::Firewall => Ok(()),
+            _ => Err(crate::wants_tables("weir nf", nf)),
+        }
     }
 
     fn version(&self) -> Result<String, DutError> {
@@ -85,6 +88,8 @@ impl Adapter for NfProgram {
     }
 
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        let unsupported = |reason| DutError::Unsupported { dut: self.name(), nf: request.nf, reason };
+        self.supports(request.nf).map_err(unsupported)?;
         let (program, arguments) = request.command(program()?.as_os_str(), arguments(request));
         let process = Process::start(self.name(), &program, &arguments, request.alarm.clone())?;
         let ready: Ready = process.wait_for(0, "open its ports", PATIENCE, first)?;
@@ -96,7 +101,7 @@ impl Adapter for NfProgram {
 }
 
 /// The program that is running now is the one that has the functions.
-fn program() -> Result<PathBuf, DutError> {
+pub(crate) fn program() -> Result<PathBuf, DutError> {
     std::env::current_exe()
         .map_err(|error| DutError::Spawn { program: "weir".to_owned(), reason: error.to_string() })
 }
@@ -123,7 +128,7 @@ fn arguments(request: &StartRequest<'_>) -> Vec<String> {
 }
 
 /// The first line that reads as what is expected; other lines (a driver's chatter) are passed over.
-fn first<T: DeserializeOwned>(lines: &[&str]) -> Option<T> {
+pub(crate) fn first<T: DeserializeOwned>(lines: &[&str]) -> Option<T> {
     lines.iter().find_map(|line| serde_json::from_str(line).ok())
 }
 

@@ -43,6 +43,7 @@ impl Adapter for Testpmd {
             NfKind::L2Fwd => Ok(()),
             NfKind::L3Fwd => Err("testpmd has no routing table".to_owned()),
             NfKind::Firewall => Err("testpmd has no filter".to_owned()),
+            _ => Err(crate::wants_tables(NAME, nf)),
         }
     }
 

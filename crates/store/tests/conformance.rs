@@ -41,6 +41,11 @@ fn nf() -> impl Strategy<Value = Nf> {
         Just(Nf::L2Fwd),
         (1..=Nf::MAX_ENTRIES).prop_map(|routes| Nf::L3Fwd { routes }),
         (1..=Nf::MAX_ENTRIES).prop_map(|rules| Nf::Firewall { rules }),
+        (2..=Nf::MAX_ENTRIES).prop_map(|stations| Nf::L2 { stations }),
+        (16..=Nf::MOST_PIPELINE_ENTRIES).prop_map(|entries| Nf::PipelineA { entries }),
+        (16..=Nf::MOST_PIPELINE_ENTRIES).prop_map(|entries| Nf::PipelineB { entries }),
+        (16..=Nf::MOST_PIPELINE_ENTRIES).prop_map(|entries| Nf::PipelineC { entries }),
+        (0..=Nf::MOST_NOOPS).prop_map(|noops| Nf::PipelineD { noops }),
     ]
 }
 

@@ -10,11 +10,11 @@
 //! Cost: two oracle questions and some hash look-ups a packet, some microseconds: this is not for
 //! timed trials. One examiner a pass, owned by one thread.
 
-use crate::stamp::{Stamp, StampSlot};
+use crate::stamp::{Reading, Stamp, StampSlot};
 use crate::trace::FrameTable;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use weir_trial::compare::{compare, describe, is_router_report};
+use weir_trial::compare::{Steadiness, compare, describe, is_router_report};
 use weir_trial::expected::{Expected, flow};
 use weir_trial::{Fault, NfKind, Oracle, PacketCheck};
 use weir_wire::table::FiveTuple;
@@ -23,6 +23,8 @@ use weir_wire::table::FiveTuple;
 #[derive(Clone, Debug, Default)]
 pub struct PassFrames {
     lap: Option<Arc<FrameTable>>,
+    /// Its first place that is sent.
+    first: usize,
     of_lap: usize,
     own: Vec<Vec<u8>>,
     /// What of the trace is not among them.
@@ -39,7 +41,16 @@ impl PassFrames {
         let of_lap = whole.min(Self::MOST_OF_LAP);
         let left_out =
             (of_lap < whole).then(|| format!("the first {of_lap} of the trace's {whole} packets were sent"));
-        Self { lap, of_lap, own, left_out }
+        Self { lap, first: 0, of_lap, own, left_out }
+    }
+
+    /// The same over a lap whose first packets answer its last: these are left out where the pass is
+    /// too short to send what they answer.
+    pub fn after(answers: usize, lap: &Arc<FrameTable>, own: Vec<Vec<u8>>) -> Self {
+        let first = if lap.len() > Self::MOST_OF_LAP { answers } else { 0 };
+        let mut frames = Self::new(Some(Arc::clone(lap)), own);
+        frames.of_lap -= first;
+        Self { first, ..frames }
     }
 
     /// Leaves out those of its own frames (not of the trace) that match, and says why.
@@ -59,7 +70,7 @@ impl PassFrames {
         let left_out =
             Some(format!("the first {} packets of a capture read as a stream were sent", begins.len()));
         begins.extend(own);
-        Self { lap: None, of_lap: 0, own: begins, left_out }
+        Self { lap: None, first: 0, of_lap: 0, own: begins, left_out }
     }
 
     /// Packets to send.
@@ -75,7 +86,7 @@ impl PassFrames {
     fn frame(&self, item: usize) -> Vec<u8> {
         match (&self.lap, item.checked_sub(self.of_lap)) {
             (_, Some(own)) => self.own[own].clone(),
-            (Some(table), None) => table.frame(item).to_vec(),
+            (Some(table), None) => table.frame(self.first + item).to_vec(),
             (None, None) => Vec::new(),
         }
     }
@@ -137,6 +148,8 @@ pub struct Examiner {
     plain_came: HashSet<Vec<u8>>,
     /// Messages by which a router reports what it did not forward.
     reports: u64,
+    steady: Steadiness,
+    reading: Reading,
     check: PacketCheck,
 }
 
@@ -168,6 +181,7 @@ impl Examiner {
         }
         let items =
             frames.iter().map(|frames| vec![State { fate: None, back: false }; frames.len()]).collect();
+        let reading = Reading::behind(oracle.nf());
         Self {
             oracle,
             frames,
@@ -178,6 +192,8 @@ impl Examiner {
             plain: HashMap::new(),
             plain_came: HashSet::new(),
             reports: 0,
+            steady: Steadiness::default(),
+            reading,
             check,
         }
     }
@@ -201,11 +217,17 @@ impl Examiner {
         let (frame, stamped) = self.transmitted(item, number);
         let expected = self.oracle.expected(item.direction as u8, &frame);
         let fate = match &expected {
-            Expected::Forward { .. } => Fate::Comes,
+            Expected::Forward { .. } | Expected::OneOf { .. } => Fate::Comes,
             Expected::Drop(_) => Fate::Gone,
             Expected::Open => Fate::Open,
         };
-        if let (Expected::Forward { port, frame }, false) = (expected, stamped) {
+        let plain = match expected {
+            Expected::Forward { port, frame } if !stamped => Some((port, vec![frame])),
+            Expected::OneOf { port, frames } if !stamped => Some((port, frames)),
+            _ => None,
+        };
+        for (port, frame) in plain.into_iter().flat_map(|(port, any)| any.into_iter().map(move |f| (port, f)))
+        {
             self.plain.entry(frame).or_default().push((usize::from(port), number));
         }
         if let Some(flow) = flow(&frame) {
@@ -238,7 +260,7 @@ impl Examiner {
             return self.judge(number, port, frame);
         }
         let what = || format!("{}, by port {port}", describe(frame));
-        if Stamp::read(frame).is_some() {
+        if self.reading.read(frame).is_some() {
             self.check.note(Fault::Stale, what);
         } else if self.plain_came.contains(frame) {
             self.check.note(Fault::Duplicate, what);
@@ -253,7 +275,7 @@ impl Examiner {
 
     /// The transmission whose stamp, damaged or not, a frame carries.
     fn number_of(&self, frame: &[u8]) -> Option<usize> {
-        let (whole, stamp) = Stamp::read_damaged(frame)?;
+        let (whole, stamp) = self.reading.read_damaged(frame)?;
         let by_time = stamp.tsc.wrapping_mul(GATHER).wrapping_sub(1);
         let is_ours = |number: u64| {
             let sent = self.sent.get(usize::try_from(number).ok()?)?;
@@ -284,13 +306,12 @@ impl Examiner {
         known.next().map(|(number, _)| *number)
     }
 
-    fn expected(&self, number: usize) -> Expected {
-        let item = self.sent[number].item;
-        self.oracle.expected(item.direction as u8, &self.transmitted(item, number).0)
-    }
-
     fn note_faults(&mut self, number: usize, port: usize, frame: &[u8]) {
-        for (fault, example) in compare(&self.expected(number), frame, port as u8) {
+        let item = self.sent[number].item;
+        let sent = self.transmitted(item, number).0;
+        let expected = self.oracle.expected(item.direction as u8, &sent);
+        let moved = self.steady.note(item.direction, flow(&sent), &expected, frame);
+        for (fault, example) in compare(&expected, frame, port as u8).into_iter().chain(moved) {
             self.check.note(fault, || example);
         }
     }

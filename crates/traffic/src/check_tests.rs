@@ -1,6 +1,6 @@
 use super::*;
 use crate::probes::probes;
-use crate::trace::{FrameSource, TraceSpec};
+use crate::trace::{Direction, FrameSource, TraceSpec};
 use weir_trial::Nf;
 
 fn table(name: &str) -> Arc<FrameTable> {
@@ -12,9 +12,13 @@ fn table(name: &str) -> Arc<FrameTable> {
 
 fn book(nf: &str) -> Examiner {
     let nf: Nf = nf.parse().unwrap();
-    let lists = probes(nf, &[[2; 12], [6; 12]]).into_iter();
-    let lap = table("flows:100");
-    let frames = lists.map(|own| PassFrames::new(Some(Arc::clone(&lap)), own)).collect();
+    let lists = probes(nf, &[[2; 12], [6; 12]]).into_iter().zip(Direction::BOTH);
+    let name = if nf.is_stateful() { "conversations:100" } else { "flows:100" };
+    let lap = |direction| match nf.is_stateful() {
+        true => Arc::new(TraceSpec::parse(name).unwrap().direction(direction).build_table().unwrap()),
+        false => table(name),
+    };
+    let frames = lists.map(|(own, direction)| PassFrames::new(Some(lap(direction)), own)).collect();
     Examiner::new(Arc::new(Oracle::new(nf)), frames, 7)
 }
 
@@ -24,12 +28,17 @@ fn through(book: &mut Examiner) -> Vec<(usize, Vec<u8>)> {
     let mut out = Vec::new();
     for item in book.items() {
         let (frame, _) = book.send(item);
-        if let Expected::Forward { port, frame } = oracle.expected(item.direction as u8, &frame) {
-            out.push((usize::from(port), frame));
+        match oracle.expected(item.direction as u8, &frame) {
+            Expected::Forward { port, frame } => out.push((usize::from(port), frame)),
+            Expected::OneOf { port, frames } => out.push((usize::from(port), frames[BACKEND].clone())),
+            Expected::Drop(_) | Expected::Open => {}
         }
     }
     out
 }
+
+/// The backend that a right device gives every connection to.
+const BACKEND: usize = 3;
 
 /// The check of a device that does right but for what `change` does to its output.
 fn checked(nf: &str, change: impl FnOnce(&mut Vec<(usize, Vec<u8>)>)) -> PacketCheck {
@@ -50,7 +59,16 @@ const VICTIM: usize = 20;
 
 #[test]
 fn a_device_that_does_right_is_found_right() {
-    for nf in ["l2fwd", "l3fwd:1", "l3fwd:100", "firewall:300"] {
+    for nf in [
+        "l2fwd",
+        "l3fwd:1",
+        "l3fwd:100",
+        "firewall:300",
+        "pipeline-a",
+        "pipeline-b",
+        "pipeline-c",
+        "pipeline-d",
+    ] {
         let sent = book(nf).items().len() as u64;
         let check = checked(nf, |_| {});
         assert_eq!(faults(&check), [], "{check}");
@@ -85,6 +103,41 @@ fn every_fault_of_one_packet_is_found_by_name() {
             assert!(check.wrong.iter().all(|wrong| wrong.example.len() > 15), "{check}");
         }
     }
+}
+
+#[test]
+fn a_transcoder_that_encrypts_nothing_or_otherwise_is_named() {
+    let clear = checked("pipeline-b:64", |out| {
+        let mut undo = weir_trial::cipher::end_of::<18>(&out[VICTIM].1).unwrap().to_vec();
+        undo.splice(..0, out[VICTIM].1[..42].to_vec());
+        out[VICTIM].1 = undo;
+    });
+    assert_eq!(faults(&clear), [(Fault::Payload, 1)], "{clear}");
+    // Two bytes behind the last whole block are not encrypted, and are those of the stamp's time.
+    let tail = checked("pipeline-b:64", |out| out[VICTIM].1[59] ^= 1);
+    assert_eq!(faults(&tail), [(Fault::Payload, 1)], "{tail}");
+    let address = checked("pipeline-b:64", |out| out[VICTIM].1[30] = 11);
+    assert_eq!(faults(&address), [(Fault::Header, 1)], "{address}");
+}
+
+#[test]
+fn a_balancer_that_moves_a_connection_or_invents_a_backend_is_named() {
+    let nf: Nf = "pipeline-c:64".parse().unwrap();
+    let [other, own] = [BACKEND - 1, BACKEND].map(|number| nf.backends(1)[number]);
+    let moved = checked("pipeline-c:64", |out| {
+        // The long flow ends the list of direction 0; its last packet goes elsewhere.
+        let last = out.iter().rposition(|(_, frame)| frame[30..34] == own.address.octets()).unwrap();
+        let frame = &mut out[last].1;
+        frame[..6].copy_from_slice(&other.mac);
+        frame[30..34].copy_from_slice(&other.address.octets());
+        frame[24..26].fill(0);
+        let sum = weir_wire::checksum::checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    });
+    assert_eq!(faults(&moved), [(Fault::Header, 1)], "{moved}");
+    assert!(moved.wrong[0].example.contains("backend 3 before, now to 2"), "{moved}");
+    let invented = checked("pipeline-c:64", |out| out[VICTIM].1[33] ^= 0x40);
+    assert!(faults(&invented).iter().any(|(fault, _)| *fault == Fault::Header), "{invented}");
 }
 
 #[test]

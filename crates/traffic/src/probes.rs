@@ -7,10 +7,13 @@
 //! functions sizes, TCP and UDP with checksums and without, a time to live that is nearly used up,
 //! and one long flow whose order must be kept.
 
+mod gateway;
+
 use crate::trace::TAIL;
 use std::net::Ipv4Addr;
 use weir_trial::Nf;
 use weir_wire::table::{Action, Ipv4Prefix, Ports, Route, Rule};
+use weir_wire::tcp::flags;
 use weir_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddress, TcpRepr, UdpRepr, ipv4};
 
 /// Destination and source MAC address of a direction's frames, as they stand in a frame.
@@ -44,6 +47,8 @@ struct Probe {
     size: usize,
     /// Whether UDP carries a checksum; TCP always does.
     checksummed: bool,
+    /// Whether TCP opens a connection: SYN alone; otherwise ACK alone.
+    opens: bool,
 }
 
 impl Probe {
@@ -59,6 +64,7 @@ impl Probe {
             ttl: 64,
             size: LEAST_UDP,
             checksummed: false,
+            opens: false,
         }
     }
 
@@ -85,8 +91,8 @@ impl Probe {
                 source,
                 destination,
                 sequence: 1,
-                acknowledgement: 1,
-                flags: weir_wire::tcp::flags::ACK,
+                acknowledgement: u32::from(!self.opens),
+                flags: if self.opens { flags::SYN } else { flags::ACK },
                 window: u16::MAX,
             };
             tcp.emit(&mut frame[transport..], header.pseudo());
@@ -104,8 +110,18 @@ impl Probe {
 
 /// The probes of a function, a list for each direction; `macs` holds the addresses of each.
 pub fn probes(nf: Nf, macs: &[Macs]) -> Vec<Vec<Vec<u8>>> {
+    if nf.is_stateful() {
+        return gateway::pipeline(nf, macs.len());
+    }
     let mut lists: Vec<Vec<Vec<u8>>> =
         macs.iter().enumerate().map(|(direction, macs)| general(Probe::of(direction, *macs))).collect();
+    for ((direction, list), macs) in lists.iter_mut().enumerate().zip(macs) {
+        list.extend(gateway::stations(
+            nf,
+            Probe { ports: (20_020, 9_000), ..Probe::of(direction, *macs) },
+            direction,
+        ));
+    }
     for (number, route) in nf.routes().iter().enumerate() {
         // A packet that would leave by the port it came in by is no traffic of these directions.
         let direction = usize::from(1 - (route.port & 1));
@@ -209,7 +225,7 @@ mod tests {
 
     #[test]
     fn every_probe_is_a_whole_packet_that_can_be_stamped() {
-        for nf in ["l2fwd", "l3fwd:10", "firewall:100"] {
+        for nf in ["l2fwd", "l3fwd:10", "firewall:100", "l2:10", "pipeline-a:50", "pipeline-d:3"] {
             for frame in probes(nf.parse().unwrap(), &MACS).concat() {
                 assert!(StampSlot::of(&frame).is_stampable(), "{:?}", Dissection::of(&frame));
                 assert!((60..=1514).contains(&frame.len()));

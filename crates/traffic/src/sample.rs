@@ -11,9 +11,9 @@
 //! byte; and of packets without a stamp only those that should have had one.
 
 use crate::sender::Recall;
-use crate::stamp::Stamp;
+use crate::stamp::{Reading, Stamp};
 use weir_dpdk::Ticks;
-use weir_trial::compare::{compare, describe, is_router_report, note};
+use weir_trial::compare::{Steadiness, compare, describe, is_router_report, note};
 use weir_trial::expected;
 use weir_trial::{Expected, Fault, NfKind, Oracle, PacketCheck};
 
@@ -35,6 +35,7 @@ pub(crate) struct Sampler {
     bytes: Vec<u8>,
     copies: Vec<Copied>,
     foreign: usize,
+    reading: Reading,
 }
 
 /// One copy.
@@ -48,11 +49,11 @@ struct Copied {
 
 impl Sampler {
     /// Memory for a port's copies, each page of it touched.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(reading: Reading) -> Self {
         let mut bytes = vec![1; MEMORY];
         bytes.clear();
         let copies = Vec::with_capacity(2 * SAMPLE as usize + FOREIGN);
-        Self { until: 0, apart: 1, random: 1, bytes, copies, foreign: 0 }
+        Self { until: 0, apart: 1, random: 1, bytes, copies, foreign: 0, reading }
     }
 
     /// Begins a trial in which about so many packets will come.
@@ -77,7 +78,7 @@ impl Sampler {
     #[cold]
     fn copy(&mut self, frame: &[u8], now: Ticks, known: bool) {
         let turn = self.until == 0;
-        let is_stamped = Stamp::read(frame).is_some();
+        let is_stamped = self.reading.read(frame).is_some();
         if turn {
             // A turn that falls on a packet without a stamp is the next packet's.
             self.until = if is_stamped || !known { self.distance() } else { 1 };
@@ -120,17 +121,25 @@ impl SampleJudge<'_> {
         for (direction, _) in self.recalls.iter().enumerate().filter(|(_, recall)| recall.is_none()) {
             check.remark(format!("direction {direction}: a capture read as a stream is not sampled"));
         }
+        let mut steady = Steadiness::default();
         for (port, sampler) in samplers.iter().enumerate() {
             for copied in &sampler.copies {
                 let frame = &sampler.bytes[copied.start..copied.end];
-                self.packet(&mut check, port, frame, copied);
+                self.packet(&mut check, &mut steady, (port, frame), copied);
             }
         }
         check
     }
 
-    fn packet(&self, check: &mut PacketCheck, port: usize, frame: &[u8], copied: &Copied) {
-        let Some(stamp) = Stamp::read(frame) else { return self.foreign(check, port, frame) };
+    fn packet(
+        &self,
+        check: &mut PacketCheck,
+        steady: &mut Steadiness,
+        (port, frame): (usize, &[u8]),
+        copied: &Copied,
+    ) {
+        let reading = Reading::behind(self.oracle.nf());
+        let Some(stamp) = reading.read(frame) else { return self.foreign(check, port, frame) };
         if stamp.trial >> 1 != self.trial & 0x7fff {
             // A late packet is counted as such; one that also came by a port it never was to come by
             // is nobody's straggler.
@@ -146,7 +155,9 @@ impl SampleJudge<'_> {
             };
         };
         let Some(sent) = recall.frame(stamp) else { return self.foreign(check, port, frame) };
-        let mut faults = compare(&self.oracle.expected(direction as u8, &sent), frame, port as u8);
+        let expected = self.oracle.expected(direction as u8, &sent);
+        let mut faults = compare(&expected, frame, port as u8);
+        faults.extend(steady.note(direction, expected::flow(&sent), &expected, frame));
         if faults.is_empty() && !(self.start.0..=copied.now.0).contains(&stamp.tsc) {
             let what = format!("{}: the time in its stamp does not lie within the trial", describe(frame));
             faults.push((Fault::Payload, what));

@@ -62,7 +62,7 @@ fn judged(nf: &str, change: impl Fn(&mut Vec<(usize, Vec<u8>, bool)>)) -> Packet
         }
     }
     change(&mut out);
-    let mut samplers: Vec<Sampler> = (0..PORTS).map(|_| Sampler::new()).collect();
+    let mut samplers: Vec<Sampler> = (0..PORTS).map(|_| Sampler::new(Reading::Plain)).collect();
     samplers.iter_mut().for_each(|sampler| sampler.begin(TRIAL, 200.0));
     out.iter().for_each(|(port, frame, known)| samplers[*port].see(frame, Ticks(9_000), *known));
     let recalls = vec![Some(Recall::new(table, 9, 1))];
@@ -116,20 +116,20 @@ fn what_a_rule_denies_is_found_in_a_sample() {
     let rules = ["deny udp any any any any", "allow any any any any any"].map(|rule| rule.parse().unwrap());
     let wall = Oracle::with_tables("firewall:2".parse().unwrap(), &[], rules.into());
     let table = table("flows:50", "64");
-    let mut sampler = Sampler::new();
+    let mut sampler = Sampler::new(Reading::Plain);
     sampler.begin(TRIAL, 100.0);
     for frame in sent(&table, (0, 1, 100), 0) {
         sampler.see(&frame, Ticks(9_000), true);
     }
     let recalls = vec![Some(Recall::new(table, 0, 1))];
     let check = SampleJudge { oracle: &wall, recalls, trial: TRIAL, start: Ticks(0) }
-        .judge(&[Sampler::new(), sampler]);
+        .judge(&[Sampler::new(Reading::Plain), sampler]);
     assert_eq!(faults(&check), [(Fault::Denied, 100)], "{check}");
 }
 
 #[test]
 fn a_sample_is_spread_over_the_trial_and_never_allocates() {
-    let mut sampler = Sampler::new();
+    let mut sampler = Sampler::new(Reading::Plain);
     let (bytes, copies) = (sampler.bytes.capacity(), sampler.copies.capacity());
     let mut frame = vec![0; 60];
     for (packets, size) in [(100_000_u64, 60), (1_000_000, 60), (100_000, 1514), (300, 9_000)] {
@@ -153,7 +153,7 @@ fn a_sample_is_spread_over_the_trial_and_never_allocates() {
 
 #[test]
 fn where_few_packets_carry_a_stamp_those_are_sampled() {
-    let mut sampler = Sampler::new();
+    let mut sampler = Sampler::new(Reading::Plain);
     sampler.begin(1, 10_000.0);
     let table = table("flows:100", "64");
     sent(&table, (0, 20, 10_000), 0).iter().for_each(|frame| sampler.see(frame, Ticks(0), true));

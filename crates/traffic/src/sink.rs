@@ -6,7 +6,7 @@
 //! foreign. Cost: a few nanoseconds a packet, no allocation. One tracker a direction.
 
 use crate::intact::Integrity;
-use crate::stamp::Stamp;
+use crate::stamp::Reading;
 use weir_dpdk::{Ticks, Tsc};
 use weir_trial::DirectionCounts;
 use weir_units::LatencyHistogram;
@@ -65,6 +65,7 @@ pub(crate) struct Tracker {
     all_stamped: bool,
     /// What every packet is held to; nothing where it cannot be known.
     integrity: Option<Integrity>,
+    reading: Reading,
     /// One above the greatest sequence number seen.
     expected: u64,
     seen: Box<[u64; (WINDOW / 64) as usize]>,
@@ -78,11 +79,12 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    pub(crate) fn new(trial: u16, all_stamped: bool, integrity: Option<Integrity>) -> Self {
+    pub(crate) fn new(trial: u16, all_stamped: bool, integrity: Option<Integrity>, reading: Reading) -> Self {
         Self {
             trial,
             all_stamped,
             integrity,
+            reading,
             expected: 0,
             seen: Box::new([0; (WINDOW / 64) as usize]),
             latencies: TickHistogram::new(),
@@ -102,7 +104,7 @@ impl Tracker {
             self.damaged += 1;
             return false;
         }
-        match Stamp::read(frame) {
+        match self.reading.read(frame) {
             Some(stamp) if stamp.trial == self.trial => {
                 if self.note(stamp.sequence) {
                     self.received += 1;
@@ -183,6 +185,7 @@ impl Tracker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stamp::Stamp;
 
     fn frame(trial: u16, sequence: u64) -> Vec<u8> {
         let mut frame = vec![0; 60];
@@ -192,7 +195,7 @@ mod tests {
     }
 
     fn judged(sequences: &[u64]) -> DirectionCounts {
-        let mut tracker = Tracker::new(4, true, None);
+        let mut tracker = Tracker::new(4, true, None, Reading::Plain);
         for sequence in sequences {
             assert!(tracker.judge(&frame(4, *sequence), Ticks(600)));
         }
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn late_and_foreign_packets_are_not_received() {
-        let mut tracker = Tracker::new(4, true, None);
+        let mut tracker = Tracker::new(4, true, None, Reading::Plain);
         tracker.judge(&frame(2, 0), Ticks(600)); // the trial before
         tracker.judge(&frame(5, 0), Ticks(600)); // the other direction's packet
         tracker.judge(&[0; 60], Ticks(600)); // no stamp

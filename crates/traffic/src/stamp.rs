@@ -16,6 +16,7 @@
 //! Cost: writing is 18 bytes and, for slots with a checksum, nine additions; reading is one compare
 //! for a frame without stamp. Nothing allocates. Plain data, no threads.
 
+use weir_trial::{Nf, cipher};
 use weir_wire::{Dissection, checksum, ipv4};
 
 /// First word of a stamp. No two neighbouring bytes of the payload pattern equal it.
@@ -66,7 +67,12 @@ impl Stamp {
     /// is too short for one.
     #[inline]
     pub(crate) fn read_damaged(frame: &[u8]) -> Option<(bool, Self)> {
-        let end = frame.last_chunk::<{ Self::BYTES }>()?;
+        frame.last_chunk::<{ Self::BYTES }>().map(Self::from_end)
+    }
+
+    /// What the last bytes of a frame say, and whether they begin as stamps do.
+    #[inline]
+    fn from_end(end: &[u8; Self::BYTES]) -> (bool, Self) {
         let head = u64::from_be_bytes([end[0], end[1], end[2], end[3], end[4], end[5], end[6], end[7]]);
         let tsc = [end[10], end[11], end[12], end[13], end[14], end[15], end[16], end[17]];
         let stamp = Self {
@@ -74,7 +80,45 @@ impl Stamp {
             sequence: (head & 0xffff_ffff) << 16 | u64::from(u16::from_be_bytes([end[8], end[9]])),
             tsc: u64::from_be_bytes(tsc),
         };
-        Some((head >> 48 == u64::from(MAGIC), stamp))
+        (head >> 48 == u64::from(MAGIC), stamp)
+    }
+}
+
+/// How the stamps of packets that a function let out are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// As they were written.
+    #[default]
+    Plain,
+    /// The function encrypts the payload ([`weir_trial::cipher`]): the last blocks are decrypted first, some
+    /// 50 ns where the CPU has AES instructions. A stamp in clear is one too, so that a device that
+    /// encrypts nothing is seen through.
+    Deciphered,
+}
+
+impl Reading {
+    /// Behind this function.
+    pub const fn behind(nf: Nf) -> Self {
+        match nf {
+            Nf::PipelineB { .. } => Self::Deciphered,
+            _ => Self::Plain,
+        }
+    }
+
+    /// The stamp of a frame (in memory, without FCS), if there is one.
+    #[inline]
+    pub fn read(self, frame: &[u8]) -> Option<Stamp> {
+        self.read_damaged(frame).and_then(|(whole, stamp)| whole.then_some(stamp))
+    }
+
+    /// What stands where a stamp would, and whether it begins as stamps do.
+    #[inline]
+    pub(crate) fn read_damaged(self, frame: &[u8]) -> Option<(bool, Stamp)> {
+        let plain = Stamp::read_damaged(frame);
+        if self == Self::Plain || plain.is_some_and(|(whole, _)| whole) {
+            return plain;
+        }
+        cipher::end_of(frame).map(|end| Stamp::from_end(&end)).or(plain)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::pacer::CATCH_UP;
 use crate::sample::{SampleJudge, Sampler};
 use crate::sender::Sender;
 use crate::sink::Tracker;
+use crate::stamp::Reading;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -124,7 +125,8 @@ impl Tester {
     /// the direction's number, and leaves it by the port whose receiver has the same place.
     pub fn compare_with(&mut self, oracle: Arc<Oracle>) {
         if let Some(engine) = &mut self.engine {
-            engine.samplers = engine.receivers.iter().map(|_| Sampler::new()).collect();
+            let reading = Reading::behind(oracle.nf());
+            engine.samplers = engine.receivers.iter().map(|_| Sampler::new(reading)).collect();
             engine.integrities = engine.directions.iter().map(|one| integrity(one, &oracle)).collect();
             engine.oracle = Some(oracle);
         }
@@ -182,8 +184,9 @@ impl Engine {
         let start = Ticks(called.0 + self.tsc.ticks(Tester::LEAD));
         let end = Ticks(start.0 + self.tsc.ticks(spec.duration));
         let samplers = std::mem::take(&mut self.samplers);
-        let mut sink =
-            Sink::new(&self.directions, &self.integrities, self.receivers.len(), self.trial, samplers);
+        let reading = self.oracle.as_deref().map_or(Reading::Plain, |oracle| Reading::behind(oracle.nf()));
+        let known = (self.integrities.as_slice(), reading);
+        let mut sink = Sink::new(&self.directions, known, self.receivers.len(), self.trial, samplers);
         sink.sample(self.trial, spec);
         let share = Pps(spec.load.0 / self.directions.len() as f64);
         for (index, direction) in self.directions.iter_mut().enumerate() {
@@ -289,7 +292,14 @@ fn integrity(direction: &DirectionSetup, oracle: &Oracle) -> Option<Integrity> {
             routed[6..12].copy_from_slice(&port_mac(port));
             routed
         }),
-        NfKind::L2Fwd | NfKind::Firewall => sent,
+        NfKind::L2Fwd
+        | NfKind::Firewall
+        | NfKind::L2
+        | NfKind::PipelineA
+        | NfKind::PipelineB
+        | NfKind::PipelineD => sent,
+        // The balancer writes the address of a backend.
+        NfKind::PipelineC => None,
     };
     Some(Integrity { link })
 }
@@ -341,7 +351,7 @@ struct Sink {
 impl Sink {
     fn new(
         directions: &[DirectionSetup],
-        integrities: &[Option<Integrity>],
+        (integrities, reading): (&[Option<Integrity>], Reading),
         ports: usize,
         trial: u16,
         samplers: Vec<Sampler>,
@@ -350,7 +360,7 @@ impl Sink {
         let trackers = trackers
             .map(|(index, one)| {
                 let integrity = integrities.get(index).copied().flatten();
-                Tracker::new(stamp_of(trial, index), one.sender.stamps_all(), integrity)
+                Tracker::new(stamp_of(trial, index), one.sender.stamps_all(), integrity, reading)
             })
             .collect();
         // A port where no direction ends is watched by direction 0, to which its packets are foreign.

@@ -5,7 +5,9 @@
 
 use crate::expected::{Expected, Reason};
 use crate::{Fault, PacketCheck};
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use weir_wire::table::FiveTuple;
 use weir_wire::{Dissection, EthernetRepr, EthernetView, Ipv4View, ipv4};
 
 /// Names everything that is wrong with a packet that came out by a port; nothing when it is right.
@@ -18,21 +20,58 @@ pub fn compare(expected: &Expected, came: &[u8], port: u8) -> Vec<(Fault, String
         Expected::Drop(reason) => {
             find(fault_of(*reason), format!("{reason}, and it left by port {port}"));
         }
-        Expected::Forward { port: out, frame } => {
-            if *out != port {
-                find(Fault::Port, format!("left by port {port}, must leave by port {out}"));
-            }
-            let end =
-                Dissection::of(frame).network.map_or(frame.len(), |network| network.end.min(frame.len()));
-            if came.len() > frame.len() || came.len() < end {
-                find(Fault::Length, format!("{} B came, {} B must", came.len(), frame.len()));
-            } else {
-                link(frame, came, *out == port, &mut find);
-                inside(&frame[..end], &came[..end], &mut find);
+        Expected::Forward { port: out, frame } => forwarded(frame, came, (*out, port), &mut find),
+        Expected::OneOf { port: out, frames } => {
+            // Named after the one it went to; after the first, where it went to none of them.
+            if let Some(frame) = frames.get(choice(frames, came).unwrap_or(0)) {
+                forwarded(frame, came, (*out, port), &mut find);
             }
         }
     }
     found
+}
+
+/// What is wrong with a packet that must be this frame, and leave by the first of two ports.
+fn forwarded(frame: &[u8], came: &[u8], (out, port): (u8, u8), find: &mut impl FnMut(Fault, String)) {
+    if out != port {
+        find(Fault::Port, format!("left by port {port}, must leave by port {out}"));
+    }
+    let end = Dissection::of(frame).network.map_or(frame.len(), |network| network.end.min(frame.len()));
+    if came.len() > frame.len() || came.len() < end {
+        find(Fault::Length, format!("{} B came, {} B must", came.len(), frame.len()));
+    } else {
+        link(frame, came, out == port, find);
+        inside(&frame[..end], &came[..end], find);
+    }
+}
+
+/// Which of the frames that a packet may be it is, by its destination address.
+fn choice(frames: &[Vec<u8>], came: &[u8]) -> Option<usize> {
+    let destination = |frame: &[u8]| Dissection::of(frame).network.map(|network| network.destination);
+    let came = destination(came)?;
+    frames.iter().position(|frame| destination(frame) == Some(came))
+}
+
+/// Whether all packets of a flow become the same, where any of several would be right.
+#[derive(Clone, Debug, Default)]
+pub struct Steadiness(HashMap<(usize, FiveTuple), usize>);
+
+impl Steadiness {
+    /// Notes what became of a packet of this flow (as it was sent, in a direction); the fault where
+    /// an earlier one went elsewhere.
+    pub fn note(
+        &mut self,
+        direction: usize,
+        sent: Option<FiveTuple>,
+        expected: &Expected,
+        came: &[u8],
+    ) -> Option<(Fault, String)> {
+        let Expected::OneOf { frames, .. } = expected else { return None };
+        let is = choice(frames, came)?;
+        let was = *self.0.entry((direction, sent?)).or_insert(is);
+        let what = || format!("{}: its flow went to backend {was} before, now to {is}", describe(came));
+        (was != is).then(|| (Fault::Header, what()))
+    }
 }
 
 /// Notes in `check` a packet that was compared, with all its faults.
@@ -47,7 +86,7 @@ pub fn note(check: &mut PacketCheck, faults: Vec<(Fault, String)>) {
 const fn fault_of(reason: Reason) -> Fault {
     match reason {
         Reason::Denied(_) => Fault::Denied,
-        Reason::NoRoute => Fault::Port,
+        Reason::NoRoute | Reason::UnknownStation | Reason::SamePort => Fault::Port,
         Reason::Expired => Fault::Ttl,
         Reason::BadChecksum => Fault::Checksum,
         Reason::BadHeader => Fault::Header,

@@ -10,7 +10,10 @@
 //! Where the description of a function leaves a packet's fate open (a frame that is no IPv4 handed
 //! to a router, a datagram cut off by a capture), so does the oracle: [`Expected::Open`].
 
+mod gateway;
+
 use crate::Nf;
+use gateway::Gateway;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -27,6 +30,13 @@ pub enum Expected {
         /// The frame in memory size, without FCS.
         frame: Vec<u8>,
     },
+    /// It leaves by this port, as any of these; the same for all packets of its flow.
+    OneOf {
+        /// The DUT's port, from 0.
+        port: u8,
+        /// The frames it may be, in memory size, without FCS.
+        frames: Vec<Vec<u8>>,
+    },
     /// It does not come out.
     Drop(Reason),
     /// The function's description does not say.
@@ -40,6 +50,10 @@ pub enum Reason {
     Denied(Option<Rule>),
     /// No route leads to its destination.
     NoRoute,
+    /// Its destination MAC address is in no table.
+    UnknownStation,
+    /// It came in by the port that it would leave by (IEEE 802.1Q, section 8.6.1).
+    SamePort,
     /// Its time to live is used up (RFC 1812, section 5.3.1).
     Expired,
     /// Its header's checksum does not hold (RFC 1812, section 5.2.2).
@@ -54,6 +68,8 @@ impl fmt::Display for Reason {
             Self::Denied(Some(rule)) => write!(f, "rule `{rule}` denies it"),
             Self::Denied(None) => f.write_str("no rule allows it"),
             Self::NoRoute => f.write_str("no route leads to its destination"),
+            Self::UnknownStation => f.write_str("its destination MAC address is in no table"),
+            Self::SamePort => f.write_str("it came in by the port that it would leave by"),
             Self::Expired => f.write_str("its time to live is used up"),
             Self::BadChecksum => f.write_str("its header's checksum does not hold"),
             Self::BadHeader => f.write_str("its IPv4 header contradicts itself"),
@@ -65,8 +81,9 @@ impl fmt::Display for Reason {
 #[derive(Clone, Debug)]
 pub struct Oracle {
     nf: Nf,
-    routes: Routes,
+    routes: Steps<u8>,
     rules: Rules,
+    gateway: Gateway,
 }
 
 impl Oracle {
@@ -77,7 +94,8 @@ impl Oracle {
 
     /// An oracle over tables of one's own, for the kind of function that `nf` names.
     pub fn with_tables(nf: Nf, routes: &[Route], rules: Vec<Rule>) -> Self {
-        Self { nf, routes: Routes::new(routes), rules: Rules::new(rules) }
+        let routes = Steps::new(routes.iter().map(|route| (route.prefix, route.port)));
+        Self { nf, routes, rules: Rules::new(rules), gateway: Gateway::new(nf) }
     }
 
     /// The function.
@@ -88,10 +106,27 @@ impl Oracle {
     /// What must become of a frame (in memory size, without FCS) that comes in by a port.
     pub fn expected(&self, in_port: u8, frame: &[u8]) -> Expected {
         match self.nf {
-            Nf::L2Fwd => Expected::Forward { port: other(in_port), frame: frame.to_vec() },
+            Nf::L2Fwd | Nf::PipelineD { .. } => {
+                Expected::Forward { port: other(in_port), frame: frame.to_vec() }
+            }
             Nf::L3Fwd { .. } => self.routed(frame),
             Nf::Firewall { .. } => self.filtered(in_port, frame),
+            Nf::L2 { .. } => match self.gateway.switched(in_port, frame) {
+                Ok(port) => Expected::Forward { port, frame: frame.to_vec() },
+                Err(reason) => Expected::Drop(reason),
+            },
+            Nf::PipelineA { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => {
+                self.gateway.passed(&self.rules, in_port, frame)
+            }
         }
+    }
+
+    /// Whether pipelines A, B and C let a UDP conversation be opened and answered that begins with a packet
+    /// of this flow, whoever sends it.
+    pub fn admits(&self, flow: &FiveTuple) -> bool {
+        let rule = || self.rules.find(flow);
+        let named = flow.ports.is_some_and(|(source, destination)| source != 0 && destination != 0);
+        named && self.gateway.leads_both_ways(flow) && rule().is_some_and(|rule| rule.action == Action::Allow)
     }
 
     fn routed(&self, frame: &[u8]) -> Expected {
@@ -168,22 +203,24 @@ pub fn flow(frame: &[u8]) -> Option<FiveTuple> {
     })
 }
 
-/// Routes by prefix length, longest first.
+/// What prefixes stand for, by their length, longest first.
 #[derive(Clone, Debug)]
-struct Routes(Vec<(u8, HashMap<Ipv4Prefix, u8>)>);
+struct Steps<T>(Vec<(u8, HashMap<Ipv4Prefix, T>)>);
 
-impl Routes {
-    fn new(routes: &[Route]) -> Self {
-        let mut by_length: HashMap<u8, HashMap<Ipv4Prefix, u8>> = HashMap::new();
-        for route in routes {
-            by_length.entry(route.prefix.bits()).or_default().insert(route.prefix, route.port);
+impl<T: Copy> Steps<T> {
+    /// By prefix length, longest first.
+    fn new(entries: impl IntoIterator<Item = (Ipv4Prefix, T)>) -> Self {
+        let mut by_length: HashMap<u8, HashMap<Ipv4Prefix, T>> = HashMap::new();
+        for (prefix, value) in entries {
+            by_length.entry(prefix.bits()).or_default().insert(prefix, value);
         }
         let mut lengths: Vec<_> = by_length.into_iter().collect();
         lengths.sort_by_key(|(bits, _)| std::cmp::Reverse(*bits));
         Self(lengths)
     }
 
-    fn find(&self, address: Ipv4Addr) -> Option<u8> {
+    /// The value of the longest prefix that holds the address.
+    fn find(&self, address: Ipv4Addr) -> Option<T> {
         self.0.iter().find_map(|(bits, table)| table.get(&Ipv4Prefix::covering(address, *bits)).copied())
     }
 }

@@ -73,10 +73,10 @@ fn routes_are_found_as_by_looking_at_every_one() {
     let mut routes: Vec<Route> = random.collect();
     routes.sort_by_key(|route| route.prefix);
     routes.dedup_by_key(|route| route.prefix);
-    let index = Routes::new(&routes);
+    let index = Steps::new(routes.iter().map(|route| (route.prefix, route.port)));
     for _ in 0..5000 {
         let address = Ipv4Addr::from_bits(0xc612_0000 ^ rng.random_range(0..1 << 18));
-        assert_eq!(index.find(address), longest_match(&routes, address).map(|route| route.port), "{address}");
+        assert_eq!(index.find(address), longest_match(&routes, address).map(|r| r.port), "{address}");
     }
 }
 
@@ -119,4 +119,182 @@ fn a_firewall_names_the_rule_that_denies() {
         describe(&frame([198, 18, 0, 1], [198, 19, 0, 1], 9, (2000, 54))),
         "UDP 198.18.0.1:2000 > 198.19.0.1:54, 60 B"
     );
+}
+
+/// The networks that matter, and those they lie in, looked at one by one.
+fn leads(nf: Nf, address: Ipv4Addr) -> Option<bool> {
+    let holding = nf.networks().into_iter().filter(|network| network.prefix.contains(address));
+    holding.max_by_key(|network| network.prefix.bits()).map(|network| network.leads)
+}
+
+/// A packet that the gateway passes from port 0 to port 1: from a client of the first rule that allows
+/// UDP and leads somewhere.
+fn conversation(nf: Nf) -> Vec<u8> {
+    let rules = nf.rules();
+    let station = nf.stations().into_iter().find(|station| station.port == 1).unwrap();
+    let known: Vec<Ipv4Addr> = nf
+        .networks()
+        .into_iter()
+        .map(|network| network.prefix.last())
+        .filter(|a| leads(nf, *a) == Some(true))
+        .collect();
+    for rule in rules.iter().filter(|rule| rule.protocol == Some(17)) {
+        let port = match rule.destination_ports {
+            weir_wire::table::Ports::Any => 5000,
+            weir_wire::table::Ports::Range { first, .. } => first,
+        };
+        for (source, destination) in known.iter().flat_map(|s| known.iter().map(move |d| (*s, *d))) {
+            let source = if rule.source.bits() == 32 { rule.source.address() } else { source };
+            let destination =
+                if rule.destination.bits() == 32 { rule.destination.address() } else { destination };
+            let tuple = FiveTuple { protocol: 17, source, destination, ports: Some((40_000, port)) };
+            let allowed = first_match(&rules, &tuple).is_some_and(|rule| rule.action == Action::Allow);
+            if allowed && leads(nf, source) == Some(true) && leads(nf, destination) == Some(true) {
+                let mut frame = frame(source.octets(), destination.octets(), 64, (40_000, port));
+                frame[..6].copy_from_slice(&station.mac);
+                return frame;
+            }
+        }
+    }
+    panic!("no rule of {nf} lets anything open a UDP conversation");
+}
+
+/// A flow that a rule matches.
+fn inside(rule: &Rule) -> FiveTuple {
+    let (source, destination) = (rule.source.last(), rule.destination.last());
+    FiveTuple { protocol: rule.protocol.unwrap_or(17), source, destination, ports: None }
+}
+
+/// The same packet sent back by its receiver, to a station behind port 0.
+fn answer(nf: Nf, frame: &[u8]) -> Vec<u8> {
+    let mut answer = frame.to_vec();
+    let station = nf.stations().into_iter().find(|station| station.port == 0).unwrap();
+    answer[..6].copy_from_slice(&station.mac);
+    answer[26..30].copy_from_slice(&frame[30..34]);
+    answer[30..34].copy_from_slice(&frame[26..30]);
+    answer[34..36].copy_from_slice(&frame[36..38]);
+    answer[36..38].copy_from_slice(&frame[34..36]);
+    answer
+}
+
+#[test]
+fn pipeline_a_passes_a_conversation_both_ways_and_changes_nothing() {
+    for entries in [16, 17, 100, 500, 2000] {
+        let nf = Nf::PipelineA { entries };
+        let (oracle, opens) = (Oracle::new(nf), conversation(nf));
+        assert_eq!(oracle.expected(0, &opens), Expected::Forward { port: 1, frame: opens.clone() });
+        let answers = answer(nf, &opens);
+        assert_eq!(oracle.expected(1, &answers), Expected::Forward { port: 0, frame: answers.clone() });
+        assert_eq!(oracle.expected(1, &opens), Expected::Drop(Reason::SamePort));
+    }
+}
+
+#[test]
+fn a_gateway_drops_strangers_packets_without_a_route_and_answers_to_nobody() {
+    let nf = Nf::PipelineA { entries: 500 };
+    let (oracle, opens) = (Oracle::new(nf), conversation(nf));
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut frame = opens.clone();
+        change(&mut frame);
+        oracle.expected(0, &frame)
+    };
+    assert_eq!(changed(&|f| f[5] ^= 1), Expected::Drop(Reason::UnknownStation));
+    let away = nf.networks().into_iter().find(|n| !n.leads && leads(nf, n.prefix.last()) == Some(false));
+    let away = away.unwrap().prefix.last().octets();
+    assert_eq!(changed(&|f| f[30..34].copy_from_slice(&away)), Expected::Drop(Reason::NoRoute));
+    assert_eq!(changed(&|f| f[12] = 0x86), Expected::Open);
+    // An answer to a port from which the lab opens nothing.
+    let mut stray = answer(nf, &opens);
+    stray[36..38].copy_from_slice(&61_000_u16.to_be_bytes());
+    assert!(matches!(oracle.expected(1, &stray), Expected::Drop(Reason::Denied(_))), "{stray:?}");
+    // What a device makes of TCP whose beginning it did not see, the description does not say.
+    let any = nf.rules().into_iter().find(|r| r.protocol.is_none() && r.action == Action::Allow).unwrap();
+    let tuple = FiveTuple { protocol: 6, ports: Some((40_000, 7)), ..inside(&any) };
+    let admission = |flags: u8| {
+        let mut frame = frame(tuple.source.octets(), tuple.destination.octets(), 64, (40_000, 7));
+        frame.splice(..6, nf.stations()[0].mac);
+        (frame[23], frame[46], frame[47]) = (6, 0x50, flags);
+        oracle.expected(0, &frame)
+    };
+    match leads(nf, tuple.destination) {
+        Some(true) => assert_eq!(admission(0x10), Expected::Open),
+        _ => assert_eq!(admission(0x10), Expected::Drop(Reason::NoRoute)),
+    }
+}
+
+#[test]
+fn pipeline_b_encrypts_moves_the_destination_and_leaves_every_checksum_right() {
+    let (a, b) = (Nf::PipelineA { entries: 500 }, Nf::PipelineB { entries: 500 });
+    let mut sent = conversation(a);
+    let sum = |frame: &[u8]| {
+        let header = Ipv4View::checked(&frame[14..]).unwrap();
+        let pseudo = checksum::pseudo_ipv4(header.source(), header.destination(), 17, 26);
+        checksum::finish(pseudo + checksum::sum(&frame[34..60]))
+    };
+    sent[40..42].fill(0);
+    let field = sum(&sent).to_be_bytes();
+    sent[40..42].copy_from_slice(&field);
+    assert_eq!(sum(&sent), 0);
+    let Expected::Forward { port: 1, frame } = Oracle::new(b).expected(0, &sent) else { panic!("dropped") };
+    assert_eq!(frame[30], 10);
+    assert_eq!((&frame[31..34], &frame[..24]), (&sent[31..34], &sent[..24]));
+    assert!(Ipv4View::checked(&frame[14..]).unwrap().checksum_is_right());
+    assert_eq!(sum(&frame), 0, "UDP's checksum holds");
+    let mut payload = sent[42..].to_vec();
+    crate::cipher::encrypt(&mut payload);
+    assert_eq!(frame[42..], payload);
+    assert_eq!(frame[58..], sent[58..], "two bytes are no block");
+    // No checksum stays no checksum.
+    sent[40..42].fill(0);
+    let Expected::Forward { frame, .. } = Oracle::new(b).expected(0, &sent) else { panic!("dropped") };
+    assert_eq!(frame[40..42], [0, 0]);
+}
+
+#[test]
+fn pipeline_c_gives_a_connection_to_any_backend_of_the_far_side_but_to_one() {
+    let (a, c) = (Nf::PipelineA { entries: 500 }, Nf::PipelineC { entries: 500 });
+    let opens = conversation(a);
+    let oracle = Oracle::new(c);
+    for (in_port, sent) in [(0, opens.clone()), (1, answer(a, &opens))] {
+        let expected = oracle.expected(in_port, &sent);
+        let Expected::OneOf { port, frames } = &expected else { panic!("{expected:?}") };
+        assert_eq!((*port, frames.len()), (1 - in_port, 8));
+        for (frame, backend) in frames.iter().zip(c.backends(*port)) {
+            assert_eq!((&frame[..6], &frame[30..34]), (&backend.mac[..], &backend.address.octets()[..]));
+            assert!(crate::compare::compare(&expected, frame, *port).is_empty());
+        }
+        let mut steady = crate::compare::Steadiness::default();
+        let mut note = |frame: &[u8]| steady.note(0, flow(&sent), &expected, frame);
+        assert_eq!(note(&frames[3]), None);
+        assert_eq!(note(&frames[3]), None);
+        let (fault, example) = note(&frames[5]).unwrap();
+        assert_eq!(fault, crate::Fault::Header);
+        assert!(example.contains("backend 3 before, now to 5"), "{example}");
+        let faults = crate::compare::compare(&expected, &sent, *port);
+        assert!(!faults.is_empty(), "a packet that no backend was given");
+    }
+}
+
+#[test]
+fn l2_forwards_by_destination_address_alone() {
+    let nf = Nf::L2 { stations: 500 };
+    let oracle = Oracle::new(nf);
+    for station in nf.stations() {
+        let mut frame = frame([1; 4], [2; 4], 0, (1, 2));
+        frame[..6].copy_from_slice(&station.mac);
+        let expected = Expected::Forward { port: station.port, frame: frame.clone() };
+        assert_eq!(oracle.expected(1 - station.port, &frame), expected);
+        assert_eq!(oracle.expected(station.port, &frame), Expected::Drop(Reason::SamePort));
+        frame[3] ^= 0x80;
+        assert_eq!(oracle.expected(0, &frame), Expected::Drop(Reason::UnknownStation));
+    }
+}
+
+#[test]
+fn services_that_do_nothing_do_nothing() {
+    let sent = frame([1; 4], [2; 4], 5, (1, 2));
+    for noops in [0, 1, 32] {
+        let expected = Oracle::new(Nf::PipelineD { noops }).expected(1, &sent);
+        assert_eq!(expected, Expected::Forward { port: 0, frame: sent.clone() });
+    }
 }

@@ -5,6 +5,7 @@
 //! - [`Measurer`]: the one question a method may ask. Methods know no clock and no I/O.
 //! - [`simulated`]: a device under test of known capacity, queue, noise and loss, the oracle of the methods.
 //! - [`expected`] and [`compare`]: what a function must make of a packet, and what is wrong where it did not;
+//! - [`cipher`]: what an encrypting function must make of a payload;
 //! - [`Health`], [`PacketCheck`], [`Verdict`], [`SelfCheck`]: whether a trial's numbers may be believed.
 //! - [`run`]: a run as it is stored, reported and exported.
 //! - [`environment`]: what differs between the environments of two runs, and what that can explain.
@@ -12,6 +13,7 @@
 //! Loads and counts are **totals over all directions** of a trial; per-direction counts stand in
 //! [`TrialResult::directions`].
 
+pub mod cipher;
 pub mod compare;
 pub mod environment;
 pub mod expected;
@@ -26,7 +28,9 @@ pub mod verdict;
 
 pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
-pub use nf::{FIRST_FREE_PORT, Nf, NfKind, ParseNfError};
+pub use nf::{
+    BACKENDS, Backend, CLIENT_PORTS, FIRST_FREE_PORT, NAT_OCTET, Network, Nf, NfKind, ParseNfError, Station,
+};
 pub use packets::{Fault, PacketCheck, WrongPackets};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
 pub use self_check::{Limit, Limiter, SelfCheck};

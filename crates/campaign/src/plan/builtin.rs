@@ -14,7 +14,7 @@ pub struct Builtin {
 const BUILTINS: [Builtin; 3] = [
     Builtin {
         name: "quick",
-        about: "three network functions, three sizes, NDR and latency, within 90 seconds of measuring",
+        about: "three network functions on nf and weir, two sizes, NDR and latency, within 90 seconds of measuring",
         text: include_str!("builtin/quick.toml"),
     },
     Builtin {

@@ -79,6 +79,7 @@ impl<'a> Checker<'a> {
         let sizes: Vec<Placed<Sizes>> =
             self.axis("size", file.size).into_iter().map(|(span, SizesText(sizes))| (span, sizes)).collect();
         let traces = self.traces(traces, &sizes);
+        self.suited(&nf_span, &nfs, &traces);
         let directions = self.directions(file.directions);
         let huge_pages = file.huge_pages.map(|list| self.axis("huge_pages", list));
 
@@ -239,7 +240,9 @@ impl<'a> Checker<'a> {
                         self.refuse(&span, format!("`nf`: {error}"));
                     } else {
                         let mut unknown = Diagnostic::unknown(span, "nf", kind, &names);
-                        unknown.allowed.push("l3fwd:N (N routes), firewall:N (N rules)".to_owned());
+                        unknown
+                            .allowed
+                            .push("NAME:N, N being its routes, rules, MAC addresses or services".to_owned());
                         self.found.push(unknown);
                     }
                 }
@@ -294,6 +297,15 @@ impl<'a> Checker<'a> {
             }
         }
         traces
+    }
+
+    /// Whether every function forwards every trace.
+    fn suited(&mut self, span: &Span, nfs: &[Nf], traces: &[TraceChoice]) {
+        for (nf, trace) in nfs.iter().flat_map(|nf| traces.iter().map(move |trace| (nf, trace))) {
+            if let Err(why) = trace.first.suits(*nf).and_then(|()| trace.second.suits(*nf)) {
+                self.refuse(span, format!("`nf` and `trace`: {why}"));
+            }
+        }
     }
 
     fn trace(&mut self, span: &Span, text: &str) -> Option<TraceName> {

@@ -69,8 +69,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The smallest function of each kind, to ask an adapter about the kind.
-const KINDS: [Nf; 3] = [Nf::L2Fwd, Nf::L3Fwd { routes: 2 }, Nf::Firewall { rules: 2 }];
+/// The smallest function of each kind that has something to do, to ask an adapter about the kind.
+const KINDS: [Nf; 8] = [
+    Nf::L2Fwd,
+    Nf::L3Fwd { routes: 2 },
+    Nf::Firewall { rules: 2 },
+    Nf::L2 { stations: 2 },
+    Nf::PipelineA { entries: Nf::LEAST_PIPELINE_ENTRIES },
+    Nf::PipelineB { entries: Nf::LEAST_PIPELINE_ENTRIES },
+    Nf::PipelineC { entries: Nf::LEAST_PIPELINE_ENTRIES },
+    Nf::PipelineD { noops: 1 },
+];
 
 fn row(adapter: &dyn Adapter) -> Row {
     let version = adapter.version();

@@ -320,11 +320,11 @@ mod tests {
         let text = summary(&plan, Path::new("mine.toml"), true);
         for line in [
             "plan       quick (mine.toml)\n",
-            "points     9\n",
-            "throughput ndr, pdr, at most 8 s a search\n",
-            "latency    at 50% ndr, 1 s each\n",
-            "\npoint  nf           dut  wiring  trace  size  directions  huge pages\n",
-            "\n8      firewall:10  nf   vhost   tr3i   1500  2           false\n",
+            "points     12\n",
+            "throughput ndr, pdr, at most 5 s a search\n",
+            "latency    at 50% ndr, 500 ms each\n",
+            "\npoint  nf           dut   wiring  trace  size  directions  huge pages\n",
+            "\n11     firewall:10  weir  vhost   tr3i   1500  2           false\n",
         ] {
             assert!(text.contains(line), "`{line}` is not in\n{text}");
         }

@@ -216,7 +216,7 @@ fn list(out: &mut impl Write, json: bool) -> anyhow::Result<ExitCode> {
     let lines: Vec<Entry> = [title].into_iter().chain(ENTRIES).chain([yours]).collect();
     let width = lines.iter().map(|entry| entry.summary.len()).max().unwrap_or(0);
     for Entry { name, sizes, summary, source } in lines {
-        writeln!(out, "{name:<8}  {sizes:<8}  {summary:<width$}  {source}")?;
+        writeln!(out, "{name:<15}  {sizes:<8}  {summary:<width$}  {source}")?;
     }
     writeln!(
         out,

@@ -1,7 +1,7 @@
 //! `ovs-dpdk`: Open vSwitch over DPDK, from Debian's `openvswitch-switch-dpdk`.
 //!
 //! A private instance ([`instance`]) with one bridge of the userspace datapath, whose flows are the
-//! network function ([`flows`]). One forwarding thread (PMD), pinned; everything else on the control
+//! network function ([`openflow`]). One forwarding thread (PMD), pinned; everything else on the control
 //! core. Its caches are left as they come: exact-match cache on, one insertion in a hundred;
 //! signature-match cache off. Over `vhost` it has the back end by its own kind of port, or the front end
 //! by DPDK's virtio-user driver. Huge pages are not needed. It forwards a burst flow by flow, so packets
@@ -9,11 +9,11 @@
 //!
 //! Cost of a reading: two tools run to their end, about 10 ms; the forwarding thread is not disturbed.
 
-mod flows;
 mod instance;
 mod stats;
 
 use crate::eal::{self, Vdev};
+use crate::openflow::{self, Dialect};
 use crate::process::Process;
 use crate::wiring::WiringKind;
 use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
@@ -86,8 +86,8 @@ impl Adapter for OvsDpdk {
         &[WiringKind::Vhost, WiringKind::Fed]
     }
 
-    fn supports(&self, _nf: Nf) -> Result<(), String> {
-        Ok(())
+    fn supports(&self, nf: Nf) -> Result<(), String> {
+        openflow::flows(nf, Dialect::OpenVSwitch).map(drop)
     }
 
     fn version(&self) -> Result<String, DutError> {
@@ -96,11 +96,8 @@ impl Adapter for OvsDpdk {
 
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let (program, version) = daemon()?;
-        let flows = flows::flows(request.nf).map_err(|reason| DutError::Unsupported {
-            dut: NAME,
-            nf: request.nf,
-            reason,
-        })?;
+        let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
+        let flows = openflow::flows(request.nf, Dialect::OpenVSwitch).map_err(unsupported)?;
         let flows = request.folder.write("flows.txt", &flows)?;
         let instance = Instance::start(program.as_ref(), request, &settings(request))?;
         // Flows before ports: no packet ever misses them.

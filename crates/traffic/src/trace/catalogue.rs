@@ -34,7 +34,7 @@ pub struct Entry {
 const ANY: &str = "any";
 
 /// All named traces, in the order people read them.
-pub const ENTRIES: [Entry; 12] = [
+pub const ENTRIES: [Entry; 14] = [
     Entry { name: "simple", summary: "1 flow, every header alike", source: NFPA, sizes: ANY },
     Entry { name: "tr2e", summary: "100 flows, 100 destination MAC addresses", source: NFPA, sizes: ANY },
     Entry { name: "tr2i", summary: "100 flows, 100 destination IP addresses", source: NFPA, sizes: ANY },
@@ -71,6 +71,18 @@ pub const ENTRIES: [Entry; 12] = [
     Entry {
         name: "flows:N",
         summary: "N UDP flows, 1 to 1,000,000; own addresses up to 50,000, then ports",
+        source: "Weir",
+        sizes: ANY,
+    },
+    Entry {
+        name: "conversations:N",
+        summary: "N UDP conversations over the tables of pipeline-a, -b or -c; NxBURST: so many packets in a row",
+        source: "Weir",
+        sizes: ANY,
+    },
+    Entry {
+        name: "l2flows:N",
+        summary: "N pairs of MAC addresses over the table of l2",
         source: "Weir",
         sizes: ANY,
     },
@@ -213,7 +225,7 @@ pub fn expectations(name: &TraceName, sizes: Sizes) -> Vec<Expectation> {
 /// What the source of a trace says of its packets, whatever their size.
 fn of_name(name: &TraceName) -> Vec<Expectation> {
     use Quantity::*;
-    let exactly = |pairs: &[(Quantity, f64)]| {
+    let exactly = |pairs: &[(Quantity, f64)]| -> Vec<Expectation> {
         pairs.iter().map(|(quantity, value)| Expectation::exactly(*quantity, *value)).collect()
     };
     match name {
@@ -230,6 +242,14 @@ fn of_name(name: &TraceName) -> Vec<Expectation> {
             exactly(&[(Flows, 64_500.0), (SourceAddresses, 6_450.0), (DestinationAddresses, 1.0)])
         }
         TraceName::Flows(flows) => exactly(&[(Flows, f64::from(*flows))]),
+        TraceName::L2Flows { count, .. } => exactly(&[(Flows, f64::from(*count))]),
+        TraceName::Conversations { count, burst, .. } => {
+            let mut all = exactly(&[(Flows, f64::from(*count)), (UdpConversations, f64::from(*count))]);
+            if *burst > 1 && *count > 1 {
+                all.push(Expectation::exactly(LongestBurst, f64::from(*burst)));
+            }
+            all
+        }
         TraceName::T3 => exactly(&[(Flows, f64::from(T3_CONNECTIONS)), (LongestBurst, f64::from(T3_BURST))]),
         TraceName::T1 | TraceName::T2 => {
             let mut all: Vec<Expectation> = exactly(&[

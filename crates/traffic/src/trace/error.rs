@@ -16,11 +16,27 @@ pub enum TraceError {
         /// All names.
         names: String,
     },
-    /// `flows:N` with an N that cannot be.
-    #[error("`{text}` is no number of flows; write flows:N with N from 1 to {max}", max = super::catalogue::MAX_FLOWS)]
+    /// A number of flows that cannot be.
+    #[error(
+        "`{text}` is no number of flows; write flows:N, conversations:N, conversations:NxBURST or l2flows:N, \
+         with N from 1 to {max}, and N times BURST too",
+        max = super::catalogue::MAX_FLOWS
+    )]
     FlowCount {
         /// As typed.
         text: String,
+    },
+    /// A table of a size that the function it is made for cannot have.
+    #[error(
+        "`{text}`: what stands last is no number of entries that {function} can have; functions are {forms}"
+    )]
+    Entries {
+        /// As typed.
+        text: String,
+        /// The kind of function.
+        function: &'static str,
+        /// What can be written.
+        forms: &'static str,
     },
     /// A size that is no frame size.
     #[error(transparent)]

@@ -8,7 +8,7 @@
 //! - [`catalogue`]: the traces by name, what the papers count in each, and where they say so;
 //! - [`sizes`]: frame sizes: fixed, IMIX, and the web cluster's distribution;
 //! - [`synthetic`]: addresses, ports and headers of the generated flows;
-//! - [`conversations`]: SoftFlow's T1 and T2;
+//! - [`conversations`]: SoftFlow's T1 and T2; [`gateway`]: flows made for the tables of a function;
 //! - [`table`]: frames in memory; [`source`]: a cursor over a table or stream;
 //! - [`capture`] and [`stream`]: pcap and pcapng files; [`rewrite`]: changing their headers;
 //! - [`info`]: counting what a trace really holds, against what it claims; [`hash`]: its content in one number.
@@ -19,6 +19,7 @@
 pub mod capture;
 pub mod catalogue;
 pub mod conversations;
+pub mod gateway;
 pub mod hash;
 pub mod info;
 pub mod rewrite;

@@ -5,13 +5,17 @@ use super::catalogue::{self, MAX_FLOWS};
 use super::rewrite::{Ipv4Prefix, Rewrite, VlanChange};
 use super::source::{FrameSource, Laps, TableCursor};
 use super::stream::PcapStream;
-use super::{FrameTable, Sizes, TraceError, conversations, synthetic};
+use super::{FrameTable, Sizes, TraceError, conversations, gateway, synthetic};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use weir_trial::Nf;
 use weir_wire::MacAddress;
+
+/// MAC addresses in the table that `l2flows:N` is made for: [`Nf::PIPELINE_ENTRIES`].
+const L2_STATIONS: &str = "500";
 
 /// A trace by name, or a capture by path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +38,22 @@ pub enum TraceName {
     Tr5dl,
     /// So many UDP flows.
     Flows(u32),
+    /// So many UDP conversations over the tables of SoftFlow's pipelines.
+    Conversations {
+        /// Conversations.
+        count: u32,
+        /// Packets of each in a row.
+        burst: u32,
+        /// Entries in each table of the pipeline.
+        entries: u32,
+    },
+    /// So many flows over a table of MAC addresses.
+    L2Flows {
+        /// Flows.
+        count: u32,
+        /// MAC addresses in the table.
+        stations: u32,
+    },
     /// SoftFlow's T1, modelled.
     T1,
     /// SoftFlow's T2, modelled.
@@ -60,11 +80,43 @@ impl TraceName {
             "t1" => Self::T1,
             "t2" => Self::T2,
             "t3" => Self::T3,
-            name => match name.strip_prefix("flows:") {
-                Some(number) => Self::Flows(flow_count(number)?),
-                None => return Self::capture(text),
+            name => match name.split_once(':') {
+                Some(("flows", number)) => Self::Flows(flow_count(name, number)?),
+                Some(("conversations", numbers)) => Self::conversations(name, numbers)?,
+                Some(("l2flows", numbers)) => {
+                    let (count, stations) = numbers.split_once(':').unwrap_or((numbers, L2_STATIONS));
+                    let stations = entries(name, Nf::L2 { stations: 2 }, stations)?;
+                    Self::L2Flows { count: flow_count(name, count)?, stations }
+                }
+                _ => return Self::capture(text),
             },
         })
+    }
+
+    /// `N`, `NxBURST`, either with `:ENTRIES` behind.
+    fn conversations(name: &str, numbers: &str) -> Result<Self, TraceError> {
+        let (numbers, of) = match numbers.split_once(':') {
+            Some((numbers, of)) => (numbers, of.to_owned()),
+            None => (numbers, Nf::PIPELINE_ENTRIES.to_string()),
+        };
+        let (count, burst) = numbers.split_once('x').unwrap_or((numbers, "1"));
+        let (count, burst) = (flow_count(name, count)?, flow_count(name, burst)?);
+        let packets = u64::from(count) * u64::from(burst);
+        if packets > u64::from(MAX_FLOWS) {
+            return Err(TraceError::FlowCount { text: name.to_owned() });
+        }
+        let entries = entries(name, Nf::PipelineA { entries: Nf::PIPELINE_ENTRIES }, &of)?;
+        Ok(Self::Conversations { count, burst, entries })
+    }
+
+    /// The function that the trace is made for, where there is one: with others, or with tables of another
+    /// size, most of its packets are dropped.
+    pub const fn made_for(&self) -> Option<Nf> {
+        match self {
+            Self::Conversations { entries, .. } => Some(Nf::PipelineA { entries: *entries }),
+            Self::L2Flows { stations, .. } => Some(Nf::L2 { stations: *stations }),
+            _ => None,
+        }
     }
 
     fn capture(text: &str) -> Result<Self, TraceError> {
@@ -81,6 +133,34 @@ impl TraceName {
         })
     }
 
+    /// Whether a function forwards this trace's packets; why not.
+    pub fn suits(&self, nf: Nf) -> Result<(), String> {
+        let made_for = self.made_for();
+        let (fits, wanted) = match (nf, self) {
+            (_, Self::Capture(_)) => return Ok(()),
+            (
+                Nf::L2 { stations },
+                Self::L2Flows { stations: of, .. } | Self::Conversations { entries: of, .. },
+            ) => (*of == stations, format!("l2flows:N:{stations}")),
+            (Nf::L2 { stations }, _) => (false, format!("l2flows:N:{stations}")),
+            (Nf::L3Fwd { .. }, _) => (made_for.is_none(), "flows:N".to_owned()),
+            _ => match nf.pipeline_entries() {
+                Some(entries) => {
+                    (made_for == Some(Nf::PipelineA { entries }), format!("conversations:N:{entries}"))
+                }
+                None => (true, String::new()),
+            },
+        };
+        let why =
+            || format!("{nf} drops the packets of {self}, which have no place in its tables; write {wanted}");
+        if fits { Ok(()) } else { Err(why()) }
+    }
+
+    /// Whether its directions answer each other, packet by packet.
+    pub const fn is_conversation(&self) -> bool {
+        matches!(self, Self::Conversations { .. })
+    }
+
     /// Whether it is a capture file.
     pub const fn is_capture(&self) -> bool {
         matches!(self, Self::Capture(_))
@@ -95,7 +175,17 @@ impl TraceName {
     }
 }
 
-fn flow_count(text: &str) -> Result<u32, TraceError> {
+/// A number of table entries that a function of this kind can have.
+fn entries(name: &str, like: Nf, text: &str) -> Result<u32, TraceError> {
+    let nf: Option<Nf> = format!("{}:{text}", like.kind().name()).parse().ok();
+    nf.and_then(Nf::entries).ok_or_else(|| TraceError::Entries {
+        text: name.to_owned(),
+        function: like.kind().name(),
+        forms: Nf::FORMS,
+    })
+}
+
+fn flow_count(name: &str, text: &str) -> Result<u32, TraceError> {
     let number = text.replace(['_', ','], "");
     let (digits, scale) = match number.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1_000),
@@ -109,7 +199,7 @@ fn flow_count(text: &str) -> Result<u32, TraceError> {
         .ok()
         .and_then(|count| count.checked_mul(scale))
         .filter(|count| (1..=MAX_FLOWS).contains(count))
-        .ok_or_else(|| TraceError::FlowCount { text: format!("flows:{text}") })
+        .ok_or_else(|| TraceError::FlowCount { text: name.to_owned() })
 }
 
 impl fmt::Display for TraceName {
@@ -124,6 +214,15 @@ impl fmt::Display for TraceName {
             Self::Tr5ul => f.pad("tr5ul"),
             Self::Tr5dl => f.pad("tr5dl"),
             Self::Flows(flows) => f.pad(&format!("flows:{flows}")),
+            Self::Conversations { count, burst, entries } => {
+                let burst = if *burst == 1 { String::new() } else { format!("x{burst}") };
+                let of = if *entries == Nf::PIPELINE_ENTRIES { String::new() } else { format!(":{entries}") };
+                f.pad(&format!("conversations:{count}{burst}{of}"))
+            }
+            Self::L2Flows { count, stations } if *stations == Nf::PIPELINE_ENTRIES => {
+                f.pad(&format!("l2flows:{count}"))
+            }
+            Self::L2Flows { count, stations } => f.pad(&format!("l2flows:{count}:{stations}")),
             Self::T1 => f.pad("t1"),
             Self::T2 => f.pad("t2"),
             Self::T3 => f.pad("t3"),
@@ -234,14 +333,33 @@ impl TraceSpec {
 
     /// Reads a trace's name, or the path of a capture; sizes, direction and seed are the defaults.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
-        let name = TraceName::parse(text)?;
-        Ok(Self {
+        TraceName::parse(text).map(Self::of)
+    }
+
+    /// The trace of this name; sizes, direction and seed are the defaults.
+    pub fn of(name: TraceName) -> Self {
+        Self {
             sizes: name.default_sizes(),
             name,
             direction: Direction::Forward,
             seed: Self::DEFAULT_SEED,
             options: TraceOptions::default(),
-        })
+        }
+    }
+
+    /// Packets at the beginning of a lap that answer the last ones of the other direction's.
+    pub fn unasked(&self) -> usize {
+        match (&self.name, self.direction) {
+            (TraceName::Conversations { count, burst, .. }, Direction::Reverse) => {
+                ((gateway::TRAIL % count) * burst) as usize
+            }
+            _ => 0,
+        }
+    }
+
+    /// The flows of a trace made for a function's tables, in direction 0; nothing for other traces.
+    pub fn flows(&self) -> Result<Option<Vec<synthetic::Flow>>, TraceError> {
+        gateway::flows(self)
     }
 
     /// Reads the traces of both directions: one name for both, or two joined by `|`.

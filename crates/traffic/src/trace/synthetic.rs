@@ -11,7 +11,7 @@
 use super::catalogue::{T3_BURST, T3_CONNECTIONS};
 use super::rewrite::VlanChange;
 use super::table::{HEAD_BYTES, Head, TAIL, TableBuilder};
-use super::{Direction, FrameTable, Sizes, TraceError, TraceName, TraceSpec};
+use super::{Direction, FrameTable, Sizes, TraceError, TraceName, TraceSpec, gateway};
 use crate::stamp::{Stamp, StampSlot};
 use rustc_hash::FxHashMap;
 use std::net::Ipv4Addr;
@@ -69,7 +69,8 @@ impl Flow {
         }
     }
 
-    /// Flow `k` of a trace in direction 0. `k` is below the trace's number of flows.
+    /// Flow `k` of a trace in direction 0. `k` is below the trace's number of flows. Those that are made for
+    /// a function's tables are found in [`super::gateway`].
     pub fn of(name: &TraceName, k: u32) -> Self {
         let mut flow = Self {
             source_mac: PORT_0_MAC,
@@ -96,7 +97,12 @@ impl Flow {
                 flow.destination = destination_address(k % addresses, addresses);
                 flow.source_port = LEAST_PORT + (k / addresses) as u16;
             }
-            TraceName::Simple | TraceName::T1 | TraceName::T2 | TraceName::Capture(_) => {}
+            TraceName::Simple
+            | TraceName::Conversations { .. }
+            | TraceName::L2Flows { .. }
+            | TraceName::T1
+            | TraceName::T2
+            | TraceName::Capture(_) => {}
         }
         flow
     }
@@ -110,6 +116,7 @@ pub fn flows(name: &TraceName) -> u32 {
         TraceName::Tr4e => 500_000,
         TraceName::Tr5ul | TraceName::Tr5dl => TR5_FLOWS,
         TraceName::Flows(flows) => *flows,
+        TraceName::Conversations { count, .. } | TraceName::L2Flows { count, .. } => *count,
         TraceName::T3 => T3_CONNECTIONS,
         TraceName::Simple | TraceName::T1 | TraceName::T2 | TraceName::Capture(_) => 1,
     }
@@ -165,6 +172,14 @@ impl Template {
             Err(TraceError::Option { name: spec.name.to_string(), option, reason: reason.to_owned() })
         };
         let by_mac = matches!(spec.name, TraceName::Tr2e | TraceName::Tr3e | TraceName::Tr4e);
+        let made_for =
+            spec.name.made_for().filter(|_| options.source_mac.or(options.destination_mac).is_some());
+        if let Some(nf) = made_for {
+            return refuse(
+                "MAC",
+                &format!("would be no station of {nf}, which the trace is made for; leave it out"),
+            );
+        }
         let (varying, option) = match spec.direction {
             Direction::Forward => (options.destination_mac, "destination MAC"),
             Direction::Reverse => (options.source_mac, "source MAC"),
@@ -266,6 +281,14 @@ pub(super) fn ipv4_of(flow: &Flow, protocol: u8, payload_len: u16) -> Ipv4Repr {
     Ipv4Repr { source: flow.source, destination: flow.destination, protocol, ttl: TTL, payload_len }
 }
 
+/// Which of `flows` conversations is number `k` of a direction: answers trail what they answer.
+fn place_of(spec: &TraceSpec, k: u32, flows: u32) -> u32 {
+    match (spec.name.is_conversation(), spec.direction) {
+        (true, Direction::Reverse) => (k + flows - gateway::TRAIL % flows) % flows,
+        _ => k,
+    }
+}
+
 /// Builds a trace of generated flows.
 pub(super) fn build(spec: &TraceSpec) -> Result<FrameTable, TraceError> {
     if spec.sizes == Sizes::Recorded {
@@ -273,10 +296,18 @@ pub(super) fn build(spec: &TraceSpec) -> Result<FrameTable, TraceError> {
     }
     let template = Template::of(spec)?;
     let flows = flows(&spec.name);
-    let burst = if spec.name == TraceName::T3 { T3_BURST } else { 1 };
+    let burst = match spec.name {
+        TraceName::T3 => T3_BURST,
+        TraceName::Conversations { burst, .. } => burst,
+        _ => 1,
+    };
+    let made = gateway::flows(spec)?;
     let round = flows as usize * burst as usize;
     let flow_of = |k| {
-        let flow = Flow::of(&spec.name, k);
+        let flow = match &made {
+            Some(made) => made[place_of(spec, k, flows) as usize],
+            None => Flow::of(&spec.name, k),
+        };
         if spec.direction == Direction::Forward { flow } else { flow.mirrored() }
     };
 

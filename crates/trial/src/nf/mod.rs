@@ -1,10 +1,15 @@
 //! Network functions, described once for every dataplane.
 //!
-//! What an [`Nf`] says in a word, [`Nf::routes`] and [`Nf::rules`] say in full: adapters translate
-//! these to their dataplane's own language, so that all devices are given the same work.
+//! What an [`Nf`] says in a word, [`Nf::routes`], [`Nf::rules`], [`Nf::stations`], [`Nf::networks`] and
+//! [`Nf::backends`] say in full: adapters translate these to their dataplane's own language, so that
+//! all devices are given the same work.
 
+mod access;
+mod gateway;
 mod routes;
 mod rules;
+
+pub use gateway::{BACKENDS, Backend, CLIENT_PORTS, NAT_OCTET, Network, Station};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +35,38 @@ pub enum Nf {
         /// everything else pass.
         rules: u32,
     },
+    /// Forward by destination MAC address, packets untouched; what has no entry is dropped.
+    L2 {
+        /// MAC addresses in the table, as [`Nf::stations`] lays them out.
+        stations: u32,
+    },
+    /// SoftFlow's Pipeline A (section 7.2): a network virtualization gateway that looks a packet up in
+    /// four stages and changes nothing in it. Its destination MAC address must be a station's
+    /// ([`Nf::stations`]) and its destination lie in a network ([`Nf::networks`]); a stateful firewall
+    /// passes what belongs to a connection, and lets the list ([`Nf::rules`]) say what may open one;
+    /// it leaves by its station's port.
+    PipelineA {
+        /// Entries in each of the three tables.
+        entries: u32,
+    },
+    /// Pipeline B: A, with the payload encrypted behind the firewall (AES-128-CBC, see
+    /// [`crate::cipher`]) and the destination moved into 10.0.0.0/8, its other octets kept.
+    PipelineB {
+        /// Entries in each of the three tables.
+        entries: u32,
+    },
+    /// Pipeline C: A, with a load balancer behind the firewall that gives each connection to one of
+    /// [`BACKENDS`] on the far side ([`Nf::backends`]): destination MAC and IP address become the
+    /// backend's.
+    PipelineC {
+        /// Entries in each of the three tables.
+        entries: u32,
+    },
+    /// Pipeline D: from each port to the other, through so many services that do nothing.
+    PipelineD {
+        /// Services in a row.
+        noops: u32,
+    },
 }
 
 /// The kind of a network function, without its numbers.
@@ -41,14 +78,23 @@ pub enum NfKind {
     L3Fwd,
     /// [`Nf::Firewall`].
     Firewall,
+    /// [`Nf::L2`].
+    L2,
+    /// [`Nf::PipelineA`].
+    PipelineA,
+    /// [`Nf::PipelineB`].
+    PipelineB,
+    /// [`Nf::PipelineC`].
+    PipelineC,
+    /// [`Nf::PipelineD`].
+    PipelineD,
 }
 
 /// A text that names no network function.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no network function Weir knows; write l2fwd, l3fwd, l3fwd:N (N routes), firewall or firewall:N (N rules), \
-     with N from 1 to {}",
-    Nf::MAX_ENTRIES
+    "`{text}` is no network function Weir knows; write {forms}",
+    forms = Nf::FORMS
 )]
 pub struct ParseNfError {
     text: String,
@@ -60,22 +106,61 @@ impl Nf {
     /// The largest table the adapters build.
     pub const MAX_ENTRIES: u32 = 100_000;
 
+    /// Entries of [`Nf::L2`] and of each table of the pipelines when none are stated: SoftFlow, section 7.2.
+    pub const PIPELINE_ENTRIES: u32 = 500;
+    /// Fewest entries of a pipeline: [`BACKENDS`] stations behind each of the two ports.
+    pub const LEAST_PIPELINE_ENTRIES: u32 = 2 * BACKENDS as u32;
+    /// Most entries of a pipeline: random prefixes of /8 are not many more.
+    pub const MOST_PIPELINE_ENTRIES: u32 = 10_000;
+    /// Most services in a row of [`Nf::PipelineD`].
+    pub const MOST_NOOPS: u32 = 32;
+    /// The names that can be written, with their numbers.
+    pub const FORMS: &'static str = "l2fwd, l3fwd:N (1 to 100000 routes), firewall:N (1 to 100000 rules), \
+         l2:N (2 to 100000 MAC addresses), pipeline-a:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
+         table), or pipeline-d:N (0 to 32 services that do nothing); without `:N` it is 10, 500, or one service";
+
     /// The kind.
     pub const fn kind(self) -> NfKind {
         match self {
             Self::L2Fwd => NfKind::L2Fwd,
             Self::L3Fwd { .. } => NfKind::L3Fwd,
             Self::Firewall { .. } => NfKind::Firewall,
+            Self::L2 { .. } => NfKind::L2,
+            Self::PipelineA { .. } => NfKind::PipelineA,
+            Self::PipelineB { .. } => NfKind::PipelineB,
+            Self::PipelineC { .. } => NfKind::PipelineC,
+            Self::PipelineD { .. } => NfKind::PipelineD,
         }
     }
 
-    /// Routes or rules; nothing for a function without a table.
+    /// The number behind its name: routes, rules, MAC addresses, entries of each table or services;
+    /// nothing for a function without one.
     pub const fn entries(self) -> Option<u32> {
         match self {
             Self::L2Fwd => None,
-            Self::L3Fwd { routes } => Some(routes),
-            Self::Firewall { rules } => Some(rules),
+            Self::L3Fwd { routes: number }
+            | Self::Firewall { rules: number }
+            | Self::L2 { stations: number }
+            | Self::PipelineA { entries: number }
+            | Self::PipelineB { entries: number }
+            | Self::PipelineC { entries: number }
+            | Self::PipelineD { noops: number } => Some(number),
         }
+    }
+
+    /// Entries in each table of pipelines A, B and C; nothing for other functions.
+    pub const fn pipeline_entries(self) -> Option<u32> {
+        match self {
+            Self::PipelineA { entries } | Self::PipelineB { entries } | Self::PipelineC { entries } => {
+                Some(entries)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether packets of a connection pass that no rule allows to open one.
+    pub const fn is_stateful(self) -> bool {
+        self.pipeline_entries().is_some()
     }
 
     /// The routing table; empty unless this is [`Nf::L3Fwd`].
@@ -92,7 +177,7 @@ impl Nf {
         }
     }
 
-    /// The list of rules; empty unless this is [`Nf::Firewall`].
+    /// The list of rules; empty unless this is [`Nf::Firewall`] or pipeline A, B or C.
     ///
     /// Of `N` rules `N - 1` deny, and the last lets everything pass. Each deny rule names TCP or
     /// UDP, a source and a destination prefix (/16 to /32) in opposite halves of the test network,
@@ -101,9 +186,42 @@ impl Nf {
     /// the last rule. A classifier that tells those ports apart first never looks at the others, so
     /// what a rule costs shows only under traffic to lower ports. The list is the same wherever it is made, and a longer list begins
     /// with the deny rules of a shorter one.
+    ///
+    /// A pipeline's list is another: what may *open* a connection, by the first rule that matches; what no
+    /// rule matches may not. It is drawn with the statistics of real firewalls, see `access.rs`.
     pub fn rules(self) -> Vec<Rule> {
+        match (self, self.pipeline_entries()) {
+            (Self::Firewall { rules }, _) => rules::list(rules),
+            (_, Some(entries)) => access::list(&gateway::networks(entries), entries),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Who is behind which port; empty unless this is [`Nf::L2`] or pipeline A, B or C.
+    ///
+    /// The MAC addresses are random, unicast and locally administered, behind port 1 and port 0 in turn. A
+    /// longer table begins with a shorter one, and all functions have the same.
+    pub fn stations(self) -> Vec<Station> {
+        match (self, self.pipeline_entries()) {
+            (Self::L2 { stations: entries }, _) | (_, Some(entries)) => gateway::stations(entries),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Known networks, of which the longest that holds the destination decides; empty unless this is
+    /// pipeline A, B or C.
+    ///
+    /// Prefix lengths are drawn evenly from 8 to 32, addresses evenly from all unicast ones; so prefixes
+    /// lie inside one another now and then. One in sixteen leads nowhere (a null route: what it holds
+    /// is dropped), so that an answer is right only if it is the longest prefix's.
+    pub fn networks(self) -> Vec<Network> {
+        self.pipeline_entries().map(gateway::networks).unwrap_or_default()
+    }
+
+    /// The backends behind a port; empty unless this is [`Nf::PipelineC`].
+    pub fn backends(self, port: u8) -> Vec<Backend> {
         match self {
-            Self::Firewall { rules } => rules::list(rules),
+            Self::PipelineC { entries } => gateway::backends(entries, port),
             _ => Vec::new(),
         }
     }
@@ -115,7 +233,16 @@ pub const FIRST_FREE_PORT: u16 = 1024;
 
 impl NfKind {
     /// Every kind, in the order of the tables people read.
-    pub const ALL: [Self; 3] = [Self::L2Fwd, Self::L3Fwd, Self::Firewall];
+    pub const ALL: [Self; 8] = [
+        Self::L2Fwd,
+        Self::L3Fwd,
+        Self::Firewall,
+        Self::L2,
+        Self::PipelineA,
+        Self::PipelineB,
+        Self::PipelineC,
+        Self::PipelineD,
+    ];
 
     /// The name people type.
     pub const fn name(self) -> &'static str {
@@ -123,16 +250,39 @@ impl NfKind {
             Self::L2Fwd => "l2fwd",
             Self::L3Fwd => "l3fwd",
             Self::Firewall => "firewall",
+            Self::L2 => "l2",
+            Self::PipelineA => "pipeline-a",
+            Self::PipelineB => "pipeline-b",
+            Self::PipelineC => "pipeline-c",
+            Self::PipelineD => "pipeline-d",
         }
+    }
+
+    /// The function of this kind with the number that stands behind its name, if it is one that can.
+    fn with(self, number: Option<u32>) -> Option<Nf> {
+        let within = |default: u32, least: u32, most: u32| {
+            let number = number.unwrap_or(default);
+            (least..=most).contains(&number).then_some(number)
+        };
+        let pipeline = || within(Nf::PIPELINE_ENTRIES, Nf::LEAST_PIPELINE_ENTRIES, Nf::MOST_PIPELINE_ENTRIES);
+        Some(match self {
+            Self::L2Fwd => return number.is_none().then_some(Nf::L2Fwd),
+            Self::L3Fwd => Nf::L3Fwd { routes: within(Nf::DEFAULT_ENTRIES, 1, Nf::MAX_ENTRIES)? },
+            Self::Firewall => Nf::Firewall { rules: within(Nf::DEFAULT_ENTRIES, 1, Nf::MAX_ENTRIES)? },
+            Self::L2 => Nf::L2 { stations: within(Nf::PIPELINE_ENTRIES, 2, Nf::MAX_ENTRIES)? },
+            Self::PipelineA => Nf::PipelineA { entries: pipeline()? },
+            Self::PipelineB => Nf::PipelineB { entries: pipeline()? },
+            Self::PipelineC => Nf::PipelineC { entries: pipeline()? },
+            Self::PipelineD => Nf::PipelineD { noops: within(1, 0, Nf::MOST_NOOPS)? },
+        })
     }
 }
 
 impl fmt::Display for Nf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::L2Fwd => f.pad("l2fwd"),
-            Self::L3Fwd { routes } => f.pad(&format!("l3fwd:{routes}")),
-            Self::Firewall { rules } => f.pad(&format!("firewall:{rules}")),
+        match self.entries() {
+            None => f.pad(self.kind().name()),
+            Some(number) => f.pad(&format!("{}:{number}", self.kind().name())),
         }
     }
 }
@@ -141,20 +291,13 @@ impl FromStr for Nf {
     type Err = ParseNfError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || ParseNfError { text: text.to_owned() };
-        let (name, entries) = match text.split_once(':') {
-            None => (text, None),
-            Some((name, number)) => {
-                let entries = number.parse().ok().filter(|n| (1..=Self::MAX_ENTRIES).contains(n));
-                (name, Some(entries.ok_or_else(error)?))
-            }
+        let (name, number) = match text.split_once(':') {
+            None => (text, Some(None)),
+            Some((name, number)) => (name, number.parse().ok().map(Some)),
         };
-        match (name, entries) {
-            ("l2fwd", None) => Ok(Self::L2Fwd),
-            ("l3fwd", routes) => Ok(Self::L3Fwd { routes: routes.unwrap_or(Self::DEFAULT_ENTRIES) }),
-            ("firewall", rules) => Ok(Self::Firewall { rules: rules.unwrap_or(Self::DEFAULT_ENTRIES) }),
-            _ => Err(error()),
-        }
+        let kind = NfKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let nf = kind.zip(number).and_then(|(kind, number)| kind.with(number));
+        nf.ok_or_else(|| ParseNfError { text: text.to_owned() })
     }
 }
 
@@ -182,16 +325,37 @@ mod tests {
             ("l2fwd", Nf::L2Fwd),
             ("l3fwd:1000", Nf::L3Fwd { routes: 1000 }),
             ("firewall:10", Nf::Firewall { rules: 10 }),
+            ("l2:500", Nf::L2 { stations: 500 }),
+            ("pipeline-a:16", Nf::PipelineA { entries: 16 }),
+            ("pipeline-b:500", Nf::PipelineB { entries: 500 }),
+            ("pipeline-c:10000", Nf::PipelineC { entries: 10_000 }),
+            ("pipeline-d:0", Nf::PipelineD { noops: 0 }),
         ] {
             assert_eq!(text.parse(), Ok(nf));
             assert_eq!(nf.to_string(), text);
         }
         assert_eq!("l3fwd".parse(), Ok(Nf::L3Fwd { routes: 10 }));
+        assert_eq!("pipeline-a".parse(), Ok(Nf::PipelineA { entries: 500 }));
+        assert_eq!("pipeline-d".parse(), Ok(Nf::PipelineD { noops: 1 }));
+        for kind in NfKind::ALL {
+            assert_eq!(kind.name().parse::<Nf>().unwrap().kind(), kind);
+        }
     }
 
     #[test]
     fn unknown_names_and_sizes_are_refused_with_the_choices() {
-        for text in ["router", "l2fwd:3", "l3fwd:0", "firewall:x", "l3fwd:100001"] {
+        for text in [
+            "router",
+            "l2fwd:3",
+            "l3fwd:0",
+            "firewall:x",
+            "l3fwd:100001",
+            "l2:1",
+            "pipeline-a:15",
+            "pipeline-b:10001",
+            "pipeline-d:33",
+            "pipeline-a:",
+        ] {
             let error = text.parse::<Nf>().unwrap_err().to_string();
             assert!(error.contains(text) && error.contains("l3fwd:N"), "{error}");
         }

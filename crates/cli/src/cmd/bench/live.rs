@@ -34,8 +34,8 @@ pub(super) struct Live {
     /// Latency trials of the point in hand by number, whose percentiles its row shows.
     latencies: BTreeMap<u32, Latency>,
     warnings: Vec<String>,
-    /// Widths of the columns of network functions and devices.
-    widths: [usize; 2],
+    /// Widths of the columns of network functions, devices and traces.
+    widths: [usize; 3],
 }
 
 impl Live {
@@ -57,7 +57,11 @@ impl Live {
             bounds: String::new(),
             latencies: BTreeMap::new(),
             warnings: plan.warnings(),
-            widths: [widest(plan.nfs.iter().map(ToString::to_string)), widest(plan.duts.iter().cloned())],
+            widths: [
+                widest(plan.nfs.iter().map(ToString::to_string)),
+                widest(plan.duts.iter().cloned()),
+                widest(plan.traces.iter().map(|trace| short(&trace.to_string()).to_owned())),
+            ],
         }
     }
 
@@ -71,8 +75,8 @@ impl Live {
     /// The columns before the results: as wide as the plan's names.
     fn row(&self, cells: [&str; 5]) -> String {
         let [nf, dut, wiring, trace, size] = cells;
-        let [nf_width, dut_width] = self.widths;
-        format!("{nf:<nf_width$} {dut:<dut_width$} {wiring:<9} {trace:<10} {size:>8}")
+        let [nf_width, dut_width, trace_width] = self.widths;
+        format!("{nf:<nf_width$} {dut:<dut_width$} {wiring:<9} {trace:<trace_width$} {size:>8}")
     }
 
     /// Takes the progress line away.

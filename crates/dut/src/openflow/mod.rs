@@ -1,8 +1,10 @@
-//! A network function as OpenFlow flows, in the text that `ovs-ofctl add-flows` reads.
+//! A network function as OpenFlow flows, in the text that `ovs-ofctl add-flows` reads, for both devices
+//! that have OpenFlow tables. What needs services or connection tracking is in [`gateway`].
 //!
-//! OpenFlow ports count from 1: our port 0 is its port 1. The bridge fails secure, so what no flow
-//! matches is dropped. A packet that leaves by the port it came in by needs its input port forgotten
+//! OpenFlow ports count from 1: our port 0 is its port 1. What no flow matches is dropped. A packet that leaves by the port it came in by needs its input port forgotten
 //! first ([`FORGET_INPUT`]), which costs nothing in the datapath.
+
+mod gateway;
 
 use std::fmt::Write as _;
 use weir_trial::Nf;
@@ -22,15 +24,30 @@ const WITH_PORTS: [u8; 3] = [6, 17, 132];
 /// Bits of a transport port.
 const PORT_BITS: u32 = 16;
 
+/// Who reads the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Has `ct`, and no services.
+    OpenVSwitch,
+    /// Has services, SoftFlow's fields, and no `ct`.
+    Weir,
+}
+
 /// The flows of a network function; the reason where OpenFlow cannot say it.
-pub(super) fn flows(nf: Nf) -> Result<String, String> {
+pub(crate) fn flows(nf: Nf, dialect: Dialect) -> Result<String, String> {
     match nf {
-        Nf::L2Fwd => {
-            Ok((0..PORTS).map(|port| format!("in_port={},actions={}\n", of(port), pass(port))).collect())
-        }
+        Nf::L2Fwd => Ok(forward("")),
         Nf::L3Fwd { .. } => Ok(nf.routes().iter().map(route).collect()),
         Nf::Firewall { .. } => firewall(&nf.rules()),
+        Nf::L2 { .. } => Ok(gateway::l2(&nf.stations())),
+        Nf::PipelineA { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => gateway::pipeline(nf, dialect),
+        Nf::PipelineD { noops } => gateway::noops(noops, dialect),
     }
+}
+
+/// A flow a port, to the other, under a further condition.
+fn forward(condition: &str) -> String {
+    (0..PORTS).map(|port| format!("{condition}in_port={},actions={}\n", of(port), pass(port))).collect()
 }
 
 /// OpenFlow's number of a port.
@@ -57,15 +74,25 @@ fn route(route: &Route) -> String {
 
 /// Rules in order have falling priorities. Neighbours of the same action share one, since it does not
 /// matter which of them matches; so 16 bits of priority are enough for any list that people write.
-fn firewall(rules: &[Rule]) -> Result<String, String> {
-    let mut text = String::new();
-    let mut priority = u16::MAX;
+/// Priority 0 is left to what comes after the last rule.
+fn prioritised(rules: &[Rule], first: u16) -> Result<Vec<(u16, &Rule)>, String> {
+    let mut priority = first;
+    let mut found = Vec::with_capacity(rules.len());
     for (index, rule) in rules.iter().enumerate() {
         if index > 0 && rule.action != rules[index - 1].action {
             priority = priority
                 .checked_sub(1)
+                .filter(|priority| *priority > 0)
                 .ok_or("its rules change between allow and deny more often than OpenFlow has priorities")?;
         }
+        found.push((priority, rule));
+    }
+    Ok(found)
+}
+
+fn firewall(rules: &[Rule]) -> Result<String, String> {
+    let mut text = String::new();
+    for (priority, rule) in prioritised(rules, u16::MAX)? {
         for condition in conditions(rule)? {
             match rule.action {
                 Action::Deny => {
@@ -162,12 +189,15 @@ mod tests {
 
     #[test]
     fn l2fwd_is_a_flow_a_port() {
-        assert_eq!(flows(Nf::L2Fwd).unwrap(), "in_port=1,actions=output:2\nin_port=2,actions=output:1\n");
+        assert_eq!(
+            flows(Nf::L2Fwd, Dialect::OpenVSwitch).unwrap(),
+            "in_port=1,actions=output:2\nin_port=2,actions=output:1\n"
+        );
     }
 
     #[test]
     fn a_route_lowers_the_ttl_rewrites_both_addresses_and_may_lead_back() {
-        let flows = flows(Nf::L3Fwd { routes: 3 }).unwrap();
+        let flows = flows(Nf::L3Fwd { routes: 3 }, Dialect::Weir).unwrap();
         assert_eq!(
             flows.lines().nth(1).unwrap(),
             "priority=17,ip,nw_dst=198.19.0.0/17,actions=dec_ttl,mod_dl_src:02:00:00:00:01:01,\
@@ -233,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_firewall_of_the_lab_is_two_priorities_and_ends_with_what_passes() {
-        let flows = flows(Nf::Firewall { rules: 1000 }).unwrap();
+        let flows = flows(Nf::Firewall { rules: 1000 }, Dialect::OpenVSwitch).unwrap();
         let priorities: std::collections::HashSet<&str> =
             flows.lines().map(|line| line.split(',').next().unwrap()).collect();
         assert_eq!(priorities.len(), 2);

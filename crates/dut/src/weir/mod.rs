@@ -1,0 +1,216 @@
+//! `weir`: Weir's own switch, run as a process of its own (`weir switch`).
+//!
+//! Every network function becomes a file of flows ([`crate::openflow`]) and, for the pipelines, services;
+//! the program that is running now is started with them. It is driven like `weir nf`: the first line it
+//! prints says that it is ready, `stats` on its standard input is answered in JSON, `stop` or the end of its
+//! input ends it. OpenFlow ports are numbered in the order they are given, from 1.
+//!
+//! `weir:nocoalesce` is the same with stage coalescing off. Against [`Nf::L3Fwd`]: OpenFlow cannot ask for
+//! the checksum of a header; a router made of flows lowers the TTL of a packet whose checksum is wrong, and
+//! leaves it wrong by as much.
+//!
+//! Cost of a reading: one line each way. No thread of our own.
+
+mod answers;
+
+use crate::eal::{self, PATIENCE};
+use crate::nf::{first, program};
+use crate::openflow::{self, Dialect};
+use crate::process::Process;
+use crate::wiring::WiringKind;
+use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
+use answers::{Ready, Stats};
+use std::path::Path;
+use std::time::Instant;
+use weir_trial::{BACKENDS, Nf, cipher};
+use weir_units::Nanos;
+
+const NAME: &str = "weir";
+
+/// What stands behind `:` in a device's name, and the options it adds.
+const VARIANTS: [(&str, &[&str]); 2] = [("", &[]), ("nocoalesce", &["--no-coalescing"])];
+
+/// The adapter.
+pub(crate) struct Weir;
+
+struct Running {
+    process: Process,
+    version: String,
+    threads: Vec<u32>,
+}
+
+impl Adapter for Weir {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn about(&self) -> &'static str {
+        "Weir's switch: OpenFlow tables and SoftFlow services (weir switch); weir:nocoalesce without coalescing"
+    }
+
+    fn wirings(&self) -> &'static [WiringKind] {
+        &[WiringKind::Vhost, WiringKind::Memif, WiringKind::Veth, WiringKind::Nic, WiringKind::Fed]
+    }
+
+    fn supports(&self, nf: Nf) -> Result<(), String> {
+        openflow::flows(nf, Dialect::Weir).map(drop)
+    }
+
+    fn takes(&self, variant: &str) -> Result<(), String> {
+        if VARIANTS.iter().any(|(name, _)| *name == variant) {
+            return Ok(());
+        }
+        let names: Vec<&str> =
+            VARIANTS.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
+        Err(format!("weir has no variant `{variant}`; it has {}", names.join(", ")))
+    }
+
+    fn version(&self) -> Result<String, DutError> {
+        Ok(format!("weir {}", env!("CARGO_PKG_VERSION")))
+    }
+
+    fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
+        let flows = openflow::flows(request.nf, Dialect::Weir).map_err(unsupported)?;
+        let flows = request.folder.write("flows.txt", &flows)?;
+        let arguments = arguments(request, &flows);
+        let (program, arguments) = request.command(program()?.as_os_str(), arguments);
+        let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
+        let ready: Ready = process.wait_for(0, "open its ports", PATIENCE, first)?;
+        if !ready.ready {
+            return Err(DutError::Answer { dut: NAME, answer: "not ready".into(), expected: "ready" });
+        }
+        Ok(Box::new(Running { process, version: ready.version, threads: ready.tid.into() }))
+    }
+}
+
+/// The command line behind the program's name.
+fn arguments(request: &StartRequest<'_>, flows: &Path) -> Vec<String> {
+    let mut arguments = vec!["switch".to_owned()];
+    let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
+    add("--flows", flows.display().to_string());
+    for (number, port) in (1..).zip(request.ports) {
+        add("--port", format!("p{number}={port}"));
+    }
+    for service in services(request.nf) {
+        add("--service", service);
+    }
+    add("--core", request.core.to_string());
+    add("--buffers", eal::buffers(request).to_string());
+    add("--max-frame", request.max_frame.bytes().to_string());
+    add("--control", "stdio".to_owned());
+    if request.huge_pages {
+        arguments.push("--huge-pages".to_owned());
+    }
+    let variant = VARIANTS.iter().filter(|(name, _)| *name == request.variant);
+    arguments.extend(variant.flat_map(|(_, options)| *options).map(|option| (*option).to_owned()));
+    arguments
+}
+
+/// The services that a function's flows call, as `NAME=KIND[:JSON]`. The transcoder is told the key
+/// outright, for it is part of what the function is.
+fn services(nf: Nf) -> Vec<String> {
+    let hex = |bytes: [u8; cipher::BLOCK]| format!("{:032x}", u128::from_be_bytes(bytes));
+    let mut services = Vec::new();
+    if nf.is_stateful() {
+        services.push("conntrack=conntrack".to_owned());
+    }
+    match nf {
+        Nf::PipelineB { .. } => {
+            let settings = serde_json::json!({ "key": hex(cipher::KEY), "iv": hex(cipher::VECTOR) });
+            services.push(format!("transcoder=transcoder:{settings}"));
+        }
+        Nf::PipelineC { .. } => {
+            let settings = serde_json::json!({ "mode": "least-loaded", "buckets": BACKENDS });
+            services.push(format!("balancer=balancer:{settings}"));
+        }
+        Nf::PipelineD { noops: 1.. } => services.push("noop=noop".to_owned()),
+        _ => {}
+    }
+    services
+}
+
+impl RunningDut for Running {
+    fn description(&self) -> String {
+        format!("{}; {}", self.version, self.process.command())
+    }
+
+    fn counters(&mut self) -> Result<Counters, DutError> {
+        let mark = self.process.mark();
+        let asked = Instant::now();
+        self.process.say("stats")?;
+        let stats: Stats = self.process.wait_for(mark, "print its counters", PATIENCE, first)?;
+        let at = asked + asked.elapsed() / 2;
+        let pid = self.process.pid();
+        let cpu =
+            self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
+        let details = stats.details();
+        Ok(Counters { received: stats.received, sent: stats.sent, cpu: Nanos(cpu), at, details })
+    }
+
+    fn threads(&self) -> Vec<(u32, u32)> {
+        self.threads.iter().map(|thread| (self.process.pid(), *thread)).collect()
+    }
+
+    fn process(&self) -> Option<&Process> {
+        Some(&self.process)
+    }
+
+    fn ended(&mut self) -> Option<DutError> {
+        self.process.ended()
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), DutError> {
+        self.process.stop(&["stop"]);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eal::tests::request;
+    use crate::folder::Folder;
+    use weir_trial::NfKind;
+
+    fn line(nf: &str, variant: &str) -> String {
+        let folder = Folder::new().unwrap();
+        let ports = ["net_null0".to_owned(), "net_null1".to_owned()];
+        let mut request = request(nf.parse().unwrap(), &ports, &folder);
+        request.variant = variant;
+        arguments(&request, Path::new("/f/flows.txt")).join(" ")
+    }
+
+    #[test]
+    fn ports_cores_and_memory_are_told_on_the_command_line() {
+        assert_eq!(
+            line("l2fwd", "nocoalesce"),
+            "switch --flows /f/flows.txt --port p1=net_null0 --port p2=net_null1 \
+             --core 3 --buffers 16384 --max-frame 64 --control stdio --no-coalescing"
+        );
+    }
+
+    #[test]
+    fn services_of_the_pipelines_are_named_with_what_their_function_fixes() {
+        assert!(line("pipeline-a", "").contains(" --service conntrack=conntrack --core"));
+        assert!(line("pipeline-b", "").contains(
+            "--service conntrack=conntrack --service transcoder=transcoder:\
+             {\"iv\":\"000102030405060708090a0b0c0d0e0f\",\"key\":\"2b7e151628aed2a6abf7158809cf4f3c\"}"
+        ));
+        assert!(
+            line("pipeline-c", "").contains("balancer=balancer:{\"buckets\":8,\"mode\":\"least-loaded\"}")
+        );
+        assert!(line("pipeline-d:3", "").contains("--service noop=noop"));
+        assert!(!line("pipeline-d:0", "").contains("--service") && !line("l2", "").contains("--service"));
+    }
+
+    #[test]
+    fn it_can_be_every_function_and_knows_its_variants() {
+        for kind in NfKind::ALL {
+            assert_eq!(Weir.supports(kind.name().parse().unwrap()), Ok(()));
+        }
+        assert_eq!(crate::check_variant("weir"), Ok(()));
+        assert_eq!(crate::check_variant("weir:nocoalesce"), Ok(()));
+        assert!(crate::check_variant("weir:fast").unwrap_err().contains("nocoalesce"));
+    }
+}
