@@ -39,8 +39,8 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Reads the header at the front of `bytes`, which end where the packet does. `whole` is false for
-    /// a first fragment, whose payload goes on elsewhere.
+    /// Reads the header at the front of `bytes`, which end where the packet does. Of a first fragment,
+    /// the length is that of its own part.
     #[inline(always)]
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Reason> {
         let header: &[u8; 20] = bytes.first_chunk().ok_or(Reason::Truncated)?;
