@@ -3,8 +3,9 @@
 //! Commands run between bursts, on the worker. A worker with millions of connections should be asked in
 //! parts: `from` and `limit` name one, and the answer's `next` is where the next part begins.
 
+use super::connection::Connection;
 use super::entry::Place;
-use super::tracker::{Connection, Tracker};
+use super::tracker::Tracker;
 use super::tuple::Tuple;
 use super::wheel::Tick;
 use serde::Deserialize;

@@ -9,6 +9,12 @@
 //! their deadline where they stand. Threads: none; it belongs to one worker.
 
 use super::entry::Place;
+use super::packet::{Look, Packet};
+use super::reason::{Event, Reason};
+use super::segment::{Segment, flag};
+use super::settings::EarlyFragments;
+use super::tracker::{Judgement, Tracker};
+use super::tuple::{Sight, TCP, Tuple};
 use super::wheel::Tick;
 use weir_flow::Seed;
 
@@ -87,4 +93,85 @@ impl Fragments {
             None => false,
         }
     }
+}
+
+impl Tracker {
+    /// Counts a packet, and remembers a first fragment.
+    #[inline(never)]
+    pub(super) fn note(
+        &mut self,
+        packet: &Packet<'_>,
+        judgement: Judgement,
+        (side, segment): (usize, Segment),
+        now: Tick,
+    ) -> Result<(), Reason> {
+        let Some(place) = judgement.place else { return Ok(()) };
+        if let Some(counts) = self.entries.counts.get_mut(place.at as usize) {
+            counts[side][0] += 1;
+            counts[side][1] += packet.bytes();
+        }
+        if !packet.is_first_fragment() {
+            return Ok(());
+        }
+        let header = packet.fragment().ok_or(Reason::Truncated)?;
+        let key = fragment_key(packet, header.id, Sight::zone_of(self.entries.hot(place.at).b));
+        let known = self.fragments.find(&key, now);
+        if known.is_some_and(|record| record.place != place) {
+            return Err(Reason::Fragment);
+        }
+        let transport = match packet.protocol() {
+            TCP => header.length.saturating_sub(segment.length),
+            _ => 8,
+        };
+        let tcp = (packet.protocol() == TCP).then(|| {
+            let syn = u32::from(segment.flags & flag::SYN != 0);
+            (segment.seq.wrapping_add(syn).wrapping_sub(transport), segment.flags & flag::FIN != 0)
+        });
+        let deadline = now.after(Tick::seconds(self.settings.timeouts.fragment));
+        let record = Record { key, place, side, state: judgement.state, header: transport, tcp, deadline };
+        if !self.fragments.keep(record, now) {
+            return Err(Reason::LimitFragments);
+        }
+        self.counters.count(Event::FragmentRecords);
+        Ok(())
+    }
+
+    /// A fragment that has no ports.
+    #[inline(never)]
+    pub(super) fn later_fragment(
+        &mut self,
+        packet: &Packet<'_>,
+        look: &Look,
+        now: Tick,
+    ) -> Result<Judgement, Reason> {
+        let header = packet.fragment().ok_or(Reason::Truncated)?;
+        let key = fragment_key(packet, header.id, look.zone);
+        let Some(record) = self.fragments.find(&key, now) else {
+            return match self.settings.early_fragments {
+                EarlyFragments::Drop => Err(Reason::Fragment),
+                EarlyFragments::Pass => Ok(Judgement::UNTRACKED),
+            };
+        };
+        let at = self.entries.alive(record.place).ok_or(Reason::Fragment)?;
+        if header.offset < record.header || header.length == 0 {
+            return Err(Reason::Fragment);
+        }
+        if let Some((base, fin)) = record.tcp {
+            let end = base.wrapping_add(header.offset + header.length);
+            if !self.entries.hot_mut(at).tcp.extend(record.side, end, fin) {
+                return Err(Reason::SeqAbove);
+            }
+        }
+        if let Some(counts) = self.entries.counts.get_mut(at as usize) {
+            counts[record.side][0] += 1;
+            counts[record.side][1] += packet.bytes();
+        }
+        self.counters.count(Event::Fragments);
+        Ok(Judgement { state: record.state, place: Some(record.place), refused: None })
+    }
+}
+
+fn fragment_key(packet: &Packet<'_>, id: u32, zone: u16) -> FragmentKey {
+    let Tuple { v6, source, destination, protocol, .. } = packet.addresses();
+    FragmentKey { addresses: [source, destination], id, zone, protocol, v6 }
 }

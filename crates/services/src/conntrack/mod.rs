@@ -11,17 +11,18 @@
 //! lets its verdict be coalesced. For tables written like OVS's, it also fills `ct_state`, `ct_zone`,
 //! `ct_mark`, `ct_label` and the original tuple. What it makes of a packet:
 //!
-//! - TCP, UDP, ICMP requests and replies, SCTP and other protocols are tracked ([`tcp`] has the rules
+//! - TCP, UDP, ICMP requests and replies, SCTP and other protocols are tracked (`tcp.rs` has the rules
 //!   for TCP); ICMP errors are related to the connection of the packet that they quote.
 //! - ARP, neighbour discovery and multicast listener discovery always pass untracked: the network does
 //!   not work without. Anything else that is not IP passes as the argument's bit 0 says.
-//! - Later fragments follow their first one ([`fragments`]).
+//! - Later fragments follow their first one (`fragments.rs`).
 //!
 //! Cost: an established IPv4 packet touches one line of the index and one of the connection, both
 //! fetched ahead over the burst. Nothing is locked, and nothing allocated once the instance is built: its
 //! tables are reserved for their largest size and filled as connections come. Threads: one instance a worker; both directions of a connection must come to
 //! the same one.
 
+mod connection;
 mod dump;
 mod entry;
 mod fragments;
@@ -29,17 +30,19 @@ mod index;
 mod memory;
 mod packet;
 mod reason;
+mod segment;
 mod settings;
 mod tcp;
 mod tracker;
 mod tuple;
 mod wheel;
 
+pub use connection::Connection;
 pub use entry::{Place, State};
 pub use packet::{Look, Packet};
 pub use reason::{Counters, Event, Reason};
 pub use settings::{Checksums, EarlyFragments, Settings, Timeouts};
-pub use tracker::{Connection, Judgement, Tracker, ct};
+pub use tracker::{Judgement, Tracker, ct};
 pub use tuple::Tuple;
 pub use wheel::Tick;
 

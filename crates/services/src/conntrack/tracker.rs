@@ -11,14 +11,15 @@
 //! Costs: no lock and no allocation; see [`super::entry`] for cache lines. Both directions of a
 //! connection must come to the same worker.
 
-use super::entry::{Counts, Entries, FLIPPED, HALF_OPEN, Hot, MARKED, Place, REPLIED, State, TRANSLATED};
-use super::fragments::{FragmentKey, Fragments, Record};
+use super::entry::{Entries, FLIPPED, HALF_OPEN, Hot, Place, REPLIED, State, TRANSLATED};
+use super::fragments::Fragments;
 use super::index::Index;
 use super::packet::{Kind, Look, Packet, Quote};
 use super::reason::{Counters, Event, Reason};
-use super::settings::{Checksums, EarlyFragments, Settings};
-use super::tcp::{Segment, Step, Tcp, flag};
-use super::tuple::{Sight, TCP, Tuple};
+use super::segment::{Segment, flag};
+use super::settings::{Checksums, Settings};
+use super::tcp::{Step, Tcp};
+use super::tuple::{Sight, Tuple};
 use super::wheel::{Linked as _, Links, Tick, Wheel};
 use weir_flow::Seed;
 
@@ -50,7 +51,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    const UNTRACKED: Self = Self { state: 0, place: None, refused: None };
+    pub(super) const UNTRACKED: Self = Self { state: 0, place: None, refused: None };
 
     fn refuse(reason: Reason) -> Self {
         let state = match reason {
@@ -61,51 +62,23 @@ impl Judgement {
     }
 }
 
-/// A connection, as it is told of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connection {
-    /// What the originator's packets have.
-    pub original: Tuple,
-    /// What the answers have.
-    pub reply: Tuple,
-    /// Zone.
-    pub zone: u16,
-    /// How far it is.
-    pub state: State,
-    /// An answer was seen.
-    pub replied: bool,
-    /// Half-open: may give way to a younger one.
-    pub half_open: bool,
-    /// `ct_mark`.
-    pub mark: u32,
-    /// `ct_label`.
-    pub label: u128,
-    /// Seconds until it times out if nothing comes.
-    pub timeout: u64,
-    /// Packets and bytes (of the network packet) of both directions, the originator's first, where they
-    /// are counted.
-    pub counts: Option<Counts>,
-    /// TCP: for each side its window scaling and whether it takes selective acknowledgements.
-    pub tcp: Option<[(Option<u8>, bool); 2]>,
-}
-
 /// Entries that [`Tracker::tick`] looks at, at most: a few microseconds.
 const TICK_BUDGET: usize = 64;
 
 /// Every connection of one worker.
 #[derive(Debug)]
 pub struct Tracker {
-    settings: Settings,
-    timeouts: [u32; State::ALL.len()],
-    unacknowledged: u32,
-    seed: Seed,
-    index: Index,
+    pub(super) settings: Settings,
+    pub(super) timeouts: [u32; State::ALL.len()],
+    pub(super) unacknowledged: u32,
+    pub(super) seed: Seed,
+    pub(super) index: Index,
     pub(super) entries: Entries,
-    wheel: Wheel,
-    fragments: Fragments,
+    pub(super) wheel: Wheel,
+    pub(super) fragments: Fragments,
     /// Connections of each zone, up to the highest that ever had one.
-    zones: Vec<u32>,
-    counters: Counters,
+    pub(super) zones: Vec<u32>,
+    pub(super) counters: Counters,
 }
 
 impl Tracker {
@@ -273,7 +246,7 @@ impl Tracker {
 
     /// The connection with this tuple, and the side that speaks. One that timed out is removed.
     #[inline(always)]
-    fn find(&mut self, sight: &Sight, now: Tick) -> Option<(u32, usize)> {
+    pub(super) fn find(&mut self, sight: &Sight, now: Tick) -> Option<(u32, usize)> {
         let entries = &self.entries;
         let mut translated = false;
         let at = self.index.find(sight.hash, |at| {
@@ -422,7 +395,7 @@ impl Tracker {
 
     /// Ends a connection that is in the wheel.
     #[inline(never)]
-    fn remove(&mut self, at: u32) {
+    pub(super) fn remove(&mut self, at: u32) {
         self.wheel.remove(&mut self.entries, at);
         self.forget(at);
     }
@@ -439,75 +412,6 @@ impl Tracker {
         self.zones[usize::from(Sight::zone_of(hot.b))] -= 1;
         *self.entries.links(at) = Links::NONE;
         self.entries.free(at);
-    }
-
-    /// Counts a packet, and remembers a first fragment.
-    #[inline(never)]
-    fn note(
-        &mut self,
-        packet: &Packet<'_>,
-        judgement: Judgement,
-        (side, segment): (usize, Segment),
-        now: Tick,
-    ) -> Result<(), Reason> {
-        let Some(place) = judgement.place else { return Ok(()) };
-        if let Some(counts) = self.entries.counts.get_mut(place.at as usize) {
-            counts[side][0] += 1;
-            counts[side][1] += packet.bytes();
-        }
-        if !packet.is_first_fragment() {
-            return Ok(());
-        }
-        let header = packet.fragment().ok_or(Reason::Truncated)?;
-        let key = fragment_key(packet, header.id, Sight::zone_of(self.entries.hot(place.at).b));
-        let known = self.fragments.find(&key, now);
-        if known.is_some_and(|record| record.place != place) {
-            return Err(Reason::Fragment);
-        }
-        let transport = match packet.protocol() {
-            TCP => header.length.saturating_sub(segment.length),
-            _ => 8,
-        };
-        let tcp = (packet.protocol() == TCP).then(|| {
-            let syn = u32::from(segment.flags & flag::SYN != 0);
-            (segment.seq.wrapping_add(syn).wrapping_sub(transport), segment.flags & flag::FIN != 0)
-        });
-        let deadline = now.after(Tick::seconds(self.settings.timeouts.fragment));
-        let record = Record { key, place, side, state: judgement.state, header: transport, tcp, deadline };
-        if !self.fragments.keep(record, now) {
-            return Err(Reason::LimitFragments);
-        }
-        self.counters.count(Event::FragmentRecords);
-        Ok(())
-    }
-
-    /// A fragment that has no ports.
-    #[inline(never)]
-    fn later_fragment(&mut self, packet: &Packet<'_>, look: &Look, now: Tick) -> Result<Judgement, Reason> {
-        let header = packet.fragment().ok_or(Reason::Truncated)?;
-        let key = fragment_key(packet, header.id, look.zone);
-        let Some(record) = self.fragments.find(&key, now) else {
-            return match self.settings.early_fragments {
-                EarlyFragments::Drop => Err(Reason::Fragment),
-                EarlyFragments::Pass => Ok(Judgement::UNTRACKED),
-            };
-        };
-        let at = self.entries.alive(record.place).ok_or(Reason::Fragment)?;
-        if header.offset < record.header || header.length == 0 {
-            return Err(Reason::Fragment);
-        }
-        if let Some((base, fin)) = record.tcp {
-            let end = base.wrapping_add(header.offset + header.length);
-            if !self.entries.hot_mut(at).tcp.extend(record.side, end, fin) {
-                return Err(Reason::SeqAbove);
-            }
-        }
-        if let Some(counts) = self.entries.counts.get_mut(at as usize) {
-            counts[record.side][0] += 1;
-            counts[record.side][1] += packet.bytes();
-        }
-        self.counters.count(Event::Fragments);
-        Ok(Judgement { state: record.state, place: Some(record.place), refused: None })
     }
 
     /// An ICMP error.
@@ -556,118 +460,6 @@ impl Tracker {
             self.forget(at);
         }
     }
-
-    /// What is known of a connection, if it lives.
-    pub fn connection(&self, place: Place, now: Tick) -> Option<Connection> {
-        let at = self.entries.alive(place)?;
-        let hot = self.entries.hot(at);
-        let flipped = hot.flags & FLIPPED != 0;
-        let original = Sight::tuple_of(hot.a, hot.b, self.entries.addresses[at as usize], flipped);
-        let reply = if hot.flags & TRANSLATED != 0 {
-            Tuple::unpack(self.entries.replies[at as usize])
-        } else {
-            original.reversed()
-        };
-        Some(Connection {
-            original,
-            reply,
-            zone: Sight::zone_of(hot.b),
-            state: hot.tcp.state,
-            replied: hot.flags & REPLIED != 0,
-            half_open: hot.flags & HALF_OPEN != 0,
-            mark: self.entries.marks[at as usize],
-            label: self.entries.labels[at as usize],
-            timeout: hot.deadline.seconds_from(now),
-            counts: self.entries.counts.get(at as usize).copied(),
-            tcp: (original.protocol == TCP).then(|| hot.tcp.options()),
-        })
-    }
-
-    /// The original tuple of a connection as words of a key hold it: IPv4 addresses; protocol and ports,
-    /// or ICMP's type and code; IPv6 addresses.
-    #[inline(always)]
-    pub(super) fn original(&self, place: Place) -> (u64, u64, Option<[u128; 2]>) {
-        let hot = self.entries.hot(place.at);
-        let flipped = hot.flags & FLIPPED != 0;
-        let protocol = (hot.b >> 16 & 0xff) << 56;
-        let turn = if flipped { 32 } else { 0 };
-        if hot.tcp.state == State::Icmp || hot.is_v6() {
-            let addresses = self.entries.addresses[place.at as usize];
-            let tuple = Sight::tuple_of(hot.a, hot.b, addresses, flipped);
-            let (source, destination) =
-                tuple.icmp().map_or((tuple.source_port, tuple.destination_port), |(kind, code)| {
-                    (kind.into(), code.into())
-                });
-            let ports = protocol | u64::from(source) << 16 | u64::from(destination);
-            let v6 = hot.is_v6().then_some([tuple.source, tuple.destination]);
-            return (hot.a.rotate_left(turn), ports, v6);
-        }
-        let ports = ((hot.b >> 32) as u32).rotate_left(turn / 2);
-        (hot.a.rotate_left(turn), protocol | u64::from(ports), None)
-    }
-
-    /// `ct_mark` and `ct_label`; none where both are zero.
-    #[inline]
-    pub(super) fn marks(&self, place: Place) -> Option<(u32, u128)> {
-        let marked = self.entries.hot(place.at).flags & MARKED != 0;
-        marked.then(|| (self.entries.marks[place.at as usize], self.entries.labels[place.at as usize]))
-    }
-
-    /// Writes the bits of a connection's `ct_mark` that `mask` names. False if it no longer lives.
-    pub fn set_mark(&mut self, place: Place, mark: u32, mask: u32) -> bool {
-        let Some(at) = self.entries.alive(place) else { return false };
-        self.entries.hot_mut(at).flags |= MARKED;
-        let old = &mut self.entries.marks[at as usize];
-        *old = *old & !mask | mark & mask;
-        true
-    }
-
-    /// Writes the bits of a connection's `ct_label` that `mask` names. False if it no longer lives.
-    pub fn set_label(&mut self, place: Place, label: u128, mask: u128) -> bool {
-        let Some(at) = self.entries.alive(place) else { return false };
-        self.entries.hot_mut(at).flags |= MARKED;
-        let old = &mut self.entries.labels[at as usize];
-        *old = *old & !mask | label & mask;
-        true
-    }
-
-    /// Says that a connection's addresses are translated: answers will have this tuple and no longer the
-    /// original's reverse. False, and nothing changes, if the connection no longer lives, is translated
-    /// already, or another one has that tuple.
-    pub fn translate(&mut self, place: Place, reply: &Tuple, now: Tick) -> bool {
-        let Some(at) = self.entries.alive(place) else { return false };
-        let hot = *self.entries.hot(at);
-        let sight = Sight::of(reply, Sight::zone_of(hot.b), self.seed);
-        if hot.flags & TRANSLATED != 0 || self.find(&sight, now).is_some() {
-            return false;
-        }
-        if !self.index.insert(sight.hash, at) {
-            return false;
-        }
-        self.entries.replies[at as usize] = reply.pack();
-        self.entries.hot_mut(at).flags |= TRANSLATED;
-        true
-    }
-
-    /// Every connection from a number on, in no particular order, each with the number it has. Numbers
-    /// end before [`Self::reach`], and are used again.
-    pub fn all(&self, from: u32) -> impl Iterator<Item = (u32, Place)> + '_ {
-        let numbers = from..self.entries.reach();
-        numbers.filter(|&at| self.entries.lives(at)).map(|at| (at, self.entries.place(at)))
-    }
-
-    /// One more than the highest number that a connection ever had.
-    pub fn reach(&self) -> u32 {
-        self.entries.reach()
-    }
-
-    /// Ends a connection. Records of fragments do not outlive it. False if it no longer lives.
-    pub fn end(&mut self, place: Place) -> bool {
-        let Some(at) = self.entries.alive(place) else { return false };
-        self.remove(at);
-        self.counters.count(Event::Flushed);
-        true
-    }
 }
 
 /// Whether this is the connection whose translated answers the sight names.
@@ -680,9 +472,4 @@ fn is_reply(entries: &Entries, at: u32, sight: &Sight, seed: Seed) -> bool {
     let wanted = Sight::of(&reply, Sight::zone_of(hot.b), seed);
     (wanted.a, wanted.b, wanted.addresses, wanted.flipped)
         == (sight.a, sight.b, sight.addresses, sight.flipped)
-}
-
-fn fragment_key(packet: &Packet<'_>, id: u32, zone: u16) -> FragmentKey {
-    let Tuple { v6, source, destination, protocol, .. } = packet.addresses();
-    FragmentKey { addresses: [source, destination], id, zone, protocol, v6 }
 }

@@ -34,7 +34,7 @@ pub struct Tuple {
     pub destination_port: u16,
     /// Protocol.
     pub protocol: u8,
-    /// For ICMP: which kind of request, from 1; otherwise 0. See [`icmp_role`].
+    /// For ICMP: which kind of request, from 1; otherwise 0.
     pub kind: u8,
     /// For ICMP: whether this is the reply.
     pub answer: bool,

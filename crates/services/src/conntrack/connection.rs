@@ -1,0 +1,149 @@
+//! What is told of a connection, and what may be said of it: mark, label, translated answers, its end.
+
+use super::entry::{Counts, FLIPPED, HALF_OPEN, MARKED, Place, REPLIED, State, TRANSLATED};
+use super::reason::Event;
+use super::tracker::Tracker;
+use super::tuple::{Sight, TCP, Tuple};
+use super::wheel::Tick;
+
+/// A connection, as it is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// What the originator's packets have.
+    pub original: Tuple,
+    /// What the answers have.
+    pub reply: Tuple,
+    /// Zone.
+    pub zone: u16,
+    /// How far it is.
+    pub state: State,
+    /// An answer was seen.
+    pub replied: bool,
+    /// Half-open: may give way to a younger one.
+    pub half_open: bool,
+    /// `ct_mark`.
+    pub mark: u32,
+    /// `ct_label`.
+    pub label: u128,
+    /// Seconds until it times out if nothing comes.
+    pub timeout: u64,
+    /// Packets and bytes (of the network packet) of both directions, the originator's first, where they
+    /// are counted.
+    pub counts: Option<Counts>,
+    /// TCP: for each side its window scaling and whether it takes selective acknowledgements.
+    pub tcp: Option<[(Option<u8>, bool); 2]>,
+}
+
+impl Tracker {
+    /// What is known of a connection, if it lives.
+    pub fn connection(&self, place: Place, now: Tick) -> Option<Connection> {
+        let at = self.entries.alive(place)?;
+        let hot = self.entries.hot(at);
+        let flipped = hot.flags & FLIPPED != 0;
+        let original = Sight::tuple_of(hot.a, hot.b, self.entries.addresses[at as usize], flipped);
+        let reply = if hot.flags & TRANSLATED != 0 {
+            Tuple::unpack(self.entries.replies[at as usize])
+        } else {
+            original.reversed()
+        };
+        Some(Connection {
+            original,
+            reply,
+            zone: Sight::zone_of(hot.b),
+            state: hot.tcp.state,
+            replied: hot.flags & REPLIED != 0,
+            half_open: hot.flags & HALF_OPEN != 0,
+            mark: self.entries.marks[at as usize],
+            label: self.entries.labels[at as usize],
+            timeout: hot.deadline.seconds_from(now),
+            counts: self.entries.counts.get(at as usize).copied(),
+            tcp: (original.protocol == TCP).then(|| hot.tcp.options()),
+        })
+    }
+
+    /// The original tuple of a connection as words of a key hold it: IPv4 addresses; protocol and ports,
+    /// or ICMP's type and code; IPv6 addresses.
+    #[inline(always)]
+    pub(super) fn original(&self, place: Place) -> (u64, u64, Option<[u128; 2]>) {
+        let hot = self.entries.hot(place.at);
+        let flipped = hot.flags & FLIPPED != 0;
+        let protocol = (hot.b >> 16 & 0xff) << 56;
+        let turn = if flipped { 32 } else { 0 };
+        if hot.tcp.state == State::Icmp || hot.is_v6() {
+            let addresses = self.entries.addresses[place.at as usize];
+            let tuple = Sight::tuple_of(hot.a, hot.b, addresses, flipped);
+            let (source, destination) =
+                tuple.icmp().map_or((tuple.source_port, tuple.destination_port), |(kind, code)| {
+                    (kind.into(), code.into())
+                });
+            let ports = protocol | u64::from(source) << 16 | u64::from(destination);
+            let v6 = hot.is_v6().then_some([tuple.source, tuple.destination]);
+            return (hot.a.rotate_left(turn), ports, v6);
+        }
+        let ports = ((hot.b >> 32) as u32).rotate_left(turn / 2);
+        (hot.a.rotate_left(turn), protocol | u64::from(ports), None)
+    }
+
+    /// `ct_mark` and `ct_label`; none where both are zero.
+    #[inline]
+    pub(super) fn marks(&self, place: Place) -> Option<(u32, u128)> {
+        let marked = self.entries.hot(place.at).flags & MARKED != 0;
+        marked.then(|| (self.entries.marks[place.at as usize], self.entries.labels[place.at as usize]))
+    }
+
+    /// Writes the bits of a connection's `ct_mark` that `mask` names. False if it no longer lives.
+    pub fn set_mark(&mut self, place: Place, mark: u32, mask: u32) -> bool {
+        let Some(at) = self.entries.alive(place) else { return false };
+        self.entries.hot_mut(at).flags |= MARKED;
+        let old = &mut self.entries.marks[at as usize];
+        *old = *old & !mask | mark & mask;
+        true
+    }
+
+    /// Writes the bits of a connection's `ct_label` that `mask` names. False if it no longer lives.
+    pub fn set_label(&mut self, place: Place, label: u128, mask: u128) -> bool {
+        let Some(at) = self.entries.alive(place) else { return false };
+        self.entries.hot_mut(at).flags |= MARKED;
+        let old = &mut self.entries.labels[at as usize];
+        *old = *old & !mask | label & mask;
+        true
+    }
+
+    /// Says that a connection's addresses are translated: answers will have this tuple and no longer the
+    /// original's reverse. False, and nothing changes, if the connection no longer lives, is translated
+    /// already, or another one has that tuple.
+    pub fn translate(&mut self, place: Place, reply: &Tuple, now: Tick) -> bool {
+        let Some(at) = self.entries.alive(place) else { return false };
+        let hot = *self.entries.hot(at);
+        let sight = Sight::of(reply, Sight::zone_of(hot.b), self.seed);
+        if hot.flags & TRANSLATED != 0 || self.find(&sight, now).is_some() {
+            return false;
+        }
+        if !self.index.insert(sight.hash, at) {
+            return false;
+        }
+        self.entries.replies[at as usize] = reply.pack();
+        self.entries.hot_mut(at).flags |= TRANSLATED;
+        true
+    }
+
+    /// Every connection from a number on, in no particular order, each with the number it has. Numbers
+    /// end before [`Self::reach`], and are used again.
+    pub fn all(&self, from: u32) -> impl Iterator<Item = (u32, Place)> + '_ {
+        let numbers = from..self.entries.reach();
+        numbers.filter(|&at| self.entries.lives(at)).map(|at| (at, self.entries.place(at)))
+    }
+
+    /// One more than the highest number that a connection ever had.
+    pub fn reach(&self) -> u32 {
+        self.entries.reach()
+    }
+
+    /// Ends a connection. Records of fragments do not outlive it. False if it no longer lives.
+    pub fn end(&mut self, place: Place) -> bool {
+        let Some(at) = self.entries.alive(place) else { return false };
+        self.remove(at);
+        self.counters.count(Event::Flushed);
+        true
+    }
+}
