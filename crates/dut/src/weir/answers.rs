@@ -52,7 +52,7 @@ impl Stats {
     pub(super) fn details(&self) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();
         self.rest.iter().for_each(|(name, value)| collect(name, value, DEPTH, &mut found));
-        NO_COUNTS.iter().for_each(|name| drop(found.remove(*name)));
+        found.retain(|name, _| !NO_COUNTS.contains(&name.as_str()));
         found
     }
 }
