@@ -262,7 +262,7 @@ fn ports_come_and_go_while_packets_flow() {
 
 #[test]
 fn a_capture_of_running_traffic_holds_what_was_asked_for() {
-    let flows = ["udp,nw_dst=10.2.0.0/16,actions=dec_ttl,output:other", "actions=output:out"];
+    let flows = ["udp,nw_dst=10.2.0.0/16,actions=dec_ttl,output:other", "priority=1,actions=output:out"];
     let running = Running::start(|folder| with_flows(traces(folder, 100, ",loop,rate=20kpps"), &flows));
     running.said(&["capture", "--port", "other", "--write", "sent.pcapng", "--count", "40"]);
     let sent = read_capture(&running.file("sent.pcapng"));
@@ -311,14 +311,14 @@ fn a_reload_applies_what_changed_and_loses_nothing() {
              [tables]\nflows = \"\"\"\n{flows}\"\"\"\n"
         )
     };
-    let old = "udp,nw_dst=10.1.0.1,actions=output:out\nactions=drop\n";
+    let old = "udp,nw_dst=10.1.0.1,actions=output:out\npriority=1,actions=drop\n";
     let running = Running::start(|folder| {
         write_capture(&folder.join("in.pcap"), (0..100).map(frame));
         fs::write(folder.join("switch.toml"), configuration(old, "")).unwrap();
         vec!["--config".to_owned(), "switch.toml".to_owned()]
     });
     wait_for("packets", || (running.sum("sent") > 100).then_some(()));
-    let new = "udp,nw_dst=10.1.0.1,actions=output:out\nactions=output:other\n";
+    let new = "udp,nw_dst=10.1.0.1,actions=output:out\npriority=1,actions=output:other\n";
     let other = "[port.other]\nspec = \"trace:,tx=other.pcap\"\n[switch]\nbuffers = 4096\n";
     fs::write(running.file("switch.toml"), configuration(new, other)).unwrap();
     let told = running.said(&["ctl", "reload"]);

@@ -18,5 +18,5 @@ pub use frame::Frame;
 pub use open::{OpenPort, PortError, open};
 pub use queue::{Rx, Tx};
 pub use reason::DropReason;
-pub use spec::is_pci;
+pub use spec::{is_pci, replays};
 pub use trace::{TraceRx, TraceTx};

@@ -66,6 +66,12 @@ impl Spec {
     }
 }
 
+/// Whether packets come in as soon as the port is polled, and are gone if nobody is ready for them: a
+/// replayed capture. Such ports are opened after the others.
+pub fn replays(spec: &str) -> bool {
+    matches!(Spec::parse(spec), Ok(Spec::Trace(TraceSpec { rx: Some(_), .. })))
+}
+
 /// Whether a spec needs DPDK to probe the PCI bus: it is a PCI address.
 pub fn is_pci(spec: &str) -> bool {
     let name = spec.split(',').next().unwrap_or_default();
@@ -125,6 +131,7 @@ mod tests {
         for text in ["net_null0", "0000:01:00.0", "net_vhost0,iface=/tmp/s"] {
             assert_eq!(Spec::parse(text).unwrap(), Spec::Dpdk);
         }
+        assert!(replays("trace:a.pcap") && !replays("trace:,tx=a.pcap") && !replays("null"));
         assert!(is_pci("0000:01:00.0") && is_pci("01:00.1,arg=1"));
         assert!(!is_pci("null") && !is_pci("net_null0") && !is_pci("trace:a:b.pcap"));
     }

@@ -64,7 +64,8 @@ impl<P: Plane> Switch<P> {
             let port = self.settings.queues_filled(port);
             self.ports.values().any(|open| *open == port)
         };
-        let new: Vec<PortSpec> = wanted.iter().filter(|port| !open(port)).cloned().collect();
+        let mut new: Vec<PortSpec> = wanted.iter().filter(|port| !open(port)).cloned().collect();
+        new.sort_by_key(|port| weir_port::replays(&port.spec));
         let gone = self.ports.values().filter(|open| {
             let named_before = self.settings.ports.iter().any(|port| port.name == open.name);
             let named = wanted.iter().any(|port| port.name == open.name);

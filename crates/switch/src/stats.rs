@@ -169,6 +169,12 @@ pub struct InstanceStats {
     pub worst_cycles: u64,
     /// Bytes of state, as the service says.
     pub memory: u64,
+    /// Bytes that it allocated and holds, as the allocator counts them.
+    pub heap: u64,
+    /// How often it was built: once, and again after panics.
+    pub builds: u64,
+    /// The most cycles that a building took.
+    pub worst_build_cycles: u64,
     /// What the last panic said.
     pub last_panic: Option<String>,
     /// Why it is in quarantine, if it is.
@@ -402,9 +408,9 @@ pub(crate) mod tests {
             overruns: 1,
             worst_cycles: 800,
             memory: 4096,
+            heap: 5000,
             builds: 3,
-            worst_build_cycles: 5000,
-            heap: 1 << 20,
+            worst_build_cycles: 70_000,
             last_panic: Some("index \"9\" out of range\nof 8".to_owned()),
             quarantine: Some(Quarantine::Panics),
             counters: vec![("connections".to_owned(), 12)],

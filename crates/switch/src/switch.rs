@@ -92,7 +92,10 @@ impl<P: Plane> Switch<P> {
             switch.apply(&changes)?;
         }
         switch.tables.configured(wanted);
-        for port in &settings.ports {
+        // What a replayed capture sends must find the other ports open.
+        let (last, first): (Vec<_>, Vec<_>) =
+            settings.ports.iter().partition(|port| weir_port::replays(&port.spec));
+        for port in first.into_iter().chain(last) {
             switch.open(port)?;
         }
         Ok(switch)

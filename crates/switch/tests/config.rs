@@ -152,3 +152,12 @@ fn the_schema_names_every_key_with_a_description() {
         described(part, name);
     }
 }
+
+#[test]
+fn the_configuration_in_the_documentation_makes_sense() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/switch.md")).unwrap();
+    let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let example = example.replace("flows_file = \"my.flows\"", "flows = \"actions=drop\"");
+    let settings = parse(&example).unwrap();
+    assert_eq!((settings.ports.len(), settings.cores()), (2, vec![2, 3]));
+}
