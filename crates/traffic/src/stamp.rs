@@ -115,10 +115,13 @@ impl Reading {
     #[inline]
     pub(crate) fn read_damaged(self, frame: &[u8]) -> Option<(bool, Stamp)> {
         let plain = Stamp::read_damaged(frame);
-        if self == Self::Plain || plain.is_some_and(|(whole, _)| whole) {
+        if self == Self::Plain {
             return plain;
         }
-        cipher::end_of(frame).map(|end| Stamp::from_end(&end)).or(plain)
+        // Of 65,536 encrypted stamps one begins like a stamp in clear, so what is decrypted comes first.
+        let deciphered = cipher::end_of(frame).map(|end| Stamp::from_end(&end));
+        let whole = |read: &Option<(bool, Stamp)>| read.is_some_and(|(whole, _)| whole);
+        if !whole(&deciphered) && whole(&plain) { plain } else { deciphered.or(plain) }
     }
 }
 
