@@ -107,10 +107,37 @@ impl Datapath {
     /// # Errors
     /// A name or number that is taken, or what DPDK says.
     pub fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError> {
-        let number = self.ports.open(spec, &self.config, &self.pool, &self.workers)?;
-        self.names.add_port(&spec.name, number);
+        self.add_ports(std::slice::from_ref(spec)).map(|numbers| numbers[0])
+    }
+
+    /// Adds ports, while packets flow. None of them is polled before all are open and the tables know
+    /// them, so that what comes in by the first can leave by the last.
+    ///
+    /// # Errors
+    /// The first that cannot be added: those before it stay.
+    pub fn add_ports(&mut self, specs: &[PortSpec]) -> Result<Vec<PortNo>, ControlError> {
+        let mut opened = Vec::with_capacity(specs.len());
+        let mut trouble = None;
+        for spec in specs {
+            match self.ports.open(spec, &self.config, &self.pool) {
+                Ok((number, queues)) => {
+                    self.names.add_port(&spec.name, number);
+                    opened.push((number, queues));
+                }
+                Err(error) => {
+                    trouble = Some(error);
+                    break;
+                }
+            }
+        }
+        let numbers = opened.iter().map(|(number, _)| *number).collect();
+        // Workers can send to them before the tables say so, and poll them last.
+        let receive = self.ports.give_out(opened, &self.workers);
         self.ports_changed()?;
-        Ok(number)
+        for (number, queues) in receive {
+            self.ports.poll(number, queues, &self.workers);
+        }
+        trouble.map_or(Ok(numbers), Err)
     }
 
     /// Removes a port, while packets flow; what waits to be sent there is counted as dropped.

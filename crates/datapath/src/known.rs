@@ -75,7 +75,7 @@ impl Datapath {
             let host = Host::named(name, group.clone(), worker.number, limits);
             worker.watches.insert(number, host.watch());
             let (old, _) = channel();
-            worker.send(Mail::Service { number, host: Some(host), old });
+            worker.send(Mail::Service { number, host: Some(Box::new(host)), old });
         }
         let info = ServiceInfo::new(kind.rewrites, kind.coalesces);
         let known = Known { name: name.to_owned(), kind: kind.kind, by_flow: kind.by_flow, group };

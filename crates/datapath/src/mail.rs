@@ -16,8 +16,10 @@ pub(crate) use crate::control::PacketIn;
 pub(crate) enum Mail {
     /// New tables.
     Tables(Arc<Pipeline>),
-    /// A port to poll (or not) and to send to.
-    Open { place: u16, number: PortNo, rx: Vec<Rx>, tx: Queue },
+    /// A port to send to.
+    Open { place: u16, number: PortNo, tx: Queue },
+    /// A queue of it to poll.
+    Poll { place: u16, number: PortNo, rx: Rx },
     /// A port to forget; the answer comes when it is forgotten.
     Close { place: u16, done: Sender<()> },
     /// Credit what was counted, and tell.
@@ -32,7 +34,7 @@ pub(crate) enum Mail {
     /// Let a service out of quarantine.
     Release(u16),
     /// A service comes in the place of a number, or goes; what was there is given back.
-    Service { number: u16, host: Option<Host>, old: Sender<Option<Host>> },
+    Service { number: u16, host: Option<Box<Host>>, old: Sender<Option<Box<Host>>> },
     /// Who watches from now on.
     Capture(Vec<Arc<Tap>>),
     /// A packet through the tables, as if it came in by a port.

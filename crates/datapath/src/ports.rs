@@ -32,27 +32,52 @@ pub(crate) struct Held {
 pub(crate) struct Ports(BTreeMap<PortNo, Held>);
 
 impl Ports {
-    /// Opens a port and gives its queues to the workers.
+    /// Opens a port; its queues are not polled yet.
     pub(crate) fn open(
         &mut self,
         spec: &PortSpec,
         config: &Config,
         pool: &Pool,
-        workers: &[Running],
-    ) -> Result<PortNo, ControlError> {
+    ) -> Result<(PortNo, Queues), ControlError> {
         let number = self.number_for(spec)?;
         let setup =
             PortConfig { queues: spec.queues, descriptors: spec.descriptors, max_frame: config.max_frame };
         let mut open = weir_port::open(&spec.spec, setup, pool)
             .map_err(|error| ControlError(format!("port `{}`: {error}", spec.name)))?;
         let place = (0..).find(|place| self.0.values().all(|held| held.place != *place)).unwrap_or(0);
-        let queues: Vec<(Rx, Tx)> = std::iter::from_fn(|| open.take_queue()).collect();
-        share_out(queues, workers, place, number);
+        let queues: Queues = std::iter::from_fn(|| open.take_queue()).collect();
         let memory = open.hold_memory();
         let up = open.link_up();
         let spec = PortSpec { number: Some(number), ..spec.clone() };
         self.0.insert(number, Held { spec, open, place, up, visible: true, _memory: memory });
-        Ok(number)
+        Ok((number, queues))
+    }
+
+    /// Gives each worker what it may send to, and returns what is to be polled.
+    pub(crate) fn give_out(
+        &self,
+        opened: Vec<(PortNo, Queues)>,
+        workers: &[Running],
+    ) -> Vec<(PortNo, Vec<Rx>)> {
+        let mut receive = Vec::with_capacity(opened.len());
+        for (number, queues) in opened {
+            let Some(held) = self.0.get(&number) else { continue };
+            let (rx, tx): (Vec<Rx>, Vec<Tx>) = queues.into_iter().unzip();
+            for (worker, tx) in workers.iter().zip(outputs(tx, workers.len())) {
+                worker.send(Mail::Open { place: held.place, number, tx });
+            }
+            receive.push((number, rx));
+        }
+        receive
+    }
+
+    /// Has a port's queues polled by the workers in turn, beginning with another for each port.
+    pub(crate) fn poll(&self, number: PortNo, queues: Vec<Rx>, workers: &[Running]) {
+        let Some(place) = self.0.get(&number).map(|held| held.place) else { return };
+        for (queue, rx) in queues.into_iter().enumerate() {
+            let worker = (usize::from(place) + queue) % workers.len();
+            workers[worker].send(Mail::Poll { place, number, rx });
+        }
     }
 
     fn number_for(&self, spec: &PortSpec) -> Result<PortNo, ControlError> {
@@ -128,21 +153,14 @@ impl Ports {
     }
 }
 
-/// Gives receive queues to the workers in turn, beginning with another for each port, and each worker a
-/// transmit queue: its own where there are enough, or one that it shares.
-fn share_out(queues: Vec<(Rx, Tx)>, workers: &[Running], place: u16, number: PortNo) {
-    let (receive, transmit): (Vec<Rx>, Vec<Tx>) = queues.into_iter().unzip();
-    let mut inputs: Vec<Vec<Rx>> = workers.iter().map(|_| Vec::new()).collect();
-    for (queue, rx) in receive.into_iter().enumerate() {
-        inputs[(usize::from(place) + queue) % workers.len()].push(rx);
+/// A port's queues, in order.
+pub(crate) type Queues = Vec<(Rx, Tx)>;
+
+/// A transmit queue for each worker: its own where there are enough, or one that it shares.
+fn outputs(queues: Vec<Tx>, workers: usize) -> Vec<Queue> {
+    if queues.len() >= workers {
+        return queues.into_iter().map(Queue::Own).take(workers).collect();
     }
-    let outputs: Vec<Queue> = if transmit.len() >= workers.len() {
-        transmit.into_iter().map(Queue::Own).take(workers.len()).collect()
-    } else {
-        let shared: Vec<Arc<Mutex<Tx>>> = transmit.into_iter().map(|tx| Arc::new(Mutex::new(tx))).collect();
-        (0..workers.len()).map(|worker| Queue::Shared(shared[worker % shared.len()].clone())).collect()
-    };
-    for ((worker, rx), tx) in workers.iter().zip(inputs).zip(outputs) {
-        worker.send(Mail::Open { place, number, rx, tx });
-    }
+    let shared: Vec<Arc<Mutex<Tx>>> = queues.into_iter().map(|tx| Arc::new(Mutex::new(tx))).collect();
+    (0..workers).map(|worker| Queue::Shared(shared[worker % shared.len()].clone())).collect()
 }

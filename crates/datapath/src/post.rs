@@ -29,10 +29,8 @@ impl Worker {
                 // If nobody takes them any more, the datapath is ending, and they are freed here.
                 let _ = self.retired.send(old);
             }
-            Mail::Open { place, number, rx, tx } => {
-                self.egress.open(place, number, tx, &mut self.counters);
-                self.inputs.extend(rx.into_iter().map(|rx| Input { place, number, rx }));
-            }
+            Mail::Open { place, number, tx } => self.egress.open(place, number, tx, &mut self.counters),
+            Mail::Poll { place, number, rx } => self.inputs.push(Input { place, number, rx }),
             Mail::Close { place, done } => {
                 self.inputs.retain(|input| input.place != place);
                 self.egress.close(place);
@@ -74,7 +72,7 @@ impl Worker {
     }
 
     fn service(&mut self, number: u16) -> Option<&mut Host> {
-        self.services.get_mut(usize::from(number).checked_sub(1)?)?.as_mut()
+        self.services.get_mut(usize::from(number).checked_sub(1)?)?.as_deref_mut()
     }
 
     /// Credits what was counted to those it belongs to, and copies the ledger.
@@ -83,7 +81,7 @@ impl Worker {
         self.caches.report(&mut self.counters.caches);
         Snapshot {
             counters: self.counters.clone(),
-            services: self.services.iter().map(|host| host.as_ref().map(Host::report)).collect(),
+            services: self.services.iter().map(|host| host.as_deref().map(Host::report)).collect(),
         }
     }
 

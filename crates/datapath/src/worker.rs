@@ -98,7 +98,7 @@ pub(crate) struct Worker {
     /// What the last lookup found.
     pub(crate) found: Found,
     /// By service number, from 1; nothing where a service has gone.
-    pub(crate) services: Vec<Option<Host>>,
+    pub(crate) services: Vec<Option<Box<Host>>>,
     pub(crate) counters: Counters,
     pub(crate) bench: Bench,
     pub(crate) recordings: Vec<Recording>,

@@ -18,11 +18,11 @@ pub struct Ended {
 pub trait Plane {
     /// See [`Datapath::names`].
     fn names(&self) -> &Names;
-    /// See [`Datapath::add_port`].
+    /// See [`Datapath::add_ports`].
     ///
     /// # Errors
     /// As there.
-    fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError>;
+    fn add_ports(&mut self, specs: &[PortSpec]) -> Result<Vec<PortNo>, ControlError>;
     /// See [`Datapath::remove_port`].
     ///
     /// # Errors
@@ -80,8 +80,8 @@ impl Plane for Datapath {
         Self::names(self)
     }
 
-    fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError> {
-        Self::add_port(self, spec)
+    fn add_ports(&mut self, specs: &[PortSpec]) -> Result<Vec<PortNo>, ControlError> {
+        Self::add_ports(self, specs)
     }
 
     fn remove_port(&mut self, number: PortNo) -> Result<(), ControlError> {

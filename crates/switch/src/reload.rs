@@ -37,8 +37,12 @@ impl<P: Plane> Switch<P> {
             }
         }
         for port in &new {
-            match self.open(port) {
-                Ok(number) => done.push(format!("port {} opened as {number}", port.name)),
+            match self.open(std::slice::from_ref(port)) {
+                Ok(numbers) => {
+                    done.extend(
+                        numbers.iter().map(|number| format!("port {} opened as {number}", port.name)),
+                    );
+                }
                 Err(error) => failed.push(error),
             }
         }

@@ -92,12 +92,7 @@ impl<P: Plane> Switch<P> {
             switch.apply(&changes)?;
         }
         switch.tables.configured(wanted);
-        // What a replayed capture sends must find the other ports open.
-        let (last, first): (Vec<_>, Vec<_>) =
-            settings.ports.iter().partition(|port| weir_port::replays(&port.spec));
-        for port in first.into_iter().chain(last) {
-            switch.open(port)?;
-        }
+        switch.open(&settings.ports)?;
         Ok(switch)
     }
 
@@ -221,8 +216,9 @@ impl<P: Plane> Switch<P> {
                 let number = number.map(PortNo).or_else(|| (1..PortNo::MAX.0).map(PortNo).find(free));
                 let queues = queues.unwrap_or(0);
                 let descriptors = descriptors.unwrap_or(crate::config::DESCRIPTORS);
-                let number = self.open(&PortSpec { name, number, spec, queues, descriptors })?;
-                Ok(json!({ "number": number.0 }))
+                let port = PortSpec { name, number, spec, queues, descriptors };
+                let numbers = self.open(std::slice::from_ref(&port))?;
+                Ok(json!({ "number": numbers.first().map(|number| number.0) }))
             }
             Request::DelPort { port } => {
                 let number = self.port(&port)?;
@@ -233,18 +229,21 @@ impl<P: Plane> Switch<P> {
         }
     }
 
-    /// Opens a port.
-    pub(crate) fn open(&mut self, port: &PortSpec) -> Result<PortNo, String> {
-        let port = self.settings.queues_filled(port);
-        let refused = |reason: String| format!("port `{}`: {reason}", port.name);
-        if let Some(number) = port.number
-            && (number.0 == 0 || number.is_reserved())
-        {
-            return Err(refused(format!("number {number} is not 1 to {}", PortNo::MAX)));
+    /// Opens ports. What comes in by one of them finds all of them open.
+    pub(crate) fn open(&mut self, ports: &[PortSpec]) -> Result<Vec<PortNo>, String> {
+        let ports: Vec<PortSpec> = ports.iter().map(|port| self.settings.queues_filled(port)).collect();
+        for port in &ports {
+            if let Some(number) = port.number
+                && (number.0 == 0 || number.is_reserved())
+            {
+                return Err(format!("port `{}`: number {number} is not 1 to {}", port.name, PortNo::MAX));
+            }
         }
-        let number = self.plane.add_port(&port).map_err(|error| error.to_string())?;
-        self.ports.insert(number, PortSpec { number: Some(number), ..port });
-        Ok(number)
+        let numbers = self.plane.add_ports(&ports).map_err(|error| error.to_string())?;
+        for (&number, port) in numbers.iter().zip(ports) {
+            self.ports.insert(number, PortSpec { number: Some(number), ..port });
+        }
+        Ok(numbers)
     }
 
     /// Closes a port.

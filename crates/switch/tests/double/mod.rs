@@ -57,11 +57,7 @@ fn same(stats: &FlowStats, flow: &weir_openflow::Flow) -> bool {
         && stats.flow.matching == flow.matching
 }
 
-impl Plane for Double {
-    fn names(&self) -> &Names {
-        &self.names
-    }
-
+impl Double {
     fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError> {
         let number = spec.number.expect("the switch numbers ports");
         if spec.spec == "bad" || self.ports.contains_key(&number) {
@@ -74,13 +70,22 @@ impl Plane for Double {
         self.ports.insert(number, spec.clone());
         Ok(number)
     }
+}
+
+impl Plane for Double {
+    fn names(&self) -> &Names {
+        &self.names
+    }
+
+    fn add_ports(&mut self, specs: &[PortSpec]) -> Result<Vec<PortNo>, ControlError> {
+        specs.iter().map(|spec| self.add_port(spec)).collect()
+    }
 
     fn remove_port(&mut self, number: PortNo) -> Result<(), ControlError> {
         let port = self.ports.remove(&number).ok_or_else(|| ControlError(format!("no port {number}")))?;
         self.names.remove_port(&port.name);
         Ok(())
     }
-
     fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
         if let Some(Change::Flow(FlowMod::Add(flow))) = changes
             .iter()
