@@ -166,6 +166,7 @@ impl Datapath {
     /// # Errors
     /// Which change cannot be done and why; nothing was changed.
     pub fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
+        self.wake_services(changes)?;
         let now = self.now();
         let mut next = (*self.pipeline).clone();
         let mut draft = Draft { pipeline: &mut next, touched: Vec::new(), removed: Vec::new(), now };

@@ -143,6 +143,18 @@ fn action_text(action: &Action, names: &Names) -> String {
     one.text(&Match::any(), names)
 }
 
+/// A packet as a match: its fields that are not zero.
+pub(crate) fn described(key: &Key) -> Match {
+    let mut matching = Match::any();
+    for field in fields() {
+        let value = field.get(key);
+        if value != 0 {
+            matching.demand(field, value, u128::MAX);
+        }
+    }
+    matching
+}
+
 /// The part of a key that a mask names, as a match.
 pub(crate) fn masked(key: &Key, mask: &Mask) -> Match {
     let mut matching = Match::any();

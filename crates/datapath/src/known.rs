@@ -1,13 +1,16 @@
 //! The services of a datapath: they come and go while packets flow, and answer questions.
 //!
+//! A registered kind is there under its own name without being asked for, but asleep: it is built, with
+//! default settings, when the first flow calls it.
+//!
 //! A service's instances are built here, on the control thread, and handed to the workers ready; when
 //! it goes, they come back and are freed here. Its number stands for no other service afterwards.
 
-use crate::control::{ControlError, ServiceConfig};
+use crate::control::{Change, ControlError, ServiceConfig};
 use crate::datapath::{Datapath, told};
 use crate::mail::Mail;
 use crate::pipeline::{ServiceInfo, Touched};
-use crate::tables::Draft;
+use crate::tables::{Draft, calls};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use weir_services::{Group, GroupConfig, Host, Limits, Registration, SERVICES, ask_group, registered};
@@ -17,11 +20,12 @@ pub(crate) struct Known {
     pub(crate) name: String,
     pub(crate) kind: &'static str,
     pub(crate) by_flow: bool,
-    group: Arc<dyn Group>,
+    /// Nothing while it sleeps.
+    group: Option<Arc<dyn Group>>,
 }
 
 impl Datapath {
-    /// The services of the configuration, then each kind that it does not name under its own name.
+    /// The services of the configuration; then, asleep, each kind that it does not name.
     pub(crate) fn first_services(&mut self) -> Result<(), ControlError> {
         let named: Vec<(String, ServiceConfig)> =
             self.config.services.iter().map(|(name, service)| (name.clone(), service.clone())).collect();
@@ -32,9 +36,57 @@ impl Datapath {
             if self.config.services.contains_key(kind.kind) {
                 continue;
             }
-            self.add_service(kind.kind, &ServiceConfig::of_kind(kind.kind))?;
+            let number = self.names.add_service(kind.kind);
+            let (name, by_flow) = (kind.kind.to_owned(), kind.by_flow);
+            self.services.insert(number, Known { name, kind: kind.kind, by_flow, group: None });
+            self.services_changed(number, Some(ServiceInfo::new(kind.rewrites, kind.coalesces)))?;
         }
         Ok(())
+    }
+
+    /// Builds those services that sleep and that flows or groups of these changes call.
+    pub(crate) fn wake_services(&mut self, changes: &[Change]) -> Result<(), ControlError> {
+        let asleep = |(number, known): (&u16, &Known)| known.group.is_none().then_some(*number);
+        let asleep: Vec<u16> = self.services.iter().filter_map(asleep).collect();
+        for number in asleep {
+            if changes.iter().any(|change| calls(change, &|called| called == number)) {
+                self.wake(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self, number: u16) -> Result<(), ControlError> {
+        let Some((name, kind)) = self.services.get(&number).map(|known| (known.name.clone(), known.kind)) else {
+            return Ok(());
+        };
+        let Some(kind) = registered(kind) else { return Ok(()) };
+        let settings = ServiceConfig::of_kind(kind.kind);
+        let group = self.build(number, &name, kind, &settings.settings, settings.limits)?;
+        if let Some(known) = self.services.get_mut(&number) {
+            known.group = Some(group);
+        }
+        self.fence()
+    }
+
+    /// Builds a service's group and instances, and hands these to the workers.
+    fn build(
+        &mut self,
+        number: u16,
+        name: &str,
+        kind: &Registration,
+        settings: &serde_json::Value,
+        limits: Limits,
+    ) -> Result<Arc<dyn Group>, ControlError> {
+        let config = GroupConfig { name, settings, workers: self.workers.len(), seed: self.config.seed };
+        let group = kind.group(&config).map_err(told)?;
+        for worker in &mut self.workers {
+            let host = Host::named(name, group.clone(), worker.number, limits);
+            worker.watches.insert(number, host.watch());
+            let (old, _) = channel();
+            worker.send(Mail::Service { number, host: Some(Box::new(host)), old });
+        }
+        Ok(group)
     }
 
     /// Adds a service of a registered kind, while packets flow.
@@ -67,18 +119,16 @@ impl Datapath {
         if self.names.service(name).is_some() {
             return Err(ControlError(format!("a service named `{name}` exists; give this one another name")));
         }
-        let workers = self.workers.len();
-        let config = GroupConfig { name, settings, workers, seed: self.config.seed };
-        let group = kind.group(&config).map_err(told)?;
         let number = self.names.add_service(name);
-        for worker in &mut self.workers {
-            let host = Host::named(name, group.clone(), worker.number, limits);
-            worker.watches.insert(number, host.watch());
-            let (old, _) = channel();
-            worker.send(Mail::Service { number, host: Some(Box::new(host)), old });
-        }
+        let group = match self.build(number, name, kind, settings, limits) {
+            Ok(group) => group,
+            Err(error) => {
+                self.names.remove_service(name);
+                return Err(error);
+            }
+        };
         let info = ServiceInfo::new(kind.rewrites, kind.coalesces);
-        let known = Known { name: name.to_owned(), kind: kind.kind, by_flow: kind.by_flow, group };
+        let known = Known { name: name.to_owned(), kind: kind.kind, by_flow: kind.by_flow, group: Some(group) };
         self.services.insert(number, known);
         self.services_changed(number, Some(info))?;
         Ok(number)
@@ -133,7 +183,10 @@ impl Datapath {
         let number = self.service_number(service)?;
         let of_service = |why: String| ControlError(format!("{service}: {why}"));
         // What concerns all instances alike is done once, here.
-        let group = self.services.get(&number).map(|known| known.group.clone());
+        if self.services.get(&number).is_some_and(|known| known.group.is_none()) {
+            self.wake(number)?;
+        }
+        let group = self.services.get(&number).and_then(|known| known.group.clone());
         if let Some(answer) = group.and_then(|group| ask_group(group.as_ref(), command, argument)) {
             return answer.map(|answer| vec![answer]).map_err(of_service);
         }

@@ -5,7 +5,7 @@
 //! `sf_metadata` that is asked for, and says so.
 
 use crate::datapath::Datapath;
-use crate::explain::{Explain, Story, masked};
+use crate::explain::{Explain, Story, described, masked};
 use crate::program::Op;
 use crate::serve::next_stage;
 use crate::translate::{FrozenStore, Subject, translate};
@@ -26,10 +26,10 @@ impl Datapath {
         let mut frame = frame.to_vec();
         let mut store = FrozenStore::default();
         let (mut fixed, mut guarded, mut mask) = (Mask::new(), Mask::new(), Mask::new());
-        let first = key.clone();
-        let mut out = format!("packet: {}\n", match_text(&masked(&key, &Mask::exact()), &self.names));
+        let mut first = key.clone(); // as it came to the caches
+        let mut out = format!("packet: {}\n", match_text(&described(&key), &self.names));
         let mut frozen = None;
-        let mut reasons = String::new();
+        let mut reasons = String::new(); // of the megaflow at hand, a line each
         for stage in 0..STAGES {
             let mut story = Story::default();
             let subject = Subject {
@@ -43,7 +43,11 @@ impl Datapath {
             let outcome = translate(&self.pipeline, &subject, &mut store, Explain::to(&mut story));
             let _ = writeln!(out, "stage {stage}:");
             out.push_str(&story.text(&self.names));
-            reasons.push_str(&story.reasons());
+            for reason in story.reasons().lines() {
+                if !reasons.lines().any(|known| known == reason) {
+                    let _ = writeln!(reasons, "{reason}");
+                }
+            }
             mask.union(&outcome.examined);
             fixed = outcome.fixed;
             for op in &outcome.segment.ops {
@@ -71,9 +75,8 @@ impl Datapath {
                     fixed = stage_start(&fixed, &guarded);
                     if !coalesces {
                         self.tell_megaflow(&mut out, &first, &mask, &mut reasons);
-                        mask = Mask::new();
-                        fixed = Mask::new();
-                        guarded = Mask::new();
+                        (fixed, guarded, mask) = (Mask::new(), Mask::new(), Mask::new());
+                        first = key.clone();
                     }
                 }
                 Some(Op::Recirculate(left)) => {
@@ -81,6 +84,7 @@ impl Datapath {
                     Field::RecircId.set(&mut key, u128::from(left.id));
                     frozen = Some(left.clone());
                     (fixed, guarded, mask) = (Mask::new(), Mask::new(), Mask::new());
+                    first = key.clone();
                     continue;
                 }
                 _ => break,

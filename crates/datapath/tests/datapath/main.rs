@@ -3,3 +3,4 @@
 mod forwarding;
 mod isolation;
 mod rig;
+mod soak;

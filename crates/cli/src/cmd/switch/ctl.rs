@@ -100,31 +100,31 @@ enum Ctl {
         #[arg(default_value = "")]
         flow: String,
     },
-    /// Add a group
+    /// Add a group with its buckets
     AddGroup { group: String },
-    /// Change a group
+    /// Change a group, its counters kept
     ModGroup { group: String },
     /// Delete a group and the flows that use it; all groups if none is named
     DelGroups {
         #[arg(value_name = "NUMBER")]
         group: Option<u32>,
     },
-    /// Print the groups
+    /// Print the groups as ovs-ofctl does
     DumpGroups,
-    /// Add a meter
+    /// Add a meter with its bands
     AddMeter { meter: String },
-    /// Change a meter
+    /// Change a meter, which starts anew
     ModMeter { meter: String },
     /// Delete a meter and the flows that use it; all meters if none is named
     DelMeters {
         #[arg(value_name = "NUMBER")]
         meter: Option<u32>,
     },
-    /// Print the meters
+    /// Print the meters as ovs-ofctl does
     DumpMeters,
     /// Print the tables that hold entries
     DumpTables,
-    /// Print the ports
+    /// Print the ports, their links and counters
     Show,
     /// Add a port, while packets flow
     AddPort {
@@ -171,7 +171,7 @@ enum Ctl {
     Monitor,
     /// Read the configuration again and apply what changed
     Reload,
-    /// Stop the switch
+    /// Stop the switch, which prints its ledger
     Stop,
     /// Print the versions of Weir, DPDK and the protocol
     Version,

@@ -404,8 +404,8 @@ mod tests {
         for part in [
             "1  left  up    1 234 567",
             "core 2  core 3    all",
-            "  received        1 000     500  1 500",
-            "the sum is        exact   exact  exact",
+            "  received      1 000     500  1 500",
+            "the sum is      exact   exact  exact",
             "cycles/packet     120.0   120.0  120.0",
             "no-match       16  1.1 %  No flow entry matches",
             "lookup     45.0  ████████████████████████",
@@ -429,7 +429,7 @@ mod tests {
         now.workers[0].received += 1000;
         now.workers[0].sent += 1000;
         let text = render(&now, Some(&before));
-        assert!(text.contains("received      2.000 kpps   0 pps  2.000 kpps"), "{text}");
+        assert!(text.contains("received     2.000 kpps   0 pps  2.000 kpps"), "{text}");
         assert!(text.contains("exact"), "{text}");
     }
 
