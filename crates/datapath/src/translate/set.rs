@@ -3,7 +3,6 @@
 //! Those that set fields are all done, in the order in which they came, as `ovs-actions(7)` has it: two
 //! may set different bits of a field, or move what another has set.
 
-use weir_flow::Field;
 use weir_openflow::Action;
 
 /// The set, in the order in which it will be done.
@@ -70,6 +69,7 @@ impl ActionSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_flow::Field;
     use weir_openflow::{GroupId, PortNo};
 
     #[test]
