@@ -42,23 +42,23 @@ pub(crate) struct Answers<'a> {
 }
 
 impl Answers<'_> {
-    /// Whether all that leaves is the same but for so many bytes of each frame.
+    /// Whether Weir did the same, but for so many bytes of each frame.
     fn differ_within(&self, bytes: usize) -> bool {
+        self.theirs.len() == self.mine.len() && self.are_fewer(bytes)
+    }
+
+    /// Whether Weir did the same, or a part of it, but for so many bytes of each frame.
+    fn are_fewer(&self, bytes: usize) -> bool {
         let alike = |(port, frame): &At, (other, changed): &At| {
             let differing = frame.iter().zip(changed).filter(|(a, b)| a != b).count();
             port == other && frame.len() == changed.len() && differing <= bytes
         };
         // The bytes that differ may have changed the order.
         let mut theirs: Vec<&At> = self.theirs.iter().collect();
-        let found =
-            |frame: &At| theirs.iter().position(|other| alike(frame, other)).map(|at| theirs.remove(at));
-        self.theirs.len() == self.mine.len() && self.mine.iter().map(found).all(|found| found.is_some())
-    }
-
-    /// Whether Weir did a part of what Open vSwitch did.
-    fn are_fewer(&self) -> bool {
-        let mut theirs = self.theirs.iter();
-        self.mine.iter().all(|frame| theirs.any(|other| other == frame))
+        self.mine.iter().all(|frame| {
+            let found = theirs.iter().position(|other| alike(frame, other));
+            found.map(|at| theirs.remove(at)).is_some()
+        })
     }
 }
 
@@ -77,16 +77,22 @@ pub(crate) fn find(ovs: &mut Ovs, ours: &mut Ours, at: &At, answers: &Answers<'_
     if frames::has_length(frame) && count("_mpls:") > 0 && (answers.differ_within(4) || ours.refuses(at)) {
         return Some(Difference::LengthWithLabels);
     }
-    if sample.may_lack_transport() && answers.differ_within(4) {
-        return Some(Difference::Transport);
+    let (reason, bytes) = if sample.is_not_written() {
+        (Some(Difference::NotWritten), 40)
+    } else if sample.may_lack_transport() {
+        (Some(Difference::Transport), 4)
+    } else {
+        (None, 0)
+    };
+    if reason.is_some() && answers.differ_within(bytes) {
+        return reason;
     }
-    if sample.is_not_written() && answers.differ_within(40) {
-        return Some(Difference::NotWritten);
+    if !answers.are_fewer(bytes) {
+        return None;
     }
-    if answers.are_fewer() && ours.refuses(at) {
+    if ours.refuses(at) {
         return Some(Difference::MalformedHeader);
     }
     let trace = ovs.ask(&["ofproto/trace", "br", &format!("in_port={port}"), &crate::hex(frame)]);
-    let expired = trace.contains("decrement TTL exception") && answers.are_fewer();
-    expired.then_some(Difference::TimeToLive)
+    trace.contains("decrement TTL exception").then_some(Difference::TimeToLive)
 }
