@@ -235,8 +235,13 @@ impl Datapath {
 
     /// Sends a packet through the tables, as if it came in by a port.
     pub fn inject(&mut self, in_port: PortNo, frame: Vec<u8>) {
+        self.inject_all(in_port, vec![frame]);
+    }
+
+    /// Sends packets through the tables, as if they came in by a port together: a burst at a time.
+    pub fn inject_all(&mut self, in_port: PortNo, frames: Vec<Vec<u8>>) {
         if let Some(worker) = self.workers.first() {
-            worker.send(Mail::Inject { in_port, frame });
+            worker.send(Mail::Inject { in_port, frames });
         }
     }
 

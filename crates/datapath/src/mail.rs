@@ -37,8 +37,8 @@ pub(crate) enum Mail {
     Service { number: u16, host: Option<Box<Host>>, old: Sender<Option<Box<Host>>> },
     /// Who watches from now on.
     Capture(Vec<Arc<Tap>>),
-    /// A packet through the tables, as if it came in by a port.
-    Inject { in_port: PortNo, frame: Vec<u8> },
+    /// Packets through the tables, as if they came in by a port, a burst at a time.
+    Inject { in_port: PortNo, frames: Vec<Vec<u8>> },
     /// Answer when all mail before is read.
     Fence(Sender<()>),
     /// End, and tell the last of the ledger.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_classifier::Table;
 use weir_flow::{Field, Mask, Match, Seed};
-use weir_openflow::{Flow, Group, GroupId, Meter, MeterId, PortNo, TableId};
+use weir_openflow::{Action, Flow, Group, GroupId, Meter, MeterId, PortNo, TableId};
 use weir_units::Nanos;
 
 /// Tables of a switch.
@@ -84,6 +84,8 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct GroupEntry {
     pub(crate) group: Group,
+    /// The actions of each bucket, which are a set, in the order in which they are done.
+    pub(crate) actions: Vec<Vec<Action>>,
     pub(crate) counts: Arc<Counts>,
     /// By bucket.
     pub(crate) buckets: Vec<Arc<Counts>>,

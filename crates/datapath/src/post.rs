@@ -4,7 +4,7 @@ use crate::mail::{Mail, Snapshot};
 use crate::worker::{Input, Worker};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weir_dpdk::{Burst, Ticks};
+use weir_dpdk::{BURST, Burst, Ticks};
 use weir_openflow::PortNo;
 use weir_port::DropReason;
 use weir_services::Host;
@@ -66,7 +66,9 @@ impl Worker {
             Mail::Fence(answer) => {
                 let _ = answer.send(());
             }
-            Mail::Inject { in_port, frame } => self.inject(in_port, &frame),
+            Mail::Inject { in_port, frames } => {
+                frames.chunks(BURST).for_each(|frames| self.inject(in_port, frames));
+            }
             Mail::Stop(answer) => self.stopping = Some(answer),
         }
     }
@@ -85,16 +87,17 @@ impl Worker {
         }
     }
 
-    /// A packet from elsewhere than a port.
-    fn inject(&mut self, in_port: PortNo, frame: &[u8]) {
-        self.counters.injected += 1;
-        let Some(mbuf) = self.pool.packet(frame) else {
-            self.counters.drop(DropReason::NoBuffer, 1);
-            return;
-        };
+    /// Packets from elsewhere than a port, no more than a burst.
+    fn inject(&mut self, in_port: PortNo, frames: &[Vec<u8>]) {
+        self.counters.injected += frames.len() as u64;
         let mut burst = Burst::new();
-        // An empty burst takes it.
-        let _ = burst.push(mbuf);
+        for frame in frames {
+            match self.pool.packet(frame) {
+                // A burst has room for as many.
+                Some(mbuf) => drop(burst.push(mbuf)),
+                None => self.counters.drop(DropReason::NoBuffer, 1),
+            }
+        }
         self.now = self.clock.at(Ticks::now());
         let wanted = self.extract(&mut burst, |_| in_port.0);
         self.forward(&mut burst, wanted);

@@ -6,6 +6,7 @@
 use crate::control::{Change, ControlError};
 use crate::meter::MeterState;
 use crate::pipeline::{Entry, GroupEntry, MeterEntry, Pipeline, TABLES, Touched};
+use crate::translate::ActionSet;
 use std::sync::Arc;
 use weir_openflow::{
     Action, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, Meter, MeterId, PortNo, Select, TableId,
@@ -148,7 +149,8 @@ impl Draft<'_> {
             place.and_then(|place| old.map(|old| old.buckets[place].clone())).unwrap_or_default()
         };
         let buckets = group.buckets.iter().map(of).collect();
-        let entry = GroupEntry { group: group.clone(), counts, buckets };
+        let actions = group.buckets.iter().map(|bucket| ActionSet::of(&bucket.actions).actions()).collect();
+        let entry = GroupEntry { group: group.clone(), actions, counts, buckets };
         self.pipeline.groups.insert(group.id, Arc::new(entry));
         self.touched.push(Touched::All);
         self.check_loops(group.id)

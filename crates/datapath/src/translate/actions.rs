@@ -100,15 +100,23 @@ impl Translation<'_> {
             }
             Action::Service { service, argument } => self.service(*service, *argument),
             Action::Meter(meter) => self.meter(*meter),
-            Action::Clone(actions) => {
-                self.begin_clone(List::Actions(actions.as_slice().into()));
-            }
+            Action::Clone(actions) => self.clone_of(actions.as_slice().into()),
             Action::Exit => self.exit(),
         }
     }
 
-    /// Nothing follows, but for what follows a copy.
+    /// No further action is done, neither in this table nor in those that led here, but for the action set.
+    /// In a group's bucket, that is all of the bucket (`ovs-actions(7)`).
     fn exit(&mut self) {
+        let of_bucket = |task: &Task| matches!(task, Task::EndCopy(copied) if !copied.kind.is_of_action());
+        let bottom = self.stack.iter().rposition(of_bucket).map_or(0, |at| at + 1);
+        let waiting = self.stack.split_off(bottom);
+        let stays = |task: &Task| matches!(task, Task::EndCopy(_) | Task::ActionSet);
+        self.stack.extend(waiting.into_iter().filter(stays));
+    }
+
+    /// Nothing follows, but for what follows a copy.
+    fn end_list(&mut self) {
         while self.stack.pop_if(|task| !matches!(task, Task::EndCopy(_))).is_some() {}
     }
 
@@ -358,13 +366,13 @@ impl Translation<'_> {
         if self.in_copy_of_clone() {
             // A copy needs a place of its own among the packets: it gets one by recirculation.
             let actions: Arc<[Action]> = [Action::Service { service, argument }].as_slice().into();
-            self.exit();
+            self.end_list();
             self.freeze(Task::Actions(List::Actions(actions), 0));
             return;
         }
         self.flush(false);
         self.ops.push(Op::Service(service, argument));
-        self.exit();
+        self.end_list();
     }
 
     /// Whether the operations at hand are done to a copy.
@@ -388,22 +396,37 @@ impl Translation<'_> {
         self.ops.push(Op::Recirculate(frozen));
     }
 
-    /// Has actions done to a copy, as the packet is now.
+    /// Has actions done to a copy, which has an action set of its own: that of the packet so far. It is done
+    /// when the actions are, as in Open vSwitch, whose action this is.
+    fn clone_of(&mut self, actions: Arc<[Action]>) {
+        self.flush(false);
+        self.begin_copy(CopyKind::Action(self.ops.len()), List::Actions(actions));
+        let actions = self.stack.pop();
+        self.stack.push(Task::ActionSet);
+        self.stack.extend(actions);
+    }
+
+    /// Has the actions of a bucket done to a copy, as the packet is now.
     pub(super) fn begin_clone(&mut self, list: List) {
         self.flush(false);
-        self.begin_copy(CopyKind::Clone(self.ops.len()), list);
+        self.begin_copy(CopyKind::Bucket(self.ops.len()), list);
     }
 
     fn begin_copy(&mut self, kind: CopyKind, list: List) {
-        self.stack.push(Task::EndCopy(Copied { state: Box::new(self.state.clone()), kind }));
+        self.stack.push(Task::EndCopy(Copied {
+            state: Box::new(self.state.clone()),
+            set: self.set.clone(),
+            kind,
+        }));
         self.stack.push(Task::Actions(list, 0));
     }
 
     /// What was done to a copy is one operation of the packet's.
     pub(super) fn end_copy(&mut self, copied: Copied) {
         self.state = *copied.state;
+        self.set = copied.set;
         match copied.kind {
-            CopyKind::Clone(from) => {
+            CopyKind::Action(from) | CopyKind::Bucket(from) => {
                 let ops = finish(cut(&mut self.ops, from), DropReason::ByFlow);
                 if !matches!(ops.as_slice(), [Op::Drop(_)]) {
                     self.ops.push(Op::Clone(ops));

@@ -22,6 +22,7 @@ mod set;
 mod state;
 
 pub(crate) use actions::apply_header;
+pub(crate) use set::ActionSet;
 pub(crate) use state::{Frozen, FrozenStore};
 
 use crate::explain::Explain;
@@ -71,7 +72,7 @@ impl List {
     fn get(&self, at: usize) -> Option<&Action> {
         match self {
             Self::Entry(entry) => entry.flow.instructions.apply.get(at),
-            Self::Bucket(group, bucket) => group.group.buckets[*bucket].actions.get(at),
+            Self::Bucket(group, bucket) => group.actions[*bucket].get(at),
             Self::Actions(actions) => actions.get(at),
         }
     }

@@ -44,6 +44,7 @@ impl State {
 #[derive(Clone, Debug)]
 pub(crate) struct Copied {
     pub(super) state: Box<State>,
+    pub(super) set: ActionSet,
     /// Operations before the copy: their number stands for them, because they stay where they are.
     pub(super) kind: CopyKind,
 }
@@ -51,10 +52,19 @@ pub(crate) struct Copied {
 /// What the copy is for.
 #[derive(Clone, Debug)]
 pub(super) enum CopyKind {
-    /// Its operations are one [`Op::Clone`] from this place in the list on.
-    Clone(usize),
-    /// They are one choice of a group, of which others follow.
+    /// Actions in `clone`: their operations are one [`Op::Clone`] from this place in the list on.
+    Action(usize),
+    /// A group's bucket: likewise.
+    Bucket(usize),
+    /// The operations are one choice of a group, of which others follow.
     Choice(Box<Choices>),
+}
+
+impl CopyKind {
+    /// Whether it is for `clone`, and not a group's.
+    pub(super) const fn is_of_action(&self) -> bool {
+        matches!(self, Self::Action(_))
+    }
 }
 
 /// A group's choices, as far as they are translated.

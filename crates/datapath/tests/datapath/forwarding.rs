@@ -376,3 +376,30 @@ fn a_loop_of_tables_ends_with_a_counted_reason() {
     rig.wait(200);
     assert_eq!(rig.end().dropped("too-deep"), 200);
 }
+
+#[test]
+fn buckets_are_sets_clones_have_sets_of_their_own_and_exit_leaves_the_set() {
+    let mut rig = Rig::new(config(1));
+    rig.groups("group_id=1,type=indirect,bucket=actions=output:4,set_field:02:00:00:00:00:04->eth_src");
+    rig.flows(
+        "table=0,actions=write_actions(output:2),goto_table:1\n\
+         table=1,udp,tp_dst=1 actions=output:3,exit,output:4\n\
+         table=1,udp,tp_dst=2 actions=clone(mod_dl_src:02:00:00:00:00:09,output:3)\n\
+         table=1,udp,tp_dst=3 actions=clone(exit),output:3\n\
+         table=1,udp,tp_dst=4 actions=group:1",
+    );
+    (2..=4).for_each(|port| rig.sink(port));
+    let frames: Vec<Vec<u8>> = (1..=4).map(|port| udp(1, 2, (7, port))).collect();
+    rig.source(1, &frames, "");
+    rig.wait(4);
+    let end = rig.end();
+    let seen = |port: u32| -> Vec<(u128, u128)> {
+        let sent = end.sent(port);
+        sent.iter().map(|frame| (field(frame, Field::UdpDst), field(frame, Field::EthSrc) & 0xff)).collect()
+    };
+    let mut by_set = seen(2);
+    by_set.sort_unstable();
+    assert_eq!(by_set, [(1, 1), (2, 1), (2, 9), (3, 1), (3, 1), (4, 1)], "the set, of packets and of clones");
+    assert_eq!(seen(3), [(1, 1), (2, 9)], "nothing behind exit, nor behind a clone with one");
+    assert_eq!(seen(4), [(4, 4)], "in a bucket, fields are set before the output");
+}

@@ -1,0 +1,99 @@
+//! Weir's datapath, fed and watched like the other.
+
+use crate::ovs::{At, PORTS};
+use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
+use weir_datapath::{CaptureFilter, Captured, Change, Config, Datapath, PortSpec};
+use weir_dpdk::{Eal, EalConfig, Memory};
+use weir_openflow::{FlowMod, Group, Names, PortNo, Select, parse_flows};
+use weir_units::FrameSize;
+
+/// The datapath between null ports, and what leaves by them.
+pub(crate) struct Ours {
+    datapath: Datapath,
+    sent: Receiver<Captured>,
+}
+
+impl Ours {
+    pub(crate) fn start() -> Self {
+        let eal = EalConfig { memory: Memory::Normal, megabytes: 256, pci: false };
+        let config = Config {
+            cores: weir_dpdk::allowed_cores().into_iter().take(1).collect(),
+            buffers: 8192,
+            max_frame: FrameSize::new(1522).unwrap(),
+            services: BTreeMap::new(),
+            coalescing: true,
+            seed: 7,
+        };
+        let mut datapath = Datapath::start(Eal::init(eal).expect("EAL starts anywhere"), config).unwrap();
+        for port in PORTS.into_iter().chain([9]) {
+            let spec = PortSpec {
+                name: format!("p{port}"),
+                number: Some(PortNo(port)),
+                spec: "null".to_owned(),
+                queues: 1,
+                descriptors: 512,
+            };
+            datapath.add_port(&spec).unwrap();
+        }
+        let sent = datapath.capture(CaptureFilter { sent: true, ..CaptureFilter::default() });
+        Self { datapath, sent }
+    }
+
+    /// Replaces all groups and flows, at once.
+    pub(crate) fn load(&mut self, groups: &[String], flows: &[String]) -> Result<(), String> {
+        let names = Names::default();
+        let mut changes = vec![Change::Flow(FlowMod::Delete(Select::default())), Change::DeleteGroup(None)];
+        for group in groups {
+            changes.push(Change::SetGroup(Group::parse(group, &names).map_err(|error| error.to_string())?));
+        }
+        let flows = parse_flows(&flows.join("\n"), &names).map_err(|error| error.to_string())?;
+        changes.extend(flows.into_iter().map(Change::Flow));
+        self.datapath.apply(&changes).map_err(|error| error.to_string())
+    }
+
+    /// Lets frames in, those of a port together in bursts, and returns what leaves in its order.
+    pub(crate) fn forward(&mut self, frames: &[At]) -> Vec<At> {
+        for together in frames.chunk_by(|a, b| a.0 == b.0) {
+            let (port, _) = together[0];
+            self.datapath.inject_all(PortNo(port), together.iter().map(|(_, frame)| frame.clone()).collect());
+        }
+        self.settle();
+        let sent = self.sent.try_iter().map(|captured| (captured.port.0, captured.bytes));
+        sent.filter(|(port, _)| PORTS.contains(port)).collect()
+    }
+
+    /// Whether it ends a frame because a header that is to be changed is malformed or missing.
+    pub(crate) fn refuses(&mut self, frame: &At) -> bool {
+        let count = |ours: &mut Self| {
+            let report = ours.datapath.report().unwrap();
+            let dropped = &report.workers[0].dropped;
+            ["no-such-header", "bad-header"].map(|reason| dropped.get(reason).copied().unwrap_or(0))
+        };
+        let before = count(self);
+        self.forward(std::slice::from_ref(frame));
+        before != count(self)
+    }
+
+    /// What it makes of a frame, step by step.
+    pub(crate) fn explain(&self, (port, frame): &At) -> String {
+        self.datapath.explain(PortNo(*port), frame, &[])
+    }
+
+    /// Waits until all is forwarded; each packet has ended once.
+    fn settle(&mut self) {
+        let report = self.datapath.report().unwrap();
+        let worker = &report.workers[0];
+        let dropped: u64 = worker.dropped.values().sum();
+        let went = worker.sent + dropped + worker.to_controller;
+        assert_eq!((worker.injected + worker.copied, worker.held), (went, 0), "{worker:#?}");
+    }
+
+    /// Ends it; no packet buffer is missing. Returns how many lookups the caches answered.
+    pub(crate) fn stop(self) -> u64 {
+        let (report, missing) = self.datapath.stop().unwrap();
+        assert_eq!(missing, 0, "packet buffers");
+        let caches = &report.workers[0].caches;
+        caches.exact_hits + caches.megaflow_hits
+    }
+}
