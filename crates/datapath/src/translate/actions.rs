@@ -73,11 +73,8 @@ impl Translation<'_> {
             Action::Controller(to) => self.controller(to),
             Action::Group(group) => self.group(*group),
             Action::SetField { field, value, mask } => self.set_field(*field, *value, *mask),
-            // On a packet without a tag, these push one (OpenFlow 1.0).
-            Action::SetVlanVid(vid) => {
-                self.set_field(Field::VlanVid, u128::from(*vid) | 0x1000, u128::MAX);
-            }
-            Action::SetVlanPcp(pcp) => self.set_field(Field::VlanPcp, u128::from(*pcp), u128::MAX),
+            Action::SetVlanVid(vid) => self.set_tag(Field::VlanVid, u128::from(*vid) | 0x1000),
+            Action::SetVlanPcp(pcp) => self.set_tag(Field::VlanPcp, u128::from(*pcp)),
             Action::Move { from, to } => self.move_bits(*from, *to),
             Action::Load { value, to } => self.set_field(to.field, value << to.from, to.mask()),
             Action::PushVlan(tpid) => self.header(HeaderOp::PushVlan(*tpid)),
@@ -135,13 +132,25 @@ impl Translation<'_> {
         }
     }
 
-    fn set_field(&mut self, field: Field, value: u128, mask: u128) {
-        let vlan = matches!(field, Field::VlanVid | Field::VlanTci | Field::VlanPcp);
-        if vlan && !self.has_tag() {
-            if field == Field::VlanTci && value & 0x1000 == 0 {
-                return;
-            }
+    /// Sets a field of the tag; a packet without one gets one (OpenFlow 1.0, section 5.2.4).
+    fn set_tag(&mut self, field: Field, value: u128) {
+        if !self.has_tag() {
             self.header(HeaderOp::PushVlan(0x8100));
+        }
+        self.set_field(field, value, u128::MAX);
+    }
+
+    /// Sets a field where the packet has it. Only the whole of `vlan_tci` makes a tag.
+    fn set_field(&mut self, field: Field, value: u128, mask: u128) {
+        match field {
+            Field::VlanTci if !self.has_tag() => {
+                if value & mask & 0x1000 == 0 {
+                    return;
+                }
+                self.header(HeaderOp::PushVlan(0x8100));
+            }
+            Field::VlanVid if !self.has_tag() => return,
+            _ => {}
         }
         if self.is_there(field.about().needs) {
             self.write(field, value, mask);

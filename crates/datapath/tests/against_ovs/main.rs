@@ -16,6 +16,11 @@
 //! action set of a packet that misses, where OpenFlow (1.3.5, section 5.4) drops it; and, together with
 //! action sets, `exit` and popped labels, at which Open vSwitch 3.1 is wrong or aborts (`tables.rs`).
 //!
+//! A long run printed (`WEIR_ROUNDS=1900 WEIR_SEED=2027`, 194 s on two busy cores, Open vSwitch 3.1.0):
+//! 1140000 packets through 1900 tables of 76059 flows, 2675695 left, 1027964 lookups answered by Weir's
+//! caches; different for a reason: {ThirdTag: 10363, FourthLabel: 4354, LengthWithLabels: 8309,
+//! MalformedHeader: 1145, TimeToLive: 1018, NotWritten: 593, Transport: 1303, TheirMegaflow: 64}.
+//!
 //! `WEIR_ROUNDS` says how many rounds of [`PACKETS`] packets there are, `WEIR_SEED` another seed. Without
 //! Open vSwitch it is skipped, and said to be; an error there when `WEIR_REQUIRE_OVS` is set.
 
@@ -35,7 +40,7 @@ use tables::{CHOSEN, Tables};
 use weir_flow::samples::Sampler;
 
 /// Rounds, each with tables of its own, where `WEIR_ROUNDS` does not say how many.
-const ROUNDS: usize = 350;
+const ROUNDS: usize = 250;
 
 /// Packets of a round.
 const PACKETS: usize = 600;

@@ -1,9 +1,10 @@
 //! Weir's datapath, fed and watched like the other.
 
-use crate::ovs::{At, PORTS};
+use crate::ovs::{At, PATIENCE, PORTS};
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
-use weir_datapath::{CaptureFilter, Captured, Change, Config, Datapath, PortSpec};
+use std::time::Instant;
+use weir_datapath::{CaptureFilter, Captured, Change, Config, ControlError, Datapath, PortSpec};
 use weir_dpdk::{Eal, EalConfig, Memory};
 use weir_openflow::{FlowMod, Group, Names, PortNo, Select, parse_flows};
 use weir_units::FrameSize;
@@ -49,7 +50,7 @@ impl Ours {
         }
         let flows = parse_flows(&flows.join("\n"), &names).map_err(|error| error.to_string())?;
         changes.extend(flows.into_iter().map(Change::Flow));
-        self.datapath.apply(&changes).map_err(|error| error.to_string())
+        patiently(|| self.datapath.apply(&changes)).map_err(|error| error.to_string())
     }
 
     /// Lets frames in, those of a port together in bursts, and returns what leaves in its order.
@@ -66,7 +67,7 @@ impl Ours {
     /// Whether it ends a frame because a header that is to be changed is malformed or missing.
     pub(crate) fn refuses(&mut self, frame: &At) -> bool {
         let count = |ours: &mut Self| {
-            let report = ours.datapath.report().unwrap();
+            let report = patiently(|| ours.datapath.report()).unwrap();
             let dropped = &report.workers[0].dropped;
             ["no-such-header", "bad-header"].map(|reason| dropped.get(reason).copied().unwrap_or(0))
         };
@@ -82,7 +83,7 @@ impl Ours {
 
     /// Waits until all is forwarded; each packet has ended once.
     fn settle(&mut self) {
-        let report = self.datapath.report().unwrap();
+        let report = patiently(|| self.datapath.report()).unwrap();
         let worker = &report.workers[0];
         let dropped: u64 = worker.dropped.values().sum();
         let went = worker.sent + dropped + worker.to_controller;
@@ -95,5 +96,16 @@ impl Ours {
         assert_eq!(missing, 0, "packet buffers");
         let caches = &report.workers[0].caches;
         caches.exact_hits + caches.megaflow_hits
+    }
+}
+
+/// Asks again while the worker does not answer: on a machine that is full, it may not run for long.
+fn patiently<T>(mut ask: impl FnMut() -> Result<T, ControlError>) -> Result<T, ControlError> {
+    let begin = Instant::now();
+    loop {
+        match ask() {
+            Err(error) if error.0.contains("has not answered") && begin.elapsed() < PATIENCE => {}
+            answer => return answer,
+        }
     }
 }

@@ -28,7 +28,7 @@ const MARKER_FLOW: &str = "table=0,priority=65535,dl_type=0x88b5 actions=output:
 const QUEUE: usize = 99;
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes of a capture's header, and of a packet's.
 const CAPTURE: u64 = 24;
@@ -170,12 +170,19 @@ impl Ovs {
         }
         let path = self.folder.path();
         std::fs::write(path.join("bundle"), text).unwrap();
-        let output = command(path, "ovs-ofctl")
-            .args(["-O", "OpenFlow15", "bundle"])
-            .arg(format!("unix:{}", path.join("br.mgmt").display()))
-            .arg(path.join("bundle"))
-            .output()
-            .unwrap();
+        let bundle = || {
+            command(path, "ovs-ofctl")
+                .args(["-O", "OpenFlow15", "bundle"])
+                .arg(format!("unix:{}", path.join("br.mgmt").display()))
+                .arg(path.join("bundle"))
+                .output()
+                .unwrap()
+        };
+        let mut output = bundle();
+        // On a machine that is full the daemon may give a connection up that takes too long.
+        if String::from_utf8_lossy(&output.stderr).contains("failed to connect") {
+            output = bundle();
+        }
         if !output.status.success() || !output.stderr.is_empty() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
