@@ -57,7 +57,8 @@ impl Datapath {
     }
 
     fn wake(&mut self, number: u16) -> Result<(), ControlError> {
-        let Some((name, kind)) = self.services.get(&number).map(|known| (known.name.clone(), known.kind)) else {
+        let Some((name, kind)) = self.services.get(&number).map(|known| (known.name.clone(), known.kind))
+        else {
             return Ok(());
         };
         let Some(kind) = registered(kind) else { return Ok(()) };
@@ -128,7 +129,8 @@ impl Datapath {
             }
         };
         let info = ServiceInfo::new(kind.rewrites, kind.coalesces);
-        let known = Known { name: name.to_owned(), kind: kind.kind, by_flow: kind.by_flow, group: Some(group) };
+        let known =
+            Known { name: name.to_owned(), kind: kind.kind, by_flow: kind.by_flow, group: Some(group) };
         self.services.insert(number, known);
         self.services_changed(number, Some(info))?;
         Ok(number)

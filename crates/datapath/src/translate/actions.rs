@@ -1,7 +1,7 @@
 //! Actions, one at a time.
 
 use super::finish::{finish, is_ended};
-use super::state::{Choices, Copied, CopyKind, State, cut};
+use super::state::{Choices, Copied, CopyKind, Rest, State, cut};
 use super::{List, Task, Translation};
 use crate::edit;
 use crate::edit::Rewrite;
@@ -40,10 +40,13 @@ impl Translation<'_> {
     /// Whether an action depends on headers that may have come to light only now.
     fn needs_to_see(&self, action: &Action) -> bool {
         match action {
-            Action::Move { from, .. } | Action::OutputReg(from) => is_of_frame(from.field),
+            Action::Move { from, to } => is_of_frame(from.field) || is_of_frame(to.field),
+            Action::OutputReg(from) => is_of_frame(from.field),
             Action::SetField { field, .. } => is_of_frame(*field),
             Action::Load { to, .. } => is_of_frame(to.field),
             Action::DecTtl(_)
+            | Action::SetVlanVid(_)
+            | Action::SetVlanPcp(_)
             | Action::SetNwTtl(_)
             | Action::SetMplsTtl(_)
             | Action::DecMplsTtl
@@ -289,7 +292,9 @@ impl Translation<'_> {
             let to = ToController { id, reason: 2, ..ToController::default() };
             Arc::new(Punt { to, table: self.state.table, cookie: self.state.cookie })
         });
-        // The bits stay as free as they were: the operation reads the packet's own.
+        // The bits stay as free as they were: the operation reads the packet's own. But whoever looks at
+        // one of them from now on has looked at all.
+        field.examine(&mut self.state.lowered, u128::MAX);
         let ttl = field.get(&self.state.key).saturating_sub(1);
         let State { frame, layout, key, .. } = &mut self.state;
         if field == Field::NwTtl {
@@ -401,7 +406,9 @@ impl Translation<'_> {
             self.stack.iter().rposition(|task| matches!(task, Task::EndCopy(_))).map_or(0, |at| at + 1);
         let tasks = self.stack.split_off(bottom);
         self.explain.say(|| "recirculates: headers that came to light are looked at anew".to_owned());
-        let frozen = self.store.keep(tasks, self.set.clone());
+        let (table, cookie) = (self.state.table, self.state.cookie);
+        let rest = Rest { tasks, set: self.set.clone(), table, cookie, why: self.why };
+        let frozen = self.store.keep(rest);
         self.ops.push(Op::Recirculate(frozen));
     }
 

@@ -161,8 +161,10 @@ impl Translation<'_> {
             self.examine_field(field);
         }
         if let Some(frozen) = subject.frozen {
-            self.stack.clone_from(&frozen.tasks);
-            self.set = frozen.set.clone();
+            self.stack.clone_from(&frozen.rest.tasks);
+            self.set = frozen.rest.set.clone();
+            (self.state.table, self.state.cookie) = (frozen.rest.table, frozen.rest.cookie);
+            self.why = frozen.rest.why;
             // From here on the packet is one that came in without the number.
             Field::RecircId.set(&mut self.state.key, 0);
             self.fix(Field::RecircId, u128::MAX);
@@ -199,6 +201,8 @@ impl Translation<'_> {
 
     /// Looks at bits of a word: they matter from now on.
     fn examine_bits(&mut self, place: usize, bits: u64) {
+        let lowered = self.state.lowered.word(place);
+        let bits = if bits & lowered == 0 { bits } else { bits | lowered };
         let bits = bits & !self.state.fixed.word(place);
         let guarded = bits & self.guarded.word(place);
         if guarded != 0 {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use weir_flow::{Key, Layout, Mask};
 use weir_openflow::TableId;
+use weir_port::DropReason;
 
 /// The packet as it would be now.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct State {
     pub(super) fixed: Mask,
     /// Bits of the key that were written, and not yet by an operation.
     pub(super) pending: Mask,
+    /// Bits of fields that were lowered: each depends on all bits of its field as the packet came.
+    pub(super) lowered: Mask,
     /// Whether headers came to light that the packet's key did not have.
     pub(super) opaque: bool,
     /// The table and cookie of the entry whose actions run.
@@ -33,6 +36,7 @@ impl State {
             frame: subject.frame.to_vec(),
             fixed: subject.fixed.clone(),
             pending: Mask::new(),
+            lowered: Mask::new(),
             opaque: false,
             table: TableId(0),
             cookie: 0,
@@ -84,8 +88,28 @@ pub(super) struct Choices {
 pub(crate) struct Frozen {
     /// The number they come back with.
     pub(crate) id: u32,
+    pub(super) rest: Rest,
+}
+
+/// What is left to do.
+#[derive(Clone, Debug)]
+pub(super) struct Rest {
     pub(super) tasks: Vec<Task>,
     pub(super) set: ActionSet,
+    /// The table and cookie of the entry whose actions run.
+    pub(super) table: TableId,
+    pub(super) cookie: u64,
+    /// Why the packet ends, if nothing is done with it.
+    pub(super) why: DropReason,
+}
+
+impl Rest {
+    fn is(&self, other: &Self) -> bool {
+        (self.table, self.cookie, self.why) == (other.table, other.cookie, other.why)
+            && self.set == other.set
+            && self.tasks.len() == other.tasks.len()
+            && self.tasks.iter().zip(&other.tasks).all(|(a, b)| a.is(b))
+    }
 }
 
 /// A worker's frozen translations, as long as a megaflow refers to them. Numbers are never used twice.
@@ -102,18 +126,14 @@ impl FrozenStore {
     }
 
     /// Keeps what is left to do, or finds that it is kept already.
-    pub(super) fn keep(&mut self, tasks: Vec<Task>, set: ActionSet) -> Arc<Frozen> {
-        let same = |frozen: &Arc<Frozen>| {
-            frozen.set == set
-                && frozen.tasks.len() == tasks.len()
-                && frozen.tasks.iter().zip(&tasks).all(|(a, b)| a.is(b))
-        };
-        if let Some(frozen) = self.frozen.values().filter_map(Weak::upgrade).find(same) {
+    pub(super) fn keep(&mut self, rest: Rest) -> Arc<Frozen> {
+        let mut kept = self.frozen.values().filter_map(Weak::upgrade);
+        if let Some(frozen) = kept.find(|frozen| frozen.rest.is(&rest)) {
             return frozen;
         }
         self.frozen.retain(|_, frozen| frozen.strong_count() > 0);
         self.last += 1;
-        let frozen = Arc::new(Frozen { id: self.last, tasks, set });
+        let frozen = Arc::new(Frozen { id: self.last, rest });
         self.frozen.insert(self.last, Arc::downgrade(&frozen));
         frozen
     }
