@@ -2,7 +2,7 @@
 //!
 //! Threads: a queue belongs to one worker; an [`OpenPort`] may be read from any thread.
 //!
-//! - [`open`], [`OpenPort`]: any port by its spec: DPDK's, null, or a trace;
+//! - [`open()`], [`OpenPort`]: any port by its spec: DPDK's, null, or a trace;
 //! - [`Rx`], [`Tx`]: the two ends of a port's queue, each owned by one worker;
 //! - [`Frame`]: a packet that actions can change, also in length;
 //! - [`DropReason`]: the closed list of reasons.

@@ -63,7 +63,7 @@ pub(super) struct SwitchTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct PortTable {
     /// What it is: an EAL vdev string ("net_vhost0,iface=/tmp/a"), a PCI address ("0000:01:00.0"),
-    /// "null", or "trace:RX.pcap[,tx=TX.pcap][,loop][,rate=1Mpps]".
+    /// "null", or `trace:RX.pcap[,tx=TX.pcap][,loop][,rate=1Mpps]`.
     #[schemars(with = "String")]
     pub(super) spec: Spanned<String>,
     /// Its OpenFlow number. Default: the least that is free, in the order of the file.
