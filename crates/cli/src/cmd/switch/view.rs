@@ -406,7 +406,7 @@ mod tests {
             "core 2  core 3    all",
             "  received      1 000     500  1 500",
             "the sum is      exact   exact  exact",
-            "cycles/packet     120.0   120.0  120.0",
+            "cycles/packet   120.0   120.0  120.0",
             "no-match       16  1.1 %  No flow entry matches",
             "lookup     45.0  ████████████████████████",
         ] {
