@@ -157,6 +157,9 @@ impl Settings {
     /// # Errors
     /// What is wrong, and what is allowed.
     pub fn read(value: &serde_json::Value) -> Result<Self, String> {
+        if !value.is_object() {
+            return Err(format!("its settings must be a table of names and values, not {value}"));
+        }
         let settings: Self = serde_json::from_value(value.clone()).map_err(|error| error.to_string())?;
         settings.check()?;
         Ok(settings)
