@@ -169,7 +169,7 @@ impl Datapath {
         self.wake_services(changes)?;
         let now = self.now();
         let mut next = (*self.pipeline).clone();
-        let mut draft = Draft { pipeline: &mut next, touched: Vec::new(), removed: Vec::new(), now };
+        let mut draft = Draft { pipeline: &mut next, touched: Vec::new(), now };
         for (at, change) in changes.iter().enumerate() {
             draft.change(change).map_err(|error| match changes.len() {
                 1 => error,

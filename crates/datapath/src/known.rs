@@ -144,7 +144,7 @@ impl Datapath {
         let number = self.service_number(name)?;
         let mut next = (*self.pipeline).clone();
         let now = self.now();
-        let draft = Draft { pipeline: &mut next, touched: Vec::new(), removed: Vec::new(), now };
+        let draft = Draft { pipeline: &mut next, touched: Vec::new(), now };
         if draft.any_calls(number) {
             return Err(ControlError(format!(
                 "service `{name}` is called by flows or groups; delete them before it"

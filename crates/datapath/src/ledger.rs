@@ -200,7 +200,7 @@ impl Datapath {
             return Ok(());
         }
         let mut next = (*self.pipeline).clone();
-        let mut draft = Draft { pipeline: &mut next, touched: Vec::new(), removed: Vec::new(), now };
+        let mut draft = Draft { pipeline: &mut next, touched: Vec::new(), now };
         for (entry, _) in &over {
             draft.remove(entry);
         }

@@ -17,8 +17,6 @@ use weir_units::Nanos;
 pub(crate) struct Draft<'a> {
     pub(crate) pipeline: &'a mut Pipeline,
     pub(crate) touched: Vec<Touched>,
-    /// Entries that went, for those who want to know.
-    pub(crate) removed: Vec<Arc<Entry>>,
     pub(crate) now: Nanos,
 }
 
@@ -108,7 +106,6 @@ impl Draft<'_> {
         let table = &mut self.pipeline.tables[usize::from(flow.table.0)];
         if table.remove(&flow.matching, flow.priority).is_some() {
             self.touched.push(Touched::Packets(flow.table, flow.matching.clone()));
-            self.removed.push(entry.clone());
         }
     }
 

@@ -17,11 +17,13 @@
 //! Cost: about a microsecond for a handful of tables. Runs on the worker that missed.
 
 mod actions;
+mod copies;
 mod finish;
+mod headers;
 mod set;
 mod state;
 
-pub(crate) use actions::apply_header;
+pub(crate) use headers::apply_header;
 pub(crate) use set::ActionSet;
 pub(crate) use state::{Frozen, FrozenStore};
 
