@@ -224,8 +224,8 @@ impl Translation<'_> {
             return;
         }
         let rewrite = Rewrite::compile(&self.state.key, &now);
-        let State { frame, layout, key, .. } = &mut self.state;
-        if let Err(reason) = rewrite.apply(frame, layout, key) {
+        let State { frame, layout, in_step, .. } = &mut self.state;
+        if let Err(reason) = rewrite.apply(frame, layout, in_step) {
             self.explain.say(|| format!("cannot be written: {}", reason.about()));
         }
         self.ops.push(Op::Rewrite(Box::new(rewrite)));
@@ -302,6 +302,7 @@ impl Translation<'_> {
             self.ops.push(Op::DecMplsTtl(punts));
         }
         field.set(&mut self.state.key, ttl);
+        self.state.in_step.clone_from(&self.state.key);
     }
 
     /// The action set, at the end.

@@ -38,6 +38,7 @@ impl Translation<'_> {
         let hidden = self.hides_more();
         let State { frame, layout, key, .. } = &mut self.state;
         let done = apply_header(op, frame, layout, key);
+        self.state.in_step.clone_from(&self.state.key);
         self.ops.push(Op::Header(op));
         for (place, bits) in mask.iter() {
             self.state.fixed.add(place, bits);

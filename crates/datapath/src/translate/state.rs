@@ -15,6 +15,9 @@ pub(crate) struct State {
     pub(super) key: Key,
     pub(super) layout: Layout,
     pub(super) frame: Vec<u8>,
+    /// The key as the frame is: without what was written and not yet done to it. Edits read the old
+    /// values there.
+    pub(super) in_step: Key,
     /// Bits that depend on nothing.
     pub(super) fixed: Mask,
     /// Bits of the key that were written, and not yet by an operation.
@@ -34,6 +37,7 @@ impl State {
             key: subject.key.clone(),
             layout: subject.layout,
             frame: subject.frame.to_vec(),
+            in_step: subject.key.clone(),
             fixed: subject.fixed.clone(),
             pending: Mask::new(),
             lowered: Mask::new(),
