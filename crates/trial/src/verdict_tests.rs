@@ -62,8 +62,8 @@ fn each_disturbance_is_found_by_name() {
             r.health.tester.as_mut().unwrap().waited = Nanos(60_000_000);
         }),
         (Code::DutPreempted, Weight::Invalid, |r| r.health.dut.as_mut().unwrap().waited = Nanos(30_000_000)),
-        (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().sent = 999_991),
-        (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().received = 1_000_009),
+        (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().sent = 999_935),
+        (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().received = 1_000_065),
         (Code::Chatter, Weight::Note, |r| r.health.conduct.lines = 150),
         (Code::Forked, Weight::Note, |r| r.health.conduct.children = 1),
         (Code::Reordered, Weight::Note, |r| r.directions[0].reordered = 1),
