@@ -8,14 +8,19 @@
 //!   transmitting moves them out; what a port does not take stays in the burst; dropping frees. So
 //!   a packet can be neither leaked nor sent twice, and the types see to it.
 //! - [`Worker`]: a pinned thread that DPDK knows.
+//! - [`aes`]: AES-128-CBC over many texts at once, by the CPU's instructions.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
 //! Threads: [`Eal`] and [`Pool`] are shared freely; queues and bursts move between threads but are
 //! used by one at a time. Attaching and closing ports takes a process-wide lock (DPDK's control
 //! plane is not thread-safe); the packet path takes none.
 
-#![allow(unsafe_code, reason = "every call of DPDK is one; each says why it is sound")]
+#![allow(
+    unsafe_code,
+    reason = "every call of DPDK is one, and of vector instructions; each says why it is sound"
+)]
 
+pub mod aes;
 mod allocator;
 mod eal;
 mod ffi;

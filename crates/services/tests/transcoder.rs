@@ -6,6 +6,7 @@ use common::{Draw, Packets, checksum_is_right, group, packet, refused, seconds, 
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::{Command, Stdio};
+use weir_dpdk::aes::Kernel;
 use weir_services::{Service, Verdict};
 use weir_wire::{Dissection, checksum::update_u16};
 
@@ -14,6 +15,14 @@ const IV: &str = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
 
 fn settings(mode: &str) -> Value {
     json!({"key": KEY, "iv": IV, "mode": mode})
+}
+
+/// An encrypting one with each kernel that this CPU has.
+fn each_kernel() -> impl Iterator<Item = Box<dyn Service>> {
+    Kernel::available().map(|kernel| {
+        let settings = json!({"key": KEY, "iv": IV, "kernel": kernel.name()});
+        group("transcoder", settings, 1).instance(0)
+    })
 }
 
 fn transcoder(mode: &str) -> Box<dyn Service> {
@@ -57,28 +66,34 @@ fn openssl(text: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
+/// What a frame must become but for its checksum: and where that is.
+fn encrypted_by_openssl(plain: &[u8]) -> (Vec<u8>, usize) {
+    let payload = payload(plain);
+    let whole = payload.start..payload.start + payload.len() / 16 * 16;
+    let mut expected = plain.to_vec();
+    if !whole.is_empty() {
+        let encrypted = openssl(&plain[whole.clone()]);
+        assert_ne!(plain[whole.clone()], encrypted);
+        expected[whole].copy_from_slice(&encrypted);
+    }
+    (expected, Dissection::of(plain).transport.expect("a transport header").checksum)
+}
+
 #[test]
-fn whole_blocks_are_what_openssl_makes_of_them_and_nothing_else_changes() {
+fn whole_blocks_are_what_openssl_makes_of_them_and_nothing_else_changes_with_any_instructions() {
     for count in [1, 5, 33, 70] {
-        let mut packets = mixed(count as u64, count);
-        let before = packets.clone();
-        let said = packets.process(transcoder("encrypt").as_mut(), seconds(0));
-        assert!(said.iter().all(|said| *said == (0, true, Verdict::Pass)));
-        for (plain, frame) in before.frames.iter().zip(&packets.frames) {
-            let payload = payload(plain);
-            let whole = payload.start..payload.start + payload.len() / 16 * 16;
-            let mut expected = plain.clone();
-            if !whole.is_empty() {
-                let encrypted = openssl(&plain[whole.clone()]);
-                assert_ne!(plain[whole.clone()], encrypted);
-                expected[whole].copy_from_slice(&encrypted);
-                // The checksum is checked below; here everything else is.
-                let transport = Dissection::of(plain).transport.expect("a transport header");
-                expected[transport.checksum..transport.checksum + 2]
-                    .copy_from_slice(&frame[transport.checksum..transport.checksum + 2]);
+        let before = mixed(count as u64, count);
+        let expected: Vec<_> = before.frames.iter().map(|plain| encrypted_by_openssl(plain)).collect();
+        for mut service in each_kernel() {
+            let mut packets = before.clone();
+            let said = packets.process(service.as_mut(), seconds(0));
+            assert!(said.iter().all(|said| *said == (0, true, Verdict::Pass)));
+            for ((expected, checksum), frame) in expected.iter().zip(&packets.frames) {
+                assert_eq!(checksum_is_right(frame), Some(true));
+                let mut frame = frame.clone();
+                frame[*checksum..checksum + 2].copy_from_slice(&expected[*checksum..checksum + 2]);
+                assert_eq!(frame, *expected);
             }
-            assert_eq!(*frame, expected);
-            assert_eq!(checksum_is_right(frame), Some(true));
         }
     }
 }
@@ -157,7 +172,7 @@ fn fragments_other_protocols_short_payloads_and_what_follows_a_datagram_stay_as_
     assert_eq!(packets.frames[..6], frames);
     assert_eq!(packets.frames[6][58..], followed[58..]);
     assert_ne!(packets.frames[6][42..58], followed[42..58]);
-    assert_eq!(service.counters(), [("transcoded", 1), ("bytes", 16), ("untouched", 6)]);
+    assert_eq!(service.counters()[..3], [("transcoded", 1), ("bytes", 16), ("untouched", 6)]);
 }
 
 #[test]
@@ -169,4 +184,19 @@ fn keys_that_are_none_are_refused_without_being_shown() {
         assert!(refused("transcoder", json!({"iv": wrong})).contains("`iv` must be"), "{wrong}");
     }
     assert!(refused("transcoder", json!({"mode": "scramble"})).contains("`decrypt`"));
+}
+
+#[test]
+fn the_counters_name_the_instructions_in_use_and_unknown_ones_are_refused() {
+    let said = |service: Box<dyn Service>| service.counters()[3];
+    assert_eq!(said(transcoder("encrypt")).0, format!("kernel-{}", Kernel::best().name()));
+    let named: Vec<String> = each_kernel().map(|service| said(service).0.to_owned()).collect();
+    let kernels: Vec<String> =
+        Kernel::available().map(|kernel| format!("kernel-{}", kernel.name())).collect();
+    assert_eq!(named, kernels);
+    for kernel in Kernel::ALL.into_iter().filter(|kernel| !kernel.is_available()) {
+        let text = refused("transcoder", json!({"kernel": kernel.name()}));
+        assert!(text.contains(kernel.name()) && text.contains("lacks"), "{text}");
+    }
+    assert!(refused("transcoder", json!({"kernel": "abacus"})).contains("`portable`"));
 }

@@ -16,21 +16,23 @@
 //! Transport checksums are updated; a UDP datagram without one stays without. Packets are coalesced:
 //! their payload is no field.
 //!
-//! Cost: about half a cycle a byte with AES-NI or VAES and bursts of 32, the sums included
-//! (`benches/services.rs`); several times that for bursts of a packet or two, as CBC then waits for
+//! The instructions are the fastest that the CPU has ([`weir_dpdk::aes::Kernel`]) unless
+//! [`Settings::kernel`] names others; the counter `kernel-...` says by its name which they are.
+//!
+//! Cost: about a quarter of a cycle a byte with VAES and AVX-512 and bursts of 32, the sums included
+//! (`benches/services.rs`); ten times that for bursts of a packet or two, as CBC then waits for
 //! itself. No allocation.
 
-mod cbc;
 mod payload;
 
 use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, schema};
-use cbc::{BLOCK, Cbc, Text};
 use payload::Payload;
 use std::any::Any;
 use std::sync::Arc;
+use weir_dpdk::aes::{Aes128Cbc, BLOCK, Kernel, Text};
 
-/// Packets that are transcoded together.
-const TOGETHER: usize = 64;
+/// Packets that are transcoded together: as many as the widest kernel has lanes.
+const TOGETHER: usize = 32;
 
 /// The kind.
 pub(crate) const TRANSCODER: Registration = Registration {
@@ -53,6 +55,31 @@ enum Mode {
     Decrypt,
 }
 
+/// Instructions to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Instructions {
+    /// VAES and AVX-512.
+    VaesAvx512,
+    /// VAES and AVX2.
+    VaesAvx2,
+    /// AES-NI.
+    AesNi,
+    /// None that every x86-64 CPU does not have.
+    Portable,
+}
+
+impl Instructions {
+    fn kernel(self) -> Kernel {
+        match self {
+            Self::VaesAvx512 => Kernel::VaesAvx512,
+            Self::VaesAvx2 => Kernel::VaesAvx2,
+            Self::AesNi => Kernel::AesNi,
+            Self::Portable => Kernel::Portable,
+        }
+    }
+}
+
 /// What can be set.
 #[derive(Clone, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -66,6 +93,9 @@ struct Settings {
     iv: String,
     /// Which way.
     mode: Mode,
+    /// The instructions to encrypt and decrypt by, for comparing them. By default the fastest that the
+    /// CPU has.
+    kernel: Option<Instructions>,
 }
 
 impl Default for Settings {
@@ -74,12 +104,14 @@ impl Default for Settings {
             key: "2b7e151628aed2a6abf7158809cf4f3c".to_owned(),
             iv: "000102030405060708090a0b0c0d0e0f".to_owned(),
             mode: Mode::Encrypt,
+            kernel: None,
         }
     }
 }
 
 struct Transcoders {
-    cbc: Cbc,
+    cbc: Aes128Cbc,
+    iv: [u8; BLOCK],
     mode: Mode,
 }
 
@@ -89,8 +121,15 @@ fn build(config: &GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError> {
         // What is given is left out of the message: it may be a key.
         block(text).ok_or_else(|| config.error(format!("`{name}` must be 32 hexadecimal digits (16 bytes)")))
     };
-    let cbc = Cbc::new(read("key", &settings.key)?, read("iv", &settings.iv)?);
-    Ok(Arc::new(Transcoders { cbc, mode: settings.mode }))
+    let (key, iv) = (read("key", &settings.key)?, read("iv", &settings.iv)?);
+    let kernel = settings.kernel.map_or_else(Kernel::best, Instructions::kernel);
+    if !kernel.is_available() {
+        let (wanted, best) = (kernel.name(), Kernel::best().name());
+        return Err(config.error(format!(
+            "this CPU lacks the instructions of kernel `{wanted}`; leave `kernel` out to have `{best}`"
+        )));
+    }
+    Ok(Arc::new(Transcoders { cbc: Aes128Cbc::on(kernel, key), iv, mode: settings.mode }))
 }
 
 /// The block that 32 hexadecimal digits write.
@@ -102,7 +141,14 @@ fn block(text: &str) -> Option<[u8; BLOCK]> {
 
 impl Group for Transcoders {
     fn instance(&self, _worker: usize) -> Box<dyn Service> {
-        Box::new(Transcoder { cbc: self.cbc.clone(), mode: self.mode, packets: 0, bytes: 0, untouched: 0 })
+        Box::new(Transcoder {
+            cbc: self.cbc.clone(),
+            iv: self.iv,
+            mode: self.mode,
+            packets: 0,
+            bytes: 0,
+            untouched: 0,
+        })
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -111,7 +157,8 @@ impl Group for Transcoders {
 }
 
 struct Transcoder {
-    cbc: Cbc,
+    cbc: Aes128Cbc,
+    iv: [u8; BLOCK],
     mode: Mode,
     packets: u64,
     bytes: u64,
@@ -128,7 +175,7 @@ impl Transcoder {
             *found = Payload::of(slot);
             match found {
                 Some(payload) => {
-                    *text = Text::new(payload.blocks(slot.frame));
+                    *text = Text::new(self.iv, payload.blocks(slot.frame));
                     self.packets += 1;
                     self.bytes += size_of_val(text.blocks) as u64;
                 }
@@ -157,6 +204,12 @@ impl Service for Transcoder {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        vec![("transcoded", self.packets), ("bytes", self.bytes), ("untouched", self.untouched)]
+        let kernel = match self.cbc.kernel() {
+            Kernel::VaesAvx512 => "kernel-vaes-avx512",
+            Kernel::VaesAvx2 => "kernel-vaes-avx2",
+            Kernel::AesNi => "kernel-aes-ni",
+            Kernel::Portable => "kernel-portable",
+        };
+        vec![("transcoded", self.packets), ("bytes", self.bytes), ("untouched", self.untouched), (kernel, 1)]
     }
 }

@@ -5,8 +5,8 @@
 //! pseudo-header need not be read. Sums are taken in the CPU's own byte order, which the one's
 //! complement sum permits (RFC 1071, section 2 (B)).
 
-use super::cbc::BLOCK;
 use crate::Slot;
+use weir_dpdk::aes::BLOCK;
 use weir_flow::Field;
 
 const TCP: u128 = 6;
