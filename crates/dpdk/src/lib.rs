@@ -9,6 +9,7 @@
 //!   a packet can be neither leaked nor sent twice, and the types see to it.
 //! - [`Worker`]: a pinned thread that DPDK knows.
 //! - [`aes`]: AES-128-CBC over many texts at once, by the CPU's instructions.
+//! - [`equal_words`], [`prefetch`]: what tables that are looked up for each packet need.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
 //! Threads: [`Eal`] and [`Pool`] are shared freely; queues and bursts move between threads but are
@@ -23,6 +24,7 @@
 pub mod aes;
 mod allocator;
 mod eal;
+mod equal;
 mod ffi;
 mod huge;
 mod interrupts;
@@ -35,6 +37,7 @@ mod worker;
 
 pub use allocator::{CountingAllocator, Heap};
 pub use eal::{Eal, EalConfig, EalError, Memory};
+pub use equal::equal_words;
 pub use huge::prefer_huge_pages;
 pub use interrupts::InterruptsHeld;
 pub use mbuf::{BURST, Burst, Mbuf, Packet};

@@ -286,8 +286,15 @@ impl Entries {
     }
 
     /// Whether a connection lives at this place. Generations of live places are odd.
+    #[inline]
     pub(super) fn lives(&self, at: u32) -> bool {
         self.hot.get(at as usize).is_some_and(|hot| hot.generation[0] & 1 == 1)
+    }
+
+    /// What lives at a place, if that is the connection that the sight names by its original tuple.
+    #[inline(always)]
+    pub(super) fn verify(&mut self, at: u32, sight: &Sight) -> Option<&mut Hot> {
+        (self.lives(at) && self.is(at, sight)).then(|| &mut self.hot[at as usize])
     }
 
     /// Takes a place for a connection; none if it is full.

@@ -11,7 +11,7 @@
 //!
 //! It never shrinks. Threads: none; it belongs to one worker.
 
-use weir_dpdk::prefetch;
+use weir_dpdk::{equal_words, prefetch};
 
 /// Slots in a bucket.
 const SLOTS: usize = 7;
@@ -28,29 +28,40 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Bucket {
-    hashes: [u32; SLOTS],
+    /// Hashes; behind them, so that all are compared at once, how many there are.
+    hashes: [u32; SLOTS + 1],
     places: [u32; SLOTS],
-    used: u32,
     next: u32,
 }
 
-const EMPTY: Bucket = Bucket { hashes: [0; SLOTS], places: [0; SLOTS], used: 0, next: NONE };
+const EMPTY: Bucket = Bucket { hashes: [0; SLOTS + 1], places: [0; SLOTS], next: NONE };
 
 impl Bucket {
+    #[inline]
+    const fn used(&self) -> usize {
+        self.hashes[SLOTS] as usize
+    }
+
+    /// Bit n set: slot n is used and has this hash.
+    #[inline(always)]
+    fn matches(&self, hash: u32) -> u32 {
+        equal_words(&self.hashes, hash) & ((1 << self.used()) - 1)
+    }
+
     fn add(&mut self, hash: u32, place: u32) -> bool {
-        let at = self.used as usize;
+        let at = self.used();
         if at == SLOTS {
             return false;
         }
         (self.hashes[at], self.places[at]) = (hash, place);
-        self.used += 1;
+        self.hashes[SLOTS] += 1;
         true
     }
 
     fn take(&mut self, at: usize) -> (u32, u32) {
         let taken = (self.hashes[at], self.places[at]);
-        self.used -= 1;
-        let last = self.used as usize;
+        self.hashes[SLOTS] -= 1;
+        let last = self.used();
         (self.hashes[at], self.places[at]) = (self.hashes[last], self.places[last]);
         taken
     }
@@ -103,11 +114,7 @@ impl Index {
     pub(super) fn find(&self, hash: u32, mut accepts: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut bucket = &self.buckets[self.home(hash)];
         loop {
-            let mut same = 0_u32;
-            for (at, &other) in bucket.hashes.iter().enumerate() {
-                same |= u32::from(other == hash) << at;
-            }
-            same &= (1 << bucket.used) - 1;
+            let mut same = bucket.matches(hash);
             while same != 0 {
                 let place = bucket.places[same.trailing_zeros() as usize];
                 if accepts(place) {
@@ -138,11 +145,10 @@ impl Index {
         let (mut before, mut link) = (NONE, NONE);
         loop {
             let bucket = self.bucket(home, link);
-            let used = bucket.used as usize;
-            let at = (0..used).find(|&at| bucket.hashes[at] == hash && bucket.places[at] == place);
+            let at = (0..bucket.used()).find(|&at| bucket.hashes[at] == hash && bucket.places[at] == place);
             if let Some(at) = at {
                 bucket.take(at);
-                if bucket.used == 0 && link != NONE {
+                if bucket.used() == 0 && link != NONE {
                     self.unlink(home, before, link);
                 }
                 self.entries -= 1;
@@ -224,7 +230,7 @@ impl Index {
         let (mut before, mut link) = (NONE, NONE);
         loop {
             let mut at = 0;
-            while at < self.bucket(home, link).used as usize {
+            while at < self.bucket(home, link).used() {
                 let bucket = self.bucket(home, link);
                 if bucket.hashes[at] as usize & mask != fresh {
                     at += 1;
@@ -235,7 +241,7 @@ impl Index {
                 debug_assert!(added, "there are overflow buckets for a chain as long as the old one");
             }
             let next = self.bucket(home, link).next;
-            if link != NONE && self.bucket(home, link).used == 0 {
+            if link != NONE && self.bucket(home, link).used() == 0 {
                 self.unlink(home, before, link);
             } else {
                 before = link;
@@ -282,7 +288,7 @@ mod tests {
                 prop_assert!(index.remove(hash, place));
             }
             prop_assert_eq!(index.entries, 0);
-            prop_assert!(index.buckets.iter().all(|bucket| bucket.used == 0 && bucket.next == NONE));
+            prop_assert!(index.buckets.iter().all(|bucket| bucket.used() == 0 && bucket.next == NONE));
         }
     }
 

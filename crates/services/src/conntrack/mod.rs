@@ -29,6 +29,7 @@ mod fragments;
 mod index;
 mod memory;
 mod packet;
+mod quick;
 mod reason;
 mod segment;
 mod settings;
@@ -132,7 +133,7 @@ impl Instance {
             tracker.expect(look);
             count += 1;
         }
-        for look in &self.looks[..count] {
+        for look in &mut self.looks[..count] {
             tracker.approach(look);
         }
         count

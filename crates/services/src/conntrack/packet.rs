@@ -52,6 +52,8 @@ pub struct Look {
     pub(super) sight: Sight,
     pub(super) kind: Kind,
     pub(super) zone: u16,
+    /// Where its connection may be ([`super::Tracker::approach`]); to be verified.
+    pub(super) at: u32,
 }
 
 impl Look {
@@ -122,7 +124,7 @@ impl<'a> Packet<'a> {
     }
 
     #[inline(never)]
-    fn look_closer(&self, zone: u16, seed: Seed) -> Look {
+    fn look_closer(self, zone: u16, seed: Seed) -> Look {
         let mut look = Look { zone, ..Look::default() };
         let v6 = match self.key.word(1) & 0xffff {
             IPV4 => false,

@@ -38,6 +38,34 @@ pub(super) struct Segment {
     pub(super) sack: bool,
 }
 
+/// A segment with ACK and no other flag but perhaps PSH: what nearly every one is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plain {
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    /// As it stands in the header.
+    pub(super) window: u16,
+    /// Bytes of payload.
+    pub(super) length: u32,
+}
+
+impl Plain {
+    /// Reads the header at the front of `bytes`, which end where the packet does; none where the segment
+    /// is not plain, or not whole.
+    #[inline(always)]
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let header: &[u8; 20] = bytes.first_chunk()?;
+        let offset = usize::from(header[12] >> 4) * 4;
+        let plain = header[13] & (FIN | SYN | RST | ACK | URG) == ACK;
+        (plain && offset >= 20 && offset <= bytes.len()).then(|| Self {
+            seq: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
+            ack: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),
+            window: u16::from_be_bytes([header[14], header[15]]),
+            length: (bytes.len() - offset) as u32,
+        })
+    }
+}
+
 impl Segment {
     /// Reads the header at the front of `bytes`, which end where the packet does. Of a first fragment,
     /// the length is that of its own part.

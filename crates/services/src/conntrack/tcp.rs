@@ -29,7 +29,7 @@
 use super::entry::State;
 use super::reason::Reason;
 use super::segment::flag::{ACK, FIN, RST, SYN, URG};
-use super::segment::{MAX_SCALE, Segment};
+use super::segment::{MAX_SCALE, Plain, Segment};
 
 /// Acknowledgements may always lag by so many bytes (van Rooij's MAXACKWINDOW).
 const ACK_WINDOW: u32 = 66_000;
@@ -338,6 +338,38 @@ impl Tcp {
             (false, _, true) => State::CloseWait,
             (false, _, false) => State::FinWait,
         }
+    }
+
+    /// Whether the connection is open and nothing unusual: both SYNs are acknowledged, no FIN was sent,
+    /// and it was not met in the middle.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        const LOOKED_AT: u16 = (SENT_SYN | SYN_ACKED | SENT_FIN | FIN_ACKED | MIDDLE) as u16 * 0x0101;
+        const PLAIN: u16 = (SENT_SYN | SYN_ACKED) as u16 * 0x0101;
+        self.state == State::Established && u16::from_ne_bytes(self.flags) & LOOKED_AT == PLAIN
+    }
+
+    /// What [`Self::step`] does with a segment with ACK and no other flag, of a plain connection: nothing,
+    /// and false, if it is invalid. Without branches but that one.
+    #[inline(always)]
+    pub(super) fn step_plain(&mut self, side: usize, segment: &Plain) -> bool {
+        let scales = self.flags[0] & self.flags[1] & SCALES != 0;
+        let window = u32::from(segment.window) << if scales { self.scale_of(side) } else { 0 };
+        let [first, second] = &mut self.peers;
+        let (sender, receiver) = if side == 0 { (first, second) } else { (second, first) };
+        let (end, ack) = (segment.seq.wrapping_add(segment.length), segment.ack);
+        let within = up_to(end, sender.max_end)
+            & up_to(sender.end.wrapping_sub(receiver.max_win + 1), end)
+            & up_to(ack, receiver.end)
+            & up_to(receiver.end.wrapping_sub(sender.max_win.max(ACK_WINDOW)), ack);
+        if !within {
+            return false;
+        }
+        sender.end = later(sender.end, end);
+        sender.max_win = sender.max_win.max(window);
+        sender.max_ack = if up_to(ack, sender.max_ack) { sender.max_ack } else { ack };
+        receiver.max_end = later(receiver.max_end, ack.wrapping_add(window.max(1)));
+        true
     }
 
     /// Whether a side waits for something to be acknowledged.

@@ -2,7 +2,7 @@
 //!
 //! A packet is judged in three steps, which the service runs over a burst so that memory is there when
 //! it is needed: [`Packet::look`] names its tuple, [`Tracker::expect`] and [`Tracker::approach`] have
-//! the index and the entry fetched, [`Tracker::judge`] decides. Whoever has one packet only calls
+//! the index and the entry fetched, [`Tracker::judge`] decides (`quick.rs` what nearly all packets are). Whoever has one packet only calls
 //! [`Tracker::track`].
 //!
 //! The tracker knows nothing of services or flow entries: OpenFlow's `ct()` uses it as well, with a
@@ -20,7 +20,7 @@ use super::segment::{Segment, flag};
 use super::settings::{Checksums, Settings};
 use super::tcp::{Step, Tcp};
 use super::tuple::{Sight, Tuple};
-use super::wheel::{Linked as _, Links, Tick, Wheel};
+use super::wheel::{Linked as _, Links, NONE, Tick, Wheel};
 use weir_flow::Seed;
 
 /// Bits of `ct_state`, as OVS numbers them.
@@ -71,6 +71,9 @@ pub struct Tracker {
     pub(super) settings: Settings,
     pub(super) timeouts: [u32; State::ALL.len()],
     pub(super) unacknowledged: u32,
+    /// Whether packets may be judged by [`Self::quick`]: nothing is counted, and no checksum verified, of
+    /// each of them.
+    pub(super) may_be_quick: bool,
     pub(super) seed: Seed,
     pub(super) index: Index,
     pub(super) entries: Entries,
@@ -88,6 +91,7 @@ impl Tracker {
         Self {
             timeouts: settings.timeouts.ticks(),
             unacknowledged: Tick::seconds(settings.timeouts.tcp_unacknowledged),
+            may_be_quick: !settings.accounting && settings.checksums != Checksums::All,
             // A connection whose addresses are translated stands in the index twice.
             index: Index::new(capacity * 2, settings.prefault),
             entries: Entries::new(capacity, settings.accounting, settings.prefault),
@@ -138,27 +142,45 @@ impl Tracker {
         }
     }
 
-    /// Has the connection itself fetched.
+    /// Has the connection itself fetched, and remembers where it probably is.
     #[inline]
-    pub fn approach(&self, look: &Look) {
+    pub fn approach(&self, look: &mut Look) {
         if look.is_flow() {
             let v6 = look.sight.v6();
-            self.index.find(look.sight.hash, |at| {
+            let found = self.index.find(look.sight.hash, |at| {
                 self.entries.prefetch(at, v6);
                 true
             });
+            look.at = found.unwrap_or(NONE);
         }
     }
 
     /// Judges one packet. With `commit` it may open a connection.
     pub fn track(&mut self, packet: &Packet<'_>, zone: u16, commit: bool, now: Tick) -> Judgement {
-        let look = packet.look(zone, self.seed);
+        let mut look = packet.look(zone, self.seed);
+        self.approach(&mut look);
         self.judge(packet, &look, commit, now)
     }
 
     /// Judges a packet that was looked at. With `commit` it may open a connection.
     #[inline(always)]
     pub fn judge(&mut self, packet: &Packet<'_>, look: &Look, commit: bool, now: Tick) -> Judgement {
+        match self.quick(packet, look, now) {
+            Some(judgement) => judgement,
+            None => self.judge_closely(*packet, look, commit, now),
+        }
+    }
+
+    /// Judges a packet that may be anything.
+    #[inline(never)]
+    pub(super) fn judge_closely(
+        &mut self,
+        packet: Packet<'_>,
+        look: &Look,
+        commit: bool,
+        now: Tick,
+    ) -> Judgement {
+        let packet = &packet;
         let judged = match look.kind {
             Kind::Tcp | Kind::Udp | Kind::Icmp | Kind::Other => self.flow(packet, look, commit, now),
             Kind::Report => self.report(packet, look, now),
@@ -306,23 +328,29 @@ impl Tracker {
                 length = length.min(self.unacknowledged);
             }
         }
-        let (deadline, due) = (now.after(length), hot.due());
-        hot.deadline = deadline;
         if hot.flags & HALF_OPEN != 0
             && hot.flags & REPLIED != 0
             && !matches!(state, State::SynSent | State::SynReceived)
         {
             self.entries.half_open_ends(at);
         }
-        if !due.reached(deadline) {
+        self.prolong(at, now.after(length));
+        Ok(Some(self.passes(at, side)))
+    }
+
+    /// Gives a connection another deadline.
+    #[inline(always)]
+    pub(super) fn prolong(&mut self, at: u32, deadline: Tick) {
+        let hot = self.entries.hot_mut(at);
+        hot.deadline = deadline;
+        if !hot.due().reached(deadline) {
             self.wheel.hasten(&mut self.entries, at, deadline);
         }
-        Ok(Some(self.passes(at, side)))
     }
 
     /// The judgement of a packet that passes as part of a connection.
     #[inline(always)]
-    fn passes(&self, at: u32, side: usize) -> Judgement {
+    pub(super) fn passes(&self, at: u32, side: usize) -> Judgement {
         let replied = self.entries.hot(at).flags & REPLIED != 0;
         let state = ct::TRK
             | if replied || side == 1 { ct::EST } else { ct::NEW }
