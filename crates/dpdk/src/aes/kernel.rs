@@ -3,10 +3,13 @@
 //! **Encryption.** A packet stands in each of the lanes; a step encrypts one block of each. The block
 //! that a packet's next one is chained to is its last ciphertext, so a lane is no more than a pointer:
 //! nothing is kept beside the packets. Packets that end make room for those that wait; when none waits,
-//! the lanes that are left move together and fewer registers are worked on. There are as many lanes as
-//! a burst has packets where the registers allow, so that the longest packet never starts late.
+//! the lanes that are left move together and fewer registers are worked on. The widest kernel has as
+//! many lanes as a burst has packets, so that the longest packet never starts late.
 //!
 //! **Decryption** is parallel within a packet; a few registers are worked on at once.
+//!
+//! **Sums.** With AVX-512 there are registers enough to add up what comes and what goes while it is
+//! encrypted, by units that AES leaves idle; elsewhere each text is read before and behind.
 
 use super::vector::Vector;
 use super::{BLOCK, RoundKeys, Text};
@@ -21,18 +24,12 @@ const AT_ONCE: usize = 4;
 /// Blocks of the register that has most.
 const WIDEST: usize = 4;
 
+/// Lanes of the kernel that has most.
+const LANES: usize = GROUPS * WIDEST;
+
 /// Steps that are done before the lanes are looked at again. Lanes without a packet work on as many
 /// blocks of their own.
 const STEPS: usize = 64;
-
-/// What the lanes work on.
-struct Lanes {
-    /// The block that each is at.
-    at: [*mut u8; GROUPS * WIDEST],
-    /// Blocks that each has left.
-    left: [usize; GROUPS * WIDEST],
-    active: usize,
-}
 
 /// The round keys, in every block of a register.
 ///
@@ -60,56 +57,107 @@ unsafe fn everywhere<V: Vector>(keys: &RoundKeys) -> [V; 11] {
 unsafe fn encrypt<V: Vector>(keys: &RoundKeys, texts: &mut [Text<'_>]) {
     for text in &mut *texts {
         // SAFETY: the caller's promise.
-        text.before = unsafe { sum::<V>(text.blocks) };
+        text.change = if V::SUMS { 0 } else { unsafe { -sum::<V>(text.blocks) } };
     }
     let mut idle = [[0_u8; BLOCK]; STEPS];
-    let idle = idle.as_mut_ptr().cast::<u8>();
+    let mut lanes = Lanes::idle(idle.as_mut_ptr().cast());
     // SAFETY: the caller's promise.
     let keys = unsafe { everywhere::<V>(keys) };
-    let mut chained = [idle; GROUPS * WIDEST];
-    let mut lanes = Lanes { at: [idle; GROUPS * WIDEST], left: [0; GROUPS * WIDEST], active: 0 };
     let mut waiting = texts.iter_mut().filter(|text| !text.blocks.is_empty());
     loop {
         for text in waiting.by_ref().take(V::BLOCKS * GROUPS - lanes.active) {
-            lanes.at[lanes.active] = text.blocks.as_mut_ptr().cast();
-            lanes.left[lanes.active] = text.blocks.len();
-            chained[lanes.active] = text.iv.as_mut_ptr();
-            lanes.active += 1;
+            lanes.take(text);
         }
         if lanes.active == 0 {
             break;
         }
-        let steps = lanes.left[..lanes.active].iter().copied().fold(STEPS, usize::min);
-        // SAFETY: `steps` blocks are left in each active lane's text, which is borrowed for it alone;
-        // the others' are `idle`'s. `chained` points at a text's vector or at its last ciphertext.
-        unsafe {
-            match lanes.active.div_ceil(V::BLOCKS) {
-                1 => run::<V, 1>(&keys, &lanes.at, &chained, steps),
-                2 => run::<V, 2>(&keys, &lanes.at, &chained, steps),
-                3 => run::<V, 3>(&keys, &lanes.at, &chained, steps),
-                4 => run::<V, 4>(&keys, &lanes.at, &chained, steps),
-                5 | 6 => run::<V, 6>(&keys, &lanes.at, &chained, steps),
-                _ => run::<V, GROUPS>(&keys, &lanes.at, &chained, steps),
-            }
-        }
-        lanes.move_on(steps, idle);
-        for (chained, at) in chained.iter_mut().zip(&lanes.at[..lanes.active]) {
-            *chained = at.wrapping_sub(BLOCK);
-        }
-    }
-    for text in texts {
         // SAFETY: the caller's promise.
-        text.after = unsafe { sum::<V>(text.blocks) };
+        unsafe { lanes.encrypt(&keys) };
+    }
+    if !V::SUMS {
+        for text in texts {
+            // SAFETY: the caller's promise.
+            text.change += unsafe { sum::<V>(text.blocks) };
+        }
     }
 }
 
+/// What is worked on: the first `active` lanes have a text each, borrowed for them alone, the others
+/// nothing but `idle`.
+struct Lanes {
+    /// The block that each is at.
+    at: [*mut u8; LANES],
+    /// The block that it is chained to: the text's vector or its last ciphertext.
+    chained: [*mut u8; LANES],
+    /// Blocks that it has left; at least one.
+    left: [usize; LANES],
+    /// Where its text keeps the change of its sum.
+    change: [*mut i64; LANES],
+    active: usize,
+    /// [`STEPS`] blocks of nobody.
+    idle: *mut u8,
+}
+
 impl Lanes {
+    #[inline(always)]
+    fn idle(idle: *mut u8) -> Self {
+        let change = [std::ptr::null_mut(); LANES];
+        Self { at: [idle; LANES], chained: [idle; LANES], left: [0; LANES], change, active: 0, idle }
+    }
+
+    /// Takes a text that has a block into a free lane.
+    #[inline(always)]
+    fn take(&mut self, text: &mut Text<'_>) {
+        self.at[self.active] = text.blocks.as_mut_ptr().cast();
+        self.chained[self.active] = text.iv.as_mut_ptr();
+        self.left[self.active] = text.blocks.len();
+        self.change[self.active] = &raw mut text.change;
+        self.active += 1;
+    }
+
+    /// Encrypts as many blocks of each text as the one has that ends first.
+    ///
+    /// # Safety
+    /// As for [`Vector`], and a lane is active.
+    #[inline(always)]
+    unsafe fn encrypt<V: Vector>(&mut self, keys: &[V; 11]) {
+        let steps = self.left[..self.active].iter().copied().fold(STEPS, usize::min);
+        let mut sums = [0_i64; 2 * LANES];
+        let (at, chained, half) = (&self.at, &self.chained, GROUPS / 2 * V::BLOCKS);
+        // SAFETY: the caller's promise; `steps` blocks are left in each active lane's text, and `idle`
+        // has as many.
+        unsafe {
+            match self.active.div_ceil(V::BLOCKS) {
+                1 => run::<V, 1>(keys, at, chained, steps, &mut sums),
+                2 => run::<V, 2>(keys, at, chained, steps, &mut sums),
+                3 => run::<V, 3>(keys, at, chained, steps, &mut sums),
+                4 => run::<V, 4>(keys, at, chained, steps, &mut sums),
+                5 | 6 => run::<V, 6>(keys, at, chained, steps, &mut sums),
+                _ if V::SUMS => {
+                    // With their sums, so many would not find room in the registers.
+                    let (first, second) = sums.split_at_mut(2 * half);
+                    run::<V, { GROUPS / 2 }>(keys, at, chained, steps, first);
+                    run::<V, { GROUPS / 2 }>(keys, &at[half..], &chained[half..], steps, second);
+                }
+                _ => run::<V, GROUPS>(keys, at, chained, steps, &mut sums),
+            }
+        }
+        if V::SUMS {
+            for (change, sums) in self.change[..self.active].iter().zip(sums.as_chunks::<2>().0) {
+                // SAFETY: it is in the lane's text.
+                unsafe { **change += sums[0] + sums[1] };
+            }
+        }
+        self.move_on(steps);
+    }
+
     /// Moves the lanes on, and those that are through out of the way.
     #[inline(always)]
-    fn move_on(&mut self, steps: usize, idle: *mut u8) {
+    fn move_on(&mut self, steps: usize) {
         let mut lane = 0;
         while lane < self.active {
             self.at[lane] = self.at[lane].wrapping_add(steps * BLOCK);
+            self.chained[lane] = self.at[lane].wrapping_sub(BLOCK);
             self.left[lane] -= steps;
             lane += 1;
         }
@@ -121,8 +169,11 @@ impl Lanes {
             }
             self.active -= 1;
             self.at[lane] = self.at[self.active];
+            self.chained[lane] = self.chained[self.active];
             self.left[lane] = self.left[self.active];
-            self.at[self.active] = idle;
+            self.change[lane] = self.change[self.active];
+            self.at[self.active] = self.idle;
+            self.chained[self.active] = self.idle;
         }
     }
 }
@@ -131,20 +182,32 @@ impl Lanes {
 ///
 /// # Safety
 /// As for [`Vector`]; of the first `N * V::BLOCKS` lanes, `at` is good for `steps` blocks to be read and
-/// written, and `chained` for one to be read.
+/// written, and `chained` for one to be read; `sums` has room for two numbers of each.
 #[inline(always)]
-unsafe fn run<V: Vector, const N: usize>(keys: &[V; 11], at: &[*mut u8], chained: &[*mut u8], steps: usize) {
+unsafe fn run<V: Vector, const N: usize>(
+    keys: &[V; 11],
+    at: &[*mut u8],
+    chained: &[*mut u8],
+    steps: usize,
+    sums: &mut [i64],
+) {
     // SAFETY: the caller's promises; `behind` stays below `steps` blocks.
     unsafe {
         let mut state = [V::same(&[0; BLOCK]); N];
         for (group, state) in state.iter_mut().enumerate() {
             *state = V::gather(&chained[group * V::BLOCKS..], 0);
         }
+        let zero = V::same(&[0; BLOCK]);
+        let (mut whole, mut high) = ([zero; N], [zero; N]);
         for step in 0..steps {
             let behind = step * BLOCK;
             for (group, state) in state.iter_mut().enumerate() {
                 let plain = V::gather(&at[group * V::BLOCKS..], behind);
                 *state = state.xor(plain.xor(keys[0]));
+                if V::SUMS {
+                    whole[group] = whole[group].sub(plain);
+                    high[group] = high[group].sub(plain.high());
+                }
             }
             for key in &keys[1..10] {
                 for state in &mut state {
@@ -154,6 +217,16 @@ unsafe fn run<V: Vector, const N: usize>(keys: &[V; 11], at: &[*mut u8], chained
             for (group, state) in state.iter_mut().enumerate() {
                 *state = state.encrypt_last(keys[10]);
                 state.scatter(&at[group * V::BLOCKS..], behind);
+                if V::SUMS {
+                    whole[group] = whole[group].add(*state);
+                    high[group] = high[group].add(state.high());
+                }
+            }
+        }
+        if V::SUMS {
+            for group in 0..N {
+                let sum = V::both_halves(whole[group], high[group]);
+                sum.store(sums.as_mut_ptr().add(2 * V::BLOCKS * group).cast());
             }
         }
     }
@@ -169,7 +242,7 @@ unsafe fn decrypt<V: Vector>(keys: &RoundKeys, texts: &mut [Text<'_>]) {
     let (wide, single) = unsafe { (everywhere::<V>(keys), everywhere::<__m128i>(keys)) };
     for text in texts {
         // SAFETY: the caller's promise.
-        text.before = unsafe { sum::<V>(text.blocks) };
+        let before = unsafe { sum::<V>(text.blocks) };
         let mut chained = text.iv;
         let whole = text.blocks.len() / (V::BLOCKS * AT_ONCE) * (V::BLOCKS * AT_ONCE);
         let (many, few) = text.blocks.split_at_mut(whole);
@@ -187,7 +260,7 @@ unsafe fn decrypt<V: Vector>(keys: &RoundKeys, texts: &mut [Text<'_>]) {
             }
         }
         // SAFETY: the caller's promise.
-        text.after = unsafe { sum::<V>(text.blocks) };
+        text.change = unsafe { sum::<V>(text.blocks) } - before;
     }
 }
 
@@ -233,11 +306,10 @@ unsafe fn decrypt_part<V: Vector, const N: usize>(
 /// # Safety
 /// As for [`Vector`].
 #[inline(always)]
-unsafe fn sum<V: Vector>(blocks: &[[u8; BLOCK]]) -> u64 {
+unsafe fn sum<V: Vector>(blocks: &[[u8; BLOCK]]) -> i64 {
     let mut parts = blocks.chunks_exact(V::BLOCKS);
-    let mut sums = [[0_u64; 2 * WIDEST]; 2];
-    // SAFETY: the caller's promise; a part has a register's blocks, and so have `sums` room.
-    unsafe {
+    // SAFETY: the caller's promise; a part has a register's blocks.
+    let whole = unsafe {
         let zero = V::same(&[0; BLOCK]);
         let (mut whole, mut high) = (zero, zero);
         for part in parts.by_ref() {
@@ -245,18 +317,16 @@ unsafe fn sum<V: Vector>(blocks: &[[u8; BLOCK]]) -> u64 {
             whole = whole.add(words);
             high = high.add(words.high());
         }
-        whole.store(sums[0].as_mut_ptr().cast());
-        high.store(sums[1].as_mut_ptr().cast());
-    }
-    let [whole, high] = sums.map(|words| words.iter().fold(0, |sum: u64, &word| sum.wrapping_add(word)));
-    whole.wrapping_sub(high << 32).wrapping_add(high) + plain_sum(parts.remainder())
+        V::both_halves(whole, high).total()
+    };
+    whole + plain_sum(parts.remainder())
 }
 
 /// The same, without vector instructions.
 #[inline(always)]
-pub(super) fn plain_sum(blocks: &[[u8; BLOCK]]) -> u64 {
+pub(super) fn plain_sum(blocks: &[[u8; BLOCK]]) -> i64 {
     let words = blocks.as_flattened().as_chunks::<4>().0;
-    words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()
+    words.iter().map(|word| i64::from(u32::from_ne_bytes(*word))).sum()
 }
 
 /// The loops for a set of instructions.

@@ -52,10 +52,10 @@ impl BlockSizeUser for Encryption<'_, '_> {
 impl BlockCipherEncClosure for Encryption<'_, '_> {
     #[inline(always)]
     fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
-        self.texts.iter_mut().for_each(|text| text.before = plain_sum(text.blocks));
+        self.texts.iter_mut().for_each(|text| text.change = -plain_sum(text.blocks));
         let waiting = self.texts.iter_mut().map(|text| (text.iv, &mut *text.blocks));
         encrypt_interleaved(backend, waiting.filter(|(_, text)| !text.is_empty()));
-        self.texts.iter_mut().for_each(|text| text.after = plain_sum(text.blocks));
+        self.texts.iter_mut().for_each(|text| text.change += plain_sum(text.blocks));
     }
 }
 
@@ -123,7 +123,7 @@ impl BlockCipherDecClosure for Decryption<'_, '_> {
     fn call<B: BlockCipherDecBackend<BlockSize = U16>>(self, backend: &B) {
         let mut plain = ParBlocks::<B>::default();
         for text in self.texts {
-            text.before = plain_sum(text.blocks);
+            let sum = plain_sum(text.blocks);
             let mut before = text.iv;
             for part in text.blocks.chunks_mut(B::ParBlocksSize::USIZE) {
                 for (plain, block) in plain.iter_mut().zip(&*part) {
@@ -139,7 +139,7 @@ impl BlockCipherDecClosure for Decryption<'_, '_> {
                     *block = xor(&plain.0, &chained);
                 }
             }
-            text.after = plain_sum(text.blocks);
+            text.change = plain_sum(text.blocks) - sum;
         }
     }
 }

@@ -136,6 +136,12 @@ impl Hot {
         self.generation = [low, middle, high];
     }
 
+    /// The handle of it, where it lives.
+    #[inline]
+    pub(super) fn place(&self, at: u32) -> Place {
+        Place { at, generation: self.generation() }
+    }
+
     /// When the wheel looks at it.
     #[inline]
     pub(super) const fn due(&self) -> Tick {
@@ -275,7 +281,7 @@ impl Entries {
     /// The handle of a live place.
     #[inline]
     pub(super) fn place(&self, at: u32) -> Place {
-        Place { at, generation: self.hot[at as usize].generation() }
+        self.hot[at as usize].place(at)
     }
 
     /// Where the connection is, if it still lives.
@@ -294,7 +300,9 @@ impl Entries {
     /// What lives at a place, if that is the connection that the sight names by its original tuple.
     #[inline(always)]
     pub(super) fn verify(&mut self, at: u32, sight: &Sight) -> Option<&mut Hot> {
-        (self.lives(at) && self.is(at, sight)).then(|| &mut self.hot[at as usize])
+        let hot = self.hot.get_mut(at as usize)?;
+        let same = hot.generation[0] & 1 == 1 && hot.a == sight.a && hot.b == sight.b;
+        (same && (!sight.v6() || self.addresses[at as usize] == sight.addresses)).then_some(hot)
     }
 
     /// Takes a place for a connection; none if it is full.

@@ -110,7 +110,7 @@ impl Index {
     }
 
     /// The first place under this hash that the caller accepts.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, hash: u32, mut accepts: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut bucket = &self.buckets[self.home(hash)];
         loop {

@@ -18,9 +18,10 @@
 //! - Later fragments follow their first one (`fragments.rs`).
 //!
 //! Cost: an established IPv4 packet touches one line of the index and one of the connection, both
-//! fetched ahead over the burst. Nothing is locked, and nothing allocated once the instance is built: its
-//! tables are reserved for their largest size and filled as connections come. Threads: one instance a worker; both directions of a connection must come to
-//! the same one.
+//! fetched ahead over the burst; `benches/conntrack.rs` has it in cycles. Nothing is locked, and nothing
+//! allocated once the instance is built: its tables are reserved for their largest size and filled as
+//! connections come. Threads: one instance a worker; both directions of a connection must come to the
+//! same one.
 
 mod connection;
 mod dump;

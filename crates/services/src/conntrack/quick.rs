@@ -52,10 +52,14 @@ impl Tracker {
             }
             _ => return None,
         };
-        self.prolong(look.at, now.after(length));
+        let (deadline, place) = (now.after(length), hot.place(look.at));
+        hot.deadline = deadline;
+        if !hot.due().reached(deadline) {
+            self.wheel.hasten(&mut self.entries, look.at, deadline);
+        }
         self.counters.count(Event::Established);
         let state = ct::TRK | ct::EST | if side == 1 { ct::RPL } else { 0 };
-        Some(Judgement { state, place: Some(self.entries.place(look.at)), refused: None })
+        Some(Judgement { state, place: Some(place), refused: None })
     }
 }
 
@@ -132,7 +136,7 @@ mod tests {
                 let ack = self.0[1 - step.side].wrapping_add_signed(step.ack);
                 body[4..8].copy_from_slice(&seq.to_be_bytes());
                 body[8..12].copy_from_slice(&ack.to_be_bytes());
-                (body[12], body[13]) = ((20 + step.header) as u8 / 4 << 4, step.flags);
+                (body[12], body[13]) = (((20 + step.header) as u8 / 4) << 4, step.flags);
                 body[14..16].copy_from_slice(&step.window.to_be_bytes());
                 let unit = u32::from(step.flags & (SYN | FIN) != 0);
                 if step.seq == 0 {

@@ -171,8 +171,9 @@ impl Tracker {
         }
     }
 
-    /// Judges a packet that may be anything.
-    #[inline(never)]
+    /// Judges a packet that may be anything. Within its caller, as what [`Self::open`] returns would be
+    /// copied on otherwise, and that copy waits for the pieces it was made of.
+    #[inline(always)]
     pub(super) fn judge_closely(
         &mut self,
         packet: Packet<'_>,
@@ -328,29 +329,23 @@ impl Tracker {
                 length = length.min(self.unacknowledged);
             }
         }
+        let (deadline, due) = (now.after(length), hot.due());
+        hot.deadline = deadline;
         if hot.flags & HALF_OPEN != 0
             && hot.flags & REPLIED != 0
             && !matches!(state, State::SynSent | State::SynReceived)
         {
             self.entries.half_open_ends(at);
         }
-        self.prolong(at, now.after(length));
-        Ok(Some(self.passes(at, side)))
-    }
-
-    /// Gives a connection another deadline.
-    #[inline(always)]
-    pub(super) fn prolong(&mut self, at: u32, deadline: Tick) {
-        let hot = self.entries.hot_mut(at);
-        hot.deadline = deadline;
-        if !hot.due().reached(deadline) {
+        if !due.reached(deadline) {
             self.wheel.hasten(&mut self.entries, at, deadline);
         }
+        Ok(Some(self.passes(at, side)))
     }
 
     /// The judgement of a packet that passes as part of a connection.
     #[inline(always)]
-    pub(super) fn passes(&self, at: u32, side: usize) -> Judgement {
+    fn passes(&self, at: u32, side: usize) -> Judgement {
         let replied = self.entries.hot(at).flags & REPLIED != 0;
         let state = ct::TRK
             | if replied || side == 1 { ct::EST } else { ct::NEW }

@@ -187,10 +187,10 @@ impl Transcoder {
             Mode::Encrypt => self.cbc.encrypt(given),
             Mode::Decrypt => self.cbc.decrypt(given),
         }
-        let sums = texts.map(|text| (text.before, text.after));
-        for ((slot, found), (before, after)) in slots.iter_mut().zip(found).zip(sums) {
+        let changes = texts.map(|text| text.change);
+        for ((slot, found), change) in slots.iter_mut().zip(found).zip(changes) {
             if let Some(payload) = found {
-                payload.mend(slot.frame, before, after);
+                payload.mend(slot.frame, change);
             }
         }
     }

@@ -57,21 +57,22 @@ impl Payload {
         frame[self.start..self.end].as_chunks_mut().0
     }
 
-    /// Updates the checksum for blocks whose sums were `before` and are `after`. A UDP datagram without
-    /// one stays so.
+    /// Updates the checksum for blocks whose sum changed by so much. A UDP datagram without one stays so.
     #[inline]
-    pub(super) fn mend(&self, frame: &mut [u8], before: u64, after: u64) {
+    pub(super) fn mend(&self, frame: &mut [u8], change: i64) {
         let field = &mut frame[self.checksum..self.checksum + 2];
         let old = u16::from_ne_bytes([field[0], field[1]]);
         if self.is_udp && old == 0 {
             return;
         }
-        let sum = u64::from(!old) + u64::from(!fold(before)) + u64::from(fold(after));
-        let new = !fold(sum);
+        let new = !fold(u64::from(!old) + change.wrapping_add(ZERO) as u64);
         let new = if self.is_udp { weir_wire::checksum::udp_nonzero(new) } else { new };
         field.copy_from_slice(&new.to_ne_bytes());
     }
 }
+
+/// Nought to the one's complement sum of 16-bit words, and more than a payload's sum of 32-bit words.
+const ZERO: i64 = 0xffff << 46;
 
 /// Reduces a sum to 16 bits by end-around carry.
 #[inline]
