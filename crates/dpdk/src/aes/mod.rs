@@ -9,7 +9,7 @@
 //! tested against. By how much the sum of the text changes, which a transport checksum needs, is found
 //! on the way, while the text is in registers or in the cache.
 //!
-//! Cost: about 3 cycles a block with VAES and AVX-512 where 32 texts come together
+//! Cost: about 4 cycles a block with VAES and AVX-512 where 32 texts come together
 //! (`cargo bench -p weir-services --bench services -- transcoder`). No allocation.
 //!
 //! Threads: a key is plain data, shared freely.
