@@ -1,6 +1,8 @@
 //! A whole datapath between captures.
 
+mod coalescing;
 mod forwarding;
 mod isolation;
+mod random;
 mod rig;
 mod soak;

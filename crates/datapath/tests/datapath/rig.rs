@@ -163,3 +163,8 @@ pub(crate) fn check_sum(report: &Report) {
         assert_eq!(came, went, "{worker:#?}");
     }
 }
+
+/// A number that the environment may name.
+pub(crate) fn asked(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
