@@ -7,7 +7,7 @@
 //! `WEIR_ROUNDS` says how many tables are tried, `WEIR_SEED` which; without, enough to see most mistakes.
 
 use crate::random::{Draw, Incoming, conversation, keys, mangled};
-use crate::rig::{asked, check_sum, config, service};
+use crate::rig::{asked, check_sum, config, patiently, service};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -26,13 +26,20 @@ const ALL: [&str; 8] = ["noop", "tally", "coder", "sticky", "even", "block", "tr
 
 fn services() -> BTreeMap<String, ServiceConfig> {
     let backends = json!([{"name": "a"}, {"name": "b"}, {"name": "c", "weight": 3}]);
+    // Nothing depends on the time it takes.
+    let timeouts = json!({
+        "tcp_syn_sent": 9999, "tcp_syn_received": 9999, "tcp_established": 9999, "tcp_unacknowledged": 9999,
+        "tcp_fin_wait": 9999, "tcp_close_wait": 9999, "tcp_last_ack": 9999, "tcp_time_wait": 9999,
+        "tcp_closed": 9999, "udp_single": 9999, "udp_multiple": 9999, "icmp": 9999, "other": 9999,
+        "fragment": 9999
+    });
     let of = [
         ("tally", "counter", json!({})),
         ("coder", "transcoder", json!({})),
         ("sticky", "balancer", json!({"mode": "consistent", "table": 1009, "backends": backends})),
         ("even", "balancer", json!({"buckets": 4, "connections": 1024})),
         ("block", "memory", json!({"block": 4096, "reads": 2})),
-        ("tracker", "conntrack", json!({"connections": 4096})),
+        ("tracker", "conntrack", json!({"connections": 4096, "timeouts": timeouts})),
     ];
     of.map(|(name, kind, settings)| (name.to_owned(), service(kind, settings))).into()
 }
@@ -92,7 +99,9 @@ struct Made {
 impl Side {
     fn new(coalescing: bool) -> Self {
         let eal = EalConfig { memory: Memory::Normal, megabytes: 512, pci: false };
-        let config = Config { coalescing, services: services(), buffers: 4096, ..config(1) };
+        // Each on a core of its own, where there are two.
+        let cores = config(2).cores[usize::from(coalescing)..][..1].to_vec();
+        let config = Config { cores, coalescing, services: services(), buffers: 4096, ..config(1) };
         let mut datapath = Datapath::start(Eal::init(eal).expect("EAL starts anywhere"), config).unwrap();
         for number in 1..=4 {
             let (name, spec) = (format!("p{number}"), "null".to_owned());
@@ -104,40 +113,41 @@ impl Side {
     }
 
     fn round(&mut self, changes: &[Change], batches: &[(PortNo, Vec<Vec<u8>>)]) -> Made {
-        self.datapath.apply(changes).unwrap();
+        patiently(|| self.datapath.apply(changes));
         let tables = self.tables();
         for (port, frames) in batches {
             self.datapath.inject_all(*port, frames.clone());
         }
-        let report = self.datapath.report().unwrap();
+        let report = patiently(|| self.datapath.report());
         check_sum(&report);
         let mut made = Made { counted: Counted::of(&report).since(&self.before), ..Made::default() };
         self.before = Counted::of(&report);
         for packet in self.sent.try_iter() {
             made.frames.entry(packet.port.0).or_default().push(packet.bytes);
         }
-        let punted = |event: Event| if let Event::PacketIn(packet) = event { Some(packet.frame) } else { None };
-        made.punted = self.datapath.tick().unwrap().into_iter().filter_map(punted).collect();
+        let punted =
+            |event: Event| if let Event::PacketIn(packet) = event { Some(packet.frame) } else { None };
+        made.punted = patiently(|| self.datapath.tick()).into_iter().filter_map(punted).collect();
         let names = self.datapath.names().clone();
-        let flows = self.datapath.flows().unwrap();
+        let flows = patiently(|| self.datapath.flows());
         made.flows = flows.iter().map(|one| (one.flow.text(&names), one.packets, one.bytes)).collect();
         made.flows.sort();
-        let groups = self.datapath.groups().unwrap();
+        let groups = patiently(|| self.datapath.groups());
         made.groups = groups.into_iter().map(|group| (group.packets, group.bytes, group.buckets)).collect();
         let counts = |(number, lookups, matched): (u8, u64, u64)| {
             let before = tables.iter().find(|table| table.0 == number).copied().unwrap_or_default();
             (number, lookups - before.1, matched - before.2)
         };
         made.tables = self.tables().into_iter().map(counts).filter(|table| table.1 > 0).collect();
-        made.services = [("tally", "clear"), ("tracker", "stats")]
+        made.services = [("tally", "clear"), ("tracker", "stats"), ("tracker", "flush"), ("even", "flush")]
             .into_iter()
-            .flat_map(|(service, command)| self.datapath.command(service, command, &json!({})).unwrap())
+            .flat_map(|(service, command)| patiently(|| self.datapath.command(service, command, &json!({}))))
             .collect();
         made
     }
 
     fn tables(&mut self) -> Vec<(u8, u64, u64)> {
-        let report = self.datapath.report().unwrap();
+        let report = patiently(|| self.datapath.report());
         report.tables.iter().map(|table| (table.table, table.lookups, table.matched)).collect()
     }
 }
@@ -255,7 +265,7 @@ fn packets_reasons_and_counters_are_the_same_whether_stages_are_coalesced_or_not
             );
         }
     }
-    let caches = |side: &mut Side| side.datapath.report().unwrap().workers[0].caches.clone();
+    let caches = |side: &mut Side| patiently(|| side.datapath.report()).workers[0].caches.clone();
     let (with, without) = (caches(&mut with), caches(&mut without));
     println!(
         "{rounds} tables, {packets} packets through both; with coalescing {} stages were coalesced and {} \

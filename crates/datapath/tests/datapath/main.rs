@@ -3,6 +3,7 @@
 mod coalescing;
 mod forwarding;
 mod isolation;
+mod malformed;
 mod random;
 mod rig;
 mod soak;

@@ -104,8 +104,12 @@ impl Draw<'_> {
         for stage in 0..self.spine.len() {
             changes.extend(self.stage(stage).into_iter().map(|flow| Change::Flow(FlowMod::Add(flow))));
         }
-        let count = 5 + self.random.below(40);
-        changes.extend((0..count).map(|_| Change::Flow(FlowMod::Add(self.flow()))));
+        // No two have one priority: which of those that overlap then matches is nobody's promise.
+        let mut priorities: Vec<u16> = (1..=5 + self.random.below(40) as u16).collect();
+        while !priorities.is_empty() {
+            let priority = priorities.swap_remove(self.random.below(priorities.len()));
+            changes.push(Change::Flow(FlowMod::Add(self.flow(priority))));
+        }
         // Most packets that come out of many services leave, and most others find something.
         let stages = if self.random.one_in(8) { 40 } else { self.spine.len() as u128 + 3 };
         let mut late = Match::any();
@@ -135,17 +139,17 @@ impl Draw<'_> {
         let mut at = Match::any();
         at.demand(Field::SfStage, stage as u128, u128::MAX);
         let mut flows = vec![flow(1000, at.clone(), vec![service.clone()])];
-        for priority in 0..self.random.below(4) {
+        for priority in 0..self.random.below(4) as u16 {
             let mut matching = at.clone();
             self.narrow(&mut matching, &FIELDS);
             let mut apply: Vec<Action> = (0..self.random.below(3)).map(|_| self.edit()).collect();
             apply.push(service.clone());
-            flows.push(flow(1001 + priority as u16, matching, apply));
+            flows.push(flow(1001 + priority, matching, apply));
         }
         flows
     }
 
-    fn flow(&mut self) -> Flow {
+    fn flow(&mut self, priority: u16) -> Flow {
         let table = self.random.below(usize::from(TABLES)) as u8;
         let mut matching = Match::any();
         if self.random.one_in(2) {
@@ -175,7 +179,6 @@ impl Draw<'_> {
             instructions.meter = Some(MeterId(1 + self.random.below(self.meters as usize) as u32));
         }
         instructions.apply = apply;
-        let priority = 1 + self.random.below(9) as u16;
         Flow { table: TableId(table), priority, matching, instructions, ..Flow::default() }
     }
 
@@ -317,7 +320,7 @@ pub(crate) fn conversation(random: &mut Sampler) -> Vec<Incoming> {
     let sides = [random.below(4) as u32, 4 + random.below(4) as u32].map(|host| 0xc612_0000 + host);
     let ports = [1024 + random.below(8) as u16, 80 + random.below(2) as u16];
     let tag = random.one_in(4).then(|| 0x1000 | random.below(8) as u128);
-    let mut speak = |random: &mut Sampler, from: usize, rest: &[(Field, u128)], sequence: (u32, u32), len| {
+    let speak = |random: &mut Sampler, from: usize, rest: &[(Field, u128)], sequence: (u32, u32), len| {
         let to = 1 - from;
         let mut key = Key::new();
         let own = [
@@ -360,7 +363,9 @@ pub(crate) fn conversation(random: &mut Sampler) -> Vec<Incoming> {
                 let (from, flags, len) = match step {
                     0 => (0, 0x002, 0),
                     1 => (1, 0x012, 0),
-                    _ => (random.below(2), random.pick(&[0x010, 0x018, 0x018, 0x011, 0x014]), random.below(64)),
+                    _ => {
+                        (random.below(2), random.pick(&[0x010, 0x018, 0x018, 0x011, 0x014]), random.below(64))
+                    }
                 };
                 let [source, destination] = [ports[from], ports[1 - from]].map(u128::from);
                 let fields = [
