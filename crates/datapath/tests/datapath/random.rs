@@ -110,8 +110,9 @@ impl Draw<'_> {
             let priority = priorities.swap_remove(self.random.below(priorities.len()));
             changes.push(Change::Flow(FlowMod::Add(self.flow(priority))));
         }
-        // Most packets that come out of many services leave, and most others find something.
-        let stages = if self.random.one_in(8) { 40 } else { self.spine.len() as u128 + 3 };
+        // Most packets that come out of many services leave, and most others find something. Copies of copies
+        // of many stages would fill the whole pool with each packet.
+        let stages = if !self.copies && self.random.one_in(8) { 40 } else { self.spine.len() as u128 + 3 };
         let mut late = Match::any();
         late.demand(Field::SfStage, stages, u128::MAX);
         let default = |priority: u16, matching: Match| Flow {
