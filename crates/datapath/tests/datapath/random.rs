@@ -191,11 +191,13 @@ impl Draw<'_> {
                 0 => Action::Output(self.random.pick(&[PortNo::ALL, PortNo::FLOOD, PortNo::IN_PORT])),
                 1 => Action::Controller(ToController::default()),
                 2 => Action::Clone(vec![self.edit(), self.port()]),
-                3 if !self.services.is_empty() => {
+                3 if !self.services.is_empty() && self.random.one_in(4) => {
                     let service = self.random.pick(self.services);
                     Action::Clone(vec![self.edit(), self.call(service)])
                 }
-                4 if table + 1 < TABLES => Action::Resubmit { port: None, table: Some(TableId(table + 1)) },
+                4 if table + 1 < TABLES && self.random.one_in(2) => {
+                    Action::Resubmit { port: None, table: Some(TableId(table + 1)) }
+                }
                 5 => Action::Exit,
                 6 => Action::OutputReg(Subfield { field: Field::Reg0, from: 0, bits: 3 }),
                 _ => self.port(),
