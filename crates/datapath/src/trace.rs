@@ -8,8 +8,7 @@ use crate::datapath::Datapath;
 use crate::explain::{Explain, Story, described, masked};
 use crate::program::Op;
 use crate::serve::next_stage;
-use crate::translate::{FrozenStore, Subject, translate};
-use crate::upcall::stage_start;
+use crate::translate::{FrozenStore, Origins, Subject, translate};
 use std::fmt::Write as _;
 use weir_flow::{Field, Key, Mask, extract};
 use weir_openflow::{PortNo, match_text};
@@ -25,21 +24,15 @@ impl Datapath {
         let mut layout = extract(frame, in_port.0, &mut key);
         let mut frame = frame.to_vec();
         let mut store = FrozenStore::default();
-        let (mut fixed, mut guarded, mut mask) = (Mask::new(), Mask::new(), Mask::new());
+        let (mut origins, mut mask) = (Origins::default(), Mask::new());
         let mut first = key.clone(); // as it came to the caches
         let mut out = format!("packet: {}\n", match_text(&described(&key), &self.names));
         let mut frozen = None;
         let mut reasons = String::new(); // of the megaflow at hand, a line each
         for stage in 0..STAGES {
             let mut story = Story::default();
-            let subject = Subject {
-                key: &key,
-                layout,
-                frame: &frame,
-                fixed: &fixed,
-                guarded: &guarded,
-                frozen: frozen.as_deref(),
-            };
+            let subject =
+                Subject { key: &key, layout, frame: &frame, origins: &origins, frozen: frozen.as_deref() };
             let outcome = translate(&self.pipeline, &subject, &mut store, Explain::to(&mut story));
             let _ = writeln!(out, "stage {stage}:");
             out.push_str(&story.text(&self.names));
@@ -49,7 +42,7 @@ impl Datapath {
                 }
             }
             mask.union(&outcome.examined);
-            fixed = outcome.fixed;
+            origins = outcome.origins;
             for op in &outcome.segment.ops {
                 self.tell(&mut out, op);
                 let _ = crate::execute::on_bytes(op, &mut frame, &mut layout, &mut key);
@@ -71,11 +64,10 @@ impl Datapath {
                     );
                     Field::SfMetadata.set(&mut key, u128::from(written));
                     next_stage(&mut key, *number);
-                    guarded = info.rewrites.clone();
-                    fixed = stage_start(&fixed, &guarded);
+                    origins = origins.next_stage(&info.rewrites);
                     if !coalesces {
                         self.tell_megaflow(&mut out, &first, &mask, &mut reasons);
-                        (fixed, guarded, mask) = (Mask::new(), Mask::new(), Mask::new());
+                        (origins, mask) = (Origins::default(), Mask::new());
                         first = key.clone();
                     }
                 }
@@ -83,7 +75,7 @@ impl Datapath {
                     self.tell_megaflow(&mut out, &first, &mask, &mut reasons);
                     Field::RecircId.set(&mut key, u128::from(left.id));
                     frozen = Some(left.clone());
-                    (fixed, guarded, mask) = (Mask::new(), Mask::new(), Mask::new());
+                    (origins, mask) = (Origins::default(), Mask::new());
                     first = key.clone();
                     continue;
                 }

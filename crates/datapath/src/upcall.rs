@@ -7,8 +7,7 @@
 
 use crate::explain::Explain;
 use crate::program::{Program, Segment};
-use crate::serve::STAGE_LOCAL;
-use crate::translate::{Outcome, Subject, translate};
+use crate::translate::{Origins, Outcome, Subject, translate};
 use crate::worker::{Packets, Source, Worker};
 use weir_dpdk::Burst;
 use weir_flow::{Field, Key, Mask, places};
@@ -18,7 +17,7 @@ pub(crate) struct Recording {
     /// The packet as it came to the caches.
     key: Key,
     mask: Mask,
-    fixed: Mask,
+    origins: Origins,
     segments: Vec<Segment>,
     tables: [u64; 4],
 }
@@ -31,7 +30,7 @@ impl Recording {
 
     fn append(&mut self, outcome: Outcome) {
         self.mask.union(&outcome.examined);
-        self.fixed = outcome.fixed;
+        self.origins = outcome.origins;
         self.segments.push(outcome.segment);
         for (tables, more) in self.tables.iter_mut().zip(outcome.tables) {
             *tables |= more;
@@ -67,20 +66,19 @@ impl Worker {
             // Whatever gave the packet the number still refers to it: a megaflow, or a recording of
             // this burst.
             let frozen = self.frozen.get(Field::RecircId.get(key) as u32);
-            let nothing = Mask::new();
+            let as_it_came = Origins::default();
             let subject = Subject {
                 key,
                 layout: self.bench.layouts[at],
                 frame: packet.data(),
-                fixed: &nothing,
-                guarded: &nothing,
+                origins: &as_it_came,
                 frozen: frozen.as_deref(),
             };
             let outcome = translate(&self.pipeline, &subject, &mut self.frozen, Explain::SILENT);
             let mut recording = Recording {
                 key: key.clone(),
                 mask: Mask::new(),
-                fixed: Mask::new(),
+                origins: Origins::default(),
                 segments: Vec::with_capacity(2),
                 tables: [0; 4],
             };
@@ -98,13 +96,12 @@ impl Worker {
         if usize::from(self.bench.segments[at]) != recording.segments.len() {
             return;
         }
-        let fixed = stage_start(&recording.fixed, &info.rewrites);
+        let origins = recording.origins.next_stage(&info.rewrites);
         let subject = Subject {
             key: &self.bench.keys[at],
             layout: self.bench.layouts[at],
             frame: packet.data(),
-            fixed: &fixed,
-            guarded: &info.rewrites,
+            origins: &origins,
             frozen: None,
         };
         let outcome = translate(&self.pipeline, &subject, &mut self.frozen, Explain::SILENT);
@@ -126,11 +123,10 @@ impl Worker {
 
     fn keep_recordings(&mut self) {
         for recording in self.recordings.drain(..) {
-            let rewritten = recording.fixed.iter().fold(0, |set, (place, _)| set | 1 << place);
             let program = Program {
                 segments: recording.segments,
                 tables: recording.tables,
-                rewritten,
+                rewritten: recording.origins.rewritten(),
                 generation: self.pipeline.generation,
                 used: self.now,
                 dirty: true,
@@ -138,20 +134,4 @@ impl Worker {
             self.caches.insert(&recording.key, &recording.mask, program, &self.pipeline);
         }
     }
-}
-
-/// The bits that are the same for all packets of a megaflow when a stage behind a service begins: those
-/// before, all that starts anew with a stage, and none that the service may have changed.
-pub(crate) fn stage_start(before: &Mask, rewrites: &Mask) -> Mask {
-    let mut fixed = before.clone();
-    for field in [Field::SfStage, Field::SfAction, Field::RecircId] {
-        field.examine(&mut fixed, u128::MAX);
-    }
-    for place in STAGE_LOCAL {
-        fixed.add(place, u64::MAX);
-    }
-    for (place, bits) in rewrites.iter() {
-        fixed.remove(place, bits);
-    }
-    fixed
 }

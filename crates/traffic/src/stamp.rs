@@ -225,3 +225,52 @@ impl StampSlot {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddress, UdpRepr};
+
+    /// Bytes in front of the payload.
+    const HEADERS: usize = 42;
+
+    /// A UDP frame whose payload is two whole blocks, a stamp at its end.
+    fn stamped(stamp: Stamp) -> Vec<u8> {
+        let mut frame = vec![0; HEADERS + 2 * cipher::BLOCK];
+        let mac = MacAddress([2; 6]);
+        EthernetRepr { destination: mac, source: mac, ether_type: EtherType::IPV4 }.emit(&mut frame);
+        let (source, destination) = ([198, 18, 0, 1].into(), [198, 19, 0, 1].into());
+        let payload_len = (frame.len() - 34) as u16;
+        Ipv4Repr { source, destination, protocol: ipv4::UDP, ttl: 9, payload_len }.emit(&mut frame[14..]);
+        let payload_len = payload_len - 8;
+        UdpRepr { source: 5_000, destination: 6_000, payload_len }.emit(&mut frame[34..]);
+        stamp.write(&mut frame);
+        frame
+    }
+
+    #[test]
+    fn an_encrypted_stamp_that_begins_like_one_in_clear_is_decrypted_all_the_same() {
+        let mut alike = 0;
+        // The magic word is in the first block, over which only what stands in front of it has a say.
+        for counter in 0..400_000_u32 {
+            let stamp = Stamp { trial: 7, sequence: u64::from(counter), tsc: 0x1234_5678_9abc };
+            let mut frame = stamped(stamp);
+            frame[HEADERS..HEADERS + 4].copy_from_slice(&counter.to_be_bytes());
+            cipher::encrypt(&mut frame[HEADERS..]);
+            if let Some(foreign) = Stamp::read(&frame) {
+                alike += 1;
+                assert_ne!(foreign, stamp, "read in clear it says something else");
+                assert_eq!(Reading::Plain.read(&frame), Some(foreign));
+                assert_eq!(Reading::Deciphered.read(&frame), Some(stamp), "counter {counter}");
+            }
+        }
+        assert!(alike > 0, "none of 400,000 looks like one in clear: look at more");
+    }
+
+    #[test]
+    fn a_stamp_in_clear_is_read_behind_a_function_that_should_have_encrypted_it() {
+        let stamp = Stamp { trial: 1, sequence: 5, tsc: 9 };
+        assert_eq!(Reading::Deciphered.read(&stamped(stamp)), Some(stamp));
+        assert_eq!(Reading::Deciphered.read(&[0; 17]), None, "too short for any");
+    }
+}

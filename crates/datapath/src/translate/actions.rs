@@ -126,7 +126,7 @@ impl Translation<'_> {
     pub(super) fn write(&mut self, field: Field, value: u128, mask: u128) {
         field.set_masked(&mut self.state.key, value, mask);
         for (place, _, bits) in field.spread(0, mask) {
-            self.state.fixed.add(place, bits);
+            self.state.origins.fix(place, bits);
             self.state.pending.add(place, bits);
         }
     }
@@ -139,20 +139,43 @@ impl Translation<'_> {
         self.set_field(field, value, u128::MAX);
     }
 
-    /// Sets a field where the packet has it. Only the whole of `vlan_tci` makes a tag.
+    /// Sets a field where the packet has it. Only the whole of `vlan_tci` makes a tag; a tag whose bit
+    /// 0x1000 is cleared goes, as in Open vSwitch, and shows what is below it.
     pub(super) fn set_field(&mut self, field: Field, value: u128, mask: u128) {
-        match field {
-            Field::VlanTci if !self.has_tag() => {
-                if value & mask & 0x1000 == 0 {
+        if matches!(field, Field::VlanTci | Field::VlanVid) {
+            let present = value & 0x1000 != 0;
+            match self.has_tag() {
+                false if field == Field::VlanTci && present && mask & 0x1000 != 0 => {
+                    self.header(HeaderOp::PushVlan(0x8100));
+                }
+                false => return,
+                true if !present && mask & 0x1000 != 0 => {
+                    self.header(HeaderOp::PopVlan);
                     return;
                 }
-                self.header(HeaderOp::PushVlan(0x8100));
+                true => {}
             }
-            Field::VlanVid if !self.has_tag() => return,
-            _ => {}
         }
-        if self.is_there(field.about().needs) {
+        let needs = field.about().needs;
+        if self.is_there(needs) {
             self.write(field, value, mask);
+            if self.is_cut(needs) {
+                // No bit of the key says so. This packet ends where the field is written; packets that are
+                // whole come back to be followed further.
+                self.flush(false);
+                self.freeze_rest();
+            }
+        }
+    }
+
+    /// Whether the header that a field needs is cut off or malformed, so that it cannot be written.
+    fn is_cut(&self, needs: Needs) -> bool {
+        let State { layout, frame, .. } = &self.state;
+        match needs {
+            Needs::Nothing | Needs::Vlan => false,
+            Needs::Mpls => layout.mpls == 0,
+            Needs::Pbb => frame.len() < usize::from(layout.ether_type) + 6,
+            _ => layout.network == 0,
         }
     }
 
@@ -290,7 +313,7 @@ impl Translation<'_> {
         });
         // The bits stay as free as they were: the operation reads the packet's own. But whoever looks at
         // one of them from now on has looked at all.
-        field.examine(&mut self.state.lowered, u128::MAX);
+        self.state.origins.lower(field);
         let ttl = field.get(&self.state.key).saturating_sub(1);
         let State { frame, layout, key, .. } = &mut self.state;
         if field == Field::NwTtl {

@@ -41,7 +41,7 @@ impl Translation<'_> {
         self.state.in_step.clone_from(&self.state.key);
         self.ops.push(Op::Header(op));
         for (place, bits) in mask.iter() {
-            self.state.fixed.add(place, bits);
+            self.state.origins.fix(place, bits);
         }
         if ttl && !pushes_mpls {
             self.fix(Field::NwTtl, u128::MAX);

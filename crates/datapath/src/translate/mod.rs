@@ -5,9 +5,9 @@
 //! (un-wildcarding). A bit set too many costs a megaflow that matches fewer packets; a bit too few is a
 //! bug.
 //!
-//! Fields that were written on the way depend on nothing any more: their bits are `fixed`, and looking at
-//! them un-wildcards nothing. Fields that a service may have changed are `guarded`: looking at them puts
-//! a condition on the coalesced segment instead. Behind a popped header that the key did not reach into
+//! Fields that were written on the way depend on nothing any more, and looking at them un-wildcards nothing
+//! ([`Origins`]). Fields that a service may have changed are the packet's own: looking at them puts a
+//! condition on the coalesced segment, its guard, instead. Behind a popped header that the key did not reach into
 //! (`opaque`), the tables cannot go on: the rest is frozen, and the packet comes back with a
 //! recirculation id to be looked at as it is then.
 //!
@@ -20,10 +20,12 @@ mod actions;
 mod copies;
 mod finish;
 mod headers;
+mod origins;
 mod set;
 mod state;
 
 pub(crate) use headers::apply_header;
+pub(crate) use origins::Origins;
 pub(crate) use set::ActionSet;
 pub(crate) use state::{Frozen, FrozenStore};
 
@@ -88,10 +90,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) layout: Layout,
     /// Its bytes now.
     pub(crate) frame: &'a [u8],
-    /// Bits whose value is the same for every packet of the megaflow, whatever it came with.
-    pub(crate) fixed: &'a Mask,
-    /// Bits that a service may have changed for this packet alone.
-    pub(crate) guarded: &'a Mask,
+    /// What each bit depends on, of the packet as it came to the caches.
+    pub(crate) origins: &'a Origins,
     /// What was frozen, if it comes back.
     pub(crate) frozen: Option<&'a Frozen>,
 }
@@ -102,8 +102,8 @@ pub(crate) struct Outcome {
     pub(crate) segment: Segment,
     /// Bits of the packet as it came that mattered.
     pub(crate) examined: Mask,
-    /// Bits that are the same for every packet of the megaflow from now on.
-    pub(crate) fixed: Mask,
+    /// What each bit depends on from now on.
+    pub(crate) origins: Origins,
     /// Tables visited, one bit each.
     pub(crate) tables: [u64; 4],
 }
@@ -112,7 +112,8 @@ pub(crate) struct Outcome {
 pub(crate) struct Translation<'a> {
     pipeline: &'a Pipeline,
     state: State,
-    guarded: Mask,
+    /// The packet's key when this stage began.
+    began: &'a Key,
     examined: Mask,
     guard: Match,
     ops: Vec<Op>,
@@ -128,16 +129,16 @@ pub(crate) struct Translation<'a> {
 }
 
 /// Follows a packet through the tables.
-pub(crate) fn translate(
-    pipeline: &Pipeline,
-    subject: &Subject<'_>,
-    store: &mut FrozenStore,
-    explain: Explain<'_>,
+pub(crate) fn translate<'a>(
+    pipeline: &'a Pipeline,
+    subject: &Subject<'a>,
+    store: &'a mut FrozenStore,
+    explain: Explain<'a>,
 ) -> Outcome {
     let mut translation = Translation {
         pipeline,
         state: State::new(subject),
-        guarded: subject.guarded.clone(),
+        began: subject.key,
         examined: Mask::new(),
         guard: Match::any(),
         ops: Vec::with_capacity(4),
@@ -203,17 +204,13 @@ impl Translation<'_> {
 
     /// Looks at bits of a word: they matter from now on.
     fn examine_bits(&mut self, place: usize, bits: u64) {
-        let lowered = self.state.lowered.word(place);
-        let bits = if bits & lowered == 0 { bits } else { bits | lowered };
-        let bits = bits & !self.state.fixed.word(place);
-        let guarded = bits & self.guarded.word(place);
-        if guarded != 0 {
-            self.guard.demand_bits(place, self.state.key.word(place), guarded);
+        let sources = self.state.origins.of(place, bits);
+        if sources.own != 0 {
+            self.guard.demand_bits(place, self.began.word(place), sources.own);
         }
-        let free = bits & !guarded;
-        if free & !self.examined.word(place) != 0 {
-            self.explain.examined(place, free & !self.examined.word(place));
-            self.examined.add(place, free);
+        if sources.came & !self.examined.word(place) != 0 {
+            self.explain.examined(place, sources.came & !self.examined.word(place));
+            self.examined.add(place, sources.came);
         }
     }
 
@@ -234,7 +231,7 @@ impl Translation<'_> {
     /// Bits of a field depend on nothing any more.
     fn fix(&mut self, field: Field, bits: u128) {
         for (place, _, bits) in field.spread(0, bits) {
-            self.state.fixed.add(place, bits);
+            self.state.origins.fix(place, bits);
         }
     }
 
@@ -318,7 +315,7 @@ impl Translation<'_> {
         Outcome {
             segment: Segment { guard: self.guard, ops, credits: self.credits, packets: 0, bytes: 0 },
             examined: self.examined,
-            fixed: self.state.fixed,
+            origins: self.state.origins,
             tables: self.tables,
         }
     }

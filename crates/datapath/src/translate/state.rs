@@ -1,7 +1,7 @@
 //! What a translation knows of the packet at hand, and what is kept of it when it is frozen.
 
 use super::set::ActionSet;
-use super::{List, Subject, Task};
+use super::{List, Origins, Subject, Task};
 use crate::program::Op;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -18,12 +18,10 @@ pub(crate) struct State {
     /// The key as the frame is: without what was written and not yet done to it. Edits read the old
     /// values there.
     pub(super) in_step: Key,
-    /// Bits that depend on nothing.
-    pub(super) fixed: Mask,
+    /// What each bit depends on.
+    pub(super) origins: Origins,
     /// Bits of the key that were written, and not yet by an operation.
     pub(super) pending: Mask,
-    /// Bits of fields that were lowered: each depends on all bits of its field as the packet came.
-    pub(super) lowered: Mask,
     /// Whether headers came to light that the packet's key did not have.
     pub(super) opaque: bool,
     /// The table and cookie of the entry whose actions run.
@@ -38,9 +36,8 @@ impl State {
             layout: subject.layout,
             frame: subject.frame.to_vec(),
             in_step: subject.key.clone(),
-            fixed: subject.fixed.clone(),
+            origins: subject.origins.clone(),
             pending: Mask::new(),
-            lowered: Mask::new(),
             opaque: false,
             table: TableId(0),
             cookie: 0,
