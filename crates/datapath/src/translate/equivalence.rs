@@ -181,7 +181,7 @@ fn pipeline(random: &mut Sampler, pool: &[Sample]) -> Pipeline {
         pipeline.ports.insert(PortNo(number), info);
     }
     let now = Nanos(0);
-    let mut draft = Draft { pipeline: &mut pipeline, touched: vec![], now };
+    let mut draft = Draft::new(&mut pipeline, now);
     for id in 1..5 {
         draft.change(&Change::SetGroup(group(random, id))).unwrap();
     }
