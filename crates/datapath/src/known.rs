@@ -101,7 +101,8 @@ impl Datapath {
         match registered(kind).filter(|registered| registered.kind == service.kind) {
             Some(kind) => self.build(number, name, kind, &service.settings, service.limits),
             None => Err(ControlError(format!(
-                "service `{name}` is a `{kind}` and cannot become a `{}` while flows may call it; give the                  new one another name, or restart the switch",
+                "service `{name}` is a `{kind}` and cannot become a `{}` while flows may call it; give \
+                 the new one another name, or restart the switch",
                 service.kind
             ))),
         }
