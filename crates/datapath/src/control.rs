@@ -24,7 +24,7 @@ pub struct Config {
 }
 
 /// A service, as configured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServiceConfig {
     /// Its kind in the registry.
     pub kind: String,
@@ -72,6 +72,23 @@ pub enum Change {
     DeleteMeter(Option<MeterId>),
 }
 
+/// Everything that is to be different, in one go.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Services that come, in the order of their numbers.
+    pub add_services: Vec<(String, ServiceConfig)>,
+    /// Services that are built anew under their name and number, with other settings of the same kind.
+    pub replace_services: Vec<(String, ServiceConfig)>,
+    /// Services that go.
+    pub remove_services: Vec<String>,
+    /// Ports that are opened.
+    pub open_ports: Vec<PortSpec>,
+    /// Ports that are closed; before others are opened where these take their name or number.
+    pub close_ports: Vec<PortNo>,
+    /// Changes of the tables.
+    pub changes: Vec<Change>,
+}
+
 /// Why something could not be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -99,12 +116,19 @@ pub enum Removal {
     Idle,
     /// Hard timeout.
     Hard,
+    /// Somebody deleted it.
+    Delete,
+    /// The group that it used was deleted.
+    Group,
+    /// The meter that it used was deleted.
+    Meter,
 }
 
 /// What happened by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A flow entry went.
+    /// A flow entry went: by itself, or, if it was added with `send_flow_rem`, because it was deleted.
+    /// One that another takes the place of is not told (OpenFlow 1.3.5, section 6.4).
     FlowRemoved(FlowStats, Removal),
     /// A port's link changed.
     Link(PortNo, bool),

@@ -7,7 +7,7 @@
 use crate::capture::Tap;
 use crate::control::{CaptureFilter, Captured, Change, Config, ControlError, Event, PacketIn, PortSpec};
 use crate::known::Known;
-use crate::mail::Mail;
+use crate::mail::{Mail, Snapshot};
 use crate::pipeline::{Pipeline, Touched};
 use crate::ports::Ports;
 use crate::tables::Draft;
@@ -20,10 +20,11 @@ use std::time::Duration;
 use weir_dpdk::{Eal, Pool, Ticks, Tsc};
 use weir_flow::Seed;
 use weir_openflow::{Names, PortNo};
+use weir_port::Rx;
 use weir_units::Nanos;
 
 /// How long a worker may take to answer before that is an error: it hangs in a service then.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Packets that may wait for the controller.
 const PACKET_INS: usize = 4096;
@@ -49,6 +50,8 @@ pub struct Datapath {
     pub(crate) events: Vec<Event>,
     /// Services in quarantine that were told of.
     pub(crate) quarantined: std::collections::BTreeSet<(usize, u16)>,
+    /// What each worker told last.
+    pub(crate) last: Vec<Snapshot>,
 }
 
 impl Datapath {
@@ -81,6 +84,7 @@ impl Datapath {
             taps: Vec::new(),
             events: Vec::new(),
             quarantined: std::collections::BTreeSet::new(),
+            last: vec![Snapshot::default(); config.cores.len()],
             config,
         };
         datapath.first_services()?;
@@ -110,14 +114,21 @@ impl Datapath {
         self.add_ports(std::slice::from_ref(spec)).map(|numbers| numbers[0])
     }
 
-    /// Adds ports, while packets flow. None of them is polled before all are open and the tables know
-    /// them, so that what comes in by the first can leave by the last.
+    /// Adds ports, while packets flow: all or none. None of them is polled before all are open and the
+    /// tables know them, so that what comes in by the first can leave by the last.
     ///
     /// # Errors
-    /// The first that cannot be added: those before it stay.
+    /// The first that cannot be added; none is there then.
     pub fn add_ports(&mut self, specs: &[PortSpec]) -> Result<Vec<PortNo>, ControlError> {
+        let receive = self.open_ports(specs)?;
+        let numbers = receive.iter().map(|(number, _)| *number).collect();
+        self.poll(receive);
+        Ok(numbers)
+    }
+
+    /// Opens ports, all or none. Workers can send to them then, and nobody polls them yet.
+    pub(crate) fn open_ports(&mut self, specs: &[PortSpec]) -> Result<Vec<(PortNo, Vec<Rx>)>, ControlError> {
         let mut opened = Vec::with_capacity(specs.len());
-        let mut trouble = None;
         for spec in specs {
             match self.ports.open(spec, &self.config, &self.pool) {
                 Ok((number, queues)) => {
@@ -125,19 +136,32 @@ impl Datapath {
                     opened.push((number, queues));
                 }
                 Err(error) => {
-                    trouble = Some(error);
-                    break;
+                    for (number, queues) in opened {
+                        drop(queues);
+                        let name = self.ports.forget(number);
+                        name.iter().for_each(|name| self.names.remove_port(name));
+                    }
+                    return Err(error);
                 }
             }
         }
-        let numbers = opened.iter().map(|(number, _)| *number).collect();
-        // Workers can send to them before the tables say so, and poll them last.
+        if opened.is_empty() {
+            return Ok(Vec::new());
+        }
         let receive = self.ports.give_out(opened, &self.workers);
-        self.ports_changed()?;
+        if let Err(error) = self.ports_changed() {
+            // A worker does not answer; out of sight they are in any case.
+            receive.iter().for_each(|(number, _)| drop(self.remove_port(*number)));
+            return Err(error);
+        }
+        Ok(receive)
+    }
+
+    /// Has the workers poll what was opened.
+    pub(crate) fn poll(&self, receive: Vec<(PortNo, Vec<Rx>)>) {
         for (number, queues) in receive {
             self.ports.poll(number, queues, &self.workers);
         }
-        trouble.map_or(Ok(numbers), Err)
     }
 
     /// Removes a port, while packets flow; what waits to be sent there is counted as dropped.
@@ -169,7 +193,7 @@ impl Datapath {
         self.wake_services(changes)?;
         let now = self.now();
         let mut next = (*self.pipeline).clone();
-        let mut draft = Draft { pipeline: &mut next, touched: Vec::new(), now };
+        let mut draft = Draft::new(&mut next, now);
         for (at, change) in changes.iter().enumerate() {
             draft.change(change).map_err(|error| match changes.len() {
                 1 => error,
@@ -181,10 +205,12 @@ impl Datapath {
         let by_flow = |service: u16| self.services.get(&service).is_some_and(|known| known.by_flow);
         let uses =
             !draft.pipeline.by_flow && changes.iter().any(|change| crate::tables::calls(change, &by_flow));
-        let touched = draft.touched;
+        let (touched, removed) = (draft.touched, draft.removed);
         next.by_flow |= uses;
         next.advance(touched);
-        self.publish(next)
+        self.publish(next)?;
+        self.tell_removed(removed);
+        Ok(())
     }
 
     /// Hands new tables to the workers, and waits until all have them.
@@ -214,23 +240,24 @@ impl Datapath {
                 answers
             })
             .collect();
+        self.gather(&asked)
+    }
+
+    /// Waits for the answers of all workers. One that was seen to hang is not waited for again.
+    pub(crate) fn gather<T>(&self, asked: &[Receiver<T>]) -> Result<Vec<T>, ControlError> {
         let answers = asked.iter().zip(&self.workers).map(|(answers, worker)| {
-            answers.recv_timeout(PATIENCE).map_err(|error| match error {
-                RecvTimeoutError::Disconnected => ControlError(format!(
-                    "worker {} on core {} has ended: {}",
-                    worker.number,
-                    worker.core,
-                    if worker.is_finished() { "it panicked" } else { "it was told to stop" }
-                )),
-                RecvTimeoutError::Timeout => ControlError(format!(
-                    "worker {} on core {} has not answered for {PATIENCE:?}: {}",
-                    worker.number,
-                    worker.core,
-                    worker.whereabouts()
-                )),
+            let patience = if self.hangs(worker) { Duration::ZERO } else { PATIENCE };
+            answers.recv_timeout(patience).map_err(|error| match error {
+                RecvTimeoutError::Disconnected => worker.ended(),
+                RecvTimeoutError::Timeout => worker.silent(),
             })
         });
         answers.collect()
+    }
+
+    /// Whether a worker has been inside of one call of a service for longer than it may take to answer.
+    pub(crate) fn hangs(&self, worker: &Running) -> bool {
+        worker.inside(self.clock).is_some_and(|(_, time)| time > PATIENCE)
     }
 
     /// Sends a packet through the tables, as if it came in by a port.
@@ -276,6 +303,7 @@ impl Datapath {
         for worker in &mut self.workers {
             worker.join()?;
         }
+        let snapshots: Vec<_> = snapshots.into_iter().map(|snapshot| (snapshot, None)).collect();
         Ok(self.report_of(&snapshots))
     }
 }

@@ -10,7 +10,7 @@ use crate::control::{Change, ControlError, ServiceConfig};
 use crate::datapath::{Datapath, told};
 use crate::mail::Mail;
 use crate::pipeline::{ServiceInfo, Touched};
-use crate::tables::{Draft, calls};
+use crate::tables::calls;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use weir_services::{Group, GroupConfig, Host, Limits, Registration, SERVICES, ask_group, registered};
@@ -22,6 +22,14 @@ pub(crate) struct Known {
     pub(crate) by_flow: bool,
     /// Nothing while it sleeps.
     group: Option<Arc<dyn Group>>,
+}
+
+/// A service's group and its instances, worker by worker, ready to be handed over; nothing while it
+/// sleeps.
+pub(crate) struct Built {
+    number: u16,
+    group: Option<Arc<dyn Group>>,
+    hosts: Vec<Option<Box<Host>>>,
 }
 
 impl Datapath {
@@ -63,31 +71,65 @@ impl Datapath {
         };
         let Some(kind) = registered(kind) else { return Ok(()) };
         let settings = ServiceConfig::of_kind(kind.kind);
-        let group = self.build(number, &name, kind, &settings.settings, settings.limits)?;
-        if let Some(known) = self.services.get_mut(&number) {
-            known.group = Some(group);
-        }
-        self.fence()
+        let built = self.build(number, &name, kind, &settings.settings, settings.limits)?;
+        self.install(built).map(drop)
     }
 
-    /// Builds a service's group and instances, and hands these to the workers.
+    /// Builds a service's group and instances; nobody has them yet.
     fn build(
-        &mut self,
+        &self,
         number: u16,
         name: &str,
         kind: &Registration,
         settings: &serde_json::Value,
         limits: Limits,
-    ) -> Result<Arc<dyn Group>, ControlError> {
+    ) -> Result<Built, ControlError> {
         let config = GroupConfig { name, settings, workers: self.workers.len(), seed: self.config.seed };
         let group = kind.group(&config).map_err(told)?;
-        for worker in &mut self.workers {
-            let host = Host::named(name, group.clone(), worker.number, limits);
-            worker.watches.insert(number, host.watch());
-            let (old, _) = channel();
-            worker.send(Mail::Service { number, host: Some(Box::new(host)), old });
+        let host = |worker: usize| Some(Box::new(Host::named(name, group.clone(), worker, limits)));
+        let hosts = self.workers.iter().map(|worker| host(worker.number)).collect();
+        Ok(Built { number, group: Some(group), hosts })
+    }
+
+    /// Builds a service that is there with other settings, beside the one that works.
+    ///
+    /// # Errors
+    /// No such service, another kind, or settings that make no sense.
+    pub(crate) fn build_anew(&self, name: &str, service: &ServiceConfig) -> Result<Built, ControlError> {
+        let number = self.service_number(name)?;
+        let kind = self.services.get(&number).map_or("", |known| known.kind);
+        match registered(kind).filter(|registered| registered.kind == service.kind) {
+            Some(kind) => self.build(number, name, kind, &service.settings, service.limits),
+            None => Err(ControlError(format!(
+                "service `{name}` is a `{kind}` and cannot become a `{}` while flows may call it; give \
+                 the new one another name, or restart the switch",
+                service.kind
+            ))),
         }
-        Ok(group)
+    }
+
+    /// Hands a service's instances to the workers, each of which takes its own between two bursts, and
+    /// returns what was there.
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub(crate) fn install(&mut self, built: Built) -> Result<Built, ControlError> {
+        let Built { number, group, hosts } = built;
+        let group =
+            self.services.get_mut(&number).and_then(|known| std::mem::replace(&mut known.group, group));
+        self.quarantined.retain(|(_, other)| *other != number);
+        let mut asked = Vec::with_capacity(hosts.len());
+        for (worker, host) in self.workers.iter_mut().zip(hosts) {
+            match &host {
+                Some(host) => drop(worker.watches.insert(number, host.watch())),
+                None => drop(worker.watches.remove(&number)),
+            }
+            let (old, olds) = channel();
+            worker.send(Mail::Service { number, host, old });
+            asked.push(olds);
+        }
+        let hosts = self.gather(&asked)?;
+        Ok(Built { number, group, hosts })
     }
 
     /// Adds a service of a registered kind, while packets flow.
@@ -121,17 +163,17 @@ impl Datapath {
             return Err(ControlError(format!("a service named `{name}` exists; give this one another name")));
         }
         let number = self.names.add_service(name);
-        let group = match self.build(number, name, kind, settings, limits) {
-            Ok(group) => group,
+        let built = match self.build(number, name, kind, settings, limits) {
+            Ok(built) => built,
             Err(error) => {
                 self.names.remove_service(name);
                 return Err(error);
             }
         };
         let info = ServiceInfo::new(kind.rewrites, kind.coalesces);
-        let known =
-            Known { name: name.to_owned(), kind: kind.kind, by_flow: kind.by_flow, group: Some(group) };
+        let known = Known { name: name.to_owned(), kind: kind.kind, by_flow: kind.by_flow, group: None };
         self.services.insert(number, known);
+        self.install(built)?;
         self.services_changed(number, Some(info))?;
         Ok(number)
     }
@@ -142,21 +184,25 @@ impl Datapath {
     /// No such service, or flows or groups that call it.
     pub fn remove_service(&mut self, name: &str) -> Result<(), ControlError> {
         let number = self.service_number(name)?;
-        let mut next = (*self.pipeline).clone();
-        let now = self.now();
-        let draft = Draft { pipeline: &mut next, touched: Vec::new(), now };
-        if draft.any_calls(number) {
+        self.check_unused(name)?;
+        self.services_changed(number, None)?;
+        let hosts = self.workers.iter().map(|_| None).collect();
+        drop(self.install(Built { number, group: None, hosts })?);
+        self.services.remove(&number);
+        self.names.remove_service(name);
+        Ok(())
+    }
+
+    /// Whether a service may go.
+    ///
+    /// # Errors
+    /// No such service, or flows or groups that call it.
+    pub(crate) fn check_unused(&self, name: &str) -> Result<(), ControlError> {
+        if self.pipeline.calls(self.service_number(name)?) {
             return Err(ControlError(format!(
                 "service `{name}` is called by flows or groups; delete them before it"
             )));
         }
-        self.services_changed(number, None)?;
-        let gone = self.ask(|old| Mail::Service { number, host: None, old })?;
-        drop(gone);
-        self.workers.iter_mut().for_each(|worker| drop(worker.watches.remove(&number)));
-        self.services.remove(&number);
-        self.quarantined.retain(|(_, other)| *other != number);
-        self.names.remove_service(name);
         Ok(())
     }
 

@@ -1,16 +1,21 @@
 //! The ledger as a report, flow entries with their counters, and what is due by the clock.
 
 use crate::control::{ControlError, Event, FlowStats, Removal};
-use crate::datapath::Datapath;
+use crate::datapath::{Datapath, PATIENCE};
 use crate::mail::{Mail, Snapshot};
 use crate::pipeline::Entry;
-use crate::report::{PortReport, Report, ServiceReport, TableReport, WorkerReport};
-use crate::tables::Draft;
+use crate::report::{PortReport, Report, ServiceReport, StuckReport, TableReport, WorkerReport};
+use crate::tables::{Draft, groups_of, meters_of};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
-use weir_openflow::{Group, Meter};
+use weir_openflow::{Flow, Group, Meter};
 use weir_units::Nanos;
+
+/// What a worker told, and where it is if it told that earlier.
+pub(crate) type Told = (Snapshot, Option<StuckReport>);
 
 /// A group with what it counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +28,10 @@ pub struct GroupStats {
     pub bytes: u64,
     /// Packets and bytes by bucket.
     pub buckets: Vec<(u64, u64)>,
+    /// Time since it was added.
+    pub age: Duration,
+    /// Flow entries that send to it.
+    pub flows: usize,
 }
 
 /// A meter with what it counted.
@@ -34,22 +43,61 @@ pub struct MeterStats {
     pub packets: u64,
     /// Their bytes, without FCS.
     pub bytes: u64,
-    /// Packets and bytes that each band acted on, by falling rate.
+    /// Packets and bytes that each band acted on, in the order of the meter's bands.
     pub bands: Vec<(u64, u64)>,
+    /// Time since it was added, or changed.
+    pub age: Duration,
+    /// Flow entries whose packets it polices.
+    pub flows: usize,
 }
 
 impl Datapath {
-    /// The ledger, as of now.
+    /// The ledger, as of now. Of a worker that does not answer it says where that is, and what it told
+    /// last.
     ///
     /// # Errors
-    /// A worker that does not answer: it hangs in a service.
+    /// A worker that has ended.
     pub fn report(&mut self) -> Result<Report, ControlError> {
-        let snapshots = self.ask(Mail::Sync)?;
-        Ok(self.report_of(&snapshots))
+        let told = self.told()?;
+        Ok(self.report_of(&told))
     }
 
-    pub(crate) fn report_of(&self, snapshots: &[Snapshot]) -> Report {
-        let workers = snapshots.iter().zip(&self.workers).map(|(snapshot, worker)| {
+    /// What each worker tells, or told last and where it is instead.
+    fn told(&mut self) -> Result<Vec<Told>, ControlError> {
+        let asked: Vec<_> = self
+            .workers
+            .iter()
+            .map(|worker| {
+                // The box of one that reads no mail would only fill.
+                (!self.hangs(worker)).then(|| {
+                    let (answer, answers) = channel();
+                    worker.send(Mail::Sync(answer));
+                    answers
+                })
+            })
+            .collect();
+        let mut told = Vec::with_capacity(asked.len());
+        for ((answers, worker), last) in asked.into_iter().zip(&self.workers).zip(&mut self.last) {
+            match answers.map(|answers| answers.recv_timeout(PATIENCE)) {
+                Some(Ok(snapshot)) => {
+                    last.clone_from(&snapshot);
+                    told.push((snapshot, None));
+                }
+                Some(Err(RecvTimeoutError::Disconnected)) => return Err(worker.ended()),
+                Some(Err(RecvTimeoutError::Timeout)) | None => {
+                    let inside = worker.inside(self.clock);
+                    let time = inside.map_or(PATIENCE, |(_, time)| time.max(PATIENCE));
+                    let service = inside.map(|(service, _)| service.to_owned());
+                    let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+                    told.push((last.clone(), Some(StuckReport { service, ns })));
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    pub(crate) fn report_of(&self, told: &[Told]) -> Report {
+        let workers = told.iter().zip(&self.workers).map(|((snapshot, stuck), worker)| {
             let counters = &snapshot.counters;
             WorkerReport {
                 worker: worker.number,
@@ -69,27 +117,28 @@ impl Datapath {
                 busy_cycles: counters.busy_cycles,
                 steps: counters.steps(),
                 caches: counters.caches.clone(),
+                stuck: stuck.clone(),
             }
         });
         let services = self.services.iter().map(|(number, known)| ServiceReport {
             name: known.name.clone(),
             kind: known.kind,
-            instances: snapshots
+            instances: told
                 .iter()
-                .filter_map(|one| one.services.get(usize::from(*number) - 1)?.clone())
+                .filter_map(|(one, _)| one.services.get(usize::from(*number) - 1)?.clone())
                 .collect(),
         });
         Report {
             uptime_ns: self.now().0,
             generation: self.pipeline.generation,
             workers: workers.collect(),
-            ports: self.port_reports(snapshots),
+            ports: self.port_reports(told),
             services: services.collect(),
             tables: self.table_reports(),
         }
     }
 
-    fn port_reports(&self, snapshots: &[Snapshot]) -> Vec<PortReport> {
+    fn port_reports(&self, told: &[Told]) -> Vec<PortReport> {
         let of = |(number, held): (weir_openflow::PortNo, &crate::ports::Held)| {
             let mut report = PortReport {
                 number: number.0,
@@ -97,9 +146,10 @@ impl Datapath {
                 spec: held.spec.spec.clone(),
                 link_up: held.open.link_up(),
                 missed: held.open.stats().missed,
+                faults: held.open.faults(),
                 ..PortReport::default()
             };
-            let counts = snapshots.iter().filter_map(|one| one.counters.ports.get(usize::from(held.place)));
+            let counts = told.iter().filter_map(|(one, _)| one.counters.ports.get(usize::from(held.place)));
             for counts in counts {
                 report.received += counts.received;
                 report.received_bytes += counts.received_bytes;
@@ -145,21 +195,27 @@ impl Datapath {
     /// A worker that does not answer.
     pub fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError> {
         self.ask(Mail::Sync)?;
+        let (now, uses) = (self.now(), uses(self.pipeline.flows(), groups_of));
         let of = |entry: &Arc<crate::pipeline::GroupEntry>| {
             let (packets, bytes) = entry.counts.read();
             let buckets = entry.buckets.iter().map(|bucket| bucket.read()).collect();
-            GroupStats { group: entry.group.clone(), packets, bytes, buckets }
+            let flows = uses.get(&entry.group.id).copied().unwrap_or(0);
+            let age = since(now, entry.created);
+            GroupStats { group: entry.group.clone(), packets, bytes, buckets, age, flows }
         };
         Ok(self.pipeline.groups.values().map(of).collect())
     }
 
     /// The meters with their counters.
-    pub fn meters(&mut self) -> Vec<MeterStats> {
+    pub fn meters(&self) -> Vec<MeterStats> {
+        let (now, uses) = (self.now(), uses(self.pipeline.flows(), meters_of));
         let of = |entry: &Arc<crate::pipeline::MeterEntry>| MeterStats {
             meter: entry.meter.clone(),
             packets: entry.state.packets.load(Relaxed),
             bytes: entry.state.bytes.load(Relaxed),
             bands: entry.state.bands(),
+            age: since(now, entry.created),
+            flows: uses.get(&entry.meter.id).copied().unwrap_or(0),
         };
         self.pipeline.meters.values().map(of).collect()
     }
@@ -170,6 +226,9 @@ impl Datapath {
     /// # Errors
     /// A worker that does not answer.
     pub fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
+        if let Some(worker) = self.workers.iter().find(|worker| self.hangs(worker)) {
+            return Err(worker.silent());
+        }
         let changed = self.ports.look();
         if !changed.is_empty() {
             self.ports_changed()?;
@@ -200,22 +259,32 @@ impl Datapath {
             return Ok(());
         }
         let mut next = (*self.pipeline).clone();
-        let mut draft = Draft { pipeline: &mut next, touched: Vec::new(), now };
+        let mut draft = Draft::new(&mut next, now);
         for (entry, _) in &over {
             draft.remove(entry);
         }
         let touched = draft.touched;
         next.advance(touched);
         self.publish(next)?;
-        // What came between the look and the removal counts too.
-        self.ask(Mail::Sync)?;
-        let told = over.into_iter().map(|(entry, why)| Event::FlowRemoved(stats(&entry, now), why));
-        self.events.extend(told);
+        self.tell_removed(over);
         Ok(())
     }
 
+    /// Tells which entries went, and what they counted to the last.
+    pub(crate) fn tell_removed(&mut self, removed: Vec<(Arc<Entry>, Removal)>) {
+        if removed.is_empty() {
+            return;
+        }
+        // What came between the look and the removal counts too. They are gone already, so a worker that
+        // does not answer only makes this less exact.
+        let _ = self.ask(Mail::Sync);
+        let now = self.now();
+        let told = removed.into_iter().map(|(entry, why)| Event::FlowRemoved(stats(&entry, now), why));
+        self.events.extend(told);
+    }
+
     fn watch_services(&mut self) -> Result<(), ControlError> {
-        for (worker, snapshot) in self.ask(Mail::Sync)?.iter().enumerate() {
+        for (worker, (snapshot, _)) in self.told()?.iter().enumerate() {
             for (number, report) in (1..).zip(&snapshot.services) {
                 let Some(why) = report.as_ref().and_then(|report| report.quarantine) else { continue };
                 if self.quarantined.insert((worker, number)) {
@@ -230,14 +299,29 @@ impl Datapath {
 
 fn stats(entry: &Entry, now: Nanos) -> FlowStats {
     let (packets, bytes) = entry.counts().read();
-    let since = |then: Nanos| Duration::from_nanos(now.0.saturating_sub(then.0));
     FlowStats {
         flow: entry.flow.clone(),
         packets,
         bytes,
-        age: since(entry.created),
-        idle: since(entry.used()),
+        age: since(now, entry.created),
+        idle: since(now, entry.used()),
     }
+}
+
+/// By how many flow entries each group or meter is used.
+fn uses<'a, T: Ord>(
+    flows: impl Iterator<Item = &'a Flow>,
+    of: impl Fn(&Flow) -> BTreeSet<T>,
+) -> BTreeMap<T, usize> {
+    let mut uses = BTreeMap::new();
+    for used in flows.flat_map(of) {
+        *uses.entry(used).or_default() += 1;
+    }
+    uses
+}
+
+fn since(now: Nanos, then: Nanos) -> Duration {
+    Duration::from_nanos(now.0.saturating_sub(then.0))
 }
 
 /// Whether an entry's time is over, and which.

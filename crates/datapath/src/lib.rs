@@ -23,6 +23,7 @@ mod ledger;
 mod mail;
 mod meter;
 mod pipeline;
+mod plan;
 mod ports;
 mod post;
 mod program;
@@ -37,9 +38,11 @@ mod worker;
 mod worker_thread;
 
 pub use control::{
-    CaptureFilter, Captured, Change, Config, ControlError, Event, FlowStats, PacketIn, PortSpec, Removal,
-    ServiceConfig,
+    CaptureFilter, Captured, Change, Config, ControlError, Event, FlowStats, PacketIn, Plan, PortSpec,
+    Removal, ServiceConfig,
 };
 pub use datapath::Datapath;
 pub use ledger::{GroupStats, MeterStats};
-pub use report::{CacheReport, PortReport, Report, ServiceReport, StepReport, TableReport, WorkerReport};
+pub use report::{
+    CacheReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport, WorkerReport,
+};

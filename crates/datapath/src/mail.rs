@@ -46,7 +46,7 @@ pub(crate) enum Mail {
 }
 
 /// A worker's counters at a burst boundary.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) counters: Counters,
     /// By service number, from 1; nothing where a service has gone.

@@ -23,6 +23,8 @@ pub(crate) struct MeterState {
 
 #[derive(Debug)]
 struct BandState {
+    /// Its place among the meter's bands.
+    place: usize,
     kind: BandKind,
     rate: u32,
     /// What one bit or one packet costs, in parts of a nanosecond.
@@ -48,7 +50,7 @@ pub(crate) enum Metered {
 impl MeterState {
     /// The state of a meter that nothing has passed yet.
     pub(crate) fn new(meter: &Meter) -> Self {
-        let bands = meter.bands.iter().map(|band| {
+        let bands = meter.bands.iter().enumerate().map(|(place, band)| {
             // Rates count packets, or thousand bits.
             let per_second = match meter.unit {
                 MeterUnit::PacketsPerSecond => u64::from(band.rate),
@@ -62,6 +64,7 @@ impl MeterState {
                 1.0
             };
             BandState {
+                place,
                 kind: band.kind,
                 rate: band.rate,
                 cost,
@@ -76,10 +79,12 @@ impl MeterState {
         Self { bands, unit: meter.unit, packets: AtomicU64::new(0), bytes: AtomicU64::new(0) }
     }
 
-    /// What each band acted on: packets and bytes, by falling rate.
+    /// What each band acted on: packets and bytes, in the order of the meter's bands.
     pub(crate) fn bands(&self) -> Vec<(u64, u64)> {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        self.bands.iter().map(|band| (read(&band.packets), read(&band.bytes))).collect()
+        let mut bands: Vec<&BandState> = self.bands.iter().collect();
+        bands.sort_by_key(|band| band.place);
+        bands.into_iter().map(|band| (read(&band.packets), read(&band.bytes))).collect()
     }
 
     /// Counts a packet and says what becomes of it: of the bands that it exceeds, that of the highest
@@ -172,6 +177,7 @@ mod tests {
         let state = MeterState::new(&Meter { id: MeterId(1), unit, burst: true, stats: true, bands });
         let at = |ms: u64| state.pass(64, Nanos(ms * 1_000_000));
         assert_eq!((at(1000), at(1002), at(1002)), (Metered::Pass, Metered::Remark(1), Metered::Drop));
+        assert_eq!(state.bands(), [(1, 64), (1, 64)], "each at its place");
     }
 
     #[test]

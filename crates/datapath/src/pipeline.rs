@@ -53,6 +53,11 @@ impl Counts {
         self.used.fetch_max(used.0, Ordering::Relaxed);
     }
 
+    /// Counters at zero that remember when the last packet came.
+    pub(crate) fn reset(&self) -> Self {
+        Self { used: AtomicU64::new(self.used.load(Ordering::Relaxed)), ..Self::default() }
+    }
+
     /// Packets and bytes.
     pub(crate) fn read(&self) -> (u64, u64) {
         (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
@@ -84,6 +89,8 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct GroupEntry {
     pub(crate) group: Group,
+    /// When it was added.
+    pub(crate) created: Nanos,
     /// The actions of each bucket, which are a set, in the order in which they are done.
     pub(crate) actions: Vec<Vec<Action>>,
     pub(crate) counts: Arc<Counts>,
@@ -95,6 +102,8 @@ pub(crate) struct GroupEntry {
 #[derive(Debug)]
 pub(crate) struct MeterEntry {
     pub(crate) meter: Meter,
+    /// When it was added.
+    pub(crate) created: Nanos,
     pub(crate) state: MeterState,
 }
 
@@ -190,6 +199,19 @@ impl Pipeline {
         let known = generation >= oldest && generation <= self.generation;
         let later = self.journal.iter().filter(move |(later, _)| *later > generation);
         known.then(|| later.flat_map(|(_, touched)| touched))
+    }
+
+    /// Whether any flow or group calls a service.
+    pub(crate) fn calls(&self, number: u16) -> bool {
+        let is = |action: &Action| matches!(action, Action::Service { service, .. } if *service == number);
+        let buckets = self.groups.values().flat_map(|group| &group.group.buckets);
+        buckets.flat_map(|bucket| &bucket.actions).any(is)
+            || self.flows().any(|flow| flow.instructions.any(&is))
+    }
+
+    /// All flow entries.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = &Flow> {
+        self.tables.iter().flat_map(|table| table.iter()).map(|rule| &rule.value.flow)
     }
 
     /// The service of a number.

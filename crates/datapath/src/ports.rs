@@ -105,6 +105,16 @@ impl Ports {
         }
     }
 
+    /// A port, also one out of sight.
+    pub(crate) fn get(&self, number: PortNo) -> Option<&Held> {
+        self.0.get(&number)
+    }
+
+    /// Closes a port that no worker knows of yet; returns its name.
+    pub(crate) fn forget(&mut self, number: PortNo) -> Option<String> {
+        self.0.remove(&number).map(|held| held.spec.name)
+    }
+
     /// Takes a port out of the tables' sight; returns its name.
     pub(crate) fn hide(&mut self, number: PortNo) -> Result<String, ControlError> {
         let held =

@@ -61,6 +61,18 @@ pub struct WorkerReport {
     pub steps: Vec<StepReport>,
     /// Where packets found their megaflow.
     pub caches: CacheReport,
+    /// Whether it does not answer. All else is what it told last then, at a burst boundary; packets that
+    /// came since are not in it.
+    pub stuck: Option<StuckReport>,
+}
+
+/// Where a worker is that does not answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StuckReport {
+    /// The service that does not come back; none if it is in no service: its core may be taken away.
+    pub service: Option<String>,
+    /// Nanoseconds for which it has been there.
+    pub ns: u64,
 }
 
 /// A step of a packet's life, as sampled.
@@ -120,6 +132,8 @@ pub struct PortReport {
     pub send_dropped: u64,
     /// Packets that the driver lost before Weir saw them.
     pub missed: u64,
+    /// What a fault port did on purpose, by name; empty for others.
+    pub faults: BTreeMap<&'static str, u64>,
 }
 
 /// A service, over all workers.

@@ -3,13 +3,15 @@
 //! Runs on the control thread, on a copy: when one change cannot be done, the copy is thrown away and
 //! nothing has happened.
 
-use crate::control::{Change, ControlError};
+use crate::control::{Change, ControlError, Removal};
 use crate::meter::MeterState;
 use crate::pipeline::{Entry, GroupEntry, MeterEntry, Pipeline, TABLES, Touched};
 use crate::translate::ActionSet;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_openflow::{
-    Action, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, Meter, MeterId, PortNo, Select, TableId,
+    Action, Flow, FlowMod, Group, GroupId, GroupKind, Meter, MeterId, PortNo, Select, TableId,
 };
 use weir_units::Nanos;
 
@@ -17,6 +19,8 @@ use weir_units::Nanos;
 pub(crate) struct Draft<'a> {
     pub(crate) pipeline: &'a mut Pipeline,
     pub(crate) touched: Vec<Touched>,
+    /// Entries that went and whose controller wants to know.
+    pub(crate) removed: Vec<(Arc<Entry>, Removal)>,
     pub(crate) now: Nanos,
 }
 
@@ -24,15 +28,22 @@ fn refuse<T>(why: String) -> Result<T, ControlError> {
     Err(ControlError(why))
 }
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
+    /// Nothing is changed yet.
+    pub(crate) fn new(pipeline: &'a mut Pipeline, now: Nanos) -> Self {
+        Self { pipeline, touched: Vec::new(), removed: Vec::new(), now }
+    }
+
     /// Does one change.
     pub(crate) fn change(&mut self, change: &Change) -> Result<(), ControlError> {
         match change {
             Change::Flow(FlowMod::Add(flow)) => self.add(flow),
-            Change::Flow(FlowMod::Modify { flow, select, or_add }) => self.modify(flow, select, *or_add),
+            Change::Flow(FlowMod::Modify { flow, cookie, select, or_add }) => {
+                self.modify(flow, *cookie, select, *or_add)
+            }
             Change::Flow(FlowMod::Delete(select)) => {
                 for entry in self.selected(select) {
-                    self.remove(&entry);
+                    self.delete(&entry, Removal::Delete);
                 }
                 Ok(())
             }
@@ -85,7 +96,13 @@ impl Draft<'_> {
         self.pipeline.tables[usize::from(table.0)].insert(matching, priority, entry);
     }
 
-    fn modify(&mut self, flow: &Flow, select: &Select, or_add: bool) -> Result<(), ControlError> {
+    fn modify(
+        &mut self,
+        flow: &Flow,
+        cookie: Option<u64>,
+        select: &Select,
+        or_add: bool,
+    ) -> Result<(), ControlError> {
         let selected = self.selected(select);
         if selected.is_empty() && or_add {
             return self.add(flow);
@@ -93,12 +110,21 @@ impl Draft<'_> {
         for old in selected {
             let mut changed = old.flow.clone();
             changed.instructions = flow.instructions.clone();
-            changed.cookie = flow.cookie;
+            changed.cookie = cookie.unwrap_or(changed.cookie);
             self.check(&changed)?;
-            let counts = (!flow.flags.reset_counts).then(|| old.counts().clone());
-            self.put(Arc::new(Entry::new(changed, old.created, counts)));
+            let counts = old.counts();
+            let counts = if flow.flags.reset_counts { Arc::new(counts.reset()) } else { counts.clone() };
+            self.put(Arc::new(Entry::new(changed, old.created, Some(counts))));
         }
         Ok(())
+    }
+
+    /// Removes an entry, which is told if that was wanted.
+    fn delete(&mut self, entry: &Arc<Entry>, why: Removal) {
+        self.remove(entry);
+        if entry.flow.flags.send_flow_rem {
+            self.removed.push((entry.clone(), why));
+        }
     }
 
     pub(crate) fn remove(&mut self, entry: &Arc<Entry>) {
@@ -118,12 +144,10 @@ impl Draft<'_> {
         let tables = self.pipeline.tables.get(tables).unwrap_or_default();
         if let Some(priority) = select.strict {
             let found = tables.iter().filter_map(|table| table.get(&select.matching, priority));
-            return found.filter(|entry| is_meant(&entry.flow, select)).cloned().collect();
+            return found.filter(|entry| select.is_marked(&entry.flow)).cloned().collect();
         }
         let all = tables.iter().flat_map(|table| table.iter());
-        all.filter(|rule| select.matching.covers(&rule.matching) && is_meant(&rule.value.flow, select))
-            .map(|rule| rule.value.clone())
-            .collect()
+        all.filter(|rule| select.is_meant(&rule.value.flow)).map(|rule| rule.value.clone()).collect()
     }
 
     fn set_group(&mut self, group: &Group) -> Result<(), ControlError> {
@@ -147,7 +171,8 @@ impl Draft<'_> {
         };
         let buckets = group.buckets.iter().map(of).collect();
         let actions = group.buckets.iter().map(|bucket| ActionSet::of(&bucket.actions).actions()).collect();
-        let entry = GroupEntry { group: group.clone(), actions, counts, buckets };
+        let created = old.map_or(self.now, |old| old.created);
+        let entry = GroupEntry { group: group.clone(), created, actions, counts, buckets };
         self.pipeline.groups.insert(group.id, Arc::new(entry));
         self.touched.push(Touched::All);
         self.check_loops(group.id)
@@ -177,7 +202,7 @@ impl Draft<'_> {
         };
         for id in gone {
             if self.pipeline.groups.remove(&id).is_some() {
-                self.remove_where(|flow| uses(&flow.instructions, &|action| *action == Action::Group(id)));
+                self.remove_where(Removal::Group, |flow| groups_of(flow).contains(&id));
                 self.touched.push(Touched::All);
             }
         }
@@ -187,7 +212,8 @@ impl Draft<'_> {
         if meter.bands.is_empty() {
             return refuse(format!("meter {}: it has no band, so it would do nothing", meter.id));
         }
-        let entry = MeterEntry { meter: meter.clone(), state: MeterState::new(meter) };
+        let state = MeterState::new(meter);
+        let entry = MeterEntry { meter: meter.clone(), created: self.now, state };
         self.pipeline.meters.insert(meter.id, Arc::new(entry));
         self.touched.push(Touched::All);
         Ok(())
@@ -200,31 +226,19 @@ impl Draft<'_> {
         };
         for id in gone {
             if self.pipeline.meters.remove(&id).is_some() {
-                self.remove_where(|flow| {
-                    flow.instructions.meter == Some(id)
-                        || uses(&flow.instructions, &|action| *action == Action::Meter(id))
-                });
+                self.remove_where(Removal::Meter, |flow| meters_of(flow).contains(&id));
                 self.touched.push(Touched::All);
             }
         }
     }
 
-    fn remove_where(&mut self, which: impl Fn(&Flow) -> bool) {
+    fn remove_where(&mut self, why: Removal, which: impl Fn(&Flow) -> bool) {
         let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
         let gone: Vec<Arc<Entry>> =
             all.filter(|rule| which(&rule.value.flow)).map(|rule| rule.value.clone()).collect();
         for entry in gone {
-            self.remove(&entry);
+            self.delete(&entry, why);
         }
-    }
-
-    /// Whether any flow or group calls a service.
-    pub(crate) fn any_calls(&self, number: u16) -> bool {
-        let is = |action: &Action| matches!(action, Action::Service { service, .. } if *service == number);
-        let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
-        let buckets = self.pipeline.groups.values().flat_map(|group| &group.group.buckets);
-        buckets.flat_map(|bucket| &bucket.actions).any(is)
-            || all.map(|rule| &rule.value.flow.instructions).any(|instructions| uses(instructions, &is))
     }
 
     /// Whether a flow can be done at all.
@@ -286,26 +300,32 @@ impl Draft<'_> {
 pub(crate) fn calls(change: &Change, which: &dyn Fn(u16) -> bool) -> bool {
     let is = |action: &Action| matches!(action, Action::Service { service, .. } if which(*service));
     match change {
-        Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => uses(&flow.instructions, &is),
+        Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => flow.instructions.any(&is),
         Change::SetGroup(group) => group.buckets.iter().flat_map(|bucket| &bucket.actions).any(is),
         _ => false,
     }
 }
 
-/// Whether one of the actions of an entry is such.
-fn uses(instructions: &Instructions, is: &dyn Fn(&Action) -> bool) -> bool {
-    fn any(actions: &[Action], is: &dyn Fn(&Action) -> bool) -> bool {
-        actions.iter().any(|action| is(action) || matches!(action, Action::Clone(inner) if any(inner, is)))
-    }
-    any(&instructions.apply, is) || any(&instructions.write, is)
+/// The groups that a flow entry sends to.
+pub(crate) fn groups_of(flow: &Flow) -> BTreeSet<GroupId> {
+    let found = RefCell::new(BTreeSet::new());
+    flow.instructions.any(&|action| {
+        if let Action::Group(id) = action {
+            found.borrow_mut().insert(*id);
+        }
+        false
+    });
+    found.into_inner()
 }
 
-/// Whether the rest of a selection holds for a flow.
-fn is_meant(flow: &Flow, select: &Select) -> bool {
-    let (cookie, mask) = select.cookie;
-    let outputs = |port: PortNo| uses(&flow.instructions, &|action| *action == Action::Output(port));
-    let groups = |id: GroupId| uses(&flow.instructions, &|action| *action == Action::Group(id));
-    (flow.cookie ^ cookie) & mask == 0
-        && select.out_port.is_none_or(|port| port == PortNo::ANY || outputs(port))
-        && select.out_group.is_none_or(groups)
+/// The meters that police a flow entry's packets.
+pub(crate) fn meters_of(flow: &Flow) -> BTreeSet<MeterId> {
+    let found = RefCell::new(flow.instructions.meter.into_iter().collect::<BTreeSet<_>>());
+    flow.instructions.any(&|action| {
+        if let Action::Meter(id) = action {
+            found.borrow_mut().insert(*id);
+        }
+        false
+    });
+    found.into_inner()
 }

@@ -3,7 +3,7 @@
 use crate::cache::Caches;
 use crate::control::{ControlError, PacketIn};
 use crate::counters::Counters;
-use crate::datapath::told;
+use crate::datapath::{PATIENCE, told};
 use crate::egress::Egress;
 use crate::mail::Mail;
 use crate::pipeline::Pipeline;
@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
-use weir_dpdk::{Eal, Pool};
+use std::time::Duration;
+use weir_dpdk::{Eal, Pool, Ticks};
 use weir_flow::Seed;
 use weir_services::Watch;
 use weir_units::Nanos;
@@ -164,19 +165,36 @@ impl Running {
         self.running.take().map_or(Ok(()), |running| running.join().map_err(told))
     }
 
-    /// Where it is when it does not answer.
-    pub(crate) fn whereabouts(&self) -> String {
-        if self.is_finished() {
-            return "it has ended".to_owned();
-        }
+    /// The service that it is inside of at this moment, and for how long.
+    pub(crate) fn inside(&self, clock: Clock) -> Option<(&str, Duration)> {
+        let now = Ticks::now();
+        self.watches.values().find_map(|watch| {
+            let cycles = now.since(watch.running_since()?);
+            Some((watch.name(), Duration::from_nanos((cycles as f64 * clock.nanos_per_tick) as u64)))
+        })
+    }
+
+    /// What is said when it has ended and is asked something.
+    pub(crate) fn ended(&self) -> ControlError {
+        let why = if self.is_finished() { "it panicked" } else { "it was told to stop" };
+        ControlError(format!("worker {} on core {} has ended: {why}", self.number, self.core))
+    }
+
+    /// What is said when it does not answer.
+    pub(crate) fn silent(&self) -> ControlError {
         let inside = self.watches.values().find(|watch| watch.running_since().is_some());
-        match inside {
+        let whereabouts = match inside {
+            _ if self.is_finished() => "it has ended".to_owned(),
             Some(watch) => format!(
                 "it is inside of service `{}` and does not come back; end the switch, and leave that service out",
                 watch.name()
             ),
             None => "it is in no service: its core may be taken away".to_owned(),
-        }
+        };
+        ControlError(format!(
+            "worker {} on core {} has not answered for {PATIENCE:?}: {whereabouts}",
+            self.number, self.core
+        ))
     }
 }
 

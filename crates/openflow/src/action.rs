@@ -127,3 +127,15 @@ pub struct Instructions {
     /// The table that follows.
     pub goto: Option<TableId>,
 }
+
+impl Instructions {
+    /// Whether one of its actions, applied, written or on a clone, is such.
+    pub fn any(&self, is: &dyn Fn(&Action) -> bool) -> bool {
+        fn among(actions: &[Action], is: &dyn Fn(&Action) -> bool) -> bool {
+            actions
+                .iter()
+                .any(|action| is(action) || matches!(action, Action::Clone(inner) if among(inner, is)))
+        }
+        among(&self.apply, is) || among(&self.write, is)
+    }
+}

@@ -1,6 +1,6 @@
 //! Flow entries, and what changes them.
 
-use crate::{GroupId, Instructions, PortNo, TableId};
+use crate::{Action, GroupId, Instructions, PortNo, TableId};
 use weir_flow::Match;
 
 /// A flow entry, as a controller describes it.
@@ -70,8 +70,11 @@ pub enum FlowMod {
     /// Instructions of the entries selected become those of the flow. With `ovs-ofctl mod-flows`
     /// and OpenFlow 1.0, the flow is added when there is none.
     Modify {
-        /// Which entries; its instructions, flags and cookie are what they get.
+        /// Its instructions are what they get; all of it is added where none is there. Of its flags
+        /// only `reset_counts` concerns entries that are there (OpenFlow 1.3.5, section 6.4).
         flow: Flow,
+        /// What their cookie becomes; it is left alone if none.
+        cookie: Option<u64>,
         /// Which entries, further.
         select: Select,
         /// Whether the flow is added when no entry is selected.
@@ -96,4 +99,75 @@ pub struct Select {
     pub out_port: Option<PortNo>,
     /// A group that they must send to.
     pub out_group: Option<GroupId>,
+}
+
+impl Select {
+    /// Whether an entry is among those meant.
+    pub fn is_meant(&self, flow: &Flow) -> bool {
+        self.table.is_none_or(|table| table == flow.table)
+            && self.strict.map_or_else(
+                || self.matching.covers(&flow.matching),
+                |priority| priority == flow.priority && self.matching == flow.matching,
+            )
+            && self.is_marked(flow)
+    }
+
+    /// Whether an entry, whatever its table, match and priority, has the cookie that is asked for and
+    /// sends where it is asked for.
+    pub fn is_marked(&self, flow: &Flow) -> bool {
+        let (value, mask) = self.cookie;
+        (flow.cookie ^ value) & mask == 0
+            && self.out_port.is_none_or(|port| {
+                port == PortNo::ANY || flow.instructions.any(&|action| sends_to(action, port))
+            })
+            && self
+                .out_group
+                .is_none_or(|group| flow.instructions.any(&|action| *action == Action::Group(group)))
+    }
+}
+
+fn sends_to(action: &Action, port: PortNo) -> bool {
+    match action {
+        Action::Output(to) => *to == port,
+        Action::Controller(_) => port == PortNo::CONTROLLER,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Names, ToController};
+
+    #[test]
+    fn entries_are_selected_by_table_match_priority_cookie_and_where_they_send() {
+        let names = Names::default();
+        let flow = Flow::parse("table=2,cookie=0x15,priority=7,tcp actions=clone(output:3),group:4", &names);
+        let flow = flow.unwrap();
+        for (select, meant) in [
+            ("", true),
+            ("table=2,ip", true),
+            ("table=1", false),
+            ("udp", false),
+            ("cookie=0x5/0xf", true),
+            ("cookie=0x4/0xf", false),
+            ("out_port=3", true),
+            ("out_port=4", false),
+            ("out_group=4", true),
+            ("out_group=3", false),
+            ("out_port=3,out_group=4,cookie=0x15/-1,tcp", true),
+        ] {
+            assert_eq!(Select::parse(select, &names).unwrap().is_meant(&flow), meant, "{select}");
+        }
+        let strict = |priority, matching: &Match| Select {
+            matching: matching.clone(),
+            strict: Some(priority),
+            ..Select::default()
+        };
+        assert!(strict(7, &flow.matching).is_meant(&flow));
+        assert!(!strict(8, &flow.matching).is_meant(&flow) && !strict(7, &Match::any()).is_meant(&flow));
+        let mut to_controller = flow;
+        to_controller.instructions.apply = vec![Action::Controller(ToController::default())];
+        assert!(Select::parse("out_port=controller", &names).unwrap().is_meant(&to_controller));
+    }
 }

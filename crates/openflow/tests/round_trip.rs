@@ -486,11 +486,10 @@ proptest! {
         modified.instructions.goto = None;
         let mut whose = select.clone();
         (whose.out_port, whose.out_group) = (None, None);
-        if whose.cookie.1 != 0 {
-            modified.cookie = 0;
-        }
+        let cookie = (modified.cookie % 3 != 0).then_some(modified.cookie);
+        modified.cookie = cookie.unwrap_or(0);
         let or_add = whose.cookie.1 == 0;
-        let changes = [FlowMod::Add(flow), FlowMod::Delete(select), FlowMod::Modify { flow: modified, select: whose, or_add }];
+        let changes = [FlowMod::Add(flow), FlowMod::Delete(select), FlowMod::Modify { flow: modified, cookie, select: whose, or_add }];
         for change in changes {
             let text = change.text(&names);
             let read = FlowMod::parse(&text, &names);

@@ -405,8 +405,19 @@ fn commands_read_what_their_like_of_ovs_ofctl_take() {
     let change = FlowMod::parse_as(FlowCommand::DeleteStrict, "tcp,priority=3", &names()).expect("right");
     assert_eq!(change.text(&names()), "delete_strict priority=3,tcp");
     let change = FlowMod::parse_as(FlowCommand::Modify, "cookie=5,tcp actions=1", &names()).expect("right");
-    let FlowMod::Modify { flow, select, or_add } = change else { panic!("it modifies") };
-    assert_eq!((flow.cookie, select.cookie, or_add), (5, (0, 0), true));
+    let FlowMod::Modify { flow, cookie, select, or_add } = change else { panic!("it modifies") };
+    assert_eq!((flow.cookie, cookie, select.cookie, or_add), (5, Some(5), (0, 0), true));
+    for (text, given, select, or_add) in [
+        ("tcp actions=1", None, (0, 0), true),
+        ("cookie=0,tcp actions=1", Some(0), (0, 0), true),
+        ("cookie=0x5/0xf,tcp actions=1", None, (5, 15), false),
+        ("cookie=5/15,cookie=7,tcp actions=1", Some(7), (5, 15), false),
+    ] {
+        let change = FlowMod::parse_as(FlowCommand::Modify, text, &names()).expect("right");
+        assert_eq!(FlowMod::parse(&change.text(&names()), &names()).as_ref(), Ok(&change));
+        let FlowMod::Modify { cookie, select: whose, or_add: added, .. } = change else { panic!("{text}") };
+        assert_eq!((cookie, whose.cookie, added), (given, select, or_add), "{text}");
+    }
     assert_eq!(flow.instructions.apply, [Action::Output(PortNo(1))]);
     let error = FlowMod::parse_as(FlowCommand::Delete, "cookie=5", &names()).expect_err("it gives a cookie");
     assert_eq!(error.mend, "to select by cookie write cookie=5/-1");

@@ -2,9 +2,11 @@
 //!
 //! Opening and closing take milliseconds to a second and DPDK's process-wide lock: off the packet path.
 
+use crate::fault::{self, FaultSpec, Faults};
 use crate::spec::{Spec, TraceSpec};
 use crate::trace::{Count, Frames, Sink};
 use crate::{Rx, TraceRx, TraceTx, Tx};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_dpdk::{InterruptsHeld, Pool, Port, PortConfig, PortStats, Tsc};
@@ -47,12 +49,14 @@ enum Device {
     Dpdk(Port),
     Null,
     Trace { received: Vec<Arc<Count>>, sent: Vec<Arc<Count>>, sink: Option<Sink> },
+    Fault { inner: Box<OpenPort>, faults: Vec<Arc<Faults>> },
 }
 
 /// Opens a port that receives into `pool`.
 ///
 /// The spec is an EAL vdev string (`net_vhost0,iface=PATH`), a PCI address, `null`, or
-/// `trace:[RX.pcap][,tx=TX.pcap][,loop][,rate=RATE]`. Where a driver has fewer queues than asked for,
+/// `trace:[RX.pcap][,tx=TX.pcap][,loop][,rate=RATE]`, or `fault:FAULTS:SPEC`, which is another of them
+/// that does wrong on purpose. Where a driver has fewer queues than asked for,
 /// the port gets as many as it has: [`OpenPort::queues`] says how many.
 ///
 /// # Errors
@@ -63,9 +67,25 @@ pub fn open(spec: &str, config: PortConfig, pool: &Pool) -> Result<OpenPort, Por
         Spec::Null => (Device::Null, (0..config.queues).map(|_| (Rx::Null, Tx::Null)).collect()),
         Spec::Trace(trace) => open_trace(&trace, config, pool)?,
         Spec::Dpdk => open_dpdk(spec, config, pool)?,
+        Spec::Fault(faults, inner) => open_fault(&faults, &inner, config, pool)?,
     };
     let count = queues.len() as u16; // at most config.queues
     Ok(OpenPort { spec: spec.to_owned(), device, queues, count })
+}
+
+fn open_fault(
+    spec: &FaultSpec,
+    inner: &str,
+    config: PortConfig,
+    pool: &Pool,
+) -> Result<(Device, Vec<(Rx, Tx)>), PortError> {
+    let mut inner = open(inner, config, pool)?;
+    let hz = Tsc::get(pool.eal()).hz();
+    let queues = std::iter::from_fn(|| inner.take_queue());
+    let (mut queues, faults): (Vec<(Rx, Tx)>, Vec<Arc<Faults>>) =
+        queues.zip(0..).map(|(queue, number)| fault::wrap(queue, spec, number, pool, hz)).unzip();
+    queues.reverse();
+    Ok((Device::Fault { inner: Box::new(inner), faults }, queues))
 }
 
 fn open_dpdk(
@@ -138,6 +158,7 @@ impl OpenPort {
             Device::Dpdk(port) => port.link_up(),
             Device::Null => true,
             Device::Trace { .. } => self.trouble().is_none(),
+            Device::Fault { inner, .. } => inner.link_up(),
         }
     }
 
@@ -145,6 +166,7 @@ impl OpenPort {
     pub fn trouble(&self) -> Option<String> {
         match &self.device {
             Device::Trace { sink: Some(sink), .. } => sink.error(),
+            Device::Fault { inner, .. } => inner.trouble(),
             _ => None,
         }
     }
@@ -154,6 +176,7 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.mac(),
             Device::Null | Device::Trace { .. } => [0; 6],
+            Device::Fault { inner, .. } => inner.mac(),
         }
     }
 
@@ -162,6 +185,7 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.stats(),
             Device::Null => PortStats::default(),
+            Device::Fault { inner, .. } => inner.stats(),
             Device::Trace { received, sent, .. } => {
                 let sum = |counts: &[Arc<Count>]| {
                     counts
@@ -182,6 +206,19 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.hold_memory(),
             Device::Null | Device::Trace { .. } => None,
+            Device::Fault { inner, .. } => inner.hold_memory(),
         }
+    }
+
+    /// What a fault port did on purpose, by name; empty for others. `received + duplicated`, of the port
+    /// behind it, is `lost + waiting` and what was received by this one.
+    pub fn faults(&self) -> BTreeMap<&'static str, u64> {
+        let mut sums = BTreeMap::new();
+        if let Device::Fault { faults, .. } = &self.device {
+            for (name, count) in faults.iter().flat_map(|faults| faults.read()) {
+                *sums.entry(name).or_default() += count;
+            }
+        }
+        sums
     }
 }

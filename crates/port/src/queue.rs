@@ -1,6 +1,6 @@
 //! The two ends of a port that a worker holds.
 
-use crate::{TraceRx, TraceTx};
+use crate::{FaultRx, FaultTx, TraceRx, TraceTx};
 use weir_dpdk::{Burst, RxQueue, TxQueue};
 
 /// Where packets come from. Whoever owns it is the only one that polls it.
@@ -12,6 +12,8 @@ pub enum Rx {
     Null,
     /// A capture is replayed.
     Trace(Box<TraceRx>),
+    /// Another, with faults.
+    Fault(Box<FaultRx>),
 }
 
 /// Where packets go.
@@ -23,6 +25,8 @@ pub enum Tx {
     Null,
     /// A capture is written.
     Trace(TraceTx),
+    /// Another, with faults.
+    Fault(Box<FaultTx>),
 }
 
 impl Rx {
@@ -33,6 +37,7 @@ impl Rx {
             Self::Dpdk(queue) => queue.receive(burst),
             Self::Null => 0,
             Self::Trace(trace) => trace.receive(burst),
+            Self::Fault(fault) => fault.receive(burst),
         }
     }
 }
@@ -49,6 +54,7 @@ impl Tx {
                 count
             }
             Self::Trace(trace) => trace.transmit(burst),
+            Self::Fault(fault) => fault.transmit(burst),
         }
     }
 }

@@ -1,11 +1,15 @@
 //! What a port's spec says: which kind of port, and what a trace port does.
 
 use crate::PortError;
+use crate::fault::FaultSpec;
 use std::path::PathBuf;
 use weir_units::Pps;
 
 /// How the specs of trace ports begin.
 const TRACE: &str = "trace:";
+
+/// How the specs of ports with faults begin.
+const FAULT: &str = "fault:";
 
 /// The spec of the port at which nothing comes in, and that takes everything.
 const NULL: &str = "null";
@@ -19,6 +23,8 @@ pub(crate) enum Spec {
     Null,
     /// A trace port.
     Trace(TraceSpec),
+    /// Another port, by its spec, with faults.
+    Fault(FaultSpec, String),
 }
 
 /// `trace:[RX.pcap][,tx=TX.pcap][,loop][,rate=RATE]`.
@@ -40,8 +46,17 @@ impl Spec {
         if text == NULL {
             return Ok(Self::Null);
         }
-        let Some(trace) = text.strip_prefix(TRACE) else { return Ok(Self::Dpdk) };
         let wrong = |reason: String| PortError::Spec { port: text.to_owned(), reason };
+        if let Some(fault) = text.strip_prefix(FAULT) {
+            let (faults, inner) = fault.split_once(':').filter(|(_, inner)| !inner.is_empty()).ok_or_else(
+                || wrong("the port behind it is missing: write fault:FAULTS:PORT, such as fault:drop=0.01:null".to_owned()),
+            )?;
+            if inner.starts_with(FAULT) {
+                return Err(wrong("one fault port behind another: name all faults in one".to_owned()));
+            }
+            return Ok(Self::Fault(FaultSpec::parse(faults).map_err(wrong)?, inner.to_owned()));
+        }
+        let Some(trace) = text.strip_prefix(TRACE) else { return Ok(Self::Dpdk) };
         let mut parts = trace.split(',');
         let rx = parts.next().filter(|path| !path.is_empty()).map(PathBuf::from);
         let mut spec = TraceSpec { rx, ..TraceSpec::default() };
@@ -66,19 +81,19 @@ impl Spec {
     }
 }
 
-/// Whether packets come in as soon as the port is polled, and are gone if nobody is ready for them: a
-/// replayed capture. Such ports are opened after the others.
-pub fn replays(spec: &str) -> bool {
-    matches!(Spec::parse(spec), Ok(Spec::Trace(TraceSpec { rx: Some(_), .. })))
+/// DPDK's name of the device that a spec opens; nothing for other ports. Two ports cannot have one.
+pub fn device(spec: &str) -> Option<&str> {
+    match Spec::parse(spec) {
+        Ok(Spec::Dpdk) => spec.split(',').next(),
+        // The inner spec is the end of this one.
+        Ok(Spec::Fault(_, inner)) => device(&spec[spec.len() - inner.len()..]),
+        _ => None,
+    }
 }
 
 /// Whether a spec needs DPDK to probe the PCI bus: it is a PCI address.
 pub fn is_pci(spec: &str) -> bool {
-    let name = spec.split(',').next().unwrap_or_default();
-    matches!(Spec::parse(spec), Ok(Spec::Dpdk))
-        && !name.starts_with("net_")
-        && name.contains(':')
-        && name.contains('.')
+    device(spec).is_some_and(|name| !name.starts_with("net_") && name.contains(':') && name.contains('.'))
 }
 
 #[cfg(test)]
@@ -131,8 +146,37 @@ mod tests {
         for text in ["net_null0", "0000:01:00.0", "net_vhost0,iface=/tmp/s"] {
             assert_eq!(Spec::parse(text).unwrap(), Spec::Dpdk);
         }
-        assert!(replays("trace:a.pcap") && !replays("trace:,tx=a.pcap") && !replays("null"));
+        assert_eq!(device("net_vhost0,iface=/tmp/s"), Some("net_vhost0"));
+        assert_eq!(device("fault:drop=1%:0000:01:00.0,a=b"), Some("0000:01:00.0"));
+        assert!(device("trace:a.pcap").is_none() && device("fault:dup=1:null").is_none());
+        assert!(is_pci("fault:drop=1%:0000:01:00.0"));
         assert!(is_pci("0000:01:00.0") && is_pci("01:00.1,arg=1"));
         assert!(!is_pci("null") && !is_pci("net_null0") && !is_pci("trace:a:b.pcap"));
+    }
+
+    #[test]
+    fn a_port_with_faults_says_which_and_before_which_port() {
+        let text = "fault:drop=1%,dup=0.5,delay=20us,stall=0.1/2ms,partial=0.25,seed=9:trace:a.pcap,loop";
+        let Spec::Fault(faults, inner) = Spec::parse(text).unwrap() else { panic!("{text}") };
+        assert_eq!(inner, "trace:a.pcap,loop");
+        assert_eq!((faults.delay.0, faults.pause.0, faults.seed), (20_000, 2_000_000, 9));
+        let same = FaultSpec::parse("drop=0.01,dup=50%,delay=0.02ms,stall=10%/2000us,partial=25%,seed=9");
+        assert_eq!(same, Ok(faults));
+        for (text, named) in [
+            ("fault:drop=0.01", "the port behind it is missing"),
+            ("fault:drop=0.01:", "the port behind it is missing"),
+            ("fault::null", "does nothing wrong"),
+            ("fault:drop=1:fault:dup=1:null", "all faults in one"),
+            ("fault:seed=4:null", "does nothing wrong"),
+            ("fault:drop=2:null", "`drop=2`"),
+            ("fault:drop=-1%:null", "0% to 100%"),
+            ("fault:lose=1:null", "`lose=1` is none of"),
+            ("fault:delay=5:null", "such as 50us"),
+            ("fault:stall=0.1/5:null", "such as 50us"),
+            ("fault:drop=1,seed=x:null", "a whole number"),
+        ] {
+            let error = Spec::parse(text).unwrap_err().to_string();
+            assert!(error.contains(named) && error.contains(text), "{error}");
+        }
     }
 }

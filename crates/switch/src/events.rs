@@ -68,9 +68,13 @@ pub(crate) fn describe(event: &Event, names: &Names) -> Value {
             let reason = match why {
                 Removal::Idle => "idle-timeout",
                 Removal::Hard => "hard-timeout",
+                Removal::Delete => "delete",
+                Removal::Group => "group-delete",
+                Removal::Meter => "meter-delete",
             };
             json!({
                 "kind": "flow-removed", "reason": reason, "flow": text::flow(&stats.flow, names),
+                "table": stats.flow.table.0, "priority": stats.flow.priority, "cookie": stats.flow.cookie,
                 "packets": stats.packets, "bytes": stats.bytes, "seconds": stats.age.as_secs_f64(),
             })
         }
@@ -91,7 +95,32 @@ pub(crate) fn describe(event: &Event, names: &Names) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_openflow::PortNo;
+    use std::time::Duration;
+    use weir_datapath::FlowStats;
+    use weir_openflow::{Flow, PortNo};
+
+    #[test]
+    fn an_entry_that_went_is_told_with_its_last_counters_and_the_reason() {
+        let names = Names::default();
+        let flow = Flow::parse("table=3,cookie=9,priority=7,tcp,send_flow_rem actions=drop", &names).unwrap();
+        let (age, idle) = (Duration::from_millis(2500), Duration::ZERO);
+        let stats = FlowStats { flow, packets: 4, bytes: 240, age, idle };
+        for (why, reason) in [
+            (Removal::Idle, "idle-timeout"),
+            (Removal::Hard, "hard-timeout"),
+            (Removal::Delete, "delete"),
+            (Removal::Group, "group-delete"),
+            (Removal::Meter, "meter-delete"),
+        ] {
+            let told = describe(&Event::FlowRemoved(stats.clone(), why), &names);
+            let expected = json!({
+                "kind": "flow-removed", "reason": reason, "packets": 4, "bytes": 240, "seconds": 2.5,
+                "flow": "cookie=0x9, table=3, send_flow_rem priority=7,tcp actions=drop",
+                "table": 3, "priority": 7, "cookie": 9,
+            });
+            assert_eq!(told, expected);
+        }
+    }
 
     #[test]
     fn a_listener_that_does_not_keep_up_is_told_how_many_it_missed() {

@@ -4,7 +4,9 @@
 //! naming conventions have it. Cycles are ticks of the time stamp counter, whose rate is
 //! `weir_switch_tsc_hertz`.
 
-use crate::stats::{InstanceStats, PortStats, ServiceStats, Stats, StepStats, TableStats, WorkerStats};
+use crate::stats::{
+    InstanceStats, PortStats, ServiceStats, Stats, StepStats, TableStats, WAITING, WorkerStats,
+};
 use std::fmt::Write as _;
 
 /// The content type of the format.
@@ -76,6 +78,7 @@ pub fn render(stats: &Stats) -> String {
     caches(&mut page, &stats.workers);
     ports(&mut page, &stats.ports);
     services(&mut page, &stats.services);
+    stuck(&mut page, &stats.workers);
     tables(&mut page, &stats.tables);
     page.0
 }
@@ -97,6 +100,7 @@ fn workers(page: &mut Page, workers: &[WorkerStats]) {
         ("held_packets", Gauge, "Packets in the worker's hands.", |w| w.held),
         ("bursts_total", Counter, "Bursts received that were not empty.", |w| w.bursts),
         ("busy_cycles_total", Counter, "Cycles of polls that found packets.", |w| w.busy_cycles),
+        ("worker_answers", Gauge, "Whether the worker answers: 1 or 0.", |w| u64::from(w.stuck.is_none())),
     ];
     for (name, kind, help, value) in FAMILIES {
         let mut family = page.family(name, *kind, help);
@@ -185,6 +189,30 @@ fn ports(page: &mut Page, ports: &[PortStats]) {
         for port in ports {
             family.sample(&[("port", &port.number.to_string()), ("name", &port.name)], value(port) as f64);
         }
+    }
+    let mut family = page.family("port_faults_total", Counter, "What a fault port did on purpose, by name.");
+    for port in ports {
+        for (fault, count) in port.faults.iter().filter(|(fault, _)| *fault != WAITING) {
+            let labels = [("port", &*port.number.to_string()), ("name", &port.name), ("fault", fault)];
+            family.sample(&labels, *count as f64);
+        }
+    }
+    let mut family = page.family("port_waiting_packets", Gauge, "Packets that a fault port holds back.");
+    for port in ports {
+        if let Some(waiting) = port.faults.get(WAITING) {
+            family.sample(&[("port", &port.number.to_string()), ("name", &port.name)], *waiting as f64);
+        }
+    }
+}
+
+fn stuck(page: &mut Page, workers: &[WorkerStats]) {
+    let help = "For how long a worker has not come back from a service, while one does not.";
+    let mut family = page.family("service_stuck_seconds", Kind::Gauge, help);
+    for worker in workers {
+        let Some(stuck) = &worker.stuck else { continue };
+        let service = stuck.service.as_deref().unwrap_or_default();
+        let [(w, number), (c, core)] = worker_labels(worker);
+        family.sample(&[("service", service), (w, &number), (c, &core)], stuck.ns as f64 * 1e-9);
     }
 }
 
@@ -348,6 +376,10 @@ mod tests {
         assert_eq!(value("port_up", &[("name", "right")]), 0.0);
         assert_eq!(value("service_quarantined", &[("service", "fw"), ("worker", "0")]), 1.0);
         assert_eq!(value("service_counter", &[("counter", "connections")]), 12.0);
+        assert_eq!(value("service_stuck_seconds", &[("service", "fw"), ("worker", "1")]), 3.0);
+        assert_eq!(value("worker_answers", &[("worker", "1")]), 0.0);
+        assert_eq!(value("port_waiting_packets", &[("name", "right")]), 2.0);
+        assert_eq!(value("port_faults_total", &[("fault", "lost"), ("name", "left")]), 5.0);
         assert_eq!(value("table_entries", &[("table", "3"), ("structure", "hash")]), 500.0);
     }
 

@@ -1,7 +1,8 @@
 //! What the control side asks of a datapath: [`Datapath`], or something that plays one in a test.
 
 use weir_datapath::{
-    CaptureFilter, Captured, Change, ControlError, Datapath, Event, FlowStats, PortSpec, Report,
+    CaptureFilter, Captured, Change, ControlError, Datapath, Event, FlowStats, GroupStats, MeterStats, Plan,
+    PortSpec, Report,
 };
 use weir_openflow::{Names, PortNo};
 
@@ -33,6 +34,18 @@ pub trait Plane {
     /// # Errors
     /// As there.
     fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError>;
+    /// See [`Datapath::carry_out`].
+    ///
+    /// # Errors
+    /// As there.
+    fn carry_out(&mut self, plan: &Plan) -> Result<Vec<PortNo>, ControlError>;
+    /// See [`Datapath::groups`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError>;
+    /// See [`Datapath::meters`].
+    fn meters(&mut self) -> Vec<MeterStats>;
     /// See [`Datapath::flows`].
     ///
     /// # Errors
@@ -90,6 +103,18 @@ impl Plane for Datapath {
 
     fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
         Self::apply(self, changes)
+    }
+
+    fn carry_out(&mut self, plan: &Plan) -> Result<Vec<PortNo>, ControlError> {
+        Self::carry_out(self, plan)
+    }
+
+    fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError> {
+        Self::groups(self)
+    }
+
+    fn meters(&mut self) -> Vec<MeterStats> {
+        Self::meters(self)
     }
 
     fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {

@@ -94,7 +94,7 @@ pub enum Request {
         #[serde(default)]
         group: Option<u32>,
     },
-    /// The groups.
+    /// The groups with their counters, also by bucket.
     DumpGroups {},
     /// Adds a meter that is not there yet.
     AddMeter {
@@ -112,7 +112,7 @@ pub enum Request {
         #[serde(default)]
         meter: Option<u32>,
     },
-    /// The meters.
+    /// The meters with their counters, also by band.
     DumpMeters {},
     /// Adds a port.
     AddPort {
@@ -211,7 +211,8 @@ pub enum Request {
         #[serde(default)]
         count: u64,
     },
-    /// What happens by itself: flow entries that go, links, packets for the controller, quarantines.
+    /// What happens: flow entries that go (by timeout, or deleted, of those added with `send_flow_rem`),
+    /// links, packets for the controller, quarantines.
     Monitor {},
     /// Reads the configuration again and applies what changed.
     Reload {},

@@ -1,65 +1,66 @@
 //! Applying another configuration to a running switch.
 //!
-//! A configuration is responsible for what it names: entries and ports that it named before and does
-//! not name any more go, what it names is there afterwards, and what came by other ways (a client, a
-//! controller) is left alone. Entries that stay the same keep their counters. The tables change as a
-//! whole or not at all, before the ports do.
+//! A configuration is responsible for what it names: entries, ports and services that it named before and
+//! does not name any more go, what it names is there afterwards, and what came by other ways (a client, a
+//! controller) is left alone. Entries that stay the same keep their counters. All of it is one plan: it is
+//! carried out as a whole, or all stays as it was.
 
 use crate::Settings;
 use crate::plane::Plane;
 use crate::switch::Switch;
 use crate::tables::Wanted;
 use serde_json::{Value, json};
-use weir_datapath::{Change, PortSpec};
-use weir_openflow::FlowMod;
+use std::collections::BTreeMap;
+use weir_datapath::{Change, Plan, PortSpec, ServiceConfig};
+use weir_openflow::{FlowMod, Names};
 
 impl<P: Plane> Switch<P> {
     /// Applies another configuration. Answers what was done, and what waits for a restart.
     ///
     /// # Errors
-    /// What cannot be. If it is in the tables nothing was changed; if it is a port, all else was.
+    /// What cannot be, and at which step; all is as it was then.
     pub(crate) fn reconfigure(&mut self, settings: Settings) -> Result<Value, String> {
-        let names = self.names_with(&settings.ports);
-        let wanted = Wanted::read(&settings, &names)?;
-        let running = self.plane.flows().map_err(|error| error.to_string())?;
-        let changes = self.tables.changes_to(&wanted, &running);
-        if !changes.is_empty() {
-            self.apply(&changes)?;
-        }
-        self.tables.configured(wanted);
-        let mut done = summary(&changes);
-        let mut failed = Vec::new();
         let (gone, new) = self.port_changes(&settings.ports);
-        for port in gone {
-            match port.number.map_or(Ok(()), |number| self.close(number)) {
-                Ok(()) => done.push(format!("port {} closed", port.name)),
-                Err(error) => failed.push(error),
-            }
+        let mut plan = service_changes(&self.settings, &settings);
+        plan.open_ports = self.checked(&new)?;
+        plan.close_ports = gone.iter().filter_map(|port| port.number).collect();
+        let wanted = Wanted::read(&settings, &self.names_after(&plan, &gone))?;
+        let there = self.there()?;
+        plan.changes = self.tables.changes_to(&wanted, &there);
+        let numbers = self.plane.carry_out(&plan).map_err(|error| error.to_string())?;
+        for number in &plan.close_ports {
+            self.ports.remove(number);
         }
-        for port in &new {
-            match self.open(std::slice::from_ref(port)) {
-                Ok(numbers) => {
-                    done.extend(
-                        numbers.iter().map(|number| format!("port {} opened as {number}", port.name)),
-                    );
-                }
-                Err(error) => failed.push(error),
-            }
-        }
+        let done = summary(&plan, &gone);
+        self.opened(&numbers, plan.open_ports);
+        self.tables.configured(wanted);
         let restart = restart_only(&self.settings, &settings);
         // What needs a restart is said at every reload until then.
         self.settings = Settings {
             ports: settings.ports,
+            services: settings.services,
             flows: settings.flows,
             groups: settings.groups,
             meters: settings.meters,
             ..self.settings.clone()
         };
-        if failed.is_empty() {
-            Ok(json!({ "done": done, "restart": restart, "warnings": self.tables.warnings() }))
-        } else {
-            Err(format!("{}; all else was done: {}", failed.join("; "), list(&done)))
+        Ok(json!({ "done": done, "restart": restart, "warnings": self.tables.warnings() }))
+    }
+
+    /// What names stand for when the plan is carried out.
+    fn names_after(&self, plan: &Plan, gone: &[PortSpec]) -> Names {
+        let mut names = self.plane.names().clone();
+        gone.iter().for_each(|port| names.remove_port(&port.name));
+        for port in &plan.open_ports {
+            if let Some(number) = port.number {
+                names.add_port(&port.name, number);
+            }
         }
+        for (name, _) in &plan.add_services {
+            names.add_service(name);
+        }
+        plan.remove_services.iter().for_each(|name| names.remove_service(name));
+        names
     }
 
     /// Ports to be closed, and ports to be opened.
@@ -68,8 +69,7 @@ impl<P: Plane> Switch<P> {
             let port = self.settings.queues_filled(port);
             self.ports.values().any(|open| *open == port)
         };
-        let mut new: Vec<PortSpec> = wanted.iter().filter(|port| !open(port)).cloned().collect();
-        new.sort_by_key(|port| weir_port::replays(&port.spec));
+        let new: Vec<PortSpec> = wanted.iter().filter(|port| !open(port)).cloned().collect();
         let gone = self.ports.values().filter(|open| {
             let named_before = self.settings.ports.iter().any(|port| port.name == open.name);
             let named = wanted.iter().any(|port| port.name == open.name);
@@ -80,12 +80,46 @@ impl<P: Plane> Switch<P> {
     }
 }
 
-fn list(done: &[String]) -> String {
-    if done.is_empty() { "nothing was to be done".to_owned() } else { done.join(", ") }
+/// What services there are by a configuration: its own, and each kind that it does not name.
+fn services(settings: &Settings) -> BTreeMap<&str, ServiceConfig> {
+    let kinds = weir_services::SERVICES.iter().map(|kind| (kind.kind, ServiceConfig::of_kind(kind.kind)));
+    let mut services: BTreeMap<&str, ServiceConfig> = kinds.collect();
+    services.extend(settings.services.iter().map(|(name, service)| (name.as_str(), service.clone())));
+    services
+}
+
+/// Services that come, go, or are built anew with other settings.
+fn service_changes(old: &Settings, new: &Settings) -> Plan {
+    let (old, mut new) = (services(old), services(new));
+    let mut plan = Plan::default();
+    for (name, was) in old {
+        match new.remove(name) {
+            None => plan.remove_services.push(name.to_owned()),
+            Some(is) if is != was => plan.replace_services.push((name.to_owned(), is)),
+            Some(_) => {}
+        }
+    }
+    plan.add_services.extend(new.into_iter().map(|(name, service)| (name.to_owned(), service)));
+    plan
+}
+
+/// What a plan did, for people.
+fn summary(plan: &Plan, gone: &[PortSpec]) -> Vec<String> {
+    let named = |services: &[(String, ServiceConfig)], what: &str| -> Vec<String> {
+        services.iter().map(|(name, _)| format!("service {name} {what}")).collect()
+    };
+    let mut done = named(&plan.add_services, "added");
+    done.extend(named(&plan.replace_services, "built anew"));
+    done.extend(plan.remove_services.iter().map(|name| format!("service {name} removed")));
+    done.extend(changed(&plan.changes));
+    done.extend(gone.iter().map(|port| format!("port {} closed", port.name)));
+    let opened = plan.open_ports.iter().filter_map(|port| Some((&port.name, port.number?)));
+    done.extend(opened.map(|(name, number)| format!("port {name} opened as {number}")));
+    done
 }
 
 /// Changes of the tables, counted.
-fn summary(changes: &[Change]) -> Vec<String> {
+fn changed(changes: &[Change]) -> Vec<String> {
     let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count();
     let counts = [
         (count(|change| matches!(change, Change::Flow(FlowMod::Delete(_)))), "flows removed"),
@@ -100,7 +134,6 @@ fn summary(changes: &[Change]) -> Vec<String> {
 
 /// Keys that differ, and that only a restart can change.
 fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
-    let services = |settings: &Settings| format!("{:?}", settings.services);
     let keys = [
         ("cores", old.cores() != new.cores()),
         ("huge_pages", old.huge_pages != new.huge_pages),
@@ -111,7 +144,6 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("seed", old.seed != new.seed),
         ("control", old.control != new.control),
         ("metrics", old.metrics != new.metrics),
-        ("service", services(old) != services(new)),
     ];
     keys.iter().filter(|(_, differs)| *differs).map(|(key, _)| *key).collect()
 }

@@ -11,6 +11,9 @@ use weir_datapath::Report;
 /// Version of the document: rises when a field changes its meaning or goes away.
 pub const STATS_SCHEMA: u32 = 1;
 
+/// Of what a fault port tells, the one that is a state: packets that it holds back.
+pub const WAITING: &str = "waiting";
+
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -71,6 +74,18 @@ pub struct WorkerStats {
     pub steps: Vec<StepStats>,
     /// Where packets found their megaflow.
     pub caches: CacheStats,
+    /// Whether it does not answer. All else is what it told last then.
+    pub stuck: Option<StuckStats>,
+}
+
+/// Where a worker is that does not answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct StuckStats {
+    /// The service that does not come back; none if it is in no service: its core may be taken away.
+    pub service: Option<String>,
+    /// Nanoseconds for which it has been there.
+    pub ns: u64,
 }
 
 /// A step of a packet's life, as sampled.
@@ -133,6 +148,8 @@ pub struct PortStats {
     pub send_dropped: u64,
     /// Packets that the driver lost before Weir saw them.
     pub missed: u64,
+    /// What a fault port did on purpose, by name; empty for others.
+    pub faults: BTreeMap<String, u64>,
 }
 
 /// A service, over all workers.
@@ -282,6 +299,9 @@ impl PortStats {
             (&mut self.send_dropped, before.send_dropped),
             (&mut self.missed, before.missed),
         ]);
+        for (fault, count) in self.faults.iter_mut().filter(|(fault, _)| *fault != WAITING) {
+            *count = count.saturating_sub(before.faults.get(fault).copied().unwrap_or(0));
+        }
     }
 }
 
@@ -350,7 +370,9 @@ impl WorkerStats {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use weir_datapath::{CacheReport, PortReport, ServiceReport, StepReport, TableReport, WorkerReport};
+    use weir_datapath::{
+        CacheReport, PortReport, ServiceReport, StepReport, StuckReport, TableReport, WorkerReport,
+    };
     use weir_services::{HostReport, Quarantine};
 
     /// A report in which every field differs from zero.
@@ -385,6 +407,7 @@ pub(crate) mod tests {
                 masks: 3,
                 memory: 1 << 20,
             },
+            stuck: (worker == 1).then(|| StuckReport { service: Some("fw".to_owned()), ns: 3_000_000_000 }),
         };
         let port = |number: u32, name: &str| PortReport {
             number,
@@ -397,6 +420,7 @@ pub(crate) mod tests {
             sent_bytes: 84_000,
             send_dropped: 7,
             missed: 9,
+            faults: BTreeMap::from([("lost", 5), ("waiting", 2)]),
         };
         let host = HostReport {
             packets: 950,
@@ -456,6 +480,7 @@ pub(crate) mod tests {
         after.workers[1].received += 50;
         after.workers[1].dropped.insert("meter".to_owned(), 4);
         after.ports[0].sent += 9;
+        after.ports[0].faults.insert("lost".to_owned(), 12);
         after.tables[0].lookups += 11;
         after.services[0].instances[0].packets += 3;
         after.services[0].instances[1].cycles += 5;
@@ -463,6 +488,7 @@ pub(crate) mod tests {
         assert_eq!((since.uptime_ns, since.received(), since.sent()), (1_000_000_000, 50, 0));
         assert_eq!((since.drops()["meter"], since.drops()["no-match"]), (4, 0));
         assert_eq!((since.ports[0].sent, since.ports[1].sent, since.tables[0].lookups), (9, 0, 11));
+        assert_eq!((since.ports[0].faults["lost"], since.ports[0].faults["waiting"]), (7, 2));
         let instances = &since.services[0].instances;
         assert_eq!((instances[0].packets, instances[1].cycles), (3, 5));
         assert_eq!((since.workers[0].held, since.workers[0].caches.megaflows), (20, 17), "states stay");

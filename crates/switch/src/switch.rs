@@ -87,7 +87,8 @@ impl<P: Plane> Switch<P> {
             Self { plane, settings: settings.clone(), loader, ports, tables, events, trouble: None, about };
         let names = switch.names_with(&settings.ports);
         let wanted = Wanted::read(&settings, &names)?;
-        let changes = switch.tables.changes_to(&wanted, &[]);
+        let there = switch.there()?;
+        let changes = switch.tables.changes_to(&wanted, &there);
         if !changes.is_empty() {
             switch.apply(&changes)?;
         }
@@ -229,8 +230,16 @@ impl<P: Plane> Switch<P> {
         }
     }
 
-    /// Opens ports. What comes in by one of them finds all of them open.
-    pub(crate) fn open(&mut self, ports: &[PortSpec]) -> Result<Vec<PortNo>, String> {
+    /// Opens ports, all or none. What comes in by one of them finds all of them open.
+    fn open(&mut self, ports: &[PortSpec]) -> Result<Vec<PortNo>, String> {
+        let ports = self.checked(ports)?;
+        let numbers = self.plane.add_ports(&ports).map_err(|error| error.to_string())?;
+        self.opened(&numbers, ports);
+        Ok(numbers)
+    }
+
+    /// Ports as they are to be opened.
+    pub(crate) fn checked(&self, ports: &[PortSpec]) -> Result<Vec<PortSpec>, String> {
         let ports: Vec<PortSpec> = ports.iter().map(|port| self.settings.queues_filled(port)).collect();
         for port in &ports {
             if let Some(number) = port.number
@@ -239,15 +248,18 @@ impl<P: Plane> Switch<P> {
                 return Err(format!("port `{}`: number {number} is not 1 to {}", port.name, PortNo::MAX));
             }
         }
-        let numbers = self.plane.add_ports(&ports).map_err(|error| error.to_string())?;
+        Ok(ports)
+    }
+
+    /// Remembers ports that are open.
+    pub(crate) fn opened(&mut self, numbers: &[PortNo], ports: Vec<PortSpec>) {
         for (&number, port) in numbers.iter().zip(ports) {
             self.ports.insert(number, PortSpec { number: Some(number), ..port });
         }
-        Ok(numbers)
     }
 
     /// Closes a port.
-    pub(crate) fn close(&mut self, number: PortNo) -> Result<(), String> {
+    fn close(&mut self, number: PortNo) -> Result<(), String> {
         self.plane.remove_port(number).map_err(|error| error.to_string())?;
         self.ports.remove(&number);
         Ok(())
@@ -278,11 +290,9 @@ impl<P: Plane> Switch<P> {
         names
     }
 
-    /// Applies changes of the tables, and remembers groups and meters.
+    /// Applies changes of the tables.
     pub(crate) fn apply(&mut self, changes: &[Change]) -> Result<(), String> {
-        self.plane.apply(changes).map_err(|error| error.to_string())?;
-        self.tables.applied(changes);
-        Ok(())
+        self.plane.apply(changes).map_err(|error| error.to_string())
     }
 
     fn services(&mut self) -> Result<Value, String> {

@@ -1,8 +1,5 @@
-//! What the configuration says of the tables, what must change for it to be so, and the groups and
-//! meters that there are.
-//!
-//! The datapath is the home of flow entries and their counters; groups and meters are remembered here,
-//! because all changes of them go through here.
+//! What the configuration says of the tables, what must change for it to be so, and requests about
+//! flows, groups and meters. The datapath is their home; nothing of them is kept here.
 
 use crate::config::TableText;
 use crate::plane::Plane;
@@ -11,9 +8,9 @@ use crate::switch::Switch;
 use crate::{Settings, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use weir_datapath::{Change, FlowStats};
+use weir_datapath::{Change, FlowStats, GroupStats, MeterStats};
 use weir_flow::Match;
-use weir_openflow::{Action, Flow, FlowMod, Group, GroupId, Meter, MeterId, PortNo, Select, TableId};
+use weir_openflow::{Flow, FlowMod, Group, GroupId, Meter, MeterId, Select, TableId};
 
 /// What makes two flow entries the same one (OpenFlow 1.3.5, section 6.4).
 type FlowId = (TableId, u16, Match);
@@ -32,10 +29,16 @@ pub(crate) struct Wanted {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Entries that the last configuration named, and groups and meters there are.
+/// Entries that the last configuration named.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     configured: Wanted,
+}
+
+/// Entries that there are.
+#[derive(Debug, Default)]
+pub(crate) struct There {
+    flows: Vec<FlowStats>,
     groups: BTreeMap<GroupId, Group>,
     meters: BTreeMap<MeterId, Meter>,
 }
@@ -61,19 +64,19 @@ impl Wanted {
 
 impl Tables {
     /// What must change so that all that is wanted is there, and nothing that the last configuration
-    /// named beyond it. `running` is what there is.
-    pub(crate) fn changes_to(&self, wanted: &Wanted, running: &[FlowStats]) -> Vec<Change> {
+    /// named beyond it.
+    pub(crate) fn changes_to(&self, wanted: &Wanted, there: &There) -> Vec<Change> {
         let running: BTreeMap<FlowId, &Flow> =
-            running.iter().map(|stats| (id(&stats.flow), &stats.flow)).collect();
+            there.flows.iter().map(|stats| (id(&stats.flow), &stats.flow)).collect();
         let mut changes = Vec::new();
-        let groups = wanted.groups.values().filter(|group| self.groups.get(&group.id) != Some(group));
+        let groups = wanted.groups.values().filter(|group| there.groups.get(&group.id) != Some(group));
         changes.extend(groups.cloned().map(Change::SetGroup));
-        let meters = wanted.meters.values().filter(|meter| self.meters.get(&meter.id) != Some(meter));
+        let meters = wanted.meters.values().filter(|meter| there.meters.get(&meter.id) != Some(meter));
         changes.extend(meters.cloned().map(Change::SetMeter));
         changes.extend(flow_changes(&self.configured.flows, &wanted.flows, &running));
-        let gone = |id: &&GroupId| !wanted.groups.contains_key(id) && self.groups.contains_key(id);
+        let gone = |id: &&GroupId| !wanted.groups.contains_key(id) && there.groups.contains_key(id);
         changes.extend(self.configured.groups.keys().filter(gone).map(|id| Change::DeleteGroup(Some(*id))));
-        let gone = |id: &&MeterId| !wanted.meters.contains_key(id) && self.meters.contains_key(id);
+        let gone = |id: &&MeterId| !wanted.meters.contains_key(id) && there.meters.contains_key(id);
         changes.extend(self.configured.meters.keys().filter(gone).map(|id| Change::DeleteMeter(Some(*id))));
         changes
     }
@@ -86,21 +89,6 @@ impl Tables {
     /// Remembers what the configuration names from now on.
     pub(crate) fn configured(&mut self, wanted: Wanted) {
         self.configured = wanted;
-    }
-
-    /// Remembers changes that were made.
-    pub(crate) fn applied(&mut self, changes: &[Change]) {
-        for change in changes {
-            match change {
-                Change::Flow(_) => {}
-                Change::SetGroup(group) => drop(self.groups.insert(group.id, group.clone())),
-                Change::DeleteGroup(Some(id)) => drop(self.groups.remove(id)),
-                Change::DeleteGroup(None) => self.groups.clear(),
-                Change::SetMeter(meter) => drop(self.meters.insert(meter.id, meter.clone())),
-                Change::DeleteMeter(Some(id)) => drop(self.meters.remove(id)),
-                Change::DeleteMeter(None) => self.meters.clear(),
-            }
-        }
     }
 }
 
@@ -165,55 +153,111 @@ impl<P: Plane> Switch<P> {
         Ok(flow_changes(&all, &wanted, &running).collect())
     }
 
+    /// The entries that there are.
+    pub(crate) fn there(&mut self) -> Result<There, String> {
+        let flows = self.plane.flows().map_err(|error| error.to_string())?;
+        let groups = self.plane.groups().map_err(|error| error.to_string())?;
+        let meters = self.plane.meters();
+        Ok(There {
+            flows,
+            groups: groups.into_iter().map(|stats| (stats.group.id, stats.group)).collect(),
+            meters: meters.into_iter().map(|stats| (stats.meter.id, stats.meter)).collect(),
+        })
+    }
+
     fn answer_about_groups(&mut self, request: Request) -> Result<Value, String> {
-        let names = self.plane.names();
         let change = match request {
             Request::AddGroup { group } => {
-                let group = text::group(&group, names)?;
-                if self.tables.groups.contains_key(&group.id) {
+                let group = text::group(&group, self.plane.names())?;
+                if self.has_group(group.id)? {
                     return Err(format!("group {} is there already; mod-group changes it", group.id));
                 }
                 Change::SetGroup(group)
             }
             Request::ModGroup { group } => {
-                let group = text::group(&group, names)?;
-                if !self.tables.groups.contains_key(&group.id) {
+                let group = text::group(&group, self.plane.names())?;
+                if !self.has_group(group.id)? {
                     return Err(format!("there is no group {}; add-group adds it", group.id));
                 }
                 Change::SetGroup(group)
             }
-            Request::DelGroups { group } => Change::DeleteGroup(group.map(GroupId)),
-            Request::DumpGroups {} => {
-                return Ok(self.tables.groups.values().map(|group| group.text(names)).collect());
-            }
+            Request::DelGroups { group } => match group.map(GroupId) {
+                Some(id) if !self.has_group(id)? => return Err(format!("there is no group {id}")),
+                group => Change::DeleteGroup(group),
+            },
+            Request::DumpGroups {} => return self.dump_groups(),
             Request::AddMeter { meter } => {
                 let meter = text::meter(&meter)?;
-                if self.tables.meters.contains_key(&meter.id) {
+                if self.has_meter(meter.id) {
                     return Err(format!("meter {} is there already; mod-meter changes it", meter.id));
                 }
                 Change::SetMeter(meter)
             }
             Request::ModMeter { meter } => {
                 let meter = text::meter(&meter)?;
-                if !self.tables.meters.contains_key(&meter.id) {
+                if !self.has_meter(meter.id) {
                     return Err(format!("there is no meter {}; add-meter adds it", meter.id));
                 }
                 Change::SetMeter(meter)
             }
-            Request::DelMeters { meter } => Change::DeleteMeter(meter.map(MeterId)),
-            Request::DumpMeters {} => {
-                return Ok(self.tables.meters.values().map(Meter::text).collect());
-            }
+            Request::DelMeters { meter } => match meter.map(MeterId) {
+                Some(id) if !self.has_meter(id) => return Err(format!("there is no meter {id}")),
+                meter => Change::DeleteMeter(meter),
+            },
+            Request::DumpMeters {} => return Ok(self.dump_meters()),
             other => return Err(format!("{other:?} is answered elsewhere")),
         };
         self.apply(std::slice::from_ref(&change))?;
         Ok(json!({ "changes": 1 }))
     }
 
+    fn has_group(&mut self, id: GroupId) -> Result<bool, String> {
+        let groups = self.plane.groups().map_err(|error| error.to_string())?;
+        Ok(groups.iter().any(|stats| stats.group.id == id))
+    }
+
+    fn has_meter(&mut self, id: MeterId) -> bool {
+        self.plane.meters().iter().any(|stats| stats.meter.id == id)
+    }
+
+    fn dump_groups(&mut self) -> Result<Value, String> {
+        let groups = self.plane.groups().map_err(|error| error.to_string())?;
+        let names = self.plane.names();
+        let of = |stats: &GroupStats| {
+            json!({
+                "group": stats.group.text(names),
+                "line": text::group_line(stats),
+                "group_id": stats.group.id.0,
+                "flows": stats.flows,
+                "packets": stats.packets,
+                "bytes": stats.bytes,
+                "buckets": counts(&stats.buckets),
+                "seconds": stats.age.as_secs_f64(),
+            })
+        };
+        Ok(groups.iter().map(of).collect())
+    }
+
+    fn dump_meters(&mut self) -> Value {
+        let of = |stats: &MeterStats| {
+            json!({
+                "meter": stats.meter.text(),
+                "line": text::meter_line(stats),
+                "meter_id": stats.meter.id.0,
+                "flows": stats.flows,
+                "packets": stats.packets,
+                "bytes": stats.bytes,
+                "bands": counts(&stats.bands),
+                "seconds": stats.age.as_secs_f64(),
+            })
+        };
+        self.plane.meters().iter().map(of).collect()
+    }
+
     /// The flow entries of a selection, in the order of tables and priorities.
     fn dump(&mut self, select: &Select) -> Result<Value, String> {
         let mut flows = self.plane.flows().map_err(|error| error.to_string())?;
-        flows.retain(|stats| selects(select, &stats.flow));
+        flows.retain(|stats| select.is_meant(&stats.flow));
         flows.sort_by_key(|stats| (stats.flow.table, u16::MAX - stats.flow.priority));
         let names = self.plane.names();
         let entry = |stats: &FlowStats| {
@@ -233,34 +277,7 @@ impl<P: Plane> Switch<P> {
     }
 }
 
-/// Whether an entry is among those meant.
-fn selects(select: &Select, flow: &Flow) -> bool {
-    let (value, mask) = select.cookie;
-    select.table.is_none_or(|table| table == flow.table)
-        && select.strict.map_or_else(
-            || select.matching.covers(&flow.matching),
-            |priority| priority == flow.priority && select.matching == flow.matching,
-        )
-        && (flow.cookie ^ value) & mask == 0
-        && select.out_port.is_none_or(|port| any(flow, &|action| sends_to(action, port)))
-        && select.out_group.is_none_or(|group| any(flow, &|action| *action == Action::Group(group)))
-}
-
-fn sends_to(action: &Action, port: PortNo) -> bool {
-    match action {
-        Action::Output(to) => *to == port,
-        Action::Controller(_) => port == PortNo::CONTROLLER,
-        _ => false,
-    }
-}
-
-/// Whether an action of the entry, or of its clones, is so.
-fn any(flow: &Flow, is: &dyn Fn(&Action) -> bool) -> bool {
-    fn among(actions: &[Action], is: &dyn Fn(&Action) -> bool) -> bool {
-        actions.iter().any(|action| match action {
-            Action::Clone(inner) => among(inner, is),
-            other => is(other),
-        })
-    }
-    among(&flow.instructions.apply, is) || among(&flow.instructions.write, is)
+/// Packets and bytes of each bucket or band.
+fn counts(of: &[(u64, u64)]) -> Value {
+    of.iter().map(|(packets, bytes)| json!({ "packets": packets, "bytes": bytes })).collect()
 }

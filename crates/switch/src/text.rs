@@ -2,7 +2,7 @@
 
 use crate::config::TableText;
 use std::fmt::Write as _;
-use weir_datapath::FlowStats;
+use weir_datapath::{FlowStats, GroupStats, MeterStats};
 use weir_flow::Match;
 use weir_openflow::{
     Flow, FlowCommand, FlowMod, Group, Meter, Names, Select, TableId, TextError, parse_flow_file, parse_match,
@@ -85,6 +85,38 @@ pub(crate) fn dump_line(stats: &FlowStats, names: &Names) -> String {
     // Cookie and table are said already.
     let rest = Flow { cookie: 0, table: TableId(0), ..flow.clone() };
     line + &rest.text(names)
+}
+
+/// A group's counters, as `ovs-ofctl dump-group-stats` prints them.
+pub(crate) fn group_line(stats: &GroupStats) -> String {
+    let mut line = format!(
+        "group_id={},duration={:.3}s,ref_count={},packet_count={},byte_count={}",
+        stats.group.id,
+        stats.age.as_secs_f64(),
+        stats.flows,
+        stats.packets,
+        stats.bytes
+    );
+    for (place, (packets, bytes)) in stats.buckets.iter().enumerate() {
+        let _ = write!(line, ",bucket{place}:packet_count={packets},byte_count={bytes}");
+    }
+    line
+}
+
+/// A meter's counters, as `ovs-ofctl meter-stats` prints them, in one line.
+pub(crate) fn meter_line(stats: &MeterStats) -> String {
+    let mut line = format!(
+        "meter:{} flow_count:{} packet_in_count:{} byte_in_count:{} duration:{:.3}s bands:",
+        stats.meter.id,
+        stats.flows,
+        stats.packets,
+        stats.bytes,
+        stats.age.as_secs_f64()
+    );
+    for (place, (packets, bytes)) in stats.bands.iter().enumerate() {
+        let _ = write!(line, " {place}: packet_count:{packets} byte_count:{bytes}");
+    }
+    line
 }
 
 /// One group.

@@ -77,14 +77,28 @@ fn groups_and_meters_are_added_once_changed_and_removed() {
     assert!(twice.contains("group 7 is there already"), "{twice}");
     client.ask(&Request::ModGroup { group }).unwrap();
     let dump = client.ask(&Request::DumpGroups {}).unwrap();
-    assert!(dump[0].as_str().unwrap().starts_with("group_id=7,type=all"), "{dump}");
+    assert!(dump[0]["group"].as_str().unwrap().starts_with("group_id=7,type=all"), "{dump}");
+    let line = "group_id=7,duration=2.500s,ref_count=1,packet_count=3,byte_count=180,\
+                bucket0:packet_count=3,byte_count=180,bucket1:packet_count=3,byte_count=180";
+    assert_eq!((&dump[0]["line"], &dump[0]["buckets"][1]["bytes"]), (&json!(line), &json!(180)));
+    let absent = client.ask(&Request::DelGroups { group: Some(8) }).unwrap_err().to_string();
+    assert!(absent.contains("no group 8"), "{absent}");
     client.ask(&Request::DelGroups { group: Some(7) }).unwrap();
     assert_eq!(client.ask(&Request::DumpGroups {}).unwrap(), json!([]));
     let meter = "meter=3,kbps,band=type=drop,rate=100".to_owned();
     let absent = client.ask(&Request::ModMeter { meter: meter.clone() }).unwrap_err().to_string();
     assert!(absent.contains("add-meter adds it"), "{absent}");
     client.ask(&Request::AddMeter { meter }).unwrap();
-    assert!(client.ask(&Request::DumpMeters {}).unwrap()[0].as_str().unwrap().contains("rate=100"));
+    let dump = client.ask(&Request::DumpMeters {}).unwrap();
+    assert!(dump[0]["meter"].as_str().unwrap().contains("rate=100"), "{dump}");
+    let line = "meter:3 flow_count:2 packet_in_count:9 byte_in_count:540 duration:2.500s bands: \
+                0: packet_count:2 byte_count:120";
+    assert_eq!(
+        (&dump[0]["line"], &dump[0]["bands"]),
+        (&json!(line), &json!([{ "packets": 2, "bytes": 120 }]))
+    );
+    let absent = client.ask(&Request::DelMeters { meter: Some(8) }).unwrap_err().to_string();
+    assert!(absent.contains("no meter 8"), "{absent}");
     client.ask(&Request::DelMeters { meter: None }).unwrap();
     assert_eq!(client.ask(&Request::DumpMeters {}).unwrap(), json!([]));
 }
@@ -353,9 +367,35 @@ fn a_reload_that_cannot_be_changes_no_table() {
     assert!(dumped(&bench, "")[0].contains("tcp"));
     *bench.configuration.lock().unwrap() = settings(&format!("{TWO_PORTS}[port.third]\nspec = \"bad\"\n"));
     let error = client.ask(&Request::Reload {}).unwrap_err().to_string();
-    assert!(error.contains("port `third`") && error.contains("all else was done"), "{error}");
+    assert!(error.contains("port `third`") && error.contains("as it was before"), "{error}");
+    assert!(dumped(&bench, "")[0].contains("tcp"), "no table was changed either");
     *bench.configuration.lock().unwrap() = settings(&format!("{TWO_PORTS}[port.third]\nspec = \"null\"\n"));
     assert!(client.ask(&Request::Reload {}).unwrap()["done"].to_string().contains("port third opened"));
+}
+
+#[test]
+fn a_reload_of_services_is_one_plan_with_the_flows_that_call_them() {
+    let flow = |name: &str| format!("[tables]\nflows = \"tcp,actions=softflow:{name}:1\"\n");
+    let old = format!(
+        "[service.old]\nkind = \"counter\"\n[service.lb]\nkind = \"conntrack\"\n{}",
+        flow("conntrack")
+    );
+    let bench = bench(&old);
+    let mut client = bench.client();
+    let new =
+        "[service.new]\nkind = \"counter\"\n[service.lb]\nkind = \"conntrack\"\nlimits = { panics = 9 }\n";
+    *bench.configuration.lock().unwrap() = settings(&format!("{TWO_PORTS}{new}{}", flow("new")));
+    let told = client.ask(&Request::Reload {}).unwrap();
+    let done =
+        ["service new added", "service lb built anew", "service old removed", "1 flows added or changed"];
+    assert_eq!((&told["done"], &told["restart"]), (&json!(done), &json!([])));
+    let plan = bench.behind.lock().unwrap().plans[0].clone();
+    assert_eq!((plan.add_services[0].0.as_str(), plan.replace_services[0].1.limits.panics), ("new", 9));
+    assert_eq!((plan.remove_services, plan.changes.len()), (vec!["old".to_owned()], 1));
+    *bench.configuration.lock().unwrap() = settings(&format!("{TWO_PORTS}{}", flow("new")));
+    let error = client.ask(&Request::Reload {}).unwrap_err().to_string();
+    assert!(error.contains("`new`"), "a flow cannot call what goes: {error}");
+    assert_eq!(bench.behind.lock().unwrap().plans.len(), 1);
 }
 
 fn http(server: &MetricsServer, request: &str) -> String {

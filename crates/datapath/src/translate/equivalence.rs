@@ -190,7 +190,7 @@ fn empty(seed: u64) -> Pipeline {
 fn pipeline(random: &mut Sampler, pool: &[Sample]) -> Pipeline {
     let mut pipeline = empty(random.bits());
     let now = Nanos(0);
-    let mut draft = Draft { pipeline: &mut pipeline, touched: vec![], now };
+    let mut draft = Draft::new(&mut pipeline, now);
     for id in 1..5 {
         draft.change(&Change::SetGroup(group(random, id))).unwrap();
     }

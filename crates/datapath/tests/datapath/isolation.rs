@@ -141,13 +141,20 @@ fn a_service_that_never_comes_back_is_named() {
     let mut rig = rig(4, Limits::default());
     rig.source(1, &frames(100), "");
     let begin = Instant::now();
-    let error = loop {
-        match rig.datapath.report() {
-            Err(error) => break error.to_string(),
-            Ok(_) => assert!(begin.elapsed() < Duration::from_secs(30), "it never hung"),
+    let stuck = loop {
+        match rig.datapath.report().unwrap().workers.remove(0).stuck {
+            Some(stuck) => break stuck,
+            None => assert!(begin.elapsed() < Duration::from_secs(30), "it never hung"),
         }
     };
+    assert!(stuck.service.as_deref() == Some("faulty") && stuck.ns > 1_000_000_000, "{stuck:?}");
+    let error = rig.datapath.tick().unwrap_err().to_string();
     assert!(error.contains("worker 0") && error.contains("service `faulty`"), "{error}");
+    let again = Instant::now();
+    let report = rig.datapath.report().unwrap();
+    assert!(report.workers[0].stuck.as_ref().is_some_and(|later| later.ns > stuck.ns), "{report:?}");
+    assert!(again.elapsed() < Duration::from_secs(1), "what is known to hang is not waited for again");
+    crate::rig::check_sum(&report);
     ENOUGH.store(true, std::sync::atomic::Ordering::Relaxed);
     rig.wait(100);
     assert_eq!(rig.end().sent(2).len(), 100, "it came back, and nothing was lost");

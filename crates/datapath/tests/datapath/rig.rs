@@ -89,18 +89,35 @@ impl Rig {
 
     /// A port where these frames come in once; what leaves there is kept.
     pub(crate) fn source(&mut self, number: u32, frames: &[Vec<u8>], more: &str) {
+        let trace = self.trace(number, frames, more);
+        self.port(number, &trace);
+    }
+
+    /// The same behind a port with faults.
+    pub(crate) fn faulty_source(&mut self, number: u32, frames: &[Vec<u8>], more: &str, faults: &str) {
+        let trace = self.trace(number, frames, more);
+        self.port(number, &format!("fault:{faults}:{trace}"));
+    }
+
+    fn trace(&self, number: u32, frames: &[Vec<u8>], more: &str) -> String {
         let capture = self.path(&format!("in{number}.pcap"));
         let mut writer = CaptureWriter::new(fs::File::create(&capture).unwrap(), Format::Pcap).unwrap();
         frames.iter().for_each(|frame| writer.write(Nanos(0), frame).unwrap());
         writer.finish().unwrap();
         let out = self.path(&format!("out{number}.pcap"));
-        self.port(number, &format!("trace:{},tx={}{more}", capture.display(), out.display()));
+        format!("trace:{},tx={}{more}", capture.display(), out.display())
     }
 
     /// A port where nothing comes in; what leaves there is kept.
     pub(crate) fn sink(&mut self, number: u32) {
         let out = self.path(&format!("out{number}.pcap"));
         self.port(number, &format!("trace:,tx={}", out.display()));
+    }
+
+    /// The same behind a port with faults.
+    pub(crate) fn faulty_sink(&mut self, number: u32, faults: &str) {
+        let out = self.path(&format!("out{number}.pcap"));
+        self.port(number, &format!("fault:{faults}:trace:,tx={}", out.display()));
     }
 
     pub(crate) fn port(&mut self, number: u32, spec: &str) {

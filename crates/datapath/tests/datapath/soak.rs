@@ -52,10 +52,11 @@ fn a_soak_of_changes_loses_nothing_uncounted_and_stays_flat() {
          table=2,priority=1 actions=goto_table:3\ntable=3,priority=1,ip,nw_src=198.18.0.0/25 actions=output:3\n\
          table=3,priority=0 actions=output:2\ntable=0,priority=60,sf_stage=1 actions=goto_table:3",
     );
-    rig.port(2, "null");
+    rig.port(2, "fault:partial=1%,stall=0.1%/100us,seed=1:null");
     let frames: Vec<Vec<u8>> =
         (0..4000).map(|at| udp(0xc612_0000 + at % 250, 0xc613_0001 + at / 250, (1000, 80))).collect();
-    rig.source(1, &frames, ",loop,rate=300kpps");
+    let faults = "drop=0.1%,dup=0.1%,reorder=1%,corrupt=0.1%,truncate=0.1%,delay=20us,seed=1";
+    rig.faulty_source(1, &frames, ",loop,rate=300kpps", faults);
     let mut random = Sampler::new(4);
     let begin = Instant::now();
     let (mut rounds, mut warm, mut late) = (0_u32, None, 0);
@@ -89,8 +90,15 @@ fn a_soak_of_changes_loses_nothing_uncounted_and_stays_flat() {
         worker.received, worker.sent, worker.dropped, worker.caches.revalidated
     );
     assert!(worker.received > 10_000 && worker.caches.revalidated > 0);
+    for (number, fault) in
+        [(1, "lost"), (1, "duplicated"), (1, "reordered"), (1, "corrupted"), (2, "partial")]
+    {
+        let port = report.ports.iter().find(|port| port.number == number).unwrap();
+        assert!(port.faults[fault] > 0, "{fault}: {:?}", port.faults);
+    }
     for reason in worker.dropped.keys() {
-        assert!(["by-flow", "no-port"].contains(reason), "{:?}", worker.dropped);
+        let counted = ["by-flow", "no-port", "too-short", "transmit-full", "ttl-expired", "bad-header"];
+        assert!(counted.contains(reason), "{:?}", worker.dropped);
     }
     // What other tests of this process hold comes and goes; a soak by hand has it to itself.
     if alone {

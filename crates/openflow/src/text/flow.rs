@@ -171,14 +171,16 @@ impl FlowMod {
     pub fn text(&self, names: &Names) -> String {
         match self {
             Self::Add(flow) => format!("add {}", flow.text(names)),
-            Self::Modify { flow, select, .. } => {
+            Self::Modify { flow, cookie, select, .. } => {
                 let strict = select.strict.is_some();
                 let command = if strict { FlowCommand::ModifyStrict } else { FlowCommand::Modify };
-                let mut flow = flow.clone();
+                let flow = Flow { cookie: 0, ..flow.clone() };
                 let mut front = String::new();
                 if select.cookie.1 != 0 {
                     let _ = write!(front, "cookie={:#x}/{:#x}, ", select.cookie.0, select.cookie.1);
-                    flow.cookie = 0;
+                }
+                if let Some(cookie) = cookie {
+                    let _ = write!(front, "cookie={cookie:#x}, ");
                 }
                 // A table that is named is meant, be it 0.
                 if select.table == Some(TableId(0)) && names.table_name(TableId(0)).is_none() {

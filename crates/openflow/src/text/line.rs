@@ -15,8 +15,10 @@ use weir_flow::Match;
 pub(super) struct Line {
     table: Option<TableId>,
     priority: Option<u16>,
-    /// Value and mask; without a mask, the value is given to the entry.
-    cookie: (u64, Option<u64>),
+    /// What is given to the entry.
+    cookie: Option<u64>,
+    /// Value and mask of those meant.
+    cookies: Option<(u64, u64)>,
     timeouts: [u16; 2],
     importance: u16,
     flags: FlowFlags,
@@ -82,7 +84,8 @@ impl Line {
         let mut line = Self {
             table: None,
             priority: None,
-            cookie: (0, None),
+            cookie: None,
+            cookies: None,
             timeouts: [0; 2],
             importance: 0,
             flags: FlowFlags::default(),
@@ -153,19 +156,19 @@ impl Line {
     }
 
     fn take_cookie(&mut self, text: &str, command: FlowCommand) -> Parsed<()> {
-        self.cookie = match text.split_once('/') {
+        match text.split_once('/') {
             Some(_) if command == FlowCommand::Add => {
                 return Err(
                     Fault::new(text, "a flow that is added has one cookie").mend("leave the mask out")
                 );
             }
-            Some((value, mask)) => (number_u64(value)?, Some(number_u64(mask)?)),
+            Some((value, mask)) => self.cookies = Some((number_u64(value)?, number_u64(mask)?)),
             None if command.deletes() => {
                 let advice = format!("to select by cookie write cookie={text}/-1");
                 return Err(Fault::new(text, "a deletion gives no cookie").mend(advice));
             }
-            None => (number_u64(text)?, self.cookie.1),
-        };
+            None => self.cookie = Some(number_u64(text)?),
+        }
         Ok(())
     }
 
@@ -243,7 +246,7 @@ impl Line {
             priority: self.priority.unwrap_or(Flow::PRIORITY),
             matching: self.matching,
             instructions: self.instructions,
-            cookie: if self.cookie.1.is_some() { 0 } else { self.cookie.0 },
+            cookie: self.cookie.unwrap_or(0),
             idle_timeout: self.timeouts[0],
             hard_timeout: self.timeouts[1],
             importance: self.importance,
@@ -252,12 +255,12 @@ impl Line {
     }
 
     pub(super) fn select(&self, command: FlowCommand) -> Select {
-        let mask = self.cookie.1.unwrap_or(0);
+        let (cookie, mask) = self.cookies.unwrap_or_default();
         Select {
             table: self.table,
             matching: self.matching.clone(),
             strict: command.strict().then_some(self.priority.unwrap_or(Flow::PRIORITY)),
-            cookie: (self.cookie.0 & mask, mask),
+            cookie: (cookie & mask, mask),
             out_port: self.out_port,
             out_group: self.out_group,
         }
@@ -267,8 +270,9 @@ impl Line {
         match command {
             FlowCommand::Add => FlowMod::Add(self.flow()),
             FlowCommand::Modify | FlowCommand::ModifyStrict => {
-                let (select, or_add) = (self.select(command), self.cookie.1.is_none_or(|mask| mask == 0));
-                FlowMod::Modify { flow: self.flow(), select, or_add }
+                let (select, cookie) = (self.select(command), self.cookie);
+                let or_add = select.cookie.1 == 0;
+                FlowMod::Modify { flow: self.flow(), cookie, select, or_add }
             }
             FlowCommand::Delete | FlowCommand::DeleteStrict => FlowMod::Delete(self.select(command)),
         }

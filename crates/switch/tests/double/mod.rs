@@ -12,10 +12,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 use weir_datapath::{
-    CaptureFilter, Captured, Change, ControlError, Event, FlowStats, PortReport, PortSpec, Report,
-    ServiceReport, WorkerReport,
+    CaptureFilter, Captured, Change, ControlError, Event, FlowStats, GroupStats, MeterStats, Plan,
+    PortReport, PortSpec, Report, ServiceReport, WorkerReport,
 };
-use weir_openflow::{FlowMod, Names, PortNo};
+use weir_openflow::{FlowMod, Group, GroupId, Meter, MeterId, Names, PortNo};
 use weir_services::HostReport;
 use weir_switch::{About, Ask, Client, ControlSocket, Ended, Plane, Settings, Switch};
 
@@ -32,6 +32,8 @@ pub(crate) struct Behind {
     pub(crate) captures: Vec<(CaptureFilter, Sender<Captured>)>,
     /// Commands to services.
     pub(crate) commands: Vec<(String, String, Value)>,
+    /// Plans that were carried out.
+    pub(crate) plans: Vec<Plan>,
     /// Frames to be explained.
     pub(crate) explained: Vec<(PortNo, Vec<u8>)>,
 }
@@ -40,6 +42,8 @@ pub(crate) struct Double {
     names: Names,
     ports: BTreeMap<PortNo, PortSpec>,
     flows: Vec<FlowStats>,
+    groups: BTreeMap<GroupId, Group>,
+    meters: BTreeMap<MeterId, Meter>,
     pub(crate) behind: Arc<Mutex<Behind>>,
 }
 
@@ -47,7 +51,14 @@ impl Double {
     pub(crate) fn new() -> Self {
         let mut names = Names::default();
         names.add_service("conntrack");
-        Self { names, ports: BTreeMap::new(), flows: Vec::new(), behind: Arc::default() }
+        Self {
+            names,
+            ports: BTreeMap::new(),
+            flows: Vec::new(),
+            groups: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            behind: Arc::default(),
+        }
     }
 }
 
@@ -110,11 +121,60 @@ impl Plane for Double {
                     };
                     !meant
                 }),
-                _ => {}
+                Change::SetGroup(group) => drop(self.groups.insert(group.id, group.clone())),
+                Change::DeleteGroup(id) => self.groups.retain(|other, _| id.is_some_and(|id| id != *other)),
+                Change::SetMeter(meter) => drop(self.meters.insert(meter.id, meter.clone())),
+                Change::DeleteMeter(id) => self.meters.retain(|other, _| id.is_some_and(|id| id != *other)),
+                Change::Flow(FlowMod::Modify { .. }) => {}
             }
         }
         self.behind.lock().unwrap().applied.push(changes.to_vec());
         Ok(())
+    }
+
+    /// Refuses what `apply` or `add_ports` would, before anything is done.
+    fn carry_out(&mut self, plan: &Plan) -> Result<Vec<PortNo>, ControlError> {
+        if let Some(port) = plan.open_ports.iter().find(|port| port.spec == "bad") {
+            return Err(ControlError(format!(
+                "opening ports: port `{}`; all is as it was before",
+                port.name
+            )));
+        }
+        if !plan.changes.is_empty() {
+            self.apply(&plan.changes)?;
+        }
+        plan.add_services.iter().for_each(|(name, _)| {
+            self.names.add_service(name);
+        });
+        plan.close_ports.iter().try_for_each(|number| self.remove_port(*number))?;
+        let numbers = self.add_ports(&plan.open_ports)?;
+        plan.remove_services.iter().for_each(|name| self.names.remove_service(name));
+        self.behind.lock().unwrap().plans.push(plan.clone());
+        Ok(numbers)
+    }
+
+    fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError> {
+        let of = |group: &Group| GroupStats {
+            group: group.clone(),
+            packets: 3,
+            bytes: 180,
+            buckets: group.buckets.iter().map(|_| (3, 180)).collect(),
+            age: Duration::from_millis(2500),
+            flows: 1,
+        };
+        Ok(self.groups.values().map(of).collect())
+    }
+
+    fn meters(&mut self) -> Vec<MeterStats> {
+        let of = |meter: &Meter| MeterStats {
+            meter: meter.clone(),
+            packets: 9,
+            bytes: 540,
+            bands: meter.bands.iter().map(|_| (2, 120)).collect(),
+            age: Duration::from_millis(2500),
+            flows: 2,
+        };
+        self.meters.values().map(of).collect()
     }
 
     fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {

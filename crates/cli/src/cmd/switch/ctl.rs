@@ -109,7 +109,7 @@ enum Ctl {
         #[arg(value_name = "NUMBER")]
         group: Option<u32>,
     },
-    /// Print the groups as ovs-ofctl does
+    /// Print the groups, each with its counters, also by bucket, below it
     DumpGroups,
     /// Add a meter with its bands
     AddMeter { meter: String },
@@ -120,7 +120,7 @@ enum Ctl {
         #[arg(value_name = "NUMBER")]
         meter: Option<u32>,
     },
-    /// Print the meters as ovs-ofctl does
+    /// Print the meters, each with its counters, also by band, below it
     DumpMeters,
     /// Print the tables that hold entries
     DumpTables,
@@ -167,7 +167,8 @@ enum Ctl {
     },
     /// Let a service out of quarantine, built anew
     Release { service: String },
-    /// Print what happens by itself, until Ctrl-C: links, flow entries that go, packets for the controller
+    /// Print what happens, until Ctrl-C: links, packets for the controller, services in quarantine, and
+    /// flow entries that go: by timeout, or deleted, of those added with send_flow_rem
     Monitor,
     /// Read the configuration again and apply what changed
     Reload,
@@ -276,9 +277,8 @@ type Show = fn(&Value) -> anyhow::Result<String>;
 fn shown_by(command: &Ctl) -> Show {
     match command {
         Ctl::DumpFlows { .. } => |answer| Ok(lines(answer, |flow| flow["line"].as_str().map(str::to_owned))),
-        Ctl::DumpGroups | Ctl::DumpMeters => {
-            |answer| Ok(lines(answer, |line| line.as_str().map(str::to_owned)))
-        }
+        Ctl::DumpGroups => |answer| Ok(lines(answer, |group| counted(group, "group"))),
+        Ctl::DumpMeters => |answer| Ok(lines(answer, |meter| counted(meter, "meter"))),
         Ctl::DumpTables => |answer| Ok(view::dump_tables(&serde_json::from_value::<Vec<_>>(answer.clone())?)),
         Ctl::Show => |answer| Ok(view::show(&serde_json::from_value::<Vec<_>>(answer.clone())?)),
         Ctl::AddPort { .. } => |answer| Ok(format!("port {}\n", answer["number"])),
@@ -298,6 +298,11 @@ fn shown_by(command: &Ctl) -> Show {
 fn lines(answer: &Value, line: impl Fn(&Value) -> Option<String>) -> String {
     let lines = answer.as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(line);
     lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// A group or meter, and below it what it counted.
+fn counted(of: &Value, what: &str) -> Option<String> {
+    Some(format!("{}\n  {}", of[what].as_str()?, of["line"].as_str()?))
 }
 
 fn connections(answer: &Value) -> String {

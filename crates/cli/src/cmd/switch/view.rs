@@ -71,6 +71,7 @@ pub(super) fn render(now: &Stats, before: Option<&Stats>) -> String {
             out.push_str(&format!("\n{}\n{body}", paint(BOLD, title)));
         }
     };
+    section("Trouble", trouble(&now.workers));
     section("Ports", ports(&since.ports, counts));
     section("Packets", packets(now, &since, counts));
     section("Drops", drops(&since, counts));
@@ -79,6 +80,23 @@ pub(super) fn render(now: &Stats, before: Option<&Stats>) -> String {
     section("Services", services(&since.services, counts));
     section("Tables", tables(&since.tables, counts));
     out
+}
+
+/// Workers that do not answer.
+fn trouble(workers: &[WorkerStats]) -> String {
+    let line = |worker: &WorkerStats| {
+        let stuck = worker.stuck.as_ref()?;
+        let time = length(Nanos(stuck.ns));
+        let what = match &stuck.service {
+            Some(service) => {
+                format!("has been inside of service {service} for {time} and does not come back")
+            }
+            None => format!("has not answered for {time}, in no service: its core may be taken away"),
+        };
+        let line = format!("worker {} on core {} {what}", worker.worker, worker.core);
+        Some(format!("{}; what it counted is of the time before\n", paint(RED, &line)))
+    };
+    workers.iter().filter_map(line).collect()
 }
 
 /// Ports, a row each.
@@ -97,11 +115,16 @@ fn ports(ports: &[PortStats], counts: Counts) -> String {
             row
         })
         .collect();
+    let faults = ports.iter().filter_map(|port| {
+        let done = port.faults.iter().filter(|(_, count)| **count > 0);
+        let done: Vec<String> = done.map(|(fault, count)| format!("{fault} {}", grouped(*count))).collect();
+        (!done.is_empty()).then(|| format!("  {}, on purpose: {}\n", port.name, done.join(" · ")))
+    });
     table(
         &["no", "name", "link", "received", "sent", "not taken", "missed", "opened by"],
         &[0, 3, 4, 5, 6],
         &rows,
-    )
+    ) + &faults.collect::<String>()
 }
 
 /// The sum, a column a worker.
@@ -358,7 +381,7 @@ pub(super) fn dump_tables(of: &[TableStats]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_switch::stats::StepStats;
+    use weir_switch::stats::{StepStats, StuckStats};
 
     fn stats() -> Stats {
         let worker = |worker: usize, received: u64| WorkerStats {
@@ -419,6 +442,21 @@ mod tests {
         let mut wrong = stats();
         wrong.workers[1].sent -= 3;
         assert!(render(&wrong, None).contains("off by 3  WRONG"), "{}", render(&wrong, None));
+    }
+
+    #[test]
+    fn a_worker_that_hangs_and_faults_on_purpose_are_told() {
+        let mut stats = stats();
+        stats.workers[1].stuck = Some(StuckStats { service: Some("fw".to_owned()), ns: 4_000_000_000 });
+        stats.ports[0].faults = [("lost".to_owned(), 1200), ("partial".to_owned(), 0)].into();
+        let text = render(&stats, None);
+        for part in [
+            "worker 1 on core 3 has been inside of service fw for",
+            "and does not come back",
+            "  left, on purpose: lost 1 200\n",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
     }
 
     #[test]
