@@ -201,3 +201,24 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
+
+/// The first port number of OpenFlow 1.0 that is no port.
+const FIRST_RESERVED: u16 = 0xff00;
+/// How far OpenFlow 1.1 moved those.
+const RESERVED_OFFSET: u32 = 0xffff_0000;
+
+/// A port as OpenFlow 1.0 numbers it. One that it has no number for is none (0xffff).
+pub(crate) fn to_port16(port: u32) -> u16 {
+    match u16::try_from(port) {
+        Ok(number) if number < FIRST_RESERVED => number,
+        _ => u16::try_from(port.wrapping_sub(RESERVED_OFFSET))
+            .ok()
+            .filter(|number| *number >= FIRST_RESERVED)
+            .unwrap_or(u16::MAX),
+    }
+}
+
+/// A port of OpenFlow 1.0 as later versions number it.
+pub(crate) const fn from_port16(port: u16) -> u32 {
+    if port < FIRST_RESERVED { port as u32 } else { port as u32 + RESERVED_OFFSET }
+}

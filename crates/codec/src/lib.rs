@@ -12,14 +12,17 @@
 //!
 //! Costs and threads: plain functions over bytes; no I/O, no clock, nothing shared.
 
+mod action;
 mod bundle;
 mod code;
 mod cursor;
 mod decode;
 mod encode;
+mod field;
 mod flow;
 mod group;
 mod header;
+mod instruction;
 mod message;
 mod meter;
 mod multipart;
@@ -29,7 +32,9 @@ mod port;
 mod switch;
 mod table;
 mod version;
+mod wire;
 
+pub use action::{Ct, CtStep, CtZone, Nat, NatRange};
 pub use bundle::{BundleAdd, BundleControl, BundleFlags, BundleStep};
 pub use code::{Code, ErrorNumber};
 pub use cursor::Fault;

@@ -1,5 +1,11 @@
 //! Multiparts (statistics, in OpenFlow 1.0): questions whose answers may need several messages.
 
+mod monitor;
+mod number;
+pub(crate) mod reply;
+pub(crate) mod request;
+mod stats;
+
 use crate::*;
 use weir_flow::Match;
 use weir_openflow::{Group, GroupId, Instructions, Meter, MeterId, PortNo, TableId};
