@@ -140,6 +140,10 @@ pub(crate) trait Put {
     fn open(&mut self, kind: u16) -> usize;
     /// Ends what `open` began; the length is without padding.
     fn close(&mut self, start: usize);
+    /// A whole item of a number, whose length counts its padding.
+    fn property(&mut self, kind: u16, value: &[u8]);
+    /// A whole item of any number of bytes, whose length does not count its padding.
+    fn long_property(&mut self, kind: u16, value: &[u8]);
 }
 
 impl Put for Vec<u8> {
@@ -193,6 +197,20 @@ impl Put for Vec<u8> {
 
     fn close(&mut self, start: usize) {
         self.length(start + 2, start);
+    }
+
+    fn property(&mut self, kind: u16, value: &[u8]) {
+        let start = self.open(kind);
+        self.extend_from_slice(value);
+        self.pad(start);
+        self.close(start);
+    }
+
+    fn long_property(&mut self, kind: u16, value: &[u8]) {
+        let start = self.open(kind);
+        self.extend_from_slice(value);
+        self.close(start);
+        self.pad(start);
     }
 }
 

@@ -50,6 +50,9 @@ pub struct FlowMod {
     pub cookie: u64,
     /// Which bits of their cookie entries must have. Not in OpenFlow 1.0's own form.
     pub cookie_mask: u64,
+    /// The cookie that entries selected by theirs get; all ones, and they keep it. Only in Nicira's form;
+    /// 0 elsewhere.
+    pub new_cookie: u64,
     /// Seconds without a packet after which the entry goes.
     pub idle_timeout: u16,
     /// Seconds after which it goes.
@@ -77,6 +80,7 @@ impl Default for FlowMod {
             instructions: Instructions::default(),
             cookie: 0,
             cookie_mask: 0,
+            new_cookie: 0,
             idle_timeout: 0,
             hard_timeout: 0,
             importance: 0,
@@ -107,12 +111,13 @@ impl FlowMod {
             return model::FlowMod::Delete(select(self.matching));
         }
         let select = modify.then(|| select(self.matching.clone()));
+        let by_cookie = self.form == FlowForm::Nxm && self.cookie_mask != 0;
         let flow = Flow {
             table: self.table.unwrap_or_default(),
             priority: self.priority,
             matching: self.matching,
             instructions: self.instructions,
-            cookie: self.cookie,
+            cookie: if by_cookie { self.new_cookie } else { self.cookie },
             idle_timeout: self.idle_timeout,
             hard_timeout: self.hard_timeout,
             importance: self.importance,

@@ -45,9 +45,9 @@ pub(super) fn put_tunnel(out: &mut Vec<u8>, id: u64) {
 
 pub(crate) fn put_resubmit(out: &mut Vec<u8>, port: Option<PortNo>, table: Option<TableId>) {
     let port = to_port16(port.unwrap_or(PortNo::IN_PORT).0);
-    let start = open(out, if table.is_some() { 14 } else { 1 });
+    let start = open(out, 14);
     out.u16(port);
-    out.u8(table.map_or(0, |table| table.0));
+    out.u8(table.map_or(255, |table| table.0));
     close(out, start);
 }
 
@@ -90,22 +90,16 @@ pub(super) fn put_controller(out: &mut Vec<u8>, to: &ToController) {
     }
     let start = open(out, 37);
     out.zeros(6);
-    let mut property = |kind, value: &[u8]| {
-        let start = out.open(kind);
-        out.extend_from_slice(value);
-        out.close(start);
-        out.pad(start);
-    };
     if to.max_len != u16::MAX {
-        property(0, &to.max_len.to_be_bytes());
+        out.property(0, &to.max_len.to_be_bytes());
     }
     if to.id != 0 {
-        property(1, &to.id.to_be_bytes());
+        out.property(1, &to.id.to_be_bytes());
     }
     if to.reason != 1 {
-        property(2, &[to.reason]);
+        out.property(2, &[to.reason]);
     }
-    property(3, &to.userdata);
+    out.long_property(3, &to.userdata);
     close(out, start);
 }
 

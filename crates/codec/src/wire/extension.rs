@@ -131,10 +131,7 @@ fn read_tuple(mut body: Cursor<'_>) -> Decoded<CtTuple> {
 
 fn property(out: &mut Vec<u8>, kind: u16, value: Option<&[u8]>) {
     if let Some(value) = value {
-        let start = out.open(kind);
-        out.extend_from_slice(value);
-        out.close(start);
-        out.pad(start);
+        out.property(kind, value);
     }
 }
 

@@ -79,6 +79,7 @@ pub(crate) fn read(mut body: Cursor<'_>, version: Version, context: Context) -> 
         instructions,
         cookie,
         cookie_mask,
+        new_cookie: 0,
         idle_timeout,
         hard_timeout,
         importance: if version >= Version::V14 { importance } else { 0 },
@@ -107,6 +108,7 @@ fn read10(mut body: Cursor<'_>, context: Context) -> Decoded<FlowMod> {
         instructions,
         cookie,
         cookie_mask: 0,
+        new_cookie: 0,
         idle_timeout,
         hard_timeout,
         importance: 0,
@@ -132,6 +134,7 @@ pub(crate) fn read_nicira(mut body: Cursor<'_>, context: Context) -> Decoded<Flo
     if command == FlowCommand::Add && selected.is_some() {
         return Err(Fault::new(Code::NxmInvalid, "a flow that is added cannot be selected by its cookie"));
     }
+    let new_cookie = if selected.is_some() { cookie } else { 0 };
     let (cookie, cookie_mask) = selected.unwrap_or((cookie, 0));
     let instructions = read_instructions(body, Version::V10, &matching)?;
     Ok(FlowMod {
@@ -143,6 +146,7 @@ pub(crate) fn read_nicira(mut body: Cursor<'_>, context: Context) -> Decoded<Flo
         instructions,
         cookie,
         cookie_mask,
+        new_cookie,
         idle_timeout,
         hard_timeout,
         importance: 0,
@@ -199,7 +203,7 @@ fn put_middle10(out: &mut Vec<u8>, flow: &FlowMod) {
 }
 
 pub(crate) fn put_nicira(out: &mut Vec<u8>, flow: &FlowMod, context: Context) -> Encoded {
-    out.u64(if flow.cookie_mask == 0 { flow.cookie } else { u64::MAX });
+    out.u64(if flow.cookie_mask == 0 { flow.cookie } else { flow.new_cookie });
     out.u16(number10(flow, context)?);
     put_middle10(out, flow);
     let at = out.len();

@@ -138,7 +138,7 @@ pub(crate) fn put_match10(out: &mut Vec<u8>, matching: &Match) {
         wild |= VLAN;
         0
     };
-    let priority = if !untagged && bits >> 13 == 7 {
+    let priority = if bits >> 13 == 7 {
         (tci >> 13) as u8
     } else {
         wild |= PRIORITY;

@@ -80,7 +80,9 @@ pub(crate) fn read_mod(mut body: Cursor<'_>) -> Decoded<MeterMod> {
 
 pub(crate) fn put_mod(out: &mut Vec<u8>, change: &MeterMod) {
     out.u16(change.command as u16);
-    out.u16(flag_bits(&change.meter));
+    // Of a meter that goes, only the number is said.
+    let goes = change.command == MeterCommand::Delete && change.meter.bands.is_empty();
+    out.u16(if goes { flag_bits(&change.meter) & !KILOBITS } else { flag_bits(&change.meter) });
     out.u32(change.meter.id.0);
     put_bands(out, &change.meter.bands);
 }

@@ -138,25 +138,19 @@ pub(crate) fn read_nicira2(body: Cursor<'_>) -> Decoded<PacketIn> {
 }
 
 pub(crate) fn put_nicira2(out: &mut Vec<u8>, packet: &PacketIn, version: Version) {
-    let mut property = |kind, value: &[u8]| {
-        let start = out.open(kind);
-        out.extend_from_slice(value);
-        out.close(start);
-        out.pad(start);
-    };
-    property(PACKET, &packet.data);
+    out.long_property(PACKET, &packet.data);
     if packet.total_len as usize != packet.data.len() {
-        property(FULL_LEN, &packet.total_len.to_be_bytes());
+        out.property(FULL_LEN, &packet.total_len.to_be_bytes());
     }
     if let Some(buffer) = packet.buffer {
-        property(BUFFER, &buffer.to_be_bytes());
+        out.property(BUFFER, &buffer.to_be_bytes());
     }
-    property(TABLE, &[packet.table.0]);
+    out.property(TABLE, &[packet.table.0]);
     // The cookie is aligned to 8 bytes.
     let mut cookie = [0; 12];
     cookie[4..].copy_from_slice(&packet.cookie.to_be_bytes());
-    property(COOKIE, &cookie);
-    property(REASON, &[packet.reason]);
+    out.property(COOKIE, &cookie);
+    out.property(REASON, &[packet.reason]);
     if !packet.fields.terms().is_empty() {
         let start = out.open(METADATA);
         crate::field::put_unpadded(out, version, &packet.fields);
@@ -164,10 +158,7 @@ pub(crate) fn put_nicira2(out: &mut Vec<u8>, packet: &PacketIn, version: Version
         out.pad(start);
     }
     if !packet.userdata.is_empty() {
-        let start = out.open(USERDATA);
-        out.extend_from_slice(&packet.userdata);
-        out.close(start);
-        out.pad(start);
+        out.long_property(USERDATA, &packet.userdata);
     }
 }
 
