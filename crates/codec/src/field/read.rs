@@ -79,12 +79,11 @@ fn value(bytes: &mut Cursor<'_>, head: &Header, row: &Row, faults: Faults) -> De
     let whole = ones(u32::from(row.bytes) * 8);
     let mask = if head.masked { bytes.number(size)? } else { whole };
     let field = row.field;
-    if value & !mask != 0 {
-        return Err(Fault::new(
-            if faults.field == Code::MatchField { Code::MatchWildcards } else { faults.value },
-            "a value has bits that its mask has not",
-        ));
+    if value & !mask != 0 && faults.field == Code::MatchField {
+        return Err(Fault::new(Code::MatchWildcards, "a value has bits that its mask has not"));
     }
+    // Actions may say them; they are not set.
+    let value = value & mask;
     if value > ones(row.bits()) {
         return Err(Fault::new(faults.value, "a value is greater than its field"));
     }

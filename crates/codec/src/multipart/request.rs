@@ -96,7 +96,7 @@ fn read_nicira_query(mut body: Cursor<'_>) -> Decoded<FlowQuery> {
 
 fn put_query(out: &mut Vec<u8>, query: &FlowQuery, version: Version) {
     let port = query.out_port.unwrap_or(PortNo::ANY);
-    if query.form == FlowForm::Nxm {
+    if query.form == FlowForm::Nxm && version == Version::V10 {
         put_port16(out, port);
         let at = out.len();
         out.zeros(2);

@@ -96,6 +96,9 @@ pub(crate) fn read_add(
 }
 
 pub(crate) fn put_add(out: &mut Vec<u8>, add: &BundleAdd, context: Context) -> Encoded {
+    if !may_be_inside(&add.message.body) {
+        return Err(Unsayable("this message in a bundle"));
+    }
     out.u32(add.id);
     out.zeros(2);
     out.u16(flag_bits(add.flags));
