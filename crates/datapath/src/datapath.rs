@@ -6,6 +6,7 @@
 
 use crate::capture::Tap;
 use crate::control::{CaptureFilter, Captured, Change, Config, ControlError, Event, PacketIn, PortSpec};
+use crate::hint::{Hints, Soft};
 use crate::known::Known;
 use crate::mail::Mail;
 use crate::pipeline::{Pipeline, Touched};
@@ -66,7 +67,8 @@ impl Datapath {
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get(eal).hz() };
         let (punt, punts) = sync_channel(PACKET_INS);
         let (retire, retired) = channel();
-        let start = Start { eal, pipeline: &pipeline, pool: &pool, clock, seed, punt, retire };
+        let poll = config.poll;
+        let start = Start { eal, pipeline: &pipeline, pool: &pool, clock, poll, seed, punt, retire };
         let workers = start.all(&config.cores)?;
         let mut datapath = Self {
             names: Names::default(),
@@ -135,9 +137,17 @@ impl Datapath {
         let receive = self.ports.give_out(opened, &self.workers);
         self.ports_changed()?;
         for (number, queues) in receive {
-            self.ports.poll(number, queues, &self.workers);
+            self.ports.poll(number, queues, &self.workers, |queue| self.hints(queue));
         }
         trouble.map_or(Ok(numbers), Err)
+    }
+
+    /// The table in front of a queue.
+    fn hints(&self, queue: usize) -> Option<Box<Hints>> {
+        let config = self.config.tcam.as_ref()?;
+        let seed = Seed::new(self.config.seed);
+        let first = queue as u32 * config.entries + 1;
+        Some(Box::new(Hints::new(Box::new(Soft::new(seed, config)), config, first)))
     }
 
     /// Removes a port, while packets flow; what waits to be sent there is counted as dropped.

@@ -69,6 +69,8 @@ impl Datapath {
                 busy_cycles: counters.busy_cycles,
                 steps: counters.steps(),
                 caches: counters.caches.clone(),
+                waiting: counters.waiting.clone(),
+                hints: counters.hints.clone(),
             }
         });
         let services = self.services.iter().map(|(number, known)| ServiceReport {
@@ -82,6 +84,8 @@ impl Datapath {
         Report {
             uptime_ns: self.now().0,
             generation: self.pipeline.generation,
+            poll: self.config.poll,
+            tcam: self.config.tcam,
             workers: workers.collect(),
             ports: self.port_reports(snapshots),
             services: services.collect(),

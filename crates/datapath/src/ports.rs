@@ -2,6 +2,7 @@
 
 use crate::control::{Config, ControlError, PortSpec};
 use crate::egress::Queue;
+use crate::hint::Hints;
 use crate::mail::Mail;
 use crate::pipeline::PortInfo;
 use crate::worker_thread::Running;
@@ -72,11 +73,17 @@ impl Ports {
     }
 
     /// Has a port's queues polled by the workers in turn, beginning with another for each port.
-    pub(crate) fn poll(&self, number: PortNo, queues: Vec<Rx>, workers: &[Running]) {
+    pub(crate) fn poll(
+        &self,
+        number: PortNo,
+        queues: Vec<Rx>,
+        workers: &[Running],
+        hints: impl Fn(usize) -> Option<Box<Hints>>,
+    ) {
         let Some(place) = self.0.get(&number).map(|held| held.place) else { return };
         for (queue, rx) in queues.into_iter().enumerate() {
             let worker = (usize::from(place) + queue) % workers.len();
-            workers[worker].send(Mail::Poll { place, number, rx });
+            workers[worker].send(Mail::Poll { place, number, rx, hints: hints(queue) });
         }
     }
 

@@ -7,6 +7,7 @@
  * Cost: one call per burst, under one cycle per packet at a burst of 32.
  */
 #include <errno.h>
+#include <immintrin.h>
 #include <semaphore.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,6 +39,8 @@ _Static_assert(offsetof(struct rte_mbuf, port) == 22, "mirror in src/mbuf.rs");
 _Static_assert(offsetof(struct rte_mbuf, ol_flags) == 24, "mirror in src/mbuf.rs");
 _Static_assert(offsetof(struct rte_mbuf, pkt_len) == 36, "mirror in src/mbuf.rs");
 _Static_assert(offsetof(struct rte_mbuf, data_len) == 40, "mirror in src/mbuf.rs");
+_Static_assert(offsetof(struct rte_mbuf, hash.fdir.hi) == 48, "mirror in src/ffi.rs");
+_Static_assert(RTE_MBUF_F_RX_FDIR == 1ULL << 2 && RTE_MBUF_F_RX_FDIR_ID == 1ULL << 13, "mirror in src/mbuf.rs");
 _Static_assert(offsetof(struct rte_mbuf, buf_len) == 54, "mirror in src/mbuf.rs");
 
 int weir_eal_init(int argc, char **argv) { return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0; }
@@ -64,6 +67,20 @@ const char *weir_version(void) { return rte_version(); }
 const char *weir_strerror(int error) { return rte_strerror(error); }
 int weir_thread_register(void) { return rte_thread_register() < 0 ? -rte_errno : 0; }
 void weir_thread_unregister(void) { rte_thread_unregister(); }
+
+/* ---- waiting without work ---- */
+
+/* Both instructions are faults on CPUs without them: src/pause.rs asks CPUID first. */
+__attribute__((target("waitpkg"))) void weir_tpause(uint64_t deadline)
+{
+    _tpause(0, deadline); /* 0: the deeper of the two states, C0.2 */
+}
+/* Waits until `line` is written or so many ticks went by; nobody writes it. */
+__attribute__((target("mwaitx"))) void weir_mwaitx(const void *line, uint32_t ticks)
+{
+    _mm_monitorx((void *)(uintptr_t)line, 0, 0);
+    _mm_mwaitx(2, 0, ticks); /* 2: with a time limit; state 0: C1 */
+}
 
 /* ---- the interrupt thread ---- */
 

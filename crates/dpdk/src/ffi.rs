@@ -17,12 +17,14 @@ pub(crate) struct RteMbuf {
     _refcnt: u16,
     pub(crate) nb_segs: u16,
     pub(crate) port: u16,
-    _ol_flags: u64,
+    pub(crate) ol_flags: u64,
     _packet_type: u32,
     pub(crate) pkt_len: u32,
     pub(crate) data_len: u16,
     _vlan_tci: u16,
-    _hash: [u8; 8],
+    _hash_low: u32,
+    /// `hash.fdir.hi`: what a flow rule marked the packet with.
+    pub(crate) mark: u32,
     _vlan_tci_outer: u16,
     pub(crate) buf_len: u16,
 }
@@ -34,6 +36,8 @@ unsafe extern "C" {
     pub(crate) fn weir_strerror(error: c_int) -> *const c_char;
     pub(crate) fn weir_thread_register() -> c_int;
     pub(crate) fn weir_thread_unregister();
+    pub(crate) fn weir_tpause(deadline: u64);
+    pub(crate) fn weir_mwaitx(line: *const u8, ticks: u32);
     pub(crate) fn weir_interrupts_hold() -> c_int;
     pub(crate) fn weir_interrupts_release();
 

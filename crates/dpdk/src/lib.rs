@@ -7,7 +7,7 @@
 //! - [`Burst`], [`Mbuf`]: packets owned by whoever holds them. Receiving moves packets into a burst,
 //!   transmitting moves them out; what a port does not take stays in the burst; dropping frees. So
 //!   a packet can be neither leaked nor sent twice, and the types see to it.
-//! - [`Worker`]: a pinned thread that DPDK knows.
+//! - [`Worker`]: a pinned thread that DPDK knows; [`PowerHint`], [`fine_timers`]: how it waits.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
 //! Threads: [`Eal`] and [`Pool`] are shared freely; queues and bursts move between threads but are
@@ -22,6 +22,7 @@ mod ffi;
 mod huge;
 mod interrupts;
 mod mbuf;
+mod pause;
 mod pool;
 mod port;
 mod prefetch;
@@ -33,6 +34,7 @@ pub use eal::{Eal, EalConfig, EalError, Memory};
 pub use huge::prefer_huge_pages;
 pub use interrupts::InterruptsHeld;
 pub use mbuf::{BURST, Burst, Mbuf, Packet};
+pub use pause::{PowerHint, fine_timers};
 pub use pool::{Pool, PoolError};
 pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue};
 pub use prefetch::prefetch;
