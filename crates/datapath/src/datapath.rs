@@ -6,7 +6,7 @@
 
 use crate::capture::Tap;
 use crate::control::{CaptureFilter, Captured, Change, Config, ControlError, Event, PacketIn, PortSpec};
-use crate::hint::{Hints, Soft};
+use crate::hint::{HintSource, Hints, Installer, Soft};
 use crate::known::Known;
 use crate::mail::Mail;
 use crate::pipeline::{Pipeline, Touched};
@@ -40,6 +40,8 @@ pub struct Datapath {
     pub(crate) services: BTreeMap<u16, Known>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) workers: Vec<Running>,
+    /// Before the ports, which its rules keep open.
+    pub(crate) installer: Installer,
     pub(crate) ports: Ports,
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
@@ -75,6 +77,7 @@ impl Datapath {
             services: BTreeMap::new(),
             pipeline,
             workers,
+            installer: Installer::default(),
             ports: Ports::default(),
             pool,
             clock,
@@ -137,17 +140,13 @@ impl Datapath {
         let receive = self.ports.give_out(opened, &self.workers);
         self.ports_changed()?;
         for (number, queues) in receive {
-            self.ports.poll(number, queues, &self.workers, |queue| self.hints(queue));
+            let Self { ports, config, installer, workers, .. } = self;
+            ports.poll(number, queues, workers, |place, queue| {
+                let marks = ports.at(place)?.marks.as_ref()?;
+                hints(config, installer, marks.is_ok(), (place, queue))
+            });
         }
         trouble.map_or(Ok(numbers), Err)
-    }
-
-    /// The table in front of a queue.
-    fn hints(&self, queue: usize) -> Option<Box<Hints>> {
-        let config = self.config.tcam.as_ref()?;
-        let seed = Seed::new(self.config.seed);
-        let first = queue as u32 * config.entries + 1;
-        Some(Box::new(Hints::new(Box::new(Soft::new(seed, config)), config, first)))
     }
 
     /// Removes a port, while packets flow; what waits to be sent there is counted as dropped.
@@ -159,6 +158,9 @@ impl Datapath {
         self.names.remove_port(&name);
         // First nothing is sent there any more, then the queues go, then the port.
         self.ports_changed()?;
+        if let Some(place) = self.ports.place(number) {
+            self.installer.forget(place);
+        }
         self.ports.close(number, &self.workers)
     }
 
@@ -277,6 +279,7 @@ impl Datapath {
     /// A worker that panicked, or does not answer.
     pub fn stop(mut self) -> Result<(crate::Report, u32), ControlError> {
         let report = self.end()?;
+        self.installer = Installer::default();
         self.ports = Ports::default();
         Ok((report, self.pool.in_use()))
     }
@@ -297,6 +300,22 @@ impl Drop for Datapath {
             let _ = self.end();
         }
     }
+}
+
+/// The table in front of a queue: the port's own, or an emulated one.
+fn hints(
+    config: &Config,
+    installer: &mut Installer,
+    marks: bool,
+    (place, queue): (u16, usize),
+) -> Option<Box<Hints>> {
+    let tcam = config.tcam.as_ref()?;
+    let source: Box<dyn HintSource> = if marks {
+        Box::new(installer.table(place, queue))
+    } else {
+        Box::new(Soft::new(Seed::new(config.seed), tcam))
+    };
+    Some(Box::new(Hints::new(source, tcam, queue as u32 * tcam.entries + 1)))
 }
 
 pub(crate) fn told(error: impl std::fmt::Display) -> ControlError {

@@ -9,6 +9,7 @@ use crate::tables::Draft;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use weir_dpdk::MarkError;
 use weir_openflow::{Group, Meter};
 use weir_units::Nanos;
 
@@ -101,6 +102,11 @@ impl Datapath {
                 spec: held.spec.spec.clone(),
                 link_up: held.open.link_up(),
                 missed: held.open.stats().missed,
+                hints: match &held.marks {
+                    None => String::new(),
+                    Some(Ok(())) => "flow rules".to_owned(),
+                    Some(Err(error)) => format!("emulated: {}", error.reason),
+                },
                 ..PortReport::default()
             };
             let counts = snapshots.iter().filter_map(|one| one.counters.ports.get(usize::from(held.place)));
@@ -182,6 +188,11 @@ impl Datapath {
         if self.taps.iter().any(|tap| tap.is_abandoned()) {
             self.tell_taps();
         }
+        let Self { installer, ports, .. } = self;
+        installer.work(|place, spec, mask, mark| match ports.at(place) {
+            Some(held) => held.open.mark_rule(spec, mask, mark),
+            None => Err(MarkError { port: format!("at place {place}"), reason: "it was closed".to_owned() }),
+        });
         self.expire()?;
         self.watch_services()?;
         self.events.extend(self.punts.try_iter().map(Event::PacketIn));

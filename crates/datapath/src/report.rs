@@ -168,6 +168,8 @@ pub struct PortReport {
     pub send_dropped: u64,
     /// Packets that the driver lost before Weir saw them.
     pub missed: u64,
+    /// Where its hints come from: its own flow rules, or an emulation and why; nothing without `tcam`.
+    pub hints: String,
 }
 
 /// A service, over all workers.

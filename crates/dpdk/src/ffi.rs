@@ -67,6 +67,18 @@ unsafe extern "C" {
     pub(crate) fn weir_port_link_up(port: u16) -> c_int;
     pub(crate) fn weir_port_stats(port: u16, out: *mut u64) -> c_int;
     pub(crate) fn weir_port_mac(port: u16, out: *mut u8) -> c_int;
+    pub(crate) fn weir_mark_rule(
+        port: u16,
+        spec: *const crate::Headers,
+        mask: *const crate::Headers,
+        ip: c_int,
+        l4: c_int,
+        mark: u32,
+        queues: u16,
+        rule: *mut *mut std::ffi::c_void,
+        why: *mut *const c_char,
+    ) -> c_int;
+    pub(crate) fn weir_mark_rule_destroy(port: u16, rule: *mut std::ffi::c_void);
     pub(crate) fn weir_rx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
     pub(crate) fn weir_tx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
     pub(crate) fn weir_af_packet_go_on(port: u16, queue: u16, pool: *mut RteMempool);

@@ -7,6 +7,7 @@
 //! - [`Burst`], [`Mbuf`]: packets owned by whoever holds them. Receiving moves packets into a burst,
 //!   transmitting moves them out; what a port does not take stays in the burst; dropping frees. So
 //!   a packet can be neither leaked nor sent twice, and the types see to it.
+//! - [`MarkRule`]: a rule in a port's own table that marks packets, where the port has one.
 //! - [`Worker`]: a pinned thread that DPDK knows; [`PowerHint`], [`fine_timers`]: how it waits.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
@@ -19,6 +20,7 @@
 mod allocator;
 mod eal;
 mod ffi;
+mod flow_rule;
 mod huge;
 mod interrupts;
 mod mbuf;
@@ -31,6 +33,7 @@ mod worker;
 
 pub use allocator::{CountingAllocator, Heap};
 pub use eal::{Eal, EalConfig, EalError, Memory};
+pub use flow_rule::{Headers, MarkError, MarkRule};
 pub use huge::prefer_huge_pages;
 pub use interrupts::InterruptsHeld;
 pub use mbuf::{BURST, Burst, Mbuf, Packet};

@@ -188,6 +188,8 @@ pub struct PortStats {
     pub send_dropped: u64,
     /// Packets that the driver lost before Weir saw them.
     pub missed: u64,
+    /// Where its hints come from: its own flow rules, or an emulation and why; nothing without `tcam`.
+    pub hints: String,
 }
 
 /// A service, over all workers.
@@ -479,6 +481,7 @@ pub(crate) mod tests {
             sent_bytes: 84_000,
             send_dropped: 7,
             missed: 9,
+            hints: "emulated: it is no NIC".to_owned(),
         };
         let host = HostReport {
             packets: 950,

@@ -20,9 +20,11 @@
 //! Cost: a few cycles a packet to resolve; no lookup then. Threads: the worker's.
 
 mod config;
+mod rules;
 mod soft;
 
 pub use config::{Eviction, TcamConfig};
+pub(crate) use rules::Installer;
 pub(crate) use soft::Soft;
 
 use crate::cache::Caches;

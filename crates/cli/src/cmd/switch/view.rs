@@ -293,7 +293,11 @@ fn hints(since: &Stats, counts: Counts) -> String {
     let emulated = workers.iter().map(|w| w.hints.emulated_cycles);
     let each = workers.iter().map(|w| ratio(w.hints.emulated_cycles, packets(w)));
     rows.push(row("cycles of emulation", each, ratio(emulated.sum(), all)));
-    format!("tables of {tcam}\n{}", by_worker(workers, &rows))
+    let mut out = format!("a table in front of each queue: {tcam}\n");
+    for port in since.ports.iter().filter(|port| !port.hints.is_empty()) {
+        out.push_str(&format!("  {}: {}\n", port.name, port.hints));
+    }
+    out + &by_worker(workers, &rows)
 }
 
 /// Steps over all workers, with a bar each.
