@@ -186,7 +186,7 @@ impl Backoff {
         if late > self.late {
             self.late += ((late - self.late) / 4).min(self.within / FIRST);
         } else {
-            self.late -= (self.late - late) / 64;
+            self.late -= (self.late - late) / 256;
         }
         took <= self.within
     }

@@ -225,6 +225,9 @@ fn the_hint_of_another_ports_table_is_wrong_here() {
 }
 
 proptest! {
+    // Each case makes caches and packets anew.
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
     /// Marks and handles at random, megaflows that come and go, tables that say things are gone that are not.
     #[test]
     fn no_hint_ever_names_a_megaflow_that_the_packet_does_not_belong_to(
