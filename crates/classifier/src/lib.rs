@@ -25,6 +25,7 @@ mod slices;
 mod space;
 mod subtable;
 mod table;
+mod tcam;
 mod trie;
 mod tuple;
 
@@ -35,3 +36,4 @@ pub use megaflows::{Inserted, LOOKUP_BURST, Megaflows};
 pub use quantise::quantise;
 pub use rule::Rule;
 pub use table::{Structure, Table};
+pub use tcam::{Mark, Refusal, Tcam};

@@ -199,6 +199,26 @@ impl<T> Megaflows<T> {
         self.is_of(handle.index, key).is_some_and(|line| line.generation == handle.generation)
     }
 
+    /// Verifies the names that somebody else found for those of up to [`LOOKUP_BURST`] keys that `wanted`
+    /// names: a bit set in the result is a key of the entry that its handle names, which counts as used.
+    ///
+    /// # Panics
+    ///
+    /// When `wanted` names a key or handle that is not there.
+    pub fn confirm_burst(&mut self, keys: &[Key], wanted: u64, handles: &[Handle]) -> u64 {
+        for i in places(wanted) {
+            self.prefetch(handles[i].index);
+        }
+        let mut confirmed = 0;
+        for i in places(wanted) {
+            if self.agrees(handles[i], &keys[i]) {
+                self.lines[handles[i].index as usize].mask |= USED;
+                confirmed |= 1 << i;
+            }
+        }
+        confirmed
+    }
+
     fn line(&self, handle: Handle) -> Option<&Line> {
         let is = |line: &&Line| line.generation == handle.generation && line.number() != 0;
         self.lines.get(handle.index as usize).filter(is)

@@ -48,6 +48,23 @@ impl Caches {
         hits
     }
 
+    /// Verifies names that hints gave, and says which are right.
+    #[inline]
+    pub(crate) fn confirm(&mut self, keys: &[Key], wanted: u64, handles: &[Handle]) -> u64 {
+        self.cached.megaflows_mut().confirm_burst(keys, wanted, handles)
+    }
+
+    /// Whether a megaflow of this name is there.
+    pub(crate) fn holds(&self, handle: Handle) -> bool {
+        self.cached.megaflows().get(handle).is_some()
+    }
+
+    /// What a megaflow matches.
+    pub(crate) fn matching(&self, handle: Handle) -> Option<(Key, &Mask)> {
+        let megaflows = self.cached.megaflows();
+        megaflows.key(handle).zip(megaflows.mask(handle))
+    }
+
     /// One segment of a megaflow, which is in use now.
     #[inline]
     pub(crate) fn segment(&mut self, handle: Handle, number: usize, now: Nanos) -> Option<&mut Segment> {

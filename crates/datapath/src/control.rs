@@ -19,6 +19,11 @@ pub struct Config {
     pub services: BTreeMap<String, ServiceConfig>,
     /// Whether stages are coalesced.
     pub coalescing: bool,
+    /// How workers wait for packets.
+    pub poll: crate::PollMode,
+    /// The table that classifies in front of each queue, if there is to be one: the port's own where it
+    /// has one, otherwise emulated.
+    pub tcam: Option<crate::TcamConfig>,
     /// Draws of hashes and groups; a number makes them repeatable.
     pub seed: u64,
 }

@@ -1,6 +1,6 @@
 //! A worker's ledger while it runs: plain numbers that it alone writes and copies out when asked.
 
-use crate::report::{CacheReport, StepReport};
+use crate::report::{CacheReport, HintReport, StepReport, WaitReport};
 use weir_port::DropReason;
 
 /// The steps of a packet's life, in order.
@@ -51,6 +51,8 @@ pub(crate) struct Counters {
     pub(crate) bursts: u64,
     pub(crate) busy_cycles: u64,
     pub(crate) caches: CacheReport,
+    pub(crate) waiting: WaitReport,
+    pub(crate) hints: HintReport,
     /// By place of the port.
     pub(crate) ports: Vec<PortCounts>,
     dropped: Drops,

@@ -6,6 +6,7 @@
 
 use crate::capture::Tap;
 use crate::control::{CaptureFilter, Captured, Change, Config, ControlError, Event, PacketIn, PortSpec};
+use crate::hint::{HintSource, Hints, Installer, Soft};
 use crate::known::Known;
 use crate::mail::{Mail, Snapshot};
 use crate::pipeline::{Pipeline, Touched};
@@ -40,6 +41,8 @@ pub struct Datapath {
     pub(crate) services: BTreeMap<u16, Known>,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) workers: Vec<Running>,
+    /// Before the ports, which its rules keep open.
+    pub(crate) installer: Installer,
     pub(crate) ports: Ports,
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
@@ -69,13 +72,15 @@ impl Datapath {
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get(eal).hz() };
         let (punt, punts) = sync_channel(PACKET_INS);
         let (retire, retired) = channel();
-        let start = Start { eal, pipeline: &pipeline, pool: &pool, clock, seed, punt, retire };
+        let poll = config.poll;
+        let start = Start { eal, pipeline: &pipeline, pool: &pool, clock, poll, seed, punt, retire };
         let workers = start.all(&config.cores)?;
         let mut datapath = Self {
             names: Names::default(),
             services: BTreeMap::new(),
             pipeline,
             workers,
+            installer: Installer::default(),
             ports: Ports::default(),
             pool,
             clock,
@@ -160,7 +165,11 @@ impl Datapath {
     /// Has the workers poll what was opened.
     pub(crate) fn poll(&self, receive: Vec<(PortNo, Vec<Rx>)>) {
         for (number, queues) in receive {
-            self.ports.poll(number, queues, &self.workers);
+            let Self { ports, config, installer, workers, .. } = self;
+            ports.poll(number, queues, workers, |place, queue| {
+                let marks = ports.at(place)?.marks.as_ref()?;
+                hints(config, installer, marks.is_ok(), (place, queue))
+            });
         }
     }
 
@@ -173,6 +182,9 @@ impl Datapath {
         self.names.remove_port(&name);
         // First nothing is sent there any more, then the queues go, then the port.
         self.ports_changed()?;
+        if let Some(place) = self.ports.place(number) {
+            self.installer.forget(place);
+        }
         self.ports.close(number, &self.workers)
     }
 
@@ -294,6 +306,7 @@ impl Datapath {
     /// A worker that panicked, or does not answer.
     pub fn stop(mut self) -> Result<(crate::Report, u32), ControlError> {
         let report = self.end()?;
+        self.installer = Installer::default();
         self.ports = Ports::default();
         Ok((report, self.pool.in_use()))
     }
@@ -315,6 +328,22 @@ impl Drop for Datapath {
             let _ = self.end();
         }
     }
+}
+
+/// The table in front of a queue: the port's own, or an emulated one.
+fn hints(
+    config: &Config,
+    installer: &mut Installer,
+    marks: bool,
+    (place, queue): (u16, usize),
+) -> Option<Box<Hints>> {
+    let tcam = config.tcam.as_ref()?;
+    let source: Box<dyn HintSource> = if marks {
+        Box::new(installer.table(place, queue))
+    } else {
+        Box::new(Soft::new(Seed::new(config.seed), tcam))
+    };
+    Some(Box::new(Hints::new(source, tcam, queue as u32 * tcam.entries + 1)))
 }
 
 pub(crate) fn told(error: impl std::fmt::Display) -> ControlError {

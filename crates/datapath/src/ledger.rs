@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+use weir_dpdk::MarkError;
 use weir_openflow::{Flow, Group, Meter};
 use weir_units::Nanos;
 
@@ -118,6 +119,8 @@ impl Datapath {
                 steps: counters.steps(),
                 caches: counters.caches.clone(),
                 stuck: stuck.clone(),
+                waiting: counters.waiting.clone(),
+                hints: counters.hints.clone(),
             }
         });
         let services = self.services.iter().map(|(number, known)| ServiceReport {
@@ -131,6 +134,8 @@ impl Datapath {
         Report {
             uptime_ns: self.now().0,
             generation: self.pipeline.generation,
+            poll: self.config.poll,
+            tcam: self.config.tcam,
             workers: workers.collect(),
             ports: self.port_reports(told),
             services: services.collect(),
@@ -147,6 +152,11 @@ impl Datapath {
                 link_up: held.open.link_up(),
                 missed: held.open.stats().missed,
                 faults: held.open.faults(),
+                hints: match &held.marks {
+                    None => String::new(),
+                    Some(Ok(())) => "flow rules".to_owned(),
+                    Some(Err(error)) => format!("emulated: {}", error.reason),
+                },
                 ..PortReport::default()
             };
             let counts = told.iter().filter_map(|(one, _)| one.counters.ports.get(usize::from(held.place)));
@@ -237,6 +247,11 @@ impl Datapath {
         if self.taps.iter().any(|tap| tap.is_abandoned()) {
             self.tell_taps();
         }
+        let Self { installer, ports, .. } = self;
+        installer.work(|place, spec, mask, mark| match ports.at(place) {
+            Some(held) => held.open.mark_rule(spec, mask, mark),
+            None => Err(MarkError { port: format!("at place {place}"), reason: "it was closed".to_owned() }),
+        });
         self.expire()?;
         self.watch_services()?;
         self.events.extend(self.punts.try_iter().map(Event::PacketIn));

@@ -4,7 +4,8 @@
 //! - `worker`: the loop, and a burst's life; `execute`, `serve`, `upcall`, `post`: its steps;
 //! - `translate`: the slow path; `program`: what it makes; `cache`: where that is kept;
 //! - `pipeline`, `tables`: what workers forward by, and how it changes;
-//! - `edit`: bytes of packets.
+//! - `hint`: megaflows' names that come with the packets, from ports that classify;
+//! - `edit`: bytes of packets; `wait`: what happens when none came.
 //!
 //! Every packet ends exactly once: sent, dropped with a reason, or with the controller. [`Report`] has
 //! the sum.
@@ -18,6 +19,7 @@ pub mod edit;
 mod egress;
 mod execute;
 mod explain;
+mod hint;
 mod known;
 mod ledger;
 mod mail;
@@ -34,6 +36,7 @@ mod tables;
 mod trace;
 mod translate;
 mod upcall;
+mod wait;
 mod worker;
 mod worker_thread;
 
@@ -42,7 +45,10 @@ pub use control::{
     Removal, ServiceConfig,
 };
 pub use datapath::Datapath;
+pub use hint::{Eviction, TcamConfig};
 pub use ledger::{GroupStats, MeterStats};
 pub use report::{
-    CacheReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport, WorkerReport,
+    CacheReport, HintReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport, WaitReport,
+    WorkerReport,
 };
+pub use wait::PollMode;

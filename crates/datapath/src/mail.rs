@@ -3,6 +3,7 @@
 use crate::capture::Tap;
 use crate::counters::Counters;
 use crate::egress::Queue;
+use crate::hint::Hints;
 use crate::pipeline::Pipeline;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -19,7 +20,7 @@ pub(crate) enum Mail {
     /// A port to send to.
     Open { place: u16, number: PortNo, tx: Queue },
     /// A queue of it to poll.
-    Poll { place: u16, number: PortNo, rx: Rx },
+    Poll { place: u16, number: PortNo, rx: Rx, hints: Option<Box<Hints>> },
     /// A port to forget; the answer comes when it is forgotten.
     Close { place: u16, done: Sender<()> },
     /// Credit what was counted, and tell.

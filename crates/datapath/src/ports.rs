@@ -2,6 +2,7 @@
 
 use crate::control::{Config, ControlError, PortSpec};
 use crate::egress::Queue;
+use crate::hint::Hints;
 use crate::mail::Mail;
 use crate::pipeline::PortInfo;
 use crate::worker_thread::Running;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weir_dpdk::{InterruptsHeld, Pool, PortConfig};
+use weir_dpdk::{InterruptsHeld, MarkError, Pool, PortConfig};
 use weir_openflow::PortNo;
 use weir_port::{OpenPort, Rx, Tx};
 
@@ -22,6 +23,8 @@ pub(crate) struct Held {
     pub(crate) open: OpenPort,
     pub(crate) place: u16,
     pub(crate) up: bool,
+    /// Where its hints come from, if it was asked for any: its own table, or why that is emulated.
+    pub(crate) marks: Option<Result<(), MarkError>>,
     /// Whether the tables may use it.
     visible: bool,
     _memory: Option<InterruptsHeld>,
@@ -47,9 +50,10 @@ impl Ports {
         let place = (0..).find(|place| self.0.values().all(|held| held.place != *place)).unwrap_or(0);
         let queues: Queues = std::iter::from_fn(|| open.take_queue()).collect();
         let memory = open.hold_memory();
+        let marks = config.tcam.map(|_| open.offers_marks());
         let up = open.link_up();
         let spec = PortSpec { number: Some(number), ..spec.clone() };
-        self.0.insert(number, Held { spec, open, place, up, visible: true, _memory: memory });
+        self.0.insert(number, Held { spec, open, place, up, marks, visible: true, _memory: memory });
         Ok((number, queues))
     }
 
@@ -72,11 +76,17 @@ impl Ports {
     }
 
     /// Has a port's queues polled by the workers in turn, beginning with another for each port.
-    pub(crate) fn poll(&self, number: PortNo, queues: Vec<Rx>, workers: &[Running]) {
+    pub(crate) fn poll(
+        &self,
+        number: PortNo,
+        queues: Vec<Rx>,
+        workers: &[Running],
+        mut hints: impl FnMut(u16, usize) -> Option<Box<Hints>>,
+    ) {
         let Some(place) = self.0.get(&number).map(|held| held.place) else { return };
         for (queue, rx) in queues.into_iter().enumerate() {
             let worker = (usize::from(place) + queue) % workers.len();
-            workers[worker].send(Mail::Poll { place, number, rx });
+            workers[worker].send(Mail::Poll { place, number, rx, hints: hints(place, queue) });
         }
     }
 
@@ -137,6 +147,16 @@ impl Ports {
         }
         self.0.remove(&number);
         Ok(())
+    }
+
+    /// A port's place.
+    pub(crate) fn place(&self, number: PortNo) -> Option<u16> {
+        self.0.get(&number).map(|held| held.place)
+    }
+
+    /// A port by its place.
+    pub(crate) fn at(&self, place: u16) -> Option<&Held> {
+        self.0.values().find(|held| held.place == place)
     }
 
     /// What the tables may know.

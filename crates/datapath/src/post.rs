@@ -30,7 +30,9 @@ impl Worker {
                 let _ = self.retired.send(old);
             }
             Mail::Open { place, number, tx } => self.egress.open(place, number, tx, &mut self.counters),
-            Mail::Poll { place, number, rx } => self.inputs.push(Input { place, number, rx }),
+            Mail::Poll { place, number, rx, hints } => {
+                self.inputs.push(Input { place, number, rx, hints });
+            }
             Mail::Close { place, done } => {
                 self.inputs.retain(|input| input.place != place);
                 self.egress.close(place);
@@ -81,6 +83,7 @@ impl Worker {
     fn snapshot(&mut self) -> Snapshot {
         self.caches.credit(&self.pipeline);
         self.caches.report(&mut self.counters.caches);
+        self.report_hints();
         Snapshot {
             counters: self.counters.clone(),
             services: self.services.iter().map(|host| host.as_deref().map(Host::report)).collect(),

@@ -5,6 +5,8 @@
 //! but for packets handed from one worker to another, which are counted as `handed_over` by the one and
 //! `taken_over` by the other, and held by nobody's worker while they are in the ring between them.
 
+use crate::hint::TcamConfig;
+use crate::wait::PollMode;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_services::HostReport;
@@ -16,6 +18,10 @@ pub struct Report {
     pub uptime_ns: u64,
     /// The generation of the tables.
     pub generation: u64,
+    /// How workers wait for packets.
+    pub poll: PollMode,
+    /// The tables that give hints; nothing where there are none.
+    pub tcam: Option<TcamConfig>,
     /// By worker.
     pub workers: Vec<WorkerReport>,
     /// By port.
@@ -61,6 +67,10 @@ pub struct WorkerReport {
     pub steps: Vec<StepReport>,
     /// Where packets found their megaflow.
     pub caches: CacheReport,
+    /// How it waited for packets.
+    pub waiting: WaitReport,
+    /// What became of the hints that came with packets.
+    pub hints: HintReport,
     /// Whether it does not answer. All else is what it told last then, at a burst boundary; packets that
     /// came since are not in it.
     pub stuck: Option<StuckReport>,
@@ -84,6 +94,44 @@ pub struct StepReport {
     pub packets: u64,
     /// TSC cycles of the step over those bursts.
     pub cycles: u64,
+}
+
+/// A worker's waiting; all zero where it polls on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WaitReport {
+    /// Sleeps.
+    pub sleeps: u64,
+    /// Nanoseconds that they took.
+    pub slept_ns: u64,
+    /// Sleeps that took longer than a packet may wait.
+    pub late: u64,
+    /// Rests by the CPU's power hint.
+    pub hints: u64,
+}
+
+/// A worker's hints; all zero where no port gives any.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HintReport {
+    /// Packets whose hint was right: they were not looked up.
+    pub hits: u64,
+    /// Packets without a hint.
+    pub missed: u64,
+    /// Packets whose hint named a megaflow that is no more.
+    pub stale: u64,
+    /// Packets whose hint named a megaflow that they do not belong to, or nothing.
+    pub wrong: u64,
+    /// Megaflows written into tables.
+    pub written: u64,
+    /// Megaflows that left full tables for others.
+    pub evicted: u64,
+    /// Megaflows that a full table had no room for at once.
+    pub full: u64,
+    /// Places of the tables.
+    pub places: u64,
+    /// Places that are taken.
+    pub entries: u64,
+    /// Cycles that emulating tables took: neither in `busy_cycles` nor in any step.
+    pub emulated_cycles: u64,
 }
 
 /// A worker's caches.
@@ -134,6 +182,8 @@ pub struct PortReport {
     pub missed: u64,
     /// What a fault port did on purpose, by name; empty for others.
     pub faults: BTreeMap<&'static str, u64>,
+    /// Where its hints come from: its own flow rules, or an emulation and why; nothing without `tcam`.
+    pub hints: String,
 }
 
 /// A service, over all workers.

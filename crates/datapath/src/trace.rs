@@ -109,7 +109,18 @@ impl Datapath {
 
     fn tell_megaflow(&self, out: &mut String, key: &Key, mask: &Mask, reasons: &mut String) {
         let matching = match_text(&masked(key, mask), &self.names);
-        let _ = writeln!(out, "megaflow: {matching}\nbits that matter, and why:");
+        let _ = writeln!(out, "megaflow: {matching}");
+        if self.config.tcam.is_some() {
+            // What a port has seen is a packet before any service, and before it goes round again.
+            let first = Field::SfStage.get(key) == 0 && Field::RecircId.get(key) == 0;
+            let word = if first {
+                "of the first stage: the port's table may name it"
+            } else {
+                "behind the first stage: no port's table knows it"
+            };
+            let _ = writeln!(out, "hints: {word}");
+        }
+        let _ = writeln!(out, "bits that matter, and why:");
         out.push_str(&std::mem::take(reasons));
     }
 }

@@ -42,8 +42,11 @@ impl Worker {
     /// Finds each packet's megaflow. Returns those that have none that is right.
     #[inline]
     pub(crate) fn classify(&mut self, wanted: Packets) -> Packets {
-        let Self { caches, bench, counters, found, .. } = self;
-        let hits = caches.lookup(&bench.keys, wanted, found, &mut counters.caches);
+        let Self { caches, bench, counters, found, hinted, .. } = self;
+        let named = hinted.take();
+        let others = caches.lookup(&bench.keys, wanted & !named, found, &mut counters.caches);
+        hinted.others(others, &found.handles);
+        let hits = named | others;
         let mut misses = wanted & !hits;
         for at in places(hits) {
             if self.caches.is_current(self.found.handles[at], &self.pipeline) {

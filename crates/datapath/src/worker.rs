@@ -12,11 +12,13 @@ use crate::capture::Tap;
 use crate::counters::{Counters, Step};
 use crate::egress::Egress;
 use crate::execute::{Context, Fate, Spawned, Subject, execute};
+use crate::hint::{Hinted, Hints};
 use crate::mail::{Mail, PacketIn, Snapshot};
 use crate::pipeline::Pipeline;
 use crate::steer;
 use crate::translate::FrozenStore;
 use crate::upcall::Recording;
+use crate::wait::Waiting;
 use crossbeam_queue::ArrayQueue;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -49,11 +51,12 @@ pub(crate) struct Handed {
 }
 
 /// A port's queue that this worker polls.
-#[derive(Debug)]
 pub(crate) struct Input {
     pub(crate) place: u16,
     pub(crate) number: PortNo,
     pub(crate) rx: Rx,
+    /// Where its port gives hints, or is taken to.
+    pub(crate) hints: Option<Box<Hints>>,
 }
 
 /// What a packet of the burst does next is said by a megaflow, or by the recording of a new one.
@@ -122,6 +125,8 @@ pub(crate) struct Worker {
     pub(crate) retired: Sender<Arc<Pipeline>>,
     /// Who told it to stop, and gets the last word.
     pub(crate) stopping: Option<Sender<Snapshot>>,
+    pub(crate) waiting: Waiting,
+    pub(crate) hinted: Hinted,
     /// When the steps of the burst at hand are timed, the last reading.
     pub(crate) timing: Option<Ticks>,
 }
@@ -153,8 +158,8 @@ impl Worker {
             }
             busy |= self.take_over(&mut burst);
             self.clock_in(busy, &mut busy_since);
-            round += 1;
-            if round == ROUND {
+            round += self.wait(busy);
+            if round >= ROUND {
                 round = 0;
                 self.what_is_due();
             }
@@ -182,7 +187,9 @@ impl Worker {
         let wanted = self.extract(burst, |_| number.0);
         let wanted = self.keep_own(burst, wanted);
         self.lap(Step::Extract, count);
+        self.resolve_hints(at, burst, wanted);
         self.forward(burst, wanted);
+        self.propose_hint(at);
         self.drain_spawned(burst);
         true
     }
@@ -376,9 +383,13 @@ impl Worker {
     #[inline]
     fn clock_in(&mut self, busy: bool, since: &mut Option<Ticks>) {
         match (busy, *since) {
-            (true, None) => *since = Some(Ticks::now()),
+            (true, None) => {
+                self.hinted.emulated = 0;
+                *since = Some(Ticks::now());
+            }
             (false, Some(begin)) => {
-                self.counters.busy_cycles += Ticks::now().since(begin);
+                let emulated = self.hinted.emulated;
+                self.counters.busy_cycles += Ticks::now().since(begin).saturating_sub(emulated);
                 *since = None;
             }
             _ => {}

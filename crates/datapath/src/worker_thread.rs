@@ -5,9 +5,11 @@ use crate::control::{ControlError, PacketIn};
 use crate::counters::Counters;
 use crate::datapath::{PATIENCE, told};
 use crate::egress::Egress;
+use crate::hint::Hinted;
 use crate::mail::Mail;
 use crate::pipeline::Pipeline;
 use crate::translate::FrozenStore;
+use crate::wait::{PollMode, Waiting};
 use crate::worker::{Bench, Clock, Handed, Worker};
 use crossbeam_queue::ArrayQueue;
 use std::collections::BTreeMap;
@@ -41,6 +43,7 @@ pub(crate) struct Start<'a> {
     pub(crate) pipeline: &'a Arc<Pipeline>,
     pub(crate) pool: &'a Pool,
     pub(crate) clock: Clock,
+    pub(crate) poll: PollMode,
     pub(crate) seed: Seed,
     pub(crate) punt: SyncSender<PacketIn>,
     pub(crate) retire: Sender<Arc<Pipeline>>,
@@ -67,6 +70,7 @@ impl Start<'_> {
             pipeline: self.pipeline.clone(),
             pool: self.pool.clone(),
             clock: self.clock,
+            poll: self.poll,
             seed: self.seed,
             punts: self.punt.clone(),
             retired: self.retire.clone(),
@@ -101,6 +105,7 @@ struct Parts {
     pipeline: Arc<Pipeline>,
     pool: Pool,
     clock: Clock,
+    poll: PollMode,
     seed: Seed,
     punts: SyncSender<PacketIn>,
     retired: Sender<Arc<Pipeline>>,
@@ -129,6 +134,8 @@ impl Parts {
             pool: self.pool,
             punts: self.punts,
             taps: Vec::new(),
+            hinted: Hinted::default(),
+            waiting: Waiting::new(self.poll, self.clock.nanos_per_tick),
             clock: self.clock,
             now: Nanos(0),
             seed: self.seed,

@@ -7,6 +7,8 @@
  * Cost: one call per burst, under one cycle per packet at a burst of 32.
  */
 #include <errno.h>
+#include <netinet/in.h>
+#include <immintrin.h>
 #include <semaphore.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,6 +26,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_interrupts.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
@@ -38,6 +41,8 @@ _Static_assert(offsetof(struct rte_mbuf, port) == 22, "mirror in src/mbuf.rs");
 _Static_assert(offsetof(struct rte_mbuf, ol_flags) == 24, "mirror in src/mbuf.rs");
 _Static_assert(offsetof(struct rte_mbuf, pkt_len) == 36, "mirror in src/mbuf.rs");
 _Static_assert(offsetof(struct rte_mbuf, data_len) == 40, "mirror in src/mbuf.rs");
+_Static_assert(offsetof(struct rte_mbuf, hash.fdir.hi) == 48, "mirror in src/ffi.rs");
+_Static_assert(RTE_MBUF_F_RX_FDIR == 1ULL << 2 && RTE_MBUF_F_RX_FDIR_ID == 1ULL << 13, "mirror in src/mbuf.rs");
 _Static_assert(offsetof(struct rte_mbuf, buf_len) == 54, "mirror in src/mbuf.rs");
 
 int weir_eal_init(int argc, char **argv) { return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0; }
@@ -64,6 +69,20 @@ const char *weir_version(void) { return rte_version(); }
 const char *weir_strerror(int error) { return rte_strerror(error); }
 int weir_thread_register(void) { return rte_thread_register() < 0 ? -rte_errno : 0; }
 void weir_thread_unregister(void) { rte_thread_unregister(); }
+
+/* ---- waiting without work ---- */
+
+/* Both instructions are faults on CPUs without them: src/pause.rs asks CPUID first. */
+__attribute__((target("waitpkg"))) void weir_tpause(uint64_t deadline)
+{
+    _tpause(0, deadline); /* 0: the deeper of the two states, C0.2 */
+}
+/* Waits until `line` is written or so many ticks went by; nobody writes it. */
+__attribute__((target("mwaitx"))) void weir_mwaitx(const void *line, uint32_t ticks)
+{
+    _mm_monitorx((void *)(uintptr_t)line, 0, 0);
+    _mm_mwaitx(2, 0, ticks); /* 2: with a time limit; state 0: C1 */
+}
 
 /* ---- the interrupt thread ---- */
 
@@ -188,6 +207,8 @@ int weir_port_configure(uint16_t port, uint16_t queues, uint16_t descriptors, ui
         if (conf.rx_adv_conf.rss_conf.rss_hf == 0)
             conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
     }
+    /* Some drivers deliver marks only where that is asked for first; those that cannot say so. */
+    rte_eth_rx_metadata_negotiate(port, &(uint64_t){RTE_ETH_RX_METADATA_USER_MARK});
     error = rte_eth_dev_configure(port, queues, queues, &conf);
     if (error < 0)
         return error;
@@ -252,6 +273,125 @@ int weir_port_mac(uint16_t port, uint8_t out[6])
     if (error == 0)
         memcpy(out, mac.addr_bytes, 6);
     return error;
+}
+/* ---- rules that mark packets (rte_flow) ---- */
+
+/* What a rule compares, in network order; src/flow_rule.rs mirrors it. A header whose mask is zero is not named. */
+struct weir_headers {
+    uint8_t eth_dst[6], eth_src[6];
+    uint8_t eth_type[2], vlan_tci[2];
+    uint8_t ip_src[16], ip_dst[16]; /* IPv4: the first four bytes */
+    uint8_t ip_proto, ip_tos;
+    uint8_t tp_src[2], tp_dst[2];
+};
+_Static_assert(sizeof(struct weir_headers) == 54, "mirror in src/flow_rule.rs");
+
+static int none(const void *bytes, size_t count)
+{
+    const uint8_t *byte = bytes;
+    while (count > 0 && *byte == 0)
+        byte++, count--;
+    return count == 0;
+}
+/*
+ * Has packets marked and received as if there were no rule. Where `rule` is NULL the driver is asked only
+ * whether it would. What carries on differs: most drivers know PASSTHRU, others want RSS or a queue.
+ */
+int weir_mark_rule(uint16_t port, const struct weir_headers *spec, const struct weir_headers *mask, int ip, int l4,
+                   uint32_t mark, uint16_t queues, void **rule, const char **why)
+{
+    struct rte_flow_item_eth eth = {0}, eth_mask = {0};
+    struct rte_flow_item_vlan vlan = {0}, vlan_mask = {0};
+    struct rte_flow_item_ipv4 v4 = {0}, v4_mask = {0};
+    struct rte_flow_item_ipv6 v6 = {0}, v6_mask = {0};
+    struct rte_flow_item_tcp tcp = {0}, tcp_mask = {0};
+    struct rte_flow_item_udp udp = {0}, udp_mask = {0};
+    struct rte_flow_item items[6], *item = items;
+    struct rte_flow_action_mark action_mark = {.id = mark};
+    struct rte_flow_action_queue action_queue = {.index = 0};
+    uint16_t all[RTE_MAX_QUEUES_PER_PORT];
+    struct rte_flow_action_rss rss = {.queue_num = queues, .queue = all, .types = RTE_ETH_RSS_IP};
+    const struct rte_flow_action fates[] = {
+        {.type = RTE_FLOW_ACTION_TYPE_PASSTHRU},
+        {.type = RTE_FLOW_ACTION_TYPE_RSS, .conf = &rss},
+        {.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &action_queue},
+    };
+    const struct rte_flow_attr attr = {.ingress = 1};
+    struct rte_flow_error error;
+    int failed = -ENOTSUP;
+
+    memset(items, 0, sizeof(items));
+    for (uint16_t queue = 0; queue < queues && queue < RTE_MAX_QUEUES_PER_PORT; queue++)
+        all[queue] = queue;
+#define NAME(type_, spec_, mask_) *item++ = (struct rte_flow_item){.type = type_, .spec = spec_, .mask = mask_}
+#define NAME_IF(type_, spec_, mask_) \
+    if (none(mask_, sizeof(*(mask_)))) \
+        NAME(type_, NULL, NULL); \
+    else \
+        NAME(type_, spec_, mask_)
+    for (int is_mask = 0; is_mask < 2; is_mask++) {
+        const struct weir_headers *from = is_mask ? mask : spec;
+        struct rte_flow_item_ipv4 *to4 = is_mask ? &v4_mask : &v4;
+        struct rte_flow_item_ipv6 *to6 = is_mask ? &v6_mask : &v6;
+        memcpy(is_mask ? &eth_mask.hdr.dst_addr : &eth.hdr.dst_addr, from->eth_dst, 6);
+        memcpy(is_mask ? &eth_mask.hdr.src_addr : &eth.hdr.src_addr, from->eth_src, 6);
+        memcpy(is_mask ? &vlan_mask.hdr.vlan_tci : &vlan.hdr.vlan_tci, from->vlan_tci, 2);
+        memcpy(&to4->hdr.src_addr, from->ip_src, 4);
+        memcpy(&to4->hdr.dst_addr, from->ip_dst, 4);
+        to4->hdr.next_proto_id = from->ip_proto;
+        to4->hdr.type_of_service = from->ip_tos;
+        memcpy(to6->hdr.src_addr, from->ip_src, 16);
+        memcpy(to6->hdr.dst_addr, from->ip_dst, 16);
+        to6->hdr.proto = from->ip_proto;
+        memcpy(is_mask ? &tcp_mask.hdr.src_port : &tcp.hdr.src_port, from->tp_src, 2);
+        memcpy(is_mask ? &tcp_mask.hdr.dst_port : &tcp.hdr.dst_port, from->tp_dst, 2);
+        memcpy(is_mask ? &udp_mask.hdr.src_port : &udp.hdr.src_port, from->tp_src, 2);
+        memcpy(is_mask ? &udp_mask.hdr.dst_port : &udp.hdr.dst_port, from->tp_dst, 2);
+    }
+    if (ip == 0 && none(mask->vlan_tci, 2)) { /* else the next item says it */
+        memcpy(&eth.hdr.ether_type, spec->eth_type, 2);
+        memcpy(&eth_mask.hdr.ether_type, mask->eth_type, 2);
+    }
+    NAME_IF(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask);
+    if (!none(mask->vlan_tci, 2))
+        NAME(RTE_FLOW_ITEM_TYPE_VLAN, &vlan, &vlan_mask);
+    if (ip == 4) {
+        NAME_IF(RTE_FLOW_ITEM_TYPE_IPV4, &v4, &v4_mask);
+    } else if (ip == 6) {
+        NAME_IF(RTE_FLOW_ITEM_TYPE_IPV6, &v6, &v6_mask);
+    }
+    if (l4 == IPPROTO_TCP) {
+        NAME_IF(RTE_FLOW_ITEM_TYPE_TCP, &tcp, &tcp_mask);
+    } else if (l4 == IPPROTO_UDP) {
+        NAME_IF(RTE_FLOW_ITEM_TYPE_UDP, &udp, &udp_mask);
+    }
+    NAME(RTE_FLOW_ITEM_TYPE_END, NULL, NULL);
+
+    *why = NULL;
+    for (unsigned fate = 0; fate < RTE_DIM(fates); fate++) {
+        const struct rte_flow_action actions[] = {
+            {.type = RTE_FLOW_ACTION_TYPE_MARK, .conf = &action_mark},
+            fates[fate],
+            {.type = RTE_FLOW_ACTION_TYPE_END},
+        };
+        if (fates[fate].type == RTE_FLOW_ACTION_TYPE_QUEUE && queues > 1)
+            continue; /* it would take packets from the other queues */
+        memset(&error, 0, sizeof(error));
+        failed = rte_flow_validate(port, &attr, items, actions, &error);
+        if (failed == 0 && rule != NULL) {
+            *rule = rte_flow_create(port, &attr, items, actions, &error);
+            failed = *rule == NULL ? -rte_errno : 0;
+        }
+        if (failed == 0)
+            return 0;
+        *why = error.message;
+    }
+    return failed < 0 ? failed : -ENOTSUP;
+}
+void weir_mark_rule_destroy(uint16_t port, void *rule)
+{
+    struct rte_flow_error error;
+    rte_flow_destroy(port, rule, &error);
 }
 uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {

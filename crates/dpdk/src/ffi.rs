@@ -17,12 +17,14 @@ pub(crate) struct RteMbuf {
     _refcnt: u16,
     pub(crate) nb_segs: u16,
     pub(crate) port: u16,
-    _ol_flags: u64,
+    pub(crate) ol_flags: u64,
     _packet_type: u32,
     pub(crate) pkt_len: u32,
     pub(crate) data_len: u16,
     _vlan_tci: u16,
-    _hash: [u8; 8],
+    _hash_low: u32,
+    /// `hash.fdir.hi`: what a flow rule marked the packet with.
+    pub(crate) mark: u32,
     _vlan_tci_outer: u16,
     pub(crate) buf_len: u16,
 }
@@ -34,6 +36,8 @@ unsafe extern "C" {
     pub(crate) fn weir_strerror(error: c_int) -> *const c_char;
     pub(crate) fn weir_thread_register() -> c_int;
     pub(crate) fn weir_thread_unregister();
+    pub(crate) fn weir_tpause(deadline: u64);
+    pub(crate) fn weir_mwaitx(line: *const u8, ticks: u32);
     pub(crate) fn weir_interrupts_hold() -> c_int;
     pub(crate) fn weir_interrupts_release();
 
@@ -63,6 +67,18 @@ unsafe extern "C" {
     pub(crate) fn weir_port_link_up(port: u16) -> c_int;
     pub(crate) fn weir_port_stats(port: u16, out: *mut u64) -> c_int;
     pub(crate) fn weir_port_mac(port: u16, out: *mut u8) -> c_int;
+    pub(crate) fn weir_mark_rule(
+        port: u16,
+        spec: *const crate::Headers,
+        mask: *const crate::Headers,
+        ip: c_int,
+        l4: c_int,
+        mark: u32,
+        queues: u16,
+        rule: *mut *mut std::ffi::c_void,
+        why: *mut *const c_char,
+    ) -> c_int;
+    pub(crate) fn weir_mark_rule_destroy(port: u16, rule: *mut std::ffi::c_void);
     pub(crate) fn weir_rx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
     pub(crate) fn weir_tx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
     pub(crate) fn weir_af_packet_go_on(port: u16, queue: u16, pool: *mut RteMempool);

@@ -7,7 +7,8 @@
 //! - [`Burst`], [`Mbuf`]: packets owned by whoever holds them. Receiving moves packets into a burst,
 //!   transmitting moves them out; what a port does not take stays in the burst; dropping frees. So
 //!   a packet can be neither leaked nor sent twice, and the types see to it.
-//! - [`Worker`]: a pinned thread that DPDK knows.
+//! - [`Worker`]: a pinned thread that DPDK knows; [`PowerHint`], [`fine_timers`]: how it waits.
+//! - [`MarkRule`]: a rule in a port's own table that marks packets, where the port has one.
 //! - [`aes`]: AES-128-CBC over many texts at once, by the CPU's instructions.
 //! - [`equal_words`], [`prefetch`]: what tables that are looked up for each packet need.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
@@ -26,9 +27,11 @@ mod allocator;
 mod eal;
 mod equal;
 mod ffi;
+mod flow_rule;
 mod huge;
 mod interrupts;
 mod mbuf;
+mod pause;
 mod pool;
 mod port;
 mod prefetch;
@@ -38,9 +41,11 @@ mod worker;
 pub use allocator::{CountingAllocator, Heap};
 pub use eal::{Eal, EalConfig, EalError, Memory};
 pub use equal::equal_words;
+pub use flow_rule::{Headers, MarkError, MarkRule};
 pub use huge::prefer_huge_pages;
 pub use interrupts::InterruptsHeld;
 pub use mbuf::{BURST, Burst, Mbuf, Packet};
+pub use pause::{PowerHint, fine_timers};
 pub use pool::{Pool, PoolError};
 pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue};
 pub use prefetch::prefetch;

@@ -11,6 +11,9 @@ use std::ptr::NonNull;
 /// Most packets in one burst.
 pub const BURST: usize = 32;
 
+/// `RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID`: a flow rule's mark is in the mbuf.
+const MARKED: u64 = 1 << 2 | 1 << 13;
+
 /// A view of one packet in DPDK memory.
 #[repr(transparent)]
 pub struct Packet(RteMbuf);
@@ -38,6 +41,24 @@ impl Packet {
     #[inline]
     pub fn port(&self) -> u16 {
         self.0.port
+    }
+
+    /// What a flow rule of the port marked it with (rte_flow's MARK), if one did.
+    #[inline]
+    pub fn mark(&self) -> Option<u32> {
+        (self.0.ol_flags & MARKED == MARKED).then_some(self.0.mark)
+    }
+
+    /// Marks it as a flow rule does, or takes its mark away.
+    #[inline]
+    pub fn set_mark(&mut self, mark: Option<u32>) {
+        match mark {
+            Some(mark) => {
+                self.0.mark = mark;
+                self.0.ol_flags |= MARKED;
+            }
+            None => self.0.ol_flags &= !MARKED,
+        }
     }
 
     /// The bytes of the first segment; the whole packet unless it is chained.

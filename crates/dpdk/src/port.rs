@@ -114,16 +114,18 @@ pub enum PortError {
 /// A started port. It is closed when the port and all its queues are dropped.
 #[derive(Debug)]
 pub struct Port {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     queues: Vec<(RxQueue, TxQueue)>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    id: u16,
-    spec: String,
+pub(crate) struct Inner {
+    pub(crate) id: u16,
+    pub(crate) spec: String,
     vdev: Option<CString>,
-    eal: &'static Eal,
+    pub(crate) eal: &'static Eal,
+    /// Queues it was set up with.
+    pub(crate) queues: u16,
     /// The network namespace it was opened in, if not the lab's own.
     namespace: Option<File>,
     /// Keeps the memory that the port receives into.
@@ -173,7 +175,15 @@ impl Port {
         }
         let mark = eal.log_mark();
         let (id, vdev) = attach(eal, spec, mark)?;
-        let inner = Arc::new(Inner { id, spec: spec.to_owned(), vdev, eal, namespace, pool: pool.clone() });
+        let inner = Arc::new(Inner {
+            id,
+            spec: spec.to_owned(),
+            vdev,
+            eal,
+            queues: config.queues,
+            namespace,
+            pool: pool.clone(),
+        });
         let mut pools = vec![pool.as_ptr(); usize::from(config.queues)];
         // SAFETY: the port was just attached; `pools` holds one valid pool per queue.
         let error = unsafe {

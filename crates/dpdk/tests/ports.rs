@@ -282,3 +282,28 @@ fn a_panic_on_a_worker_is_returned_as_an_error() {
     let worker = Worker::spawn(eal(), "test", core, || panic!("on purpose")).unwrap();
     assert!(worker.join().unwrap_err().to_string().contains("on purpose"));
 }
+
+#[test]
+fn drivers_without_a_table_of_flows_say_that_they_do_not_mark() {
+    let pool = pool();
+    for spec in ["net_null7", "net_ring_marks"] {
+        let port = Port::open(spec, PortConfig::default(), &pool).unwrap();
+        let error = port.offers_marks().unwrap_err().to_string();
+        assert!(error.contains(spec) && error.contains("does not offer to mark packets"), "{error}");
+        let headers = weir_dpdk::Headers::default();
+        assert!(port.mark_rule(&headers, &headers, 1).is_err());
+    }
+}
+
+#[test]
+fn a_mark_is_there_until_it_is_taken_away() {
+    let pool = pool();
+    let mut burst = Burst::new();
+    fill(&pool, &mut burst, 1, 0);
+    let packet = burst.get_mut(0).unwrap();
+    assert_eq!(packet.mark(), None);
+    packet.set_mark(Some(0xffff_fffe));
+    assert_eq!(packet.mark(), Some(0xffff_fffe));
+    packet.set_mark(None);
+    assert_eq!(packet.mark(), None);
+}

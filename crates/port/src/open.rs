@@ -9,7 +9,7 @@ use crate::{Rx, TraceRx, TraceTx, Tx};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_dpdk::{InterruptsHeld, Pool, Port, PortConfig, PortStats, Tsc};
+use weir_dpdk::{Headers, InterruptsHeld, MarkError, MarkRule, Pool, Port, PortConfig, PortStats, Tsc};
 
 /// A port that could not be opened.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -169,6 +169,32 @@ impl OpenPort {
             Device::Fault { inner, .. } => inner.trouble(),
             _ => None,
         }
+    }
+
+    /// Whether it marks packets by rules of its own; the reason where it does not.
+    ///
+    /// # Errors
+    /// Not a NIC, or what the driver says.
+    pub fn offers_marks(&self) -> Result<(), MarkError> {
+        match &self.device {
+            Device::Dpdk(port) => port.offers_marks(),
+            Device::Null | Device::Trace { .. } => Err(self.no_nic()),
+        }
+    }
+
+    /// Writes a rule that marks packets.
+    ///
+    /// # Errors
+    /// The same; its table is full, or cannot compare such headers.
+    pub fn mark_rule(&self, spec: &Headers, mask: &Headers, mark: u32) -> Result<MarkRule, MarkError> {
+        match &self.device {
+            Device::Dpdk(port) => port.mark_rule(spec, mask, mark),
+            Device::Null | Device::Trace { .. } => Err(self.no_nic()),
+        }
+    }
+
+    fn no_nic(&self) -> MarkError {
+        MarkError { port: self.spec.clone(), reason: "it is no NIC".to_owned() }
     }
 
     /// Its MAC address; all zero for ports that have none.

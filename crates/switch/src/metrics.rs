@@ -101,6 +101,10 @@ fn workers(page: &mut Page, workers: &[WorkerStats]) {
         ("bursts_total", Counter, "Bursts received that were not empty.", |w| w.bursts),
         ("busy_cycles_total", Counter, "Cycles of polls that found packets.", |w| w.busy_cycles),
         ("worker_answers", Gauge, "Whether the worker answers: 1 or 0.", |w| u64::from(w.stuck.is_none())),
+        ("sleeps_total", Counter, "Sleeps for want of packets.", |w| w.waiting.sleeps),
+        ("slept_nanoseconds_total", Counter, "Time slept for want of packets.", |w| w.waiting.slept_ns),
+        ("late_sleeps_total", Counter, "Sleeps longer than a packet may wait.", |w| w.waiting.late),
+        ("power_hints_total", Counter, "Rests by the CPU's power hint.", |w| w.waiting.hints),
     ];
     for (name, kind, help, value) in FAMILIES {
         let mut family = page.family(name, *kind, help);
@@ -149,9 +153,32 @@ fn caches(page: &mut Page, workers: &[WorkerStats]) {
             family.sample(&[("worker", &worker.worker.to_string()), ("by", by)], lookups as f64);
         }
     }
+    let mut family = page.family("hints_total", Kind::Counter, "Packets by what their hint was worth.");
+    for worker in workers {
+        let hints = &worker.hints;
+        for (was, packets) in
+            [("right", hints.hits), ("missing", hints.missed), ("stale", hints.stale), ("wrong", hints.wrong)]
+        {
+            family.sample(&[("worker", &worker.worker.to_string()), ("hint", was)], packets as f64);
+        }
+    }
     const FAMILIES: &[Of<WorkerStats>] = &[
         ("revalidated_total", Kind::Counter, "Megaflows looked at again after table changes.", |w| {
             w.caches.revalidated
+        }),
+        ("hint_writes_total", Kind::Counter, "Megaflows written into tables that give hints.", |w| {
+            w.hints.written
+        }),
+        ("hint_evictions_total", Kind::Counter, "Megaflows that left full tables for others.", |w| {
+            w.hints.evicted
+        }),
+        ("hint_full_total", Kind::Counter, "Megaflows that a full table had no room for at once.", |w| {
+            w.hints.full
+        }),
+        ("hint_entries", Kind::Gauge, "Places taken of the tables that give hints.", |w| w.hints.entries),
+        ("hint_places", Kind::Gauge, "Places of the tables that give hints.", |w| w.hints.places),
+        ("hint_emulated_cycles_total", Kind::Counter, "Cycles that emulating tables took.", |w| {
+            w.hints.emulated_cycles
         }),
         ("coalesced_packets_total", Kind::Counter, "Packets that went on without a lookup.", |w| {
             w.caches.coalesced

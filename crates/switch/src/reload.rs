@@ -141,6 +141,8 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("buffers", old.buffers != new.buffers),
         ("max_frame", old.max_frame != new.max_frame),
         ("coalescing", old.coalescing != new.coalescing),
+        ("poll", old.poll != new.poll),
+        ("tcam", old.tcam != new.tcam),
         ("seed", old.seed != new.seed),
         ("control", old.control != new.control),
         ("metrics", old.metrics != new.metrics),

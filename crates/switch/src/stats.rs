@@ -28,6 +28,10 @@ pub struct Stats {
     pub uptime_ns: u64,
     /// Rises with every change of the tables.
     pub generation: u64,
+    /// How workers wait for packets.
+    pub poll: String,
+    /// The tables that give hints, each with so many entries; nothing where there are none.
+    pub tcam: Option<String>,
     /// By worker.
     pub workers: Vec<WorkerStats>,
     /// By port.
@@ -74,6 +78,10 @@ pub struct WorkerStats {
     pub steps: Vec<StepStats>,
     /// Where packets found their megaflow.
     pub caches: CacheStats,
+    /// How it waited for packets.
+    pub waiting: WaitStats,
+    /// What became of the hints that came with packets.
+    pub hints: HintStats,
     /// Whether it does not answer. All else is what it told last then.
     pub stuck: Option<StuckStats>,
 }
@@ -98,6 +106,53 @@ pub struct StepStats {
     pub packets: u64,
     /// Cycles of the step over those bursts.
     pub cycles: u64,
+}
+
+/// A worker's waiting; all zero where it polls on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WaitStats {
+    /// Sleeps.
+    pub sleeps: u64,
+    /// Nanoseconds that they took.
+    pub slept_ns: u64,
+    /// Sleeps that took longer than a packet may wait.
+    pub late: u64,
+    /// Rests by the CPU's power hint.
+    pub hints: u64,
+}
+
+/// A worker's hints; all zero where no port gives any.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HintStats {
+    /// Packets whose hint was right: they were not looked up.
+    pub hits: u64,
+    /// Packets without a hint.
+    pub missed: u64,
+    /// Packets whose hint named a megaflow that is no more.
+    pub stale: u64,
+    /// Packets whose hint named a megaflow that they do not belong to, or nothing.
+    pub wrong: u64,
+    /// Megaflows written into tables.
+    pub written: u64,
+    /// Megaflows that left full tables for others.
+    pub evicted: u64,
+    /// Megaflows that a full table had no room for at once.
+    pub full: u64,
+    /// Places of the tables.
+    pub places: u64,
+    /// Places that are taken.
+    pub entries: u64,
+    /// Cycles that emulating tables took: neither in `busy_cycles` nor in any step.
+    pub emulated_cycles: u64,
+}
+
+impl HintStats {
+    /// Packets that came by a port with a table.
+    pub fn packets(&self) -> u64 {
+        self.hits + self.missed + self.stale + self.wrong
+    }
 }
 
 /// A worker's caches.
@@ -150,6 +205,8 @@ pub struct PortStats {
     pub missed: u64,
     /// What a fault port did on purpose, by name; empty for others.
     pub faults: BTreeMap<String, u64>,
+    /// Where its hints come from: its own flow rules, or an emulation and why; nothing without `tcam`.
+    pub hints: String,
 }
 
 /// A service, over all workers.
@@ -335,6 +392,18 @@ impl WorkerStats {
             (&mut self.caches.revalidated, before.caches.revalidated),
             (&mut self.caches.coalesced, before.caches.coalesced),
             (&mut self.caches.revoked, before.caches.revoked),
+            (&mut self.hints.hits, before.hints.hits),
+            (&mut self.hints.missed, before.hints.missed),
+            (&mut self.hints.stale, before.hints.stale),
+            (&mut self.hints.wrong, before.hints.wrong),
+            (&mut self.hints.written, before.hints.written),
+            (&mut self.hints.evicted, before.hints.evicted),
+            (&mut self.hints.full, before.hints.full),
+            (&mut self.hints.emulated_cycles, before.hints.emulated_cycles),
+            (&mut self.waiting.sleeps, before.waiting.sleeps),
+            (&mut self.waiting.slept_ns, before.waiting.slept_ns),
+            (&mut self.waiting.late, before.waiting.late),
+            (&mut self.waiting.hints, before.waiting.hints),
         ]);
         for (reason, packets) in &mut self.dropped {
             *packets = packets.saturating_sub(before.dropped.get(reason).copied().unwrap_or(0));
@@ -371,7 +440,7 @@ impl WorkerStats {
 pub(crate) mod tests {
     use super::*;
     use weir_datapath::{
-        CacheReport, PortReport, ServiceReport, StepReport, StuckReport, TableReport, WorkerReport,
+        CacheReport, HintReport, PortReport, ServiceReport, StepReport, StuckReport, TableReport, WaitReport, WorkerReport,
     };
     use weir_services::{HostReport, Quarantine};
 
@@ -408,6 +477,19 @@ pub(crate) mod tests {
                 memory: 1 << 20,
             },
             stuck: (worker == 1).then(|| StuckReport { service: Some("fw".to_owned()), ns: 3_000_000_000 }),
+            waiting: WaitReport { sleeps: 12, slept_ns: 900_000, late: 2, hints: 31 },
+            hints: HintReport {
+                hits: 500,
+                missed: 300,
+                stale: 20,
+                wrong: 10,
+                written: 60,
+                evicted: 7,
+                full: 9,
+                places: 64,
+                entries: 53,
+                emulated_cycles: 44_000,
+            },
         };
         let port = |number: u32, name: &str| PortReport {
             number,
@@ -421,6 +503,7 @@ pub(crate) mod tests {
             send_dropped: 7,
             missed: 9,
             faults: BTreeMap::from([("lost", 5), ("waiting", 2)]),
+            hints: "emulated: it is no NIC".to_owned(),
         };
         let host = HostReport {
             packets: 950,
@@ -442,6 +525,8 @@ pub(crate) mod tests {
         Report {
             uptime_ns: 3_000_000_000,
             generation: 42,
+            poll: "adaptive:100us".parse().expect("a way to wait"),
+            tcam: Some("64".parse().expect("a table")),
             workers: vec![worker(0), worker(1)],
             ports: vec![port(1, "left"), port(2, "right")],
             services: vec![ServiceReport {

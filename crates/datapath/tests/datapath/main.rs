@@ -3,9 +3,11 @@
 mod coalescing;
 mod faults;
 mod forwarding;
+mod hints;
 mod isolation;
 mod malformed;
 mod plan;
 mod random;
 mod rig;
 mod soak;
+mod waiting;

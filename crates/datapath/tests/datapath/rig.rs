@@ -30,6 +30,8 @@ pub(crate) fn config(workers: usize) -> Config {
         max_frame: FrameSize::new(1522).unwrap(),
         services: BTreeMap::new(),
         coalescing: true,
+        poll: weir_datapath::PollMode::Busy,
+        tcam: None,
         seed: 7,
     }
 }

@@ -5,7 +5,11 @@
 //! prints says that it is ready, `stats` on its standard input is answered in JSON, `stop` or the end of its
 //! input ends it. OpenFlow ports are numbered in the order they are given, from 1.
 //!
-//! `weir:nocoalesce` is the same with stage coalescing off. Against [`Nf::L3Fwd`]: OpenFlow cannot ask for
+//! `weir:nocoalesce` is the same with stage coalescing off, `weir:adaptive` with workers that give an idle
+//! core back, `weir:tcam=N` with a table of N entries in front of each queue that names the megaflow, which
+//! stands for a NIC's. Where that table is emulated, the emulation runs on the switch's own core: its
+//! time is taken out of the device's CPU time, and so out of its cycles per packet, but a rate has it in it.
+//! Variants are joined by `+`: `weir:tcam=1024+nocoalesce`. Against [`Nf::L3Fwd`]: OpenFlow cannot ask for
 //! the checksum of a header; a router made of flows lowers the TTL of a packet whose checksum is wrong, and
 //! leaves it wrong by as much.
 //!
@@ -28,7 +32,37 @@ use weir_units::Nanos;
 const NAME: &str = "weir";
 
 /// What stands behind `:` in a device's name, and the options it adds.
-const VARIANTS: [(&str, &[&str]); 2] = [("", &[]), ("nocoalesce", &["--no-coalescing"])];
+const VARIANTS: [(&str, &[&str]); 2] =
+    [("nocoalesce", &["--no-coalescing"]), ("adaptive", &["--poll", "adaptive"])];
+
+/// The variants that say something more behind `=`, the option that takes it, and an example.
+const VALUED: [(&str, &str, &str); 2] =
+    [("adaptive", "--poll", "adaptive=50us"), ("tcam", "--tcam", "tcam=1024")];
+
+/// The options that a variant adds: words joined by `+`, each at most once.
+fn options(variant: &str) -> Result<Vec<String>, String> {
+    let (mut options, mut seen) = (Vec::new(), Vec::new());
+    for word in variant.split('+').filter(|_| !variant.is_empty()) {
+        let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let plain = VARIANTS.iter().find(|(known, _)| *known == name && value.is_none());
+        let valued = VALUED.iter().find(|(known, ..)| *known == name);
+        match (plain, valued, value) {
+            _ if seen.contains(&name) => return Err(format!("`{variant}` names {name} twice")),
+            (Some((_, more)), ..) => options.extend(more.iter().map(|option| (*option).to_owned())),
+            (_, Some((_, option, _)), Some(value)) if !value.is_empty() => {
+                let value = if name == "adaptive" { format!("adaptive:{value}") } else { value.to_owned() };
+                options.extend([(*option).to_owned(), value]);
+            }
+            _ => {
+                let plain = VARIANTS.iter().map(|(name, _)| *name);
+                let names: Vec<&str> = plain.chain(VALUED.iter().map(|(.., example)| *example)).collect();
+                return Err(format!("weir has no variant `{word}`; it has {}", names.join(", ")));
+            }
+        }
+        seen.push(name);
+    }
+    Ok(options)
+}
 
 /// The adapter.
 pub(crate) struct Weir;
@@ -45,7 +79,7 @@ impl Adapter for Weir {
     }
 
     fn about(&self) -> &'static str {
-        "Weir's switch: OpenFlow tables and SoftFlow services (weir switch); weir:nocoalesce without coalescing"
+        "Weir's switch: OpenFlow tables and SoftFlow services (weir switch); weir:nocoalesce without coalescing, weir:adaptive gives an idle core back, weir:tcam=N has a table that names megaflows"
     }
 
     fn wirings(&self) -> &'static [WiringKind] {
@@ -57,12 +91,7 @@ impl Adapter for Weir {
     }
 
     fn takes(&self, variant: &str) -> Result<(), String> {
-        if VARIANTS.iter().any(|(name, _)| *name == variant) {
-            return Ok(());
-        }
-        let names: Vec<&str> =
-            VARIANTS.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
-        Err(format!("weir has no variant `{variant}`; it has {}", names.join(", ")))
+        options(variant).map(drop)
     }
 
     fn version(&self) -> Result<String, DutError> {
@@ -102,8 +131,8 @@ fn arguments(request: &StartRequest<'_>, flows: &Path) -> Vec<String> {
     if request.huge_pages {
         arguments.push("--huge-pages".to_owned());
     }
-    let variant = VARIANTS.iter().filter(|(name, _)| *name == request.variant);
-    arguments.extend(variant.flat_map(|(_, options)| *options).map(|option| (*option).to_owned()));
+    // The variant was checked with the plan.
+    arguments.extend(options(request.variant).unwrap_or_default());
     arguments
 }
 
@@ -142,9 +171,16 @@ impl RunningDut for Running {
         let stats: Stats = self.process.wait_for(mark, "print its counters", PATIENCE, first)?;
         let at = asked + asked.elapsed() / 2;
         let pid = self.process.pid();
-        let cpu =
-            self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
+        let cpu = self
+            .threads
+            .iter()
+            .filter_map(|thread| cpu::thread_cpu(pid, *thread))
+            .map(|cpu| cpu.0)
+            .sum::<u64>();
         let details = stats.details();
+        // What stands for a NIC's work is none of the switch's.
+        let emulated = details.get("hints emulated_ns").copied().unwrap_or(0);
+        let cpu = cpu.saturating_sub(emulated);
         Ok(Counters { received: stats.received, sent: stats.sent, cpu: Nanos(cpu), at, details })
     }
 
@@ -211,6 +247,15 @@ mod tests {
         }
         assert_eq!(crate::check_variant("weir"), Ok(()));
         assert_eq!(crate::check_variant("weir:nocoalesce"), Ok(()));
+        for variant in ["adaptive", "adaptive=50us", "tcam=1024", "tcam=8,latency=0us+nocoalesce"] {
+            assert_eq!(crate::check_variant(&format!("weir:{variant}")), Ok(()));
+        }
+        for wrong in ["fast", "tcam", "tcam=", "nocoalesce=1", "adaptive+adaptive=1ms", "+"] {
+            assert!(crate::check_variant(&format!("weir:{wrong}")).is_err(), "{wrong}");
+        }
         assert!(crate::check_variant("weir:fast").unwrap_err().contains("nocoalesce"));
+        assert!(
+            line("l2fwd", "tcam=8+adaptive=50us").ends_with("--control stdio --tcam 8 --poll adaptive:50us")
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Latency against load: percentiles over the whole range of loads, with the knees.
 
-use super::{folded, sizes, slug};
+use super::{curve_cpu, folded, sizes, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Marker, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
@@ -18,14 +18,14 @@ const DRAWN: usize = 4;
 const MARKED: [usize; 2] = [0, 2];
 
 /// One curve of a point.
-struct Curve<'a> {
-    steps: Vec<(CurveStep, &'a StoredTrial)>,
+pub(super) struct Curve<'a> {
+    pub(super) steps: Vec<(CurveStep, &'a StoredTrial)>,
     saturation: &'a Saturation,
     knee: Option<Pps>,
     tail: Option<Pps>,
 }
 
-fn curves<'a>(entry: &Entry<'a>) -> Vec<Curve<'a>> {
+pub(super) fn curves<'a>(entry: &Entry<'a>) -> Vec<Curve<'a>> {
     let of = |result: &'a PointResult| {
         let PointResult::LatencyCurve { steps, saturation, knee, tail, .. } = result else { return None };
         let steps = steps.iter().filter_map(|step| Some((*step, entry.point.trial(step.trial)?)));
@@ -47,6 +47,9 @@ fn function(digest: &Digest<'_>, nf: Nf) -> Option<Markup> {
             @for (index, (_, size)) in sizes(&entries).iter().enumerate() {
                 @let figure = figure(digest, nf, size, &entries);
                 (folded(&format!("{nf}: latency against load at {size}"), index == 0, &figure, &[]))
+                @if let Some(figure) = curve_cpu::figure(digest, nf, size, &entries) {
+                    (folded(&format!("{nf}: CPU time against load at {size}"), index == 0, &figure, &[]))
+                }
             }
             (knees(digest, nf, &entries).html())
             (table(digest, nf, &entries).html())
@@ -194,6 +197,7 @@ fn table(digest: &Digest<'_>, nf: Nf, entries: &[Entry<'_>]) -> Table {
                     }
                     None => cells.extend(std::iter::repeat_n(Cell::None, DRAWN + 2)),
                 }
+                cells.push(curve_cpu::share(trial).map_or(Cell::None, Cell::percent));
                 cells.push(Cell::time(trial.result.spec.duration));
                 let invalid = super::invalid(trial);
                 let suspect = invalid.is_some();
@@ -218,6 +222,7 @@ fn table(digest: &Digest<'_>, nf: Nf, entries: &[Entry<'_>]) -> Table {
             column("p99.9", "p99.9_ns", Kind::Number),
             column("Greatest", "greatest_ns", Kind::Number),
             column("Packets", "packets", Kind::Number),
+            column("CPU", "cpu_share", Kind::Number),
             column("Trial", "trial_ns", Kind::Number),
             column("Note", "note", Kind::Text),
         ],

@@ -2,6 +2,7 @@
 
 pub(crate) mod bursts;
 pub(crate) mod curve;
+mod curve_cpu;
 pub(crate) mod cycles;
 pub(crate) mod found;
 pub(crate) mod frame_loss;

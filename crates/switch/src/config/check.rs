@@ -69,6 +69,18 @@ impl<'a> Checker<'a> {
             }
         }
         settings.coalescing = table.coalescing.unwrap_or(settings.coalescing);
+        if let Some(poll) = &table.poll {
+            match poll.get_ref().parse() {
+                Ok(mode) => settings.poll = mode,
+                Err(reason) => self.wrong(poll.span(), format!("`poll`: {reason}")),
+            }
+        }
+        if let Some(tcam) = &table.tcam {
+            match tcam.get_ref().parse() {
+                Ok(config) => settings.tcam = Some(config),
+                Err(reason) => self.wrong(tcam.span(), format!("`tcam`: {reason}")),
+            }
+        }
         settings.seed = table.seed;
         match table.control.as_ref().map(|control| (control.get_ref().as_str(), control.span())) {
             None => {}

@@ -47,6 +47,16 @@ pub(super) struct SwitchTable {
     pub(super) max_frame: Option<Spanned<u32>>,
     /// Whether the stages of services are coalesced. Default: true.
     pub(super) coalescing: Option<bool>,
+    /// How workers wait for packets: "busy" polls on; "adaptive" gives an idle core back, and has a
+    /// packet wait 100 microseconds at most; "adaptive:50us" says how long, 10us to 10ms. Default: busy.
+    #[schemars(with = "Option<String>")]
+    pub(super) poll: Option<Spanned<String>>,
+    /// Has a table of a NIC in front of each queue name the megaflow with the packet: entries, and what
+    /// else is to be said, such as "1024,latency=100us,evict=lowest-rate". Where a port has no such
+    /// table it is emulated, an update taking the latency (100us); evict says which megaflow leaves a full
+    /// table: least-recent or lowest-rate. Default: none.
+    #[schemars(with = "Option<String>")]
+    pub(super) tcam: Option<Spanned<String>>,
     /// Makes hashes and draws repeatable, for tests. Default: drawn at each start, so that nobody can
     /// choose packets that collide.
     pub(super) seed: Option<u64>,

@@ -11,7 +11,7 @@ use check::Checker;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use weir_datapath::{Config, PortSpec, ServiceConfig};
+use weir_datapath::{Config, PollMode, PortSpec, ServiceConfig, TcamConfig};
 use weir_diagnostic::Diagnostic;
 pub use weir_diagnostic::FileError as ConfigFileError;
 use weir_dpdk::{EalConfig, Memory, Pool, allowed_cores};
@@ -79,6 +79,10 @@ pub struct Settings {
     pub max_frame: FrameSize,
     /// Whether stages are coalesced.
     pub coalescing: bool,
+    /// How workers wait for packets.
+    pub poll: PollMode,
+    /// The table that classifies in front of each queue, if there is to be one.
+    pub tcam: Option<TcamConfig>,
     /// Makes hashes and draws repeatable; drawn at the start if none.
     pub seed: Option<u64>,
     /// Path of the control socket, if there is to be one.
@@ -106,6 +110,8 @@ impl Default for Settings {
             buffers: BUFFERS,
             max_frame: FrameSize::new(MAX_FRAME).expect("a legal size"),
             coalescing: true,
+            poll: PollMode::Busy,
+            tcam: None,
             seed: None,
             control: Some(crate::socket::default_path()),
             metrics: None,
@@ -174,6 +180,8 @@ impl Settings {
             max_frame: self.max_frame,
             services: self.services.clone(),
             coalescing: self.coalescing,
+            poll: self.poll,
+            tcam: self.tcam,
             seed: self.seed.unwrap_or(drawn),
         }
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use weir_switch::config::{DESCRIPTORS, check_name};
-use weir_switch::{Known, PortSpec, ServiceConfig, Settings, TableText};
+use weir_switch::{Known, PollMode, PortSpec, ServiceConfig, Settings, TableText, TcamConfig};
 use weir_units::FrameSize;
 
 /// What a switch is to be.
@@ -56,6 +56,12 @@ pub(super) struct Options {
     /// Do not coalesce the stages of services
     #[arg(long)]
     no_coalescing: bool,
+    /// How workers wait for packets: `busy`, or `adaptive[:TIME]`, which gives an idle core back and has a packet wait so long at most (100us; 10us to 10ms) [default: busy]
+    #[arg(long, value_name = "MODE", value_parser = clap::value_parser!(PollMode))]
+    poll: Option<PollMode>,
+    /// Have a NIC's table of N entries in front of each queue name the megaflow with the packet; emulated where a port has none, an update taking TIME (100us) [default: none]
+    #[arg(long, value_name = "N[,latency=TIME][,evict=least-recent|lowest-rate]", value_parser = clap::value_parser!(TcamConfig))]
+    tcam: Option<TcamConfig>,
     /// Make hashes and draws repeatable [default: drawn at the start]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -160,6 +166,8 @@ impl Options {
             settings.max_frame = FrameSize::new(bytes).map_err(BadUse::new)?;
         }
         settings.coalescing &= !self.no_coalescing;
+        settings.tcam = self.tcam.or(settings.tcam);
+        settings.poll = self.poll.unwrap_or(settings.poll);
         settings.seed = self.seed.or(settings.seed);
         settings.metrics = self.metrics.or(settings.metrics);
         for control in &self.controls {

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use weir_dpdk::Ticks;
+use weir_switch::stats::WorkerStats;
 use weir_switch::{Answer, Ask, Request, Running, Stats, ask};
 
 /// Version of the lines: rises when a field changes meaning or goes away.
@@ -57,11 +58,36 @@ struct Line<'a> {
     /// Packets in workers' hands.
     held: u64,
     busy_cycles: u64,
+    /// What the hints of the ports were worth; all zero where no port gives any.
+    hints: Hints,
+    /// How workers that give their cores back waited.
+    waiting: Waiting,
     /// CPU time of the workers; null where the kernel does not tell, and after they have ended.
     cpu_ns: Option<u64>,
     /// On the last line: packet buffers that did not come back. Anything but 0 is a fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     buffers_missing: Option<u32>,
+}
+
+/// Hints, over all workers.
+#[derive(Serialize)]
+struct Hints {
+    right: u64,
+    missing: u64,
+    stale: u64,
+    wrong: u64,
+    written: u64,
+    /// Nanoseconds of the workers' CPU time that went into emulating tables that NICs have.
+    emulated_ns: u64,
+}
+
+/// Waits, over all workers.
+#[derive(Serialize)]
+struct Waiting {
+    sleeps: u64,
+    slept_ns: u64,
+    late: u64,
+    power_hints: u64,
 }
 
 /// Packets of one port.
@@ -146,6 +172,8 @@ fn line(stats: &Stats) -> Line<'_> {
         sent: port.sent,
         link_up: port.link_up,
     });
+    let whole = |of: fn(&WorkerStats) -> u64| stats.workers.iter().map(of).sum::<u64>();
+    let emulated = whole(|w| w.hints.emulated_cycles);
     Line {
         schema: SCHEMA_VERSION,
         tsc: Ticks::now().0,
@@ -156,6 +184,20 @@ fn line(stats: &Stats) -> Line<'_> {
         drops: stats.drops(),
         held: stats.workers.iter().map(|worker| worker.held).sum(),
         busy_cycles: stats.workers.iter().map(|worker| worker.busy_cycles).sum(),
+        hints: Hints {
+            right: whole(|w| w.hints.hits),
+            missing: whole(|w| w.hints.missed),
+            stale: whole(|w| w.hints.stale),
+            wrong: whole(|w| w.hints.wrong),
+            written: whole(|w| w.hints.written),
+            emulated_ns: (emulated as f64 / stats.tsc_hz * 1e9) as u64,
+        },
+        waiting: Waiting {
+            sleeps: whole(|w| w.waiting.sleeps),
+            slept_ns: whole(|w| w.waiting.slept_ns),
+            late: whole(|w| w.waiting.late),
+            power_hints: whole(|w| w.waiting.hints),
+        },
         cpu_ns: stats.workers.iter().map(|worker| cpu_ns(worker.thread)).sum(),
         buffers_missing: None,
     }

@@ -65,7 +65,10 @@ pub(super) fn render(now: &Stats, before: Option<&Stats>) -> String {
     let seconds = before.map(|_| (since.uptime_ns as f64 * 1e-9).max(1e-3));
     let counts = Counts { seconds };
     let up = length(Nanos(now.uptime_ns));
-    let mut out = format!("{} · up {up} · generation {} of the tables\n", now.version, now.generation);
+    let mut out = format!(
+        "{} · up {up} · generation {} of the tables · poll {}\n",
+        now.version, now.generation, now.poll
+    );
     let mut section = |title: &str, body: String| {
         if !body.is_empty() {
             out.push_str(&format!("\n{}\n{body}", paint(BOLD, title)));
@@ -76,6 +79,7 @@ pub(super) fn render(now: &Stats, before: Option<&Stats>) -> String {
     section("Packets", packets(now, &since, counts));
     section("Drops", drops(&since, counts));
     section("Caches", caches(&since.workers, counts));
+    section("Hints", hints(&since, counts));
     section("Cycles per packet, by step", steps(&since.workers));
     section("Services", services(&since.services, counts));
     section("Tables", tables(&since.tables, counts));
@@ -180,9 +184,32 @@ fn packets(now: &Stats, since: &Stats, counts: Counts) -> String {
     };
     let all = load(busy, workers.len().max(1) as f64);
     rows.push(row("busy", workers.iter().map(|w| load(w.busy_cycles, 1.0)), all));
+    waiting(&mut rows, &since, counts);
     let text = by_worker(workers, &rows);
     let (colour, word) = if right { (GREEN, "exact") } else { (RED, "WRONG") };
     text.replacen(&format!(" {word}\n"), &format!(" {}\n", paint(colour, word)), 1)
+}
+
+/// How workers that give their cores back waited.
+fn waiting(rows: &mut Vec<Vec<String>>, since: &Stats, counts: Counts) {
+    let workers = &since.workers;
+    let slept =
+        |ns: u64, workers: f64| format!("{:.1} %", ns as f64 / since.uptime_ns as f64 / workers * 100.0);
+    let whole = |of: fn(&WorkerStats) -> u64| -> u64 { workers.iter().map(of).sum() };
+    let total = whole(|w| w.waiting.slept_ns);
+    if total > 0 && since.uptime_ns > 0 {
+        let all = slept(total, workers.len().max(1) as f64);
+        rows.push(row("asleep", workers.iter().map(|w| slept(w.waiting.slept_ns, 1.0)), all));
+    }
+    type Row = (&'static str, fn(&WorkerStats) -> u64);
+    const COUNTED: &[Row] = &[
+        ("sleeps", |w| w.waiting.sleeps),
+        ("too long", |w| w.waiting.late),
+        ("power hints", |w| w.waiting.hints),
+    ];
+    for (name, of) in COUNTED.iter().filter(|(_, of)| whole(*of) > 0) {
+        rows.push(row(name, workers.iter().map(|w| counts.show(of(w))), counts.show(whole(*of))));
+    }
 }
 
 fn row(name: &str, cells: impl Iterator<Item = String>, total: String) -> Vec<String> {
@@ -257,6 +284,43 @@ fn caches(workers: &[WorkerStats], counts: Counts) -> String {
         bytes(workers.iter().map(memory).sum()),
     ));
     by_worker(workers, &rows)
+}
+
+/// What the hints of the ports were worth; nothing where no port gives any.
+fn hints(since: &Stats, counts: Counts) -> String {
+    let Some(tcam) = &since.tcam else { return String::new() };
+    let workers = &since.workers;
+    type Row = (&'static str, fn(&WorkerStats) -> u64);
+    const SPLIT: &[Row] = &[
+        ("right", |w| w.hints.hits),
+        ("missing", |w| w.hints.missed),
+        ("stale", |w| w.hints.stale),
+        ("wrong", |w| w.hints.wrong),
+    ];
+    const COUNTED: &[Row] =
+        &[("written", |w| w.hints.written), ("evicted", |w| w.hints.evicted), ("no room", |w| w.hints.full)];
+    const STATES: &[Row] = &[("places", |w| w.hints.places), ("taken", |w| w.hints.entries)];
+    let total = |of: &fn(&WorkerStats) -> u64| -> u64 { workers.iter().map(of).sum() };
+    let packets = |w: &WorkerStats| w.hints.packets();
+    let all = workers.iter().map(packets).sum();
+    let mut rows = vec![row("packets", workers.iter().map(|w| counts.show(packets(w))), counts.show(all))];
+    for (name, of) in SPLIT {
+        rows.push(row(name, workers.iter().map(|w| share(of(w), packets(w))), share(total(of), all)));
+    }
+    for (name, of) in COUNTED.iter().filter(|(_, of)| total(of) > 0) {
+        rows.push(row(name, workers.iter().map(|w| counts.show(of(w))), counts.show(total(of))));
+    }
+    for (name, of) in STATES {
+        rows.push(row(name, workers.iter().map(|w| grouped(of(w))), grouped(total(of))));
+    }
+    let emulated = workers.iter().map(|w| w.hints.emulated_cycles);
+    let each = workers.iter().map(|w| ratio(w.hints.emulated_cycles, packets(w)));
+    rows.push(row("cycles of emulation", each, ratio(emulated.sum(), all)));
+    let mut out = format!("a table in front of each queue: {tcam}\n");
+    for port in since.ports.iter().filter(|port| !port.hints.is_empty()) {
+        out.push_str(&format!("  {}: {}\n", port.name, port.hints));
+    }
+    out + &by_worker(workers, &rows)
 }
 
 /// Steps over all workers, with a bar each.

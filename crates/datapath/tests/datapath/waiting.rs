@@ -1,0 +1,67 @@
+//! Workers that give their cores back, and bursts that wait for nobody.
+
+use crate::rig::{Rig, config, udp};
+use weir_datapath::{Config, PollMode, Report};
+use weir_openflow::PortNo;
+
+fn adaptive() -> Config {
+    Config { poll: "adaptive:200us".parse().unwrap(), ..config(1) }
+}
+
+fn sent(report: &Report) -> u64 {
+    report.workers.iter().map(|worker| worker.sent).sum()
+}
+
+#[test]
+fn an_adaptive_worker_sleeps_between_packets_and_loses_none() {
+    let mut rig = Rig::new(adaptive());
+    rig.flows("actions=output:2");
+    rig.sink(2);
+    let frames: Vec<Vec<u8>> = (0..100).map(|at| udp(at, 1, (1, 2))).collect();
+    rig.source(1, &frames, ",rate=500pps");
+    rig.wait(100);
+    let end = rig.end();
+    assert_eq!(end.sent(2), frames);
+    let waiting = &end.report.workers[0].waiting;
+    // Every gap of 2 ms has room for several sleeps.
+    assert!(waiting.sleeps >= 100 && waiting.slept_ns > 0, "{waiting:?}");
+    assert_eq!(end.report.poll.to_string(), "adaptive:200us");
+}
+
+#[test]
+fn a_busy_worker_never_sleeps() {
+    let mut rig = Rig::new(config(1));
+    rig.flows("actions=output:2");
+    rig.sink(2);
+    rig.source(1, &[udp(1, 2, (3, 4))], "");
+    rig.wait(1);
+    let end = rig.end();
+    assert_eq!((end.report.poll, &end.report.workers[0].waiting), (PollMode::Busy, &Default::default()));
+}
+
+#[test]
+fn a_packet_alone_is_sent_before_anything_else_comes() {
+    for config in [config(1), adaptive()] {
+        let mut rig = Rig::new(config);
+        rig.flows("actions=output:2");
+        rig.sink(2);
+        for number in 1..=20 {
+            rig.datapath.inject(PortNo(1), udp(number, 1, (1, 2)));
+            // What answers has dealt with the packet before.
+            assert_eq!(sent(&rig.datapath.report().unwrap()), u64::from(number));
+        }
+        rig.end();
+    }
+}
+
+#[test]
+fn mail_reaches_a_worker_that_sleeps() {
+    let mut rig = Rig::new(Config { poll: "adaptive:10ms".parse().unwrap(), ..config(1) });
+    rig.sink(1);
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    for priority in 1..5 {
+        rig.flows(&format!("priority={priority},actions=drop"));
+    }
+    assert!(rig.wait(0).workers[0].waiting.sleeps > 0);
+    assert!(rig.end().report.generation >= 5);
+}
