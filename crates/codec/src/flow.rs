@@ -112,12 +112,17 @@ impl FlowMod {
         }
         let select = modify.then(|| select(self.matching.clone()));
         let by_cookie = self.form == FlowForm::Nxm && self.cookie_mask != 0;
+        let given = if by_cookie { self.new_cookie } else { self.cookie };
+        // From OpenFlow 1.1 on a modification leaves cookies alone (1.3.5, section 6.4); in Nicira's form all
+        // ones says so.
+        let cookie = (version == Version::V10 || self.form == FlowForm::Nxm).then_some(given);
+        let cookie = cookie.filter(|&cookie| self.form != FlowForm::Nxm || cookie != u64::MAX);
         let flow = Flow {
             table: self.table.unwrap_or_default(),
             priority: self.priority,
             matching: self.matching,
             instructions: self.instructions,
-            cookie: if by_cookie { self.new_cookie } else { self.cookie },
+            cookie: given,
             idle_timeout: self.idle_timeout,
             hard_timeout: self.hard_timeout,
             importance: self.importance,
@@ -125,7 +130,7 @@ impl FlowMod {
         };
         let or_add = version == Version::V10 && self.cookie_mask == 0;
         match select {
-            Some(select) => model::FlowMod::Modify { flow, select, or_add },
+            Some(select) => model::FlowMod::Modify { flow, cookie, select, or_add },
             None => model::FlowMod::Add(flow),
         }
     }

@@ -13,7 +13,7 @@ use weir_openflow::{Flow, Group, GroupKind, Meter, Names, PortNo, TableId};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-const FLOWS: &str = concat!(include_str!("flows.txt"), include_str!("flows_otherwise.txt"));
+const FLOWS: &str = concat!(include_str!("ovs/flows.txt"), include_str!("ovs/flows_otherwise.txt"));
 
 /// Most bytes taken from the heap for each byte of a message: an action of 8 bytes becomes one of 80, and
 /// lists grow by doubling.

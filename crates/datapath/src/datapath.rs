@@ -163,7 +163,7 @@ impl Datapath {
     }
 
     /// Has the workers poll what was opened.
-    pub(crate) fn poll(&self, receive: Vec<(PortNo, Vec<Rx>)>) {
+    pub(crate) fn poll(&mut self, receive: Vec<(PortNo, Vec<Rx>)>) {
         for (number, queues) in receive {
             let Self { ports, config, installer, workers, .. } = self;
             ports.poll(number, queues, workers, |place, queue| {

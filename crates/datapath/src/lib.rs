@@ -48,7 +48,7 @@ pub use datapath::Datapath;
 pub use hint::{Eviction, TcamConfig};
 pub use ledger::{GroupStats, MeterStats};
 pub use report::{
-    CacheReport, HintReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport, WaitReport,
-    WorkerReport,
+    CacheReport, HintReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport,
+    WaitReport, WorkerReport,
 };
 pub use wait::PollMode;

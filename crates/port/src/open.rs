@@ -178,6 +178,7 @@ impl OpenPort {
     pub fn offers_marks(&self) -> Result<(), MarkError> {
         match &self.device {
             Device::Dpdk(port) => port.offers_marks(),
+            Device::Fault { inner, .. } => inner.offers_marks(),
             Device::Null | Device::Trace { .. } => Err(self.no_nic()),
         }
     }
@@ -189,6 +190,7 @@ impl OpenPort {
     pub fn mark_rule(&self, spec: &Headers, mask: &Headers, mark: u32) -> Result<MarkRule, MarkError> {
         match &self.device {
             Device::Dpdk(port) => port.mark_rule(spec, mask, mark),
+            Device::Fault { inner, .. } => inner.mark_rule(spec, mask, mark),
             Device::Null | Device::Trace { .. } => Err(self.no_nic()),
         }
     }

@@ -440,7 +440,8 @@ impl WorkerStats {
 pub(crate) mod tests {
     use super::*;
     use weir_datapath::{
-        CacheReport, HintReport, PortReport, ServiceReport, StepReport, StuckReport, TableReport, WaitReport, WorkerReport,
+        CacheReport, HintReport, PortReport, ServiceReport, StepReport, StuckReport, TableReport, WaitReport,
+        WorkerReport,
     };
     use weir_services::{HostReport, Quarantine};
 

@@ -228,4 +228,13 @@ mod tests {
         assert_eq!(row_for(Field::TcpFlags, Version::V15).header(false), 0x8000_5402);
         assert_eq!(row_for(Field::SctpSrc, Version::V10).header(false), 0x8000_2202);
     }
+
+    #[test]
+    fn our_own_fields_have_the_headers_that_the_documentation_says() {
+        let header = |field, masked| row_for(field, Version::V13).header(masked);
+        assert_eq!((header(Field::SfStage, false), header(Field::SfStage, true)), (0xffff_0005, 0xffff_0106));
+        assert_eq!(header(Field::SfAction, false), 0xffff_0206);
+        let both = (header(Field::SfMetadata, false), header(Field::SfMetadata, true));
+        assert_eq!(both, (0xffff_0408, 0xffff_050c));
+    }
 }

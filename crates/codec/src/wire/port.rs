@@ -19,8 +19,8 @@ const fn features_to10(bits: u32) -> u32 {
     bits & 0x7f | bits >> 4 & 0xf80
 }
 
-/// State bits that OpenFlow 1.0 has: the link, and the spanning tree's.
-const STATE10: u32 = 0x301;
+/// State bits that OpenFlow 1.0 has not.
+const STATE13: u32 = Port::BLOCKED | Port::LIVE;
 
 fn read_one(body: &mut Cursor<'_>, version: Version) -> Decoded<Port> {
     let number = port_of(body, version)?;
@@ -36,7 +36,10 @@ fn read_one(body: &mut Cursor<'_>, version: Version) -> Decoded<Port> {
         body.skip(2)?;
     }
     let name = text(body.bytes(NAME)?);
-    let (config, state) = (body.u32()?, body.u32()?);
+    let (config, mut state) = (body.u32()?, body.u32()?);
+    if version == Version::V10 {
+        state &= !STATE13;
+    }
     let mut out = Port {
         number,
         address,
@@ -95,7 +98,7 @@ fn put_one(out: &mut Vec<u8>, port: &Port, version: Version) {
     out.zeros(if version == Version::V10 { 0 } else { 2 });
     out.text(&port.name, NAME);
     out.u32(port.config);
-    out.u32(if version == Version::V10 { port.state & STATE10 } else { port.state });
+    out.u32(if version == Version::V10 { port.state & !STATE13 } else { port.state });
     let property = (version >= Version::V14).then(|| {
         let start = out.open(ETHERNET);
         out.zeros(4);

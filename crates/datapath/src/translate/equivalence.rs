@@ -413,7 +413,7 @@ fn a_megaflow_answers_as_the_tables_do_and_no_bit_outside_its_mask_matters() {
 /// Tables of one flow each, which match all packets but where something is demanded.
 fn one_flow_a_table(flows: &[(&[(Field, u128, u128)], &[Action])]) -> Pipeline {
     let mut pipeline = empty(1);
-    let mut draft = Draft { pipeline: &mut pipeline, touched: vec![], now: Nanos(0) };
+    let mut draft = Draft::new(&mut pipeline, Nanos(0));
     for (table, (demands, apply)) in (0_u8..).zip(flows) {
         let mut matching = Match::any();
         demands.iter().for_each(|&(field, value, mask)| matching.demand(field, value, mask));

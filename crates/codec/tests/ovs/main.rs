@@ -1,15 +1,15 @@
 //! The codec against `ovs-ofctl`: what it sends is understood, and written back byte by byte; what we
 //! answer it understands.
 
+mod ct;
 mod support;
 
 use std::io::Write;
 use std::time::Duration;
 use support::{Session, hex, name, ofctl};
 use weir_codec::*;
-use weir_flow::Match;
 use weir_openflow::{
-    Bucket, Flow, FlowMod as Change, Group, GroupId, GroupKind, Meter, MeterId, Names, PortNo, TableId,
+    Bucket, Flow, FlowMod as Change, Group, GroupId, GroupKind, Meter, MeterId, Names, PortNo,
 };
 
 /// Flows whose bytes mean in every version what their text means.
