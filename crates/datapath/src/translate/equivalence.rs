@@ -410,8 +410,11 @@ fn a_megaflow_answers_as_the_tables_do_and_no_bit_outside_its_mask_matters() {
     assert!(hits * 10 > looked_up && flips > looked_up / 10, "{hits} hits, {flips} flips of {looked_up}");
 }
 
+/// A flow: what it demands of fields, as value and mask, and what it does.
+type Rule<'a> = (&'a [(Field, u128, u128)], &'a [Action]);
+
 /// Tables of one flow each, which match all packets but where something is demanded.
-fn one_flow_a_table(flows: &[(&[(Field, u128, u128)], &[Action])]) -> Pipeline {
+fn one_flow_a_table(flows: &[Rule<'_>]) -> Pipeline {
     let mut pipeline = empty(1);
     let mut draft = Draft::new(&mut pipeline, Nanos(0));
     for (table, (demands, apply)) in (0_u8..).zip(flows) {

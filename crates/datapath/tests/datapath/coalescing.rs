@@ -79,6 +79,9 @@ impl Counted {
     }
 }
 
+/// Packets and bytes.
+type Packets = (u64, u64);
+
 /// What came of a round.
 #[derive(Debug, Default, PartialEq)]
 struct Made {
@@ -89,7 +92,7 @@ struct Made {
     /// Flow entries as text, with packets and bytes.
     flows: Vec<(String, u64, u64)>,
     /// Groups and their buckets.
-    groups: Vec<(u64, u64, Vec<(u64, u64)>)>,
+    groups: Vec<(Packets, Vec<Packets>)>,
     /// Lookups and matches of tables.
     tables: Vec<(u8, u64, u64)>,
     /// What services say that they counted.
@@ -133,7 +136,7 @@ impl Side {
         made.flows = flows.iter().map(|one| (one.flow.text(&names), one.packets, one.bytes)).collect();
         made.flows.sort();
         let groups = patiently(|| self.datapath.groups());
-        made.groups = groups.into_iter().map(|group| (group.packets, group.bytes, group.buckets)).collect();
+        made.groups = groups.into_iter().map(|group| ((group.packets, group.bytes), group.buckets)).collect();
         let counts = |(number, lookups, matched): (u8, u64, u64)| {
             let before = tables.iter().find(|table| table.0 == number).copied().unwrap_or_default();
             (number, lookups - before.1, matched - before.2)
