@@ -15,6 +15,7 @@
 
 mod caches;
 mod exact;
+mod groups;
 mod handle;
 mod linear;
 mod megaflows;
@@ -27,9 +28,11 @@ mod subtable;
 mod table;
 mod trie;
 mod tuple;
+mod vectors;
 
 pub use caches::{Caches, Found, LookupCounts};
 pub use exact::{EXACT_BUCKETS, Exact, WAYS};
+pub use groups::{MASKS, PROBES};
 pub use handle::Handle;
 pub use megaflows::{Inserted, LOOKUP_BURST, Megaflows};
 pub use quantise::quantise;

@@ -136,7 +136,8 @@ impl Caches {
     /// What the caches hold.
     pub(crate) fn report(&self, report: &mut CacheReport) {
         report.megaflows = self.cached.megaflows().len() as u64;
-        report.masks = self.cached.megaflows().masks().len() as u64;
+        report.masks = self.cached.megaflows().masks().count() as u64;
+        report.most_masks = self.cached.megaflows().most_masks() as u64;
         report.memory = self.cached.memory() as u64;
     }
 }

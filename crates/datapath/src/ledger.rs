@@ -121,6 +121,8 @@ impl Datapath {
                 lookups: counts.lookups.load(Relaxed),
                 matched: counts.matched.load(Relaxed),
                 structure: if table.is_empty() { String::new() } else { table.structure() },
+                masks: table.masks() as u64,
+                memory: if table.is_empty() { 0 } else { table.memory() as u64 },
             })
             .filter(|report| report.entries > 0 || report.lookups > 0)
             .collect()
@@ -179,6 +181,7 @@ impl Datapath {
             self.tell_taps();
         }
         self.expire()?;
+        self.settle()?;
         self.watch_services()?;
         self.events.extend(self.punts.try_iter().map(Event::PacketIn));
         Ok(std::mem::take(&mut self.events))

@@ -93,6 +93,8 @@ pub struct CacheReport {
     pub megaflows: u64,
     /// Masks they have.
     pub masks: u64,
+    /// The most masks that any port and stage has: so many probes a lookup costs at most.
+    pub most_masks: u64,
     /// Bytes that the caches take, about.
     pub memory: u64,
 }
@@ -146,4 +148,8 @@ pub struct TableReport {
     pub matched: u64,
     /// The structures its lookups use, such as `hash` or `prefixes`.
     pub structure: String,
+    /// Masks of its entries.
+    pub masks: u64,
+    /// Bytes that the entries' matches and the structures take, about.
+    pub memory: u64,
 }

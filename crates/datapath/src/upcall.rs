@@ -10,6 +10,7 @@ use crate::program::{Program, Segment};
 use crate::serve::STAGE_LOCAL;
 use crate::translate::{Outcome, Subject, translate};
 use crate::worker::{Packets, Source, Worker};
+use weir_classifier::quantise;
 use weir_dpdk::Burst;
 use weir_flow::{Field, Key, Mask, places};
 
@@ -125,7 +126,8 @@ impl Worker {
     }
 
     fn keep_recordings(&mut self) {
-        for recording in self.recordings.drain(..) {
+        for mut recording in self.recordings.drain(..) {
+            quantise(&mut recording.mask);
             let rewritten = recording.fixed.iter().fold(0, |set, (place, _)| set | 1 << place);
             let program = Program {
                 segments: recording.segments,

@@ -105,6 +105,8 @@ pub struct CacheStats {
     pub megaflows: u64,
     /// Masks they have.
     pub masks: u64,
+    /// The most masks that any port and stage has: so many probes a lookup costs at most.
+    pub most_masks: u64,
     /// Bytes that the caches take, about.
     pub memory: u64,
 }
@@ -197,6 +199,10 @@ pub struct TableStats {
     pub matched: u64,
     /// The structures its lookups use.
     pub structure: String,
+    /// Masks of its entries.
+    pub masks: u64,
+    /// Bytes that the entries' matches and the structures take, about.
+    pub memory: u64,
 }
 
 impl Stats {
@@ -383,6 +389,7 @@ pub(crate) mod tests {
                 revoked: 6,
                 megaflows: 17,
                 masks: 3,
+                most_masks: 2,
                 memory: 1 << 20,
             },
         };
@@ -431,6 +438,8 @@ pub(crate) mod tests {
                 lookups: 2000,
                 matched: 1930,
                 structure: "hash".to_owned(),
+                masks: 1,
+                memory: 80_000,
             }],
         }
     }
