@@ -15,7 +15,7 @@
 //! - *prefixes*: masks that differ in the prefix length of one field;
 //! - *tuples*: some masks, best first;
 //! - *merged tuples*: many masks, put together so that probes have a bound;
-//! - *rule vectors*: many masks of some thousand rules at most, once the table has settled
+//! - *rule vectors*: prefixes or many masks of some thousand rules at most, once the table has settled
 //!   ([`Table::settle`]); beside the tuples, which take changes in the meantime.
 //!
 //! Each has its module, with its cost. Threads: as `Arc`; no interior mutability.
@@ -229,7 +229,7 @@ impl<T> Table<T> {
         let suits = match (self.0.forced, &self.0.body) {
             (Some(forced), _) => forced == Structure::Vectors,
             (None, Body::Linear(_)) => false,
-            (None, Body::Space(space)) => space.merged(),
+            (None, Body::Space(space)) => space.merged() || space.by_prefix().is_some(),
         };
         suits && self.0.vectors.is_none() && (1..=MOST_RULES).contains(&self.0.len)
     }

@@ -148,14 +148,13 @@ impl Dimension {
     #[inline]
     fn interval(&self, value: u64) -> usize {
         let root = (value >> (self.width - self.width.min(ROOT_BITS))) as usize;
-        let (mut from, mut to) = (usize::from(self.root[root]), usize::from(self.root[root + 1]));
-        while from < to {
-            let middle = (from + to).div_ceil(2);
-            if self.starts[middle] <= value {
-                from = middle;
-            } else {
-                to = middle - 1;
-            }
+        let mut from = usize::from(self.root[root]);
+        let mut left = usize::from(self.root[root + 1]) - from + 1;
+        while left > 1 {
+            let half = left / 2;
+            // Without a branch, which nothing could predict.
+            from += if self.starts[from + half] <= value { half } else { 0 };
+            left -= half;
         }
         from
     }

@@ -19,8 +19,15 @@ pub struct Config {
     pub services: BTreeMap<String, ServiceConfig>,
     /// Whether stages are coalesced.
     pub coalescing: bool,
+    /// Megaflows that each port's new flows may have made in a second, on each worker.
+    pub upcalls: u32,
     /// Draws of hashes and groups; a number makes them repeatable.
     pub seed: u64,
+}
+
+impl Config {
+    /// [`Self::upcalls`] where nothing else is said: at most a quarter of a core for a port, or thereabouts.
+    pub const UPCALLS: u32 = 100_000;
 }
 
 /// A service, as configured.

@@ -71,7 +71,8 @@ impl Datapath {
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get(eal).hz() };
         let (punt, punts) = sync_channel(PACKET_INS);
         let (retire, retired) = channel();
-        let start = Start { eal, pipeline: &pipeline, pool: &pool, clock, seed, punt, retire };
+        let upcalls = config.upcalls;
+        let start = Start { eal, pipeline: &pipeline, pool: &pool, clock, seed, upcalls, punt, retire };
         let workers = start.all(&config.cores)?;
         let mut datapath = Self {
             names: Names::default(),

@@ -81,7 +81,9 @@ pub struct CacheReport {
     pub exact_hits: u64,
     /// Lookups that the megaflow cache answered.
     pub megaflow_hits: u64,
-    /// Lookups that went to the slow path.
+    /// Lookups that the tables answered directly, without a megaflow.
+    pub direct: u64,
+    /// Lookups that went to the slow path, to have a megaflow made.
     pub upcalls: u64,
     /// Megaflows found that table changes had touched, and the slow path looked at again.
     pub revalidated: u64,
@@ -95,7 +97,9 @@ pub struct CacheReport {
     pub masks: u64,
     /// The most masks that any port and stage has: so many probes a lookup costs at most.
     pub most_masks: u64,
-    /// Bytes that the caches take, about.
+    /// Edges in the map of the ways that packets take through the tables.
+    pub edges: u64,
+    /// Bytes that the caches and that map take, about.
     pub memory: u64,
 }
 

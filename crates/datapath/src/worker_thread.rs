@@ -1,9 +1,11 @@
 //! A worker as its owner sees it: a thread, a mailbox, a bell.
 
+use crate::admission::Admission;
 use crate::cache::Caches;
 use crate::control::{ControlError, PacketIn};
 use crate::counters::Counters;
 use crate::datapath::told;
+use crate::direct::Direct;
 use crate::egress::Egress;
 use crate::mail::Mail;
 use crate::pipeline::Pipeline;
@@ -41,6 +43,7 @@ pub(crate) struct Start<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) clock: Clock,
     pub(crate) seed: Seed,
+    pub(crate) upcalls: u32,
     pub(crate) punt: SyncSender<PacketIn>,
     pub(crate) retire: Sender<Arc<Pipeline>>,
 }
@@ -67,6 +70,7 @@ impl Start<'_> {
             pool: self.pool.clone(),
             clock: self.clock,
             seed: self.seed,
+            upcalls: self.upcalls,
             punts: self.punt.clone(),
             retired: self.retire.clone(),
             rings: rings.to_vec(),
@@ -101,6 +105,7 @@ struct Parts {
     pool: Pool,
     clock: Clock,
     seed: Seed,
+    upcalls: u32,
     punts: SyncSender<PacketIn>,
     retired: Sender<Arc<Pipeline>>,
     rings: Vec<Arc<ArrayQueue<Handed>>>,
@@ -122,6 +127,8 @@ impl Parts {
             counters: Counters::default(),
             bench: Bench::new(),
             recordings: Vec::new(),
+            direct: Direct::new(),
+            admission: Admission::new(self.upcalls),
             doomed: Vec::new(),
             spawned: Vec::new(),
             frozen: FrozenStore::default(),

@@ -108,6 +108,7 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("buffers", old.buffers != new.buffers),
         ("max_frame", old.max_frame != new.max_frame),
         ("coalescing", old.coalescing != new.coalescing),
+        ("upcalls", old.upcalls != new.upcalls),
         ("seed", old.seed != new.seed),
         ("control", old.control != new.control),
         ("metrics", old.metrics != new.metrics),

@@ -93,7 +93,9 @@ pub struct CacheStats {
     pub exact_hits: u64,
     /// Lookups that the megaflow cache answered.
     pub megaflow_hits: u64,
-    /// Lookups that went to the slow path.
+    /// Lookups that the tables answered directly, without a megaflow.
+    pub direct: u64,
+    /// Lookups that went to the slow path, to have a megaflow made.
     pub upcalls: u64,
     /// Megaflows that table changes had touched, looked at again.
     pub revalidated: u64,
@@ -107,7 +109,9 @@ pub struct CacheStats {
     pub masks: u64,
     /// The most masks that any port and stage has: so many probes a lookup costs at most.
     pub most_masks: u64,
-    /// Bytes that the caches take, about.
+    /// Edges in the map of the ways that packets take through the tables.
+    pub edges: u64,
+    /// Bytes that the caches and that map take, about.
     pub memory: u64,
 }
 
@@ -383,6 +387,7 @@ pub(crate) mod tests {
             caches: CacheReport {
                 exact_hits: 700,
                 megaflow_hits: 280,
+                direct: 7,
                 upcalls: 20,
                 revalidated: 4,
                 coalesced: 300,
@@ -390,6 +395,7 @@ pub(crate) mod tests {
                 megaflows: 17,
                 masks: 3,
                 most_masks: 2,
+                edges: 31,
                 memory: 1 << 20,
             },
         };

@@ -22,10 +22,12 @@ mod finish;
 mod headers;
 mod set;
 mod state;
+mod trail;
 
 pub(crate) use headers::apply_header;
 pub(crate) use set::ActionSet;
 pub(crate) use state::{Frozen, FrozenStore};
+pub(crate) use trail::{Trail, Waypoint, follow};
 
 use crate::explain::Explain;
 use crate::pipeline::{Entry, GroupEntry, Pipeline, Touched};
@@ -125,6 +127,10 @@ pub(crate) struct Translation<'a> {
     why: DropReason,
     store: &'a mut FrozenStore,
     explain: Explain<'a>,
+    /// Its lookups, for whoever wants to know them.
+    trail: Option<Trail>,
+    /// Above zero while the packet is asked what is in its context.
+    of_context: u32,
 }
 
 /// Follows a packet through the tables.
@@ -134,7 +140,19 @@ pub(crate) fn translate(
     store: &mut FrozenStore,
     explain: Explain<'_>,
 ) -> Outcome {
-    let mut translation = Translation {
+    let mut translation = begin(pipeline, subject, store, explain);
+    translation.start(subject);
+    translation.run();
+    translation.end()
+}
+
+fn begin<'a>(
+    pipeline: &'a Pipeline,
+    subject: &Subject<'_>,
+    store: &'a mut FrozenStore,
+    explain: Explain<'a>,
+) -> Translation<'a> {
+    Translation {
         pipeline,
         state: State::new(subject),
         guarded: subject.guarded.clone(),
@@ -149,18 +167,17 @@ pub(crate) fn translate(
         why: DropReason::ByFlow,
         store,
         explain,
-    };
-    translation.begin(subject);
-    translation.run();
-    translation.end()
+        trail: None,
+        of_context: 0,
+    }
 }
 
 impl Translation<'_> {
     /// What every packet is asked, and the first task.
-    fn begin(&mut self, subject: &Subject<'_>) {
+    fn start(&mut self, subject: &Subject<'_>) {
         self.explain.why(&"every packet");
         for field in [Field::InPort, Field::SfStage, Field::RecircId] {
-            self.examine_field(field);
+            self.of_context(|of| of.examine_field(field));
         }
         if let Some(frozen) = subject.frozen {
             self.stack.clone_from(&frozen.rest.tasks);
@@ -206,6 +223,9 @@ impl Translation<'_> {
         let lowered = self.state.lowered.word(place);
         let bits = if bits & lowered == 0 { bits } else { bits | lowered };
         let bits = bits & !self.state.fixed.word(place);
+        if bits != 0 {
+            self.asks();
+        }
         let guarded = bits & self.guarded.word(place);
         if guarded != 0 {
             self.guard.demand_bits(place, self.state.key.word(place), guarded);
@@ -252,6 +272,10 @@ impl Translation<'_> {
             self.why = DropReason::NoMatch;
             return;
         };
+        self.explain.say(|| format!("table {table}: looked up in {}", of.structure()));
+        if self.trail.is_some() {
+            self.way_point(table, in_port, resubmitted);
+        }
         let mut examined = Mask::new();
         let found = match in_port {
             None => of.lookup(&self.state.key, &mut examined),
@@ -266,7 +290,8 @@ impl Translation<'_> {
             }
         };
         let found = found.map(|rule| rule.value.clone());
-        self.examine_mask(&examined);
+        self.way_led(found.as_ref());
+        self.of_context(|of| of.examine_mask(&examined));
         match found {
             Some(entry) => self.matched(entry),
             None => self.missed(table, resubmitted),

@@ -24,6 +24,7 @@ impl Ours {
             max_frame: FrameSize::new(1522).unwrap(),
             services: BTreeMap::new(),
             coalescing: true,
+            upcalls: Config::UPCALLS,
             seed: 7,
         };
         let mut datapath = Datapath::start(Eal::init(eal).expect("EAL starts anywhere"), config).unwrap();

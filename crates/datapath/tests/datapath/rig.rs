@@ -30,6 +30,7 @@ pub(crate) fn config(workers: usize) -> Config {
         max_frame: FrameSize::new(1522).unwrap(),
         services: BTreeMap::new(),
         coalescing: true,
+        upcalls: Config::UPCALLS,
         seed: 7,
     }
 }

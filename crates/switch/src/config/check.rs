@@ -69,6 +69,7 @@ impl<'a> Checker<'a> {
             }
         }
         settings.coalescing = table.coalescing.unwrap_or(settings.coalescing);
+        settings.upcalls = table.upcalls.map_or(settings.upcalls, std::num::NonZeroU32::get);
         settings.seed = table.seed;
         match table.control.as_ref().map(|control| (control.get_ref().as_str(), control.span())) {
             None => {}

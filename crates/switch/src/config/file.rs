@@ -47,6 +47,8 @@ pub(super) struct SwitchTable {
     pub(super) max_frame: Option<Spanned<u32>>,
     /// Whether the stages of services are coalesced. Default: true.
     pub(super) coalescing: Option<bool>,
+    /// Megaflows that each port's new flows may have made in a second, on each worker. Default: 100000.
+    pub(super) upcalls: Option<std::num::NonZeroU32>,
     /// Makes hashes and draws repeatable, for tests. Default: drawn at each start, so that nobody can
     /// choose packets that collide.
     pub(super) seed: Option<u64>,

@@ -79,6 +79,8 @@ pub struct Settings {
     pub max_frame: FrameSize,
     /// Whether stages are coalesced.
     pub coalescing: bool,
+    /// Megaflows that each port's new flows may have made in a second, on each worker.
+    pub upcalls: u32,
     /// Makes hashes and draws repeatable; drawn at the start if none.
     pub seed: Option<u64>,
     /// Path of the control socket, if there is to be one.
@@ -106,6 +108,7 @@ impl Default for Settings {
             buffers: BUFFERS,
             max_frame: FrameSize::new(MAX_FRAME).expect("a legal size"),
             coalescing: true,
+            upcalls: weir_datapath::Config::UPCALLS,
             seed: None,
             control: Some(crate::socket::default_path()),
             metrics: None,
@@ -174,6 +177,7 @@ impl Settings {
             max_frame: self.max_frame,
             services: self.services.clone(),
             coalescing: self.coalescing,
+            upcalls: self.upcalls,
             seed: self.seed.unwrap_or(drawn),
         }
     }
