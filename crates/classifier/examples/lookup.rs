@@ -8,7 +8,7 @@
 //! Cycles are those of the TSC; other programs on the core hardly disturb them, those that share its
 //! caches do.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_classifier::{Caches, EXACT_BUCKETS, Found, Handle, Table};
 use weir_dpdk::Ticks;
@@ -111,6 +111,14 @@ fn table(name: &str, rules: impl Iterator<Item = (Match, u16)>) {
         table.insert(matching, priority, number);
     }
     let built = start.elapsed();
+    if table.is_unsettled() {
+        measured(&format!("{name}, before"), &mut table, built);
+        table.settle();
+    }
+    measured(name, &mut table, built);
+}
+
+fn measured(name: &str, table: &mut Table<usize>, built: Duration) {
     let mut sum = 0;
     let find = measure(1_000_000, |keys| {
         sum += keys.iter().filter_map(|key| table.find(key)).map(|rule| rule.value).sum::<usize>();

@@ -66,6 +66,13 @@ impl<T> Caches<T> {
     ///
     /// When `wanted` names a key that is not there.
     pub fn lookup_burst(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
+        let hit = self.lookup_known(keys, wanted, found);
+        if hit == wanted { hit } else { hit | self.lookup_missed(keys, wanted & !hit, found) }
+    }
+
+    /// The same by the exact-match cache alone, which costs the same whatever the number of masks. What
+    /// it does not find, [`Caches::lookup_missed`] may.
+    pub fn lookup_known(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
         let count = wanted.trailing_ones() as usize;
         // Nearly always all of a burst are wanted, and counting is cheaper than picking bits.
         let hit = if wanted == u64::MAX.checked_shr(64 - count as u32).unwrap_or(0) {
@@ -75,7 +82,7 @@ impl<T> Caches<T> {
             self.lookup_exact(keys, || places(wanted), found)
         };
         self.counts.exact += u64::from(hit.count_ones());
-        if hit == wanted { hit } else { hit | self.lookup_missed(keys, wanted & !hit, found) }
+        hit
     }
 
     /// The exact-match cache's turn, verified.
@@ -106,8 +113,8 @@ impl<T> Caches<T> {
         hit
     }
 
-    /// The megaflow cache's turn.
-    fn lookup_missed(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
+    /// The megaflow cache's turn, for what the exact-match cache did not find.
+    pub fn lookup_missed(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
         let (hit, probes) = self.megaflows.find_burst(keys, wanted, &mut found.handles);
         for i in places(hit) {
             self.exact.insert(found.hashes[i], found.handles[i].index);

@@ -15,6 +15,7 @@
 
 mod caches;
 mod exact;
+mod groups;
 mod handle;
 mod linear;
 mod megaflows;
@@ -28,9 +29,11 @@ mod table;
 mod tcam;
 mod trie;
 mod tuple;
+mod vectors;
 
 pub use caches::{Caches, Found, LookupCounts};
 pub use exact::{EXACT_BUCKETS, Exact, WAYS};
+pub use groups::{MASKS, PROBES};
 pub use handle::Handle;
 pub use megaflows::{Inserted, LOOKUP_BURST, Megaflows};
 pub use quantise::quantise;

@@ -6,8 +6,15 @@
 //!
 //! Why: one probe instead of a walk through all tables. It is tuple space search without priorities:
 //! a hash table for each mask, asked in the order of use ([`Megaflows::rank`]), and the first that
-//! agrees ends it. So a lookup costs a probe a mask: masks must be few (see [`crate::quantise()`] and the
-//! caller's budget), and the exact-match cache in front does without them.
+//! agrees ends it. So a lookup costs a probe a mask, and masks have a bound.
+//!
+//! The bound: each port and stage has masks of its own, which every entry's mask names. When one has
+//! [`MASKS`], an entry of yet another mask takes its widest one, which names every bit that any of them
+//! does. So a lookup costs at most [`crate::PROBES`] probes, whatever the traffic: tuple-space explosion
+//! makes more entries, which have a bound as well, but no more masks. When the widest mask has to be
+//! wider still, the old one is asked no more: its entries are right, are found by the exact-match cache
+//! as before, and go when nobody uses them. Masks that are rounded up first ([`crate::quantise()`]) reach
+//! the limit late.
 //!
 //! Places are names: an entry's [`Handle`] is its place and the place's generation. In an entry's one
 //! line lie its generation, its mask's number and the six words of the key's head under the mask, so
@@ -28,6 +35,7 @@
 use weir_dpdk::prefetch;
 use weir_flow::{HEAD, Key, Mask, Seed, places};
 
+use crate::groups::{Groups, MASKS};
 use crate::handle::Handle;
 use crate::subtable::{Cut, Subtable};
 
@@ -100,8 +108,8 @@ pub struct Megaflows<T> {
     masks: Vec<Subtable>,
     /// Numbers of masks without entries.
     spare: Vec<u32>,
-    /// Numbers of masks with entries, in the order they are asked.
-    order: Vec<u32>,
+    /// Numbers of masks with entries, by port and stage, in the order they are asked.
+    groups: Groups,
     /// The clock's hand.
     hand: usize,
     len: usize,
@@ -120,7 +128,7 @@ impl<T> Megaflows<T> {
             free: Vec::new(),
             masks: vec![Subtable::new(Mask::new())],
             spare: Vec::new(),
-            order: Vec::new(),
+            groups: Groups::default(),
             hand: 0,
             len: 0,
         }
@@ -141,12 +149,18 @@ impl<T> Megaflows<T> {
         self.capacity
     }
 
-    /// The masks in use, in the order they are asked, with the number of entries of each.
-    pub fn masks(&self) -> impl ExactSizeIterator<Item = (&Mask, usize)> {
-        self.order.iter().map(|&number| {
+    /// The masks that are asked, a port and stage after the other and in the order they are asked there,
+    /// with the number of entries of each.
+    pub fn masks(&self) -> impl Iterator<Item = (&Mask, usize)> {
+        self.groups.iter().flat_map(|group| &group.order).map(|&number| {
             let table = &self.masks[number as usize];
             (&table.mask, table.len)
         })
+    }
+
+    /// The most masks that any port and stage has: so many probes a lookup costs at most now.
+    pub fn most_masks(&self) -> usize {
+        self.groups.iter().map(|group| group.order.len()).max().unwrap_or(0)
     }
 
     /// Bytes in use, without what values point to; what is reserved is not counted.
@@ -285,13 +299,30 @@ impl<T> Megaflows<T> {
     ///
     /// When `wanted` names a key that is not there, or one for which `found` has no room.
     pub fn find_burst(&mut self, keys: &[Key], wanted: u64, found: &mut [Handle]) -> (u64, u64) {
+        let (mut left, mut hits, mut probes) = (wanted, 0, 0);
+        while left != 0 {
+            let group = Groups::of(&keys[left.trailing_zeros() as usize]);
+            let is = |&at: &usize| Groups::of(&keys[at]) == group;
+            let together = places(left).filter(is).fold(0, |set, at| set | 1 << at);
+            left &= !together;
+            if let Some(group) = self.groups.place(group) {
+                let (hit, more) = self.find_together(group, keys, together, found);
+                hits |= hit;
+                probes += more;
+            }
+        }
+        (hits, probes)
+    }
+
+    /// The same for keys of one port and stage.
+    fn find_together(&mut self, group: usize, keys: &[Key], wanted: u64, found: &mut [Handle]) -> (u64, u64) {
         let (mut left, mut probes) = (wanted, 0);
         let mut hashes = [0; LOOKUP_BURST];
-        for at in 0..self.order.len() {
+        for at in 0..self.groups[group].order.len() {
             if left == 0 {
                 break;
             }
-            let number = self.order[at] as usize;
+            let number = self.groups[group].order[at] as usize;
             let table = &self.masks[number];
             probes += u64::from(left.count_ones());
             for i in places(left) {
@@ -324,39 +355,80 @@ impl<T> Megaflows<T> {
     /// Puts the masks that are hit most first, and halves what counts for the next time.
     pub fn rank(&mut self) {
         let masks = &mut self.masks;
-        self.order.sort_by_key(|&number| std::cmp::Reverse(masks[number as usize].hits));
-        for &number in &self.order {
-            masks[number as usize].hits /= 2;
+        for group in self.groups.iter_mut() {
+            group.order.sort_by_key(|&number| std::cmp::Reverse(masks[number as usize].hits));
+            for &number in &group.order {
+                masks[number as usize].hits /= 2;
+            }
         }
     }
 
-    fn mask_number(&mut self, mask: &Mask) -> u32 {
-        let is = |&number: &u32| self.masks[number as usize].mask == *mask;
-        if let Some(number) = self.order.iter().copied().find(is) {
-            return number;
-        }
-        let table = Subtable::new(mask.clone());
+    /// A table for a mask that the group does not ask yet.
+    fn new_mask(&mut self, mask: Mask) -> u32 {
+        let table = Subtable::new(mask);
         let number = self.spare.pop().unwrap_or(self.masks.len() as u32);
         if number as usize == self.masks.len() {
             self.masks.push(table);
         } else {
             self.masks[number as usize] = table;
         }
-        self.order.push(number);
         number
     }
 
-    /// Adds an entry for all keys that agree with this one in what the mask names. One of the same
-    /// mask and masked key has its value replaced and keeps its handle. When the cache is full, an
-    /// entry goes that was not used for a while.
+    /// The mask that an entry of this one gets: the same; or, when its port and stage have as many as they
+    /// may, the widest of them.
+    fn mask_number(&mut self, key: &Key, mask: &Mask) -> u32 {
+        let mut mask = mask.clone();
+        Groups::name(&mut mask);
+        let at = self.groups.make(Groups::of(key));
+        if let Some(number) = self.number_of(at, &mask) {
+            return number;
+        }
+        let group = &self.groups[at];
+        if group.order.len() - usize::from(group.widest.is_some()) < MASKS {
+            let number = self.new_mask(mask);
+            self.groups[at].order.push(number);
+            return number;
+        }
+        let old = group.widest;
+        if let Some(old) = old {
+            let widest = &self.masks[old as usize].mask;
+            if widest.covers(&mask) {
+                return old;
+            }
+            mask.union(widest);
+        }
+        for &number in &self.groups[at].order {
+            mask.union(&self.masks[number as usize].mask);
+        }
+        let number = self.new_mask(mask);
+        let group = &mut self.groups[at];
+        group.order.retain(|&other| Some(other) != old);
+        group.order.push(number);
+        group.widest = Some(number);
+        number
+    }
+
+    fn number_of(&self, group: usize, mask: &Mask) -> Option<u32> {
+        self.groups[group].order.iter().copied().find(|&number| self.masks[number as usize].mask == *mask)
+    }
+
+    /// Adds an entry for all keys that agree with this one in what the mask names, or in more than that
+    /// (see above). One of the same mask and masked key has its value replaced and keeps its handle. When
+    /// the cache is full, an entry goes that was not used for a while.
     pub fn insert(&mut self, key: &Key, mask: &Mask, value: T) -> Inserted<T> {
-        if let Some(handle) = self.same(key, mask) {
+        let mut evicted = None;
+        let mut number = self.mask_number(key, mask);
+        if let Some(handle) = self.same(number, key) {
             let body = self.bodies[handle.index as usize].as_mut();
             let replaced = body.map(|body| std::mem::replace(&mut body.value, value));
-            return Inserted { handle, replaced, evicted: None };
+            return Inserted { handle, replaced, evicted };
         }
-        let evicted = if self.len >= self.capacity { self.evict() } else { None };
-        let number = self.mask_number(mask);
+        if self.len >= self.capacity {
+            evicted = self.evict();
+            // It may have been the last of this mask.
+            number = self.mask_number(key, mask);
+        }
         let table = &mut self.masks[number as usize];
         let (hash, head) = (table.cut.hash(self.seed, key), table.cut.head_of(key));
         let rest = table.cut.rest_of(key).collect();
@@ -373,13 +445,24 @@ impl<T> Megaflows<T> {
         Inserted { handle: Handle { index, generation }, replaced: None, evicted }
     }
 
+    /// Whether there is an entry of this mask and masked key.
+    pub fn holds(&self, key: &Key, mask: &Mask) -> bool {
+        let mut mask = mask.clone();
+        Groups::name(&mut mask);
+        let number = self.groups.place(Groups::of(key)).and_then(|group| self.number_of(group, &mask));
+        number.is_some_and(|number| self.same(number, key).is_some())
+    }
+
     /// The entry of this mask and masked key.
-    pub fn same(&self, key: &Key, mask: &Mask) -> Option<Handle> {
-        let is = |&&number: &&u32| self.masks[number as usize].mask == *mask;
-        let table = &self.masks[*self.order.iter().find(is)? as usize];
+    fn same(&self, number: u32, key: &Key) -> Option<Handle> {
+        let table = &self.masks[number as usize];
         let hash = table.cut.hash(self.seed, key);
-        let index =
-            table.candidates(hash).map(|(_, index)| index).find(|&index| self.is_of(index, key).is_some())?;
+        let is = |&index: &u32| self.lines[index as usize].number() == number as usize;
+        let index = table
+            .candidates(hash)
+            .map(|(_, index)| index)
+            .filter(is)
+            .find(|&index| self.is_of(index, key).is_some())?;
         Some(Handle { index, generation: self.lines[index as usize].generation })
     }
 
@@ -392,7 +475,7 @@ impl<T> Megaflows<T> {
         if table.len == 0 {
             self.masks[number] = Subtable::new(Mask::new());
             self.spare.push(number as u32);
-            self.order.retain(|&other| other as usize != number);
+            self.groups.forget(number as u32);
         }
         self.lines[handle.index as usize] = Line::free(handle.generation.wrapping_add(1));
         self.free.push(handle.index);
@@ -410,7 +493,7 @@ impl<T> Megaflows<T> {
         self.free = (0..self.lines.len() as u32).rev().collect();
         self.masks.truncate(1);
         self.spare.clear();
-        self.order.clear();
+        self.groups = Groups::default();
         self.len = 0;
     }
 

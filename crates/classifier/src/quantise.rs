@@ -31,14 +31,31 @@ const ROUNDED: &[(Field, &[u8])] = &[
     (Field::CtTpDst, &[16]),
 ];
 
+/// Fields that are named whole or not at all, but for bits that tables often ask about alone: of a MAC
+/// address whether it is a group's, of a tag whether there is one.
+const WHOLE: &[(Field, u128)] = &[
+    (Field::EthSrc, 1 << 40),
+    (Field::EthDst, 1 << 40),
+    (Field::VlanTci, 0x1000),
+    (Field::NwTos, 0),
+    (Field::NwTtl, 0),
+    (Field::TcpFlags, 0),
+    (Field::Ipv6Label, 0),
+];
+
 /// Rounds a mask up: prefixes of IPv4 addresses to 0, 8, 16, 24 or 32 bits, of IPv6 addresses to 0,
-/// 32, 48, 64 or 128, ports to all or nothing. Bits are only added.
+/// 32, 48, 64 or 128; ports, MAC addresses, tags and the like to all or nothing. Bits are only added.
 pub fn quantise(mask: &mut Mask) {
     for &(field, lengths) in ROUNDED {
         let len = covering_len(field, mask);
         if len != 0 {
             let rounded = lengths.iter().copied().find(|&rounded| rounded >= len);
             field.examine(mask, rounded.map_or(ones(field.bits()), |len| prefix_mask(field, len)));
+        }
+    }
+    for &(field, alone) in WHOLE {
+        if field.mask_of(mask) & !alone != 0 {
+            field.examine(mask, ones(field.bits()));
         }
     }
 }

@@ -14,7 +14,9 @@
 //! - *hash*: one mask;
 //! - *prefixes*: masks that differ in the prefix length of one field;
 //! - *tuples*: some masks, best first;
-//! - *merged tuples*: many masks, put together so that probes have a bound.
+//! - *merged tuples*: many masks, put together so that probes have a bound;
+//! - *rule vectors*: prefixes or many masks of some thousand rules at most, once the table has settled
+//!   ([`Table::settle`]); beside the tuples, which take changes in the meantime.
 //!
 //! Each has its module, with its cost. Threads: as `Arc`; no interior mutability.
 
@@ -27,6 +29,7 @@ use weir_flow::{Key, Mask, Match, Seed};
 use crate::linear::Linear;
 use crate::rule::Rule;
 use crate::space::Space;
+use crate::vectors::{MOST_RULES, Vectors};
 
 /// So few rules are always compared one by one.
 const FEW: usize = 8;
@@ -43,6 +46,8 @@ pub struct Table<T>(Arc<Inner<T>>);
 struct Inner<T> {
     seed: Seed,
     body: Body<T>,
+    /// Made of the same rules, since they changed last.
+    vectors: Option<Arc<Vectors<T>>>,
     len: usize,
     /// The number of rules when the structure was chosen.
     reviewed: usize,
@@ -64,6 +69,8 @@ pub enum Structure {
     Tuples,
     /// A hash table for several masks together.
     Merged,
+    /// A bit a rule for each slice of the key.
+    Vectors,
 }
 
 impl<T> Clone for Table<T> {
@@ -78,7 +85,8 @@ impl<T> Clone for Inner<T> {
             Body::Linear(list) => Body::Linear(list.clone()),
             Body::Space(space) => Body::Space(space.clone()),
         };
-        Self { seed: self.seed, body, len: self.len, reviewed: self.reviewed, forced: self.forced }
+        let vectors = self.vectors.clone();
+        Self { seed: self.seed, body, vectors, len: self.len, reviewed: self.reviewed, forced: self.forced }
     }
 }
 
@@ -110,7 +118,7 @@ impl<T> Body<T> {
     }
 
     fn build(rules: &[Arc<Rule<T>>], structure: Structure, seed: Seed, forced: bool) -> Self {
-        if structure == Structure::Linear {
+        if matches!(structure, Structure::Linear | Structure::Vectors) {
             return Self::Linear(Linear::new(rules.to_vec()));
         }
         let mut space = Space::new(structure == Structure::Merged);
@@ -152,13 +160,13 @@ impl<T> Table<T> {
     /// A table without rules.
     pub fn new(seed: Seed) -> Self {
         let body = Body::Linear(Linear::new(Vec::new()));
-        Self(Arc::new(Inner { seed, body, len: 0, reviewed: 0, forced: None }))
+        Self(Arc::new(Inner { seed, body, vectors: None, len: 0, reviewed: 0, forced: None }))
     }
 
     /// A table whose structure does not follow its rules: to compare structures.
     pub fn of_structure(seed: Seed, structure: Structure) -> Self {
         let body = Body::build(&[], structure, seed, true);
-        Self(Arc::new(Inner { seed, body, len: 0, reviewed: 0, forced: Some(structure) }))
+        Self(Arc::new(Inner { seed, body, vectors: None, len: 0, reviewed: 0, forced: Some(structure) }))
     }
 
     /// Rules in it.
@@ -175,6 +183,9 @@ impl<T> Table<T> {
     /// key on which that depended: keys that agree in those bits have the same answer. Of rules of
     /// equal priority that match, one is chosen, the same for all keys that agree.
     pub fn lookup(&self, key: &Key, examined: &mut Mask) -> Option<&Rule<T>> {
+        if let Some(vectors) = &self.0.vectors {
+            return vectors.lookup(key, examined).map(|rule| &**rule);
+        }
         match &self.0.body {
             Body::Linear(list) => list.lookup(key, examined).map(|rule| &**rule),
             Body::Space(space) => space.lookup(self.0.seed, key, examined).map(|rule| &**rule),
@@ -184,6 +195,9 @@ impl<T> Table<T> {
     /// The rule that [`Table::lookup`] finds, faster.
     #[inline]
     pub fn find(&self, key: &Key) -> Option<&Rule<T>> {
+        if let Some(vectors) = &self.0.vectors {
+            return vectors.find(key).map(|rule| &**rule);
+        }
         match &self.0.body {
             Body::Linear(list) => list.find(key).map(|rule| &**rule),
             Body::Space(space) => space.find(self.0.seed, key).map(|rule| &**rule),
@@ -200,6 +214,35 @@ impl<T> Table<T> {
         found.map(|rule| &rule.value)
     }
 
+    /// Masks of its rules, each counted once.
+    pub fn masks(&self) -> usize {
+        if let Body::Space(space) = &self.0.body
+            && !space.merged()
+        {
+            return space.tuples();
+        }
+        self.iter().map(|rule| rule.matching.mask()).collect::<HashSet<_>>().len()
+    }
+
+    /// Whether [`Table::settle`] would do something.
+    pub fn is_unsettled(&self) -> bool {
+        let suits = match (self.0.forced, &self.0.body) {
+            (Some(forced), _) => forced == Structure::Vectors,
+            (None, Body::Linear(_)) => false,
+            (None, Body::Space(space)) => space.merged() || space.by_prefix().is_some(),
+        };
+        suits && self.0.vectors.is_none() && (1..=MOST_RULES).contains(&self.0.len)
+    }
+
+    /// Makes what is worth its time only when no change follows at once. Lookups answer the same with and
+    /// without, so that it may be left out, or done later.
+    pub fn settle(&mut self) {
+        if self.is_unsettled() {
+            let vectors = Vectors::new(self.0.body.rules()).map(Arc::new);
+            Arc::make_mut(&mut self.0).vectors = vectors;
+        }
+    }
+
     /// All rules, in no order that means anything.
     pub fn iter(&self) -> Box<dyn Iterator<Item = &Rule<T>> + '_> {
         match &self.0.body {
@@ -211,6 +254,9 @@ impl<T> Table<T> {
     /// What the rules are kept in, in words, with figures.
     pub fn structure(&self) -> String {
         let entries = self.0.len;
+        if let Some(vectors) = &self.0.vectors {
+            return format!("rule vectors over {} slices, {entries} entries", vectors.dimensions());
+        }
         match &self.0.body {
             Body::Linear(_) => format!("linear, {entries} entries"),
             Body::Space(space) => match (space.by_prefix(), space.tuples()) {
@@ -232,6 +278,7 @@ impl<T> Table<T> {
         };
         let rules = self.iter().map(rule).sum::<usize>();
         rules
+            + self.0.vectors.as_ref().map_or(0, |vectors| vectors.memory())
             + match &self.0.body {
                 Body::Linear(list) => list.memory(),
                 Body::Space(space) => space.memory(),
@@ -246,6 +293,7 @@ impl<T: Clone> Table<T> {
         self.get(matching, priority)?;
         let rule = (priority, matching);
         let inner = Arc::make_mut(&mut self.0);
+        inner.vectors = None;
         let found = match &mut inner.body {
             Body::Linear(list) => list.get_mut(rule),
             Body::Space(space) => space.get_mut(inner.seed, rule),
@@ -259,6 +307,7 @@ impl<T: Clone> Table<T> {
             return Some(std::mem::replace(old, value));
         }
         let inner = Arc::make_mut(&mut self.0);
+        inner.vectors = None;
         let rule = Arc::new(Rule { matching, priority, value });
         match &mut inner.body {
             Body::Linear(list) => list.insert(rule),
@@ -273,6 +322,7 @@ impl<T: Clone> Table<T> {
     pub fn remove(&mut self, matching: &Match, priority: u16) -> Option<T> {
         self.get(matching, priority)?;
         let inner = Arc::make_mut(&mut self.0);
+        inner.vectors = None;
         let removed = match &mut inner.body {
             Body::Linear(list) => list.remove((priority, matching)),
             Body::Space(space) => space.remove(inner.seed, (priority, matching)),

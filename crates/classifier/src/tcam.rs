@@ -99,7 +99,7 @@ impl Tcam {
         if !self.is_ready(now) {
             return Err(Refusal::Busy);
         }
-        if self.by_mark.contains_key(&mark) || self.entries.same(key, mask).is_some() {
+        if self.by_mark.contains_key(&mark) || self.entries.holds(key, mask) {
             return Err(Refusal::Exists);
         }
         if self.entries.len() >= self.room {
@@ -107,7 +107,11 @@ impl Tcam {
         }
         let from = Nanos(now.0 + self.latency.0);
         let entry = Entry { mark, from, to: Nanos(u64::MAX) };
-        self.by_mark.insert(mark, self.entries.insert(key, mask, entry).handle);
+        let inserted = self.entries.insert(key, mask, entry);
+        if let Some(old) = inserted.replaced {
+            self.by_mark.remove(&old.mark);
+        }
+        self.by_mark.insert(mark, inserted.handle);
         self.busy_until = from;
         Ok(())
     }

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Dice, key, mixed, rounds};
-use weir_classifier::{Caches, Found, Handle, LOOKUP_BURST, Megaflows, quantise};
-use weir_flow::{Key, Mask, Seed};
+use weir_classifier::{Caches, Found, Handle, LOOKUP_BURST, MASKS, Megaflows, PROBES, quantise};
+use weir_flow::{Field, Key, Mask, Seed};
 
 /// An entry as it was inserted.
 struct Entry {
@@ -35,18 +35,19 @@ impl Model {
     }
 
     fn insert(&mut self, cache: &mut Megaflows<u64>, dice: &mut Dice, value: u64) {
-        let (key, mask) = (key(dice), mask(dice));
+        let (key, named) = (key(dice), mask(dice));
+        let full = self.entries.len() == cache.capacity();
+        let inserted = cache.insert(&key, &named, value);
+        let mask = cache.mask(inserted.handle).expect("it was inserted").clone();
+        assert!(mask.covers(&named), "an entry depends on what it was said to");
         let is_same = |entry: &&Entry| entry.mask == mask && entry.agrees(&key);
         let same = self.entries.iter().find(is_same).map(|entry| (entry.handle, entry.value));
-        let full = self.entries.len() == cache.capacity();
-        let inserted = cache.insert(&key, &mask, value);
         assert_eq!(inserted.replaced, same.map(|(_, value)| value));
         assert_eq!(inserted.evicted.is_some(), full && same.is_none());
         if let Some((handle, value)) = inserted.evicted {
             assert_eq!(self.forget(handle), value);
         }
         assert_eq!(inserted.handle.generation % 2, 1, "a live generation is odd");
-        assert_eq!(cache.mask(inserted.handle), Some(&mask));
         assert_eq!(cache.key(inserted.handle), Some(key.masked(&mask)));
         match same {
             Some((handle, _)) => {
@@ -256,4 +257,46 @@ fn a_key_that_was_inserted_with_its_megaflow_is_found_exactly() {
         assert!(round < 2 || exact > 19_900, "{exact} of 20,000 in round {round}");
     }
     assert!(caches.exact().memory() < 1 << 20, "{} bytes", caches.exact().memory());
+}
+
+/// A packet of one port, and the mask of the `number`th of 1,089 pairs of prefix lengths.
+fn exploding(port: u128, number: u64, dice: &mut Dice) -> (Key, Mask) {
+    let (mut key, mut mask) = (Key::new(), Mask::new());
+    Field::InPort.set(&mut key, port);
+    for (field, len) in [(Field::NwSrc, number % 33), (Field::NwDst, number / 33 % 33)] {
+        field.set(&mut key, dice.roll().into());
+        field.examine(&mut mask, u128::from(u64::from(u32::MAX) << (32 - len)) & 0xffff_ffff);
+    }
+    (key, mask)
+}
+
+#[test]
+fn no_traffic_makes_a_lookup_cost_more_probes_than_the_bound() {
+    let mut dice = Dice::new(9);
+    let mut cache = Megaflows::new(Seed::new(9), 100_000);
+    // Another port's entries cost this one nothing.
+    let (quiet, mask) = exploding(2, 32, &mut dice);
+    cache.insert(&quiet, &mask, 0);
+    let mut entries = Vec::new();
+    for number in 0..5000 {
+        let (key, mask) = exploding(1, number * 7919, &mut dice);
+        let handle = cache.insert(&key, &mask, number).handle;
+        assert!(cache.find(&key).is_some(), "found at once");
+        entries.push((key, mask, handle));
+        let (stranger, _) = exploding(1, 0, &mut dice);
+        let (_, probes) = cache.find_burst(&[stranger], 1, &mut [Handle::NONE]);
+        assert!(probes <= PROBES as u64, "{probes} probes");
+    }
+    assert_eq!((cache.most_masks(), cache.masks().count()), (MASKS + 1, MASKS + 2));
+    assert_eq!(cache.find_burst(&[quiet], 1, &mut [Handle::NONE]), (1, 1));
+    // Whatever is found belongs to the key, and handles of masks that are asked no more are still good.
+    for (key, mask, handle) in &entries {
+        assert!(cache.agrees(*handle, key) && cache.mask(*handle).is_some_and(|own| own.covers(mask)));
+    }
+    let found = entries.iter().filter(|(key, ..)| cache.find(key).is_some()).count();
+    assert!(found > 4000, "{found} of 5,000 are found by their mask");
+    for (_, _, handle) in entries {
+        cache.remove(handle);
+    }
+    assert_eq!((cache.len(), cache.most_masks()), (1, 1), "masks without entries are not asked");
 }

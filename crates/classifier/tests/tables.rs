@@ -23,8 +23,13 @@ fn route(dice: &mut Dice) -> Match {
     matching
 }
 
-const STRUCTURES: [Option<Structure>; 4] =
-    [None, Some(Structure::Linear), Some(Structure::Tuples), Some(Structure::Merged)];
+const STRUCTURES: [Option<Structure>; 5] = [
+    None,
+    Some(Structure::Linear),
+    Some(Structure::Tuples),
+    Some(Structure::Merged),
+    Some(Structure::Vectors),
+];
 
 fn table(seed: u64, structure: Option<Structure>) -> Table<u64> {
     match structure {
@@ -119,6 +124,9 @@ fn live(seed: u64, few: u64, structure: Option<Structure>, matching: fn(&mut Dic
         }
         if dice.one_in(few) {
             kept.push((table.clone(), model.clone()));
+        }
+        if dice.one_in(8) {
+            table.settle();
         }
     }
     let structure = table.structure();

@@ -31,7 +31,7 @@ impl Caches {
         Self { cached: Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS), dirty: Vec::new(), hand: 0 }
     }
 
-    /// Looks packets up, and says which were found.
+    /// Looks packets up by their whole keys, and says which were found.
     #[inline]
     pub(crate) fn lookup(
         &mut self,
@@ -40,11 +40,21 @@ impl Caches {
         found: &mut Found,
         report: &mut CacheReport,
     ) -> u64 {
-        let before = self.cached.counts();
-        let hits = self.cached.lookup_burst(keys, wanted, found);
-        let after = self.cached.counts();
-        report.exact_hits += after.exact - before.exact;
-        report.megaflow_hits += after.megaflow - before.megaflow;
+        let hits = self.cached.lookup_known(keys, wanted, found);
+        report.exact_hits += u64::from(hits.count_ones());
+        hits
+    }
+
+    /// The same by masks, for those that were not.
+    pub(crate) fn lookup_masked(
+        &mut self,
+        keys: &[Key],
+        wanted: u64,
+        found: &mut Found,
+        report: &mut CacheReport,
+    ) -> u64 {
+        let hits = self.cached.lookup_missed(keys, wanted, found);
+        report.megaflow_hits += u64::from(hits.count_ones());
         hits
     }
 
@@ -153,7 +163,8 @@ impl Caches {
     /// What the caches hold.
     pub(crate) fn report(&self, report: &mut CacheReport) {
         report.megaflows = self.cached.megaflows().len() as u64;
-        report.masks = self.cached.megaflows().masks().len() as u64;
+        report.masks = self.cached.megaflows().masks().count() as u64;
+        report.most_masks = self.cached.megaflows().most_masks() as u64;
         report.memory = self.cached.memory() as u64;
     }
 }

@@ -24,8 +24,15 @@ pub struct Config {
     /// The table that classifies in front of each queue, if there is to be one: the port's own where it
     /// has one, otherwise emulated.
     pub tcam: Option<crate::TcamConfig>,
+    /// Megaflows that each port's new flows may have made in a second, on each worker.
+    pub upcalls: u32,
     /// Draws of hashes and groups; a number makes them repeatable.
     pub seed: u64,
+}
+
+impl Config {
+    /// [`Self::upcalls`] where nothing else is said: at most a quarter of a core for a port, or thereabouts.
+    pub const UPCALLS: u32 = 100_000;
 }
 
 /// A service, as configured.

@@ -30,6 +30,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// Packets that may wait for the controller.
 const PACKET_INS: usize = 4096;
 
+/// Settling tables takes one of so many parts of the time, at most.
+const SETTLING_SHARE: u64 = 20;
+
 /// Packets that may wait for whoever captures.
 const CAPTURED: usize = 65_536;
 
@@ -51,6 +54,8 @@ pub struct Datapath {
     pub(crate) taps: Vec<Arc<Tap>>,
     /// What happened and nobody was told yet.
     pub(crate) events: Vec<Event>,
+    /// When tables were settled last, and how long that took.
+    settled: (Nanos, Nanos),
     /// Services in quarantine that were told of.
     pub(crate) quarantined: std::collections::BTreeSet<(usize, u16)>,
     /// What each worker told last.
@@ -72,8 +77,8 @@ impl Datapath {
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get(eal).hz() };
         let (punt, punts) = sync_channel(PACKET_INS);
         let (retire, retired) = channel();
-        let poll = config.poll;
-        let start = Start { eal, pipeline: &pipeline, pool: &pool, clock, poll, seed, punt, retire };
+        let Config { poll, upcalls, .. } = config;
+        let start = Start { eal, pipeline: &pipeline, pool: &pool, clock, poll, seed, upcalls, punt, retire };
         let workers = start.all(&config.cores)?;
         let mut datapath = Self {
             names: Names::default(),
@@ -90,6 +95,7 @@ impl Datapath {
             events: Vec::new(),
             quarantined: std::collections::BTreeSet::new(),
             last: vec![Snapshot::default(); config.cores.len()],
+            settled: (Nanos(0), Nanos(0)),
             config,
         };
         datapath.first_services()?;
@@ -220,9 +226,43 @@ impl Datapath {
         let (touched, removed) = (draft.touched, draft.removed);
         next.by_flow |= uses;
         next.advance(touched);
+        self.settle_in(&mut next);
         self.publish(next)?;
         self.tell_removed(removed);
         Ok(())
+    }
+
+    /// Has tables make what helps their lookups and is not worth making for each of many changes: no
+    /// more often than costs a twentieth of the time.
+    fn settle_in(&mut self, next: &mut Pipeline) {
+        let now = self.now();
+        let (last, took) = self.settled;
+        if now.0.saturating_sub(last.0) < SETTLING_SHARE * took.0 {
+            return;
+        }
+        let mut settled = false;
+        for table in next.tables.iter_mut().filter(|table| table.is_unsettled()) {
+            table.settle();
+            settled = true;
+        }
+        if settled {
+            let end = self.now();
+            self.settled = (end, Nanos(end.0 - now.0));
+        }
+    }
+
+    /// The same for tables that were left as they were by the last change.
+    pub(crate) fn settle(&mut self) -> Result<(), ControlError> {
+        if !self.pipeline.tables.iter().any(|table| table.is_unsettled()) {
+            return Ok(());
+        }
+        let mut next = (*self.pipeline).clone();
+        self.settle_in(&mut next);
+        if next.tables.iter().any(|table| table.is_unsettled()) {
+            return Ok(());
+        }
+        // It answers as before: whatever was made of it is still right.
+        self.publish(next)
     }
 
     /// Hands new tables to the workers, and waits until all have them.

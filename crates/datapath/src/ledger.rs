@@ -181,6 +181,8 @@ impl Datapath {
                 lookups: counts.lookups.load(Relaxed),
                 matched: counts.matched.load(Relaxed),
                 structure: if table.is_empty() { String::new() } else { table.structure() },
+                masks: table.masks() as u64,
+                memory: if table.is_empty() { 0 } else { table.memory() as u64 },
             })
             .filter(|report| report.entries > 0 || report.lookups > 0)
             .collect()
@@ -253,6 +255,7 @@ impl Datapath {
             None => Err(MarkError { port: format!("at place {place}"), reason: "it was closed".to_owned() }),
         });
         self.expire()?;
+        self.settle()?;
         self.watch_services()?;
         self.events.extend(self.punts.try_iter().map(Event::PacketIn));
         Ok(std::mem::take(&mut self.events))

@@ -10,11 +10,13 @@
 //! Every packet ends exactly once: sent, dropped with a reason, or with the controller. [`Report`] has
 //! the sum.
 
+mod admission;
 mod cache;
 mod capture;
 mod control;
 mod counters;
 mod datapath;
+mod direct;
 pub mod edit;
 mod egress;
 mod execute;

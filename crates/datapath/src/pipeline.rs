@@ -141,6 +141,13 @@ pub(crate) enum Touched {
     All,
 }
 
+impl Touched {
+    /// Whether entries came or went, and nothing else.
+    pub(crate) const fn is_of_entries(&self) -> bool {
+        matches!(self, Self::Packets(..))
+    }
+}
+
 /// The snapshot.
 #[derive(Clone)]
 pub(crate) struct Pipeline {

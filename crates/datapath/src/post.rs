@@ -84,6 +84,9 @@ impl Worker {
         self.caches.credit(&self.pipeline);
         self.caches.report(&mut self.counters.caches);
         self.report_hints();
+        self.direct.credit(&self.pipeline.table_counts, self.now);
+        self.counters.caches.edges = self.direct.len() as u64;
+        self.counters.caches.memory += self.direct.memory() as u64;
         Snapshot {
             counters: self.counters.clone(),
             services: self.services.iter().map(|host| host.as_deref().map(Host::report)).collect(),

@@ -141,7 +141,9 @@ pub struct CacheReport {
     pub exact_hits: u64,
     /// Lookups that the megaflow cache answered.
     pub megaflow_hits: u64,
-    /// Lookups that went to the slow path.
+    /// Lookups that the tables answered directly, without a megaflow.
+    pub direct: u64,
+    /// Lookups that went to the slow path, to have a megaflow made.
     pub upcalls: u64,
     /// Megaflows found that table changes had touched, and the slow path looked at again.
     pub revalidated: u64,
@@ -153,7 +155,11 @@ pub struct CacheReport {
     pub megaflows: u64,
     /// Masks they have.
     pub masks: u64,
-    /// Bytes that the caches take, about.
+    /// The most masks that any port and stage has: so many probes a lookup costs at most.
+    pub most_masks: u64,
+    /// Edges in the map of the ways that packets take through the tables.
+    pub edges: u64,
+    /// Bytes that the caches and that map take, about.
     pub memory: u64,
 }
 
@@ -210,4 +216,8 @@ pub struct TableReport {
     pub matched: u64,
     /// The structures its lookups use, such as `hash` or `prefixes`.
     pub structure: String,
+    /// Masks of its entries.
+    pub masks: u64,
+    /// Bytes that the entries' matches and the structures take, about.
+    pub memory: u64,
 }

@@ -85,6 +85,7 @@ impl Worker {
         let segment = match self.bench.sources[at] {
             Source::Megaflow(handle) => self.caches.segment(handle, number, self.now),
             Source::Recording(recording) => self.recordings[recording].segment(number),
+            Source::Direct(_) | Source::Refused => None,
         };
         let Some(segment) = segment else { return Fate::Again };
         if !segment.guard.matches(&self.bench.keys[at]) {

@@ -5,10 +5,12 @@
 //! packet is done, it is put into the cache. Until then the packet goes through the burst like the
 //! others, so that services see packets in the order they came.
 
+use crate::direct;
 use crate::explain::Explain;
 use crate::program::{Program, Segment};
 use crate::translate::{Origins, Outcome, Subject, translate};
 use crate::worker::{Packets, Source, Worker};
+use weir_classifier::quantise;
 use weir_dpdk::Burst;
 use weir_flow::{Field, Key, Mask, places};
 
@@ -39,30 +41,88 @@ impl Recording {
 }
 
 impl Worker {
-    /// Finds each packet's megaflow. Returns those that have none that is right.
+    /// Finds each packet's megaflow by its whole key. Returns those that have none that is right.
     #[inline]
     pub(crate) fn classify(&mut self, wanted: Packets) -> Packets {
         let Self { caches, bench, counters, found, hinted, .. } = self;
         let named = hinted.take();
         let others = caches.lookup(&bench.keys, wanted & !named, found, &mut counters.caches);
-        hinted.others(others, &found.handles);
-        let hits = named | others;
-        let mut misses = wanted & !hits;
+        let misses = wanted & !named & !others;
+        hinted.others(others, misses == 0, &found.handles);
+        misses | self.take(named | others)
+    }
+
+    /// The same by masks, for those that the exact-match cache does not know.
+    fn classify_masked(&mut self, wanted: Packets) -> Packets {
+        let Self { caches, bench, counters, found, hinted, .. } = self;
+        let hits = caches.lookup_masked(&bench.keys, wanted, found, &mut counters.caches);
+        hinted.others(hits, true, &found.handles);
+        (wanted & !hits) | self.take(hits)
+    }
+
+    /// Takes the megaflows that were found. Returns the packets whose megaflow is out of date.
+    #[inline]
+    fn take(&mut self, hits: Packets) -> Packets {
+        let mut stale = 0;
         for at in places(hits) {
             if self.caches.is_current(self.found.handles[at], &self.pipeline) {
                 self.bench.sources[at] = Source::Megaflow(self.found.handles[at]);
             } else {
                 self.counters.caches.revalidated += 1;
                 self.doomed.push(self.found.handles[at]);
-                misses |= 1 << at;
+                stale |= 1 << at;
             }
         }
-        misses
+        stale
+    }
+
+    /// Packets whose way through the tables is on the map: they need no megaflow. Returns them.
+    #[inline]
+    pub(crate) fn go_directly(&mut self, burst: &mut Burst, packets: Packets) -> Packets {
+        self.direct.keep_up(&self.pipeline, self.now);
+        let mut found: Packets = 0;
+        for at in places(packets) {
+            let Some(packet) = burst.get_mut(at) else { continue };
+            let (key, layout) = (&self.bench.keys[at], self.bench.layouts[at]);
+            let packet = direct::Packet { key, layout, frame: packet.data() };
+            if let Some(end) = self.direct.find(&self.pipeline, &packet, &mut self.frozen) {
+                self.bench.sources[at] = Source::Direct(end);
+                found |= 1 << at;
+            }
+        }
+        self.counters.caches.direct += u64::from(found.count_ones());
+        found
+    }
+
+    /// Packets that the exact-match cache does not know. Those of flows that were not here lately go by
+    /// the tables directly; the others, and those that cannot, are looked up by masks, and what is not
+    /// found has a megaflow made, as many as its port may.
+    pub(crate) fn upcall(&mut self, burst: &mut Burst, misses: Packets) {
+        let mut known = 0;
+        for at in places(misses) {
+            known |= u64::from(self.admission.was_here(self.found.hashes[at])) << at;
+        }
+        let direct = self.go_directly(burst, misses & !known);
+        let left = misses & !direct;
+        if left == 0 {
+            return;
+        }
+        let mut refused = 0;
+        let misses = self.classify_masked(left);
+        for at in places(misses) {
+            let port = Field::InPort.get(&self.bench.keys[at]) as u32;
+            refused |= u64::from(!self.admission.admit(port, self.now)) << at;
+        }
+        let direct = self.go_directly(burst, refused & known);
+        for at in places(refused & !direct) {
+            self.bench.sources[at] = Source::Refused;
+        }
+        self.record(burst, misses & !refused);
     }
 
     /// Sends packets to the slow path, each with a recording of its own.
-    pub(crate) fn upcall(&mut self, burst: &mut Burst, misses: Packets) {
-        for at in places(misses) {
+    fn record(&mut self, burst: &mut Burst, packets: Packets) {
+        for at in places(packets) {
             let Some(packet) = burst.get_mut(at) else { continue };
             self.counters.caches.upcalls += 1;
             let key = &self.bench.keys[at];
@@ -125,7 +185,8 @@ impl Worker {
     }
 
     fn keep_recordings(&mut self) {
-        for recording in self.recordings.drain(..) {
+        for mut recording in self.recordings.drain(..) {
+            quantise(&mut recording.mask);
             let program = Program {
                 segments: recording.segments,
                 tables: recording.tables,

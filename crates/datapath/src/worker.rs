@@ -7,9 +7,11 @@
 //! service wait for the others of their burst, so that services see bursts whatever flows they are of
 //! (`serve.rs`).
 
+use crate::admission::Admission;
 use crate::cache::Caches;
 use crate::capture::Tap;
 use crate::counters::{Counters, Step};
+use crate::direct::Direct;
 use crate::egress::Egress;
 use crate::execute::{Context, Fate, Spawned, Subject, execute};
 use crate::hint::{Hinted, Hints};
@@ -59,11 +61,14 @@ pub(crate) struct Input {
     pub(crate) hints: Option<Box<Hints>>,
 }
 
-/// What a packet of the burst does next is said by a megaflow, or by the recording of a new one.
+/// What a packet of the burst does next is said by a megaflow, by the recording of a new one, or by the
+/// tables themselves; or nobody has the time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     Megaflow(Handle),
     Recording(usize),
+    Direct(u32),
+    Refused,
 }
 
 /// What is known of each packet of the burst at hand.
@@ -105,6 +110,8 @@ pub(crate) struct Worker {
     pub(crate) counters: Counters,
     pub(crate) bench: Bench,
     pub(crate) recordings: Vec<Recording>,
+    pub(crate) direct: Direct,
+    pub(crate) admission: Admission,
     /// Megaflows that are no longer right.
     pub(crate) doomed: Vec<Handle>,
     pub(crate) spawned: Vec<Spawned>,
@@ -265,9 +272,11 @@ impl Worker {
     #[inline]
     pub(crate) fn forward(&mut self, burst: &mut Burst, wanted: Packets) {
         let count = burst.len();
-        let mut wanted = wanted;
+        let (mut wanted, mut straight) = (wanted, 0);
         while wanted != 0 {
-            let misses = self.classify(wanted);
+            // Whose last stage took no megaflow finds none for this one either, mostly.
+            let found = if straight == 0 { 0 } else { self.go_directly(burst, straight) };
+            let misses = self.classify(wanted & !found);
             self.lap(Step::Lookup, count);
             if misses != 0 {
                 self.upcall(burst, misses);
@@ -280,6 +289,7 @@ impl Worker {
                 self.lap(Step::Services, count);
             }
             wanted = self.bench.again(wanted);
+            straight = self.bench.direct(wanted);
         }
         self.settle_recordings();
         self.transmit(burst);
@@ -307,6 +317,11 @@ impl Worker {
             let segment = match self.bench.sources[at] {
                 Source::Megaflow(handle) => self.caches.segment(handle, 0, now),
                 Source::Recording(number) => self.recordings[number].segment(0),
+                Source::Direct(end) => self.direct.end(end),
+                Source::Refused => {
+                    self.bench.fates[at] = Fate::Drop(DropReason::UpcallLimit);
+                    continue;
+                }
             };
             // The handle was found in this burst, and nothing is removed before its end.
             let Some(segment) = segment else { continue };
@@ -427,6 +442,13 @@ fn end(fate: Fate, counters: &mut Counters) {
 }
 
 impl Bench {
+    /// Of these packets, those whose last stage was classified by the tables themselves.
+    #[inline]
+    fn direct(&self, wanted: Packets) -> Packets {
+        let is = |&at: &usize| matches!(self.sources[at], Source::Direct(_));
+        places(wanted).filter(is).fold(0, |set, at| set | 1 << at)
+    }
+
     /// Of these packets, those that go back to the caches, counted as another pass; what went too often
     /// ends.
     #[inline]

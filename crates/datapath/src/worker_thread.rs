@@ -1,9 +1,11 @@
 //! A worker as its owner sees it: a thread, a mailbox, a bell.
 
+use crate::admission::Admission;
 use crate::cache::Caches;
 use crate::control::{ControlError, PacketIn};
 use crate::counters::Counters;
 use crate::datapath::{PATIENCE, told};
+use crate::direct::Direct;
 use crate::egress::Egress;
 use crate::hint::Hinted;
 use crate::mail::Mail;
@@ -45,6 +47,7 @@ pub(crate) struct Start<'a> {
     pub(crate) clock: Clock,
     pub(crate) poll: PollMode,
     pub(crate) seed: Seed,
+    pub(crate) upcalls: u32,
     pub(crate) punt: SyncSender<PacketIn>,
     pub(crate) retire: Sender<Arc<Pipeline>>,
 }
@@ -72,6 +75,7 @@ impl Start<'_> {
             clock: self.clock,
             poll: self.poll,
             seed: self.seed,
+            upcalls: self.upcalls,
             punts: self.punt.clone(),
             retired: self.retire.clone(),
             rings: rings.to_vec(),
@@ -107,6 +111,7 @@ struct Parts {
     clock: Clock,
     poll: PollMode,
     seed: Seed,
+    upcalls: u32,
     punts: SyncSender<PacketIn>,
     retired: Sender<Arc<Pipeline>>,
     rings: Vec<Arc<ArrayQueue<Handed>>>,
@@ -128,6 +133,8 @@ impl Parts {
             counters: Counters::default(),
             bench: Bench::new(),
             recordings: Vec::new(),
+            direct: Direct::new(),
+            admission: Admission::new(self.upcalls),
             doomed: Vec::new(),
             spawned: Vec::new(),
             frozen: FrozenStore::default(),

@@ -143,6 +143,7 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("coalescing", old.coalescing != new.coalescing),
         ("poll", old.poll != new.poll),
         ("tcam", old.tcam != new.tcam),
+        ("upcalls", old.upcalls != new.upcalls),
         ("seed", old.seed != new.seed),
         ("control", old.control != new.control),
         ("metrics", old.metrics != new.metrics),

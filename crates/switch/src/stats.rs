@@ -163,7 +163,9 @@ pub struct CacheStats {
     pub exact_hits: u64,
     /// Lookups that the megaflow cache answered.
     pub megaflow_hits: u64,
-    /// Lookups that went to the slow path.
+    /// Lookups that the tables answered directly, without a megaflow.
+    pub direct: u64,
+    /// Lookups that went to the slow path, to have a megaflow made.
     pub upcalls: u64,
     /// Megaflows that table changes had touched, looked at again.
     pub revalidated: u64,
@@ -175,7 +177,11 @@ pub struct CacheStats {
     pub megaflows: u64,
     /// Masks they have.
     pub masks: u64,
-    /// Bytes that the caches take, about.
+    /// The most masks that any port and stage has: so many probes a lookup costs at most.
+    pub most_masks: u64,
+    /// Edges in the map of the ways that packets take through the tables.
+    pub edges: u64,
+    /// Bytes that the caches and that map take, about.
     pub memory: u64,
 }
 
@@ -271,6 +277,10 @@ pub struct TableStats {
     pub matched: u64,
     /// The structures its lookups use.
     pub structure: String,
+    /// Masks of its entries.
+    pub masks: u64,
+    /// Bytes that the entries' matches and the structures take, about.
+    pub memory: u64,
 }
 
 impl Stats {
@@ -469,12 +479,15 @@ pub(crate) mod tests {
             caches: CacheReport {
                 exact_hits: 700,
                 megaflow_hits: 280,
+                direct: 7,
                 upcalls: 20,
                 revalidated: 4,
                 coalesced: 300,
                 revoked: 6,
                 megaflows: 17,
                 masks: 3,
+                most_masks: 2,
+                edges: 31,
                 memory: 1 << 20,
             },
             stuck: (worker == 1).then(|| StuckReport { service: Some("fw".to_owned()), ns: 3_000_000_000 }),
@@ -541,6 +554,8 @@ pub(crate) mod tests {
                 lookups: 2000,
                 matched: 1930,
                 structure: "hash".to_owned(),
+                masks: 1,
+                memory: 80_000,
             }],
         }
     }

@@ -294,6 +294,7 @@ fn integrity(direction: &DirectionSetup, oracle: &Oracle) -> Option<Integrity> {
         }),
         NfKind::L2Fwd
         | NfKind::Firewall
+        | NfKind::Exposed
         | NfKind::L2
         | NfKind::PipelineA
         | NfKind::PipelineB

@@ -110,7 +110,7 @@ impl Oracle {
                 Expected::Forward { port: other(in_port), frame: frame.to_vec() }
             }
             Nf::L3Fwd { .. } => self.routed(frame),
-            Nf::Firewall { .. } => self.filtered(in_port, frame),
+            Nf::Firewall { .. } | Nf::Exposed { .. } => self.filtered(in_port, frame),
             Nf::L2 { .. } => match self.gateway.switched(in_port, frame) {
                 Ok(port) => Expected::Forward { port, frame: frame.to_vec() },
                 Err(reason) => Expected::Drop(reason),

@@ -29,7 +29,8 @@ pub mod verdict;
 pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{
-    BACKENDS, Backend, CLIENT_PORTS, FIRST_FREE_PORT, NAT_OCTET, Network, Nf, NfKind, ParseNfError, Station,
+    BACKENDS, Backend, CLIENT_PORTS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT,
+    FIRST_FREE_PORT, NAT_OCTET, Network, Nf, NfKind, ParseNfError, Station,
 };
 pub use packets::{Fault, PacketCheck, WrongPackets};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};

@@ -70,10 +70,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The smallest function of each kind that has something to do, to ask an adapter about the kind.
-const KINDS: [Nf; 8] = [
+const KINDS: [Nf; 9] = [
     Nf::L2Fwd,
     Nf::L3Fwd { routes: 2 },
     Nf::Firewall { rules: 2 },
+    Nf::Exposed { fields: 1 },
     Nf::L2 { stations: 2 },
     Nf::PipelineA { entries: Nf::LEAST_PIPELINE_ENTRIES },
     Nf::PipelineB { entries: Nf::LEAST_PIPELINE_ENTRIES },

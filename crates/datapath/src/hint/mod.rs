@@ -248,12 +248,14 @@ impl Hinted {
         std::mem::take(&mut self.hits)
     }
 
-    /// What software found for the others.
+    /// What software found for the others by a lookup, and whether that was the last lookup of the first
+    /// stage.
     #[inline]
-    pub(crate) fn others(&mut self, found: Packets, handles: &[Handle]) {
-        if std::mem::take(&mut self.first) && found != 0 {
+    pub(crate) fn others(&mut self, found: Packets, last: bool, handles: &[Handle]) {
+        if self.first && found != 0 {
             self.candidate = handles.get(found.trailing_zeros() as usize).copied();
         }
+        self.first &= found == 0 && !last;
     }
 }
 

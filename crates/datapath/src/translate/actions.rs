@@ -181,7 +181,7 @@ impl Translation<'_> {
 
     pub(super) fn has_tag(&mut self) -> bool {
         for (place, _, bits) in Field::VlanTci.spread(0, 0x1000) {
-            self.examine_bits(place, bits);
+            self.of_context(|of| of.examine_bits(place, bits));
         }
         Field::VlanTci.get(&self.state.key) & 0x1000 != 0
     }
@@ -191,7 +191,7 @@ impl Translation<'_> {
         let ethertype = match needs {
             Needs::Nothing => return true,
             Needs::Vlan => return self.has_tag(),
-            _ => self.examine_field(Field::EthType),
+            _ => self.of_context(|of| of.examine_field(Field::EthType)),
         };
         let v4 = ethertype == 0x0800;
         let v6 = ethertype == 0x86dd;
@@ -216,7 +216,9 @@ impl Translation<'_> {
 
     /// Whether the packet's protocol is this, and it is no later fragment.
     pub(super) fn has_transport(&mut self, protocol: u128) -> bool {
-        self.examine_field(Field::NwProto) == protocol && self.examine_field(Field::NwFrag) & 2 == 0
+        self.of_context(|of| {
+            of.examine_field(Field::NwProto) == protocol && of.examine_field(Field::NwFrag) & 2 == 0
+        })
     }
 
     pub(super) fn icmp_type_is(&mut self, types: &[u128]) -> bool {
@@ -256,7 +258,7 @@ impl Translation<'_> {
 
     pub(super) fn output(&mut self, port: PortNo) {
         self.explain.why(&"output");
-        let in_port = PortNo(self.examine_field(Field::InPort) as u32);
+        let in_port = PortNo(self.of_context(|of| of.examine_field(Field::InPort)) as u32);
         self.flush(false);
         match port {
             PortNo::IN_PORT => self.copy_to(in_port),

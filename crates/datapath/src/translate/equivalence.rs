@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::control::Change;
+use crate::direct::{self, Direct};
 use crate::explain::Story;
 use crate::pipeline::{PortInfo, ServiceInfo};
 use crate::tables::Draft;
@@ -254,12 +255,15 @@ struct Model<'a> {
 
 impl Model<'_> {
     fn credit(&mut self, outcome: &Outcome) {
-        let entry = |credit: &Credit| match credit {
+        outcome.segment.credits.iter().for_each(|credit| self.credit_one(credit));
+    }
+
+    fn credit_one(&mut self, credit: &Credit) {
+        self.effect.credits.push(match credit {
             Credit::Entry(entry) => format!("{:p}", Arc::as_ptr(entry)),
             Credit::Miss(table) => format!("miss {table}"),
             Credit::Counts(counts) => format!("{:p}", Arc::as_ptr(counts)),
-        };
-        self.effect.credits.extend(outcome.segment.credits.iter().map(entry));
+        });
     }
 
     fn leave(&mut self, how: String, frame: &[u8]) {
@@ -305,7 +309,11 @@ fn effect(pipeline: &Pipeline, outcome: &Outcome, packet: &Sample, store: &mut F
     let mut model = Model { pipeline, store, effect: Effect::default() };
     model.credit(outcome);
     model.run(&outcome.segment.ops, packet.clone());
-    let mut effect = model.effect;
+    settled(model.effect)
+}
+
+/// Without what is all the same to wire and ledger.
+fn settled(mut effect: Effect) -> Effect {
     if effect.ended {
         effect.credits.clear();
     }
@@ -362,6 +370,33 @@ fn check(
     }
 }
 
+/// Whether a packet can go directly; if so, what becomes of it is what the translation says, and the same
+/// entries are credited.
+fn goes_the_same_way(
+    map: &mut Direct,
+    pipeline: &Pipeline,
+    packet: &Sample,
+    fresh: &Outcome,
+    store: &mut FrozenStore,
+) -> bool {
+    let Sample { key, layout, frame } = packet;
+    let Some(end) = map.find(pipeline, &direct::Packet { key, layout: *layout, frame }, store) else {
+        return false;
+    };
+    let mut said = Model { pipeline, store, effect: Effect::default() };
+    for credit in map.counted(end) {
+        said.credit_one(&credit);
+    }
+    let ops = &map.end(end).expect("it was found").ops;
+    said.run(ops, packet.clone());
+    let mut said = settled(said.effect);
+    let mut wanted = effect(pipeline, fresh, packet, store);
+    said.credits.sort();
+    wanted.credits.sort();
+    assert!(same(&said, &wanted), "{said:?}\n{wanted:?}\n{ops:?}\n{:?}\n{key:?}", fresh.segment.ops);
+    true
+}
+
 /// A number that the environment may name.
 fn asked(name: &str, otherwise: u64) -> u64 {
     std::env::var(name)
@@ -372,12 +407,14 @@ fn asked(name: &str, otherwise: u64) -> u64 {
 fn a_megaflow_answers_as_the_tables_do_and_no_bit_outside_its_mask_matters() {
     let mut random = Sampler::new(asked("WEIR_SEED", 0x5eed));
     let packets = asked("WEIR_PACKETS", 200_000);
-    let (mut looked_up, mut hits, mut flips) = (0, 0, 0);
+    let (mut looked_up, mut hits, mut flips, mut direct) = (0, 0, 0, 0);
     while looked_up < packets {
         let pool: Vec<Sample> = (0..60).map(|_| sample(&mut random)).collect();
         let pipeline = pipeline(&mut random, &pool);
         let mut store = FrozenStore::default();
         let mut megaflows = Megaflows::new(Seed::new(1), 4096);
+        let mut map = Direct::new();
+        map.keep_up(&pipeline, Nanos(0));
         for _ in 0..300 {
             let mut packet = pool[random.below(pool.len())].clone();
             if random.one_in(2) {
@@ -390,6 +427,7 @@ fn a_megaflow_answers_as_the_tables_do_and_no_bit_outside_its_mask_matters() {
             }
             let fresh = outcome(&pipeline, &packet, &mut store, None);
             looked_up += 1;
+            direct += u64::from(goes_the_same_way(&mut map, &pipeline, &packet, &fresh, &mut store));
             if let Some(handle) = megaflows.find(&packet.key) {
                 let (first, cached): &(Sample, Outcome) = megaflows.get(handle).unwrap();
                 check(&pipeline, (first, cached), (&packet, &fresh), &mut store);
@@ -406,7 +444,10 @@ fn a_megaflow_answers_as_the_tables_do_and_no_bit_outside_its_mask_matters() {
             megaflows.insert(&key, &mask, (packet, fresh));
         }
     }
-    println!("{looked_up} packets, {hits} answered by megaflows, {flips} with bits flipped");
+    println!(
+        "{looked_up} packets, {hits} answered by megaflows, {flips} with bits flipped, {direct} directly"
+    );
+    assert!(direct * 4 > looked_up, "{direct} of {looked_up} directly");
     assert!(hits * 10 > looked_up && flips > looked_up / 10, "{hits} hits, {flips} flips of {looked_up}");
 }
 

@@ -23,11 +23,13 @@ mod headers;
 mod origins;
 mod set;
 mod state;
+mod trail;
 
 pub(crate) use headers::apply_header;
 pub(crate) use origins::Origins;
 pub(crate) use set::ActionSet;
 pub(crate) use state::{Frozen, FrozenStore};
+pub(crate) use trail::{Trail, Waypoint, follow};
 
 use crate::explain::Explain;
 use crate::pipeline::{Entry, GroupEntry, Pipeline, Touched};
@@ -126,6 +128,10 @@ pub(crate) struct Translation<'a> {
     why: DropReason,
     store: &'a mut FrozenStore,
     explain: Explain<'a>,
+    /// Its lookups, for whoever wants to know them.
+    trail: Option<Trail>,
+    /// Above zero while the packet is asked what is in its context.
+    of_context: u32,
 }
 
 /// Follows a packet through the tables.
@@ -135,7 +141,19 @@ pub(crate) fn translate<'a>(
     store: &'a mut FrozenStore,
     explain: Explain<'a>,
 ) -> Outcome {
-    let mut translation = Translation {
+    let mut translation = begin(pipeline, subject, store, explain);
+    translation.start(subject);
+    translation.run();
+    translation.end()
+}
+
+fn begin<'a>(
+    pipeline: &'a Pipeline,
+    subject: &Subject<'a>,
+    store: &'a mut FrozenStore,
+    explain: Explain<'a>,
+) -> Translation<'a> {
+    Translation {
         pipeline,
         state: State::new(subject),
         began: subject.key,
@@ -150,18 +168,17 @@ pub(crate) fn translate<'a>(
         why: DropReason::ByFlow,
         store,
         explain,
-    };
-    translation.begin(subject);
-    translation.run();
-    translation.end()
+        trail: None,
+        of_context: 0,
+    }
 }
 
 impl Translation<'_> {
     /// What every packet is asked, and the first task.
-    fn begin(&mut self, subject: &Subject<'_>) {
+    fn start(&mut self, subject: &Subject<'_>) {
         self.explain.why(&"every packet");
         for field in [Field::InPort, Field::SfStage, Field::RecircId] {
-            self.examine_field(field);
+            self.of_context(|of| of.examine_field(field));
         }
         if let Some(frozen) = subject.frozen {
             self.stack.clone_from(&frozen.rest.tasks);
@@ -205,6 +222,9 @@ impl Translation<'_> {
     /// Looks at bits of a word: they matter from now on.
     fn examine_bits(&mut self, place: usize, bits: u64) {
         let sources = self.state.origins.of(place, bits);
+        if sources.own | sources.came != 0 {
+            self.asks();
+        }
         if sources.own != 0 {
             self.guard.demand_bits(place, self.began.word(place), sources.own);
         }
@@ -249,6 +269,10 @@ impl Translation<'_> {
             self.why = DropReason::NoMatch;
             return;
         };
+        self.explain.say(|| format!("table {table}: looked up in {}", of.structure()));
+        if self.trail.is_some() {
+            self.way_point(table, in_port, resubmitted);
+        }
         let mut examined = Mask::new();
         let found = match in_port {
             None => of.lookup(&self.state.key, &mut examined),
@@ -263,7 +287,8 @@ impl Translation<'_> {
             }
         };
         let found = found.map(|rule| rule.value.clone());
-        self.examine_mask(&examined);
+        self.way_led(found.as_ref());
+        self.of_context(|of| of.examine_mask(&examined));
         match found {
             Some(entry) => self.matched(entry),
             None => self.missed(table, resubmitted),

@@ -35,6 +35,11 @@ impl Origins {
         self.fixed.add(place, bits);
     }
 
+    /// Bits that are the same for every packet.
+    pub(super) fn fixed(&self) -> &Mask {
+        &self.fixed
+    }
+
     /// A field is lowered, from what it is now.
     pub(super) fn lower(&mut self, field: Field) {
         for (place, _, bits) in field.spread(0, u128::MAX) {

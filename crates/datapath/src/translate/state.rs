@@ -142,7 +142,7 @@ impl FrozenStore {
 
 impl Task {
     /// Whether two tasks are the same work.
-    fn is(&self, other: &Self) -> bool {
+    pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Actions(a, at), Self::Actions(b, bt)) => at == bt && a.is(b),
             (Self::Then(a), Self::Then(b)) => Arc::ptr_eq(a, b),

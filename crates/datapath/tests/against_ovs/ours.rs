@@ -26,6 +26,7 @@ impl Ours {
             coalescing: true,
             poll: weir_datapath::PollMode::Busy,
             tcam: None,
+            upcalls: Config::UPCALLS,
             seed: 7,
         };
         let mut datapath = Datapath::start(Eal::init(eal).expect("EAL starts anywhere"), config).unwrap();

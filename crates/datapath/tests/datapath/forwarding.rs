@@ -3,7 +3,7 @@
 use crate::rig::{Rig, check_sum, config, service, udp};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use weir_datapath::{Event, Removal};
+use weir_datapath::{Config, Event, Removal};
 use weir_flow::{Field, Key, extract};
 use weir_openflow::PortNo;
 
@@ -47,7 +47,7 @@ fn packets_are_routed_rewritten_and_counted_by_flow_table_and_port() {
         end.report.tables.iter().map(|table| (table.table, table.lookups, table.matched)).collect();
     assert_eq!(tables, [(0, 5000, 5000), (1, inside as u64, inside as u64)]);
     let caches = &end.report.workers[0].caches;
-    assert_eq!(caches.exact_hits + caches.megaflow_hits + caches.upcalls, 5000);
+    assert_eq!(caches.exact_hits + caches.megaflow_hits + caches.direct + caches.upcalls, 5000);
     assert!(caches.upcalls < 200 && caches.masks < 10, "{caches:?}");
     assert_eq!(
         (end.report.ports[0].sent, end.report.ports[1].received),
@@ -352,4 +352,27 @@ fn buckets_are_sets_clones_have_sets_of_their_own_and_exit_leaves_the_set() {
     assert_eq!(by_set, [(1, 1), (2, 1), (2, 9), (3, 1), (3, 1), (4, 1)], "the set, of packets and of clones");
     assert_eq!(seen(3), [(1, 1), (2, 9)], "nothing behind exit, nor behind a clone with one");
     assert_eq!(seen(4), [(4, 4)], "in a bucket, fields are set before the output");
+}
+
+#[test]
+fn new_flows_beyond_their_account_end_with_the_reason_and_plain_tables_need_no_account() {
+    let run = |flows_text: &str| {
+        let mut rig = Rig::new(Config { upcalls: 1, ..config(1) });
+        rig.flows(flows_text);
+        rig.sink(2);
+        rig.source(1, &flows(2000), "");
+        rig.wait(2000);
+        let end = rig.end();
+        let caches = end.report.workers[0].caches.clone();
+        (end.sent(2).len() as u64, end.dropped("upcall-limit"), caches)
+    };
+    let (sent, refused, caches) = run("table=0,udp actions=goto_table:1\ntable=1,udp actions=output:2");
+    assert_eq!((sent, refused), (2000, 0));
+    assert!(caches.direct > 0 && caches.edges < 10, "{caches:?}");
+    // What is moved before the last lookup is different for each address: each needs a megaflow.
+    let (sent, refused, caches) =
+        run("table=0,udp actions=move:NXM_OF_IP_SRC[0..15]->NXM_NX_REG0[0..15],resubmit(,1)\n\
+         table=1,udp actions=output:2");
+    assert_eq!((sent + refused, caches.direct), (2000, 0));
+    assert!(refused > 0 && caches.upcalls < 100, "{refused} refused, {caches:?}");
 }

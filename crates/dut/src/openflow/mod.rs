@@ -38,7 +38,7 @@ pub(crate) fn flows(nf: Nf, dialect: Dialect) -> Result<String, String> {
     match nf {
         Nf::L2Fwd => Ok(forward("")),
         Nf::L3Fwd { .. } => Ok(nf.routes().iter().map(route).collect()),
-        Nf::Firewall { .. } => firewall(&nf.rules()),
+        Nf::Firewall { .. } | Nf::Exposed { .. } => firewall(&nf.rules()),
         Nf::L2 { .. } => Ok(gateway::l2(&nf.stations())),
         Nf::PipelineA { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => gateway::pipeline(nf, dialect),
         Nf::PipelineD { noops } => gateway::noops(noops, dialect),

@@ -81,6 +81,7 @@ impl<'a> Checker<'a> {
                 Err(reason) => self.wrong(tcam.span(), format!("`tcam`: {reason}")),
             }
         }
+        settings.upcalls = table.upcalls.map_or(settings.upcalls, std::num::NonZeroU32::get);
         settings.seed = table.seed;
         match table.control.as_ref().map(|control| (control.get_ref().as_str(), control.span())) {
             None => {}

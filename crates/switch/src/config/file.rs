@@ -57,6 +57,8 @@ pub(super) struct SwitchTable {
     /// table: least-recent or lowest-rate. Default: none.
     #[schemars(with = "Option<String>")]
     pub(super) tcam: Option<Spanned<String>>,
+    /// Megaflows that each port's new flows may have made in a second, on each worker. Default: 100000.
+    pub(super) upcalls: Option<std::num::NonZeroU32>,
     /// Makes hashes and draws repeatable, for tests. Default: drawn at each start, so that nobody can
     /// choose packets that collide.
     pub(super) seed: Option<u64>,

@@ -83,6 +83,8 @@ pub struct Settings {
     pub poll: PollMode,
     /// The table that classifies in front of each queue, if there is to be one.
     pub tcam: Option<TcamConfig>,
+    /// Megaflows that each port's new flows may have made in a second, on each worker.
+    pub upcalls: u32,
     /// Makes hashes and draws repeatable; drawn at the start if none.
     pub seed: Option<u64>,
     /// Path of the control socket, if there is to be one.
@@ -112,6 +114,7 @@ impl Default for Settings {
             coalescing: true,
             poll: PollMode::Busy,
             tcam: None,
+            upcalls: weir_datapath::Config::UPCALLS,
             seed: None,
             control: Some(crate::socket::default_path()),
             metrics: None,
@@ -182,6 +185,7 @@ impl Settings {
             coalescing: self.coalescing,
             poll: self.poll,
             tcam: self.tcam,
+            upcalls: self.upcalls,
             seed: self.seed.unwrap_or(drawn),
         }
     }

@@ -3,7 +3,7 @@
 //! The counts are the papers' own, so that `weir trace info` can hold a trace against them. For
 //! direction 1 every flow is mirrored, and so are the counts.
 
-use super::{Sizes, TraceName};
+use super::{Sizes, TraceName, explosion};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,6 +16,7 @@ pub const T3_CONNECTIONS: u32 = 32;
 pub const T3_BURST: u32 = 256;
 
 const NFPA: &str = "NFPA, section II.B";
+const EXPLOSION: &str = "Tuple Space Explosion (CoNEXT 2019)";
 const SOFTFLOW: &str = "SoftFlow, section 7.1";
 
 /// One line of `weir trace list`.
@@ -34,7 +35,7 @@ pub struct Entry {
 const ANY: &str = "any";
 
 /// All named traces, in the order people read them.
-pub const ENTRIES: [Entry; 14] = [
+pub const ENTRIES: [Entry; 16] = [
     Entry { name: "simple", summary: "1 flow, every header alike", source: NFPA, sizes: ANY },
     Entry { name: "tr2e", summary: "100 flows, 100 destination MAC addresses", source: NFPA, sizes: ANY },
     Entry { name: "tr2i", summary: "100 flows, 100 destination IP addresses", source: NFPA, sizes: ANY },
@@ -84,6 +85,18 @@ pub const ENTRIES: [Entry; 14] = [
         name: "l2flows:N",
         summary: "N pairs of MAC addresses over the table of l2",
         source: "Weir",
+        sizes: ANY,
+    },
+    Entry {
+        name: "tse-colocated:N",
+        summary: "tuple-space explosion of exposed:N over 1 to 3 fields by who knows its list, every other packet a user's",
+        source: EXPLOSION,
+        sizes: ANY,
+    },
+    Entry {
+        name: "tse-general:N",
+        summary: "the same by who does not: N packets with values drawn evenly",
+        source: EXPLOSION,
         sizes: ANY,
     },
     Entry {
@@ -250,6 +263,10 @@ fn of_name(name: &TraceName) -> Vec<Expectation> {
             }
             all
         }
+        TraceName::Colocated(fields) => {
+            exactly(&[(Flows, f64::from(explosion::USERS + explosion::colocated(*fields)))])
+        }
+        TraceName::General(packets) => exactly(&[(Flows, f64::from(explosion::USERS + packets))]),
         TraceName::T3 => exactly(&[(Flows, f64::from(T3_CONNECTIONS)), (LongestBurst, f64::from(T3_BURST))]),
         TraceName::T1 | TraceName::T2 => {
             let mut all: Vec<Expectation> = exactly(&[

@@ -13,6 +13,7 @@
 //!
 //! Cost: some 10 µs a conversation, once.
 
+use super::explosion;
 use super::synthetic::{DESTINATION_PORT, Flow, LEAST_PORT, destination_address, source_address};
 use super::{TraceError, TraceName, TraceSpec};
 use rand_chacha::ChaCha8Rng;
@@ -37,7 +38,7 @@ pub(super) fn flows(spec: &TraceSpec) -> Result<Option<Vec<Flow>>, TraceError> {
     match spec.name {
         TraceName::Conversations { count, entries, .. } => conversations(spec, count, entries).map(Some),
         TraceName::L2Flows { count, stations } => Ok(Some(l2_flows(count, stations))),
-        _ => Ok(None),
+        _ => Ok(explosion::flows(spec)),
     }
 }
 

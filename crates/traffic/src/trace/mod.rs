@@ -30,6 +30,7 @@ pub mod synthetic;
 pub mod table;
 
 mod error;
+mod explosion;
 mod spec;
 
 pub use capture::{CaptureOptions, CutPackets};

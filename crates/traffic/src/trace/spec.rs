@@ -47,6 +47,10 @@ pub enum TraceName {
         /// Entries in each table of the pipeline.
         entries: u32,
     },
+    /// Tuple-space explosion by who knows the list, over so many fields.
+    Colocated(u32),
+    /// Tuple-space explosion by who does not, of so many packets.
+    General(u32),
     /// So many flows over a table of MAC addresses.
     L2Flows {
         /// Flows.
@@ -83,6 +87,11 @@ impl TraceName {
             name => match name.split_once(':') {
                 Some(("flows", number)) => Self::Flows(flow_count(name, number)?),
                 Some(("conversations", numbers)) => Self::conversations(name, numbers)?,
+                Some(("tse-colocated", fields)) => {
+                    let fields = entries(name, Nf::Exposed { fields: 1 }, fields)?;
+                    Self::Colocated(fields)
+                }
+                Some(("tse-general", number)) => Self::General(flow_count(name, number)?),
                 Some(("l2flows", numbers)) => {
                     let (count, stations) = numbers.split_once(':').unwrap_or((numbers, L2_STATIONS));
                     let stations = entries(name, Nf::L2 { stations: 2 }, stations)?;
@@ -138,6 +147,15 @@ impl TraceName {
         let made_for = self.made_for();
         let (fits, wanted) = match (nf, self) {
             (_, Self::Capture(_)) => return Ok(()),
+            (
+                Nf::L2Fwd | Nf::Exposed { .. } | Nf::PipelineD { .. },
+                Self::Colocated(_) | Self::General(_),
+            ) => {
+                return Ok(());
+            }
+            (_, Self::Colocated(_) | Self::General(_)) => {
+                (false, "exposed:N, which it is aimed at".to_owned())
+            }
             (
                 Nf::L2 { stations },
                 Self::L2Flows { stations: of, .. } | Self::Conversations { entries: of, .. },
@@ -223,6 +241,8 @@ impl fmt::Display for TraceName {
                 f.pad(&format!("l2flows:{count}"))
             }
             Self::L2Flows { count, stations } => f.pad(&format!("l2flows:{count}:{stations}")),
+            Self::Colocated(fields) => f.pad(&format!("tse-colocated:{fields}")),
+            Self::General(packets) => f.pad(&format!("tse-general:{packets}")),
             Self::T1 => f.pad("t1"),
             Self::T2 => f.pad("t2"),
             Self::T3 => f.pad("t3"),

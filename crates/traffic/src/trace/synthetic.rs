@@ -11,7 +11,7 @@
 use super::catalogue::{T3_BURST, T3_CONNECTIONS};
 use super::rewrite::VlanChange;
 use super::table::{HEAD_BYTES, Head, TAIL, TableBuilder};
-use super::{Direction, FrameTable, Sizes, TraceError, TraceName, TraceSpec, gateway};
+use super::{Direction, FrameTable, Sizes, TraceError, TraceName, TraceSpec, explosion, gateway};
 use crate::stamp::{Stamp, StampSlot};
 use rustc_hash::FxHashMap;
 use std::net::Ipv4Addr;
@@ -100,6 +100,8 @@ impl Flow {
             TraceName::Simple
             | TraceName::Conversations { .. }
             | TraceName::L2Flows { .. }
+            | TraceName::Colocated(_)
+            | TraceName::General(_)
             | TraceName::T1
             | TraceName::T2
             | TraceName::Capture(_) => {}
@@ -117,6 +119,8 @@ pub fn flows(name: &TraceName) -> u32 {
         TraceName::Tr5ul | TraceName::Tr5dl => TR5_FLOWS,
         TraceName::Flows(flows) => *flows,
         TraceName::Conversations { count, .. } | TraceName::L2Flows { count, .. } => *count,
+        TraceName::Colocated(fields) => explosion::lap(explosion::colocated(*fields)),
+        TraceName::General(packets) => explosion::lap(*packets),
         TraceName::T3 => T3_CONNECTIONS,
         TraceName::Simple | TraceName::T1 | TraceName::T2 | TraceName::Capture(_) => 1,
     }

@@ -5,10 +5,12 @@
 //! all devices are given the same work.
 
 mod access;
+mod exposed;
 mod gateway;
 mod routes;
 mod rules;
 
+pub use exposed::{DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT};
 pub use gateway::{BACKENDS, Backend, CLIENT_PORTS, NAT_OCTET, Network, Station};
 
 use schemars::JsonSchema;
@@ -34,6 +36,13 @@ pub enum Nf {
         /// Rules in the list, as [`Nf::rules`] lays them out, the last one included that lets
         /// everything else pass.
         rules: u32,
+    },
+    /// Forward from each port to the other what no rule denies, each of which is about one field alone: the
+    /// list that tuple-space explosion is aimed at.
+    Exposed {
+        /// Fields that have such a rule: UDP's destination port, then the source address, then UDP's source
+        /// port.
+        fields: u32,
     },
     /// Forward by destination MAC address, packets untouched; what has no entry is dropped.
     L2 {
@@ -78,6 +87,8 @@ pub enum NfKind {
     L3Fwd,
     /// [`Nf::Firewall`].
     Firewall,
+    /// [`Nf::Exposed`].
+    Exposed,
     /// [`Nf::L2`].
     L2,
     /// [`Nf::PipelineA`].
@@ -114,10 +125,12 @@ impl Nf {
     pub const MOST_PIPELINE_ENTRIES: u32 = 10_000;
     /// Most services in a row of [`Nf::PipelineD`].
     pub const MOST_NOOPS: u32 = 32;
+    /// Most fields of [`Nf::Exposed`].
+    pub const MOST_FIELDS: u32 = 3;
     /// The names that can be written, with their numbers.
     pub const FORMS: &'static str = "l2fwd, l3fwd:N (1 to 100000 routes), firewall:N (1 to 100000 rules), \
-         l2:N (2 to 100000 MAC addresses), pipeline-a:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
-         table), or pipeline-d:N (0 to 32 services that do nothing); without `:N` it is 10, 500, or one service";
+         exposed:N (1 to 3 fields), l2:N (2 to 100000 MAC addresses), pipeline-a:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
+         table), or pipeline-d:N (0 to 32 services that do nothing); without `:N` it is 10, 3, 500, or one service";
 
     /// The kind.
     pub const fn kind(self) -> NfKind {
@@ -125,6 +138,7 @@ impl Nf {
             Self::L2Fwd => NfKind::L2Fwd,
             Self::L3Fwd { .. } => NfKind::L3Fwd,
             Self::Firewall { .. } => NfKind::Firewall,
+            Self::Exposed { .. } => NfKind::Exposed,
             Self::L2 { .. } => NfKind::L2,
             Self::PipelineA { .. } => NfKind::PipelineA,
             Self::PipelineB { .. } => NfKind::PipelineB,
@@ -133,13 +147,14 @@ impl Nf {
         }
     }
 
-    /// The number behind its name: routes, rules, MAC addresses, entries of each table or services;
+    /// The number behind its name: routes, rules, fields, MAC addresses, entries of each table or services;
     /// nothing for a function without one.
     pub const fn entries(self) -> Option<u32> {
         match self {
             Self::L2Fwd => None,
             Self::L3Fwd { routes: number }
             | Self::Firewall { rules: number }
+            | Self::Exposed { fields: number }
             | Self::L2 { stations: number }
             | Self::PipelineA { entries: number }
             | Self::PipelineB { entries: number }
@@ -177,7 +192,7 @@ impl Nf {
         }
     }
 
-    /// The list of rules; empty unless this is [`Nf::Firewall`] or pipeline A, B or C.
+    /// The list of rules; empty unless this is [`Nf::Firewall`], [`Nf::Exposed`] or pipeline A, B or C.
     ///
     /// Of `N` rules `N - 1` deny, and the last lets everything pass. Each deny rule names TCP or
     /// UDP, a source and a destination prefix (/16 to /32) in opposite halves of the test network,
@@ -192,6 +207,7 @@ impl Nf {
     pub fn rules(self) -> Vec<Rule> {
         match (self, self.pipeline_entries()) {
             (Self::Firewall { rules }, _) => rules::list(rules),
+            (Self::Exposed { fields }, _) => exposed::list(fields),
             (_, Some(entries)) => access::list(&gateway::networks(entries), entries),
             _ => Vec::new(),
         }
@@ -233,10 +249,11 @@ pub const FIRST_FREE_PORT: u16 = 1024;
 
 impl NfKind {
     /// Every kind, in the order of the tables people read.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::L2Fwd,
         Self::L3Fwd,
         Self::Firewall,
+        Self::Exposed,
         Self::L2,
         Self::PipelineA,
         Self::PipelineB,
@@ -250,6 +267,7 @@ impl NfKind {
             Self::L2Fwd => "l2fwd",
             Self::L3Fwd => "l3fwd",
             Self::Firewall => "firewall",
+            Self::Exposed => "exposed",
             Self::L2 => "l2",
             Self::PipelineA => "pipeline-a",
             Self::PipelineB => "pipeline-b",
@@ -269,6 +287,7 @@ impl NfKind {
             Self::L2Fwd => return number.is_none().then_some(Nf::L2Fwd),
             Self::L3Fwd => Nf::L3Fwd { routes: within(Nf::DEFAULT_ENTRIES, 1, Nf::MAX_ENTRIES)? },
             Self::Firewall => Nf::Firewall { rules: within(Nf::DEFAULT_ENTRIES, 1, Nf::MAX_ENTRIES)? },
+            Self::Exposed => Nf::Exposed { fields: within(Nf::MOST_FIELDS, 1, Nf::MOST_FIELDS)? },
             Self::L2 => Nf::L2 { stations: within(Nf::PIPELINE_ENTRIES, 2, Nf::MAX_ENTRIES)? },
             Self::PipelineA => Nf::PipelineA { entries: pipeline()? },
             Self::PipelineB => Nf::PipelineB { entries: pipeline()? },

@@ -252,12 +252,14 @@ fn drops(since: &Stats, counts: Counts) -> String {
 }
 
 fn caches(workers: &[WorkerStats], counts: Counts) -> String {
-    let lookups = |w: &WorkerStats| w.caches.exact_hits + w.caches.megaflow_hits + w.caches.upcalls;
+    let lookups =
+        |w: &WorkerStats| w.caches.exact_hits + w.caches.megaflow_hits + w.caches.direct + w.caches.upcalls;
     let all: u64 = workers.iter().map(lookups).sum();
     type Row = (&'static str, fn(&WorkerStats) -> u64);
     const SPLIT: &[Row] = &[
         ("exact-match cache", |w| w.caches.exact_hits),
         ("megaflow cache", |w| w.caches.megaflow_hits),
+        ("tables, directly", |w| w.caches.direct),
         ("upcalls", |w| w.caches.upcalls),
     ];
     const COUNTED: &[Row] = &[
@@ -265,7 +267,11 @@ fn caches(workers: &[WorkerStats], counts: Counts) -> String {
         ("revoked", |w| w.caches.revoked),
         ("revalidated", |w| w.caches.revalidated),
     ];
-    const STATES: &[Row] = &[("megaflows", |w| w.caches.megaflows), ("masks", |w| w.caches.masks)];
+    const STATES: &[Row] = &[
+        ("megaflows", |w| w.caches.megaflows),
+        ("masks", |w| w.caches.masks),
+        ("most masks of a port and stage", |w| w.caches.most_masks),
+    ];
     let total = |of: &fn(&WorkerStats) -> u64| -> u64 { workers.iter().map(of).sum() };
     let mut rows = vec![row("lookups", workers.iter().map(|w| counts.show(lookups(w))), counts.show(all))];
     for (name, of) in SPLIT {
@@ -425,11 +431,14 @@ fn tables(tables: &[TableStats], counts: Counts) -> String {
             grouped(table.entries),
             counts.show(table.lookups),
             share(table.matched, table.lookups),
+            grouped(table.masks),
+            bytes(table.memory),
             table.structure.clone(),
         ]
     };
     let rows: Vec<Vec<String>> = tables.iter().map(row).collect();
-    table(&["table", "entries", "looked up", "matched", "structure"], &[0, 1, 2, 3], &rows)
+    let heads = ["table", "entries", "looked up", "matched", "masks", "memory", "structure"];
+    table(&heads, &[0, 1, 2, 3, 4, 5], &rows)
 }
 
 /// Ports as they are.
