@@ -12,7 +12,7 @@
 use weir_units::Nanos;
 
 /// Flows that are remembered, a power of two.
-const REMEMBERED: usize = 1 << 16;
+const REMEMBERED: usize = 1 << 17;
 
 /// Flows of the same place that are remembered.
 const WAYS: usize = 4;

@@ -83,7 +83,9 @@ impl Numbers {
 
     #[inline]
     fn home(&self, name: u64) -> usize {
-        (name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.slots.len() - 1)
+        // The uppermost bits depend on all of the name: the way point as well as the address.
+        let bits = self.slots.len().trailing_zeros();
+        ((name ^ name >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
     }
 
     #[inline]
