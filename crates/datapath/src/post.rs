@@ -1,7 +1,7 @@
 //! What a worker does between bursts: mail, what is due, and the end.
 
 use crate::mail::{Mail, Snapshot};
-use crate::worker::{Input, Worker};
+use crate::worker::{Fresh, Input, Packets, Worker};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weir_dpdk::{BURST, Burst, Ticks};
@@ -26,6 +26,7 @@ impl Worker {
         match mail {
             Mail::Tables(pipeline) => {
                 let old = std::mem::replace(&mut self.pipeline, pipeline);
+                self.caches.shortcut.forget();
                 // If nobody takes them any more, the datapath is ending, and they are freed here.
                 let _ = self.retired.send(old);
             }
@@ -99,7 +100,8 @@ impl Worker {
             }
         }
         self.now = self.clock.at(Ticks::now());
-        let wanted = self.extract(&mut burst, |_| in_port.0);
+        self.fresh = Fresh::default();
+        let wanted = self.extract(&mut burst, Packets::MAX, |_| in_port.0);
         self.forward(&mut burst, wanted);
         self.drain_spawned(&mut burst);
     }

@@ -6,7 +6,7 @@
 //! others, so that services see packets in the order they came.
 
 use crate::explain::Explain;
-use crate::program::{Program, Segment};
+use crate::program::{Program, Segment, Short};
 use crate::serve::STAGE_LOCAL;
 use crate::translate::{Outcome, Subject, translate};
 use crate::worker::{Packets, Source, Worker};
@@ -134,6 +134,7 @@ impl Worker {
                 generation: self.pipeline.generation,
                 used: self.now,
                 dirty: true,
+                short: Short::Unknown,
             };
             self.caches.insert(&recording.key, &recording.mask, program, &self.pipeline);
         }

@@ -8,7 +8,7 @@ use crate::egress::Egress;
 use crate::mail::Mail;
 use crate::pipeline::Pipeline;
 use crate::translate::FrozenStore;
-use crate::worker::{Bench, Clock, Handed, Worker};
+use crate::worker::{Bench, Clock, Fresh, Handed, Worker};
 use crossbeam_queue::ArrayQueue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -122,6 +122,7 @@ impl Parts {
             counters: Counters::default(),
             bench: Bench::new(),
             recordings: Vec::new(),
+            fresh: Fresh::default(),
             doomed: Vec::new(),
             spawned: Vec::new(),
             frozen: FrozenStore::default(),

@@ -2,7 +2,7 @@
 
 use super::sums::Change;
 use super::{Version, at, ether_type, ip_version};
-use weir_flow::protocol::{BOTTOM_OF_STACK, TAG_LEN, is_mpls};
+use weir_flow::protocol::{BOTTOM_OF_STACK, ETHERNET_LEN, TAG_LEN, is_mpls};
 use weir_flow::{Field, Key, Layout};
 use weir_port::{DropReason, Frame};
 
@@ -29,6 +29,16 @@ pub fn dec_ttl<F: Frame + ?Sized>(
     set_ip_ttl(frame.bytes_mut(), layout.network.into(), version, ttl - 1)?;
     key.set_word(4, key.word(4) - (1 << 40));
     Ok(())
+}
+
+/// The same of IPv4 without a key, right behind an untagged Ethernet header.
+#[inline(always)]
+pub(crate) fn dec_ttl_of_plain(bytes: &mut [u8]) -> Result<(), DropReason> {
+    let ttl = at::<20>(bytes, ETHERNET_LEN)?[TIME_TO_LIVE];
+    if ttl <= 1 {
+        return Err(DropReason::TtlExpired);
+    }
+    set_ip_ttl(bytes, ETHERNET_LEN, Version::Four, ttl - 1)
 }
 
 /// Writes the time to live of the IP header at an offset.
