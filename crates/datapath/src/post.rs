@@ -1,7 +1,7 @@
 //! What a worker does between bursts: mail, what is due, and the end.
 
 use crate::mail::{Mail, Snapshot};
-use crate::worker::{Fresh, Input, Packets, Worker};
+use crate::worker::{Input, Worker};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weir_dpdk::{BURST, Burst, Ticks};
@@ -100,10 +100,16 @@ impl Worker {
             }
         }
         self.now = self.clock.at(Ticks::now());
-        self.fresh = Fresh::default();
-        let wanted = self.extract(&mut burst, Packets::MAX, |_| in_port.0);
-        self.forward(&mut burst, wanted);
-        self.drain_spawned(&mut burst);
+        let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
+        if burst.is_empty() {
+            return;
+        }
+        let left = self.take_shortcuts(&mut burst, in_port, bytes);
+        if left != 0 {
+            let wanted = self.extract(&mut burst, left, |_| in_port.0);
+            self.forward(&mut burst, wanted);
+            self.drain_spawned(&mut burst);
+        }
     }
 
     /// A little of what is due now and then: services' timeouts, idle megaflows.

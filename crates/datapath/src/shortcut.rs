@@ -15,9 +15,13 @@
 //! window of [`WINDOW`] packets of which less than half were found, for [`ASIDE`] packets. So it costs
 //! no more than a lookup in one of `ASIDE / WINDOW` packets whatever comes.
 //!
+//! A burst is looked up in passes, so that the memory of all its packets is on its way at once: look,
+//! hash and fetch the entry; then compare and act. Where the lens is blind, as for tables that examine
+//! nothing but the port, one lookup does for the burst, and its frames are not read.
+//!
 //! Cost: a keyed hash, a line for the entry and one for the brief, which is shared by a megaflow's
-//! entries. Memory: the entries double from 64 KiB to 2 MiB as they crowd one another out. Threads: one
-//! worker's.
+//! entries; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 2 MiB as
+//! they crowd one another out. Threads: one worker's.
 
 use crate::edit::{Addresses, dec_ttl_of_plain};
 use crate::execute::Fate;
@@ -70,6 +74,8 @@ impl Entry {
 /// What is done to a packet, if it is no more than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deed {
+    /// Whether the packet is changed.
+    changes: bool,
     dec_ttl: bool,
     addresses: Addresses,
     end: End,
@@ -80,6 +86,17 @@ pub(crate) struct Deed {
 enum End {
     Forward(u16),
     Drop(DropReason),
+}
+
+impl End {
+    /// A number of its own.
+    #[inline]
+    fn number(self) -> u32 {
+        match self {
+            Self::Forward(port) => u32::from(port),
+            Self::Drop(reason) => 1 << 16 | reason as u32,
+        }
+    }
 }
 
 impl From<End> for Fate {
@@ -101,7 +118,7 @@ impl Deed {
             Op::Drop(reason) => End::Drop(*reason),
             _ => return None,
         };
-        let mut deed = Self { dec_ttl: false, addresses: Addresses::default(), end };
+        let mut deed = Self { changes: false, dec_ttl: false, addresses: Addresses::default(), end };
         for op in before {
             match op {
                 Op::DecTtl(_) if !deed.dec_ttl => deed.dec_ttl = true,
@@ -111,6 +128,7 @@ impl Deed {
                 _ => return None,
             }
         }
+        deed.changes = deed.dec_ttl || deed.addresses != Addresses::default();
         Some(deed)
     }
 }
@@ -164,8 +182,36 @@ pub(crate) struct Shortcut {
     found: u64,
     /// Packets for which it still steps aside.
     aside: u64,
-    glances: [Glance; BURST],
-    slots: [u32; BURST],
+    /// Of the burst at hand: what was seen of each packet, and where its entry may be.
+    aims: [(Glance, usize); BURST],
+}
+
+/// Where a glance belongs, before that is cut to the number of entries.
+#[inline(always)]
+fn slot(seed: Seed, &[a, b, c, d]: &Glance, origin: u64) -> usize {
+    (seed.fold(a, b) ^ seed.fold_with(c, d, 1) ^ origin) as usize
+}
+
+/// The brief that is known for packets that look like this, and its number.
+#[inline(always)]
+fn find<'b>(
+    entries: &[Entry],
+    briefs: &'b mut [Brief],
+    glance: &Glance,
+    slot: usize,
+    origin: u64,
+) -> Option<(u32, &'b mut Brief)> {
+    // Both entries of a pair share what the adjacent-line prefetcher brings.
+    let slot = slot & (entries.len() - 1);
+    let mut entry = &entries[slot];
+    if !entry.is_of(glance, origin) {
+        entry = &entries[slot ^ 1];
+        if !entry.is_of(glance, origin) {
+            return None;
+        }
+    }
+    let brief = briefs.get_mut(entry.brief as usize)?;
+    (brief.stamp == entry.stamp).then_some((entry.brief, brief))
 }
 
 impl Shortcut {
@@ -185,8 +231,7 @@ impl Shortcut {
             seen: 0,
             found: 0,
             aside: 0,
-            glances: [[0; 4]; BURST],
-            slots: [0; BURST],
+            aims: [([0; 4], 0); BURST],
         }
     }
 
@@ -198,9 +243,7 @@ impl Shortcut {
 
     #[inline]
     fn slot(&self, glance: &Glance, origin: u64) -> usize {
-        let [a, b, c, d] = *glance;
-        let hash = self.seed.finish(self.seed.fold(a, b) ^ self.seed.fold_with(c, d, 1) ^ origin);
-        hash as usize & (self.entries.len() - 1)
+        slot(self.seed, glance, origin) & (self.entries.len() - 1)
     }
 
     /// Forgets what it learned: tables have changed, or it is to see less from now on.
@@ -241,14 +284,14 @@ impl Shortcut {
         fates: &mut [Fate; BURST],
     ) -> Taken {
         let (count, origin) = (burst.len(), self.origin(port));
-        let all = u64::MAX >> (64 - count.clamp(1, BURST));
+        let all = u64::MAX >> (u64::BITS as usize - count);
         if self.owners.len() == self.free.len() {
             return Taken { left: all, all: None };
         }
         let whole = if self.lens.is_blind() { self.take_whole(burst, origin, now) } else { None };
         let taken = whole.unwrap_or_else(|| {
             let aimed = self.aim(burst, origin);
-            self.hit(burst, aimed, origin, now, fates)
+            self.hit(burst, aimed, (origin, now), fates)
         });
         self.judge(count, taken.left);
         taken
@@ -257,33 +300,36 @@ impl Shortcut {
     /// All packets look the same: so one lookup does.
     #[inline]
     fn take_whole(&mut self, burst: &mut Burst, origin: u64, now: Nanos) -> Option<Taken> {
-        let number = self.find(&[0; 4], self.slot(&[0; 4], origin), origin);
-        let deed = self.briefs.get(number as usize)?.deed;
+        let slot = slot(self.seed, &[0; 4], origin);
+        let (number, brief) = find(&self.entries, &mut self.briefs, &[0; 4], slot, origin)?;
         let usual = |packet: &Packet| !packet.is_chained() && self.lens.read(packet.data()).is_some();
-        if deed.dec_ttl || deed.addresses != Addresses::default() || !burst.iter().all(usual) {
+        if brief.deed.changes || !burst.iter().all(usual) {
             return None;
         }
         let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
-        self.count(number, burst.len() as u64, bytes, now);
-        Some(Taken { left: 0, all: Some(deed.end.into()) })
+        let end = brief.deed.end;
+        if brief.count(burst.len() as u64, bytes, now) {
+            self.dirty.push(number);
+        }
+        Some(Taken { left: 0, all: Some(end.into()) })
     }
 
     /// Looks at all packets, and has their entries fetched. Returns those that it could look at.
     #[inline]
     fn aim(&mut self, burst: &Burst, origin: u64) -> u64 {
-        let mut aimed = 0;
         for packet in burst.iter() {
             packet.prefetch();
         }
-        for (at, packet) in burst.iter().enumerate() {
-            let Some(glance) = self.lens.read(packet.data()).filter(|_| !packet.is_chained()) else {
-                continue;
-            };
-            let slot = self.slot(&glance, origin);
-            prefetch(&self.entries[slot]);
-            (self.glances[at], self.slots[at]) = (glance, slot as u32);
+        let Self { lens, seed, entries, aims, .. } = self;
+        let (mut aimed, last) = (0, entries.len() - 1);
+        let frames = burst.iter().map(|packet| if packet.is_chained() { &[] } else { packet.data() });
+        lens.read_all(frames, |at, glance| {
+            let Some(glance) = glance else { return };
+            let slot = slot(*seed, &glance, origin) & last;
+            prefetch(&entries[slot]);
+            aims[at % BURST] = (glance, slot);
             aimed |= 1 << at;
-        }
+        });
         aimed
     }
 
@@ -293,53 +339,36 @@ impl Shortcut {
         &mut self,
         burst: &mut Burst,
         aimed: u64,
-        origin: u64,
-        now: Nanos,
+        (origin, now): (u64, Nanos),
         fates: &mut [Fate; BURST],
     ) -> Taken {
-        let (mut left, mut first, mut mixed) = (0, None, false);
-        for (at, packet) in burst.iter_mut().enumerate() {
-            let number = if aimed >> at & 1 == 1 {
-                self.find(&self.glances[at], self.slots[at] as usize, origin)
-            } else {
-                NONE
-            };
-            let Some(deed) = self.briefs.get(number as usize).map(|brief| brief.deed) else {
+        let Self { entries, aims, briefs, dirty, .. } = self;
+        let (mut left, mut first, mut differs) = (0, None, 0);
+        for (at, (packet, (fate, (glance, slot)))) in
+            burst.iter_mut().zip(fates.iter_mut().zip(aims)).enumerate()
+        {
+            let found =
+                if aimed >> at & 1 == 1 { find(entries, briefs, glance, *slot, origin) } else { None };
+            let Some((number, brief)) = found else {
                 left |= 1 << at;
                 continue;
             };
-            if deed.dec_ttl && dec_ttl_of_plain(packet.data_mut()).is_err() {
-                left |= 1 << at;
-                continue;
+            let deed = &brief.deed;
+            if deed.changes {
+                if deed.dec_ttl && !dec_ttl_of_plain(packet.data_mut()) {
+                    left |= 1 << at;
+                    continue;
+                }
+                deed.addresses.apply(packet.data_mut());
             }
-            deed.addresses.apply(packet.data_mut());
-            self.count(number, 1, packet.len() as u64, now);
-            fates[at] = deed.end.into();
-            mixed |= *first.get_or_insert(deed.end) != deed.end;
+            let end = deed.end;
+            *fate = end.into();
+            differs |= end.number() ^ first.get_or_insert(end).number();
+            if brief.count(1, packet.len() as u64, now) {
+                dirty.push(number);
+            }
         }
-        Taken { left, all: first.filter(|_| !mixed).map(Fate::from) }
-    }
-
-    /// The brief that is known for packets that look like this.
-    #[inline(always)]
-    fn find(&self, glance: &Glance, slot: usize, origin: u64) -> u32 {
-        // Both entries of a pair share what the adjacent-line prefetcher brings.
-        let entry = [slot, slot ^ 1].map(|slot| &self.entries[slot & (self.entries.len() - 1)]);
-        let Some(entry) = entry.into_iter().find(|entry| entry.is_of(glance, origin)) else { return NONE };
-        let is_current = |brief: &&Brief| brief.stamp == entry.stamp;
-        self.briefs.get(entry.brief as usize).filter(is_current).map_or(NONE, |_| entry.brief)
-    }
-
-    #[inline(always)]
-    fn count(&mut self, number: u32, packets: u64, bytes: u64, now: Nanos) {
-        let brief = &mut self.briefs[number as usize];
-        brief.packets += packets;
-        brief.bytes += bytes;
-        brief.used = now;
-        if !brief.dirty {
-            brief.dirty = true;
-            self.dirty.push(number);
-        }
+        Taken { left, all: first.filter(|_| differs == 0).map(Fate::from) }
     }
 
     #[inline]
@@ -434,6 +463,15 @@ impl Shortcut {
 impl Brief {
     fn new(deed: Deed) -> Self {
         Self { packets: 0, bytes: 0, used: Nanos(0), deed, stamp: 0, dirty: false }
+    }
+
+    /// Counts packets, and returns whether it has to be listed for that.
+    #[inline(always)]
+    fn count(&mut self, packets: u64, bytes: u64, now: Nanos) -> bool {
+        self.packets += packets;
+        self.bytes += bytes;
+        self.used = now;
+        !std::mem::replace(&mut self.dirty, true)
     }
 
     /// What it counted; it starts anew.

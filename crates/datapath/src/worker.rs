@@ -188,7 +188,7 @@ impl Worker {
         let (place, number) = (usize::from(input.place), input.number);
         self.now = self.clock.at(Ticks::now());
         self.lap(Step::Receive, count);
-        let bytes: u64 = burst.iter().map(|packet| packet.len() as u64).sum();
+        let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
         self.counters.received += count as u64;
         self.counters.bursts += 1;
         self.counters.ports[place].received += count as u64;
@@ -205,9 +205,9 @@ impl Worker {
     }
 
     /// Sends the packets that the short way knows, if it knows all; otherwise returns those that have to
-    /// go the long way first. It learns from these.
+    /// go the long way first. It learns from these. There is at least one.
     #[inline]
-    fn take_shortcuts(&mut self, burst: &mut Burst, port: PortNo, bytes: u64) -> Packets {
+    pub(crate) fn take_shortcuts(&mut self, burst: &mut Burst, port: PortNo, bytes: u64) -> Packets {
         let count = burst.len();
         let all = Packets::MAX >> (Packets::BITS as usize - count);
         let steered = self.pipeline.by_flow && self.rings.len() > 1;
