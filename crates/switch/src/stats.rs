@@ -378,6 +378,7 @@ pub(crate) mod tests {
                 StepReport { step: "lookup", packets: 100, cycles: 4500 },
             ],
             caches: CacheReport {
+                shortcut_hits: 0,
                 exact_hits: 700,
                 megaflow_hits: 280,
                 upcalls: 20,

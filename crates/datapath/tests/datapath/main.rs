@@ -3,4 +3,5 @@
 mod forwarding;
 mod isolation;
 mod rig;
+mod shortcut;
 mod soak;
