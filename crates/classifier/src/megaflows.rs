@@ -252,6 +252,13 @@ impl<T> Megaflows<T> {
         self.bodies[handle.index as usize].as_mut().map(|body| &mut body.value)
     }
 
+    /// Counts an entry as used, as finding it does.
+    pub fn touch(&mut self, handle: Handle) {
+        if self.line(handle).is_some() {
+            self.lines[handle.index as usize].mask |= USED;
+        }
+    }
+
     /// An entry's mask.
     pub fn mask(&self, handle: Handle) -> Option<&Mask> {
         Some(&self.masks[self.line(handle)?.number()].mask)

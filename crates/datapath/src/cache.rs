@@ -1,12 +1,15 @@
-//! A worker's caches, as the worker uses them: megaflows with their programs, and the exact-match cache
-//! in front of them.
+//! A worker's caches, as the worker uses them: megaflows with their programs, the exact-match cache in
+//! front of them, and the short way past both.
 
 use crate::pipeline::{Pipeline, Touched};
-use crate::program::{Program, Segment};
+use crate::program::{Program, Segment, Short};
 use crate::report::CacheReport;
+use crate::shortcut::{Deed, Shortcut};
 use crate::translate::concerns;
 use weir_classifier::{Caches as Cached, EXACT_BUCKETS, Found, Handle};
+use weir_dpdk::Packet;
 use weir_flow::{Key, Mask, Seed};
+use weir_openflow::PortNo;
 use weir_units::Nanos;
 
 /// Megaflows that a worker keeps at most.
@@ -21,6 +24,7 @@ const SWEEP: usize = 64;
 /// The caches.
 pub(crate) struct Caches {
     cached: Cached<Program>,
+    pub(crate) shortcut: Shortcut,
     /// Megaflows with something to credit.
     dirty: Vec<Handle>,
     hand: u32,
@@ -28,7 +32,12 @@ pub(crate) struct Caches {
 
 impl Caches {
     pub(crate) fn new(seed: Seed) -> Self {
-        Self { cached: Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS), dirty: Vec::new(), hand: 0 }
+        Self {
+            cached: Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS),
+            shortcut: Shortcut::new(seed),
+            dirty: Vec::new(),
+            hand: 0,
+        }
     }
 
     /// Looks packets up by their whole keys, and says which were found.
@@ -87,6 +96,21 @@ impl Caches {
         program.segments.get_mut(number)
     }
 
+    /// Shows the short way a packet as it came in, and its megaflow, which is right for it.
+    pub(crate) fn learn(&mut self, handle: Handle, packet: &Packet, port: PortNo) {
+        let Self { cached, shortcut, .. } = self;
+        let Some(program) = cached.megaflows_mut().get_mut(handle) else { return };
+        if program.short == Short::Unknown {
+            program.short = match program.segments.first().and_then(|first| Deed::of(&first.ops)) {
+                Some(deed) => shortcut.add(handle, deed).map_or(Short::Unknown, Short::Brief),
+                None => Short::Never,
+            };
+        }
+        if let (Short::Brief(number), Some(mask)) = (program.short, cached.megaflows().mask(handle)) {
+            shortcut.learn(packet, port, mask, number);
+        }
+    }
+
     /// Whether a megaflow is right for these tables. One that no change since may concern is from now
     /// on.
     #[inline]
@@ -122,7 +146,7 @@ impl Caches {
     pub(crate) fn insert(&mut self, key: &Key, mask: &Mask, program: Program, pipeline: &Pipeline) {
         let inserted = self.cached.insert(key, mask, program);
         for mut program in inserted.replaced.into_iter().chain(inserted.evicted.map(|(_, program)| program)) {
-            program.credit(&pipeline.table_counts);
+            self.retire(&mut program, pipeline);
         }
         // It has counted the packet it was made of.
         self.dirty.push(inserted.handle);
@@ -131,12 +155,32 @@ impl Caches {
     /// Removes a megaflow, credited.
     pub(crate) fn remove(&mut self, handle: Handle, pipeline: &Pipeline) {
         if let Some(mut program) = self.cached.megaflows_mut().remove(handle) {
-            program.credit(&pipeline.table_counts);
+            self.retire(&mut program, pipeline);
         }
+    }
+
+    /// Credits what a megaflow counted that has gone.
+    fn retire(&mut self, program: &mut Program, pipeline: &Pipeline) {
+        if let Short::Brief(number) = program.short {
+            program.absorb(self.shortcut.remove(number));
+        }
+        program.credit(&pipeline.table_counts);
     }
 
     /// Credits all that was counted.
     pub(crate) fn credit(&mut self, pipeline: &Pipeline) {
+        let Self { cached, shortcut, dirty, .. } = self;
+        shortcut.collect(|handle, counted| {
+            // What the short way uses is in use, though no lookup finds it.
+            cached.megaflows_mut().touch(handle);
+            if let Some(program) = cached.megaflows_mut().get_mut(handle) {
+                program.absorb(counted);
+                if !program.dirty {
+                    program.dirty = true;
+                    dirty.push(handle);
+                }
+            }
+        });
         for handle in self.dirty.drain(..) {
             if let Some(program) = self.cached.megaflows_mut().get_mut(handle) {
                 program.credit(&pipeline.table_counts);
@@ -152,7 +196,10 @@ impl Caches {
                 break;
             };
             self.hand = handle.index + 1;
-            let used = self.cached.megaflows().get(handle).map_or(now, |program| program.used);
+            let used = self.cached.megaflows().get(handle).map_or(now, |program| match program.short {
+                Short::Brief(number) => program.used.max(self.shortcut.used(number)),
+                _ => program.used,
+            });
             if now.0.saturating_sub(used.0) > IDLE.0 {
                 self.remove(handle, pipeline);
             }
@@ -165,6 +212,6 @@ impl Caches {
         report.megaflows = self.cached.megaflows().len() as u64;
         report.masks = self.cached.megaflows().masks().count() as u64;
         report.most_masks = self.cached.megaflows().most_masks() as u64;
-        report.memory = self.cached.memory() as u64;
+        report.memory = (self.cached.memory() + self.shortcut.memory()) as u64;
     }
 }

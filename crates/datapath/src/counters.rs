@@ -8,6 +8,7 @@ use weir_port::DropReason;
 #[repr(u8)]
 pub(crate) enum Step {
     Receive,
+    Shortcut,
     Extract,
     Lookup,
     Upcall,
@@ -17,8 +18,9 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    const ALL: [(Self, &'static str); 7] = [
+    const ALL: [(Self, &'static str); 8] = [
         (Self::Receive, "receive"),
+        (Self::Shortcut, "shortcut"),
         (Self::Extract, "extract"),
         (Self::Lookup, "lookup"),
         (Self::Upcall, "upcall"),

@@ -80,6 +80,21 @@ impl Egress {
         }
     }
 
+    /// Sends a burst of so many bytes by one port, behind what waits for it; the burst is empty then.
+    #[inline]
+    pub(crate) fn send_all(&mut self, place: u16, burst: &mut Burst, bytes: u64, counters: &mut Counters) {
+        let at = usize::from(place);
+        if at >= self.bursts.len() {
+            counters.drop(DropReason::NoPort, burst.len() as u64);
+            burst.clear();
+            return;
+        }
+        if !self.bursts[at].is_empty() {
+            self.flush(at, counters);
+        }
+        hand_out(&mut self.ports[at], burst, bytes, &self.taps, (counters, at));
+    }
+
     /// Makes sure that every port's burst takes a whole burst.
     pub(crate) fn make_room(&mut self, counters: &mut Counters) {
         for at in 0..self.bursts.len() {
@@ -101,30 +116,47 @@ impl Egress {
 
     #[inline]
     fn flush(&mut self, at: usize, counters: &mut Counters) {
-        let burst = &mut self.bursts[at];
-        let Some(port) = &mut self.ports[at] else {
-            counters.drop(DropReason::NoPort, burst.len() as u64);
-            burst.clear();
-            return;
-        };
-        for tap in &self.taps {
-            for packet in burst.iter() {
-                tap.offer_sent(port.number, packet.data());
-            }
+        let Self { bursts, ports, taps } = self;
+        let bytes = length(&bursts[at]);
+        hand_out(&mut ports[at], &mut bursts[at], bytes, taps, (counters, at));
+    }
+}
+
+/// Bytes of a burst.
+#[inline]
+fn length(burst: &Burst) -> u64 {
+    burst.iter().map(|packet| packet.len() as u64).sum()
+}
+
+/// Sends a burst of so many bytes, and counts what the port, which is at this place, does not take.
+#[inline]
+fn hand_out(
+    port: &mut Option<OutPort>,
+    burst: &mut Burst,
+    bytes: u64,
+    taps: &[Arc<Tap>],
+    (counters, place): (&mut Counters, usize),
+) {
+    let Some(port) = port else {
+        counters.drop(DropReason::NoPort, burst.len() as u64);
+        burst.clear();
+        return;
+    };
+    for tap in taps {
+        for packet in burst.iter() {
+            tap.offer_sent(port.number, packet.data());
         }
-        let lengths = |burst: &Burst| -> u64 { burst.iter().map(|packet| packet.len() as u64).sum() };
-        let bytes = lengths(burst);
-        let sent = port.queue.transmit(burst);
-        let counts = &mut counters.ports[at];
-        counts.sent += sent as u64;
-        counters.sent += sent as u64;
-        counts.sent_bytes += bytes;
-        if !burst.is_empty() {
-            let left = burst.len() as u64;
-            counts.sent_bytes -= lengths(burst);
-            counts.send_dropped += left;
-            counters.drop(DropReason::TransmitFull, left);
-            burst.clear();
-        }
+    }
+    let sent = port.queue.transmit(burst);
+    let counts = &mut counters.ports[place];
+    counts.sent += sent as u64;
+    counters.sent += sent as u64;
+    counts.sent_bytes += bytes;
+    if !burst.is_empty() {
+        let left = burst.len() as u64;
+        counts.sent_bytes -= length(burst);
+        counts.send_dropped += left;
+        counters.drop(DropReason::TransmitFull, left);
+        burst.clear();
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! - [`Datapath`]: what its owner holds: ports, tables and services in, the ledger out;
 //! - `worker`: the loop, and a burst's life; `execute`, `serve`, `upcall`, `post`: its steps;
-//! - `translate`: the slow path; `program`: what it makes; `cache`: where that is kept;
+//! - `translate`: the slow path; `program`: what it makes; `cache`: where that is kept; `shortcut`: the
+//!   way past all that for packets that need little;
 //! - `pipeline`, `tables`: what workers forward by, and how it changes;
 //! - `hint`: megaflows' names that come with the packets, from ports that classify;
 //! - `edit`: bytes of packets; `wait`: what happens when none came.
@@ -33,6 +34,7 @@ mod post;
 mod program;
 mod report;
 mod serve;
+mod shortcut;
 mod steer;
 mod tables;
 mod trace;

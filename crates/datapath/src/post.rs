@@ -26,6 +26,7 @@ impl Worker {
         match mail {
             Mail::Tables(pipeline) => {
                 let old = std::mem::replace(&mut self.pipeline, pipeline);
+                self.caches.shortcut.forget();
                 // If nobody takes them any more, the datapath is ending, and they are freed here.
                 let _ = self.retired.send(old);
             }
@@ -105,9 +106,16 @@ impl Worker {
             }
         }
         self.now = self.clock.at(Ticks::now());
-        let wanted = self.extract(&mut burst, |_| in_port.0);
-        self.forward(&mut burst, wanted);
-        self.drain_spawned(&mut burst);
+        let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
+        if burst.is_empty() {
+            return;
+        }
+        let left = self.take_shortcuts(&mut burst, in_port, bytes);
+        if left != 0 {
+            let wanted = self.extract(&mut burst, left, |_| in_port.0);
+            self.forward(&mut burst, wanted);
+            self.drain_spawned(&mut burst);
+        }
     }
 
     /// A little of what is due now and then: services' timeouts, idle megaflows.

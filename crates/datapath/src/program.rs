@@ -7,6 +7,7 @@
 
 use crate::edit::Rewrite;
 use crate::pipeline::{Counts, Entry, MeterEntry};
+use crate::shortcut::Counted;
 use crate::translate::Frozen;
 use std::sync::Arc;
 use weir_flow::{Key, Match};
@@ -125,6 +126,19 @@ pub(crate) struct Program {
     pub(crate) used: Nanos,
     /// Whether it is listed as having something to credit.
     pub(crate) dirty: bool,
+    /// What the short way has of it.
+    pub(crate) short: Short,
+}
+
+/// What the short way (`shortcut.rs`) has of a megaflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Short {
+    /// Nobody asked yet.
+    Unknown,
+    /// It does more than the short way can.
+    Never,
+    /// The brief of this number, which may have counted what is not in the segments yet.
+    Brief(u32),
 }
 
 impl Segment {
@@ -177,6 +191,15 @@ fn credit_choices(ops: &mut [Op], used: Nanos) {
 }
 
 impl Program {
+    /// Takes over what its brief counted.
+    pub(crate) fn absorb(&mut self, counted: Counted) {
+        if let Some(segment) = self.segments.first_mut() {
+            segment.packets += counted.packets;
+            segment.bytes += counted.bytes;
+        }
+        self.used = self.used.max(counted.used);
+    }
+
     /// Gives what its segments counted to those it belongs to.
     pub(crate) fn credit(&mut self, counts: &[crate::pipeline::TableCounts]) {
         self.dirty = false;

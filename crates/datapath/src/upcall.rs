@@ -7,7 +7,7 @@
 
 use crate::direct;
 use crate::explain::Explain;
-use crate::program::{Program, Segment};
+use crate::program::{Program, Segment, Short};
 use crate::translate::{Origins, Outcome, Subject, translate};
 use crate::worker::{Packets, Source, Worker};
 use weir_classifier::quantise;
@@ -194,6 +194,7 @@ impl Worker {
                 generation: self.pipeline.generation,
                 used: self.now,
                 dirty: true,
+                short: Short::Unknown,
             };
             self.caches.insert(&recording.key, &recording.mask, program, &self.pipeline);
         }

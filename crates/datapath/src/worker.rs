@@ -45,6 +45,12 @@ const ROUND: u32 = 1024;
 /// Packets of a burst, one bit each.
 pub(crate) type Packets = u64;
 
+/// The first so many packets of a burst, at least one.
+#[inline]
+fn all(count: usize) -> Packets {
+    Packets::MAX >> (Packets::BITS as usize - count)
+}
+
 /// A packet on its way from one worker to another.
 #[derive(Debug)]
 pub(crate) struct Handed {
@@ -82,6 +88,19 @@ pub(crate) struct Bench {
     pub(crate) passes: [u8; BURST],
 }
 
+/// Packets of the burst at hand that are as they came in by this port, for the short way to learn from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fresh {
+    packets: Packets,
+    port: PortNo,
+}
+
+impl Default for Fresh {
+    fn default() -> Self {
+        Self { packets: 0, port: PortNo(0) }
+    }
+}
+
 /// How a clock's ticks become time since the datapath started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -112,6 +131,7 @@ pub(crate) struct Worker {
     pub(crate) recordings: Vec<Recording>,
     pub(crate) direct: Direct,
     pub(crate) admission: Admission,
+    pub(crate) fresh: Fresh,
     /// Megaflows that are no longer right.
     pub(crate) doomed: Vec<Handle>,
     pub(crate) spawned: Vec<Spawned>,
@@ -186,24 +206,69 @@ impl Worker {
         let (place, number) = (usize::from(input.place), input.number);
         self.now = self.clock.at(Ticks::now());
         self.lap(Step::Receive, count);
-        let bytes: u64 = burst.iter().map(|packet| packet.len() as u64).sum();
+        let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
         self.counters.received += count as u64;
         self.counters.bursts += 1;
         self.counters.ports[place].received += count as u64;
         self.counters.ports[place].received_bytes += bytes;
-        let wanted = self.extract(burst, |_| number.0);
-        let wanted = self.keep_own(burst, wanted);
-        self.lap(Step::Extract, count);
-        self.resolve_hints(at, burst, wanted);
-        self.forward(burst, wanted);
-        self.propose_hint(at);
-        self.drain_spawned(burst);
+        let left = if self.has_hints(at) { all(count) } else { self.take_shortcuts(burst, number, bytes) };
+        if left != 0 {
+            let wanted = self.extract(burst, left, |_| number.0);
+            let wanted = self.keep_own(burst, wanted);
+            self.lap(Step::Extract, count);
+            self.resolve_hints(at, burst, wanted);
+            self.forward(burst, wanted);
+            self.propose_hint(at);
+            self.drain_spawned(burst);
+        }
         true
     }
 
-    /// Reads headers into keys; returns the packets that can be looked up.
+    /// Whether packets of this queue may come with their megaflow's name: they take no short way then.
     #[inline]
-    pub(crate) fn extract(&mut self, burst: &mut Burst, in_port: impl Fn(usize) -> u32) -> Packets {
+    fn has_hints(&mut self, at: usize) -> bool {
+        self.fresh = Fresh::default();
+        self.inputs.get(at).is_some_and(|input| input.hints.is_some())
+    }
+
+    /// Sends the packets that the short way knows, if it knows all; otherwise returns those that have to
+    /// go the long way first. It learns from these. There is at least one.
+    #[inline]
+    pub(crate) fn take_shortcuts(&mut self, burst: &mut Burst, port: PortNo, bytes: u64) -> Packets {
+        let count = burst.len();
+        let all = all(count);
+        let steered = self.pipeline.by_flow && self.rings.len() > 1;
+        self.fresh = Fresh::default();
+        if steered || !self.taps.is_empty() || !self.caches.shortcut.is_open(count) {
+            return all;
+        }
+        let taken = self.caches.shortcut.take(burst, port, self.now, &mut self.bench.fates);
+        self.counters.caches.shortcut_hits += u64::from((all & !taken.left).count_ones());
+        self.fresh = Fresh { packets: taken.left, port };
+        self.lap(Step::Shortcut, count);
+        if taken.left == 0 {
+            match taken.all {
+                Some(Fate::Forward(port)) => self.egress.send_all(port, burst, bytes, &mut self.counters),
+                Some(Fate::Drop(reason)) => {
+                    self.counters.drop(reason, count as u64);
+                    burst.clear();
+                }
+                _ => self.transmit(burst),
+            }
+            self.lap(Step::Transmit, count);
+            self.timing = None;
+        }
+        taken.left
+    }
+
+    /// Reads headers of these packets into keys; returns those that can be looked up.
+    #[inline]
+    pub(crate) fn extract(
+        &mut self,
+        burst: &mut Burst,
+        packets: Packets,
+        in_port: impl Fn(usize) -> u32,
+    ) -> Packets {
         let bench = &mut self.bench;
         let mut wanted = 0;
         for packet in burst.iter() {
@@ -211,6 +276,9 @@ impl Worker {
         }
         let places = bench.keys.iter_mut().zip(&mut bench.layouts).zip(&mut bench.fates);
         for (at, (packet, ((key, layout), fate))) in burst.iter().zip(places).enumerate() {
+            if packets >> at & 1 == 0 {
+                continue;
+            }
             let frame = packet.data();
             *layout = extract(frame, in_port(at), key);
             if frame.len() < 14 || packet.is_chained() {
@@ -262,7 +330,8 @@ impl Worker {
         }
         self.now = self.clock.at(Ticks::now());
         self.counters.taken_over += burst.len() as u64;
-        let wanted = self.extract(burst, |at| in_ports[at]);
+        self.fresh = Fresh::default();
+        let wanted = self.extract(burst, Packets::MAX, |at| in_ports[at]);
         self.forward(burst, wanted);
         self.drain_spawned(burst);
         true
@@ -302,6 +371,7 @@ impl Worker {
     fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
         let mut waiting = 0;
         let now = self.now;
+        self.teach(burst, wanted);
         let mut context = Context {
             pool: &self.pool,
             egress: &mut self.egress,
@@ -334,6 +404,17 @@ impl Worker {
             waiting |= u64::from(matches!(fate, Fate::Service(..))) << at;
         }
         waiting
+    }
+
+    /// Shows the short way the packets that it did not know, as they came in.
+    #[inline]
+    fn teach(&mut self, burst: &mut Burst, wanted: Packets) {
+        let Fresh { packets, port } = std::mem::take(&mut self.fresh);
+        for at in places(packets & wanted) {
+            if let (Some(packet), Source::Megaflow(handle)) = (burst.get_mut(at), self.bench.sources[at]) {
+                self.caches.learn(handle, packet, port);
+            }
+        }
     }
 
     /// Packets leave, each as its fate says; the burst is empty then.

@@ -12,7 +12,7 @@ use crate::mail::Mail;
 use crate::pipeline::Pipeline;
 use crate::translate::FrozenStore;
 use crate::wait::{PollMode, Waiting};
-use crate::worker::{Bench, Clock, Handed, Worker};
+use crate::worker::{Bench, Clock, Fresh, Handed, Worker};
 use crossbeam_queue::ArrayQueue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,6 +135,7 @@ impl Parts {
             recordings: Vec::new(),
             direct: Direct::new(),
             admission: Admission::new(self.upcalls),
+            fresh: Fresh::default(),
             doomed: Vec::new(),
             spawned: Vec::new(),
             frozen: FrozenStore::default(),

@@ -24,7 +24,7 @@ pub mod samples;
 mod seed;
 
 pub use compose::compose;
-pub use extract::{MAX_FRAME, PACKET_BITS, extract, extract_again};
+pub use extract::{Glance, Lens, MAX_FRAME, PACKET_BITS, extract, extract_again};
 pub use field::{About, Field, Form, Needs, Subfield, ones};
 pub use key::{HEAD, Key, Mask, WORDS, places};
 pub use layout::Layout;

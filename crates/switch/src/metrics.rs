@@ -146,6 +146,7 @@ fn caches(page: &mut Page, workers: &[WorkerStats]) {
     for worker in workers {
         let caches = &worker.caches;
         for (by, lookups) in [
+            ("shortcut", caches.shortcut_hits),
             ("exact-match", caches.exact_hits),
             ("megaflow", caches.megaflow_hits),
             ("upcall", caches.upcalls),

@@ -159,6 +159,8 @@ impl HintStats {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CacheStats {
+    /// Packets that took the short way, past the other caches.
+    pub shortcut_hits: u64,
     /// Lookups that the exact-match cache answered.
     pub exact_hits: u64,
     /// Lookups that the megaflow cache answered.
@@ -396,6 +398,7 @@ impl WorkerStats {
             (&mut self.taken_over, before.taken_over),
             (&mut self.bursts, before.bursts),
             (&mut self.busy_cycles, before.busy_cycles),
+            (&mut self.caches.shortcut_hits, before.caches.shortcut_hits),
             (&mut self.caches.exact_hits, before.caches.exact_hits),
             (&mut self.caches.megaflow_hits, before.caches.megaflow_hits),
             (&mut self.caches.upcalls, before.caches.upcalls),
@@ -477,6 +480,7 @@ pub(crate) mod tests {
                 StepReport { step: "lookup", packets: 100, cycles: 4500 },
             ],
             caches: CacheReport {
+                shortcut_hits: 0,
                 exact_hits: 700,
                 megaflow_hits: 280,
                 direct: 7,

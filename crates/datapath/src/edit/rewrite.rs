@@ -60,7 +60,45 @@ pub struct Rewrite {
     apart: Box<[Term]>,
 }
 
+/// Ethernet addresses, or bits of them, that are set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    /// A frame's first eight bytes as they lie in memory, and the four behind them.
+    first: Masked,
+    behind: (u32, u32),
+}
+
+impl Addresses {
+    /// Sets them; of a frame that has none, nothing.
+    #[inline(always)]
+    pub(crate) fn apply(self, bytes: &mut [u8]) {
+        let Self { first, behind: (value, mask) } = self;
+        if first.mask | u64::from(mask) == 0 {
+            return;
+        }
+        if let Some(front) = bytes.first_chunk_mut::<12>() {
+            let [a, b, c, d, e, f, g, h, i, j, k, l] = *front;
+            let low = u64::from_le_bytes([a, b, c, d, e, f, g, h]) & !first.mask | first.value;
+            let high = u32::from_le_bytes([i, j, k, l]) & !mask | value;
+            front[..8].copy_from_slice(&low.to_le_bytes());
+            front[8..].copy_from_slice(&high.to_le_bytes());
+        }
+    }
+}
+
 impl Rewrite {
+    /// The Ethernet addresses it sets, if it changes nothing else of the packet.
+    pub(crate) fn only_addresses(&self) -> Option<Addresses> {
+        let first = |destination: u64, source: u64| ((destination & !TCI) | source >> 48).swap_bytes();
+        let behind = |source: u64| ((source >> 16) as u32).swap_bytes();
+        let [_, to, from, ..] = self.words;
+        let addresses = Addresses {
+            first: Masked { value: first(to.value, from.value), mask: first(to.mask, from.mask) },
+            behind: (behind(from.value), behind(from.mask)),
+        };
+        (!self.ipv4 && !self.others).then_some(addresses)
+    }
+
     /// Prepares the bits that `mask` names to be set to those of `value`.
     pub fn compile(value: &Key, mask: &Mask) -> Self {
         let mut words = [Masked::default(); PACKET_WORDS];

@@ -2,9 +2,10 @@
 
 use super::sums::Change;
 use super::{Version, at, ether_type, ip_version};
-use weir_flow::protocol::{BOTTOM_OF_STACK, TAG_LEN, is_mpls};
+use weir_flow::protocol::{BOTTOM_OF_STACK, ETHERNET_LEN, TAG_LEN, is_mpls};
 use weir_flow::{Field, Key, Layout};
 use weir_port::{DropReason, Frame};
+use weir_wire::checksum::finish;
 
 /// Offset of the hop limit in an IPv6 header.
 const HOP_LIMIT: usize = 7;
@@ -29,6 +30,25 @@ pub fn dec_ttl<F: Frame + ?Sized>(
     set_ip_ttl(frame.bytes_mut(), layout.network.into(), version, ttl - 1)?;
     key.set_word(4, key.word(4) - (1 << 40));
     Ok(())
+}
+
+/// The same of IPv4 without a key, right behind an untagged Ethernet header. Returns whether it could.
+#[inline(always)]
+pub(crate) fn dec_ttl_of_plain(bytes: &mut [u8]) -> bool {
+    /// What the sum over the header changes by (RFC 1624, equation 3): the complement of a time to live
+    /// in a word's upper byte, and the one below it.
+    const ONE_LESS: u32 = 0xfeff;
+    let Some(header) = bytes.get_mut(ETHERNET_LEN..).and_then(<[u8]>::first_chunk_mut::<20>) else {
+        return false;
+    };
+    let ttl = header[TIME_TO_LIVE];
+    if ttl <= 1 {
+        return false;
+    }
+    let checksum = u16::from_be_bytes([header[10], header[11]]);
+    let [high, low] = finish(u32::from(!checksum) + ONE_LESS).to_be_bytes();
+    (header[TIME_TO_LIVE], header[10], header[11]) = (ttl - 1, high, low);
+    true
 }
 
 /// Writes the time to live of the IP header at an offset.

@@ -116,6 +116,7 @@ impl Bench {
             generation: 0,
             used: Nanos(0),
             dirty: false,
+            short: crate::program::Short::Unknown,
         };
         self.caches.insert(&key(flow, 0), &mask(), program, &self.pipeline);
         self.software(&[key(flow, 1)], 1);
@@ -123,7 +124,10 @@ impl Bench {
     }
 
     fn software(&mut self, keys: &[Key], wanted: Packets) -> Packets {
-        self.caches.lookup(keys, wanted, &mut self.found, &mut CacheReport::default())
+        let Self { caches, found, .. } = self;
+        let mut report = CacheReport::default();
+        let known = caches.lookup(keys, wanted, found, &mut report);
+        known | caches.lookup_masked(keys, wanted & !known, found, &mut report)
     }
 
     /// What the table and the software make of a burst.

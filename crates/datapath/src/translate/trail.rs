@@ -92,8 +92,11 @@ impl Translation<'_> {
             return;
         }
         let state = &self.state;
-        let written =
-            state.origins.fixed().iter().map(|(place, mask)| (place as u8, state.key.word(place) & mask, mask));
+        let written = state
+            .origins
+            .fixed()
+            .iter()
+            .map(|(place, mask)| (place as u8, state.key.word(place) & mask, mask));
         let silent = |task: &Task| matches!(task, Task::ActionSet);
         let forgotten = self.stack.iter().all(silent) && self.set == ActionSet::default();
         let waypoint = Waypoint {

@@ -98,7 +98,7 @@ impl Ours {
         let (report, missing) = self.datapath.stop().unwrap();
         assert_eq!(missing, 0, "packet buffers");
         let caches = &report.workers[0].caches;
-        caches.exact_hits + caches.megaflow_hits
+        caches.shortcut_hits + caches.exact_hits + caches.megaflow_hits
     }
 }
 

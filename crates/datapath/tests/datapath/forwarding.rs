@@ -47,7 +47,8 @@ fn packets_are_routed_rewritten_and_counted_by_flow_table_and_port() {
         end.report.tables.iter().map(|table| (table.table, table.lookups, table.matched)).collect();
     assert_eq!(tables, [(0, 5000, 5000), (1, inside as u64, inside as u64)]);
     let caches = &end.report.workers[0].caches;
-    assert_eq!(caches.exact_hits + caches.megaflow_hits + caches.direct + caches.upcalls, 5000);
+    let hits = caches.shortcut_hits + caches.exact_hits + caches.megaflow_hits;
+    assert_eq!(hits + caches.direct + caches.upcalls, 5000);
     assert!(caches.upcalls < 200 && caches.masks < 10, "{caches:?}");
     assert_eq!(
         (end.report.ports[0].sent, end.report.ports[1].received),

@@ -9,5 +9,6 @@ mod malformed;
 mod plan;
 mod random;
 mod rig;
+mod shortcut;
 mod soak;
 mod waiting;

@@ -13,10 +13,12 @@
 //! branch of weight, 64 bytes of the frame and one cache line of the key; all others take a walk from
 //! header to header. No allocation. Threads: pure functions.
 
+mod lens;
 mod link;
 mod network;
 mod transport;
 
+pub use lens::{Glance, Lens};
 pub(crate) use link::SNAP;
 pub(crate) use network::ARP_FRONT;
 

@@ -252,11 +252,14 @@ fn drops(since: &Stats, counts: Counts) -> String {
 }
 
 fn caches(workers: &[WorkerStats], counts: Counts) -> String {
-    let lookups =
-        |w: &WorkerStats| w.caches.exact_hits + w.caches.megaflow_hits + w.caches.direct + w.caches.upcalls;
+    let lookups = |w: &WorkerStats| {
+        let caches = &w.caches;
+        caches.shortcut_hits + caches.exact_hits + caches.megaflow_hits + caches.direct + caches.upcalls
+    };
     let all: u64 = workers.iter().map(lookups).sum();
     type Row = (&'static str, fn(&WorkerStats) -> u64);
     const SPLIT: &[Row] = &[
+        ("short way", |w| w.caches.shortcut_hits),
         ("exact-match cache", |w| w.caches.exact_hits),
         ("megaflow cache", |w| w.caches.megaflow_hits),
         ("tables, directly", |w| w.caches.direct),

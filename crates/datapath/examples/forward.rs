@@ -1,0 +1,74 @@
+//! What a packet costs one worker, all in: TSC cycles, by flows and a source of packets.
+//!
+//! `cargo run --release -p weir-datapath --example forward -- CORE FLOWS PORT PORT...` forwards for a
+//! second by the flow entries of a file, as `ovs-ofctl add-flows` reads it; ports are as for
+//! `weir switch --port`, for example `net_pcap0,rx_pcap=64B.pcap,infinite_rx=1 net_null1,no-rx=1`. It
+//! prints cycles a packet, who answered lookups, and each step's cycles.
+//! With several cores (`2,3`), each is a worker: the rate is that of all together.
+
+use std::time::Duration;
+use weir_datapath::{Change, Config, Datapath, PortSpec, Report};
+use weir_dpdk::{Eal, EalConfig, Memory, Ticks};
+use weir_openflow::parse_flows;
+use weir_units::FrameSize;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [cores, flows, ports @ ..] = &arguments[..] else {
+        return Err("usage: forward CORE[,CORE...] FLOWS PORT...".into());
+    };
+    let cores: Vec<usize> = cores.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    let queues = u16::try_from(cores.len())?;
+    let memory = EalConfig { memory: Memory::Huge, megabytes: 256, pci: false };
+    let config = Config {
+        cores,
+        buffers: 45_000,
+        max_frame: FrameSize::new(1522)?,
+        services: std::collections::BTreeMap::new(),
+        coalescing: true,
+        poll: weir_datapath::PollMode::Busy,
+        tcam: None,
+        upcalls: Config::UPCALLS,
+        seed: 7,
+    };
+    let mut datapath = Datapath::start(Eal::init(memory)?, config)?;
+    let specs: Vec<PortSpec> = (1..)
+        .zip(ports)
+        .map(|(number, spec)| PortSpec {
+            name: format!("p{number}"),
+            number: None,
+            spec: spec.clone(),
+            queues,
+            descriptors: 1024,
+        })
+        .collect();
+    let changes = parse_flows(&std::fs::read_to_string(flows)?, datapath.names())?;
+    datapath.add_ports(&specs)?;
+    datapath.apply(&changes.into_iter().map(Change::Flow).collect::<Vec<_>>())?;
+    std::thread::sleep(Duration::from_millis(300));
+    let (before, start) = (datapath.report()?, Ticks::now());
+    std::thread::sleep(Duration::from_secs(1));
+    let (after, cycles) = (datapath.report()?, Ticks::now().since(start));
+    print(&before, &after, cycles as f64);
+    Ok(())
+}
+
+fn print(before: &Report, after: &Report, cycles: f64) {
+    let received = |report: &Report| report.workers.iter().map(|worker| worker.received).sum::<u64>();
+    println!("cycles a packet  {:8.1}", cycles / (received(after) - received(before)) as f64);
+    for (old, new) in before.workers.iter().zip(&after.workers) {
+        let (old_caches, caches, packets) = (&old.caches, &new.caches, (new.received - old.received) as f64);
+        for (by, old, new) in [
+            ("short way", old_caches.shortcut_hits, caches.shortcut_hits),
+            ("exact match", old_caches.exact_hits, caches.exact_hits),
+            ("megaflows", old_caches.megaflow_hits, caches.megaflow_hits),
+            ("upcalls", old_caches.upcalls, caches.upcalls),
+        ] {
+            println!("{by:<16} {:8.1} %", 100.0 * (new - old) as f64 / packets);
+        }
+        for (old, new) in old.steps.iter().zip(&new.steps).filter(|(old, new)| new.packets > old.packets) {
+            let each = (new.cycles - old.cycles) as f64 / (new.packets - old.packets) as f64;
+            println!("{:<16} {each:8.1}", new.step);
+        }
+    }
+}
