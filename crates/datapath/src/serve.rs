@@ -65,27 +65,35 @@ impl Worker {
     }
 
     /// Packets whose service lets them be coalesced go on with the segment that follows, if there is
-    /// one for what they look like now. Returns those that wait for another service.
+    /// one for what they look like now. Those that go by the tables directly do so at once as well, so that
+    /// the next service sees a burst's packets in the order they came. Returns those that wait for it.
     fn go_on(&mut self, burst: &mut Burst, together: Packets) -> Packets {
         let mut waiting = 0;
+        let straight = if self.pipeline.coalescing { self.bench.straight_on(together) } else { 0 };
+        if straight != 0 {
+            self.next_stage_of(burst, straight);
+        }
         for at in places(together) {
             let Fate::Service(service, _) = self.bench.fates[at] else { continue };
-            if let Source::Recording(number) = self.bench.sources[at] {
+            let begins = straight >> at & 1 == 1;
+            if !begins && let Source::Recording(number) = self.bench.sources[at] {
                 self.extend_recording(burst, at, number, service);
             }
-            let fate = self.next_segment(burst, at);
+            let fate = self.next_segment(burst, at, begins);
             self.bench.fates[at] = fate;
             waiting |= u64::from(matches!(fate, Fate::Service(..))) << at;
         }
         waiting
     }
 
-    fn next_segment(&mut self, burst: &mut Burst, at: usize) -> Fate {
+    fn next_segment(&mut self, burst: &mut Burst, at: usize, begins: bool) -> Fate {
         let number = usize::from(self.bench.segments[at]);
         let segment = match self.bench.sources[at] {
             Source::Megaflow(handle) => self.caches.segment(handle, number, self.now),
             Source::Recording(recording) => self.recordings[recording].segment(number),
-            Source::Direct(_) | Source::Refused => None,
+            Source::Direct(end) if begins => self.direct.end(end),
+            Source::Direct(_) => None,
+            Source::Refused => return Fate::Drop(DropReason::UpcallLimit),
         };
         let Some(segment) = segment else { return Fate::Again };
         if !segment.guard.matches(&self.bench.keys[at]) {
@@ -93,7 +101,7 @@ impl Worker {
             return Fate::Again;
         }
         let Some(packet) = burst.get_mut(at) else { return Fate::Again };
-        self.counters.caches.coalesced += 1;
+        self.counters.caches.coalesced += u64::from(!begins);
         segment.count(packet.len());
         let mut context = Context {
             pool: &self.pool,

@@ -94,6 +94,19 @@ impl Worker {
         found
     }
 
+    /// Finds what the stage behind a service makes of packets that went by the tables directly: the same
+    /// way if they can, else as any packet that comes in.
+    pub(crate) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets) {
+        let found = self.go_directly(burst, packets);
+        let misses = self.classify(packets & !found);
+        if misses != 0 {
+            self.upcall(burst, misses);
+        }
+        for at in places(packets) {
+            self.bench.segments[at] = 0;
+        }
+    }
+
     /// Packets that the exact-match cache does not know. Those of flows that were not here lately go by
     /// the tables directly; the others, and those that cannot, are looked up by masks, and what is not
     /// found has a megaflow made, as many as its port may.

@@ -530,6 +530,12 @@ impl Bench {
         places(wanted).filter(is).fold(0, |set, at| set | 1 << at)
     }
 
+    /// The same of those that their service lets be coalesced.
+    pub(crate) fn straight_on(&self, together: Packets) -> Packets {
+        let on = |&at: &usize| matches!(self.fates[at], Fate::Service(..));
+        places(self.direct(together)).filter(on).fold(0, |set, at| set | 1 << at)
+    }
+
     /// Of these packets, those that go back to the caches, counted as another pass; what went too often
     /// ends.
     #[inline]
