@@ -57,11 +57,32 @@ struct Line<'a> {
     /// Packets in workers' hands.
     held: u64,
     busy_cycles: u64,
+    /// What each step of a packet's life took, over the bursts that were timed.
+    steps: BTreeMap<&'a str, Step>,
+    /// Where packets found what to do.
+    caches: Caches,
     /// CPU time of the workers; null where the kernel does not tell, and after they have ended.
     cpu_ns: Option<u64>,
     /// On the last line: packet buffers that did not come back. Anything but 0 is a fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     buffers_missing: Option<u32>,
+}
+
+/// A step, over all workers.
+#[derive(Default, Serialize)]
+struct Step {
+    packets: u64,
+    cycles: u64,
+}
+
+/// Lookups, over all workers.
+#[derive(Default, Serialize)]
+struct Caches {
+    exact_hits: u64,
+    megaflow_hits: u64,
+    upcalls: u64,
+    coalesced: u64,
+    revoked: u64,
 }
 
 /// Packets of one port.
@@ -156,9 +177,31 @@ fn line(stats: &Stats) -> Line<'_> {
         drops: stats.drops(),
         held: stats.workers.iter().map(|worker| worker.held).sum(),
         busy_cycles: stats.workers.iter().map(|worker| worker.busy_cycles).sum(),
+        steps: steps(stats),
+        caches: caches(stats),
         cpu_ns: stats.workers.iter().map(|worker| cpu_ns(worker.thread)).sum(),
         buffers_missing: None,
     }
+}
+
+fn steps(stats: &Stats) -> BTreeMap<&str, Step> {
+    let mut sums: BTreeMap<&str, Step> = BTreeMap::new();
+    for step in stats.workers.iter().flat_map(|worker| &worker.steps) {
+        let sum = sums.entry(step.step.as_str()).or_default();
+        sum.packets += step.packets;
+        sum.cycles += step.cycles;
+    }
+    sums
+}
+
+fn caches(stats: &Stats) -> Caches {
+    stats.workers.iter().map(|worker| &worker.caches).fold(Caches::default(), |sum, one| Caches {
+        exact_hits: sum.exact_hits + one.exact_hits,
+        megaflow_hits: sum.megaflow_hits + one.megaflow_hits,
+        upcalls: sum.upcalls + one.upcalls,
+        coalesced: sum.coalesced + one.coalesced,
+        revoked: sum.revoked + one.revoked,
+    })
 }
 
 /// CPU time of a thread of this process (`/proc/PID/task/TID/schedstat`).
