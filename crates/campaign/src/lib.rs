@@ -4,6 +4,7 @@
 //! - [`Campaign`]: runs a plan into a store, told on its way to a [`Watcher`];
 //! - [`Rig`]: one DUT, wired up; [`Traffic`]: what is sent to it; [`Cores`]: who runs where;
 //! - [`environment`]: the machine, as it says itself.
+//! - [`perf`]: the table of speed;
 //! - [`doctor`]: what on that machine will spoil which claim.
 
 mod against;
@@ -14,6 +15,7 @@ mod knock;
 mod limit;
 mod methods;
 mod packets;
+pub mod perf;
 pub mod plan;
 mod record;
 mod rig;

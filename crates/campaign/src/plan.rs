@@ -166,6 +166,8 @@ pub struct MrrPlan {
     pub duration: Nanos,
     /// Load offered, over all directions; nothing for what the line carries.
     pub load: Option<Pps>,
+    /// Whether the one trial of each repeat counts from the device's first packet on (`fed` only).
+    pub from_start: bool,
 }
 
 /// What is sent, for each direction.

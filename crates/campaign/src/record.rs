@@ -126,8 +126,9 @@ impl Measurer for Recorder<'_> {
             let result = self.rig.measure(spec).map_err(CampaignError::Rig)?;
             let purpose = self.shared.purpose.get();
             let mut trial = StoredTrial::new(*self.sequence, purpose, started_ms, result);
-            // A soak's time goes on: what was spoilt then cannot be measured again now.
-            let attempts = if purpose == Purpose::Soak { 1 } else { ATTEMPTS };
+            // A soak's time goes on, and a device starts once: what was spoilt then cannot be measured again.
+            let once = purpose == Purpose::Soak || self.rig.is_measured_once();
+            let attempts = if once { 1 } else { ATTEMPTS };
             trial.superseded =
                 attempt < attempts && trial.verdict.is_worth_repeating() && !overloaded(&trial);
             if !trial.superseded {

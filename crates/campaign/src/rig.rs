@@ -3,7 +3,10 @@
 //! `wire` wires it up. Taking down is dropping: lab ports first, then the DUT, then the folder,
 //! so that nothing is left behind whether the campaign ends, fails or is interrupted.
 
+mod fed;
 mod wire;
+
+use fed::FedDut;
 
 use crate::cores::Cores;
 use crate::traffic::Traffic;
@@ -51,6 +54,9 @@ pub struct RigSetup<'a> {
     pub huge_pages: bool,
     /// Who runs where.
     pub cores: Cores,
+    /// Over `fed`: how long the device is measured from its first packet on, before anything else; not
+    /// at all when left out.
+    pub from_start: Option<Nanos>,
 }
 
 /// What a plan says about each wiring, in the words of the adapters.
@@ -143,11 +149,6 @@ pub struct Wired {
     dut_stops_first: bool,
 }
 
-/// The `fed` rig.
-pub struct FedDut {
-    device: Device,
-}
-
 /// The flags that end a trial early.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
@@ -198,7 +199,10 @@ impl Rig {
         match setup.wiring {
             WiringKind::Fed => {
                 let mut fed = wire::fed(eal, setup, flags)?;
-                fed.settle()?;
+                match setup.from_start {
+                    Some(duration) => fed.begin(duration)?,
+                    None => fed.settle()?,
+                }
                 Ok(Self::Fed(Box::new(fed)))
             }
             _ => Ok(Self::Wired(Box::new(wire::linked(eal, setup, number, flags)?))),
@@ -226,6 +230,11 @@ impl Rig {
         if let Some(process) = self.process() {
             process.resume();
         }
+    }
+
+    /// Whether another trial would be the same one: the device was measured as it started.
+    pub(crate) fn is_measured_once(&self) -> bool {
+        matches!(self, Self::Fed(rig) if rig.is_measured_once())
     }
 
     fn process(&self) -> Option<&Process> {
@@ -401,50 +410,5 @@ impl Wired {
         result.dut = Some(device.reading(before, after, false));
         result.overhead = Nanos(Nanos::from(began.elapsed()).0.saturating_sub(result.elapsed.0));
         Ok(result)
-    }
-}
-
-/// Rates of two successive looks that are as good as equal: a fed device has filled its caches.
-const SETTLED: f64 = 0.03;
-/// Time between two looks, and the most looks.
-const LOOK: Duration = Duration::from_millis(200);
-const LOOKS: u32 = 50;
-
-impl FedDut {
-    /// Waits until the device, which works from its start on, forwards at a steady rate: a switch that
-    /// learns flows is slow at first. After ten seconds it is taken as it is.
-    fn settle(&mut self) -> Result<(), RigError> {
-        let mut last = f64::INFINITY;
-        let mut before = self.device.dut.counters()?;
-        for _ in 0..LOOKS {
-            self.device.sleep_until(before.at + LOOK)?;
-            let after = self.device.dut.counters()?;
-            let time = after.at.duration_since(before.at).as_secs_f64();
-            let rate = after.sent.saturating_sub(before.sent) as f64 / time;
-            if (rate - last).abs() <= last * SETTLED {
-                break;
-            }
-            (last, before) = (rate, after);
-        }
-        Ok(())
-    }
-
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
-        let began = Instant::now();
-        let device = &mut self.device;
-        let before = device.dut.counters()?;
-        let watch = device.watch();
-        device.sleep_until(before.at + spec.duration.duration())?;
-        let after = device.dut.counters()?;
-        let reading = device.reading(before, after, true);
-        let mut health = Health::default();
-        device.watched(watch, &mut health);
-        Ok(TrialResult {
-            elapsed: reading.elapsed,
-            overhead: Nanos(Nanos::from(began.elapsed()).0.saturating_sub(reading.elapsed.0)),
-            dut: Some(reading),
-            health,
-            ..TrialResult::new(spec)
-        })
     }
 }

@@ -403,6 +403,7 @@ impl<'a> Campaign<'a> {
             stamp_every: stamp_every(self.plan.stamped),
             huge_pages,
             cores: self.cores,
+            from_start: self.plan.mrr.filter(|mrr| mrr.from_start).map(|mrr| mrr.duration),
         })
     }
 }
@@ -413,6 +414,12 @@ fn unsupported(spec: &PointSpec) -> Option<String> {
     let wiring: WiringKind = spec.wiring.parse().ok()?;
     if !adapter.wirings().contains(&wiring) {
         return Some(format!("{} cannot be reached by the `{wiring}` wiring", spec.dut));
+    }
+    if wiring != WiringKind::Fed && adapter.queues(weir_dut::split(&spec.dut).1) > 1 {
+        return Some(format!(
+            "{} has several workers: `fed` only, as the tester needs a core elsewhere",
+            spec.dut
+        ));
     }
     let dut = adapter.name();
     let reason = adapter.supports(spec.nf).err()?;

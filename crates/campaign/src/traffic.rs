@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_dut::folder::Folder;
 use weir_dut::wiring::Fed;
 use weir_traffic::check::PassFrames;
 use weir_traffic::probes::{Macs, probes};
 use weir_traffic::trace::{
-    Direction, FrameSource, Laps, Sizes, TableCursor, TraceError, TraceHash, TraceSpec,
+    Direction, FrameSource, FrameTable, Laps, Sizes, TableCursor, TraceError, TraceHash, TraceSpec,
 };
 use weir_trial::Nf;
 use weir_units::{FCS_BYTES, FrameSize, Nanos};
@@ -35,6 +35,16 @@ pub enum TrafficError {
         path: PathBuf,
         /// The system's reason.
         reason: String,
+    },
+    /// Some queue would have no packet.
+    #[error(
+        "the packets of {trace} have too few addresses for {queues} queues; take a trace of more flows, or fewer workers"
+    )]
+    TooFew {
+        /// The trace.
+        trace: String,
+        /// Queues of each port.
+        queues: usize,
     },
     /// A capture too large for memory cannot be fed.
     #[error(
@@ -82,15 +92,19 @@ impl Traffic {
         self.built.iter().map(FrameSource::mean_frame_bytes).sum::<f64>() / self.built.len() as f64
     }
 
-    /// The largest frame that may come. Streams are not read ahead, so they may hold any.
+    /// The largest frame that may come, a standard one with its tag at least.
     pub fn max_frame(&self) -> FrameSize {
-        let standard = FrameSize::new(1522).expect("a legal size");
+        self.longest_frame().max(FrameSize::new(1522).expect("a legal size"))
+    }
+
+    /// The largest frame of the traces. Streams are not read ahead, so they may hold any.
+    pub fn longest_frame(&self) -> FrameSize {
         let longest = self.built.iter().map(|source| match source.table() {
             Some(table) => table.lens().iter().copied().max().unwrap_or(0) + FCS_BYTES,
             None => FrameSize::MAX.bytes(),
         });
         let longest = longest.max().and_then(|bytes| FrameSize::new(u32::from(bytes)).ok());
-        longest.map_or(FrameSize::MAX, |size| size.max(standard))
+        longest.unwrap_or(FrameSize::MAX)
     }
 
     /// Whether every trace has recorded gaps.
@@ -140,37 +154,107 @@ impl Traffic {
             .collect())
     }
 
-    /// Writes the traces as captures, for a DUT that feeds itself. Returns the files and the number
+    /// Writes the traces as captures, for a DUT that feeds itself through so many queues a port; none
+    /// of more packets than it can feed itself. Returns the files, by direction and queue, and the number
     /// of packets in all of them.
-    pub fn write_captures(&self, folder: &Folder) -> Result<(Vec<PathBuf>, u32), TrafficError> {
+    pub fn write_captures(
+        &self,
+        folder: &Folder,
+        queues: usize,
+        most: u32,
+    ) -> Result<(Vec<Vec<PathBuf>>, u32), TrafficError> {
         let mut packets = 0;
-        let mut paths = Vec::new();
+        let mut written = Vec::new();
         for (direction, (spec, source)) in self.specs.iter().zip(&self.built).enumerate() {
             let too_large = || TrafficError::TooLarge(spec.name.to_string());
             let table = source.table().ok_or_else(too_large)?;
             packets += u32::try_from(table.len()).map_err(|_| too_large())?;
-            if packets > Fed::MOST_PACKETS {
-                return Ok((paths, packets)); // refused by the wiring, with its limit
-            }
-            let path = Fed::capture(folder, direction);
-            let write = |reason: String| TrafficError::Write { path: path.clone(), reason };
-            let file = File::create(&path).map_err(|error| write(error.to_string()))?;
-            let mut capture = CaptureWriter::new(BufWriter::new(file), Format::Pcap)
-                .map_err(|error| write(error.to_string()))?;
-            for place in 0..table.len() {
-                let frame = table.frame(place).to_vec();
-                capture
-                    .write(Nanos(place as u64 * 1_000), &frame)
-                    .map_err(|error| write(error.to_string()))?;
-            }
-            capture.finish().map_err(|error| write(error.to_string()))?;
-            paths.push(path);
+            let paths: Vec<PathBuf> =
+                (0..queues).map(|queue| Fed::capture(folder, direction, queue)).collect();
+            if packets <= most {
+                for (queue, path) in paths.iter().enumerate() {
+                    let count = write_capture(path, table, (queue, queues))?;
+                    if count == 0 {
+                        return Err(TrafficError::TooFew { trace: spec.name.to_string(), queues });
+                    }
+                }
+            } // else it is refused by the wiring, with its limit
+            written.push(paths);
         }
-        Ok((paths, packets))
+        Ok((written, packets))
     }
+}
+
+/// Writes the packets of one queue of so many. Returns how many they are.
+fn write_capture(
+    path: &Path,
+    table: &FrameTable,
+    (queue, queues): (usize, usize),
+) -> Result<usize, TrafficError> {
+    let failed = |reason: String| TrafficError::Write { path: path.to_owned(), reason };
+    let file = File::create(path).map_err(|error| failed(error.to_string()))?;
+    let mut capture =
+        CaptureWriter::new(BufWriter::new(file), Format::Pcap).map_err(|error| failed(error.to_string()))?;
+    let mut count = 0;
+    for place in 0..table.len() {
+        let frame = table.frame(place).to_vec();
+        if queue_of(&frame, queues) == queue {
+            capture.write(Nanos(place as u64 * 1_000), &frame).map_err(|error| failed(error.to_string()))?;
+            count += 1;
+        }
+    }
+    capture.finish().map_err(|error| failed(error.to_string()))?;
+    Ok(count)
+}
+
+/// The queue of a packet: by its pair of addresses, whichever comes first, so that both directions of a
+/// conversation meet. IPv4 addresses where it has them, else MAC addresses.
+fn queue_of(frame: &[u8], queues: usize) -> usize {
+    let is_ipv4 = frame.get(12..14) == Some(&[8, 0]);
+    let pair = if is_ipv4 { frame.get(26..34) } else { frame.get(..12) };
+    let (one, other) = pair.map_or((&[][..], &[][..]), |pair| pair.split_at(pair.len() / 2));
+    let bits = |address: &[u8]| address.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+    // Addition does not mind the order.
+    (mixed(mixed(bits(one)).wrapping_add(mixed(bits(other)))) % queues as u64) as usize
+}
+
+/// A number mixed well (the finaliser of SplitMix64, Steele et al., OOPSLA 2014).
+fn mixed(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
 }
 
 /// The MAC addresses of a frame; zeros behind the end of one that has none.
 fn macs(frame: &[u8]) -> Macs {
     frame.first_chunk().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_share_a_trace_by_addresses_and_both_directions_of_a_pair_meet() {
+        let traffic = Traffic::build("flows:1000", Some("flows:1000"), None, 1).unwrap();
+        let folder = Folder::new().unwrap();
+        let (paths, packets) = traffic.write_captures(&folder, 2, 2000).unwrap();
+        assert_eq!((paths.len(), paths[0].len(), packets), (2, 2, 2000));
+        let sizes: Vec<u64> =
+            paths.iter().flatten().map(|path| std::fs::metadata(path).unwrap().len()).collect();
+        assert!(sizes.iter().all(|size| size * 5 > sizes[0] * 4 && size * 4 < sizes[0] * 5), "{sizes:?}");
+        let mut frame = [0; 60];
+        frame[12] = 8;
+        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 198, 18, 3, 7]);
+        let forth = queue_of(&frame, 7);
+        frame[26..34].copy_from_slice(&[198, 18, 3, 7, 10, 0, 0, 1]);
+        assert_eq!(queue_of(&frame, 7), forth);
+    }
+
+    #[test]
+    fn a_single_flow_cannot_feed_two_queues() {
+        let traffic = Traffic::build("simple", None, None, 1).unwrap();
+        let error = traffic.write_captures(&Folder::new().unwrap(), 2, 1).unwrap_err().to_string();
+        assert!(error.contains("simple") && error.contains("2 queues"), "{error}");
+    }
 }

@@ -325,6 +325,24 @@ fn estimates_count_points_repeats_trials_and_overhead() {
     assert_eq!(plan.longest(Nanos(SECOND / 2)), estimate.time, "nothing is searched for");
 }
 
+/// Every TOML file below a folder.
+fn plans_below(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    files.into_iter().chain(folders.iter().flat_map(|folder| plans_below(folder))).collect()
+}
+
+#[test]
+fn the_plans_of_the_repository_make_sense() {
+    let plans = plans_below(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans")));
+    assert!(plans.iter().any(|path| path.ends_with("papers/softflow/figure6.toml")), "{plans:?}");
+    for path in plans {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let plan = Plan::parse(&text, &path, &Known::here()).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!plan.expand().is_empty(), "{}", path.display());
+    }
+}
+
 #[test]
 fn the_plans_that_come_with_weir_make_sense() {
     for builtin in plan::builtins() {

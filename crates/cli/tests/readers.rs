@@ -146,6 +146,7 @@ fn committed_schemas_are_what_the_program_prints() {
         "runs",
         "compare",
         "rescore",
+        "perf",
         "duts",
         "doctor",
         "plan-check",
@@ -154,6 +155,7 @@ fn committed_schemas_are_what_the_program_prints() {
         "switch",
         "switch-stats",
         "switch-control",
+        "switch-bench",
     ];
     for name in names {
         let printed = String::from_utf8(weir(&["schema", name]).stdout).unwrap();

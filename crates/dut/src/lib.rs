@@ -73,6 +73,16 @@ pub trait Adapter: Sync {
         if variant.is_empty() { Ok(()) } else { Err(format!("{} has no variants", self.name())) }
     }
 
+    /// Queues of each port in this variant, one a forwarding thread.
+    fn queues(&self, _variant: &str) -> usize {
+        1
+    }
+
+    /// Most packets that it can feed itself with, in the `fed` wiring.
+    fn most_fed(&self) -> u32 {
+        wiring::Fed::MOST_PACKETS
+    }
+
     /// What it does with packets that have no route, where that is not to drop them: they are left out
     /// when its packets are compared, and the reader is told.
     fn deviates(&self, _nf: Nf) -> Option<&'static str> {

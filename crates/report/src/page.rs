@@ -17,6 +17,7 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
     let title = options.title.clone().unwrap_or_else(|| default_title(digest));
     let sections = [
         Section::new("throughput", "Throughput", Some(sections::rates::section(digest))),
+        Section::new("sweeps", "Sweeps", sections::sweeps::section(digest)),
         Section::new("latency", "Latency", sections::latency::section(digest)),
         Section::new("curves", "Latency against load", sections::curve::section(digest)),
         Section::new("cycles", "Cycles per packet", sections::cycles::section(digest)),

@@ -4,11 +4,13 @@
 //! - [`Switch`]: a running one, which answers [`Request`]s and reloads;
 //! - [`Plane`]: what it asks of a datapath;
 //! - [`ControlSocket`], [`Client`]: requests over a Unix socket;
+//! - [`bench`]: a service by itself;
 //! - [`Stats`], [`metrics`], [`MetricsServer`]: the ledger as a document, and for Prometheus.
 //!
 //! Costs and threads: all of this is beside the packet path. One thread owns the datapath's control side
 //! ([`Switch::run`]); every client has a thread of its own, and waits in it.
 
+pub mod bench;
 mod client;
 pub mod config;
 mod connections;

@@ -72,7 +72,7 @@ fn every_nfpa_size_is_made_as_asked() {
 #[test]
 fn mixes_keep_their_shares_and_every_flow() {
     for (name, flows) in [("simple", 1), ("tr3i", 10_000), ("t3", 32)] {
-        for mix in ["imix", "web"] {
+        for mix in ["imix", "web", "gateway"] {
             let info = TraceInfo::of(&spec(name).sizes(mix.parse::<Sizes>().unwrap())).unwrap();
             assert_eq!(info.flows, flows, "{name} {mix}");
             assert!(info.is_as_claimed(), "{name} {mix}: {:#?}", info.checks);

@@ -37,7 +37,7 @@ pub(super) struct PlanFile {
     /// Axis: what is sent. A trace name (`weir trace list`), the path of a pcap or pcapng file relative to the plan, or "a|b" for a different one in each direction.
     #[schemars(with = "List<String>")]
     pub(super) trace: Spanned<List<String>>,
-    /// Axis: packet sizes in bytes with FCS, as RFC 2544 counts them; "imix", "web", or "recorded" for captures and traces with sizes of their own. A size is measured with every trace that comes in it.
+    /// Axis: packet sizes in bytes with FCS, as RFC 2544 counts them; "imix", "web", "gateway", or "recorded" for captures and traces with sizes of their own. A size is measured with every trace that comes in it.
     #[schemars(with = "List<SizesText>")]
     pub(super) size: Spanned<List<SizesText>>,
     /// Axis: directions with traffic, 1 or 2. Default: 2.
@@ -176,6 +176,10 @@ pub(super) struct MrrTable {
     /// Load offered, over all directions. Default: what the line rate carries.
     #[schemars(with = "Option<Text<Pps>>")]
     pub(super) load: Option<Spanned<Text<Pps>>>,
+    /// Over `fed`: whether the one trial of each repeat counts from the device's first packet on, with
+    /// its caches empty, instead of at a steady rate. Default: false.
+    #[schemars(with = "Option<bool>")]
+    pub(super) from_start: Option<Spanned<bool>>,
 }
 
 /// Latency at given loads.

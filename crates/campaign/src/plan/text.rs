@@ -189,7 +189,7 @@ impl<T: Written> JsonSchema for Text<T> {
 pub(super) struct SizesText(pub(super) Sizes);
 
 /// The sizes that are words.
-const SIZE_WORDS: [&str; 3] = ["imix", "web", "recorded"];
+const SIZE_WORDS: [&str; 4] = ["imix", "web", "gateway", "recorded"];
 
 impl fmt::Display for SizesText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -203,7 +203,7 @@ impl Visitor<'_> for SizeVisitor {
     type Value = SizesText;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("bytes with FCS (64), \"imix\", \"web\" or \"recorded\"")
+        f.write_str("bytes with FCS (64), \"imix\", \"web\", \"gateway\" or \"recorded\"")
     }
 
     fn visit_i64<E: Error>(self, bytes: i64) -> Result<SizesText, E> {

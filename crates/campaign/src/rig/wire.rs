@@ -157,10 +157,16 @@ fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Fl
 /// A rig whose DUT feeds itself.
 pub(super) fn fed(eal: &'static Eal, setup: &RigSetup<'_>, flags: &Flags) -> Result<FedDut, RigError> {
     let folder = Folder::new()?;
-    let (captures, packets) = setup.traffic.write_captures(&folder)?;
+    let (queues, most) = (setup.adapter.queues(setup.variant), setup.adapter.most_fed());
+    let (captures, packets) = setup.traffic.write_captures(&folder, queues, most)?;
     let home = Home { folder, pairs: None };
-    let fed = Fed::new(captures, packets)?;
+    let fed = Fed::new(captures, packets, most)?;
     let ports = fed.ports();
-    let dut = setup.adapter.start(&request(setup, &ports, fed.buffers(), &home, flags))?;
-    Ok(FedDut { device: Device::new(eal, (dut, setup.cores.dut), home, flags) })
+    let mut request = request(setup, &ports, fed.buffers(), &home, flags);
+    if packets > Fed::MOST_PACKETS {
+        // So many buffers fit the machine only if they are no larger than their packets.
+        request.max_frame = setup.traffic.longest_frame();
+    }
+    let dut = setup.adapter.start(&request)?;
+    Ok(FedDut { device: Device::new(eal, (dut, setup.cores.dut), home, flags), first: None })
 }

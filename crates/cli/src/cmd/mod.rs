@@ -7,6 +7,7 @@ mod doctor;
 mod dut;
 mod export;
 mod nf;
+mod perf;
 mod plan;
 mod repeats;
 mod report;
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Runs(runs::Args),
     Show(show::Args),
     Compare(compare::Args),
+    Perf(perf::Args),
     Rescore(rescore::Args),
     Report(report::Args),
     Export(export::Args),
@@ -65,6 +67,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Runs(args) => runs::run(args),
         Command::Show(args) => show::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Perf(args) => perf::run(args),
         Command::Rescore(args) => rescore::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),

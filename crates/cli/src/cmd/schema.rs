@@ -26,6 +26,8 @@ enum Name {
     Runs,
     /// A comparison: `weir compare --json`
     Compare,
+    /// The table of speed: `weir perf --json`
+    Perf,
     /// Stored trials judged again: `weir rescore --json`
     Rescore,
     /// The devices: `weir dut list --json`
@@ -42,6 +44,8 @@ enum Name {
     Switch,
     /// The switch's ledger: `weir switch stats --json`
     SwitchStats,
+    /// A service by itself: `weir switch bench --json`
+    SwitchBench,
     /// Requests to the switch's control socket
     SwitchControl,
 }
@@ -54,10 +58,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 .map_err(Into::into);
         }
         Name::SwitchStats => schemars::schema_for!(weir_switch::Stats),
+        Name::SwitchBench => schemars::schema_for!(weir_switch::bench::Benched),
         Name::SwitchControl => schemars::schema_for!(weir_switch::Request),
         Name::Run => schemars::schema_for!(Run),
         Name::Runs => schemars::schema_for!(super::runs::Runs),
         Name::Compare => schemars::schema_for!(weir_methods::compare::Comparison),
+        Name::Perf => schemars::schema_for!(weir_campaign::perf::Perf),
         Name::Rescore => schemars::schema_for!(super::rescore::Document),
         Name::Duts => schemars::schema_for!(super::dut::Duts),
         Name::Doctor => schemars::schema_for!(super::doctor::Diagnosis),

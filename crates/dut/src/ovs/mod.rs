@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn a_fed_port_is_given_to_dpdk_as_it_is() {
         let folder = Folder::new().unwrap();
-        let words = words(&Fed::new(vec!["/t/a.pcap".into()], 10).unwrap().ports(), &folder);
+        let words = words(&Fed::new(vec![vec!["/t/a.pcap".into()]], 10, 10).unwrap().ports(), &folder);
         assert!(
             words[0].ends_with("options:dpdk-devargs=\"net_pcap0,rx_pcap=/t/a.pcap,infinite_rx=1\""),
             "{words:?}"

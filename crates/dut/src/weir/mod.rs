@@ -5,17 +5,16 @@
 //! prints says that it is ready, `stats` on its standard input is answered in JSON, `stop` or the end of its
 //! input ends it. OpenFlow ports are numbered in the order they are given, from 1.
 //!
-//! `weir:nocoalesce` is the same with stage coalescing off, `weir:adaptive` with workers that give an idle
-//! core back, `weir:tcam=N` with a table of N entries in front of each queue that names the megaflow, which
-//! stands for a NIC's. Where that table is emulated, the emulation runs on the switch's own core: its
-//! time is taken out of the device's CPU time, and so out of its cycles per packet, but a rate has it in it.
-//! Variants are joined by `+`: `weir:tcam=1024+nocoalesce`. Against [`Nf::L3Fwd`]: OpenFlow cannot ask for
+//! Its variants ([`variant`]) are settings joined by `+`, such as `weir:workers=2+nocoalesce`. Where the table
+//! of `weir:tcam=N` is emulated, the emulation runs on the switch's own core: its time is taken out of the
+//! device's CPU time, and so out of its cycles per packet, but a rate has it in it. Against [`Nf::L3Fwd`]: OpenFlow cannot ask for
 //! the checksum of a header; a router made of flows lowers the TTL of a packet whose checksum is wrong, and
 //! leaves it wrong by as much.
 //!
 //! Cost of a reading: one line each way. No thread of our own.
 
 mod answers;
+mod variant;
 
 use crate::eal::{self, PATIENCE};
 use crate::nf::{first, program};
@@ -26,43 +25,14 @@ use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
 use answers::{Ready, Stats};
 use std::path::Path;
 use std::time::Instant;
+use variant::Variant;
 use weir_trial::{BACKENDS, Nf, cipher};
 use weir_units::Nanos;
 
 const NAME: &str = "weir";
 
-/// What stands behind `:` in a device's name, and the options it adds.
-const VARIANTS: [(&str, &[&str]); 2] =
-    [("nocoalesce", &["--no-coalescing"]), ("adaptive", &["--poll", "adaptive"])];
-
-/// The variants that say something more behind `=`, the option that takes it, and an example.
-const VALUED: [(&str, &str, &str); 2] =
-    [("adaptive", "--poll", "adaptive=50us"), ("tcam", "--tcam", "tcam=1024")];
-
-/// The options that a variant adds: words joined by `+`, each at most once.
-fn options(variant: &str) -> Result<Vec<String>, String> {
-    let (mut options, mut seen) = (Vec::new(), Vec::new());
-    for word in variant.split('+').filter(|_| !variant.is_empty()) {
-        let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
-        let plain = VARIANTS.iter().find(|(known, _)| *known == name && value.is_none());
-        let valued = VALUED.iter().find(|(known, ..)| *known == name);
-        match (plain, valued, value) {
-            _ if seen.contains(&name) => return Err(format!("`{variant}` names {name} twice")),
-            (Some((_, more)), ..) => options.extend(more.iter().map(|option| (*option).to_owned())),
-            (_, Some((_, option, _)), Some(value)) if !value.is_empty() => {
-                let value = if name == "adaptive" { format!("adaptive:{value}") } else { value.to_owned() };
-                options.extend([(*option).to_owned(), value]);
-            }
-            _ => {
-                let plain = VARIANTS.iter().map(|(name, _)| *name);
-                let names: Vec<&str> = plain.chain(VALUED.iter().map(|(.., example)| *example)).collect();
-                return Err(format!("weir has no variant `{word}`; it has {}", names.join(", ")));
-            }
-        }
-        seen.push(name);
-    }
-    Ok(options)
-}
+/// Most packets that it feeds itself with: packets of 64 B take about half a kilobyte each.
+const MOST_FED: u32 = 1_000_000;
 
 /// The adapter.
 pub(crate) struct Weir;
@@ -79,7 +49,9 @@ impl Adapter for Weir {
     }
 
     fn about(&self) -> &'static str {
-        "Weir's switch: OpenFlow tables and SoftFlow services (weir switch); weir:nocoalesce without coalescing, weir:adaptive gives an idle core back, weir:tcam=N has a table that names megaflows"
+        "Weir's switch: OpenFlow tables and SoftFlow services (weir switch); weir:nocoalesce without coalescing, \
+         weir:adaptive gives an idle core back, weir:tcam=N has a table that names megaflows, weir:workers=N on N \
+         cores, weir:at=PATH another build of it"
     }
 
     fn wirings(&self) -> &'static [WiringKind] {
@@ -91,7 +63,15 @@ impl Adapter for Weir {
     }
 
     fn takes(&self, variant: &str) -> Result<(), String> {
-        options(variant).map(drop)
+        Variant::parse(variant).map(drop)
+    }
+
+    fn queues(&self, variant: &str) -> usize {
+        Variant::parse(variant).map_or(1, |variant| variant.workers)
+    }
+
+    fn most_fed(&self) -> u32 {
+        MOST_FED
     }
 
     fn version(&self) -> Result<String, DutError> {
@@ -102,8 +82,11 @@ impl Adapter for Weir {
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
         let flows = openflow::flows(request.nf, Dialect::Weir).map_err(unsupported)?;
         let flows = request.folder.write("flows.txt", &flows)?;
-        let arguments = arguments(request, &flows);
-        let (program, arguments) = request.command(program()?.as_os_str(), arguments);
+        let variant = Variant::parse(request.variant).map_err(unsupported)?;
+        let cores = variant.cores(request).map_err(unsupported)?;
+        let arguments = arguments(request, &variant, &cores, &flows);
+        let program = variant.program.clone().map_or_else(program, Ok)?;
+        let (program, arguments) = request.command(program.as_os_str(), arguments);
         let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
         let ready: Ready = process.wait_for(0, "open its ports", PATIENCE, first)?;
         if !ready.ready {
@@ -114,31 +97,32 @@ impl Adapter for Weir {
 }
 
 /// The command line behind the program's name.
-fn arguments(request: &StartRequest<'_>, flows: &Path) -> Vec<String> {
+fn arguments(request: &StartRequest<'_>, variant: &Variant, cores: &[usize], flows: &Path) -> Vec<String> {
     let mut arguments = vec!["switch".to_owned()];
     let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
     add("--flows", flows.display().to_string());
     for (number, port) in (1..).zip(request.ports) {
         add("--port", format!("p{number}={port}"));
     }
-    for service in services(request.nf) {
+    for service in services(request.nf, variant) {
         add("--service", service);
     }
-    add("--core", request.core.to_string());
+    for core in cores {
+        add("--core", core.to_string());
+    }
     add("--buffers", eal::buffers(request).to_string());
     add("--max-frame", request.max_frame.bytes().to_string());
     add("--control", "stdio".to_owned());
     if request.huge_pages {
         arguments.push("--huge-pages".to_owned());
     }
-    // The variant was checked with the plan.
-    arguments.extend(options(request.variant).unwrap_or_default());
+    arguments.extend(variant.options.iter().cloned());
     arguments
 }
 
 /// The services that a function's flows call, as `NAME=KIND[:JSON]`. The transcoder is told the key
 /// outright, for it is part of what the function is.
-fn services(nf: Nf) -> Vec<String> {
+fn services(nf: Nf, variant: &Variant) -> Vec<String> {
     let hex = |bytes: [u8; cipher::BLOCK]| format!("{:032x}", u128::from_be_bytes(bytes));
     let mut services = Vec::new();
     if nf.is_stateful() {
@@ -153,7 +137,10 @@ fn services(nf: Nf) -> Vec<String> {
             let settings = serde_json::json!({ "mode": "least-loaded", "buckets": BACKENDS });
             services.push(format!("balancer=balancer:{settings}"));
         }
-        Nf::PipelineD { noops: 1.. } => services.push("noop=noop".to_owned()),
+        Nf::PipelineD { noops: 1.. } => services.push(match variant.reads {
+            None => "noop=noop".to_owned(),
+            Some(reads) => format!("noop=memory:{}", serde_json::json!({ "reads": reads })),
+        }),
         _ => {}
     }
     services
@@ -212,9 +199,10 @@ mod tests {
     fn line(nf: &str, variant: &str) -> String {
         let folder = Folder::new().unwrap();
         let ports = ["net_null0".to_owned(), "net_null1".to_owned()];
-        let mut request = request(nf.parse().unwrap(), &ports, &folder);
-        request.variant = variant;
-        arguments(&request, Path::new("/f/flows.txt")).join(" ")
+        let request = request(nf.parse().unwrap(), &ports, &folder);
+        let variant = Variant::parse(variant).unwrap();
+        let cores = variant.cores(&request).unwrap();
+        arguments(&request, &variant, &cores, Path::new("/f/flows.txt")).join(" ")
     }
 
     #[test]
@@ -237,6 +225,7 @@ mod tests {
             line("pipeline-c", "").contains("balancer=balancer:{\"buckets\":8,\"mode\":\"least-loaded\"}")
         );
         assert!(line("pipeline-d:3", "").contains("--service noop=noop"));
+        assert!(line("pipeline-d:1", "reads=7").contains("--service noop=memory:{\"reads\":7}"));
         assert!(!line("pipeline-d:0", "").contains("--service") && !line("l2", "").contains("--service"));
     }
 
@@ -253,6 +242,7 @@ mod tests {
         for wrong in ["fast", "tcam", "tcam=", "nocoalesce=1", "adaptive+adaptive=1ms", "+"] {
             assert!(crate::check_variant(&format!("weir:{wrong}")).is_err(), "{wrong}");
         }
+        assert_eq!((Weir.queues("workers=2"), Weir.queues("")), (2, 1));
         assert!(crate::check_variant("weir:fast").unwrap_err().contains("nocoalesce"));
         assert!(
             line("l2fwd", "tcam=8+adaptive=50us").ends_with("--control stdio --tcam 8 --poll adaptive:50us")

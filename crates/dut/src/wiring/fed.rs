@@ -5,38 +5,46 @@
 //! `infinite_rx`, which keeps the whole trace in packet buffers and copies each packet out of them:
 //! 34 to 65 cycles a packet that belong to the source, growing with the trace. With one direction
 //! the sink is a null port; with both, each pcap port discards what is sent to it.
+//!
+//! A device with several forwarding threads is fed by as many queues a port, among which the packets are
+//! spread by their pair of addresses, as a network card does it (receive-side scaling).
 
 use crate::DutError;
 use crate::folder::Folder;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The DUT's ports of a `fed` wiring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fed {
-    captures: Vec<PathBuf>,
+    /// By direction, then by queue.
+    captures: Vec<Vec<PathBuf>>,
     packets: u32,
 }
 
 impl Fed {
-    /// Most packets that a fed trace may hold: each sits in a packet buffer of the DUT.
+    /// Most packets that a fed trace may hold: each sits in a packet buffer of the DUT, and this is what
+    /// every device has. One may say that it has more ([`crate::Adapter::most_fed`]).
     pub const MOST_PACKETS: u32 = 260_000;
 
-    /// A wiring over captures already written, one a direction, of this many packets altogether.
-    pub fn new(captures: Vec<PathBuf>, packets: u32) -> Result<Self, DutError> {
-        if packets > Self::MOST_PACKETS {
+    /// A wiring over captures already written, for each direction one a queue, of this many packets
+    /// altogether, for a device that can have `most`.
+    pub fn new(captures: Vec<Vec<PathBuf>>, packets: u32, most: u32) -> Result<Self, DutError> {
+        if packets > most {
             let reason = format!(
                 "{packets} packets do not fit the `fed` wiring, whose source keeps the trace in packet buffers \
-                 (at most {}); take a trace with fewer packets, or the `vhost` wiring",
-                Self::MOST_PACKETS
+                 (at most {most} of this device); take a trace with fewer packets, or the `vhost` wiring"
             );
-            return Err(DutError::File { path: captures.into_iter().next().unwrap_or_default(), reason });
+            return Err(DutError::File {
+                path: captures.into_iter().flatten().next().unwrap_or_default(),
+                reason,
+            });
         }
         Ok(Self { captures, packets })
     }
 
-    /// Where the capture of a direction is written.
-    pub fn capture(folder: &Folder, direction: usize) -> PathBuf {
-        folder.file(&format!("direction{direction}.pcap"))
+    /// Where the capture of a direction's queue is written.
+    pub fn capture(folder: &Folder, direction: usize, queue: usize) -> PathBuf {
+        folder.file(&format!("direction{direction}-{queue}.pcap"))
     }
 
     /// Packet buffers that the sources keep.
@@ -46,7 +54,7 @@ impl Fed {
 
     /// The DUT's ports, as EAL `--vdev` strings.
     pub fn ports(&self) -> Vec<String> {
-        let source = |(number, path): (usize, &PathBuf)| pcap(number, path);
+        let source = |(number, paths): (usize, &Vec<PathBuf>)| pcap(number, paths);
         let mut ports: Vec<String> = self.captures.iter().enumerate().map(source).collect();
         if ports.len() == 1 {
             ports.push("net_null1,no-rx=1".to_owned());
@@ -55,8 +63,9 @@ impl Fed {
     }
 }
 
-fn pcap(number: usize, path: &Path) -> String {
-    format!("net_pcap{number},rx_pcap={},infinite_rx=1", path.display())
+fn pcap(number: usize, paths: &[PathBuf]) -> String {
+    let queues: Vec<String> = paths.iter().map(|path| format!(",rx_pcap={}", path.display())).collect();
+    format!("net_pcap{number}{},infinite_rx=1", queues.concat())
 }
 
 #[cfg(test)]
@@ -65,15 +74,24 @@ mod tests {
 
     #[test]
     fn one_direction_ends_in_a_null_port_and_two_in_each_other() {
-        let one = Fed::new(vec!["/t/a.pcap".into()], 10).unwrap();
+        let one = Fed::new(vec![vec!["/t/a.pcap".into()]], 10, Fed::MOST_PACKETS).unwrap();
         assert_eq!(one.ports(), ["net_pcap0,rx_pcap=/t/a.pcap,infinite_rx=1", "net_null1,no-rx=1"]);
-        let two = Fed::new(vec!["/t/a.pcap".into(), "/t/b.pcap".into()], 20).unwrap();
+        let two = Fed::new(vec![vec!["/t/a.pcap".into()], vec!["/t/b.pcap".into()]], 20, Fed::MOST_PACKETS)
+            .unwrap();
         assert_eq!(two.ports()[1], "net_pcap1,rx_pcap=/t/b.pcap,infinite_rx=1");
     }
 
     #[test]
+    fn each_queue_of_a_port_has_a_capture_of_its_own() {
+        let fed =
+            Fed::new(vec![vec!["/t/a.pcap".into(), "/t/b.pcap".into()]], 10, Fed::MOST_PACKETS).unwrap();
+        assert_eq!(fed.ports()[0], "net_pcap0,rx_pcap=/t/a.pcap,rx_pcap=/t/b.pcap,infinite_rx=1");
+    }
+
+    #[test]
     fn a_trace_too_large_for_packet_buffers_is_refused_with_the_limit() {
-        let error = Fed::new(vec!["/t/a.pcap".into()], 500_000).unwrap_err().to_string();
+        let error =
+            Fed::new(vec![vec!["/t/a.pcap".into()]], 500_000, Fed::MOST_PACKETS).unwrap_err().to_string();
         assert!(error.contains("500000") && error.contains("260000") && error.contains("vhost"), "{error}");
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod packets;
 pub(crate) mod rates;
 mod repeats;
 pub(crate) mod soak;
+pub(crate) mod sweeps;
 
 use crate::digest::{Digest, Entry};
 use crate::figure::{Figure, Plot, Sample, Series};

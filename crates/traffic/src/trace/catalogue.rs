@@ -230,6 +230,10 @@ pub fn expectations(name: &TraceName, sizes: Sizes) -> Vec<Expectation> {
             all.push(Expectation { quantity: Quantity::MedianFrame, value: 120.0, tolerance: 2.5 });
             all.push(Expectation { quantity: Quantity::ShareBelow256, value: 1.0, tolerance: 0.1 });
         }
+        Sizes::Gateway => {
+            let value = (2.0 * 64.0 + 3.0 * 1518.0) / 5.0;
+            all.push(Expectation { quantity: Quantity::MeanFrame, value, tolerance: 0.5 });
+        }
         Sizes::Recorded => {}
     }
     all

@@ -42,7 +42,7 @@ pub enum TraceError {
     #[error(transparent)]
     FrameSize(#[from] FrameSizeError),
     /// A text that is neither a size nor a mix.
-    #[error("`{text}` is no frame size; write bytes with FCS (64 to 9022), imix, web or recorded")]
+    #[error("`{text}` is no frame size; write bytes with FCS (64 to 9022), imix, web, gateway or recorded")]
     SizeText {
         /// As typed.
         text: String,

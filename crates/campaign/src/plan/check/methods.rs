@@ -109,7 +109,13 @@ impl Checker<'_> {
         {
             self.refuse(&load.span(), "`load` is zero; write a rate, for example \"10Mpps\"");
         }
+        let from_start = table.from_start.as_ref().is_some_and(|from_start| *from_start.as_ref());
+        if let Some(place) = table.from_start.filter(|_| from_start && trials > 1) {
+            let why = "a device starts once a repeat: write `trials = 1`, and `repeats` for more";
+            self.refuse(&place.span(), format!("`from_start`: {why}"));
+        }
         MrrPlan {
+            from_start,
             trials,
             duration: self.duration(table.duration, Nanos(Nanos::PER_SECOND)),
             load: table.load.as_ref().map(unit),

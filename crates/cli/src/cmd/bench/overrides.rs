@@ -23,7 +23,7 @@ pub(super) struct Overrides {
     /// Traces (see `weir trace list`) or capture files; A|B for a trace per direction
     #[arg(long, value_name = "TRACE", value_delimiter = ',')]
     trace: Vec<String>,
-    /// Frame sizes in bytes with FCS, imix, web, or recorded for captures
+    /// Frame sizes in bytes with FCS, imix, web, gateway, or recorded for captures
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     size: Vec<String>,
     /// Directions with traffic: 1 or 2

@@ -1,5 +1,6 @@
 //! `weir switch`: OpenFlow tables and stateful services over DPDK ports.
 
+mod bench;
 mod capture;
 mod ctl;
 mod options;
@@ -62,6 +63,7 @@ enum Action {
     Trace(trace::Args),
     Capture(capture::Args),
     Ctl(ctl::Args),
+    Bench(bench::Args),
 }
 
 /// Runs `weir switch`.
@@ -72,6 +74,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(Action::Trace(args)) => trace::run(args),
         Some(Action::Capture(args)) => capture::run(args),
         Some(Action::Ctl(args)) => ctl::run(args),
+        Some(Action::Bench(args)) => bench::run(args),
     }
 }
 

@@ -62,6 +62,10 @@ struct Line<'a> {
     hints: Hints,
     /// How workers that give their cores back waited.
     waiting: Waiting,
+    /// What each step of a packet's life took, over the bursts that were timed.
+    steps: BTreeMap<&'a str, Step>,
+    /// Where packets found what to do.
+    caches: Caches,
     /// CPU time of the workers; null where the kernel does not tell, and after they have ended.
     cpu_ns: Option<u64>,
     /// On the last line: packet buffers that did not come back. Anything but 0 is a fault.
@@ -88,6 +92,25 @@ struct Waiting {
     slept_ns: u64,
     late: u64,
     power_hints: u64,
+}
+
+/// A step, over all workers.
+#[derive(Default, Serialize)]
+struct Step {
+    packets: u64,
+    cycles: u64,
+}
+
+/// Lookups, over all workers.
+#[derive(Default, Serialize)]
+struct Caches {
+    shortcut_hits: u64,
+    exact_hits: u64,
+    megaflow_hits: u64,
+    direct: u64,
+    upcalls: u64,
+    coalesced: u64,
+    revoked: u64,
 }
 
 /// Packets of one port.
@@ -198,9 +221,33 @@ fn line(stats: &Stats) -> Line<'_> {
             late: whole(|w| w.waiting.late),
             power_hints: whole(|w| w.waiting.hints),
         },
+        steps: steps(stats),
+        caches: caches(stats),
         cpu_ns: stats.workers.iter().map(|worker| cpu_ns(worker.thread)).sum(),
         buffers_missing: None,
     }
+}
+
+fn steps(stats: &Stats) -> BTreeMap<&str, Step> {
+    let mut sums: BTreeMap<&str, Step> = BTreeMap::new();
+    for step in stats.workers.iter().flat_map(|worker| &worker.steps) {
+        let sum = sums.entry(step.step.as_str()).or_default();
+        sum.packets += step.packets;
+        sum.cycles += step.cycles;
+    }
+    sums
+}
+
+fn caches(stats: &Stats) -> Caches {
+    stats.workers.iter().map(|worker| &worker.caches).fold(Caches::default(), |sum, one| Caches {
+        shortcut_hits: sum.shortcut_hits + one.shortcut_hits,
+        exact_hits: sum.exact_hits + one.exact_hits,
+        megaflow_hits: sum.megaflow_hits + one.megaflow_hits,
+        direct: sum.direct + one.direct,
+        upcalls: sum.upcalls + one.upcalls,
+        coalesced: sum.coalesced + one.coalesced,
+        revoked: sum.revoked + one.revoked,
+    })
 }
 
 /// CPU time of a thread of this process (`/proc/PID/task/TID/schedstat`).

@@ -1,0 +1,331 @@
+//! From stored runs to a row's numbers.
+//!
+//! The ratio and its interval are [`weir_methods::compare`]'s: numbers taken in turns are compared pair by
+//! pair, and of several starts each counts once. Trials that the machine spoilt, and points whose packets
+//! were wrong, are left out or not ranked, as everywhere.
+
+use super::{Measured, Pair, Reached, Row, Side, Target, Unit, Way};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use weir_methods::compare::{self, Comparison, Gap, Verdict, beyond_chance, compare};
+use weir_methods::stored::{forwarded_rates, latency_trial};
+use weir_trial::run::{Point, PointResult, Run, StoredTrial};
+use weir_units::{PERCENTILES, Spread};
+
+/// What a step of a packet's life costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepCost {
+    /// Its name in the switch's ledger.
+    pub step: String,
+    /// Cycles, spread over all packets received.
+    pub cycles_per_packet: f64,
+}
+
+/// The switch's first step, which every packet takes.
+const RECEIVE: &str = "receive";
+
+/// A row's numbers, out of its runs.
+pub fn judge(row: &Row, runs: &[Run]) -> Measured {
+    let mut remarks = Vec::new();
+    for point in runs.iter().flat_map(|run| &run.points) {
+        remarks.extend(complaints(point));
+    }
+    remarks.dedup();
+    let pairs = match row.way {
+        Way::Devices { .. } | Way::Starts { .. } => {
+            runs.iter().filter_map(|run| devices(run, &mut remarks)).collect()
+        }
+        Way::Works { work, against } => {
+            works(runs, [work.trace, against.trace]).into_iter().collect::<Vec<Pair>>()
+        }
+        Way::Loads { load, against, .. } => {
+            runs.iter().filter_map(|run| loads(run, [load, against])).collect()
+        }
+        Way::Service { .. } | Way::Missing(_) => Vec::new(),
+    };
+    // Of two works, the row's own.
+    let own = match row.way {
+        Way::Works { work, .. } => Some(work.trace),
+        _ => None,
+    };
+    finish(row, pairs, profile(runs, own), remarks)
+}
+
+/// A service's numbers: cycles a packet by round, of several processes.
+pub fn judge_service(row: &Row, rounds: &[Vec<f64>], tsc_hz: f64, payload: u16) -> Measured {
+    let Way::Service { kind, unit, .. } = row.way else {
+        return Measured::unavailable(row, "it is no service's");
+    };
+    let number = |cycles: &f64| match unit {
+        Unit::Bps => f64::from(payload) * 8.0 * tsc_hz / cycles,
+        _ => cycles / tsc_hz * 1e9,
+    };
+    // All connections count where they are opened one after the other; a process is one number.
+    let centres: Vec<f64> = rounds
+        .iter()
+        .filter_map(|rounds| match unit {
+            Unit::Ns => Spread::of(rounds).map(|spread| spread.mean),
+            _ => Spread::of(rounds).map(|spread| spread.median),
+        })
+        .collect();
+    let numbers: Vec<f64> = centres.iter().map(number).collect();
+    let limit = match row.target {
+        Some(Target::AtLeast(limit) | Target::AtMost(limit)) => limit,
+        _ => f64::NAN,
+    };
+    let pair = side(kind, None, unit, &numbers, 0, Spread::of(&centres).map(|s| s.median)).map(|weir| {
+        let gap = Gap::paired(&vec![limit; numbers.len()], &numbers);
+        let ratio = gap.map_or(weir.median / limit, |gap| gap.ratio());
+        let interval = gap.map(|gap| (gap.interval().low, gap.interval().high));
+        let chance = gap.map(|gap| gap.chance());
+        let pair = Pair {
+            runs: Vec::new(),
+            weir,
+            other: None,
+            ratio: Some(ratio),
+            interval,
+            alternated: false,
+            chance,
+        };
+        if unit == Unit::Ns { pair.turned() } else { pair }
+    });
+    finish(row, pair.into_iter().collect(), Vec::new(), Vec::new())
+}
+
+/// Of tables measured against a base: the rows that are slower beyond chance, all of them weighed together.
+pub fn regressions(rows: &[Measured]) -> Vec<&Measured> {
+    let known: Vec<(&Measured, &Pair)> = rows
+        .iter()
+        .filter_map(|row| Some((row, row.pairs.first()?)))
+        .filter(|(_, p)| p.chance.is_some())
+        .collect();
+    let chances: Vec<f64> = known.iter().map(|(_, pair)| pair.chance.unwrap_or(1.0)).collect();
+    let slower = known
+        .iter()
+        .zip(beyond_chance(&chances))
+        .filter(|((_, pair), beyond)| *beyond && pair.ratio.is_some_and(|ratio| ratio < 1.0));
+    slower.map(|((row, _), _)| *row).collect()
+}
+
+impl Pair {
+    /// The same where less is better: the ratio is turned round, so that more than 1 is better.
+    fn turned(self) -> Self {
+        Self {
+            ratio: self.ratio.map(f64::recip),
+            interval: self.interval.map(|(low, high)| (high.recip(), low.recip())),
+            ..self
+        }
+    }
+}
+
+fn finish(row: &Row, pairs: Vec<Pair>, profile: Vec<StepCost>, remarks: Vec<String>) -> Measured {
+    let quoted = row.quoted();
+    let against_quoted = match (row.target, &quoted, pairs.first()) {
+        (Some(Target::TimesQuoted(_)), Some(quoted), Some(first)) => {
+            let Side { median, min, max, .. } = first.weir;
+            let interval = Some((min / quoted.value, max / quoted.value));
+            Some(Pair { ratio: Some(median / quoted.value), interval, ..first.clone() })
+        }
+        _ => None,
+    };
+    let decides = against_quoted.as_ref().or(pairs.first());
+    let target = row.target.map(|target| Reached::new(&target, row.target_says(), decides));
+    if pairs.is_empty() && remarks.is_empty() {
+        return Measured { profile, ..Measured::unavailable(row, "its runs hold no result") };
+    }
+    Measured { row: row.id.to_owned(), work: row.work.to_owned(), pairs, quoted, target, profile, remarks }
+}
+
+/// What is wrong with a point.
+fn complaints(point: &Point) -> Vec<String> {
+    let who = &point.key.dut;
+    let error = point.error.as_ref().map(|error| format!("{who}: {error}"));
+    let wrong = point.packets.as_ref().filter(|packets| !packets.is_right());
+    let wrong = wrong.map(|packets| format!("{who}: its packets are wrong, so it is not ranked: {packets}"));
+    let unchecked = point.packets.is_none() && point.error.is_none() && point.finished;
+    let unchecked = unchecked.then(|| format!("{who}: its packets were not compared"));
+    let counting = || point.trials.iter().filter(|trial| !trial.superseded);
+    let spoilt: Vec<_> = counting().filter_map(StoredTrial::spoilt_by).collect();
+    let spoilt = spoilt.first().map(|finding| {
+        format!("{who}: {} of {} trials are left out: {}", spoilt.len(), counting().count(), finding.says)
+    });
+    error.into_iter().chain(wrong).chain(unchecked).chain(spoilt).collect()
+}
+
+/// Two devices of a run.
+fn devices(run: &Run, remarks: &mut Vec<String>) -> Option<Pair> {
+    let [weir, other] = run.points.as_slice() else { return None };
+    let numbers = rates(weir);
+    let weir_side = rate_side(weir, &weir.key.dut, &numbers)?;
+    let Some(other_side) = rate_side(other, &other.key.dut, &rates(other)) else {
+        return Some(Pair {
+            runs: vec![run.name.clone()],
+            weir: weir_side,
+            other: None,
+            ratio: None,
+            interval: None,
+            alternated: false,
+            chance: None,
+        });
+    };
+    let sides = [&other.key.dut, &weir.key.dut].map(|dut| compare::Side { run, dut: Some(dut.as_str()) });
+    let Comparison { rows, alternated, .. } = compare(sides[0], sides[1], None);
+    let found = rows.into_iter().next()?;
+    if let Verdict::NotRanked(why) = &found.verdict {
+        remarks.push(format!("not ranked: {why}"));
+    }
+    let ranked = !matches!(found.verdict, Verdict::NotRanked(_));
+    Some(Pair {
+        runs: vec![run.name.clone()],
+        weir: weir_side,
+        other: Some(other_side),
+        ratio: found.ratio.filter(|_| ranked),
+        interval: found.interval.filter(|_| ranked).map(|interval| (interval.low, interval.high)),
+        alternated,
+        chance: found.chance,
+    })
+}
+
+/// The same device at two works, each round a run of both.
+fn works(runs: &[Run], traces: [&str; 2]) -> Option<Pair> {
+    let mut of = [Vec::new(), Vec::new()];
+    let mut centres = [Vec::new(), Vec::new()];
+    let mut points = [None, None];
+    for run in runs {
+        let both = traces.map(|trace| run.points.iter().find(|point| point.key.trace == trace));
+        let [Some(one), Some(other)] = both else { continue };
+        let numbers = [one, other].map(rates);
+        let [Some(a), Some(b)] = [0, 1].map(|side| compare::centre(&values(&numbers[side]))) else {
+            continue;
+        };
+        centres[0].push(a);
+        centres[1].push(b);
+        points = [Some(one), Some(other)];
+        for (all, own) in of.iter_mut().zip(numbers) {
+            all.extend(own);
+        }
+    }
+    let [Some(one), Some(other)] = points else { return None };
+    let gap = Gap::paired(&centres[1], &centres[0]);
+    let ratio = compare::centre(&centres[0]).zip(compare::centre(&centres[1])).map(|(a, b)| a / b);
+    Some(Pair {
+        runs: runs.iter().map(|run| run.name.clone()).collect(),
+        weir: rate_side(one, traces[0], &of[0])?,
+        other: rate_side(other, traces[1], &of[1]),
+        ratio: gap.map(|gap| gap.ratio()).or(ratio),
+        interval: gap.map(|gap| (gap.interval().low, gap.interval().high)),
+        alternated: runs.len() > 1,
+        chance: gap.map(|gap| gap.chance()),
+    })
+}
+
+/// The median delay at two loads, the second one's over the first one's.
+fn loads(run: &Run, labels: [&str; 2]) -> Option<Pair> {
+    let point = run.points.first()?;
+    let median = PERCENTILES.iter().position(|percent| *percent == 50.0)?;
+    let delays = labels.map(|wanted| {
+        let at = |result: &PointResult| {
+            let PointResult::Latency { label, .. } = result else { return None };
+            let trial = latency_trial(point, result).filter(|_| label == wanted)?;
+            let latency = trial.result.latency.as_ref().filter(|_| trial.spoilt_by().is_none())?;
+            Some(latency.percentiles[median].0 as f64)
+        };
+        point.results.iter().filter_map(at).collect::<Vec<f64>>()
+    });
+    let gap = Gap::paired(&delays[1], &delays[0]);
+    let [weir, other] = [0, 1]
+        .map(|place| side(labels[place], point.dut_version.as_deref(), Unit::Ns, &delays[place], 0, None));
+    let (weir, other) = (weir?, other?);
+    let pair = Pair {
+        runs: vec![run.name.clone()],
+        ratio: Some(gap.map_or(weir.median / other.median, |gap| gap.ratio())),
+        weir,
+        other: Some(other),
+        interval: gap.map(|gap| (gap.interval().low, gap.interval().high)),
+        alternated: true,
+        chance: gap.map(|gap| gap.chance()),
+    };
+    Some(pair.turned())
+}
+
+/// A forwarded rate and its trial; nothing in the place of a rate that was spoilt.
+type Rate<'a> = (Option<f64>, &'a StoredTrial);
+
+fn rates(point: &Point) -> Vec<Rate<'_>> {
+    let mut found = Vec::new();
+    for (result, trials) in forwarded_rates(point) {
+        let PointResult::Mrr { rates, .. } = result else { continue };
+        let each = rates.iter().zip(trials);
+        found.extend(each.map(|(rate, trial)| (Some(rate.0).filter(|_| trial.spoilt_by().is_none()), trial)));
+    }
+    found
+}
+
+fn values(rates: &[Rate<'_>]) -> Vec<f64> {
+    rates.iter().filter_map(|(rate, _)| *rate).collect()
+}
+
+/// A device's rates. Where every trial was spoilt they are shown all the same, and rank nothing.
+fn rate_side(point: &Point, name: &str, rates: &[Rate<'_>]) -> Option<Side> {
+    let values = values(rates);
+    if values.is_empty() {
+        let spoilt: Vec<f64> = rates.iter().map(|(_, trial)| trial.result.forwarded_rate().0).collect();
+        let side = side(name, point.dut_version.as_deref(), Unit::Pps, &spoilt, rates.len(), None)?;
+        return Some(Side { count: 0, ..side });
+    }
+    let cycles: Vec<f64> = rates
+        .iter()
+        .filter(|(rate, _)| rate.is_some())
+        .filter_map(|(_, trial)| trial.result.dut.as_ref()?.cycles_per_packet)
+        .collect();
+    let cycles = Spread::of(&cycles).map(|spread| spread.median);
+    side(name, point.dut_version.as_deref(), Unit::Pps, &values, rates.len() - values.len(), cycles)
+}
+
+fn side(
+    name: &str,
+    version: Option<&str>,
+    unit: Unit,
+    values: &[f64],
+    left_out: usize,
+    cycles_per_packet: Option<f64>,
+) -> Option<Side> {
+    let Spread { median, min, max, .. } = Spread::of(values)?;
+    let (name, version) = (name.to_owned(), version.map(str::to_owned));
+    Some(Side { name, version, unit, median, min, max, count: values.len(), left_out, cycles_per_packet })
+}
+
+/// Cycles by step of the switch's trials, those of each run's first point of the switch, with that trace
+/// where one is named: what a row is about.
+fn profile(runs: &[Run], trace: Option<&str>) -> Vec<StepCost> {
+    let mut sums: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
+    for run in runs {
+        let is_own = |point: &&Point| {
+            point.key.dut.starts_with("weir") && trace.is_none_or(|trace| point.key.trace == trace)
+        };
+        let Some(point) = run.points.iter().find(is_own) else { continue };
+        for trial in point.trials.iter().filter(|trial| !trial.superseded) {
+            let details = trial.result.dut.iter().flat_map(|dut| &dut.details);
+            for (name, count) in details {
+                let Some(rest) = name.strip_prefix("steps ") else { continue };
+                for (place, what) in [" packets", " cycles"].iter().enumerate() {
+                    if let Some(step) = rest.strip_suffix(what) {
+                        sums.entry(step).or_default()[place] += count;
+                    }
+                }
+            }
+        }
+    }
+    let received = sums.get(RECEIVE).map_or(0, |[packets, _]| *packets);
+    let mut steps: Vec<StepCost> = sums
+        .into_iter()
+        .filter(|(_, [_, cycles])| received > 0 && *cycles > 0)
+        .map(|(step, [_, cycles])| StepCost {
+            step: step.to_owned(),
+            cycles_per_packet: cycles as f64 / received as f64,
+        })
+        .collect();
+    steps.sort_by(|a, b| b.cycles_per_packet.total_cmp(&a.cycles_per_packet));
+    steps
+}

@@ -1,0 +1,174 @@
+//! A row as plans: TOML that `weir bench` runs, so that a row is measured as anybody else would measure it.
+
+use super::{Row, Way, Work};
+use crate::plan::HugePages;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_units::Nanos;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Effort {
+    /// Whether it is the quick subset.
+    pub quick: bool,
+    /// How often each side is started anew.
+    pub repeats: u32,
+    /// Trials of each side and start, in turns.
+    pub trials: u32,
+    /// Length of each trial.
+    pub duration: Nanos,
+}
+
+/// A campaign of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedRun {
+    /// What its name has behind the table's: `port.ovs-dpdk`.
+    pub suffix: String,
+    /// The plan, as TOML.
+    pub text: String,
+}
+
+/// Trials at 100 packets a second must be long for a median: a thousand packets.
+const DELAYS: Nanos = Nanos(10 * Nanos::PER_SECOND);
+
+impl Row {
+    /// The campaigns of the row; none for one that is not a campaign's affair. With a `base`, another
+    /// build of the switch, Weir is compared with that and not with peers.
+    pub fn plans(&self, effort: Effort, huge_pages: HugePages, base: Option<&str>) -> Vec<PlannedRun> {
+        let wiring = if matches!(self.way, Way::Loads { .. }) { "vhost" } else { "fed" };
+        let plan = |suffix: String, duts: &[&str], against: Option<&str>, works: &[Work], method: String| {
+            let suffix = format!("{}.{suffix}", self.id);
+            let text = text(&suffix, duts, against, works, (wiring, huge_pages)) + &method;
+            PlannedRun { suffix, text }
+        };
+        let mrr = |repeats: u32, trials: u32, more: &str| {
+            let Effort { duration, .. } = effort;
+            format!(
+                "repeats = {repeats}\n\n[mrr]\ntrials = {trials}\nduration = \"{}ns\"\n{more}",
+                duration.0
+            )
+        };
+        let usual = || mrr(effort.repeats, effort.trials, "");
+        match (self.way, base) {
+            (Way::Devices { work, .. }, Some(base)) => {
+                let other = format!("weir:at={base}");
+                vec![plan("base".to_owned(), &["weir"], Some(&other), &[work], usual())]
+            }
+            (Way::Devices { device, others, work }, None) => others
+                .iter()
+                .map(|other| plan((*other).to_owned(), &[device], Some(other), &[work], usual()))
+                .collect(),
+            (Way::Starts { other, work }, None) => {
+                let method = mrr(effort.repeats, 1, "from_start = true\n").replace(
+                    &format!("\"{}ns\"", effort.duration.0),
+                    &format!("\"{}ns\"", Nanos::PER_SECOND),
+                );
+                vec![plan(other.to_owned(), &["weir"], Some(other), &[work], method)]
+            }
+            (Way::Works { work, against }, None) => (1..=effort.repeats)
+                .map(|round| {
+                    // Each round begins with the other one, against drift.
+                    let works = if round % 2 == 1 { [work, against] } else { [against, work] };
+                    plan(round.to_string(), &["weir"], None, &works, mrr(1, effort.trials, ""))
+                })
+                .collect(),
+            (Way::Loads { work, load, against }, None) => {
+                let method = format!(
+                    "repeats = {}\n\n[latency]\nloads = [\"{load}\", \"{against}\"]\nduration = \"{}ns\"\n",
+                    effort.repeats, DELAYS.0
+                );
+                vec![plan("loads".to_owned(), &["weir"], None, &[work], method)]
+            }
+            (Way::Service { .. } | Way::Missing(_), _) | (_, Some(_)) => Vec::new(),
+        }
+    }
+
+    /// The arguments of `weir switch` that measure a service by itself, where the row is one's.
+    pub fn service(&self) -> Option<Vec<String>> {
+        let Way::Service { kind, options, .. } = self.way else { return None };
+        let words = ["switch", "bench", kind, "--json"].into_iter().chain(options.iter().copied());
+        Some(words.map(str::to_owned).collect())
+    }
+
+    /// Why there is nothing to measure, where so.
+    pub fn missing(&self) -> Option<&'static str> {
+        let Way::Missing(why) = self.way else { return None };
+        Some(why)
+    }
+}
+
+/// Everything but the methods.
+fn text(
+    name: &str,
+    duts: &[&str],
+    against: Option<&str>,
+    works: &[Work],
+    (wiring, huge_pages): (&str, HugePages),
+) -> String {
+    let quoted = |words: Vec<&str>| {
+        let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        format!("[{}]", words.join(", "))
+    };
+    let against = against.map_or_else(String::new, |dut| format!("against = \"{dut}\"\n"));
+    let pages = match huge_pages {
+        HugePages::On => "true",
+        HugePages::Off => "false",
+        HugePages::Auto => "\"auto\"",
+    };
+    format!(
+        "# A row of `weir perf`.\nname = \"{name}\"\nnf = \"{}\"\ndut = {}\n{against}trace = {}\nsize = 64\n\
+         directions = {}\nwiring = \"{wiring}\"\nhuge_pages = {pages}\nline_rate = \"100G\"\n",
+        works[0].nf,
+        quoted(duts.to_vec()),
+        quoted(works.iter().map(|work| work.trace).collect()),
+        works[0].directions,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::ROWS;
+    use crate::plan::{Known, Plan};
+    use std::path::Path;
+
+    fn plans(row: &Row, base: Option<&str>) -> Vec<Plan> {
+        let planned = row.plans(Effort::QUICK, HugePages::Off, base);
+        let parse = |planned: PlannedRun| {
+            Plan::parse(&planned.text, Path::new("perf.toml"), &Known::here())
+                .unwrap_or_else(|error| panic!("{}: {error}\n{}", row.id, planned.text))
+        };
+        planned.into_iter().map(parse).collect()
+    }
+
+    #[test]
+    fn every_row_is_a_plan_a_service_or_says_why_not() {
+        for row in &ROWS {
+            let ways = [!plans(row, None).is_empty(), row.service().is_some(), row.missing().is_some()];
+            assert_eq!(ways.iter().filter(|way| **way).count(), 1, "{}", row.id);
+        }
+    }
+
+    #[test]
+    fn the_sides_of_a_row_take_turns() {
+        let port = plans(&ROWS[0], None);
+        assert_eq!(port.len(), 2);
+        assert!(port.iter().all(|plan| plan.against.is_some() && plan.repeats == 5 && plan.check));
+        let rounds = plans(crate::perf::find("million").unwrap(), None);
+        let first = |plan: &Plan| plan.traces[0].to_string();
+        assert_ne!(first(&rounds[0]), first(&rounds[1]), "each round begins with the other work");
+    }
+
+    #[test]
+    fn a_base_takes_the_place_of_the_peers() {
+        let [plan] = plans(&ROWS[0], Some("/b/weir")).try_into().unwrap();
+        assert_eq!((plan.duts[0].as_str(), plan.against.as_deref()), ("weir", Some("weir:at=/b/weir")));
+    }
+
+    #[test]
+    fn from_the_start_means_the_first_second() {
+        let [plan] = plans(crate::perf::find("cold").unwrap(), None).try_into().unwrap();
+        let mrr = plan.mrr.unwrap();
+        assert!(mrr.from_start && mrr.trials == 1 && mrr.duration.0 == Nanos::PER_SECOND);
+    }
+}

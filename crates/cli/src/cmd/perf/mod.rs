@@ -1,0 +1,247 @@
+//! `weir perf`: the table of speed, Weir beside its peers.
+
+mod runs;
+mod text;
+
+use super::BadUse;
+use runs::Runs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_campaign::now_ms;
+use weir_campaign::perf::{Effort, Measured, Perf, ROWS, Row, SCHEMA_VERSION, find, judge, regressions};
+use weir_campaign::plan::HugePages;
+use weir_store::Store;
+use weir_trial::run::Run;
+use weir_units::Nanos;
+
+const LONG_ABOUT: &str = "\
+Measure the table of docs/performance.md: each row a work, Weir's switch beside a peer on it, what is \
+to be reached, and whether it is.
+
+Both sides of a row get the same packets in the same way (`fed`: each device's own source replays the \
+trace from memory, its sink discards), huge pages and one forwarding core; all packets of each are \
+compared with what they must be first; then trials are taken in turns, and both are started anew \
+several times. The ratio has a 95 % interval from the pairs. What cannot be measured on this machine \
+says why. Figures that are quoted, not measured, say so.
+
+Every row is one or more runs of `weir bench`, stored like all others: `weir show`, `compare` and \
+`report` read them. The table itself is kept as NAME.perf.json beside the database; --stored prints \
+it again.
+
+With --quick, a subset in shorter trials. With --against, that subset compares this program's switch \
+with another build's instead of peers: exit code 1 when it is slower beyond chance in any row.";
+
+const EXAMPLES: &str = "\
+Examples:
+  The whole table, about half an hour:
+    weir perf
+  Two rows:
+    weir perf --only port,a-1000
+  Is this build slower than that one?
+    weir perf --quick --against ../base/target/release/weir
+  The last table again, for a page:
+    weir perf --stored perf-2026-11-21-1405 --markdown
+
+Exit codes: 0 measured, and nothing slower than the base; 1 slower than the base beyond chance, no row could \
+be measured, or interrupted; 2 bad use.";
+
+/// Measure the table of speed: Weir's switch beside its peers
+#[derive(clap::Args)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Rows, by name (see --list)
+    #[arg(long, value_name = "ROW", value_delimiter = ',')]
+    only: Vec<String>,
+    /// A subset in shorter trials
+    #[arg(long)]
+    quick: bool,
+    /// Another build of weir: compare the switch with it instead of with peers
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "stored")]
+    against: Option<PathBuf>,
+    /// How often both sides are started anew [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeats: Option<u32>,
+    /// Length of each trial [default: 1s, with --quick 250ms]
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Nanos>,
+    /// Huge pages: true, auto, or false, whose figures are others
+    #[arg(long, value_name = "WHETHER", default_value = "true")]
+    huge_pages: HugePagesWord,
+    /// Name of the table [default: perf, date and time]
+    #[arg(long, value_name = "NAME", conflicts_with = "stored")]
+    name: Option<String>,
+    /// The database [default: in the per-user data folder]
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
+    /// Print a table measured before: its name, or the file
+    #[arg(long, value_name = "NAME|FILE")]
+    stored: Option<PathBuf>,
+    /// Print the rows' names, works and targets, and measure nothing
+    #[arg(long, conflicts_with_all = ["stored", "against"])]
+    list: bool,
+    /// Print GitHub's Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// Print JSON; `weir schema perf` describes it
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum HugePagesWord {
+    True,
+    Auto,
+    False,
+}
+
+impl From<HugePagesWord> for HugePages {
+    fn from(word: HugePagesWord) -> Self {
+        match word {
+            HugePagesWord::True => Self::On,
+            HugePagesWord::Auto => Self::Auto,
+            HugePagesWord::False => Self::Off,
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.list {
+        super::print(&text::list(&ROWS))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let perf = match &args.stored {
+        Some(stored) => read(&args, stored)?,
+        None => measure(&args, &interrupted)?,
+    };
+    super::print(&match (args.json, args.markdown) {
+        (true, _) => format!("{}\n", serde_json::to_string_pretty(&perf)?),
+        (_, true) => text::markdown(&perf),
+        _ => text::terminal(&perf),
+    })?;
+    let measured = perf.rows.iter().any(|row| !row.pairs.is_empty());
+    let slower = perf.base.is_some() && !regressions(&perf.rows).is_empty();
+    let fine = measured && !slower && !interrupted.load(Ordering::Relaxed);
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The rows that are asked for.
+fn rows(args: &Args) -> Result<Vec<&'static Row>, BadUse> {
+    if args.only.is_empty() {
+        let subset = args.quick || args.against.is_some();
+        return Ok(ROWS.iter().filter(|row| row.quick || !subset).collect());
+    }
+    let names = || ROWS.map(|row| row.id).join(", ");
+    let row = |name: &String| {
+        find(name)
+            .ok_or_else(|| BadUse::new(format!("--only: there is no row `{name}`; the rows are {}", names())))
+    };
+    args.only.iter().map(row).collect()
+}
+
+fn measure(args: &Args, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Perf> {
+    let rows = rows(args)?;
+    let usual = if args.quick || args.against.is_some() { Effort::QUICK } else { Effort::WHOLE };
+    let effort = Effort {
+        repeats: args.repeats.unwrap_or(usual.repeats),
+        duration: args.duration.unwrap_or(usual.duration),
+        ..usual
+    };
+    let base = args.against.as_deref().map(program).transpose()?;
+    let store = Store::open(args.db.as_deref()).map_err(super::store_error)?;
+    let (db, started_ms) = (store.path().to_owned(), now_ms());
+    drop(store); // the rows' own processes write to it
+    let name = args.name.clone().unwrap_or_else(|| default_name(started_ms));
+    let kept = file(&db, &name);
+    if kept.exists() {
+        return Err(BadUse::new(format!(
+            "{}: a table of that name is there; choose another --name",
+            kept.display()
+        ))
+        .into());
+    }
+    let flag = Arc::clone(interrupted);
+    ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))?;
+    let runs =
+        Runs { db: &db, name: &name, effort, huge_pages: args.huge_pages.into(), base: base.as_deref() };
+    let mut perf = Perf {
+        schema: SCHEMA_VERSION,
+        name: name.clone(),
+        started_ms,
+        weir: super::WEIR.to_owned(),
+        base: base.clone(),
+        effort,
+        environment: super::environment(),
+        rows: Vec::new(),
+    };
+    for (number, row) in (1..).zip(&rows) {
+        eprintln!("[{number}/{}] {}: {}", rows.len(), row.id, row.work);
+        let measured = if interrupted.load(Ordering::Relaxed) {
+            Measured::unavailable(row, "interrupted")
+        } else {
+            runs.measure(row)?
+        };
+        eprintln!("{}", text::progress(&measured));
+        perf.rows.push(measured);
+        // Kept after every row: what was measured outlives whatever comes.
+        let document = serde_json::to_string_pretty(&perf)?;
+        std::fs::write(&kept, document)
+            .map_err(|error| BadUse::new(format!("{}: {error}; name another --db", kept.display())))?;
+    }
+    eprintln!("kept as {name}; print it again with: weir perf --stored {}", kept.display());
+    Ok(perf)
+}
+
+/// Another build, by its full path: devices are started elsewhere.
+fn program(path: &Path) -> Result<String, BadUse> {
+    let wrong = |why: String| BadUse::new(format!("--against {}: {why}; name a built weir", path.display()));
+    let full = path.canonicalize().map_err(|error| wrong(error.to_string()))?;
+    let text = full.to_str().filter(|text| full.is_file() && !text.contains(['"', '\\', '+']));
+    text.map(str::to_owned).ok_or_else(|| wrong("it is no program whose path can stand in a plan".into()))
+}
+
+fn default_name(ms: i64) -> String {
+    let minute = ms.div_euclid(60_000).rem_euclid(24 * 60);
+    format!("perf-{}-{:02}{:02}", weir_store::date(ms), minute / 60, minute % 60)
+}
+
+/// Where a table is kept.
+fn file(db: &Path, name: &str) -> PathBuf {
+    db.with_file_name(format!("{name}.perf.json"))
+}
+
+/// Reads a table that was kept, and judges its runs again where the store still has them.
+fn read(args: &Args, stored: &Path) -> anyhow::Result<Perf> {
+    let path = if stored.is_file() {
+        stored.to_owned()
+    } else {
+        let store = Store::open_existing(args.db.as_deref()).map_err(super::store_error)?;
+        file(store.path(), &stored.to_string_lossy())
+    };
+    let wrong = |why: String| BadUse::new(format!("--stored {}: {why}", path.display()));
+    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    let mut perf: Perf = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    if perf.schema != SCHEMA_VERSION {
+        return Err(wrong(format!(
+            "it is of version {}, and this program reads {SCHEMA_VERSION}",
+            perf.schema
+        ))
+        .into());
+    }
+    if let Ok(store) = Store::open_existing(args.db.as_deref()) {
+        perf.rows.iter_mut().for_each(|row| again(row, &store));
+    }
+    Ok(perf)
+}
+
+/// Judges a row's stored runs again; one whose runs are not all in the store stays as it was.
+fn again(measured: &mut Measured, store: &Store) {
+    let names = measured.pairs.iter().flat_map(|pair| &pair.runs);
+    let load = |name: &String| store.load(store.find(&name.parse().ok()?).ok()?).ok();
+    let runs: Option<Vec<Run>> = names.map(load).collect();
+    if let (Some(row), Some(runs)) = (find(&measured.row), runs.filter(|runs| !runs.is_empty())) {
+        *measured = judge(row, &runs);
+    }
+}

@@ -1,0 +1,254 @@
+//! The table of speed for a terminal, and as Markdown for docs/performance.md.
+
+use super::super::stored::{table, when};
+use std::fmt::Write as _;
+use weir_campaign::perf::{Measured, Pair, Perf, Reached, Row, Side, Unit, regressions};
+use weir_trial::environment::affects;
+
+/// Columns of the table.
+const HEADINGS: [&str; 8] = ["row", "work", "weir", "cycles", "beside", "there", "ratio (95 %)", "target"];
+
+/// Steps of a profile that take less than this share of a packet's cycles are summed up.
+const SMALL: f64 = 0.01;
+
+/// The rows without figures.
+pub(super) fn list(rows: &[Row]) -> String {
+    let cells = |row: &Row| {
+        let Measured { target, .. } = Measured::unavailable(row, "");
+        let quick = if row.quick { "quick" } else { "" };
+        vec![
+            row.id.to_owned(),
+            row.work.to_owned(),
+            target.map_or_else(String::new, |target| target.says),
+            quick.into(),
+        ]
+    };
+    table(&["row", "work", "target", ""], &[], &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+/// A number with its unit.
+fn amount(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Pps if value >= 1e7 => format!("{:.1} Mpps", value / 1e6),
+        Unit::Pps => format!("{:.3} Mpps", value / 1e6),
+        Unit::Bps => format!("{:.1} Gb/s", value / 1e9),
+        Unit::Ns if value >= 1e4 => format!("{:.1} µs", value / 1e3),
+        Unit::Ns => format!("{value:.0} ns"),
+    }
+}
+
+fn cycles(side: &Side) -> String {
+    side.cycles_per_packet.map_or_else(|| "–".to_owned(), |cycles| format!("{cycles:.0}"))
+}
+
+fn rate(side: &Side) -> String {
+    format!(
+        "{} ({} to {})",
+        amount(side.median, side.unit),
+        bare(side.min, side.unit),
+        bare(side.max, side.unit)
+    )
+}
+
+/// A number in its unit, without it.
+fn bare(value: f64, unit: Unit) -> String {
+    let text = amount(value, unit);
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+fn ratio(pair: &Pair) -> String {
+    match (pair.ratio, pair.interval) {
+        (Some(ratio), Some((low, high))) => format!("{ratio:.2} ({low:.2} to {high:.2})"),
+        (Some(ratio), None) => format!("{ratio:.2}"),
+        _ => "–".to_owned(),
+    }
+}
+
+fn verdict(target: &Reached) -> String {
+    let word = match (target.reached, target.sure) {
+        (None, _) => "not measured",
+        (Some(true), true) => "reached",
+        (Some(true), false) => "reached, not surely",
+        (Some(false), true) => "MISSED",
+        (Some(false), false) => "missed, not surely",
+    };
+    format!("{}: {word}", target.says)
+}
+
+/// A measured row's lines of cells: one a pair.
+fn lines(measured: &Measured, base: bool) -> Vec<Vec<String>> {
+    let target = |place: usize| match (&measured.target, place) {
+        (Some(target), 0) if !base => verdict(target),
+        _ => String::new(),
+    };
+    let mut lines: Vec<Vec<String>> = measured
+        .pairs
+        .iter()
+        .enumerate()
+        .map(|(place, pair)| {
+            let first = |text: &str| if place == 0 { text.to_owned() } else { String::new() };
+            let (beside, there) = pair.other.as_ref().map_or_else(
+                || (String::new(), String::new()),
+                |other| (device(&other.name), format!("{}, {} cycles", rate(other), cycles(other))),
+            );
+            vec![
+                first(&measured.row),
+                first(&measured.work),
+                rate(&pair.weir),
+                cycles(&pair.weir),
+                beside,
+                there,
+                ratio(pair),
+                target(place),
+            ]
+        })
+        .collect();
+    if let (Some(quoted), Some(first), false) = (&measured.quoted, measured.pairs.first(), base) {
+        let times = match quoted.unit {
+            Unit::Ns => quoted.value / first.weir.median,
+            _ => first.weir.median / quoted.value,
+        };
+        let mut line = vec![String::new(); HEADINGS.len()];
+        line[4] = "quoted".to_owned();
+        line[5] = amount(quoted.value, quoted.unit);
+        line[6] = format!("{times:.2}");
+        lines.push(line);
+    }
+    if lines.is_empty() {
+        let mut line = vec![String::new(); HEADINGS.len()];
+        (line[0], line[1]) = (measured.row.clone(), measured.work.clone());
+        line[2] = "–".to_owned();
+        line[7] = target(0);
+        lines.push(line);
+    }
+    lines
+}
+
+/// A device's name without the folders of a program.
+fn device(name: &str) -> String {
+    match name.split_once("at=") {
+        Some((head, _)) => format!("{head}base"),
+        None => name.to_owned(),
+    }
+}
+
+/// A line or two about a row just measured.
+pub(super) fn progress(measured: &Measured) -> String {
+    let pairs = measured.pairs.iter().map(|pair| {
+        let other = pair.other.as_ref().map_or_else(String::new, |other| {
+            format!(", {} {}", device(&other.name), amount(other.median, other.unit))
+        });
+        format!("  weir {}{other}: {}", amount(pair.weir.median, pair.weir.unit), ratio(pair))
+    });
+    let target = measured.target.iter().map(|target| format!("  {}", verdict(target)));
+    let remarks = measured.remarks.iter().map(|remark| format!("  {remark}"));
+    pairs.chain(target).chain(remarks).collect::<Vec<_>>().join("\n")
+}
+
+fn cells(perf: &Perf) -> Vec<Vec<String>> {
+    perf.rows.iter().flat_map(|row| lines(row, perf.base.is_some())).collect()
+}
+
+/// What stands below the table: remarks, sources of quoted figures, and for a base what is slower.
+fn notes(perf: &Perf) -> Vec<String> {
+    let mut notes = Vec::new();
+    for row in &perf.rows {
+        notes.extend(row.remarks.iter().map(|remark| format!("{}: {remark}", row.row)));
+        if perf.base.is_none() {
+            notes.extend(row.quoted.iter().map(|quoted| format!("{}: quoted: {}", row.row, quoted.what)));
+        }
+    }
+    if perf.base.is_some() {
+        let slower = regressions(&perf.rows);
+        let names: Vec<&str> = slower.iter().map(|row| row.row.as_str()).collect();
+        notes.push(match names.as_slice() {
+            [] => "no row is slower than the base beyond chance".to_owned(),
+            names => format!("SLOWER than the base, beyond chance: {}", names.join(", ")),
+        });
+    }
+    notes
+}
+
+/// Where the cycles go, a row a line: the steps by their cost.
+fn profiles(perf: &Perf) -> Vec<Vec<String>> {
+    let line = |row: &Measured| {
+        let whole: f64 = row.profile.iter().map(|step| step.cycles_per_packet).sum();
+        let (great, small): (Vec<_>, Vec<_>) =
+            row.profile.iter().partition(|step| step.cycles_per_packet >= SMALL * whole);
+        let mut steps: Vec<String> =
+            great.iter().map(|step| format!("{} {:.1}", step.step, step.cycles_per_packet)).collect();
+        let rest: f64 = small.iter().map(|step| step.cycles_per_packet).sum();
+        if rest > 0.0 {
+            steps.push(format!("the rest {rest:.1}"));
+        }
+        vec![row.row.clone(), format!("{whole:.0}"), steps.join(" · ")]
+    };
+    perf.rows.iter().filter(|row| !row.profile.is_empty()).map(line).collect()
+}
+
+fn heading(perf: &Perf) -> String {
+    let effort = perf.effort;
+    format!(
+        "{}: {}, {}; {} starts of each side, {} trials of {} at each, in turns",
+        perf.name,
+        perf.weir,
+        when(perf.started_ms),
+        effort.repeats,
+        effort.trials,
+        effort.duration,
+    )
+}
+
+pub(super) fn terminal(perf: &Perf) -> String {
+    let mut text = format!("{}\n\n", heading(perf));
+    text += &table(&HEADINGS, &[3], &cells(perf));
+    let profiles = profiles(perf);
+    if !profiles.is_empty() {
+        text += "\nWhere Weir's cycles go, a packet (the switch's ledger, from a sample of bursts)\n";
+        text += &table(&["row", "cycles", "steps"], &[1], &profiles);
+    }
+    text += "\n";
+    for note in notes(perf) {
+        let _ = writeln!(text, "{note}");
+    }
+    text
+}
+
+pub(super) fn markdown(perf: &Perf) -> String {
+    let mut text = format!("Measured: {}.\n\n", heading(perf));
+    markdown_table(&mut text, &HEADINGS, &cells(perf));
+    text += "\n";
+    for note in notes(perf) {
+        let _ = writeln!(text, "- {note}");
+    }
+    text += "\n### Where the cycles go\n\nTSC cycles a packet by step, from the switch's own ledger \
+             (a sample of the bursts); services count in `services`.\n\n";
+    markdown_table(&mut text, &["row", "sum", "steps"], &profiles(perf));
+    text += "\n### Environment\n\n";
+    let facts = perf.environment.iter().filter(|(name, _)| !affects(name).claims.is_empty());
+    let facts: Vec<Vec<String>> =
+        facts.map(|(name, value)| vec![format!("`{name}`"), value.clone()]).collect();
+    markdown_table(&mut text, &["fact", "value"], &facts);
+    let mut versions: Vec<&str> = perf
+        .rows
+        .iter()
+        .flat_map(|row| &row.pairs)
+        .filter_map(|pair| pair.other.as_ref()?.version.as_deref()?.split(';').next())
+        .collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let _ = writeln!(text, "\nPeers: {}.", versions.join("; "));
+    text
+}
+
+fn markdown_table(text: &mut String, headings: &[&str], rows: &[Vec<String>]) {
+    let line = |cells: Vec<&str>| {
+        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    *text += &line(headings.to_vec());
+    *text += &line(vec!["---"; headings.len()]);
+    for row in rows {
+        *text += &line(row.iter().map(String::as_str).collect());
+    }
+}

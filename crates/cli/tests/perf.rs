@@ -1,0 +1,103 @@
+//! `weir perf`, as people use it: that it measures, judges, keeps and prints; not that anything is fast.
+
+mod lab;
+
+use lab::{Lab, cores, told, weir};
+use serde_json::Value;
+use std::process::Command;
+
+/// `weir perf`, tiny and without huge pages, into the lab's database.
+fn perf(lab: &Lab, arguments: &[&str]) -> Command {
+    let mut command = weir();
+    command.arg("perf").args(arguments).env("TMPDIR", lab.temporary()).arg("--db").arg(lab.file("weir.db"));
+    command
+}
+
+const TINY: [&str; 6] = ["--repeats", "2", "--duration", "20ms", "--huge-pages", "false"];
+
+fn valid(printed: &[u8]) -> Value {
+    let document: Value = serde_json::from_slice(printed).unwrap();
+    let path = format!("{}/../../schemas/perf.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let schema = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let faults: Vec<String> = validator.iter_errors(&document).map(|fault| fault.to_string()).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    document
+}
+
+/// Both sides have all their trials, and are ranked unless the machine was too busy for any of them.
+fn whole(pair: &Value, remarks: &Value) {
+    let trials = |side: &Value| side["count"].as_u64().unwrap() + side["left_out"].as_u64().unwrap();
+    let sides = [&pair["weir"], &pair["other"]];
+    assert!(sides.iter().all(|side| side["median"].as_f64().unwrap() > 0.0), "{pair:#}");
+    assert_eq!(sides.map(trials), [4, 4], "{pair:#}");
+    let ranked = pair["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0);
+    let busy = sides.iter().any(|side| side["count"] == 0) && remarks.to_string().contains("left out");
+    assert!(ranked != busy, "{pair:#} {remarks}");
+}
+
+#[test]
+fn a_row_is_measured_beside_its_peers_kept_and_printed_again() {
+    let _cores = cores();
+    let lab = Lab::new("");
+    let arguments = [&["--only", "port,explosion", "--name", "mine", "--json"], TINY.as_slice()].concat();
+    let output = perf(&lab, &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let table = valid(&output.stdout);
+    let [port, explosion] = table["rows"].as_array().unwrap().as_slice() else { panic!("{table:#}") };
+    let pair =
+        port["pairs"].as_array().unwrap().iter().find(|pair| pair["other"]["name"] == "testpmd").unwrap();
+    whole(pair, &port["remarks"]);
+    let steps = port["profile"].as_array().unwrap();
+    assert!(steps.iter().any(|step| step["step"] == "receive"), "{port:#}");
+    assert_eq!(explosion["target"]["reached"], Value::Null);
+    assert!(explosion["remarks"][0].as_str().unwrap().contains("not part of this build"));
+
+    let again = perf(&lab, &["--stored", "mine", "--markdown"]).output().unwrap();
+    let text = String::from_utf8(again.stdout).unwrap();
+    for part in ["| port | port forward", "1.8 times ovs-dpdk", "receive ", "`cpu.model`"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let taken = perf(&lab, &arguments).output().unwrap();
+    assert_eq!(taken.status.code(), Some(2), "a table is never overwritten");
+}
+
+#[test]
+fn another_build_takes_the_place_of_the_peers() {
+    let _cores = cores();
+    let lab = Lab::new("");
+    let itself = env!("CARGO_BIN_EXE_weir");
+    let arguments = [&["--only", "mac", "--against", itself, "--json"], TINY.as_slice()].concat();
+    let output = perf(&lab, &arguments).output().unwrap();
+    let table = valid(&output.stdout);
+    let pair = &table["rows"][0]["pairs"][0];
+    assert!(pair["other"]["name"].as_str().unwrap().starts_with("weir:at="), "{}", told(&output));
+    whole(pair, &table["rows"][0]["remarks"]);
+    assert!(table["base"].is_string(), "{table:#}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_can() {
+    let lab = Lab::new("");
+    for (arguments, says) in [
+        (["--only", "portt"], "a-100000"),
+        (["--against", "/nowhere/weir"], "name a built weir"),
+        (["--stored", "nothing"], "there is no store"),
+    ] {
+        let output = perf(&lab, &arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(says), "{}", told(&output));
+    }
+}
+
+#[test]
+fn a_service_is_measured_by_itself() {
+    let output = weir()
+        .args(["switch", "bench", "transcoder", "--payload", "928", "--rounds", "3", "--json"])
+        .output()
+        .unwrap();
+    let benched: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((benched["payload"].as_u64(), benched["cycles"].as_array().unwrap().len()), (Some(928), 3));
+    let output = weir().args(["switch", "bench", "teleporter"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,139 @@
+//! Variants of the switch: what stands behind `:` in a device's name, settings joined by `+`.
+//!
+//! | setting | means |
+//! |---|---|
+//! | `nocoalesce` | stage coalescing off |
+//! | `adaptive`, `adaptive=TIME` | workers give an idle core back; a packet may wait for so long |
+//! | `tcam=N` | a table of N entries in front of each queue names the megaflow, which stands for a NIC's |
+//! | `reads=N` | each service of pipeline D reads N random words of a block of 1 GiB (SoftFlow, figure 10) |
+//! | `workers=N` | N forwarding threads, each on a core of its own and with a queue of its own a port; `fed` only, as the tester needs a core elsewhere |
+//! | `at=PATH` | another build of the program: what a change is compared with |
+
+use crate::StartRequest;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+use std::path::PathBuf;
+
+/// Most reads a packet, as the service has it.
+const MOST_READS: u32 = 4096;
+
+/// Most workers that can be asked for.
+const MOST_WORKERS: usize = 64;
+
+/// The settings of a variant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Variant {
+    /// What the program is told besides.
+    pub(super) options: Vec<String>,
+    /// Random reads of each service of pipeline D; nothing for services that do nothing.
+    pub(super) reads: Option<u32>,
+    /// Forwarding threads.
+    pub(super) workers: usize,
+    /// The program; nothing for the one that is running.
+    pub(super) program: Option<PathBuf>,
+}
+
+impl Variant {
+    /// Reads the text behind `:`, which is empty for the usual variant.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut variant = Self { options: Vec::new(), reads: None, workers: 1, program: None };
+        let mut seen = Vec::new();
+        for setting in text.split('+').filter(|_| !text.is_empty()) {
+            let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+            if seen.contains(&name) {
+                return Err(format!("`{text}` names {name} twice"));
+            }
+            seen.push(name);
+            let mut say =
+                |words: &[&str]| variant.options.extend(words.iter().map(|word| (*word).to_owned()));
+            match (name, value) {
+                ("nocoalesce", "") => say(&["--no-coalescing"]),
+                ("adaptive", "") => say(&["--poll", "adaptive"]),
+                ("adaptive", time) => say(&["--poll", &format!("adaptive:{time}")]),
+                ("tcam", entries) if !entries.is_empty() => say(&["--tcam", entries]),
+                ("reads", number) => variant.reads = Some(reads(number)?),
+                ("workers", number) => variant.workers = workers(number)?,
+                ("at", path) if !path.is_empty() => variant.program = Some(path.into()),
+                _ => {
+                    return Err(format!(
+                        "weir has no variant `{setting}`; it has nocoalesce, adaptive, adaptive=TIME, tcam=N, \
+                         reads=N, workers=N and at=PATH, joined by `+`"
+                    ));
+                }
+            }
+        }
+        Ok(variant)
+    }
+
+    /// The workers' cores: the forwarding core first, then those that this process may use besides. Where
+    /// a tester looks at its packets, which is not timed, the device has one worker.
+    pub(super) fn cores(&self, request: &StartRequest<'_>) -> Result<Vec<usize>, String> {
+        let is_fed = request.buffers > 0;
+        if self.workers == 1 || !is_fed {
+            return Ok(vec![request.core]);
+        }
+        let own = sched_getaffinity(Pid::from_raw(0)).map_err(|error| format!("its cores: {error}"))?;
+        let others =
+            (0..CpuSet::count()).rev().filter(|core| own.is_set(*core) == Ok(true) && *core != request.core);
+        let cores: Vec<usize> = std::iter::once(request.core).chain(others).take(self.workers).collect();
+        if cores.len() < self.workers {
+            return Err(format!(
+                "{} workers need as many cores, and this process may use {}",
+                self.workers,
+                cores.len()
+            ));
+        }
+        Ok(cores)
+    }
+}
+
+/// A number of reads.
+fn reads(text: &str) -> Result<u32, String> {
+    let wrong = || format!("`reads={text}`: a number of reads is 1 to {MOST_READS}");
+    text.parse().ok().filter(|number| (1..=MOST_READS).contains(number)).ok_or_else(wrong)
+}
+
+/// A number of workers.
+fn workers(text: &str) -> Result<usize, String> {
+    let wrong = || format!("`workers={text}`: a number of workers is 1 to {MOST_WORKERS}");
+    text.parse().ok().filter(|number| (1..=MOST_WORKERS).contains(number)).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eal::tests::request;
+    use crate::folder::Folder;
+    use weir_trial::Nf;
+
+    #[test]
+    fn settings_are_joined_by_a_plus() {
+        let usual = Variant { options: Vec::new(), reads: None, workers: 1, program: None };
+        assert_eq!(Variant::parse(""), Ok(usual.clone()));
+        let both =
+            Variant { options: vec!["--no-coalescing".to_owned()], program: Some("/b/weir".into()), ..usual };
+        assert_eq!(Variant::parse("nocoalesce+at=/b/weir"), Ok(both));
+        for (text, says) in [
+            ("fast", "workers=N and at=PATH"),
+            ("at=", "at=PATH"),
+            ("nocoalesce+nocoalesce", "twice"),
+            ("reads=0", "1 to 4096"),
+            ("workers=0", "1 to 64"),
+            ("workers=many", "workers=many"),
+        ] {
+            assert!(Variant::parse(text).unwrap_err().contains(says), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_feeds_itself_has_a_core_a_worker() {
+        let folder = Folder::new().unwrap();
+        let ports = ["net_null0".to_owned(), "net_null1".to_owned()];
+        let mut request = request(Nf::L2Fwd, &ports, &folder);
+        let variant = |workers| Variant { options: Vec::new(), reads: None, workers, program: None };
+        assert_eq!(variant(1).cores(&request), Ok(vec![request.core]));
+        assert_eq!(variant(2).cores(&request), Ok(vec![request.core]));
+        request.buffers = 10;
+        assert!(variant(MOST_WORKERS * 100).cores(&request).unwrap_err().contains("may use"));
+    }
+}
