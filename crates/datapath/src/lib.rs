@@ -12,6 +12,7 @@
 //! the sum.
 
 mod admission;
+mod bench;
 mod cache;
 mod capture;
 mod control;
@@ -34,6 +35,7 @@ mod post;
 mod program;
 mod report;
 mod serve;
+mod short_way;
 mod shortcut;
 mod steer;
 mod tables;

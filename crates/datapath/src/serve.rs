@@ -1,8 +1,9 @@
 //! Packets before services: those of a burst that wait for the same service go together, whatever
 //! their flows; then each goes on with the next segment of its megaflow, or back to the caches.
 
+use crate::bench::{Packets, Source};
 use crate::execute::{Context, Fate, Subject, execute};
-use crate::worker::{Packets, Source, Worker};
+use crate::worker::Worker;
 use arrayvec::ArrayVec;
 use weir_dpdk::{BURST, Burst};
 use weir_flow::{Field, Key, places};

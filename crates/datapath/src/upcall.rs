@@ -5,11 +5,12 @@
 //! packet is done, it is put into the cache. Until then the packet goes through the burst like the
 //! others, so that services see packets in the order they came.
 
+use crate::bench::{Packets, Source};
 use crate::direct;
 use crate::explain::Explain;
 use crate::program::{Program, Segment, Short};
 use crate::translate::{Origins, Outcome, Subject, translate};
-use crate::worker::{Packets, Source, Worker};
+use crate::worker::Worker;
 use weir_classifier::quantise;
 use weir_dpdk::Burst;
 use weir_flow::{Field, Key, Mask, places};

@@ -5,9 +5,11 @@
 //! comes as mail between bursts (`post.rs`); what misses the caches, and what has to be looked at again
 //! because tables changed, goes to the slow path on the same core (`upcall.rs`); packets that meet a
 //! service wait for the others of their burst, so that services see bursts whatever flows they are of
-//! (`serve.rs`).
+//! (`serve.rs`). Packets of whom little is to be known take a short way before all that
+//! (`short_way.rs`).
 
 use crate::admission::Admission;
+use crate::bench::{Bench, Packets, Source};
 use crate::cache::Caches;
 use crate::capture::Tap;
 use crate::counters::{Counters, Step};
@@ -17,6 +19,7 @@ use crate::execute::{Context, Fate, Spawned, Subject, execute};
 use crate::hint::{Hinted, Hints};
 use crate::mail::{Mail, PacketIn, Snapshot};
 use crate::pipeline::Pipeline;
+use crate::short_way::{self, Fresh};
 use crate::steer;
 use crate::translate::FrozenStore;
 use crate::upcall::Recording;
@@ -27,7 +30,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use weir_classifier::{Found, Handle};
 use weir_dpdk::{BURST, Burst, Mbuf, Pool, Ticks};
-use weir_flow::{Key, Layout, Seed, extract, places};
+use weir_flow::{Seed, extract, places};
 use weir_openflow::PortNo;
 use weir_port::{DropReason, Rx};
 use weir_services::Host;
@@ -41,15 +44,6 @@ const SAMPLE: u64 = 64;
 
 /// Polls between two rounds of what is due.
 const ROUND: u32 = 1024;
-
-/// Packets of a burst, one bit each.
-pub(crate) type Packets = u64;
-
-/// The first so many packets of a burst, at least one.
-#[inline]
-fn all(count: usize) -> Packets {
-    Packets::MAX >> (Packets::BITS as usize - count)
-}
 
 /// A packet on its way from one worker to another.
 #[derive(Debug)]
@@ -65,40 +59,6 @@ pub(crate) struct Input {
     pub(crate) rx: Rx,
     /// Where its port gives hints, or is taken to.
     pub(crate) hints: Option<Box<Hints>>,
-}
-
-/// What a packet of the burst does next is said by a megaflow, by the recording of a new one, or by the
-/// tables themselves; or nobody has the time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Source {
-    Megaflow(Handle),
-    Recording(usize),
-    Direct(u32),
-    Refused,
-}
-
-/// What is known of each packet of the burst at hand.
-pub(crate) struct Bench {
-    pub(crate) keys: Vec<Key>,
-    pub(crate) layouts: [Layout; BURST],
-    pub(crate) fates: [Fate; BURST],
-    pub(crate) sources: [Source; BURST],
-    /// The segment that comes next.
-    pub(crate) segments: [u8; BURST],
-    pub(crate) passes: [u8; BURST],
-}
-
-/// Packets of the burst at hand that are as they came in by this port, for the short way to learn from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fresh {
-    packets: Packets,
-    port: PortNo,
-}
-
-impl Default for Fresh {
-    fn default() -> Self {
-        Self { packets: 0, port: PortNo(0) }
-    }
 }
 
 /// How a clock's ticks become time since the datapath started.
@@ -158,19 +118,6 @@ pub(crate) struct Worker {
     pub(crate) timing: Option<Ticks>,
 }
 
-impl Bench {
-    pub(crate) fn new() -> Self {
-        Self {
-            keys: vec![Key::new(); BURST],
-            layouts: [Layout::default(); BURST],
-            fates: [Fate::Drop(DropReason::ByFlow); BURST],
-            sources: [Source::Recording(0); BURST],
-            segments: [0; BURST],
-            passes: [0; BURST],
-        }
-    }
-}
-
 impl Worker {
     /// Forwards until it is told to stop.
     pub(crate) fn run(&mut self) {
@@ -211,7 +158,11 @@ impl Worker {
         self.counters.bursts += 1;
         self.counters.ports[place].received += count as u64;
         self.counters.ports[place].received_bytes += bytes;
-        let left = if self.has_hints(at) { all(count) } else { self.take_shortcuts(burst, number, bytes) };
+        let left = if self.has_hints(at) {
+            short_way::all(count)
+        } else {
+            self.take_shortcuts(burst, number, bytes)
+        };
         if left != 0 {
             let wanted = self.extract(burst, left, |_| number.0);
             let wanted = self.keep_own(burst, wanted);
@@ -222,43 +173,6 @@ impl Worker {
             self.drain_spawned(burst);
         }
         true
-    }
-
-    /// Whether packets of this queue may come with their megaflow's name: they take no short way then.
-    #[inline]
-    fn has_hints(&mut self, at: usize) -> bool {
-        self.fresh = Fresh::default();
-        self.inputs.get(at).is_some_and(|input| input.hints.is_some())
-    }
-
-    /// Sends the packets that the short way knows, if it knows all; otherwise returns those that have to
-    /// go the long way first. It learns from these. There is at least one.
-    #[inline]
-    pub(crate) fn take_shortcuts(&mut self, burst: &mut Burst, port: PortNo, bytes: u64) -> Packets {
-        let count = burst.len();
-        let all = all(count);
-        let steered = self.pipeline.by_flow && self.rings.len() > 1;
-        self.fresh = Fresh::default();
-        if steered || !self.taps.is_empty() || !self.caches.shortcut.is_open(count) {
-            return all;
-        }
-        let taken = self.caches.shortcut.take(burst, port, self.now, &mut self.bench.fates);
-        self.counters.caches.shortcut_hits += u64::from((all & !taken.left).count_ones());
-        self.fresh = Fresh { packets: taken.left, port };
-        self.lap(Step::Shortcut, count);
-        if taken.left == 0 {
-            match taken.all {
-                Some(Fate::Forward(port)) => self.egress.send_all(port, burst, bytes, &mut self.counters),
-                Some(Fate::Drop(reason)) => {
-                    self.counters.drop(reason, count as u64);
-                    burst.clear();
-                }
-                _ => self.transmit(burst),
-            }
-            self.lap(Step::Transmit, count);
-            self.timing = None;
-        }
-        taken.left
     }
 
     /// Reads headers of these packets into keys; returns those that can be looked up.
@@ -406,17 +320,6 @@ impl Worker {
         waiting
     }
 
-    /// Shows the short way the packets that it did not know, as they came in.
-    #[inline]
-    fn teach(&mut self, burst: &mut Burst, wanted: Packets) {
-        let Fresh { packets, port } = std::mem::take(&mut self.fresh);
-        for at in places(packets & wanted) {
-            if let (Some(packet), Source::Megaflow(handle)) = (burst.get_mut(at), self.bench.sources[at]) {
-                self.caches.learn(handle, packet, port);
-            }
-        }
-    }
-
     /// Packets leave, each as its fate says; the burst is empty then.
     #[inline]
     pub(crate) fn transmit(&mut self, burst: &mut Burst) {
@@ -501,7 +404,7 @@ impl Worker {
 
     /// Notes what a step took, when this burst is timed.
     #[inline]
-    fn lap(&mut self, step: Step, packets: usize) {
+    pub(crate) fn lap(&mut self, step: Step, packets: usize) {
         if let Some(before) = self.timing {
             let now = Ticks::now();
             self.counters.step(step, packets as u64, now.since(before));
@@ -519,38 +422,5 @@ fn end(fate: Fate, counters: &mut Counters) {
         Fate::Forward(_) => counters.drop(DropReason::NoPort, 1),
         // Everything else was resolved before packets leave.
         Fate::Service(..) | Fate::Again | Fate::HandOver(_) => counters.drop(DropReason::TooDeep, 1),
-    }
-}
-
-impl Bench {
-    /// Of these packets, those whose last stage was classified by the tables themselves.
-    #[inline]
-    fn direct(&self, wanted: Packets) -> Packets {
-        let is = |&at: &usize| matches!(self.sources[at], Source::Direct(_));
-        places(wanted).filter(is).fold(0, |set, at| set | 1 << at)
-    }
-
-    /// The same of those that their service lets be coalesced.
-    pub(crate) fn straight_on(&self, together: Packets) -> Packets {
-        let on = |&at: &usize| matches!(self.fates[at], Fate::Service(..));
-        places(self.direct(together)).filter(on).fold(0, |set, at| set | 1 << at)
-    }
-
-    /// Of these packets, those that go back to the caches, counted as another pass; what went too often
-    /// ends.
-    #[inline]
-    fn again(&mut self, wanted: Packets) -> Packets {
-        let mut again = 0;
-        for at in places(wanted) {
-            if self.fates[at] == Fate::Again {
-                self.passes[at] += 1;
-                if self.passes[at] >= PASSES {
-                    self.fates[at] = Fate::Drop(DropReason::TooDeep);
-                } else {
-                    again |= 1 << at;
-                }
-            }
-        }
-        again
     }
 }

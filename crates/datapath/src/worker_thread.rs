@@ -1,6 +1,7 @@
 //! A worker as its owner sees it: a thread, a mailbox, a bell.
 
 use crate::admission::Admission;
+use crate::bench::Bench;
 use crate::cache::Caches;
 use crate::control::{ControlError, PacketIn};
 use crate::counters::Counters;
@@ -10,9 +11,10 @@ use crate::egress::Egress;
 use crate::hint::Hinted;
 use crate::mail::Mail;
 use crate::pipeline::Pipeline;
+use crate::short_way::Fresh;
 use crate::translate::FrozenStore;
 use crate::wait::{PollMode, Waiting};
-use crate::worker::{Bench, Clock, Fresh, Handed, Worker};
+use crate::worker::{Clock, Handed, Worker};
 use crossbeam_queue::ArrayQueue;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -27,9 +27,10 @@ pub use config::{Eviction, TcamConfig};
 pub(crate) use rules::Installer;
 pub(crate) use soft::Soft;
 
+use crate::bench::Packets;
 use crate::cache::Caches;
 use crate::report::HintReport;
-use crate::worker::{Packets, Worker};
+use crate::worker::Worker;
 use std::collections::HashMap;
 use weir_classifier::{Found, Handle, Mark, Refusal};
 use weir_dpdk::{Burst, Ticks};

@@ -4,7 +4,7 @@
 //! cycles are counted, and kept apart from those of the switch's work.
 
 use super::{HintSource, TcamConfig};
-use crate::worker::Packets;
+use crate::bench::Packets;
 use weir_classifier::{Mark, Refusal, Tcam};
 use weir_dpdk::{BURST, Burst, Ticks};
 use weir_flow::{Key, Mask, Seed};

@@ -184,7 +184,7 @@ fn packets(now: &Stats, since: &Stats, counts: Counts) -> String {
     };
     let all = load(busy, workers.len().max(1) as f64);
     rows.push(row("busy", workers.iter().map(|w| load(w.busy_cycles, 1.0)), all));
-    waiting(&mut rows, &since, counts);
+    waiting(&mut rows, since, counts);
     let text = by_worker(workers, &rows);
     let (colour, word) = if right { (GREEN, "exact") } else { (RED, "WRONG") };
     text.replacen(&format!(" {word}\n"), &format!(" {}\n", paint(colour, word)), 1)

@@ -1,0 +1,76 @@
+//! What is known of each packet of the burst at hand: where a worker's steps leave it for the next.
+
+use crate::execute::Fate;
+use crate::worker::PASSES;
+use weir_classifier::Handle;
+use weir_dpdk::BURST;
+use weir_flow::{Key, Layout, places};
+use weir_port::DropReason;
+
+/// Packets of a burst, one bit each.
+pub(crate) type Packets = u64;
+
+/// What a packet of the burst does next is said by a megaflow, by the recording of a new one, or by the
+/// tables themselves; or nobody has the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    Megaflow(Handle),
+    Recording(usize),
+    Direct(u32),
+    Refused,
+}
+
+/// What is known of each packet of the burst at hand.
+pub(crate) struct Bench {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) layouts: [Layout; BURST],
+    pub(crate) fates: [Fate; BURST],
+    pub(crate) sources: [Source; BURST],
+    /// The segment that comes next.
+    pub(crate) segments: [u8; BURST],
+    pub(crate) passes: [u8; BURST],
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self {
+            keys: vec![Key::new(); BURST],
+            layouts: [Layout::default(); BURST],
+            fates: [Fate::Drop(DropReason::ByFlow); BURST],
+            sources: [Source::Recording(0); BURST],
+            segments: [0; BURST],
+            passes: [0; BURST],
+        }
+    }
+
+    /// Of these packets, those whose last stage was classified by the tables themselves.
+    #[inline]
+    pub(crate) fn direct(&self, wanted: Packets) -> Packets {
+        let is = |&at: &usize| matches!(self.sources[at], Source::Direct(_));
+        places(wanted).filter(is).fold(0, |set, at| set | 1 << at)
+    }
+
+    /// The same of those that their service lets be coalesced.
+    pub(crate) fn straight_on(&self, together: Packets) -> Packets {
+        let on = |&at: &usize| matches!(self.fates[at], Fate::Service(..));
+        places(self.direct(together)).filter(on).fold(0, |set, at| set | 1 << at)
+    }
+
+    /// Of these packets, those that go back to the caches, counted as another pass; what went too often
+    /// ends.
+    #[inline]
+    pub(crate) fn again(&mut self, wanted: Packets) -> Packets {
+        let mut again = 0;
+        for at in places(wanted) {
+            if self.fates[at] == Fate::Again {
+                self.passes[at] += 1;
+                if self.passes[at] >= PASSES {
+                    self.fates[at] = Fate::Drop(DropReason::TooDeep);
+                } else {
+                    again |= 1 << at;
+                }
+            }
+        }
+        again
+    }
+}
