@@ -2,7 +2,7 @@
 //!
 //! - [`ROWS`]: the table;
 //! - [`Row::plans`]: a row as plans of one campaign each, which alternate the sides;
-//! - `judge`: from the stored runs to a row's numbers, with intervals and where the cycles go.
+//! - [`judge()`]: from the stored runs to a row's numbers, with intervals and where the cycles go.
 //!
 //! Nothing is measured here: `weir perf` has each plan run by `weir bench`, a process of its own, and each
 //! run stored like any other. So everything a row says can be looked up, compared and judged again.

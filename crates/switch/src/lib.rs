@@ -4,7 +4,7 @@
 //! - [`Switch`]: a running one, which answers [`Request`]s and reloads;
 //! - [`Plane`]: what it asks of a datapath;
 //! - [`ControlSocket`], [`Client`]: requests over a Unix socket;
-//! - [`bench`]: a service by itself;
+//! - [`mod@bench`]: a service by itself;
 //! - [`Stats`], [`metrics`], [`MetricsServer`]: the ledger as a document, and for Prometheus.
 //!
 //! Costs and threads: all of this is beside the packet path. One thread owns the datapath's control side

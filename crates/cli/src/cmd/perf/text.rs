@@ -3,13 +3,29 @@
 use super::super::stored::{table, when};
 use std::fmt::Write as _;
 use weir_campaign::perf::{Measured, Pair, Perf, Reached, Row, Side, Unit, regressions};
-use weir_trial::environment::affects;
 
 /// Columns of the table.
 const HEADINGS: [&str; 8] = ["row", "work", "weir", "cycles", "beside", "there", "ratio (95 %)", "target"];
 
 /// Steps of a profile that take less than this share of a packet's cycles are summed up.
 const SMALL: f64 = 0.01;
+
+/// Facts of the machine that stand with the Markdown; the table's own document has all.
+const FACTS: [&str; 13] = [
+    "cpu.model",
+    "cpu.cores",
+    "cpu.caches",
+    "cpu.smt",
+    "clock.tsc-frequency",
+    "virtual.hypervisor",
+    "memory.huge-pages.2M.total",
+    "os.release",
+    "dpdk.version",
+    "build.profile",
+    "build.target-cpu",
+    "build.rustc",
+    "weir.version",
+];
 
 /// The rows without figures.
 pub(super) fn list(rows: &[Row]) -> String {
@@ -225,15 +241,15 @@ pub(super) fn markdown(perf: &Perf) -> String {
              (a sample of the bursts); services count in `services`.\n\n";
     markdown_table(&mut text, &["row", "sum", "steps"], &profiles(perf));
     text += "\n### Environment\n\n";
-    let facts = perf.environment.iter().filter(|(name, _)| !affects(name).claims.is_empty());
-    let facts: Vec<Vec<String>> =
-        facts.map(|(name, value)| vec![format!("`{name}`"), value.clone()]).collect();
+    let known = |name: &str| perf.environment.get(name).map(|value| vec![format!("`{name}`"), value.clone()]);
+    let facts: Vec<Vec<String>> = FACTS.iter().filter_map(|name| known(name)).collect();
     markdown_table(&mut text, &["fact", "value"], &facts);
-    let mut versions: Vec<&str> = perf
+    let mut versions: Vec<String> = perf
         .rows
         .iter()
         .flat_map(|row| &row.pairs)
-        .filter_map(|pair| pair.other.as_ref()?.version.as_deref()?.split(';').next())
+        .filter_map(|pair| pair.other.as_ref().filter(|other| !other.name.starts_with("weir")))
+        .filter_map(|other| Some(format!("{}: {}", other.name, other.version.as_deref()?.split(';').next()?)))
         .collect();
     versions.sort_unstable();
     versions.dedup();
