@@ -182,9 +182,6 @@ impl Measured {
 impl Row {
     /// Why the row cannot be measured on this machine, where so.
     pub fn obstacle(&self, huge_pages: HugePages) -> Option<String> {
-        if let Some(why) = self.missing() {
-            return Some(why.to_owned());
-        }
         if self.service().is_some() {
             return None;
         }

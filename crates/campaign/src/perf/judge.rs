@@ -42,7 +42,7 @@ pub fn judge(row: &Row, runs: &[Run]) -> Measured {
         Way::Loads { load, against, .. } => {
             runs.iter().filter_map(|run| loads(run, [load, against])).collect()
         }
-        Way::Service { .. } | Way::Missing(_) => Vec::new(),
+        Way::Service { .. } => Vec::new(),
     };
     // Of two works, the row's own.
     let own = match row.way {

@@ -23,8 +23,6 @@ pub(super) enum Way {
     Loads { work: Work, load: &'static str, against: &'static str },
     /// A service by itself, against the target's number.
     Service { kind: &'static str, options: &'static [&'static str], unit: Unit },
-    /// Nothing yet.
-    Missing(&'static str),
 }
 
 /// What is to be reached.
@@ -107,7 +105,7 @@ impl Row {
             Way::Starts { other, .. } => other,
             Way::Works { .. } => "the rate without",
             Way::Loads { .. } => "the delay at the greater load",
-            Way::Service { .. } | Way::Missing(_) => "",
+            Way::Service { .. } => "",
         };
         let unit = |value: f64| match self.way {
             Way::Service { unit: Unit::Bps, .. } => format!("{} Gb/s", value / 1e9),
@@ -177,7 +175,10 @@ pub const ROWS: [Row; 17] = [
     Row::new(
         "explosion",
         "under tuple-space explosion, against without",
-        Way::Missing("the traces of tuple-space explosion are not part of this build"),
+        Way::Works {
+            work: work("exposed:3", "tse-colocated:3", 1),
+            against: work("exposed:3", "flows:10000", 1),
+        },
     )
     .reach(Target::Times(0.5)),
     Row::new(
