@@ -1,7 +1,7 @@
 //! Tuple-space explosion: traffic that draws as many masks out of a cache of megaflows as there are.
 //!
 //! Both variants of the attack (Csikor and others, "Tuple Space Explosion: A Denial-of-Service Attack Against a
-//! Software Packet Classifier", CoNEXT 2019) against [`Nf::Exposed`], each mixed with traffic of users:
+//! Software Packet Classifier", CoNEXT 2019) against the function `exposed:N`, each mixed with traffic of users:
 //!
 //! - *co-located*: who knows the list sends, for each of the denied values, one packet a bit: all bits
 //!   before that one are those of the denied value, the bit is inverted, those behind it are drawn. All
