@@ -91,7 +91,11 @@ fn a_misspelt_name_on_an_axis_is_shown_with_the_names_there_are() {
     says(&error("wiring = \"vhst\"", ""), &["1:10: unknown wiring `vhst`", "did you mean `vhost`?"]);
     says(
         &error("nf = \"l3fw:10\"", ""),
-        &["unknown nf `l3fw`", "allowed: l2fwd, l3fwd, firewall, exposed, l2, pipeline-a", "did you mean `l3fwd`?"],
+        &[
+            "unknown nf `l3fw`",
+            "allowed: l2fwd, l3fwd, firewall, exposed, l2, pipeline-a",
+            "did you mean `l3fwd`?",
+        ],
     );
     says(&error("nf = \"l3fwd:0\"", ""), &["`l3fwd:0`", "l3fwd:N (1 to 100000 routes)"]);
     says(

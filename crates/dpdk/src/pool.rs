@@ -39,8 +39,6 @@ pub struct PoolError {
 impl Pool {
     /// Bytes before the packet, where headers can be pushed (DPDK's default).
     pub const HEADROOM: u16 = 128;
-    /// The longest frame whose mbufs are small, in bytes.
-    const SMALL: u16 = 128;
     /// Bytes of bookkeeping DPDK keeps per mbuf, about: the mbuf itself, the object header, padding.
     const OVERHEAD: u64 = 256;
     /// Most mbufs each registered thread keeps for itself.
@@ -49,7 +47,8 @@ impl Pool {
     /// Makes a pool of at least `count` mbufs, each with room for the given frame in one segment.
     pub fn new(eal: &'static Eal, count: u32, frame: FrameSize) -> Result<Self, PoolError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let data_room = Self::data_room(frame);
+        // 2 KiB rooms are what drivers expect; larger frames get what they need, in whole cache lines.
+        let data_room = (frame.bytes().max(2048) + Self::HEADROOM).next_multiple_of(64);
         let name = CString::new(format!("weir{}", NUMBER.fetch_add(1, Ordering::Relaxed)))
             .expect("a number holds no NUL");
         let mut error = 0;
@@ -71,14 +70,8 @@ impl Pool {
 
     /// Mebibytes that a pool takes, about.
     pub fn megabytes(count: u32, frame: FrameSize) -> u64 {
-        (u64::from(count) * (u64::from(Self::data_room(frame)) + Self::OVERHEAD)).div_ceil(1 << 20)
-    }
-
-    /// Bytes of an mbuf behind its header, in whole cache lines. Drivers expect room for 2 KiB; larger
-    /// frames get what they need, and ports that only carry very small ones save the memory.
-    fn data_room(frame: FrameSize) -> u16 {
-        let room = if frame.bytes() <= Self::SMALL { Self::SMALL } else { frame.bytes().max(2048) };
-        (room + Self::HEADROOM).next_multiple_of(64)
+        let room = u64::from(frame.bytes().max(2048) + Self::HEADROOM).next_multiple_of(64);
+        (u64::from(count) * (room + Self::OVERHEAD)).div_ceil(1 << 20)
     }
 
     /// Mbufs out of the pool: in bursts, in rings, in a port's queues.
