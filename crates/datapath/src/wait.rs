@@ -3,7 +3,8 @@
 //! What: `busy` polls on and does nothing else. `adaptive` backs off: it polls with the CPU's pause for as
 //! long as a sleep costs, then rests by the CPU's power hint where there is one, then sleeps, twice as
 //! long each time, until a packet comes. A sleep ends so early that, with the time by which sleeps here
-//! have lately been late, a packet waits no longer than the stated time; where they are later than
+//! have lately been late, a packet waits no longer than the stated time (some sleeps are later than lately:
+//! they are counted, `docs/waiting.md` has how many); where they are later than
 //! that, there is no sleep at all.
 //!
 //! Why so long a spin: whoever polls for as long as a sleep costs, and then sleeps, never pays more than
@@ -57,7 +58,7 @@ pub enum PollMode {
     /// By polling on: the least latency, and the whole core.
     #[default]
     Busy,
-    /// By backing off, such that a packet waits no longer than this for its worker.
+    /// By backing off, such that a packet waits no longer than this for its worker, but for sleeps that are late.
     Adaptive {
         /// How long a packet may wait.
         within: Nanos,

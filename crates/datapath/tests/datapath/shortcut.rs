@@ -33,12 +33,14 @@ fn frames() -> Vec<Vec<u8>> {
     (0..12_000).map(|_| few[sampler.below(few.len())].clone()).collect()
 }
 
+/// Frames that left, by port.
+type Sent = Vec<Vec<Vec<u8>>>;
+
+/// Packets dropped, by reason.
+type Dropped = Vec<(&'static str, u64)>;
+
 /// What left, what each flow counted, what was dropped, and how many took the short way.
-#[allow(clippy::type_complexity)]
-fn run(
-    frames: &[Vec<u8>],
-    watched: bool,
-) -> (Vec<Vec<Vec<u8>>>, Vec<(u64, u64)>, Vec<(&'static str, u64)>, u64) {
+fn run(frames: &[Vec<u8>], watched: bool) -> (Sent, Vec<(u64, u64)>, Dropped, u64) {
     let mut rig = Rig::new(config(1));
     // Whoever watches is shown every packet's key: then all go the long way.
     let filter = CaptureFilter { received: true, snap: 1, ..CaptureFilter::default() };

@@ -48,7 +48,7 @@ pub(super) struct SwitchTable {
     /// Whether the stages of services are coalesced. Default: true.
     pub(super) coalescing: Option<bool>,
     /// How workers wait for packets: "busy" polls on; "adaptive" gives an idle core back, and has a
-    /// packet wait 100 microseconds at most; "adaptive:50us" says how long, 10us to 10ms. Default: busy.
+    /// packet wait 100 microseconds, or little more; "adaptive:50us" says how long, 10us to 10ms. Default: busy.
     #[schemars(with = "Option<String>")]
     pub(super) poll: Option<Spanned<String>>,
     /// Has a table of a NIC in front of each queue name the megaflow with the packet: entries, and what
