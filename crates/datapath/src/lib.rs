@@ -51,6 +51,7 @@ pub use control::{
     Removal, ServiceConfig,
 };
 pub use datapath::Datapath;
+pub use execute::COPIES;
 pub use hint::{Eviction, TcamConfig};
 pub use ledger::{GroupStats, MeterStats};
 pub use report::{

@@ -101,6 +101,10 @@ impl Worker {
             self.counters.caches.revoked += 1;
             return Fate::Again;
         }
+        // As often as it would be looked up if stages were not coalesced.
+        if !begins && self.bench.went_too_often(at) {
+            return Fate::Drop(DropReason::TooDeep);
+        }
         let Some(packet) = burst.get_mut(at) else { return Fate::Again };
         self.counters.caches.coalesced += u64::from(!begins);
         segment.count(packet.len());
@@ -113,6 +117,8 @@ impl Worker {
             now: self.now,
             seed: self.seed,
             passes: self.bench.passes[at],
+            root: self.bench.roots[at],
+            copies: &mut self.bench.copies,
         };
         self.bench.segments[at] += 1;
         let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);

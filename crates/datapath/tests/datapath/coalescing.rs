@@ -6,7 +6,7 @@
 //!
 //! `WEIR_ROUNDS` says how many tables are tried, `WEIR_SEED` which; without, enough to see most mistakes.
 
-use crate::random::{Draw, Incoming, conversation, keys, mangled};
+use crate::random::{Draw, Incoming, conversation, keys, mangled, twins};
 use crate::rig::{asked, check_sum, config, patiently, service};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -159,6 +159,11 @@ impl Side {
 fn traffic(random: &mut Sampler, malformed: bool) -> Vec<(PortNo, Vec<Vec<u8>>)> {
     let mut waiting: Vec<std::vec::IntoIter<Incoming>> =
         (0..3 + random.below(12)).map(|_| conversation(random).into_iter()).collect();
+    let alike = |random: &mut Sampler| -> Vec<Incoming> {
+        let frames = twins(random);
+        (0..4).map(|_| (PortNo(1), frames[random.below(frames.len())].clone())).collect()
+    };
+    waiting.extend((0..random.below(4)).map(|_| alike(random).into_iter()).collect::<Vec<_>>());
     let mut batches: Vec<(PortNo, Vec<Vec<u8>>)> = Vec::new();
     let mut room = 0;
     while !waiting.is_empty() {

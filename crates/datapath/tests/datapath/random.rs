@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use weir_datapath::Change;
 use weir_flow::samples::Sampler;
-use weir_flow::{Field, Key, Match, Subfield, compose, extract, ones};
+use weir_flow::{Field, Key, Match, Subfield, TRANSPORT_CUT, compose, extract, ones};
 use weir_openflow::{
     Action, Bucket, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, MeterId, Names, PortNo, TableId,
     ToController,
@@ -74,7 +74,7 @@ const NOTED: [Field; 10] = [
 ];
 
 /// Fields that actions write.
-const WRITTEN: [Field; 20] = [
+const WRITTEN: [Field; 21] = [
     Field::EthDst,
     Field::EthSrc,
     Field::VlanVid,
@@ -87,6 +87,7 @@ const WRITTEN: [Field; 20] = [
     Field::TcpDst,
     Field::UdpSrc,
     Field::SctpDst,
+    Field::Icmpv6Type,
     Field::Ipv6Src,
     Field::Ipv6Dst,
     Field::Ipv6Label,
@@ -404,6 +405,41 @@ fn number(frame: &mut [u8], (sequence, acknowledged): (u32, u32)) {
     let (source, destination) = (address(Field::NwSrc), address(Field::NwDst));
     let sum = checksum::pseudo_ipv4(source, destination, 6, segment.len() as u16) + checksum::sum(segment);
     segment[16..18].copy_from_slice(&checksum::finish(sum).to_be_bytes());
+}
+
+/// Frames with one key, or keys that differ in one bit that no field has, of which each must be asked for
+/// itself: whole and cut off in front of ports of zero; the same label over different packets; ICMPv6 that a
+/// single action makes neighbour discovery.
+pub(crate) fn twins(random: &mut Sampler) -> Vec<Vec<u8>> {
+    let mut key = Key::new();
+    let (ether_type, address) = random.pick(&[(0x0800, Field::NwDst), (0x86dd, Field::Ipv6Dst)]);
+    let mut own = vec![(Field::EthType, ether_type), (Field::NwTtl, 64), (Field::EthDst, 0x0200_0000_0001)];
+    match random.below(3) {
+        0 => {
+            own.push((Field::NwProto, random.pick(&[1, 6, 17, 58, 132])));
+            own.iter().for_each(|(field, value)| field.set(&mut key, *value));
+            let whole = compose(&key, &[7; 20]);
+            key.set_bits(0, TRANSPORT_CUT, TRANSPORT_CUT);
+            vec![whole, compose(&key, &[])]
+        }
+        1 => {
+            own.push((Field::NwProto, random.pick(&[6, 17, 47])));
+            own.iter().for_each(|(field, value)| field.set(&mut key, *value));
+            let mut labelled = |random: &mut Sampler| {
+                address.set(&mut key, u128::from(random.bits()));
+                let mut frame = compose(&key, &[7; 20]);
+                frame.splice(12..14, [0x88, 0x47, 0, 1, 0x01, 64]);
+                frame
+            };
+            vec![labelled(random), labelled(random)]
+        }
+        _ => {
+            own[0].1 = 0x86dd;
+            own.extend([(Field::NwProto, 58), (Field::Icmpv6Type, 1)]);
+            own.iter().for_each(|(field, value)| field.set(&mut key, *value));
+            vec![compose(&key, &random.random(40)), compose(&key, &random.random(40))]
+        }
+    }
 }
 
 /// A frame with something wrong: as [`Sampler::mangled`] has them; or the front of one frame with the rest
