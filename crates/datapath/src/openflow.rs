@@ -3,7 +3,9 @@
 //! Costs and threads: the owner's thread; a packet-out is translated by the worker that sends it, once, and
 //! leaves nothing behind.
 
-use crate::control::{ControlError, PacketIn, PacketOut, PortAbout, PortFlags, Refusal, Refused, Wants};
+use crate::control::{
+    ControlError, Event, PacketIn, PacketOut, PortAbout, PortFlags, Refusal, Refused, Wants,
+};
 use crate::datapath::Datapath;
 use crate::mail::Mail;
 use crate::pipeline::Touched;
@@ -55,6 +57,12 @@ impl Datapath {
     /// rest stays for the next call, or for [`Datapath::tick`].
     pub fn packet_ins(&mut self) -> Vec<PacketIn> {
         self.punts.try_iter().take(PACKET_INS).collect()
+    }
+
+    /// What happened since the last call but for packets, if it is to be told before the next
+    /// [`Datapath::tick`].
+    pub fn happened(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
     }
 
     /// The ports.

@@ -10,6 +10,7 @@
 //! Costs and threads: all of this is beside the packet path. One thread owns the datapath's control side
 //! ([`Switch::run`]); every client has a thread of its own, and waits in it.
 
+mod agent;
 pub mod bench;
 mod client;
 pub mod config;
@@ -28,6 +29,8 @@ mod switch;
 mod tables;
 mod text;
 
+pub use agent::channel::Line;
+pub use agent::{ConnectionId, Heard};
 pub use client::{Client, ClientError, HangUp};
 pub use config::{ConfigFileError, Known, Settings, TableText};
 pub use http::MetricsServer;
@@ -36,7 +39,7 @@ pub use protocol::Request;
 pub use socket::{ControlSocket, SocketError, ask, default_path};
 pub use start::{Finished, Running, StartError, start};
 pub use stats::Stats;
-pub use switch::{About, Answer, Ask, Loader, Switch};
+pub use switch::{About, Answer, Ask, Inbound, Loader, Switch};
 pub use weir_datapath::{PollMode, PortSpec, ServiceConfig, TcamConfig};
 
 /// What a drop reason means, by its name in documents.

@@ -17,7 +17,7 @@ use weir_datapath::{
 };
 use weir_openflow::{FlowMod, Group, GroupId, Meter, MeterId, Names, PortNo};
 use weir_services::HostReport;
-use weir_switch::{About, Ask, Client, ControlSocket, Ended, Plane, Settings, Switch};
+use weir_switch::{About, Client, ControlSocket, Ended, Inbound, Plane, Settings, Switch};
 
 /// What a test sees and does behind the switch's back.
 #[derive(Default)]
@@ -265,7 +265,7 @@ impl Plane for Double {
 pub(crate) struct Bench {
     pub(crate) folder: TempDir,
     pub(crate) behind: Arc<Mutex<Behind>>,
-    pub(crate) asks: SyncSender<Ask>,
+    pub(crate) asks: SyncSender<Inbound>,
     socket: Option<ControlSocket>,
     thread: Option<JoinHandle<Result<Ended, ControlError>>>,
     pub(crate) configuration: Arc<Mutex<Settings>>,
