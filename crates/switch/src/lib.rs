@@ -4,6 +4,7 @@
 //! - [`Switch`]: a running one, which answers [`Request`]s and reloads;
 //! - [`Plane`]: what it asks of a datapath;
 //! - [`ControlSocket`], [`Client`]: requests over a Unix socket;
+//! - [`Channels`]: connections with OpenFlow controllers, which tell what they [`Heard`];
 //! - [`mod@bench`]: a service by itself;
 //! - [`Stats`], [`metrics`], [`MetricsServer`]: the ledger as a document, and for Prometheus.
 //!
@@ -29,7 +30,11 @@ mod switch;
 mod tables;
 mod text;
 
-pub use agent::channel::Line;
+pub use agent::channel::{
+    BEHIND, ChannelError, ChannelSettings, ChannelStatus, Channels, ConnectionStatus, Controller,
+    ECHO_SECONDS, FailMode, Host, Line, Listen, MAX_CONNECTIONS, MOST_WAITING, MOST_WAITING_IN_ALL,
+    OPENFLOW_PORT, TlsError, TlsFiles,
+};
 pub use agent::{ConnectionId, Heard};
 pub use client::{Client, ClientError, HangUp};
 pub use config::{ConfigFileError, Known, Settings, TableText};

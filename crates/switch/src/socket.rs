@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// The folder is not one that others are kept out of.
-    #[error("control socket {}: {reason}", path.display())]
+    #[error("control socket {}: {}", path.display(), self.reason())]
     Folder {
         /// The socket.
         path: PathBuf,
@@ -47,19 +47,30 @@ pub enum SocketError {
         reason: String,
     },
     /// Somebody answers there.
-    #[error("control socket {}: a switch answers there already; stop it, or name another path", path.display())]
+    #[error("control socket {}: {}", path.display(), self.reason())]
     InUse {
         /// The socket.
         path: PathBuf,
     },
     /// What the system says.
-    #[error("control socket {}: {error}", path.display())]
+    #[error("control socket {}: {}", path.display(), self.reason())]
     System {
         /// The socket.
         path: PathBuf,
         /// The system's words.
         error: io::Error,
     },
+}
+
+impl SocketError {
+    /// What is wrong, without the path.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Folder { reason, .. } => reason.clone(),
+            Self::InUse { .. } => "a switch answers there already; stop it, or name another path".to_owned(),
+            Self::System { error, .. } => error.to_string(),
+        }
+    }
 }
 
 /// Where the control socket is when nobody says: in the user's runtime folder.
@@ -104,7 +115,7 @@ impl ControlSocket {
     /// A folder that others can write to, a socket in use, or what the system says.
     pub fn listen(path: &Path, asks: SyncSender<Inbound>) -> Result<Self, SocketError> {
         let system = |error| SocketError::System { path: path.to_owned(), error };
-        prepare(path)?;
+        vacate(path)?;
         let listener = UnixListener::bind(path).map_err(system)?;
         fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(system)?;
         listener.set_nonblocking(true).map_err(system)?;
@@ -138,8 +149,8 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Makes sure of the folder, and that nothing is left at the path.
-fn prepare(path: &Path) -> Result<(), SocketError> {
+/// Makes sure of the folder, and that nothing is left at the path: a socket can be bound there.
+pub(crate) fn vacate(path: &Path) -> Result<(), SocketError> {
     let system = |error| SocketError::System { path: path.to_owned(), error };
     let refused = |reason: String| SocketError::Folder { path: path.to_owned(), reason };
     let folder = match path.parent() {
