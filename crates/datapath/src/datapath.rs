@@ -221,8 +221,9 @@ impl Datapath {
             })?;
         }
         let by_flow = |service: u16| self.services.get(&service).is_some_and(|known| known.by_flow);
-        let uses =
-            !draft.pipeline.by_flow && changes.iter().any(|change| crate::tables::calls(change, &by_flow));
+        let tracker = draft.pipeline.tracker;
+        let calls = |change| crate::tables::calls(change, tracker, &by_flow);
+        let uses = !draft.pipeline.by_flow && changes.iter().any(calls);
         let (touched, removed) = (draft.touched, draft.removed);
         next.by_flow |= uses;
         next.advance(touched);

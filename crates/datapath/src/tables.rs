@@ -5,13 +5,13 @@
 
 use crate::control::{Change, ControlError, Removal};
 use crate::meter::MeterState;
-use crate::pipeline::{Entry, GroupEntry, MeterEntry, Pipeline, TABLES, Touched};
+use crate::pipeline::{Entry, GroupEntry, MeterEntry, Pipeline, TABLES, Touched, called};
 use crate::translate::ActionSet;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_openflow::{
-    Action, Flow, FlowMod, Group, GroupId, GroupKind, Meter, MeterId, PortNo, Select, TableId,
+    Action, Ct, Flow, FlowMod, Group, GroupId, GroupKind, Meter, MeterId, PortNo, Select, TableId,
 };
 use weir_units::Nanos;
 
@@ -265,6 +265,21 @@ impl<'a> Draft<'a> {
         refuse(format!("there is no meter {meter}; add it before the flow"))
     }
 
+    fn check_ct(&self, ct: &Ct) -> Result<(), ControlError> {
+        if self.pipeline.tracker.is_none() {
+            return refuse(
+                "`ct` needs the service `conntrack`, of the kind `conntrack`; give it that name".to_owned(),
+            );
+        }
+        if let Some(table) = ct.table.filter(|table| *table > TableId::LAST) {
+            return refuse(format!("ct: there is no table {table}; tables are 0 to {}", TableId::LAST));
+        }
+        if ct.helper == Ct::TFTP {
+            return refuse("ct: alg=tftp is not supported; there is alg=ftp".to_owned());
+        }
+        Ok(())
+    }
+
     /// Whether actions can be done; some cannot stand in a set (in a bucket, or written).
     fn check_actions(&self, actions: &[Action], in_set: bool) -> Result<(), ControlError> {
         for action in actions {
@@ -283,6 +298,7 @@ impl<'a> Draft<'a> {
                 Action::Service { service, .. } if self.pipeline.service(*service).is_none() => {
                     return refuse(format!("there is no service of number {service}"));
                 }
+                Action::Ct(ct) => self.check_ct(ct)?,
                 Action::Resubmit { .. } | Action::Clone(_) | Action::Exit if in_set => {
                     return refuse(
                         "resubmit, clone and exit cannot stand in an action set or bucket".to_owned(),
@@ -297,8 +313,8 @@ impl<'a> Draft<'a> {
 }
 
 /// Whether a change has flows call a service for which this holds.
-pub(crate) fn calls(change: &Change, which: &dyn Fn(u16) -> bool) -> bool {
-    let is = |action: &Action| matches!(action, Action::Service { service, .. } if which(*service));
+pub(crate) fn calls(change: &Change, tracker: Option<u16>, which: &dyn Fn(u16) -> bool) -> bool {
+    let is = |action: &Action| called(action, tracker).is_some_and(which);
     match change {
         Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => flow.instructions.any(&is),
         Change::SetGroup(group) => group.buckets.iter().flat_map(|bucket| &bucket.actions).any(is),
