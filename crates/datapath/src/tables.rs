@@ -269,7 +269,7 @@ impl<'a> Draft<'a> {
     fn check_actions(&self, actions: &[Action], in_set: bool) -> Result<(), ControlError> {
         for action in actions {
             match action {
-                Action::Output(PortNo::NORMAL) => {
+                Action::Output(PortNo::NORMAL) | Action::OutputWith(PortNo::NORMAL, _) => {
                     return refuse(
                         "output to NORMAL is not supported: this switch learns no addresses by itself; \
                          name a port, `flood` or `all`"
