@@ -10,10 +10,11 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import conformance  # noqa: E402
+import faucet  # noqa: E402
 from lab import Failed, Unready  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PARTS = [conformance]
+PARTS = [conformance, faucet]
 
 
 def main():

@@ -26,6 +26,7 @@ class Wanted:
     fail_mode: str = "secure"
     config: str = ""  # more of Weir's configuration: services, limits
     core: int = None  # the one core of Weir's worker; None: its default
+    access: dict = dataclasses.field(default_factory=dict)  # VLANs of access ports: of an Open vSwitch only
     poll: str = "adaptive:50us"  # how Weir's worker waits
 
 
@@ -170,6 +171,8 @@ class OpenVSwitch(Device):
         for number, interface in enumerate(self.wanted.ports, 1):
             words += ["--", "--may-exist", "add-port", bridge, interface,
                       "--", "set", "interface", interface, f"ofport_request={number}"]
+        for interface, vid in self.wanted.access.items():
+            words += ["--", "set", "port", interface, f"tag={vid}"]
         listen = "p" + LISTEN.replace("127.0.0.1:6654", "6654:127.0.0.1")
         words += ["--", "set-controller", bridge, listen, *self.wanted.controllers]
         said = self.vsctl(*words)

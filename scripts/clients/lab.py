@@ -23,7 +23,9 @@ TOOLS = {
     "setpriv": "util-linux",
     "ethtool": "ethtool",
     "busybox": "busybox-static",
+    "curl": "curl",
     "iperf3": "iperf3",
+    "ping": "iputils-ping",
     "ovs-ofctl": "openvswitch-common",
     "ovs-vswitchd": "openvswitch-switch",
 }
