@@ -11,10 +11,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import conformance  # noqa: E402
 import faucet  # noqa: E402
+import ofctl  # noqa: E402
 from lab import Failed, Unready  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PARTS = [conformance, faucet]
+PARTS = [conformance, faucet, ofctl]
 
 
 def main():

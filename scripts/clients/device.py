@@ -45,8 +45,8 @@ class Device:
 
     def ofctl(self, *words, version="OpenFlow13", seconds=30, stdin=None):
         """Runs `ovs-ofctl COMMAND` at this device; `words` holds the command and what follows the switch."""
-        options = [word for word in words if word.startswith("-")]
-        command, *rest = [word for word in words if not word.startswith("-")]
+        options = [word for word in words if str(word).startswith("--")]
+        command, *rest = [word for word in words if not str(word).startswith("--")]
         return self.namespace.run("ovs-ofctl", "-O", version, *options, command, LISTEN, *rest,
                                   seconds=seconds, stdin=stdin)
 
