@@ -10,12 +10,13 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import conformance  # noqa: E402
+import examples  # noqa: E402
 import faucet  # noqa: E402
 import ofctl  # noqa: E402
 from lab import Failed, Unready  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PARTS = [conformance, faucet, ofctl]
+PARTS = [conformance, ofctl, faucet, examples]
 
 
 def main():
@@ -28,6 +29,7 @@ def main():
     for part in PARTS:
         part.arguments(commands)
     options = parser.parse_args()
+    options.root = ROOT
     try:
         options.run(options)
     except (Unready, Failed) as error:

@@ -17,10 +17,12 @@ ip addr add "$ip/$subnet" dev "$interface"
 class Host:
     """A namespace behind a cable to a switch."""
 
-    def __init__(self, lab, switch, port, name, address=None, gateway=None):
-        self.lab, self.name, self.interface = lab, name, "eth0"
+    def __init__(self, lab, switch, port, name, address=None, gateway=None, mac=None):
+        self.lab, self.name, self.interface, self.mac = lab, name, "eth0", mac
         self.space = lab.namespace(name)
         lab.cable(self.space, self.interface, switch, port)
+        if mac:
+            self.space.ip("link", "set", self.interface, "address", mac)
         if address:
             self.space.address(self.interface, address)
             self.address = address.split("/")[0]
@@ -46,11 +48,11 @@ class Host:
         return count - int(received[0])
 
     def serve_web(self, text, port=80):
-        """A web server with one page."""
+        """A web server with one page; its log names who asked."""
         folder = self.lab.folder / f"web-{self.name}-{port}"
         folder.mkdir()
         (folder / "index.html").write_text(text)
-        self.space.spawn(f"httpd-{port}", "busybox", "httpd", "-f", "-p", f"0.0.0.0:{port}", "-h", folder)
+        return self.space.spawn(f"httpd-{port}", "busybox", "httpd", "-f", "-vv", "-p", f"0.0.0.0:{port}", "-h", folder)
 
     def browse(self, address, port=80, seconds=3):
         """The page of a web server, or None."""
@@ -59,13 +61,14 @@ class Host:
                               check=False)
         return done.stdout if done.returncode == 0 else None
 
-    def serve_leases(self, begin, end, router, mask="255.255.255.0"):
-        """A DHCP server."""
+    def serve_leases(self, begin, end, router, fixed=None, mask="255.255.255.0"):
+        """A DHCP server; `fixed` are addresses of certain cards."""
         file = self.lab.folder / f"udhcpd-{self.name}.conf"
         leases = self.lab.folder / f"udhcpd-{self.name}.leases"
         leases.touch()
         file.write_text(f"start {begin}\nend {end}\ninterface {self.interface}\nlease_file {leases}\n"
-                        f"option subnet {mask}\noption router {router}\noption lease 600\n")
+                        f"option subnet {mask}\noption router {router}\noption lease 600\n"
+                        + "".join(f"static_lease {mac} {address}\n" for mac, address in (fixed or {}).items()))
         self.space.spawn("udhcpd", "busybox", "udhcpd", "-f", file)
 
     def lease(self, seconds=15):
