@@ -12,11 +12,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import conformance  # noqa: E402
 import examples  # noqa: E402
 import faucet  # noqa: E402
+import flowmods  # noqa: E402
+import hostile  # noqa: E402
 import ofctl  # noqa: E402
 from lab import Failed, Unready  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PARTS = [conformance, ofctl, faucet, examples]
+PARTS = [conformance, ofctl, faucet, examples, hostile, flowmods]
 
 
 def main():

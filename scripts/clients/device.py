@@ -24,6 +24,7 @@ class Wanted:
     controllers: list = dataclasses.field(default_factory=list)  # "tcp:ADDRESS:PORT"
     datapath_id: int = 1
     fail_mode: str = "secure"
+    specs: dict = dataclasses.field(default_factory=dict)  # ports of Weir's that are no interfaces, by name
     config: str = ""  # more of Weir's configuration: services, limits
     core: int = None  # the one core of Weir's worker; None: its default
     access: dict = dataclasses.field(default_factory=dict)  # VLANs of access ports: of an Open vSwitch only
@@ -94,11 +95,11 @@ class Weir(Device):
     def text(self):
         quoted = ", ".join(f'"{controller}"' for controller in self.wanted.controllers)
         core = "" if self.wanted.core is None else f"cores = [{self.wanted.core}]\n"
-        ports = "".join(
-            f'[port.{interface}]\nnumber = {number}\n'
-            f'spec = "net_af_packet{number},iface={interface},blocksz=4096,framesz=2048,framecnt=1024"\n'
-            for number, interface in enumerate(self.wanted.ports, 1)
-        )
+        specs = {interface: f"net_af_packet{number},iface={interface},blocksz=4096,framesz=2048,framecnt=1024"
+                 for number, interface in enumerate(self.wanted.ports, 1)}
+        specs.update(self.wanted.specs)
+        ports = "".join(f'[port.{name}]\nnumber = {number}\nspec = "{spec}"\n'
+                        for number, (name, spec) in enumerate(specs.items(), 1))
         return (
             f'[switch]\n{core}poll = "{self.wanted.poll}"\n'
             f'control = "{self.folder}/control"\n'
@@ -110,8 +111,9 @@ class Weir(Device):
             f"{ports}{self.wanted.config}"
         )
 
-    def ctl(self, *words):
-        return run(self.program, "switch", "ctl", *words, "--control", self.folder / "control")
+    def stats(self):
+        """Its own statistics, as JSON."""
+        return run(self.program, "switch", "stats", "--json", "--control", self.folder / "control")
 
 
 
