@@ -61,6 +61,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-port",
             "weir-flow",
             "weir-openflow",
+            "weir-codec",
             "weir-services",
             "weir-datapath",
         ],

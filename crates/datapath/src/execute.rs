@@ -9,7 +9,7 @@ use crate::program::{Op, Punt, Select};
 use crate::translate::apply_header;
 use std::sync::mpsc::SyncSender;
 use weir_dpdk::{Mbuf, Packet, Pool};
-use weir_flow::{Field, Key, Layout, Mask, Seed};
+use weir_flow::{Field, Key, Layout, Mask, Match, Seed};
 use weir_openflow::PortNo;
 use weir_port::DropReason;
 use weir_units::Nanos;
@@ -205,17 +205,51 @@ fn choose<'s>(select: &'s mut Select, subject: &Subject<'_>, seed: Seed) -> &'s 
     }
 }
 
+/// Fields that do not show in the packet's bytes.
+fn context_fields(key: &Key) -> Match {
+    use Field as F;
+    let mut fields = Match::any();
+    for field in [
+        F::InPort,
+        F::Metadata,
+        F::TunId,
+        F::TunSrc,
+        F::TunDst,
+        F::PktMark,
+        F::SfStage,
+        F::SfAction,
+        F::SfMetadata,
+        F::Xreg0,
+        F::Xreg1,
+        F::Xreg2,
+        F::Xreg3,
+        F::Xreg4,
+        F::Xreg5,
+        F::Xreg6,
+        F::Xreg7,
+        F::CtState,
+        F::CtZone,
+        F::CtMark,
+        F::CtLabel,
+    ] {
+        let value = field.get(key);
+        if value != 0 {
+            fields.demand(field, value, u128::MAX);
+        }
+    }
+    fields
+}
+
 /// Gives the packet's bytes to the queue to the controller.
 fn give(punt: &Punt, subject: &Subject<'_>, context: &mut Context<'_>) -> Fate {
-    let most = usize::from(punt.to.max_len);
-    let frame = subject.packet.data();
     let packet = PacketIn {
         in_port: PortNo(Field::InPort.get(subject.key) as u32),
         reason: punt.to.reason,
         table: punt.table.0,
         cookie: punt.cookie,
-        frame: frame[..frame.len().min(most)].to_vec(),
-        length: frame.len(),
+        to: punt.to.clone(),
+        fields: context_fields(subject.key),
+        frame: subject.packet.data().to_vec(),
     };
     if context.punts.try_send(packet).is_ok() {
         context.counters.to_controller += 1;

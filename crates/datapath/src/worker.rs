@@ -282,7 +282,7 @@ impl Worker {
 
     /// Does what the packets' first segments say. Returns those that wait for a service.
     #[inline]
-    fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
+    pub(crate) fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
         let mut waiting = 0;
         let now = self.now;
         self.teach(burst, wanted);
