@@ -97,10 +97,10 @@ impl Worker {
         found
     }
 
-    /// Finds what the stage behind a service makes of packets that went by the tables directly: the same
-    /// way if they can, else as any packet that comes in.
-    pub(crate) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets) {
-        let found = self.go_directly(burst, packets);
+    /// Finds what the stage behind a service makes of packets: of those that went by the tables directly the
+    /// same way if they can, else as of any packet that comes in.
+    pub(crate) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets, straight: Packets) {
+        let found = if straight == 0 { 0 } else { self.go_directly(burst, straight) };
         let misses = self.classify(packets & !found);
         if misses != 0 {
             self.upcall(burst, misses);

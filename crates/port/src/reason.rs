@@ -70,6 +70,8 @@ reasons! {
     TooDeep "too-deep";
     /// No packet buffer was free for a copy.
     NoBuffer "no-buffer";
+    /// More copies of one received packet than there may be.
+    CopyLimit "copy-limit";
     /// The ring to the worker that owns its flow was full.
     HandOver "hand-over";
     /// More new flows than the slow path may serve at this moment.

@@ -9,7 +9,7 @@ use crate::pipeline::PortInfo;
 use crate::program::{HeaderOp, Op, Punt};
 use crate::serve::STAGE_LOCAL;
 use std::sync::Arc;
-use weir_flow::{Field, Mask, Needs, Subfield};
+use weir_flow::{Field, Mask, Needs, Subfield, TRANSPORT_CUT};
 use weir_openflow::{Action, MeterId, PortNo, ToController};
 use weir_port::DropReason;
 
@@ -166,6 +166,7 @@ impl Translation<'_> {
         let needs = field.about().needs;
         if self.is_there(needs) {
             self.write(field, value, mask);
+            self.state.shows |= matches!(field, Field::Icmpv6Type | Field::Icmpv6Code);
             if self.is_cut(needs) {
                 // No bit of the key says so. This packet ends where the field is written; packets that are
                 // whole come back to be followed further.
@@ -221,10 +222,14 @@ impl Translation<'_> {
         }
     }
 
-    /// Whether the packet's protocol is this, and it is no later fragment.
+    /// Whether the packet has a header of this protocol: it is no later fragment, nor cut off in front of it.
     pub(super) fn has_transport(&mut self, protocol: u128) -> bool {
         self.of_context(|of| {
-            of.examine_field(Field::NwProto) == protocol && of.examine_field(Field::NwFrag) & 2 == 0
+            if of.examine_field(Field::NwProto) != protocol || of.examine_field(Field::NwFrag) & 2 != 0 {
+                return false;
+            }
+            of.examine_bits(0, TRANSPORT_CUT);
+            of.state.key.word(0) & TRANSPORT_CUT == 0
         })
     }
 

@@ -9,7 +9,8 @@
 //! ([`Origins`]). Fields that a service may have changed are the packet's own: looking at them puts a
 //! condition on the coalesced segment, its guard, instead. Behind a popped header that the key did not reach into
 //! (`opaque`), the tables cannot go on: the rest is frozen, and the packet comes back with a
-//! recirculation id to be looked at as it is then.
+//! recirculation id to be looked at as it is then. Behind a service it is looked at as it is then in any case:
+//! all that its headers say is its own.
 //!
 //! Work in progress is an explicit stack of tasks instead of recursion, so that it can be frozen
 //! anywhere and no flow table can exhaust the thread's stack.
@@ -365,6 +366,9 @@ impl Translation<'_> {
     fn end(mut self) -> Outcome {
         let ops = std::mem::take(&mut self.ops);
         let ops = finish::finish(ops, self.why);
+        if self.state.opaque || self.state.shows {
+            self.state.origins.show();
+        }
         Outcome {
             segment: Segment { guard: self.guard, ops, credits: self.credits, packets: 0, bytes: 0 },
             examined: self.examined,

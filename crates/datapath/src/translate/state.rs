@@ -27,6 +27,9 @@ pub(crate) struct State {
     pub(super) pending: Mask,
     /// Whether headers came to light that the packet's key did not have.
     pub(super) opaque: bool,
+    /// Whether the packet's key may come to have more than was followed here, without another header: it became
+    /// a message of neighbour discovery, or ceased to be one.
+    pub(super) shows: bool,
     /// The table and cookie of the entry whose actions run, and where these stand.
     pub(super) table: TableId,
     pub(super) cookie: u64,
@@ -71,6 +74,7 @@ impl State {
             origins: subject.origins.clone(),
             pending: Mask::new(),
             opaque: false,
+            shows: false,
             table: TableId(0),
             cookie: NO_ENTRY,
             stands: Stands::Entry,
