@@ -6,7 +6,9 @@
 
 mod check;
 mod file;
+mod openflow;
 
+use crate::agent::channel::ChannelSettings;
 use check::Checker;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -101,6 +103,8 @@ pub struct Settings {
     pub groups: Option<TableText>,
     /// Meters likewise.
     pub meters: Option<TableText>,
+    /// OpenFlow controllers.
+    pub openflow: ChannelSettings,
 }
 
 impl Default for Settings {
@@ -123,6 +127,7 @@ impl Default for Settings {
             flows: None,
             groups: None,
             meters: None,
+            openflow: ChannelSettings::default(),
         }
     }
 }
