@@ -7,6 +7,7 @@
 //! The journal says what the last snapshots changed, so that a megaflow made under an older one need
 //! not be made again unless a change may concern it.
 
+use crate::control::{PortFlags, Wants};
 use crate::meter::MeterState;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -121,6 +122,20 @@ pub(crate) struct PortInfo {
     /// Its place in the workers' lists.
     pub(crate) index: u16,
     pub(crate) up: bool,
+    /// What it was told.
+    pub(crate) flags: PortFlags,
+}
+
+impl PortInfo {
+    /// Whether packets can leave by it.
+    pub(crate) const fn sends(&self) -> bool {
+        self.up && !self.flags.down && !self.flags.no_forward
+    }
+
+    /// Whether what comes in by it is looked at.
+    pub(crate) const fn receives(&self) -> bool {
+        !self.flags.down && !self.flags.no_receive
+    }
 }
 
 /// A service, as the tables see it.
@@ -164,9 +179,11 @@ pub(crate) struct Pipeline {
     pub(crate) coalescing: bool,
     /// Whether any flow calls a service that keeps state by flow.
     pub(crate) by_flow: bool,
+    /// What controllers want beside what actions send them.
+    pub(crate) wants: Wants,
     /// Draws of groups.
     pub(crate) seed: Seed,
-    journal: Arc<VecDeque<(u64, Vec<Touched>)>>,
+    journal: Arc<VecDeque<(u64, Arc<[Touched]>)>>,
 }
 
 impl Pipeline {
@@ -182,6 +199,7 @@ impl Pipeline {
             services: Arc::new(services),
             coalescing,
             by_flow: false,
+            wants: Wants::default(),
             seed,
             journal: Arc::default(),
         }
@@ -197,7 +215,7 @@ impl Pipeline {
         if journal.len() == JOURNAL {
             journal.pop_front();
         }
-        journal.push_back((self.generation, touched));
+        journal.push_back((self.generation, touched.into()));
     }
 
     /// What changed after a generation; nothing if that is not known any more.
@@ -205,7 +223,7 @@ impl Pipeline {
         let oldest = self.journal.front().map_or(self.generation, |(oldest, _)| *oldest - 1);
         let known = generation >= oldest && generation <= self.generation;
         let later = self.journal.iter().filter(move |(later, _)| *later > generation);
-        known.then(|| later.flat_map(|(_, touched)| touched))
+        known.then(|| later.flat_map(|(_, touched)| touched.iter()))
     }
 
     /// Whether any flow or group calls a service.

@@ -23,6 +23,8 @@ pub(crate) struct Recording {
     origins: Origins,
     segments: Vec<Segment>,
     tables: [u64; 4],
+    /// Whether it becomes no megaflow, because no other packet begins as this one did.
+    once: bool,
 }
 
 impl Recording {
@@ -95,10 +97,10 @@ impl Worker {
         found
     }
 
-    /// Finds what the stage behind a service makes of packets that went by the tables directly: the same
-    /// way if they can, else as any packet that comes in.
-    pub(crate) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets) {
-        let found = self.go_directly(burst, packets);
+    /// Finds what the stage behind a service makes of packets: of those that went by the tables directly the
+    /// same way if they can, else as of any packet that comes in.
+    pub(crate) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets, straight: Packets) {
+        let found = if straight == 0 { 0 } else { self.go_directly(burst, straight) };
         let misses = self.classify(packets & !found);
         if misses != 0 {
             self.upcall(burst, misses);
@@ -158,11 +160,22 @@ impl Worker {
                 origins: Origins::default(),
                 segments: Vec::with_capacity(2),
                 tables: [0; 4],
+                once: false,
             };
             recording.append(outcome);
             self.bench.sources[at] = Source::Recording(self.recordings.len());
             self.recordings.push(recording);
         }
+    }
+
+    /// Has a packet do what an outcome says, which is for this packet alone.
+    pub(crate) fn record_once(&mut self, at: usize, outcome: Outcome) {
+        let (key, mask, origins) = (self.bench.keys[at].clone(), Mask::new(), Origins::default());
+        let mut recording =
+            Recording { key, mask, origins, segments: Vec::with_capacity(1), tables: [0; 4], once: true };
+        recording.append(outcome);
+        self.bench.sources[at] = Source::Recording(self.recordings.len());
+        self.recordings.push(recording);
     }
 
     /// The next stage of a packet whose megaflow is in the making, and whose service lets it go on.
@@ -200,6 +213,11 @@ impl Worker {
 
     fn keep_recordings(&mut self) {
         for mut recording in self.recordings.drain(..) {
+            if recording.once {
+                let counts = &self.pipeline.table_counts;
+                recording.segments.iter_mut().for_each(|segment| segment.credit(counts, self.now));
+                continue;
+            }
             quantise(&mut recording.mask);
             let program = Program {
                 segments: recording.segments,

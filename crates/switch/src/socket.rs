@@ -6,7 +6,7 @@
 //! the folder, the socket's mode and the peer's credentials are all looked at.
 
 use crate::protocol::{CapturedLine, LONGEST_REQUEST, Request, read_request, to_hex};
-use crate::switch::{Answer, Ask};
+use crate::switch::{Answer, Ask, Inbound};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Uid;
@@ -113,7 +113,7 @@ impl ControlSocket {
     ///
     /// # Errors
     /// A folder that others can write to, a socket in use, or what the system says.
-    pub fn listen(path: &Path, asks: SyncSender<Ask>) -> Result<Self, SocketError> {
+    pub fn listen(path: &Path, asks: SyncSender<Inbound>) -> Result<Self, SocketError> {
         let system = |error| SocketError::System { path: path.to_owned(), error };
         vacate(path)?;
         let listener = UnixListener::bind(path).map_err(system)?;
@@ -184,7 +184,7 @@ pub(crate) fn vacate(path: &Path) -> Result<(), SocketError> {
 }
 
 /// Takes clients until the socket is dropped.
-fn accept(listener: &UnixListener, shared: &Arc<Shared>, asks: &SyncSender<Ask>) {
+fn accept(listener: &UnixListener, shared: &Arc<Shared>, asks: &SyncSender<Inbound>) {
     let mut number = 0;
     while !shared.stopping() {
         let mut wait = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
@@ -202,7 +202,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, asks: &SyncSender<Ask>)
 }
 
 /// Starts serving a client.
-fn take(stream: UnixStream, number: u64, shared: &Arc<Shared>, asks: &SyncSender<Ask>) -> io::Result<()> {
+fn take(stream: UnixStream, number: u64, shared: &Arc<Shared>, asks: &SyncSender<Inbound>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let user = getsockopt(&stream, PeerCredentials).map(|peer| Uid::from_raw(peer.uid()))?;
@@ -239,7 +239,7 @@ fn line(out: &mut impl Write, value: &Value) -> io::Result<()> {
 }
 
 /// Answers a client's requests, one after the other, until it is gone.
-fn serve(stream: &UnixStream, shared: &Shared, asks: &SyncSender<Ask>) -> io::Result<()> {
+fn serve(stream: &UnixStream, shared: &Shared, asks: &SyncSender<Inbound>) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut out = stream;
     loop {
@@ -279,10 +279,10 @@ fn serve(stream: &UnixStream, shared: &Shared, asks: &SyncSender<Ask>) -> io::Re
 ///
 /// # Errors
 /// What the switch says, or that it is stopping.
-pub fn ask(asks: &SyncSender<Ask>, request: Request) -> Result<Answer, String> {
+pub fn ask(asks: &SyncSender<Inbound>, request: Request) -> Result<Answer, String> {
     const STOPPED: &str = "the switch is stopping";
     let (reply, answer) = sync_channel(1);
-    asks.send(Ask { request, reply }).map_err(|_| STOPPED.to_owned())?;
+    asks.send(Ask { request, reply }.into()).map_err(|_| STOPPED.to_owned())?;
     answer.recv().unwrap_or_else(|_| Err(STOPPED.to_owned()))
 }
 

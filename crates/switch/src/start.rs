@@ -3,7 +3,7 @@
 use crate::http::MetricsServer;
 use crate::plane::Ended;
 use crate::socket::{ControlSocket, SocketError};
-use crate::switch::{About, Ask, Loader, Switch};
+use crate::switch::{About, Inbound, Loader, Switch};
 use crate::{Settings, Stats};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -37,8 +37,8 @@ pub enum StartError {
 /// A switch that runs, and the ways to reach it.
 pub struct Running {
     switch: Switch<Datapath>,
-    inbox: Receiver<Ask>,
-    asks: SyncSender<Ask>,
+    inbox: Receiver<Inbound>,
+    asks: SyncSender<Inbound>,
     control: Option<ControlSocket>,
     metrics: Option<MetricsServer>,
     about: About,
@@ -78,7 +78,7 @@ fn drawn() -> u64 {
 
 impl Running {
     /// Where requests are to be sent.
-    pub fn asks(&self) -> SyncSender<Ask> {
+    pub fn asks(&self) -> SyncSender<Inbound> {
         self.asks.clone()
     }
 

@@ -184,7 +184,12 @@ fn empty(seed: u64) -> Pipeline {
     let services = vec![Some(ServiceInfo::new(&[], true)), Some(ServiceInfo::new(&[Field::NwDst], true))];
     let mut pipeline = Pipeline::new(Seed::new(seed), services, true);
     for number in 1..5 {
-        let info = PortInfo { number: PortNo(number), index: number as u16, up: number != 4 };
+        let info = PortInfo {
+            number: PortNo(number),
+            index: number as u16,
+            up: number != 4,
+            flags: crate::PortFlags::default(),
+        };
         pipeline.ports.insert(PortNo(number), info);
     }
     pipeline

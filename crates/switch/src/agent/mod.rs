@@ -1,9 +1,11 @@
 //! The OpenFlow agent: connections with controllers, and what they say to the switch.
 //!
 //! - `channel`: connections and bytes, in threads of its own; it tells the switch's thread what it heard
-//!   ([`Heard`]) and takes what is to be said ([`Line`]).
+//!   ([`Heard`]) and takes what is to be said ([`Line`]);
+//! - `session`: what each message means for the switch, on the switch's thread.
 
 pub(crate) mod channel;
+pub(crate) mod session;
 
 use channel::Line;
 
