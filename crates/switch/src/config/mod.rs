@@ -6,6 +6,7 @@
 
 mod check;
 mod file;
+mod openflow;
 
 use crate::agent::channel::ChannelSettings;
 use check::Checker;
@@ -104,6 +105,8 @@ pub struct Settings {
     pub groups: Option<TableText>,
     /// Meters likewise.
     pub meters: Option<TableText>,
+    /// OpenFlow controllers.
+    pub openflow: ChannelSettings,
 }
 
 impl Default for Settings {
@@ -127,6 +130,7 @@ impl Default for Settings {
             flows: None,
             groups: None,
             meters: None,
+            openflow: ChannelSettings::default(),
         }
     }
 }
