@@ -106,8 +106,8 @@ class Weir(Device):
             f"[openflow]\n"
             f'listen = ["p{LISTEN.replace("127.0.0.1:6654", "6654:127.0.0.1")}"]\n'
             f"controllers = [{quoted}]\n"
-            f'fail-mode = "{self.wanted.fail_mode}"\n'
-            f'datapath-id = "{self.wanted.datapath_id:016x}"\n'
+            f'fail_mode = "{self.wanted.fail_mode}"\n'
+            f'datapath_id = "{self.wanted.datapath_id:016x}"\n'
             f"{ports}{self.wanted.config}"
         )
 
