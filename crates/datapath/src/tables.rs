@@ -252,7 +252,7 @@ pub(crate) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: boo
     for action in actions {
         match action {
             Action::Ct(ct) => check_ct(pipeline, ct)?,
-            Action::Output(PortNo::NORMAL) => {
+            Action::Output(PortNo::NORMAL) | Action::OutputWith(PortNo::NORMAL, _) => {
                 return refuse_as(
                     Refusal::BadPort,
                     "output to NORMAL is not supported: this switch learns no addresses by itself; \

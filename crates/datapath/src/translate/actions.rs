@@ -69,7 +69,7 @@ impl Translation<'_> {
     pub(super) fn action(&mut self, action: &Action) {
         self.explain.action(action);
         match action {
-            Action::Output(port) => self.output(*port),
+            Action::Output(port) | Action::OutputWith(port, _) => self.output(*port),
             Action::OutputReg(bits) => {
                 self.examine_subfield(*bits);
                 let port = u32::try_from(bits.get(&self.state.key)).unwrap_or(u32::MAX);
