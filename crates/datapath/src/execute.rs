@@ -7,12 +7,17 @@ use crate::mail::PacketIn;
 use crate::meter::{Metered, remark};
 use crate::program::{Op, Punt, Select};
 use crate::translate::apply_header;
+use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
-use weir_dpdk::{Mbuf, Packet, Pool};
+use weir_dpdk::{BURST, Mbuf, Packet, Pool};
 use weir_flow::{Field, Key, Layout, Mask, Match, Seed};
 use weir_openflow::PortNo;
 use weir_port::DropReason;
 use weir_units::Nanos;
+
+/// Copies of one packet that came in, and copies of those, at most: as many as leave by a thousand ports.
+/// Tables that copy a packet at each of many stages would otherwise make 2, 4, 8 ... of it.
+pub const COPIES: u16 = 1024;
 
 /// Where a packet is after its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +30,23 @@ pub(crate) enum Fate {
     Gone,
     /// A service takes it: number and argument.
     Service(u16, u32),
+    /// The connection tracker takes it, as `ct` asks: the service's number, and that of the call.
+    Track(u16, u32),
     /// It goes back to the caches, with its recirculation number in the key.
     Again,
     /// Another worker owns its flow.
     HandOver(u16),
+}
+
+impl Fate {
+    /// The service that it waits for.
+    #[inline]
+    pub(crate) const fn service(self) -> Option<u16> {
+        match self {
+            Self::Service(service, _) | Self::Track(service, _) => Some(service),
+            _ => None,
+        }
+    }
 }
 
 /// A copy that needs a place of its own among the packets.
@@ -39,6 +57,8 @@ pub(crate) struct Spawned {
     pub(crate) layout: Layout,
     /// How often it, and what it is a copy of, was looked up.
     pub(crate) passes: u8,
+    /// The packet that came in of which it is a copy, by its place in the burst.
+    pub(crate) root: u8,
 }
 
 /// What operations work with, besides the packet.
@@ -46,12 +66,16 @@ pub(crate) struct Context<'w> {
     pub(crate) pool: &'w Pool,
     pub(crate) egress: &'w mut Egress,
     pub(crate) counters: &'w mut Counters,
-    pub(crate) spawned: &'w mut Vec<Spawned>,
+    pub(crate) spawned: &'w mut VecDeque<Spawned>,
     pub(crate) punts: &'w SyncSender<PacketIn>,
     pub(crate) now: Nanos,
     pub(crate) seed: Seed,
-    /// Lookups of the packets at hand so far.
+    /// Lookups of the packet at hand so far.
     pub(crate) passes: u8,
+    /// The packet that came in of which it is, or is a copy of, by its place in the burst.
+    pub(crate) root: u8,
+    /// Copies made of those that came in.
+    pub(crate) copies: &'w mut [u16; BURST],
 }
 
 /// A packet with what is known of it.
@@ -69,6 +93,7 @@ pub(crate) fn execute(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut C
             Op::Forward(port) => return Fate::Forward(*port),
             Op::Drop(reason) => return Fate::Drop(*reason),
             Op::Service(service, argument) => return Fate::Service(*service, *argument),
+            Op::Track(call) => return Fate::Track(call.service, call.number),
             Op::Rewrite(rewrite) => {
                 if let Err(reason) = rewrite.apply(subject.packet, subject.layout, subject.key) {
                     return Fate::Drop(reason);
@@ -113,8 +138,9 @@ fn unusual(op: &mut Op, subject: &mut Subject<'_>, context: &mut Context<'_>) ->
             None
         }
         Op::Controller(punt) => {
-            context.counters.copied += 1;
-            if let Fate::Drop(reason) = give(punt, subject, context) {
+            if context.may_copy()
+                && let Fate::Drop(reason) = give(punt, subject, context)
+            {
                 context.counters.drop(reason, 1);
             }
             None
@@ -140,6 +166,7 @@ fn unusual(op: &mut Op, subject: &mut Subject<'_>, context: &mut Context<'_>) ->
         Op::Forward(port) => Some(Fate::Forward(*port)),
         Op::Drop(reason) => Some(Fate::Drop(*reason)),
         Op::Service(service, argument) => Some(Fate::Service(*service, *argument)),
+        Op::Track(call) => Some(Fate::Track(call.service, call.number)),
         Op::Rewrite(rewrite) => rewrite.apply(*packet, layout, key).err().map(Fate::Drop),
     }
 }
@@ -156,9 +183,25 @@ fn expired(
     }
 }
 
+impl Context<'_> {
+    /// Counts a copy; one too many is counted as dropped.
+    fn may_copy(&mut self) -> bool {
+        self.counters.copied += 1;
+        let made = &mut self.copies[usize::from(self.root) % BURST];
+        if *made >= COPIES {
+            self.counters.drop(DropReason::CopyLimit, 1);
+            return false;
+        }
+        *made += 1;
+        true
+    }
+}
+
 /// A copy of the packet, counted; one that cannot be made is counted as dropped.
 fn copy(packet: &Packet, context: &mut Context<'_>) -> Option<Mbuf> {
-    context.counters.copied += 1;
+    if !context.may_copy() {
+        return None;
+    }
     let copy = context.pool.packet(packet.data());
     if copy.is_none() {
         context.counters.drop(DropReason::NoBuffer, 1);
@@ -175,9 +218,9 @@ fn on_copy(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut Context<'_>)
         Fate::Forward(port) => context.egress.send(port, mbuf, context.counters),
         Fate::Drop(reason) => context.counters.drop(reason, 1),
         Fate::Gone => {}
-        Fate::Again | Fate::Service(..) | Fate::HandOver(_) => {
-            let passes = context.passes;
-            context.spawned.push(Spawned { mbuf, key, layout, passes });
+        Fate::Again | Fate::Service(..) | Fate::Track(..) | Fate::HandOver(_) => {
+            let (passes, root) = (context.passes, context.root);
+            context.spawned.push_back(Spawned { mbuf, key, layout, passes, root });
         }
     }
 }

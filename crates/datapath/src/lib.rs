@@ -54,6 +54,7 @@ pub use control::{
     Refused, Removal, ServiceConfig, Wants,
 };
 pub use datapath::Datapath;
+pub use execute::COPIES;
 pub use groups::{MOST_GROUPS, MOST_METERS};
 pub use hint::{Eviction, TcamConfig};
 pub use ledger::{GroupStats, MeterStats};

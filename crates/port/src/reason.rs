@@ -70,6 +70,8 @@ reasons! {
     TooDeep "too-deep";
     /// No packet buffer was free for a copy.
     NoBuffer "no-buffer";
+    /// More copies of one received packet than there may be.
+    CopyLimit "copy-limit";
     /// The ring to the worker that owns its flow was full.
     HandOver "hand-over";
     /// More new flows than the slow path may serve at this moment.
@@ -86,6 +88,8 @@ reasons! {
     ConntrackInvalid "conntrack-invalid";
     /// Connection tracking: a limit of connections, or of fragments, is reached.
     ConntrackLimit "conntrack-limit";
+    /// Address translation: every address and port that it may have is taken.
+    NatExhausted "nat-exhausted";
     /// Lost on purpose.
     Injected "injected";
     /// The switch was stopping, or the port was removed.

@@ -1,148 +1,16 @@
 //! Connections with controllers over real sockets: hello, echoes, bounds, hostile and dying peers, reloading.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+mod peer;
+
+use peer::{Bench, Peer, encoded, settings, tcp};
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use weir_codec::{Body, Hello, Message, Version, decode, encode, frame};
-use weir_switch::{
-    BEHIND, ChannelSettings, ChannelStatus, Channels, ConnectionId, Heard, Line, MOST_WAITING,
-};
-
-/// What a controller sends and receives, by hand.
-struct Peer<S> {
-    stream: S,
-    received: Vec<u8>,
-}
-
-impl<S: std::io::Read + std::io::Write> Peer<S> {
-    fn new(stream: S) -> Self {
-        Self { stream, received: Vec::new() }
-    }
-
-    fn say(&mut self, version: Version, xid: u32, body: Body) {
-        let mut bytes = Vec::new();
-        encode(&Message::new(version, xid, body), &mut bytes).unwrap();
-        self.stream.write_all(&bytes).unwrap();
-    }
-
-    fn hello(&mut self, version: Version) {
-        self.say(version, 1, Body::Hello(Hello::offering(&[version])));
-        let hello = self.hear().expect("a hello");
-        assert!(matches!(hello.body, Body::Hello(_)), "{hello:?}");
-    }
-
-    /// The next message; none if the other side hung up.
-    fn hear(&mut self) -> Option<Message> {
-        loop {
-            if let Some(message) = frame(&self.received).unwrap() {
-                let length = message.len();
-                let message = decode(message).unwrap();
-                self.received.drain(..length);
-                return Some(message);
-            }
-            let mut bytes = [0; 65_536];
-            match self.stream.read(&mut bytes) {
-                Ok(0) => return None,
-                Ok(length) => self.received.extend_from_slice(&bytes[..length]),
-                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-}
-
-fn tcp(address: &str) -> Peer<TcpStream> {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    Peer::new(stream)
-}
-
-/// Channels, and the switch's end of them.
-struct Bench {
-    channels: Channels,
-    inbox: Receiver<Heard>,
-}
-
-fn settings(listen: &[&str], controllers: &[&str]) -> ChannelSettings {
-    ChannelSettings {
-        listen: listen.iter().map(|text| text.parse().unwrap()).collect(),
-        controllers: controllers.iter().map(|text| text.parse().unwrap()).collect(),
-        ..ChannelSettings::default()
-    }
-}
-
-impl Bench {
-    fn new(settings: &ChannelSettings) -> Self {
-        let (sender, inbox) = sync_channel(4);
-        Self { channels: Channels::start(settings, sender).unwrap(), inbox }
-    }
-
-    fn listening() -> Self {
-        Self::new(&settings(&["ptcp:0:127.0.0.1"], &[]))
-    }
-
-    fn row(&self, endpoint: usize) -> ChannelStatus {
-        self.channels.status()[endpoint].clone()
-    }
-
-    fn address(&self) -> String {
-        self.row(0).address.unwrap()
-    }
-
-    fn heard(&self) -> Heard {
-        self.inbox.recv_timeout(Duration::from_secs(10)).expect("something is heard")
-    }
-
-    fn opened(&self) -> (ConnectionId, Version, Line) {
-        match self.heard() {
-            Heard::Opened { connection, version, line, .. } => (connection, version, line),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn message(&self) -> (ConnectionId, Message) {
-        match self.heard() {
-            Heard::Message { connection, message } => (connection, message),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn closed(&self) -> (ConnectionId, String) {
-        match self.heard() {
-            Heard::Closed { connection, why } => (connection, why),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn silent(&self, time: Duration) {
-        match self.inbox.recv_timeout(time) {
-            Err(RecvTimeoutError::Timeout) => {}
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Waits until the status is so.
-    fn wait(&self, what: &str, is: impl Fn(&[ChannelStatus]) -> bool) {
-        let begin = Instant::now();
-        while !is(&self.channels.status()) {
-            assert!(
-                begin.elapsed() < Duration::from_secs(10),
-                "waited for {what}: {:?}",
-                self.channels.status()
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-fn encoded(version: Version, xid: u32, body: Body) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    encode(&Message::new(version, xid, body), &mut bytes).unwrap();
-    bytes
-}
+use weir_codec::{Body, Hello, Message, Version};
+use weir_switch::{BEHIND, ChannelSettings, Channels, ConnectionId, Heard, MOST_WAITING};
 
 #[test]
 fn requests_are_told_in_order_and_answers_arrive() {

@@ -9,7 +9,7 @@ use crate::pipeline::PortInfo;
 use crate::program::{HeaderOp, Op, Punt};
 use crate::serve::STAGE_LOCAL;
 use std::sync::Arc;
-use weir_flow::{Field, Mask, Needs, Subfield};
+use weir_flow::{Field, Mask, Needs, Subfield, TRANSPORT_CUT};
 use weir_openflow::{Action, MeterId, PortNo, ToController};
 use weir_port::DropReason;
 
@@ -60,7 +60,8 @@ impl Translation<'_> {
             | Action::PushMpls(_)
             | Action::PopMpls(_)
             | Action::PushPbb(_)
-            | Action::PopPbb => true,
+            | Action::PopPbb
+            | Action::Ct(_) => true,
             _ => false,
         }
     }
@@ -68,7 +69,7 @@ impl Translation<'_> {
     pub(super) fn action(&mut self, action: &Action) {
         self.explain.action(action);
         match action {
-            Action::Output(port) => self.output(*port),
+            Action::Output(port) | Action::OutputWith(port, _) => self.output(*port),
             Action::OutputReg(bits) => {
                 self.examine_subfield(*bits);
                 let port = u32::try_from(bits.get(&self.state.key)).unwrap_or(u32::MAX);
@@ -102,6 +103,8 @@ impl Translation<'_> {
                 self.stack.push(Task::Lookup { table, in_port, resubmitted: true });
             }
             Action::Service { service, argument } => self.service(*service, *argument),
+            Action::Ct(ct) => self.ct(ct),
+            Action::CtClear => self.ct_clear(),
             Action::Meter(meter) => self.meter(*meter),
             Action::Clone(actions) => self.clone_of(actions.as_slice().into()),
             Action::Exit => self.exit(),
@@ -166,6 +169,7 @@ impl Translation<'_> {
         let needs = field.about().needs;
         if self.is_there(needs) {
             self.write(field, value, mask);
+            self.state.shows |= matches!(field, Field::Icmpv6Type | Field::Icmpv6Code);
             if self.is_cut(needs) {
                 // No bit of the key says so. This packet ends where the field is written; packets that are
                 // whole come back to be followed further.
@@ -221,10 +225,14 @@ impl Translation<'_> {
         }
     }
 
-    /// Whether the packet's protocol is this, and it is no later fragment.
+    /// Whether the packet has a header of this protocol: it is no later fragment, nor cut off in front of it.
     pub(super) fn has_transport(&mut self, protocol: u128) -> bool {
         self.of_context(|of| {
-            of.examine_field(Field::NwProto) == protocol && of.examine_field(Field::NwFrag) & 2 == 0
+            if of.examine_field(Field::NwProto) != protocol || of.examine_field(Field::NwFrag) & 2 != 0 {
+                return false;
+            }
+            of.examine_bits(0, TRANSPORT_CUT);
+            of.state.key.word(0) & TRANSPORT_CUT == 0
         })
     }
 

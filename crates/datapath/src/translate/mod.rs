@@ -9,7 +9,8 @@
 //! ([`Origins`]). Fields that a service may have changed are the packet's own: looking at them puts a
 //! condition on the coalesced segment, its guard, instead. Behind a popped header that the key did not reach into
 //! (`opaque`), the tables cannot go on: the rest is frozen, and the packet comes back with a
-//! recirculation id to be looked at as it is then.
+//! recirculation id to be looked at as it is then. Behind a service it is looked at as it is then in any case:
+//! all that its headers say is its own.
 //!
 //! Work in progress is an explicit stack of tasks instead of recursion, so that it can be frozen
 //! anywhere and no flow table can exhaust the thread's stack.
@@ -17,6 +18,7 @@
 //! Cost: about a microsecond for a handful of tables. Runs on the worker that missed.
 
 mod actions;
+mod connections;
 mod copies;
 mod finish;
 mod headers;
@@ -25,6 +27,7 @@ mod set;
 mod state;
 mod trail;
 
+pub(crate) use connections::Call;
 pub(crate) use headers::apply_header;
 pub(crate) use origins::Origins;
 pub(crate) use set::ActionSet;
@@ -75,6 +78,11 @@ pub(crate) enum List {
 }
 
 impl List {
+    /// The actions from a place on.
+    fn from(&self, at: usize) -> Arc<[Action]> {
+        (at..).map_while(|at| self.get(at).cloned()).collect()
+    }
+
     fn get(&self, at: usize) -> Option<&Action> {
         match self {
             Self::Entry(entry) => entry.flow.instructions.apply.get(at),
@@ -365,6 +373,9 @@ impl Translation<'_> {
     fn end(mut self) -> Outcome {
         let ops = std::mem::take(&mut self.ops);
         let ops = finish::finish(ops, self.why);
+        if self.state.opaque || self.state.shows {
+            self.state.origins.show();
+        }
         Outcome {
             segment: Segment { guard: self.guard, ops, credits: self.credits, packets: 0, bytes: 0 },
             examined: self.examined,

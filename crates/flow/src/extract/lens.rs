@@ -13,7 +13,7 @@
 //! ports. Threads: plain data.
 
 use super::{MAX_FRAME, PACKET_BITS, be16};
-use crate::key::Mask;
+use crate::key::{Mask, TRANSPORT_CUT};
 use crate::protocol::{ETHERNET_LEN, IPV4, TCP, UDP};
 
 /// What a lens shows of a frame.
@@ -109,7 +109,8 @@ impl Lens {
             1 | 2 => bits & 0xffff != 0,
             _ => true,
         };
-        let depth = if sees.word(4) & PORTS != 0 {
+        let ports = sees.word(4) & PORTS | sees.word(0) & TRANSPORT_CUT;
+        let depth = if ports != 0 {
             Depth::Transport
         } else if sees.iter().any(|word| further(&word)) {
             Depth::Network
@@ -125,15 +126,17 @@ impl Lens {
             // The make-up of a plain packet, and with it that all else is not there.
             wire[12..15].fill(0xff);
             wire[20..22].copy_from_slice(&FRAGMENT.to_be_bytes());
+            let whole = depth == Depth::Transport;
             for (place, bits) in (0..).zip(PACKET_BITS) {
                 match place {
-                    0 | 8.. => sees.add(place, bits),
+                    // Whether there are ports is seen only where they are looked at.
+                    0 => sees.add(place, if whole { bits } else { bits & !TRANSPORT_CUT }),
+                    8.. => sees.add(place, bits),
                     1 | 2 => sees.add(place, bits & 0xffff),
                     _ => {}
                 }
             }
             let [protocol, tos, ttl, _, ports @ ..] = sees.word(4).to_be_bytes();
-            let whole = depth == Depth::Transport;
             (wire[15], wire[22], wire[23]) = (tos, ttl, if whole { 0xff } else { protocol });
             wire[26..34].copy_from_slice(&sees.word(3).to_be_bytes());
             wire[34..].copy_from_slice(&ports);
@@ -247,6 +250,9 @@ mod tests {
             let bits = if sampler.one_in(2) { u128::MAX } else { u128::from(sampler.bits()) };
             sampler.pick(&FIELDS).examine(&mut mask, bits);
         }
+        if sampler.one_in(4) {
+            mask.add(0, TRANSPORT_CUT);
+        }
         mask
     }
 
@@ -308,5 +314,17 @@ mod tests {
         assert_eq!(of(Field::Ipv6Src), Some(Depth::Network));
         assert_eq!(of(Field::TcpDst), Some(Depth::Transport));
         assert_eq!(of(Field::TcpFlags), None);
+        let mut cut = Mask::new();
+        cut.add(0, TRANSPORT_CUT);
+        let network = Lens::new().widened(&Mask::new()).and_then(|lens| {
+            let mut fragments = Mask::new();
+            Field::NwFrag.examine(&mut fragments, u128::MAX);
+            lens.widened(&fragments)
+        });
+        assert!(network.as_ref().is_some_and(|lens| lens.sees_ipv4() && !lens.sees(&cut)));
+        assert_eq!(
+            network.and_then(|lens| lens.widened(&cut)).map(|lens| lens.depth),
+            Some(Depth::Transport)
+        );
     }
 }

@@ -6,6 +6,7 @@
 
 mod check;
 mod file;
+mod openflow;
 
 use crate::agent::channel::ChannelSettings;
 use check::Checker;
