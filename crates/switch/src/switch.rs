@@ -5,6 +5,7 @@
 //! own threads, so that none of them can hold it up.
 
 use crate::agent::Heard;
+use crate::agent::channel::FailMode;
 use crate::agent::session::{Agent, PACKET_INS_EVERY, SessionSettings};
 use crate::events::{Listeners, describe};
 use crate::plane::{Ended, Plane};
@@ -79,11 +80,13 @@ pub struct About {
 
 impl About {
     /// What the OpenFlow agent is told.
-    fn session(&self) -> SessionSettings {
+    fn session(&self, settings: &Settings) -> SessionSettings {
+        let openflow = &settings.openflow;
         SessionSettings {
+            datapath_id: openflow.datapath_id,
+            standalone: openflow.has_controllers() && openflow.fail_mode == FailMode::Standalone,
             software: format!("weir {}", self.weir),
             hardware: self.dpdk.clone(),
-            ..SessionSettings::default()
         }
     }
 
@@ -116,7 +119,7 @@ impl<P: Plane> Switch<P> {
     /// A flow, group, meter or port that cannot be; the datapath is stopped.
     pub fn new(plane: P, settings: Settings, loader: Loader, about: About) -> Result<Self, String> {
         let (ports, tables, events) = (BTreeMap::new(), Tables::default(), Listeners::default());
-        let agent = Agent::new(about.session(), Vec::new());
+        let agent = Agent::new(about.session(&settings));
         let settings_now = settings.clone();
         let mut switch = Self {
             plane,
@@ -138,6 +141,7 @@ impl<P: Plane> Switch<P> {
         }
         switch.tables.configured(wanted);
         switch.open(&settings.ports)?;
+        switch.agent.look_at_ports(&switch.plane);
         Ok(switch)
     }
 

@@ -93,6 +93,8 @@ pub struct Settings {
     pub control: Option<PathBuf>,
     /// Where metrics may be read.
     pub metrics: Option<SocketAddr>,
+    /// Controllers: where they connect, and which are connected to.
+    pub openflow: ChannelSettings,
     /// Ports, each with a number; queues 0 for one a worker.
     pub ports: Vec<PortSpec>,
     /// Services by name.
@@ -122,6 +124,7 @@ impl Default for Settings {
             seed: None,
             control: Some(crate::socket::default_path()),
             metrics: None,
+            openflow: ChannelSettings::default(),
             ports: Vec::new(),
             services: BTreeMap::new(),
             flows: None,

@@ -73,12 +73,13 @@ pub(super) fn desc(settings: &SessionSettings) -> Desc {
     }
 }
 
-pub(super) const fn group_features() -> GroupFeatures {
+pub(super) fn group_features(version: Version) -> GroupFeatures {
+    let actions = if version == Version::V10 { ACTIONS10 } else { ACTIONS };
     GroupFeatures {
         kinds: GROUP_KINDS,
         capabilities: GROUP_CAPABILITIES,
         most: [MOST_GROUPS as u32; 4],
-        actions: [ACTIONS; 4],
+        actions: [actions; 4],
     }
 }
 

@@ -109,6 +109,8 @@ impl Agent {
             Body::FlowMonitorCancel(id) => return self.cancel_monitor(from, *id),
             // A controller's complaint; nobody waits for an answer.
             Body::Error(_) | Body::EchoReply(_) | Body::EchoRequest(_) | Body::Hello(_) => {}
+            Body::CtFlush(_) | Body::CtFlushZone(_) => return Err(Code::BadExperimenterType),
+            // Messages that only a switch sends.
             _ => return Err(Code::BadType),
         }
         Ok(())

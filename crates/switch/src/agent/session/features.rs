@@ -55,20 +55,20 @@ fn common(version: Version) -> Vec<TableProperty> {
     }
     ids.extend([NICIRA, WEIR].map(|id| FeatureId { kind: EXPERIMENTER, experimenter: Some(id) }));
     let all = || Field::ALL.iter().copied().filter(|field| is_own(*field));
-    let matched: Vec<OxmId> = all().map(|field| OxmId::of(field, version)).collect();
-    let set: Vec<OxmId> = all()
-        .filter(|field| field.about().writable)
-        .map(|field| OxmId {
-            header: without_mask(OxmId::of(field, version).header),
-            ..OxmId::of(field, version)
-        })
-        .collect();
+    let plain = |field: Field| {
+        let id = OxmId::of(field, version);
+        OxmId { header: without_mask(id.header), ..id }
+    };
+    let matched = all().map(|field| OxmId::of(field, version)).collect();
+    // Fields that may be left out altogether have no mask there.
+    let wildcards = all().map(plain).collect();
+    let set: Vec<OxmId> = all().filter(|field| field.about().writable).map(plain).collect();
     vec![
         P::Instructions { miss, ids: instructions },
         P::WriteActions { miss, ids: ids.clone() },
         P::ApplyActions { miss, ids },
-        P::Match(matched.clone()),
-        P::Wildcards(matched),
+        P::Match(matched),
+        P::Wildcards(wildcards),
         P::WriteSetField { miss, ids: set.clone() },
         P::ApplySetField { miss, ids: set },
     ]

@@ -63,7 +63,8 @@ pub(crate) struct SessionSettings {
 /// The agent, as the switch's thread has it.
 pub(crate) struct Agent {
     settings: SessionSettings,
-    datapath_id: u64,
+    /// The switch's number, once somebody asked for it.
+    datapath_id: Option<u64>,
     peers: BTreeMap<ConnectionId, Peer>,
     /// The greatest number of an election (OpenFlow 1.3.5, section 6.3.6).
     generation: Option<u64>,
@@ -84,17 +85,16 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// An agent without a connection.
-    pub(crate) fn new(settings: SessionSettings, ports: Vec<PortAbout>) -> Self {
-        let datapath_id = settings.datapath_id.unwrap_or_else(|| describe::drawn_datapath_id(&ports));
+    pub(crate) fn new(settings: SessionSettings) -> Self {
         Self {
-            datapath_id,
+            datapath_id: settings.datapath_id,
             peers: BTreeMap::new(),
             generation: None,
             fragments: 0,
             pending: Pending::default(),
             buffers: Buffers::default(),
             limits: Limits::default(),
-            ports,
+            ports: Vec::new(),
             wants: Wants::default(),
             standalone: Standalone::new(settings.standalone),
             sent_out: false,

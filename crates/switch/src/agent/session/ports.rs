@@ -1,6 +1,6 @@
 //! Ports: what controllers know of them, how they change, and how they are told what to do.
 
-use super::Agent;
+use super::{Agent, describe};
 use crate::plane::Plane;
 use weir_codec::{AsyncKind, Body, Code, Port, PortMod, PortStatus, Version};
 use weir_datapath::{PortAbout, PortFlags};
@@ -113,7 +113,10 @@ impl Agent {
     }
 
     /// What the switch can do.
-    pub(super) fn features(&self, version: Version) -> weir_codec::Features {
-        super::describe::features(self.datapath_id, version, self.described_ports())
+    pub(super) fn features(&mut self, version: Version) -> weir_codec::Features {
+        // It stays what it is when that port goes.
+        let drawn = || describe::drawn_datapath_id(&self.ports);
+        let number = *self.datapath_id.get_or_insert_with(drawn);
+        describe::features(number, version, self.described_ports())
     }
 }

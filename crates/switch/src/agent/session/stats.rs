@@ -90,7 +90,7 @@ impl Agent {
             }
             Request::Group(group) => Reply::Group(groups(group, plane)?),
             Request::GroupDesc(group) => Reply::GroupDesc(group_descs(group, plane)?),
-            Request::GroupFeatures => Reply::GroupFeatures(describe::group_features()),
+            Request::GroupFeatures => Reply::GroupFeatures(describe::group_features(version)),
             Request::Meter(meter) => Reply::Meter(meters(meter, plane)?),
             Request::MeterConfig(meter) => {
                 let found = plane.meters().into_iter().map(|stats| stats.meter);
