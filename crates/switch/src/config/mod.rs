@@ -105,8 +105,6 @@ pub struct Settings {
     pub groups: Option<TableText>,
     /// Meters likewise.
     pub meters: Option<TableText>,
-    /// OpenFlow controllers.
-    pub openflow: ChannelSettings,
 }
 
 impl Default for Settings {
@@ -130,7 +128,6 @@ impl Default for Settings {
             flows: None,
             groups: None,
             meters: None,
-            openflow: ChannelSettings::default(),
         }
     }
 }
