@@ -107,6 +107,11 @@ impl Running {
         self.control.as_ref().map(ControlSocket::path)
     }
 
+    /// Where controllers may connect.
+    pub fn openflow(&self) -> Vec<String> {
+        self.switch.controllers().into_iter().filter_map(|endpoint| endpoint.address).collect()
+    }
+
     /// Where metrics are.
     pub fn metrics(&self) -> Option<std::net::SocketAddr> {
         self.metrics.as_ref().map(MetricsServer::address)

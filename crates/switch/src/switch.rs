@@ -394,7 +394,7 @@ impl<P: Plane> Switch<P> {
     }
 
     /// Endpoints and connections, and what controllers may do.
-    fn controllers(&self) -> Vec<ChannelStatus> {
+    pub(crate) fn controllers(&self) -> Vec<ChannelStatus> {
         let mut status = self.channels.as_ref().map_or_else(Vec::new, Channels::status);
         for connection in status.iter_mut().flat_map(|endpoint| &mut endpoint.connections) {
             connection.role = self.agent.role(ConnectionId(connection.connection)).map(str::to_owned);
