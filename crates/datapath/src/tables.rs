@@ -9,7 +9,7 @@ use crate::pipeline::{Entry, GroupEntry, MeterEntry, Pipeline, TABLES, Touched};
 use crate::translate::ActionSet;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use weir_openflow::{
     Action, Flow, FlowMod, Group, GroupId, GroupKind, Meter, MeterId, PortNo, Select, TableId,
 };
@@ -172,7 +172,8 @@ impl<'a> Draft<'a> {
         let buckets = group.buckets.iter().map(of).collect();
         let actions = group.buckets.iter().map(|bucket| ActionSet::of(&bucket.actions).actions()).collect();
         let created = old.map_or(self.now, |old| old.created);
-        let entry = GroupEntry { group: group.clone(), created, actions, counts, buckets };
+        let entry =
+            GroupEntry { group: group.clone(), created, actions, counts, buckets, slots: OnceLock::new() };
         self.pipeline.groups.insert(group.id, Arc::new(entry));
         self.touched.push(Touched::All);
         self.check_loops(group.id)
