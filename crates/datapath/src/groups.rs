@@ -5,7 +5,7 @@ use crate::meter::MeterState;
 use crate::pipeline::{GroupEntry, MeterEntry, Touched};
 use crate::tables::{Draft, check_actions, groups_of, meters_of, refuse_as};
 use crate::translate::ActionSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use weir_openflow::{Action, Bucket, Group, GroupId, GroupKind, Meter, MeterId};
 
 /// Groups, at most.
@@ -83,7 +83,8 @@ impl Draft<'_> {
         let buckets = group.buckets.iter().map(of).collect();
         let actions = group.buckets.iter().map(|bucket| ActionSet::of(&bucket.actions).actions()).collect();
         let created = old.map_or(self.now, |old| old.created);
-        let entry = GroupEntry { group: group.clone(), created, actions, counts, buckets };
+        let slots = OnceLock::new();
+        let entry = GroupEntry { group: group.clone(), created, actions, counts, buckets, slots };
         self.pipeline.groups.insert(group.id, Arc::new(entry));
         self.touched.push(Touched::All);
         Ok(())

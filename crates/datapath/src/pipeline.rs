@@ -11,8 +11,8 @@ use crate::control::{PortFlags, Wants};
 use crate::meter::MeterState;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use weir_classifier::Table;
 use weir_flow::{Field, Mask, Match, Seed};
 use weir_openflow::{Action, Flow, Group, GroupId, Meter, MeterId, PortNo, TableId};
@@ -97,6 +97,8 @@ pub(crate) struct GroupEntry {
     pub(crate) counts: Arc<Counts>,
     /// By bucket.
     pub(crate) buckets: Vec<Arc<Counts>>,
+    /// Which bucket each slot goes to while all are alive, once somebody asked: 256 logarithms a bucket.
+    pub(crate) slots: OnceLock<Arc<[u16]>>,
 }
 
 /// A meter with its state.

@@ -7,7 +7,7 @@ use super::{List, Task, Translation};
 use crate::pipeline::{GroupEntry, PortInfo};
 use crate::program::{Choice, Credit, Op, Select};
 use std::sync::Arc;
-use weir_openflow::{Action, GroupId, GroupKind, PortNo};
+use weir_openflow::{Action, Group, GroupId, GroupKind, PortNo};
 use weir_port::DropReason;
 
 /// Slots over which the weights of a group are spread.
@@ -155,12 +155,9 @@ impl Translation<'_> {
             bytes: 0,
         };
         let made: Vec<Choice> = ops.into_iter().zip(&choices.alive).map(of).collect();
-        let weights: Vec<(u32, u16)> = choices
-            .alive
-            .iter()
-            .map(|&bucket| (group.group.buckets[bucket].id, group.group.buckets[bucket].weight))
-            .collect();
-        let slots = spread(&weights, self.pipeline.seed);
+        let all = choices.alive.len() == group.buckets.len();
+        let spread = || spread(&group.group, &choices.alive, self.pipeline.seed);
+        let slots = if all { group.slots.get_or_init(spread).clone() } else { spread() };
         self.ops.push(Op::SelectCopy(Box::new(Select { slots, choices: made })));
     }
 
@@ -183,7 +180,7 @@ impl Translation<'_> {
 
 /// Spreads buckets over slots by weight, each slot to the bucket with the highest draw (weighted
 /// rendezvous hashing): a bucket that goes moves only its own slots.
-fn spread(weights: &[(u32, u16)], seed: weir_flow::Seed) -> Vec<u16> {
+fn spread(group: &Group, alive: &[usize], seed: weir_flow::Seed) -> Arc<[u16]> {
     let draw = |slot: usize, id: u32, weight: u16| {
         let hash = seed.finish(seed.fold(slot as u64, u64::from(id)));
         let uniform = ((hash >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
@@ -191,7 +188,8 @@ fn spread(weights: &[(u32, u16)], seed: weir_flow::Seed) -> Vec<u16> {
         -f64::from(weight.max(1)) / uniform.ln() * if weight == 0 { 1e-12 } else { 1.0 }
     };
     let best = |slot: usize| {
-        let scores = weights.iter().map(|&(id, weight)| draw(slot, id, weight));
+        let buckets = alive.iter().map(|&bucket| &group.buckets[bucket]);
+        let scores = buckets.map(|bucket| draw(slot, bucket.id, bucket.weight));
         let best = scores.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
         best.map_or(0, |(at, _)| u16::try_from(at).unwrap_or(0))
     };

@@ -338,10 +338,11 @@ impl Draw<'_> {
         output(1 + self.random.below(5) as u32)
     }
 
-    fn call(&mut self, service: &str) -> Action {
-        let service = self.names.service(service).expect("the test has configured it");
-        // For a tracker: most packets may open a connection; two zones.
+    fn call(&mut self, name: &str) -> Action {
+        let service = self.names.service(name).expect("the test has configured it");
+        // For a tracker: most packets may open a connection; two zones. For memory they would be reads.
         let argument = u32::from(!self.random.one_in(4)) | (self.random.below(2) as u32) << 16;
+        let argument = if name == "block" { argument & 1 } else { argument };
         Action::Service { service, argument }
     }
 
