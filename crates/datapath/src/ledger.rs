@@ -272,9 +272,7 @@ impl Datapath {
 
     /// Removes the entries whose time is over.
     fn expire(&mut self) -> Result<(), ControlError> {
-        let timed = |entry: &Entry| entry.flow.idle_timeout > 0 || entry.flow.hard_timeout > 0;
-        let tables = &self.pipeline.tables;
-        if !tables.iter().flat_map(|table| table.iter()).any(|rule| timed(&rule.value)) {
+        if self.pipeline.timed == 0 {
             return Ok(());
         }
         self.ask(Mail::Sync)?;

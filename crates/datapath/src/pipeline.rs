@@ -80,6 +80,11 @@ impl Entry {
         &self.counts
     }
 
+    /// Whether it goes by itself some time.
+    pub(crate) const fn is_timed(&self) -> bool {
+        self.flow.idle_timeout > 0 || self.flow.hard_timeout > 0
+    }
+
     /// When it was last of use: its last packet, or when it was added.
     pub(crate) fn used(&self) -> Nanos {
         self.counts.used().max(self.created)
@@ -183,6 +188,8 @@ pub(crate) struct Pipeline {
     pub(crate) coalescing: bool,
     /// Whether any flow calls a service that keeps state by flow.
     pub(crate) by_flow: bool,
+    /// Flow entries that go by themselves some time.
+    pub(crate) timed: usize,
     /// What controllers want beside what actions send them.
     pub(crate) wants: Wants,
     /// Draws of groups.
@@ -204,6 +211,7 @@ impl Pipeline {
             tracker: None,
             coalescing,
             by_flow: false,
+            timed: 0,
             wants: Wants::default(),
             seed,
             journal: Arc::default(),

@@ -8,6 +8,8 @@ use crate::pipeline::{Entry, Pipeline, TABLES, Touched, called};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use weir_classifier::Table;
+use weir_flow::Match;
 use weir_openflow::{Action, Ct, Flow, FlowMod, GroupId, MeterId, PortNo, Select, TableId};
 use weir_units::Nanos;
 
@@ -42,7 +44,7 @@ pub(crate) fn refuse_as<T>(why: Refusal, text: String) -> Result<T, Refused> {
 impl<'a> Draft<'a> {
     /// Nothing is changed yet.
     pub(crate) fn new(pipeline: &'a mut Pipeline, now: Nanos) -> Self {
-        let flows = pipeline.tables.iter().map(weir_classifier::Table::len).sum();
+        let flows = pipeline.tables.iter().map(Table::len).sum();
         Self { pipeline, touched: Vec::new(), removed: Vec::new(), told: None, now, flows, at: 0 }
     }
 
@@ -52,6 +54,10 @@ impl<'a> Draft<'a> {
             Change::Flow(FlowMod::Add(flow)) => self.add(flow),
             Change::Flow(FlowMod::Modify { flow, cookie, select, or_add }) => {
                 self.modify(flow, *cookie, select, *or_add)
+            }
+            Change::Flow(FlowMod::Delete(select)) if selects_all(select) => {
+                self.empty(select.table);
+                Ok(())
             }
             Change::Flow(FlowMod::Delete(select)) => {
                 for entry in self.selected(select) {
@@ -121,7 +127,9 @@ impl<'a> Draft<'a> {
         self.tell(&entry.flow, event);
         let priority = entry.flow.priority;
         self.flows += usize::from(event == EntryEvent::Added);
-        self.pipeline.tables[usize::from(table.0)].insert(matching, priority, entry);
+        self.pipeline.timed += usize::from(entry.is_timed());
+        let old = self.pipeline.tables[usize::from(table.0)].insert(matching, priority, entry);
+        self.pipeline.timed -= usize::from(old.is_some_and(|old| old.is_timed()));
     }
 
     /// Notes what became of an entry, if anybody wants to know.
@@ -157,13 +165,36 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// Removes an entry, which is told if that was wanted.
-    fn delete(&mut self, entry: &Arc<Entry>, why: Removal) {
-        self.remove(entry);
+    /// Empties a table, or all of them: its entries go together.
+    fn empty(&mut self, table: Option<TableId>) {
+        for at in (0..TABLES).filter(|at| table.is_none_or(|table| usize::from(table.0) == *at)) {
+            if self.pipeline.tables[at].is_empty() {
+                continue;
+            }
+            let new = Table::new(self.pipeline.seed);
+            let old = std::mem::replace(&mut self.pipeline.tables[at], new);
+            self.flows -= old.len();
+            self.touched.push(Touched::Packets(TableId(at as u8), Match::any()));
+            for rule in old.iter() {
+                let entry = &rule.value;
+                self.pipeline.timed -= usize::from(entry.is_timed());
+                self.tell_gone(entry, Removal::Delete);
+            }
+        }
+    }
+
+    /// Tells that an entry went, if that is wanted.
+    fn tell_gone(&mut self, entry: &Arc<Entry>, why: Removal) {
         self.tell(&entry.flow, EntryEvent::Removed(why));
         if entry.flow.flags.send_flow_rem {
             self.removed.push((entry.clone(), why));
         }
+    }
+
+    /// Removes an entry, which is told if that was wanted.
+    fn delete(&mut self, entry: &Arc<Entry>, why: Removal) {
+        self.remove(entry);
+        self.tell_gone(entry, why);
     }
 
     pub(crate) fn remove(&mut self, entry: &Arc<Entry>) {
@@ -171,6 +202,7 @@ impl<'a> Draft<'a> {
         let table = &mut self.pipeline.tables[usize::from(flow.table.0)];
         if table.remove(&flow.matching, flow.priority).is_some() {
             self.flows -= 1;
+            self.pipeline.timed -= usize::from(entry.is_timed());
             self.touched.push(Touched::Packets(flow.table, flow.matching.clone()));
         }
     }
@@ -277,6 +309,16 @@ pub(crate) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: boo
         }
     }
     Ok(())
+}
+
+/// Whether all entries of a table, or of all tables, are meant.
+fn selects_all(select: &Select) -> bool {
+    let Select { table: _, matching, strict, cookie: (_, cookie_mask), out_port, out_group } = select;
+    matching.terms().is_empty()
+        && strict.is_none()
+        && *cookie_mask == 0
+        && out_port.is_none()
+        && out_group.is_none()
 }
 
 /// Whether a change has flows call a service for which this holds.

@@ -72,7 +72,7 @@ impl Rig {
     pub(crate) fn run(&self, version: &str, arguments: &[&str]) -> Output {
         let words = arguments.iter().position(|word| !word.starts_with('-')).unwrap() + 1;
         let mut command = Command::new("timeout");
-        command.args(["20", "ovs-ofctl", "-O", version]).args(&arguments[..words]);
+        command.args(["60", "ovs-ofctl", "-O", version]).args(&arguments[..words]);
         command.arg(format!("unix:{}", self.socket().display())).args(&arguments[words..]);
         command.current_dir(self.folder.path()).output().unwrap()
     }
