@@ -226,6 +226,9 @@ impl Datapath {
         let uses = !draft.pipeline.by_flow && changes.iter().any(calls);
         let (touched, removed) = (draft.touched, draft.removed);
         next.by_flow |= uses;
+        if next.owners.is_none() && changes.iter().any(crate::tables::translates) {
+            next.owners = self.owners();
+        }
         next.advance(touched);
         self.settle_in(&mut next);
         self.publish(next)?;

@@ -274,8 +274,9 @@ impl<'a> Draft<'a> {
         if let Some(table) = ct.table.filter(|table| *table > TableId::LAST) {
             return refuse(format!("ct: there is no table {table}; tables are 0 to {}", TableId::LAST));
         }
-        if ct.helper == Ct::TFTP {
-            return refuse("ct: alg=tftp is not supported; there is alg=ftp".to_owned());
+        if ct.helper != 0 {
+            let name = if ct.helper == Ct::FTP { "ftp" } else { "tftp" };
+            return refuse(format!("ct: alg={name} is not supported; leave it out"));
         }
         Ok(())
     }
@@ -315,6 +316,16 @@ impl<'a> Draft<'a> {
 /// Whether a change has flows call a service for which this holds.
 pub(crate) fn calls(change: &Change, tracker: Option<u16>, which: &dyn Fn(u16) -> bool) -> bool {
     let is = |action: &Action| called(action, tracker).is_some_and(which);
+    match change {
+        Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => flow.instructions.any(&is),
+        Change::SetGroup(group) => group.buckets.iter().flat_map(|bucket| &bucket.actions).any(is),
+        _ => false,
+    }
+}
+
+/// Whether a change has flows translate addresses.
+pub(crate) fn translates(change: &Change) -> bool {
+    let is = |action: &Action| matches!(action, Action::Ct(ct) if ct.nat().is_some());
     match change {
         Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => flow.instructions.any(&is),
         Change::SetGroup(group) => group.buckets.iter().flat_map(|bucket| &bucket.actions).any(is),

@@ -11,4 +11,5 @@ mod random;
 mod rig;
 mod shortcut;
 mod soak;
+mod translation;
 mod waiting;
