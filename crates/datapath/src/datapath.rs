@@ -279,6 +279,9 @@ impl Datapath {
             return Ok(applied);
         }
         next.by_flow |= uses;
+        if next.owners.is_none() && changes.iter().any(crate::tables::translates) {
+            next.owners = self.owners();
+        }
         next.advance(touched);
         self.settle_in(&mut next);
         self.publish(next)?;

@@ -12,6 +12,7 @@ use crate::mail::Mail;
 use crate::pipeline::{ServiceInfo, Touched};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use weir_services::conntrack::Owners;
 use weir_services::{Group, GroupConfig, Host, Limits, Registration, SERVICES, ask_group, registered};
 
 /// The name, and the kind, of the service that does `ct`.
@@ -124,6 +125,11 @@ impl Datapath {
         let group =
             self.services.get_mut(&number).and_then(|known| std::mem::replace(&mut known.group, group));
         self.quarantined.retain(|(_, other)| *other != number);
+        if self.pipeline.owners.is_some() && self.pipeline.tracker == Some(number) {
+            let mut next = (*self.pipeline).clone();
+            next.owners = self.owners();
+            self.publish(next)?;
+        }
         let mut asked = Vec::with_capacity(hosts.len());
         for (worker, host) in self.workers.iter_mut().zip(hosts) {
             match &host {
@@ -257,6 +263,14 @@ impl Datapath {
             answer,
         })?;
         answers.into_iter().map(|answer| answer.map_err(of_service)).collect()
+    }
+
+    /// Who has which translated connection, ready for use.
+    pub(crate) fn owners(&self) -> Option<Arc<Owners>> {
+        let tracker = self.services.get(&self.pipeline.tracker?)?;
+        let owners = tracker.group.as_ref()?.owners()?;
+        owners.prepare();
+        Some(owners)
     }
 
     /// Lets a service out of quarantine, built anew.

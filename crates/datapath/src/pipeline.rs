@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use weir_classifier::Table;
 use weir_flow::{Field, Mask, Match, Seed};
 use weir_openflow::{Action, Flow, Group, GroupId, Meter, MeterId, PortNo, TableId};
+use weir_services::conntrack::Owners;
 use weir_units::Nanos;
 
 /// Tables of a switch.
@@ -184,6 +185,8 @@ pub(crate) struct Pipeline {
     pub(crate) services: Arc<Vec<Option<ServiceInfo>>>,
     /// The service that does `ct`.
     pub(crate) tracker: Option<u16>,
+    /// Who has which translated connection, if any flow translates and there are several workers.
+    pub(crate) owners: Option<Arc<Owners>>,
     /// Whether stages are coalesced.
     pub(crate) coalescing: bool,
     /// Whether any flow calls a service that keeps state by flow.
@@ -209,6 +212,7 @@ impl Pipeline {
             ports: BTreeMap::new(),
             services: Arc::new(services),
             tracker: None,
+            owners: None,
             coalescing,
             by_flow: false,
             timed: 0,

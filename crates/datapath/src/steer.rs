@@ -3,7 +3,8 @@
 //! Both directions of a conversation, its fragments and the ICMP errors about it must meet at one
 //! worker. So the owner is chosen by the two addresses alone, whichever comes first; an ICMP error goes
 //! where the packet that it quotes would. The price: all flows between the same two addresses have one
-//! owner.
+//! owner. Answers of connections whose addresses are translated have other addresses; who has them is asked
+//! first (`weir_services::conntrack::Owners`).
 
 use weir_flow::{Field, Key, Layout, Seed};
 

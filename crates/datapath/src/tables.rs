@@ -273,8 +273,9 @@ fn check_ct(pipeline: &Pipeline, ct: &Ct) -> Result<(), Refused> {
     if let Some(table) = ct.table.filter(|table| *table > TableId::LAST) {
         return refuse(format!("ct: there is no table {table}; tables are 0 to {}", TableId::LAST));
     }
-    if ct.helper == Ct::TFTP {
-        return refuse("ct: alg=tftp is not supported; there is alg=ftp".to_owned());
+    if ct.helper != 0 {
+        let name = if ct.helper == Ct::FTP { "ftp" } else { "tftp" };
+        return refuse(format!("ct: alg={name} is not supported; leave it out"));
     }
     Ok(())
 }
@@ -323,9 +324,18 @@ fn selects_all(select: &Select) -> bool {
 
 /// Whether a change has flows call a service for which this holds.
 pub(crate) fn calls(change: &Change, tracker: Option<u16>, which: &dyn Fn(u16) -> bool) -> bool {
-    let is = |action: &Action| called(action, tracker).is_some_and(which);
+    has_action(change, &|action| called(action, tracker).is_some_and(which))
+}
+
+/// Whether a change has flows translate addresses.
+pub(crate) fn translates(change: &Change) -> bool {
+    has_action(change, &|action| matches!(action, Action::Ct(ct) if ct.nat().is_some()))
+}
+
+/// Whether a change brings an action for which this holds.
+fn has_action(change: &Change, is: &dyn Fn(&Action) -> bool) -> bool {
     match change {
-        Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => flow.instructions.any(&is),
+        Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => flow.instructions.any(is),
         Change::SetGroup(group) | Change::AddGroup(group) | Change::ModifyGroup(group) => {
             group.buckets.iter().flat_map(|bucket| &bucket.actions).any(is)
         }

@@ -34,7 +34,7 @@ use weir_dpdk::{BURST, Burst, Mbuf, Pool, Ticks};
 use weir_flow::{Seed, extract, places};
 use weir_openflow::PortNo;
 use weir_port::{DropReason, Rx};
-use weir_services::Host;
+use weir_services::{Host, conntrack};
 use weir_units::Nanos;
 
 /// Times that one packet may be looked up: stages, recirculations. More is taken for a loop.
@@ -220,7 +220,10 @@ impl Worker {
         let mut own = wanted;
         for (at, packet) in burst.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
             let (key, layout) = (&self.bench.keys[at], self.bench.layouts[at]);
-            let owner = steer::owner(key, layout, packet.data(), self.seed, workers);
+            let frame = packet.data();
+            let owners = self.pipeline.owners.as_deref();
+            let known = owners.and_then(|owners| owners.of(&conntrack::Packet { frame, layout, key }));
+            let owner = known.unwrap_or_else(|| steer::owner(key, layout, frame, self.seed, workers));
             if owner != self.number {
                 self.bench.fates[at] = Fate::HandOver(owner as u16);
                 own &= !(1 << at);

@@ -10,7 +10,7 @@
 //! [`Slot::coalesce`] whether the packet may go on with the actions that its megaflow learnt, or must
 //! be classified again.
 
-use crate::conntrack::Tracking;
+use crate::conntrack::{Owners, Tracking};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::any::Any;
@@ -156,6 +156,11 @@ pub trait Group: Send + Sync {
         _command: &str,
         _argument: &serde_json::Value,
     ) -> Option<Result<serde_json::Value, String>> {
+        None
+    }
+
+    /// Who has which translated connection, where instances of several workers translate addresses.
+    fn owners(&self) -> Option<Arc<Owners>> {
         None
     }
 

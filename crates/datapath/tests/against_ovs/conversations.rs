@@ -21,6 +21,9 @@ use weir_wire::checksum;
 /// Steps, where `WEIR_STEPS` does not say how many.
 const STEPS: usize = 700;
 
+/// Conversations at a time.
+const TALKS: usize = 12;
+
 /// Translates between ports 1 (inside) and 2; filters between 3 (inside) and 4.
 const FLOWS: &str = "
 table=0,priority=10,ip,actions=ct(table=1,zone=5,nat)
@@ -268,53 +271,85 @@ fn stray(random: &mut Sampler) -> At {
     (2, seen.frame(segment))
 }
 
-#[test]
-fn conversations_are_tracked_and_translated_as_open_vswitch_does() {
-    if !ovs::installed() {
-        return;
+/// Everybody who talks.
+struct Town {
+    random: Sampler,
+    talks: Vec<Talk>,
+    number: u16,
+}
+
+/// A packet, and whose next it is: the conversation's number and the side that says it.
+struct Said {
+    at: At,
+    by: Option<(Seen, usize)>,
+}
+
+impl Town {
+    fn new() -> Self {
+        let random = Sampler::new(crate::setting("WEIR_SEED").unwrap_or(0xc7));
+        Self { random, talks: Vec::new(), number: 0 }
     }
-    let steps = crate::setting("WEIR_STEPS").map_or(STEPS, |steps| steps as usize);
-    let mut random = Sampler::new(crate::setting("WEIR_SEED").unwrap_or(0xc7));
-    let (mut ovs, mut ours) = (Ovs::start(), Ours::start());
-    let flows: Vec<String> = FLOWS.trim().lines().map(str::to_owned).collect();
-    ovs.load(&[], &flows).unwrap();
-    ours.load(&[], &flows).unwrap();
-    let mut talks: Vec<Talk> = Vec::new();
-    let (mut passed, mut number) = (0, 0_u16);
-    for step in 0..steps {
-        if talks.len() < 12 || random.one_in(10) {
-            if talks.len() >= 12 {
+
+    /// The next packet, if somebody has something to say.
+    fn says(&mut self) -> Option<Said> {
+        let Self { random, talks, number } = self;
+        if talks.len() < TALKS || random.one_in(10) {
+            if talks.len() >= TALKS {
                 talks.remove(0);
             }
-            talks.push(Talk::random(&mut random, number));
-            number += 1;
+            talks.push(Talk::random(random, *number));
+            *number += 1;
         }
         let (place, side) = (random.below(talks.len()), random.below(2));
         let talk = &mut talks[place];
         let tail: Vec<u8> = (0..random.below(9)).map(|_| random.bits() as u8).collect();
         let said = match random.below(12) {
-            0 => talk.complains(&mut random, side),
-            _ => talk.says(&mut random, side, &tail),
+            0 => talk.complains(random, side).map(|frame| (frame, None)),
+            _ => talk.says(random, side, &tail).map(|frame| (frame, Some((talk.first, side)))),
         };
-        let answers = said.is_some() && talk.sent[side] > 0;
-        let at = match said {
-            Some(frame) => (talk.ports[side], frame),
-            None if random.one_in(4) => stray(&mut random),
-            None => continue,
-        };
+        match said {
+            Some((frame, by)) => Some(Said { at: (talk.ports[side], frame), by }),
+            None => random.one_in(4).then(|| Said { at: stray(random), by: None }),
+        }
+    }
+
+    /// The other side receives what came of a packet.
+    fn hears(&mut self, by: Option<(Seen, usize)>, frame: &[u8]) {
+        let Some((first, side)) = by else { return };
+        if let Some(talk) = self.talks.iter_mut().find(|talk| talk.first.from == first.from) {
+            talk.received[1 - side] = Some(frame.to_vec());
+        }
+    }
+}
+
+fn told(all: &[At]) -> Vec<String> {
+    all.iter().map(|(port, frame)| format!("{port} {}", crate::hex(frame))).collect()
+}
+
+fn flows() -> Vec<String> {
+    FLOWS.trim().lines().map(str::to_owned).collect()
+}
+
+fn steps(otherwise: usize) -> usize {
+    crate::setting("WEIR_STEPS").map_or(otherwise, |steps| steps as usize)
+}
+
+#[test]
+fn conversations_are_tracked_and_translated_as_open_vswitch_does() {
+    if !ovs::installed() {
+        return;
+    }
+    let (mut town, mut passed, steps) = (Town::new(), 0, steps(STEPS));
+    let (mut ovs, mut ours) = (Ovs::start(), Ours::start(true));
+    ovs.load(&[], &flows()).unwrap();
+    ours.load(&[], &flows()).unwrap();
+    for step in 0..steps {
+        let Some(Said { at, by }) = town.says() else { continue };
         let (theirs, mine) =
             (ovs.forward(std::slice::from_ref(&at)), ours.forward(std::slice::from_ref(&at)));
-        let told = |all: &[At]| {
-            all.iter().map(|(port, frame)| format!("{port} {}", crate::hex(frame))).collect::<Vec<_>>()
-        };
         assert_eq!(told(&mine), told(&theirs), "step {step}: port {} {}", at.0, crate::hex(&at.1));
         passed += theirs.len();
-        if answers
-            && let [(_, frame)] = theirs.as_slice()
-            && !matches!(Seen::of(frame).protocol, 1 | 58 if talk.first.protocol != Seen::of(frame).protocol)
-        {
-            talk.received[1 - side] = Some(frame.clone());
-        }
+        theirs.iter().for_each(|(_, frame)| town.hears(by, frame));
     }
     // Of TCP, the two have other words for how far a connection is.
     let known = |line: &str| line.split(",protoinfo=").next().unwrap_or_default().to_owned();
@@ -324,4 +359,46 @@ fn conversations_are_tracked_and_translated_as_open_vswitch_does() {
     println!("{steps} steps, {passed} packets left, {} connections at the end", mine.len());
     assert!(passed * 2 > steps, "{passed} of {steps}");
     ours.stop();
+}
+
+#[test]
+fn conversations_come_out_the_same_whether_stages_are_coalesced_or_not() {
+    /// Packets that come in together, at most.
+    const TOGETHER: usize = 12;
+    let (mut town, mut passed) = (Town::new(), 0);
+    let mut both = [Ours::start(true), Ours::start(false)];
+    both.iter_mut().for_each(|ours| ours.load(&[], &flows()).unwrap());
+    for _ in 0..steps(6 * STEPS) / TOGETHER {
+        // Of each conversation one, so that nobody answers what is not there yet.
+        let mut said: Vec<Said> = Vec::new();
+        for _ in 0..TOGETHER {
+            let next = town.says();
+            said.extend(next.filter(|next| {
+                next.by.is_none_or(|(talk, _)| {
+                    said.iter().all(|other| other.by.is_none_or(|(of, _)| of.from != talk.from))
+                })
+            }));
+        }
+        said.sort_by_key(|said| said.at.0);
+        let frames: Vec<At> = said.iter().map(|said| said.at.clone()).collect();
+        let [coalesced, not] = both.each_mut().map(|ours| ours.forward(&frames));
+        assert_eq!(told(&coalesced), told(&not));
+        passed += coalesced.len();
+        for Said { at, by } in said {
+            let Some((first, side)) = by else { continue };
+            // Ports on one side are the conversation's own.
+            let own = |frame: &[u8]| {
+                let Seen { from, to, .. } = Seen::of(frame);
+                [from.1, to.1].contains(&first.from.1)
+            };
+            let port = [2, 1, 4, 3][at.0 as usize - 1];
+            if let Some((_, frame)) = coalesced.iter().find(|(to, frame)| *to == port && own(frame)) {
+                town.hears(Some((first, side)), frame);
+            }
+        }
+    }
+    let [coalesced, not] = both;
+    println!("{passed} packets left");
+    assert!(passed > STEPS, "{passed}");
+    assert!(coalesced.stop() > 0 && not.stop() > 0);
 }

@@ -229,7 +229,7 @@ fn open_vswitch_makes_the_same_of_the_same_packets() {
     }
     let rounds = setting("WEIR_ROUNDS").map_or(ROUNDS, |rounds| rounds as usize);
     let mut random = Sampler::new(setting("WEIR_SEED").unwrap_or(0x5eed));
-    let mut pair = Pair { ovs: Ovs::start(), ours: Ours::start(), differences: BTreeMap::new(), left: 0 };
+    let mut pair = Pair { ovs: Ovs::start(), ours: Ours::start(true), differences: BTreeMap::new(), left: 0 };
     let mut flows = 0;
     for number in 0..rounds {
         let round = Round::random(number, &mut random, (number * PACKETS) as u32);

@@ -12,4 +12,5 @@ mod random;
 mod rig;
 mod shortcut;
 mod soak;
+mod translation;
 mod waiting;

@@ -26,10 +26,43 @@ struct Selection {
     destination: Option<IpAddr>,
     source_port: Option<u16>,
     destination_port: Option<u16>,
+    /// Of the answers, which differ where addresses are translated.
+    reply: Ends,
+    /// ICMP, of the originator's packets.
+    icmp_id: Option<u16>,
+    icmp_type: Option<u8>,
+    icmp_code: Option<u8>,
     /// The first number looked at.
     from: u32,
     /// Connections at most.
     limit: Option<u32>,
+}
+
+/// What is asked of the tuple of one direction.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Ends {
+    source: Option<IpAddr>,
+    destination: Option<IpAddr>,
+    source_port: Option<u16>,
+    destination_port: Option<u16>,
+    icmp_id: Option<u16>,
+    icmp_type: Option<u8>,
+    icmp_code: Option<u8>,
+}
+
+impl Ends {
+    fn names(&self, tuple: &Tuple) -> bool {
+        let ported = tuple.has_ports();
+        let icmp = tuple.icmp();
+        self.source.is_none_or(|source| source == tuple.source_address())
+            && self.destination.is_none_or(|to| to == tuple.destination_address())
+            && self.source_port.is_none_or(|port| ported && port == tuple.source_port)
+            && self.destination_port.is_none_or(|port| ported && port == tuple.destination_port)
+            && self.icmp_id.is_none_or(|id| icmp.is_some() && id == tuple.identifier())
+            && self.icmp_type.is_none_or(|kind| icmp.is_some_and(|icmp| kind == icmp.0))
+            && self.icmp_code.is_none_or(|code| icmp.is_some_and(|icmp| code == icmp.1))
+    }
 }
 
 impl Selection {
@@ -40,7 +73,8 @@ impl Selection {
         let selection: Self = serde_json::from_value(argument.clone()).map_err(|error| {
             format!(
                 "{error}; allowed are `zone`, `protocol`, `source`, `destination`, `source_port`, \
-                 `destination_port`, `from` and `limit`"
+                 `destination_port`, `icmp_id`, `icmp_type`, `icmp_code`, `reply` (a table of the same), \
+                 `from` and `limit`"
             )
         })?;
         let known = match &selection.protocol {
@@ -57,7 +91,11 @@ impl Selection {
     }
 
     fn names(&self, connection: &Connection) -> bool {
-        let Tuple { protocol, source_port, destination_port, .. } = connection.original;
+        let Tuple { protocol, .. } = connection.original;
+        let Self { source, destination, source_port, destination_port, .. } = *self;
+        let Self { icmp_id, icmp_type, icmp_code, .. } = *self;
+        let original =
+            Ends { source, destination, source_port, destination_port, icmp_id, icmp_type, icmp_code };
         let is_protocol = match &self.protocol {
             None => true,
             Some(Value::String(name)) => protocol_name(protocol) == Some(name),
@@ -65,10 +103,8 @@ impl Selection {
         };
         is_protocol
             && self.zone.is_none_or(|zone| zone == connection.zone)
-            && self.source.is_none_or(|source| source == connection.original.source_address())
-            && self.destination.is_none_or(|to| to == connection.original.destination_address())
-            && self.source_port.is_none_or(|port| port == source_port)
-            && self.destination_port.is_none_or(|port| port == destination_port)
+            && original.names(&connection.original)
+            && self.reply.names(&connection.reply)
     }
 
     /// The connections that it names, and where to go on.

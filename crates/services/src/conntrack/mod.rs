@@ -30,6 +30,7 @@ mod fragments;
 mod index;
 mod memory;
 mod nat;
+mod owners;
 mod packet;
 mod quick;
 mod reason;
@@ -44,6 +45,7 @@ mod wheel;
 
 pub use connection::Connection;
 pub use entry::{Place, State};
+pub use owners::Owners;
 pub use packet::{Look, Packet};
 pub use reason::{Counters, Event, Reason};
 pub use settings::{Checksums, EarlyFragments, Settings, Timeouts};
@@ -95,20 +97,32 @@ pub(crate) const CONNTRACK: Registration = Registration {
 fn build(config: &GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError> {
     let settings = Settings::read(config.settings)
         .map_err(|reason| ConfigError { service: config.name.to_owned(), reason })?;
-    Ok(Arc::new(Conntrack { settings, seed: Seed::new(config.seed) }))
+    let seed = Seed::new(config.seed);
+    let owners = (config.workers > 1).then(|| Arc::new(Owners::new(seed)));
+    Ok(Arc::new(Conntrack { settings, seed, owners }))
 }
 
-/// A configured tracker. Its instances share nothing but what they were told.
+/// A configured tracker. Its instances share nothing but what they were told, and who has which translated
+/// connection.
 #[derive(Debug)]
 struct Conntrack {
     settings: Settings,
     seed: Seed,
+    owners: Option<Arc<Owners>>,
 }
 
 impl Group for Conntrack {
-    fn instance(&self, _worker: usize) -> Box<dyn Service> {
-        let tracker = Tracker::new(self.settings.clone(), self.seed, Tick(0));
+    fn instance(&self, worker: usize) -> Box<dyn Service> {
+        let mut tracker = Tracker::new(self.settings.clone(), self.seed, Tick(0));
+        if let Some(owners) = &self.owners {
+            owners.clear(worker);
+            tracker.share(owners.clone(), worker);
+        }
         Box::new(Instance { tracker, looks: [Look::default(); AHEAD], now: Tick(0) })
+    }
+
+    fn owners(&self) -> Option<Arc<Owners>> {
+        self.owners.clone()
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -9,6 +9,9 @@
 //! another connection has is never taken; [`ATTEMPTS`] are tried, then the packet is dropped
 //! (`nat-exhausted`).
 //!
+//! With several workers, the one that made a connection says so, and its answers come to it
+//! (`owners.rs`).
+//!
 //! Cost: a lookup in the index an attempt, for a connection's first packet only. Threads: none.
 
 use super::entry::{Place, TRANSLATED};
@@ -65,7 +68,13 @@ impl Tracker {
                 if reply == plain {
                     return true;
                 }
+                if let Some((owners, worker)) = &self.owners
+                    && !owners.insert(&Sight::of(&reply, 0, owners.seed()), *worker)
+                {
+                    continue;
+                }
                 self.counters.count(Event::Translated);
+                // What is not taken can be had: the index has room for two of each connection.
                 return self.translate(place, &reply, now);
             }
         }

@@ -157,7 +157,7 @@ impl Writer<'_> {
             }
             ICMP => self.fix(at + 2, change),
             ICMP6 => self.fix(at + 2, addresses + change),
-            SCTP => self.fix_sctp(at, old),
+            SCTP => self.fix_sctp(at, to.v6, old),
             _ => {}
         }
     }
@@ -183,14 +183,161 @@ impl Writer<'_> {
         change
     }
 
-    /// SCTP's checksum covers the packet alone (RFC 9260, section 6.8).
-    fn fix_sctp(&mut self, at: usize, old: Option<[u8; 4]>) {
-        let Some(packet) = self.bytes.get_mut(at..) else { return };
-        let behind = packet.len() as u32;
-        let (Some(old), Some(header)) = (old, packet.first_chunk_mut::<12>()) else { return };
+    /// SCTP's checksum covers the packet alone (RFC 9260, section 6.8), all of it, also where it is quoted
+    /// in part.
+    fn fix_sctp(&mut self, at: usize, v6: bool, old: Option<[u8; 4]>) {
+        let field = if v6 { 4 } else { 2 };
+        let length = self.bytes.get(field..).and_then(|bytes| bytes.first_chunk::<2>());
+        let header = self.bytes.get(at..).and_then(|bytes| bytes.first_chunk::<12>());
+        let (Some(length), Some(header), Some(old)) = (length, header, old) else { return };
+        let end = usize::from(u16::from_be_bytes(*length)) + if v6 { 40 } else { 0 };
         let change: [u8; 4] = std::array::from_fn(|byte| old[byte] ^ header[byte]);
-        let field = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
-        let field = field ^ crc32c::effect(&change, behind - 4);
-        header[8..].copy_from_slice(&field.to_le_bytes());
+        let sum = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+        let sum = sum ^ crc32c::effect(&change, end.saturating_sub(at + 4) as u32);
+        self.put(at + 8, &sum.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use weir_flow::extract;
+    use weir_wire::checksum;
+
+    /// A packet from its network header on, with right checksums.
+    fn packet(tuple: &Tuple, protocol: u8, mut segment: Vec<u8>) -> Vec<u8> {
+        let length = segment.len();
+        let mut header = if tuple.v6 {
+            let (from, to) = (Ipv6Addr::from_bits(tuple.source), Ipv6Addr::from_bits(tuple.destination));
+            let mut header = vec![0x60, 0, 0, 0, (length >> 8) as u8, length as u8, protocol, 64];
+            header.extend(from.octets().iter().chain(&to.octets()));
+            header
+        } else {
+            let total = length + 20;
+            let mut header = vec![0x45, 0, (total >> 8) as u8, total as u8, 0, 1, 0, 0, 64, protocol, 0, 0];
+            let ends = [tuple.source, tuple.destination].map(|end| Ipv4Addr::from_bits(end as u32));
+            header.extend(ends.iter().flat_map(Ipv4Addr::octets));
+            let sum = checksum::checksum(&header).to_be_bytes();
+            header[10..12].copy_from_slice(&sum);
+            header
+        };
+        let at = match protocol {
+            ICMP | ICMP6 => 2,
+            TCP => 16,
+            _ => 6,
+        };
+        if protocol == SCTP {
+            let sum = crc32c::crc32c(&segment).to_le_bytes();
+            segment[8..12].copy_from_slice(&sum);
+        } else {
+            let sum = checksum::finish(pseudo(&header, tuple.v6, protocol, length) + checksum::sum(&segment));
+            let sum = if protocol == UDP { udp_nonzero(sum) } else { sum };
+            segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        header.append(&mut segment);
+        header
+    }
+
+    fn pseudo(header: &[u8], v6: bool, protocol: u8, length: usize) -> u32 {
+        let addresses = if v6 { &header[8..40] } else { &header[12..20] };
+        if protocol == ICMP { 0 } else { checksum::sum(addresses) + u32::from(protocol) + length as u32 }
+    }
+
+    /// Ports, or what stands there, and enough for every header, with data behind.
+    fn segment(tuple: &Tuple, data: &[u8]) -> Vec<u8> {
+        let mut segment = vec![0; 20];
+        match tuple.protocol {
+            ICMP | ICMP6 => {
+                segment[0] = tuple.icmp().expect("it is a request or a reply").0;
+                segment[4..6].copy_from_slice(&tuple.identifier().to_be_bytes());
+            }
+            _ => {
+                segment[..2].copy_from_slice(&tuple.source_port.to_be_bytes());
+                segment[2..4].copy_from_slice(&tuple.destination_port.to_be_bytes());
+                segment[12] = 0x50;
+            }
+        }
+        segment.extend(data);
+        if tuple.protocol == UDP {
+            let length = segment.len() as u16;
+            segment[4..6].copy_from_slice(&length.to_be_bytes());
+        }
+        segment
+    }
+
+    fn framed(v6: bool, packet: Vec<u8>) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        frame.extend(if v6 { [0x86, 0xdd] } else { [8, 0] });
+        frame.extend(packet);
+        frame
+    }
+
+    fn turns() -> impl Strategy<Value = (Tuple, Tuple)> {
+        let ends = (any::<[u128; 4]>(), any::<[u16; 4]>());
+        let protocols = prop_oneof![Just(TCP), Just(UDP), Just(SCTP), Just(ICMP)];
+        (any::<bool>(), protocols, ends, any::<[bool; 2]>()).prop_map(
+            |(v6, protocol, (ends, ports), same)| {
+                let [a, b, c, d] = ends.map(|end| if v6 { end } else { end & 0xffff_ffff });
+                let icmp = protocol == ICMP;
+                let protocol = if icmp && v6 { ICMP6 } else { protocol };
+                let from = Tuple {
+                    v6,
+                    source: a,
+                    destination: b,
+                    source_port: ports[0],
+                    destination_port: if icmp { 0 } else { ports[1] },
+                    protocol,
+                    kind: icmp.into(),
+                    answer: false,
+                };
+                let destination_port = if icmp { 0 } else { ports[3] };
+                let to = Tuple { source: c, destination: d, source_port: ports[2], destination_port, ..from };
+                // One end stays as it is, mostly.
+                let to = if same[0] { Tuple { source: a, source_port: ports[0], ..to } } else { to };
+                let keeps = Tuple { destination: b, destination_port: from.destination_port, ..to };
+                (from, if same[1] { keeps } else { to })
+            },
+        )
+    }
+
+    fn turned(turn: &Turn, frame: &[u8]) -> Vec<u8> {
+        let (mut frame, mut key) = (frame.to_vec(), Key::new());
+        let layout = extract(&frame, 1, &mut key);
+        turn.apply(&mut frame, layout, &mut key);
+        let mut fresh = Key::new();
+        extract(&frame, 1, &mut fresh);
+        assert_eq!(key, fresh, "the key is that of the frame");
+        frame
+    }
+
+    proptest! {
+        #[test]
+        fn a_turned_packet_is_the_one_that_was_made_with_those_addresses(
+            (from, to) in turns(),
+            data in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let made = |tuple: &Tuple| framed(tuple.v6, packet(tuple, tuple.protocol, segment(tuple, &data)));
+            let turn = Turn::new(from, to, if from.kind == 0 { Kind::Tcp } else { Kind::Icmp });
+            prop_assert_eq!(turned(&turn, &made(&from)), made(&to));
+        }
+
+        #[test]
+        fn a_turned_icmp_error_quotes_what_its_receiver_had_sent(
+            (from, to) in turns(),
+            data in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            // The error goes where answers to the quoted packet would.
+            let made = |tuple: &Tuple| {
+                let sent = tuple.reversed();
+                let quoted = packet(&sent, sent.protocol, segment(&sent, &data));
+                let kind = if tuple.v6 { 1 } else { 3 };
+                let error = [vec![kind, 1, 0, 0, 0, 0, 0, 0], quoted].concat();
+                framed(tuple.v6, packet(tuple, if tuple.v6 { ICMP6 } else { ICMP }, error))
+            };
+            let turn = Turn::new(from, to, Kind::Report);
+            prop_assert_eq!(turned(&turn, &made(&from)), made(&to));
+        }
     }
 }

@@ -14,6 +14,7 @@
 use super::entry::{Entries, FLIPPED, HALF_OPEN, Hot, Place, REPLIED, State, TRANSLATED};
 use super::fragments::Fragments;
 use super::index::Index;
+use super::owners::Owners;
 use super::packet::{Kind, Look, Packet, Quote};
 use super::reason::{Counters, Event, Reason};
 use super::segment::{Segment, flag};
@@ -21,6 +22,7 @@ use super::settings::{Checksums, Settings};
 use super::tcp::{Step, Tcp};
 use super::tuple::{Sight, Tuple};
 use super::wheel::{Linked as _, Links, NONE, Tick, Wheel};
+use std::sync::Arc;
 use weir_flow::Seed;
 
 /// Bits of `ct_state`, as OVS numbers them.
@@ -86,6 +88,8 @@ pub struct Tracker {
     /// Connections of each zone, up to the highest that ever had one.
     pub(super) zones: Vec<u32>,
     pub(super) counters: Counters,
+    /// Who has which translated connection, and which worker this is; nothing with one worker.
+    pub(super) owners: Option<(Arc<Owners>, usize)>,
 }
 
 impl Tracker {
@@ -103,9 +107,15 @@ impl Tracker {
             fragments: Fragments::new(settings.fragments, seed),
             zones: Vec::with_capacity(1 << 16),
             counters: Counters::default(),
+            owners: None,
             settings,
             seed,
         }
+    }
+
+    /// Has other workers know of its translated connections.
+    pub(super) fn share(&mut self, owners: Arc<Owners>, worker: usize) {
+        self.owners = Some((owners, worker));
     }
 
     /// What it was told.
@@ -433,6 +443,9 @@ impl Tracker {
         if hot.flags & TRANSLATED != 0 {
             let reply = Tuple::unpack(self.entries.replies[at as usize]);
             self.index.remove(Sight::of(&reply, Sight::zone_of(hot.b), self.seed).hash, at);
+            if let Some((owners, worker)) = &self.owners {
+                owners.remove(&Sight::of(&reply, 0, owners.seed()), *worker);
+            }
         }
         self.index.remove(Sight::hash_of(hot.a, hot.b, self.seed), at);
         self.entries.half_open_ends(at);
