@@ -37,7 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-openflow", &["weir-wire", "weir-flow"]),
     ("weir-codec", &["weir-flow", "weir-openflow"]),
     ("weir-classifier", &["weir-dpdk", "weir-flow", "weir-units"]),
-    ("weir-services", &["weir-units", "weir-wire", "weir-dpdk", "weir-port", "weir-flow"]),
+    ("weir-services", &["weir-units", "weir-wire", "weir-dpdk", "weir-port", "weir-flow", "weir-openflow"]),
     (
         "weir-datapath",
         &[

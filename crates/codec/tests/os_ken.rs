@@ -32,8 +32,6 @@ const REFUSED: &[(&str, Code, &str)] = &[
     ("action_conjunction", Code::ActionExperimenterType, "conjunction"),
     ("action_controller2", Code::PropertyType, "controller with pause"),
     ("action_ct.packet", Code::ActionFieldLength, "a zone of 28 bits"),
-    ("action_ct_clear", Code::ActionExperimenterType, "ct_clear"),
-    ("action_ct_", Code::ActionConntrack, "ct"),
     ("action_fintimeout", Code::ActionExperimenterType, "fin_timeout"),
     ("action_output_trunc", Code::ActionExperimenterType, "output with max_len"),
     ("action_sample", Code::ActionExperimenterType, "sample"),

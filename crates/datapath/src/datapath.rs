@@ -251,7 +251,10 @@ impl Datapath {
     }
 
     fn commit(&mut self, changes: &[Change], how: Commit) -> Result<Applied, ApplyError> {
-        self.wake_services(&|called| changes.iter().any(|change| crate::tables::calls(change, called)))?;
+        let tracker = self.pipeline.tracker;
+        self.wake_services(&|called| {
+            changes.iter().any(|change| crate::tables::calls(change, tracker, called))
+        })?;
         let now = self.now();
         let mut next = (*self.pipeline).clone();
         let mut draft = Draft::new(&mut next, now);
@@ -267,8 +270,9 @@ impl Datapath {
             }
         }
         let by_flow = |service: u16| self.services.get(&service).is_some_and(|known| known.by_flow);
-        let uses =
-            !draft.pipeline.by_flow && changes.iter().any(|change| crate::tables::calls(change, &by_flow));
+        let tracker = draft.pipeline.tracker;
+        let calls = |change| crate::tables::calls(change, tracker, &by_flow);
+        let uses = !draft.pipeline.by_flow && changes.iter().any(calls);
         let (touched, removed, told) = (draft.touched, draft.removed, draft.told);
         let applied = Applied { refused: refusals, entries: told.unwrap_or_default() };
         if touched.is_empty() {

@@ -30,10 +30,23 @@ pub(crate) enum Fate {
     Gone,
     /// A service takes it: number and argument.
     Service(u16, u32),
+    /// The connection tracker takes it, as `ct` asks: the service's number, and that of the call.
+    Track(u16, u32),
     /// It goes back to the caches, with its recirculation number in the key.
     Again,
     /// Another worker owns its flow.
     HandOver(u16),
+}
+
+impl Fate {
+    /// The service that it waits for.
+    #[inline]
+    pub(crate) const fn service(self) -> Option<u16> {
+        match self {
+            Self::Service(service, _) | Self::Track(service, _) => Some(service),
+            _ => None,
+        }
+    }
 }
 
 /// A copy that needs a place of its own among the packets.
@@ -80,6 +93,7 @@ pub(crate) fn execute(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut C
             Op::Forward(port) => return Fate::Forward(*port),
             Op::Drop(reason) => return Fate::Drop(*reason),
             Op::Service(service, argument) => return Fate::Service(*service, *argument),
+            Op::Track(call) => return Fate::Track(call.service, call.number),
             Op::Rewrite(rewrite) => {
                 if let Err(reason) = rewrite.apply(subject.packet, subject.layout, subject.key) {
                     return Fate::Drop(reason);
@@ -152,6 +166,7 @@ fn unusual(op: &mut Op, subject: &mut Subject<'_>, context: &mut Context<'_>) ->
         Op::Forward(port) => Some(Fate::Forward(*port)),
         Op::Drop(reason) => Some(Fate::Drop(*reason)),
         Op::Service(service, argument) => Some(Fate::Service(*service, *argument)),
+        Op::Track(call) => Some(Fate::Track(call.service, call.number)),
         Op::Rewrite(rewrite) => rewrite.apply(*packet, layout, key).err().map(Fate::Drop),
     }
 }
@@ -203,7 +218,7 @@ fn on_copy(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut Context<'_>)
         Fate::Forward(port) => context.egress.send(port, mbuf, context.counters),
         Fate::Drop(reason) => context.counters.drop(reason, 1),
         Fate::Gone => {}
-        Fate::Again | Fate::Service(..) | Fate::HandOver(_) => {
+        Fate::Again | Fate::Service(..) | Fate::Track(..) | Fate::HandOver(_) => {
             let (passes, root) = (context.passes, context.root);
             context.spawned.push_back(Spawned { mbuf, key, layout, passes, root });
         }

@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use weir_services::{Group, GroupConfig, Host, Limits, Registration, SERVICES, ask_group, registered};
 
+/// The name, and the kind, of the service that does `ct`.
+const TRACKER: &str = "conntrack";
+
 /// A service.
 pub(crate) struct Known {
     pub(crate) name: String,
@@ -217,6 +220,12 @@ impl Datapath {
             services.resize_with(at + 1, || None);
         }
         services[at] = info;
+        next.tracker = self.services.iter().find_map(|(number, known)| {
+            let is = known.name == TRACKER
+                && known.kind == TRACKER
+                && next.services[usize::from(*number) - 1].is_some();
+            is.then_some(*number)
+        });
         next.advance(vec![Touched::All]);
         self.publish(next)
     }

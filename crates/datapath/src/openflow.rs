@@ -8,7 +8,7 @@ use crate::control::{
 };
 use crate::datapath::Datapath;
 use crate::mail::Mail;
-use crate::pipeline::Touched;
+use crate::pipeline::{Touched, called};
 use crate::steer;
 use crate::tables::check_actions;
 use crate::translate::{Origins, Subject, translate_actions};
@@ -16,7 +16,7 @@ use crate::worker::Worker;
 use std::time::Duration;
 use weir_dpdk::{Burst, Ticks};
 use weir_flow::{Key, Match, Seed, extract};
-use weir_openflow::{Action, PortNo};
+use weir_openflow::PortNo;
 use weir_port::DropReason;
 
 /// Packets for controllers that are taken in one go.
@@ -29,9 +29,9 @@ impl Datapath {
     /// What cannot be done with it.
     pub fn packet_out(&mut self, packet: PacketOut) -> Result<(), Refused> {
         check_actions(&self.pipeline, &packet.actions, false)?;
-        let calls = |called: &dyn Fn(u16) -> bool| {
-            let is = |action: &Action| matches!(action, Action::Service { service, .. } if called(*service));
-            packet.actions.iter().any(is)
+        let tracker = self.pipeline.tracker;
+        let calls = |which: &dyn Fn(u16) -> bool| {
+            packet.actions.iter().any(|action| called(action, tracker).is_some_and(which))
         };
         self.wake_services(&calls)
             .map_err(|error| Refused { why: Refusal::NoService, text: error.to_string() })?;

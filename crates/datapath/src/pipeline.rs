@@ -175,6 +175,8 @@ pub(crate) struct Pipeline {
     pub(crate) ports: BTreeMap<PortNo, PortInfo>,
     /// By number, from 1; nothing where a service has gone.
     pub(crate) services: Arc<Vec<Option<ServiceInfo>>>,
+    /// The service that does `ct`.
+    pub(crate) tracker: Option<u16>,
     /// Whether stages are coalesced.
     pub(crate) coalescing: bool,
     /// Whether any flow calls a service that keeps state by flow.
@@ -197,6 +199,7 @@ impl Pipeline {
             meters: BTreeMap::new(),
             ports: BTreeMap::new(),
             services: Arc::new(services),
+            tracker: None,
             coalescing,
             by_flow: false,
             wants: Wants::default(),
@@ -228,7 +231,7 @@ impl Pipeline {
 
     /// Whether any flow or group calls a service.
     pub(crate) fn calls(&self, number: u16) -> bool {
-        let is = |action: &Action| matches!(action, Action::Service { service, .. } if *service == number);
+        let is = |action: &Action| called(action, self.tracker) == Some(number);
         let buckets = self.groups.values().flat_map(|group| &group.group.buckets);
         buckets.flat_map(|bucket| &bucket.actions).any(is)
             || self.flows().any(|flow| flow.instructions.any(&is))
@@ -242,6 +245,15 @@ impl Pipeline {
     /// The service of a number.
     pub(crate) fn service(&self, number: u16) -> Option<&ServiceInfo> {
         self.services.get(usize::from(number).checked_sub(1)?)?.as_ref()
+    }
+}
+
+/// The service that an action calls.
+pub(crate) fn called(action: &Action, tracker: Option<u16>) -> Option<u16> {
+    match action {
+        Action::Service { service, .. } => Some(*service),
+        Action::Ct(_) => tracker,
+        _ => None,
     }
 }
 

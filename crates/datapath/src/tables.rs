@@ -4,11 +4,11 @@
 //! nothing has happened.
 
 use crate::control::{Change, EntryChange, EntryEvent, Refusal, Refused, Removal};
-use crate::pipeline::{Entry, Pipeline, TABLES, Touched};
+use crate::pipeline::{Entry, Pipeline, TABLES, Touched, called};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use weir_openflow::{Action, Flow, FlowMod, GroupId, MeterId, PortNo, Select, TableId};
+use weir_openflow::{Action, Ct, Flow, FlowMod, GroupId, MeterId, PortNo, Select, TableId};
 use weir_units::Nanos;
 
 /// Flow entries of all tables together, at most: a controller that floods changes does not take all memory.
@@ -232,10 +232,26 @@ fn check_meter(pipeline: &Pipeline, meter: MeterId) -> Result<(), Refused> {
     refuse_as(Refusal::NoMeter, format!("there is no meter {meter}; add it before the flow"))
 }
 
+fn check_ct(pipeline: &Pipeline, ct: &Ct) -> Result<(), Refused> {
+    if pipeline.tracker.is_none() {
+        let text =
+            "`ct` needs the service `conntrack`, of the kind `conntrack`; give it that name".to_owned();
+        return refuse_as(Refusal::NoService, text);
+    }
+    if let Some(table) = ct.table.filter(|table| *table > TableId::LAST) {
+        return refuse(format!("ct: there is no table {table}; tables are 0 to {}", TableId::LAST));
+    }
+    if ct.helper == Ct::TFTP {
+        return refuse("ct: alg=tftp is not supported; there is alg=ftp".to_owned());
+    }
+    Ok(())
+}
+
 /// Whether actions can be done; some cannot stand in a set (in a bucket, or written).
 pub(crate) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: bool) -> Result<(), Refused> {
     for action in actions {
         match action {
+            Action::Ct(ct) => check_ct(pipeline, ct)?,
             Action::Output(PortNo::NORMAL) | Action::OutputWith(PortNo::NORMAL, _) => {
                 return refuse_as(
                     Refusal::BadPort,
@@ -264,8 +280,8 @@ pub(crate) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: boo
 }
 
 /// Whether a change has flows call a service for which this holds.
-pub(crate) fn calls(change: &Change, which: &dyn Fn(u16) -> bool) -> bool {
-    let is = |action: &Action| matches!(action, Action::Service { service, .. } if which(*service));
+pub(crate) fn calls(change: &Change, tracker: Option<u16>, which: &dyn Fn(u16) -> bool) -> bool {
+    let is = |action: &Action| called(action, tracker).is_some_and(which);
     match change {
         Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => flow.instructions.any(&is),
         Change::SetGroup(group) | Change::AddGroup(group) | Change::ModifyGroup(group) => {

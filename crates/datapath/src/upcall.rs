@@ -7,6 +7,7 @@
 
 use crate::bench::{Packets, Source};
 use crate::direct;
+use crate::execute::Fate;
 use crate::explain::Explain;
 use crate::program::{Program, Segment, Short};
 use crate::translate::{Origins, Outcome, Subject, translate};
@@ -179,20 +180,30 @@ impl Worker {
     }
 
     /// The next stage of a packet whose megaflow is in the making, and whose service lets it go on.
-    pub(crate) fn extend_recording(&mut self, burst: &mut Burst, at: usize, number: usize, service: u16) {
+    pub(crate) fn extend_recording(
+        &mut self,
+        burst: &mut Burst,
+        at: usize,
+        number: usize,
+        (service, fate): (u16, Fate),
+    ) {
         let info = self.pipeline.service(service).filter(|info| info.coalesces && self.pipeline.coalescing);
         let (Some(info), Some(packet)) = (info, burst.get_mut(at)) else { return };
         let recording = &mut self.recordings[number];
         if usize::from(self.bench.segments[at]) != recording.segments.len() {
             return;
         }
-        let origins = recording.origins.next_stage(&info.rewrites);
+        let call = if let Fate::Track(_, call) = fate { self.frozen.call(call).cloned() } else { None };
+        let origins = match &call {
+            Some(call) => call.behind(&recording.origins),
+            None => recording.origins.next_stage(&info.rewrites),
+        };
         let subject = Subject {
             key: &self.bench.keys[at],
             layout: self.bench.layouts[at],
             frame: packet.data(),
             origins: &origins,
-            frozen: None,
+            frozen: call.as_ref().map(|call| &*call.next),
         };
         let outcome = translate(&self.pipeline, &subject, &mut self.frozen, Explain::SILENT);
         recording.append(outcome);

@@ -88,6 +88,8 @@ reasons! {
     ConntrackInvalid "conntrack-invalid";
     /// Connection tracking: a limit of connections, or of fragments, is reached.
     ConntrackLimit "conntrack-limit";
+    /// Address translation: every address and port that it may have is taken.
+    NatExhausted "nat-exhausted";
     /// Lost on purpose.
     Injected "injected";
     /// The switch was stopping, or the port was removed.

@@ -60,7 +60,8 @@ impl Translation<'_> {
             | Action::PushMpls(_)
             | Action::PopMpls(_)
             | Action::PushPbb(_)
-            | Action::PopPbb => true,
+            | Action::PopPbb
+            | Action::Ct(_) => true,
             _ => false,
         }
     }
@@ -102,6 +103,8 @@ impl Translation<'_> {
                 self.stack.push(Task::Lookup { table, in_port, resubmitted: true });
             }
             Action::Service { service, argument } => self.service(*service, *argument),
+            Action::Ct(ct) => self.ct(ct),
+            Action::CtClear => self.ct_clear(),
             Action::Meter(meter) => self.meter(*meter),
             Action::Clone(actions) => self.clone_of(actions.as_slice().into()),
             Action::Exit => self.exit(),

@@ -18,6 +18,7 @@
 //! Cost: about a microsecond for a handful of tables. Runs on the worker that missed.
 
 mod actions;
+mod connections;
 mod copies;
 mod finish;
 mod headers;
@@ -26,6 +27,7 @@ mod set;
 mod state;
 mod trail;
 
+pub(crate) use connections::Call;
 pub(crate) use headers::apply_header;
 pub(crate) use origins::Origins;
 pub(crate) use set::ActionSet;
@@ -76,6 +78,11 @@ pub(crate) enum List {
 }
 
 impl List {
+    /// The actions from a place on.
+    fn from(&self, at: usize) -> Arc<[Action]> {
+        (at..).map_while(|at| self.get(at).cloned()).collect()
+    }
+
     fn get(&self, at: usize) -> Option<&Action> {
         match self {
             Self::Entry(entry) => entry.flow.instructions.apply.get(at),

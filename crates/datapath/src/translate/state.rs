@@ -1,7 +1,7 @@
 //! What a translation knows of the packet at hand, and what is kept of it when it is frozen.
 
 use super::set::ActionSet;
-use super::{List, Origins, Subject, Task};
+use super::{Call, List, Origins, Subject, Task};
 use crate::program::Op;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -157,12 +157,38 @@ impl Rest {
 pub(crate) struct FrozenStore {
     last: u32,
     frozen: HashMap<u32, Weak<Frozen>>,
+    /// By number, which is used again when no megaflow has the call any more.
+    calls: Vec<Option<Arc<Call>>>,
 }
 
 impl FrozenStore {
     /// The one of this number.
     pub(crate) fn get(&self, id: u32) -> Option<Arc<Frozen>> {
         self.frozen.get(&id)?.upgrade()
+    }
+
+    /// The call of this number.
+    #[inline]
+    pub(crate) fn call(&self, number: u32) -> Option<&Arc<Call>> {
+        self.calls.get(number as usize)?.as_ref()
+    }
+
+    /// Keeps a call, or finds that it is kept already.
+    pub(super) fn keep_call(&mut self, mut call: Call) -> Arc<Call> {
+        if let Some(kept) = self.calls.iter().flatten().find(|kept| kept.is(&call)) {
+            return kept.clone();
+        }
+        for kept in &mut self.calls {
+            kept.take_if(|kept| Arc::strong_count(kept) == 1);
+        }
+        let free = self.calls.iter().position(Option::is_none).unwrap_or(self.calls.len());
+        if free == self.calls.len() {
+            self.calls.push(None);
+        }
+        call.number = free as u32;
+        let call = Arc::new(call);
+        self.calls[free] = Some(call.clone());
+        call
     }
 
     /// Keeps what is left to do, or finds that it is kept already.
