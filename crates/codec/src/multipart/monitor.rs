@@ -1,4 +1,5 @@
-//! Flow monitors: OpenFlow 1.4's, which ONF's extension to 1.3 shares but for the request, and Nicira's.
+//! Flow monitors: OpenFlow 1.4's, and Nicira's. ONF's extension to 1.3 asks in a form of its own and is
+//! answered in Nicira's, as Open vSwitch does.
 
 use crate::cursor::{Cursor, Decoded, Fault, Put};
 use crate::field::{put_match, put_nxm, read_match, read_nxm};
@@ -108,8 +109,8 @@ pub(super) fn read_update(body: &mut Cursor<'_>, version: Version) -> Decoded<Fl
     let inside = length.checked_sub(2).ok_or(body.fault("an update is shorter than its header"))?;
     let mut body = body.part(inside)?;
     let event = body.u16()?;
-    if version == Version::V10 {
-        return read_nicira_update(event, body);
+    if version < Version::V14 {
+        return read_nicira_update(event, body, version);
     }
     let event = match event {
         4 => return Ok(FlowUpdate::Abbreviated(body.u32()?)),
@@ -142,7 +143,8 @@ pub(super) fn read_update(body: &mut Cursor<'_>, version: Version) -> Decoded<Fl
     })
 }
 
-fn read_nicira_update(event: u16, mut body: Cursor<'_>) -> Decoded<FlowUpdate> {
+/// Nicira's form, which ONF's extension to OpenFlow 1.3 has too, with that version's match and instructions.
+fn read_nicira_update(event: u16, mut body: Cursor<'_>, version: Version) -> Decoded<FlowUpdate> {
     if event == 3 {
         return Ok(FlowUpdate::Abbreviated(body.u32()?));
     }
@@ -150,8 +152,11 @@ fn read_nicira_update(event: u16, mut body: Cursor<'_>) -> Decoded<FlowUpdate> {
     let (length, table) = (body.u16()?, TableId(body.u8()?));
     body.skip(1)?;
     let cookie = body.u64()?;
-    let (matching, _) = read_nxm(&mut body, length.into(), false)?;
-    let instructions = read_instructions(body, Version::V10, &matching)?;
+    let matching = match version {
+        Version::V10 => read_nxm(&mut body, length.into(), false)?.0,
+        _ => read_match(&mut body)?,
+    };
+    let instructions = read_instructions(body, version, &matching)?;
     let event = match event {
         0 => UpdateEvent::Added,
         1 => UpdateEvent::Removed(reason as u8),
@@ -177,11 +182,11 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
         out.u32(value);
         Ok(())
     };
-    let v10 = version == Version::V10;
+    let nicira = version < Version::V14;
     let start = out.len();
     let (event, full) = match update {
-        FlowUpdate::Abbreviated(xid) => return short(out, if v10 { 3 } else { 4 }, *xid),
-        FlowUpdate::Paused | FlowUpdate::Resumed if v10 => {
+        FlowUpdate::Abbreviated(xid) => return short(out, if nicira { 3 } else { 4 }, *xid),
+        FlowUpdate::Paused | FlowUpdate::Resumed if nicira => {
             return Err(crate::action::Unsayable("a pause of monitors, but by its own message,"));
         }
         FlowUpdate::Paused => return short(out, 5, 0),
@@ -196,13 +201,13 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
     };
     let (number, reason) = match event {
         UpdateEvent::Initial => (0, 0),
-        UpdateEvent::Added => (if v10 { 0 } else { 1 }, 0),
-        UpdateEvent::Removed(reason) => (if v10 { 1 } else { 2 }, reason),
-        UpdateEvent::Modified => (if v10 { 2 } else { 3 }, 0),
+        UpdateEvent::Added => (if nicira { 0 } else { 1 }, 0),
+        UpdateEvent::Removed(reason) => (if nicira { 1 } else { 2 }, reason),
+        UpdateEvent::Modified => (if nicira { 2 } else { 3 }, 0),
     };
     out.zeros(2);
     out.u16(number);
-    if v10 {
+    if nicira {
         out.u16(reason.into());
         out.u16(*priority);
         out.u16(*idle_timeout);
@@ -212,8 +217,8 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
         out.u8(table.0);
         out.zeros(1);
         out.u64(*cookie);
-        let length = put_nxm(out, matching, (0, 0));
-        out[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
+        let length = put_nicira_match(out, version, matching);
+        out[at..at + 2].copy_from_slice(&length.to_be_bytes());
     } else {
         out.u8(table.0);
         out.u8(reason);
@@ -227,4 +232,15 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
     put_instructions(out, version, instructions, matching)?;
     out.length(start, start);
     Ok(())
+}
+
+/// The match of an update in Nicira's form; its length without padding.
+fn put_nicira_match(out: &mut Vec<u8>, version: Version, matching: &Match) -> u16 {
+    if version == Version::V10 {
+        return put_nxm(out, matching, (0, 0)) as u16;
+    }
+    let start = out.len();
+    put_match(out, version, matching);
+    // Its own header says it.
+    u16::from_be_bytes([out[start + 2], out[start + 3]])
 }
