@@ -169,8 +169,9 @@ impl<T> Megaflows<T> {
     pub fn memory(&self) -> usize {
         let lines = size_of_val(&*self.lines);
         let bodies = size_of_val(&*self.bodies);
-        let rest = self.bodies.iter().flatten().map(|body| size_of_val(&*body.rest)).sum::<usize>();
-        lines + bodies + rest + self.masks.iter().map(Subtable::memory).sum::<usize>()
+        // By masks, of which there are few: all entries of one have as many words.
+        let rest = |table: &Subtable| table.len * table.cut.rest.len() * size_of::<u64>();
+        lines + bodies + self.masks.iter().map(|table| table.memory() + rest(table)).sum::<usize>()
     }
 
     /// Whether the entry at a place is one of this key, whatever its generation.

@@ -1,6 +1,6 @@
 //! Starting a switch: DPDK, the datapath, its tables and ports, and the ways to reach it.
 
-use crate::agent::channel::{ChannelError, Channels};
+use crate::agent::channel::ChannelError;
 use crate::http::MetricsServer;
 use crate::plane::Ended;
 use crate::socket::{ControlSocket, SocketError};
@@ -45,7 +45,6 @@ pub struct Running {
     asks: SyncSender<Inbound>,
     control: Option<ControlSocket>,
     metrics: Option<MetricsServer>,
-    channels: Option<Channels>,
     about: About,
 }
 
@@ -72,12 +71,11 @@ pub fn start(settings: Settings, loader: Loader, weir: &str) -> Result<Running, 
     let metrics = metrics.map(|address| MetricsServer::listen(address, asks.clone())).transpose()?;
     let about = About { weir: weir.to_owned(), dpdk: Eal::version(), tsc_hz: Tsc::get(eal).hz() };
     let datapath = Datapath::start(eal, settings.datapath(drawn()))?;
-    let openflow = settings.openflow.clone();
-    let switch = Switch::new(datapath, settings, loader, about.clone()).map_err(StartError::Configuration)?;
+    let mut switch =
+        Switch::new(datapath, settings, loader, about.clone()).map_err(StartError::Configuration)?;
     // A controller finds the tables as they were configured.
-    let wanted = !openflow.listen.is_empty() || openflow.has_controllers();
-    let channels = wanted.then(|| Channels::start(&openflow, asks.clone())).transpose()?;
-    Ok(Running { switch, inbox, asks, control, metrics, channels, about })
+    switch.connect(asks.clone())?;
+    Ok(Running { switch, inbox, asks, control, metrics, about })
 }
 
 /// A seed that nobody can guess.
@@ -109,6 +107,11 @@ impl Running {
         self.control.as_ref().map(ControlSocket::path)
     }
 
+    /// Where controllers may connect.
+    pub fn openflow(&self) -> Vec<String> {
+        self.switch.controllers().into_iter().filter_map(|endpoint| endpoint.address).collect()
+    }
+
     /// Where metrics are.
     pub fn metrics(&self) -> Option<std::net::SocketAddr> {
         self.metrics.as_ref().map(MetricsServer::address)
@@ -120,11 +123,11 @@ impl Running {
     /// A worker that panicked, or does not answer at the end.
     pub fn run(self) -> Result<Finished, ControlError> {
         // Without a sender of its own, the switch also ends when nobody is left who could ask.
-        let Self { switch, inbox, asks, control, metrics, channels, about } = self;
+        let Self { switch, inbox, asks, control, metrics, about } = self;
         drop(asks);
         let ended = switch.run(&inbox);
         drop(inbox);
-        drop((control, metrics, channels));
+        drop((control, metrics));
         let Ended { report, buffers_missing } = ended?;
         Ok(Finished { stats: about.stats(&report), buffers_missing })
     }

@@ -4,9 +4,9 @@
 //! and the metrics server send it [`Ask`]s through a bounded queue and wait for the answer in their
 //! own threads, so that none of them can hold it up.
 
-use crate::agent::Heard;
-use crate::agent::channel::FailMode;
+use crate::agent::channel::{ChannelError, ChannelStatus, Channels};
 use crate::agent::session::{Agent, PACKET_INS_EVERY, SessionSettings};
+use crate::agent::{ConnectionId, Heard};
 use crate::events::{Listeners, describe};
 use crate::plane::{Ended, Plane};
 use crate::protocol::{PROTOCOL, Request, from_hex, to_hex};
@@ -84,7 +84,7 @@ impl About {
         let openflow = &settings.openflow;
         SessionSettings {
             datapath_id: openflow.datapath_id,
-            standalone: openflow.has_controllers() && openflow.fail_mode == FailMode::Standalone,
+            standalone: openflow.stands_alone(),
             software: format!("weir {}", self.weir),
             hardware: self.dpdk.clone(),
         }
@@ -105,7 +105,8 @@ pub struct Switch<P> {
     pub(crate) ports: BTreeMap<PortNo, PortSpec>,
     pub(crate) tables: Tables,
     events: Listeners,
-    agent: Agent,
+    pub(crate) agent: Agent,
+    pub(crate) channels: Option<Channels>,
     /// What was wrong at the last tick.
     trouble: Option<String>,
     about: About,
@@ -129,6 +130,7 @@ impl<P: Plane> Switch<P> {
             tables,
             events,
             agent,
+            channels: None,
             trouble: None,
             about,
         };
@@ -143,6 +145,15 @@ impl<P: Plane> Switch<P> {
         switch.open(&settings.ports)?;
         switch.agent.look_at_ports(&switch.plane);
         Ok(switch)
+    }
+
+    /// Lets controllers connect, and connects to those that are configured. What they say comes to the inbox.
+    ///
+    /// # Errors
+    /// Certificates or a listener that cannot be.
+    pub fn connect(&mut self, inbox: SyncSender<Inbound>) -> Result<(), ChannelError> {
+        self.channels = Some(Channels::start(&self.settings.openflow, inbox)?);
+        Ok(())
     }
 
     /// Answers requests and obeys controllers until a request says stop, or nobody is left to ask; then stops
@@ -272,6 +283,7 @@ impl<P: Plane> Switch<P> {
             Request::Show {} => document(&self.stats()?.ports),
             Request::DumpTables {} => document(&self.stats()?.tables),
             Request::AddPort { .. } | Request::DelPort { .. } => self.change_ports(request),
+            Request::ShowControllers {} => document(&self.controllers()),
             Request::Services {} => self.services(),
             Request::Service { service, action, argument } => {
                 let answers = self.plane.command(&service, &action, &argument);
@@ -379,6 +391,15 @@ impl<P: Plane> Switch<P> {
     /// Applies changes of the tables.
     pub(crate) fn apply(&mut self, changes: &[Change]) -> Result<(), String> {
         self.plane.apply(changes).map_err(|error| error.to_string())
+    }
+
+    /// Endpoints and connections, and what controllers may do.
+    pub(crate) fn controllers(&self) -> Vec<ChannelStatus> {
+        let mut status = self.channels.as_ref().map_or_else(Vec::new, Channels::status);
+        for connection in status.iter_mut().flat_map(|endpoint| &mut endpoint.connections) {
+            connection.role = self.agent.role(ConnectionId(connection.connection)).map(str::to_owned);
+        }
+        status
     }
 
     fn services(&mut self) -> Result<Value, String> {

@@ -95,10 +95,10 @@ fn controllers_are_named_as_open_vswitch_names_them() {
     assert_eq!(tls.certificate, Path::new("/etc/weir/cert.pem"));
     assert_eq!((settings.fail_mode, settings.max_connections), (FailMode::Standalone, 8));
     assert_eq!((settings.echo.as_secs(), settings.datapath_id), (30, Some(0xa1)));
-    assert!(settings.has_controllers());
+    assert!(settings.stands_alone());
     let none = parse("[openflow]\n").unwrap().openflow;
     assert_eq!((none.fail_mode, none.max_connections, none.echo.as_secs()), (FailMode::Secure, 64, 5));
-    assert!(!none.has_controllers() && none.listen.is_empty() && none.datapath_id.is_none());
+    assert!(!none.stands_alone() && none.listen.is_empty() && none.datapath_id.is_none());
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Flow monitors: OpenFlow 1.4's, and Nicira's. ONF's extension to 1.3 asks in a form of its own and is
-//! answered in Nicira's, as Open vSwitch does.
+//! Flow monitors: OpenFlow 1.4's, Nicira's, and ONF's extension to 1.3, whose updates are Nicira's but for the
+//! match.
 
 use crate::cursor::{Cursor, Decoded, Fault, Put};
 use crate::field::{put_match, put_nxm, read_match, read_nxm};
@@ -143,7 +143,6 @@ pub(super) fn read_update(body: &mut Cursor<'_>, version: Version) -> Decoded<Fl
     })
 }
 
-/// Nicira's form, which ONF's extension to OpenFlow 1.3 has too, with that version's match and instructions.
 fn read_nicira_update(event: u16, mut body: Cursor<'_>, version: Version) -> Decoded<FlowUpdate> {
     if event == 3 {
         return Ok(FlowUpdate::Abbreviated(body.u32()?));
@@ -182,11 +181,12 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
         out.u32(value);
         Ok(())
     };
-    let nicira = version < Version::V14;
+    // As Nicira has it.
+    let old = version < Version::V14;
     let start = out.len();
     let (event, full) = match update {
-        FlowUpdate::Abbreviated(xid) => return short(out, if nicira { 3 } else { 4 }, *xid),
-        FlowUpdate::Paused | FlowUpdate::Resumed if nicira => {
+        FlowUpdate::Abbreviated(xid) => return short(out, if old { 3 } else { 4 }, *xid),
+        FlowUpdate::Paused | FlowUpdate::Resumed if old => {
             return Err(crate::action::Unsayable("a pause of monitors, but by its own message,"));
         }
         FlowUpdate::Paused => return short(out, 5, 0),
@@ -201,13 +201,13 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
     };
     let (number, reason) = match event {
         UpdateEvent::Initial => (0, 0),
-        UpdateEvent::Added => (if nicira { 0 } else { 1 }, 0),
-        UpdateEvent::Removed(reason) => (if nicira { 1 } else { 2 }, reason),
-        UpdateEvent::Modified => (if nicira { 2 } else { 3 }, 0),
+        UpdateEvent::Added => (if old { 0 } else { 1 }, 0),
+        UpdateEvent::Removed(reason) => (if old { 1 } else { 2 }, reason),
+        UpdateEvent::Modified => (if old { 2 } else { 3 }, 0),
     };
     out.zeros(2);
     out.u16(number);
-    if nicira {
+    if old {
         out.u16(reason.into());
         out.u16(*priority);
         out.u16(*idle_timeout);
@@ -217,7 +217,11 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
         out.u8(table.0);
         out.zeros(1);
         out.u64(*cookie);
-        let length = put_nicira_match(out, version, matching);
+        let length = if version == Version::V10 {
+            put_nxm(out, matching, (0, 0)) as u16
+        } else {
+            put_match(out, version, matching)
+        };
         out[at..at + 2].copy_from_slice(&length.to_be_bytes());
     } else {
         out.u8(table.0);
@@ -232,15 +236,4 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
     put_instructions(out, version, instructions, matching)?;
     out.length(start, start);
     Ok(())
-}
-
-/// The match of an update in Nicira's form; its length without padding.
-fn put_nicira_match(out: &mut Vec<u8>, version: Version, matching: &Match) -> u16 {
-    if version == Version::V10 {
-        return put_nxm(out, matching, (0, 0)) as u16;
-    }
-    let start = out.len();
-    put_match(out, version, matching);
-    // Its own header says it.
-    u16::from_be_bytes([out[start + 2], out[start + 3]])
 }

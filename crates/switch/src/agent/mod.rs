@@ -24,6 +24,8 @@ pub enum Heard {
         version: weir_codec::Version,
         /// The other side, for people.
         peer: String,
+        /// Whether the switch connected to it, because it is one of its controllers.
+        called: bool,
         /// Sends to it.
         line: Line,
     },

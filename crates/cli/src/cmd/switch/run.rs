@@ -69,6 +69,9 @@ fn headline(running: &mut Running) -> anyhow::Result<String> {
     if let Some(path) = running.control() {
         line += &format!("; control at {}", path.display());
     }
+    for address in running.openflow() {
+        line += &format!("; OpenFlow at {address}");
+    }
     if let Some(address) = running.metrics() {
         line += &format!("; metrics at http://{address}/metrics");
     }

@@ -86,6 +86,7 @@ pub(super) struct Open {
     pub(super) connection: ConnectionId,
     pub(super) version: Version,
     pub(super) peer: String,
+    pub(super) called: bool,
     pub(super) line: Line,
     pub(super) counters: Arc<Counters>,
 }
@@ -105,8 +106,8 @@ impl Backlog {
 
     /// A connection is open.
     pub(super) fn open(&self, open: Open) {
-        let Open { connection, version, peer, line, counters } = open;
-        let opened = Some(Heard::Opened { connection, version, peer, line: line.clone() });
+        let Open { connection, version, peer, called, line, counters } = open;
+        let opened = Some(Heard::Opened { connection, version, peer, called, line: line.clone() });
         let talk = Talk { connection, context: Context::default(), line, counters };
         let feed = Feed { opened, pieces: VecDeque::new(), held: 0, over: None, in_vain: false, talk };
         self.shared.shelf().feeds.insert(connection, feed);

@@ -319,18 +319,10 @@ impl Hub {
     }
 
     /// A connection begins.
-    fn begin(
-        &mut self,
-        endpoint: u64,
-        peer: String,
-        socket: Socket,
-        tls: bool,
-        connecting: bool,
-        now: Instant,
-    ) {
+    fn begin(&mut self, endpoint: u64, peer: String, socket: Socket, tls: bool, called: bool, now: Instant) {
         let conversation = match (tls, &self.rules.tls) {
             (false, _) => Ok(None),
-            (true, Some(tls)) if connecting => tls.connect().map(Some),
+            (true, Some(tls)) if called => tls.connect().map(Some),
             (true, Some(tls)) => tls.accept().map(Some),
             (true, None) => Err(rustls::Error::General("there are no certificates".to_owned())),
         };
@@ -342,9 +334,9 @@ impl Hub {
         let connection = ConnectionId(self.keep.connections);
         let transport = Transport::new(socket, conversation);
         let line = line(self.keep.in_all.clone(), self.waker.clone());
-        let begin = Begin { connection, endpoint, peer, transport, connecting };
+        let begin = Begin { connection, endpoint, peer, transport, called };
         self.keep.links.insert(connection, Link::new(begin, line, now));
-        if connecting {
+        if called {
             self.dialled(endpoint, State::Connected);
             self.board.change(endpoint, |row| row.connects += 1);
         }

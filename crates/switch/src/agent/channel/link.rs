@@ -34,6 +34,8 @@ pub(super) struct Link {
     pub(super) connection: ConnectionId,
     pub(super) endpoint: u64,
     pub(super) peer: String,
+    /// Whether the switch connected, and not the other side.
+    called: bool,
     pub(super) counters: Arc<Counters>,
     transport: Transport,
     conversation: Conversation,
@@ -85,8 +87,8 @@ pub(super) struct Begin {
     pub(super) endpoint: u64,
     pub(super) peer: String,
     pub(super) transport: Transport,
-    /// Whether it is being made yet.
-    pub(super) connecting: bool,
+    /// Whether the switch connects, and not the other side.
+    pub(super) called: bool,
 }
 
 impl Link {
@@ -97,6 +99,7 @@ impl Link {
             connection: begin.connection,
             endpoint: begin.endpoint,
             peer: begin.peer,
+            called: begin.called,
             counters: Arc::default(),
             transport: begin.transport,
             conversation: Conversation::default(),
@@ -104,7 +107,7 @@ impl Link {
             outgoing,
             staged: Vec::new(),
             sent: 0,
-            stage: if begin.connecting { Stage::Connecting(until) } else { Stage::Greeting(until) },
+            stage: if begin.called { Stage::Connecting(until) } else { Stage::Greeting(until) },
             readable: false,
             heard: now,
             asked: None,
@@ -201,6 +204,7 @@ impl Link {
                 connection: self.connection,
                 version,
                 peer: self.peer.clone(),
+                called: self.called,
                 line: self.line.clone(),
                 counters: self.counters.clone(),
             });

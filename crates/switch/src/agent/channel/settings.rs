@@ -54,8 +54,9 @@ impl Default for ChannelSettings {
 }
 
 impl ChannelSettings {
-    /// Whether there are controllers to be connected to, without which the switch is on its own.
-    pub fn has_controllers(&self) -> bool {
-        !self.controllers.is_empty()
+    /// Whether the switch is to forward by itself while none of its controllers answers: it has some, and
+    /// they want it to.
+    pub fn stands_alone(&self) -> bool {
+        self.fail_mode == FailMode::Standalone && !self.controllers.is_empty()
     }
 }

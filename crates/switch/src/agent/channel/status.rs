@@ -38,7 +38,9 @@ pub struct ConnectionStatus {
     pub peer: String,
     /// The version agreed on, such as `1.3`.
     pub version: String,
-    /// Seconds since then.
+    /// What it may do: `equal`, `primary` or `secondary`; none if the switch has not met it yet.
+    pub role: Option<String>,
+    /// Seconds since the version was agreed on.
     pub seconds: u64,
     /// Messages that came.
     pub messages_in: u64,
@@ -160,6 +162,7 @@ impl Shown {
             connection: id.0,
             peer: self.peer.clone(),
             version: version_text(self.version).to_owned(),
+            role: None,
             seconds: now.saturating_duration_since(self.since).as_secs(),
             messages_in: count(&counters.messages_in),
             messages_out: count(&counters.messages_out),

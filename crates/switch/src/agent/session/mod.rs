@@ -111,9 +111,9 @@ impl Agent {
     /// Takes what a channel heard.
     pub(crate) fn hear(&mut self, heard: Heard, plane: &mut impl Plane) {
         match heard {
-            Heard::Opened { connection, version, peer, line } => {
+            Heard::Opened { connection, version, peer: _, called, line } => {
                 self.look_at_ports(plane);
-                self.peers.insert(connection, Peer::new(version, peer, line));
+                self.peers.insert(connection, Peer::new(version, called, line));
                 self.controllers_changed(plane);
             }
             Heard::Message { connection, message } => {

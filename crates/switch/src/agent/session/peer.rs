@@ -17,8 +17,7 @@ const MISS_SEND_LEN: u16 = 128;
 /// A controller.
 pub(super) struct Peer {
     pub(super) version: Version,
-    /// For people.
-    pub(super) name: String,
+    called: bool,
     line: Line,
     pub(super) role: Role,
     /// What it said of asynchronous messages.
@@ -40,10 +39,10 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(version: Version, name: String, line: Line) -> Self {
+    pub(super) fn new(version: Version, called: bool, line: Line) -> Self {
         Self {
             version,
-            name,
+            called,
             line,
             role: Role::Equal,
             asked: AsyncConfig::default(),
@@ -107,8 +106,8 @@ impl Peer {
     }
 
     /// Whether the switch called it, and it is one of those that the switch is to obey.
-    pub(super) fn was_called(&self) -> bool {
-        self.name.starts_with("tcp:") || self.name.starts_with("ssl:")
+    pub(super) const fn was_called(&self) -> bool {
+        self.called
     }
 
     pub(super) fn is_secondary(&self) -> bool {

@@ -8,6 +8,15 @@ use weir_codec::{AsyncKind, Body, Code, Role, RoleMessage, RoleStatus, Version};
 const ANOTHER: u8 = 0;
 
 impl Agent {
+    /// A controller's role, as OpenFlow names it (ONF's words since 1.5.1), if it is connected.
+    pub(crate) fn role(&self, of: ConnectionId) -> Option<&'static str> {
+        Some(match self.peers.get(&of)?.role {
+            Role::Primary => "primary",
+            Role::Secondary => "secondary",
+            Role::Equal | Role::NoChange => "equal",
+        })
+    }
+
     /// A controller wants a role, or to know the one that it has.
     pub(super) fn role_request(
         &mut self,

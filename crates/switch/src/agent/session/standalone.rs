@@ -120,6 +120,11 @@ fn learned(address: [u8; 6], port: PortNo, before: Option<PortNo>) -> Vec<Change
 }
 
 impl Agent {
+    /// Whether it is to forward by itself when controllers are gone.
+    pub(crate) const fn may_stand_alone(&self) -> bool {
+        self.standalone.wanted
+    }
+
     /// A controller came or went.
     pub(super) fn controllers_changed(&mut self, plane: &mut impl Plane) {
         if !self.standalone.wanted {
