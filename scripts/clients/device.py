@@ -24,6 +24,7 @@ class Wanted:
     controllers: list = dataclasses.field(default_factory=list)  # "tcp:ADDRESS:PORT"
     datapath_id: int = 1
     fail_mode: str = "secure"
+    driver: str = "af_packet"  # how Weir opens interfaces: af_packet or af_xdp
     specs: dict = dataclasses.field(default_factory=dict)  # ports of Weir's that are no interfaces, by name
     config: str = ""  # more of Weir's configuration: services, limits
     core: int = None  # the one core of Weir's worker; None: its default
@@ -95,7 +96,8 @@ class Weir(Device):
     def text(self):
         quoted = ", ".join(f'"{controller}"' for controller in self.wanted.controllers)
         core = "" if self.wanted.core is None else f"cores = [{self.wanted.core}]\n"
-        specs = {interface: f"net_af_packet{number},iface={interface},blocksz=4096,framesz=2048,framecnt=1024"
+        more = ",blocksz=4096,framesz=2048,framecnt=1024" if self.wanted.driver == "af_packet" else ""
+        specs = {interface: f"net_{self.wanted.driver}{number},iface={interface}{more}"
                  for number, interface in enumerate(self.wanted.ports, 1)}
         specs.update(self.wanted.specs)
         ports = "".join(f'[port.{name}]\nnumber = {number}\nspec = "{spec}"\n'

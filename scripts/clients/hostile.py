@@ -18,7 +18,7 @@ import time
 import device
 from attacks import ATTACKS
 from faucet import check
-from lab import Failed, Lab, check_machine, run as run_tool
+from lab import Failed, Lab, check_machine, run as run_tool, wait_for
 
 ADDRESS = ("127.0.0.1", "6654")
 # How many of each come at once.
@@ -27,6 +27,8 @@ TIMES = {"flood": 2, "deaf": 4, "crowd": 1, "babble": 2, "sleepy": 2}
 RATE_LEFT = 0.8
 MEMORY = 512 * 1024 * 1024
 PATIENCE = 5.0
+# Of a thousand connections the switch takes as many as it is told; the others wait until some are thrown out.
+PATIENCE_CROWD = 30.0
 
 
 def arguments(commands):
@@ -80,9 +82,10 @@ class Forwarding:
         return statistics.median(looks)
 
     def answer_seconds(self):
-        """How long another client waits for an answer."""
+        """How long another client waits for an answer; it tries again where it is not let in."""
         begin = time.monotonic()
-        self.space.run("ovs-ofctl", "-O", "OpenFlow13", "--timeout=60", "dump-desc", device.LISTEN, seconds=70)
+        wait_for("an answer to another client", lambda: self.space.tries(
+            "ovs-ofctl", "-O", "OpenFlow13", "--timeout=60", "dump-desc", device.LISTEN, seconds=70), 60)
         return time.monotonic() - begin
 
 
@@ -115,10 +118,11 @@ def judge(measured):
     before, during, after = measured["before"], measured["during"], measured["after"]
     left = during["rate"] / before["rate"]
     grown = max(during["memory"], after["memory"]) - before["memory"]
+    patience = PATIENCE_CROWD if measured["attack"] == "crowd" else PATIENCE
     what = ", ".join(f"{key} {value}" for key, value in measured["attackers"][0].items())
     check(f"{measured['attack']}: {left:.0%} of the rate ({before['rate'] / 1e6:.2f} to {during['rate'] / 1e6:.2f} Mpps"
           f" of worker time), memory {grown / 1e6:+.0f} MB, another client waits {during['answer_seconds']:.2f} s; {what}",
-          left > RATE_LEFT and grown < MEMORY and during["answer_seconds"] < PATIENCE)
+          left > RATE_LEFT and grown < MEMORY and during["answer_seconds"] < patience)
 
 
 def run(options):

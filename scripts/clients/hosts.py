@@ -96,6 +96,8 @@ def stream(client, server, seconds=3, reverse=False):
     words = ["iperf3", "--client", server.address, "--time", str(seconds), "--json", *(["--reverse"] if reverse else [])]
     told = json.loads(client.space.run(*words, seconds=seconds + 30))
     served.stop()
+    if "error" in told:
+        raise Failed(f"iperf3 from {client.name} to {server.name}: {told['error']}")
     return told["end"]["sum_received"]["bits_per_second"]
 
 

@@ -65,7 +65,7 @@ class Process:
 
     def __init__(self, name, words, log, environment=None, stdin=subprocess.DEVNULL):
         self.name, self.log, self.words = name, log, words
-        with open(log, "ab") as output:
+        with open(log, "wb") as output:
             self.child = subprocess.Popen(
                 [*DIES_WITH_US, *words],
                 stdin=stdin,

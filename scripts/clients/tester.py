@@ -49,7 +49,8 @@ class Pair:
 
     def wanted(self, prefix, datapath_id, controller):
         ports = [f"{prefix}-eth{cable}" for cable in range(1, CABLES + 1)]
-        return device.Wanted(ports, [f"tcp:{controller}:{OPENFLOW}"], datapath_id)
+        # A raw socket (AF_PACKET) has lost a tag's TPID when DPDK sees it; AF_XDP has the frame as it was sent.
+        return device.Wanted(ports, [f"tcp:{controller}:{OPENFLOW}"], datapath_id, driver="af_xdp")
 
     def start_device(self):
         self.device = device.start(self.kind, self.lab, self.far, self.wanted("s1", 1, TESTER_SIDE), self.weir)

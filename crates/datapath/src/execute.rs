@@ -225,16 +225,14 @@ fn on_copy(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut Context<'_>)
     }
 }
 
-/// The group's choice for a packet: by addresses, protocol and ports, so that a flow stays together.
+/// The group's choice for a packet: by the addresses of its cards and its hosts, protocol and ports, so that a
+/// flow stays together, and what has no hosts is spread too.
 fn choose<'s>(select: &'s mut Select, subject: &Subject<'_>, seed: Seed) -> &'s mut [Op] {
     let key = &subject.key;
     let ports = key.word(4) & 0xff00_0000_ffff_ffff;
     let mut hash = seed.fold(key.word(3), ports);
-    for place in [8, 9, 10, 11] {
+    for place in [1, 2, 8, 9, 10, 11] {
         hash = seed.fold_with(hash, key.word(place), place);
-    }
-    if Field::EthType.get(key) != 0x0800 && Field::EthType.get(key) != 0x86dd {
-        hash = seed.fold_with(key.word(1), key.word(2), 1);
     }
     let slot = (seed.finish(hash) % select.slots.len().max(1) as u64) as usize;
     let place = usize::from(select.slots.get(slot).copied().unwrap_or(0));

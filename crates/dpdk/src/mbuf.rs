@@ -131,6 +131,18 @@ impl Packet {
         fits
     }
 
+    /// Makes the packet longer at the end, by zeros. Returns whether there was room; a chained packet
+    /// has none.
+    #[inline]
+    pub fn push_back(&mut self, count: usize) -> bool {
+        let len = usize::from(self.0.data_len);
+        let fits = len + count <= self.room() && self.0.nb_segs == 1;
+        if fits {
+            self.set_len((len + count) as u16)[len..].fill(0);
+        }
+        fits
+    }
+
     /// Asks the CPU to fetch the first bytes of the packet.
     #[inline]
     pub fn prefetch(&self) {
