@@ -34,7 +34,7 @@
 
 mod change;
 
-use weir_dpdk::prefetch;
+use weir_dpdk::{prefetch, prefetch_whole};
 use weir_flow::{HEAD, Key, Mask, Seed, places};
 
 use crate::groups::{Groups, MASKS};
@@ -195,6 +195,14 @@ impl<T> Megaflows<T> {
     pub(crate) fn prefetch(&self, index: u32) {
         if let Some(line) = self.lines.get(index as usize) {
             prefetch(line);
+        }
+    }
+
+    /// Asks the CPU for the value at a place.
+    #[inline]
+    pub(crate) fn prefetch_value(&self, index: u32) {
+        if let Some(body) = self.bodies.get(index as usize) {
+            prefetch_whole(body);
         }
     }
 

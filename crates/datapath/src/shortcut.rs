@@ -24,7 +24,7 @@
 //! entries: about 20 cycles; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 2 MiB as
 //! they crowd one another out. Threads: one worker's.
 
-use crate::edit::{Addresses, dec_ttl_of_plain};
+use crate::edit::{Addresses, PLAIN_TTL, one_less};
 use crate::execute::Fate;
 use crate::program::Op;
 use weir_classifier::Handle;
@@ -66,21 +66,19 @@ impl Entry {
     const EMPTY: Self = Self { glance: [0; 4], origin: 0, brief: NONE };
 }
 
-/// The time to live is lowered; Ethernet addresses are set.
-const DEC_TTL: u8 = 1;
-const ADDRESSES: u8 = 2;
-
-/// The megaflow has gone: nothing is known of the packet.
-const GONE: u8 = 4;
-
 /// What is done to a packet, if it is no more than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deed {
-    /// What is changed of the packet: [`DEC_TTL`], [`ADDRESSES`]; or [`GONE`].
-    changes: u8,
     addresses: Addresses,
     end: End,
+    /// The least time to live: 2 where it is lowered, 0 where nothing is asked of it.
+    least: u16,
+    /// Whether a packet needs more than to go there.
+    more: bool,
 }
+
+/// More than any time to live: the megaflow has gone, and nothing is known of the packet.
+const GONE: u16 = 256;
 
 /// Where a packet goes when that is done, as a number: the port's, or a reason's behind all ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,13 +115,12 @@ impl Deed {
             Op::Drop(reason) => End::drop(*reason),
             _ => return None,
         };
-        let mut deed = Self { changes: 0, addresses: Addresses::NONE, end };
+        let mut deed = Self { addresses: Addresses::NONE, end, least: 0, more: !before.is_empty() };
         for op in before {
             match op {
-                Op::DecTtl(_) if !deed.lowers() => deed.changes |= DEC_TTL,
-                Op::Rewrite(rewrite) if deed.changes & ADDRESSES == 0 => {
+                Op::DecTtl(_) if !deed.lowers() => deed.least = 2,
+                Op::Rewrite(rewrite) if deed.addresses == Addresses::NONE => {
                     deed.addresses = rewrite.only_addresses()?;
-                    deed.changes |= ADDRESSES;
                 }
                 _ => return None,
             }
@@ -134,23 +131,31 @@ impl Deed {
     /// Whether it lowers the time to live.
     #[inline(always)]
     fn lowers(&self) -> bool {
-        self.changes & DEC_TTL != 0
+        self.least == 2
     }
 
-    /// Changes a frame as it says; returns whether it could. What it could not change is as it was.
+    /// Changes a frame, through whose lens something was shown, as it says; returns whether it could. What
+    /// it could not change is as it was.
     #[inline(always)]
-    fn apply(&self, frame: &mut [u8]) -> bool {
-        if self.changes != 0 {
-            if self.changes & GONE != 0 {
-                return false;
-            }
-            if self.lowers() && !dec_ttl_of_plain(frame) {
-                return false;
-            }
-            if self.changes & ADDRESSES != 0 {
-                self.addresses.apply(frame);
-            }
+    fn apply<S: Sight>(&self, frame: &mut [u8]) -> bool {
+        if !self.more {
+            return true;
         }
+        // Nothing lowers a time to live that no lens shows.
+        let header =
+            if S::IPV4 { frame.get_mut(PLAIN_TTL..).and_then(<[u8]>::first_chunk_mut) } else { None };
+        if let Some(header) = header {
+            let word = u32::from_le_bytes(*header);
+            if (word & 0xff) < u32::from(self.least) {
+                return false;
+            }
+            if self.lowers() {
+                *header = one_less(word).to_le_bytes();
+            }
+        } else if self.least > 0 {
+            return false;
+        }
+        self.addresses.apply(frame);
         true
     }
 }
@@ -160,8 +165,8 @@ impl Deed {
 #[repr(C, align(64))]
 struct Brief {
     packets: u64,
-    bytes: u64,
     used: Nanos,
+    bytes: u64,
     deed: Deed,
 }
 
@@ -304,7 +309,7 @@ fn take<S: Sight>(
     let frame = packet.data_mut();
     let glance = S::read(&telling.masks, frame)?;
     let brief = briefs.get_mut(telling.find::<S>(entries, &glance)? as usize)?;
-    if !brief.deed.apply(frame) {
+    if !brief.deed.apply::<S>(frame) {
         return None;
     }
     brief.count(1, frame.len() as u64, now);
@@ -396,7 +401,7 @@ impl Shortcut {
         let number = self.lens.with(Find(telling, &self.entries, [0; 4]))?;
         let brief = self.briefs.get_mut(number as usize)?;
         let usual = |packet: &Packet| !packet.is_chained() && packet.len() >= Lens::LEAST;
-        if brief.deed.changes != 0 || !burst.iter().all(usual) {
+        if brief.deed.more || !burst.iter().all(usual) {
             return None;
         }
         let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
@@ -476,7 +481,7 @@ impl Shortcut {
     /// Gives a brief up, and says what it counted last.
     pub(crate) fn remove(&mut self, number: u32) -> Counted {
         let Some(brief) = self.briefs.get_mut(number as usize) else { return Counted::default() };
-        brief.deed.changes = GONE;
+        (brief.deed.least, brief.deed.more) = (GONE, true);
         self.gone.push(number);
         brief.collect()
     }

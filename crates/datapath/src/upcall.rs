@@ -64,18 +64,25 @@ impl Worker {
         (wanted & !hits) | self.take(hits)
     }
 
-    /// Takes the megaflows that were found. Returns the packets whose megaflow is out of date.
+    /// Takes the megaflows that were found. Returns the packets whose megaflow is out of date. What the
+    /// others do is fetched in two steps, each for the whole burst: one points to the other.
     #[inline]
     fn take(&mut self, hits: Packets) -> Packets {
-        let mut stale = 0;
+        let (mut stale, far) = (0, self.caches.are_far());
         for at in places(hits) {
             if self.caches.is_current(self.found.handles[at], &self.pipeline) {
                 self.bench.sources[at] = Source::Megaflow(self.found.handles[at]);
+                if far {
+                    self.caches.prefetch_segments(self.found.handles[at]);
+                }
             } else {
                 self.counters.caches.revalidated += 1;
                 self.doomed.push(self.found.handles[at]);
                 stale |= 1 << at;
             }
+        }
+        for at in places(if far { hits & !stale } else { 0 }) {
+            self.caches.prefetch_operations(self.found.handles[at]);
         }
         stale
     }

@@ -65,6 +65,9 @@ pub struct Lens {
 
 /// How a kind of lens looks at a frame: functions for a loop to be made of.
 pub trait Sight: Copy {
+    /// Whether what is shown is a frame of plain IPv4.
+    const IPV4: bool;
+
     /// What is shown of a frame under the lens's masks; nothing where [`Lens::read`] shows nothing.
     fn read(masks: &Glance, frame: &[u8]) -> Option<Glance>;
 
@@ -97,6 +100,8 @@ struct Network<const ALL: bool>;
 struct Transport<const ALL: bool>;
 
 impl Sight for Link {
+    const IPV4: bool = false;
+
     #[inline(always)]
     fn read(masks: &Glance, frame: &[u8]) -> Option<Glance> {
         let [a, b] = words(frame.first_chunk()?);
@@ -115,6 +120,8 @@ impl Sight for Link {
 }
 
 impl<const ALL: bool> Sight for Network<ALL> {
+    const IPV4: bool = true;
+
     #[inline(always)]
     fn read(masks: &Glance, frame: &[u8]) -> Option<Glance> {
         let shown: &[u8; SHOWN] = frame.first_chunk()?;
@@ -136,17 +143,19 @@ impl<const ALL: bool> Sight for Network<ALL> {
 }
 
 impl<const ALL: bool> Sight for Transport<ALL> {
+    const IPV4: bool = true;
+
     #[inline(always)]
     fn read(masks: &Glance, frame: &[u8]) -> Option<Glance> {
         let front: &[u8; LOOKED_AT] = frame.first_chunk()?;
         let total = plain_total(front.first_chunk()?)?;
-        // By arithmetic, so that TCP and UDP in turns cost no wrong guesses.
-        let tcp = usize::from(front[23] == TCP).wrapping_neg();
-        let header = ((usize::from(front[46] >> 4) * 4) & tcp) | (8 & !tcp);
-        let whole = header >= 8 + (12 & tcp)
-            && 20 + header <= total
-            && ETHERNET_LEN + total <= frame.len()
-            && frame.len() <= MAX_FRAME;
+        // By choices that the CPU need not guess, so that TCP and UDP in turns cost no wrong ones. A header
+        // of TCP that says less than its least is taken for one that does not fit.
+        let words = usize::from(front[46] >> 4);
+        let tcp = if words < 5 { usize::MAX >> 8 } else { words };
+        let header = if front[23] == TCP { tcp } else { 2 };
+        let whole =
+            20 + 4 * header <= total && ETHERNET_LEN + total <= frame.len() && frame.len() <= MAX_FRAME;
         if whole { Some(under::<ALL>(masks, front.first_chunk()?)) } else { None }
     }
 
