@@ -434,3 +434,47 @@ fn the_ledger_is_a_document_of_its_own_version() {
     assert_eq!((stats.schema, stats.version.as_str(), stats.tsc_hz), (1, "weir 1, DPDK", 1e9));
     assert!(stats.workers.iter().all(weir_switch::stats::WorkerStats::balances));
 }
+
+#[test]
+fn a_reload_changes_endpoints_of_controllers_and_takes_them_back_if_something_else_fails() {
+    let openflow = |more: &str| format!("{TWO_PORTS}[openflow]\nlisten = [\"ptcp:0:127.0.0.1\"{more}]\n");
+    let bench = Bench::new(settings(&openflow("")));
+    let mut client = bench.client();
+    let mut shown = || client.ask(&Request::ShowControllers {}).unwrap();
+    let address = shown()[0]["address"].as_str().unwrap().to_owned();
+    let mut controller = TcpStream::connect(&address).unwrap();
+    controller.write_all(&[4, 0, 0, 8, 0, 0, 0, 1]).unwrap();
+    wait_for("the connection", || shown()[0]["connections"][0]["role"] == "equal");
+    let unix = bench.folder.path().join("of.sock");
+    let more = format!(", \"punix:{}\"", unix.display());
+    let mut client = bench.client();
+    let mut reload = |text: &str| {
+        *bench.configuration.lock().unwrap() = settings(text);
+        client.ask(&Request::Reload {}).map_err(|error| error.to_string())
+    };
+    let told = reload(&format!("{}datapath_id = \"7\"\n", openflow(&more))).unwrap();
+    assert_eq!(told["done"], json!([format!("punix:{} opened", unix.display())]));
+    assert_eq!(told["restart"], json!(["datapath_id"]));
+    UnixStream::connect(&unix).unwrap();
+    let error = reload(&format!("{}[port.third]\nspec = \"bad\"\n", openflow(""))).unwrap_err();
+    assert!(error.contains("port `third`"), "{error}");
+    UnixStream::connect(&unix).expect("it is there again");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = format!(", \"ptcp:{}:127.0.0.1\"", taken.local_addr().unwrap().port());
+    let flows = "[tables]\nflows = \"tcp,actions=drop\"\n";
+    let error = reload(&format!("{}{flows}", openflow(&port))).unwrap_err();
+    assert!(error.contains("name another port"), "{error}");
+    assert_eq!(dumped(&bench, "").len(), 0, "no table was changed either");
+    let standalone = format!("{}fail_mode = \"standalone\"\ncontrollers = [\"unix:absent\"]\n", openflow(""));
+    let told = reload(&standalone).unwrap();
+    assert_eq!(told["restart"], json!(["fail_mode"]));
+    let shown = || bench.client().ask(&Request::ShowControllers {}).unwrap();
+    wait_for("the attempt", || shown()[1]["last_end"].is_string());
+    assert_eq!(
+        (&shown()[0]["connections"][0]["version"], &shown()[1]["endpoint"]),
+        (&json!("1.3"), &json!("unix:absent"))
+    );
+    let mut bytes = [0; 16];
+    controller.read_exact(&mut bytes).unwrap();
+    assert_eq!(bytes[1], 0, "the first connection was there all the time");
+}

@@ -18,7 +18,7 @@ use weir_datapath::{
 };
 use weir_openflow::{FlowMod, Group, GroupId, Meter, MeterId, Names, PortNo, Select};
 use weir_services::HostReport;
-use weir_switch::{About, Client, ControlSocket, Ended, Inbound, Plane, Settings, Switch};
+use weir_switch::{About, ChannelSettings, Client, ControlSocket, Ended, Inbound, Plane, Settings, Switch};
 
 /// What a test sees and does behind the switch's back.
 #[derive(Default)]
@@ -336,8 +336,13 @@ impl Bench {
         let read = configuration.clone();
         let loader = Box::new(move || Ok(read.lock().unwrap().clone()));
         let about = About { weir: "1".to_owned(), dpdk: "DPDK".to_owned(), tsc_hz: 1e9 };
-        let switch = Switch::new(double, settings, loader, about).unwrap_or_else(|error| panic!("{error}"));
         let (asks, inbox) = sync_channel(8);
+        let channels = settings.openflow != ChannelSettings::default();
+        let mut switch =
+            Switch::new(double, settings, loader, about).unwrap_or_else(|error| panic!("{error}"));
+        if channels {
+            switch.connect(asks.clone()).unwrap();
+        }
         let socket = ControlSocket::listen(&folder.path().join("control"), asks.clone()).unwrap();
         let thread = Some(std::thread::spawn(move || switch.run(&inbox)));
         Self { folder, behind, asks, socket: Some(socket), thread, configuration }

@@ -266,3 +266,119 @@ impl Talk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::{BEHIND, Outgoing, line};
+    use super::super::waker::waker;
+    use super::*;
+    use std::sync::mpsc::{Receiver, sync_channel};
+    use std::thread;
+    use std::time::Duration;
+    use weir_codec::{Message, MultipartRequest, Request};
+
+    struct Bench {
+        backlog: Backlog,
+        heard: Receiver<Heard>,
+        outgoing: Vec<Outgoing>,
+    }
+
+    impl Bench {
+        /// Connections that are open, of which nothing is told before the test listens.
+        fn new(connections: u64) -> Self {
+            let (waker, _) = waker().unwrap();
+            let backlog = Backlog::new(waker.clone());
+            let mut outgoing = Vec::new();
+            for number in 1..=connections {
+                let (line, end) = line(Arc::default(), waker.clone());
+                outgoing.push(end);
+                let (connection, version) = (ConnectionId(number), Version::V13);
+                let (peer, counters) = ("somebody".to_owned(), Arc::default());
+                backlog.open(Open { connection, version, peer, called: false, line, counters });
+            }
+            let (inbox, heard) = sync_channel::<Heard>(0);
+            let telling = backlog.clone();
+            thread::spawn(move || telling.tell(&inbox));
+            Self { backlog, heard, outgoing }
+        }
+
+        fn put(&self, connection: u64, count: u32, body: &Body) {
+            let messages = (0..count).map(|xid| encoded(&Message::new(Version::V13, xid, body.clone())));
+            self.backlog.put(ConnectionId(connection), messages.flatten().collect());
+        }
+
+        /// Who is heard next, and with which transaction; none if it came or went.
+        fn next(&self) -> Option<(u64, Option<u32>)> {
+            Some(match self.heard.recv_timeout(Duration::from_millis(500)).ok()? {
+                Heard::Opened { connection, .. } | Heard::Closed { connection, .. } => (connection.0, None),
+                Heard::Message { connection, message } => (connection.0, Some(message.xid)),
+                Heard::Spoilt { connection, .. } => panic!("{connection:?}"),
+            })
+        }
+    }
+
+    impl Drop for Bench {
+        fn drop(&mut self) {
+            self.backlog.stop();
+        }
+    }
+
+    #[test]
+    fn connections_take_turns_and_each_is_told_in_order() {
+        let bench = Bench::new(3);
+        bench.put(1, 1000, &Body::BarrierRequest);
+        bench.put(3, 40, &Body::BarrierRequest);
+        bench.backlog.over(ConnectionId(3), "it hung up".to_owned(), true);
+        let all: Vec<_> = std::iter::from_fn(|| bench.next()).collect();
+        assert_eq!(all.len(), 3 + 1000 + 40 + 1);
+        let of = |connection| all.iter().filter(move |(of, _)| *of == connection).map(|(_, xid)| *xid);
+        let ordered = |count: u32| std::iter::once(None).chain((0..count).map(Some));
+        assert!(of(1).eq(ordered(1000)) && of(3).eq(ordered(40).chain([None])));
+        let gone = all.iter().rposition(|(of, _)| *of == 3).unwrap();
+        let before = all[..gone].iter().filter(|(of, xid)| *of == 1 && xid.is_some()).count();
+        assert!(before <= 4 * TURN, "{before} messages of another came before the end of the short one");
+    }
+
+    #[test]
+    fn nothing_is_told_of_one_that_is_behind_until_it_reads() {
+        let bench = Bench::new(2);
+        assert_eq!([bench.next(), bench.next()], [Some((1, None)), Some((2, None))]);
+        bench.outgoing[0].say(&vec![0; BEHIND + 1]);
+        bench.put(1, 2, &Body::BarrierRequest);
+        bench.put(2, 1, &Body::BarrierRequest);
+        assert_eq!((bench.next(), bench.next()), (Some((2, Some(0))), None));
+        let taken = bench.outgoing[0].take().unwrap();
+        bench.outgoing[0].sent(taken.len());
+        bench.backlog.look_again();
+        assert_eq!((bench.next(), bench.next()), (Some((1, Some(0))), Some((1, Some(1)))));
+    }
+
+    #[test]
+    fn of_one_that_is_gone_what_it_changed_is_told_and_what_it_asked_is_not() {
+        let mut bench = Bench::new(2);
+        let question = Body::MultipartRequest(MultipartRequest { more: false, request: Request::Desc });
+        assert_eq!([bench.next(), bench.next()], [Some((1, None)), Some((2, None))]);
+        bench.outgoing.clear();
+        bench.put(1, 5, &question);
+        bench.put(1, 1, &Body::BarrierRequest);
+        bench.backlog.over(ConnectionId(1), "it hung up".to_owned(), true);
+        assert_eq!([bench.next(), bench.next()], [Some((1, Some(0))), Some((1, None))]);
+        bench.put(2, 5, &Body::BarrierRequest);
+        bench.backlog.over(ConnectionId(2), "it floods".to_owned(), false);
+        let rest: Vec<_> = std::iter::from_fn(|| bench.next()).collect();
+        assert!(rest.len() <= 1 + TURN && rest.last() == Some(&(2, None)), "{rest:?}");
+    }
+
+    #[test]
+    fn a_connection_with_too_much_waiting_is_full_until_the_switch_has_come_to_it() {
+        let bench = Bench::new(1);
+        let each = u32::try_from(MOST_HELD / 8).unwrap();
+        bench.put(1, each, &Body::BarrierRequest);
+        assert!(!bench.backlog.is_full(ConnectionId(1)));
+        bench.put(1, 1, &Body::BarrierRequest);
+        assert!(bench.backlog.is_full(ConnectionId(1)));
+        assert_eq!(std::iter::from_fn(|| bench.next()).take(100).count(), 100);
+        assert!(!bench.backlog.is_full(ConnectionId(1)));
+        assert!(!bench.backlog.is_full(ConnectionId(2)), "there is no such connection");
+    }
+}

@@ -162,11 +162,8 @@ impl Hub {
             return Found::default(); // interrupted
         }
         let mut flags = polled.iter().skip(1).map(|polled| polled.revents().unwrap_or(PollFlags::empty()));
-        let doors = doors.into_iter().zip(flags.by_ref().take(keep.listeners.len())).collect::<Vec<_>>();
-        Found {
-            doors: doors.into_iter().filter(|(_, found)| !found.is_empty()).map(|(door, _)| door).collect(),
-            links: links.into_iter().zip(flags).collect(),
-        }
+        doors.retain(|_| flags.next().is_some_and(|found| !found.is_empty()));
+        Found { doors, links: links.into_iter().zip(flags).collect() }
     }
 
     /// Gives each connection its turn.
