@@ -180,6 +180,9 @@ impl<P: Plane> Switch<P> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = Instant::now();
+            if self.agent.due().is_some_and(|due| now >= due) {
+                self.agent.flush(&mut self.plane);
+            }
             if self.agent.is_awake() && now >= look {
                 self.agent.take_packet_ins(&mut self.plane);
                 look = now + PACKET_INS_EVERY;
@@ -193,16 +196,14 @@ impl<P: Plane> Switch<P> {
         self.plane.stop()
     }
 
-    /// What comes next; nothing if something is due before. Changes of the tables that were gathered are done
-    /// as soon as nothing waits behind them.
+    /// What comes next; nothing if something is due before.
     fn next(&mut self, inbox: &Receiver<Inbound>, due: Instant) -> Result<Inbound, RecvTimeoutError> {
         match inbox.try_recv() {
             Ok(next) => return Ok(next),
             Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
             Err(TryRecvError::Empty) => {}
         }
-        self.agent.flush(&mut self.plane);
-        let until = due.saturating_duration_since(Instant::now());
+        let until = due.min(self.agent.due().unwrap_or(due)).saturating_duration_since(Instant::now());
         let awake = self.agent.is_awake();
         inbox.recv_timeout(if awake { until.min(PACKET_INS_EVERY) } else { until })
     }

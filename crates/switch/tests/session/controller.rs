@@ -37,6 +37,16 @@ impl Controller {
         self.xid
     }
 
+    /// Says many things in a row, each with the next transaction.
+    pub(crate) fn say_all(&mut self, bodies: impl Iterator<Item = Body>) {
+        let mut bytes = Vec::new();
+        for body in bodies {
+            self.xid += 1;
+            encode(&Message::new(self.version, self.xid, body), &mut bytes).unwrap();
+        }
+        self.stream.write_all(&bytes).unwrap();
+    }
+
     /// The transaction of what is said next.
     pub(crate) const fn next_xid(&self) -> u32 {
         self.xid + 1

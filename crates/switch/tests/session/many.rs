@@ -1,8 +1,10 @@
 //! Many flows at once, as many as `WEIR_FLOWS` says.
 
+use crate::controller::{Controller, flow_mod};
 use crate::rig::{Rig, has_ofctl};
 use std::fmt::Write as _;
 use std::time::Instant;
+use weir_codec::{Body, BundleAdd, BundleControl, BundleFlags, BundleStep, Message, Reply, Request, Version};
 
 /// Flows where nobody says how many: enough to be gathered, and to grow through every structure of a table.
 const FLOWS: u32 = 10_000;
@@ -43,4 +45,39 @@ fn flows_by_the_thousand_are_all_there_bundled_or_not() {
         println!("deleted in {:?}", began.elapsed());
         assert!(rig.said("OpenFlow13", &["dump-aggregate"]).contains("flow_count=0"));
     }
+}
+
+#[test]
+fn flow_mods_in_a_row_and_in_a_bundle_are_all_done_when_the_answer_comes() {
+    let rig = Rig::new();
+    let mut controller = Controller::new(&rig, Version::V13);
+    let (count, text) = flows();
+    let sum = |controller: &mut Controller| match controller.multipart(Request::Aggregate(Default::default()))
+    {
+        Reply::Aggregate(_, sum) => sum.flows,
+        other => panic!("{other:?}"),
+    };
+    let bodies: Vec<Body> = text.lines().map(flow_mod).collect();
+    let began = Instant::now();
+    controller.say_all(bodies.iter().cloned());
+    assert_eq!(controller.until_done(), []);
+    println!("{count} flow-mods in a row: {:?}", began.elapsed());
+    assert_eq!(sum(&mut controller), count);
+    let began = Instant::now();
+    let flags = BundleFlags { atomic: true, ordered: true };
+    let control = |step| Body::BundleControl(BundleControl { id: 1, step, flags });
+    controller.ask(control(BundleStep::OpenRequest));
+    let first = controller.next_xid();
+    let inside = bodies.into_iter().zip(first..).map(|(body, xid)| {
+        let message = Box::new(Message::new(Version::V13, xid, body));
+        Body::BundleAdd(BundleAdd { id: 1, flags, message })
+    });
+    controller.say_all(inside);
+    assert_eq!(controller.until_done(), []);
+    println!("gathered: {:?}", began.elapsed());
+    let began = Instant::now();
+    let done = controller.ask(control(BundleStep::CommitRequest));
+    assert!(matches!(done, Body::BundleControl(said) if said.step == BundleStep::CommitReply), "{done:?}");
+    println!("committed: {:?}", began.elapsed());
+    assert_eq!(sum(&mut controller), count);
 }

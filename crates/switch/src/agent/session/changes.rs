@@ -3,6 +3,8 @@
 use super::{Agent, refusal};
 use crate::agent::ConnectionId;
 use crate::plane::Plane;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 use weir_codec::{
     ALL_GROUPS, ALL_METERS, Body, BucketAt, Code, FlowCommand, GroupCommand, GroupMod, Message, MeterCommand,
     MeterMod, Version,
@@ -13,6 +15,11 @@ use weir_openflow::MeterId;
 /// Changes that are gathered at most before they are done.
 const MOST: usize = 8192;
 
+/// How long a change may wait for others: as long as doing those before it took, within these bounds. A few
+/// changes may cost as much as thousands, because each part of a table that any of them touches is copied
+/// once. Whoever asks for something else, such as a barrier, does not wait.
+const GATHERING: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(100);
+
 /// Meters above this stand for something else (OpenFlow 1.3.5, section 7.3.4.4: `OFPM_MAX`).
 const LAST_METER: MeterId = MeterId(0xffff_0000);
 
@@ -22,6 +29,10 @@ pub(super) struct Pending {
     changes: Vec<Change>,
     /// Who asked for each.
     from: Vec<(ConnectionId, Message)>,
+    /// When the first was asked for.
+    since: Option<Instant>,
+    /// How long doing those before took.
+    took: Duration,
 }
 
 /// What a message asks of the tables; nothing if it is about something else.
@@ -90,6 +101,7 @@ impl Agent {
     pub(super) fn gather(&mut self, from: ConnectionId, message: Message, plane: &mut impl Plane) {
         match change(&message) {
             Ok(Some(change)) => {
+                self.pending.since.get_or_insert_with(Instant::now);
                 self.pending.changes.push(change);
                 self.pending.from.push((from, message));
                 if self.pending.changes.len() >= MOST {
@@ -105,12 +117,19 @@ impl Agent {
         }
     }
 
+    /// When what was gathered is to be done, if anything was.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let wait = self.pending.took.clamp(*GATHERING.start(), *GATHERING.end());
+        self.pending.since.map(|since| since + wait)
+    }
+
     /// Does what was gathered.
     pub(crate) fn flush(&mut self, plane: &mut impl Plane) {
         if self.pending.changes.is_empty() {
             return;
         }
-        let Pending { changes, from } = std::mem::take(&mut self.pending);
+        let Pending { changes, from, .. } = std::mem::take(&mut self.pending);
+        let began = Instant::now();
         let watched = self.peers.values().any(|peer| !peer.monitors.is_empty());
         let applied = match plane.apply_each(&changes, watched) {
             Ok(applied) => applied,
@@ -121,6 +140,7 @@ impl Agent {
                 return;
             }
         };
+        self.pending.took = began.elapsed();
         self.tell_what_happened(plane);
         for (at, refused) in &applied.refused {
             if let Some((connection, message)) = from.get(*at) {
