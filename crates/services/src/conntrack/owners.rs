@@ -67,7 +67,7 @@ impl Owners {
     pub(super) fn insert(&self, sight: &Sight, worker: usize) -> bool {
         let name = self.name(sight);
         let Some(line) = self.line(name) else { return true };
-        let entry = name & !WORKER | worker as u64 + 1;
+        let entry = name & !WORKER | (worker as u64 + 1);
         let others = line.0.iter().map(|entry| entry.load(Ordering::Acquire));
         if others.into_iter().any(|other| other & !WORKER == name & !WORKER && other != 0 && other != entry) {
             return false;
@@ -80,7 +80,7 @@ impl Owners {
     /// Takes one such word back.
     pub(super) fn remove(&self, sight: &Sight, worker: usize) {
         let name = self.name(sight);
-        let entry = name & !WORKER | worker as u64 + 1;
+        let entry = name & !WORKER | (worker as u64 + 1);
         if let Some(line) = self.line(name) {
             line.0
                 .iter()
