@@ -1,8 +1,8 @@
 //! Both caches before the tables: the hot loop of the switch.
 //!
 //! A burst is looked up in passes, so that the memory of all its packets is on its way at once:
-//! hash every key and fetch its bucket; take each bucket's candidate and fetch its megaflow's line;
-//! compare. What is left goes to the megaflow cache as one burst, and what that finds is remembered in
+//! hash every key and fetch its bucket; take each bucket's candidate and fetch its megaflow's line and
+//! value; compare. What is left goes to the megaflow cache as one burst, and what that finds is remembered in
 //! the exact-match cache. A packet that is found at once costs a hash and two lines that were fetched
 //! ahead, whatever the number of masks; one that is not costs at most a probe a mask more.
 //!
@@ -13,6 +13,11 @@ use weir_flow::{Key, Mask, Seed, places};
 use crate::exact::Exact;
 use crate::handle::Handle;
 use crate::megaflows::{Inserted, LOOKUP_BURST, Megaflows};
+
+/// Megaflows up to which their values are read without being fetched ahead: with what a switch's programs
+/// point to, some 600 bytes each, so many are twice a second-level cache of 1 MiB, below which fetching
+/// ahead costs more than it saves.
+const FAR: usize = 4096;
 
 /// What a burst's lookup worked out, by the keys' places in the burst.
 #[derive(Clone, Debug)]
@@ -93,6 +98,7 @@ impl<T> Caches<T> {
         wanted: impl Fn() -> I,
         found: &mut Found,
     ) -> u64 {
+        let far = self.is_far();
         for i in wanted() {
             let hash = keys[i].hash(self.seed);
             found.hashes[i] = hash;
@@ -101,6 +107,9 @@ impl<T> Caches<T> {
         for i in wanted() {
             let index = self.exact.get(found.hashes[i]).unwrap_or(Handle::NONE.index);
             self.megaflows.prefetch(index);
+            if far {
+                self.megaflows.prefetch_value(index);
+            }
             found.handles[i].index = index;
         }
         let mut hit = 0;
@@ -130,6 +139,13 @@ impl<T> Caches<T> {
         let inserted = self.megaflows.insert(key, mask, value);
         self.exact.insert(key.hash(self.seed), inserted.handle.index);
         inserted
+    }
+
+    /// Whether there are so many megaflows that their values are far from the CPU, and worth fetching for a
+    /// burst before they are read.
+    #[inline]
+    pub fn is_far(&self) -> bool {
+        self.megaflows.len() > FAR
     }
 
     /// The megaflows.

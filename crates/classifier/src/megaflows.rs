@@ -34,7 +34,7 @@
 
 mod change;
 
-use weir_dpdk::prefetch;
+use weir_dpdk::{prefetch, prefetch_whole};
 use weir_flow::{HEAD, Key, Mask, Seed, places};
 
 use crate::groups::{Groups, MASKS};
@@ -169,8 +169,9 @@ impl<T> Megaflows<T> {
     pub fn memory(&self) -> usize {
         let lines = size_of_val(&*self.lines);
         let bodies = size_of_val(&*self.bodies);
-        let rest = self.bodies.iter().flatten().map(|body| size_of_val(&*body.rest)).sum::<usize>();
-        lines + bodies + rest + self.masks.iter().map(Subtable::memory).sum::<usize>()
+        // By masks, of which there are few: all entries of one have as many words.
+        let rest = |table: &Subtable| table.len * table.cut.rest.len() * size_of::<u64>();
+        lines + bodies + self.masks.iter().map(|table| table.memory() + rest(table)).sum::<usize>()
     }
 
     /// Whether the entry at a place is one of this key, whatever its generation.
@@ -194,6 +195,14 @@ impl<T> Megaflows<T> {
     pub(crate) fn prefetch(&self, index: u32) {
         if let Some(line) = self.lines.get(index as usize) {
             prefetch(line);
+        }
+    }
+
+    /// Asks the CPU for the value at a place.
+    #[inline]
+    pub(crate) fn prefetch_value(&self, index: u32) {
+        if let Some(body) = self.bodies.get(index as usize) {
+            prefetch_whole(body);
         }
     }
 

@@ -29,6 +29,10 @@ pub(crate) struct Bench {
     /// The segment that comes next.
     pub(crate) segments: [u8; BURST],
     pub(crate) passes: [u8; BURST],
+    /// The place that the packet, or what it is a copy of, had in the burst that came in.
+    pub(crate) roots: [u8; BURST],
+    /// Copies made so far of each packet of the burst that came in, and of their copies.
+    pub(crate) copies: [u16; BURST],
 }
 
 impl Bench {
@@ -40,7 +44,24 @@ impl Bench {
             sources: [Source::Recording(0); BURST],
             segments: [0; BURST],
             passes: [0; BURST],
+            roots: [0; BURST],
+            copies: [0; BURST],
         }
+    }
+
+    /// A burst just came in.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        self.passes = [0; BURST];
+        self.roots = std::array::from_fn(|at| at as u8);
+        self.copies = [0; BURST];
+    }
+
+    /// Counts another pass of a packet; whether it was too many.
+    #[inline]
+    pub(crate) fn went_too_often(&mut self, at: usize) -> bool {
+        self.passes[at] = self.passes[at].saturating_add(1);
+        self.passes[at] >= PASSES
     }
 
     /// Of these packets, those whose last stage was classified by the tables themselves.
@@ -63,8 +84,7 @@ impl Bench {
         let mut again = 0;
         for at in places(wanted) {
             if self.fates[at] == Fate::Again {
-                self.passes[at] += 1;
-                if self.passes[at] >= PASSES {
+                if self.went_too_often(at) {
                     self.fates[at] = Fate::Drop(DropReason::TooDeep);
                 } else {
                     again |= 1 << at;

@@ -7,7 +7,7 @@ use crate::report::CacheReport;
 use crate::shortcut::{Deed, Shortcut};
 use crate::translate::concerns;
 use weir_classifier::{Caches as Cached, EXACT_BUCKETS, Found, Handle};
-use weir_dpdk::Packet;
+use weir_dpdk::{Packet, prefetch, prefetch_whole};
 use weir_flow::{Key, Mask, Seed};
 use weir_openflow::PortNo;
 use weir_units::Nanos;
@@ -94,6 +94,29 @@ impl Caches {
             self.dirty.push(handle);
         }
         program.segments.get_mut(number)
+    }
+
+    /// Has what a megaflow's segments are made of fetched, whose program was fetched before.
+    #[inline]
+    pub(crate) fn prefetch_segments(&self, handle: Handle) {
+        let program = self.cached.megaflows().get(handle);
+        program.into_iter().flat_map(|program| &program.segments).for_each(prefetch_whole);
+    }
+
+    /// The same of what the segments point to, and the next packets need.
+    #[inline]
+    pub(crate) fn prefetch_operations(&self, handle: Handle) {
+        let program = self.cached.megaflows().get(handle);
+        for segment in program.into_iter().flat_map(|program| &program.segments) {
+            segment.ops.first().map(prefetch);
+            segment.guard.terms().first().map(prefetch);
+        }
+    }
+
+    /// Whether what megaflows do is far from the CPU, and worth fetching for a burst before it is read.
+    #[inline]
+    pub(crate) fn are_far(&self) -> bool {
+        self.cached.is_far()
     }
 
     /// Shows the short way a packet as it came in, and its megaflow, which is right for it.

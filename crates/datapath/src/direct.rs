@@ -24,7 +24,7 @@ use crate::program::{Credit, Segment};
 use crate::translate::{FrozenStore, Origins, Subject, Trail, Waypoint, follow};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use weir_flow::{Field, Key, Layout};
+use weir_flow::{Field, Key, Layout, TRANSPORT_CUT};
 use weir_openflow::TableId;
 use weir_units::Nanos;
 
@@ -123,7 +123,8 @@ impl Numbers {
 }
 
 /// What a translation may ask of a packet without looking it up: its port and stage, whether it has a tag,
-/// which of the protocols that fields need it is of, and whether it is a later fragment.
+/// which of the protocols that fields need it is of, whether it is a later fragment, and whether it is too
+/// short for its transport header.
 #[inline]
 fn context(key: &Key) -> u64 {
     let head = key.head();
@@ -143,8 +144,9 @@ fn context(key: &Key) -> u64 {
         58 => 5,
         _ => 0,
     };
+    let cut = u64::from(head[0] & TRANSPORT_CUT != 0);
     let (later, tagged) = (head[0] >> 17 & 1, head[2] >> 12 & 1);
-    (head[0] & 0xffff_ffff_ff00_0000) | ethertype << 8 | protocol << 4 | later << 1 | tagged
+    (head[0] & 0xffff_ffff_ff00_0000) | ethertype << 8 | protocol << 4 | cut << 2 | later << 1 | tagged
 }
 
 /// Which packet is to be sent on its way.

@@ -7,12 +7,17 @@ use crate::mail::PacketIn;
 use crate::meter::{Metered, remark};
 use crate::program::{Op, Punt, Select};
 use crate::translate::apply_header;
+use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
-use weir_dpdk::{Mbuf, Packet, Pool};
-use weir_flow::{Field, Key, Layout, Mask, Seed};
+use weir_dpdk::{BURST, Mbuf, Packet, Pool};
+use weir_flow::{Field, Key, Layout, Mask, Match, Seed};
 use weir_openflow::PortNo;
 use weir_port::DropReason;
 use weir_units::Nanos;
+
+/// Copies of one packet that came in, and copies of those, at most: as many as leave by a thousand ports.
+/// Tables that copy a packet at each of many stages would otherwise make 2, 4, 8 ... of it.
+pub const COPIES: u16 = 1024;
 
 /// Where a packet is after its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,8 @@ pub(crate) struct Spawned {
     pub(crate) layout: Layout,
     /// How often it, and what it is a copy of, was looked up.
     pub(crate) passes: u8,
+    /// The packet that came in of which it is a copy, by its place in the burst.
+    pub(crate) root: u8,
 }
 
 /// What operations work with, besides the packet.
@@ -59,12 +66,16 @@ pub(crate) struct Context<'w> {
     pub(crate) pool: &'w Pool,
     pub(crate) egress: &'w mut Egress,
     pub(crate) counters: &'w mut Counters,
-    pub(crate) spawned: &'w mut Vec<Spawned>,
+    pub(crate) spawned: &'w mut VecDeque<Spawned>,
     pub(crate) punts: &'w SyncSender<PacketIn>,
     pub(crate) now: Nanos,
     pub(crate) seed: Seed,
-    /// Lookups of the packets at hand so far.
+    /// Lookups of the packet at hand so far.
     pub(crate) passes: u8,
+    /// The packet that came in of which it is, or is a copy of, by its place in the burst.
+    pub(crate) root: u8,
+    /// Copies made of those that came in.
+    pub(crate) copies: &'w mut [u16; BURST],
 }
 
 /// A packet with what is known of it.
@@ -127,8 +138,9 @@ fn unusual(op: &mut Op, subject: &mut Subject<'_>, context: &mut Context<'_>) ->
             None
         }
         Op::Controller(punt) => {
-            context.counters.copied += 1;
-            if let Fate::Drop(reason) = give(punt, subject, context) {
+            if context.may_copy()
+                && let Fate::Drop(reason) = give(punt, subject, context)
+            {
                 context.counters.drop(reason, 1);
             }
             None
@@ -171,9 +183,25 @@ fn expired(
     }
 }
 
+impl Context<'_> {
+    /// Counts a copy; one too many is counted as dropped.
+    fn may_copy(&mut self) -> bool {
+        self.counters.copied += 1;
+        let made = &mut self.copies[usize::from(self.root) % BURST];
+        if *made >= COPIES {
+            self.counters.drop(DropReason::CopyLimit, 1);
+            return false;
+        }
+        *made += 1;
+        true
+    }
+}
+
 /// A copy of the packet, counted; one that cannot be made is counted as dropped.
 fn copy(packet: &Packet, context: &mut Context<'_>) -> Option<Mbuf> {
-    context.counters.copied += 1;
+    if !context.may_copy() {
+        return None;
+    }
     let copy = context.pool.packet(packet.data());
     if copy.is_none() {
         context.counters.drop(DropReason::NoBuffer, 1);
@@ -191,22 +219,20 @@ fn on_copy(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut Context<'_>)
         Fate::Drop(reason) => context.counters.drop(reason, 1),
         Fate::Gone => {}
         Fate::Again | Fate::Service(..) | Fate::Track(..) | Fate::HandOver(_) => {
-            let passes = context.passes;
-            context.spawned.push(Spawned { mbuf, key, layout, passes });
+            let (passes, root) = (context.passes, context.root);
+            context.spawned.push_back(Spawned { mbuf, key, layout, passes, root });
         }
     }
 }
 
-/// The group's choice for a packet: by addresses, protocol and ports, so that a flow stays together.
+/// The group's choice for a packet: by the addresses of its cards and its hosts, protocol and ports, so that a
+/// flow stays together, and what has no hosts is spread too.
 fn choose<'s>(select: &'s mut Select, subject: &Subject<'_>, seed: Seed) -> &'s mut [Op] {
     let key = &subject.key;
     let ports = key.word(4) & 0xff00_0000_ffff_ffff;
     let mut hash = seed.fold(key.word(3), ports);
-    for place in [8, 9, 10, 11] {
+    for place in [1, 2, 8, 9, 10, 11] {
         hash = seed.fold_with(hash, key.word(place), place);
-    }
-    if Field::EthType.get(key) != 0x0800 && Field::EthType.get(key) != 0x86dd {
-        hash = seed.fold_with(key.word(1), key.word(2), 1);
     }
     let slot = (seed.finish(hash) % select.slots.len().max(1) as u64) as usize;
     let place = usize::from(select.slots.get(slot).copied().unwrap_or(0));
@@ -220,17 +246,51 @@ fn choose<'s>(select: &'s mut Select, subject: &Subject<'_>, seed: Seed) -> &'s 
     }
 }
 
+/// Fields that do not show in the packet's bytes.
+fn context_fields(key: &Key) -> Match {
+    use Field as F;
+    let mut fields = Match::any();
+    for field in [
+        F::InPort,
+        F::Metadata,
+        F::TunId,
+        F::TunSrc,
+        F::TunDst,
+        F::PktMark,
+        F::SfStage,
+        F::SfAction,
+        F::SfMetadata,
+        F::Xreg0,
+        F::Xreg1,
+        F::Xreg2,
+        F::Xreg3,
+        F::Xreg4,
+        F::Xreg5,
+        F::Xreg6,
+        F::Xreg7,
+        F::CtState,
+        F::CtZone,
+        F::CtMark,
+        F::CtLabel,
+    ] {
+        let value = field.get(key);
+        if value != 0 {
+            fields.demand(field, value, u128::MAX);
+        }
+    }
+    fields
+}
+
 /// Gives the packet's bytes to the queue to the controller.
 fn give(punt: &Punt, subject: &Subject<'_>, context: &mut Context<'_>) -> Fate {
-    let most = usize::from(punt.to.max_len);
-    let frame = subject.packet.data();
     let packet = PacketIn {
         in_port: PortNo(Field::InPort.get(subject.key) as u32),
         reason: punt.to.reason,
         table: punt.table.0,
         cookie: punt.cookie,
-        frame: frame[..frame.len().min(most)].to_vec(),
-        length: frame.len(),
+        to: punt.to.clone(),
+        fields: context_fields(subject.key),
+        frame: subject.packet.data().to_vec(),
     };
     if context.punts.try_send(packet).is_ok() {
         context.counters.to_controller += 1;

@@ -3,7 +3,7 @@
 use crate::pipeline::Entry;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
-use weir_flow::{Field, Key, Mask, Match};
+use weir_flow::{Field, Key, Mask, Match, TRANSPORT_CUT};
 use weir_openflow::{Action, Flow, Instructions, Names, match_text};
 
 /// One thing that happened.
@@ -93,23 +93,29 @@ impl Story {
     pub(crate) fn reasons(&self) -> String {
         let mut out = String::new();
         for field in fields() {
-            let mut reasons: Vec<(u128, &str)> = Vec::new();
-            for step in &self.steps {
-                let Step::Examined { place, bits, why } = step else { continue };
-                let mut mask = Mask::new();
-                mask.add(*place, *bits);
-                let of_field = field.mask_of(&mask);
-                match reasons.iter_mut().find(|reason| reason.1 == why) {
-                    _ if of_field == 0 => {}
-                    Some(reason) => reason.0 |= of_field,
-                    None => reasons.push((of_field, why)),
-                }
-            }
-            for (bits, why) in reasons {
-                let _ = writeln!(out, "  {:<12} {:#x}: {why}", field.name(), bits);
+            self.reasons_of(&mut out, field.name(), |mask| field.mask_of(mask));
+        }
+        self.reasons_of(&mut out, "(header cut)", |mask| u128::from(mask.word(0) & TRANSPORT_CUT != 0));
+        out
+    }
+
+    /// Why bits of a part of the key matter.
+    fn reasons_of(&self, out: &mut String, name: &str, part: impl Fn(&Mask) -> u128) {
+        let mut reasons: Vec<(u128, &str)> = Vec::new();
+        for step in &self.steps {
+            let Step::Examined { place, bits, why } = step else { continue };
+            let mut mask = Mask::new();
+            mask.add(*place, *bits);
+            let of_part = part(&mask);
+            match reasons.iter_mut().find(|reason| reason.1 == why) {
+                _ if of_part == 0 => {}
+                Some(reason) => reason.0 |= of_part,
+                None => reasons.push((of_part, why)),
             }
         }
-        out
+        for (bits, why) in reasons {
+            let _ = writeln!(out, "  {name:<12} {bits:#x}: {why}");
+        }
     }
 }
 

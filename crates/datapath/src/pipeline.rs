@@ -7,11 +7,12 @@
 //! The journal says what the last snapshots changed, so that a megaflow made under an older one need
 //! not be made again unless a change may concern it.
 
+use crate::control::{PortFlags, Wants};
 use crate::meter::MeterState;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use weir_classifier::Table;
 use weir_flow::{Field, Mask, Match, Seed};
 use weir_openflow::{Action, Flow, Group, GroupId, Meter, MeterId, PortNo, TableId};
@@ -80,6 +81,11 @@ impl Entry {
         &self.counts
     }
 
+    /// Whether it goes by itself some time.
+    pub(crate) const fn is_timed(&self) -> bool {
+        self.flow.idle_timeout > 0 || self.flow.hard_timeout > 0
+    }
+
     /// When it was last of use: its last packet, or when it was added.
     pub(crate) fn used(&self) -> Nanos {
         self.counts.used().max(self.created)
@@ -97,6 +103,8 @@ pub(crate) struct GroupEntry {
     pub(crate) counts: Arc<Counts>,
     /// By bucket.
     pub(crate) buckets: Vec<Arc<Counts>>,
+    /// Which bucket each slot goes to while all are alive, once somebody asked: 256 logarithms a bucket.
+    pub(crate) slots: OnceLock<Arc<[u16]>>,
 }
 
 /// A meter with its state.
@@ -122,6 +130,20 @@ pub(crate) struct PortInfo {
     /// Its place in the workers' lists.
     pub(crate) index: u16,
     pub(crate) up: bool,
+    /// What it was told.
+    pub(crate) flags: PortFlags,
+}
+
+impl PortInfo {
+    /// Whether packets can leave by it.
+    pub(crate) const fn sends(&self) -> bool {
+        self.up && !self.flags.down && !self.flags.no_forward
+    }
+
+    /// Whether what comes in by it is looked at.
+    pub(crate) const fn receives(&self) -> bool {
+        !self.flags.down && !self.flags.no_receive
+    }
 }
 
 /// A service, as the tables see it.
@@ -169,9 +191,13 @@ pub(crate) struct Pipeline {
     pub(crate) coalescing: bool,
     /// Whether any flow calls a service that keeps state by flow.
     pub(crate) by_flow: bool,
+    /// Flow entries that go by themselves some time.
+    pub(crate) timed: usize,
+    /// What controllers want beside what actions send them.
+    pub(crate) wants: Wants,
     /// Draws of groups.
     pub(crate) seed: Seed,
-    journal: Arc<VecDeque<(u64, Vec<Touched>)>>,
+    journal: Arc<VecDeque<(u64, Arc<[Touched]>)>>,
 }
 
 impl Pipeline {
@@ -189,6 +215,8 @@ impl Pipeline {
             owners: None,
             coalescing,
             by_flow: false,
+            timed: 0,
+            wants: Wants::default(),
             seed,
             journal: Arc::default(),
         }
@@ -204,7 +232,7 @@ impl Pipeline {
         if journal.len() == JOURNAL {
             journal.pop_front();
         }
-        journal.push_back((self.generation, touched));
+        journal.push_back((self.generation, touched.into()));
     }
 
     /// What changed after a generation; nothing if that is not known any more.
@@ -212,7 +240,7 @@ impl Pipeline {
         let oldest = self.journal.front().map_or(self.generation, |(oldest, _)| *oldest - 1);
         let known = generation >= oldest && generation <= self.generation;
         let later = self.journal.iter().filter(move |(later, _)| *later > generation);
-        known.then(|| later.flat_map(|(_, touched)| touched))
+        known.then(|| later.flat_map(|(_, touched)| touched.iter()))
     }
 
     /// Whether any flow or group calls a service.

@@ -125,6 +125,7 @@ impl Datapath {
         next.tables.clone_from(&before.tables);
         next.groups.clone_from(&before.groups);
         next.meters.clone_from(&before.meters);
+        next.timed = before.timed;
         next.by_flow = before.by_flow;
         next.advance(vec![Touched::All]);
         self.publish(next)

@@ -76,7 +76,7 @@ pub(crate) struct Punt {
 /// A group's choices with the weights spread over slots: the flow's hash names the slot.
 #[derive(Debug)]
 pub(crate) struct Select {
-    pub(crate) slots: Vec<u16>,
+    pub(crate) slots: Arc<[u16]>,
     pub(crate) choices: Vec<Choice>,
 }
 

@@ -23,15 +23,15 @@ impl Worker {
             let together = places(waiting)
                 .filter(|&at| self.bench.fates[at].service() == Some(service))
                 .fold(0, |set, at| set | 1_u64 << at);
-            self.run_service(burst, service, together);
+            let again = self.run_service(burst, service, together);
             waiting &= !together;
-            waiting |= self.go_on(burst, together);
+            waiting |= self.go_on(burst, together, again);
         }
     }
 
     /// One service judges its packets; what it says becomes their fate: dropped, on with the next
-    /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches.
-    fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) {
+    /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches. Returns the last.
+    fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) -> Packets {
         let Self { bench, services, now, frozen, .. } = self;
         let mut slots: ArrayVec<Slot<'_>, BURST> = ArrayVec::new();
         let parts = burst.iter_mut().zip(&mut bench.keys).zip(bench.layouts).zip(bench.fates).enumerate();
@@ -59,6 +59,7 @@ impl Worker {
             said.push((slot.verdict, slot.coalesce));
         }
         drop(slots);
+        let mut again = 0;
         for (at, (verdict, coalesce)) in places(together).zip(said) {
             let segments = u128::from(bench.segments[at]);
             if let Fate::Track(_, call) = bench.fates[at] {
@@ -74,17 +75,20 @@ impl Worker {
                 Verdict::Pass if coalesce => bench.fates[at],
                 Verdict::Pass => Fate::Again,
             };
+            again |= u64::from(bench.fates[at] == Fate::Again) << at;
         }
+        again
     }
 
     /// Packets whose service lets them be coalesced go on with the segment that follows, if there is
-    /// one for what they look like now. Those that go by the tables directly do so at once as well, so that
-    /// the next service sees a burst's packets in the order they came. Returns those that wait for it.
-    fn go_on(&mut self, burst: &mut Burst, together: Packets) -> Packets {
-        let mut waiting = 0;
+    /// one for what they look like now. Those that go by the tables directly do so at once as well, and so do
+    /// those that have to be looked up again, if others wait: so the next service sees a burst's packets in the
+    /// order they came. Returns those that wait for it.
+    fn go_on(&mut self, burst: &mut Burst, together: Packets, again: Packets) -> Packets {
+        let (mut waiting, mut late) = (0, again);
         let straight = if self.pipeline.coalescing { self.bench.straight_on(together) } else { 0 };
         if straight != 0 {
-            self.next_stage_of(burst, straight);
+            self.next_stage_of(burst, straight, straight);
         }
         for at in places(together) {
             let waits = self.bench.fates[at];
@@ -94,27 +98,48 @@ impl Worker {
                 self.extend_recording(burst, at, number, (service, waits));
             }
             let fate = self.next_segment(burst, at, begins);
+            self.bench.fates[at] = fate.unwrap_or(Fate::Again);
+            late |= u64::from(fate.is_none()) << at;
+            waiting |= u64::from(fate.is_some_and(|fate| fate.service().is_some())) << at;
+        }
+        if waiting == 0 || late == 0 { waiting } else { waiting | self.catch_up(burst, late) }
+    }
+
+    /// Packets that have to be looked up again do not wait until others have met the next service. Returns those
+    /// that wait for one.
+    fn catch_up(&mut self, burst: &mut Burst, late: Packets) -> Packets {
+        let late = self.bench.again(late);
+        let straight = self.bench.direct(late);
+        self.next_stage_of(burst, late, straight);
+        let mut waiting = 0;
+        for at in places(late) {
+            let fate = self.next_segment(burst, at, true).unwrap_or(Fate::Again);
             self.bench.fates[at] = fate;
             waiting |= u64::from(fate.service().is_some()) << at;
         }
         waiting
     }
 
-    fn next_segment(&mut self, burst: &mut Burst, at: usize, begins: bool) -> Fate {
+    /// Does what the next segment says; nothing where there is none for what the packet looks like now.
+    fn next_segment(&mut self, burst: &mut Burst, at: usize, begins: bool) -> Option<Fate> {
         let number = usize::from(self.bench.segments[at]);
         let segment = match self.bench.sources[at] {
             Source::Megaflow(handle) => self.caches.segment(handle, number, self.now),
             Source::Recording(recording) => self.recordings[recording].segment(number),
             Source::Direct(end) if begins => self.direct.end(end),
             Source::Direct(_) => None,
-            Source::Refused => return Fate::Drop(DropReason::UpcallLimit),
+            Source::Refused => return Some(Fate::Drop(DropReason::UpcallLimit)),
         };
-        let Some(segment) = segment else { return Fate::Again };
+        let segment = segment?;
         if !segment.guard.matches(&self.bench.keys[at]) {
             self.counters.caches.revoked += 1;
-            return Fate::Again;
+            return None;
         }
-        let Some(packet) = burst.get_mut(at) else { return Fate::Again };
+        // As often as it would be looked up if stages were not coalesced.
+        if !begins && self.bench.went_too_often(at) {
+            return Some(Fate::Drop(DropReason::TooDeep));
+        }
+        let packet = burst.get_mut(at)?;
         self.counters.caches.coalesced += u64::from(!begins);
         segment.count(packet.len());
         let mut context = Context {
@@ -126,10 +151,12 @@ impl Worker {
             now: self.now,
             seed: self.seed,
             passes: self.bench.passes[at],
+            root: self.bench.roots[at],
+            copies: &mut self.bench.copies,
         };
         self.bench.segments[at] += 1;
         let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
-        execute(&mut segment.ops, &mut Subject { packet, layout, key }, &mut context)
+        Some(execute(&mut segment.ops, &mut Subject { packet, layout, key }, &mut context))
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Recording {
     origins: Origins,
     segments: Vec<Segment>,
     tables: [u64; 4],
+    /// Whether it becomes no megaflow, because no other packet begins as this one did.
+    once: bool,
 }
 
 impl Recording {
@@ -62,18 +64,25 @@ impl Worker {
         (wanted & !hits) | self.take(hits)
     }
 
-    /// Takes the megaflows that were found. Returns the packets whose megaflow is out of date.
+    /// Takes the megaflows that were found. Returns the packets whose megaflow is out of date. What the
+    /// others do is fetched in two steps, each for the whole burst: one points to the other.
     #[inline]
     fn take(&mut self, hits: Packets) -> Packets {
-        let mut stale = 0;
+        let (mut stale, far) = (0, self.caches.are_far());
         for at in places(hits) {
             if self.caches.is_current(self.found.handles[at], &self.pipeline) {
                 self.bench.sources[at] = Source::Megaflow(self.found.handles[at]);
+                if far {
+                    self.caches.prefetch_segments(self.found.handles[at]);
+                }
             } else {
                 self.counters.caches.revalidated += 1;
                 self.doomed.push(self.found.handles[at]);
                 stale |= 1 << at;
             }
+        }
+        for at in places(if far { hits & !stale } else { 0 }) {
+            self.caches.prefetch_operations(self.found.handles[at]);
         }
         stale
     }
@@ -96,10 +105,10 @@ impl Worker {
         found
     }
 
-    /// Finds what the stage behind a service makes of packets that went by the tables directly: the same
-    /// way if they can, else as any packet that comes in.
-    pub(crate) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets) {
-        let found = self.go_directly(burst, packets);
+    /// Finds what the stage behind a service makes of packets: of those that went by the tables directly the
+    /// same way if they can, else as of any packet that comes in.
+    pub(crate) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets, straight: Packets) {
+        let found = if straight == 0 { 0 } else { self.go_directly(burst, straight) };
         let misses = self.classify(packets & !found);
         if misses != 0 {
             self.upcall(burst, misses);
@@ -159,11 +168,22 @@ impl Worker {
                 origins: Origins::default(),
                 segments: Vec::with_capacity(2),
                 tables: [0; 4],
+                once: false,
             };
             recording.append(outcome);
             self.bench.sources[at] = Source::Recording(self.recordings.len());
             self.recordings.push(recording);
         }
+    }
+
+    /// Has a packet do what an outcome says, which is for this packet alone.
+    pub(crate) fn record_once(&mut self, at: usize, outcome: Outcome) {
+        let (key, mask, origins) = (self.bench.keys[at].clone(), Mask::new(), Origins::default());
+        let mut recording =
+            Recording { key, mask, origins, segments: Vec::with_capacity(1), tables: [0; 4], once: true };
+        recording.append(outcome);
+        self.bench.sources[at] = Source::Recording(self.recordings.len());
+        self.recordings.push(recording);
     }
 
     /// The next stage of a packet whose megaflow is in the making, and whose service lets it go on.
@@ -211,6 +231,11 @@ impl Worker {
 
     fn keep_recordings(&mut self) {
         for mut recording in self.recordings.drain(..) {
+            if recording.once {
+                let counts = &self.pipeline.table_counts;
+                recording.segments.iter_mut().for_each(|segment| segment.credit(counts, self.now));
+                continue;
+            }
             quantise(&mut recording.mask);
             let program = Program {
                 segments: recording.segments,

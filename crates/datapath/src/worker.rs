@@ -25,6 +25,7 @@ use crate::translate::FrozenStore;
 use crate::upcall::Recording;
 use crate::wait::Waiting;
 use crossbeam_queue::ArrayQueue;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
@@ -94,7 +95,7 @@ pub(crate) struct Worker {
     pub(crate) fresh: Fresh,
     /// Megaflows that are no longer right.
     pub(crate) doomed: Vec<Handle>,
-    pub(crate) spawned: Vec<Spawned>,
+    pub(crate) spawned: VecDeque<Spawned>,
     pub(crate) frozen: FrozenStore,
     pub(crate) pool: Pool,
     pub(crate) punts: SyncSender<PacketIn>,
@@ -184,6 +185,7 @@ impl Worker {
         in_port: impl Fn(usize) -> u32,
     ) -> Packets {
         let bench = &mut self.bench;
+        bench.begin();
         let mut wanted = 0;
         for packet in burst.iter() {
             packet.prefetch();
@@ -201,7 +203,6 @@ impl Worker {
             } else {
                 wanted |= 1 << at;
             }
-            bench.passes[at] = 0;
             for tap in &self.taps {
                 tap.offer_received(PortNo(in_port(at)), key, frame);
             }
@@ -285,7 +286,7 @@ impl Worker {
 
     /// Does what the packets' first segments say. Returns those that wait for a service.
     #[inline]
-    fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
+    pub(crate) fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
         let mut waiting = 0;
         let now = self.now;
         self.teach(burst, wanted);
@@ -298,6 +299,8 @@ impl Worker {
             now,
             seed: self.seed,
             passes: 0,
+            root: 0,
+            copies: &mut self.bench.copies,
         };
         for at in places(wanted) {
             let Some(packet) = burst.get_mut(at) else { continue };
@@ -314,6 +317,7 @@ impl Worker {
             let Some(segment) = segment else { continue };
             segment.count(packet.len());
             context.passes = self.bench.passes[at];
+            context.root = self.bench.roots[at];
             let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
             let fate = execute(&mut segment.ops, &mut Subject { packet, layout, key }, &mut context);
             self.bench.fates[at] = fate;
@@ -369,6 +373,7 @@ impl Worker {
                 self.bench.keys[at] = spawned.key;
                 self.bench.layouts[at] = spawned.layout;
                 self.bench.passes[at] = spawned.passes.saturating_add(1);
+                self.bench.roots[at] = spawned.root;
                 if spawned.passes >= PASSES {
                     self.bench.fates[at] = Fate::Drop(DropReason::TooDeep);
                 } else {

@@ -17,6 +17,7 @@ use crate::wait::{PollMode, Waiting};
 use crate::worker::{Clock, Handed, Worker};
 use crossbeam_queue::ArrayQueue;
 use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
@@ -139,7 +140,7 @@ impl Parts {
             admission: Admission::new(self.upcalls),
             fresh: Fresh::default(),
             doomed: Vec::new(),
-            spawned: Vec::new(),
+            spawned: VecDeque::new(),
             frozen: FrozenStore::default(),
             pool: self.pool,
             punts: self.punts,

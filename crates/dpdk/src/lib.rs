@@ -10,7 +10,7 @@
 //! - [`Worker`]: a pinned thread that DPDK knows; [`PowerHint`], [`fine_timers`]: how it waits.
 //! - [`MarkRule`]: a rule in a port's own table that marks packets, where the port has one.
 //! - [`aes`]: AES-128-CBC over many texts at once, by the CPU's instructions.
-//! - [`equal_words`], [`prefetch()`]: what tables that are looked up for each packet need.
+//! - [`equal_words`], [`prefetch()`], [`prefetch_whole`]: what tables that are looked up for each packet need.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
 //! Threads: [`Eal`] and [`Pool`] are shared freely; queues and bursts move between threads but are
@@ -48,6 +48,6 @@ pub use mbuf::{BURST, Burst, Mbuf, Packet};
 pub use pause::{PowerHint, fine_timers};
 pub use pool::{Pool, PoolError};
 pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue};
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_whole};
 pub use tsc::{Ticks, Tsc, hypervisor};
 pub use worker::{Worker, WorkerError, allowed_cores};

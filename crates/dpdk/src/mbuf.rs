@@ -131,6 +131,18 @@ impl Packet {
         fits
     }
 
+    /// Makes the packet longer at the end, by zeros. Returns whether there was room; a chained packet
+    /// has none.
+    #[inline]
+    pub fn push_back(&mut self, count: usize) -> bool {
+        let len = usize::from(self.0.data_len);
+        let fits = len + count <= self.room() && self.0.nb_segs == 1;
+        if fits {
+            self.set_len((len + count) as u16)[len..].fill(0);
+        }
+        fits
+    }
+
     /// Asks the CPU to fetch the first bytes of the packet.
     #[inline]
     pub fn prefetch(&self) {
@@ -246,6 +258,14 @@ impl Burst {
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Packet> {
         // SAFETY: as in `iter_mut`.
         self.pointers_mut().get(index).map(|&pointer| unsafe { &mut *pointer.cast::<Packet>() })
+    }
+
+    /// Asks the CPU to fetch the first bytes of all packets.
+    #[inline]
+    pub fn prefetch(&self) {
+        for packet in self.iter() {
+            packet.prefetch();
+        }
     }
 
     /// Adds a packet at the end; gives it back when the burst is full.

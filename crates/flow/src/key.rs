@@ -9,7 +9,7 @@
 //!
 //! | word | fields |
 //! |---|---|
-//! | 0 | in_port 32, sf_stage 8, nw_frag 8, sf_action 16 |
+//! | 0 | in_port 32, sf_stage 8, unused 5, [`TRANSPORT_CUT`] 1, nw_frag 2, sf_action 16 |
 //! | 1 | eth_dst 48, eth_type 16 |
 //! | 2 | eth_src 48, vlan_tci 16 |
 //! | 3 | nw_src 32, nw_dst 32 (arp_spa, arp_tpa) |
@@ -41,6 +41,11 @@ pub const WORDS: usize = 39;
 
 /// Words at the front that every packet has.
 pub const HEAD: usize = 6;
+
+/// The bit of word 0 that says that the packet is too short for its transport header, of TCP, UDP, SCTP,
+/// ICMP or ICMPv6. No field has it, and no flow can match it: to the tables, such a packet has ports of zero.
+/// But those of one that has them can be set, and so a megaflow must tell the two apart.
+pub const TRANSPORT_CUT: u64 = 1 << 18;
 
 /// The bits of `present` that stand for the head.
 const HEAD_BITS: u64 = (1 << HEAD) - 1;

@@ -8,7 +8,7 @@ use std::io::BufWriter;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use weir_flow::samples::Sampler;
-use weir_flow::{Field, Key, extract};
+use weir_flow::{Field, Key, TRANSPORT_CUT, extract};
 use weir_units::Nanos;
 use weir_wire::MacAddress;
 use weir_wire::pcap::{CaptureWriter, Format};
@@ -132,6 +132,7 @@ fn key_of(line: &str) -> Key {
 fn comparable(key: &Key) -> Key {
     let mut key = key.clone();
     key.set_bits(21, 0, !0 >> 16);
+    key.set_bits(0, 0, TRANSPORT_CUT);
     Field::Ipv6Exthdr.set(&mut key, 0);
     Field::PbbIsid.set(&mut key, 0);
     if matches!(Field::EthType.get(&key), 0x0806 | 0x8035) && Field::ArpOp.get(&key) > 255 {

@@ -28,6 +28,9 @@ impl Default for ToController {
 pub enum Action {
     /// A copy leaves by a port, or by what a reserved port stands for.
     Output(PortNo),
+    /// The same with a `max_len`, which says nothing of any port but the controller's. It is kept because
+    /// clients compare an entry that they read with the one they sent, byte by byte.
+    OutputWith(PortNo, u16),
     /// A copy leaves by the port whose number these bits hold.
     OutputReg(Subfield),
     /// A copy goes to a controller.

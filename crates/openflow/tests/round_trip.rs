@@ -1,8 +1,11 @@
 //! What is printed is read back as what it was, and no text makes the readers panic.
+//!
+//! `WEIR_LINES` says how many of each kind are tried, `WEIR_SEED` which; without, 2000 and others each time.
 
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use weir_flow::{Field, Form, Match, Subfield, ones};
 use weir_openflow::{
     Action, Band, BandKind, Bucket, Flow, FlowFlags, FlowMod, Group, GroupId, GroupKind, Instructions, Meter,
@@ -464,8 +467,19 @@ fn read_everything(text: &str) {
     let _ = Meter::parse(text).map(|meter| meter.text());
 }
 
+/// How many texts are tried, and which.
+fn config() -> ProptestConfig {
+    let asked = |name: &str| {
+        let text = std::env::var(name).ok()?;
+        Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
+    };
+    let cases = asked("WEIR_LINES").map_or(2000, |lines| u32::try_from(lines).unwrap_or(u32::MAX));
+    let rng_seed = asked("WEIR_SEED").map_or(RngSeed::Random, RngSeed::Fixed);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+    #![proptest_config(config())]
 
     #[test]
     fn a_flow_is_read_back_from_its_text(flow in flow()) {

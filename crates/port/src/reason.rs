@@ -50,6 +50,8 @@ reasons! {
     NoSuchHeader "no-such-header";
     /// No room in the buffer for a header that an action pushes.
     NoRoom "no-room";
+    /// The port it came in by was told to receive nothing.
+    PortDown "port-down";
     /// The port it was to leave by does not exist, or is down.
     NoPort "no-port";
     /// It was to leave by the port it came in by, without `in_port` being named.
@@ -68,6 +70,8 @@ reasons! {
     TooDeep "too-deep";
     /// No packet buffer was free for a copy.
     NoBuffer "no-buffer";
+    /// More copies of one received packet than there may be.
+    CopyLimit "copy-limit";
     /// The ring to the worker that owns its flow was full.
     HandOver "hand-over";
     /// More new flows than the slow path may serve at this moment.

@@ -1,6 +1,10 @@
 //! Capture files, whole and broken.
+//!
+//! `WEIR_CASES` says how many broken ones of each kind are tried, `WEIR_SEED` which; without, 256 and others
+//! each time.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use weir_units::Nanos;
 use weir_wire::pcap::{CaptureError, CaptureReader, CaptureWriter, Format, SeenPacket};
 
@@ -127,7 +131,20 @@ fn time_stamps_follow_the_interface_s_resolution() {
     }
 }
 
+/// How many captures are tried, and which.
+fn config() -> ProptestConfig {
+    let asked = |name: &str| {
+        let text = std::env::var(name).ok()?;
+        Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
+    };
+    let cases = asked("WEIR_CASES").map_or(256, |cases| u32::try_from(cases).unwrap_or(u32::MAX));
+    let rng_seed = asked("WEIR_SEED").map_or(RngSeed::Random, RngSeed::Fixed);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn random_bytes_after_a_header_never_panic(
         pcapng in any::<bool>(),

@@ -60,6 +60,7 @@ pub(crate) fn put_actions(
 fn put(out: &mut Vec<u8>, version: Version, action: &Action, tagged: bool) -> Result<(), Unsayable> {
     match action {
         Action::Output(port) => put_output(out, *port, 0),
+        Action::OutputWith(port, max_len) => put_output(out, *port, *max_len),
         Action::Controller(to) if is_plain(to) => put_output(out, PortNo::CONTROLLER, to.max_len),
         Action::SetField { field, value, mask } => put_set_field(out, version, *field, *value, *mask),
         Action::SetVlanVid(vid) => {

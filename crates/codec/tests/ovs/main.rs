@@ -336,3 +336,34 @@ fn other_answers_are_printed_by_ovs_ofctl() {
         }
     }
 }
+
+#[test]
+fn an_update_of_a_flow_monitor_has_the_form_that_open_vswitch_gives_it_on_1_3() {
+    // As Open vSwitch 3.1 told a watcher of a flow that was added.
+    let words = [
+        0x0413_0058_0000_0000_u64,
+        0xffff_0000_0000_0000,
+        0x4f4e_4600_0000_074e,
+        0x0040_0000_0000_004d,
+        0x0005_0000_000c_0000,
+        0x0000_0000_0000_0055,
+        0x0001_000c_8000_0004,
+        0x0000_0001_0000_0000,
+        0x0004_0018_0000_0000,
+        0x0000_0010_0000_0002,
+        0,
+    ];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    let message = decode(&bytes).expect("it is right");
+    let Body::MultipartReply(MultipartReply { reply: Reply::Monitor(updates), .. }) = &message.body else {
+        panic!("{message:?}");
+    };
+    let [FlowUpdate::Full { event: UpdateEvent::Added, priority: 77, idle_timeout: 5, cookie: 0x55, .. }] =
+        updates.as_slice()
+    else {
+        panic!("{updates:?}");
+    };
+    let mut out = Vec::new();
+    encode(&message, &mut out).expect("it can be said");
+    assert_eq!(out, bytes);
+}

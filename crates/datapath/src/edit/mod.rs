@@ -32,7 +32,7 @@ mod ttl;
 pub(crate) use rewrite::Addresses;
 pub use rewrite::Rewrite;
 pub use tags::{pop_mpls, pop_pbb, pop_vlan, push_mpls, push_pbb, push_vlan};
-pub(crate) use ttl::dec_ttl_of_plain;
+pub(crate) use ttl::{PLAIN_TTL, one_less};
 pub use ttl::{copy_ttl_in, copy_ttl_out, dec_mpls_ttl, dec_ttl};
 
 use weir_flow::protocol::{IPV4, IPV6};

@@ -5,7 +5,6 @@ use super::{Version, at, ether_type, ip_version};
 use weir_flow::protocol::{BOTTOM_OF_STACK, ETHERNET_LEN, TAG_LEN, is_mpls};
 use weir_flow::{Field, Key, Layout};
 use weir_port::{DropReason, Frame};
-use weir_wire::checksum::finish;
 
 /// Offset of the hop limit in an IPv6 header.
 const HOP_LIMIT: usize = 7;
@@ -32,23 +31,18 @@ pub fn dec_ttl<F: Frame + ?Sized>(
     Ok(())
 }
 
-/// The same of IPv4 without a key, right behind an untagged Ethernet header. Returns whether it could.
+/// Where the time to live, the protocol and the checksum of IPv4 lie, right behind an untagged Ethernet
+/// header.
+pub(crate) const PLAIN_TTL: usize = ETHERNET_LEN + TIME_TO_LIVE;
+
+/// These four bytes as one word in the order in which they lie, with the first one less. The checksum's
+/// one's complement becomes less by as much, so the sum that it is becomes greater (RFC 1624, equation 3),
+/// with the carry added at the lower end. The time to live must not be zero.
 #[inline(always)]
-pub(crate) fn dec_ttl_of_plain(bytes: &mut [u8]) -> bool {
-    /// What the sum over the header changes by (RFC 1624, equation 3): the complement of a time to live
-    /// in a word's upper byte, and the one below it.
-    const ONE_LESS: u32 = 0xfeff;
-    let Some(header) = bytes.get_mut(ETHERNET_LEN..).and_then(<[u8]>::first_chunk_mut::<20>) else {
-        return false;
-    };
-    let ttl = header[TIME_TO_LIVE];
-    if ttl <= 1 {
-        return false;
-    }
-    let checksum = u16::from_be_bytes([header[10], header[11]]);
-    let [high, low] = finish(u32::from(!checksum) + ONE_LESS).to_be_bytes();
-    (header[TIME_TO_LIVE], header[10], header[11]) = (ttl - 1, high, low);
-    true
+pub(crate) const fn one_less(word: u32) -> u32 {
+    const CARRIES: u32 = 0xfffe << 16;
+    let carry = ((word >= CARRIES) as u32) << 16;
+    word.wrapping_add((1 << 16) - 1).wrapping_add(carry)
 }
 
 /// Writes the time to live of the IP header at an offset.
@@ -162,5 +156,27 @@ pub fn copy_ttl_in<F: Frame + ?Sized>(
             Ok(())
         }
         Below::Ip(start, version) => set_ip_ttl(frame.bytes_mut(), start, version, ttl),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_less;
+    use weir_wire::checksum::finish;
+
+    #[test]
+    fn a_lower_time_to_live_changes_the_checksum_as_a_new_sum_over_both_words_does() {
+        for checksum in 0..=u16::MAX {
+            for (ttl, protocol) in [(1, 17), (2, 6), (64, 1), (255, 255), (checksum as u8 | 1, 17)] {
+                let [low, high] = checksum.to_be_bytes();
+                let [less, same, low, high] =
+                    one_less(u32::from_le_bytes([ttl, protocol, low, high])).to_le_bytes();
+                let (old, new) = ([ttl, protocol], [less, same]);
+                // RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
+                let sum = [!checksum, !u16::from_be_bytes(old), u16::from_be_bytes(new)];
+                let expected = finish(sum.map(u32::from).iter().sum());
+                assert_eq!((new, u16::from_be_bytes([low, high])), ([ttl - 1, protocol], expected));
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@
 //! As in Open vSwitch, `ct` with a table forks: what follows it in the list is done to the packet as it
 //! was, untracked, beside what the table does to the tracked one. Nearly always nothing follows.
 
-use super::state::{CopyKind, Rest};
+use super::state::{CopyKind, Rest, Stands};
 use super::{Frozen, List, Origins, Task, Translation};
 use crate::program::Op;
 use std::sync::Arc;
@@ -90,12 +90,12 @@ impl Translation<'_> {
             Some(table) => {
                 let lookup = Task::Lookup { table, in_port: None, resubmitted: false };
                 let tasks = vec![Task::ActionSet, lookup];
-                Rest { tasks, set, table, cookie: 0, why: DropReason::ByFlow }
+                Rest { tasks, set, table, cookie: 0, stands: Stands::Entry, why: DropReason::ByFlow }
             }
             None => {
                 let tasks = tasks.into_iter().filter_map(without_entry).collect();
                 let (table, cookie) = (self.state.table, self.state.cookie);
-                Rest { tasks, set, table, cookie, why: self.why }
+                Rest { tasks, set, table, cookie, stands: self.state.stands, why: self.why }
             }
         };
         let next = self.store.keep(rest);

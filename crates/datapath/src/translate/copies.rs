@@ -2,12 +2,12 @@
 //! services, recirculation.
 
 use super::finish::finish;
-use super::state::{Choices, Copied, CopyKind, Rest, cut};
+use super::state::{Choices, Copied, CopyKind, Rest, Stands, cut};
 use super::{List, Task, Translation};
-use crate::pipeline::GroupEntry;
+use crate::pipeline::{GroupEntry, PortInfo};
 use crate::program::{Choice, Credit, Op, Select};
 use std::sync::Arc;
-use weir_openflow::{Action, GroupId, GroupKind, PortNo};
+use weir_openflow::{Action, Group, GroupId, GroupKind, PortNo};
 use weir_port::DropReason;
 
 /// Slots over which the weights of a group are spread.
@@ -49,7 +49,8 @@ impl Translation<'_> {
         let tasks = self.stack.split_off(bottom);
         self.explain.say(|| "recirculates: headers that came to light are looked at anew".to_owned());
         let (table, cookie) = (self.state.table, self.state.cookie);
-        let rest = Rest { tasks, set: self.set.clone(), table, cookie, why: self.why };
+        let (set, stands) = (self.set.clone(), self.state.stands);
+        let rest = Rest { tasks, set, table, cookie, stands, why: self.why };
         let frozen = self.store.keep(rest);
         self.ops.push(Op::Recirculate(frozen));
     }
@@ -71,11 +72,12 @@ impl Translation<'_> {
     }
 
     pub(super) fn begin_copy(&mut self, kind: CopyKind, list: List) {
-        self.stack.push(Task::EndCopy(Copied {
-            state: Box::new(self.state.clone()),
-            set: self.set.clone(),
-            kind,
-        }));
+        let of_group = !kind.is_of_action();
+        let state = Box::new(self.state.clone());
+        self.stack.push(Task::EndCopy(Copied { state, set: self.set.clone(), kind }));
+        if of_group {
+            self.state.stands = Stands::Group;
+        }
         self.stack.push(Task::Actions(list, 0));
     }
 
@@ -153,12 +155,9 @@ impl Translation<'_> {
             bytes: 0,
         };
         let made: Vec<Choice> = ops.into_iter().zip(&choices.alive).map(of).collect();
-        let weights: Vec<(u32, u16)> = choices
-            .alive
-            .iter()
-            .map(|&bucket| (group.group.buckets[bucket].id, group.group.buckets[bucket].weight))
-            .collect();
-        let slots = spread(&weights, self.pipeline.seed);
+        let all = choices.alive.len() == group.buckets.len();
+        let spread = || spread(&group.group, &choices.alive, self.pipeline.seed);
+        let slots = if all { group.slots.get_or_init(spread).clone() } else { spread() };
         self.ops.push(Op::SelectCopy(Box::new(Select { slots, choices: made })));
     }
 
@@ -170,7 +169,7 @@ impl Translation<'_> {
             // In a fast failover group a bucket that watches nothing is never alive.
             return group.group.kind != GroupKind::FastFailover;
         }
-        let port_up = port.is_some_and(|port| self.pipeline.ports.get(&port).is_some_and(|info| info.up));
+        let port_up = port.is_some_and(|port| self.pipeline.ports.get(&port).is_some_and(PortInfo::sends));
         let group_up =
             bucket.watch_group.and_then(|id| self.pipeline.groups.get(&id)).is_some_and(|watched| {
                 depth < 16 && (0..watched.group.buckets.len()).any(|at| self.is_alive(watched, at, depth + 1))
@@ -181,7 +180,7 @@ impl Translation<'_> {
 
 /// Spreads buckets over slots by weight, each slot to the bucket with the highest draw (weighted
 /// rendezvous hashing): a bucket that goes moves only its own slots.
-fn spread(weights: &[(u32, u16)], seed: weir_flow::Seed) -> Vec<u16> {
+fn spread(group: &Group, alive: &[usize], seed: weir_flow::Seed) -> Arc<[u16]> {
     let draw = |slot: usize, id: u32, weight: u16| {
         let hash = seed.finish(seed.fold(slot as u64, u64::from(id)));
         let uniform = ((hash >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
@@ -189,7 +188,8 @@ fn spread(weights: &[(u32, u16)], seed: weir_flow::Seed) -> Vec<u16> {
         -f64::from(weight.max(1)) / uniform.ln() * if weight == 0 { 1e-12 } else { 1.0 }
     };
     let best = |slot: usize| {
-        let scores = weights.iter().map(|&(id, weight)| draw(slot, id, weight));
+        let buckets = alive.iter().map(|&bucket| &group.buckets[bucket]);
+        let scores = buckets.map(|bucket| draw(slot, bucket.id, bucket.weight));
         let best = scores.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
         best.map_or(0, |(at, _)| u16::try_from(at).unwrap_or(0))
     };

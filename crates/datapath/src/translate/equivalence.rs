@@ -211,7 +211,12 @@ fn empty(seed: u64) -> Pipeline {
     let mut pipeline = Pipeline::new(Seed::new(seed), services, true);
     pipeline.tracker = Some(1);
     for number in 1..5 {
-        let info = PortInfo { number: PortNo(number), index: number as u16, up: number != 4 };
+        let info = PortInfo {
+            number: PortNo(number),
+            index: number as u16,
+            up: number != 4,
+            flags: crate::PortFlags::default(),
+        };
         pipeline.ports.insert(PortNo(number), info);
     }
     pipeline

@@ -3,10 +3,10 @@
 //! A bit is as it came; or it is *fixed*, the same for every packet of the megaflow, because an action wrote
 //! it; or its field was *lowered*: then each of its bits depends on all that the field had of the packet,
 //! as the borrow goes through them; or it is the packet's *own*: a service may have changed it for this packet
-//! alone, and there is nothing to know it by but the bit itself.
+//! alone, or a header that came to light holds it, and there is nothing to know it by but the bit itself.
 
 use crate::serve::STAGE_LOCAL;
-use weir_flow::{Field, Mask};
+use weir_flow::{Field, Mask, PACKET_BITS};
 
 /// Where each bit's value comes from.
 #[derive(Clone, Debug, Default)]
@@ -85,11 +85,7 @@ impl Origins {
                 self.lowered.remove(place, bits);
             }
         }
-        for (place, bits) in rewrites.iter() {
-            self.fixed.remove(place, bits);
-            self.lowered.remove(place, bits);
-            self.own.add(place, bits);
-        }
+        self.disown(rewrites.iter());
     }
 
     /// The same behind `ct`, which begins no stage: registers and the like go on. `fixed` is the same for
@@ -103,6 +99,21 @@ impl Origins {
             next.fixed.add(place, bits);
         }
         next
+    }
+
+    /// Headers came to light that the packet's key did not have: from the next stage on, all that headers say is
+    /// the packet's own.
+    pub(super) fn show(&mut self) {
+        self.disown(PACKET_BITS.into_iter().enumerate());
+    }
+
+    /// Bits of words are the packet's own.
+    fn disown(&mut self, words: impl Iterator<Item = (usize, u64)>) {
+        for (place, bits) in words {
+            self.fixed.remove(place, bits);
+            self.lowered.remove(place, bits);
+            self.own.add(place, bits);
+        }
     }
 
     /// Words that hold anything that is not as it came, one bit each.
@@ -158,7 +169,9 @@ mod tests {
         assert_eq!(origins.rewritten(), 1 << 4);
         Field::NwTtl.examine(&mut rewrites, u128::MAX);
         let own = Sources { came: 0, own: 1 << 40 };
-        assert_eq!(origins.next_stage(&rewrites).of(4, 1 << 40), own, "the service may have written it");
+        let behind = origins.next_stage(&rewrites);
+        assert_eq!(behind.of(4, 1 << 40), own, "the service may have written it");
+        assert_eq!(behind.rewritten() >> 4 & 1, 1, "it is not as it came");
     }
 
     #[test]

@@ -11,6 +11,9 @@ use weir_openflow::TableId;
 use weir_port::DropReason;
 use weir_services::conntrack::Tracking;
 
+/// The cookie that packets have that no entry sent: all ones (OpenFlow 1.3.5, section 7.4.1).
+pub(super) const NO_ENTRY: u64 = u64::MAX;
+
 /// The packet as it would be now.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
@@ -26,9 +29,41 @@ pub(crate) struct State {
     pub(super) pending: Mask,
     /// Whether headers came to light that the packet's key did not have.
     pub(super) opaque: bool,
-    /// The table and cookie of the entry whose actions run.
+    /// Whether the packet's key may come to have more than was followed here, without another header: it became
+    /// a message of neighbour discovery, or ceased to be one.
+    pub(super) shows: bool,
+    /// The table and cookie of the entry whose actions run, and where these stand.
     pub(super) table: TableId,
     pub(super) cookie: u64,
+    pub(super) stands: Stands,
+}
+
+/// Where actions stand, as far as a controller is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// In a table-miss entry (OpenFlow 1.3.5, section 5.4).
+    Miss,
+    /// In another entry.
+    Entry,
+    /// In the action set.
+    Set,
+    /// In a group's bucket.
+    Group,
+    /// In a packet-out.
+    PacketOut,
+}
+
+impl Stands {
+    /// OpenFlow's reason of packets that they send to a controller (OpenFlow 1.4.1, section 7.4.1).
+    pub(super) const fn reason(self) -> u8 {
+        match self {
+            Self::Miss => 0,
+            Self::Entry => 1,
+            Self::Set => 3,
+            Self::Group => 4,
+            Self::PacketOut => 5,
+        }
+    }
 }
 
 impl State {
@@ -41,8 +76,10 @@ impl State {
             origins: subject.origins.clone(),
             pending: Mask::new(),
             opaque: false,
+            shows: false,
             table: TableId(0),
-            cookie: 0,
+            cookie: NO_ENTRY,
+            stands: Stands::Entry,
         }
     }
 }
@@ -102,6 +139,7 @@ pub(super) struct Rest {
     /// The table and cookie of the entry whose actions run.
     pub(super) table: TableId,
     pub(super) cookie: u64,
+    pub(super) stands: Stands,
     /// Why the packet ends, if nothing is done with it.
     pub(super) why: DropReason,
 }
@@ -127,7 +165,8 @@ impl Rest {
     }
 
     fn is(&self, other: &Self) -> bool {
-        (self.table, self.cookie, self.why) == (other.table, other.cookie, other.why)
+        (self.table, self.cookie, self.stands, self.why)
+            == (other.table, other.cookie, other.stands, other.why)
             && self.set == other.set
             && self.tasks.len() == other.tasks.len()
             && self.tasks.iter().zip(&other.tasks).all(|(a, b)| a.is(b))

@@ -6,7 +6,7 @@
 //!
 //! `WEIR_ROUNDS` says how many tables are tried, `WEIR_SEED` which; without, enough to see most mistakes.
 
-use crate::random::{Draw, Incoming, conversation, keys, mangled};
+use crate::random::{Draw, Incoming, conversation, keys, mangled, twins};
 use crate::rig::{asked, check_sum, config, patiently, service};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -159,6 +159,11 @@ impl Side {
 fn traffic(random: &mut Sampler, malformed: bool) -> Vec<(PortNo, Vec<Vec<u8>>)> {
     let mut waiting: Vec<std::vec::IntoIter<Incoming>> =
         (0..3 + random.below(12)).map(|_| conversation(random).into_iter()).collect();
+    let alike = |random: &mut Sampler| -> Vec<Incoming> {
+        let frames = twins(random);
+        (0..4).map(|_| (PortNo(1), frames[random.below(frames.len())].clone())).collect()
+    };
+    waiting.extend((0..random.below(4)).map(|_| alike(random).into_iter()).collect::<Vec<_>>());
     let mut batches: Vec<(PortNo, Vec<Vec<u8>>)> = Vec::new();
     let mut room = 0;
     while !waiting.is_empty() {
@@ -283,4 +288,37 @@ fn packets_reasons_and_counters_are_the_same_whether_stages_are_coalesced_or_not
     );
     assert!(with.coalesced > packets as u64 / 10 && without.coalesced == 0, "{with:?}\n{without:?}");
     assert!(with.revoked > 0 && with.exact_hits + with.megaflow_hits > with.upcalls / 4, "{with:?}");
+}
+
+#[test]
+fn packets_that_look_alike_are_each_asked_behind_a_service() {
+    let mut random = Sampler::new(asked("WEIR_SEED", 4));
+    let (mut with, mut without) = (Side::new(true), Side::new(false));
+    for round in 0..asked("WEIR_ROUNDS", 90) {
+        let frames: Vec<Vec<u8>> = (0..4).flat_map(|_| twins(&mut random)).collect();
+        // In bursts of their own, and together.
+        let mut batches: Vec<(PortNo, Vec<Vec<u8>>)> =
+            (0..40).map(|_| (PortNo(1), vec![frames[random.below(frames.len())].clone()])).collect();
+        batches.push((PortNo(1), frames.clone()));
+        let like = keys(&frames);
+        let names = with.datapath.names();
+        let mut draw = Draw {
+            random: &mut random,
+            names,
+            like: &like,
+            services: &[],
+            spine: &[],
+            copies: false,
+            meters: 0,
+        };
+        let mut changes = everything_goes();
+        changes.extend(draw.behind_a_service());
+        let sides = [with.round(&changes, &batches), without.round(&changes, &batches)];
+        if let Some(difference) = difference(&sides[0], &sides[1], true) {
+            let flows: Vec<&str> = sides[0].flows.iter().map(|flow| flow.0.as_str()).collect();
+            panic!("round {round}, with coalescing and without:\n{difference}\n{}", flows.join("\n"));
+        }
+    }
+    let coalesced = patiently(|| with.datapath.report()).workers[0].caches.coalesced;
+    assert!(coalesced > 1000, "{coalesced}");
 }

@@ -83,14 +83,18 @@ fn faults_do_what_they_are_named_for_and_the_same_by_the_same_seed() {
 
 #[test]
 fn a_port_that_takes_a_part_or_stands_still_loses_only_what_is_counted() {
-    let (end, _, frames) = run(20_000, "delay=1us", "partial=10%,stall=1%/1ms,seed=2");
-    let did = faults(&end.report, 2);
-    let full = end.dropped("transmit-full");
-    assert_eq!(did["partial"] + did["stalled"], full, "{did:?}");
-    assert!(did["partial"] > 100 && did["stalled"] > 100, "{did:?}");
-    let out = end.sent(2);
-    assert_eq!(out.len() as u64, 20_000 - full);
-    let mut all = frames.iter();
-    assert!(out.iter().all(|frame| all.any(|other| other == frame)), "what leaves is in order");
-    assert_eq!(end.report.ports.iter().map(|port| port.send_dropped).sum::<u64>(), full);
+    // How many packets come while a port stands still is a matter of time; it may be all that are left.
+    for (sending, takes_parts) in [("partial=10%,seed=2", true), ("partial=10%,stall=20%/1ms,seed=2", false)]
+    {
+        let (end, _, frames) = run(20_000, "delay=1us", sending);
+        let did = faults(&end.report, 2);
+        let full = end.dropped("transmit-full");
+        assert_eq!(did["partial"] + did["stalled"], full, "{did:?}");
+        assert!(if takes_parts { did["partial"] > 100 } else { did["stalled"] > 0 }, "{did:?}");
+        let out = end.sent(2);
+        assert_eq!(out.len() as u64, 20_000 - full);
+        let mut all = frames.iter();
+        assert!(out.iter().all(|frame| all.any(|other| other == frame)), "what leaves is in order");
+        assert_eq!(end.report.ports.iter().map(|port| port.send_dropped).sum::<u64>(), full);
+    }
 }

@@ -3,7 +3,7 @@
 use crate::rig::{Rig, check_sum, config, service, udp};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use weir_datapath::{Config, Event, Removal};
+use weir_datapath::{COPIES, Config, Event, Removal};
 use weir_flow::{Field, Key, extract};
 use weir_openflow::PortNo;
 
@@ -376,4 +376,29 @@ fn new_flows_beyond_their_account_end_with_the_reason_and_plain_tables_need_no_a
          table=1,udp actions=output:2");
     assert_eq!((sent + refused, caches.direct), (2000, 0));
     assert!(refused > 0 && caches.upcalls < 100, "{refused} refused, {caches:?}");
+}
+
+#[test]
+fn copies_of_copies_have_a_limit_for_each_packet_that_came_in() {
+    let limit = u64::from(COPIES);
+    // Each stage makes two of one: 64 stages would make more than there are atoms.
+    let mut rig = Rig::new(config(1));
+    rig.flows(
+        "table=0,priority=1,sf_stage=63 actions=output:2\n\
+         table=0,priority=0 actions=clone(softflow:noop),softflow:noop",
+    );
+    rig.port(1, "null");
+    rig.port(2, "null");
+    // One that is not copied as often keeps what it may, beside one of its burst that is.
+    let flood = "table=0,priority=2,sf_stage=0,udp,tp_src=7 actions=output:2,output:2,output:2,output:2";
+    rig.flows(flood);
+    let frames = [udp(1, 2, (6, 80)), udp(1, 2, (7, 80)), udp(1, 2, (6, 80))];
+    rig.datapath.inject_all(PortNo(1), frames.to_vec());
+    let end = rig.end();
+    let worker = &end.report.workers[0];
+    let refused = end.dropped("copy-limit");
+    assert_eq!(end.dropped("no-buffer"), 0, "{worker:#?}");
+    assert!(refused > 0, "{worker:#?}");
+    assert_eq!(worker.copied - refused, 2 * limit + 3, "{worker:#?}");
+    assert_eq!(worker.sent + end.dropped("too-deep"), 3 + 2 * limit + 3, "{worker:#?}");
 }

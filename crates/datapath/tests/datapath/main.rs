@@ -3,6 +3,7 @@
 mod coalescing;
 mod faults;
 mod forwarding;
+mod headers;
 mod hints;
 mod isolation;
 mod malformed;

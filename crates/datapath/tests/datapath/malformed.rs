@@ -2,7 +2,7 @@
 //! exactly once, no buffer is lost, and what services hold stays bounded.
 //!
 //! `WEIR_PACKETS` says how many, `WEIR_SEED` which; without, enough to see that it runs. A hundred million
-//! are a matter of a minute or two in a release build:
+//! take some four minutes of a core in a release build:
 //! `WEIR_PACKETS=100000000 cargo test --release -p weir-datapath --test datapath malformed -- --nocapture`.
 
 use crate::random::{Draw, keys, mangled};
@@ -15,6 +15,12 @@ use weir_openflow::{FlowMod, Meter, PortNo, Select};
 
 /// Services that rules call.
 const SERVICES: [&str; 6] = ["noop", "tally", "coder", "sticky", "block", "tracker"];
+
+/// Between two looks at the ledger.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Sets of tables, at least, however fast packets come.
+const SETS: u32 = 20;
 
 /// Packets under one set of tables, at most.
 const ROUND: u64 = 500_000;
@@ -73,16 +79,17 @@ fn check(report: &Report) {
 fn malformed_packets_end_exactly_once_whatever_the_tables_do() {
     let count = asked("WEIR_PACKETS", 100_000);
     let mut random = Sampler::new(asked("WEIR_SEED", 99));
-    let round = ROUND.min(count / 20);
+    let round = ROUND.min(count / u64::from(SETS));
     let mut rig = rig();
     let (begin, mut received, mut tried, mut distinct, mut events) = (Instant::now(), 0, 0, 0, 0);
-    while received < count {
+    // However fast packets come in, several sets of tables see some.
+    while received < count || tried < SETS {
         let frames: Vec<Vec<u8>> = (0..500.max(round / 25)).map(|_| mangled(&mut random)).collect();
         tables(&mut rig, &mut random, &frames, tried % 4 == 0);
         distinct += frames.len();
         tried += 1;
         rig.source(1, &frames, ",loop");
-        let enough = (received + round).min(count);
+        let enough = received + round;
         let since = Instant::now();
         while received < enough {
             let report = patiently(|| rig.datapath.report());
@@ -91,7 +98,7 @@ fn malformed_packets_end_exactly_once_whatever_the_tables_do() {
             // The controller's queue is emptied now and then, so that both ways are taken.
             events += patiently(|| rig.datapath.tick()).len();
             assert!(since.elapsed() < Duration::from_secs(600), "{report:#?}");
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(PAUSE);
         }
         rig.datapath.remove_port(PortNo(1)).unwrap();
     }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use weir_datapath::Change;
 use weir_flow::samples::Sampler;
-use weir_flow::{Field, Key, Match, Subfield, compose, extract, ones};
+use weir_flow::{Field, Key, Match, Subfield, TRANSPORT_CUT, compose, extract, ones};
 use weir_openflow::{
     Action, Bucket, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, MeterId, Names, PortNo, TableId,
     ToController,
@@ -74,7 +74,7 @@ const NOTED: [Field; 10] = [
 ];
 
 /// Fields that actions write.
-const WRITTEN: [Field; 20] = [
+const WRITTEN: [Field; 21] = [
     Field::EthDst,
     Field::EthSrc,
     Field::VlanVid,
@@ -87,6 +87,7 @@ const WRITTEN: [Field; 20] = [
     Field::TcpDst,
     Field::UdpSrc,
     Field::SctpDst,
+    Field::Icmpv6Type,
     Field::Ipv6Src,
     Field::Ipv6Dst,
     Field::Ipv6Label,
@@ -96,6 +97,9 @@ const WRITTEN: [Field; 20] = [
     Field::Reg0,
     Field::Metadata,
 ];
+
+/// Values that are written and looked for more than others: zero, neighbour discovery, all ones.
+const WELL_KNOWN: [u128; 3] = [0, 135, u128::MAX];
 
 impl Draw<'_> {
     /// Groups and flows that make a table of random rules, to be added to empty tables.
@@ -183,6 +187,55 @@ impl Draw<'_> {
         Flow { table: TableId(table), priority, matching, instructions, ..Flow::default() }
     }
 
+    /// Flows for [`twins`]: headers are written, pushed and popped in front of a service, and looked at behind it.
+    pub(crate) fn behind_a_service(&mut self) -> Vec<Change> {
+        const WRITTEN: [Field; 6] =
+            [Field::TcpDst, Field::UdpDst, Field::SctpDst, Field::IcmpType, Field::Icmpv6Type, Field::NwTtl];
+        const SEEN: [Field; 7] = [
+            Field::TcpDst,
+            Field::TcpSrc,
+            Field::NwTtl,
+            Field::NwProto,
+            Field::NwDst,
+            Field::Ipv6Dst,
+            Field::NdTarget,
+        ];
+        let flow = |priority: usize, matching: Match, apply: Vec<Action>| {
+            let instructions = Instructions { apply, ..Instructions::default() };
+            let flow = Flow { priority: priority as u16, matching, instructions, ..Flow::default() };
+            Change::Flow(FlowMod::Add(flow))
+        };
+        let of_stage = |stage: u128| {
+            let mut matching = Match::any();
+            matching.demand(Field::SfStage, stage, u128::MAX);
+            matching
+        };
+        let mut before: Vec<Action> = Vec::new();
+        for _ in 0..1 + self.random.below(3) {
+            before.push(match self.random.below(6) {
+                0 => Action::PopMpls(self.random.pick(&[0x0800, 0x86dd])),
+                1 => Action::PushVlan(0x8100),
+                2 => Action::DecTtl(vec![]),
+                _ => {
+                    let (field, value) = (self.random.pick(&WRITTEN), self.random.pick(&WELL_KNOWN));
+                    Action::SetField { field, value, mask: u128::MAX }
+                }
+            });
+        }
+        before.push(self.call("noop"));
+        let mut changes = vec![flow(1, of_stage(0), before), flow(0, Match::any(), vec![output(2)])];
+        for priority in 1..6 {
+            let mut matching = of_stage(1);
+            let field = self.random.pick(&SEEN);
+            let like = &self.like[self.random.below(self.like.len())];
+            let value = if self.random.one_in(2) { self.random.pick(&WELL_KNOWN) } else { field.get(like) };
+            let bits = if self.random.one_in(2) { 1 } else { u128::MAX };
+            matching.demand(field, value, bits);
+            changes.push(flow(priority, matching, vec![output(1 + self.random.below(4) as u32)]));
+        }
+        changes
+    }
+
     /// Actions on copies, and an action set, in front of and behind what the rule does.
     fn copying(&mut self, apply: &mut Vec<Action>, instructions: &mut Instructions, table: u8) {
         for _ in 0..self.random.below(3) {
@@ -216,6 +269,8 @@ impl Draw<'_> {
             let field = self.random.pick(fields);
             let like = &self.like[self.random.below(self.like.len())];
             let value = match field {
+                // What an action may have written.
+                _ if WRITTEN.contains(&field) && self.random.one_in(3) => self.random.pick(&WELL_KNOWN),
                 Field::SfMetadata | Field::CtZone | Field::CtState => self.random.below(4) as u128,
                 Field::SfStage => self.random.below(6) as u128,
                 Field::SfAction => self.random.below(14) as u128,
@@ -247,7 +302,12 @@ impl Draw<'_> {
         let field = self.random.pick(&WRITTEN);
         match self.random.below(18) {
             0..8 => {
-                let (value, mask) = (u128::from(self.random.bits()), self.mask(field));
+                let value = if self.random.one_in(2) {
+                    self.random.pick(&WELL_KNOWN)
+                } else {
+                    u128::from(self.random.bits())
+                };
+                let mask = self.mask(field);
                 Action::SetField { field, value, mask }
             }
             8..10 => {
@@ -278,10 +338,11 @@ impl Draw<'_> {
         output(1 + self.random.below(5) as u32)
     }
 
-    fn call(&mut self, service: &str) -> Action {
-        let service = self.names.service(service).expect("the test has configured it");
-        // For a tracker: most packets may open a connection; two zones.
+    fn call(&mut self, name: &str) -> Action {
+        let service = self.names.service(name).expect("the test has configured it");
+        // For a tracker: most packets may open a connection; two zones. For memory they would be reads.
         let argument = u32::from(!self.random.one_in(4)) | (self.random.below(2) as u32) << 16;
+        let argument = if name == "block" { argument & 1 } else { argument };
         Action::Service { service, argument }
     }
 
@@ -404,6 +465,41 @@ fn number(frame: &mut [u8], (sequence, acknowledged): (u32, u32)) {
     let (source, destination) = (address(Field::NwSrc), address(Field::NwDst));
     let sum = checksum::pseudo_ipv4(source, destination, 6, segment.len() as u16) + checksum::sum(segment);
     segment[16..18].copy_from_slice(&checksum::finish(sum).to_be_bytes());
+}
+
+/// Frames with one key, or keys that differ in one bit that no field has, of which each must be asked for
+/// itself: whole and cut off in front of ports of zero; the same label over different packets; ICMPv6 that a
+/// single action makes neighbour discovery.
+pub(crate) fn twins(random: &mut Sampler) -> Vec<Vec<u8>> {
+    let mut key = Key::new();
+    let (ether_type, address) = random.pick(&[(0x0800, Field::NwDst), (0x86dd, Field::Ipv6Dst)]);
+    let mut own = vec![(Field::EthType, ether_type), (Field::NwTtl, 64), (Field::EthDst, 0x0200_0000_0001)];
+    match random.below(3) {
+        0 => {
+            own.push((Field::NwProto, random.pick(&[1, 6, 17, 58, 132])));
+            own.iter().for_each(|(field, value)| field.set(&mut key, *value));
+            let whole = compose(&key, &[7; 20]);
+            key.set_bits(0, TRANSPORT_CUT, TRANSPORT_CUT);
+            vec![whole, compose(&key, &[])]
+        }
+        1 => {
+            own.push((Field::NwProto, random.pick(&[6, 17, 47])));
+            own.iter().for_each(|(field, value)| field.set(&mut key, *value));
+            let mut labelled = |random: &mut Sampler| {
+                address.set(&mut key, u128::from(random.bits()));
+                let mut frame = compose(&key, &[7; 20]);
+                frame.splice(12..14, [0x88, 0x47, 0, 1, 0x01, 64]);
+                frame
+            };
+            vec![labelled(random), labelled(random)]
+        }
+        _ => {
+            own[0].1 = 0x86dd;
+            own.extend([(Field::NwProto, 58), (Field::Icmpv6Type, 1)]);
+            own.iter().for_each(|(field, value)| field.set(&mut key, *value));
+            vec![compose(&key, &random.random(40)), compose(&key, &random.random(40))]
+        }
+    }
 }
 
 /// A frame with something wrong: as [`Sampler::mangled`] has them; or the front of one frame with the rest

@@ -1,17 +1,23 @@
 //! Transport headers with their checksums.
 
 use crate::field::Field;
-use crate::key::Key;
+use crate::key::{Key, TRANSPORT_CUT};
 use crate::neighbour::Neighbour;
 use crate::protocol::{ICMP, ICMPV6, IPV4, IPV6, SCTP, TCP, UDP};
 use weir_wire::checksum::{finish, sum, udp_nonzero};
 use weir_wire::crc32c::crc32c;
 
 /// A packet of a protocol, by the sum of the addresses it goes between. Protocols without fields are
-/// their payload.
+/// their payload; a packet that is too short for its header is empty.
 pub(super) fn packet(key: &Key, protocol: u8, payload: &[u8], addresses: u32) -> Vec<u8> {
     let is = |ether_type: u16| Field::EthType.get(key) as u16 == ether_type;
     let ports = (key.word(4) as u32).to_be_bytes();
+    let has_fields = matches!(protocol, TCP | UDP | SCTP)
+        || (protocol == ICMP && is(IPV4))
+        || (protocol == ICMPV6 && is(IPV6));
+    if has_fields && key.word(0) & TRANSPORT_CUT != 0 {
+        return Vec::new();
+    }
     let mut packet = Vec::with_capacity(64 + payload.len());
     let checksum_at = match protocol {
         TCP => {

@@ -7,7 +7,8 @@
 //!
 //! What is malformed is left out from there on, and what came before it stays: a cut-off tag is an
 //! EtherType 0x8100, an IPv4 header that contradicts itself leaves nothing but Ethernet, an IPv6
-//! extension header that is cut off leaves only the addresses, a TCP header that is leaves no ports.
+//! extension header that is cut off leaves only the addresses, a TCP header that is leaves no ports, and
+//! [`TRANSPORT_CUT`] says so.
 //!
 //! Costs: an untagged IPv4 packet without options that is no fragment and carries TCP or UDP takes one
 //! branch of weight, 64 bytes of the frame and one cache line of the key; all others take a walk from
@@ -18,11 +19,11 @@ mod link;
 mod network;
 mod transport;
 
-pub use lens::{Glance, Lens};
+pub use lens::{Glance, Lens, Sight, WithSight, words};
 pub(crate) use link::SNAP;
 pub(crate) use network::ARP_FRONT;
 
-use crate::key::{HEAD, Key, places};
+use crate::key::{HEAD, Key, TRANSPORT_CUT, places};
 use crate::layout::Layout;
 use crate::protocol::{ETHERNET_LEN, IPV4, TCP, UDP};
 
@@ -32,7 +33,7 @@ pub const MAX_FRAME: usize = u16::MAX as usize;
 /// The bits of each of the first words that come from the packet; later words have none.
 pub const PACKET_BITS: [u64; 22] = {
     let mut bits = [0; 22];
-    bits[0] = 0xff << 16; // nw_frag
+    bits[0] = 0x3 << 16 | TRANSPORT_CUT; // nw_frag
     bits[1] = u64::MAX;
     bits[2] = u64::MAX;
     bits[3] = u64::MAX;

@@ -1,6 +1,6 @@
 //! IPv4, IPv6, ARP and RARP.
 
-use super::{Walk, be16, be32, be64, mac, offset};
+use super::{PACKET_BITS, Walk, be16, be32, be64, mac, offset};
 use crate::ipv6;
 use crate::protocol::{FRAGMENT_ANY, FRAGMENT_LATER, ICMP, ICMPV6, IPV4};
 
@@ -61,7 +61,7 @@ impl Walk<'_> {
     fn internet(&mut self, at: usize, behind: usize, ip: &Ip, foreign: u8) {
         self.layout.network = offset(at);
         self.layout.end = offset(self.frame.len());
-        self.key.set_bits(0, u64::from(ip.fragment) << 16, 0xff << 16);
+        self.key.set_bits(0, u64::from(ip.fragment) << 16, PACKET_BITS[0]);
         let word = u64::from(ip.protocol) << 56 | u64::from(ip.tos) << 48 | u64::from(ip.ttl) << 40;
         self.key.set_word(4, word);
         if ip.fragment & FRAGMENT_LATER == 0 && ip.protocol != foreign {

@@ -2,7 +2,7 @@ use super::*;
 use crate::compose;
 use crate::field::Field;
 use crate::key::{Mask, WORDS};
-use crate::protocol::{ARP, MPLS, NO_ETHER_TYPE, PBB};
+use crate::protocol::{ARP, ICMP, ICMPV6, MPLS, NO_ETHER_TYPE, PBB, SCTP};
 use crate::samples::Sampler;
 
 fn key_of(frame: &[u8]) -> (Key, Layout) {
@@ -186,6 +186,32 @@ fn an_ipv4_header_that_contradicts_itself_leaves_ethernet_only() {
         let l3 = if at == 14 && value == 0x48 { 0 } else { Field::NwSrc.get(&key) };
         assert_eq!((l3, layout.network), (0, 0), "byte {at} = {value:x}");
         assert_eq!(Field::EthType.get(&key), u128::from(IPV4));
+    }
+}
+
+#[test]
+fn a_packet_too_short_for_its_transport_header_says_so_and_no_other_does() {
+    let front = "0800 4500 0028 0000 0000 4000 0000 0a000001 0a000002";
+    for (protocol, least) in [(TCP, 20), (UDP, 8), (SCTP, 12), (ICMP, 8), (ICMPV6, 0), (47, 0)] {
+        let mut packet = frame(front);
+        packet[23] = protocol;
+        packet.extend([0_u8; 12].into_iter().chain([0x50]).chain([0; 30]));
+        for carried in 0..30 {
+            packet[17] = 20 + carried;
+            let (key, layout) = key_of(&packet);
+            let cut = carried < least;
+            assert_eq!(key.word(0) & TRANSPORT_CUT != 0, cut, "{carried} bytes of protocol {protocol}");
+            assert_eq!(layout.transport == 0, cut || least == 0);
+            packet[21] = 1;
+            assert_eq!(key_of(&packet).0.word(0) & TRANSPORT_CUT, 0, "a later fragment has no header to cut");
+            packet[21] = 0;
+        }
+    }
+    // Data offset 4, and options that reach over the end.
+    for offset in [0x40, 0x60] {
+        let mut packet = [frame(front), vec![0; 20]].concat();
+        (packet[23], packet[46]) = (TCP, offset);
+        assert_ne!(key_of(&packet).0.word(0) & TRANSPORT_CUT, 0);
     }
 }
 

@@ -1,22 +1,26 @@
 //! TCP, UDP, SCTP, ICMP, ICMPv6 and neighbour discovery.
 
 use super::{Walk, be16, be32, be64, mac, offset};
+use crate::key::TRANSPORT_CUT;
 use crate::neighbour::Neighbour;
 use crate::protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
 impl Walk<'_> {
-    /// The transport header, if it is one that has fields and is whole.
+    /// The transport header, if it is one that has fields; one that is not whole is noted.
     pub(super) fn transport(&mut self, at: usize, protocol: u8) {
         let header = match protocol {
             TCP => self.tcp(at),
             UDP => self.ports::<8>(at),
             SCTP => self.ports::<12>(at),
             ICMP | ICMPV6 => self.icmp(at, protocol),
-            _ => None,
+            _ => return,
         };
-        if let Some(header) = header {
-            self.layout.transport = offset(at);
-            self.layout.payload = offset(at + header);
+        match header {
+            Some(header) => {
+                self.layout.transport = offset(at);
+                self.layout.payload = offset(at + header);
+            }
+            None => self.key.set_bits(0, TRANSPORT_CUT, TRANSPORT_CUT),
         }
     }
 

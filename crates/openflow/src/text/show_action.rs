@@ -97,7 +97,7 @@ impl Printer<'_> {
     fn one(&mut self, action: &Action) {
         let out = &mut self.out;
         let _ = match action {
-            Action::Output(port) => return self.output(*port),
+            Action::Output(port) | Action::OutputWith(port, _) => return self.output(*port),
             Action::OutputReg(part) => {
                 out.push_str("output:");
                 spelling::show(out, *part);

@@ -1,0 +1,7 @@
+//! OpenFlow from outside: a switch with a real datapath, driven by `ovs-ofctl` and by messages by hand.
+
+mod controller;
+mod many;
+mod messages;
+mod ofctl;
+mod rig;

@@ -1,0 +1,236 @@
+//! What messages mean, by hand: errors, roles, asynchronous messages, buffers, bundles.
+
+use crate::controller::{Controller, flow_mod, packet, packet_out};
+use crate::rig::Rig;
+use weir_codec::{
+    AsyncConfig, AsyncKind, Body, BundleAdd, BundleControl, BundleFlags, BundleStep, Code, Config,
+    FlowCommand, FlowMod, GroupCommand, GroupMod, Message, MeterCommand, MeterMod, PacketIn, PortMod, Reply,
+    Request, Role, RoleMessage, Version,
+};
+use weir_openflow::{
+    Action, Group, GroupId, GroupKind, Meter, MeterId, MeterUnit, Names, PortNo, TableId, ToController,
+};
+
+fn role(role: Role, generation: u64) -> Body {
+    Body::RoleRequest(RoleMessage { role, generation: Some(generation) })
+}
+
+fn group(text: &str) -> Group {
+    Group::parse(text, &Names::default()).unwrap()
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_openflows_own_error() {
+    let rig = Rig::new();
+    let mut controller = Controller::new(&rig, Version::V13);
+    for (flow, code) in
+        [("in_port=1,actions=group:7", Code::ActionGroup), ("in_port=1,actions=normal", Code::ActionPort)]
+    {
+        controller.refuses(flow_mod(flow), code);
+    }
+    let Body::FlowMod(mut metered) = flow_mod("in_port=1,actions=output:2") else { unreachable!() };
+    metered.instructions.meter = Some(MeterId(5));
+    controller.refuses(Body::FlowMod(metered), Code::ActionMeter);
+    let Body::FlowMod(everywhere) = flow_mod("in_port=1,actions=output:2") else { unreachable!() };
+    controller.refuses(Body::FlowMod(FlowMod { table: None, ..everywhere }), Code::FlowTable);
+    controller.add("priority=5,tcp,actions=output:2");
+    controller
+        .refuses(flow_mod("priority=5,check_overlap,tcp,tp_dst=80,actions=output:3"), Code::FlowOverlap);
+    let change = |command, text: &str| Body::GroupMod(GroupMod { command, group: group(text) });
+    controller.say(change(GroupCommand::Add, "group_id=1,type=all,bucket=output:1"));
+    assert_eq!(controller.until_done(), []);
+    controller.refuses(change(GroupCommand::Add, "group_id=1,type=all"), Code::GroupExists);
+    controller.refuses(change(GroupCommand::Modify, "group_id=2,type=all"), Code::GroupUnknown);
+    controller.refuses(change(GroupCommand::Modify, "group_id=1,type=all,bucket=group:1"), Code::GroupLoop);
+    let meter = |command, id| {
+        let unit = MeterUnit::PacketsPerSecond;
+        let meter = Meter { id: MeterId(id), unit, burst: false, stats: false, bands: Vec::new() };
+        Body::MeterMod(MeterMod { command, meter })
+    };
+    controller.refuses(meter(MeterCommand::Modify, 3), Code::MeterUnknown);
+    controller.refuses(meter(MeterCommand::Add, 0), Code::MeterInvalid);
+    let port = PortMod { number: PortNo(9), address: [0; 6], config: 0, mask: 0, advertise: None };
+    controller.refuses(Body::PortMod(port), Code::PortBad);
+    let strange = PortMod { number: PortNo(1), address: [9; 6], ..port };
+    controller.refuses(Body::PortMod(strange), Code::PortAddress);
+    controller.refuses(Body::SetConfig(Config { flags: 1, miss_send_len: 0 }), Code::ConfigFlags);
+    controller.refuses(packet_out(1, vec![], vec![1, 2, 3]), Code::BadPacket);
+    controller.refuses(packet_out(0, vec![], packet(60)), Code::BadPort);
+    controller.refuses(Body::QueueConfigRequest(PortNo(9)), Code::QueuePort);
+    controller.refuses(Body::FlowMonitorCancel(4), Code::MonitorUnknown);
+}
+
+#[test]
+fn each_of_many_changes_in_a_row_is_refused_by_itself() {
+    let rig = Rig::new();
+    let mut controller = Controller::new(&rig, Version::V13);
+    let mut wrong = Vec::new();
+    for number in 0..500 {
+        let bad = number % 7 == 3;
+        let to = if bad { "group:9" } else { "output:2" };
+        let xid = controller.say(flow_mod(&format!("priority={number},in_port=1,actions={to}")));
+        wrong.extend(bad.then_some(xid));
+    }
+    let refused: Vec<u32> = controller.until_done().iter().map(|message| message.xid).collect();
+    assert_eq!(refused, wrong);
+    let Reply::Aggregate(_, sum) = controller.multipart(Request::Aggregate(Default::default())) else {
+        panic!()
+    };
+    assert_eq!(sum.flows as usize, 500 - wrong.len());
+}
+
+#[test]
+fn the_newest_election_makes_the_primary_and_a_secondary_may_only_read() {
+    let rig = Rig::new();
+    let (mut one, mut other) = (Controller::new(&rig, Version::V13), Controller::new(&rig, Version::V14));
+    let Body::RoleReply(first) = one.ask(role(Role::NoChange, 0)) else { panic!() };
+    assert_eq!((first.role, first.generation), (Role::Equal, Some(u64::MAX)));
+    assert!(matches!(one.ask(role(Role::Primary, 5)), Body::RoleReply(has) if has.role == Role::Primary));
+    assert!(
+        matches!(other.ask(role(Role::Secondary, 5)), Body::RoleReply(has) if has.role == Role::Secondary)
+    );
+    other.refuses(flow_mod("in_port=1,actions=output:2"), Code::IsSecondary);
+    other.refuses(packet_out(1, vec![], packet(60)), Code::IsSecondary);
+    assert!(matches!(other.ask(Body::FeaturesRequest), Body::FeaturesReply(_)));
+    other.refuses(role(Role::Primary, 4), Code::RoleStale);
+    assert!(matches!(other.ask(role(Role::Primary, 6)), Body::RoleReply(has) if has.generation == Some(6)));
+    one.refuses(flow_mod("in_port=1,actions=output:2"), Code::IsSecondary);
+    other.add("in_port=1,actions=output:2");
+    assert!(matches!(one.ask(role(Role::Primary, 7)), Body::RoleReply(_)));
+    // OpenFlow 1.4 tells who is not primary any more.
+    assert!(matches!(other.hear().body, Body::RoleStatus(status) if status.role == Role::Secondary));
+}
+
+fn packet_ins(messages: Vec<Message>) -> Vec<PacketIn> {
+    messages
+        .into_iter()
+        .filter_map(|message| match message.body {
+            Body::PacketIn(packet) => Some(packet),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The next packet for the controller.
+fn next_packet(controller: &mut Controller) -> PacketIn {
+    loop {
+        if let Body::PacketIn(packet) = controller.hear().body {
+            return packet;
+        }
+    }
+}
+
+#[test]
+fn a_long_packet_is_kept_and_sent_on_when_its_number_is_named() {
+    let rig = Rig::new();
+    let mut controller = Controller::new(&rig, Version::V13);
+    let Body::FlowMod(mut miss) = flow_mod("priority=0,cookie=0x77,actions=drop") else { unreachable!() };
+    let to = ToController { max_len: 100, ..ToController::default() };
+    miss.instructions.apply = vec![Action::Controller(to)];
+    controller.say(Body::FlowMod(miss));
+    controller.send(1, packet(300));
+    let first = next_packet(&mut controller);
+    assert_eq!((first.data.len(), first.total_len, first.reason), (100, 300, 0), "of a table-miss entry");
+    assert_eq!((first.cookie, first.table), (0x77, TableId(0)));
+    let buffer = first.buffer.expect("the packet is kept");
+    let fetch = |actions| {
+        let Body::PacketOut(packet) = packet_out(1, actions, Vec::new()) else { unreachable!() };
+        Body::PacketOut(weir_codec::PacketOut { buffer: Some(buffer), ..packet })
+    };
+    controller.say(fetch(vec![Action::Output(PortNo(3))]));
+    assert_eq!(controller.until_done(), []);
+    let Reply::Port(ports) = controller.multipart(Request::Port(PortNo(3))) else { panic!() };
+    assert_eq!((ports[0].tx_packets, ports[0].tx_bytes), (1, 300));
+    controller.refuses(fetch(Vec::new()), Code::BufferEmpty);
+    // A packet that fits is not kept.
+    controller.send(1, packet(90));
+    let short = next_packet(&mut controller);
+    assert_eq!((short.buffer, short.data.len()), (None, 90));
+    // A flow-mod that names one sends it through the tables as they are then.
+    controller.send(2, packet(200));
+    let waiting = next_packet(&mut controller);
+    let Body::FlowMod(flow) = flow_mod("priority=9,in_port=2,actions=output:4") else { unreachable!() };
+    controller.say(Body::FlowMod(FlowMod { buffer: waiting.buffer, ..flow }));
+    assert!(packet_ins(controller.until_done()).is_empty());
+    let Reply::Port(ports) = controller.multipart(Request::Port(PortNo(4))) else { panic!() };
+    assert_eq!((ports[0].tx_packets, ports[0].tx_bytes), (1, 200));
+}
+
+#[test]
+fn a_controller_hears_what_it_asked_for_and_nothing_else() {
+    let rig = Rig::new();
+    let (mut one, mut other) = (Controller::new(&rig, Version::V13), Controller::new(&rig, Version::V13));
+    let mut nothing = AsyncConfig([Some(0); 12]);
+    nothing.0[6..].fill(None);
+    other.say(Body::SetAsync(nothing));
+    assert_eq!(other.until_done(), []);
+    one.add("in_port=1,send_flow_rem,actions=controller");
+    one.send(1, packet(60));
+    assert_eq!(next_packet(&mut one).reason, 1);
+    let delete = FlowMod { command: FlowCommand::Delete, table: None, ..FlowMod::default() };
+    one.say(Body::FlowMod(delete));
+    let heard = one.until_done();
+    assert!(
+        matches!(&heard[..], [Message { body: Body::FlowRemoved(gone), .. }] if gone.packets == 1 && gone.reason == 2),
+        "the flow's end is told before the barrier: {heard:?}"
+    );
+    assert_eq!(other.until_done(), [], "who asked for nothing hears nothing");
+    let Body::GetAsyncReply(config) = other.ask(Body::GetAsyncRequest) else { panic!() };
+    assert_eq!(config.mask(AsyncKind::PacketIn, false), Some(0));
+}
+
+#[test]
+fn without_an_entry_packets_go_to_controllers_of_openflow_1_0_that_said_how_much_they_take() {
+    let rig = Rig::new();
+    let mut old = Controller::new(&rig, Version::V10);
+    let mut new = Controller::new(&rig, Version::V13);
+    old.say(Body::SetConfig(Config { flags: 0, miss_send_len: 64 }));
+    assert_eq!(old.until_done(), []);
+    old.send(1, packet(200));
+    let missed = next_packet(&mut old);
+    assert_eq!((missed.reason, missed.data.len(), missed.total_len), (0, 64, 200));
+    assert!(packet_ins(new.until_done()).is_empty(), "in OpenFlow 1.3 a table-miss entry says so");
+}
+
+#[test]
+fn a_bundle_takes_effect_as_a_whole_and_in_its_order() {
+    let rig = Rig::new();
+    for version in [Version::V13, Version::V14] {
+        let mut controller = Controller::new(&rig, version);
+        let flags = BundleFlags { atomic: true, ordered: true };
+        let control = |step| Body::BundleControl(BundleControl { id: 3, step, flags });
+        let done = |controller: &mut Controller, step, then: BundleStep| {
+            let answer = controller.ask(control(step));
+            assert!(matches!(answer, Body::BundleControl(said) if said.step == then), "{answer:?}");
+        };
+        let add = |controller: &mut Controller, body: Body| {
+            // The message inside has the transaction of the one that adds it.
+            let mut bytes = Message::new(version, 0, body);
+            bytes.xid = controller.next_xid();
+            controller.say(Body::BundleAdd(BundleAdd { id: 3, flags, message: Box::new(bytes) }));
+        };
+        done(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
+        let group = group("group_id=4,type=indirect,bucket=output:2");
+        add(&mut controller, Body::GroupMod(GroupMod { command: GroupCommand::Add, group }));
+        add(&mut controller, flow_mod("in_port=1,actions=group:4"));
+        assert_eq!(controller.until_done(), []);
+        let count = |controller: &mut Controller| {
+            let Reply::Aggregate(_, sum) = controller.multipart(Request::Aggregate(Default::default()))
+            else {
+                panic!()
+            };
+            sum.flows
+        };
+        assert_eq!(count(&mut controller), 0, "nothing is done before the bundle is committed");
+        done(&mut controller, BundleStep::CloseRequest, BundleStep::CloseReply);
+        done(&mut controller, BundleStep::CommitRequest, BundleStep::CommitReply);
+        assert_eq!(count(&mut controller), 1);
+        controller.refuses(control(BundleStep::CommitRequest), Code::BundleUnknown);
+        done(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
+        controller.refuses(control(BundleStep::OpenRequest), Code::BundleExists);
+        let all = Group { id: GroupId(0xffff_fffc), kind: GroupKind::All, buckets: Vec::new() };
+        controller.say(Body::GroupMod(GroupMod { command: GroupCommand::Delete, group: all }));
+        assert_eq!(controller.until_done(), []);
+        assert_eq!(count(&mut controller), 0, "a flow goes with its group");
+    }
+}
