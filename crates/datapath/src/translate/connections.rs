@@ -50,13 +50,6 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Whether two ask the same.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.next, &other.next)
-            && self.service == other.service
-            && self.tracking == other.tracking
-    }
-
     /// What bits depend on behind it.
     pub(crate) fn behind(&self, origins: &Origins) -> Origins {
         let (mut rewrites, mut fixed) = (Mask::new(), Mask::new());
@@ -106,7 +99,7 @@ impl Translation<'_> {
             }
         };
         let next = self.store.keep(rest);
-        let call = self.store.keep_call(Call { number: 0, service, tracking, next });
+        let call = self.store.keep_call(service, tracking, next);
         self.ops.push(Op::Track(call));
     }
 

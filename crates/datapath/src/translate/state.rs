@@ -4,10 +4,12 @@ use super::set::ActionSet;
 use super::{Call, List, Origins, Subject, Task};
 use crate::program::Op;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 use weir_flow::{Key, Layout, Mask};
 use weir_openflow::TableId;
 use weir_port::DropReason;
+use weir_services::conntrack::Tracking;
 
 /// The cookie that packets have that no entry sent: all ones (OpenFlow 1.3.5, section 7.4.1).
 pub(super) const NO_ENTRY: u64 = u64::MAX;
@@ -143,6 +145,25 @@ pub(super) struct Rest {
 }
 
 impl Rest {
+    /// A number that two of which [`Self::is`] holds have in common, and others mostly not.
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.table.0, self.cookie, self.tasks.len()).hash(&mut hasher);
+        for task in &self.tasks {
+            match task {
+                Task::Actions(List::Entry(entry), at) => (Arc::as_ptr(entry).addr(), at).hash(&mut hasher),
+                Task::Actions(List::Bucket(group, bucket), at) => {
+                    (Arc::as_ptr(group).addr(), bucket, at).hash(&mut hasher);
+                }
+                Task::Actions(List::Actions(actions), at) => (actions, at).hash(&mut hasher),
+                Task::Then(entry) => Arc::as_ptr(entry).addr().hash(&mut hasher),
+                Task::Lookup { table, in_port, .. } => (table.0, in_port).hash(&mut hasher),
+                Task::Copy(_) | Task::EndCopy(_) | Task::ActionSet => {}
+            }
+        }
+        hasher.finish()
+    }
+
     fn is(&self, other: &Self) -> bool {
         (self.table, self.cookie, self.stands, self.why)
             == (other.table, other.cookie, other.stands, other.why)
@@ -152,14 +173,29 @@ impl Rest {
     }
 }
 
-/// A worker's frozen translations, as long as a megaflow refers to them. Numbers are never used twice.
+/// A worker's frozen translations, as long as a megaflow refers to them, and its calls of the connection
+/// tracker, some while longer. Numbers of frozen translations are never used twice.
+///
+/// Cost: what is kept already is found by a hash; what nobody refers to any more is swept out when as much
+/// came as there was, so that keeping costs the same however much is kept.
 #[derive(Debug, Default)]
 pub(crate) struct FrozenStore {
     last: u32,
     frozen: HashMap<u32, Weak<Frozen>>,
-    /// By number, which is used again when no megaflow has the call any more.
+    /// Their numbers by [`Rest::digest`].
+    digests: HashMap<u64, Vec<u32>>,
+    /// How many there were when they were swept last.
+    swept: usize,
+    /// By number, which is used again.
     calls: Vec<Option<Arc<Call>>>,
+    /// Their numbers by what they ask: service, number of what follows, and all else.
+    asked: HashMap<(u16, u32, Tracking), u32>,
+    /// Numbers of calls that may be used again.
+    spare: Vec<u32>,
 }
+
+/// What is kept before anything is swept out.
+const LITTLE: usize = 64;
 
 impl FrozenStore {
     /// The one of this number.
@@ -174,33 +210,61 @@ impl FrozenStore {
     }
 
     /// Keeps a call, or finds that it is kept already.
-    pub(super) fn keep_call(&mut self, mut call: Call) -> Arc<Call> {
-        if let Some(kept) = self.calls.iter().flatten().find(|kept| kept.is(&call)) {
+    pub(super) fn keep_call(&mut self, service: u16, tracking: Tracking, next: Arc<Frozen>) -> Arc<Call> {
+        let name = (service, next.id, tracking);
+        let kept = self.asked.get(&name).and_then(|number| self.call(*number));
+        if let Some(kept) = kept {
             return kept.clone();
         }
-        for kept in &mut self.calls {
-            kept.take_if(|kept| Arc::strong_count(kept) == 1);
+        if self.spare.is_empty() && self.calls.len() >= LITTLE {
+            self.sweep_calls();
         }
-        let free = self.calls.iter().position(Option::is_none).unwrap_or(self.calls.len());
-        if free == self.calls.len() {
+        let number = self.spare.pop().unwrap_or_else(|| {
             self.calls.push(None);
-        }
-        call.number = free as u32;
-        let call = Arc::new(call);
-        self.calls[free] = Some(call.clone());
+            self.calls.len() as u32 - 1
+        });
+        let call = Arc::new(Call { number, service, tracking: name.2.clone(), next });
+        self.asked.insert(name, number);
+        self.calls[number as usize] = Some(call.clone());
         call
+    }
+
+    /// Calls that no megaflow has any more go. Where few do, room is made for as many again.
+    fn sweep_calls(&mut self) {
+        for (number, place) in self.calls.iter_mut().enumerate() {
+            if let Some(call) = place.take_if(|call| Arc::strong_count(call) == 1) {
+                self.asked.remove(&(call.service, call.next.id, call.tracking.clone()));
+                self.spare.push(number as u32);
+            }
+        }
+        let live = self.calls.len() - self.spare.len();
+        for number in self.calls.len()..self.calls.len().max(2 * live) {
+            self.calls.push(None);
+            self.spare.push(number as u32);
+        }
     }
 
     /// Keeps what is left to do, or finds that it is kept already.
     pub(super) fn keep(&mut self, rest: Rest) -> Arc<Frozen> {
-        let mut kept = self.frozen.values().filter_map(Weak::upgrade);
+        let digest = rest.digest();
+        let alike = self.digests.get(&digest).into_iter().flatten();
+        let mut kept = alike.filter_map(|id| self.frozen.get(id)?.upgrade());
         if let Some(frozen) = kept.find(|frozen| frozen.rest.is(&rest)) {
             return frozen;
         }
-        self.frozen.retain(|_, frozen| frozen.strong_count() > 0);
+        if self.frozen.len() >= LITTLE + 2 * self.swept {
+            let Self { frozen, digests, .. } = self;
+            frozen.retain(|_, frozen| frozen.strong_count() > 0);
+            digests.retain(|_, ids| {
+                ids.retain(|id| frozen.contains_key(id));
+                !ids.is_empty()
+            });
+            self.swept = self.frozen.len();
+        }
         self.last += 1;
         let frozen = Arc::new(Frozen { id: self.last, rest });
         self.frozen.insert(self.last, Arc::downgrade(&frozen));
+        self.digests.entry(digest).or_default().push(self.last);
         frozen
     }
 }

@@ -4,6 +4,7 @@
 use crate::rig::{Rig, config, udp};
 use std::net::Ipv4Addr;
 use weir_flow::{Field, Key, extract};
+use weir_openflow::PortNo;
 
 /// Hosts inside are at port 1, what they send leaves by 2; answers come in by 3 and leave by 4.
 const ROUTER: &str = "
@@ -153,4 +154,24 @@ fn the_home_router_of_the_documentation_translates_forwards_and_lets_nobody_in()
     let left: Vec<_> = end.sent(1).iter().map(|frame| (frame[5], ends(frame))).collect();
     assert_eq!(left, [(0x11, (server, 53, host, 7000))]);
     assert_eq!(end.dropped("by-flow"), 2);
+}
+
+#[test]
+fn a_change_for_translated_addresses_concerns_the_megaflows_that_translate_to_them() {
+    let frame = udp(address(192, 0, 2, 1), address(203, 0, 113, 1), (7000, 53));
+    let mut rig = Rig::new(config(1));
+    rig.sink(1);
+    rig.sink(2);
+    rig.sink(4);
+    rig.flows(
+        "table=0,udp,nw_dst=203.0.113.1,actions=ct(commit,nat(dst=10.0.0.2),table=1)
+         table=1,priority=9,udp,nw_dst=10.0.0.3,actions=drop
+         table=1,priority=0,actions=output:2",
+    );
+    rig.datapath.inject(PortNo(1), frame.clone());
+    rig.datapath.inject(PortNo(1), frame.clone());
+    rig.flows("table=1,priority=5,udp,nw_dst=10.0.0.2,actions=output:4");
+    rig.datapath.inject(PortNo(1), frame);
+    let end = rig.end();
+    assert_eq!((end.sent(2).len(), end.sent(4).len()), (2, 1));
 }

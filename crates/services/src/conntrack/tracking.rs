@@ -27,7 +27,7 @@ use weir_flow::Key;
 use weir_openflow::Nat;
 
 /// A `ct` action whose fields are known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tracking {
     /// The zone.
     pub zone: u16,
