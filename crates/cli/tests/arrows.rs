@@ -37,7 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-openflow", &["weir-wire", "weir-flow"]),
     ("weir-codec", &["weir-flow", "weir-openflow"]),
     ("weir-classifier", &["weir-dpdk", "weir-flow", "weir-units"]),
-    ("weir-services", &["weir-units", "weir-wire", "weir-dpdk", "weir-port", "weir-flow"]),
+    ("weir-services", &["weir-units", "weir-wire", "weir-dpdk", "weir-port", "weir-flow", "weir-openflow"]),
     (
         "weir-datapath",
         &[
@@ -61,6 +61,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-port",
             "weir-flow",
             "weir-openflow",
+            "weir-codec",
             "weir-services",
             "weir-datapath",
         ],
@@ -104,9 +105,11 @@ const LICENCES: &[&str] = &[
     "MIT-0",
 ];
 
+/// What is built here: packages of other platforms need not even be downloaded.
 fn metadata() -> Value {
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", &platform])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");

@@ -34,7 +34,6 @@ mod table;
 mod version;
 mod wire;
 
-pub use action::{Ct, CtStep, CtZone, Nat, NatRange};
 pub use bundle::{BundleAdd, BundleControl, BundleFlags, BundleStep};
 pub use code::{Code, ErrorNumber};
 pub use cursor::Fault;

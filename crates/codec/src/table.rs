@@ -1,5 +1,8 @@
 //! Tables: what configures them, what tells of them.
 
+use crate::Version;
+use crate::field::{EXPERIMENTER, row_for};
+use weir_flow::Field;
 use weir_openflow::TableId;
 
 /// A table is configured (OpenFlow 1.3.5, section 7.3.3; 1.4.1, section 7.3.4.1).
@@ -107,6 +110,15 @@ pub struct OxmId {
     pub header: u32,
     /// The experimenter's number, where the header's class is 0xffff.
     pub experimenter: Option<u32>,
+}
+
+impl OxmId {
+    /// A field as a version writes it; with the bit for masks if it can have one.
+    pub fn of(field: Field, version: Version) -> Self {
+        let row = row_for(field, version);
+        let experimenter = (row.class == EXPERIMENTER).then_some(row.experimenter);
+        Self { header: row.header(field.about().maskable), experimenter }
+    }
 }
 
 /// Something that a table can; `miss` says that it is so for the table-miss entry only.

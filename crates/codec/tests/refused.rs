@@ -95,7 +95,8 @@ fn actions_and_instructions_are_refused_for_what_is_wrong_with_them() {
         ("ffff 0010 12345678 0000000000000000", Code::ActionExperimenter),
         ("ffff 0010 00002320 0010000000000000", Code::ActionExperimenterType),
         ("ffff 0010 ff574552 0001000000000000", Code::ActionExperimenterType),
-        ("ffff 0018 00002320 0023 0001 00000000 0000 ff 000000 0000", Code::ActionConntrack),
+        // `ct` with `force` alone.
+        ("ffff 0018 00002320 0023 0002 00000000 0000 ff 000000 0000", Code::ActionArgument),
         // A load of more bits than there are, of a value that does not fit, and of what is only read.
         ("ffff 0018 00002320 0007 0420 00010004 0000000000000001", Code::ActionFieldLength),
         ("ffff 0018 00002320 0007 0003 00010004 0000000000000010", Code::ActionArgument),

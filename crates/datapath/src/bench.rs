@@ -73,7 +73,7 @@ impl Bench {
 
     /// The same of those that their service lets be coalesced.
     pub(crate) fn straight_on(&self, together: Packets) -> Packets {
-        let on = |&at: &usize| matches!(self.fates[at], Fate::Service(..));
+        let on = |&at: &usize| self.fates[at].service().is_some();
         places(self.direct(together)).filter(on).fold(0, |set, at| set | 1 << at)
     }
 

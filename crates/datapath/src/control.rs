@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_openflow::{Flow, FlowMod, Group, GroupId, Meter, MeterId, PortNo};
+use weir_openflow::{Bucket, Flow, FlowMod, Group, GroupId, Meter, MeterId, PortNo, ToController};
 use weir_services::Limits;
 
 /// How a datapath is set up.
@@ -76,12 +76,189 @@ pub enum Change {
     Flow(FlowMod),
     /// A group is added, or replaced.
     SetGroup(Group),
+    /// A group is added; it is refused if it is there.
+    AddGroup(Group),
+    /// A group is replaced; it is refused if it is not there.
+    ModifyGroup(Group),
+    /// Buckets are put into a group.
+    InsertBuckets(GroupId, BucketPlace, Vec<Bucket>),
+    /// Buckets of a group go.
+    RemoveBuckets(GroupId, BucketPlace),
     /// A group goes, and the flows that use it; all groups if none is named.
     DeleteGroup(Option<GroupId>),
     /// A meter is added, or replaced.
     SetMeter(Meter),
+    /// A meter is added; it is refused if it is there.
+    AddMeter(Meter),
+    /// A meter is replaced; it is refused if it is not there.
+    ModifyMeter(Meter),
     /// A meter goes, and the flows that use it; all meters if none is named.
     DeleteMeter(Option<MeterId>),
+}
+
+/// Where buckets are put into a group, or which of them go (OpenFlow 1.5.1, section 7.3.4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketPlace {
+    /// Before the first; the first.
+    First,
+    /// Behind the last; the last.
+    Last,
+    /// All of them go.
+    All,
+    /// Behind the bucket of this number; that bucket.
+    Number(u32),
+}
+
+/// What is wrong with a change of the tables, for whoever has to name it by a number. [`Refused`] has the
+/// words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// There is no such table.
+    NoTable,
+    /// The table to go to is not a later one.
+    BadGoto,
+    /// The flow overlaps another, which it forbids.
+    Overlap,
+    /// No more flow entries.
+    TableFull,
+    /// Nothing can be sent to this port.
+    BadPort,
+    /// An action names a group that is not there.
+    NoGroup,
+    /// An action or instruction names a meter that is not there.
+    NoMeter,
+    /// There is no such service.
+    NoService,
+    /// An action that cannot be done, or not here.
+    BadAction,
+    /// The group to be added is there.
+    GroupExists,
+    /// The group to be changed is not there.
+    GroupUnknown,
+    /// An impossible group.
+    GroupInvalid,
+    /// Groups would lead in a circle.
+    GroupLoop,
+    /// No more groups.
+    GroupsExhausted,
+    /// The bucket to be put in is there.
+    BucketExists,
+    /// The bucket that is named is not there.
+    BucketUnknown,
+    /// The meter to be added is there.
+    MeterExists,
+    /// The meter to be changed is not there.
+    MeterUnknown,
+    /// An impossible meter.
+    MeterInvalid,
+    /// No more meters.
+    MetersExhausted,
+}
+
+/// Why a change was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Refused {
+    /// What is wrong.
+    pub why: Refusal,
+    /// The same for people, with what and where.
+    pub text: String,
+}
+
+/// Why a list of changes was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// One of them cannot be done: its place in the list, and why.
+    #[error("{1}")]
+    Refused(usize, Refused),
+    /// The datapath.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+/// What became of a list of changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Applied {
+    /// Those that were refused, by their places in the list; all others were done.
+    pub refused: Vec<(usize, Refused)>,
+    /// What became of flow entries, in order, where that was asked for.
+    pub entries: Vec<EntryChange>,
+}
+
+/// What became of a flow entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntryChange {
+    /// The place of the change that did it.
+    pub at: usize,
+    /// The entry; as it was, if it went.
+    pub flow: Flow,
+    /// What became of it.
+    pub what: EntryEvent,
+}
+
+/// What became of a flow entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryEvent {
+    /// It is new.
+    Added,
+    /// It was changed, or took the place of another.
+    Modified,
+    /// It went.
+    Removed(Removal),
+}
+
+/// What a port is told (OpenFlow 1.3.5, section 7.2.1: `ofp_port_config`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortFlags {
+    /// It neither receives nor sends.
+    pub down: bool,
+    /// What it receives is dropped.
+    pub no_receive: bool,
+    /// What is sent to it is dropped.
+    pub no_forward: bool,
+    /// What it receives goes to no controller.
+    pub no_packet_in: bool,
+    /// It takes no part in floods (OpenFlow 1.0).
+    pub no_flood: bool,
+}
+
+/// A port, for a controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortAbout {
+    /// Its number.
+    pub number: PortNo,
+    /// Its name.
+    pub name: String,
+    /// Its address; all zero where it has none.
+    pub mac: [u8; 6],
+    /// Whether its link is up.
+    pub link_up: bool,
+    /// What it was told.
+    pub flags: PortFlags,
+    /// How long it has been there.
+    pub age: Duration,
+}
+
+/// What controllers want to have that no action sends them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Packets for which no flow entry is found (OpenFlow 1.0).
+    pub misses: bool,
+    /// Packets whose time to live is used up.
+    pub expired: bool,
+}
+
+/// A packet from a controller.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PacketOut {
+    /// The port it is taken to have come in by.
+    pub in_port: PortNo,
+    /// Further fields that it has (OpenFlow 1.5).
+    pub fields: weir_flow::Match,
+    /// What is done with it.
+    pub actions: Vec<weir_openflow::Action>,
+    /// Its bytes.
+    pub frame: Vec<u8>,
 }
 
 /// Everything that is to be different, in one go.
@@ -155,16 +332,19 @@ pub enum Event {
 pub struct PacketIn {
     /// The port it came in by.
     pub in_port: PortNo,
-    /// OpenFlow's reason.
+    /// OpenFlow's reason: 0 a table-miss entry or no entry, 1 an action, 2 an invalid TTL, 3 the action set, 4 a
+    /// group, 5 a packet-out (OpenFlow 1.4.1, section 7.4.1).
     pub reason: u8,
     /// The table that sent it.
     pub table: u8,
-    /// The cookie of the entry that sent it.
+    /// The cookie of the entry that sent it; all ones if none did.
     pub cookie: u64,
-    /// Its bytes as they were then, as many as the controller wants.
+    /// Who gets it, and how much of it. Nobody in particular for a packet without an entry.
+    pub to: ToController,
+    /// Fields that do not show in its bytes: port, metadata, registers and the like, those that are not 0.
+    pub fields: weir_flow::Match,
+    /// Its bytes as they were then, all of them.
     pub frame: Vec<u8>,
-    /// Bytes it had.
-    pub length: usize,
 }
 
 /// Which packets are captured.

@@ -5,7 +5,9 @@
 //! reads it between two bursts. What the owner asks of a worker takes as long as one burst does.
 
 use crate::capture::Tap;
-use crate::control::{CaptureFilter, Captured, Change, Config, ControlError, Event, PacketIn, PortSpec};
+use crate::control::{
+    Applied, ApplyError, CaptureFilter, Captured, Change, Config, ControlError, Event, PacketIn, PortSpec,
+};
 use crate::hint::{HintSource, Hints, Installer, Soft};
 use crate::known::Known;
 use crate::mail::{Mail, Snapshot};
@@ -35,6 +37,15 @@ const SETTLING_SHARE: u64 = 20;
 
 /// Packets that may wait for whoever captures.
 const CAPTURED: usize = 65_536;
+
+/// How a list of changes is done.
+#[derive(Clone, Copy)]
+struct Commit {
+    /// Whether what became of entries is to be told.
+    tell: bool,
+    /// Whether one that is refused undoes all.
+    all_or_none: bool,
+}
 
 /// A running datapath. Dropping it stops it.
 pub struct Datapath {
@@ -208,28 +219,71 @@ impl Datapath {
     /// # Errors
     /// Which change cannot be done and why; nothing was changed.
     pub fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
-        self.wake_services(changes)?;
+        self.apply_all(changes, false).map(drop).map_err(|error| match error {
+            ApplyError::Control(error) => error,
+            ApplyError::Refused(_, refused) if changes.len() == 1 => ControlError(refused.text),
+            ApplyError::Refused(at, refused) => {
+                let (at, count) = (at + 1, changes.len());
+                ControlError(format!("change {at} of {count}: {}; nothing was changed", refused.text))
+            }
+        })
+    }
+
+    /// The same, for whoever wants to know which change was refused and why, and (`tell`) what became of
+    /// flow entries.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn apply_all(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ApplyError> {
+        self.commit(changes, Commit { tell, all_or_none: true })
+    }
+
+    /// Does those changes that can be done, all at once: as if each had been applied by itself, at the cost
+    /// of one.
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub fn apply_each(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ControlError> {
+        self.commit(changes, Commit { tell, all_or_none: false }).map_err(|error| match error {
+            ApplyError::Control(error) => error,
+            ApplyError::Refused(_, refused) => ControlError(refused.text),
+        })
+    }
+
+    fn commit(&mut self, changes: &[Change], how: Commit) -> Result<Applied, ApplyError> {
+        let tracker = self.pipeline.tracker;
+        self.wake_services(&|called| {
+            changes.iter().any(|change| crate::tables::calls(change, tracker, called))
+        })?;
         let now = self.now();
         let mut next = (*self.pipeline).clone();
         let mut draft = Draft::new(&mut next, now);
+        draft.told = how.tell.then(Vec::new);
+        let mut refusals = Vec::new();
         for (at, change) in changes.iter().enumerate() {
-            draft.change(change).map_err(|error| match changes.len() {
-                1 => error,
-                count => {
-                    ControlError(format!("change {} of {count}: {}; nothing was changed", at + 1, error.0))
+            draft.at = at;
+            if let Err(refused) = draft.change(change) {
+                if how.all_or_none {
+                    return Err(ApplyError::Refused(at, refused));
                 }
-            })?;
+                refusals.push((at, refused));
+            }
         }
         let by_flow = |service: u16| self.services.get(&service).is_some_and(|known| known.by_flow);
-        let uses =
-            !draft.pipeline.by_flow && changes.iter().any(|change| crate::tables::calls(change, &by_flow));
-        let (touched, removed) = (draft.touched, draft.removed);
+        let tracker = draft.pipeline.tracker;
+        let calls = |change| crate::tables::calls(change, tracker, &by_flow);
+        let uses = !draft.pipeline.by_flow && changes.iter().any(calls);
+        let (touched, removed, told) = (draft.touched, draft.removed, draft.told);
+        let applied = Applied { refused: refusals, entries: told.unwrap_or_default() };
+        if touched.is_empty() {
+            return Ok(applied);
+        }
         next.by_flow |= uses;
         next.advance(touched);
         self.settle_in(&mut next);
         self.publish(next)?;
         self.tell_removed(removed);
-        Ok(())
+        Ok(applied)
     }
 
     /// Has tables make what helps their lookups and is not worth making for each of many changes: no

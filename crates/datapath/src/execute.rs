@@ -10,7 +10,7 @@ use crate::translate::apply_header;
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use weir_dpdk::{BURST, Mbuf, Packet, Pool};
-use weir_flow::{Field, Key, Layout, Mask, Seed};
+use weir_flow::{Field, Key, Layout, Mask, Match, Seed};
 use weir_openflow::PortNo;
 use weir_port::DropReason;
 use weir_units::Nanos;
@@ -30,10 +30,23 @@ pub(crate) enum Fate {
     Gone,
     /// A service takes it: number and argument.
     Service(u16, u32),
+    /// The connection tracker takes it, as `ct` asks: the service's number, and that of the call.
+    Track(u16, u32),
     /// It goes back to the caches, with its recirculation number in the key.
     Again,
     /// Another worker owns its flow.
     HandOver(u16),
+}
+
+impl Fate {
+    /// The service that it waits for.
+    #[inline]
+    pub(crate) const fn service(self) -> Option<u16> {
+        match self {
+            Self::Service(service, _) | Self::Track(service, _) => Some(service),
+            _ => None,
+        }
+    }
 }
 
 /// A copy that needs a place of its own among the packets.
@@ -80,6 +93,7 @@ pub(crate) fn execute(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut C
             Op::Forward(port) => return Fate::Forward(*port),
             Op::Drop(reason) => return Fate::Drop(*reason),
             Op::Service(service, argument) => return Fate::Service(*service, *argument),
+            Op::Track(call) => return Fate::Track(call.service, call.number),
             Op::Rewrite(rewrite) => {
                 if let Err(reason) = rewrite.apply(subject.packet, subject.layout, subject.key) {
                     return Fate::Drop(reason);
@@ -152,6 +166,7 @@ fn unusual(op: &mut Op, subject: &mut Subject<'_>, context: &mut Context<'_>) ->
         Op::Forward(port) => Some(Fate::Forward(*port)),
         Op::Drop(reason) => Some(Fate::Drop(*reason)),
         Op::Service(service, argument) => Some(Fate::Service(*service, *argument)),
+        Op::Track(call) => Some(Fate::Track(call.service, call.number)),
         Op::Rewrite(rewrite) => rewrite.apply(*packet, layout, key).err().map(Fate::Drop),
     }
 }
@@ -203,7 +218,7 @@ fn on_copy(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut Context<'_>)
         Fate::Forward(port) => context.egress.send(port, mbuf, context.counters),
         Fate::Drop(reason) => context.counters.drop(reason, 1),
         Fate::Gone => {}
-        Fate::Again | Fate::Service(..) | Fate::HandOver(_) => {
+        Fate::Again | Fate::Service(..) | Fate::Track(..) | Fate::HandOver(_) => {
             let (passes, root) = (context.passes, context.root);
             context.spawned.push_back(Spawned { mbuf, key, layout, passes, root });
         }
@@ -233,17 +248,51 @@ fn choose<'s>(select: &'s mut Select, subject: &Subject<'_>, seed: Seed) -> &'s 
     }
 }
 
+/// Fields that do not show in the packet's bytes.
+fn context_fields(key: &Key) -> Match {
+    use Field as F;
+    let mut fields = Match::any();
+    for field in [
+        F::InPort,
+        F::Metadata,
+        F::TunId,
+        F::TunSrc,
+        F::TunDst,
+        F::PktMark,
+        F::SfStage,
+        F::SfAction,
+        F::SfMetadata,
+        F::Xreg0,
+        F::Xreg1,
+        F::Xreg2,
+        F::Xreg3,
+        F::Xreg4,
+        F::Xreg5,
+        F::Xreg6,
+        F::Xreg7,
+        F::CtState,
+        F::CtZone,
+        F::CtMark,
+        F::CtLabel,
+    ] {
+        let value = field.get(key);
+        if value != 0 {
+            fields.demand(field, value, u128::MAX);
+        }
+    }
+    fields
+}
+
 /// Gives the packet's bytes to the queue to the controller.
 fn give(punt: &Punt, subject: &Subject<'_>, context: &mut Context<'_>) -> Fate {
-    let most = usize::from(punt.to.max_len);
-    let frame = subject.packet.data();
     let packet = PacketIn {
         in_port: PortNo(Field::InPort.get(subject.key) as u32),
         reason: punt.to.reason,
         table: punt.table.0,
         cookie: punt.cookie,
-        frame: frame[..frame.len().min(most)].to_vec(),
-        length: frame.len(),
+        to: punt.to.clone(),
+        fields: context_fields(subject.key),
+        frame: subject.packet.data().to_vec(),
     };
     if context.punts.try_send(packet).is_ok() {
         context.counters.to_controller += 1;

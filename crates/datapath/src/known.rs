@@ -6,14 +6,16 @@
 //! A service's instances are built here, on the control thread, and handed to the workers ready; when
 //! it goes, they come back and are freed here. Its number stands for no other service afterwards.
 
-use crate::control::{Change, ControlError, ServiceConfig};
+use crate::control::{ControlError, ServiceConfig};
 use crate::datapath::{Datapath, told};
 use crate::mail::Mail;
 use crate::pipeline::{ServiceInfo, Touched};
-use crate::tables::calls;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use weir_services::{Group, GroupConfig, Host, Limits, Registration, SERVICES, ask_group, registered};
+
+/// The name, and the kind, of the service that does `ct`.
+const TRACKER: &str = "conntrack";
 
 /// A service.
 pub(crate) struct Known {
@@ -23,6 +25,9 @@ pub(crate) struct Known {
     /// Nothing while it sleeps.
     group: Option<Arc<dyn Group>>,
 }
+
+/// Whether a service is called for which something holds.
+pub(crate) type Calls<'a> = dyn Fn(&dyn Fn(u16) -> bool) -> bool + 'a;
 
 /// A service's group and its instances, worker by worker, ready to be handed over; nothing while it
 /// sleeps.
@@ -52,12 +57,13 @@ impl Datapath {
         Ok(())
     }
 
-    /// Builds those services that sleep and that flows or groups of these changes call.
-    pub(crate) fn wake_services(&mut self, changes: &[Change]) -> Result<(), ControlError> {
+    /// Builds those services that sleep and that are called: `calls` says whether one of those is for which
+    /// its argument holds.
+    pub(crate) fn wake_services(&mut self, calls: &Calls<'_>) -> Result<(), ControlError> {
         let asleep = |(number, known): (&u16, &Known)| known.group.is_none().then_some(*number);
         let asleep: Vec<u16> = self.services.iter().filter_map(asleep).collect();
         for number in asleep {
-            if changes.iter().any(|change| calls(change, &|called| called == number)) {
+            if calls(&|called| called == number) {
                 self.wake(number)?;
             }
         }
@@ -214,6 +220,12 @@ impl Datapath {
             services.resize_with(at + 1, || None);
         }
         services[at] = info;
+        next.tracker = self.services.iter().find_map(|(number, known)| {
+            let is = known.name == TRACKER
+                && known.kind == TRACKER
+                && next.services[usize::from(*number) - 1].is_some();
+            is.then_some(*number)
+        });
         next.advance(vec![Touched::All]);
         self.publish(next)
     }

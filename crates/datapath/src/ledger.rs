@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use weir_dpdk::MarkError;
-use weir_openflow::{Flow, Group, Meter};
+use weir_openflow::{Flow, Group, Meter, Select};
 use weir_units::Nanos;
 
 /// What a worker told, and where it is if it told that earlier.
@@ -193,10 +193,19 @@ impl Datapath {
     /// # Errors
     /// A worker that does not answer.
     pub fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {
+        self.flows_of(&Select::default())
+    }
+
+    /// The same of those that are meant.
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {
         self.ask(Mail::Sync)?;
         let now = self.now();
         let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
-        let mut flows: Vec<FlowStats> = all.map(|rule| stats(&rule.value, now)).collect();
+        let meant = all.filter(|rule| select.is_meant(&rule.value.flow));
+        let mut flows: Vec<FlowStats> = meant.map(|rule| stats(&rule.value, now)).collect();
         flows.sort_by_key(|stats| (stats.flow.table, std::cmp::Reverse(stats.flow.priority)));
         Ok(flows)
     }

@@ -23,11 +23,13 @@ pub mod edit;
 mod egress;
 mod execute;
 mod explain;
+mod groups;
 mod hint;
 mod known;
 mod ledger;
 mod mail;
 mod meter;
+mod openflow;
 mod pipeline;
 mod plan;
 mod ports;
@@ -47,15 +49,18 @@ mod worker;
 mod worker_thread;
 
 pub use control::{
-    CaptureFilter, Captured, Change, Config, ControlError, Event, FlowStats, PacketIn, Plan, PortSpec,
-    Removal, ServiceConfig,
+    Applied, ApplyError, BucketPlace, CaptureFilter, Captured, Change, Config, ControlError, EntryChange,
+    EntryEvent, Event, FlowStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec, Refusal,
+    Refused, Removal, ServiceConfig, Wants,
 };
 pub use datapath::Datapath;
 pub use execute::COPIES;
+pub use groups::{MOST_GROUPS, MOST_METERS};
 pub use hint::{Eviction, TcamConfig};
 pub use ledger::{GroupStats, MeterStats};
 pub use report::{
     CacheReport, HintReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport,
     WaitReport, WorkerReport,
 };
+pub use tables::MOST_FLOWS;
 pub use wait::PollMode;

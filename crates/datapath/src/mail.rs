@@ -11,7 +11,7 @@ use weir_openflow::PortNo;
 use weir_port::Rx;
 use weir_services::{Host, HostReport};
 
-pub(crate) use crate::control::PacketIn;
+pub(crate) use crate::control::{PacketIn, PacketOut};
 
 /// A word to a worker.
 pub(crate) enum Mail {
@@ -40,6 +40,8 @@ pub(crate) enum Mail {
     Capture(Vec<Arc<Tap>>),
     /// Packets through the tables, as if they came in by a port, a burst at a time.
     Inject { in_port: PortNo, frames: Vec<Vec<u8>> },
+    /// A packet, and what is to be done with it.
+    PacketOut(Box<PacketOut>),
     /// Answer when all mail before is read.
     Fence(Sender<()>),
     /// End, and tell the last of the ledger.

@@ -7,6 +7,7 @@
 //! The journal says what the last snapshots changed, so that a megaflow made under an older one need
 //! not be made again unless a change may concern it.
 
+use crate::control::{PortFlags, Wants};
 use crate::meter::MeterState;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -123,6 +124,20 @@ pub(crate) struct PortInfo {
     /// Its place in the workers' lists.
     pub(crate) index: u16,
     pub(crate) up: bool,
+    /// What it was told.
+    pub(crate) flags: PortFlags,
+}
+
+impl PortInfo {
+    /// Whether packets can leave by it.
+    pub(crate) const fn sends(&self) -> bool {
+        self.up && !self.flags.down && !self.flags.no_forward
+    }
+
+    /// Whether what comes in by it is looked at.
+    pub(crate) const fn receives(&self) -> bool {
+        !self.flags.down && !self.flags.no_receive
+    }
 }
 
 /// A service, as the tables see it.
@@ -162,13 +177,17 @@ pub(crate) struct Pipeline {
     pub(crate) ports: BTreeMap<PortNo, PortInfo>,
     /// By number, from 1; nothing where a service has gone.
     pub(crate) services: Arc<Vec<Option<ServiceInfo>>>,
+    /// The service that does `ct`.
+    pub(crate) tracker: Option<u16>,
     /// Whether stages are coalesced.
     pub(crate) coalescing: bool,
     /// Whether any flow calls a service that keeps state by flow.
     pub(crate) by_flow: bool,
+    /// What controllers want beside what actions send them.
+    pub(crate) wants: Wants,
     /// Draws of groups.
     pub(crate) seed: Seed,
-    journal: Arc<VecDeque<(u64, Vec<Touched>)>>,
+    journal: Arc<VecDeque<(u64, Arc<[Touched]>)>>,
 }
 
 impl Pipeline {
@@ -182,8 +201,10 @@ impl Pipeline {
             meters: BTreeMap::new(),
             ports: BTreeMap::new(),
             services: Arc::new(services),
+            tracker: None,
             coalescing,
             by_flow: false,
+            wants: Wants::default(),
             seed,
             journal: Arc::default(),
         }
@@ -199,7 +220,7 @@ impl Pipeline {
         if journal.len() == JOURNAL {
             journal.pop_front();
         }
-        journal.push_back((self.generation, touched));
+        journal.push_back((self.generation, touched.into()));
     }
 
     /// What changed after a generation; nothing if that is not known any more.
@@ -207,12 +228,12 @@ impl Pipeline {
         let oldest = self.journal.front().map_or(self.generation, |(oldest, _)| *oldest - 1);
         let known = generation >= oldest && generation <= self.generation;
         let later = self.journal.iter().filter(move |(later, _)| *later > generation);
-        known.then(|| later.flat_map(|(_, touched)| touched))
+        known.then(|| later.flat_map(|(_, touched)| touched.iter()))
     }
 
     /// Whether any flow or group calls a service.
     pub(crate) fn calls(&self, number: u16) -> bool {
-        let is = |action: &Action| matches!(action, Action::Service { service, .. } if *service == number);
+        let is = |action: &Action| called(action, self.tracker) == Some(number);
         let buckets = self.groups.values().flat_map(|group| &group.group.buckets);
         buckets.flat_map(|bucket| &bucket.actions).any(is)
             || self.flows().any(|flow| flow.instructions.any(&is))
@@ -226,6 +247,15 @@ impl Pipeline {
     /// The service of a number.
     pub(crate) fn service(&self, number: u16) -> Option<&ServiceInfo> {
         self.services.get(usize::from(number).checked_sub(1)?)?.as_ref()
+    }
+}
+
+/// The service that an action calls.
+pub(crate) fn called(action: &Action, tracker: Option<u16>) -> Option<u16> {
+    match action {
+        Action::Service { service, .. } => Some(*service),
+        Action::Ct(_) => tracker,
+        _ => None,
     }
 }
 

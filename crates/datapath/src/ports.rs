@@ -1,6 +1,6 @@
 //! The datapath's ports: opened, shared out among the workers, closed.
 
-use crate::control::{Config, ControlError, PortSpec};
+use crate::control::{Config, ControlError, PortFlags, PortSpec};
 use crate::egress::Queue;
 use crate::hint::Hints;
 use crate::mail::Mail;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weir_dpdk::{InterruptsHeld, MarkError, Pool, PortConfig};
+use weir_dpdk::{InterruptsHeld, MarkError, Pool, PortConfig, Ticks};
 use weir_openflow::PortNo;
 use weir_port::{OpenPort, Rx, Tx};
 
@@ -23,11 +23,21 @@ pub(crate) struct Held {
     pub(crate) open: OpenPort,
     pub(crate) place: u16,
     pub(crate) up: bool,
+    /// What it was told.
+    pub(crate) flags: PortFlags,
+    /// When it was opened.
+    pub(crate) since: Ticks,
     /// Where its hints come from, if it was asked for any: its own table, or why that is emulated.
     pub(crate) marks: Option<Result<(), MarkError>>,
     /// Whether the tables may use it.
     visible: bool,
     _memory: Option<InterruptsHeld>,
+}
+
+impl Held {
+    fn info(&self, number: PortNo) -> PortInfo {
+        PortInfo { number, index: self.place, up: self.up, flags: self.flags }
+    }
 }
 
 /// All ports, by number.
@@ -53,7 +63,9 @@ impl Ports {
         let marks = config.tcam.map(|_| open.offers_marks());
         let up = open.link_up();
         let spec = PortSpec { number: Some(number), ..spec.clone() };
-        self.0.insert(number, Held { spec, open, place, up, marks, visible: true, _memory: memory });
+        let (flags, since) = (PortFlags::default(), Ticks::now());
+        let held = Held { spec, open, place, up, flags, since, marks, visible: true, _memory: memory };
+        self.0.insert(number, held);
         Ok((number, queues))
     }
 
@@ -162,7 +174,13 @@ impl Ports {
     /// What the tables may know.
     pub(crate) fn infos(&self) -> BTreeMap<PortNo, PortInfo> {
         let visible = self.0.iter().filter(|(_, held)| held.visible);
-        visible.map(|(&number, held)| (number, PortInfo { number, index: held.place, up: held.up })).collect()
+        visible.map(|(&number, held)| (number, held.info(number))).collect()
+    }
+
+    /// Tells a port what it is told; whether it is there.
+    pub(crate) fn tell(&mut self, number: PortNo, flags: PortFlags) -> bool {
+        let held = self.0.get_mut(&number).filter(|held| held.visible);
+        held.map(|held| held.flags = flags).is_some()
     }
 
     /// Reads the links; returns what changed.

@@ -72,6 +72,7 @@ impl Worker {
             Mail::Inject { in_port, frames } => {
                 frames.chunks(BURST).for_each(|frames| self.inject(in_port, frames));
             }
+            Mail::PacketOut(packet) => self.send_out(*packet),
             Mail::Stop(answer) => self.stopping = Some(answer),
         }
     }

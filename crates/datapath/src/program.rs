@@ -8,7 +8,7 @@
 use crate::edit::Rewrite;
 use crate::pipeline::{Counts, Entry, MeterEntry};
 use crate::shortcut::Counted;
-use crate::translate::Frozen;
+use crate::translate::{Call, Frozen};
 use std::sync::Arc;
 use weir_flow::{Key, Match};
 use weir_openflow::{TableId, ToController};
@@ -46,6 +46,8 @@ pub(crate) enum Op {
     Punt(Arc<Punt>),
     /// A service takes the packet: its number and argument. Last.
     Service(u16, u32),
+    /// The connection tracker takes the packet, as `ct` asks. Last.
+    Track(Arc<Call>),
     /// The packet goes back to the caches, to go on where the tables could not see. Last.
     Recirculate(Arc<Frozen>),
 }

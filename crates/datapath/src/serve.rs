@@ -19,9 +19,9 @@ impl Worker {
         let mut waiting = waiting;
         while waiting != 0 {
             let first = waiting.trailing_zeros() as usize;
-            let Fate::Service(service, _) = self.bench.fates[first] else { return };
+            let Some(service) = self.bench.fates[first].service() else { return };
             let together = places(waiting)
-                .filter(|&at| matches!(self.bench.fates[at], Fate::Service(other, _) if other == service))
+                .filter(|&at| self.bench.fates[at].service() == Some(service))
                 .fold(0, |set, at| set | 1_u64 << at);
             let again = self.run_service(burst, service, together);
             waiting &= !together;
@@ -32,14 +32,18 @@ impl Worker {
     /// One service judges its packets; what it says becomes their fate: dropped, on with the next
     /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches. Returns the last.
     fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) -> Packets {
-        let Self { bench, services, now, .. } = self;
+        let Self { bench, services, now, frozen, .. } = self;
         let mut slots: ArrayVec<Slot<'_>, BURST> = ArrayVec::new();
         let parts = burst.iter_mut().zip(&mut bench.keys).zip(bench.layouts).zip(bench.fates).enumerate();
         for (_, (((packet, key), layout), fate)) in parts.filter(|(at, _)| together >> at & 1 == 1) {
-            let argument = if let Fate::Service(_, argument) = fate { argument } else { 0 };
+            let (argument, tracking) = match fate {
+                Fate::Service(_, argument) => (argument, None),
+                Fate::Track(_, call) => (0, frozen.call(call).map(|call| &call.tracking)),
+                _ => (0, None),
+            };
             let metadata = Field::SfMetadata.get(key) as u32;
             let (frame, verdict) = (packet.data_mut(), Verdict::Pass);
-            slots.push(Slot { frame, layout, key, argument, metadata, coalesce: false, verdict });
+            slots.push(Slot { frame, layout, key, argument, tracking, metadata, coalesce: false, verdict });
         }
         let known = usize::from(service).checked_sub(1).and_then(|at| services.get_mut(at)?.as_mut());
         match known {
@@ -48,19 +52,27 @@ impl Worker {
         }
         let mut said: ArrayVec<(Verdict, bool), BURST> = ArrayVec::new();
         for slot in &mut slots {
-            Field::SfMetadata.set(slot.key, u128::from(slot.metadata));
-            next_stage(slot.key, service);
+            if slot.tracking.is_none() {
+                Field::SfMetadata.set(slot.key, u128::from(slot.metadata));
+                next_stage(slot.key, service);
+            }
             said.push((slot.verdict, slot.coalesce));
         }
         drop(slots);
         let mut again = 0;
         for (at, (verdict, coalesce)) in places(together).zip(said) {
+            let segments = u128::from(bench.segments[at]);
+            if let Fate::Track(_, call) = bench.fates[at] {
+                // It goes on where the call says, whether by the next segment or by the caches.
+                let next = frozen.call(call).map_or(0, |call| call.next.id);
+                Field::RecircId.set(&mut bench.keys[at], u128::from(next));
+            }
             bench.fates[at] = match verdict {
                 Verdict::Drop(reason) => Fate::Drop(reason),
-                Verdict::Pass if Field::SfStage.get(&bench.keys[at]) >= STAGES => {
+                Verdict::Pass if Field::SfStage.get(&bench.keys[at]).max(segments) >= STAGES => {
                     Fate::Drop(DropReason::TooDeep)
                 }
-                Verdict::Pass if coalesce => Fate::Service(service, 0),
+                Verdict::Pass if coalesce => bench.fates[at],
                 Verdict::Pass => Fate::Again,
             };
             again |= u64::from(bench.fates[at] == Fate::Again) << at;
@@ -79,15 +91,16 @@ impl Worker {
             self.next_stage_of(burst, straight, straight);
         }
         for at in places(together) {
-            let Fate::Service(service, _) = self.bench.fates[at] else { continue };
+            let waits = self.bench.fates[at];
+            let Some(service) = waits.service() else { continue };
             let begins = straight >> at & 1 == 1;
             if !begins && let Source::Recording(number) = self.bench.sources[at] {
-                self.extend_recording(burst, at, number, service);
+                self.extend_recording(burst, at, number, (service, waits));
             }
             let fate = self.next_segment(burst, at, begins);
             self.bench.fates[at] = fate.unwrap_or(Fate::Again);
             late |= u64::from(fate.is_none()) << at;
-            waiting |= u64::from(matches!(fate, Some(Fate::Service(..)))) << at;
+            waiting |= u64::from(fate.is_some_and(|fate| fate.service().is_some())) << at;
         }
         if waiting == 0 || late == 0 { waiting } else { waiting | self.catch_up(burst, late) }
     }
@@ -102,7 +115,7 @@ impl Worker {
         for at in places(late) {
             let fate = self.next_segment(burst, at, true).unwrap_or(Fate::Again);
             self.bench.fates[at] = fate;
-            waiting |= u64::from(matches!(fate, Fate::Service(..))) << at;
+            waiting |= u64::from(fate.service().is_some()) << at;
         }
         waiting
     }

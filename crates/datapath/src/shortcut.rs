@@ -9,26 +9,27 @@
 //! names agrees with that megaflow. Bits that are not the packet's (registers, recirculation) are zero
 //! for all packets that just came in, and the port is compared. So nothing has to be known of the tables
 //! here. Whatever else could make an entry wrong ends it: changed tables and a wider lens by the version
-//! in it, a removed megaflow by the stamp of its brief.
+//! in it, a removed megaflow by its brief, which says so until no entry leads there.
 //!
 //! Where it does not pay, because there are more flows than it has room for, it steps aside: after a
 //! window of [`WINDOW`] packets of which less than half were found, for [`ASIDE`] packets. So it costs
 //! no more than a lookup in one of `ASIDE / WINDOW` packets whatever comes.
 //!
-//! A burst is looked up in passes, so that the memory of all its packets is on its way at once: look,
-//! hash and fetch the entry; then compare and act. Where the lens is blind, as for tables that examine
-//! nothing but the port, one lookup does for the burst, and its frames are not read.
+//! A burst is looked up in one loop, made for the lens at hand ([`Sight`]): look, hash, compare, act. The
+//! packets do not depend on each other, so the CPU works on several at once, and what is known of one
+//! stays in registers. Where the lens is blind, as for tables that examine nothing but the port, one lookup
+//! does for the burst, and its frames are not read.
 //!
 //! Cost: a keyed hash, a line for the entry and one for the brief, which is shared by a megaflow's
-//! entries; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 2 MiB as
+//! entries: about 20 cycles; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 2 MiB as
 //! they crowd one another out. Threads: one worker's.
 
 use crate::edit::{Addresses, dec_ttl_of_plain};
 use crate::execute::Fate;
 use crate::program::Op;
 use weir_classifier::Handle;
-use weir_dpdk::{BURST, Burst, Packet, prefetch};
-use weir_flow::{Glance, Lens, Mask, Seed};
+use weir_dpdk::{BURST, Burst, Packet};
+use weir_flow::{Glance, Lens, Mask, Seed, Sight, WithSight, spread};
 use weir_openflow::PortNo;
 use weir_port::DropReason;
 use weir_units::Nanos;
@@ -37,8 +38,9 @@ use weir_units::Nanos;
 const FEWEST: usize = 1 << 10;
 const MOST: usize = 1 << 15;
 
-/// Of so many entries one may be crowded out before there are twice as many.
-const CROWDED: usize = 16;
+/// Of so many entries one may be in another's place, where the CPU does not expect it, before there are
+/// twice as many.
+const CROWDED: usize = 64;
 
 /// Packets after which it is judged whether it pays.
 const WINDOW: u64 = 1 << 17;
@@ -57,54 +59,51 @@ struct Entry {
     /// The version when it was learned in the upper half; in the lower the port.
     origin: u64,
     brief: u32,
-    stamp: u32,
 }
 
 impl Entry {
     /// No packet has version 0.
-    const EMPTY: Self = Self { glance: [0; 4], origin: 0, brief: NONE, stamp: 0 };
-
-    #[inline(always)]
-    fn is_of(&self, glance: &Glance, origin: u64) -> bool {
-        let differs = self.glance.iter().zip(glance).fold(self.origin ^ origin, |all, (a, b)| all | (a ^ b));
-        differs == 0
-    }
+    const EMPTY: Self = Self { glance: [0; 4], origin: 0, brief: NONE };
 }
+
+/// The time to live is lowered; Ethernet addresses are set.
+const DEC_TTL: u8 = 1;
+const ADDRESSES: u8 = 2;
+
+/// The megaflow has gone: nothing is known of the packet.
+const GONE: u8 = 4;
 
 /// What is done to a packet, if it is no more than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deed {
-    /// Whether the packet is changed.
-    changes: bool,
-    dec_ttl: bool,
+    /// What is changed of the packet: [`DEC_TTL`], [`ADDRESSES`]; or [`GONE`].
+    changes: u8,
     addresses: Addresses,
     end: End,
 }
 
-/// Where a packet goes when that is done.
+/// Where a packet goes when that is done, as a number: the port's, or a reason's behind all ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Forward(u16),
-    Drop(DropReason),
-}
+struct End(u32);
 
 impl End {
-    /// A number of its own.
-    #[inline]
-    fn number(self) -> u32 {
-        match self {
-            Self::Forward(port) => u32::from(port),
-            Self::Drop(reason) => 1 << 16 | reason as u32,
-        }
+    const DROPS: u32 = 1 << 16;
+
+    fn forward(port: u16) -> Self {
+        Self(u32::from(port))
+    }
+
+    fn drop(reason: DropReason) -> Self {
+        Self(Self::DROPS + reason as u32)
     }
 }
 
 impl From<End> for Fate {
     #[inline]
-    fn from(end: End) -> Self {
-        match end {
-            End::Forward(port) => Self::Forward(port),
-            End::Drop(reason) => Self::Drop(reason),
+    fn from(End(number): End) -> Self {
+        match number.checked_sub(End::DROPS) {
+            None => Self::Forward(number as u16),
+            Some(reason) => Self::Drop(DropReason::ALL[reason as usize]),
         }
     }
 }
@@ -114,22 +113,45 @@ impl Deed {
     pub(crate) fn of(ops: &[Op]) -> Option<Self> {
         let (last, before) = ops.split_last()?;
         let end = match last {
-            Op::Forward(port) => End::Forward(*port),
-            Op::Drop(reason) => End::Drop(*reason),
+            Op::Forward(port) => End::forward(*port),
+            Op::Drop(reason) => End::drop(*reason),
             _ => return None,
         };
-        let mut deed = Self { changes: false, dec_ttl: false, addresses: Addresses::default(), end };
+        let mut deed = Self { changes: 0, addresses: Addresses::NONE, end };
         for op in before {
             match op {
-                Op::DecTtl(_) if !deed.dec_ttl => deed.dec_ttl = true,
-                Op::Rewrite(rewrite) if deed.addresses == Addresses::default() => {
+                Op::DecTtl(_) if !deed.lowers() => deed.changes |= DEC_TTL,
+                Op::Rewrite(rewrite) if deed.changes & ADDRESSES == 0 => {
                     deed.addresses = rewrite.only_addresses()?;
+                    deed.changes |= ADDRESSES;
                 }
                 _ => return None,
             }
         }
-        deed.changes = deed.dec_ttl || deed.addresses != Addresses::default();
         Some(deed)
+    }
+
+    /// Whether it lowers the time to live.
+    #[inline(always)]
+    fn lowers(&self) -> bool {
+        self.changes & DEC_TTL != 0
+    }
+
+    /// Changes a frame as it says; returns whether it could. What it could not change is as it was.
+    #[inline(always)]
+    fn apply(&self, frame: &mut [u8]) -> bool {
+        if self.changes != 0 {
+            if self.changes & GONE != 0 {
+                return false;
+            }
+            if self.lowers() && !dec_ttl_of_plain(frame) {
+                return false;
+            }
+            if self.changes & ADDRESSES != 0 {
+                self.addresses.apply(frame);
+            }
+        }
+        true
     }
 }
 
@@ -141,10 +163,6 @@ struct Brief {
     bytes: u64,
     used: Nanos,
     deed: Deed,
-    /// How often this place was given up.
-    stamp: u32,
-    /// Whether it is listed as having counted something.
-    dirty: bool,
 }
 
 /// What a brief counted since it was last asked.
@@ -166,52 +184,131 @@ pub(crate) struct Taken {
 
 /// One worker's short way.
 pub(crate) struct Shortcut {
-    seed: Seed,
     lens: Lens,
+    factors: Glance,
     version: u32,
     entries: Vec<Entry>,
     briefs: Vec<Brief>,
     /// The megaflow of each brief.
     owners: Vec<Handle>,
+    /// Briefs without a megaflow: to which no entry leads, and to which one may.
     free: Vec<u32>,
-    /// Briefs that counted something.
-    dirty: Vec<u32>,
+    gone: Vec<u32>,
     crowded: usize,
     /// Packets of this window, and those of them that were found.
     seen: u64,
     found: u64,
     /// Packets for which it still steps aside.
     aside: u64,
-    /// Of the burst at hand: what was seen of each packet, and where its entry may be.
-    aims: [(Glance, usize); BURST],
 }
 
-/// Where a glance belongs, before that is cut to the number of entries.
-#[inline(always)]
-fn slot(seed: Seed, &[a, b, c, d]: &Glance, origin: u64) -> usize {
-    (seed.fold(a, b) ^ seed.fold_with(c, d, 1) ^ origin) as usize
-}
-
-/// The brief that is known for packets that look like this, and its number.
-#[inline(always)]
-fn find<'b>(
-    entries: &[Entry],
-    briefs: &'b mut [Brief],
-    glance: &Glance,
-    slot: usize,
+/// How packets are told apart: by what is seen of them, and by where they come from.
+#[derive(Clone, Copy)]
+struct Telling {
+    masks: Glance,
+    factors: Glance,
     origin: u64,
-) -> Option<(u32, &'b mut Brief)> {
-    // Both entries of a pair share what the adjacent-line prefetcher brings.
-    let slot = slot & (entries.len() - 1);
-    let mut entry = &entries[slot];
-    if !entry.is_of(glance, origin) {
-        entry = &entries[slot ^ 1];
-        if !entry.is_of(glance, origin) {
-            return None;
-        }
+}
+
+impl Telling {
+    /// Where what is known of such packets belongs, before that is cut to the number of entries.
+    #[inline(always)]
+    fn place<S: Sight>(&self, glance: &Glance) -> usize {
+        spread(S::sum(&self.factors, glance).wrapping_add(self.origin)) as usize
     }
-    let brief = briefs.get_mut(entry.brief as usize)?;
-    (brief.stamp == entry.stamp).then_some((entry.brief, brief))
+
+    /// The number of the brief of packets that look like this. It is in one of two entries, which share
+    /// what the adjacent-line prefetcher brings; mostly in the first.
+    #[inline(always)]
+    fn find<S: Sight>(&self, entries: &[Entry], glance: &Glance) -> Option<u32> {
+        let slot = self.place::<S>(glance) & entries.len().wrapping_sub(1);
+        let is_it = |entry: &&Entry| S::differ(&entry.glance, glance) == 0 && entry.origin == self.origin;
+        let first = entries.get(slot)?;
+        let found = if is_it(&first) { Some(first) } else { entries.get(slot ^ 1).filter(is_it) };
+        found.map(|entry| entry.brief)
+    }
+}
+
+/// A single lookup.
+struct Find<'e>(&'e Telling, &'e [Entry], Glance);
+
+impl WithSight for Find<'_> {
+    type Output = Option<u32>;
+
+    fn run<S: Sight>(self) -> Option<u32> {
+        self.0.find::<S>(self.1, &self.2)
+    }
+}
+
+/// Where a single one belongs.
+struct Place<'e>(&'e Telling, Glance);
+
+impl WithSight for Place<'_> {
+    type Output = usize;
+
+    fn run<S: Sight>(self) -> usize {
+        self.0.place::<S>(&self.1)
+    }
+}
+
+/// A burst whose packets are looked up one by one, and what that takes.
+struct OneByOne<'a> {
+    burst: &'a mut Burst,
+    fates: &'a mut [Fate; BURST],
+    telling: Telling,
+    entries: &'a [Entry],
+    briefs: &'a mut [Brief],
+    now: Nanos,
+}
+
+impl WithSight for OneByOne<'_> {
+    type Output = Taken;
+
+    /// Does to all packets that are known what is to be done to them.
+    #[inline(always)]
+    fn run<S: Sight>(self) -> Taken {
+        let Self { burst, fates, telling, entries, briefs, now } = self;
+        let (mut left, mut ends) = (0, [End(0); BURST]);
+        burst.prefetch();
+        for (at, packet) in burst.iter_mut().enumerate() {
+            match take::<S>(&telling, entries, briefs, now, packet) {
+                Some(end) => ends[at % BURST] = end,
+                None => left |= 1 << at,
+            }
+        }
+        let (first, ends) = (ends[0], &ends[..burst.len()]);
+        if left == 0 && ends.iter().all(|end| *end == first) {
+            return Taken { left, all: Some(first.into()) };
+        }
+        for (at, (fate, end)) in fates.iter_mut().zip(ends).enumerate() {
+            if left >> at & 1 == 0 {
+                *fate = (*end).into();
+            }
+        }
+        Taken { left, all: None }
+    }
+}
+
+/// Does to a packet what is to be done to it, if that is known, and says where it goes.
+#[inline(always)]
+fn take<S: Sight>(
+    telling: &Telling,
+    entries: &[Entry],
+    briefs: &mut [Brief],
+    now: Nanos,
+    packet: &mut Packet,
+) -> Option<End> {
+    if packet.is_chained() {
+        return None;
+    }
+    let frame = packet.data_mut();
+    let glance = S::read(&telling.masks, frame)?;
+    let brief = briefs.get_mut(telling.find::<S>(entries, &glance)? as usize)?;
+    if !brief.deed.apply(frame) {
+        return None;
+    }
+    brief.count(1, frame.len() as u64, now);
+    Some(brief.deed.end)
 }
 
 impl Shortcut {
@@ -219,31 +316,26 @@ impl Shortcut {
         let mut entries = Vec::with_capacity(MOST);
         entries.resize(FEWEST, Entry::EMPTY);
         Self {
-            seed,
             lens: Lens::new(),
+            factors: seed.factors(),
             version: 1,
             entries,
             briefs: Vec::new(),
             owners: Vec::new(),
             free: Vec::new(),
-            dirty: Vec::new(),
+            gone: Vec::new(),
             crowded: 0,
             seen: 0,
             found: 0,
             aside: 0,
-            aims: [([0; 4], 0); BURST],
         }
     }
 
-    /// What is told apart of packets of one port, at this version.
+    /// How packets of a port are told apart, at this version.
     #[inline]
-    fn origin(&self, port: PortNo) -> u64 {
-        u64::from(self.version) << 32 | u64::from(port.0)
-    }
-
-    #[inline]
-    fn slot(&self, glance: &Glance, origin: u64) -> usize {
-        slot(self.seed, glance, origin) & (self.entries.len() - 1)
+    fn telling(&self, port: PortNo) -> Telling {
+        let origin = u64::from(self.version) << 32 | u64::from(port.0);
+        Telling { masks: *self.lens.masks(), factors: self.factors, origin }
     }
 
     /// Forgets what it learned: tables have changed, or it is to see less from now on.
@@ -254,6 +346,7 @@ impl Shortcut {
 
     fn outdate(&mut self) {
         self.crowded = 0;
+        self.free.append(&mut self.gone);
         self.version = self.version.wrapping_add(1);
         if self.version == 0 {
             self.entries.fill(Entry::EMPTY);
@@ -283,15 +376,15 @@ impl Shortcut {
         now: Nanos,
         fates: &mut [Fate; BURST],
     ) -> Taken {
-        let (count, origin) = (burst.len(), self.origin(port));
-        let all = u64::MAX >> (u64::BITS as usize - count);
-        if self.owners.len() == self.free.len() {
-            return Taken { left: all, all: None };
+        let count = burst.len();
+        if self.owners.len() == self.free.len() + self.gone.len() {
+            return Taken { left: u64::MAX >> (u64::BITS as usize - count), all: None };
         }
-        let whole = if self.lens.is_blind() { self.take_whole(burst, origin, now) } else { None };
+        let telling = self.telling(port);
+        let whole = if self.lens.is_blind() { self.take_whole(burst, &telling, now) } else { None };
         let taken = whole.unwrap_or_else(|| {
-            let aimed = self.aim(burst, origin);
-            self.hit(burst, aimed, (origin, now), fates)
+            let Self { lens, entries, briefs, .. } = self;
+            lens.with(OneByOne { burst, fates, telling, entries, briefs, now })
         });
         self.judge(count, taken.left);
         taken
@@ -299,76 +392,16 @@ impl Shortcut {
 
     /// All packets look the same: so one lookup does.
     #[inline]
-    fn take_whole(&mut self, burst: &mut Burst, origin: u64, now: Nanos) -> Option<Taken> {
-        let slot = slot(self.seed, &[0; 4], origin);
-        let (number, brief) = find(&self.entries, &mut self.briefs, &[0; 4], slot, origin)?;
-        let usual = |packet: &Packet| !packet.is_chained() && self.lens.read(packet.data()).is_some();
-        if brief.deed.changes || !burst.iter().all(usual) {
+    fn take_whole(&mut self, burst: &Burst, telling: &Telling, now: Nanos) -> Option<Taken> {
+        let number = self.lens.with(Find(telling, &self.entries, [0; 4]))?;
+        let brief = self.briefs.get_mut(number as usize)?;
+        let usual = |packet: &Packet| !packet.is_chained() && packet.len() >= Lens::LEAST;
+        if brief.deed.changes != 0 || !burst.iter().all(usual) {
             return None;
         }
         let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
-        let end = brief.deed.end;
-        if brief.count(burst.len() as u64, bytes, now) {
-            self.dirty.push(number);
-        }
-        Some(Taken { left: 0, all: Some(end.into()) })
-    }
-
-    /// Looks at all packets, and has their entries fetched. Returns those that it could look at.
-    #[inline]
-    fn aim(&mut self, burst: &Burst, origin: u64) -> u64 {
-        for packet in burst.iter() {
-            packet.prefetch();
-        }
-        let Self { lens, seed, entries, aims, .. } = self;
-        let (mut aimed, last) = (0, entries.len() - 1);
-        let frames = burst.iter().map(|packet| if packet.is_chained() { &[] } else { packet.data() });
-        lens.read_all(frames, |at, glance| {
-            let Some(glance) = glance else { return };
-            let slot = slot(*seed, &glance, origin) & last;
-            prefetch(&entries[slot]);
-            aims[at % BURST] = (glance, slot);
-            aimed |= 1 << at;
-        });
-        aimed
-    }
-
-    /// Does to all packets that are known what is to be done to them.
-    #[inline]
-    fn hit(
-        &mut self,
-        burst: &mut Burst,
-        aimed: u64,
-        (origin, now): (u64, Nanos),
-        fates: &mut [Fate; BURST],
-    ) -> Taken {
-        let Self { entries, aims, briefs, dirty, .. } = self;
-        let (mut left, mut first, mut differs) = (0, None, 0);
-        for (at, (packet, (fate, (glance, slot)))) in
-            burst.iter_mut().zip(fates.iter_mut().zip(aims)).enumerate()
-        {
-            let found =
-                if aimed >> at & 1 == 1 { find(entries, briefs, glance, *slot, origin) } else { None };
-            let Some((number, brief)) = found else {
-                left |= 1 << at;
-                continue;
-            };
-            let deed = &brief.deed;
-            if deed.changes {
-                if deed.dec_ttl && !dec_ttl_of_plain(packet.data_mut()) {
-                    left |= 1 << at;
-                    continue;
-                }
-                deed.addresses.apply(packet.data_mut());
-            }
-            let end = deed.end;
-            *fate = end.into();
-            differs |= end.number() ^ first.get_or_insert(end).number();
-            if brief.count(1, packet.len() as u64, now) {
-                dirty.push(number);
-            }
-        }
-        Taken { left, all: first.filter(|_| differs == 0).map(Fate::from) }
+        brief.count(burst.len() as u64, bytes, now);
+        Some(Taken { left: 0, all: Some(brief.deed.end.into()) })
     }
 
     #[inline]
@@ -394,20 +427,23 @@ impl Shortcut {
             self.outdate();
         }
         let Some(brief) = self.briefs.get(number as usize) else { return };
-        let stamp = brief.stamp;
-        if brief.deed.dec_ttl && !self.lens.sees_ipv4() {
+        if brief.deed.lowers() && !self.lens.sees_ipv4() {
             return;
         }
         let Some(glance) = self.lens.fits(packet.data()) else { return };
-        let origin = self.origin(port);
-        let slot = self.slot(&glance, origin);
-        let live = |slot: usize| self.entries[slot].origin >> 32 == u64::from(self.version);
-        let (slot, crowds) = match [slot, slot ^ 1].into_iter().find(|&slot| !live(slot)) {
-            Some(free) => (free, false),
-            None => (slot ^ 1, true),
+        let telling = self.telling(port);
+        let own = self.lens.with(Place(&telling, glance)) & (self.entries.len() - 1);
+        let entry = Entry { glance, origin: telling.origin, brief: number };
+        let is_same = |&slot: &usize| {
+            let old = &self.entries[slot];
+            old.origin == entry.origin && old.glance == glance
         };
-        self.entries[slot] = Entry { glance, origin, brief: number, stamp };
-        self.crowded += usize::from(crowds);
+        let is_free = |&slot: &usize| self.entries[slot].origin >> 32 != u64::from(self.version);
+        let pair = [own, own ^ 1];
+        let slot =
+            pair.into_iter().find(is_same).or_else(|| pair.into_iter().find(is_free)).unwrap_or(own ^ 1);
+        self.entries[slot] = entry;
+        self.crowded += usize::from(slot != own);
         if self.crowded * CROWDED > self.entries.len() && self.entries.len() < MOST {
             let doubled = self.entries.len() * 2;
             self.entries.resize(doubled, Entry::EMPTY);
@@ -417,9 +453,11 @@ impl Shortcut {
 
     /// Makes a megaflow's brief; nothing when there are enough.
     pub(crate) fn add(&mut self, owner: Handle, deed: Deed) -> Option<u32> {
+        if self.free.is_empty() && self.gone.len() > self.briefs.len() / 2 {
+            self.outdate();
+        }
         if let Some(number) = self.free.pop() {
-            let stamp = self.briefs[number as usize].stamp;
-            self.briefs[number as usize] = Brief { stamp, ..Brief::new(deed) };
+            self.briefs[number as usize] = Brief::new(deed);
             self.owners[number as usize] = owner;
             return Some(number);
         }
@@ -438,19 +476,16 @@ impl Shortcut {
     /// Gives a brief up, and says what it counted last.
     pub(crate) fn remove(&mut self, number: u32) -> Counted {
         let Some(brief) = self.briefs.get_mut(number as usize) else { return Counted::default() };
-        brief.stamp = brief.stamp.wrapping_add(1);
-        self.free.push(number);
+        brief.deed.changes = GONE;
+        self.gone.push(number);
         brief.collect()
     }
 
     /// What briefs counted since the last call, with their megaflows.
     pub(crate) fn collect(&mut self, mut each: impl FnMut(Handle, Counted)) {
-        for number in self.dirty.drain(..) {
-            let number = number as usize;
-            if let (Some(brief), Some(&owner)) = (self.briefs.get_mut(number), self.owners.get(number)) {
-                brief.dirty = false;
-                each(owner, brief.collect());
-            }
+        for (brief, owner) in self.briefs.iter_mut().zip(&self.owners).filter(|(brief, _)| brief.packets > 0)
+        {
+            each(*owner, brief.collect());
         }
     }
 
@@ -462,16 +497,14 @@ impl Shortcut {
 
 impl Brief {
     fn new(deed: Deed) -> Self {
-        Self { packets: 0, bytes: 0, used: Nanos(0), deed, stamp: 0, dirty: false }
+        Self { packets: 0, bytes: 0, used: Nanos(0), deed }
     }
 
-    /// Counts packets, and returns whether it has to be listed for that.
     #[inline(always)]
-    fn count(&mut self, packets: u64, bytes: u64, now: Nanos) -> bool {
+    fn count(&mut self, packets: u64, bytes: u64, now: Nanos) {
         self.packets += packets;
         self.bytes += bytes;
         self.used = now;
-        !std::mem::replace(&mut self.dirty, true)
     }
 
     /// What it counted; it starts anew.

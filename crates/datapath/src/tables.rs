@@ -3,17 +3,16 @@
 //! Runs on the control thread, on a copy: when one change cannot be done, the copy is thrown away and
 //! nothing has happened.
 
-use crate::control::{Change, ControlError, Removal};
-use crate::meter::MeterState;
-use crate::pipeline::{Entry, GroupEntry, MeterEntry, Pipeline, TABLES, Touched};
-use crate::translate::ActionSet;
+use crate::control::{Change, EntryChange, EntryEvent, Refusal, Refused, Removal};
+use crate::pipeline::{Entry, Pipeline, TABLES, Touched, called};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
-use weir_openflow::{
-    Action, Flow, FlowMod, Group, GroupId, GroupKind, Meter, MeterId, PortNo, Select, TableId,
-};
+use std::sync::Arc;
+use weir_openflow::{Action, Ct, Flow, FlowMod, GroupId, MeterId, PortNo, Select, TableId};
 use weir_units::Nanos;
+
+/// Flow entries of all tables together, at most: a controller that floods changes does not take all memory.
+pub const MOST_FLOWS: usize = 1 << 20;
 
 /// A snapshot that is being changed.
 pub(crate) struct Draft<'a> {
@@ -21,21 +20,34 @@ pub(crate) struct Draft<'a> {
     pub(crate) touched: Vec<Touched>,
     /// Entries that went and whose controller wants to know.
     pub(crate) removed: Vec<(Arc<Entry>, Removal)>,
+    /// What became of entries, if anybody wants to know.
+    pub(crate) told: Option<Vec<EntryChange>>,
     pub(crate) now: Nanos,
+    /// Flow entries of all tables.
+    flows: usize,
+    /// The place of the change at hand.
+    pub(crate) at: usize,
 }
 
-fn refuse<T>(why: String) -> Result<T, ControlError> {
-    Err(ControlError(why))
+/// Refuses an action.
+pub(crate) fn refuse<T>(text: String) -> Result<T, Refused> {
+    refuse_as(Refusal::BadAction, text)
+}
+
+/// Refuses a change.
+pub(crate) fn refuse_as<T>(why: Refusal, text: String) -> Result<T, Refused> {
+    Err(Refused { why, text })
 }
 
 impl<'a> Draft<'a> {
     /// Nothing is changed yet.
     pub(crate) fn new(pipeline: &'a mut Pipeline, now: Nanos) -> Self {
-        Self { pipeline, touched: Vec::new(), removed: Vec::new(), now }
+        let flows = pipeline.tables.iter().map(weir_classifier::Table::len).sum();
+        Self { pipeline, touched: Vec::new(), removed: Vec::new(), told: None, now, flows, at: 0 }
     }
 
-    /// Does one change.
-    pub(crate) fn change(&mut self, change: &Change) -> Result<(), ControlError> {
+    /// Does one change, or leaves all as it is.
+    pub(crate) fn change(&mut self, change: &Change) -> Result<(), Refused> {
         match change {
             Change::Flow(FlowMod::Add(flow)) => self.add(flow),
             Change::Flow(FlowMod::Modify { flow, cookie, select, or_add }) => {
@@ -48,11 +60,17 @@ impl<'a> Draft<'a> {
                 Ok(())
             }
             Change::SetGroup(group) => self.set_group(group),
+            Change::AddGroup(group) => self.add_group(group),
+            Change::ModifyGroup(group) => self.modify_group(group),
+            Change::InsertBuckets(id, place, buckets) => self.insert_buckets(*id, *place, buckets),
+            Change::RemoveBuckets(id, place) => self.remove_buckets(*id, *place),
             Change::DeleteGroup(id) => {
                 self.delete_group(*id);
                 Ok(())
             }
             Change::SetMeter(meter) => self.set_meter(meter),
+            Change::AddMeter(meter) => self.add_meter(meter),
+            Change::ModifyMeter(meter) => self.modify_meter(meter),
             Change::DeleteMeter(id) => {
                 self.delete_meter(*id);
                 Ok(())
@@ -60,20 +78,25 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn add(&mut self, flow: &Flow) -> Result<(), ControlError> {
+    fn add(&mut self, flow: &Flow) -> Result<(), Refused> {
         self.check(flow)?;
         let at = usize::from(flow.table.0);
         if flow.flags.check_overlap {
             self.check_overlap(flow)?;
         }
         let old = self.pipeline.tables[at].get(&flow.matching, flow.priority);
+        if old.is_none() && self.flows >= MOST_FLOWS {
+            let why = format!("table {}: the switch has {MOST_FLOWS} flows, and takes no more", flow.table);
+            return refuse_as(Refusal::TableFull, why);
+        }
+        let event = if old.is_some() { EntryEvent::Modified } else { EntryEvent::Added };
         let counts = old.filter(|_| !flow.flags.reset_counts).map(|old| old.counts().clone());
         let entry = Arc::new(Entry::new(flow.clone(), self.now, counts));
-        self.put(entry);
+        self.put(entry, event);
         Ok(())
     }
 
-    fn check_overlap(&self, flow: &Flow) -> Result<(), ControlError> {
+    fn check_overlap(&self, flow: &Flow) -> Result<(), Refused> {
         let rules = self.pipeline.tables[usize::from(flow.table.0)].iter();
         let overlap = rules.into_iter().find(|rule| {
             rule.priority == flow.priority
@@ -81,19 +104,31 @@ impl<'a> Draft<'a> {
                 && rule.matching.overlaps(&flow.matching)
         });
         match overlap {
-            Some(_) => refuse(format!(
-                "table {}: the flow overlaps another of priority {}, which check_overlap forbids",
-                flow.table, flow.priority
-            )),
+            Some(_) => refuse_as(
+                Refusal::Overlap,
+                format!(
+                    "table {}: the flow overlaps another of priority {}, which check_overlap forbids",
+                    flow.table, flow.priority
+                ),
+            ),
             None => Ok(()),
         }
     }
 
-    fn put(&mut self, entry: Arc<Entry>) {
+    fn put(&mut self, entry: Arc<Entry>, event: EntryEvent) {
         let (table, matching) = (entry.flow.table, entry.flow.matching.clone());
         self.touched.push(Touched::Packets(table, matching.clone()));
+        self.tell(&entry.flow, event);
         let priority = entry.flow.priority;
+        self.flows += usize::from(event == EntryEvent::Added);
         self.pipeline.tables[usize::from(table.0)].insert(matching, priority, entry);
+    }
+
+    /// Notes what became of an entry, if anybody wants to know.
+    fn tell(&mut self, flow: &Flow, what: EntryEvent) {
+        if let Some(told) = &mut self.told {
+            told.push(EntryChange { at: self.at, flow: flow.clone(), what });
+        }
     }
 
     fn modify(
@@ -102,26 +137,30 @@ impl<'a> Draft<'a> {
         cookie: Option<u64>,
         select: &Select,
         or_add: bool,
-    ) -> Result<(), ControlError> {
+    ) -> Result<(), Refused> {
         let selected = self.selected(select);
-        if selected.is_empty() && or_add {
-            return self.add(flow);
+        if selected.is_empty() {
+            // Whether it could be done does not depend on what there is.
+            return if or_add { self.add(flow) } else { self.check_instructions(flow) };
         }
+        let mut changed = Vec::with_capacity(selected.len());
         for old in selected {
-            let mut changed = old.flow.clone();
-            changed.instructions = flow.instructions.clone();
-            changed.cookie = cookie.unwrap_or(changed.cookie);
-            self.check(&changed)?;
+            let mut new = old.flow.clone();
+            new.instructions = flow.instructions.clone();
+            new.cookie = cookie.unwrap_or(new.cookie);
+            self.check(&new)?;
             let counts = old.counts();
             let counts = if flow.flags.reset_counts { Arc::new(counts.reset()) } else { counts.clone() };
-            self.put(Arc::new(Entry::new(changed, old.created, Some(counts))));
+            changed.push(Arc::new(Entry::new(new, old.created, Some(counts))));
         }
+        changed.into_iter().for_each(|entry| self.put(entry, EntryEvent::Modified));
         Ok(())
     }
 
     /// Removes an entry, which is told if that was wanted.
     fn delete(&mut self, entry: &Arc<Entry>, why: Removal) {
         self.remove(entry);
+        self.tell(&entry.flow, EntryEvent::Removed(why));
         if entry.flow.flags.send_flow_rem {
             self.removed.push((entry.clone(), why));
         }
@@ -131,6 +170,7 @@ impl<'a> Draft<'a> {
         let flow = &entry.flow;
         let table = &mut self.pipeline.tables[usize::from(flow.table.0)];
         if table.remove(&flow.matching, flow.priority).is_some() {
+            self.flows -= 1;
             self.touched.push(Touched::Packets(flow.table, flow.matching.clone()));
         }
     }
@@ -150,90 +190,7 @@ impl<'a> Draft<'a> {
         all.filter(|rule| select.is_meant(&rule.value.flow)).map(|rule| rule.value.clone()).collect()
     }
 
-    fn set_group(&mut self, group: &Group) -> Result<(), ControlError> {
-        if group.kind == GroupKind::Indirect && group.buckets.len() != 1 {
-            return refuse(format!(
-                "group {}: an indirect group has one bucket, not {}",
-                group.id,
-                group.buckets.len()
-            ));
-        }
-        for bucket in &group.buckets {
-            self.check_actions(&bucket.actions, true).map_err(|error| {
-                ControlError(format!("group {}, bucket {}: {}", group.id, bucket.id, error.0))
-            })?;
-        }
-        let old = self.pipeline.groups.get(&group.id);
-        let counts = old.map(|old| old.counts.clone()).unwrap_or_default();
-        let of = |bucket: &weir_openflow::Bucket| {
-            let place = old.and_then(|old| old.group.buckets.iter().position(|other| other.id == bucket.id));
-            place.and_then(|place| old.map(|old| old.buckets[place].clone())).unwrap_or_default()
-        };
-        let buckets = group.buckets.iter().map(of).collect();
-        let actions = group.buckets.iter().map(|bucket| ActionSet::of(&bucket.actions).actions()).collect();
-        let created = old.map_or(self.now, |old| old.created);
-        let entry =
-            GroupEntry { group: group.clone(), created, actions, counts, buckets, slots: OnceLock::new() };
-        self.pipeline.groups.insert(group.id, Arc::new(entry));
-        self.touched.push(Touched::All);
-        self.check_loops(group.id)
-    }
-
-    /// Groups may refer to one another, but not in a circle.
-    fn check_loops(&self, from: GroupId) -> Result<(), ControlError> {
-        let mut waiting = vec![(from, 0)];
-        while let Some((id, depth)) = waiting.pop() {
-            if depth > 0 && id == from || depth > 32 {
-                return refuse(format!("group {from} refers to itself, through group {id}"));
-            }
-            let Some(entry) = self.pipeline.groups.get(&id) else { continue };
-            for action in entry.group.buckets.iter().flat_map(|bucket| &bucket.actions) {
-                if let Action::Group(next) = action {
-                    waiting.push((*next, depth + 1));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn delete_group(&mut self, id: Option<GroupId>) {
-        let gone: Vec<GroupId> = match id {
-            Some(id) => vec![id],
-            None => self.pipeline.groups.keys().copied().collect(),
-        };
-        for id in gone {
-            if self.pipeline.groups.remove(&id).is_some() {
-                self.remove_where(Removal::Group, |flow| groups_of(flow).contains(&id));
-                self.touched.push(Touched::All);
-            }
-        }
-    }
-
-    fn set_meter(&mut self, meter: &Meter) -> Result<(), ControlError> {
-        if meter.bands.is_empty() {
-            return refuse(format!("meter {}: it has no band, so it would do nothing", meter.id));
-        }
-        let state = MeterState::new(meter);
-        let entry = MeterEntry { meter: meter.clone(), created: self.now, state };
-        self.pipeline.meters.insert(meter.id, Arc::new(entry));
-        self.touched.push(Touched::All);
-        Ok(())
-    }
-
-    fn delete_meter(&mut self, id: Option<MeterId>) {
-        let gone: Vec<MeterId> = match id {
-            Some(id) => vec![id],
-            None => self.pipeline.meters.keys().copied().collect(),
-        };
-        for id in gone {
-            if self.pipeline.meters.remove(&id).is_some() {
-                self.remove_where(Removal::Meter, |flow| meters_of(flow).contains(&id));
-                self.touched.push(Touched::All);
-            }
-        }
-    }
-
-    fn remove_where(&mut self, why: Removal, which: impl Fn(&Flow) -> bool) {
+    pub(crate) fn remove_where(&mut self, why: Removal, which: impl Fn(&Flow) -> bool) {
         let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
         let gone: Vec<Arc<Entry>> =
             all.filter(|rule| which(&rule.value.flow)).map(|rule| rule.value.clone()).collect();
@@ -243,66 +200,94 @@ impl<'a> Draft<'a> {
     }
 
     /// Whether a flow can be done at all.
-    fn check(&self, flow: &Flow) -> Result<(), ControlError> {
-        let at = |why: String| ControlError(format!("table {}: {why}", flow.table));
+    fn check(&self, flow: &Flow) -> Result<(), Refused> {
         if flow.table > TableId::LAST {
-            return Err(at(format!("tables are numbered 0 to {}", TableId::LAST)));
+            let text = format!("table {}: tables are numbered 0 to {}", flow.table, TableId::LAST);
+            return refuse_as(Refusal::NoTable, text);
         }
+        let goto = flow.instructions.goto;
+        if let Some(next) = goto.filter(|next| *next <= flow.table || *next > TableId::LAST) {
+            let why = format!("goto_table must lead to a later table, not to table {next}");
+            return refuse_as(Refusal::BadGoto, format!("table {}: {why}", flow.table));
+        }
+        self.check_instructions(flow)
+    }
+
+    fn check_instructions(&self, flow: &Flow) -> Result<(), Refused> {
+        let at =
+            |refused: Refused| Refused { text: format!("table {}: {}", flow.table, refused.text), ..refused };
         let instructions = &flow.instructions;
-        if let Some(next) = instructions.goto.filter(|next| *next <= flow.table || *next > TableId::LAST) {
-            return Err(at(format!("goto_table must lead to a later table, not to table {next}")));
-        }
         if let Some(meter) = instructions.meter {
-            self.check_meter(meter).map_err(|error| at(error.0))?;
+            check_meter(self.pipeline, meter).map_err(at)?;
         }
-        self.check_actions(&instructions.apply, false).map_err(|error| at(error.0))?;
-        self.check_actions(&instructions.write, true).map_err(|error| at(error.0))
-    }
-
-    fn check_meter(&self, meter: MeterId) -> Result<(), ControlError> {
-        if self.pipeline.meters.contains_key(&meter) {
-            return Ok(());
-        }
-        refuse(format!("there is no meter {meter}; add it before the flow"))
-    }
-
-    /// Whether actions can be done; some cannot stand in a set (in a bucket, or written).
-    fn check_actions(&self, actions: &[Action], in_set: bool) -> Result<(), ControlError> {
-        for action in actions {
-            match action {
-                Action::Output(PortNo::NORMAL) => {
-                    return refuse(
-                        "output to NORMAL is not supported: this switch learns no addresses by itself; \
-                         name a port, `flood` or `all`"
-                            .to_owned(),
-                    );
-                }
-                Action::Group(id) if !self.pipeline.groups.contains_key(id) => {
-                    return refuse(format!("there is no group {id}; add it before it is used"));
-                }
-                Action::Meter(meter) => self.check_meter(*meter)?,
-                Action::Service { service, .. } if self.pipeline.service(*service).is_none() => {
-                    return refuse(format!("there is no service of number {service}"));
-                }
-                Action::Resubmit { .. } | Action::Clone(_) | Action::Exit if in_set => {
-                    return refuse(
-                        "resubmit, clone and exit cannot stand in an action set or bucket".to_owned(),
-                    );
-                }
-                Action::Clone(actions) => self.check_actions(actions, false)?,
-                _ => {}
-            }
-        }
-        Ok(())
+        check_actions(self.pipeline, &instructions.apply, false).map_err(at)?;
+        check_actions(self.pipeline, &instructions.write, true).map_err(at)
     }
 }
 
+fn check_meter(pipeline: &Pipeline, meter: MeterId) -> Result<(), Refused> {
+    if pipeline.meters.contains_key(&meter) {
+        return Ok(());
+    }
+    refuse_as(Refusal::NoMeter, format!("there is no meter {meter}; add it before the flow"))
+}
+
+fn check_ct(pipeline: &Pipeline, ct: &Ct) -> Result<(), Refused> {
+    if pipeline.tracker.is_none() {
+        let text =
+            "`ct` needs the service `conntrack`, of the kind `conntrack`; give it that name".to_owned();
+        return refuse_as(Refusal::NoService, text);
+    }
+    if let Some(table) = ct.table.filter(|table| *table > TableId::LAST) {
+        return refuse(format!("ct: there is no table {table}; tables are 0 to {}", TableId::LAST));
+    }
+    if ct.helper == Ct::TFTP {
+        return refuse("ct: alg=tftp is not supported; there is alg=ftp".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether actions can be done; some cannot stand in a set (in a bucket, or written).
+pub(crate) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: bool) -> Result<(), Refused> {
+    for action in actions {
+        match action {
+            Action::Ct(ct) => check_ct(pipeline, ct)?,
+            Action::Output(PortNo::NORMAL) | Action::OutputWith(PortNo::NORMAL, _) => {
+                return refuse_as(
+                    Refusal::BadPort,
+                    "output to NORMAL is not supported: this switch learns no addresses by itself; \
+                     name a port, `flood` or `all`"
+                        .to_owned(),
+                );
+            }
+            Action::Group(id) if !pipeline.groups.contains_key(id) => {
+                let text = format!("there is no group {id}; add it before it is used");
+                return refuse_as(Refusal::NoGroup, text);
+            }
+            Action::Meter(meter) => check_meter(pipeline, *meter)?,
+            Action::Service { service, .. } if pipeline.service(*service).is_none() => {
+                let text = format!("there is no service of number {service}");
+                return refuse_as(Refusal::NoService, text);
+            }
+            Action::Resubmit { .. } | Action::Clone(_) | Action::Exit if in_set => {
+                return refuse("resubmit, clone and exit cannot stand in an action set or bucket".to_owned());
+            }
+            Action::Clone(actions) => check_actions(pipeline, actions, false)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Whether a change has flows call a service for which this holds.
-pub(crate) fn calls(change: &Change, which: &dyn Fn(u16) -> bool) -> bool {
-    let is = |action: &Action| matches!(action, Action::Service { service, .. } if which(*service));
+pub(crate) fn calls(change: &Change, tracker: Option<u16>, which: &dyn Fn(u16) -> bool) -> bool {
+    let is = |action: &Action| called(action, tracker).is_some_and(which);
     match change {
         Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => flow.instructions.any(&is),
-        Change::SetGroup(group) => group.buckets.iter().flat_map(|bucket| &bucket.actions).any(is),
+        Change::SetGroup(group) | Change::AddGroup(group) | Change::ModifyGroup(group) => {
+            group.buckets.iter().flat_map(|bucket| &bucket.actions).any(is)
+        }
+        Change::InsertBuckets(_, _, buckets) => buckets.iter().flat_map(|bucket| &bucket.actions).any(is),
         _ => false,
     }
 }

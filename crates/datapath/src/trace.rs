@@ -71,6 +71,21 @@ impl Datapath {
                         first = key.clone();
                     }
                 }
+                Some(Op::Track(call)) => {
+                    let _ = writeln!(
+                        out,
+                        "  connection tracker: taken to find ct_state=+new+trk; the tables go on with the same megaflow"
+                    );
+                    // OVS's numbers: new is 1, tracked 0x20.
+                    if !call.tracking.forgets {
+                        Field::CtState.set(&mut key, 0x21);
+                        Field::CtZone.set(&mut key, u128::from(call.tracking.zone));
+                    }
+                    Field::RecircId.set(&mut key, u128::from(call.next.id));
+                    origins = call.behind(&origins);
+                    frozen = Some(call.next.clone());
+                    continue;
+                }
                 Some(Op::Recirculate(left)) => {
                     self.tell_megaflow(&mut out, &first, &mask, &mut reasons);
                     Field::RecircId.set(&mut key, u128::from(left.id));

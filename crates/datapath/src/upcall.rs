@@ -7,6 +7,7 @@
 
 use crate::bench::{Packets, Source};
 use crate::direct;
+use crate::execute::Fate;
 use crate::explain::Explain;
 use crate::program::{Program, Segment, Short};
 use crate::translate::{Origins, Outcome, Subject, translate};
@@ -23,6 +24,8 @@ pub(crate) struct Recording {
     origins: Origins,
     segments: Vec<Segment>,
     tables: [u64; 4],
+    /// Whether it becomes no megaflow, because no other packet begins as this one did.
+    once: bool,
 }
 
 impl Recording {
@@ -158,6 +161,7 @@ impl Worker {
                 origins: Origins::default(),
                 segments: Vec::with_capacity(2),
                 tables: [0; 4],
+                once: false,
             };
             recording.append(outcome);
             self.bench.sources[at] = Source::Recording(self.recordings.len());
@@ -165,21 +169,41 @@ impl Worker {
         }
     }
 
+    /// Has a packet do what an outcome says, which is for this packet alone.
+    pub(crate) fn record_once(&mut self, at: usize, outcome: Outcome) {
+        let (key, mask, origins) = (self.bench.keys[at].clone(), Mask::new(), Origins::default());
+        let mut recording =
+            Recording { key, mask, origins, segments: Vec::with_capacity(1), tables: [0; 4], once: true };
+        recording.append(outcome);
+        self.bench.sources[at] = Source::Recording(self.recordings.len());
+        self.recordings.push(recording);
+    }
+
     /// The next stage of a packet whose megaflow is in the making, and whose service lets it go on.
-    pub(crate) fn extend_recording(&mut self, burst: &mut Burst, at: usize, number: usize, service: u16) {
+    pub(crate) fn extend_recording(
+        &mut self,
+        burst: &mut Burst,
+        at: usize,
+        number: usize,
+        (service, fate): (u16, Fate),
+    ) {
         let info = self.pipeline.service(service).filter(|info| info.coalesces && self.pipeline.coalescing);
         let (Some(info), Some(packet)) = (info, burst.get_mut(at)) else { return };
         let recording = &mut self.recordings[number];
         if usize::from(self.bench.segments[at]) != recording.segments.len() {
             return;
         }
-        let origins = recording.origins.next_stage(&info.rewrites);
+        let call = if let Fate::Track(_, call) = fate { self.frozen.call(call).cloned() } else { None };
+        let origins = match &call {
+            Some(call) => call.behind(&recording.origins),
+            None => recording.origins.next_stage(&info.rewrites),
+        };
         let subject = Subject {
             key: &self.bench.keys[at],
             layout: self.bench.layouts[at],
             frame: packet.data(),
             origins: &origins,
-            frozen: None,
+            frozen: call.as_ref().map(|call| &*call.next),
         };
         let outcome = translate(&self.pipeline, &subject, &mut self.frozen, Explain::SILENT);
         recording.append(outcome);
@@ -200,6 +224,11 @@ impl Worker {
 
     fn keep_recordings(&mut self) {
         for mut recording in self.recordings.drain(..) {
+            if recording.once {
+                let counts = &self.pipeline.table_counts;
+                recording.segments.iter_mut().for_each(|segment| segment.credit(counts, self.now));
+                continue;
+            }
             quantise(&mut recording.mask);
             let program = Program {
                 segments: recording.segments,

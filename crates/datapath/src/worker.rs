@@ -283,7 +283,7 @@ impl Worker {
 
     /// Does what the packets' first segments say. Returns those that wait for a service.
     #[inline]
-    fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
+    pub(crate) fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
         let mut waiting = 0;
         let now = self.now;
         self.teach(burst, wanted);
@@ -319,7 +319,7 @@ impl Worker {
             let fate = execute(&mut segment.ops, &mut Subject { packet, layout, key }, &mut context);
             self.bench.fates[at] = fate;
             self.bench.segments[at] = 1;
-            waiting |= u64::from(matches!(fate, Fate::Service(..))) << at;
+            waiting |= u64::from(fate.service().is_some()) << at;
         }
         waiting
     }
@@ -426,6 +426,8 @@ fn end(fate: Fate, counters: &mut Counters) {
         Fate::Gone => {}
         Fate::Forward(_) => counters.drop(DropReason::NoPort, 1),
         // Everything else was resolved before packets leave.
-        Fate::Service(..) | Fate::Again | Fate::HandOver(_) => counters.drop(DropReason::TooDeep, 1),
+        Fate::Service(..) | Fate::Track(..) | Fate::Again | Fate::HandOver(_) => {
+            counters.drop(DropReason::TooDeep, 1);
+        }
     }
 }

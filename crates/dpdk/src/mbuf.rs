@@ -248,6 +248,14 @@ impl Burst {
         self.pointers_mut().get(index).map(|&pointer| unsafe { &mut *pointer.cast::<Packet>() })
     }
 
+    /// Asks the CPU to fetch the first bytes of all packets.
+    #[inline]
+    pub fn prefetch(&self) {
+        for packet in self.iter() {
+            packet.prefetch();
+        }
+    }
+
     /// Adds a packet at the end; gives it back when the burst is full.
     #[inline]
     pub fn push(&mut self, mbuf: Mbuf) -> Result<(), Mbuf> {

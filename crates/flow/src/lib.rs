@@ -24,9 +24,9 @@ pub mod samples;
 mod seed;
 
 pub use compose::compose;
-pub use extract::{Glance, Lens, MAX_FRAME, PACKET_BITS, extract, extract_again};
+pub use extract::{Glance, Lens, MAX_FRAME, PACKET_BITS, Sight, WithSight, extract, extract_again, words};
 pub use field::{About, Field, Form, Needs, Subfield, ones};
 pub use key::{HEAD, Key, Mask, TRANSPORT_CUT, WORDS, places};
 pub use layout::Layout;
 pub use matching::{Match, Term};
-pub use seed::Seed;
+pub use seed::{Seed, spread};

@@ -41,9 +41,24 @@ impl Seed {
         multiply(x ^ self.b, y ^ self.a.wrapping_add(PI[0].wrapping_mul(place as u64 * 2 + 1)))
     }
 
+    /// An odd factor for each place of a word, for [`spread`].
+    pub const fn factors(self) -> [u64; 4] {
+        let (a, b) = (self.a, self.b);
+        [a | 1, b | 1, multiply(a, PI[2] ^ b) | 1, multiply(b, PI[3] ^ a) | 1]
+    }
+
     /// Spreads what was joined over all bits.
     #[inline]
     pub const fn finish(self, hash: u64) -> u64 {
         multiply(hash ^ self.a, PI[1] ^ self.b)
     }
+}
+
+/// Where a sum of words, each times its [factor](Seed::factors), belongs in a table of a power of two: what
+/// all bits of the words make of the upper ones (Dietzfelbinger, Hagerup, Katajainen and Penttonen: A
+/// reliable randomized algorithm for the closest-pair problem, 1997) comes first. Cheaper than a fold, and
+/// enough for a table that verifies what it finds and needs no more than a slot.
+#[inline(always)]
+pub const fn spread(sum: u64) -> u64 {
+    sum.swap_bytes()
 }

@@ -1,7 +1,7 @@
 //! What may be done to a packet: actions and instructions (OpenFlow 1.3.5, sections 5.9 to 5.12; Nicira's
 //! extensions as `ovs-actions(7)` has them; SoftFlow, section 3).
 
-use crate::{GroupId, MeterId, PortNo, TableId};
+use crate::{Ct, GroupId, MeterId, PortNo, TableId};
 use weir_flow::{Field, Subfield};
 
 /// Where a controller's copy of a packet comes from.
@@ -28,6 +28,9 @@ impl Default for ToController {
 pub enum Action {
     /// A copy leaves by a port, or by what a reserved port stands for.
     Output(PortNo),
+    /// The same with a `max_len`, which says nothing of any port but the controller's. It is kept because
+    /// clients compare an entry that they read with the one they sent, byte by byte.
+    OutputWith(PortNo, u16),
     /// A copy leaves by the port whose number these bits hold.
     OutputReg(Subfield),
     /// A copy goes to a controller.
@@ -101,6 +104,10 @@ pub enum Action {
         /// What it is told (`sf_argument`).
         argument: u32,
     },
+    /// The packet's connection is tracked, and its addresses translated.
+    Ct(Box<Ct>),
+    /// The packet is one that is not tracked again.
+    CtClear,
     /// The meter polices the packet (OpenFlow 1.5's action form).
     Meter(MeterId),
     /// Actions on a copy that change nothing for those that follow.
@@ -129,6 +136,11 @@ pub struct Instructions {
 }
 
 impl Instructions {
+    /// Whether nothing follows the applied actions.
+    pub fn ends(&self) -> bool {
+        !self.clear && self.write.is_empty() && self.metadata.is_none() && self.goto.is_none()
+    }
+
     /// Whether one of its actions, applied, written or on a clone, is such.
     pub fn any(&self, is: &dyn Fn(&Action) -> bool) -> bool {
         fn among(actions: &[Action], is: &dyn Fn(&Action) -> bool) -> bool {

@@ -128,7 +128,7 @@ impl Select {
 
 fn sends_to(action: &Action, port: PortNo) -> bool {
     match action {
-        Action::Output(to) => *to == port,
+        Action::Output(to) | Action::OutputWith(to, _) => *to == port,
         Action::Controller(_) => port == PortNo::CONTROLLER,
         _ => false,
     }

@@ -1,7 +1,7 @@
 //! The OpenFlow model: flow entries, instructions, actions, groups and meters, and their text.
 //!
 //! - [`Flow`], [`FlowMod`], [`Select`]: entries and what changes them;
-//! - [`Instructions`], [`Action`]: what entries do;
+//! - [`Instructions`], [`Action`], [`Ct`]: what entries do;
 //! - [`Group`], [`Meter`]: what actions refer to;
 //! - [`PortNo`], [`TableId`], [`GroupId`], [`MeterId`]: numbers;
 //! - [`Names`]: what names in the text stand for;
@@ -10,6 +10,7 @@
 //! Costs and threads: plain data for the control plane; nothing here runs per packet.
 
 mod action;
+mod ct;
 mod flow;
 mod group;
 mod names;
@@ -17,6 +18,7 @@ mod numbers;
 mod text;
 
 pub use action::{Action, Instructions, ToController};
+pub use ct::{Ct, CtStep, CtZone, Nat, NatRange};
 pub use flow::{Flow, FlowFlags, FlowMod, Select};
 pub use group::{Band, BandKind, Bucket, Group, GroupKind, Meter, MeterUnit};
 pub use names::Names;

@@ -167,7 +167,7 @@ fn mutated(dice: &mut Dice, line: &str) -> String {
 }
 
 /// What we refuse and `ovs-ofctl` takes, by what we say of it: it cuts values off, and overlooks what
-/// follows a number.
+/// follows a number; whatever follows `actions` up to the next `=` it takes for a part of that word.
 const STRICTER: &[&str] = &[
     "has no value",
     "needs a value",
@@ -178,6 +178,7 @@ const STRICTER: &[&str] = &[
     "there are no actions",
     "no field has this name",
     "has only",
+    "means nothing here",
 ];
 
 #[test]

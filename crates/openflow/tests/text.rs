@@ -267,7 +267,18 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "actions=1,ct(commit)",
-        "column 11: `ct(commit)`: action `ct` is not supported; Weir has its own services for state: softflow:NAME:ARG",
+        "column 11: `ct(commit)`: packets of this flow need not be IP; match ip or ipv6 beside it",
+    ),
+    ("ip,actions=ct(force)", "column 12: `ct(force)`: `force` needs `commit`; write ct(commit,force)"),
+    (
+        "ip,actions=ct(commit,nat(src=10.0.0.9-10.0.0.1))",
+        "column 30: `10.0.0.9-10.0.0.1`: this is no range to translate to; \
+         write ADDRESS[-ADDRESS][:PORT[-PORT]], IPv6 with ports as [ADDRESS]:PORT",
+    ),
+    (
+        "ip,actions=ct(commit,exec(output:1))",
+        "column 27: `output:1`: this cannot be done to a connection; \
+         within ct(exec(...)) there are set_field, load, move and nat",
     ),
     ("actions=outptu:1", "column 9: `outptu:1`: no action and no port has this name; did you mean `output`?"),
     (
@@ -288,7 +299,7 @@ const WRONG: &[(&str, &str)] = &[
     ("tcp actions=set_field:6->nw_proto", "column 26: `nw_proto`: `nw_proto` cannot be written"),
     (
         "actions=set_field:1->ct_mark",
-        "column 22: `ct_mark`: `ct_mark` is only written where connections are tracked; the service softflow:conntrack does that",
+        "column 22: `ct_mark`: `ct_mark` is only written where connections are tracked; write ct(commit,exec(set_field:VALUE->FIELD))",
     ),
     ("actions=set_field:1", "column 9: `set_field:1`: the arrow is missing; write set_field:VALUE->FIELD"),
     (

@@ -50,6 +50,8 @@ reasons! {
     NoSuchHeader "no-such-header";
     /// No room in the buffer for a header that an action pushes.
     NoRoom "no-room";
+    /// The port it came in by was told to receive nothing.
+    PortDown "port-down";
     /// The port it was to leave by does not exist, or is down.
     NoPort "no-port";
     /// It was to leave by the port it came in by, without `in_port` being named.
@@ -86,6 +88,8 @@ reasons! {
     ConntrackInvalid "conntrack-invalid";
     /// Connection tracking: a limit of connections, or of fragments, is reached.
     ConntrackLimit "conntrack-limit";
+    /// Address translation: every address and port that it may have is taken.
+    NatExhausted "nat-exhausted";
     /// Lost on purpose.
     Injected "injected";
     /// The switch was stopping, or the port was removed.

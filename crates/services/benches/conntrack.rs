@@ -109,6 +109,7 @@ impl Case {
             layout: *layout,
             key,
             argument: 1,
+            tracking: None,
             metadata: 0,
             coalesce: false,
             verdict: Verdict::Pass,

@@ -64,6 +64,7 @@ impl Case {
                         layout: *layout,
                         key,
                         argument: self.argument,
+                        tracking: None,
                         metadata: 0,
                         coalesce: false,
                         verdict: Verdict::Pass,

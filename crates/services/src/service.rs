@@ -10,6 +10,7 @@
 //! [`Slot::coalesce`] whether the packet may go on with the actions that its megaflow learnt, or must
 //! be classified again.
 
+use crate::conntrack::Tracking;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::any::Any;
@@ -30,6 +31,8 @@ pub struct Slot<'a> {
     pub key: &'a mut Key,
     /// What the flow entry tells the service (`sf_argument`).
     pub argument: u32,
+    /// What `ct` asks of a connection tracker, where it is that action that calls.
+    pub tracking: Option<&'a Tracking>,
     /// The `sf_metadata` register.
     pub metadata: u32,
     /// Whether the packet may go on without being classified again; false when the service is called.

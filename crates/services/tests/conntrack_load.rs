@@ -67,6 +67,7 @@ impl Load {
                 layout: *layout,
                 key,
                 argument: 1,
+                tracking: None,
                 metadata: 0,
                 coalesce: false,
                 verdict: Verdict::Pass,

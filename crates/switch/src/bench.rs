@@ -215,6 +215,7 @@ fn call(host: &mut Host, packets: &mut [Packet], argument: u32, now: Nanos) -> (
             layout: packet.layout,
             key: &mut packet.key,
             argument,
+            tracking: None,
             metadata: 0,
             coalesce: false,
             verdict: Verdict::Pass,

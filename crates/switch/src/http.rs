@@ -9,7 +9,7 @@ use crate::metrics;
 use crate::protocol::Request;
 use crate::socket::ask;
 use crate::stats::Stats;
-use crate::switch::{Answer, Ask};
+use crate::switch::{Answer, Inbound};
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl MetricsServer {
     ///
     /// # Errors
     /// What the system says.
-    pub fn listen(address: SocketAddr, asks: SyncSender<Ask>) -> io::Result<Self> {
+    pub fn listen(address: SocketAddr, asks: SyncSender<Inbound>) -> io::Result<Self> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("metrics at {address}: {error}"));
         let listener = TcpListener::bind(address).map_err(named)?;
         listener.set_nonblocking(true)?;
@@ -75,7 +75,7 @@ impl Drop for MetricsServer {
     }
 }
 
-fn serve(mut stream: TcpStream, asks: &SyncSender<Ask>) -> io::Result<()> {
+fn serve(mut stream: TcpStream, asks: &SyncSender<Inbound>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let head = read_head(&mut stream)?;
@@ -130,7 +130,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-fn scrape(asks: &SyncSender<Ask>) -> Result<String, String> {
+fn scrape(asks: &SyncSender<Inbound>) -> Result<String, String> {
     match ask(asks, Request::Stats {})? {
         Answer::Value(stats) => {
             let stats: Stats = serde_json::from_value(stats).map_err(|error| error.to_string())?;

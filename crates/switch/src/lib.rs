@@ -4,12 +4,14 @@
 //! - [`Switch`]: a running one, which answers [`Request`]s and reloads;
 //! - [`Plane`]: what it asks of a datapath;
 //! - [`ControlSocket`], [`Client`]: requests over a Unix socket;
+//! - [`Channels`]: connections with OpenFlow controllers, which tell what they [`Heard`];
 //! - [`mod@bench`]: a service by itself;
 //! - [`Stats`], [`metrics`], [`MetricsServer`]: the ledger as a document, and for Prometheus.
 //!
 //! Costs and threads: all of this is beside the packet path. One thread owns the datapath's control side
 //! ([`Switch::run`]); every client has a thread of its own, and waits in it.
 
+mod agent;
 pub mod bench;
 mod client;
 pub mod config;
@@ -28,6 +30,12 @@ mod switch;
 mod tables;
 mod text;
 
+pub use agent::channel::{
+    BEHIND, ChannelError, ChannelSettings, ChannelStatus, Channels, ConnectionStatus, Controller,
+    ECHO_SECONDS, FailMode, Host, Line, Listen, MAX_CONNECTIONS, MOST_WAITING, MOST_WAITING_IN_ALL,
+    OPENFLOW_PORT, TlsError, TlsFiles,
+};
+pub use agent::{ConnectionId, Heard};
 pub use client::{Client, ClientError, HangUp};
 pub use config::{ConfigFileError, Known, Settings, TableText};
 pub use http::MetricsServer;
@@ -36,7 +44,7 @@ pub use protocol::Request;
 pub use socket::{ControlSocket, SocketError, ask, default_path};
 pub use start::{Finished, Running, StartError, start};
 pub use stats::Stats;
-pub use switch::{About, Answer, Ask, Loader, Switch};
+pub use switch::{About, Answer, Ask, Inbound, Loader, Switch};
 pub use weir_datapath::{PollMode, PortSpec, ServiceConfig, TcamConfig};
 
 /// What a drop reason means, by its name in documents.

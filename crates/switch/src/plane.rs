@@ -1,10 +1,11 @@
 //! What the control side asks of a datapath: [`Datapath`], or something that plays one in a test.
 
 use weir_datapath::{
-    CaptureFilter, Captured, Change, ControlError, Datapath, Event, FlowStats, GroupStats, MeterStats, Plan,
-    PortSpec, Report,
+    Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Datapath, Event, FlowStats,
+    GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec, Refused, Report,
+    Wants,
 };
-use weir_openflow::{Names, PortNo};
+use weir_openflow::{Names, PortNo, Select};
 
 /// How a datapath ended.
 #[derive(Clone, Debug)]
@@ -34,6 +35,16 @@ pub trait Plane {
     /// # Errors
     /// As there.
     fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError>;
+    /// See [`Datapath::apply_all`].
+    ///
+    /// # Errors
+    /// As there.
+    fn apply_all(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ApplyError>;
+    /// See [`Datapath::apply_each`].
+    ///
+    /// # Errors
+    /// As there.
+    fn apply_each(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ControlError>;
     /// See [`Datapath::carry_out`].
     ///
     /// # Errors
@@ -51,6 +62,37 @@ pub trait Plane {
     /// # Errors
     /// A worker that does not answer.
     fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError>;
+    /// See [`Datapath::flows_of`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError>;
+    /// See [`Datapath::ports`].
+    fn ports(&self) -> Vec<PortAbout>;
+    /// See [`Datapath::configure_port`].
+    ///
+    /// # Errors
+    /// No such port.
+    fn configure_port(&mut self, number: PortNo, flags: PortFlags) -> Result<(), ControlError>;
+    /// See [`Datapath::set_wants`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn set_wants(&mut self, wants: Wants) -> Result<(), ControlError>;
+    /// See [`Datapath::packet_out`].
+    ///
+    /// # Errors
+    /// What cannot be done.
+    fn packet_out(&mut self, packet: PacketOut) -> Result<(), Refused>;
+    /// See [`Datapath::settled`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn settled(&mut self) -> Result<(), ControlError>;
+    /// See [`Datapath::packet_ins`].
+    fn packet_ins(&mut self) -> Vec<PacketIn>;
+    /// See [`Datapath::happened`].
+    fn happened(&mut self) -> Vec<Event>;
     /// See [`Datapath::report`].
     ///
     /// # Errors
@@ -103,6 +145,46 @@ impl Plane for Datapath {
 
     fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
         Self::apply(self, changes)
+    }
+
+    fn apply_all(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ApplyError> {
+        Self::apply_all(self, changes, tell)
+    }
+
+    fn apply_each(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ControlError> {
+        Self::apply_each(self, changes, tell)
+    }
+
+    fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {
+        Self::flows_of(self, select)
+    }
+
+    fn ports(&self) -> Vec<PortAbout> {
+        Self::ports(self)
+    }
+
+    fn configure_port(&mut self, number: PortNo, flags: PortFlags) -> Result<(), ControlError> {
+        Self::configure_port(self, number, flags)
+    }
+
+    fn set_wants(&mut self, wants: Wants) -> Result<(), ControlError> {
+        Self::set_wants(self, wants)
+    }
+
+    fn packet_out(&mut self, packet: PacketOut) -> Result<(), Refused> {
+        Self::packet_out(self, packet)
+    }
+
+    fn settled(&mut self) -> Result<(), ControlError> {
+        Self::settled(self)
+    }
+
+    fn packet_ins(&mut self) -> Vec<PacketIn> {
+        Self::packet_ins(self)
+    }
+
+    fn happened(&mut self) -> Vec<Event> {
+        Self::happened(self)
     }
 
     fn carry_out(&mut self, plan: &Plan) -> Result<Vec<PortNo>, ControlError> {

@@ -157,6 +157,8 @@ pub enum Request {
         #[serde(default)]
         selection: Map<String, Value>,
     },
+    /// Where controllers connect and to which the switch does, and their connections.
+    ShowControllers {},
     /// The services and how they are.
     Services {},
     /// Asks a service something of its own.

@@ -6,6 +6,7 @@
 //! carried out as a whole, or all stays as it was.
 
 use crate::Settings;
+use crate::agent::channel::ChannelSettings;
 use crate::plane::Plane;
 use crate::switch::Switch;
 use crate::tables::Wanted;
@@ -27,14 +28,28 @@ impl<P: Plane> Switch<P> {
         let wanted = Wanted::read(&settings, &self.names_after(&plan, &gone))?;
         let there = self.there()?;
         plan.changes = self.tables.changes_to(&wanted, &there);
-        let numbers = self.plane.carry_out(&plan).map_err(|error| error.to_string())?;
+        let endpoints = self.reconnect(&settings.openflow)?;
+        let numbers = match self.plane.carry_out(&plan) {
+            Ok(numbers) => numbers,
+            Err(error) => {
+                let back = self.settings.openflow.clone();
+                return Err(match self.reconnect(&back) {
+                    Ok(_) => error.to_string(),
+                    Err(more) => format!("{error}; and endpoints could not be had back: {more}"),
+                });
+            }
+        };
         for number in &plan.close_ports {
             self.ports.remove(number);
         }
-        let done = summary(&plan, &gone);
+        let mut done = summary(&plan, &gone);
+        done.extend(endpoints);
         self.opened(&numbers, plan.open_ports);
         self.tables.configured(wanted);
-        let restart = restart_only(&self.settings, &settings);
+        let mut restart = restart_only(&self.settings, &settings);
+        if self.agent.may_stand_alone() != settings.openflow.stands_alone() {
+            restart.push("fail_mode");
+        }
         // What needs a restart is said at every reload until then.
         self.settings = Settings {
             ports: settings.ports,
@@ -42,9 +57,19 @@ impl<P: Plane> Switch<P> {
             flows: settings.flows,
             groups: settings.groups,
             meters: settings.meters,
+            openflow: ChannelSettings {
+                datapath_id: self.settings.openflow.datapath_id,
+                ..settings.openflow
+            },
             ..self.settings.clone()
         };
         Ok(json!({ "done": done, "restart": restart, "warnings": self.tables.warnings() }))
+    }
+
+    /// Opens and closes endpoints of controllers; says which.
+    fn reconnect(&mut self, openflow: &ChannelSettings) -> Result<Vec<String>, String> {
+        let Some(channels) = &mut self.channels else { return Ok(Vec::new()) };
+        channels.reconfigure(openflow).map_err(|error| error.to_string())
     }
 
     /// What names stand for when the plan is carried out.
@@ -147,6 +172,7 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("seed", old.seed != new.seed),
         ("control", old.control != new.control),
         ("metrics", old.metrics != new.metrics),
+        ("datapath_id", old.openflow.datapath_id != new.openflow.datapath_id),
     ];
     keys.iter().filter(|(_, differs)| *differs).map(|(key, _)| *key).collect()
 }

@@ -6,7 +6,7 @@
 //! the folder, the socket's mode and the peer's credentials are all looked at.
 
 use crate::protocol::{CapturedLine, LONGEST_REQUEST, Request, read_request, to_hex};
-use crate::switch::{Answer, Ask};
+use crate::switch::{Answer, Ask, Inbound};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Uid;
@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// The folder is not one that others are kept out of.
-    #[error("control socket {}: {reason}", path.display())]
+    #[error("control socket {}: {}", path.display(), self.reason())]
     Folder {
         /// The socket.
         path: PathBuf,
@@ -47,19 +47,30 @@ pub enum SocketError {
         reason: String,
     },
     /// Somebody answers there.
-    #[error("control socket {}: a switch answers there already; stop it, or name another path", path.display())]
+    #[error("control socket {}: {}", path.display(), self.reason())]
     InUse {
         /// The socket.
         path: PathBuf,
     },
     /// What the system says.
-    #[error("control socket {}: {error}", path.display())]
+    #[error("control socket {}: {}", path.display(), self.reason())]
     System {
         /// The socket.
         path: PathBuf,
         /// The system's words.
         error: io::Error,
     },
+}
+
+impl SocketError {
+    /// What is wrong, without the path.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Folder { reason, .. } => reason.clone(),
+            Self::InUse { .. } => "a switch answers there already; stop it, or name another path".to_owned(),
+            Self::System { error, .. } => error.to_string(),
+        }
+    }
 }
 
 /// Where the control socket is when nobody says: in the user's runtime folder.
@@ -102,9 +113,9 @@ impl ControlSocket {
     ///
     /// # Errors
     /// A folder that others can write to, a socket in use, or what the system says.
-    pub fn listen(path: &Path, asks: SyncSender<Ask>) -> Result<Self, SocketError> {
+    pub fn listen(path: &Path, asks: SyncSender<Inbound>) -> Result<Self, SocketError> {
         let system = |error| SocketError::System { path: path.to_owned(), error };
-        prepare(path)?;
+        vacate(path)?;
         let listener = UnixListener::bind(path).map_err(system)?;
         fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(system)?;
         listener.set_nonblocking(true).map_err(system)?;
@@ -138,8 +149,8 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Makes sure of the folder, and that nothing is left at the path.
-fn prepare(path: &Path) -> Result<(), SocketError> {
+/// Makes sure of the folder, and that nothing is left at the path: a socket can be bound there.
+pub(crate) fn vacate(path: &Path) -> Result<(), SocketError> {
     let system = |error| SocketError::System { path: path.to_owned(), error };
     let refused = |reason: String| SocketError::Folder { path: path.to_owned(), reason };
     let folder = match path.parent() {
@@ -173,7 +184,7 @@ fn prepare(path: &Path) -> Result<(), SocketError> {
 }
 
 /// Takes clients until the socket is dropped.
-fn accept(listener: &UnixListener, shared: &Arc<Shared>, asks: &SyncSender<Ask>) {
+fn accept(listener: &UnixListener, shared: &Arc<Shared>, asks: &SyncSender<Inbound>) {
     let mut number = 0;
     while !shared.stopping() {
         let mut wait = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
@@ -191,7 +202,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, asks: &SyncSender<Ask>)
 }
 
 /// Starts serving a client.
-fn take(stream: UnixStream, number: u64, shared: &Arc<Shared>, asks: &SyncSender<Ask>) -> io::Result<()> {
+fn take(stream: UnixStream, number: u64, shared: &Arc<Shared>, asks: &SyncSender<Inbound>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let user = getsockopt(&stream, PeerCredentials).map(|peer| Uid::from_raw(peer.uid()))?;
@@ -228,7 +239,7 @@ fn line(out: &mut impl Write, value: &Value) -> io::Result<()> {
 }
 
 /// Answers a client's requests, one after the other, until it is gone.
-fn serve(stream: &UnixStream, shared: &Shared, asks: &SyncSender<Ask>) -> io::Result<()> {
+fn serve(stream: &UnixStream, shared: &Shared, asks: &SyncSender<Inbound>) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut out = stream;
     loop {
@@ -268,10 +279,10 @@ fn serve(stream: &UnixStream, shared: &Shared, asks: &SyncSender<Ask>) -> io::Re
 ///
 /// # Errors
 /// What the switch says, or that it is stopping.
-pub fn ask(asks: &SyncSender<Ask>, request: Request) -> Result<Answer, String> {
+pub fn ask(asks: &SyncSender<Inbound>, request: Request) -> Result<Answer, String> {
     const STOPPED: &str = "the switch is stopping";
     let (reply, answer) = sync_channel(1);
-    asks.send(Ask { request, reply }).map_err(|_| STOPPED.to_owned())?;
+    asks.send(Ask { request, reply }.into()).map_err(|_| STOPPED.to_owned())?;
     answer.recv().unwrap_or_else(|_| Err(STOPPED.to_owned()))
 }
 

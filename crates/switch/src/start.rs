@@ -1,9 +1,10 @@
 //! Starting a switch: DPDK, the datapath, its tables and ports, and the ways to reach it.
 
+use crate::agent::channel::ChannelError;
 use crate::http::MetricsServer;
 use crate::plane::Ended;
 use crate::socket::{ControlSocket, SocketError};
-use crate::switch::{About, Ask, Loader, Switch};
+use crate::switch::{About, Inbound, Loader, Switch};
 use crate::{Settings, Stats};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -26,6 +27,9 @@ pub enum StartError {
     /// Flows, groups, meters or ports.
     #[error("{0}")]
     Configuration(String),
+    /// Connections with controllers.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
     /// The control socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -37,8 +41,8 @@ pub enum StartError {
 /// A switch that runs, and the ways to reach it.
 pub struct Running {
     switch: Switch<Datapath>,
-    inbox: Receiver<Ask>,
-    asks: SyncSender<Ask>,
+    inbox: Receiver<Inbound>,
+    asks: SyncSender<Inbound>,
     control: Option<ControlSocket>,
     metrics: Option<MetricsServer>,
     about: About,
@@ -67,7 +71,10 @@ pub fn start(settings: Settings, loader: Loader, weir: &str) -> Result<Running, 
     let metrics = metrics.map(|address| MetricsServer::listen(address, asks.clone())).transpose()?;
     let about = About { weir: weir.to_owned(), dpdk: Eal::version(), tsc_hz: Tsc::get(eal).hz() };
     let datapath = Datapath::start(eal, settings.datapath(drawn()))?;
-    let switch = Switch::new(datapath, settings, loader, about.clone()).map_err(StartError::Configuration)?;
+    let mut switch =
+        Switch::new(datapath, settings, loader, about.clone()).map_err(StartError::Configuration)?;
+    // A controller finds the tables as they were configured.
+    switch.connect(asks.clone())?;
     Ok(Running { switch, inbox, asks, control, metrics, about })
 }
 
@@ -78,7 +85,7 @@ fn drawn() -> u64 {
 
 impl Running {
     /// Where requests are to be sent.
-    pub fn asks(&self) -> SyncSender<Ask> {
+    pub fn asks(&self) -> SyncSender<Inbound> {
         self.asks.clone()
     }
 
@@ -98,6 +105,11 @@ impl Running {
     /// The control socket.
     pub fn control(&self) -> Option<&std::path::Path> {
         self.control.as_ref().map(ControlSocket::path)
+    }
+
+    /// Where controllers may connect.
+    pub fn openflow(&self) -> Vec<String> {
+        self.switch.controllers().into_iter().filter_map(|endpoint| endpoint.address).collect()
     }
 
     /// Where metrics are.

@@ -4,6 +4,9 @@
 //! and the metrics server send it [`Ask`]s through a bounded queue and wait for the answer in their
 //! own threads, so that none of them can hold it up.
 
+use crate::agent::channel::{ChannelError, ChannelStatus, Channels};
+use crate::agent::session::{Agent, PACKET_INS_EVERY, SessionSettings};
+use crate::agent::{ConnectionId, Heard};
 use crate::events::{Listeners, describe};
 use crate::plane::{Ended, Plane};
 use crate::protocol::{PROTOCOL, Request, from_hex, to_hex};
@@ -12,9 +15,9 @@ use crate::tables::{Tables, Wanted};
 use crate::{Settings, frame, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
-use weir_datapath::{CaptureFilter, Captured, Change, ControlError, PortSpec, Report};
+use weir_datapath::{CaptureFilter, Captured, Change, ControlError, Event, PortSpec, Report};
 use weir_openflow::{Names, PortNo};
 
 /// How often the datapath does what is due.
@@ -30,6 +33,27 @@ pub struct Ask {
     pub request: Request,
     /// Takes the one answer; whoever asked may be gone.
     pub reply: SyncSender<Result<Answer, String>>,
+}
+
+/// What comes to the switch's thread.
+#[derive(Debug)]
+pub enum Inbound {
+    /// A request of the control socket, or of this process.
+    Ask(Ask),
+    /// What a controller said, or became of.
+    Heard(Heard),
+}
+
+impl From<Ask> for Inbound {
+    fn from(ask: Ask) -> Self {
+        Self::Ask(ask)
+    }
+}
+
+impl From<Heard> for Inbound {
+    fn from(heard: Heard) -> Self {
+        Self::Heard(heard)
+    }
 }
 
 /// An answer.
@@ -55,6 +79,17 @@ pub struct About {
 }
 
 impl About {
+    /// What the OpenFlow agent is told.
+    fn session(&self, settings: &Settings) -> SessionSettings {
+        let openflow = &settings.openflow;
+        SessionSettings {
+            datapath_id: openflow.datapath_id,
+            standalone: openflow.stands_alone(),
+            software: format!("weir {}", self.weir),
+            hardware: self.dpdk.clone(),
+        }
+    }
+
     /// The document of a report.
     pub fn stats(&self, report: &Report) -> Stats {
         Stats::new(report, &format!("weir {}, {}", self.weir, self.dpdk), self.tsc_hz)
@@ -70,6 +105,8 @@ pub struct Switch<P> {
     pub(crate) ports: BTreeMap<PortNo, PortSpec>,
     pub(crate) tables: Tables,
     events: Listeners,
+    pub(crate) agent: Agent,
+    pub(crate) channels: Option<Channels>,
     /// What was wrong at the last tick.
     trouble: Option<String>,
     about: About,
@@ -83,8 +120,20 @@ impl<P: Plane> Switch<P> {
     /// A flow, group, meter or port that cannot be; the datapath is stopped.
     pub fn new(plane: P, settings: Settings, loader: Loader, about: About) -> Result<Self, String> {
         let (ports, tables, events) = (BTreeMap::new(), Tables::default(), Listeners::default());
-        let mut switch =
-            Self { plane, settings: settings.clone(), loader, ports, tables, events, trouble: None, about };
+        let agent = Agent::new(about.session(&settings));
+        let settings_now = settings.clone();
+        let mut switch = Self {
+            plane,
+            settings: settings_now,
+            loader,
+            ports,
+            tables,
+            events,
+            agent,
+            channels: None,
+            trouble: None,
+            about,
+        };
         let names = switch.names_with(&settings.ports);
         let wanted = Wanted::read(&settings, &names)?;
         let there = switch.there()?;
@@ -94,18 +143,31 @@ impl<P: Plane> Switch<P> {
         }
         switch.tables.configured(wanted);
         switch.open(&settings.ports)?;
+        switch.agent.look_at_ports(&switch.plane);
         Ok(switch)
     }
 
-    /// Answers requests until one says stop, or nobody is left to ask; then stops the datapath.
+    /// Lets controllers connect, and connects to those that are configured. What they say comes to the inbox.
+    ///
+    /// # Errors
+    /// Certificates or a listener that cannot be.
+    pub fn connect(&mut self, inbox: SyncSender<Inbound>) -> Result<(), ChannelError> {
+        self.channels = Some(Channels::start(&self.settings.openflow, inbox)?);
+        Ok(())
+    }
+
+    /// Answers requests and obeys controllers until a request says stop, or nobody is left to ask; then stops
+    /// the datapath.
     ///
     /// # Errors
     /// A worker that panicked, or does not answer at the end.
-    pub fn run(mut self, inbox: &Receiver<Ask>) -> Result<Ended, ControlError> {
+    pub fn run(mut self, inbox: &Receiver<Inbound>) -> Result<Ended, ControlError> {
         let mut due = Instant::now();
+        let mut look = Instant::now();
         loop {
-            match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                Ok(ask) => {
+            match self.next(inbox, due) {
+                Ok(Inbound::Ask(ask)) => {
+                    self.agent.flush(&mut self.plane);
                     let stop = matches!(ask.request, Request::Stop {});
                     // Whoever asked may have gone; the deed is done all the same.
                     let _ = ask.reply.send(self.answer(ask.request));
@@ -113,15 +175,47 @@ impl<P: Plane> Switch<P> {
                         break;
                     }
                 }
+                Ok(Inbound::Heard(heard)) => self.agent.hear(heard, &mut self.plane),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if Instant::now() >= due {
-                self.tick();
+            let now = Instant::now();
+            if self.agent.is_awake() && now >= look {
+                self.agent.take_packet_ins(&mut self.plane);
+                look = now + PACKET_INS_EVERY;
+            }
+            if now >= due {
+                self.tick(now);
                 due = Instant::now() + TICK;
             }
+            self.tell_listeners();
         }
         self.plane.stop()
+    }
+
+    /// What comes next; nothing if something is due before. Changes of the tables that were gathered are done
+    /// as soon as nothing waits behind them.
+    fn next(&mut self, inbox: &Receiver<Inbound>, due: Instant) -> Result<Inbound, RecvTimeoutError> {
+        match inbox.try_recv() {
+            Ok(next) => return Ok(next),
+            Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+            Err(TryRecvError::Empty) => {}
+        }
+        self.agent.flush(&mut self.plane);
+        let until = due.saturating_duration_since(Instant::now());
+        let awake = self.agent.is_awake();
+        inbox.recv_timeout(if awake { until.min(PACKET_INS_EVERY) } else { until })
+    }
+
+    /// Tells those who listen at the control socket what controllers were told.
+    fn tell_listeners(&mut self) {
+        for event in std::mem::take(&mut self.agent.seen) {
+            self.tell_event(&event);
+        }
+    }
+
+    fn tell_event(&mut self, event: &Event) {
+        self.events.tell(&describe(event, self.plane.names()));
     }
 
     /// What the configuration says in vain.
@@ -138,12 +232,15 @@ impl<P: Plane> Switch<P> {
         Ok(self.about.stats(&report))
     }
 
-    fn tick(&mut self) {
+    fn tick(&mut self, now: Instant) {
+        self.agent.tick(&mut self.plane, now);
         match self.plane.tick() {
             Ok(events) => {
                 self.trouble = None;
-                let names = self.plane.names();
-                events.iter().for_each(|event| self.events.tell(&describe(event, names)));
+                for event in events {
+                    self.agent.happened(&event, &mut self.plane);
+                    self.tell_event(&event);
+                }
             }
             Err(error) => {
                 // Told once, not ten times a second.
@@ -186,6 +283,7 @@ impl<P: Plane> Switch<P> {
             Request::Show {} => document(&self.stats()?.ports),
             Request::DumpTables {} => document(&self.stats()?.tables),
             Request::AddPort { .. } | Request::DelPort { .. } => self.change_ports(request),
+            Request::ShowControllers {} => document(&self.controllers()),
             Request::Services {} => self.services(),
             Request::Service { service, action, argument } => {
                 let answers = self.plane.command(&service, &action, &argument);
@@ -293,6 +391,15 @@ impl<P: Plane> Switch<P> {
     /// Applies changes of the tables.
     pub(crate) fn apply(&mut self, changes: &[Change]) -> Result<(), String> {
         self.plane.apply(changes).map_err(|error| error.to_string())
+    }
+
+    /// Endpoints and connections, and what controllers may do.
+    pub(crate) fn controllers(&self) -> Vec<ChannelStatus> {
+        let mut status = self.channels.as_ref().map_or_else(Vec::new, Channels::status);
+        for connection in status.iter_mut().flat_map(|endpoint| &mut endpoint.connections) {
+            connection.role = self.agent.role(ConnectionId(connection.connection)).map(str::to_owned);
+        }
+        status
     }
 
     fn services(&mut self) -> Result<Value, String> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use weir_openflow::PortNo;
-use weir_switch::{Known, Settings, config};
+use weir_switch::{FailMode, Known, Settings, config};
 
 fn parse(text: &str) -> Result<Settings, String> {
     let known = Known { kinds: vec!["conntrack", "counter", "noop"] };
@@ -66,6 +66,58 @@ fn what_a_configuration_says_is_what_the_settings_hold() {
     assert!(eal.pci && eal.megabytes == 512);
     assert_eq!(settings.datapath(9).seed, 7);
     assert_eq!(settings.flows.unwrap().text, "actions=drop");
+}
+
+#[test]
+fn controllers_are_named_as_open_vswitch_names_them() {
+    let settings = parse(
+        r#"
+        [openflow]
+        listen = ["ptcp:6653:127.0.0.1", "pssl:", "punix:run/of.sock"]
+        controllers = ["tcp:10.0.0.1", "ssl:controller.example.org:6633"]
+        fail_mode = "standalone"
+        private_key = "key.pem"
+        certificate = "/etc/weir/cert.pem"
+        ca_cert = "ca.pem"
+        max_connections = 8
+        echo_seconds = 30
+        datapath_id = "00000000000000a1"
+        "#,
+    )
+    .unwrap()
+    .openflow;
+    let listen: Vec<String> = settings.listen.iter().map(ToString::to_string).collect();
+    assert_eq!(listen, ["ptcp:6653:127.0.0.1", "pssl:6653:0.0.0.0", "punix:etc/run/of.sock"]);
+    let controllers: Vec<String> = settings.controllers.iter().map(ToString::to_string).collect();
+    assert_eq!(controllers, ["tcp:10.0.0.1:6653", "ssl:controller.example.org:6633"]);
+    let tls = settings.tls.as_ref().unwrap();
+    assert_eq!(tls.private_key, Path::new("etc/key.pem"), "relative to the file");
+    assert_eq!(tls.certificate, Path::new("/etc/weir/cert.pem"));
+    assert_eq!((settings.fail_mode, settings.max_connections), (FailMode::Standalone, 8));
+    assert_eq!((settings.echo.as_secs(), settings.datapath_id), (30, Some(0xa1)));
+    assert!(settings.stands_alone());
+    let none = parse("[openflow]\n").unwrap().openflow;
+    assert_eq!((none.fail_mode, none.max_connections, none.echo.as_secs()), (FailMode::Secure, 64, 5));
+    assert!(!none.stands_alone() && none.listen.is_empty() && none.datapath_id.is_none());
+}
+
+#[test]
+fn mistakes_about_controllers_are_told_with_their_place() {
+    for (text, place, said) in [
+        ("listen = [\"tcp:6653\"]", "3:11", "`listen`: `tcp:6653` connects to a controller"),
+        ("listen = [\"ptcp:\", \"ptcp:6653\"]", "3:20", "`listen`: `ptcp:6653` is there twice"),
+        ("controllers = [\"ssl:a\"]", "3:16", "`ssl:a` takes `private_key`, `certificate` and `ca_cert`"),
+        ("ca_cert = \"ca.pem\"", "3:11", "name `private_key` and `certificate` as well"),
+        ("fail_mode = \"open\"", "3:13", "`open` is neither \"secure\" nor \"standalone\""),
+        ("max_connections = 0", "3:19", "`max_connections`: 0 is not 1 to 1024"),
+        ("echo_seconds = 9999", "3:16", "`echo_seconds`: 9999 is not 1 to 3600"),
+        ("datapath_id = \"0\"", "3:15", "`0` is not 1 to 16 hexadecimal digits"),
+        ("datapath_id = \"+1\"", "3:15", "`+1` is not 1 to 16 hexadecimal digits"),
+        ("listens = []", "3:1", "`listens`"),
+    ] {
+        let error = parse(&format!("\n[openflow]\n{text}\n")).unwrap_err();
+        assert!(error.contains(said) && error.contains(&format!("switch.toml:{place}")), "{error}");
+    }
 }
 
 #[test]
@@ -166,4 +218,5 @@ fn the_configuration_in_the_documentation_makes_sense() {
     let example = example.replace("flows_file = \"my.flows\"", "flows = \"actions=drop\"");
     let settings = parse(&example).unwrap();
     assert_eq!((settings.ports.len(), settings.cores()), (2, vec![2, 3]));
+    assert_eq!((settings.openflow.listen.len(), settings.openflow.controllers.len()), (2, 1));
 }

@@ -10,7 +10,6 @@ mod write;
 mod write10;
 mod write_nicira;
 
-pub use ct::{Ct, CtStep, CtZone, Nat, NatRange};
 pub(crate) use read::{Known, read_actions};
 pub(crate) use write::{Unsayable, put_actions};
 pub(crate) use write_nicira::{put_resubmit, put_write_metadata};

@@ -64,9 +64,7 @@ pub(super) fn action(kind: u16, mut body: Cursor<'_>, version: Version, known: K
             body.skip(6)?;
             set_field(body, true, known)
         }
-        35 => ct::Ct::read(body, version, known).and_then(|_| {
-            Err(Fault::new(Code::ActionConntrack, "`ct` is not supported: softflow:conntrack does that"))
-        }),
+        35 => ct::read(body, version, known).map(|ct| Action::Ct(Box::new(ct))),
         37 => controller(body),
         40 => {
             body.skip(2)?;
@@ -76,6 +74,7 @@ pub(super) fn action(kind: u16, mut body: Cursor<'_>, version: Version, known: K
             body.skip(6)?;
             read_actions(body, version, known.inside()?).map(Action::Clone)
         }
+        43 => Ok(Action::CtClear),
         _ => Err(Fault::new(Code::ActionExperimenterType, unsupported(kind))),
     }
 }
@@ -97,7 +96,6 @@ const fn unsupported(kind: u16) -> &'static str {
         34 => "`conjunction` is not supported",
         36 => "`nat` is only done within `ct`",
         39 => "`output` with `max_len` is not supported",
-        43 => "`ct_clear` is not supported",
         44 => "`resubmit` with `ct` is not supported",
         46 => "`encap` is not supported",
         47 => "`decap` is not supported",

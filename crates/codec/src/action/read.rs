@@ -123,15 +123,19 @@ pub(super) fn experimenter(mut body: Cursor<'_>, version: Version, known: Known)
     }
 }
 
+/// Reserved ports that can be sent to, the controller's aside.
+const REACHED: [PortNo; 6] =
+    [PortNo::IN_PORT, PortNo::TABLE, PortNo::NORMAL, PortNo::FLOOD, PortNo::ALL, PortNo::LOCAL];
+
 /// Sends to a port, if it is one that can be sent to.
 pub(super) fn output(port: PortNo, max_len: u16) -> Decoded<Action> {
     match port {
         PortNo::CONTROLLER => Ok(Action::Controller(ToController { max_len, ..ToController::default() })),
-        PortNo::IN_PORT | PortNo::TABLE | PortNo::NORMAL | PortNo::FLOOD | PortNo::ALL | PortNo::LOCAL => {
-            Ok(Action::Output(port))
+        port if port >= PortNo::MAX && !REACHED.contains(&port) => {
+            Err(Fault::new(Code::ActionPort, "nothing can be sent to this port"))
         }
-        port if port >= PortNo::MAX => Err(Fault::new(Code::ActionPort, "nothing can be sent to this port")),
-        port => Ok(Action::Output(port)),
+        port if max_len == 0 => Ok(Action::Output(port)),
+        port => Ok(Action::OutputWith(port, max_len)),
     }
 }
 

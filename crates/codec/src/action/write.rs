@@ -1,10 +1,10 @@
 //! Actions of OpenFlow 1.3 and later, to the wire.
 
 use super::write_nicira::{
-    put_clone, put_controller, put_dec_ttl, put_exit, put_load, put_move, put_note, put_output_reg,
-    put_resubmit, put_set_masked,
+    put_clone, put_controller, put_dec_ttl, put_exit, put_load, put_move, put_nicira, put_note,
+    put_output_reg, put_resubmit, put_set_masked,
 };
-use super::{EXPERIMENTER, SERVICE, write10};
+use super::{EXPERIMENTER, SERVICE, ct, write10};
 use crate::cursor::Put;
 use crate::field::{put_header, put_value, row_for};
 use crate::{Version, WEIR};
@@ -60,6 +60,7 @@ pub(crate) fn put_actions(
 fn put(out: &mut Vec<u8>, version: Version, action: &Action, tagged: bool) -> Result<(), Unsayable> {
     match action {
         Action::Output(port) => put_output(out, *port, 0),
+        Action::OutputWith(port, max_len) => put_output(out, *port, *max_len),
         Action::Controller(to) if is_plain(to) => put_output(out, PortNo::CONTROLLER, to.max_len),
         Action::SetField { field, value, mask } => put_set_field(out, version, *field, *value, *mask),
         Action::SetVlanVid(vid) => {
@@ -108,6 +109,8 @@ pub(super) fn put_extension(
         Action::DecTtl(ids) => put_dec_ttl(out, ids),
         Action::Resubmit { port, table } => put_resubmit(out, *port, *table),
         Action::Clone(actions) => return put_clone(out, version, actions, tagged),
+        Action::Ct(ct) => return ct::put(ct, version, out),
+        Action::CtClear => put_nicira(out, 43, &[]),
         Action::Exit => put_exit(out),
         Action::Note(words) => put_note(out, words),
         Action::Service { service, argument } => {

@@ -10,6 +10,7 @@ use weir_openflow::{Action, PortNo};
 pub(super) fn put(out: &mut Vec<u8>, action: &Action) -> Result<(), Unsayable> {
     match action {
         Action::Output(port) => put_output(out, *port, 0),
+        Action::OutputWith(port, max_len) => put_output(out, *port, *max_len),
         Action::Controller(to) if is_plain(to) => put_output(out, PortNo::CONTROLLER, to.max_len),
         Action::SetVlanVid(vid) => put_short(out, 1, two(*vid)),
         Action::SetVlanPcp(priority) => put_short(out, 2, [*priority, 0, 0, 0]),

@@ -172,14 +172,16 @@ fn put_all(out: &mut Vec<u8>, version: Version, matching: &Match, form: FlowForm
     Writer { out, key: matching.key(), mask: matching.mask(), version }.fields(form);
 }
 
-/// Writes a match of OpenFlow 1.3 and later, with its padding.
-pub(crate) fn put_match(out: &mut Vec<u8>, version: Version, matching: &Match) {
+/// Writes a match of OpenFlow 1.3 and later, with its padding; hands back its length without.
+pub(crate) fn put_match(out: &mut Vec<u8>, version: Version, matching: &Match) -> u16 {
     let start = out.open(1);
     if !matching.terms().is_empty() {
         put_all(out, version, matching, FlowForm::Standard);
     }
     out.close(start);
+    let length = (out.len() - start) as u16;
     out.pad(start);
+    length
 }
 
 /// Writes the fields of a packet as a match. Only those that packets do not show are said.

@@ -175,7 +175,7 @@ impl MonitorRequest {
 /// What happened to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UpdateEvent {
-    /// It was there when the monitor began; in Nicira's form, the same as `Added`.
+    /// It was there when the monitor began; before OpenFlow 1.4, the same as `Added`.
     Initial,
     /// It was added.
     Added,

@@ -1,4 +1,5 @@
-//! Flow monitors: OpenFlow 1.4's, which ONF's extension to 1.3 shares but for the request, and Nicira's.
+//! Flow monitors: OpenFlow 1.4's, Nicira's, and ONF's extension to 1.3, whose updates are Nicira's but for the
+//! match.
 
 use crate::cursor::{Cursor, Decoded, Fault, Put};
 use crate::field::{put_match, put_nxm, read_match, read_nxm};
@@ -108,8 +109,8 @@ pub(super) fn read_update(body: &mut Cursor<'_>, version: Version) -> Decoded<Fl
     let inside = length.checked_sub(2).ok_or(body.fault("an update is shorter than its header"))?;
     let mut body = body.part(inside)?;
     let event = body.u16()?;
-    if version == Version::V10 {
-        return read_nicira_update(event, body);
+    if version < Version::V14 {
+        return read_nicira_update(event, body, version);
     }
     let event = match event {
         4 => return Ok(FlowUpdate::Abbreviated(body.u32()?)),
@@ -142,7 +143,7 @@ pub(super) fn read_update(body: &mut Cursor<'_>, version: Version) -> Decoded<Fl
     })
 }
 
-fn read_nicira_update(event: u16, mut body: Cursor<'_>) -> Decoded<FlowUpdate> {
+fn read_nicira_update(event: u16, mut body: Cursor<'_>, version: Version) -> Decoded<FlowUpdate> {
     if event == 3 {
         return Ok(FlowUpdate::Abbreviated(body.u32()?));
     }
@@ -150,8 +151,11 @@ fn read_nicira_update(event: u16, mut body: Cursor<'_>) -> Decoded<FlowUpdate> {
     let (length, table) = (body.u16()?, TableId(body.u8()?));
     body.skip(1)?;
     let cookie = body.u64()?;
-    let (matching, _) = read_nxm(&mut body, length.into(), false)?;
-    let instructions = read_instructions(body, Version::V10, &matching)?;
+    let matching = match version {
+        Version::V10 => read_nxm(&mut body, length.into(), false)?.0,
+        _ => read_match(&mut body)?,
+    };
+    let instructions = read_instructions(body, version, &matching)?;
     let event = match event {
         0 => UpdateEvent::Added,
         1 => UpdateEvent::Removed(reason as u8),
@@ -177,11 +181,12 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
         out.u32(value);
         Ok(())
     };
-    let v10 = version == Version::V10;
+    // As Nicira has it.
+    let old = version < Version::V14;
     let start = out.len();
     let (event, full) = match update {
-        FlowUpdate::Abbreviated(xid) => return short(out, if v10 { 3 } else { 4 }, *xid),
-        FlowUpdate::Paused | FlowUpdate::Resumed if v10 => {
+        FlowUpdate::Abbreviated(xid) => return short(out, if old { 3 } else { 4 }, *xid),
+        FlowUpdate::Paused | FlowUpdate::Resumed if old => {
             return Err(crate::action::Unsayable("a pause of monitors, but by its own message,"));
         }
         FlowUpdate::Paused => return short(out, 5, 0),
@@ -196,13 +201,13 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
     };
     let (number, reason) = match event {
         UpdateEvent::Initial => (0, 0),
-        UpdateEvent::Added => (if v10 { 0 } else { 1 }, 0),
-        UpdateEvent::Removed(reason) => (if v10 { 1 } else { 2 }, reason),
-        UpdateEvent::Modified => (if v10 { 2 } else { 3 }, 0),
+        UpdateEvent::Added => (if old { 0 } else { 1 }, 0),
+        UpdateEvent::Removed(reason) => (if old { 1 } else { 2 }, reason),
+        UpdateEvent::Modified => (if old { 2 } else { 3 }, 0),
     };
     out.zeros(2);
     out.u16(number);
-    if v10 {
+    if old {
         out.u16(reason.into());
         out.u16(*priority);
         out.u16(*idle_timeout);
@@ -212,8 +217,12 @@ pub(super) fn put_update(out: &mut Vec<u8>, update: &FlowUpdate, version: Versio
         out.u8(table.0);
         out.zeros(1);
         out.u64(*cookie);
-        let length = put_nxm(out, matching, (0, 0));
-        out[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
+        let length = if version == Version::V10 {
+            put_nxm(out, matching, (0, 0)) as u16
+        } else {
+            put_match(out, version, matching)
+        };
+        out[at..at + 2].copy_from_slice(&length.to_be_bytes());
     } else {
         out.u8(table.0);
         out.u8(reason);

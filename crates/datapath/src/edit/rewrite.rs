@@ -60,28 +60,26 @@ pub struct Rewrite {
     apart: Box<[Term]>,
 }
 
-/// Ethernet addresses, or bits of them, that are set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Ethernet addresses, or bits of them, that are set: what is kept of a frame's first 16 bytes as they lie in
+/// memory, and what is put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
-    /// A frame's first eight bytes as they lie in memory, and the four behind them.
-    first: Masked,
-    behind: (u32, u32),
+    keep: [u64; 2],
+    put: [u64; 2],
 }
 
 impl Addresses {
-    /// Sets them; of a frame that has none, nothing.
+    /// None.
+    pub(crate) const NONE: Self = Self { keep: [u64::MAX; 2], put: [0; 2] };
+
+    /// Sets them; of a frame that is too short to be one, nothing.
     #[inline(always)]
-    pub(crate) fn apply(self, bytes: &mut [u8]) {
-        let Self { first, behind: (value, mask) } = self;
-        if first.mask | u64::from(mask) == 0 {
-            return;
-        }
-        if let Some(front) = bytes.first_chunk_mut::<12>() {
-            let [a, b, c, d, e, f, g, h, i, j, k, l] = *front;
-            let low = u64::from_le_bytes([a, b, c, d, e, f, g, h]) & !first.mask | first.value;
-            let high = u32::from_le_bytes([i, j, k, l]) & !mask | value;
-            front[..8].copy_from_slice(&low.to_le_bytes());
-            front[8..].copy_from_slice(&high.to_le_bytes());
+    pub(crate) fn apply(&self, bytes: &mut [u8]) {
+        if let Some(front) = bytes.first_chunk_mut::<16>() {
+            let [low, high] = weir_flow::words(front);
+            let both = u128::from(high & self.keep[1] | self.put[1]) << 64
+                | u128::from(low & self.keep[0] | self.put[0]);
+            *front = both.to_le_bytes();
         }
     }
 }
@@ -89,13 +87,13 @@ impl Addresses {
 impl Rewrite {
     /// The Ethernet addresses it sets, if it changes nothing else of the packet.
     pub(crate) fn only_addresses(&self) -> Option<Addresses> {
-        let first = |destination: u64, source: u64| ((destination & !TCI) | source >> 48).swap_bytes();
-        let behind = |source: u64| ((source >> 16) as u32).swap_bytes();
-        let [_, to, from, ..] = self.words;
-        let addresses = Addresses {
-            first: Masked { value: first(to.value, from.value), mask: first(to.mask, from.mask) },
-            behind: (behind(from.value), behind(from.mask)),
+        // Of words 1 and 2, the upper six bytes are the destination and the source.
+        let front = |part: fn(&Masked) -> u64| {
+            let [to, from] = [1, 2].map(|place| u128::from(part(&self.words[place]) >> 16));
+            weir_flow::words(&(to << 80 | from << 32).to_be_bytes())
         };
+        let keep = front(|word| word.mask).map(|mask| !mask);
+        let addresses = Addresses { keep, put: front(|word| word.value) };
         (!self.ipv4 && !self.others).then_some(addresses)
     }
 

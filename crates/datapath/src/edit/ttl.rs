@@ -5,7 +5,6 @@ use super::{Version, at, ether_type, ip_version};
 use weir_flow::protocol::{BOTTOM_OF_STACK, ETHERNET_LEN, TAG_LEN, is_mpls};
 use weir_flow::{Field, Key, Layout};
 use weir_port::{DropReason, Frame};
-use weir_wire::checksum::finish;
 
 /// Offset of the hop limit in an IPv6 header.
 const HOP_LIMIT: usize = 7;
@@ -35,19 +34,21 @@ pub fn dec_ttl<F: Frame + ?Sized>(
 /// The same of IPv4 without a key, right behind an untagged Ethernet header. Returns whether it could.
 #[inline(always)]
 pub(crate) fn dec_ttl_of_plain(bytes: &mut [u8]) -> bool {
-    /// What the sum over the header changes by (RFC 1624, equation 3): the complement of a time to live
-    /// in a word's upper byte, and the one below it.
-    const ONE_LESS: u32 = 0xfeff;
+    /// Of the time to live, the protocol and the checksum behind them, as one word in the order in which
+    /// they lie: what is added when the first becomes less by one, which makes the sum in the checksum's
+    /// one's complement (RFC 1624) greater by as much; and from where on that sum carries.
+    const ONE_LESS: u32 = (1 << 16) - 1;
+    const CARRIES: u32 = 0xfffe << 16;
     let Some(header) = bytes.get_mut(ETHERNET_LEN..).and_then(<[u8]>::first_chunk_mut::<20>) else {
         return false;
     };
-    let ttl = header[TIME_TO_LIVE];
-    if ttl <= 1 {
+    let at = TIME_TO_LIVE;
+    let word = u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    if word & 0xff <= 1 {
         return false;
     }
-    let checksum = u16::from_be_bytes([header[10], header[11]]);
-    let [high, low] = finish(u32::from(!checksum) + ONE_LESS).to_be_bytes();
-    (header[TIME_TO_LIVE], header[10], header[11]) = (ttl - 1, high, low);
+    let carry = u32::from(word >= CARRIES) << 16;
+    header[at..at + 4].copy_from_slice(&word.wrapping_add(ONE_LESS).wrapping_add(carry).to_le_bytes());
     true
 }
 

@@ -1,16 +1,23 @@
 //! Actions, one at a time.
 
 use super::finish::is_ended;
-use super::state::State;
+use super::state::{Stands, State};
 use super::{List, Task, Translation};
 use crate::edit;
 use crate::edit::Rewrite;
+use crate::pipeline::PortInfo;
 use crate::program::{HeaderOp, Op, Punt};
 use crate::serve::STAGE_LOCAL;
 use std::sync::Arc;
 use weir_flow::{Field, Mask, Needs, Subfield, TRANSPORT_CUT};
 use weir_openflow::{Action, MeterId, PortNo, ToController};
 use weir_port::DropReason;
+
+/// OpenFlow's reason of packets that an action sends to a controller.
+const BY_ACTION: u8 = 1;
+
+/// OpenFlow's reason of packets whose time to live is used up.
+const EXPIRED: u8 = 2;
 
 /// Words of the key that do not come from the packet's bytes: stage, metadata, registers and the like.
 /// They are known even where headers are not.
@@ -53,7 +60,8 @@ impl Translation<'_> {
             | Action::PushMpls(_)
             | Action::PopMpls(_)
             | Action::PushPbb(_)
-            | Action::PopPbb => true,
+            | Action::PopPbb
+            | Action::Ct(_) => true,
             _ => false,
         }
     }
@@ -61,7 +69,7 @@ impl Translation<'_> {
     pub(super) fn action(&mut self, action: &Action) {
         self.explain.action(action);
         match action {
-            Action::Output(port) => self.output(*port),
+            Action::Output(port) | Action::OutputWith(port, _) => self.output(*port),
             Action::OutputReg(bits) => {
                 self.examine_subfield(*bits);
                 let port = u32::try_from(bits.get(&self.state.key)).unwrap_or(u32::MAX);
@@ -95,6 +103,8 @@ impl Translation<'_> {
                 self.stack.push(Task::Lookup { table, in_port, resubmitted: true });
             }
             Action::Service { service, argument } => self.service(*service, *argument),
+            Action::Ct(ct) => self.ct(ct),
+            Action::CtClear => self.ct_clear(),
             Action::Meter(meter) => self.meter(*meter),
             Action::Clone(actions) => self.clone_of(actions.as_slice().into()),
             Action::Exit => self.exit(),
@@ -268,13 +278,16 @@ impl Translation<'_> {
         match port {
             PortNo::IN_PORT => self.copy_to(in_port),
             PortNo::ALL | PortNo::FLOOD => {
-                let others: Vec<PortNo> =
-                    self.pipeline.ports.keys().copied().filter(|port| *port != in_port).collect();
+                let floods = |info: &&PortInfo| port == PortNo::ALL || !info.flags.no_flood;
+                let others = self.pipeline.ports.values().filter(floods).map(|info| info.number);
+                let others: Vec<PortNo> = others.filter(|other| *other != in_port).collect();
                 others.into_iter().for_each(|port| self.copy_to(port));
             }
             PortNo::CONTROLLER => self.controller(&ToController::default()),
             PortNo::TABLE => {
-                self.stack.push(Task::Lookup { table: self.state.table, in_port: None, resubmitted: true });
+                // A packet-out begins in the first table like any packet.
+                let resubmitted = self.state.stands != Stands::PacketOut;
+                self.stack.push(Task::Lookup { table: self.state.table, in_port: None, resubmitted });
             }
             _ if port == in_port => self.refuse(DropReason::InPort),
             _ => self.copy_to(port),
@@ -283,7 +296,7 @@ impl Translation<'_> {
 
     pub(super) fn copy_to(&mut self, port: PortNo) {
         match self.pipeline.ports.get(&port) {
-            Some(info) if info.up => self.ops.push(Op::Copy(info.index)),
+            Some(info) if info.sends() => self.ops.push(Op::Copy(info.index)),
             _ => self.refuse(DropReason::NoPort),
         }
     }
@@ -295,9 +308,20 @@ impl Translation<'_> {
     }
 
     pub(super) fn controller(&mut self, to: &ToController) {
+        let in_port = PortNo(self.of_context(|of| of.examine_field(Field::InPort)) as u32);
+        if self.pipeline.ports.get(&in_port).is_some_and(|info| info.flags.no_packet_in) {
+            self.refuse(DropReason::Controller);
+            return;
+        }
         self.flush(false);
-        let punt = Punt { to: to.clone(), table: self.state.table, cookie: self.state.cookie };
-        self.ops.push(Op::Controller(Arc::new(punt)));
+        // What an action says by itself is said more exactly by where the action stands.
+        let reason = if to.reason == BY_ACTION { self.state.stands.reason() } else { to.reason };
+        let punt = self.punt(ToController { reason, ..to.clone() });
+        self.ops.push(Op::Controller(punt));
+    }
+
+    fn punt(&self, to: ToController) -> Arc<Punt> {
+        Arc::new(Punt { to, table: self.state.table, cookie: self.state.cookie })
     }
 
     pub(super) fn meter(&mut self, meter: MeterId) {
@@ -314,10 +338,9 @@ impl Translation<'_> {
             return;
         }
         self.flush(false);
-        let punts = controllers.first().map(|&id| {
-            let to = ToController { id, reason: 2, ..ToController::default() };
-            Arc::new(Punt { to, table: self.state.table, cookie: self.state.cookie })
-        });
+        let asked = controllers.first().copied().or(self.pipeline.wants.expired.then_some(0));
+        let to = |id| ToController { id, reason: EXPIRED, ..ToController::default() };
+        let punts = asked.map(|id| self.punt(to(id)));
         // The bits stay as free as they were: the operation reads the packet's own. But whoever looks at
         // one of them from now on has looked at all.
         self.state.origins.lower(field);
@@ -339,6 +362,7 @@ impl Translation<'_> {
     pub(super) fn action_set(&mut self) {
         let actions = std::mem::take(&mut self.set).actions();
         if !actions.is_empty() && !is_ended(&self.ops) {
+            self.state.stands = Stands::Set;
             self.stack.push(Task::Actions(List::Actions(actions.into()), 0));
         }
     }

@@ -2,9 +2,9 @@
 //! services, recirculation.
 
 use super::finish::finish;
-use super::state::{Choices, Copied, CopyKind, Rest, cut};
+use super::state::{Choices, Copied, CopyKind, Rest, Stands, cut};
 use super::{List, Task, Translation};
-use crate::pipeline::GroupEntry;
+use crate::pipeline::{GroupEntry, PortInfo};
 use crate::program::{Choice, Credit, Op, Select};
 use std::sync::Arc;
 use weir_openflow::{Action, Group, GroupId, GroupKind, PortNo};
@@ -49,7 +49,8 @@ impl Translation<'_> {
         let tasks = self.stack.split_off(bottom);
         self.explain.say(|| "recirculates: headers that came to light are looked at anew".to_owned());
         let (table, cookie) = (self.state.table, self.state.cookie);
-        let rest = Rest { tasks, set: self.set.clone(), table, cookie, why: self.why };
+        let (set, stands) = (self.set.clone(), self.state.stands);
+        let rest = Rest { tasks, set, table, cookie, stands, why: self.why };
         let frozen = self.store.keep(rest);
         self.ops.push(Op::Recirculate(frozen));
     }
@@ -71,11 +72,12 @@ impl Translation<'_> {
     }
 
     pub(super) fn begin_copy(&mut self, kind: CopyKind, list: List) {
-        self.stack.push(Task::EndCopy(Copied {
-            state: Box::new(self.state.clone()),
-            set: self.set.clone(),
-            kind,
-        }));
+        let of_group = !kind.is_of_action();
+        let state = Box::new(self.state.clone());
+        self.stack.push(Task::EndCopy(Copied { state, set: self.set.clone(), kind }));
+        if of_group {
+            self.state.stands = Stands::Group;
+        }
         self.stack.push(Task::Actions(list, 0));
     }
 
@@ -167,7 +169,7 @@ impl Translation<'_> {
             // In a fast failover group a bucket that watches nothing is never alive.
             return group.group.kind != GroupKind::FastFailover;
         }
-        let port_up = port.is_some_and(|port| self.pipeline.ports.get(&port).is_some_and(|info| info.up));
+        let port_up = port.is_some_and(|port| self.pipeline.ports.get(&port).is_some_and(PortInfo::sends));
         let group_up =
             bucket.watch_group.and_then(|id| self.pipeline.groups.get(&id)).is_some_and(|watched| {
                 depth < 16 && (0..watched.group.buckets.len()).any(|at| self.is_alive(watched, at, depth + 1))

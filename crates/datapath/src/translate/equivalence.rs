@@ -15,7 +15,8 @@ use weir_classifier::Megaflows;
 use weir_flow::samples::Sampler;
 use weir_flow::{Seed, Subfield, WORDS, compose, extract, extract_again, ones};
 use weir_openflow::{
-    Bucket, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, Names, PortNo, ToController,
+    Bucket, Ct, CtStep, CtZone, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, Names, Nat, PortNo,
+    ToController,
 };
 use weir_units::Nanos;
 
@@ -39,7 +40,7 @@ fn any(random: &mut Sampler, from: &[Action]) -> Action {
 }
 
 /// Fields that rules look at and actions move.
-const FIELDS: [Field; 24] = [
+const FIELDS: [Field; 26] = [
     Field::InPort,
     Field::EthDst,
     Field::EthSrc,
@@ -64,6 +65,8 @@ const FIELDS: [Field; 24] = [
     Field::Metadata,
     Field::SfMetadata,
     Field::TcpFlags,
+    Field::CtState,
+    Field::CtMark,
 ];
 
 fn mask_of(random: &mut Sampler, field: Field) -> u128 {
@@ -112,7 +115,7 @@ fn action(random: &mut Sampler, table: u8) -> Action {
         let from = random.below(usize::from(field.about().bits - bits) + 1) as u8;
         Subfield { field, from, bits }
     };
-    match random.below(22) {
+    match random.below(24) {
         0..=3 => Action::Output(PortNo(1 + random.below(5) as u32)),
         4 => Action::Output(random.pick(&[PortNo::IN_PORT, PortNo::ALL, PortNo::FLOOD])),
         5 => Action::Controller(ToController::default()),
@@ -137,9 +140,32 @@ fn action(random: &mut Sampler, table: u8) -> Action {
         18 => Action::Service { service: 1 + random.below(2) as u16, argument: 7 },
         19 => Action::OutputReg(Subfield { field: Field::Reg0, from: 0, bits: 3 }),
         20 => Action::PushPbb(0x88e7),
+        21 => Action::Ct(Box::new(ct(random, table))),
+        22 => Action::CtClear,
         // Only to later tables: where a loop is given up depends on how it was entered.
         _ if table < 4 => Action::Resubmit { port: None, table: Some(TableId(table + 1)) },
         _ => Action::Exit,
+    }
+}
+
+/// Connection tracking, that goes on at a later table or behind it.
+fn ct(random: &mut Sampler, table: u8) -> Ct {
+    let reg = Subfield { field: Field::Reg0, from: 0, bits: 16 };
+    let from = Subfield { field: random.pick(&[Field::NwSrc, Field::Reg3, Field::TunId]), from: 4, bits: 8 };
+    let to = Subfield { field: Field::CtMark, from: random.below(24) as u8, bits: 8 };
+    let set = Action::SetField { field: Field::CtLabel, value: u128::from(random.bits()), mask: u128::MAX };
+    let mut steps = vec![CtStep::Set(Action::Move { from, to }), CtStep::Set(set)];
+    steps.truncate(random.below(3));
+    if random.one_in(2) {
+        steps.push(CtStep::Nat(Nat::default()));
+    }
+    Ct {
+        commit: true,
+        force: random.one_in(2),
+        zone: if random.one_in(2) { CtZone::Bits(reg) } else { CtZone::Number(random.below(3) as u16) },
+        table: (table < 4 && random.one_in(2)).then(|| TableId(table + 1)),
+        helper: 0,
+        steps,
     }
 }
 
@@ -183,8 +209,14 @@ fn group(random: &mut Sampler, id: u32) -> Group {
 fn empty(seed: u64) -> Pipeline {
     let services = vec![Some(ServiceInfo::new(&[], true)), Some(ServiceInfo::new(&[Field::NwDst], true))];
     let mut pipeline = Pipeline::new(Seed::new(seed), services, true);
+    pipeline.tracker = Some(1);
     for number in 1..5 {
-        let info = PortInfo { number: PortNo(number), index: number as u16, up: number != 4 };
+        let info = PortInfo {
+            number: PortNo(number),
+            index: number as u16,
+            up: number != 4,
+            flags: crate::PortFlags::default(),
+        };
         pipeline.ports.insert(PortNo(number), info);
     }
     pipeline
@@ -288,6 +320,19 @@ impl Model<'_> {
                         self.run(&choice.ops, packet.clone());
                     }
                 }
+                Op::Track(call) => {
+                    self.leave(format!("{:?}", call.tracking), &packet.frame);
+                    // A tracker whose word depends on the packet.
+                    let state =
+                        if call.tracking.forgets { 0 } else { 0x20 | Field::NwDst.get(&packet.key) & 3 };
+                    Field::CtState.set(&mut packet.key, state);
+                    Field::CtMark
+                        .set(&mut packet.key, if state == 0 { 0 } else { call.tracking.mark.0.into() });
+                    Field::RecircId.set(&mut packet.key, u128::from(call.next.id));
+                    let next = outcome(self.pipeline, &packet, self.store, Some(&call.next));
+                    self.credit(&next);
+                    return self.run(&next.segment.ops, packet);
+                }
                 Op::Recirculate(frozen) => {
                     Field::RecircId.set(&mut packet.key, u128::from(frozen.id));
                     let next = outcome(self.pipeline, &packet, self.store, Some(frozen));
@@ -319,6 +364,8 @@ fn settled(mut effect: Effect) -> Effect {
     if effect.ended {
         effect.credits.clear();
     }
+    // A copy that goes round again is credited when it does, before or after what follows it.
+    effect.credits.sort();
     // Whether the packet itself is the last copy or ends behind it is all the same to the wire.
     if effect.leaves.iter().any(|(_, frame)| !frame.is_empty()) {
         effect.leaves.retain(|(_, frame)| !frame.is_empty());

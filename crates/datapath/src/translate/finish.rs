@@ -42,7 +42,13 @@ pub(super) fn is_ended(ops: &[Op]) -> bool {
     matches!(
         ops.last(),
         Some(
-            Op::Forward(_) | Op::Drop(_) | Op::Punt(_) | Op::Service(..) | Op::Recirculate(_) | Op::Select(_)
+            Op::Forward(_)
+                | Op::Drop(_)
+                | Op::Punt(_)
+                | Op::Service(..)
+                | Op::Track(_)
+                | Op::Recirculate(_)
+                | Op::Select(_)
         )
     )
 }

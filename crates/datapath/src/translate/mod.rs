@@ -18,6 +18,7 @@
 //! Cost: about a microsecond for a handful of tables. Runs on the worker that missed.
 
 mod actions;
+mod connections;
 mod copies;
 mod finish;
 mod headers;
@@ -26,6 +27,7 @@ mod set;
 mod state;
 mod trail;
 
+pub(crate) use connections::Call;
 pub(crate) use headers::apply_header;
 pub(crate) use origins::Origins;
 pub(crate) use set::ActionSet;
@@ -35,10 +37,10 @@ pub(crate) use trail::{Trail, Waypoint, follow};
 use crate::explain::Explain;
 use crate::pipeline::{Entry, GroupEntry, Pipeline, Touched};
 use crate::program::{Credit, Op, Segment};
-use state::{Copied, State};
+use state::{Copied, Stands, State};
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout, Mask, Match};
-use weir_openflow::{Action, TableId};
+use weir_openflow::{Action, PortNo, TableId, ToController};
 use weir_port::DropReason;
 
 /// Lookups of one translation. More is taken for a loop.
@@ -76,6 +78,11 @@ pub(crate) enum List {
 }
 
 impl List {
+    /// The actions from a place on.
+    fn from(&self, at: usize) -> Arc<[Action]> {
+        (at..).map_while(|at| self.get(at).cloned()).collect()
+    }
+
     fn get(&self, at: usize) -> Option<&Action> {
         match self {
             Self::Entry(entry) => entry.flow.instructions.apply.get(at),
@@ -148,6 +155,21 @@ pub(crate) fn translate<'a>(
     translation.end()
 }
 
+/// Does actions to a packet that is in no table: a packet-out (OpenFlow 1.3.5, section 7.3.7).
+pub(crate) fn translate_actions<'a>(
+    pipeline: &'a Pipeline,
+    subject: &Subject<'a>,
+    actions: Arc<[Action]>,
+    store: &'a mut FrozenStore,
+) -> Outcome {
+    let mut translation = begin(pipeline, subject, store, Explain::SILENT);
+    translation.state.stands = Stands::PacketOut;
+    translation.stack.push(Task::ActionSet);
+    translation.stack.push(Task::Actions(List::Actions(actions), 0));
+    translation.run();
+    translation.end()
+}
+
 fn begin<'a>(
     pipeline: &'a Pipeline,
     subject: &Subject<'a>,
@@ -185,14 +207,20 @@ impl Translation<'_> {
             self.stack.clone_from(&frozen.rest.tasks);
             self.set = frozen.rest.set.clone();
             (self.state.table, self.state.cookie) = (frozen.rest.table, frozen.rest.cookie);
+            self.state.stands = frozen.rest.stands;
             self.why = frozen.rest.why;
             // From here on the packet is one that came in without the number.
             Field::RecircId.set(&mut self.state.key, 0);
             self.fix(Field::RecircId, u128::MAX);
-        } else {
-            self.stack.push(Task::ActionSet);
-            self.stack.push(Task::Lookup { table: TableId(0), in_port: None, resubmitted: false });
+            return;
         }
+        let in_port = PortNo(Field::InPort.get(&self.state.key) as u32);
+        if self.pipeline.ports.get(&in_port).is_some_and(|info| !info.receives()) {
+            self.give_up(DropReason::PortDown);
+            return;
+        }
+        self.stack.push(Task::ActionSet);
+        self.stack.push(Task::Lookup { table: TableId(0), in_port: None, resubmitted: false });
     }
 
     fn run(&mut self) {
@@ -300,6 +328,8 @@ impl Translation<'_> {
         self.explain.matched(&entry);
         self.state.table = entry.flow.table;
         self.state.cookie = entry.flow.cookie;
+        let of_miss = entry.flow.priority == 0 && entry.flow.matching.terms().is_empty();
+        self.state.stands = if of_miss { Stands::Miss } else { Stands::Entry };
         self.credits.push(Credit::Entry(entry.clone()));
         if let Some(meter) = entry.flow.instructions.meter {
             self.meter(meter);
@@ -314,6 +344,11 @@ impl Translation<'_> {
         if !resubmitted {
             self.why = DropReason::NoMatch;
             self.set = set::ActionSet::default();
+            if self.pipeline.wants.misses {
+                (self.state.table, self.state.cookie) = (table, state::NO_ENTRY);
+                self.state.stands = Stands::Miss;
+                self.controller(&ToController::default());
+            }
         }
     }
 

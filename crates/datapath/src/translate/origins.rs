@@ -72,13 +72,31 @@ impl Origins {
         for place in STAGE_LOCAL {
             next.fixed.add(place, u64::MAX);
         }
-        next.disown(rewrites.iter());
+        next.takes(rewrites);
+        next
+    }
+
+    /// Bits that a service may have changed are the packet's own.
+    fn takes(&mut self, rewrites: &Mask) {
         // What was lowered from the packet's own is its own, too.
-        for (place, bits) in self.lowered.iter() {
+        for (place, bits) in self.lowered.clone().iter() {
             if self.sources.word(place) & self.own.word(place) != 0 {
-                next.own.add(place, bits);
-                next.lowered.remove(place, bits);
+                self.own.add(place, bits);
+                self.lowered.remove(place, bits);
             }
+        }
+        self.disown(rewrites.iter());
+    }
+
+    /// The same behind `ct`, which begins no stage: registers and the like go on. `fixed` is the same for
+    /// every packet.
+    pub(super) fn tracked(&self, rewrites: &Mask, fixed: &Mask) -> Self {
+        let mut next = self.clone();
+        Field::RecircId.examine(&mut next.fixed, u128::MAX);
+        next.takes(rewrites);
+        for (place, bits) in fixed.iter() {
+            next.own.remove(place, bits);
+            next.fixed.add(place, bits);
         }
         next
     }

@@ -49,6 +49,11 @@ impl ActionSet {
         set
     }
 
+    /// Whether nothing is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Puts an action into the set, in the place of one of its kind.
     pub(super) fn write(&mut self, action: &Action) {
         let place = rank(action);

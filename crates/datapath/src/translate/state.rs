@@ -1,13 +1,16 @@
 //! What a translation knows of the packet at hand, and what is kept of it when it is frozen.
 
 use super::set::ActionSet;
-use super::{List, Origins, Subject, Task};
+use super::{Call, List, Origins, Subject, Task};
 use crate::program::Op;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use weir_flow::{Key, Layout, Mask};
 use weir_openflow::TableId;
 use weir_port::DropReason;
+
+/// The cookie that packets have that no entry sent: all ones (OpenFlow 1.3.5, section 7.4.1).
+pub(super) const NO_ENTRY: u64 = u64::MAX;
 
 /// The packet as it would be now.
 #[derive(Clone, Debug)]
@@ -27,9 +30,38 @@ pub(crate) struct State {
     /// Whether the packet's key may come to have more than was followed here, without another header: it became
     /// a message of neighbour discovery, or ceased to be one.
     pub(super) shows: bool,
-    /// The table and cookie of the entry whose actions run.
+    /// The table and cookie of the entry whose actions run, and where these stand.
     pub(super) table: TableId,
     pub(super) cookie: u64,
+    pub(super) stands: Stands,
+}
+
+/// Where actions stand, as far as a controller is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// In a table-miss entry (OpenFlow 1.3.5, section 5.4).
+    Miss,
+    /// In another entry.
+    Entry,
+    /// In the action set.
+    Set,
+    /// In a group's bucket.
+    Group,
+    /// In a packet-out.
+    PacketOut,
+}
+
+impl Stands {
+    /// OpenFlow's reason of packets that they send to a controller (OpenFlow 1.4.1, section 7.4.1).
+    pub(super) const fn reason(self) -> u8 {
+        match self {
+            Self::Miss => 0,
+            Self::Entry => 1,
+            Self::Set => 3,
+            Self::Group => 4,
+            Self::PacketOut => 5,
+        }
+    }
 }
 
 impl State {
@@ -44,7 +76,8 @@ impl State {
             opaque: false,
             shows: false,
             table: TableId(0),
-            cookie: 0,
+            cookie: NO_ENTRY,
+            stands: Stands::Entry,
         }
     }
 }
@@ -104,13 +137,15 @@ pub(super) struct Rest {
     /// The table and cookie of the entry whose actions run.
     pub(super) table: TableId,
     pub(super) cookie: u64,
+    pub(super) stands: Stands,
     /// Why the packet ends, if nothing is done with it.
     pub(super) why: DropReason,
 }
 
 impl Rest {
     fn is(&self, other: &Self) -> bool {
-        (self.table, self.cookie, self.why) == (other.table, other.cookie, other.why)
+        (self.table, self.cookie, self.stands, self.why)
+            == (other.table, other.cookie, other.stands, other.why)
             && self.set == other.set
             && self.tasks.len() == other.tasks.len()
             && self.tasks.iter().zip(&other.tasks).all(|(a, b)| a.is(b))
@@ -122,12 +157,38 @@ impl Rest {
 pub(crate) struct FrozenStore {
     last: u32,
     frozen: HashMap<u32, Weak<Frozen>>,
+    /// By number, which is used again when no megaflow has the call any more.
+    calls: Vec<Option<Arc<Call>>>,
 }
 
 impl FrozenStore {
     /// The one of this number.
     pub(crate) fn get(&self, id: u32) -> Option<Arc<Frozen>> {
         self.frozen.get(&id)?.upgrade()
+    }
+
+    /// The call of this number.
+    #[inline]
+    pub(crate) fn call(&self, number: u32) -> Option<&Arc<Call>> {
+        self.calls.get(number as usize)?.as_ref()
+    }
+
+    /// Keeps a call, or finds that it is kept already.
+    pub(super) fn keep_call(&mut self, mut call: Call) -> Arc<Call> {
+        if let Some(kept) = self.calls.iter().flatten().find(|kept| kept.is(&call)) {
+            return kept.clone();
+        }
+        for kept in &mut self.calls {
+            kept.take_if(|kept| Arc::strong_count(kept) == 1);
+        }
+        let free = self.calls.iter().position(Option::is_none).unwrap_or(self.calls.len());
+        if free == self.calls.len() {
+            self.calls.push(None);
+        }
+        call.number = free as u32;
+        let call = Arc::new(call);
+        self.calls[free] = Some(call.clone());
+        call
     }
 
     /// Keeps what is left to do, or finds that it is kept already.

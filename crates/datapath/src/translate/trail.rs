@@ -1,5 +1,6 @@
 //! The lookups of a translation, for whoever wants to go the same way without one.
 
+use super::state::Stands;
 use super::{ActionSet, Explain, Outcome, Subject, Task, Translation, begin};
 use crate::pipeline::{Entry, Pipeline};
 use crate::program::Credit;
@@ -22,8 +23,8 @@ pub(crate) struct Waypoint {
     pending: Mask,
     tasks: Vec<Task>,
     set: ActionSet,
-    /// The table and cookie of the entry that led here, where anything can still ask for them.
-    origin: Option<(TableId, u64)>,
+    /// The table and cookie of the entry that led here and where its actions stand, where anything can still ask for them.
+    origin: Option<(TableId, u64, Stands)>,
     why: DropReason,
 }
 
@@ -107,7 +108,7 @@ impl Translation<'_> {
             pending: state.pending.clone(),
             tasks: self.stack.clone(),
             set: self.set.clone(),
-            origin: (!forgotten).then_some((state.table, state.cookie)),
+            origin: (!forgotten).then_some((state.table, state.cookie, state.stands)),
             why: self.why,
         };
         trail.steps.push(Step { waypoint, entry: None });

@@ -11,10 +11,11 @@
 //! moving and loading every field that can be written, and the checksums that follow; tags and labels
 //! pushed and popped; times to live; outputs to ports there and not there, `in_port`, `all`, `flood`, by
 //! register; all four kinds of group (of `select` only that one bucket takes a flow, and all of it); and
-//! that the packets of a flow stay in order. Not compared: meters, connection tracking, tunnels, PBB,
-//! copying of times to live; tables without an entry that matches all packets, since Open vSwitch does the
-//! action set of a packet that misses, where OpenFlow (1.3.5, section 5.4) drops it; and, together with
-//! action sets, `exit` and popped labels, at which Open vSwitch 3.1 is wrong or aborts (`tables.rs`).
+//! that the packets of a flow stay in order. Connection tracking and translation have conversations of their
+//! own (`conversations.rs`). Not compared: meters, tunnels, PBB, copying of times to live; tables without an
+//! entry that matches all packets, since Open vSwitch does the action set of a packet that misses, where
+//! OpenFlow (1.3.5, section 5.4) drops it; and, together with action sets, `exit` and popped labels, at which
+//! Open vSwitch 3.1 is wrong or aborts (`tables.rs`).
 //!
 //! A long run printed (`WEIR_ROUNDS=1900 WEIR_SEED=2027`, 194 s on two busy cores, Open vSwitch 3.1.0):
 //! 1140000 packets through 1900 tables of 76059 flows, 2675695 left, 1027964 lookups answered by Weir's
@@ -24,6 +25,7 @@
 //! `WEIR_ROUNDS` says how many rounds of [`PACKETS`] packets there are, `WEIR_SEED` another seed. Without
 //! Open vSwitch it is skipped, and said to be; an error there when `WEIR_REQUIRE_OVS` is set.
 
+mod conversations;
 mod differences;
 mod frames;
 mod known;
@@ -215,7 +217,7 @@ fn check_order(packets: &[At], out: &[At]) {
     }
 }
 
-fn setting(name: &str) -> Option<u64> {
+pub(crate) fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, which is no number")))
 }

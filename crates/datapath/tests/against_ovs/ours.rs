@@ -79,6 +79,14 @@ impl Ours {
         before != count(self)
     }
 
+    /// The connections that it knows, as Open vSwitch prints them.
+    pub(crate) fn connections(&mut self) -> Vec<String> {
+        let parts =
+            patiently(|| self.datapath.command("conntrack", "dump", &serde_json::Value::Null)).unwrap();
+        let all = parts.iter().flat_map(|part| part["connections"].as_array().unwrap());
+        all.map(|connection| connection["text"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// What it makes of a frame, step by step.
     pub(crate) fn explain(&self, (port, frame): &At) -> String {
         self.datapath.explain(PortNo(*port), frame, &[])

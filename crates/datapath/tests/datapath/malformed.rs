@@ -82,6 +82,7 @@ fn malformed_packets_end_exactly_once_whatever_the_tables_do() {
     let round = ROUND.min(count / u64::from(SETS));
     let mut rig = rig();
     let (begin, mut received, mut tried, mut distinct, mut events) = (Instant::now(), 0, 0, 0, 0);
+    // However fast packets come in, several sets of tables see some.
     while received < count || tried < SETS {
         let frames: Vec<Vec<u8>> = (0..500.max(round / 25)).map(|_| mangled(&mut random)).collect();
         tables(&mut rig, &mut random, &frames, tried % 4 == 0);

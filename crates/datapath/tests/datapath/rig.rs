@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use weir_datapath::{Change, Config, ControlError, Datapath, PortSpec, Report, ServiceConfig};
+use weir_datapath::{Change, Config, ControlError, Datapath, PortSpec, Report, ServiceConfig, WorkerReport};
 use weir_dpdk::{Eal, EalConfig, Memory};
 use weir_flow::{Field, Key, compose};
 use weir_openflow::{Group, Meter, Names, PortNo, parse_flows};
@@ -134,13 +134,16 @@ impl Rig {
         self.datapath.add_port(&spec).unwrap();
     }
 
-    /// Waits until so many packets came in.
+    /// Waits until so many packets came in, and none is on its way to another worker: one that has no
+    /// core for a while would be stopped before it took them.
     pub(crate) fn wait(&mut self, received: u64) -> Report {
         let begin = Instant::now();
         loop {
             let report = self.datapath.report().unwrap();
             check_sum(&report);
-            if report.workers.iter().map(|worker| worker.received).sum::<u64>() >= received {
+            let sum = |of: fn(&WorkerReport) -> u64| report.workers.iter().map(of).sum::<u64>();
+            let all_taken = sum(|worker| worker.handed_over) == sum(|worker| worker.taken_over);
+            if sum(|worker| worker.received) >= received && all_taken {
                 return report;
             }
             assert!(begin.elapsed() < Duration::from_secs(60), "{report:#?}");

@@ -2,27 +2,34 @@
 //!
 //! What: a [`Lens`] is made for the bits of some masks. It reads a frame into a [`Glance`], four words
 //! of the frame's own bytes under its masks. Two frames with one glance have keys that agree in every
-//! bit that the lens sees, if one of them [fits](Lens::fits): what the bits say of the packet's make-up
-//! (EtherType, version and length of the IP header, fragment, protocol) is in the glance itself, so a
-//! packet that is made otherwise has another glance, and need not be parsed to find that out. What no
-//! comparison can say, lengths that contradict each other, [`Lens::read`] looks at.
+//! bit that the lens sees, if one of them [fits](Lens::fits): that a packet is a plain one (IPv4 without
+//! options or fragments, lengths that agree) [`Lens::read`] looks at, and nothing else is parsed.
 //!
 //! Why: most tables look at few bits, and a whole key costs more than they do.
 //!
-//! Cost: as deep as it must look: a load for Ethernet addresses, five and a few comparisons down to the
-//! ports. Threads: plain data.
+//! A loop over many frames is made for each kind of lens by the compiler: [`Lens::with`] calls a
+//! [`WithSight`] with the [`Sight`] that fits, which has no choices left but the packet's own.
+//!
+//! Cost: as deep as it must look: a load for Ethernet addresses, five and two comparisons down to the
+//! ports; two multiplications for the sum, four where bits of both headers are seen. Threads: plain data.
 
-use super::{MAX_FRAME, PACKET_BITS, be16};
+use super::{MAX_FRAME, PACKET_BITS};
 use crate::key::{Mask, TRANSPORT_CUT};
 use crate::protocol::{ETHERNET_LEN, IPV4, TCP, UDP};
 
-/// What a lens shows of a frame.
+/// What a lens shows of a frame, as words of its bytes in the order in which they lie: the first 16, which
+/// are addresses, EtherType and the front of IP; and the 16 from the time to live on, with the protocol,
+/// the addresses of IP and the ports.
 pub type Glance = [u64; 4];
 
-/// Bytes of a plain packet that a glance can show: up to the ports.
-const SHOWN: usize = 38;
+/// Bytes that a glance can show of the front of a frame.
+const FRONT: usize = 16;
 
-/// Bytes that [`Lens::read`] looks at where the lens sees ports: TCP's header length is among them.
+/// Where the others of a plain packet begin, and where the ports behind them end.
+const BACK: usize = 22;
+const SHOWN: usize = BACK + 16;
+
+/// Bytes that are looked at where the lens sees ports: TCP's header length is among them.
 const LOOKED_AT: usize = 48;
 
 /// Version 4, a header of 5 words.
@@ -56,13 +63,157 @@ pub struct Lens {
     sees: Mask,
 }
 
-/// The bytes of a frame that glances are made of: addresses, EtherType and the front of IP; addresses of
-/// IP; ports, and above them fragment, time to live and protocol.
+/// How a kind of lens looks at a frame: functions for a loop to be made of.
+pub trait Sight: Copy {
+    /// What is shown of a frame under the lens's masks; nothing where [`Lens::read`] shows nothing.
+    fn read(masks: &Glance, frame: &[u8]) -> Option<Glance>;
+
+    /// The sum of a glance's words, each times its factor.
+    fn sum(factors: &Glance, glance: &Glance) -> u64;
+
+    /// The bits in which two glances differ, joined.
+    fn differ(one: &Glance, other: &Glance) -> u64;
+}
+
+/// What is done with the sight of a lens, whichever that is.
+pub trait WithSight {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn run<S: Sight>(self) -> Self::Output;
+}
+
+/// Down to Ethernet addresses.
+#[derive(Clone, Copy)]
+struct Link;
+
+/// Down to IPv4. `ALL`: whether the lens sees anything of the front.
+#[derive(Clone, Copy)]
+struct Network<const ALL: bool>;
+
+/// Down to ports.
+#[derive(Clone, Copy)]
+struct Transport<const ALL: bool>;
+
+impl Sight for Link {
+    #[inline(always)]
+    fn read(masks: &Glance, frame: &[u8]) -> Option<Glance> {
+        let [a, b] = words(frame.first_chunk()?);
+        Some([a & masks[0], b & masks[1], 0, 0])
+    }
+
+    #[inline(always)]
+    fn sum(factors: &Glance, glance: &Glance) -> u64 {
+        front(factors, glance)
+    }
+
+    #[inline(always)]
+    fn differ(one: &Glance, other: &Glance) -> u64 {
+        (one[0] ^ other[0]) | (one[1] ^ other[1])
+    }
+}
+
+impl<const ALL: bool> Sight for Network<ALL> {
+    #[inline(always)]
+    fn read(masks: &Glance, frame: &[u8]) -> Option<Glance> {
+        let shown: &[u8; SHOWN] = frame.first_chunk()?;
+        // The total length is at least 20 and at most what is behind the Ethernet header.
+        let total = plain_total(shown)?.wrapping_sub(20);
+        let whole = total <= frame.len() - ETHERNET_LEN - 20 && frame.len() <= MAX_FRAME;
+        whole.then(|| under::<ALL>(masks, shown))
+    }
+
+    #[inline(always)]
+    fn sum(factors: &Glance, glance: &Glance) -> u64 {
+        sum::<ALL>(factors, glance)
+    }
+
+    #[inline(always)]
+    fn differ(one: &Glance, other: &Glance) -> u64 {
+        differ::<ALL>(one, other)
+    }
+}
+
+impl<const ALL: bool> Sight for Transport<ALL> {
+    #[inline(always)]
+    fn read(masks: &Glance, frame: &[u8]) -> Option<Glance> {
+        let front: &[u8; LOOKED_AT] = frame.first_chunk()?;
+        let total = plain_total(front.first_chunk()?)?;
+        // By arithmetic, so that TCP and UDP in turns cost no wrong guesses.
+        let tcp = usize::from(front[23] == TCP).wrapping_neg();
+        let header = ((usize::from(front[46] >> 4) * 4) & tcp) | (8 & !tcp);
+        let whole = header >= 8 + (12 & tcp)
+            && 20 + header <= total
+            && ETHERNET_LEN + total <= frame.len()
+            && frame.len() <= MAX_FRAME;
+        if whole { Some(under::<ALL>(masks, front.first_chunk()?)) } else { None }
+    }
+
+    #[inline(always)]
+    fn sum(factors: &Glance, glance: &Glance) -> u64 {
+        sum::<ALL>(factors, glance)
+    }
+
+    #[inline(always)]
+    fn differ(one: &Glance, other: &Glance) -> u64 {
+        differ::<ALL>(one, other)
+    }
+}
+
+/// The total length that an IPv4 header says, if it is plain and no fragment's.
 #[inline(always)]
-fn words(front: &[u8; SHOWN]) -> Glance {
-    let four = |at: usize| u32::from_le_bytes([front[at], front[at + 1], front[at + 2], front[at + 3]]);
-    let eight = |at: usize| u64::from(four(at)) | u64::from(four(at + 4)) << 32;
-    [eight(0), eight(8), eight(26), u64::from(four(34)) | u64::from(four(20)) << 32]
+fn plain_total(shown: &[u8; SHOWN]) -> Option<usize> {
+    let &[_, _, _, _, _, _, _, _, _, _, _, _, a, b, make_up, _, e, f, g, h, i, j, k, l, ..] = shown;
+    let lengths = u64::from_be_bytes([e, f, g, h, i, j, k, l]);
+    let plain = u16::from_be_bytes([a, b]) == IPV4 && make_up == PLAIN_IPV4;
+    (plain && lengths & u64::from(FRAGMENT) << 16 == 0).then_some((lengths >> 48) as usize)
+}
+
+/// The sum over what is seen of the front.
+#[inline(always)]
+fn front(factors: &Glance, glance: &Glance) -> u64 {
+    glance[0].wrapping_mul(factors[0]).wrapping_add(glance[1].wrapping_mul(factors[1]))
+}
+
+/// The sum over what is behind the front, and over the front where that is seen.
+#[inline(always)]
+fn sum<const ALL: bool>(factors: &Glance, glance: &Glance) -> u64 {
+    let back = glance[2].wrapping_mul(factors[2]).wrapping_add(glance[3].wrapping_mul(factors[3]));
+    if ALL { back.wrapping_add(front(factors, glance)) } else { back }
+}
+
+/// The bits in which two glances differ, joined.
+#[inline(always)]
+fn differ<const ALL: bool>(one: &Glance, other: &Glance) -> u64 {
+    let back = (one[2] ^ other[2]) | (one[3] ^ other[3]);
+    if ALL { back | (one[0] ^ other[0]) | (one[1] ^ other[1]) } else { back }
+}
+
+/// Sixteen bytes as two words, in the order in which they lie in memory.
+#[inline(always)]
+pub fn words(bytes: &[u8; 16]) -> [u64; 2] {
+    let both = u128::from_le_bytes(*bytes);
+    [both as u64, (both >> 64) as u64]
+}
+
+/// The bytes that a glance shows.
+#[inline(always)]
+fn under<const ALL: bool>(masks: &Glance, shown: &[u8; SHOWN]) -> Glance {
+    let [c, d] = shown.last_chunk::<{ SHOWN - BACK }>().map_or([0; 2], words);
+    let [a, b] = if ALL { shown.first_chunk::<FRONT>().map_or([0; 2], words) } else { [0; 2] };
+    [a & masks[0], b & masks[1], c & masks[2], d & masks[3]]
+}
+
+/// A sight for one frame.
+struct ReadOne<'f>(&'f Glance, &'f [u8]);
+
+impl WithSight for ReadOne<'_> {
+    type Output = Option<Glance>;
+
+    fn run<S: Sight>(self) -> Option<Glance> {
+        S::read(self.0, self.1)
+    }
 }
 
 impl Default for Lens {
@@ -72,6 +223,9 @@ impl Default for Lens {
 }
 
 impl Lens {
+    /// Bytes of a frame of which any lens shows something, if that is blind or sees addresses.
+    pub const LEAST: usize = FRONT;
+
     /// A lens that sees nothing.
     pub const fn new() -> Self {
         Self { depth: Depth::Nothing, masks: [0; 4], sees: Mask::new() }
@@ -92,6 +246,12 @@ impl Lens {
     pub fn sees(&self, mask: &Mask) -> bool {
         let of_packet = |place: usize| PACKET_BITS.get(place).copied().unwrap_or(0);
         mask.iter().all(|(place, bits)| bits & of_packet(place) & !self.sees.word(place) == 0)
+    }
+
+    /// The masks under which it shows what it sees.
+    #[inline]
+    pub fn masks(&self) -> &Glance {
+        &self.masks
     }
 
     /// A lens that sees also the bits of a mask that come from the packet; nothing where no lens does,
@@ -123,9 +283,8 @@ impl Lens {
         wire[..6].copy_from_slice(&sees.word(1).to_be_bytes()[..6]);
         wire[6..12].copy_from_slice(&sees.word(2).to_be_bytes()[..6]);
         if depth >= Depth::Network {
-            // The make-up of a plain packet, and with it that all else is not there.
-            wire[12..15].fill(0xff);
-            wire[20..22].copy_from_slice(&FRAGMENT.to_be_bytes());
+            // The make-up of a plain packet is looked at whatever is seen, and with it that all else is
+            // not there.
             let whole = depth == Depth::Transport;
             for (place, bits) in (0..).zip(PACKET_BITS) {
                 match place {
@@ -141,84 +300,33 @@ impl Lens {
             wire[26..34].copy_from_slice(&sees.word(3).to_be_bytes());
             wire[34..].copy_from_slice(&ports);
         }
-        Some(Self { depth, masks: words(&wire), sees })
+        Some(Self { depth, masks: under::<true>(&[u64::MAX; 4], &wire), sees })
     }
 
-    /// What it shows of a frame; nothing where the frame is too short for it, or where its lengths
-    /// contradict each other or the frame's.
-    #[inline]
-    pub fn read(&self, frame: &[u8]) -> Option<Glance> {
-        let mut glance = None;
-        self.read_all(std::iter::once(frame), |_, read| glance = read);
-        glance
-    }
-
-    /// What it shows of each of some frames, with their places. How deep to look is decided once for all.
+    /// Does something with the sight of this lens.
     #[inline(always)]
-    pub fn read_all<'f>(
-        &self,
-        frames: impl Iterator<Item = &'f [u8]>,
-        mut take: impl FnMut(usize, Option<Glance>),
-    ) {
-        let frames = frames.enumerate();
-        match self.depth {
-            Depth::Nothing => {
-                frames.for_each(|(at, frame)| take(at, (frame.len() >= ETHERNET_LEN).then_some([0; 4])));
-            }
-            Depth::Link => frames.for_each(|(at, frame)| take(at, self.link(frame))),
-            Depth::Network => frames.for_each(|(at, frame)| take(at, self.network(frame))),
-            Depth::Transport => frames.for_each(|(at, frame)| take(at, self.transport(frame))),
+    pub fn with<W: WithSight>(&self, work: W) -> W::Output {
+        let all = self.masks[0] | self.masks[1] != 0;
+        match (self.depth, all) {
+            (Depth::Nothing | Depth::Link, _) => work.run::<Link>(),
+            (Depth::Network, false) => work.run::<Network<false>>(),
+            (Depth::Network, true) => work.run::<Network<true>>(),
+            (Depth::Transport, false) => work.run::<Transport<false>>(),
+            (Depth::Transport, true) => work.run::<Transport<true>>(),
         }
     }
 
-    #[inline(always)]
-    fn link(&self, frame: &[u8]) -> Option<Glance> {
-        let front: u128 = u128::from_le_bytes(*frame.first_chunk()?);
-        Some([front as u64 & self.masks[0], (front >> 64) as u64 & self.masks[1], 0, 0])
-    }
-
-    #[inline(always)]
-    fn network(&self, frame: &[u8]) -> Option<Glance> {
-        let front: &[u8; SHOWN] = frame.first_chunk()?;
-        let total = usize::from(be16(front, 16));
-        let whole = total >= 20 && ETHERNET_LEN + total <= frame.len() && frame.len() <= MAX_FRAME;
-        whole.then(|| self.under_masks(front))
-    }
-
-    #[inline(always)]
-    fn transport(&self, frame: &[u8]) -> Option<Glance> {
-        let front: &[u8; LOOKED_AT] = frame.first_chunk()?;
-        let total = usize::from(be16(front, 16));
-        // By arithmetic, so that TCP and UDP in turns cost no wrong guesses.
-        let tcp = usize::from(front[23] == TCP).wrapping_neg();
-        let header = ((usize::from(front[46] >> 4) * 4) & tcp) | (8 & !tcp);
-        let whole = header >= 8 + (12 & tcp)
-            && 20 + header <= total
-            && ETHERNET_LEN + total <= frame.len()
-            && frame.len() <= MAX_FRAME;
-        if whole { Some(self.under_masks(front.first_chunk()?)) } else { None }
-    }
-
-    #[inline(always)]
-    fn under_masks(&self, front: &[u8; SHOWN]) -> Glance {
-        let [a, b, c, d] = words(front);
-        let [e, f, g, h] = self.masks;
-        [a & e, b & f, c & g, d & h]
+    /// What it shows of a frame. Where it sees IPv4, nothing is shown of a frame that is not plain (another
+    /// EtherType, options, a fragment) or whose lengths contradict each other; nor of one that is too short.
+    pub fn read(&self, frame: &[u8]) -> Option<Glance> {
+        self.with(ReadOne(&self.masks, frame))
     }
 
     /// What it shows of a frame for which that says all: any other with the same glance is like it in
     /// all that the lens sees.
     pub fn fits(&self, frame: &[u8]) -> Option<Glance> {
-        let glance = self.read(frame)?;
-        if self.depth < Depth::Network {
-            return Some(glance);
-        }
-        let front: &[u8; SHOWN] = frame.first_chunk()?;
-        let plain = be16(front, 12) == IPV4
-            && front[14] == PLAIN_IPV4
-            && be16(front, 20) & FRAGMENT == 0
-            && (self.depth < Depth::Transport || matches!(front[23], TCP | UDP));
-        plain.then_some(glance)
+        let with_ports = || frame.get(23).is_some_and(|protocol| matches!(*protocol, TCP | UDP));
+        self.read(frame).filter(|_| self.depth < Depth::Transport || with_ports())
     }
 }
 

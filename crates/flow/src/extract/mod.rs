@@ -19,7 +19,7 @@ mod link;
 mod network;
 mod transport;
 
-pub use lens::{Glance, Lens};
+pub use lens::{Glance, Lens, Sight, WithSight, words};
 pub(crate) use link::SNAP;
 pub(crate) use network::ARP_FRONT;
 

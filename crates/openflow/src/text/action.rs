@@ -1,5 +1,6 @@
 //! Actions, from text. [`WORDS`] is the table of all of them: word and how its argument is read.
 
+use super::ct;
 use super::error::{Fault, Parsed};
 use super::packet::Known;
 use super::scan::{
@@ -15,6 +16,8 @@ use weir_flow::{Field, ones};
 pub(super) struct Reader<'a> {
     pub(super) names: &'a Names,
     pub(super) known: Known,
+    /// Whether these are the actions of `ct`, done to a connection.
+    pub(super) tracked: bool,
     /// Lists within lists.
     depth: u32,
 }
@@ -74,6 +77,9 @@ const WORDS: &[(&str, Read)] = &[
     ("softflow", softflow),
     ("meter", |_, pair| meter(pair).map(Action::Meter)),
     ("clone", clone),
+    ("ct", ct::ct),
+    ("nat", |_, pair| Err(ct::nat_alone(pair))),
+    ("ct_clear", |_, _| Ok(Action::CtClear)),
     ("exit", |_, _| Ok(Action::Exit)),
     ("note", |_, pair| hex_bytes(pair.value).map(Action::Note)),
 ];
@@ -84,8 +90,6 @@ const FOREIGN: &[&str] = &[
     "bundle_load",
     "check_pkt_larger",
     "conjunction",
-    "ct",
-    "ct_clear",
     "debug_recirc",
     "debug_slow",
     "dec_nsh_ttl",
@@ -96,7 +100,6 @@ const FOREIGN: &[&str] = &[
     "fin_timeout",
     "learn",
     "multipath",
-    "nat",
     "pop",
     "pop_queue",
     "push",
@@ -138,7 +141,7 @@ fn unknown(pair: &Pair<'_>) -> Fault {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(names: &'a Names, known: Known) -> Self {
-        Self { names, known, depth: 0 }
+        Self { names, known, tracked: false, depth: 0 }
     }
 
     /// One action.
@@ -367,13 +370,18 @@ pub(super) fn fits(text: &str, bits: u32) -> Parsed<u128> {
 }
 
 /// Whether text may set this field at all.
-pub(super) fn writable(field: Field, word: &str) -> Parsed<()> {
+pub(super) fn writable(it: &Reader<'_>, field: Field, word: &str) -> Parsed<()> {
     if !field.about().writable {
         return Err(Fault::new(word, format!("`{}` cannot be written", field.name())));
     }
-    if matches!(field, Field::CtMark | Field::CtLabel) {
+    let of_connection = matches!(field, Field::CtMark | Field::CtLabel);
+    if it.tracked && !of_connection {
+        let what = format!("`{}` is nothing of a connection", field.name());
+        return Err(Fault::new(word, what).mend("within ct(exec(...)) set ct_mark or ct_label"));
+    }
+    if of_connection && !it.tracked {
         let what = format!("`{}` is only written where connections are tracked", field.name());
-        return Err(Fault::new(word, what).mend("the service softflow:conntrack does that"));
+        return Err(Fault::new(word, what).mend("write ct(commit,exec(set_field:VALUE->FIELD))"));
     }
     Ok(())
 }

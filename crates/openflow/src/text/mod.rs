@@ -26,6 +26,7 @@
 //! Costs and threads: control plane; a flow takes a few microseconds. Plain functions.
 
 mod action;
+mod ct;
 mod error;
 mod flow;
 mod group;

@@ -14,7 +14,12 @@ pub(super) struct Known {
     later_fragment: bool,
     tags: u8,
     icmp_type: u128,
+    /// Whether its connection was found invalid.
+    pub(super) invalid: bool,
 }
+
+/// `inv` in `ct_state`.
+const INVALID: u128 = 0x10;
 
 /// Tags that a packet may carry.
 const TAGS: u8 = 2;
@@ -30,19 +35,43 @@ impl Known {
             later_fragment: Field::NwFrag.get(&key) & 2 != 0,
             tags: u8::from(Field::VlanTci.get(&key) & TAG != 0),
             icmp_type: Field::Icmpv6Type.get(&key),
+            invalid: Field::CtState.get(&key) & INVALID != 0,
         }
     }
 
     /// Nothing, so that all is let pass.
     pub(super) fn nothing() -> Self {
         let (ether_type, protocol, tags) = (0, 0, 0);
-        Self { checked: false, ether_type, protocol, later_fragment: false, tags, icmp_type: 0 }
+        Self {
+            checked: false,
+            ether_type,
+            protocol,
+            later_fragment: false,
+            tags,
+            icmp_type: 0,
+            invalid: false,
+        }
     }
 
     /// Whether a packet may be set in this field.
     pub(super) fn has(&self, field: Field) -> bool {
         let tagged = field != Field::VlanVid || self.tags > 0;
         !self.checked || (tagged && self.meets(field.about().needs))
+    }
+
+    /// Whether a packet is IP of either version.
+    pub(super) fn is_ip(&self) -> bool {
+        !self.checked || matches!(self.ether_type, ether::IPV4 | ether::IPV6)
+    }
+
+    /// Whether a packet is of this EtherType, as far as is known.
+    pub(super) fn may_be(&self, ether_type: u16) -> bool {
+        !self.checked || self.ether_type == ether_type
+    }
+
+    /// Whether a packet is of this IP protocol.
+    pub(super) fn is_of(&self, protocol: u8) -> bool {
+        !self.checked || self.protocol == protocol
     }
 
     /// The source or destination port of the protocol that is known.

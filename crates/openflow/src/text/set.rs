@@ -50,7 +50,7 @@ fn remember(it: &mut Reader<'_>, field: Field, value: u128, mask: u128) {
 pub(super) fn set_field(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {
     let (text, name) = arrow(pair)?;
     let spelling = Spelling::named(name).ok_or_else(|| spelling::unknown(name))?;
-    writable(spelling.field, name)?;
+    writable(it, spelling.field, name)?;
     match spelling.how {
         How::OldVid => return vlan_of(it, number_of(text, 12)?, true),
         How::OldPcp => return priority_of(it, number_of(text, 3)?, true),
@@ -122,7 +122,7 @@ pub(super) fn load(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {
     let (text, name) = arrow(pair)?;
     let (named, rest) = subfield(name)?;
     end(name, rest)?;
-    writable(named.spelling.field, name)?;
+    writable(it, named.spelling.field, name)?;
     let value = fits(text, u32::from(named.bits))?;
     let to = named.resolve(name)?;
     match named.spelling.how {
@@ -161,7 +161,7 @@ pub(super) fn copy(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {
     let ((from, rest), (to, behind)) = (subfield(from_text)?, subfield(to_text)?);
     end(from_text, rest)?;
     end(to_text, behind)?;
-    writable(to.spelling.field, to_text)?;
+    writable(it, to.spelling.field, to_text)?;
     if matches!(to.spelling.how, How::OldVid | How::OldPcp) {
         return Err(
             Fault::new(to_text, "`move` cannot write this field").mend("name vlan_vid, vlan_pcp or vlan_tci")

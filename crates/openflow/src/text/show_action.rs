@@ -8,7 +8,7 @@ use super::packet::Known;
 use super::show_match::set_name;
 use super::value::{show, show_port, show_service, show_table};
 use super::{matching::TAG, spelling};
-use crate::{Action, Instructions, Names, PortNo, TableId, ToController};
+use crate::{Action, Ct, CtStep, Instructions, Names, PortNo, TableId, ToController};
 use std::fmt::Write;
 use weir_flow::{Field, Subfield, ones};
 
@@ -97,7 +97,7 @@ impl Printer<'_> {
     fn one(&mut self, action: &Action) {
         let out = &mut self.out;
         let _ = match action {
-            Action::Output(port) => return self.output(*port),
+            Action::Output(port) | Action::OutputWith(port, _) => return self.output(*port),
             Action::OutputReg(part) => {
                 out.push_str("output:");
                 spelling::show(out, *part);
@@ -161,6 +161,8 @@ impl Printer<'_> {
             }
             Action::Meter(id) => write!(out, "meter:{id}"),
             Action::Clone(actions) => return self.nested("clone", actions),
+            Action::Ct(ct) => return self.ct(ct),
+            Action::CtClear => out.write_str("ct_clear"),
             Action::Exit => out.write_str("exit"),
             Action::Note(bytes) => {
                 out.push_str("note:");
@@ -223,6 +225,31 @@ impl Printer<'_> {
         if !ids.is_empty() {
             self.out.push(')');
         }
+    }
+
+    /// As `ovs-ofctl` has it: a translation that is the first step stands before `exec`.
+    fn ct(&mut self, what: &Ct) {
+        self.out.push_str("ct(");
+        super::ct::show(&mut self.out, what, self.names);
+        let mut steps = what.steps.as_slice();
+        if let [CtStep::Nat(nat), rest @ ..] = steps {
+            super::ct::show_nat(&mut self.out, nat);
+            self.out.push(',');
+            steps = rest;
+        }
+        for (place, step) in steps.iter().enumerate() {
+            self.out.push_str(if place == 0 { "exec(" } else { "," });
+            match step {
+                CtStep::Nat(nat) => super::ct::show_nat(&mut self.out, nat),
+                CtStep::Set(action) => self.one(action),
+            }
+        }
+        self.out.push_str(if steps.is_empty() { "" } else { ")," });
+        super::ct::show_helper(&mut self.out, what.helper);
+        if self.out.ends_with(',') {
+            self.out.pop();
+        }
+        self.out.push(')');
     }
 
     fn resubmit(&mut self, port: Option<PortNo>, table: Option<TableId>) {

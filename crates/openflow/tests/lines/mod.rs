@@ -59,6 +59,8 @@ struct Context {
     icmp_type: Option<u8>,
     /// In an action set or a clone.
     nested: bool,
+    /// The state of the connection is matched.
+    stateful: bool,
 }
 
 fn mac(dice: &mut Dice) -> String {
@@ -187,7 +189,14 @@ fn tag(dice: &mut Dice) -> (String, bool) {
 
 /// The words of a protocol and those fields it makes possible.
 fn protocol(dice: &mut Dice, words: &mut Vec<String>) -> Context {
-    let mut context = Context { kind: Kind::Any, protocol: 0, tagged: false, icmp_type: None, nested: false };
+    let mut context = Context {
+        kind: Kind::Any,
+        protocol: 0,
+        tagged: false,
+        icmp_type: None,
+        nested: false,
+        stateful: false,
+    };
     let choice = dice.below(16);
     let (kind, protocol, spellings): (Kind, u8, &[&str]) = match choice {
         0 | 1 => (Kind::Any, 0, &[]),
@@ -337,7 +346,7 @@ fn subfield(dice: &mut Dice, bits: u64) -> String {
 
 /// An action that any packet allows.
 fn plain_action(dice: &mut Dice, context: &Context) -> String {
-    match dice.below(30) {
+    match dice.below(32) {
         0 => format!("output:{}", port(dice)),
         1 => dice.below(0xff00).to_string(),
         2 => dice.pick(&["in_port", "ALL", "flood", "normal", "LOCAL", "controller", "TABLE"]).to_owned(),
@@ -385,8 +394,66 @@ fn plain_action(dice: &mut Dice, context: &Context) -> String {
         26 => format!("set_field:{}->pkt_mark", masked_inside(dice, 32)),
         27 => "move:NXM_NX_CT_STATE[0..7]->reg5[8..15]".to_owned(),
         28 => format!("set_field:{}->xxreg{}", masked_inside(dice, 128), dice.below(4)),
+        29 => "ct_clear".to_owned(),
+        30 | 31 if matches!(context.kind, Kind::Ip | Kind::Ipv6) => ct(dice, context),
         _ => format!("output:{}", dice.below(64)),
     }
+}
+
+/// Connection tracking, in the order in which `ovs-ofctl` prints it or in another.
+fn ct(dice: &mut Dice, context: &Context) -> String {
+    let mut words = Vec::new();
+    let commit = !context.stateful && dice.percent(60);
+    if commit {
+        words.push("commit".to_owned());
+        let ports = |dice: &mut Dice| {
+            let low = 1 + dice.below(60_000);
+            if dice.percent(50) { format!("{low}-{}", low + dice.below(5000)) } else { low.to_string() }
+        };
+        let (low, high) = (1 + dice.below(100), 100 + dice.below(100));
+        let range = match (context.kind == Kind::Ip, dice.below(3)) {
+            (true, 0) => format!("10.0.0.{low}"),
+            (true, 1) => format!("10.0.0.{low}-10.0.0.{high}"),
+            (true, _) => format!("10.0.0.{low}-10.0.0.{high}:{}", ports(dice)),
+            (false, 0) => format!("2001:db8::{low}"),
+            (false, 1) => format!("2001:db8::{low}-2001:db8::{high}"),
+            (false, _) => format!("[2001:db8::{low}]-[2001:db8::{high}]:{}", ports(dice)),
+        };
+        let how = dice.pick(&["", ",random", ",hash", ",persistent", ",hash,persistent"]);
+        match dice.below(4) {
+            0 => words.push(format!("nat(src={range}{how})")),
+            1 => words.push(format!("nat(dst={range}{how})")),
+            2 => words.push(dice.pick(&["nat(src)", "nat(dst)", "nat", "force"]).to_owned()),
+            _ => {}
+        }
+        if dice.percent(40) {
+            let sets = [
+                "set_field:5->ct_mark",
+                "set_field:0x10/0xf0->ct_label,load:7->NXM_NX_CT_MARK[0..7]",
+                "move:NXM_NX_REG0[]->NXM_NX_CT_MARK[]",
+                "",
+            ];
+            words.push(format!("exec({})", dice.pick(&sets)));
+        }
+        if context.protocol == 6 && dice.percent(30) {
+            words.push("alg=ftp".to_owned());
+        }
+    } else if dice.percent(40) {
+        words.push("nat".to_owned());
+    }
+    if dice.percent(50) {
+        words.push(format!("table={}", dice.below(255)));
+    }
+    match dice.below(4) {
+        0 => words.push(format!("zone={}", dice.below(65_536))),
+        1 => words.push("zone=NXM_NX_REG3[0..15]".to_owned()),
+        2 => words.push("zone=reg1[16..31]".to_owned()),
+        _ => {}
+    }
+    if words.len() > 1 && dice.percent(50) {
+        words.rotate_left(1);
+    }
+    format!("ct({})", words.join(","))
 }
 
 /// A value within its mask, as a switch demands it.
@@ -514,6 +581,7 @@ pub(crate) fn line(dice: &mut Dice, priority: u64) -> Line {
     for _ in 0..dice.below(3) {
         words.push(general_field(dice));
     }
+    context.stateful = words.iter().any(|word| word.starts_with("ct_state"));
     if dice.percent(25) {
         let (word, tagged) = tag(dice);
         words.push(word);

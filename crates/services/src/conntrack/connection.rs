@@ -39,13 +39,7 @@ impl Tracker {
     pub fn connection(&self, place: Place, now: Tick) -> Option<Connection> {
         let at = self.entries.alive(place)?;
         let hot = self.entries.hot(at);
-        let flipped = hot.flags & FLIPPED != 0;
-        let original = Sight::tuple_of(hot.a, hot.b, self.entries.addresses[at as usize], flipped);
-        let reply = if hot.flags & TRANSLATED != 0 {
-            Tuple::unpack(self.entries.replies[at as usize])
-        } else {
-            original.reversed()
-        };
+        let (original, reply) = self.tuples(place)?;
         Some(Connection {
             original,
             reply,
@@ -72,13 +66,7 @@ impl Tracker {
         if hot.tcp.state == State::Icmp || hot.is_v6() {
             let addresses = self.entries.addresses[place.at as usize];
             let tuple = Sight::tuple_of(hot.a, hot.b, addresses, flipped);
-            let (source, destination) =
-                tuple.icmp().map_or((tuple.source_port, tuple.destination_port), |(kind, code)| {
-                    (kind.into(), code.into())
-                });
-            let ports = protocol | u64::from(source) << 16 | u64::from(destination);
-            let v6 = hot.is_v6().then_some([tuple.source, tuple.destination]);
-            return (hot.a.rotate_left(turn), ports, v6);
+            return tuple.as_words();
         }
         let ports = ((hot.b >> 32) as u32).rotate_left(turn / 2);
         (hot.a.rotate_left(turn), protocol | u64::from(ports), None)

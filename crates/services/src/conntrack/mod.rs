@@ -29,13 +29,16 @@ mod entry;
 mod fragments;
 mod index;
 mod memory;
+mod nat;
 mod packet;
 mod quick;
 mod reason;
+mod rewrite;
 mod segment;
 mod settings;
 mod tcp;
 mod tracker;
+mod tracking;
 mod tuple;
 mod wheel;
 
@@ -45,13 +48,15 @@ pub use packet::{Look, Packet};
 pub use reason::{Counters, Event, Reason};
 pub use settings::{Checksums, EarlyFragments, Settings, Timeouts};
 pub use tracker::{Judgement, Tracker, ct};
+pub use tracking::Tracking;
 pub use tuple::Tuple;
 pub use wheel::Tick;
 
-use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot};
+use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict};
 use serde_json::Value;
 use std::any::Any;
 use std::sync::Arc;
+use tracking::{Attended, own_tuple};
 use weir_flow::{Field, Key, Seed};
 use weir_units::Nanos;
 
@@ -130,7 +135,8 @@ impl Instance {
         let (tracker, seed) = (&self.tracker, self.tracker.seed());
         let mut count = 0;
         for (look, slot) in self.looks.iter_mut().zip(slots) {
-            packet(slot).look_into(look, (slot.argument >> ZONE_SHIFT) as u16, seed);
+            let zone = slot.tracking.map_or((slot.argument >> ZONE_SHIFT) as u16, |asked| asked.zone);
+            packet(slot).look_into(look, zone, seed);
             tracker.expect(look);
             count += 1;
         }
@@ -141,6 +147,32 @@ impl Instance {
     }
 }
 
+impl Instance {
+    /// Does what OpenFlow's `ct` asks for the packet that was looked at at this place.
+    fn attend(&mut self, slot: &mut Slot<'_>, asked: &Tracking, at: usize) {
+        let look = &self.looks[at];
+        let Attended { judgement, turn, drop } = self.tracker.attend(&packet(slot), look, asked, self.now);
+        if let Some(reason) = drop {
+            slot.verdict = Verdict::Drop(reason.drop_reason());
+            return;
+        }
+        if let Some(turn) = turn {
+            turn.apply(slot.frame, slot.layout, slot.key);
+        }
+        if asked.forgets {
+            write(&self.tracker, &Judgement::UNTRACKED, 0, slot.key);
+            return;
+        }
+        write(&self.tracker, &judgement, asked.zone, slot.key);
+        if judgement.state & ct::NEW != 0
+            && judgement.place.is_none()
+            && let Some(tuple) = own_tuple(look)
+        {
+            write_tuple(slot.key, tuple.as_words());
+        }
+    }
+}
+
 impl Service for Instance {
     fn process(&mut self, burst: &mut Burst<'_, '_>) {
         self.now = Tick::of(burst.now);
@@ -148,10 +180,14 @@ impl Service for Instance {
             let count = self.look_ahead(&burst.peek()[burst.taken()..]);
             for at in 0..count {
                 let Some(slot) = burst.next() else { return };
+                slot.coalesce = true;
+                if let Some(asked) = slot.tracking {
+                    self.attend(slot, asked, at);
+                    continue;
+                }
                 let commit = slot.argument & COMMIT != 0;
                 let judgement = self.tracker.judge(&packet(slot), &self.looks[at], commit, self.now);
                 slot.metadata = u32::from(judgement.refused.is_none());
-                slot.coalesce = true;
                 write(&self.tracker, &judgement, self.looks[at].zone, slot.key);
             }
         }
@@ -211,7 +247,17 @@ pub(crate) fn write(tracker: &Tracker, judgement: &Judgement, zone: u16, key: &m
         clear(key);
     }
     let Some(place) = judgement.place else { return };
-    let (addresses, ports, v6) = tracker.original(place);
+    write_tuple(key, tracker.original(place));
+    if let Some((mark, label)) = tracker.marks(place) {
+        key.set_bits(words::MARK, u64::from(mark), 0xffff_ffff);
+        key.set_word(words::LABEL[0], (label >> 64) as u64);
+        key.set_word(words::LABEL[1], label as u64);
+    }
+}
+
+/// Writes an original tuple: IPv4 addresses; protocol and ports; IPv6 addresses.
+#[inline(always)]
+fn write_tuple(key: &mut Key, (addresses, ports, v6): (u64, u64, Option<[u128; 2]>)) {
     key.set_word(words::PORTS, ports);
     match v6 {
         None => key.set_word(words::ADDRESSES, addresses),
@@ -221,11 +267,6 @@ pub(crate) fn write(tracker: &Tracker, judgement: &Judgement, zone: u16, key: &m
                 key.set_word(words::ADDRESSES6 + at, word as u64);
             }
         }
-    }
-    if let Some((mark, label)) = tracker.marks(place) {
-        key.set_bits(words::MARK, u64::from(mark), 0xffff_ffff);
-        key.set_word(words::LABEL[0], (label >> 64) as u64);
-        key.set_word(words::LABEL[1], label as u64);
     }
 }
 

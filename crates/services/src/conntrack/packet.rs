@@ -305,6 +305,11 @@ fn walk(header: &[u8]) -> Option<Walk> {
     None
 }
 
+/// Where the transport header of an IPv6 packet starts.
+pub(super) fn transport_of_v6(header: &[u8]) -> Option<usize> {
+    walk(header).map(|found| found.transport)
+}
+
 /// The packet that an ICMP error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Quote {

@@ -62,13 +62,15 @@ names! {
         LimitZone "limit-zone";
         /// No room for another fragmented packet.
         LimitFragments "limit-fragments";
+        /// Every address and port to translate to is taken.
+        NatExhausted "nat-exhausted";
     }
 }
 
 impl Reason {
     /// Whether it is a limit and not the packet's fault.
     pub const fn is_limit(self) -> bool {
-        matches!(self, Self::LimitConnections | Self::LimitZone | Self::LimitFragments)
+        matches!(self, Self::LimitConnections | Self::LimitZone | Self::LimitFragments | Self::NatExhausted)
     }
 
     /// Whether `ct_state` says `inv`.
@@ -78,7 +80,9 @@ impl Reason {
 
     /// The switch's reason, for those that drop by themselves.
     pub const fn drop_reason(self) -> weir_port::DropReason {
-        if self.is_limit() {
+        if matches!(self, Self::NatExhausted) {
+            weir_port::DropReason::NatExhausted
+        } else if self.is_limit() {
             weir_port::DropReason::ConntrackLimit
         } else {
             weir_port::DropReason::ConntrackInvalid
@@ -111,6 +115,8 @@ names! {
         Evicted "evicted";
         /// Connections removed by command.
         Flushed "flushed";
+        /// Connections whose addresses are translated.
+        Translated "translated";
         /// Fragmented packets remembered.
         FragmentRecords "fragment-records";
     }

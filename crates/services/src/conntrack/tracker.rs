@@ -5,8 +5,8 @@
 //! the index and the entry fetched, [`Tracker::judge`] decides (`quick.rs` what nearly all packets are). Whoever has one packet only calls
 //! [`Tracker::track`].
 //!
-//! The tracker knows nothing of services or flow entries: OpenFlow's `ct()` uses it as well, with a
-//! zone, `commit`, mark and label, and [`Tracker::translate`] for addresses that are rewritten.
+//! The tracker knows nothing of services or flow entries: OpenFlow's `ct()` uses it as well (`tracking.rs`),
+//! with a zone, `commit`, mark and label, and addresses that are translated (`nat.rs`, `rewrite.rs`).
 //!
 //! Costs: no lock and no allocation; see [`super::entry`] for cache lines. Both directions of a
 //! connection must come to the same worker.
@@ -37,6 +37,10 @@ pub mod ct {
     pub const INV: u8 = 0x10;
     /// Tracked.
     pub const TRK: u8 = 0x20;
+    /// Its source was translated.
+    pub const SNAT: u8 = 0x40;
+    /// Its destination was translated.
+    pub const DNAT: u8 = 0x80;
 }
 
 /// What the tracker says of a packet.
@@ -454,14 +458,14 @@ impl Tracker {
         if packet.addresses().destination != quote.tuple.source {
             return Err(Reason::IcmpError);
         }
-        let sight = Sight::of(&quote.tuple, look.zone, self.seed);
+        // It travels against that packet: where addresses are translated, they are those of this direction.
+        let sight = Sight::of(&quote.tuple.reversed(), look.zone, self.seed);
         let (at, side) = self.find(&sight, now).ok_or(Reason::IcmpError)?;
         let tcp = &self.entries.hot(at).tcp;
-        if quote.seq.is_some_and(|seq| !tcp.may_be_on_its_way(side, seq)) {
+        if quote.seq.is_some_and(|seq| !tcp.may_be_on_its_way(1 - side, seq)) {
             return Err(Reason::IcmpError);
         }
-        // What the originator sent is reported in the direction of the answers.
-        let state = ct::TRK | ct::REL | if side == 0 { ct::RPL } else { 0 };
+        let state = ct::TRK | ct::REL | if side == 1 { ct::RPL } else { 0 };
         Ok(Judgement { state, place: Some(self.entries.place(at)), refused: None })
     }
 
@@ -486,13 +490,14 @@ impl Tracker {
 }
 
 /// Whether this is the connection whose translated answers the sight names.
-fn is_reply(entries: &Entries, at: u32, sight: &Sight, seed: Seed) -> bool {
+pub(super) fn is_reply(entries: &Entries, at: u32, sight: &Sight, seed: Seed) -> bool {
     let hot = entries.hot(at);
     if hot.flags & TRANSLATED == 0 {
         return false;
     }
     let reply = Tuple::unpack(entries.replies[at as usize]);
     let wanted = Sight::of(&reply, Sight::zone_of(hot.b), seed);
-    (wanted.a, wanted.b, wanted.addresses, wanted.flipped)
-        == (sight.a, sight.b, sight.addresses, sight.flipped)
+    let same = (wanted.a, wanted.b, wanted.flipped) == (sight.a, sight.b, sight.flipped);
+    // Of an IPv4 packet, the sight may still have addresses of one before it.
+    same && (!wanted.v6() || wanted.addresses == sight.addresses)
 }

@@ -197,6 +197,19 @@ impl Tuple {
         if self.answer { self.destination_port } else { self.source_port }
     }
 
+    /// As words of a key hold an original tuple: IPv4 addresses; protocol and ports, or ICMP's type and
+    /// code; IPv6 addresses.
+    pub(super) fn as_words(&self) -> (u64, u64, Option<[u128; 2]>) {
+        let (source, destination) = self
+            .icmp()
+            .map_or((self.source_port, self.destination_port), |(kind, code)| (kind.into(), code.into()));
+        let ports = u64::from(self.protocol) << 56 | u64::from(source) << 16 | u64::from(destination);
+        let v6 = self.v6.then_some([self.source, self.destination]);
+        let addresses =
+            if self.v6 { 0 } else { (self.source as u64) << 32 | u64::from(self.destination as u32) };
+        (addresses, ports, v6)
+    }
+
     /// As three words, to be kept.
     pub(super) fn pack(&self) -> [u128; 3] {
         let rest = u128::from(self.source_port) << 48

@@ -228,6 +228,7 @@ impl Packets {
             layout,
             key,
             argument,
+            tracking: None,
             metadata: 0,
             coalesce: false,
             verdict: Verdict::Pass,

@@ -31,7 +31,7 @@ impl<'a> Checker<'a> {
         Self { known, folder, found: Vec::new() }
     }
 
-    fn wrong(&mut self, span: Range<usize>, message: impl Into<String>) {
+    pub(super) fn wrong(&mut self, span: Range<usize>, message: impl Into<String>) {
         self.found.push(Diagnostic::new(span, message));
     }
 
@@ -41,6 +41,7 @@ impl<'a> Checker<'a> {
         self.ports(file.port, &mut settings);
         self.services(file.service, &mut settings);
         self.tables(file.tables, &mut settings);
+        settings.openflow = self.openflow(&file.openflow);
         settings
     }
 
@@ -196,12 +197,17 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Where relative paths start.
+    pub(super) const fn folder(&self) -> &Path {
+        self.folder
+    }
+
     /// A path of the configuration: relative to its folder.
-    fn path(&self, path: &str) -> PathBuf {
+    pub(super) fn path(&self, path: &str) -> PathBuf {
         self.folder.join(path)
     }
 
-    fn within<T: Copy + PartialOrd + std::fmt::Display>(
+    pub(super) fn within<T: Copy + PartialOrd + std::fmt::Display>(
         &mut self,
         value: &Spanned<T>,
         key: &str,

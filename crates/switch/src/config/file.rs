@@ -25,6 +25,8 @@ pub(super) struct SwitchFile {
     pub(super) service: BTreeMap<Spanned<String>, ServiceTable>,
     /// What is in the tables at the start, and after a reload.
     pub(super) tables: TablesTable,
+    /// OpenFlow controllers: where they connect, and to which the switch does.
+    pub(super) openflow: OpenflowTable,
 }
 
 /// Where and how the switch runs.
@@ -125,4 +127,40 @@ pub(super) struct TablesTable {
     /// A file of meters; relative to the configuration.
     #[schemars(with = "Option<String>")]
     pub(super) meters_file: Option<Spanned<String>>,
+}
+
+/// OpenFlow controllers.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct OpenflowTable {
+    /// Where controllers and tools such as ovs-ofctl connect: `ptcp:[PORT][:ADDRESS]`,
+    /// `pssl:[PORT][:ADDRESS]` or `punix:PATH`; port 6653 and all IPv4 addresses if not said.
+    #[schemars(with = "Vec<String>")]
+    pub(super) listen: Vec<Spanned<String>>,
+    /// Controllers that the switch connects to: `tcp:HOST[:PORT]`, `ssl:HOST[:PORT]` or `unix:PATH`.
+    #[schemars(with = "Vec<String>")]
+    pub(super) controllers: Vec<Spanned<String>>,
+    /// What the switch does while none of its controllers answers: "secure", what its tables say;
+    /// "standalone", what a learning switch does. Default: secure.
+    #[schemars(with = "Option<String>")]
+    pub(super) fail_mode: Option<Spanned<String>>,
+    /// PEM file of the switch's private key, for pssl and ssl; relative to the configuration.
+    #[schemars(with = "Option<String>")]
+    pub(super) private_key: Option<Spanned<String>>,
+    /// PEM file of its certificate, and those between it and the authority.
+    #[schemars(with = "Option<String>")]
+    pub(super) certificate: Option<Spanned<String>>,
+    /// PEM file of the authority that signed the controllers' certificates.
+    #[schemars(with = "Option<String>")]
+    pub(super) ca_cert: Option<Spanned<String>>,
+    /// Connections that are accepted at once, 1 to 1024; further ones are closed. Default: 64.
+    #[schemars(with = "Option<u32>")]
+    pub(super) max_connections: Option<Spanned<u32>>,
+    /// Seconds of silence before a controller is asked whether it is there, and then seconds for its answer,
+    /// 1 to 3600. Default: 5.
+    #[schemars(with = "Option<u32>")]
+    pub(super) echo_seconds: Option<Spanned<u32>>,
+    /// The switch's number among all, up to 16 hexadecimal digits. Default: the switch's own choice.
+    #[schemars(with = "Option<String>")]
+    pub(super) datapath_id: Option<Spanned<String>>,
 }

@@ -6,7 +6,9 @@
 
 mod check;
 mod file;
+mod openflow;
 
+use crate::agent::channel::ChannelSettings;
 use check::Checker;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -91,6 +93,8 @@ pub struct Settings {
     pub control: Option<PathBuf>,
     /// Where metrics may be read.
     pub metrics: Option<SocketAddr>,
+    /// Controllers: where they connect, and which are connected to.
+    pub openflow: ChannelSettings,
     /// Ports, each with a number; queues 0 for one a worker.
     pub ports: Vec<PortSpec>,
     /// Services by name.
@@ -118,6 +122,7 @@ impl Default for Settings {
             seed: None,
             control: Some(crate::socket::default_path()),
             metrics: None,
+            openflow: ChannelSettings::default(),
             ports: Vec::new(),
             services: BTreeMap::new(),
             flows: None,

@@ -12,12 +12,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 use weir_datapath::{
-    CaptureFilter, Captured, Change, ControlError, Event, FlowStats, GroupStats, MeterStats, Plan,
-    PortReport, PortSpec, Report, ServiceReport, WorkerReport,
+    Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Event, FlowStats, GroupStats,
+    MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortReport, PortSpec, Refused, Report,
+    ServiceReport, Wants, WorkerReport,
 };
-use weir_openflow::{FlowMod, Group, GroupId, Meter, MeterId, Names, PortNo};
+use weir_openflow::{FlowMod, Group, GroupId, Meter, MeterId, Names, PortNo, Select};
 use weir_services::HostReport;
-use weir_switch::{About, Ask, Client, ControlSocket, Ended, Plane, Settings, Switch};
+use weir_switch::{About, Client, ControlSocket, Ended, Inbound, Plane, Settings, Switch};
 
 /// What a test sees and does behind the switch's back.
 #[derive(Default)]
@@ -121,15 +122,70 @@ impl Plane for Double {
                     };
                     !meant
                 }),
-                Change::SetGroup(group) => drop(self.groups.insert(group.id, group.clone())),
+                Change::SetGroup(group) | Change::AddGroup(group) | Change::ModifyGroup(group) => {
+                    drop(self.groups.insert(group.id, group.clone()))
+                }
                 Change::DeleteGroup(id) => self.groups.retain(|other, _| id.is_some_and(|id| id != *other)),
-                Change::SetMeter(meter) => drop(self.meters.insert(meter.id, meter.clone())),
+                Change::SetMeter(meter) | Change::AddMeter(meter) | Change::ModifyMeter(meter) => {
+                    drop(self.meters.insert(meter.id, meter.clone()))
+                }
                 Change::DeleteMeter(id) => self.meters.retain(|other, _| id.is_some_and(|id| id != *other)),
-                Change::Flow(FlowMod::Modify { .. }) => {}
+                Change::Flow(FlowMod::Modify { .. })
+                | Change::InsertBuckets(..)
+                | Change::RemoveBuckets(..) => {}
             }
         }
         self.behind.lock().unwrap().applied.push(changes.to_vec());
         Ok(())
+    }
+
+    fn apply_all(&mut self, changes: &[Change], _: bool) -> Result<Applied, ApplyError> {
+        self.apply(changes)?;
+        Ok(Applied::default())
+    }
+
+    fn apply_each(&mut self, changes: &[Change], _: bool) -> Result<Applied, ControlError> {
+        self.apply(changes).map(|()| Applied::default())
+    }
+
+    fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {
+        Ok(self.flows.iter().filter(|stats| select.is_meant(&stats.flow)).cloned().collect())
+    }
+
+    fn ports(&self) -> Vec<PortAbout> {
+        let of = |(number, spec): (&PortNo, &PortSpec)| PortAbout {
+            number: *number,
+            name: spec.name.clone(),
+            mac: [2, 0, 0, 0, 0, number.0 as u8],
+            link_up: true,
+            flags: PortFlags::default(),
+            age: Duration::ZERO,
+        };
+        self.ports.iter().map(of).collect()
+    }
+
+    fn configure_port(&mut self, _: PortNo, _: PortFlags) -> Result<(), ControlError> {
+        Ok(())
+    }
+
+    fn set_wants(&mut self, _: Wants) -> Result<(), ControlError> {
+        Ok(())
+    }
+
+    fn packet_out(&mut self, _: PacketOut) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn settled(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
+
+    fn packet_ins(&mut self) -> Vec<PacketIn> {
+        Vec::new()
+    }
+
+    fn happened(&mut self) -> Vec<Event> {
+        Vec::new()
     }
 
     /// Refuses what `apply` or `add_ports` would, before anything is done.
@@ -265,7 +321,7 @@ impl Plane for Double {
 pub(crate) struct Bench {
     pub(crate) folder: TempDir,
     pub(crate) behind: Arc<Mutex<Behind>>,
-    pub(crate) asks: SyncSender<Ask>,
+    pub(crate) asks: SyncSender<Inbound>,
     socket: Option<ControlSocket>,
     thread: Option<JoinHandle<Result<Ended, ControlError>>>,
     pub(crate) configuration: Arc<Mutex<Settings>>,

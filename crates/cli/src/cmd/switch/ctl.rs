@@ -1,7 +1,7 @@
 //! `weir switch ctl`: changes and questions to a running switch.
 
 use super::run::reloaded;
-use super::{Socket, client_error, view};
+use super::{Socket, client_error, controllers, view};
 use crate::cmd::stored::table;
 use crate::cmd::{BadUse, print};
 use clap::Subcommand;
@@ -155,6 +155,8 @@ enum Ctl {
         #[command(flatten)]
         which: Connections,
     },
+    /// Print where controllers connect and to which the switch does, each with its connections
+    ShowControllers,
     /// Print the services and how they are
     Services,
     /// Ask a service something of its own; one answer a worker
@@ -230,6 +232,7 @@ fn request(command: Ctl) -> anyhow::Result<Request> {
         Ctl::FlushConntrack { which } => {
             Request::FlushConntrack { selection: which.selection(), service: which.service }
         }
+        Ctl::ShowControllers => Request::ShowControllers {},
         Ctl::Services => Request::Services {},
         Ctl::Service { service, action, argument } => {
             let wrong = |error| BadUse::new(format!("`{argument}` is no JSON: {error}"));
@@ -284,6 +287,9 @@ fn shown_by(command: &Ctl) -> Show {
         Ctl::AddPort { .. } => |answer| Ok(format!("port {}\n", answer["number"])),
         Ctl::DumpConntrack { .. } => |answer| Ok(connections(answer)),
         Ctl::FlushConntrack { .. } => |answer| Ok(format!("{} connections forgotten\n", answer["flushed"])),
+        Ctl::ShowControllers => {
+            |answer| Ok(controllers::show(&serde_json::from_value::<Vec<_>>(answer.clone())?))
+        }
         Ctl::Services => |answer| Ok(services(answer)),
         Ctl::Service { .. } => |answer| Ok(lines(answer, |part| Some(format!("{part:#}")))),
         Ctl::Reload => |answer| Ok(format!("{}\n", reloaded(answer))),

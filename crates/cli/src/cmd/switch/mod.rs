@@ -2,6 +2,7 @@
 
 mod bench;
 mod capture;
+mod controllers;
 mod ctl;
 mod options;
 mod run;
@@ -37,6 +38,8 @@ Examples:
     weir switch --flows my.flows --port trace:in.pcap --port trace:,tx=out.pcap
   From a configuration (docs/switch.md), on two cores:
     weir switch --config switch.toml --core 2 --core 3
+  Commanded by OpenFlow, from this machine alone:
+    weir switch --listen ptcp:6653:127.0.0.1 --port left=net_vhost0,iface=/tmp/a
   What it does, second by second:
     weir switch stats --watch
   Why a packet goes where it goes:

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use weir_switch::config::{DESCRIPTORS, check_name};
-use weir_switch::{Known, PollMode, PortSpec, ServiceConfig, Settings, TableText, TcamConfig};
+use weir_switch::{
+    Controller, Known, Listen, PollMode, PortSpec, ServiceConfig, Settings, TableText, TcamConfig,
+};
 use weir_units::FrameSize;
 
 /// What a switch is to be.
@@ -68,6 +70,12 @@ pub(super) struct Options {
     /// How it is controlled: by a socket at PATH, by lines on standard input (`stdio`), or not (`none`) [default: a socket in the user's runtime folder]
     #[arg(long = "control", value_name = "PATH|stdio|none")]
     controls: Vec<Control>,
+    /// Let OpenFlow controllers connect: `ptcp:[PORT][:ADDRESS]`, `punix:PATH`, or `pssl:[PORT][:ADDRESS]` with the certificates of the configuration
+    #[arg(long = "listen", value_name = "ENDPOINT", value_parser = clap::value_parser!(Listen))]
+    listen: Vec<Listen>,
+    /// Connect to an OpenFlow controller: `tcp:HOST[:PORT]`, `unix:PATH`, or `ssl:HOST[:PORT]` with the certificates of the configuration
+    #[arg(long = "controller", value_name = "ENDPOINT", value_parser = clap::value_parser!(Controller))]
+    controllers: Vec<Controller>,
     /// Serve metrics to Prometheus at this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -176,6 +184,17 @@ impl Options {
                 Control::Stdio if self.controls.len() > 1 => continue,
                 Control::Stdio | Control::None => None,
             };
+        }
+        // Said twice is meant once.
+        for listen in &self.listen {
+            if !settings.openflow.listen.contains(listen) {
+                settings.openflow.listen.push(listen.clone());
+            }
+        }
+        for controller in &self.controllers {
+            if !settings.openflow.controllers.contains(controller) {
+                settings.openflow.controllers.push(controller.clone());
+            }
         }
         for service in &self.services {
             settings.services.insert(service.name.clone(), service.config.clone());

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::Duration;
-use weir_switch::{Answer, Ask, Finished, Request, Running, Stats, ask};
+use weir_switch::{Answer, Finished, Inbound, Request, Running, Stats, ask};
 use weir_units::Pps;
 
 /// Time between two rows on a terminal.
@@ -69,6 +69,9 @@ fn headline(running: &mut Running) -> anyhow::Result<String> {
     if let Some(path) = running.control() {
         line += &format!("; control at {}", path.display());
     }
+    for address in running.openflow() {
+        line += &format!("; OpenFlow at {address}");
+    }
     if let Some(address) = running.metrics() {
         line += &format!("; metrics at http://{address}/metrics");
     }
@@ -76,7 +79,7 @@ fn headline(running: &mut Running) -> anyhow::Result<String> {
 }
 
 /// SIGINT and SIGTERM stop the switch, SIGHUP makes it read its configuration again.
-fn watch_signals(signals: SigSet, asks: SyncSender<Ask>) -> std::io::Result<()> {
+fn watch_signals(signals: SigSet, asks: SyncSender<Inbound>) -> std::io::Result<()> {
     let watch = move || {
         while let Ok(signal) = signals.wait() {
             let request = if signal == Signal::SIGHUP { Request::Reload {} } else { Request::Stop {} };
@@ -111,7 +114,7 @@ pub(super) fn reloaded(told: &Value) -> String {
 }
 
 /// Says on standard error what happens by itself, packets for the controller excepted.
-fn tell_events(asks: SyncSender<Ask>) -> std::io::Result<()> {
+fn tell_events(asks: SyncSender<Inbound>) -> std::io::Result<()> {
     let tell = move || {
         // Answered as soon as the switch serves.
         let Ok(Answer::Monitor(events)) = ask(&asks, Request::Monitor {}) else { return };
@@ -135,7 +138,7 @@ fn tell_events(asks: SyncSender<Ask>) -> std::io::Result<()> {
 }
 
 /// A row a second on the terminal: rates, cycles, links.
-fn show_rows(asks: SyncSender<Ask>) -> std::io::Result<()> {
+fn show_rows(asks: SyncSender<Inbound>) -> std::io::Result<()> {
     let show = move || {
         let mut before: Option<Stats> = None;
         for row in 0.. {

@@ -12,7 +12,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread;
 use weir_dpdk::Ticks;
 use weir_switch::stats::WorkerStats;
-use weir_switch::{Answer, Ask, Request, Running, Stats, ask};
+use weir_switch::{Answer, Inbound, Request, Running, Stats, ask};
 
 /// Version of the lines: rises when a field changes meaning or goes away.
 const SCHEMA_VERSION: u32 = 1;
@@ -161,7 +161,7 @@ pub(super) fn run(mut running: Running) -> anyhow::Result<ExitCode> {
     Ok(ended(&finished))
 }
 
-fn obey(asks: &SyncSender<Ask>) {
+fn obey(asks: &SyncSender<Inbound>) {
     for text in io::stdin().lock().lines().map_while(Result::ok) {
         let said = match text.trim() {
             "stats" => match read(asks) {
@@ -181,7 +181,7 @@ fn obey(asks: &SyncSender<Ask>) {
     let _ = ask(asks, Request::Stop {}); // an error says that it stops already
 }
 
-fn read(asks: &SyncSender<Ask>) -> Result<Stats, String> {
+fn read(asks: &SyncSender<Inbound>) -> Result<Stats, String> {
     match ask(asks, Request::Stats {})? {
         Answer::Value(stats) => serde_json::from_value(stats).map_err(|error| error.to_string()),
         other => Err(format!("{other:?} is no ledger")),

@@ -1,0 +1,85 @@
+//! Other people's OpenFlow clients drive the built switch, in network namespaces on veth ports: short forms of
+//! what `./x conformance` and `./x clients` run in full. Each asks packets, not answers, whether it works.
+//!
+//! What needs root or a package that is not there says so and is skipped; `./x setup --test` installs them.
+
+use nix::unistd::geteuid;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs a client against the built switch; nothing where this machine cannot.
+fn client(arguments: &[&str]) -> Option<Output> {
+    if !geteuid().is_root() {
+        println!("skipped: network namespaces need root");
+        return None;
+    }
+    let output = Command::new("python3")
+        .arg("-B")
+        .arg(root().join("scripts/clients"))
+        .args(["--weir", env!("CARGO_BIN_EXE_weir")])
+        .args(arguments)
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: python3 cannot be run: {error}");
+            return None;
+        }
+    };
+    // Its code for what is not ready.
+    if output.status.code() == Some(2) {
+        println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+        return None;
+    }
+    Some(output)
+}
+
+/// That it was content, and what it printed.
+fn content(arguments: &[&str]) -> Option<String> {
+    let output = client(arguments)?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{arguments:?}\n{said}{}", String::from_utf8_lossy(&output.stderr));
+    Some(said)
+}
+
+#[test]
+fn every_command_of_ovs_ofctl_does_what_it_says_on_openflow_1_3_and_1_0() {
+    let Some(said) = content(&["ofctl"]) else { return };
+    assert_eq!((said.matches("ok   OpenFlow13").count(), said.matches("ok   OpenFlow10").count()), (14, 14));
+}
+
+#[test]
+fn faucet_runs_a_campus_with_hosts_that_ping_browse_and_get_leases() {
+    let Some(said) = content(&["faucet", "--seconds", "1"]) else { return };
+    assert!(said.contains("a host gets an address by DHCP"), "{said}");
+}
+
+#[test]
+fn a_home_router_and_a_service_chain_made_of_flows_work_for_hosts() {
+    let Some(said) = content(&["examples", "--seconds", "1"]) else { return };
+    assert!(said.contains("which sees nobody but the router"), "{said}");
+}
+
+#[test]
+fn the_switch_tester_passes_a_case_of_each_field_and_action() {
+    let cases =
+        ["match/*[a-z]#0", "match/*[0-9A-Z]#1", "action/[01]*#0", "action/2[0-46]*#0", "action/25*#0"];
+    let only: Vec<&str> = cases.iter().flat_map(|case| ["--only", *case]).collect();
+    let arguments =
+        [&["conformance", "--dut", "weir", "--runs", "1", "--pairs", "1", "--json"], &only[..]].concat();
+    let Some(said) = content(&arguments) else { return };
+    let document: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let results = document["devices"]["weir"]["results"].as_object().unwrap();
+    let failed: Vec<String> = results
+        .iter()
+        .filter(|(_, runs)| runs[0]["passed"] != true)
+        .map(|(case, runs)| format!("{case}: {}", runs[0]["reason"]))
+        .collect();
+    assert!(results.len() > 80, "{} cases ran", results.len());
+    assert!(failed.is_empty(), "{} of {} failed:\n{}", failed.len(), results.len(), failed.join("\n"));
+}

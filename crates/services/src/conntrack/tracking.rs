@@ -1,0 +1,149 @@
+//! What OpenFlow's `ct` asks of the tracker for a packet, and how it is done (`ovs-actions(7)`).
+//!
+//! Where `softflow:conntrack` says of a packet whether it is allowed, `ct` only tells what it is: a packet
+//! that belongs to no connection is `+new` and goes on, and a connection is kept if the flow entry says
+//! `commit`. As in Open vSwitch:
+//!
+//! - a packet that was tracked in this zone before is not judged again: it commits, is marked and
+//!   translated by what was found then;
+//! - `force` replaces a connection that began the other way round;
+//! - addresses are translated if the action has `nat` and the connection was made with a range;
+//! - mark and label belong to connections that are kept.
+//!
+//! Unlike Open vSwitch's userspace datapath, and like Linux's: a connection is `+est` once it was answered,
+//! and not by a third packet of the same side; a packet that would need a connection for which there is no
+//! room, or no translation, is dropped with a reason instead of passing as `+new` or `+inv`.
+//!
+//! Cost: beside the judgement a few cycles; translations see `nat.rs` and `rewrite.rs`. Threads: none.
+
+use super::packet::{Look, Packet};
+use super::reason::{Event, Reason};
+use super::rewrite::Turn;
+use super::tracker::{Judgement, Tracker, ct};
+use super::tuple::{Sight, Tuple};
+use super::wheel::Tick;
+use super::words;
+use weir_flow::Key;
+use weir_openflow::Nat;
+
+/// A `ct` action whose fields are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tracking {
+    /// The zone.
+    pub zone: u16,
+    /// The connection is kept.
+    pub commit: bool,
+    /// A connection that began the other way round is replaced.
+    pub force: bool,
+    /// How addresses are translated, if they are.
+    pub nat: Option<Nat>,
+    /// Bits of the connection's mark that are set: value and mask.
+    pub mark: (u32, u32),
+    /// The same of its label.
+    pub label: (u128, u128),
+    /// Whether the packet goes on as one that is not tracked.
+    pub forgets: bool,
+}
+
+/// What came of it.
+pub(super) struct Attended {
+    pub(super) judgement: Judgement,
+    /// How its addresses change.
+    pub(super) turn: Option<Turn>,
+    /// Why the packet ends here.
+    pub(super) drop: Option<Reason>,
+}
+
+/// `ct_state` of a packet as its key has it, if it was tracked in this zone and found valid.
+fn state_before(key: &Key, zone: u16) -> Option<u8> {
+    let state = (key.word(words::STATE) >> words::STATE_SHIFT) as u8;
+    let valid = state & (ct::TRK | ct::INV) == ct::TRK && key.word(words::ZONE) as u16 == zone;
+    valid.then_some(state)
+}
+
+impl Tracker {
+    /// Does what `ct` asks for a packet that was looked at.
+    #[inline]
+    pub(super) fn attend(
+        &mut self,
+        packet: &Packet<'_>,
+        look: &Look,
+        asked: &Tracking,
+        now: Tick,
+    ) -> Attended {
+        let before = state_before(packet.key, asked.zone);
+        if asked.force {
+            self.replace(look, now);
+        }
+        let created = self.counters.of(Event::Created);
+        let mut judgement = match before {
+            Some(state) => self.recall(packet, look, state, asked.commit, now),
+            None => self.judge(packet, look, asked.commit, now),
+        };
+        if judgement.state == 0 {
+            judgement.state = ct::TRK | ct::INV;
+        }
+        let full = judgement.refused.filter(|reason| reason.is_limit());
+        let mut attended = Attended { judgement, turn: None, drop: full };
+        let Some(place) = judgement.place.filter(|_| full.is_none()) else { return attended };
+        let is_new = self.counters.of(Event::Created) != created;
+        if let Some(nat) = &asked.nat {
+            if is_new && !self.arrange(place, nat, now) {
+                self.remove(place.at);
+                self.counters.refuse(Reason::NatExhausted);
+                attended.drop = Some(Reason::NatExhausted);
+                return attended;
+            }
+            if judgement.state & (ct::SNAT | ct::DNAT) == 0 {
+                attended.turn = self.turn(place, judgement.state, look);
+                let turned = attended.turn.as_ref();
+                attended.judgement.state |= turned.map_or(0, Turn::state);
+            }
+        }
+        if asked.commit {
+            if asked.mark.1 != 0 {
+                self.set_mark(place, asked.mark.0, asked.mark.1);
+            }
+            if asked.label.1 != 0 {
+                self.set_label(place, asked.label.0, asked.label.1);
+            }
+        }
+        attended
+    }
+
+    /// A packet that was tracked before: what it was found to be holds, and nothing is counted again.
+    fn recall(&mut self, packet: &Packet<'_>, look: &Look, state: u8, commit: bool, now: Tick) -> Judgement {
+        let found = if look.is_flow() { self.find_again(&look.sight, now) } else { None };
+        if let Some(at) = found {
+            return Judgement { state, place: Some(self.entries.place(at)), refused: None };
+        }
+        if commit && look.is_flow() {
+            return self.judge(packet, look, true, now);
+        }
+        Judgement { state, place: None, refused: None }
+    }
+
+    /// Ends the connection of a packet that travels in the direction of its answers.
+    fn replace(&mut self, look: &Look, now: Tick) {
+        if look.is_flow()
+            && let Some((at, 1)) = self.find(&look.sight, now)
+        {
+            self.counters.count(Event::Reopened);
+            self.remove(at);
+        }
+    }
+
+    /// How the addresses of a packet of this direction change, if its connection is translated.
+    fn turn(&self, place: super::Place, state: u8, look: &Look) -> Option<Turn> {
+        let (original, reply) = self.ends(place)?;
+        let answers = state & ct::RPL != 0;
+        let (from, to) = if answers { (reply, original.reversed()) } else { (original, reply.reversed()) };
+        Some(Turn::new(from, to, look.kind))
+    }
+}
+
+/// The original tuple of a packet of no connection: its own.
+pub(super) fn own_tuple(look: &Look) -> Option<Tuple> {
+    let Sight { a, b, addresses, flipped, .. } = look.sight;
+    look.is_flow().then(|| Sight::tuple_of(a, b, addresses, flipped))
+}

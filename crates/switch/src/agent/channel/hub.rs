@@ -1,0 +1,344 @@
+//! The thread of all connections: it polls them, accepts, connects again, and keeps their number.
+//!
+//! It never waits but for them: what takes time elsewhere (names, the switch) has threads of its own.
+//! A turn looks at each connection; there are at most some hundred, so that costs microseconds.
+
+use super::backlog::Backlog;
+use super::dial::{self, Dial, State};
+use super::endpoint::Controller;
+use super::line::line;
+use super::link::{Begin, End, Link, Turn};
+use super::listener::Listener;
+use super::status::{Board, Shown};
+use super::tls::Tls;
+use super::transport::{Socket, Transport};
+use super::waker::{Waker, Woken};
+use crate::agent::ConnectionId;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::time::{Duration, Instant};
+
+/// How often clocks are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// Bytes of one read.
+const SCRATCH: usize = 16 << 10;
+/// Connections that a listener takes before it is another's turn.
+const ACCEPTS: usize = 64;
+
+/// What holds for all connections.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) tls: Option<Tls>,
+    pub(super) echo: Duration,
+    pub(super) max_connections: usize,
+}
+
+/// What the thread is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Other rules hold.
+    Rules(Rules),
+    /// Controllers may connect here.
+    Listen(u64, Listener),
+    /// Connect there.
+    Connect(u64, Controller),
+    /// These endpoints go, with their connections; answered when they are gone.
+    Remove(Vec<u64>, SyncSender<()>),
+    /// A controller's addresses.
+    Found(u64, io::Result<Vec<SocketAddr>>),
+    /// End.
+    Stop,
+}
+
+/// The thread's own.
+pub(super) struct Hub {
+    pub(super) commands: Receiver<Command>,
+    /// For threads that look names up.
+    pub(super) commander: Sender<Command>,
+    pub(super) waker: Waker,
+    pub(super) woken: Woken,
+    pub(super) backlog: Backlog,
+    pub(super) board: Board,
+    pub(super) rules: Rules,
+    pub(super) keep: Keep,
+}
+
+/// What is connected and what is to be.
+#[derive(Default)]
+pub(super) struct Keep {
+    listeners: BTreeMap<u64, Doorway>,
+    dials: BTreeMap<u64, Dial>,
+    links: BTreeMap<ConnectionId, Link>,
+    connections: u64,
+    in_all: Arc<AtomicUsize>,
+}
+
+struct Doorway {
+    listener: Listener,
+    /// Nobody is accepted until then: the system is short of something.
+    closed_until: Option<Instant>,
+}
+
+/// What the poll found.
+#[derive(Default)]
+struct Found {
+    doors: Vec<u64>,
+    links: BTreeMap<ConnectionId, PollFlags>,
+}
+
+impl Hub {
+    /// Serves until told to stop.
+    pub(super) fn run(mut self) {
+        let mut scratch = vec![0; SCRATCH];
+        loop {
+            if self.obey() {
+                return;
+            }
+            let found = self.wait();
+            let now = Instant::now();
+            found.doors.iter().for_each(|door| self.accept(*door, now));
+            self.dial(now);
+            self.turn_all(&found, now, &mut scratch);
+        }
+    }
+
+    /// Carries out what it was told. True if it is to end.
+    fn obey(&mut self) -> bool {
+        self.woken.clear();
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Rules(rules) => self.rules = rules,
+                Command::Listen(endpoint, listener) => {
+                    self.keep.listeners.insert(endpoint, Doorway { listener, closed_until: None });
+                }
+                Command::Connect(endpoint, controller) => {
+                    self.keep.dials.insert(endpoint, Dial::new(controller, Instant::now()));
+                }
+                Command::Remove(endpoints, done) => {
+                    endpoints.iter().for_each(|endpoint| self.remove(*endpoint));
+                    let _ = done.send(()); // who asked may be gone
+                }
+                Command::Found(endpoint, addresses) => self.connect_tcp(endpoint, addresses),
+                Command::Stop => return true,
+            }
+        }
+        false
+    }
+
+    /// Waits for something to do.
+    fn wait(&self) -> Found {
+        let keep = &self.keep;
+        let now = Instant::now();
+        let mut polled = vec![PollFd::new(self.woken.as_fd(), PollFlags::POLLIN)];
+        let (mut doors, mut links) = (Vec::new(), Vec::new());
+        for (endpoint, door) in &keep.listeners {
+            if door.closed_until.is_none_or(|until| until <= now) {
+                polled.push(PollFd::new(door.listener.as_fd(), PollFlags::POLLIN));
+                doors.push(*endpoint);
+            }
+        }
+        for (id, link) in &keep.links {
+            let interest = link.interest(&self.backlog);
+            // One of which nothing is wanted is left out: its end would be told on and on.
+            if !interest.is_empty() {
+                polled.push(PollFd::new(link.as_fd(), interest));
+                links.push(*id);
+            }
+        }
+        let busy = keep.links.values().any(|link| link.is_readable(&self.backlog));
+        let idle = keep.links.is_empty() && keep.dials.is_empty() && doors.len() == keep.listeners.len();
+        let timeout = match (busy, idle) {
+            (true, _) => PollTimeout::ZERO,
+            (false, true) => PollTimeout::NONE,
+            (false, false) => PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO),
+        };
+        if poll(&mut polled, timeout).is_err() {
+            return Found::default(); // interrupted
+        }
+        let mut flags = polled.iter().skip(1).map(|polled| polled.revents().unwrap_or(PollFlags::empty()));
+        let doors = doors.into_iter().zip(flags.by_ref().take(keep.listeners.len())).collect::<Vec<_>>();
+        Found {
+            doors: doors.into_iter().filter(|(_, found)| !found.is_empty()).map(|(door, _)| door).collect(),
+            links: links.into_iter().zip(flags).collect(),
+        }
+    }
+
+    /// Gives each connection its turn.
+    fn turn_all(&mut self, found: &Found, now: Instant, scratch: &mut [u8]) {
+        let mut ends = Vec::new();
+        let mut turn = Turn { now, echo: self.rules.echo, backlog: &self.backlog, scratch };
+        for (id, link) in &mut self.keep.links {
+            let found = found.links.get(id).copied().unwrap_or(PollFlags::empty());
+            let was_open = link.version().is_some();
+            let turned = link.turn(found, &mut turn);
+            if let (false, Some(version)) = (was_open, link.version()) {
+                let shown =
+                    Shown { peer: link.peer.clone(), version, since: now, counters: link.counters.clone() };
+                self.board.change(link.endpoint, |row| {
+                    row.connections.insert(*id, shown);
+                });
+            }
+            if let Err(end) = turned {
+                ends.push((*id, end));
+            }
+        }
+        ends.into_iter().for_each(|(id, end)| self.end(id, end, now));
+    }
+
+    /// A connection is over.
+    fn end(&mut self, id: ConnectionId, end: End, now: Instant) {
+        let Some(link) = self.keep.links.remove(&id) else { return };
+        let (endpoint, open_since) = (link.endpoint, link.open_since());
+        // What waited for it goes first, or its requests would wait for that.
+        drop(link);
+        if open_since.is_some() {
+            self.backlog.over(id, end.why.clone(), end.still_told);
+        }
+        let open = open_since.map(|since| now.saturating_duration_since(since));
+        self.failed(endpoint, Some(id), end.why, open, now);
+    }
+
+    /// A connection is over, or was not made.
+    fn failed(
+        &mut self,
+        endpoint: u64,
+        id: Option<ConnectionId>,
+        why: String,
+        open: Option<Duration>,
+        now: Instant,
+    ) {
+        let dial = self.keep.dials.get_mut(&endpoint);
+        let retry = dial.and_then(|dial| {
+            dial.ended(open, now);
+            dial.retry()
+        });
+        self.board.change(endpoint, |row| {
+            id.map(|id| row.connections.remove(&id));
+            row.last_end = Some(why);
+            row.retry = retry;
+        });
+    }
+
+    /// An endpoint goes.
+    fn remove(&mut self, endpoint: u64) {
+        self.keep.listeners.remove(&endpoint);
+        self.keep.dials.remove(&endpoint);
+        let of_it = self.keep.links.iter().filter(|(_, link)| link.endpoint == endpoint);
+        let of_it: Vec<ConnectionId> = of_it.map(|(id, _)| *id).collect();
+        for id in of_it {
+            let why = "its endpoint is not configured any more".to_owned();
+            self.end(id, End { why, still_told: false }, Instant::now());
+        }
+        self.board.rows().remove(&endpoint);
+    }
+
+    /// Takes who waits at a listener.
+    fn accept(&mut self, endpoint: u64, now: Instant) {
+        for _ in 0..ACCEPTS {
+            let Some(door) = self.keep.listeners.get_mut(&endpoint) else { return };
+            let (socket, peer) = match door.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock) => return,
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted) => continue,
+                Err(error) => {
+                    // No reason to burn a core until there is more of it.
+                    door.closed_until = Some(now + LOOK);
+                    self.board.change(endpoint, |row| row.last_end = Some(error.to_string()));
+                    return;
+                }
+            };
+            let tls = door.listener.tls;
+            let accepted =
+                self.keep.links.values().filter(|link| !self.keep.dials.contains_key(&link.endpoint));
+            let full = accepted.count() >= self.rules.max_connections;
+            self.board.change(endpoint, |row| {
+                row.connects += 1;
+                row.refused += u64::from(full);
+            });
+            if !full {
+                self.begin(endpoint, peer, socket, tls, false, now);
+            }
+        }
+    }
+
+    /// Connects to whom it is time to.
+    fn dial(&mut self, now: Instant) {
+        let due = self.keep.dials.iter().filter(|(_, dial)| dial.is_due(now));
+        let due: Vec<(u64, Controller)> =
+            due.map(|(endpoint, dial)| (*endpoint, dial.controller.clone())).collect();
+        for (endpoint, controller) in due {
+            self.dialled(endpoint, State::LookingUp);
+            let begun = match &controller {
+                Controller::Unix(path) => dial::unix(path).map(|socket| {
+                    self.begin(endpoint, controller.to_string(), socket, false, true, now);
+                }),
+                Controller::Tcp { host, port, .. } => {
+                    let (commander, waker) = (self.commander.clone(), self.waker.clone());
+                    dial::look_up(host, *port, move |addresses| {
+                        // The channel may have ended meanwhile.
+                        let _ = commander.send(Command::Found(endpoint, addresses));
+                        waker.wake();
+                    })
+                }
+            };
+            if let Err(error) = begun {
+                self.failed(endpoint, None, error.to_string(), None, now);
+            }
+        }
+    }
+
+    fn dialled(&mut self, endpoint: u64, state: State) {
+        if let Some(dial) = self.keep.dials.get_mut(&endpoint) {
+            dial.state = state;
+        }
+        self.board.change(endpoint, |row| row.retry = None);
+    }
+
+    /// A controller's addresses are known, or not.
+    fn connect_tcp(&mut self, endpoint: u64, addresses: io::Result<Vec<SocketAddr>>) {
+        let now = Instant::now();
+        let Some(dial) = self.keep.dials.get_mut(&endpoint) else { return };
+        let tls = dial.controller.tls();
+        let begun = addresses
+            .map_err(|error| error.to_string())
+            .and_then(|found| dial.pick(&found).ok_or_else(|| "the name has no address".to_owned()))
+            .and_then(|address| {
+                let socket = dial::tcp(address).map_err(|error| error.to_string())?;
+                Ok((socket, format!("{}:{address}", if tls { "ssl" } else { "tcp" })))
+            });
+        match begun {
+            Ok((socket, peer)) => self.begin(endpoint, peer, socket, tls, true, now),
+            Err(why) => self.failed(endpoint, None, why, None, now),
+        }
+    }
+
+    /// A connection begins.
+    fn begin(&mut self, endpoint: u64, peer: String, socket: Socket, tls: bool, called: bool, now: Instant) {
+        let conversation = match (tls, &self.rules.tls) {
+            (false, _) => Ok(None),
+            (true, Some(tls)) if called => tls.connect().map(Some),
+            (true, Some(tls)) => tls.accept().map(Some),
+            (true, None) => Err(rustls::Error::General("there are no certificates".to_owned())),
+        };
+        let conversation = match conversation {
+            Ok(conversation) => conversation,
+            Err(error) => return self.failed(endpoint, None, format!("TLS: {error}"), None, now),
+        };
+        self.keep.connections += 1;
+        let connection = ConnectionId(self.keep.connections);
+        let transport = Transport::new(socket, conversation);
+        let line = line(self.keep.in_all.clone(), self.waker.clone());
+        let begin = Begin { connection, endpoint, peer, transport, called };
+        self.keep.links.insert(connection, Link::new(begin, line, now));
+        if called {
+            self.dialled(endpoint, State::Connected);
+            self.board.change(endpoint, |row| row.connects += 1);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! What is to be said to a controller: a queue with a bound, from the switch's thread to the channel's.
+//!
+//! Why so: the switch's thread must never wait for a controller that does not read. Answers are owed, so
+//! they are queued until there are too many to be true, and the connection ends; what nobody asked for is
+//! left out as soon as the controller is behind. All lines of a switch together have a bound as well.
+//!
+//! Cost: a lock that is held for a few instructions, and a system call if the channel's thread sleeps.
+//! Threads: any number speak; the channel's takes.
+
+use super::waker::Waker;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that may wait before a controller counts as behind: it is told nothing that it did not ask for,
+/// and nothing more is read of it.
+pub const BEHIND: usize = 1 << 20;
+
+/// Bytes that may wait for one controller; its connection ends with more.
+pub const MOST_WAITING: usize = 64 << 20;
+
+/// Bytes that may wait for all of them; with more, one that is behind and gets an answer ends.
+pub const MOST_WAITING_IN_ALL: usize = 256 << 20;
+
+/// Speaks to a controller.
+#[derive(Clone)]
+pub struct Line {
+    shared: Arc<Shared>,
+}
+
+/// The other end of a [`Line`]: what is to be sent.
+pub(super) struct Outgoing {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    in_all: Arc<AtomicUsize>,
+    untold: AtomicU64,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct Queue {
+    chunks: VecDeque<Vec<u8>>,
+    /// Bytes that were queued and not handed to the connection yet, those taken and unsent included.
+    waiting: usize,
+    state: State,
+}
+
+/// How far a line is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    /// It takes what is said.
+    #[default]
+    Open,
+    /// It takes nothing more; what waits is still sent.
+    Closing,
+    /// More waited than may: the connection is to end.
+    Overrun,
+    /// The connection is gone.
+    Over,
+}
+
+/// A line, and what the channel takes from it. `in_all` counts the bytes of all lines of a switch.
+pub(super) fn line(in_all: Arc<AtomicUsize>, waker: Waker) -> (Line, Outgoing) {
+    let shared = Shared { queue: Mutex::default(), in_all, untold: AtomicU64::new(0), waker };
+    let shared = Arc::new(shared);
+    (Line { shared: shared.clone() }, Outgoing { shared })
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, queue: &mut Queue, bytes: Vec<u8>) {
+        queue.waiting += bytes.len();
+        let in_all = self.in_all.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
+        queue.chunks.push_back(bytes);
+        let behind = queue.waiting > BEHIND;
+        if queue.waiting > MOST_WAITING || (behind && in_all > MOST_WAITING_IN_ALL) {
+            self.forget(queue, State::Overrun);
+        }
+    }
+
+    /// Drops what waits.
+    fn forget(&self, queue: &mut Queue, state: State) {
+        self.in_all.fetch_sub(queue.waiting, Ordering::Relaxed);
+        *queue = Queue { state, ..Queue::default() };
+    }
+}
+
+impl Line {
+    /// Queues an answer: one whole message, encoded, or several. Never blocks. A connection for which more
+    /// than [`MOST_WAITING`] bytes wait is closed; while more than [`BEHIND`] wait, no further requests are
+    /// read of it.
+    pub fn answer(&self, bytes: Vec<u8>) {
+        let mut queue = self.shared.queue();
+        if queue.state == State::Open && !bytes.is_empty() {
+            self.shared.push(&mut queue, bytes);
+            drop(queue);
+            self.shared.waker.wake();
+        }
+    }
+
+    /// Queues a message that nobody asked for: packet-in, port status, flow removed, an update of a monitor.
+    /// False if more than [`BEHIND`] bytes wait: it is not sent, and counted.
+    pub fn tell(&self, bytes: Vec<u8>) -> bool {
+        let mut queue = self.shared.queue();
+        if queue.state != State::Open {
+            return false;
+        }
+        if queue.waiting > BEHIND {
+            self.shared.untold.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        self.shared.push(&mut queue, bytes);
+        drop(queue);
+        self.shared.waker.wake();
+        true
+    }
+
+    /// Ends the connection, after what is queued.
+    pub fn close(&self) {
+        let mut queue = self.shared.queue();
+        if queue.state == State::Open {
+            queue.state = State::Closing;
+            drop(queue);
+            self.shared.waker.wake();
+        }
+    }
+
+    /// Whether so much waits that the controller is not to be read any further.
+    pub(super) fn is_behind(&self) -> bool {
+        self.shared.queue().waiting > BEHIND
+    }
+
+    /// Whether the connection is gone.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.shared.queue().state, State::Over | State::Overrun)
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queue = self.shared.queue();
+        out.debug_struct("Line").field("waiting", &queue.waiting).field("state", &queue.state).finish()
+    }
+}
+
+impl Outgoing {
+    /// Queues what the channel itself says; it is awake already.
+    pub(super) fn say(&self, bytes: &[u8]) {
+        let mut queue = self.shared.queue();
+        if queue.state == State::Open && !bytes.is_empty() {
+            self.shared.push(&mut queue, bytes.to_vec());
+        }
+    }
+
+    /// Takes the next bytes to be sent, whole messages. They wait until [`Outgoing::sent`] says otherwise.
+    pub(super) fn take(&self) -> Option<Vec<u8>> {
+        self.shared.queue().chunks.pop_front()
+    }
+
+    /// So many of the bytes that were taken are on their way.
+    pub(super) fn sent(&self, bytes: usize) {
+        let mut queue = self.shared.queue();
+        // After the end there is nothing to be counted.
+        let bytes = bytes.min(queue.waiting);
+        queue.waiting -= bytes;
+        self.shared.in_all.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that wait, and how far the line is.
+    pub(super) fn look(&self) -> (usize, State) {
+        let queue = self.shared.queue();
+        (queue.waiting, queue.state)
+    }
+
+    /// Messages that were not told.
+    pub(super) fn untold(&self) -> u64 {
+        self.shared.untold.load(Ordering::Relaxed)
+    }
+
+    /// Takes nothing more; what waits is still sent.
+    pub(super) fn close(&self) {
+        let mut queue = self.shared.queue();
+        if queue.state == State::Open {
+            queue.state = State::Closing;
+        }
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.shared.forget(&mut self.shared.queue(), State::Over);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::waker::waker;
+    use super::*;
+
+    fn lines(count: usize) -> (Arc<AtomicUsize>, Vec<(Line, Outgoing)>) {
+        let in_all = Arc::<AtomicUsize>::default();
+        let (waker, _) = waker().unwrap();
+        let lines = (0..count).map(|_| line(in_all.clone(), waker.clone())).collect();
+        (in_all, lines)
+    }
+
+    #[test]
+    fn a_controller_that_is_behind_is_told_nothing_that_it_did_not_ask_for() {
+        let (in_all, lines) = lines(1);
+        let (line, outgoing) = &lines[0];
+        assert!(line.tell(vec![0; BEHIND]) && line.tell(vec![1; 8]), "not behind until more than that waits");
+        assert!(line.is_behind() && !line.tell(vec![2; 8]));
+        line.answer(vec![3; 8]);
+        assert_eq!((outgoing.untold(), outgoing.look()), (1, (BEHIND + 16, State::Open)));
+        assert_eq!(outgoing.take().unwrap().len(), BEHIND);
+        assert!(line.is_behind(), "what was taken and is not sent waits on");
+        outgoing.sent(BEHIND);
+        assert!(!line.is_behind() && line.tell(vec![4; 8]));
+        assert_eq!([(); 3].map(|()| outgoing.take().unwrap()[0]), [1, 3, 4]);
+        outgoing.sent(24);
+        assert_eq!((outgoing.take(), in_all.load(Ordering::Relaxed)), (None, 0));
+    }
+
+    #[test]
+    fn what_waits_has_a_bound_for_one_controller_and_for_all() {
+        let (in_all, lines) = lines(40);
+        let (line, outgoing) = &lines[0];
+        line.answer(vec![0; MOST_WAITING]);
+        assert_eq!(outgoing.look(), (MOST_WAITING, State::Open));
+        line.answer(vec![0]);
+        assert_eq!((outgoing.look(), line.is_over()), ((0, State::Overrun), true));
+        line.answer(vec![0; 8]);
+        assert!(!line.tell(vec![0; 8]), "nothing is taken any more");
+        assert_eq!((in_all.load(Ordering::Relaxed), outgoing.untold()), (0, 0));
+        let share = MOST_WAITING_IN_ALL / 32;
+        lines[1..33].iter().for_each(|(line, _)| line.answer(vec![0; share]));
+        lines[33].0.answer(vec![0; 8]);
+        assert_eq!(lines[33].1.look(), (8, State::Open), "who is not behind is not made to suffer");
+        lines[1].0.answer(vec![0; 8]);
+        assert_eq!(lines[1].1.look(), (0, State::Overrun));
+        lines[2].0.answer(vec![0; 8]);
+        assert_eq!(lines[2].1.look(), (share + 8, State::Open), "there is room again");
+        drop(lines);
+        assert_eq!(in_all.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_line_that_is_closed_still_sends_what_was_queued() {
+        let (_, mut lines) = lines(1);
+        let (line, outgoing) = lines.remove(0);
+        line.answer(vec![7; 8]);
+        line.close();
+        line.answer(vec![8; 8]);
+        outgoing.say(&[9; 8]);
+        assert_eq!(outgoing.look(), (8, State::Closing));
+        assert_eq!((outgoing.take(), outgoing.take()), (Some(vec![7; 8]), None));
+        drop(outgoing);
+        assert!(line.is_over() && !line.tell(vec![1; 8]));
+    }
+}

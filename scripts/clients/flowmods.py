@@ -1,0 +1,157 @@
+"""Changes of flow entries: how many a second, and what they cost the packets meanwhile.
+
+Rate: `ovs-ofctl add-flows` of so many entries, one message after the other or as one bundle, into an empty
+table, timed from its start to its end; the devices in turns. It is the client's time too, the same for both.
+
+Loss: Weir's tester offers packets at a load over veth pairs while entries come and go, which the packets are
+told apart from only by looking at them. Lost packets divided by the load are the time for which nothing was
+forwarded. The same load without changes is measured beside it.
+"""
+
+import json
+import statistics
+import time
+
+import device
+from lab import Failed, Lab, check_machine, wait_for
+
+PLAN = """
+nf = "l2fwd"
+dut = "external"
+wiring = "nic"
+trace = "flows:1000"
+size = 64
+directions = 1
+self_check = false
+[soak]
+load = "{load}"
+time = "{seconds}s"
+slice = "{seconds}s"
+[nic]
+lab = ["net_af_packet0,iface=lab1,blocksz=4096,framesz=2048,framecnt=1024", "net_af_packet1,iface=lab2,blocksz=4096,framesz=2048,framecnt=1024"]
+[external]
+description = "a switch over veth"
+"""
+
+
+def arguments(commands):
+    parser = commands.add_parser("flowmods", help="changes of flow entries a second, and packets lost to them",
+                                 description=__doc__)
+    parser.add_argument("--flows", type=int, default=100_000, help="entries of each file (100000)")
+    parser.add_argument("--rounds", type=int, default=3, help="of each device, in turns (3)")
+    parser.add_argument("--load", default="50kpps", help="offered while entries change (50kpps); none: leave that out")
+    parser.add_argument("--seconds", type=int, default=5, help="of load (5)")
+    parser.add_argument("--dut", choices=["weir", "ovs", "both"], default="both")
+    parser.add_argument("--json", action="store_true", help="print the measurements as JSON")
+    parser.set_defaults(run=run)
+
+
+class Bench:
+    """A device between two cables to a tester."""
+
+    def __init__(self, lab, kind, options):
+        self.kind, self.options, self.lab = kind, options, lab
+        self.tester = lab.namespace(f"tester-{kind}")
+        self.space = lab.namespace(f"device-{kind}")
+        for cable in (1, 2):
+            lab.cable(self.tester, f"lab{cable}", self.space, f"p{cable}")
+        self.device = device.start(kind, lab, self.space, device.Wanted(["p1", "p2"]), options.weir)
+
+    def fresh(self):
+        self.device.ofctl("del-flows", seconds=120)
+        self.device.ofctl("add-flow", "priority=1,in_port=1,actions=output:2")
+        self.device.ofctl("add-flow", "priority=1,in_port=2,actions=output:1")
+
+    def added(self, file, *how):
+        """Adds a file of entries; the seconds it took."""
+        self.fresh()
+        begin = time.monotonic()
+        self.device.ofctl(*how, "add-flows", file, seconds=600)
+        taken = time.monotonic() - begin
+        told = self.device.ofctl("dump-aggregate", seconds=120)
+        if f"flow_count={self.options.flows + 2}" not in told:
+            raise Failed(f"{self.kind}: {self.options.flows} entries were added, and it says {told.strip()}")
+        return taken
+
+    def loaded(self, plan, name, changes):
+        """One soak, with `changes()` over and over meanwhile; what the tester counted, and how many changes."""
+        self.fresh()
+        database = self.lab.folder / f"{self.kind}-{name}.db"
+        page = self.lab.folder / f"{self.kind}-{name}.html"
+        bench = self.tester.spawn(f"bench-{name}", self.options.weir, "bench", plan, "--db", database, "-o", page)
+        made = 0
+        while bench.ended() is None:
+            made += changes()
+        if bench.ended() != 0:
+            raise Failed(f"weir bench ended with code {bench.ended()}:\n{bench.last_words(20)}")
+        told = json.loads(self.tester.run(self.options.weir, "export", "@last", "--json", "--db", database))
+        trials = [trial for trial in told["points"][0]["trials"] if not trial["superseded"]]
+        ways = [trial["result"]["directions"][0] for trial in trials]
+        return {"sent": sum(way["sent"] for way in ways), "received": sum(way["received"] for way in ways),
+                "unsent": sum(way["unsent"] for way in ways), "changes": made}
+
+
+def entries(count, begin=0):
+    """Entries that differ in address and port."""
+    return "".join(
+        f"priority=10,udp,nw_dst=10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255},"
+        f"tp_dst={number % 60000 + 1},actions=output:2\n"
+        for number in range(begin, begin + count))
+
+
+def rates(benches, options, folder):
+    file = folder / "flows"
+    file.write_text(entries(options.flows))
+    taken = {(bench.kind, how): [] for bench in benches for how in ("plain", "bundle")}
+    for _ in range(options.rounds):
+        for how, words in (("plain", ()), ("bundle", ("--bundle",))):
+            for bench in benches:
+                taken[bench.kind, how].append(bench.added(file, *words))
+    return [{"device": kind, "how": how, "seconds": seconds, "flows": options.flows}
+            for (kind, how), seconds in taken.items()]
+
+
+def losses(benches, options, folder):
+    plan = folder / "plan.toml"
+    plan.write_text(PLAN.format(load=options.load, seconds=options.seconds))
+    file = folder / "some"
+    file.write_text(entries(1000))
+
+    def nothing():
+        time.sleep(0.05)
+        return 0
+
+    measured = []
+    for bench in benches:
+        def changes(bench=bench):
+            bench.device.ofctl("add-flows", file)
+            bench.device.ofctl("del-flows", "udp")
+            return 2000
+
+        for name, work in (("calm", nothing), ("changing", changes)):
+            measured.append({"device": bench.kind, "while": name, **bench.loaded(plan, name, work)})
+    return measured
+
+
+def run(options):
+    check_machine()
+    kinds = ["weir", "ovs"] if options.dut == "both" else [options.dut]
+    told = {"flows": [], "loss": []}
+    with Lab() as lab:
+        benches = [Bench(lab, kind, options) for kind in kinds]
+        wait_for("the devices", lambda: all(bench.device.answers() for bench in benches))
+        told["flows"] = rates(benches, options, lab.folder)
+        if options.load != "none":
+            told["loss"] = losses(benches, options, lab.folder)
+    if options.json:
+        print(json.dumps(told, indent=1))
+        return
+    for row in told["flows"]:
+        best, middle = min(row["seconds"]), statistics.median(row["seconds"])
+        print(f"{row['device']:<5} add-flows, {row['how']:<7} {row['flows']} entries: median {middle:.2f} s "
+              f"({min(row['seconds']):.2f} to {max(row['seconds']):.2f} in {len(row['seconds'])}), "
+              f"{row['flows'] / best:,.0f} a second at best")
+    for row in told["loss"]:
+        lost = row["sent"] - row["received"]
+        print(f"{row['device']:<5} {row['while']:<9} {row['sent']} sent, {lost} lost ({lost / max(row['sent'], 1):.4%}), "
+              f"{row['unsent']} unsent, {row['changes']} changes of entries meanwhile")
