@@ -15,23 +15,21 @@
 //! window of [`WINDOW`] packets of which less than half were found, for [`ASIDE`] packets. So it costs
 //! no more than a lookup in one of `ASIDE / WINDOW` packets whatever comes.
 //!
-//! A burst is looked up in one loop, made for the lens at hand ([`Sight`]): look, hash, compare, act. The
+//! A burst is looked up in one loop, made for the lens at hand ([`Sight`]): look, sum up, compare, act. The
 //! packets do not depend on each other, so the CPU works on several at once, and what is known of one
 //! stays in registers. Where the lens is blind, as for tables that examine nothing but the port, one lookup
 //! does for the burst, and its frames are not read.
 //!
-//! Cost: a keyed hash, a line for the entry and one for the brief, which is shared by a megaflow's
-//! entries: about 20 cycles; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 2 MiB as
-//! they crowd one another out. Threads: one worker's.
+//! Cost: a sum, a line for the entry and one for the brief, which is shared by a megaflow's entries: 20 to
+//! 30 cycles; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 2 MiB
+//! as they get into one another's places. Threads: one worker's.
 
-use crate::edit::{Addresses, PLAIN_TTL, one_less};
+use crate::deed::{Deed, End};
 use crate::execute::Fate;
-use crate::program::Op;
 use weir_classifier::Handle;
 use weir_dpdk::{BURST, Burst, Packet};
 use weir_flow::{Glance, Lens, Mask, Seed, Sight, WithSight, spread};
 use weir_openflow::PortNo;
-use weir_port::DropReason;
 use weir_units::Nanos;
 
 /// Entries at the start, and at most: powers of two.
@@ -64,100 +62,6 @@ struct Entry {
 impl Entry {
     /// No packet has version 0.
     const EMPTY: Self = Self { glance: [0; 4], origin: 0, brief: NONE };
-}
-
-/// What is done to a packet, if it is no more than this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deed {
-    addresses: Addresses,
-    end: End,
-    /// The least time to live: 2 where it is lowered, 0 where nothing is asked of it.
-    least: u16,
-    /// Whether a packet needs more than to go there.
-    more: bool,
-}
-
-/// More than any time to live: the megaflow has gone, and nothing is known of the packet.
-const GONE: u16 = 256;
-
-/// Where a packet goes when that is done, as a number: the port's, or a reason's behind all ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct End(u32);
-
-impl End {
-    const DROPS: u32 = 1 << 16;
-
-    fn forward(port: u16) -> Self {
-        Self(u32::from(port))
-    }
-
-    fn drop(reason: DropReason) -> Self {
-        Self(Self::DROPS + reason as u32)
-    }
-}
-
-impl From<End> for Fate {
-    #[inline]
-    fn from(End(number): End) -> Self {
-        match number.checked_sub(End::DROPS) {
-            None => Self::Forward(number as u16),
-            Some(reason) => Self::Drop(DropReason::ALL[reason as usize]),
-        }
-    }
-}
-
-impl Deed {
-    /// A segment's operations as a deed, if they are that little.
-    pub(crate) fn of(ops: &[Op]) -> Option<Self> {
-        let (last, before) = ops.split_last()?;
-        let end = match last {
-            Op::Forward(port) => End::forward(*port),
-            Op::Drop(reason) => End::drop(*reason),
-            _ => return None,
-        };
-        let mut deed = Self { addresses: Addresses::NONE, end, least: 0, more: !before.is_empty() };
-        for op in before {
-            match op {
-                Op::DecTtl(_) if !deed.lowers() => deed.least = 2,
-                Op::Rewrite(rewrite) if deed.addresses == Addresses::NONE => {
-                    deed.addresses = rewrite.only_addresses()?;
-                }
-                _ => return None,
-            }
-        }
-        Some(deed)
-    }
-
-    /// Whether it lowers the time to live.
-    #[inline(always)]
-    fn lowers(&self) -> bool {
-        self.least == 2
-    }
-
-    /// Changes a frame, through whose lens something was shown, as it says; returns whether it could. What
-    /// it could not change is as it was.
-    #[inline(always)]
-    fn apply<S: Sight>(&self, frame: &mut [u8]) -> bool {
-        if !self.more {
-            return true;
-        }
-        // Nothing lowers a time to live that no lens shows.
-        let header =
-            if S::IPV4 { frame.get_mut(PLAIN_TTL..).and_then(<[u8]>::first_chunk_mut) } else { None };
-        if let Some(header) = header {
-            let word = u32::from_le_bytes(*header);
-            if (word & 0xff) < u32::from(self.least) {
-                return false;
-            }
-            if self.lowers() {
-                *header = one_less(word).to_le_bytes();
-            }
-        } else if self.least > 0 {
-            return false;
-        }
-        self.addresses.apply(frame);
-        true
-    }
 }
 
 /// A megaflow in brief: one line.
@@ -273,7 +177,7 @@ impl WithSight for OneByOne<'_> {
     #[inline(always)]
     fn run<S: Sight>(self) -> Taken {
         let Self { burst, fates, telling, entries, briefs, now } = self;
-        let (mut left, mut ends) = (0, [End(0); BURST]);
+        let (mut left, mut ends) = (0, [End::default(); BURST]);
         burst.prefetch();
         for (at, packet) in burst.iter_mut().enumerate() {
             match take::<S>(&telling, entries, briefs, now, packet) {
@@ -313,7 +217,7 @@ fn take<S: Sight>(
         return None;
     }
     brief.count(1, frame.len() as u64, now);
-    Some(brief.deed.end)
+    Some(brief.deed.end())
 }
 
 impl Shortcut {
@@ -401,12 +305,12 @@ impl Shortcut {
         let number = self.lens.with(Find(telling, &self.entries, [0; 4]))?;
         let brief = self.briefs.get_mut(number as usize)?;
         let usual = |packet: &Packet| !packet.is_chained() && packet.len() >= Lens::LEAST;
-        if brief.deed.more || !burst.iter().all(usual) {
+        if brief.deed.changes() || !burst.iter().all(usual) {
             return None;
         }
         let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
         brief.count(burst.len() as u64, bytes, now);
-        Some(Taken { left: 0, all: Some(brief.deed.end.into()) })
+        Some(Taken { left: 0, all: Some(brief.deed.end().into()) })
     }
 
     #[inline]
@@ -481,7 +385,7 @@ impl Shortcut {
     /// Gives a brief up, and says what it counted last.
     pub(crate) fn remove(&mut self, number: u32) -> Counted {
         let Some(brief) = self.briefs.get_mut(number as usize) else { return Counted::default() };
-        (brief.deed.least, brief.deed.more) = (GONE, true);
+        brief.deed.end_it();
         self.gone.push(number);
         brief.collect()
     }
