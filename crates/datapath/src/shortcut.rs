@@ -93,6 +93,7 @@ pub(crate) struct Taken {
 
 /// One worker's short way.
 pub(crate) struct Shortcut {
+    seed: Seed,
     lens: Lens,
     factors: Glance,
     version: u32,
@@ -117,13 +118,15 @@ struct Telling {
     masks: Glance,
     factors: Glance,
     origin: u64,
+    /// That as the sum begins, so that ports whose packets look alike have places of their own.
+    start: u64,
 }
 
 impl Telling {
     /// Where what is known of such packets belongs, before that is cut to the number of entries.
     #[inline(always)]
     fn place<S: Sight>(&self, glance: &Glance) -> usize {
-        spread(S::sum(&self.factors, glance).wrapping_add(self.origin)) as usize
+        spread(S::sum(&self.factors, glance).wrapping_add(self.start)) as usize
     }
 
     /// The number of the brief of packets that look like this. It is in one of two entries, which share
@@ -225,6 +228,7 @@ impl Shortcut {
         let mut entries = Vec::with_capacity(MOST);
         entries.resize(FEWEST, Entry::EMPTY);
         Self {
+            seed,
             lens: Lens::new(),
             factors: seed.factors(),
             version: 1,
@@ -244,7 +248,8 @@ impl Shortcut {
     #[inline]
     fn telling(&self, port: PortNo) -> Telling {
         let origin = u64::from(self.version) << 32 | u64::from(port.0);
-        Telling { masks: *self.lens.masks(), factors: self.factors, origin }
+        let start = self.seed.fold(u64::from(port.0), u64::from(self.version));
+        Telling { masks: *self.lens.masks(), factors: self.factors, origin, start }
     }
 
     /// Forgets what it learned: tables have changed, or it is to see less from now on.
@@ -425,3 +430,20 @@ impl Brief {
 }
 
 const _: () = assert!(size_of::<Brief>() == 64, "a brief is one line");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ports_whose_packets_look_alike_have_places_of_their_own() {
+        let shortcut = Shortcut::new(Seed::new(7));
+        let place = |port: u32| {
+            let telling = shortcut.telling(PortNo(port));
+            shortcut.lens.with(Place(&telling, [1, 2, 3, 4])) & (FEWEST - 1)
+        };
+        let places: HashSet<usize> = (1..=64).map(place).collect();
+        assert!(places.len() > 52, "{} places for 64 ports", places.len());
+    }
+}
