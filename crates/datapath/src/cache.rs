@@ -1,10 +1,11 @@
 //! A worker's caches, as the worker uses them: megaflows with their programs, the exact-match cache in
 //! front of them, and the short way past both.
 
+use crate::deed::Deed;
 use crate::pipeline::{Pipeline, Touched};
 use crate::program::{Program, Segment, Short};
 use crate::report::CacheReport;
-use crate::shortcut::{Deed, Shortcut};
+use crate::shortcut::Shortcut;
 use crate::translate::concerns;
 use weir_classifier::{Caches as Cached, EXACT_BUCKETS, Found, Handle};
 use weir_dpdk::{Packet, prefetch, prefetch_whole};

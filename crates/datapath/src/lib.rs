@@ -18,6 +18,7 @@ mod capture;
 mod control;
 mod counters;
 mod datapath;
+mod deed;
 mod direct;
 pub mod edit;
 mod egress;

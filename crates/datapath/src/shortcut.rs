@@ -15,23 +15,21 @@
 //! window of [`WINDOW`] packets of which less than half were found, for [`ASIDE`] packets. So it costs
 //! no more than a lookup in one of `ASIDE / WINDOW` packets whatever comes.
 //!
-//! A burst is looked up in one loop, made for the lens at hand ([`Sight`]): look, hash, compare, act. The
+//! A burst is looked up in one loop, made for the lens at hand ([`Sight`]): look, sum up, compare, act. The
 //! packets do not depend on each other, so the CPU works on several at once, and what is known of one
 //! stays in registers. Where the lens is blind, as for tables that examine nothing but the port, one lookup
 //! does for the burst, and its frames are not read.
 //!
-//! Cost: a keyed hash, a line for the entry and one for the brief, which is shared by a megaflow's
-//! entries: about 20 cycles; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 2 MiB as
-//! they crowd one another out. Threads: one worker's.
+//! Cost: a sum, a line for the entry and one for the brief, which is shared by a megaflow's entries: 20 to
+//! 30 cycles; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 2 MiB
+//! as they get into one another's places. Threads: one worker's.
 
-use crate::edit::{Addresses, PLAIN_TTL, one_less};
+use crate::deed::{Deed, End};
 use crate::execute::Fate;
-use crate::program::Op;
 use weir_classifier::Handle;
 use weir_dpdk::{BURST, Burst, Packet};
 use weir_flow::{Glance, Lens, Mask, Seed, Sight, WithSight, spread};
 use weir_openflow::PortNo;
-use weir_port::DropReason;
 use weir_units::Nanos;
 
 /// Entries at the start, and at most: powers of two.
@@ -66,100 +64,6 @@ impl Entry {
     const EMPTY: Self = Self { glance: [0; 4], origin: 0, brief: NONE };
 }
 
-/// What is done to a packet, if it is no more than this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deed {
-    addresses: Addresses,
-    end: End,
-    /// The least time to live: 2 where it is lowered, 0 where nothing is asked of it.
-    least: u16,
-    /// Whether a packet needs more than to go there.
-    more: bool,
-}
-
-/// More than any time to live: the megaflow has gone, and nothing is known of the packet.
-const GONE: u16 = 256;
-
-/// Where a packet goes when that is done, as a number: the port's, or a reason's behind all ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct End(u32);
-
-impl End {
-    const DROPS: u32 = 1 << 16;
-
-    fn forward(port: u16) -> Self {
-        Self(u32::from(port))
-    }
-
-    fn drop(reason: DropReason) -> Self {
-        Self(Self::DROPS + reason as u32)
-    }
-}
-
-impl From<End> for Fate {
-    #[inline]
-    fn from(End(number): End) -> Self {
-        match number.checked_sub(End::DROPS) {
-            None => Self::Forward(number as u16),
-            Some(reason) => Self::Drop(DropReason::ALL[reason as usize]),
-        }
-    }
-}
-
-impl Deed {
-    /// A segment's operations as a deed, if they are that little.
-    pub(crate) fn of(ops: &[Op]) -> Option<Self> {
-        let (last, before) = ops.split_last()?;
-        let end = match last {
-            Op::Forward(port) => End::forward(*port),
-            Op::Drop(reason) => End::drop(*reason),
-            _ => return None,
-        };
-        let mut deed = Self { addresses: Addresses::NONE, end, least: 0, more: !before.is_empty() };
-        for op in before {
-            match op {
-                Op::DecTtl(_) if !deed.lowers() => deed.least = 2,
-                Op::Rewrite(rewrite) if deed.addresses == Addresses::NONE => {
-                    deed.addresses = rewrite.only_addresses()?;
-                }
-                _ => return None,
-            }
-        }
-        Some(deed)
-    }
-
-    /// Whether it lowers the time to live.
-    #[inline(always)]
-    fn lowers(&self) -> bool {
-        self.least == 2
-    }
-
-    /// Changes a frame, through whose lens something was shown, as it says; returns whether it could. What
-    /// it could not change is as it was.
-    #[inline(always)]
-    fn apply<S: Sight>(&self, frame: &mut [u8]) -> bool {
-        if !self.more {
-            return true;
-        }
-        // Nothing lowers a time to live that no lens shows.
-        let header =
-            if S::IPV4 { frame.get_mut(PLAIN_TTL..).and_then(<[u8]>::first_chunk_mut) } else { None };
-        if let Some(header) = header {
-            let word = u32::from_le_bytes(*header);
-            if (word & 0xff) < u32::from(self.least) {
-                return false;
-            }
-            if self.lowers() {
-                *header = one_less(word).to_le_bytes();
-            }
-        } else if self.least > 0 {
-            return false;
-        }
-        self.addresses.apply(frame);
-        true
-    }
-}
-
 /// A megaflow in brief: one line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -189,6 +93,7 @@ pub(crate) struct Taken {
 
 /// One worker's short way.
 pub(crate) struct Shortcut {
+    seed: Seed,
     lens: Lens,
     factors: Glance,
     version: u32,
@@ -213,13 +118,15 @@ struct Telling {
     masks: Glance,
     factors: Glance,
     origin: u64,
+    /// That as the sum begins, so that ports whose packets look alike have places of their own.
+    start: u64,
 }
 
 impl Telling {
     /// Where what is known of such packets belongs, before that is cut to the number of entries.
     #[inline(always)]
     fn place<S: Sight>(&self, glance: &Glance) -> usize {
-        spread(S::sum(&self.factors, glance).wrapping_add(self.origin)) as usize
+        spread(S::sum(&self.factors, glance).wrapping_add(self.start)) as usize
     }
 
     /// The number of the brief of packets that look like this. It is in one of two entries, which share
@@ -273,7 +180,7 @@ impl WithSight for OneByOne<'_> {
     #[inline(always)]
     fn run<S: Sight>(self) -> Taken {
         let Self { burst, fates, telling, entries, briefs, now } = self;
-        let (mut left, mut ends) = (0, [End(0); BURST]);
+        let (mut left, mut ends) = (0, [End::default(); BURST]);
         burst.prefetch();
         for (at, packet) in burst.iter_mut().enumerate() {
             match take::<S>(&telling, entries, briefs, now, packet) {
@@ -313,7 +220,7 @@ fn take<S: Sight>(
         return None;
     }
     brief.count(1, frame.len() as u64, now);
-    Some(brief.deed.end)
+    Some(brief.deed.end())
 }
 
 impl Shortcut {
@@ -321,6 +228,7 @@ impl Shortcut {
         let mut entries = Vec::with_capacity(MOST);
         entries.resize(FEWEST, Entry::EMPTY);
         Self {
+            seed,
             lens: Lens::new(),
             factors: seed.factors(),
             version: 1,
@@ -340,7 +248,8 @@ impl Shortcut {
     #[inline]
     fn telling(&self, port: PortNo) -> Telling {
         let origin = u64::from(self.version) << 32 | u64::from(port.0);
-        Telling { masks: *self.lens.masks(), factors: self.factors, origin }
+        let start = self.seed.fold(u64::from(port.0), u64::from(self.version));
+        Telling { masks: *self.lens.masks(), factors: self.factors, origin, start }
     }
 
     /// Forgets what it learned: tables have changed, or it is to see less from now on.
@@ -401,12 +310,12 @@ impl Shortcut {
         let number = self.lens.with(Find(telling, &self.entries, [0; 4]))?;
         let brief = self.briefs.get_mut(number as usize)?;
         let usual = |packet: &Packet| !packet.is_chained() && packet.len() >= Lens::LEAST;
-        if brief.deed.more || !burst.iter().all(usual) {
+        if brief.deed.changes() || !burst.iter().all(usual) {
             return None;
         }
         let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
         brief.count(burst.len() as u64, bytes, now);
-        Some(Taken { left: 0, all: Some(brief.deed.end.into()) })
+        Some(Taken { left: 0, all: Some(brief.deed.end().into()) })
     }
 
     #[inline]
@@ -481,7 +390,7 @@ impl Shortcut {
     /// Gives a brief up, and says what it counted last.
     pub(crate) fn remove(&mut self, number: u32) -> Counted {
         let Some(brief) = self.briefs.get_mut(number as usize) else { return Counted::default() };
-        (brief.deed.least, brief.deed.more) = (GONE, true);
+        brief.deed.end_it();
         self.gone.push(number);
         brief.collect()
     }
@@ -521,3 +430,20 @@ impl Brief {
 }
 
 const _: () = assert!(size_of::<Brief>() == 64, "a brief is one line");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ports_whose_packets_look_alike_have_places_of_their_own() {
+        let shortcut = Shortcut::new(Seed::new(7));
+        let place = |port: u32| {
+            let telling = shortcut.telling(PortNo(port));
+            shortcut.lens.with(Place(&telling, [1, 2, 3, 4])) & (FEWEST - 1)
+        };
+        let places: HashSet<usize> = (1..=64).map(place).collect();
+        assert!(places.len() > 52, "{} places for 64 ports", places.len());
+    }
+}
