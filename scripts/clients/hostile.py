@@ -23,6 +23,8 @@ from lab import Failed, Lab, check_machine, run as run_tool, wait_for
 ADDRESS = ("127.0.0.1", "6654")
 # How many of each come at once.
 TIMES = {"flood": 2, "deaf": 4, "crowd": 1, "babble": 2, "sleepy": 2}
+# Flows that are there before an attack, as they are while it lasts: every packet also goes to controllers.
+FLOWS = {"sleepy": "priority=9,in_port=1,actions=output:2,controller"}
 # What an attack may cost: of the rate, in memory, and in patience of the others.
 RATE_LEFT = 0.8
 MEMORY = 512 * 1024 * 1024
@@ -50,7 +52,6 @@ class Forwarding:
         core = max(os.sched_getaffinity(0))
         wanted = device.Wanted([], specs={"in": f"trace:{capture},loop", "out": "null"}, core=core, poll="busy")
         self.switch = device.start("weir", lab, self.space, wanted, options.weir)
-        # Most goes through; one flow in a thousand is for whoever is sleepy.
         self.switch.ofctl("add-flow", "priority=1,in_port=1,actions=output:2")
         self.hertz = os.sysconf("SC_CLK_TCK")
 
@@ -91,6 +92,8 @@ class Forwarding:
 
 def attack(forwarding, lab, name, options):
     """One attack; what was measured."""
+    if name in FLOWS:
+        forwarding.switch.ofctl("add-flow", FLOWS[name])
     before = {"rate": forwarding.rate(2), "memory": forwarding.switch.resident()}
     script = pathlib.Path(__file__).parent / "attacks.py"
     attackers = [
@@ -110,6 +113,7 @@ def attack(forwarding, lab, name, options):
         told.append(json.loads(attacker.output().splitlines()[-1]))
     forwarding.switch.check()
     forwarding.switch.ofctl("del-flows", "udp")
+    forwarding.switch.ofctl("--strict", "del-flows", "priority=9,in_port=1")
     after = {"rate": forwarding.rate(1), "memory": forwarding.switch.resident()}
     return {"attack": name, "attackers": told, "before": before, "during": during, "after": after}
 
