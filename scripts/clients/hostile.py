@@ -54,6 +54,8 @@ class Forwarding:
         wanted = device.Wanted([], specs={"in": f"trace:{capture},loop", "out": "null"}, core=core, poll="busy")
         self.switch = device.start("weir", lab, self.space, wanted, options.weir)
         self.fresh()
+        tasks = pathlib.Path(f"/proc/{self.switch.process.pid}/task").iterdir()
+        self.workers = [task for task in tasks if (task / "comm").read_text().startswith("weir-worker")]
         self.hertz = os.sysconf("SC_CLK_TCK")
 
     def fresh(self, *more):
@@ -65,10 +67,9 @@ class Forwarding:
 
     def worker_seconds(self):
         total = 0
-        for task in pathlib.Path(f"/proc/{self.switch.process.pid}/task").iterdir():
-            if (task / "comm").read_text().startswith("weir-worker"):
-                fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
-                total += int(fields[11]) + int(fields[12])
+        for task in self.workers:
+            fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
+            total += int(fields[11]) + int(fields[12])
         return total / self.hertz
 
     def sent(self):
