@@ -13,6 +13,8 @@ from lab import Lab, check_machine, wait_for
 
 PUBLIC = "203.0.113.1"
 OUTSIDE = "203.0.113.80"
+# What `ct` of a flow asks.
+TRACKER = '[service.conntrack]\nkind = "conntrack"\n'
 
 
 def arguments(commands):
@@ -34,7 +36,7 @@ def home_router(lab, options):
     h2 = Host(lab, space, "p2", "h2", mac="02:00:00:00:01:12")
     outside = Host(lab, space, "p3", "outside", f"{OUTSIDE}/24", mac="02:00:00:00:03:50")
     server = Host(lab, space, "p4", "dhcp", "192.168.1.2/24", mac="02:00:00:00:01:02")
-    switch = device.start(options.dut, lab, space, device.Wanted(["p1", "p2", "p3", "p4"]), options.weir)
+    switch = device.start(options.dut, lab, space, device.Wanted(["p1", "p2", "p3", "p4"], config=TRACKER), options.weir)
     switch.ofctl("--bundle", "add-flows", flows(options, "home-router"))
     server.serve_leases("192.168.1.20", "192.168.1.90", "192.168.1.1",
                         {h1.mac: "192.168.1.11", h2.mac: "192.168.1.12"})
@@ -72,7 +74,7 @@ def pipeline_a(lab, options):
     servers = Host(lab, space, "p2", "servers", "10.2.0.1/8", mac="02:00:00:00:02:01")
     servers.space.address("eth0", "10.2.0.2/8")
     servers.space.address("eth0", "10.2.9.1/8")
-    switch = device.start(options.dut, lab, space, device.Wanted(["p1", "p2"]), options.weir)
+    switch = device.start(options.dut, lab, space, device.Wanted(["p1", "p2"], config=TRACKER), options.weir)
     switch.ofctl("--bundle", "add-flows", flows(options, "pipeline-a"))
     for port in (80, 81):
         servers.serve_web(f"port {port}", port)

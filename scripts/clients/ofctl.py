@@ -11,6 +11,8 @@ import device
 from hosts import Host
 from lab import Failed, Lab, check_machine, wait_for
 
+# What `ct-flush` asks.
+TRACKER = '[service.conntrack]\nkind = "conntrack"\n'
 VERSIONS = ("OpenFlow13", "OpenFlow10")
 # An Ethernet frame of the smallest size: to 02:..:02 from 02:..:01, of an EtherType for experiments.
 FRAME = "02000000000202000000000188b5" + "00" * 46
@@ -30,7 +32,7 @@ class Bench:
         self.lab = lab
         self.space = lab.namespace("device")
         self.hosts = [Host(lab, self.space, f"p{n}", f"h{n}", f"10.0.0.{n}/24") for n in (1, 2, 3)]
-        self.device = device.start(options.dut, lab, self.space, device.Wanted(["p1", "p2", "p3"]), options.weir)
+        self.device = device.start(options.dut, lab, self.space, device.Wanted(["p1", "p2", "p3"], config=TRACKER), options.weir)
         self.version, self.monitors = VERSIONS[0], 0
 
     def ofctl(self, *words, **options):
@@ -241,9 +243,21 @@ def watch(bench):
 
 
 def connections(bench):
-    """`ct-flush`: an extension that the switch answers."""
-    if bench.version != "OpenFlow10":
-        bench.ofctl("ct-flush")
+    """`ct-flush`: connections are forgotten."""
+    if bench.version == "OpenFlow10":
+        return
+    bench.ofctl("add-flow", "priority=10,icmp,in_port=1,actions=ct(commit,zone=5),output:2")
+    bench.ofctl("add-flow", "priority=10,icmp,in_port=2,actions=ct(zone=5,table=1)")
+    bench.ofctl("add-flow", "priority=5,arp,actions=flood")
+    bench.ofctl("add-flow", "table=1,ct_state=+trk+est,actions=output:1")
+    bench.hosts[0].ping("10.0.0.2")
+    before = bench.packets("table=1")
+    bench.ofctl("ct-flush", "zone=4")
+    bench.ofctl("ct-flush", "zone=5")
+    expect("packets of a connection passed", before > 0)
+    bench.ofctl("del-flows", "icmp,in_port=1")
+    bench.ofctl("add-flow", "priority=10,icmp,in_port=1,actions=output:2")
+    expect("what was flushed is not known any more", not bench.hosts[0].pings("10.0.0.2"))
 
 
 def mistakes(bench):

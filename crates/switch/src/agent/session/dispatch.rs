@@ -1,10 +1,11 @@
 //! A message to whoever answers it.
 
-use super::{Agent, Peer};
+use super::{Agent, Peer, connections};
 use crate::agent::ConnectionId;
 use crate::plane::Plane;
 use weir_codec::{
-    AsyncConfig, Body, Code, Config, FlowForm, Message, QueueConfig, Request, TableConfig, TableMod, Version,
+    AsyncConfig, Body, Code, Config, CtFlush, FlowForm, Message, QueueConfig, Request, TableConfig, TableMod,
+    Version,
 };
 use weir_openflow::{PortNo, TableId};
 
@@ -109,7 +110,11 @@ impl Agent {
             Body::FlowMonitorCancel(id) => return self.cancel_monitor(from, *id),
             // A controller's complaint; nobody waits for an answer.
             Body::Error(_) | Body::EchoReply(_) | Body::EchoRequest(_) | Body::Hello(_) => {}
-            Body::CtFlush(_) | Body::CtFlushZone(_) => return Err(Code::BadExperimenterType),
+            Body::CtFlush(wanted) => return connections::forget(wanted, plane),
+            Body::CtFlushZone(zone) => {
+                let wanted = CtFlush { zone: Some(*zone), ..CtFlush::default() };
+                return connections::forget(&wanted, plane);
+            }
             // Messages that only a switch sends.
             _ => return Err(Code::BadType),
         }

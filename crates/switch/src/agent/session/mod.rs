@@ -18,6 +18,7 @@
 mod buffers;
 mod bundle;
 mod changes;
+mod connections;
 mod describe;
 mod dispatch;
 mod features;
