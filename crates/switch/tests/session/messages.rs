@@ -234,36 +234,3 @@ fn a_bundle_takes_effect_as_a_whole_and_in_its_order() {
         assert_eq!(count(&mut controller), 0, "a flow goes with its group");
     }
 }
-
-#[test]
-fn a_switch_whose_controller_is_away_learns_where_addresses_are() {
-    // Nobody listens there.
-    let rig = Rig::with(|settings| {
-        settings.controllers = vec!["tcp:127.0.0.1:9".parse().unwrap()];
-        settings.fail_mode = weir_switch::FailMode::Standalone;
-    });
-    let mut watcher = Controller::new(&rig, Version::V13);
-    let until = |watcher: &mut Controller, count: u32| {
-        for _ in 0..1000 {
-            let Reply::Aggregate(_, sum) = watcher.multipart(Request::Aggregate(Default::default())) else {
-                panic!()
-            };
-            if sum.flows == count {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        panic!("there are never {count} flows");
-    };
-    until(&mut watcher, 3);
-    // From an unknown address to another: everywhere, and the first is known then.
-    watcher.send(1, packet(60));
-    until(&mut watcher, 5);
-    let mut answer = packet(60);
-    answer[..12].rotate_left(6);
-    watcher.send(3, answer);
-    until(&mut watcher, 7);
-    let Reply::Port(ports) = watcher.multipart(Request::Port(PortNo::ANY)) else { panic!() };
-    let sent: Vec<u64> = ports.iter().map(|port| port.tx_packets).collect();
-    assert_eq!(sent, [1, 1, 1, 1], "the first packet went to all others, the answer to the first port alone");
-}

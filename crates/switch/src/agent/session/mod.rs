@@ -8,8 +8,8 @@
 //! - `packets`, `buffers`, `limit`: packets in and out;
 //! - `ports`, `roles`: the rest.
 //!
-//! Why so: flow-mods that come in a row, from whomever, are done in one go when something else is asked or some
-//! time has gone by, so that the tables are published once for thousands of them. Each is refused by
+//! Why so: flow-mods that come in a row, from whomever, are done in one go when something else is asked or
+//! nothing more has come, so that the tables are published once for thousands of them. Each is refused by
 //! itself, with its own transaction. Everything else is answered in its order, after what came before.
 //!
 //! Costs and threads: the switch's thread, which also answers the control socket. Nothing here waits for a
@@ -139,9 +139,9 @@ impl Agent {
     /// Does what is due: ports that changed, bundles and buffers that are too old, the learning switch.
     pub(crate) fn tick(&mut self, plane: &mut impl Plane, now: Instant) {
         self.look_at_ports(plane);
-        for peer in self.peers.values_mut() {
+        for (connection, peer) in &mut self.peers {
             for bundle in peer.bundles.expire(now) {
-                peer.say_bundle_expired(bundle);
+                peer.say_bundle_expired(*connection, bundle);
             }
         }
         self.buffers.expire(now);
@@ -159,10 +159,7 @@ impl Agent {
                     self.tell_monitors_of_removal(&stats.flow, *why);
                 }
             }
-            Event::PacketIn(packet) => {
-                self.learn(std::slice::from_ref(packet), plane);
-                self.packet_in(packet);
-            }
+            Event::PacketIn(packet) => self.packet_in(packet),
             Event::Link(..) | Event::Quarantined(..) => {}
         }
     }

@@ -3,11 +3,12 @@
 use super::bundle::Bundles;
 use super::bytes;
 use super::stats::{Parts, without_unsayable};
+use crate::agent::ConnectionId;
 use crate::agent::channel::Line;
 use std::collections::BTreeMap;
 use weir_codec::{
-    AsyncConfig, AsyncKind, Body, Code, ErrorMessage, FlowForm, Message, MonitorRequest, PacketInForm, Role,
-    Version, encode, refuse,
+    AsyncConfig, AsyncKind, Body, Code, ERROR_DATA, ErrorMessage, FlowForm, Message, MonitorRequest,
+    PacketInForm, Role, Version, encode, refuse,
 };
 
 /// Bytes of a packet that a table miss sends where nobody said how many (OpenFlow 1.3.5, section 7.3.2).
@@ -97,9 +98,11 @@ impl Peer {
     }
 
     /// A bundle was forgotten because nothing came for it.
-    pub(super) fn say_bundle_expired(&self, bundle: u32) {
+    pub(super) fn say_bundle_expired(&self, _: ConnectionId, bundle: u32) {
+        let mut data = bundle.to_be_bytes().to_vec();
+        data.truncate(ERROR_DATA);
         let number = Code::BundleTimeout.number(self.version);
-        self.tell(Body::Error(ErrorMessage { number, data: bundle.to_be_bytes().to_vec() }));
+        self.tell(Body::Error(ErrorMessage { number, data }));
     }
 
     /// Whether the switch called it, and it is one of those that the switch is to obey.
@@ -128,7 +131,7 @@ fn defaults(version: Version) -> AsyncConfig {
     let late = version >= Version::V14;
     let mut config = AsyncConfig::default();
     // All but packets with an invalid TTL.
-    config.set(AsyncKind::PacketIn, false, if late { 0b11_1011 } else { 0b11 });
+    config.set(AsyncKind::PacketIn, false, if late { 0b11_1011 } else { 0b1_1011 & 0b11 });
     config.set(AsyncKind::PacketIn, true, 0);
     config.set(AsyncKind::PortStatus, false, 0b111);
     config.set(AsyncKind::PortStatus, true, 0b111);
