@@ -87,6 +87,8 @@ class Work:
         self.errors = []
         self.left = collections.Counter()
         self.lock = threading.Lock()
+        # Set when the lab goes: what is told then is about the lab.
+        self.over = threading.Event()
 
     def plan(self, kinds, cases):
         """Run by run, and in turns between the devices: what the machine does meanwhile falls on both."""
@@ -100,6 +102,8 @@ class Work:
                         self.left[kind] += len(missing[kind][step])
 
     def progress(self, kind, case, passed, reason):
+        if self.over.is_set():
+            raise Failed("interrupted")
         self.results.tell(kind, case, passed, reason)
         with self.lock:
             self.left[kind] -= 1
@@ -139,8 +143,11 @@ def run(options):
         threads = [threading.Thread(target=work.serve, args=(lab, number)) for number in range(options.pairs)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        finally:
+            work.over.set()
     results.save()
     if options.json:
         print(json.dumps(results.document, indent=1))

@@ -10,8 +10,6 @@ use weir_port::{DropReason, Frame};
 
 /// Bytes of both Ethernet addresses.
 const ADDRESSES: usize = 12;
-/// The shortest frame of Ethernet, without FCS (IEEE 802.3, 3.2.8 and 4A.2.3.2.4).
-const SHORTEST: usize = 60;
 /// Bytes that a service instance tag puts in front: addresses, TPID, priority and I-SID.
 const PBB_LEN: usize = ADDRESSES + 2 + TAG_LEN;
 
@@ -28,19 +26,6 @@ fn grow<F: Frame + ?Sized>(frame: &mut F, layout: &Layout, count: usize) -> Resu
         return Err(DropReason::NoRoom);
     }
     Ok(())
-}
-
-/// Takes so many bytes off the front. A frame that was long enough for Ethernet stays so: zeros follow it
-/// where it would be shorter than [`SHORTEST`]. Cards do that by themselves; software ports do not. One of
-/// several segments is left to them.
-#[inline]
-fn shrink<F: Frame + ?Sized>(frame: &mut F, count: usize) {
-    let before = frame.bytes().len();
-    frame.pull_front(count);
-    let after = frame.bytes().len();
-    if before >= SHORTEST && after < SHORTEST {
-        frame.push_back(SHORTEST - after);
-    }
 }
 
 /// Moves every offset of a layout.
@@ -116,7 +101,7 @@ pub fn pop_vlan<F: Frame + ?Sized>(
     }
     let whole = bytes.len() <= MAX_FRAME;
     bytes.copy_within(..ADDRESSES, TAG_LEN);
-    shrink(frame, TAG_LEN);
+    frame.pull_front(TAG_LEN);
     if key.word(21) >> 48 != 0 || !whole {
         // There may be a third, which is seen now.
         *layout = extract_again(frame.bytes(), key);
@@ -203,7 +188,7 @@ pub fn pop_mpls<F: Frame + ?Sized>(
         return Err(DropReason::BadHeader);
     }
     bytes.copy_within(..stack, TAG_LEN);
-    shrink(frame, TAG_LEN);
+    frame.pull_front(TAG_LEN);
     let bytes = frame.bytes_mut();
     *at(bytes, place)? = ethertype.to_be_bytes();
     if let Some(place) = length {
@@ -260,7 +245,7 @@ pub fn pop_pbb<F: Frame + ?Sized>(
     addresses.copy_from_slice(&bytes[customer..customer + ADDRESSES]);
     bytes.copy_within(ADDRESSES..place, PBB_LEN + ADDRESSES);
     *at(bytes, PBB_LEN)? = addresses;
-    shrink(frame, PBB_LEN);
+    frame.pull_front(PBB_LEN);
     *layout = extract_again(frame.bytes(), key);
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Weir's datapath, fed and watched like the other.
 
+use crate::frames::number;
 use crate::ovs::{At, PATIENCE, PORTS};
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -63,7 +64,7 @@ impl Ours {
             self.datapath.inject_all(PortNo(port), together.iter().map(|(_, frame)| frame.clone()).collect());
         }
         self.settle();
-        let sent = self.sent.try_iter().map(|captured| (captured.port.0, captured.bytes));
+        let sent = self.sent.try_iter().map(|captured| (captured.port.0, unpadded(captured.bytes)));
         sent.filter(|(port, _)| PORTS.contains(port)).collect()
     }
 
@@ -119,4 +120,15 @@ fn patiently<T>(mut ask: impl FnMut() -> Result<T, ControlError>) -> Result<T, C
             answer => return answer,
         }
     }
+}
+
+/// A frame without the zeros behind its number, which Weir has where a popped header would leave it shorter than
+/// Ethernet's frames are, and Open vSwitch has not.
+fn unpadded(mut frame: Vec<u8>) -> Vec<u8> {
+    let zeros = frame.iter().rev().take_while(|byte| **byte == 0).count();
+    if frame.len() == 60 && number(&frame).is_none() {
+        let end = (60 - zeros..60).find(|end| number(&frame[..*end]).is_some());
+        frame.truncate(end.unwrap_or(60));
+    }
+    frame
 }
