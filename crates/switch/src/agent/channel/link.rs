@@ -66,6 +66,10 @@ enum Stage {
     Ending { why: String, until: Instant, opened: Option<Instant>, finished: bool },
 }
 
+/// Who connects by itself has so many times as long for the answer to an echo request: `ovs-ofctl` answers
+/// none while it waits for a barrier or a bundle.
+const VISITORS: u32 = 12;
+
 /// How a connection ended.
 pub(super) struct End {
     pub(super) why: String,
@@ -310,6 +314,7 @@ impl Link {
 
     fn look_at_clock(&mut self, turn: &Turn<'_>) -> Result<(), End> {
         let (now, echo) = (turn.now, turn.echo);
+        let patience = if self.called { echo } else { echo * VISITORS };
         let late = |why: &str| Err(End { why: why.to_owned(), still_told: false });
         match &mut self.stage {
             Stage::Connecting(until) if now >= *until => late("it does not answer"),
@@ -334,7 +339,7 @@ impl Link {
                     self.asked = Some(now);
                     self.write(turn)
                 }
-                Some(asked) if now.saturating_duration_since(asked.max(self.drained)) >= echo => {
+                Some(asked) if now.saturating_duration_since(asked.max(self.drained)) >= patience => {
                     late("it does not answer echo requests")
                 }
                 _ => Ok(()),
