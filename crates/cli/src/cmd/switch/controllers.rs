@@ -91,8 +91,8 @@ mod tests {
             [
                 "ptcp:0:127.0.0.1: listens at 127.0.0.1:6653; 3 connections so far, 1 refused because there \
                  were too many",
-                "  7 tcp:192.0.2.7:40000, OpenFlow 1.3, primary, for 12 s: 1,200 messages in, 34 out",
-                "  7 tcp:192.0.2.7:40000, OpenFlow 1.3, primary, for 12 s: 1,200 messages in, 34 out, \
+                "  7 tcp:192.0.2.7:40000, OpenFlow 1.3, primary, for 12 s: 1 200 messages in, 34 out",
+                "  7 tcp:192.0.2.7:40000, OpenFlow 1.3, primary, for 12 s: 1 200 messages in, 34 out, \
                  5 not told because it was behind",
                 "tcp:192.0.2.9:6653: tries again in 1.5 s; 2 connections so far; the last ended: Connection \
                  refused",
