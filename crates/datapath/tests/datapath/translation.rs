@@ -123,7 +123,7 @@ fn a_host_reaches_another_beside_it_by_the_routers_address() {
 }
 
 /// The flows that `docs/openflow.md` shows.
-const HOME_ROUTER: &str = include_str!("../../../../examples/home-router.flows");
+const PORT_FORWARDING: &str = include_str!("../../../../docs/examples/port-forwarding.flows");
 
 /// A UDP frame with these Ethernet addresses by their last two bytes, destination first.
 fn between(ethernet: ([u8; 2], [u8; 2]), frame: Vec<u8>) -> Vec<u8> {
@@ -141,7 +141,7 @@ fn the_home_router_of_the_documentation_translates_forwards_and_lets_nobody_in()
     rig.sink(2);
     let asked = inside(udp(host, server, (7000, 53)));
     let spoofed = inside(udp(address(192, 168, 1, 12), server, (7000, 53)));
-    rig.flows(HOME_ROUTER);
+    rig.flows(PORT_FORWARDING);
     rig.source(1, &[asked, spoofed], "");
     rig.wait(2);
     let answer = outside(udp(server, wan, (53, 7000)));
