@@ -7,6 +7,10 @@ use nix::unistd::geteuid;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+/// One client at a time: several switches, hosts and tools are busy in each.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// The repository.
 fn root() -> PathBuf {
@@ -19,6 +23,7 @@ fn client(arguments: &[&str]) -> Option<Output> {
         println!("skipped: network namespaces need root");
         return None;
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let output = Command::new("python3")
         .arg("-B")
         .arg(root().join("scripts/clients"))
