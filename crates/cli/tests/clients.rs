@@ -90,13 +90,15 @@ fn the_switch_tester_passes_a_case_of_each_field_and_action() {
     if failed.is_empty() {
         return;
     }
-    // The tester's own switch is late now and then where others use the cores; two runs of three decide.
+    // The tester's own switch now and then receives a packet and tells nobody ("increment in rx_packets in
+    // tester"), whatever is tested: what is wrong here fails each of three runs.
+    assert!(failed.len() * 5 < ran, "{ran} cases ran; these failed: {failed:#?}");
     let again: Vec<&str> = failed.keys().map(String::as_str).collect();
     let Some((_, failed_again)) = tested(&again, 2) else { return };
-    assert!(failed_again.is_empty(), "{ran} cases ran; these failed: {failed:#?}\nand again: {failed_again:#?}");
+    assert!(failed_again.is_empty(), "{ran} cases ran; these failed three times: {failed_again:#?}");
 }
 
-/// Runs cases so often: how many there were, and why those failed that did in any run.
+/// Runs cases so often: how many there were, and why those failed that did in every run.
 fn tested(cases: &[&str], runs: usize) -> Option<(usize, BTreeMap<String, String>)> {
     let runs = runs.to_string();
     let only = cases.iter().flat_map(|case| ["--only", *case]);
@@ -105,8 +107,9 @@ fn tested(cases: &[&str], runs: usize) -> Option<(usize, BTreeMap<String, String
     let document: serde_json::Value = serde_json::from_str(&said).unwrap();
     let results = document["devices"]["weir"]["results"].as_object().unwrap();
     let failed = results.iter().filter_map(|(case, runs)| {
-        let failed = runs.as_array().unwrap().iter().find(|run| run["passed"] != true)?;
-        Some((case.clone(), failed["reason"].to_string()))
+        let runs = runs.as_array().unwrap();
+        let failed = runs.iter().all(|run| run["passed"] != true);
+        failed.then(|| (case.clone(), runs[0]["reason"].to_string()))
     });
     Some((results.len(), failed.collect()))
 }

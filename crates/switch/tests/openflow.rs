@@ -174,7 +174,7 @@ fn controllers_are_connected_to_again_when_they_come_back() {
 
 #[test]
 fn who_does_not_read_is_read_no_further_and_loses_what_it_did_not_ask_for() {
-    let short = ChannelSettings { echo: Duration::from_millis(500), ..settings(&["ptcp:0:127.0.0.1"], &[]) };
+    let short = ChannelSettings { echo: Duration::from_secs(2), ..settings(&["ptcp:0:127.0.0.1"], &[]) };
     let bench = Bench::new(&short);
     let mut peer = tcp(&bench.address());
     peer.hello(Version::V13);
@@ -182,7 +182,7 @@ fn who_does_not_read_is_read_no_further_and_loses_what_it_did_not_ask_for() {
     let reply = encoded(version, 1, Body::EchoReply(vec![0; 60_000]));
     // Until the queue stays full because the kernel's buffers are.
     let mut told = Instant::now();
-    while told.elapsed() < Duration::from_millis(200) {
+    while told.elapsed() < Duration::from_secs(1) {
         if line.tell(reply.clone()) {
             told = Instant::now();
         } else {
@@ -226,14 +226,23 @@ fn a_thousand_connections_take_no_more_than_the_limit_and_controllers_still_work
     let mut peer = tcp(&bench.address());
     peer.hello(Version::V13);
     let (connection, ..) = bench.opened();
+    // The others that there is room for: they stay, since they say hello.
+    let guests: Vec<_> = (0..7)
+        .map(|_| {
+            let mut guest = tcp(&bench.address());
+            guest.hello(Version::V13);
+            bench.opened();
+            guest
+        })
+        .collect();
     let crowd: Vec<TcpStream> = (0..1000).filter_map(|_| TcpStream::connect(bench.address()).ok()).collect();
-    bench.wait("the refusals", |status| status[0].refused >= crowd.len() as u64 - 7);
+    bench.wait("the refusals", |status| status[0].refused >= crowd.len() as u64);
     peer.say(Version::V13, 3, Body::BarrierRequest);
     let (of, message) = bench.message();
     assert_eq!((of, message.xid), (connection, 3));
     let row = bench.row(0);
-    assert_eq!((row.connects, row.refused), (1001, 993));
-    drop(crowd);
+    assert_eq!((row.connects, row.refused), (1008, 1000));
+    drop((crowd, guests));
     // There is room again as soon as the others are gone.
     let begin = Instant::now();
     loop {
@@ -291,7 +300,8 @@ fn a_busy_switch_holds_up_requests_but_no_echoes() {
         }
         before += 1;
     }
-    assert!(before <= 64, "{before} messages of the flood came first");
+    let flooded = written / 8;
+    assert!(before < flooded / 4, "{before} of {flooded} messages of the flood came first");
 }
 
 #[test]
