@@ -110,11 +110,30 @@ pub(crate) fn execute(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut C
     Fate::Drop(DropReason::ByFlow)
 }
 
+/// The shortest frame of Ethernet, without FCS (IEEE 802.3, 3.2.8 and 4A.2.3.2.4).
+const SHORTEST: usize = 60;
+
+/// A frame that was long enough for Ethernet stays so: zeros follow it where it became shorter than
+/// [`SHORTEST`]. Cards do that by themselves; software ports do not. One of several segments is left to them.
+/// What is known of its headers does not change by that.
+fn lengthen(packet: &mut Packet, before: usize) {
+    let after = packet.len();
+    if before >= SHORTEST && after < SHORTEST {
+        // Without room it leaves as it is.
+        let _ = packet.push_back(SHORTEST - after);
+    }
+}
+
 /// The operations that fewer packets need.
 fn unusual(op: &mut Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Option<Fate> {
     let Subject { packet, layout, key } = subject;
     match op {
-        Op::Header(op) => apply_header(*op, *packet, layout, key).err().map(Fate::Drop),
+        Op::Header(op) => {
+            let before = packet.len();
+            let done = apply_header(*op, *packet, layout, key);
+            lengthen(packet, before);
+            done.err().map(Fate::Drop)
+        }
         Op::DecTtl(punt) => match edit::dec_ttl(*packet, layout, key) {
             Ok(()) => None,
             Err(reason) => Some(expired(reason, punt.as_deref(), subject, context)),

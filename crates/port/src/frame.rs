@@ -16,9 +16,6 @@ pub trait Frame {
 
     /// Makes it shorter at the front. False, and nothing is changed, where it has fewer bytes.
     fn pull_front(&mut self, count: usize) -> bool;
-
-    /// Makes it longer at the end, with zeros. False, and nothing is changed, where there is no room.
-    fn push_back(&mut self, count: usize) -> bool;
 }
 
 impl Frame for Packet {
@@ -41,11 +38,6 @@ impl Frame for Packet {
     fn pull_front(&mut self, count: usize) -> bool {
         Packet::pull_front(self, count)
     }
-
-    #[inline]
-    fn push_back(&mut self, count: usize) -> bool {
-        Packet::push_back(self, count)
-    }
 }
 
 impl Frame for Vec<u8> {
@@ -67,11 +59,6 @@ impl Frame for Vec<u8> {
             return false;
         }
         self.drain(..count);
-        true
-    }
-
-    fn push_back(&mut self, count: usize) -> bool {
-        self.resize(self.len() + count, 0);
         true
     }
 }

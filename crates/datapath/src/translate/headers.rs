@@ -4,11 +4,8 @@ use super::Translation;
 use super::state::State;
 use crate::edit;
 use crate::program::{HeaderOp, Op};
-use weir_flow::{Field, Mask, Needs, extract_again};
+use weir_flow::{Field, Mask, Needs};
 use weir_port::DropReason;
-
-/// The shortest frame of Ethernet, without FCS (IEEE 802.3, 3.2.8 and 4A.2.3.2.4).
-const SHORTEST: usize = 60;
 
 impl Translation<'_> {
     /// A header is pushed or popped. All that was known of tags and labels is looked at first, because
@@ -49,9 +46,12 @@ impl Translation<'_> {
         if ttl && !pushes_mpls {
             self.fix(Field::NwTtl, u128::MAX);
         }
-        self.state.opaque =
-            matches!(op, HeaderOp::PopMpls(_) | HeaderOp::PopPbb | HeaderOp::PopVlan | HeaderOp::CopyTtlIn)
-                && (op != HeaderOp::PopVlan || hidden);
+        // What comes to light, or comes from below the outermost label, no key has.
+        self.state.opaque = match op {
+            HeaderOp::PushVlan(_) | HeaderOp::PushMpls(_) | HeaderOp::PushPbb(_) => false,
+            HeaderOp::PopVlan => hidden,
+            HeaderOp::PopMpls(_) | HeaderOp::PopPbb | HeaderOp::CopyTtlOut | HeaderOp::CopyTtlIn => true,
+        };
         if done.is_err() {
             // The packet is cut short behind what its key has. It ends where the operation is done;
             // packets that are whole come back to be followed further.
@@ -77,17 +77,14 @@ impl Translation<'_> {
     }
 }
 
-/// Does an operation on headers. A frame that was long enough for Ethernet stays so: zeros follow it where it
-/// would be shorter than [`SHORTEST`]. Cards do that by themselves; software ports do not. One of several
-/// segments is left to them.
+/// Does an operation on headers.
 pub(crate) fn apply_header<F: weir_port::Frame + ?Sized>(
     op: HeaderOp,
     frame: &mut F,
     layout: &mut weir_flow::Layout,
     key: &mut weir_flow::Key,
 ) -> Result<(), DropReason> {
-    let before = frame.bytes().len();
-    let done = match op {
+    match op {
         HeaderOp::PushVlan(tpid) => edit::push_vlan(frame, layout, key, tpid),
         HeaderOp::PopVlan => edit::pop_vlan(frame, layout, key),
         HeaderOp::PushMpls(ethertype) => edit::push_mpls(frame, layout, key, ethertype),
@@ -96,10 +93,5 @@ pub(crate) fn apply_header<F: weir_port::Frame + ?Sized>(
         HeaderOp::PopPbb => edit::pop_pbb(frame, layout, key),
         HeaderOp::CopyTtlOut => edit::copy_ttl_out(frame, layout, key),
         HeaderOp::CopyTtlIn => edit::copy_ttl_in(frame, layout, key),
-    };
-    let after = frame.bytes().len();
-    if before >= SHORTEST && after < SHORTEST && frame.push_back(SHORTEST - after) {
-        *layout = extract_again(frame.bytes(), key);
     }
-    done
 }
