@@ -56,9 +56,6 @@ fn without_room_in_front_nothing_is_pushed() {
         fn pull_front(&mut self, count: usize) -> bool {
             Frame::pull_front(&mut self.0, count)
         }
-        fn push_back(&mut self, _: usize) -> bool {
-            false
-        }
     }
     let mut sampler = Sampler::new(32);
     for edit in [Edit::PushVlan(0x8100), Edit::PushMpls(0x8847), Edit::PushPbb(0x88e7)] {
