@@ -17,22 +17,7 @@ use std::sync::Arc;
 use weir_flow::{Field, Mask};
 use weir_openflow::{Action, Ct, CtStep, CtZone};
 use weir_port::DropReason;
-use weir_services::conntrack::Tracking;
-
-/// What the tracker says of a packet.
-const STATE: [Field; 11] = [
-    Field::CtState,
-    Field::CtZone,
-    Field::CtMark,
-    Field::CtLabel,
-    Field::CtNwSrc,
-    Field::CtNwDst,
-    Field::CtNwProto,
-    Field::CtTpSrc,
-    Field::CtTpDst,
-    Field::CtIpv6Src,
-    Field::CtIpv6Dst,
-];
+use weir_services::conntrack::{STATE, Tracking};
 
 /// What translation may change.
 const TRANSLATED: [Field; 6] =

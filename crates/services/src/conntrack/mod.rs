@@ -71,23 +71,26 @@ const ZONE_SHIFT: u32 = 16;
 /// Packets looked at before the first of them is judged.
 const AHEAD: usize = 32;
 
+/// What the tracker says of a packet.
+pub const STATE: [Field; 11] = [
+    Field::CtState,
+    Field::CtZone,
+    Field::CtMark,
+    Field::CtLabel,
+    Field::CtNwSrc,
+    Field::CtNwDst,
+    Field::CtNwProto,
+    Field::CtTpSrc,
+    Field::CtTpDst,
+    Field::CtIpv6Src,
+    Field::CtIpv6Dst,
+];
+
 /// The kind's word in the registry.
 pub(crate) const CONNTRACK: Registration = Registration {
     kind: "conntrack",
     about: "tracks connections: allows what belongs to one, and what the argument lets open one",
-    rewrites: &[
-        Field::CtState,
-        Field::CtZone,
-        Field::CtMark,
-        Field::CtLabel,
-        Field::CtNwSrc,
-        Field::CtNwDst,
-        Field::CtNwProto,
-        Field::CtTpSrc,
-        Field::CtTpDst,
-        Field::CtIpv6Src,
-        Field::CtIpv6Dst,
-    ],
+    rewrites: &STATE,
     coalesces: true,
     by_flow: true,
     schema: || schemars::schema_for!(Settings).into(),
