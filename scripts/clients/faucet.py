@@ -142,9 +142,10 @@ def acl(campus):
 
 
 def dhcp(campus):
-    campus.h2.serve_leases("10.0.100.50", "10.0.100.60", "10.0.100.254")
+    leases = [f"10.0.100.{number}" for number in range(50, 61)]
+    campus.h2.serve_leases(leases[0], leases[-1], "10.0.100.254")
     address = campus.h5.lease()
-    check(f"a host gets an address by DHCP ({address})", address.startswith("10.0.100.5"))
+    check(f"a host gets an address by DHCP ({address})", address in leases)
     campus.h5.ping("10.0.100.1")
     check("and is reached by it", campus.h1.pings(address))
 
