@@ -28,6 +28,10 @@ pub(crate) struct Caches {
     pub(crate) shortcut: Shortcut,
     /// Megaflows with something to credit.
     dirty: Vec<Handle>,
+    /// Of those, the ones whose turn it is.
+    due: Vec<Handle>,
+    /// The next brief whose counts are to be collected; nothing when all were.
+    brief: Option<usize>,
     hand: u32,
 }
 
@@ -37,6 +41,8 @@ impl Caches {
             cached: Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS),
             shortcut: Shortcut::new(seed),
             dirty: Vec::new(),
+            due: Vec::new(),
+            brief: None,
             hand: 0,
         }
     }
@@ -191,25 +197,38 @@ impl Caches {
         program.credit(&pipeline.table_counts);
     }
 
-    /// Credits all that was counted.
-    pub(crate) fn credit(&mut self, pipeline: &Pipeline) {
-        let Self { cached, shortcut, dirty, .. } = self;
-        shortcut.collect(|handle, counted| {
-            // What the short way uses is in use, though no lookup finds it.
-            cached.megaflows_mut().touch(handle);
-            if let Some(program) = cached.megaflows_mut().get_mut(handle) {
-                program.absorb(counted);
-                if !program.dirty {
-                    program.dirty = true;
-                    dirty.push(handle);
+    /// From here on all that was counted is credited, by so many calls of [`Self::credit_some`] as it takes.
+    pub(crate) fn begin_crediting(&mut self) {
+        self.brief = Some(0);
+    }
+
+    /// Credits some of what was counted before the beginning, and says whether that was the last of it.
+    pub(crate) fn credit_some(&mut self, most: usize, pipeline: &Pipeline) -> bool {
+        let Self { cached, shortcut, dirty, due, brief, .. } = self;
+        if let Some(next) = *brief {
+            shortcut.collect(next..next + most, |handle, counted| {
+                // What the short way uses is in use, though no lookup finds it.
+                cached.megaflows_mut().touch(handle);
+                if let Some(program) = cached.megaflows_mut().get_mut(handle) {
+                    program.absorb(counted);
+                    if !program.dirty {
+                        program.dirty = true;
+                        dirty.push(handle);
+                    }
                 }
+            });
+            *brief = Some(next + most).filter(|&next| next < shortcut.briefs());
+            if brief.is_none() {
+                due.append(dirty);
             }
-        });
-        for handle in self.dirty.drain(..) {
-            if let Some(program) = self.cached.megaflows_mut().get_mut(handle) {
+            return false;
+        }
+        for handle in due.drain(due.len().saturating_sub(most)..) {
+            if let Some(program) = cached.megaflows_mut().get_mut(handle) {
                 program.credit(&pipeline.table_counts);
             }
         }
+        due.is_empty()
     }
 
     /// Looks at some megaflows, and removes those that nobody used for long.

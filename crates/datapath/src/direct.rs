@@ -170,6 +170,9 @@ pub(crate) struct Direct {
     /// Edges and ends with something to credit.
     dirty: Vec<u32>,
     dirty_ends: Vec<u32>,
+    /// Of those, the ones whose turn it is.
+    due: Vec<u32>,
+    due_ends: Vec<u32>,
     /// The generation of the tables it is right for.
     generation: u64,
     /// A key to be looked up other than as it came.
@@ -195,6 +198,8 @@ impl Direct {
             ends: Vec::new(),
             dirty: Vec::new(),
             dirty_ends: Vec::new(),
+            due: Vec::new(),
+            due_ends: Vec::new(),
             generation: 0,
             scratch: Key::new(),
         }
@@ -233,7 +238,8 @@ impl Direct {
         let of_entries = changes.is_some_and(|mut all| all.all(Touched::is_of_entries));
         // Edges by entries that went are never taken again: now and then they are cleared away.
         if self.edges.len() >= EDGES / 2 || !of_entries {
-            self.credit(&pipeline.table_counts, now);
+            self.begin_crediting();
+            self.credit_some(usize::MAX, &pipeline.table_counts, now);
             *self = Self::new();
         }
         self.generation = pipeline.generation;
@@ -369,9 +375,16 @@ impl Direct {
         at
     }
 
-    /// Gives what was counted to those it belongs to.
-    pub(crate) fn credit(&mut self, counts: &[TableCounts], now: Nanos) {
-        for edge in self.dirty.drain(..) {
+    /// From here on all that was counted is given to those it belongs to, by so many calls of
+    /// [`Self::credit_some`] as it takes.
+    pub(crate) fn begin_crediting(&mut self) {
+        self.due.append(&mut self.dirty);
+        self.due_ends.append(&mut self.dirty_ends);
+    }
+
+    /// Credits some of what was counted before the beginning, and says whether that was the last of it.
+    pub(crate) fn credit_some(&mut self, most: usize, counts: &[TableCounts], now: Nanos) -> bool {
+        for edge in self.due.drain(self.due.len().saturating_sub(most)..) {
             let edge = &mut self.edges[edge as usize];
             let (packets, bytes) = (std::mem::take(&mut edge.packets), std::mem::take(&mut edge.bytes));
             let table = &counts[usize::from(edge.table.0)];
@@ -381,9 +394,10 @@ impl Direct {
                 entry.counts().add(packets, bytes, now);
             }
         }
-        for end in self.dirty_ends.drain(..) {
+        for end in self.due_ends.drain(self.due_ends.len().saturating_sub(most)..) {
             self.ends[end as usize].credit(counts, now);
         }
+        self.due.is_empty() && self.due_ends.is_empty()
     }
 }
 

@@ -17,6 +17,7 @@ mod cache;
 mod capture;
 mod control;
 mod counters;
+mod credit;
 mod datapath;
 mod deed;
 mod direct;

@@ -1,6 +1,6 @@
 //! What a worker does between bursts: mail, what is due, and the end.
 
-use crate::mail::{Mail, Snapshot};
+use crate::mail::Mail;
 use crate::worker::{Input, Worker};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,9 +39,7 @@ impl Worker {
                 self.egress.close(place);
                 let _ = done.send(());
             }
-            Mail::Sync(answer) => {
-                let _ = answer.send(self.snapshot());
-            }
+            Mail::Sync(answer) => self.accounts.ask(answer),
             Mail::Command { service, command, argument, answer } => {
                 let said = self.service(service).map_or_else(
                     || Err("no such service".to_owned()),
@@ -79,20 +77,6 @@ impl Worker {
 
     fn service(&mut self, number: u16) -> Option<&mut Host> {
         self.services.get_mut(usize::from(number).checked_sub(1)?)?.as_deref_mut()
-    }
-
-    /// Credits what was counted to those it belongs to, and copies the ledger.
-    fn snapshot(&mut self) -> Snapshot {
-        self.caches.credit(&self.pipeline);
-        self.caches.report(&mut self.counters.caches);
-        self.report_hints();
-        self.direct.credit(&self.pipeline.table_counts, self.now);
-        self.counters.caches.edges = self.direct.len() as u64;
-        self.counters.caches.memory += self.direct.memory() as u64;
-        Snapshot {
-            counters: self.counters.clone(),
-            services: self.services.iter().map(|host| host.as_deref().map(Host::report)).collect(),
-        }
     }
 
     /// Packets from elsewhere than a port, no more than a burst.
@@ -136,7 +120,7 @@ impl Worker {
             self.counters.taken_over += 1;
             self.counters.drop(DropReason::Stopping, 1);
         }
-        let last = self.snapshot();
+        let last = self.last_accounts();
         if let Some(answer) = self.stopping.take() {
             let _ = answer.send(last);
         }

@@ -26,6 +26,7 @@
 
 use crate::deed::{Deed, End};
 use crate::execute::Fate;
+use std::ops::Range;
 use weir_classifier::Handle;
 use weir_dpdk::{BURST, Burst, Packet};
 use weir_flow::{Glance, Lens, Mask, Seed, Sight, WithSight, spread};
@@ -395,10 +396,15 @@ impl Shortcut {
         brief.collect()
     }
 
-    /// What briefs counted since the last call, with their megaflows.
-    pub(crate) fn collect(&mut self, mut each: impl FnMut(Handle, Counted)) {
-        for (brief, owner) in self.briefs.iter_mut().zip(&self.owners).filter(|(brief, _)| brief.packets > 0)
-        {
+    /// How many briefs there are.
+    pub(crate) fn briefs(&self) -> usize {
+        self.briefs.len()
+    }
+
+    /// What these briefs counted since the last call, with their megaflows.
+    pub(crate) fn collect(&mut self, places: Range<usize>, mut each: impl FnMut(Handle, Counted)) {
+        let briefs = self.briefs.iter_mut().zip(&self.owners).skip(places.start).take(places.len());
+        for (brief, owner) in briefs.filter(|(brief, _)| brief.packets > 0) {
             each(*owner, brief.collect());
         }
     }

@@ -13,6 +13,7 @@ use crate::bench::{Bench, Packets, Source};
 use crate::cache::Caches;
 use crate::capture::Tap;
 use crate::counters::{Counters, Step};
+use crate::credit::Accounts;
 use crate::direct::Direct;
 use crate::egress::Egress;
 use crate::execute::{Context, Fate, Spawned, Subject, execute};
@@ -111,6 +112,8 @@ pub(crate) struct Worker {
     pub(crate) bell: Arc<AtomicBool>,
     /// Where old tables go to be freed.
     pub(crate) retired: Sender<Arc<Pipeline>>,
+    /// Who asked for what was counted.
+    pub(crate) accounts: Accounts,
     /// Who told it to stop, and gets the last word.
     pub(crate) stopping: Option<Sender<Snapshot>>,
     pub(crate) waiting: Waiting,
@@ -132,6 +135,7 @@ impl Worker {
                 busy |= self.poll(at, &mut burst);
             }
             busy |= self.take_over(&mut burst);
+            busy |= self.credit();
             self.clock_in(busy, &mut busy_since);
             round += self.wait(busy);
             if round >= ROUND {

@@ -5,6 +5,7 @@ use crate::bench::Bench;
 use crate::cache::Caches;
 use crate::control::{ControlError, PacketIn};
 use crate::counters::Counters;
+use crate::credit::Accounts;
 use crate::datapath::{PATIENCE, told};
 use crate::direct::Direct;
 use crate::egress::Egress;
@@ -154,6 +155,7 @@ impl Parts {
             mail: self.mail,
             bell: self.bell,
             retired: self.retired,
+            accounts: Accounts::default(),
             stopping: None,
             timing: None,
         }
