@@ -153,7 +153,6 @@ impl Caches {
 
     #[cold]
     fn outlives(&mut self, handle: Handle, generation: u64, pipeline: &Pipeline) -> bool {
-        let Some(mut changes) = pipeline.changes_since(generation) else { return false };
         let megaflows = self.cached.megaflows();
         let (Some(key), Some(mask), Some(program)) =
             (megaflows.key(handle), megaflows.mask(handle), megaflows.get(handle))
@@ -163,7 +162,7 @@ impl Caches {
         let one = |touched: &Touched| {
             concerns(touched, |table, matching| program.is_touched(table, matching, &key, mask))
         };
-        if changes.any(one) {
+        if pipeline.journal().concerns(generation, one) {
             return false;
         }
         if let Some(program) = self.cached.megaflows_mut().get_mut(handle) {

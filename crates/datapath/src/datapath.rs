@@ -8,6 +8,7 @@ use crate::capture::Tap;
 use crate::control::{
     Applied, ApplyError, CaptureFilter, Captured, Change, Config, ControlError, Event, PacketIn, PortSpec,
 };
+use crate::expiry::Expiry;
 use crate::hint::{HintSource, Hints, Installer, Soft};
 use crate::known::Known;
 use crate::mail::{Mail, Snapshot};
@@ -63,6 +64,8 @@ pub struct Datapath {
     pub(crate) punts: Receiver<PacketIn>,
     retired: Receiver<Arc<Pipeline>>,
     pub(crate) taps: Vec<Arc<Tap>>,
+    /// Flow entries that go by themselves.
+    pub(crate) expiry: Expiry,
     /// What happened and nobody was told yet.
     pub(crate) events: Vec<Event>,
     /// When tables were settled last, and how long that took.
@@ -103,6 +106,7 @@ impl Datapath {
             punts,
             retired,
             taps: Vec::new(),
+            expiry: Expiry::default(),
             events: Vec::new(),
             quarantined: std::collections::BTreeSet::new(),
             last: vec![Snapshot::default(); config.cores.len()],
@@ -273,7 +277,7 @@ impl Datapath {
         let tracker = draft.pipeline.tracker;
         let calls = |change| crate::tables::calls(change, tracker, &by_flow);
         let uses = !draft.pipeline.by_flow && changes.iter().any(calls);
-        let (touched, removed, told) = (draft.touched, draft.removed, draft.told);
+        let (touched, timed, removed, told) = (draft.touched, draft.timed, draft.removed, draft.told);
         let applied = Applied { refused: refusals, entries: told.unwrap_or_default() };
         if touched.is_empty() {
             return Ok(applied);
@@ -284,7 +288,9 @@ impl Datapath {
         }
         next.advance(touched);
         self.settle_in(&mut next);
+        timed.iter().for_each(|entry| self.expiry.add(entry));
         self.publish(next)?;
+        self.expiry.tidy(self.pipeline.timed, |entry| self.pipeline.holds(entry));
         self.tell_removed(removed);
         Ok(applied)
     }
@@ -328,14 +334,26 @@ impl Datapath {
         for worker in &self.workers {
             worker.send(Mail::Tables(self.pipeline.clone()));
         }
-        self.fence()?;
+        // One that sleeps takes them up before it looks at a packet: nobody has to wait for that.
+        self.wait_for_all(Running::wait_until_known)?;
         while self.retired.try_recv().is_ok() {}
         Ok(())
     }
 
     /// Waits until every worker has read its mail.
     pub(crate) fn fence(&self) -> Result<(), ControlError> {
-        self.ask(Mail::Fence).map(|_| ())
+        self.wait_for_all(Running::wait_until_read)
+    }
+
+    /// Waits for each worker. One that was seen to hang is not waited for again.
+    fn wait_for_all(
+        &self,
+        wait: impl Fn(&Running, Duration) -> Result<(), ControlError>,
+    ) -> Result<(), ControlError> {
+        self.workers.iter().try_for_each(|worker| {
+            let patience = if self.hangs(worker) { Duration::ZERO } else { PATIENCE };
+            wait(worker, patience)
+        })
     }
 
     /// Asks every worker something, and gathers the answers.
@@ -352,7 +370,7 @@ impl Datapath {
         self.gather(&asked)
     }
 
-    /// Waits for the answers of all workers. One that was seen to hang is not waited for again.
+    /// Waits for the answers of all workers; as above.
     pub(crate) fn gather<T>(&self, asked: &[Receiver<T>]) -> Result<Vec<T>, ControlError> {
         let answers = asked.iter().zip(&self.workers).map(|(answers, worker)| {
             let patience = if self.hangs(worker) { Duration::ZERO } else { PATIENCE };

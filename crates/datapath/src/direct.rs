@@ -19,7 +19,7 @@
 //! Cost: some 20 cycles an edge beside the table's lookup; a microsecond or two to draw one. Edges have a
 //! limit ([`EDGES`]). Threads: one worker's.
 
-use crate::pipeline::{Entry, Pipeline, TableCounts, Touched};
+use crate::pipeline::{Entry, Pipeline, TableCounts};
 use crate::program::{Credit, Segment};
 use crate::translate::{FrozenStore, Origins, Subject, Trail, Waypoint, follow};
 use std::sync::Arc;
@@ -234,8 +234,7 @@ impl Direct {
 
     #[cold]
     fn renew(&mut self, pipeline: &Pipeline, now: Nanos) {
-        let changes = pipeline.changes_since(self.generation);
-        let of_entries = changes.is_some_and(|mut all| all.all(Touched::is_of_entries));
+        let of_entries = pipeline.journal().is_of_entries(self.generation);
         // Edges by entries that went are never taken again: now and then they are cleared away.
         if self.edges.len() >= EDGES / 2 || !of_entries {
             self.begin_crediting();

@@ -272,14 +272,12 @@ impl Datapath {
 
     /// Removes the entries whose time is over.
     fn expire(&mut self) -> Result<(), ControlError> {
-        if self.pipeline.timed == 0 {
+        if !self.expiry.is_due(self.now()) {
             return Ok(());
         }
         self.ask(Mail::Sync)?;
         let now = self.now();
-        let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
-        let over: Vec<(Arc<Entry>, Removal)> =
-            all.filter_map(|rule| Some((rule.value.clone(), is_over(&rule.value, now)?))).collect();
+        let over = self.expiry.over(now, |entry| self.pipeline.holds(entry));
         if over.is_empty() {
             return Ok(());
         }
@@ -347,17 +345,4 @@ fn uses<'a, T: Ord>(
 
 fn since(now: Nanos, then: Nanos) -> Duration {
     Duration::from_nanos(now.0.saturating_sub(then.0))
-}
-
-/// Whether an entry's time is over, and which.
-fn is_over(entry: &Entry, now: Nanos) -> Option<Removal> {
-    let after =
-        |seconds: u16, since: Nanos| seconds > 0 && now.0 >= since.0 + u64::from(seconds) * Nanos::PER_SECOND;
-    if after(entry.flow.hard_timeout, entry.created) {
-        Some(Removal::Hard)
-    } else if after(entry.flow.idle_timeout, entry.used()) {
-        Some(Removal::Idle)
-    } else {
-        None
-    }
 }

@@ -42,8 +42,6 @@ pub(crate) enum Mail {
     Inject { in_port: PortNo, frames: Vec<Vec<u8>> },
     /// A packet, and what is to be done with it.
     PacketOut(Box<PacketOut>),
-    /// Answer when all mail before is read.
-    Fence(Sender<()>),
     /// End, and tell the last of the ledger.
     Stop(Sender<Snapshot>),
 }

@@ -5,12 +5,12 @@
 //! or not at all, and nobody waits. A worker gives the old snapshot back: it is freed elsewhere.
 //!
 //! The journal says what the last snapshots changed, so that a megaflow made under an older one need
-//! not be made again unless a change may concern it.
+//! not be made again unless a change may concern it (`journal.rs`).
 
 use crate::control::{PortFlags, Wants};
+use crate::journal::Journal;
 use crate::meter::MeterState;
 use std::collections::BTreeMap;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use weir_classifier::Table;
@@ -21,12 +21,6 @@ use weir_units::Nanos;
 
 /// Tables of a switch.
 pub(crate) const TABLES: usize = TableId::LAST.0 as usize + 1;
-
-/// Snapshots whose changes the journal remembers. A megaflow that was not hit for longer is made again.
-const JOURNAL: usize = 256;
-
-/// Changes in one snapshot that are remembered one by one; more count as "anything".
-const CHANGES: usize = 64;
 
 /// A flow entry with its counters. Workers add to them now and then, never per packet.
 #[derive(Debug)]
@@ -197,7 +191,7 @@ pub(crate) struct Pipeline {
     pub(crate) wants: Wants,
     /// Draws of groups.
     pub(crate) seed: Seed,
-    journal: Arc<VecDeque<(u64, Arc<[Touched]>)>>,
+    journal: Journal,
 }
 
 impl Pipeline {
@@ -218,29 +212,19 @@ impl Pipeline {
             timed: 0,
             wants: Wants::default(),
             seed,
-            journal: Arc::default(),
+            journal: Journal::default(),
         }
     }
 
     /// Makes this the next generation, which differs from the one before by these changes.
-    pub(crate) fn advance(&mut self, mut touched: Vec<Touched>) {
-        if touched.len() > CHANGES {
-            touched = vec![Touched::All];
-        }
+    pub(crate) fn advance(&mut self, touched: Vec<Touched>) {
         self.generation += 1;
-        let journal = Arc::make_mut(&mut self.journal);
-        if journal.len() == JOURNAL {
-            journal.pop_front();
-        }
-        journal.push_back((self.generation, touched.into()));
+        self.journal.push(self.generation, touched);
     }
 
-    /// What changed after a generation; nothing if that is not known any more.
-    pub(crate) fn changes_since(&self, generation: u64) -> Option<impl Iterator<Item = &Touched>> {
-        let oldest = self.journal.front().map_or(self.generation, |(oldest, _)| *oldest - 1);
-        let known = generation >= oldest && generation <= self.generation;
-        let later = self.journal.iter().filter(move |(later, _)| *later > generation);
-        known.then(|| later.flat_map(|(_, touched)| touched.iter()))
+    /// What changed since other generations.
+    pub(crate) const fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// Whether any flow or group calls a service.
@@ -249,6 +233,13 @@ impl Pipeline {
         let buckets = self.groups.values().flat_map(|group| &group.group.buckets);
         buckets.flat_map(|bucket| &bucket.actions).any(is)
             || self.flows().any(|flow| flow.instructions.any(&is))
+    }
+
+    /// Whether this very entry is in its table.
+    pub(crate) fn holds(&self, entry: &Arc<Entry>) -> bool {
+        let flow = &entry.flow;
+        let there = self.tables[usize::from(flow.table.0)].get(&flow.matching, flow.priority);
+        there.is_some_and(|there| Arc::ptr_eq(there, entry))
     }
 
     /// All flow entries.

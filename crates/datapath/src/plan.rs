@@ -128,6 +128,8 @@ impl Datapath {
         next.timed = before.timed;
         next.by_flow = before.by_flow;
         next.advance(vec![Touched::All]);
+        let entries = next.tables.iter().flat_map(|table| table.iter());
+        self.expiry.set(entries.map(|rule| &rule.value));
         self.publish(next)
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::mail::Mail;
 use crate::worker::{Input, Worker};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weir_dpdk::{BURST, Burst, Ticks};
 use weir_openflow::PortNo;
@@ -13,11 +12,10 @@ impl Worker {
     /// Reads what the control thread has to say, if the bell rang.
     #[inline]
     pub(crate) fn read_mail(&mut self) {
-        // The swap pairs with the ringing: what was put into the box before it is seen, and what comes
-        // after it rings again.
-        if self.bell.load(Ordering::Relaxed) && self.bell.swap(false, Ordering::AcqRel) {
+        if self.letterbox.has_mail() {
             while let Ok(mail) = self.mail.try_recv() {
                 self.heed(mail);
+                self.letterbox.was_read();
             }
         }
     }
@@ -63,9 +61,6 @@ impl Worker {
             Mail::Capture(taps) => {
                 self.egress.taps.clone_from(&taps);
                 self.taps = taps;
-            }
-            Mail::Fence(answer) => {
-                let _ = answer.send(());
             }
             Mail::Inject { in_port, frames } => {
                 frames.chunks(BURST).for_each(|frames| self.inject(in_port, frames));

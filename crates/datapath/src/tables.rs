@@ -20,6 +20,8 @@ pub const MOST_FLOWS: usize = 1 << 20;
 pub(crate) struct Draft<'a> {
     pub(crate) pipeline: &'a mut Pipeline,
     pub(crate) touched: Vec<Touched>,
+    /// Entries that came and have a timeout; some may have gone again.
+    pub(crate) timed: Vec<Arc<Entry>>,
     /// Entries that went and whose controller wants to know.
     pub(crate) removed: Vec<(Arc<Entry>, Removal)>,
     /// What became of entries, if anybody wants to know.
@@ -45,7 +47,8 @@ impl<'a> Draft<'a> {
     /// Nothing is changed yet.
     pub(crate) fn new(pipeline: &'a mut Pipeline, now: Nanos) -> Self {
         let flows = pipeline.tables.iter().map(Table::len).sum();
-        Self { pipeline, touched: Vec::new(), removed: Vec::new(), told: None, now, flows, at: 0 }
+        let (touched, timed, removed) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pipeline, touched, timed, removed, told: None, now, flows, at: 0 }
     }
 
     /// Does one change, or leaves all as it is.
@@ -127,7 +130,10 @@ impl<'a> Draft<'a> {
         self.tell(&entry.flow, event);
         let priority = entry.flow.priority;
         self.flows += usize::from(event == EntryEvent::Added);
-        self.pipeline.timed += usize::from(entry.is_timed());
+        if entry.is_timed() {
+            self.pipeline.timed += 1;
+            self.timed.push(entry.clone());
+        }
         let old = self.pipeline.tables[usize::from(table.0)].insert(matching, priority, entry);
         self.pipeline.timed -= usize::from(old.is_some_and(|old| old.is_timed()));
     }

@@ -56,12 +56,13 @@ impl Worker {
         misses | self.take(named | others)
     }
 
-    /// The same by masks, for those that the exact-match cache does not know.
-    fn classify_masked(&mut self, wanted: Packets) -> Packets {
+    /// The same by masks, for those that the exact-match cache does not know: those that have none, and those
+    /// whose megaflow is out of date.
+    fn classify_masked(&mut self, wanted: Packets) -> (Packets, Packets) {
         let Self { caches, bench, counters, found, hinted, .. } = self;
         let hits = caches.lookup_masked(&bench.keys, wanted, found, &mut counters.caches);
         hinted.others(hits, true, &found.handles);
-        (wanted & !hits) | self.take(hits)
+        (wanted & !hits, self.take(hits))
     }
 
     /// Takes the megaflows that were found. Returns the packets whose megaflow is out of date. What the
@@ -132,7 +133,9 @@ impl Worker {
             return;
         }
         let mut refused = 0;
-        let misses = self.classify_masked(left);
+        // What tables that change cost is not to be paid by the flows that were here before: those whose
+        // megaflow is made again need nobody's leave.
+        let (misses, stale) = self.classify_masked(left);
         for at in places(misses) {
             let port = Field::InPort.get(&self.bench.keys[at]) as u32;
             refused |= u64::from(!self.admission.admit(port, self.now)) << at;
@@ -141,7 +144,7 @@ impl Worker {
         for at in places(refused & !direct) {
             self.bench.sources[at] = Source::Refused;
         }
-        self.record(burst, misses & !refused);
+        self.record(burst, (misses & !refused) | stale);
     }
 
     /// Sends packets to the slow path, each with a recording of its own.

@@ -17,6 +17,7 @@
 //! Cost: nothing while packets come; a clock reading a poll that found none. Threads: the worker's.
 //! `docs/waiting.md` has what it costs in latency, and gives back in time.
 
+use crate::letterbox::Letterbox;
 use crate::report::WaitReport;
 use crate::worker::Worker;
 use serde::Serialize;
@@ -217,12 +218,14 @@ impl Worker {
                 backoff.reset();
                 1
             }
-            Some(backoff) => rest(backoff, &mut self.counters.waiting, self.clock.nanos_per_tick),
+            Some(backoff) => {
+                rest(backoff, &self.letterbox, &mut self.counters.waiting, self.clock.nanos_per_tick)
+            }
         }
     }
 }
 
-fn rest(backoff: &mut Backoff, report: &mut WaitReport, nanos_per_tick: f64) -> u32 {
+fn rest(backoff: &mut Backoff, letterbox: &Letterbox, report: &mut WaitReport, nanos_per_tick: f64) -> u32 {
     let now = Ticks::now();
     match (backoff.rest(now), backoff.hint) {
         (Rest::Hint(ticks), Some((hint, ..))) => {
@@ -230,15 +233,16 @@ fn rest(backoff: &mut Backoff, report: &mut WaitReport, nanos_per_tick: f64) -> 
             report.hints += 1;
             1
         }
-        (Rest::Sleep(ticks), _) => {
+        (Rest::Sleep(ticks), _) if letterbox.fall_asleep() => {
             std::thread::sleep(Duration::from_nanos((ticks as f64 * nanos_per_tick) as u64));
             let took = Ticks::now().since(now);
             report.sleeps += 1;
             report.slept_ns += (took as f64 * nanos_per_tick) as u64;
             report.late += u64::from(!backoff.slept(ticks, took));
+            letterbox.wake_up();
             POLLS
         }
-        (Rest::Spin | Rest::Hint(_), _) => {
+        _ => {
             std::hint::spin_loop();
             1
         }

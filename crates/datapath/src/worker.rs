@@ -18,6 +18,7 @@ use crate::direct::Direct;
 use crate::egress::Egress;
 use crate::execute::{Context, Fate, Spawned, Subject, execute};
 use crate::hint::{Hinted, Hints};
+use crate::letterbox::Letterbox;
 use crate::mail::{Mail, PacketIn, Snapshot};
 use crate::pipeline::Pipeline;
 use crate::short_way::{self, Fresh};
@@ -28,7 +29,6 @@ use crate::wait::Waiting;
 use crossbeam_queue::ArrayQueue;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use weir_classifier::{Found, Handle};
 use weir_dpdk::{BURST, Burst, Mbuf, Pool, Ticks};
@@ -108,8 +108,7 @@ pub(crate) struct Worker {
     /// Rings into every worker; this one's own is at its number.
     pub(crate) rings: Vec<Arc<ArrayQueue<Handed>>>,
     pub(crate) mail: Receiver<Mail>,
-    /// Whether there is mail.
-    pub(crate) bell: Arc<AtomicBool>,
+    pub(crate) letterbox: Arc<Letterbox>,
     /// Where old tables go to be freed.
     pub(crate) retired: Sender<Arc<Pipeline>>,
     /// Who asked for what was counted.

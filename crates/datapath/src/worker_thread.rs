@@ -1,4 +1,4 @@
-//! A worker as its owner sees it: a thread, a mailbox, a bell.
+//! A worker as its owner sees it: a thread and a mailbox.
 
 use crate::admission::Admission;
 use crate::bench::Bench;
@@ -10,6 +10,7 @@ use crate::datapath::{PATIENCE, told};
 use crate::direct::Direct;
 use crate::egress::Egress;
 use crate::hint::Hinted;
+use crate::letterbox::Letterbox;
 use crate::mail::Mail;
 use crate::pipeline::Pipeline;
 use crate::short_way::Fresh;
@@ -20,9 +21,9 @@ use crossbeam_queue::ArrayQueue;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, Pool, Ticks};
 use weir_flow::Seed;
 use weir_services::Watch;
@@ -31,13 +32,24 @@ use weir_units::Nanos;
 /// Packets that may be on their way to one worker from the others.
 const RING: usize = 4096;
 
+/// So long the control thread spins for a worker that has to come to the end of its burst,
+const SPIN: Duration = Duration::from_micros(20);
+
+/// and so long it lets others have the core in between,
+const YIELD: Duration = Duration::from_millis(1);
+
+/// and from then on it sleeps for so long each time.
+const NAP: Duration = Duration::from_micros(100);
+
 /// A running worker.
 pub(crate) struct Running {
     pub(crate) number: usize,
     pub(crate) core: usize,
     pub(crate) thread: u32,
     mail: Sender<Mail>,
-    bell: Arc<AtomicBool>,
+    letterbox: Arc<Letterbox>,
+    /// Letters that were put into its box.
+    sent: AtomicU64,
     /// Of its services by number: which it is inside of, and since when.
     pub(crate) watches: BTreeMap<u16, Arc<Watch>>,
     running: Option<weir_dpdk::Worker<()>>,
@@ -71,7 +83,7 @@ impl Start<'_> {
         rings: &[Arc<ArrayQueue<Handed>>],
     ) -> Result<Running, ControlError> {
         let (mail, mailbox) = channel();
-        let bell = Arc::<AtomicBool>::default();
+        let letterbox = Arc::<Letterbox>::default();
         let parts = Parts {
             number,
             pipeline: self.pipeline.clone(),
@@ -84,7 +96,7 @@ impl Start<'_> {
             retired: self.retire.clone(),
             rings: rings.to_vec(),
             mail: mailbox,
-            bell: bell.clone(),
+            letterbox: letterbox.clone(),
         };
         let (started, thread) = channel();
         // The worker is built on its own thread, so that its memory is near its core.
@@ -97,8 +109,8 @@ impl Start<'_> {
         .map_err(told)?;
         match thread.recv() {
             Ok(thread) => {
-                let watches = BTreeMap::new();
-                Ok(Running { number, core, thread, mail, bell, watches, running: Some(running) })
+                let (watches, sent, running) = (BTreeMap::new(), AtomicU64::new(0), Some(running));
+                Ok(Running { number, core, thread, mail, letterbox, sent, watches, running })
             }
             Err(_) => Err(running.join().map_or_else(told, |()| {
                 ControlError(format!("worker {number} on core {core} ended before it began"))
@@ -120,7 +132,7 @@ struct Parts {
     retired: Sender<Arc<Pipeline>>,
     rings: Vec<Arc<ArrayQueue<Handed>>>,
     mail: Receiver<Mail>,
-    bell: Arc<AtomicBool>,
+    letterbox: Arc<Letterbox>,
 }
 
 impl Parts {
@@ -153,7 +165,7 @@ impl Parts {
             seed: self.seed,
             rings: self.rings,
             mail: self.mail,
-            bell: self.bell,
+            letterbox: self.letterbox,
             retired: self.retired,
             accounts: Accounts::default(),
             stopping: None,
@@ -167,7 +179,50 @@ impl Running {
     /// whoever waits for its answer will find.
     pub(crate) fn send(&self, mail: Mail) {
         let _ = self.mail.send(mail);
-        self.bell.store(true, Ordering::Release);
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.letterbox.ring();
+    }
+
+    /// Whether it has done all that letters say.
+    fn has_read(&self) -> bool {
+        self.letterbox.read() == self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it has done all that letters say.
+    ///
+    /// # Errors
+    /// It has ended, or does not answer for so long.
+    pub(crate) fn wait_until_read(&self, patience: Duration) -> Result<(), ControlError> {
+        self.wait_until(patience, Self::has_read)
+    }
+
+    /// Waits until it has done all that letters say, or will have before it looks at a packet again.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn wait_until_known(&self, patience: Duration) -> Result<(), ControlError> {
+        self.wait_until(patience, |worker| worker.has_read() || worker.letterbox.is_asleep())
+    }
+
+    /// Its bursts are short, so that it is mostly there after a moment; but it may need this very core.
+    fn wait_until(&self, patience: Duration, done: impl Fn(&Self) -> bool) -> Result<(), ControlError> {
+        let begin = Instant::now();
+        loop {
+            // Before `done`, which it may have come to at its very end.
+            let ended = self.is_finished();
+            if done(self) {
+                return Ok(());
+            }
+            if ended {
+                return Err(self.ended());
+            }
+            match begin.elapsed() {
+                waited if waited >= patience => return Err(self.silent()),
+                waited if waited >= YIELD => std::thread::sleep(NAP),
+                waited if waited >= SPIN => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
     }
 
     /// Whether the thread has ended.

@@ -95,6 +95,18 @@ impl Match {
         })
     }
 
+    /// The narrowest match that covers both: what they demand alike.
+    pub fn around(&self, other: &Self) -> Self {
+        let mut others = other.0.iter().peekable();
+        let alike = |term: &Term| {
+            while others.next_if(|other| other.place < term.place).is_some() {}
+            let other = others.next_if(|other| other.place == term.place)?;
+            let mask = term.mask & other.mask & !(term.value ^ other.value);
+            (mask != 0).then_some(Term { place: term.place, value: term.value & mask, mask })
+        };
+        Self(self.0.iter().filter_map(alike).collect())
+    }
+
     /// Whether every packet that matches the other matches this one.
     pub fn covers(&self, other: &Self) -> bool {
         self.0.iter().all(|term| {
@@ -139,6 +151,24 @@ mod tests {
             }
             prop_assert_eq!(a.overlaps(&b), some);
             prop_assert_eq!(a.covers(&b), every);
+        }
+
+        #[test]
+        fn what_is_around_two_covers_both_and_demands_whatever_both_do(a in terms(), b in terms()) {
+            let (a, b) = (matching(&a), matching(&b));
+            let around = a.around(&b);
+            prop_assert!(around.covers(&a) && around.covers(&b));
+            prop_assert_eq!(&around, &b.around(&a));
+            for place in 0..4_usize {
+                for bit in [1, 2, 4] {
+                    let demands = |of: &Match| {
+                        let term = of.terms().iter().find(|term| usize::from(term.place) == place);
+                        term.filter(|term| term.mask & bit != 0).map(|term| term.value & bit)
+                    };
+                    let alike = demands(&a).filter(|value| demands(&b) == Some(*value));
+                    prop_assert_eq!(demands(&around), alike);
+                }
+            }
         }
     }
 }

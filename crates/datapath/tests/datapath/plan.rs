@@ -1,6 +1,6 @@
 //! Plans and changes of entries while packets flow: all of it or nothing, and nothing lost.
 
-use crate::rig::{Rig, check_sum, config, service, udp};
+use crate::rig::{Rig, asked, check_sum, config, service, udp};
 use serde_json::json;
 use std::time::Duration;
 use weir_datapath::{Change, Event, Plan, PortSpec, Removal, ServiceConfig};
@@ -301,4 +301,38 @@ fn an_entry_added_again_keeps_its_counters_unless_it_says_otherwise() {
     assert_eq!(entries(&mut rig), [(32768, 0, 0, "output:2".to_owned())]);
     check_sum(&rig.datapath.report().unwrap());
     rig.end();
+}
+
+/// Entries that send what goes to one of so many addresses to a port.
+fn stations(count: u32, port: u32) -> String {
+    let entry = |at: u32| {
+        let [_, a, b, c] = at.to_be_bytes();
+        format!("priority=9,udp,nw_dst=198.{}.{b}.{c} actions=output:{port}\n", 19 + a)
+    };
+    (0..count).map(entry).collect()
+}
+
+/// `WEIR_BUNDLE` says of how many entries.
+#[test]
+fn a_bundle_takes_effect_between_two_packets_and_none_is_lost() {
+    let entries = u32::try_from(asked("WEIR_BUNDLE", 5000)).unwrap();
+    let frames: Vec<Vec<u8>> =
+        (0..30_000).map(|at| udp(0x0a00_0000 + at, 0xc613_0000 + at % entries, (1000, 80))).collect();
+    let mut rig = Rig::new(config(1));
+    rig.flows(&stations(entries, 2));
+    rig.sink(2);
+    rig.sink(3);
+    let bundle = changes(&rig, &[], &stations(entries, 3));
+    rig.source(1, &frames, ",rate=50kpps");
+    rig.wait(5000);
+    rig.datapath.apply(&bundle).unwrap();
+    rig.wait(30_000);
+    let end = rig.end();
+    let numbers = |port| -> Vec<u32> {
+        let number = |frame: &Vec<u8>| u32::from_be_bytes(frame[26..30].try_into().unwrap()) - 0x0a00_0000;
+        end.sent(port).iter().map(number).collect()
+    };
+    let (before, after) = (numbers(2), numbers(3));
+    assert!(before.len() >= 5000, "{}", before.len());
+    assert!(before.iter().chain(&after).copied().eq(0..30_000), "one after the other, in order, each once");
 }

@@ -3,7 +3,8 @@
 //! Why so: the switch's thread takes one thing after the other, and whoever tells it something waits while
 //! it is busy. The thread that polls the connections must not, or one controller's long request would keep
 //! it from answering the echoes of all. So another thread tells: it takes a few messages of each controller
-//! in turn, decodes them, and waits for the switch.
+//! in turn, decodes them, and waits for the switch. Only while nothing waits at all, and the switch takes it at
+//! once, the polling thread tells by itself: a request that somebody waits for wakes one thread less.
 //!
 //! Of a controller that is behind with its answers ([`Line::is_behind`]) nothing is told. Memory: bytes as
 //! they came, [`MOST_HELD`] and what one read brings for each connection.
@@ -31,28 +32,31 @@ const TURN: usize = 32;
 const ERROR: u8 = 1;
 
 /// All that waits.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Backlog {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
+/// Tells the switch, if it takes it at once; false if not.
+pub(super) type Direct = Box<dyn Fn(Heard) -> bool + Send + Sync>;
+
 struct Shared {
     shelf: Mutex<Shelf>,
     more: Condvar,
     waker: Waker,
+    direct: Direct,
 }
 
-#[derive(Debug)]
 struct Shelf {
     feeds: BTreeMap<ConnectionId, Feed>,
     /// Whose turn it was last.
     last: ConnectionId,
+    /// Something is being told.
+    telling: bool,
     stop: bool,
 }
 
 /// What waits of a connection.
-#[derive(Debug)]
 struct Feed {
     /// What is to be told first.
     opened: Option<Heard>,
@@ -66,14 +70,13 @@ struct Feed {
 }
 
 /// Whole messages.
-#[derive(Debug)]
 struct Piece {
     bytes: Vec<u8>,
     at: usize,
 }
 
 /// What is needed to decode and to refuse.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Talk {
     connection: ConnectionId,
     context: Context,
@@ -99,9 +102,9 @@ enum Turn {
 
 impl Backlog {
     /// Nothing waits. The waker is used when something does not any more.
-    pub(super) fn new(waker: Waker) -> Self {
-        let shelf = Shelf { feeds: BTreeMap::new(), last: ConnectionId(0), stop: false };
-        Self { shared: Arc::new(Shared { shelf: Mutex::new(shelf), more: Condvar::new(), waker }) }
+    pub(super) fn new(waker: Waker, direct: Direct) -> Self {
+        let shelf = Shelf { feeds: BTreeMap::new(), last: ConnectionId(0), telling: false, stop: false };
+        Self { shared: Arc::new(Shared { shelf: Mutex::new(shelf), more: Condvar::new(), waker, direct }) }
     }
 
     /// A connection is open.
@@ -116,11 +119,19 @@ impl Backlog {
 
     /// Whole messages came of an open connection.
     pub(super) fn put(&self, connection: ConnectionId, bytes: Vec<u8>) {
-        if let Some(feed) = self.shared.shelf().feeds.get_mut(&connection) {
-            feed.held += bytes.len();
-            feed.pieces.push_back(Piece { bytes, at: 0 });
+        let mut shelf = self.shared.shelf();
+        let idle = !shelf.telling && !shelf.feeds.values().any(Feed::is_ready);
+        let Some(feed) = shelf.feeds.get_mut(&connection) else { return };
+        let mut piece = Piece { bytes, at: 0 };
+        if idle && feed.pieces.is_empty() && !feed.talk.line.is_behind() {
+            feed.talk.tell(&mut piece, usize::MAX, &self.shared.direct);
         }
-        self.shared.more.notify_one();
+        if piece.at < piece.bytes.len() {
+            feed.held += piece.bytes.len() - piece.at;
+            feed.pieces.push_back(piece);
+            drop(shelf);
+            self.shared.more.notify_one();
+        }
     }
 
     /// An open connection is gone. What came of it whole is told still, unless it is not worth it.
@@ -167,11 +178,13 @@ impl Backlog {
     /// Waits for the next thing to be told.
     fn next(&self) -> Option<Turn> {
         let mut shelf = self.shared.shelf();
+        shelf.telling = false;
         loop {
             if shelf.stop {
                 return None;
             }
             if let Some(turn) = shelf.turn() {
+                shelf.telling = true;
                 return Some(turn);
             }
             shelf = self.shared.more.wait(shelf).unwrap_or_else(PoisonError::into_inner);
@@ -181,17 +194,8 @@ impl Backlog {
     /// Tells a few messages of a controller, and puts the rest back. False if nobody listens.
     fn requests<T: From<Heard>>(&self, mut piece: Piece, mut talk: Talk, inbox: &SyncSender<T>) -> bool {
         let begin = piece.at;
-        for _ in 0..TURN {
-            let Ok(Some(message)) = frame(&piece.bytes[piece.at..]) else { break };
-            piece.at += message.len();
-            if let Some(heard) = talk.decode(message)
-                && inbox.send(heard.into()).is_err()
-            {
-                return false;
-            }
-            if talk.line.is_behind() {
-                break;
-            }
+        if !talk.tell(&mut piece, TURN, |heard| inbox.send(heard.into()).is_ok()) {
+            return false;
         }
         let mut shelf = self.shared.shelf();
         if let Some(feed) = shelf.feeds.get_mut(&talk.connection) {
@@ -242,8 +246,31 @@ impl Feed {
 }
 
 impl Talk {
-    /// What is to be told of a message; one that does not decode is refused.
-    fn decode(&mut self, message: &[u8]) -> Option<Heard> {
+    /// Tells messages, so many at most, until the controller is behind. False if one was not taken; it and
+    /// those after it remain.
+    fn tell(&mut self, piece: &mut Piece, most: usize, take: impl Fn(Heard) -> bool) -> bool {
+        for _ in 0..most {
+            let Ok(Some(message)) = frame(&piece.bytes[piece.at..]) else { break };
+            let (heard, refusal) = self.decode(message);
+            if let Some(heard) = heard
+                && !take(heard)
+            {
+                return false;
+            }
+            piece.at += message.len();
+            if let Some(refusal) = refusal {
+                self.counters.refused(1);
+                self.line.answer(refusal);
+            }
+            if self.line.is_behind() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// What is to be told of a message, and how it is refused if it does not decode.
+    fn decode(&mut self, message: &[u8]) -> (Option<Heard>, Option<Vec<u8>>) {
         match decode_with(message, self.context) {
             Ok(message) => {
                 if let Body::FlowModTableId(named) = message.body {
@@ -251,17 +278,14 @@ impl Talk {
                 }
                 // Whoever asked is gone: there is nobody to be answered.
                 let in_vain = matches!(message.body, Body::MultipartRequest(_)) && self.line.is_over();
-                (!in_vain).then_some(Heard::Message { connection: self.connection, message })
+                ((!in_vain).then_some(Heard::Message { connection: self.connection, message }), None)
             }
             Err(wrong) => {
-                self.counters.refused(1);
-                let bundle = wrong.bundle;
+                let spoilt = wrong.bundle.map(|bundle| Heard::Spoilt { connection: self.connection, bundle });
                 let is_error = Header::peek(message).is_some_and(|header| header.kind == ERROR);
                 // An error is never answered, or two sides would go on for ever.
-                if !is_error {
-                    self.line.answer(encoded(&wrong.reply()));
-                }
-                bundle.map(|bundle| Heard::Spoilt { connection: self.connection, bundle })
+                let refusal = if is_error { Vec::new() } else { encoded(&wrong.reply()) };
+                (spoilt, Some(refusal))
             }
         }
     }
@@ -272,6 +296,7 @@ mod tests {
     use super::super::line::{BEHIND, Outgoing, line};
     use super::super::waker::waker;
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::mpsc::{Receiver, sync_channel};
     use std::thread;
     use std::time::Duration;
@@ -286,8 +311,18 @@ mod tests {
     impl Bench {
         /// Connections that are open, of which nothing is told before the test listens.
         fn new(connections: u64) -> Self {
+            let (inbox, heard) = sync_channel::<Heard>(0);
+            Self::telling(connections, inbox, heard, Box::new(|_| false))
+        }
+
+        fn telling(
+            connections: u64,
+            inbox: SyncSender<Heard>,
+            heard: Receiver<Heard>,
+            direct: Direct,
+        ) -> Self {
             let (waker, _) = waker().unwrap();
-            let backlog = Backlog::new(waker.clone());
+            let backlog = Backlog::new(waker.clone(), direct);
             let mut outgoing = Vec::new();
             for number in 1..=connections {
                 let (line, end) = line(Arc::default(), waker.clone());
@@ -296,7 +331,6 @@ mod tests {
                 let (peer, counters) = ("somebody".to_owned(), Arc::default());
                 backlog.open(Open { connection, version, peer, called: false, line, counters });
             }
-            let (inbox, heard) = sync_channel::<Heard>(0);
             let telling = backlog.clone();
             thread::spawn(move || telling.tell(&inbox));
             Self { backlog, heard, outgoing }
@@ -337,6 +371,34 @@ mod tests {
         let gone = all.iter().rposition(|(of, _)| *of == 3).unwrap();
         let before = all[..gone].iter().filter(|(of, xid)| *of == 1 && xid.is_some()).count();
         assert!(before <= 4 * TURN, "{before} messages of another came before the end of the short one");
+    }
+
+    #[test]
+    fn what_the_switch_takes_at_once_is_told_at_once_and_never_out_of_turn() {
+        let (inbox, heard) = sync_channel::<Heard>(4);
+        let (at_once, direct) = (Arc::new(AtomicU64::new(0)), inbox.clone());
+        let counted = at_once.clone();
+        let direct: Direct = Box::new(move |heard| {
+            let taken = direct.try_send(heard).is_ok();
+            counted.fetch_add(u64::from(taken), Ordering::Relaxed);
+            taken
+        });
+        let bench = Bench::telling(2, inbox, heard, direct);
+        assert_eq!([bench.next(), bench.next()], [Some((1, None)), Some((2, None))]);
+        let mut all = [Vec::new(), Vec::new()];
+        for round in 0..50 {
+            bench.put(1, 10, &Body::BarrierRequest);
+            bench.put(2, if round % 5 == 0 { 100 } else { 1 }, &Body::BarrierRequest);
+            let of_round = if round % 5 == 0 { 110 } else { 11 };
+            for _ in 0..of_round {
+                let (of, xid) = bench.next().unwrap();
+                all[of as usize - 1].push(xid.unwrap());
+            }
+        }
+        assert!(all[0].iter().copied().eq((0..50).flat_map(|_| 0..10)), "{:?}", all[0]);
+        let second = (0..50).flat_map(|round| 0..if round % 5 == 0 { 100 } else { 1 });
+        assert!(all[1].iter().copied().eq(second), "{:?}", all[1]);
+        assert!(at_once.load(Ordering::Relaxed) > 0, "some were taken at once");
     }
 
     #[test]

@@ -33,6 +33,7 @@ use backlog::Backlog;
 use hub::{Command, Hub, Keep, Rules};
 use listener::Listener;
 use status::{Board, Row};
+use std::fmt;
 use std::io;
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -72,7 +73,6 @@ pub enum ChannelError {
 ///
 /// The thread that waits for the switch ends when the switch takes what it was told, or does not listen any
 /// more; nobody waits for that.
-#[derive(Debug)]
 pub struct Channels {
     commander: Sender<Command>,
     waker: Waker,
@@ -117,7 +117,9 @@ impl Channels {
     ) -> Result<Self, ChannelError> {
         let (waker, woken) = waker()?;
         let (commander, commands) = channel();
-        let (backlog, board) = (Backlog::new(waker.clone()), Board::default());
+        let direct = inbox.clone();
+        let direct = Box::new(move |heard: Heard| direct.try_send(heard.into()).is_ok());
+        let (backlog, board) = (Backlog::new(waker.clone(), direct), Board::default());
         let hub = Hub {
             commands,
             commander: commander.clone(),
@@ -208,6 +210,12 @@ impl Channels {
         self.board.rows().insert(number, row);
         self.endpoints.push((number, endpoint));
         self.command(command);
+    }
+}
+
+impl fmt::Debug for Channels {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Channels").field("endpoints", &self.endpoints).finish_non_exhaustive()
     }
 }
 

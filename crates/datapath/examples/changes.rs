@@ -1,0 +1,148 @@
+//! What changes of flow entries cost: the switch's thread, and the packets.
+//!
+//! `cargo run --release -p weir-datapath --example changes -- CORE ENTRIES` starts a worker on a core that
+//! forwards a thousand flows as fast as it can, and changes the table that it forwards by: so many entries as
+//! one, then one entry at a time, of which no packet is concerned, then one that all packets are concerned by.
+//! For each it prints changes a second and the packets forwarded a second meanwhile. No packet may be dropped.
+
+use std::fs;
+use std::time::{Duration, Instant};
+use weir_datapath::{Change, Config, Datapath, PortSpec};
+use weir_dpdk::{Eal, EalConfig, Memory};
+use weir_flow::{Field, Key, compose};
+use weir_openflow::{PortNo, parse_flows};
+use weir_units::{FrameSize, Nanos};
+use weir_wire::pcap::{CaptureWriter, Format};
+
+/// How long each kind of change goes on.
+const TIME: Duration = Duration::from_secs(2);
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// A packet of a flow to 198.18.0.0/16.
+fn frame(flow: u32) -> Vec<u8> {
+    let mut key = Key::new();
+    for (field, value) in [
+        (Field::EthDst, 0x0200_0000_0002),
+        (Field::EthSrc, 0x0200_0000_0001),
+        (Field::EthType, 0x0800),
+        (Field::NwSrc, 0xc613_0001),
+        (Field::NwDst, u128::from(0xc612_0000 + flow)),
+        (Field::NwProto, 17),
+        (Field::NwTtl, 64),
+        (Field::UdpSrc, 1000),
+        (Field::UdpDst, 80),
+    ] {
+        field.set(&mut key, value);
+    }
+    compose(&key, &[0; 18])
+}
+
+fn entry(number: u32) -> String {
+    let [_, a, b, c] = number.to_be_bytes();
+    format!("priority=10,udp,nw_dst=10.{a}.{b}.{c},tp_dst={} actions=output:2\n", number % 60_000 + 1)
+}
+
+struct Bench {
+    datapath: Datapath,
+}
+
+impl Bench {
+    fn changes(&self, text: &str) -> Outcome<Vec<Change>> {
+        Ok(parse_flows(text, self.datapath.names())?.into_iter().map(Change::Flow).collect())
+    }
+
+    fn sent(&mut self) -> Outcome<u64> {
+        let report = self.datapath.report()?;
+        let dropped: u64 = report.workers.iter().flat_map(|worker| worker.dropped.values()).sum();
+        if dropped > 0 {
+            return Err(format!("{dropped} packets were dropped: {:?}", report.workers[0].dropped).into());
+        }
+        Ok(report.workers.iter().map(|worker| worker.sent).sum())
+    }
+
+    /// Does something over and over, and prints how often and what was forwarded meanwhile.
+    fn during(
+        &mut self,
+        what: &str,
+        mut change: impl FnMut(&mut Datapath, u32) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let (before, begin, mut done) = (self.sent()?, Instant::now(), 0);
+        let mut longest = Duration::ZERO;
+        while begin.elapsed() < TIME {
+            let each = Instant::now();
+            change(&mut self.datapath, done)?;
+            longest = longest.max(each.elapsed());
+            done += 1;
+        }
+        let seconds = begin.elapsed().as_secs_f64();
+        let rate = (self.sent()? - before) as f64 / seconds;
+        println!(
+            "{what:<44} {:>9.0} a second, the longest took {longest:>9.1?}; {:.2} Mpps",
+            f64::from(done) / seconds,
+            rate / 1e6
+        );
+        Ok(())
+    }
+}
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [core, entries] = &arguments[..] else { return Err("usage: changes CORE ENTRIES".into()) };
+    let entries: u32 = entries.parse()?;
+    let folder = tempfile::tempdir()?;
+    let capture = folder.path().join("in.pcap");
+    let mut writer = CaptureWriter::new(fs::File::create(&capture)?, Format::Pcap)?;
+    (0..1000).try_for_each(|flow| writer.write(Nanos(0), &frame(flow)))?;
+    writer.finish()?;
+    let memory = EalConfig { memory: Memory::Normal, megabytes: 256, pci: false };
+    let config = Config {
+        cores: vec![core.parse()?],
+        buffers: 8192,
+        max_frame: FrameSize::new(1522)?,
+        services: std::collections::BTreeMap::new(),
+        coalescing: true,
+        poll: weir_datapath::PollMode::Busy,
+        tcam: None,
+        upcalls: Config::UPCALLS,
+        seed: 7,
+    };
+    let mut bench = Bench { datapath: Datapath::start(Eal::init(memory)?, config)? };
+    let first =
+        bench.changes("priority=1,in_port=1 actions=output:2\npriority=10,udp,tp_dst=9 actions=drop")?;
+    bench.datapath.apply(&first)?;
+    let specs = [(1, format!("trace:{},loop", capture.display())), (2, "null".to_owned())];
+    for (number, spec) in specs {
+        let (name, number) = (format!("p{number}"), Some(PortNo(number)));
+        bench.datapath.add_port(&PortSpec { name, number, spec, queues: 1, descriptors: 1024 })?;
+    }
+    bench.during("no change", |_, _| {
+        std::thread::sleep(Duration::from_millis(100));
+        Ok(())
+    })?;
+    let all = bench.changes(&(0..entries).map(entry).collect::<String>())?;
+    let removed = bench.changes("delete udp,nw_dst=10.0.0.0/8")?;
+    bench.during(&format!("{entries} entries come as one, and go"), |datapath, _| {
+        datapath.apply(&all)?;
+        datapath.apply(&removed)?;
+        Ok(())
+    })?;
+    bench.datapath.apply(&all)?;
+    let mut one = |what: String, entry: &str| -> Outcome<()> {
+        let comes = bench.changes(entry)?;
+        let (goes, _) = entry.split_once(" actions").unwrap_or((entry, ""));
+        let goes = bench.changes(&format!("delete_strict {goes}"))?;
+        bench.during(&what, |datapath, round| {
+            Ok(datapath.apply(if round % 2 == 0 { &comes } else { &goes })?)
+        })?;
+        bench.datapath.apply(&goes)?;
+        Ok(())
+    };
+    one(format!("one of {entries} comes or goes, elsewhere"), &entry(entries))?;
+    one(
+        format!("one of {entries} comes or goes, for all"),
+        "priority=9,udp,nw_dst=198.18.0.0/16 actions=output:2",
+    )?;
+    bench.datapath.stop()?;
+    Ok(())
+}
