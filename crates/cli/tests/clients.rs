@@ -73,17 +73,16 @@ fn a_home_router_and_a_service_chain_made_of_flows_work_for_hosts() {
 
 #[test]
 fn the_switch_tester_passes_a_case_of_each_field_and_action() {
-    // Left out are those that set SCTP's ports (the tester expects another checksum than CRC32c), and
-    // EtherType, IP protocol and bottom of stack, which cannot be written.
+    // Left out are those that set SCTP's ports: the tester expects another checksum than CRC32c.
     let cases = [
         "match/*[a-z]#0",
         "match/*[0-9A-Z]#1",
         "action/[01]*#0",
         "action/2[0-46]*#0",
-        "action/25_SET_FIELD/0[346-9]*#0",
-        "action/25_SET_FIELD/1[1-69]*#0",
+        "action/25_SET_FIELD/0*#0",
+        "action/25_SET_FIELD/1[0-69]*#0",
         "action/25_SET_FIELD/2*#0",
-        "action/25_SET_FIELD/3[0-57-9]*#0",
+        "action/25_SET_FIELD/3*#0",
     ];
     let Some((ran, failed)) = tested(&cases, 1) else { return };
     assert!(ran > 80, "{ran} cases ran");

@@ -63,6 +63,9 @@ pub(crate) enum HeaderOp {
     PopPbb,
     CopyTtlOut,
     CopyTtlIn,
+    SetEtherType(u16),
+    SetBottom(bool),
+    SetProtocol(u8),
 }
 
 /// What goes to a controller, and why.

@@ -6,9 +6,9 @@ use crate::execute::{Context, Fate, Subject, execute};
 use crate::worker::Worker;
 use arrayvec::ArrayVec;
 use weir_dpdk::{BURST, Burst};
-use weir_flow::{Field, Key, places};
+use weir_flow::{Field, Key, Layout, places};
 use weir_port::DropReason;
-use weir_services::{Slot, Verdict};
+use weir_services::{Host, Slot, Verdict};
 
 /// The greatest stage; more is taken for a loop (SoftFlow, section 5.2: a loop detector).
 pub(crate) const STAGES: u128 = 64;
@@ -43,24 +43,33 @@ impl Worker {
             };
             let metadata = Field::SfMetadata.get(key) as u32;
             let (frame, verdict) = (packet.data_mut(), Verdict::Pass);
-            slots.push(Slot { frame, layout, key, argument, tracking, metadata, coalesce: false, verdict });
+            let (coalesce, splice) = (false, None);
+            slots.push(Slot { frame, layout, key, argument, tracking, metadata, coalesce, verdict, splice });
         }
-        let known = usize::from(service).checked_sub(1).and_then(|at| services.get_mut(at)?.as_mut());
-        match known {
+        let mut known = usize::from(service).checked_sub(1).and_then(|at| services.get_mut(at)?.as_mut());
+        match known.as_mut() {
             Some(host) => host.process(&mut slots, *now),
             None => slots.iter_mut().for_each(|slot| slot.verdict = Verdict::Drop(DropReason::NoService)),
         }
-        let mut said: ArrayVec<(Verdict, bool), BURST> = ArrayVec::new();
+        let mut said: ArrayVec<(Verdict, bool, Option<u8>), BURST> = ArrayVec::new();
         for slot in &mut slots {
             if slot.tracking.is_none() {
                 Field::SfMetadata.set(slot.key, u128::from(slot.metadata));
                 next_stage(slot.key, service);
             }
-            said.push((slot.verdict, slot.coalesce));
+            said.push((slot.verdict, slot.coalesce, slot.splice));
         }
         drop(slots);
         let mut again = 0;
-        for (at, (verdict, coalesce)) in places(together).zip(said) {
+        for (at, (mut verdict, coalesce, splice)) in places(together).zip(said) {
+            if let Some(number) = splice
+                && verdict == Verdict::Pass
+                && !known
+                    .as_ref()
+                    .is_some_and(|host| spliced(host, number, burst, at, &mut bench.layouts[at]))
+            {
+                verdict = Verdict::Drop(DropReason::NoRoom);
+            }
             let segments = u128::from(bench.segments[at]);
             if let Fate::Track(_, call) = bench.fates[at] {
                 // It goes on where the call says, whether by the next segment or by the caches.
@@ -158,6 +167,13 @@ impl Worker {
         let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
         Some(execute(&mut segment.ops, &mut Subject { packet, layout, key }, &mut context))
     }
+}
+
+/// Has bytes of a packet replaced as its service said. False where there is no room for them.
+#[cold]
+fn spliced(host: &Host, number: u8, burst: &mut Burst, at: usize, layout: &mut Layout) -> bool {
+    let packet = burst.get_mut(at);
+    packet.zip(host.splice(number)).is_some_and(|(packet, splice)| splice.apply(packet, layout))
 }
 
 /// What a packet's key is when it comes out of a service: one stage on, and nothing left of what the

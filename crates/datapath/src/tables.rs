@@ -279,10 +279,6 @@ fn check_ct(pipeline: &Pipeline, ct: &Ct) -> Result<(), Refused> {
     if let Some(table) = ct.table.filter(|table| *table > TableId::LAST) {
         return refuse(format!("ct: there is no table {table}; tables are 0 to {}", TableId::LAST));
     }
-    if ct.helper != 0 {
-        let name = if ct.helper == Ct::FTP { "ftp" } else { "tftp" };
-        return refuse(format!("ct: alg={name} is not supported; leave it out"));
-    }
     Ok(())
 }
 

@@ -262,13 +262,13 @@ fields! {
     Xxreg3 "xxreg3" [] 128 @ 29 >> 0 Nothing Number masked writable;
     EthDst "dl_dst" ["eth_dst"] 48 @ 1 >> 16 Nothing Mac masked writable;
     EthSrc "dl_src" ["eth_src"] 48 @ 2 >> 16 Nothing Mac masked writable;
-    EthType "dl_type" ["eth_type"] 16 @ 1 >> 0 Nothing Number whole fixed;
+    EthType "dl_type" ["eth_type"] 16 @ 1 >> 0 Nothing Number whole writable;
     VlanTci "vlan_tci" [] 16 @ 2 >> 0 Nothing Number masked writable;
     VlanVid "vlan_vid" [] 13 @ 2 >> 0 Nothing Number masked writable;
     VlanPcp "dl_vlan_pcp" ["vlan_pcp"] 3 @ 2 >> 13 Vlan Decimal whole writable;
     MplsLabel "mpls_label" [] 20 @ 19 >> 44 Mpls Decimal whole writable;
     MplsTc "mpls_tc" [] 3 @ 19 >> 41 Mpls Decimal whole writable;
-    MplsBos "mpls_bos" [] 1 @ 19 >> 40 Mpls Decimal whole fixed;
+    MplsBos "mpls_bos" [] 1 @ 19 >> 40 Mpls Decimal whole writable;
     MplsTtl "mpls_ttl" [] 8 @ 19 >> 32 Mpls Decimal whole writable;
     PbbIsid "pbb_isid" [] 24 @ 20 >> 0 Pbb Number masked writable;
     ArpOp "arp_op" [] 16 @ 4 >> 16 Arp Decimal whole writable;
@@ -282,7 +282,7 @@ fields! {
     Ipv6Dst "ipv6_dst" [] 128 @ 10 >> 0 Ipv6 Ipv6 masked writable;
     Ipv6Label "ipv6_label" [] 20 @ 16 >> 32 Ipv6 Number masked writable;
     Ipv6Exthdr "ipv6_exthdr" [] 9 @ 14 >> 0 Ipv6 Number masked fixed;
-    NwProto "nw_proto" ["ip_proto"] 8 @ 4 >> 56 Ip Decimal whole fixed;
+    NwProto "nw_proto" ["ip_proto"] 8 @ 4 >> 56 Ip Decimal whole writable;
     NwTos "nw_tos" ["ip_dscp"] 6 @ 4 >> 50 Ip Decimal whole writable;
     NwEcn "nw_ecn" ["ip_ecn"] 2 @ 4 >> 48 Ip Decimal whole writable;
     NwTtl "nw_ttl" ["ip_ttl"] 8 @ 4 >> 40 Ip Decimal whole writable;

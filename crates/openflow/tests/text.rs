@@ -296,7 +296,7 @@ const WRONG: &[(&str, &str)] = &[
         "ip actions=set_field:80->tcp_src",
         "column 12: `set_field:80->tcp_src`: packets of this flow need not have `tcp_src`; match tcp or tcp6 beside it",
     ),
-    ("tcp actions=set_field:6->nw_proto", "column 26: `nw_proto`: `nw_proto` cannot be written"),
+    ("ip actions=set_field:1->nw_frag", "column 25: `nw_frag`: `nw_frag` cannot be written"),
     (
         "actions=set_field:1->ct_mark",
         "column 22: `ct_mark`: `ct_mark` is only written where connections are tracked; write ct(commit,exec(set_field:VALUE->FIELD))",

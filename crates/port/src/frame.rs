@@ -16,6 +16,10 @@ pub trait Frame {
 
     /// Makes it shorter at the front. False, and nothing is changed, where it has fewer bytes.
     fn pull_front(&mut self, count: usize) -> bool;
+
+    /// Makes it so long, at its end; what new bytes hold is undefined. False, and nothing is changed, where
+    /// there is no room.
+    fn set_len(&mut self, len: usize) -> bool;
 }
 
 impl Frame for Packet {
@@ -38,6 +42,14 @@ impl Frame for Packet {
     fn pull_front(&mut self, count: usize) -> bool {
         Packet::pull_front(self, count)
     }
+
+    fn set_len(&mut self, len: usize) -> bool {
+        let fits = !self.is_chained() && len <= self.room().min(usize::from(u16::MAX));
+        if fits {
+            Packet::set_len(self, len as u16);
+        }
+        fits
+    }
 }
 
 impl Frame for Vec<u8> {
@@ -59,6 +71,11 @@ impl Frame for Vec<u8> {
             return false;
         }
         self.drain(..count);
+        true
+    }
+
+    fn set_len(&mut self, len: usize) -> bool {
+        self.resize(len, 0);
         true
     }
 }

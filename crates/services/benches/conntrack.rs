@@ -113,6 +113,7 @@ impl Case {
             metadata: 0,
             coalesce: false,
             verdict: Verdict::Pass,
+            splice: None,
         });
         let mut slots: Vec<Slot<'_>> = slots.collect();
         let mut burst = Burst::new(&mut slots, self.now);

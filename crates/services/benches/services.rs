@@ -68,6 +68,7 @@ impl Case {
                         metadata: 0,
                         coalesce: false,
                         verdict: Verdict::Pass,
+                        splice: None,
                     })
                     .collect();
                 let start = Ticks::now();

@@ -15,8 +15,10 @@ mod memory;
 mod noop;
 mod registry;
 mod service;
+mod splice;
 mod transcoder;
 
 pub use host::{Host, HostReport, Limits, MOST_OFFENCES, Policy, Quarantine, Watch, ask_group};
 pub use registry::{SERVICES, registered};
 pub use service::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict, schema};
+pub use splice::Splice;

@@ -5,11 +5,12 @@
 //! allocates or reads a clock; it takes the packets one by one from [`Burst::next`], so that a panic
 //! loses just the packet at hand.
 //!
-//! A service may change bytes of a packet, but not its length; a field of the key that it rewrites must
-//! be among those its [`Registration`] declares. It may write [`Slot::metadata`] and says by
+//! A service may change bytes of a packet, but its length only by a [`Splice`]; a field of the key that it
+//! rewrites must be among those its [`Registration`] declares. It may write [`Slot::metadata`] and says by
 //! [`Slot::coalesce`] whether the packet may go on with the actions that its megaflow learnt, or must
 //! be classified again.
 
+use crate::Splice;
 use crate::conntrack::{Owners, Tracking};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -39,6 +40,8 @@ pub struct Slot<'a> {
     pub coalesce: bool,
     /// What becomes of it; passed on when the service is called.
     pub verdict: Verdict,
+    /// Which of the service's splices is done to it ([`Service::splice`]); none when the service is called.
+    pub splice: Option<u8>,
 }
 
 /// What a service says of a packet.
@@ -118,6 +121,11 @@ impl<'s, 'p> Burst<'s, 'p> {
 pub trait Service: Send {
     /// Judges the packets of a burst, all of them.
     fn process(&mut self, burst: &mut Burst<'_, '_>);
+
+    /// What replaces bytes of a packet of the last burst by more or fewer: what [`Slot::splice`] names.
+    fn splice(&self, _number: u8) -> Option<&Splice> {
+        None
+    }
 
     /// Called now and then between bursts, for what is due (timeouts). It must do a bounded amount
     /// of work: a few microseconds.

@@ -71,6 +71,7 @@ impl Load {
                 metadata: 0,
                 coalesce: false,
                 verdict: Verdict::Pass,
+                splice: None,
             })
             .collect();
         let mut burst = Burst::new(&mut slots, self.now);

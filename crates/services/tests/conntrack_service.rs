@@ -33,6 +33,7 @@ fn process(service: &mut dyn Service, frames: &[Vec<u8>], argument: u32) -> Vec<
             metadata: 7,
             coalesce: false,
             verdict: Verdict::Pass,
+            splice: None,
         })
         .collect();
     service.process(&mut Burst::new(&mut slots, Nanos(1_000_000_000)));
@@ -116,6 +117,7 @@ fn the_key_tells_of_the_connection_and_nothing_is_left_of_another() {
         metadata: 1,
         coalesce: false,
         verdict: Verdict::Pass,
+        splice: None,
     };
     service.process(&mut Burst::new(&mut [slot], Nanos(1_000_000_000)));
     for field in [Field::CtNwSrc, Field::CtMark, Field::CtLabel, Field::CtIpv6Dst] {

@@ -219,6 +219,7 @@ fn call(host: &mut Host, packets: &mut [Packet], argument: u32, now: Nanos) -> (
             metadata: 0,
             coalesce: false,
             verdict: Verdict::Pass,
+            splice: None,
         })
         .collect();
     let start = Ticks::now();

@@ -6,6 +6,7 @@
 //!
 //! - [`Rewrite`]: fields set, all at once, as compiled from a megaflow's value and mask;
 //! - [`dec_ttl`], [`dec_mpls_ttl`], [`copy_ttl_out`], [`copy_ttl_in`] (OpenFlow 1.3.5, section 5.12);
+//! - [`set_ether_type`], [`set_protocol`], [`set_bottom`]: fields that say what follows them;
 //! - [`push_vlan`] and the other five: a new tag is the outermost of its kind, MPLS goes behind VLAN
 //!   tags as in Open vSwitch, and new fields start as OpenFlow 1.3.5, section 5.12.1 says.
 //!
@@ -24,11 +25,13 @@
 //! [`Rewrite::compile`]. Threads: plain data.
 
 mod fields;
+mod follow;
 mod rewrite;
 mod sums;
 mod tags;
 mod ttl;
 
+pub use follow::{set_bottom, set_ether_type, set_protocol};
 pub(crate) use rewrite::Addresses;
 pub use rewrite::Rewrite;
 pub use tags::{pop_mpls, pop_pbb, pop_vlan, push_mpls, push_pbb, push_vlan};

@@ -152,6 +152,10 @@ impl Translation<'_> {
     /// Sets a field where the packet has it. Only the whole of `vlan_tci` makes a tag; a tag whose bit
     /// 0x1000 is cleared goes, as in Open vSwitch, and shows what is below it.
     pub(super) fn set_field(&mut self, field: Field, value: u128, mask: u128) {
+        if let Some(op) = self.says_what_follows(field, value, mask) {
+            self.header(op);
+            return;
+        }
         if matches!(field, Field::VlanTci | Field::VlanVid) {
             let present = value & 0x1000 != 0;
             match self.has_tag() {

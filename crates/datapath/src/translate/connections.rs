@@ -17,7 +17,7 @@ use std::sync::Arc;
 use weir_flow::{Field, Mask};
 use weir_openflow::{Action, Ct, CtStep, CtZone};
 use weir_port::DropReason;
-use weir_services::conntrack::{STATE, Tracking};
+use weir_services::conntrack::{Helper, STATE, Tracking};
 
 /// What translation may change.
 const TRANSLATED: [Field; 6] =
@@ -124,6 +124,7 @@ impl Translation<'_> {
             commit: ct.commit,
             force: ct.force,
             nat: ct.nat().copied(),
+            helper: Helper::by_port(ct.helper),
             forgets: ct.table.is_none(),
             ..Tracking::default()
         };

@@ -115,7 +115,7 @@ fn action(random: &mut Sampler, table: u8) -> Action {
         let from = random.below(usize::from(field.about().bits - bits) + 1) as u8;
         Subfield { field, from, bits }
     };
-    match random.below(24) {
+    match random.below(25) {
         0..=3 => Action::Output(PortNo(1 + random.below(5) as u32)),
         4 => Action::Output(random.pick(&[PortNo::IN_PORT, PortNo::ALL, PortNo::FLOOD])),
         5 => Action::Controller(ToController::default()),
@@ -142,10 +142,26 @@ fn action(random: &mut Sampler, table: u8) -> Action {
         20 => Action::PushPbb(0x88e7),
         21 => Action::Ct(Box::new(ct(random, table))),
         22 => Action::CtClear,
+        23 => says_what_follows(random),
         // Only to later tables: where a loop is given up depends on how it was entered.
         _ if table < 4 => Action::Resubmit { port: None, table: Some(TableId(table + 1)) },
         _ => Action::Exit,
     }
+}
+
+/// One of the fields that say what follows them, set or moved to, whole or in part.
+fn says_what_follows(random: &mut Sampler) -> Action {
+    let (field, values): (Field, &[u128]) = match random.below(3) {
+        0 => (Field::EthType, &[0x0800, 0x86dd, 0x0806, 0x8847, 0x8100, 0x88e7, 0x1234, 0x05ff]),
+        1 => (Field::NwProto, &[0, 1, 6, 17, 44, 58, 132, 200]),
+        _ => (Field::MplsBos, &[0, 1]),
+    };
+    if random.one_in(6) {
+        let part = |field| Subfield { field, from: 0, bits: 1 };
+        return Action::Move { from: part(random.pick(&FIELDS)), to: part(field) };
+    }
+    let mask = if random.one_in(4) { mask_of(random, field) } else { u128::MAX };
+    Action::SetField { field, value: random.pick(values), mask }
 }
 
 /// Connection tracking, that goes on at a later table or behind it.

@@ -1,9 +1,10 @@
-//! Headers that are pushed and popped, and TTLs that are copied between them.
+//! Headers that are pushed and popped, TTLs that are copied between them, and fields that say what follows.
 
 use super::Translation;
 use super::state::State;
 use crate::edit;
 use crate::program::{HeaderOp, Op};
+use weir_flow::protocol::NO_ETHER_TYPE;
 use weir_flow::{Field, Mask, Needs};
 use weir_port::DropReason;
 
@@ -46,11 +47,15 @@ impl Translation<'_> {
         if ttl && !pushes_mpls {
             self.fix(Field::NwTtl, u128::MAX);
         }
-        // What comes to light, or comes from below the outermost label, no key has.
+        if matches!(op, HeaderOp::SetProtocol(_)) {
+            self.fix(Field::NwProto, u128::MAX);
+        }
+        // What comes to light, comes from below the outermost label, or is read as something else, no key has.
         self.state.opaque = match op {
             HeaderOp::PushVlan(_) | HeaderOp::PushMpls(_) | HeaderOp::PushPbb(_) => false,
             HeaderOp::PopVlan => hidden,
             HeaderOp::PopMpls(_) | HeaderOp::PopPbb | HeaderOp::CopyTtlOut | HeaderOp::CopyTtlIn => true,
+            HeaderOp::SetEtherType(_) | HeaderOp::SetBottom(_) | HeaderOp::SetProtocol(_) => true,
         };
         if done.is_err() {
             // The packet is cut short behind what its key has. It ends where the operation is done;
@@ -58,6 +63,19 @@ impl Translation<'_> {
             self.state.opaque = true;
             self.freeze_rest();
         }
+    }
+
+    /// The operation that sets a field which says what follows it; nothing for other fields.
+    pub(super) fn says_what_follows(&mut self, field: Field, value: u128, mask: u128) -> Option<HeaderOp> {
+        if !matches!(field, Field::EthType | Field::MplsBos | Field::NwProto) {
+            return None;
+        }
+        let value = self.examine_field(field) & !mask | value & mask;
+        Some(match field {
+            Field::EthType => HeaderOp::SetEtherType(value as u16),
+            Field::MplsBos => HeaderOp::SetBottom(value & 1 != 0),
+            _ => HeaderOp::SetProtocol(value as u8),
+        })
     }
 
     /// Whether there are more tags than the key has, and so headers that it does not have.
@@ -73,6 +91,11 @@ impl Translation<'_> {
             HeaderOp::PopVlan => self.has_tag(),
             HeaderOp::PopMpls(_) | HeaderOp::CopyTtlOut | HeaderOp::CopyTtlIn => self.is_there(Needs::Mpls),
             HeaderOp::PopPbb => self.is_there(Needs::Pbb),
+            HeaderOp::SetEtherType(_) => Field::EthType.get(&self.state.key) != u128::from(NO_ETHER_TYPE),
+            HeaderOp::SetBottom(_) => self.is_there(Needs::Mpls),
+            HeaderOp::SetProtocol(_) => {
+                self.is_there(Needs::Ip) && self.examine_field(Field::Ipv6Exthdr) == 0
+            }
         }
     }
 }
@@ -93,5 +116,8 @@ pub(crate) fn apply_header<F: weir_port::Frame + ?Sized>(
         HeaderOp::PopPbb => edit::pop_pbb(frame, layout, key),
         HeaderOp::CopyTtlOut => edit::copy_ttl_out(frame, layout, key),
         HeaderOp::CopyTtlIn => edit::copy_ttl_in(frame, layout, key),
+        HeaderOp::SetEtherType(ethertype) => edit::set_ether_type(frame, layout, key, ethertype),
+        HeaderOp::SetBottom(bottom) => edit::set_bottom(frame, layout, key, bottom),
+        HeaderOp::SetProtocol(protocol) => edit::set_protocol(frame, layout, key, protocol),
     }
 }

@@ -102,6 +102,8 @@ impl Known {
 
     pub(crate) fn may_write(self, field: Field) -> bool {
         let needs = if field == Field::VlanVid { Needs::Vlan } else { field.about().needs };
-        field.about().writable && self.has(needs)
+        // Open vSwitch has these read only.
+        let fixed = matches!(field, Field::EthType | Field::MplsBos | Field::NwProto);
+        field.about().writable && !fixed && self.has(needs)
     }
 }

@@ -145,3 +145,43 @@ fn time_to_live_is_copied_between_labels_and_ip() {
         refuses(&format!("{FRONT} 8847 00001007"), &edit, DropReason::NoSuchHeader);
     }
 }
+
+#[test]
+fn what_says_what_follows_is_set_and_set_back_and_checksums_hold() {
+    let mut sampler = Sampler::new(33);
+    let mut seen = [0; 3];
+    for _ in 0..20_000 {
+        let before = Packet::new(sampler.frame());
+        let [ether_type, protocol, bottom] = before.get([Field::EthType, Field::NwProto, Field::MplsBos]);
+        let pairs = [
+            (Edit::SetEtherType(0x1234), Edit::SetEtherType(ether_type as u16)),
+            (Edit::SetBottom(bottom == 0), Edit::SetBottom(bottom != 0)),
+        ];
+        for (at, (there, back)) in pairs.into_iter().enumerate() {
+            let mut packet = before.clone();
+            if packet.apply(&there).is_ok() {
+                assert_ne!(packet.frame, before.frame);
+                assert_eq!(packet.apply(&back), Ok(()), "{packet:02x?}");
+                assert_eq!(packet, before);
+                seen[at] += 1;
+            }
+        }
+        let mut packet = before.clone();
+        if matches!(ether_type, 0x0800 | 0x86dd) && packet.apply(&Edit::SetProtocol(200)).is_ok() {
+            assert_eq!(packet.get([Field::NwProto]), [200]);
+            assert_eq!(packet.wrong().0.unwrap_or(0), 0, "IPv4's checksum: {packet:02x?}");
+            // The checksum of TCP is that of a pseudo-header with the protocol as it is now.
+            if protocol == 6 && before.layout.transport != 0 && before.wrong().1 == Some(0) {
+                let mut body = before.frame[usize::from(before.layout.transport)..].to_vec();
+                let field = usize::from(before.layout.transport) + 16;
+                body[16..18].copy_from_slice(&packet.frame[field..field + 2]);
+                let change = |bytes: &[u8]| u16::from_be_bytes([bytes[16], bytes[17]]);
+                let old = change(&before.frame[usize::from(before.layout.transport)..]);
+                let expected = fold(u32::from(!old) + u32::from(!6_u16) + 200);
+                assert_eq!(change(&body), !expected, "{before:02x?}");
+            }
+            seen[2] += 1;
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 500), "{seen:?}");
+}

@@ -56,6 +56,9 @@ fn without_room_in_front_nothing_is_pushed() {
         fn pull_front(&mut self, count: usize) -> bool {
             Frame::pull_front(&mut self.0, count)
         }
+        fn set_len(&mut self, len: usize) -> bool {
+            len <= self.0.len() && Frame::set_len(&mut self.0, len)
+        }
     }
     let mut sampler = Sampler::new(32);
     for edit in [Edit::PushVlan(0x8100), Edit::PushMpls(0x8847), Edit::PushPbb(0x88e7)] {

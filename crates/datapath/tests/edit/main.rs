@@ -103,6 +103,16 @@ enum Edit {
     PopMpls(u16),
     PushPbb(u16),
     PopPbb,
+    SetEtherType(u16),
+    SetBottom(bool),
+    SetProtocol(u8),
+}
+
+impl Edit {
+    /// Whether what follows is something else afterwards.
+    fn says_what_follows(&self) -> bool {
+        matches!(self, Self::SetEtherType(_) | Self::SetBottom(_) | Self::SetProtocol(_))
+    }
 }
 
 fn apply_to<F: Frame + ?Sized>(
@@ -123,6 +133,9 @@ fn apply_to<F: Frame + ?Sized>(
         Edit::PopMpls(ether_type) => edit::pop_mpls(frame, layout, key, *ether_type),
         Edit::PushPbb(ether_type) => edit::push_pbb(frame, layout, key, *ether_type),
         Edit::PopPbb => edit::pop_pbb(frame, layout, key),
+        Edit::SetEtherType(ether_type) => edit::set_ether_type(frame, layout, key, *ether_type),
+        Edit::SetBottom(bottom) => edit::set_bottom(frame, layout, key, *bottom),
+        Edit::SetProtocol(protocol) => edit::set_protocol(frame, layout, key, *protocol),
     }
 }
 
@@ -186,7 +199,7 @@ fn random_fields(sampler: &mut Sampler, key: &Key) -> (Key, Mask) {
 }
 
 fn random_edit(sampler: &mut Sampler, key: &Key) -> Edit {
-    match sampler.below(20) {
+    match sampler.below(22) {
         0 => Edit::DecTtl,
         1 => Edit::DecMplsTtl,
         2 => Edit::CopyTtlOut,
@@ -197,6 +210,9 @@ fn random_edit(sampler: &mut Sampler, key: &Key) -> Edit {
         8 => Edit::PopMpls(sampler.pick(&[0x8847, 0x0800, 0x0800, 0x86dd, 0x0806, 5])),
         9 => Edit::PushPbb(0x88e7),
         10 => Edit::PopPbb,
+        11 => Edit::SetEtherType(sampler.pick(&[0x0800, 0x86dd, 0x0806, 0x8847, 0x1234])),
+        12 if sampler.one_in(2) => Edit::SetBottom(sampler.one_in(2)),
+        12 => Edit::SetProtocol(sampler.pick(&[1, 6, 17, 58, 132, 200])),
         _ => {
             let (value, mask) = random_fields(sampler, key);
             rewrite(value, mask)

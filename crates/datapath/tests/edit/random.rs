@@ -39,6 +39,9 @@ fn bytes_layout_and_key_stay_in_step_and_checksums_stay_right() {
             done += 1;
             let state = || format!("{edit:?}\n{before:02x?}\n{packet:02x?}");
             assert!(packet.is_in_step(&expected(&edit, &before.key)), "{}", state());
+            if edit.says_what_follows() {
+                continue;
+            }
             // What was taken for a header once labels went can be as wrong as it likes, if it stays so.
             let ((header, transport), (old_header, old_transport)) = (packet.wrong(), before.wrong());
             if before.layout.network != 0 && packet.layout.network != 0 {

@@ -1,6 +1,7 @@
 //! What is told of a connection, and what may be said of it: mark, label, translated answers, its end.
 
-use super::entry::{Counts, FLIPPED, HALF_OPEN, MARKED, Place, REPLIED, State, TRANSLATED};
+use super::Helper;
+use super::entry::{Counts, FLIPPED, HALF_OPEN, HELPED, MARKED, Place, RELATED, REPLIED, State, TRANSLATED};
 use super::reason::Event;
 use super::tracker::Tracker;
 use super::tuple::{Sight, TCP, Tuple};
@@ -32,6 +33,10 @@ pub struct Connection {
     pub counts: Option<Counts>,
     /// TCP: for each side its window scaling and whether it takes selective acknowledgements.
     pub tcp: Option<[(Option<u8>, bool); 2]>,
+    /// What reads its data and expects other connections.
+    pub helper: Option<Helper>,
+    /// Where a helper expected it: the original tuple of the connection that announced it.
+    pub parent: Option<Tuple>,
 }
 
 impl Tracker {
@@ -52,14 +57,21 @@ impl Tracker {
             timeout: hot.deadline.seconds_from(now),
             counts: self.entries.counts.get(at as usize).copied(),
             tcp: (original.protocol == TCP).then(|| hot.tcp.options()),
+            helper: self.helper(at).filter(|_| hot.flags & HELPED != 0),
+            parent: self.parent(at).filter(|_| hot.flags & RELATED != 0),
         })
     }
 
-    /// The original tuple of a connection as words of a key hold it: IPv4 addresses; protocol and ports,
-    /// or ICMP's type and code; IPv6 addresses.
+    /// The original tuple of a connection, or of the one that a helper expected it for, as words of a key hold it:
+    /// IPv4 addresses; protocol and ports, or ICMP's type and code; IPv6 addresses.
     #[inline(always)]
     pub(super) fn original(&self, place: Place) -> (u64, u64, Option<[u128; 2]>) {
         let hot = self.entries.hot(place.at);
+        if hot.flags & RELATED != 0
+            && let Some(parent) = self.parent(place.at)
+        {
+            return parent.as_words();
+        }
         let flipped = hot.flags & FLIPPED != 0;
         let protocol = (hot.b >> 16 & 0xff) << 56;
         let turn = if flipped { 32 } else { 0 };

@@ -187,6 +187,12 @@ impl Connection {
         if !self.state.name().is_empty() {
             value["state"] = self.state.name().into();
         }
+        if let Some(helper) = self.helper {
+            value["helper"] = helper.name().into();
+        }
+        if let Some(parent) = &self.parent {
+            value["parent"] = parent.json();
+        }
         if let Some([original, reply]) = self.counts {
             value["original"]["counts"] = side(original);
             value["reply"]["counts"] = side(reply);
@@ -220,6 +226,9 @@ impl fmt::Display for Connection {
         }
         if !self.state.name().is_empty() {
             write!(f, ",protoinfo=(state={})", self.state.name())?;
+        }
+        if let Some(helper) = self.helper {
+            write!(f, ",helper={}", helper.name())?;
         }
         Ok(())
     }

@@ -98,6 +98,10 @@ pub(super) const HALF_OPEN: u8 = 1 << 2;
 pub(super) const TRANSLATED: u8 = 1 << 3;
 /// It has a mark or a label.
 pub(super) const MARKED: u8 = 1 << 4;
+/// It has a helper: a control connection.
+pub(super) const HELPED: u8 = 1 << 5;
+/// A helper expected it: a data connection.
+pub(super) const RELATED: u8 = 1 << 6;
 
 /// What every packet of a connection needs.
 #[derive(Clone, Copy, Debug)]

@@ -16,6 +16,7 @@
 //! - ARP, neighbour discovery and multicast listener discovery always pass untracked: the network does
 //!   not work without. Anything else that is not IP passes as the argument's bit 0 says.
 //! - Later fragments follow their first one (`fragments.rs`).
+//! - What FTP and TFTP announce is related to their connection, if `ct` says so (`helper/`).
 //!
 //! Cost: an established IPv4 packet touches one line of the index and one of the connection, both
 //! fetched ahead over the burst; `benches/conntrack.rs` has it in cycles. Nothing is locked, and nothing
@@ -27,6 +28,7 @@ mod connection;
 mod dump;
 mod entry;
 mod fragments;
+mod helper;
 mod index;
 mod memory;
 mod nat;
@@ -45,6 +47,7 @@ mod wheel;
 
 pub use connection::Connection;
 pub use entry::{Place, State};
+pub use helper::Helper;
 pub use owners::Owners;
 pub use packet::{Look, Packet};
 pub use reason::{Counters, Event, Reason};
@@ -54,12 +57,15 @@ pub use tracking::Tracking;
 pub use tuple::Tuple;
 pub use wheel::Tick;
 
-use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict};
+use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Splice, Verdict};
+use arrayvec::ArrayVec;
 use serde_json::Value;
 use std::any::Any;
 use std::sync::Arc;
 use tracking::{Attended, own_tuple};
+use weir_dpdk::BURST;
 use weir_flow::{Field, Key, Seed};
+use weir_port::DropReason;
 use weir_units::Nanos;
 
 /// Argument: the packet may open a connection.
@@ -121,7 +127,8 @@ impl Group for Conntrack {
             owners.clear(worker);
             tracker.share(owners.clone(), worker);
         }
-        Box::new(Instance { tracker, looks: [Look::default(); AHEAD], now: Tick(0) })
+        let looks = [Look::default(); AHEAD];
+        Box::new(Instance { tracker, looks, splices: ArrayVec::new(), now: Tick(0) })
     }
 
     fn owners(&self) -> Option<Arc<Owners>> {
@@ -138,6 +145,8 @@ impl Group for Conntrack {
 struct Instance {
     tracker: Tracker,
     looks: [Look; AHEAD],
+    /// What helpers have replaced in packets of the last burst.
+    splices: ArrayVec<Splice, BURST>,
     /// The time of the last burst or tick.
     now: Tick,
 }
@@ -168,10 +177,14 @@ impl Instance {
     /// Does what OpenFlow's `ct` asks for the packet that was looked at at this place.
     fn attend(&mut self, slot: &mut Slot<'_>, asked: &Tracking, at: usize) {
         let look = &self.looks[at];
-        let Attended { judgement, turn, drop } = self.tracker.attend(&packet(slot), look, asked, self.now);
+        let Attended { judgement, turn, drop, helped } =
+            self.tracker.attend(&packet(slot), look, asked, self.now);
         if let Some(reason) = drop {
             slot.verdict = Verdict::Drop(reason.drop_reason());
             return;
+        }
+        if helped {
+            self.help(slot, &judgement, turn.is_some());
         }
         if let Some(turn) = turn {
             turn.apply(slot.frame, slot.layout, slot.key);
@@ -181,11 +194,36 @@ impl Instance {
             return;
         }
         write(&self.tracker, &judgement, asked.zone, slot.key);
-        if judgement.state & ct::NEW != 0
-            && judgement.place.is_none()
-            && let Some(tuple) = own_tuple(look)
-        {
-            write_tuple(slot.key, tuple.as_words());
+        if judgement.state & ct::NEW != 0 && judgement.place.is_none() {
+            self.write_without(slot.key, at, &judgement, asked.zone);
+        }
+    }
+
+    /// Writes what is known of a packet whose connection is not kept: its own tuple, or what its connection
+    /// would have of the one that announced it.
+    fn write_without(&mut self, key: &mut Key, at: usize, judgement: &Judgement, zone: u16) {
+        let look = &self.looks[at];
+        let related = judgement.state & ct::REL != 0;
+        let control = if related { self.tracker.control_of(look, self.now) } else { None };
+        if control.is_some() {
+            write(&self.tracker, &Judgement { place: control, ..*judgement }, zone, key);
+        } else if let Some(tuple) = own_tuple(look) {
+            write_tuple(key, tuple.as_words());
+        }
+    }
+
+    /// Has the connection's helper read a packet.
+    #[cold]
+    fn help(&mut self, slot: &mut Slot<'_>, judgement: &Judgement, turned: bool) {
+        let Some(place) = judgement.place else { return };
+        let side = usize::from(judgement.state & ct::RPL != 0);
+        let help = self.tracker.help(&packet(slot), (place, side), turned, self.now);
+        help.renumber(slot.frame, slot.layout);
+        if let Some(splice) = help.splice {
+            slot.splice = Some(self.splices.len() as u8);
+            if self.splices.try_push(splice).is_err() {
+                slot.verdict = Verdict::Drop(DropReason::NoRoom);
+            }
         }
     }
 }
@@ -193,6 +231,7 @@ impl Instance {
 impl Service for Instance {
     fn process(&mut self, burst: &mut Burst<'_, '_>) {
         self.now = Tick::of(burst.now);
+        self.splices.clear();
         while burst.taken() < burst.len() {
             let count = self.look_ahead(&burst.peek()[burst.taken()..]);
             for at in 0..count {
@@ -208,6 +247,10 @@ impl Service for Instance {
                 write(&self.tracker, &judgement, self.looks[at].zone, slot.key);
             }
         }
+    }
+
+    fn splice(&self, number: u8) -> Option<&Splice> {
+        self.splices.get(usize::from(number))
     }
 
     fn tick(&mut self, now: Nanos) {

@@ -14,7 +14,7 @@
 //!
 //! Cost: a lookup in the index an attempt, for a connection's first packet only. Threads: none.
 
-use super::entry::{Place, TRANSLATED};
+use super::entry::{Place, RELATED, TRANSLATED};
 use super::reason::Event;
 use super::tracker::{Tracker, is_reply};
 use super::tuple::{Sight, Tuple};
@@ -41,10 +41,13 @@ struct Choice {
 impl Tracker {
     /// Chooses addresses and ports for a connection that was just made. False if there are none left.
     pub(super) fn arrange(&mut self, place: Place, nat: &Nat, now: Tick) -> bool {
+        let hot = self.entries.hot(place.at);
+        if hot.flags & RELATED != 0 {
+            return self.follow_control(place, now);
+        }
         if !(nat.source || nat.destination) {
             return true;
         }
-        let hot = self.entries.hot(place.at);
         let zone = Sight::zone_of(hot.b);
         let Some((original, _)) = self.tuples(place) else { return false };
         let Some(choice) = self.choose(&original, nat, zone) else { return true };
@@ -61,24 +64,31 @@ impl Tracker {
                 left -= 1;
                 let port = choice.ports.map(|_| first + ((u32::from(start - first) + next) % ports) as u16);
                 let reply = with(&plain, nat.source, address, port);
-                let sight = Sight::of(&reply, zone, self.seed);
-                if self.is_taken(&sight, place.at) {
-                    continue;
+                if let Some(done) = self.take(place, &plain, &reply, now) {
+                    return done;
                 }
-                if reply == plain {
-                    return true;
-                }
-                if let Some((owners, worker)) = &self.owners
-                    && !owners.insert(&Sight::of(&reply, 0, owners.seed()), *worker)
-                {
-                    continue;
-                }
-                self.counters.count(Event::Translated);
-                // What is not taken can be had: the index has room for two of each connection.
-                return self.translate(place, &reply, now);
             }
         }
         false
+    }
+
+    /// Gives a connection's answers a tuple in the place of their plain one; nothing where that is taken.
+    pub(super) fn take(&mut self, place: Place, plain: &Tuple, reply: &Tuple, now: Tick) -> Option<bool> {
+        let zone = Sight::zone_of(self.entries.hot(place.at).b);
+        if self.is_taken(&Sight::of(reply, zone, self.seed), place.at) {
+            return None;
+        }
+        if reply == plain {
+            return Some(true);
+        }
+        if let Some((owners, worker)) = &self.owners
+            && !owners.insert(&Sight::of(reply, 0, owners.seed()), *worker)
+        {
+            return None;
+        }
+        self.counters.count(Event::Translated);
+        // What is not taken can be had: the index has room for two of each connection.
+        Some(self.translate(place, reply, now))
     }
 
     /// What there is to choose from; nothing if the range is one of the other kind of address.

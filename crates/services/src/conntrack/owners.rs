@@ -11,12 +11,16 @@
 //! Later fragments have no ports: those of answers go to the worker of their addresses, where they are
 //! invalid if that is another.
 //!
+//! Connections that a helper expects stand here with no source port, as that may be any: from the first of them
+//! on, packets that nobody owns are asked for that way, too.
+//!
 //! Threads: all workers; entries are single atomic words, and only the worker that made one takes it away.
 
 use super::packet::{Kind, Packet, Quote};
-use super::tuple::Sight;
+use super::tracking::own_tuple;
+use super::tuple::{Sight, Tuple};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weir_flow::Seed;
 
 /// Lines of the table: room for two million connections, of which about half can be had.
@@ -34,11 +38,13 @@ struct Line([AtomicU64; 8]);
 pub struct Owners {
     seed: Seed,
     lines: OnceLock<Box<[Line]>>,
+    /// Whether a helper ever expected anything.
+    expects: AtomicBool,
 }
 
 impl Owners {
     pub(super) fn new(seed: Seed) -> Self {
-        Self { seed, lines: OnceLock::new() }
+        Self { seed, lines: OnceLock::new(), expects: AtomicBool::new(false) }
     }
 
     /// Takes the memory, 16 MiB, if it was not taken yet: before the first flow that translates.
@@ -57,10 +63,35 @@ impl Owners {
             }
             _ => return None,
         };
-        let name = self.name(&sight);
+        let found = self.find(&sight);
+        if found.is_none() && self.expects.load(Ordering::Acquire) && look.is_flow() {
+            let tuple = own_tuple(&look)?;
+            return self.find(&self.expected(&tuple));
+        }
+        found
+    }
+
+    fn find(&self, sight: &Sight) -> Option<usize> {
+        let name = self.name(sight);
         let entry = self.line(name)?.0.iter().map(|entry| entry.load(Ordering::Acquire));
         let found = entry.into_iter().find(|entry| *entry & !WORKER == name & !WORKER && *entry != 0)?;
         Some((found & WORKER) as usize - 1)
+    }
+
+    /// What stands for a tuple from any port.
+    fn expected(&self, tuple: &Tuple) -> Sight {
+        Sight::of(&Tuple { source_port: 0, ..*tuple }, 0, self.seed)
+    }
+
+    /// Says that a worker expects a connection of this tuple, from any port. False as by [`Self::insert`].
+    pub(super) fn insert_expected(&self, tuple: &Tuple, worker: usize) -> bool {
+        self.expects.store(true, Ordering::Release);
+        self.insert(&self.expected(tuple), worker)
+    }
+
+    /// Takes one such word back.
+    pub(super) fn remove_expected(&self, tuple: &Tuple, worker: usize) {
+        self.remove(&self.expected(tuple), worker);
     }
 
     /// Says that a worker has a tuple, whatever its zone. False if another has it, or there is no room.

@@ -9,7 +9,7 @@
 //!
 //! Cost: with [`Tracker::approach`] and all, see `benches/conntrack.rs`. Threads: none.
 
-use super::entry::{FLIPPED, HALF_OPEN, REPLIED, State};
+use super::entry::{FLIPPED, HALF_OPEN, HELPED, RELATED, REPLIED, State};
 use super::packet::{Kind, Look, Packet};
 use super::reason::Event;
 use super::segment::Plain;
@@ -33,7 +33,7 @@ impl Tracker {
             return None;
         }
         let hot = self.entries.verify(look.at, &look.sight)?;
-        if hot.flags & (REPLIED | HALF_OPEN) != REPLIED || hot.deadline.reached(now) {
+        if hot.flags & (REPLIED | HALF_OPEN | HELPED | RELATED) != REPLIED || hot.deadline.reached(now) {
             return None;
         }
         let side = usize::from(look.sight.flipped != (hot.flags & FLIPPED != 0));

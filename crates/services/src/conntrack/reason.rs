@@ -62,6 +62,8 @@ names! {
         LimitZone "limit-zone";
         /// No room for another fragmented packet.
         LimitFragments "limit-fragments";
+        /// As many connections have a helper, or are related to one that has, as there can be.
+        LimitHelper "limit-helper";
         /// Every address and port to translate to is taken.
         NatExhausted "nat-exhausted";
     }
@@ -70,7 +72,11 @@ names! {
 impl Reason {
     /// Whether it is a limit and not the packet's fault.
     pub const fn is_limit(self) -> bool {
-        matches!(self, Self::LimitConnections | Self::LimitZone | Self::LimitFragments | Self::NatExhausted)
+        use Reason as R;
+        matches!(
+            self,
+            R::LimitConnections | R::LimitZone | R::LimitFragments | R::LimitHelper | R::NatExhausted
+        )
     }
 
     /// Whether `ct_state` says `inv`.
@@ -97,7 +103,7 @@ names! {
         New "packets-new";
         /// Packets allowed as part of an answered connection.
         Established "packets-established";
-        /// ICMP errors allowed as related to a connection.
+        /// Packets allowed as related to a connection: ICMP errors, and connections that a helper expected.
         Related "packets-related";
         /// Packets passed without being tracked: ARP, neighbour and listener discovery, what is not IP.
         Untracked "packets-untracked";
@@ -117,6 +123,12 @@ names! {
         Flushed "flushed";
         /// Connections whose addresses are translated.
         Translated "translated";
+        /// Data connections that helpers read an announcement of.
+        HelperExpected "helper-expected";
+        /// Connections that were expected, and made.
+        HelperRelated "helper-related";
+        /// Announcements that are not believed: of another host, or of a port below 1024; or too many at once.
+        HelperIgnored "helper-ignored";
         /// Fragmented packets remembered.
         FragmentRecords "fragment-records";
     }

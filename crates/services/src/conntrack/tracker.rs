@@ -11,8 +11,9 @@
 //! Costs: no lock and no allocation; see [`super::entry`] for cache lines. Both directions of a
 //! connection must come to the same worker.
 
-use super::entry::{Entries, FLIPPED, HALF_OPEN, Hot, Place, REPLIED, State, TRANSLATED};
+use super::entry::{Entries, FLIPPED, HALF_OPEN, HELPED, Hot, Place, RELATED, REPLIED, State, TRANSLATED};
 use super::fragments::Fragments;
+use super::helper::Helpers;
 use super::index::Index;
 use super::owners::Owners;
 use super::packet::{Kind, Look, Packet, Quote};
@@ -31,7 +32,7 @@ pub mod ct {
     pub const NEW: u8 = 0x01;
     /// Part of a connection that was answered.
     pub const EST: u8 = 0x02;
-    /// An ICMP error about a connection.
+    /// An ICMP error about a connection, or part of one that a helper expected.
     pub const REL: u8 = 0x04;
     /// In the direction of the answers.
     pub const RPL: u8 = 0x08;
@@ -85,6 +86,7 @@ pub struct Tracker {
     pub(super) entries: Entries,
     pub(super) wheel: Wheel,
     pub(super) fragments: Fragments,
+    pub(super) helpers: Helpers,
     /// Connections of each zone, up to the highest that ever had one.
     pub(super) zones: Vec<u32>,
     pub(super) counters: Counters,
@@ -105,6 +107,7 @@ impl Tracker {
             entries: Entries::new(capacity, settings.accounting, settings.prefault),
             wheel: Wheel::new(now),
             fragments: Fragments::new(settings.fragments, seed),
+            helpers: Helpers::new(),
             zones: Vec::with_capacity(1 << 16),
             counters: Counters::default(),
             owners: None,
@@ -145,7 +148,8 @@ impl Tracker {
 
     /// Bytes of state in use.
     pub fn memory(&self) -> usize {
-        self.index.memory() + self.entries.memory() + self.fragments.memory() + self.zones.len() * 4
+        let tables = self.index.memory() + self.entries.memory() + self.fragments.memory();
+        tables + self.helpers.memory() + self.zones.len() * 4
     }
 
     /// Has the part of the index fetched where this packet's connection stands.
@@ -227,8 +231,11 @@ impl Tracker {
         commit: bool,
         now: Tick,
     ) -> Result<Judgement, Reason> {
-        let segment = self.inspect(packet, look)?;
+        let mut segment = self.inspect(packet, look)?;
         if let Some((at, side)) = self.find(&look.sight, now) {
+            if self.entries.hot(at).flags & HELPED != 0 {
+                segment = self.as_sent(at, side, &segment);
+            }
             if let Some(judgement) = self.follow(at, side, &segment, now)? {
                 if packet.is_first_fragment() || !self.entries.counts.is_empty() {
                     self.note(packet, judgement, (side, segment), now)?;
@@ -360,10 +367,11 @@ impl Tracker {
     /// The judgement of a packet that passes as part of a connection.
     #[inline(always)]
     fn passes(&self, at: u32, side: usize) -> Judgement {
-        let replied = self.entries.hot(at).flags & REPLIED != 0;
+        let flags = self.entries.hot(at).flags;
         let state = ct::TRK
-            | if replied || side == 1 { ct::EST } else { ct::NEW }
-            | if side == 1 { ct::RPL } else { 0 };
+            | if flags & REPLIED != 0 || side == 1 { ct::EST } else { ct::NEW }
+            | if side == 1 { ct::RPL } else { 0 }
+            | if flags & RELATED != 0 { ct::REL } else { 0 };
         Judgement { state, place: Some(self.entries.place(at)), refused: None }
     }
 
@@ -384,16 +392,25 @@ impl Tracker {
             Kind::Icmp => Tcp::only(State::Icmp),
             _ => Tcp::only(State::OtherSingle),
         };
+        let control = self.awaited(look, now);
+        let related = if control.is_some() { ct::REL } else { 0 };
         if !commit {
-            return Ok(Judgement::refuse(Reason::NotCommitted));
+            let refused = Judgement::refuse(Reason::NotCommitted);
+            return Ok(Judgement { state: refused.state | related, ..refused });
         }
         let sight = &look.sight;
         // One that is met in its middle and not answered yet is not kept as long as one that is.
         let waits = if tcp.state == State::Established { State::SynSent } else { tcp.state };
         let deadline = now.after(self.timeouts[waits as usize]);
         let at = self.add(Hot::new(sight, tcp, deadline), look)?;
+        if let Some(control) = control
+            && let Err(reason) = self.adopt(at, control)
+        {
+            self.remove(at);
+            return Err(reason);
+        }
         let place = Some(self.entries.place(at));
-        let judgement = Judgement { state: ct::NEW | ct::TRK, place, refused: None };
+        let judgement = Judgement { state: ct::NEW | ct::TRK | related, place, refused: None };
         if packet.is_first_fragment() || !self.entries.counts.is_empty() {
             self.note(packet, judgement, (0, *segment), now)?;
         }
@@ -440,6 +457,9 @@ impl Tracker {
     /// Ends a connection that the wheel has given out.
     fn forget(&mut self, at: u32) {
         let hot = *self.entries.hot(at);
+        if hot.flags & (HELPED | RELATED) != 0 {
+            self.part(at);
+        }
         if hot.flags & TRANSLATED != 0 {
             let reply = Tuple::unpack(self.entries.replies[at as usize]);
             self.index.remove(Sight::of(&reply, Sight::zone_of(hot.b), self.seed).hash, at);
@@ -474,8 +494,10 @@ impl Tracker {
         // It travels against that packet: where addresses are translated, they are those of this direction.
         let sight = Sight::of(&quote.tuple.reversed(), look.zone, self.seed);
         let (at, side) = self.find(&sight, now).ok_or(Reason::IcmpError)?;
-        let tcp = &self.entries.hot(at).tcp;
-        if quote.seq.is_some_and(|seq| !tcp.may_be_on_its_way(1 - side, seq)) {
+        let Hot { tcp, flags, .. } = self.entries.hot(at);
+        let helped = flags & HELPED != 0;
+        let seq = quote.seq.map(|seq| if helped { self.quoted_as_sent(at, 1 - side, seq) } else { seq });
+        if seq.is_some_and(|seq| !tcp.may_be_on_its_way(1 - side, seq)) {
             return Err(Reason::IcmpError);
         }
         let state = ct::TRK | ct::REL | if side == 1 { ct::RPL } else { 0 };

@@ -8,7 +8,8 @@
 //!   translated by what was found then;
 //! - `force` replaces a connection that began the other way round;
 //! - addresses are translated if the action has `nat` and the connection was made with a range;
-//! - mark and label belong to connections that are kept.
+//! - mark and label belong to connections that are kept;
+//! - a helper is given to the connection that this packet begins, and reads what its sides say (`helper/`).
 //!
 //! Unlike Open vSwitch's userspace datapath, and like Linux's: a connection is `+est` once it was answered,
 //! and not by a third packet of the same side; a packet that would need a connection for which there is no
@@ -16,6 +17,8 @@
 //!
 //! Cost: beside the judgement a few cycles; translations see `nat.rs` and `rewrite.rs`. Threads: none.
 
+use super::Helper;
+use super::entry::{HELPED, TRANSLATED};
 use super::packet::{Look, Packet};
 use super::reason::{Event, Reason};
 use super::rewrite::Turn;
@@ -41,6 +44,8 @@ pub struct Tracking {
     pub mark: (u32, u32),
     /// The same of its label.
     pub label: (u128, u128),
+    /// What reads the data of a connection that is made.
+    pub helper: Option<Helper>,
     /// Whether the packet goes on as one that is not tracked.
     pub forgets: bool,
 }
@@ -52,6 +57,8 @@ pub(super) struct Attended {
     pub(super) turn: Option<Turn>,
     /// Why the packet ends here.
     pub(super) drop: Option<Reason>,
+    /// Whether its connection has a helper that is to read it.
+    pub(super) helped: bool,
 }
 
 /// `ct_state` of a packet as its key has it, if it was tracked in this zone and found valid.
@@ -84,9 +91,17 @@ impl Tracker {
             judgement.state = ct::TRK | ct::INV;
         }
         let full = judgement.refused.filter(|reason| reason.is_limit());
-        let mut attended = Attended { judgement, turn: None, drop: full };
+        let mut attended = Attended { judgement, turn: None, drop: full, helped: false };
         let Some(place) = judgement.place.filter(|_| full.is_none()) else { return attended };
         let is_new = self.counters.of(Event::Created) != created;
+        if let Some(helper) = asked.helper.filter(|_| is_new)
+            && let Err(reason) = self.assign(place, helper, look)
+        {
+            self.remove(place.at);
+            self.counters.refuse(reason);
+            attended.drop = Some(reason);
+            return attended;
+        }
         if let Some(nat) = &asked.nat {
             if is_new && !self.arrange(place, nat, now) {
                 self.remove(place.at);
@@ -108,6 +123,10 @@ impl Tracker {
                 self.set_label(place, asked.label.0, asked.label.1);
             }
         }
+        let flags = self.entries.hot(place.at).flags;
+        // Where it is translated, only with its addresses; otherwise once.
+        let read = attended.turn.is_some() || before.is_none() && flags & TRANSLATED == 0;
+        attended.helped = flags & HELPED != 0 && read && look.is_flow();
         attended
     }
 

@@ -38,7 +38,7 @@ mod watch;
 pub use limits::{HostReport, Limits, MOST_OFFENCES, Policy, Quarantine};
 pub use watch::Watch;
 
-use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict};
+use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Splice, Verdict};
 use limits::Offences;
 use serde_json::Value;
 use std::sync::Arc;
@@ -119,6 +119,12 @@ impl Host {
                 self.check_budget(cycles, slots.len() as u64);
             }
         }
+    }
+
+    /// What the service has replaced in a packet of the last burst ([`Slot::splice`]).
+    pub fn splice(&self, number: u8) -> Option<Splice> {
+        let service = self.service.as_ref()?;
+        panics::contained(|| service.splice(number).cloned()).ok().flatten()
     }
 
     /// Lets the service do what is due, contained.
@@ -206,6 +212,10 @@ impl Host {
         let end = lost.end;
         for slot in &mut slots[lost] {
             (slot.verdict, slot.coalesce) = (Verdict::Drop(DropReason::ServicePanic), false);
+        }
+        // What was to be replaced is lost with the instance.
+        for slot in slots[..end].iter_mut().filter(|slot| slot.splice.is_some()) {
+            (slot.verdict, slot.splice) = (Verdict::Drop(DropReason::ServicePanic), None);
         }
         self.panicked(said);
         end

@@ -232,6 +232,7 @@ impl Packets {
             metadata: 0,
             coalesce: false,
             verdict: Verdict::Pass,
+            splice: None,
         }));
         call(&mut slots);
         self.said.clear();
