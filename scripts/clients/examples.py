@@ -6,6 +6,8 @@
     clients ── port 1 ─── pipeline A ─── port 2 ── servers
 """
 
+import random
+
 import device
 from faucet import check
 from hosts import Host, stream
@@ -62,9 +64,28 @@ def home_router(lab, options):
     check("both hosts at once, to one server", all(host.browse(OUTSIDE, 8080) == "elsewhere" for host in (h1, h2)))
     check(f"iperf3 through the router: {stream(h1, outside, options.seconds) / 1e6:.0f} Mb/s up, "
           f"{stream(h1, outside, options.seconds, reverse=True) / 1e6:.0f} Mb/s down", True)
+    transfer(h1, outside, switch)
     dumped = switch.ofctl("dump-flows", "table=2")
     check("the flows' counters tell what was held back", "n_packets=0" not in dumped.splitlines()[-1])
     switch.check()
+
+
+# What curl is told to open a data connection by each of FTP's four ways.
+WAYS = {"EPRT": ["--ftp-port", "-"], "PORT": ["--ftp-port", "-", "--disable-eprt"],
+        "EPSV": [], "PASV": ["--disable-epsv"]}
+
+
+def transfer(client, server, switch):
+    """Files by FTP: by each way with the helper, and by those that need it not without."""
+    content = random.Random(7).randbytes(300_000)
+    server.serve_files({"file": content})
+    url = f"ftp://{OUTSIDE}/file"
+    wait_for("the FTP server", lambda: client.fetch(url) == content)
+    for way, options in WAYS.items():
+        check(f"{client.name} fetches a file by {way}", client.fetch(url, *options) == content)
+    switch.ofctl("--strict", "del-flows", "table=1,priority=15,tcp,tp_dst=21,ct_state=+trk+new-rel")
+    check("and without a helper not where the server has to connect",
+          client.fetch(url) == content and client.fetch(url, *WAYS["PORT"], seconds=2) is None)
 
 
 def pipeline_a(lab, options):

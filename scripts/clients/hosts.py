@@ -61,6 +61,24 @@ class Host:
                               check=False)
         return done.stdout if done.returncode == 0 else None
 
+    def serve_files(self, files):
+        """An FTP server with these files, by name, for everybody."""
+        folder = self.lab.folder / f"ftp-{self.name}"
+        folder.mkdir()
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        settings = self.lab.folder / f"vsftpd-{self.name}.conf"
+        settings.write_text("\n".join([
+            "listen=YES", "background=NO", "anonymous_enable=YES", "no_anon_password=YES", "local_enable=NO",
+            f"anon_root={folder}", "connect_from_port_20=YES", "seccomp_sandbox=NO", ""]))
+        return self.space.spawn("vsftpd", "vsftpd", settings)
+
+    def fetch(self, url, *options, seconds=5):
+        """What an FTP server has there, or None."""
+        words = self.space.enter("curl", "--silent", "--fail", "--max-time", seconds, *options, url)
+        done = subprocess.run([*DIES_WITH_US, *words], capture_output=True, timeout=seconds + 20, check=False)
+        return done.stdout if done.returncode == 0 else None
+
     def serve_leases(self, begin, end, router, fixed=None, mask="255.255.255.0"):
         """A DHCP server; `fixed` are addresses of certain cards."""
         file = self.lab.folder / f"udhcpd-{self.name}.conf"

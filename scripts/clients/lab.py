@@ -28,6 +28,7 @@ TOOLS = {
     "ping": "iputils-ping",
     "ovs-ofctl": "openvswitch-common",
     "ovs-vswitchd": "openvswitch-switch",
+    "vsftpd": "vsftpd",
 }
 
 

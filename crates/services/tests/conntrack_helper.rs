@@ -6,210 +6,19 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
+use support::gateway::{Gateway, Rules, Talk, Way as _, at, segment};
 use support::{ACK, PSH, SYN, extract, ip, udp};
-use weir_flow::{Field, Key};
+use weir_flow::Field;
 use weir_openflow::{Nat, NatRange};
-use weir_services::conntrack::{Helper, Packet, Tracking};
-use weir_services::{Burst, Group, GroupConfig, Service, Slot, Verdict, registered};
+use weir_services::Verdict;
+use weir_services::conntrack::{Packet, Tracking};
 use weir_units::Nanos;
 
 const PUBLIC: &str = "203.0.113.1";
 
-fn at(text: &str) -> SocketAddr {
-    text.parse().unwrap()
-}
-
-/// What a router does to packets of new connections from inside; and, if there is one, to those from outside.
-#[derive(Clone, Copy, Debug, Default)]
-struct Rules {
-    out: Option<Nat>,
-    forward: Option<Nat>,
-}
-
-impl Rules {
-    fn source(address: &str) -> Self {
-        let range = match address.parse().unwrap() {
-            IpAddr::V4(address) => NatRange::Ipv4(address, None),
-            IpAddr::V6(address) => NatRange::Ipv6(address, None),
-        };
-        Self { out: Some(Nat { source: true, range, ..Nat::default() }), forward: None }
-    }
-}
-
-/// A router: what comes from inside may open connections, what comes from outside only what is related to one,
-/// or forwarded.
-struct Router {
-    group: Arc<dyn Group>,
-    service: Box<dyn Service>,
-    rules: Rules,
-    now: Nanos,
-    /// `ct_state` of the last packet, before it was committed.
-    state: u128,
-    key: Key,
-}
-
-impl Router {
-    fn new(rules: Rules) -> Self {
-        let config =
-            GroupConfig { name: "edge", settings: &json!({ "connections": 40_000 }), workers: 2, seed: 3 };
-        let group = (registered("conntrack").unwrap().build)(&config).unwrap();
-        group.owners().unwrap().prepare();
-        let service = group.instance(1);
-        Self { group, service, rules, now: Nanos(1_000_000_000), state: 0, key: Key::new() }
-    }
-
-    /// One pass through `ct`; the frame as it is then, and its key, or why it ended.
-    fn pass(&mut self, frame: &mut Vec<u8>, key: &mut Key, tracking: &Tracking) -> Verdict {
-        let mut layout = extract(frame).1;
-        let mut slots = [Slot {
-            frame,
-            layout,
-            key,
-            argument: 0,
-            tracking: Some(tracking),
-            metadata: 0,
-            coalesce: false,
-            verdict: Verdict::Pass,
-            splice: None,
-        }];
-        self.service.process(&mut Burst::new(&mut slots, self.now));
-        let (verdict, splice) = (slots[0].verdict, slots[0].splice);
-        if let Some(number) = splice {
-            let splice = self.service.splice(number).unwrap().clone();
-            assert!(splice.apply(frame, &mut layout));
-            assert_eq!(layout, extract(frame).1);
-        }
-        verdict
-    }
-
-    /// A packet from inside, or from outside, as it leaves on the other side.
-    fn forward(&mut self, mut frame: Vec<u8>, inside: bool) -> Option<Vec<u8>> {
-        let mut key = extract(&frame).0;
-        let nat = Some(Nat::default());
-        let plain = Tracking { zone: 1, nat, ..Tracking::default() };
-        let first = self.pass(&mut frame, &mut key, &plain);
-        let state = Field::CtState.get(&key);
-        (self.state, self.key) = (state, key.clone());
-        let [new, related, invalid] = [1, 4, 0x10].map(|bit| state & bit != 0);
-        if invalid || first != Verdict::Pass {
-            return None;
-        }
-        if new {
-            let port = Field::TcpDst.get(&key);
-            let helper = [(21, Helper::Ftp), (69, Helper::Tftp)].into_iter().find(|pair| pair.0 == port);
-            let helper = helper.filter(|_| !related).map(|pair| pair.1);
-            let nat = match (inside, related) {
-                (_, true) => nat,
-                (true, false) => self.rules.out,
-                (false, false) => Some(self.rules.forward?),
-            };
-            let mark = if related { (0, 0) } else { (77, u32::MAX) };
-            let asked = Tracking { zone: 1, nat, helper, mark, commit: true, ..Tracking::default() };
-            if self.pass(&mut frame, &mut key, &asked) != Verdict::Pass {
-                return None;
-            }
-            self.key = key;
-        }
-        Some(frame)
-    }
-
-    fn counter(&self, name: &str) -> u64 {
-        self.service.counters().into_iter().find(|counter| counter.0 == name).unwrap().1
-    }
-
-    fn dump(&mut self) -> Vec<Value> {
-        let said = self.service.command("dump", &Value::Null).unwrap();
-        said["connections"].as_array().unwrap().clone()
-    }
-}
-
-/// A segment with data.
-fn segment(from: SocketAddr, to: SocketAddr, flags: u8, numbers: (u32, u32), data: &[u8]) -> Vec<u8> {
-    let mut body = [from.port().to_be_bytes(), to.port().to_be_bytes()].concat();
-    body.extend(numbers.0.to_be_bytes());
-    body.extend(numbers.1.to_be_bytes());
-    body.extend([0x50, flags, 0x20, 0, 0, 0, 0, 0]);
-    body.extend(data);
-    ip(from.ip(), to.ip(), 6, body, Some(16))
-}
-
-/// One end of a connection, as it sees it.
-#[derive(Clone, Copy, Debug)]
-struct End {
-    own: SocketAddr,
-    other: SocketAddr,
-    inside: bool,
-    sent: u32,
-    received: u32,
-}
-
-/// A connection: who opened it, and who was asked.
-struct Talk([End; 2]);
-
-impl Talk {
-    /// A host inside speaks to one outside; their addresses as each sees them.
-    fn new(client: [&str; 2], server: [&str; 2], client_inside: bool) -> Self {
-        let end = |[own, other]: [&str; 2], inside, sent| End {
-            own: at(own),
-            other: at(other),
-            inside,
-            sent,
-            received: 0,
-        };
-        Self([end(client, client_inside, 0xffff_fff0), end(server, !client_inside, 500)])
-    }
-
-    /// The frame that a side would send.
-    fn frame(&self, side: usize, flags: u8, data: &[u8]) -> Vec<u8> {
-        let End { own, other, sent, received, .. } = self.0[side];
-        segment(own, other, flags, (sent, received), data)
-    }
-
-    /// A side sends; what the other side reads, if it takes the packet for one of its connection.
-    fn say(&mut self, router: &mut Router, side: usize, flags: u8, data: &[u8]) -> Option<Vec<u8>> {
-        let frame = self.frame(side, flags, data);
-        let arrived = router.forward(frame, self.0[side].inside)?;
-        let read = self.take(1 - side, flags, &arrived);
-        self.0[side].sent = self.0[side].sent.wrapping_add(data.len() as u32 + u32::from(flags & SYN != 0));
-        let End { received, .. } = &mut self.0[1 - side];
-        *received = received.wrapping_add(read.len() as u32 + u32::from(flags & SYN != 0));
-        Some(read)
-    }
-
-    /// A side receives a frame: it is what the other one, as it sees it, would send it now.
-    fn take(&mut self, side: usize, flags: u8, frame: &[u8]) -> Vec<u8> {
-        let layout = extract(frame).1;
-        let data = frame[usize::from(layout.transport) + 20..usize::from(layout.end)].to_vec();
-        let End { own, other, sent, received, .. } = &mut self.0[side];
-        if flags & SYN != 0 {
-            let number = &frame[usize::from(layout.transport) + 4..];
-            *received = u32::from_be_bytes([number[0], number[1], number[2], number[3]]);
-        }
-        let ack = if flags & ACK == 0 { 0 } else { *sent };
-        let wanted = segment(*other, *own, flags, (*received, ack), &data);
-        assert_eq!(frame, wanted, "numbers, addresses and checksums are those of the connection");
-        data
-    }
-
-    fn open(&mut self, router: &mut Router) -> Option<()> {
-        self.say(router, 0, SYN, b"")?;
-        self.say(router, 1, SYN | ACK, b"")?;
-        self.say(router, 0, ACK, b"")?;
-        Some(())
-    }
-
-    /// A line of one side, acknowledged by the other; what that reads.
-    fn line(&mut self, router: &mut Router, side: usize, text: &str) -> String {
-        let read = self.say(router, side, ACK | PSH, text.as_bytes()).unwrap();
-        self.say(router, 1 - side, ACK, b"").unwrap();
-        String::from_utf8(read).unwrap()
-    }
-}
-
 /// A client inside that is translated, and has logged in.
-fn logged_in(router: &mut Router, client: &str, port: u16) -> Talk {
+fn logged_in(router: &mut Gateway, client: &str, port: u16) -> Talk {
     let (own, seen) = (format!("{client}:{port}"), format!("{PUBLIC}:{port}"));
     let server = "203.0.113.80:21";
     let mut talk = Talk::new([&own, server], [server, &seen], true);
@@ -220,7 +29,7 @@ fn logged_in(router: &mut Router, client: &str, port: u16) -> Talk {
 
 #[test]
 fn a_server_connects_to_a_translated_client_where_it_said_and_nobody_else_does() {
-    let mut router = Router::new(Rules::source(PUBLIC));
+    let mut router = Gateway::new(Rules::source(PUBLIC));
     let mut talk = logged_in(&mut router, "192.168.1.11", 40_000);
     let elsewhere = segment(at("203.0.113.80:20"), at("203.0.113.1:51213"), SYN, (1, 0), b"");
     assert_eq!(router.forward(elsewhere.clone(), false), None, "nothing was announced yet");
@@ -270,7 +79,7 @@ fn a_server_connects_to_a_translated_client_where_it_said_and_nobody_else_does()
 
 #[test]
 fn two_clients_that_name_the_same_port_get_different_ones() {
-    let mut router = Router::new(Rules::source(PUBLIC));
+    let mut router = Gateway::new(Rules::source(PUBLIC));
     let mut first = logged_in(&mut router, "192.168.1.11", 40_000);
     let mut second = logged_in(&mut router, "192.168.1.112", 40_001);
     assert_eq!(first.line(&mut router, 0, "PORT 192,168,1,11,3,255\r\n"), "PORT 192,168,1,11,3,255\r\n");
@@ -300,7 +109,7 @@ fn two_clients_that_name_the_same_port_get_different_ones() {
 
 #[test]
 fn what_is_sent_again_is_the_same_again() {
-    let mut router = Router::new(Rules::source(PUBLIC));
+    let mut router = Gateway::new(Rules::source(PUBLIC));
     let mut talk = logged_in(&mut router, "192.168.1.11", 40_000);
     let text = b"PORT 192,168,1,11,200,13\r\n";
     let frame = talk.frame(0, ACK | PSH, text);
@@ -322,7 +131,7 @@ fn what_is_sent_again_is_the_same_again() {
 
 #[test]
 fn a_client_connects_to_where_a_server_listens_also_behind_a_forwarded_port() {
-    let mut router = Router::new(Rules::source(PUBLIC));
+    let mut router = Gateway::new(Rules::source(PUBLIC));
     let mut talk = logged_in(&mut router, "192.168.1.11", 40_000);
     for (said, port) in [
         ("227 Entering Passive Mode (203,0,113,80,200,14).\r\n", 51214),
@@ -338,7 +147,7 @@ fn a_client_connects_to_where_a_server_listens_also_behind_a_forwarded_port() {
     // The server inside, its port forwarded by another name.
     let range = NatRange::Ipv4([10, 0, 0, 5].into(), None);
     let forward = Nat { destination: true, range, ..Nat::default() };
-    let mut router = Router::new(Rules { forward: Some(forward), ..Rules::source(PUBLIC) });
+    let mut router = Gateway::new(Rules { forward: Some(forward), ..Rules::source(PUBLIC) });
     let mut talk =
         Talk::new(["198.51.100.7:999", "203.0.113.1:21"], ["10.0.0.5:21", "198.51.100.7:999"], false);
     talk.open(&mut router).unwrap();
@@ -353,7 +162,7 @@ fn a_client_connects_to_where_a_server_listens_also_behind_a_forwarded_port() {
 
 #[test]
 fn ipv6_is_announced_and_translated_like_ipv4() {
-    let mut router = Router::new(Rules::source("2001:db8::1"));
+    let mut router = Gateway::new(Rules::source("2001:db8::1"));
     let server = "[2001:db8:1::80]:21";
     let mut talk = Talk::new(["[fd00::11]:40000", server], [server, "[2001:db8::1]:40000"], true);
     talk.open(&mut router).unwrap();
@@ -374,7 +183,7 @@ fn ipv6_is_announced_and_translated_like_ipv4() {
 
 #[test]
 fn without_translation_nothing_is_changed_and_the_same_is_expected() {
-    let mut router = Router::new(Rules::default());
+    let mut router = Gateway::new(Rules::default());
     let ends = [["192.168.1.11:40000", "203.0.113.80:21"], ["203.0.113.80:21", "192.168.1.11:40000"]];
     let mut talk = Talk::new(ends[0], ends[1], true);
     talk.open(&mut router).unwrap();
@@ -389,7 +198,7 @@ fn without_translation_nothing_is_changed_and_the_same_is_expected() {
 
 #[test]
 fn a_line_in_the_midst_of_data_or_with_a_wrong_checksum_announces_nothing() {
-    let mut router = Router::new(Rules::source(PUBLIC));
+    let mut router = Gateway::new(Rules::source(PUBLIC));
     let mut talk = logged_in(&mut router, "192.168.1.11", 40_000);
     let line = "PORT 192,168,1,11,200,13\r\n";
     assert_eq!(talk.line(&mut router, 0, "NOOP "), "NOOP ");
@@ -407,7 +216,7 @@ fn a_line_in_the_midst_of_data_or_with_a_wrong_checksum_announces_nothing() {
 
 #[test]
 fn an_expectation_lasts_five_minutes_and_no_longer_than_its_control_connection() {
-    let mut router = Router::new(Rules::source(PUBLIC));
+    let mut router = Gateway::new(Rules::source(PUBLIC));
     let syn = segment(at("203.0.113.80:20"), at("203.0.113.1:51213"), SYN, (1, 0), b"");
     let mut talk = logged_in(&mut router, "192.168.1.11", 40_000);
     talk.line(&mut router, 0, "PORT 192,168,1,11,200,13\r\n");
@@ -426,7 +235,7 @@ fn an_expectation_lasts_five_minutes_and_no_longer_than_its_control_connection()
 
 #[test]
 fn control_connections_are_bounded_and_one_too_many_is_refused() {
-    let mut router = Router::new(Rules::source(PUBLIC));
+    let mut router = Gateway::new(Rules::source(PUBLIC));
     let syn = |number: u32| {
         let [_, _, high, low] = number.to_be_bytes();
         let client = SocketAddr::from(([192, 168, high, low], 1024 + number as u16));
@@ -444,7 +253,7 @@ fn control_connections_are_bounded_and_one_too_many_is_refused() {
 
 #[test]
 fn tftp_is_answered_from_another_port() {
-    let mut router = Router::new(Rules::source(PUBLIC));
+    let mut router = Gateway::new(Rules::source(PUBLIC));
     let request = |from: SocketAddr, to: SocketAddr| {
         let mut body = [from.port().to_be_bytes(), to.port().to_be_bytes()].concat();
         body.extend([0, 20, 0, 0]);

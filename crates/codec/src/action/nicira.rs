@@ -26,6 +26,7 @@ pub(super) fn action(kind: u16, mut body: Cursor<'_>, version: Version, known: K
             body.skip(2)?;
             Ok(set(Field::TunId, body.number(4)?))
         }
+        4 => Err(Fault::new(Code::ActionQueue, "there are no queues")),
         6 => {
             let places = (body.u16()?, body.u16()?, body.u16()?);
             copy(body, places, known)
@@ -82,7 +83,6 @@ pub(super) fn action(kind: u16, mut body: Cursor<'_>, version: Version, known: K
 /// Why an action is refused, by its name if it has one.
 const fn unsupported(kind: u16) -> &'static str {
     match kind {
-        4 => "`set_queue` is not supported",
         5 => "`pop_queue` is not supported",
         10 => "`multipath` is not supported",
         12 => "`bundle` is not supported",

@@ -96,17 +96,17 @@ const FOREIGN: &[&str] = &[
     "decap",
     "delete_field",
     "encap",
-    "enqueue",
     "fin_timeout",
     "learn",
     "multipath",
     "pop",
-    "pop_queue",
     "push",
     "sample",
-    "set_queue",
     "unroll_xlate",
 ];
+
+/// Those that name queues.
+const QUEUES: &[&str] = &["enqueue", "pop_queue", "set_queue"];
 
 /// Words that are instructions.
 pub(super) const INSTRUCTIONS: &[&str] =
@@ -124,6 +124,10 @@ pub(super) fn argument<'a>(pair: &Pair<'a>) -> Parsed<&'a str> {
 /// No action has this name.
 fn unknown(pair: &Pair<'_>) -> Fault {
     let word = pair.key.to_ascii_lowercase();
+    if QUEUES.contains(&word.as_str()) {
+        return Fault::new(pair.whole, format!("action `{word}` is not supported: ports have no queues"))
+            .mend("police what is too much by a meter: meter:NUMBER");
+    }
     if FOREIGN.contains(&word.as_str()) {
         return Fault::new(pair.whole, format!("action `{word}` is not supported"))
             .mend("Weir has its own services for state: softflow:NAME:ARG");

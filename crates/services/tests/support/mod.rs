@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file takes what it needs")]
 
+pub mod gateway;
 pub mod host;
 pub mod router;
 pub mod wire;

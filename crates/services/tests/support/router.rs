@@ -85,7 +85,7 @@ fn rules() -> String {
 /// The router, and the ends of its links: `port0` is inside.
 pub struct Router {
     /// Keeps the router's namespace.
-    _far: File,
+    far: File,
     ports: [OwnedFd; 2],
 }
 
@@ -145,7 +145,7 @@ impl Router {
         }
         run("ip", &["-batch", "-"], &near);
         within(&far, || Self::configure(loose));
-        Self { _far: far, ports: ["port0", "port1"].map(open) }
+        Self { far, ports: ["port0", "port1"].map(open) }
     }
 
     fn configure(loose: bool) {
@@ -173,6 +173,32 @@ impl Router {
         run("ip", &["-batch", "-"], &batch);
         run("nft", &["-f", "-"], &rules());
         fs::write("/proc/sys/net/netfilter/nf_conntrack_tcp_loose", if loose { "1" } else { "0" }).unwrap();
+    }
+
+    /// From now on sources inside are translated to an address, IPv4 or IPv6, and FTP has its helper.
+    pub fn translate(&self, to: [&str; 2]) {
+        let rules = format!(
+            "table inet translation {{
+               ct helper ftp {{ type \"ftp\" protocol tcp; }}
+               chain helpers {{ type filter hook prerouting priority 0; tcp dport 21 ct helper set \"ftp\"; }}
+               chain back {{ type nat hook prerouting priority dstnat; }}
+               chain out {{ type nat hook postrouting priority srcnat;
+                 oifname \"port1\" ip saddr 10.0.0.0/24 snat ip to {}
+                 oifname \"port1\" ip6 saddr fd00::/64 snat ip6 to {}
+               }}
+             }}\n",
+            to[0], to[1],
+        );
+        within(&self.far, || run("nft", &["-f", "-"], &rules));
+    }
+
+    /// Sends a packet from inside (0) or outside (1); what came out at the other side, and of which class.
+    pub fn pass(&self, side: usize, frame: &[u8]) -> Option<(Class, Vec<u8>)> {
+        const NUMBER: u16 = 7;
+        self.send(side, numbered(frame, NUMBER));
+        let mut found = self.collect().into_iter();
+        let (_, frame) = found.find(|(number, _)| *number == NUMBER)?;
+        Some((class(&frame), frame))
     }
 
     /// Sends each packet from inside (0) or outside (1), and tells what Linux made of it. Packets must
