@@ -49,7 +49,7 @@ struct Inner<T> {
     /// Made of the same rules, since they changed last.
     vectors: Option<Arc<Vectors<T>>>,
     len: usize,
-    /// The number of rules when the structure was chosen.
+    /// The number of rules when the structure was chosen; of exact tuples the most since.
     reviewed: usize,
     /// A structure that was asked for instead.
     forced: Option<Structure>,
@@ -144,14 +144,20 @@ impl<T> Inner<T> {
         }
         let due = match &self.body {
             Body::Linear(_) => self.len > FEW && self.len > self.reviewed,
-            Body::Space(space) => {
-                space.crowded() || self.len * 4 < self.reviewed * 2 || self.len > self.reviewed * 2
+            Body::Space(space) if space.merged() => {
+                self.len * 2 < self.reviewed || self.len > self.reviewed * 2
             }
+            // Where each mask has its tuple, more or fewer rules of these masks change nothing but for a few.
+            Body::Space(space) => space.crowded() || (self.len <= DIVERSE && self.len * 2 < self.reviewed),
         };
         if due {
             let rules = self.body.rules();
             self.reviewed = self.len;
             self.body = Body::build(&rules, suits(&rules), self.seed, false);
+        } else if let Body::Space(space) = &self.body
+            && !space.merged()
+        {
+            self.reviewed = self.reviewed.max(self.len);
         }
     }
 }

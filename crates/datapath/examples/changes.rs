@@ -112,10 +112,11 @@ fn main() -> Outcome<()> {
         bench.changes("priority=1,in_port=1 actions=output:2\npriority=10,udp,tp_dst=9 actions=drop")?;
     bench.datapath.apply(&first)?;
     let specs = [(1, format!("trace:{},loop", capture.display())), (2, "null".to_owned())];
-    for (number, spec) in specs {
+    let specs = specs.map(|(number, spec)| {
         let (name, number) = (format!("p{number}"), Some(PortNo(number)));
-        bench.datapath.add_port(&PortSpec { name, number, spec, queues: 1, descriptors: 1024 })?;
-    }
+        PortSpec { name, number, spec, queues: 1, descriptors: 1024 }
+    });
+    bench.datapath.add_ports(&specs)?;
     bench.during("no change", |_, _| {
         std::thread::sleep(Duration::from_millis(100));
         Ok(())

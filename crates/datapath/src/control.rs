@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_openflow::{Bucket, Flow, FlowMod, Group, GroupId, Meter, MeterId, PortNo, ToController};
+use weir_openflow::{Bucket, Flow, FlowMod, Group, GroupId, Meter, MeterId, PortNo, TableId, ToController};
 use weir_services::Limits;
 
 /// How a datapath is set up.
@@ -94,6 +94,19 @@ pub enum Change {
     ModifyMeter(Meter),
     /// A meter goes, and the flows that use it; all meters if none is named.
     DeleteMeter(Option<MeterId>),
+    /// Whether entries of a table (all tables if none is named) make room for others when there are too many, and
+    /// which.
+    SetEviction(Option<TableId>, Option<Evict>),
+}
+
+/// By what entries are chosen that go to make room for others (OpenFlow 1.4.1, section 7.3.4.1); of
+/// equals the oldest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evict {
+    /// The least important first, and never one for another that is less important.
+    pub importance: bool,
+    /// First what goes soonest by itself.
+    pub lifetime: bool,
 }
 
 /// Where buckets are put into a group, or which of them go (OpenFlow 1.5.1, section 7.3.4.3).
@@ -311,6 +324,8 @@ pub enum Removal {
     Group,
     /// The meter that it used was deleted.
     Meter,
+    /// It made room for another.
+    Eviction,
 }
 
 /// What happened by itself.

@@ -8,6 +8,7 @@ use crate::capture::Tap;
 use crate::control::{
     Applied, ApplyError, CaptureFilter, Captured, Change, Config, ControlError, Event, PacketIn, PortSpec,
 };
+use crate::evict::Queues;
 use crate::expiry::Expiry;
 use crate::hint::{HintSource, Hints, Installer, Soft};
 use crate::known::Known;
@@ -66,6 +67,8 @@ pub struct Datapath {
     pub(crate) taps: Vec<Arc<Tap>>,
     /// Flow entries that go by themselves.
     pub(crate) expiry: Expiry,
+    /// Those that go to make room for others.
+    evictions: Queues,
     /// What happened and nobody was told yet.
     pub(crate) events: Vec<Event>,
     /// When tables were settled last, and how long that took.
@@ -107,6 +110,7 @@ impl Datapath {
             retired,
             taps: Vec::new(),
             expiry: Expiry::default(),
+            evictions: Queues::default(),
             events: Vec::new(),
             quarantined: std::collections::BTreeSet::new(),
             last: vec![Snapshot::default(); config.cores.len()],
@@ -263,11 +267,13 @@ impl Datapath {
         let mut next = (*self.pipeline).clone();
         let mut draft = Draft::new(&mut next, now);
         draft.told = how.tell.then(Vec::new);
+        draft.evictions = std::mem::take(&mut self.evictions);
         let mut refusals = Vec::new();
         for (at, change) in changes.iter().enumerate() {
             draft.at = at;
             if let Err(refused) = draft.change(change) {
                 if how.all_or_none {
+                    // The queues are made anew when they are needed: some entries of theirs went in vain.
                     return Err(ApplyError::Refused(at, refused));
                 }
                 refusals.push((at, refused));
@@ -278,8 +284,14 @@ impl Datapath {
         let calls = |change| crate::tables::calls(change, tracker, &by_flow);
         let uses = !draft.pipeline.by_flow && changes.iter().any(calls);
         let (touched, timed, removed, told) = (draft.touched, draft.timed, draft.removed, draft.told);
+        self.evictions = draft.evictions;
         let applied = Applied { refused: refusals, entries: told.unwrap_or_default() };
         if touched.is_empty() {
+            // No packet has to do with how room is made.
+            let eviction = next.eviction;
+            if eviction != self.pipeline.eviction {
+                Arc::make_mut(&mut self.pipeline).eviction = eviction;
+            }
             return Ok(applied);
         }
         next.by_flow |= uses;

@@ -58,7 +58,7 @@ impl Ord for Due {
 impl Expiry {
     /// Queues an entry, if it has a timeout.
     pub(crate) fn add(&mut self, entry: &Arc<Entry>) {
-        if let Some((at, _)) = over_at(entry) {
+        if let Some((at, _)) = entry.over_at() {
             self.queue.push(Reverse(Due { at, entry: Arc::downgrade(entry) }));
         }
     }
@@ -84,7 +84,7 @@ impl Expiry {
             if !is_there(&entry) {
                 continue;
             }
-            match over_at(&entry) {
+            match entry.over_at() {
                 Some((at, why)) if at <= now => over.push((entry, why)),
                 _ => self.add(&entry),
             }
@@ -103,19 +103,6 @@ impl Expiry {
     pub(crate) fn set<'a>(&mut self, entries: impl Iterator<Item = &'a Arc<Entry>>) {
         self.queue.clear();
         entries.for_each(|entry| self.add(entry));
-    }
-}
-
-/// When an entry is over if no packet comes any more, and why; nothing if it stays.
-fn over_at(entry: &Entry) -> Option<(Nanos, Removal)> {
-    let after = |seconds: u16, since: Nanos| {
-        (seconds > 0).then(|| Nanos(since.0 + u64::from(seconds) * Nanos::PER_SECOND))
-    };
-    let hard = after(entry.flow.hard_timeout, entry.created).map(|at| (at, Removal::Hard));
-    let idle = after(entry.flow.idle_timeout, entry.used()).map(|at| (at, Removal::Idle));
-    match (hard, idle) {
-        (Some(hard), Some(idle)) => Some(if hard.0 <= idle.0 { hard } else { idle }),
-        (one, other) => one.or(other),
     }
 }
 

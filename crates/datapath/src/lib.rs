@@ -23,6 +23,7 @@ mod deed;
 mod direct;
 pub mod edit;
 mod egress;
+mod evict;
 mod execute;
 mod expiry;
 mod explain;
@@ -55,7 +56,7 @@ mod worker_thread;
 
 pub use control::{
     Applied, ApplyError, BucketPlace, CaptureFilter, Captured, Change, Config, ControlError, EntryChange,
-    EntryEvent, Event, FlowStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec, Refusal,
+    EntryEvent, Event, Evict, FlowStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec, Refusal,
     Refused, Removal, ServiceConfig, Wants,
 };
 pub use datapath::Datapath;

@@ -7,7 +7,7 @@
 //! The journal says what the last snapshots changed, so that a megaflow made under an older one need
 //! not be made again unless a change may concern it (`journal.rs`).
 
-use crate::control::{PortFlags, Wants};
+use crate::control::{Evict, PortFlags, Removal, Wants};
 use crate::journal::Journal;
 use crate::meter::MeterState;
 use std::collections::BTreeMap;
@@ -78,6 +78,19 @@ impl Entry {
     /// Whether it goes by itself some time.
     pub(crate) const fn is_timed(&self) -> bool {
         self.flow.idle_timeout > 0 || self.flow.hard_timeout > 0
+    }
+
+    /// When it is over if no packet comes any more, and why; nothing if it stays.
+    pub(crate) fn over_at(&self) -> Option<(Nanos, Removal)> {
+        let after = |seconds: u16, since: Nanos| {
+            (seconds > 0).then(|| Nanos(since.0 + u64::from(seconds) * Nanos::PER_SECOND))
+        };
+        let hard = after(self.flow.hard_timeout, self.created).map(|at| (at, Removal::Hard));
+        let idle = after(self.flow.idle_timeout, self.used()).map(|at| (at, Removal::Idle));
+        match (hard, idle) {
+            (Some(hard), Some(idle)) => Some(if hard.0 <= idle.0 { hard } else { idle }),
+            (one, other) => one.or(other),
+        }
     }
 
     /// When it was last of use: its last packet, or when it was added.
@@ -187,6 +200,8 @@ pub(crate) struct Pipeline {
     pub(crate) by_flow: bool,
     /// Flow entries that go by themselves some time.
     pub(crate) timed: usize,
+    /// Tables whose entries make room for others.
+    pub(crate) eviction: Arc<BTreeMap<TableId, Evict>>,
     /// What controllers want beside what actions send them.
     pub(crate) wants: Wants,
     /// Draws of groups.
@@ -210,6 +225,7 @@ impl Pipeline {
             coalescing,
             by_flow: false,
             timed: 0,
+            eviction: Arc::default(),
             wants: Wants::default(),
             seed,
             journal: Journal::default(),

@@ -4,6 +4,7 @@
 //! nothing has happened.
 
 use crate::control::{Change, EntryChange, EntryEvent, Refusal, Refused, Removal};
+use crate::evict::Queues;
 use crate::pipeline::{Entry, Pipeline, TABLES, Touched, called};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -27,8 +28,11 @@ pub(crate) struct Draft<'a> {
     /// What became of entries, if anybody wants to know.
     pub(crate) told: Option<Vec<EntryChange>>,
     pub(crate) now: Nanos,
-    /// Flow entries of all tables.
+    /// Flow entries of all tables, and how many there may be.
     flows: usize,
+    pub(crate) most: usize,
+    /// What goes first where there are too many.
+    pub(crate) evictions: Queues,
     /// The place of the change at hand.
     pub(crate) at: usize,
 }
@@ -48,7 +52,8 @@ impl<'a> Draft<'a> {
     pub(crate) fn new(pipeline: &'a mut Pipeline, now: Nanos) -> Self {
         let flows = pipeline.tables.iter().map(Table::len).sum();
         let (touched, timed, removed) = (Vec::new(), Vec::new(), Vec::new());
-        Self { pipeline, touched, timed, removed, told: None, now, flows, at: 0 }
+        let (most, evictions) = (MOST_FLOWS, Queues::default());
+        Self { pipeline, touched, timed, removed, told: None, now, flows, most, evictions, at: 0 }
     }
 
     /// Does one change, or leaves all as it is.
@@ -77,6 +82,10 @@ impl<'a> Draft<'a> {
                 self.delete_group(*id);
                 Ok(())
             }
+            Change::SetEviction(table, by) => {
+                self.set_eviction(*table, *by);
+                Ok(())
+            }
             Change::SetMeter(meter) => self.set_meter(meter),
             Change::AddMeter(meter) => self.add_meter(meter),
             Change::ModifyMeter(meter) => self.modify_meter(meter),
@@ -94,12 +103,11 @@ impl<'a> Draft<'a> {
             self.check_overlap(flow)?;
         }
         let old = self.pipeline.tables[at].get(&flow.matching, flow.priority);
-        if old.is_none() && self.flows >= MOST_FLOWS {
-            let why = format!("table {}: the switch has {MOST_FLOWS} flows, and takes no more", flow.table);
-            return refuse_as(Refusal::TableFull, why);
-        }
         let event = if old.is_some() { EntryEvent::Modified } else { EntryEvent::Added };
         let counts = old.filter(|_| !flow.flags.reset_counts).map(|old| old.counts().clone());
+        if event == EntryEvent::Added && self.flows >= self.most {
+            self.make_room(flow)?;
+        }
         let entry = Arc::new(Entry::new(flow.clone(), self.now, counts));
         self.put(entry, event);
         Ok(())
@@ -134,6 +142,7 @@ impl<'a> Draft<'a> {
             self.pipeline.timed += 1;
             self.timed.push(entry.clone());
         }
+        self.evictions.add(&entry);
         let old = self.pipeline.tables[usize::from(table.0)].insert(matching, priority, entry);
         self.pipeline.timed -= usize::from(old.is_some_and(|old| old.is_timed()));
     }
@@ -198,7 +207,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Removes an entry, which is told if that was wanted.
-    fn delete(&mut self, entry: &Arc<Entry>, why: Removal) {
+    pub(crate) fn delete(&mut self, entry: &Arc<Entry>, why: Removal) {
         self.remove(entry);
         self.tell_gone(entry, why);
     }

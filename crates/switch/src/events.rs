@@ -71,6 +71,7 @@ pub(crate) fn describe(event: &Event, names: &Names) -> Value {
                 Removal::Delete => "delete",
                 Removal::Group => "group-delete",
                 Removal::Meter => "meter-delete",
+                Removal::Eviction => "eviction",
             };
             json!({
                 "kind": "flow-removed", "reason": reason, "flow": text::flow(&stats.flow, names),
@@ -111,6 +112,7 @@ mod tests {
             (Removal::Delete, "delete"),
             (Removal::Group, "group-delete"),
             (Removal::Meter, "meter-delete"),
+            (Removal::Eviction, "eviction"),
         ] {
             let told = describe(&Event::FlowRemoved(stats.clone(), why), &names);
             let expected = json!({

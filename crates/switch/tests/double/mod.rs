@@ -132,7 +132,8 @@ impl Plane for Double {
                 Change::DeleteMeter(id) => self.meters.retain(|other, _| id.is_some_and(|id| id != *other)),
                 Change::Flow(FlowMod::Modify { .. })
                 | Change::InsertBuckets(..)
-                | Change::RemoveBuckets(..) => {}
+                | Change::RemoveBuckets(..)
+                | Change::SetEviction(..) => {}
             }
         }
         self.behind.lock().unwrap().applied.push(changes.to_vec());

@@ -215,3 +215,25 @@ fn a_monitor_sees_packets_for_the_controller_and_what_becomes_of_flows() {
         child.wait().unwrap();
     }
 }
+
+#[test]
+fn a_table_is_told_to_make_room_for_important_entries_and_says_so() {
+    if !has_ofctl() {
+        return;
+    }
+    let rig = Rig::new();
+    let told = |table: &str| {
+        let described = rig.said("OpenFlow14", &["dump-table-desc"]);
+        let begin = described.find(&format!("table {table}:")).unwrap_or_else(|| panic!("{described}"));
+        let of_table = described[begin..].lines().take(3).map(str::trim).collect::<Vec<_>>().join(" ");
+        of_table.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(told("3").contains("eviction=off"), "{}", told("3"));
+    rig.said("OpenFlow14", &["mod-table", "3", "evict"]);
+    assert!(told("3").contains("eviction=on") && told("4").contains("eviction=off"), "{}", told("3"));
+    rig.said("OpenFlow14", &["add-flow", "table=3,importance=9,actions=drop"]);
+    assert!(rig.said("OpenFlow14", &["dump-flows"]).contains("importance=9"));
+    rig.said("OpenFlow14", &["mod-table", "3", "noevict"]);
+    assert!(told("3").contains("eviction=off"), "{}", told("3"));
+    assert!(rig.refused("OpenFlow14", &["mod-table", "3", "vacancy:20,80"]).contains("BAD_CONFIG"));
+}

@@ -7,6 +7,7 @@ use weir_codec::{
     AsyncConfig, Body, Code, Config, CtFlush, FlowForm, Message, QueueConfig, Request, TableConfig, TableMod,
     Version,
 };
+use weir_datapath::{Change, Evict};
 use weir_openflow::{PortNo, TableId};
 
 /// Fragments are matched as such, first ones with their ports: nothing special.
@@ -17,6 +18,11 @@ const FRAGMENTS_MATCHED: u16 = 3;
 const FRAGMENTS: u16 = 3;
 /// Packets with an invalid TTL are wanted (OpenFlow 1.0 and 1.1).
 const EXPIRED: u16 = 4;
+
+/// By what entries are chosen that make room (OpenFlow 1.4.1, section 7.3.4.1: `OFPTMPEF_*`).
+const BY_OTHER: u32 = 1;
+const BY_IMPORTANCE: u32 = 2;
+const BY_LIFETIME: u32 = 4;
 
 /// Whether a message changes something, so that a secondary controller may not send it (OpenFlow 1.3.5,
 /// section 6.3.6).
@@ -86,7 +92,7 @@ impl Agent {
             Body::MultipartRequest(request) => return self.multipart(from, xid, request, plane),
             Body::PacketOut(packet) => return self.packet_out(message.version, packet, plane),
             Body::PortMod(change) => return self.port_mod(change, plane),
-            Body::TableMod(change) => return table_mod(change),
+            Body::TableMod(change) => return self.table_mod(message.version, change, plane),
             Body::RoleRequest(role) => return self.role_request(from, xid, *role),
             Body::GetAsyncRequest => {
                 let config = peer.asynchronous();
@@ -146,6 +152,37 @@ impl Agent {
         self.look_at_wants(plane);
     }
 
+    /// Whether entries of a table make room for others, and which go first. Vacancy events there are none.
+    fn table_mod(&mut self, version: Version, change: &TableMod, plane: &mut impl Plane) -> Result<(), Code> {
+        if change.table.is_some_and(|table| table > TableId::LAST) {
+            return Err(Code::TableBad);
+        }
+        let TableConfig { flags, eviction, vacancy: _ } = change.config;
+        let evicts = flags & TableConfig::EVICTION != 0;
+        if flags & TableConfig::VACANCY_EVENTS != 0 || (evicts && version < Version::V14) {
+            return Err(Code::TableConfig);
+        }
+        let by = evicts.then(|| evict(eviction)).transpose()?;
+        plane.apply(&[Change::SetEviction(change.table, by)]).map_err(|_| Code::TableConfig)?;
+        for table in (0..=TableId::LAST.0).map(TableId) {
+            if change.table.is_none_or(|one| one == table) {
+                match by {
+                    Some(by) => drop(self.evicting.insert(table, by)),
+                    None => drop(self.evicting.remove(&table)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How a table is configured, as `table_mod` says it.
+    pub(super) fn table_config(&self, table: TableId) -> TableConfig {
+        let Some(by) = self.evicting.get(&table) else { return TableConfig::default() };
+        let bit = |bit: u32, set: bool| if set { bit } else { 0 };
+        let eviction = BY_OTHER | bit(BY_IMPORTANCE, by.importance) | bit(BY_LIFETIME, by.lifetime);
+        TableConfig { flags: TableConfig::EVICTION, eviction: Some(eviction), vacancy: None }
+    }
+
     pub(super) fn has_port(&self, number: PortNo) -> bool {
         self.ports.iter().any(|port| port.number == number)
     }
@@ -159,11 +196,11 @@ impl Agent {
     }
 }
 
-/// Tables have nothing that could be configured: they evict nothing and have no vacancy events.
-fn table_mod(change: &TableMod) -> Result<(), Code> {
-    if change.table.is_some_and(|table| table > TableId::LAST) {
-        return Err(Code::TableBad);
+/// What is asked by these bits; by everything if nothing is said.
+fn evict(bits: Option<u32>) -> Result<Evict, Code> {
+    let bits = bits.unwrap_or(BY_OTHER | BY_IMPORTANCE | BY_LIFETIME);
+    if bits & !(BY_OTHER | BY_IMPORTANCE | BY_LIFETIME) != 0 {
+        return Err(Code::TableConfig);
     }
-    let asked = TableConfig::EVICTION | TableConfig::VACANCY_EVENTS;
-    if change.config.flags & asked != 0 { Err(Code::TableConfig) } else { Ok(()) }
+    Ok(Evict { importance: bits & BY_IMPORTANCE != 0, lifetime: bits & BY_LIFETIME != 0 })
 }

@@ -42,7 +42,8 @@ use standalone::Standalone;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_codec::{Body, Message, Version, encode};
-use weir_datapath::{Event, PortAbout, Removal, Wants};
+use weir_datapath::{Event, Evict, PortAbout, Removal, Wants};
+use weir_openflow::TableId;
 
 /// How often packets for controllers are looked for while one is connected.
 pub(crate) const PACKET_INS_EVERY: Duration = Duration::from_millis(1);
@@ -78,6 +79,8 @@ pub(crate) struct Agent {
     ports: Vec<PortAbout>,
     wants: Wants,
     standalone: Standalone,
+    /// Tables whose entries make room for others.
+    evicting: BTreeMap<TableId, Evict>,
     /// Whether packets were sent out since workers were last seen to have done so.
     sent_out: bool,
     /// What happened, for other listeners.
@@ -98,6 +101,7 @@ impl Agent {
             ports: Vec::new(),
             wants: Wants::default(),
             standalone: Standalone::new(settings.standalone),
+            evicting: BTreeMap::new(),
             sent_out: false,
             seen: Vec::new(),
             settings,

@@ -201,6 +201,7 @@ pub(super) fn removal(why: Removal, version: Version) -> u8 {
         Removal::Hard => 1,
         Removal::Group if version >= Version::V13 => 3,
         Removal::Meter if version >= Version::V14 => 4,
-        Removal::Delete | Removal::Group | Removal::Meter => 2,
+        Removal::Eviction if version >= Version::V14 => 5,
+        Removal::Delete | Removal::Group | Removal::Meter | Removal::Eviction => 2,
     }
 }

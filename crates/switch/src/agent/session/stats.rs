@@ -6,8 +6,8 @@ use crate::plane::Plane;
 use std::collections::BTreeMap;
 use weir_codec::{
     ALL_GROUPS, ALL_METERS, ALL_QUEUES, Aggregate, Body, Code, FlowForm, FlowQuery, FlowStats, GroupStats,
-    MeterStats, MultipartReply, MultipartRequest, PortStats, QueueQuery, Reply, Request, TableConfig,
-    TableDesc, TableStats, Version,
+    MeterStats, MultipartReply, MultipartRequest, PortStats, QueueQuery, Reply, Request, TableDesc,
+    TableStats, Version,
 };
 use weir_datapath::{MOST_FLOWS, PortReport};
 use weir_openflow::{Action, Group, GroupId, MeterId, PortNo, TableId};
@@ -111,7 +111,7 @@ impl Agent {
                 )
             }
             Request::TableDesc => Reply::TableDesc(
-                all_tables().map(|table| TableDesc { table, config: TableConfig::default() }).collect(),
+                all_tables().map(|table| TableDesc { table, config: self.table_config(table) }).collect(),
             ),
             Request::Monitor(_) => return Err(Code::BadMultipart),
         })
