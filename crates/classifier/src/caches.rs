@@ -14,11 +14,6 @@ use crate::exact::Exact;
 use crate::handle::Handle;
 use crate::megaflows::{Inserted, LOOKUP_BURST, Megaflows};
 
-/// Megaflows up to which their values are read without being fetched ahead: with what a switch's programs
-/// point to, some 600 bytes each, so many are twice a second-level cache of 1 MiB, below which fetching
-/// ahead costs more than it saves.
-const FAR: usize = 4096;
-
 /// What a burst's lookup worked out, by the keys' places in the burst.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -98,7 +93,6 @@ impl<T> Caches<T> {
         wanted: impl Fn() -> I,
         found: &mut Found,
     ) -> u64 {
-        let far = self.is_far();
         for i in wanted() {
             let hash = keys[i].hash(self.seed);
             found.hashes[i] = hash;
@@ -107,9 +101,7 @@ impl<T> Caches<T> {
         for i in wanted() {
             let index = self.exact.get(found.hashes[i]).unwrap_or(Handle::NONE.index);
             self.megaflows.prefetch(index);
-            if far {
-                self.megaflows.prefetch_value(index);
-            }
+            self.megaflows.prefetch_value(index);
             found.handles[i].index = index;
         }
         let mut hit = 0;
@@ -139,13 +131,6 @@ impl<T> Caches<T> {
         let inserted = self.megaflows.insert(key, mask, value);
         self.exact.insert(key.hash(self.seed), inserted.handle.index);
         inserted
-    }
-
-    /// Whether there are so many megaflows that their values are far from the CPU, and worth fetching for a
-    /// burst before they are read.
-    #[inline]
-    pub fn is_far(&self) -> bool {
-        self.megaflows.len() > FAR
     }
 
     /// The megaflows.

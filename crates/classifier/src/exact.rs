@@ -21,7 +21,7 @@
 //! Cost: one line a lookup, fetched ahead. Memory is reserved at the start and touched as it grows;
 //! nothing allocates afterwards. Threads: one worker's.
 
-use weir_dpdk::prefetch;
+use weir_dpdk::{prefer_huge_pages, prefetch};
 
 /// Entries of a bucket.
 pub const WAYS: usize = 8;
@@ -107,6 +107,7 @@ impl Exact {
     pub fn new(limit: usize) -> Self {
         let limit = limit.max(FEWEST);
         let mut buckets = Vec::with_capacity(limit);
+        prefer_huge_pages(buckets.spare_capacity_mut());
         buckets.resize(FEWEST, Bucket::EMPTY);
         Self { buckets, limit, low: FEWEST, full: 0 }
     }

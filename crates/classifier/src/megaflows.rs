@@ -18,8 +18,9 @@
 //!
 //! Places are names: an entry's [`Handle`] is its place and the place's generation. In an entry's one
 //! line lie its generation, its mask's number and the six words of the key's head under the mask, so
-//! that verifying that a key belongs to a place costs that line and nothing else. A place that is free
-//! has the mask that names nothing and a word that is never equal, so that even a handle made up of
+//! that verifying that a key belongs to a place costs that line and nothing else: what nearly every mask
+//! names behind the head, such as the number of a recirculation, is zero in nearly every packet, and a bit
+//! says so. A place that is free has the mask that names nothing and a word that is never equal, so that even a handle made up of
 //! whole cloth is found out by the comparison, without a branch for it.
 //!
 //! Capacity: fixed, and reserved at the start (untouched memory costs nothing). When it is full, the
@@ -29,12 +30,12 @@
 //! Cost: a burst of misses shares the latency of memory: for each mask all outstanding keys are hashed
 //! and their slots fetched, then all candidates' lines are fetched, then compared. Inserting may grow a
 //! mask's table (amortised; some 10 ms at a million entries of one mask); nothing else allocates but a
-//! new mask, and entries whose mask names words behind the head.
+//! new mask, and entries that have something behind the head.
 //! Threads: one worker's.
 
 mod change;
 
-use weir_dpdk::{prefetch, prefetch_whole};
+use weir_dpdk::{prefer_huge_pages, prefetch};
 use weir_flow::{HEAD, Key, Mask, Seed, places};
 
 use crate::groups::{Groups, MASKS};
@@ -50,6 +51,9 @@ const NOTHING: u32 = 0;
 /// Set in an entry's mask number when it was used since the clock's hand last came by.
 const USED: u32 = 1 << 31;
 
+/// Set in an entry's mask number when all that its mask names behind the head is zero, as in nearly all packets.
+const BARE: u32 = 1 << 30;
+
 /// Entries that the clock's hand spares for one that it evicts, at most: so that making room takes
 /// bounded time even when all entries are in use.
 const SPARED: u32 = 64;
@@ -59,7 +63,7 @@ const SPARED: u32 = 64;
 #[repr(C, align(64))]
 struct Line {
     generation: u32,
-    /// The mask's number, and [`USED`].
+    /// The mask's number, [`USED`] and [`BARE`].
     mask: u32,
     /// Under the mask.
     head: [u64; HEAD],
@@ -75,16 +79,13 @@ impl Line {
 
     #[inline]
     fn number(&self) -> usize {
-        (self.mask & !USED) as usize
+        (self.mask & !(USED | BARE)) as usize
     }
-}
 
-/// The rest of an entry.
-#[derive(Debug)]
-struct Body<T> {
-    value: T,
-    /// Words behind the key's head that the mask names, under it.
-    rest: Box<[u64]>,
+    #[inline]
+    fn is_bare(&self) -> bool {
+        self.mask & BARE != 0
+    }
 }
 
 /// What an insertion did.
@@ -104,7 +105,11 @@ pub struct Megaflows<T> {
     seed: Seed,
     capacity: usize,
     lines: Vec<Line>,
-    bodies: Vec<Option<Body<T>>>,
+    values: Vec<Option<T>>,
+    /// Words behind the key's head that the mask names, under it: of entries that are not [`BARE`].
+    rests: Vec<Box<[u64]>>,
+    /// How many words those are together.
+    rest_words: usize,
     free: Vec<u32>,
     /// By number; the first names nothing and holds nothing.
     masks: Vec<Subtable>,
@@ -122,11 +127,16 @@ impl<T> Megaflows<T> {
     /// one line and its value.
     pub fn new(seed: Seed, capacity: usize) -> Self {
         let capacity = capacity.clamp(1, USED as usize - 1);
+        let (mut lines, mut values) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+        prefer_huge_pages(lines.spare_capacity_mut());
+        prefer_huge_pages(values.spare_capacity_mut());
         Self {
             seed,
             capacity,
-            lines: Vec::with_capacity(capacity),
-            bodies: Vec::with_capacity(capacity),
+            lines,
+            values,
+            rests: Vec::with_capacity(capacity),
+            rest_words: 0,
             free: Vec::new(),
             masks: vec![Subtable::new(Mask::new())],
             spare: Vec::new(),
@@ -168,10 +178,9 @@ impl<T> Megaflows<T> {
     /// Bytes in use, without what values point to; what is reserved is not counted.
     pub fn memory(&self) -> usize {
         let lines = size_of_val(&*self.lines);
-        let bodies = size_of_val(&*self.bodies);
-        // By masks, of which there are few: all entries of one have as many words.
-        let rest = |table: &Subtable| table.len * table.cut.rest.len() * size_of::<u64>();
-        lines + bodies + self.masks.iter().map(|table| table.memory() + rest(table)).sum::<usize>()
+        let values = size_of_val(&*self.values);
+        let rests = size_of_val(&*self.rests) + self.rest_words * size_of::<u64>();
+        lines + values + rests + self.masks.iter().map(Subtable::memory).sum::<usize>()
     }
 
     /// Whether the entry at a place is one of this key, whatever its generation.
@@ -181,13 +190,18 @@ impl<T> Megaflows<T> {
         let cut = &self.masks.get(line.number())?.cut;
         let head = cut.head_of(key);
         let differs = head.iter().zip(&line.head).fold(0, |differs, (a, b)| differs | (a ^ b));
-        (differs == 0 && (cut.rest.is_empty() || self.rest_is(cut, index, key))).then_some(line)
+        let rest_is = || {
+            if key.present() & cut.behind == 0 { line.is_bare() } else { self.rest_is(cut, index, key) }
+        };
+        (differs == 0 && rest_is()).then_some(line)
     }
 
     #[inline(never)]
     fn rest_is(&self, cut: &Cut, index: u32, key: &Key) -> bool {
-        let body = self.bodies[index as usize].as_ref();
-        body.is_some_and(|body| cut.rest_of(key).eq(body.rest.iter().copied()))
+        if self.lines[index as usize].is_bare() {
+            return cut.rest_of(key).all(|word| word == 0);
+        }
+        cut.rest_of(key).eq(self.rests[index as usize].iter().copied())
     }
 
     /// Asks the CPU for what [`Megaflows::verify`] reads of a place.
@@ -198,11 +212,11 @@ impl<T> Megaflows<T> {
         }
     }
 
-    /// Asks the CPU for the value at a place.
+    /// Asks the CPU for the front of the value at a place.
     #[inline]
     pub(crate) fn prefetch_value(&self, index: u32) {
-        if let Some(body) = self.bodies.get(index as usize) {
-            prefetch_whole(body);
+        if let Some(value) = self.values.get(index as usize) {
+            prefetch(value);
         }
     }
 
@@ -253,14 +267,14 @@ impl<T> Megaflows<T> {
     #[inline]
     pub fn get(&self, handle: Handle) -> Option<&T> {
         self.line(handle)?;
-        self.bodies[handle.index as usize].as_ref().map(|body| &body.value)
+        self.values[handle.index as usize].as_ref()
     }
 
     /// The same to change it.
     #[inline]
     pub fn get_mut(&mut self, handle: Handle) -> Option<&mut T> {
         self.line(handle)?;
-        self.bodies[handle.index as usize].as_mut().map(|body| &mut body.value)
+        self.values[handle.index as usize].as_mut()
     }
 
     /// Counts an entry as used, as finding it does.
@@ -280,7 +294,7 @@ impl<T> Megaflows<T> {
         let line = self.line(handle)?;
         let mut key = Key::new();
         key.set_head(line.head);
-        let rest = &self.bodies[handle.index as usize].as_ref()?.rest;
+        let rest = &self.rests[handle.index as usize];
         for (&(place, _), &word) in self.masks[line.number()].cut.rest.iter().zip(rest) {
             key.set_word(usize::from(place), word);
         }
@@ -289,17 +303,17 @@ impl<T> Megaflows<T> {
 
     /// All entries.
     pub fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
-        self.lines.iter().zip(&self.bodies).enumerate().filter_map(|(index, (line, body))| {
+        self.lines.iter().zip(&self.values).enumerate().filter_map(|(index, (line, value))| {
             let handle = Handle { index: index as u32, generation: line.generation };
-            Some((handle, &body.as_ref()?.value))
+            Some((handle, value.as_ref()?))
         })
     }
 
     /// The entry at a place or behind it, for walking the cache a piece at a time while it changes:
     /// the next piece begins behind the place that was returned.
     pub fn next_from(&self, place: u32) -> Option<Handle> {
-        let from = (place as usize).min(self.bodies.len());
-        let at = from + self.bodies[from..].iter().position(Option::is_some)?;
+        let from = (place as usize).min(self.lines.len());
+        let at = from + self.lines[from..].iter().position(|line| line.number() != NOTHING as usize)?;
         Some(Handle { index: at as u32, generation: self.lines[at].generation })
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Cut {
     pub(crate) head: [u64; HEAD],
     /// Words behind the head: place and mask.
     pub(crate) rest: Box<[(u8, u64)]>,
+    /// Their places, one bit each.
+    pub(crate) behind: u64,
 }
 
 impl Cut {
@@ -30,6 +32,7 @@ impl Cut {
         let rest = mask.iter().filter(|&(place, _)| place >= HEAD);
         Self {
             head: std::array::from_fn(|place| mask.word(place)),
+            behind: mask.present() >> HEAD << HEAD,
             rest: rest.map(|(place, word)| (place as u8, word)).collect(),
         }
     }

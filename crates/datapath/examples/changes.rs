@@ -100,6 +100,7 @@ fn main() -> Outcome<()> {
         cores: vec![core.parse()?],
         buffers: 8192,
         max_frame: FrameSize::new(1522)?,
+        room: Config::ROOM,
         services: std::collections::BTreeMap::new(),
         coalescing: true,
         poll: weir_datapath::PollMode::Busy,

@@ -6,6 +6,7 @@ use weir_classifier::Handle;
 use weir_dpdk::BURST;
 use weir_flow::{Key, Layout, places};
 use weir_port::DropReason;
+use weir_services::Memo;
 
 /// Packets of a burst, one bit each.
 pub(crate) type Packets = u64;
@@ -26,6 +27,8 @@ pub(crate) struct Bench {
     pub(crate) layouts: [Layout; BURST],
     pub(crate) fates: [Fate; BURST],
     pub(crate) sources: [Source; BURST],
+    /// What the first service on each packet's way noted with its megaflow.
+    pub(crate) memos: [Memo; BURST],
     /// The segment that comes next.
     pub(crate) segments: [u8; BURST],
     pub(crate) passes: [u8; BURST],
@@ -35,6 +38,13 @@ pub(crate) struct Bench {
     pub(crate) copies: [u16; BURST],
 }
 
+/// Counts another pass of a packet; whether it was too many.
+#[inline]
+pub(crate) fn went_too_often(passes: &mut u8) -> bool {
+    *passes = passes.saturating_add(1);
+    *passes >= PASSES
+}
+
 impl Bench {
     pub(crate) fn new() -> Self {
         Self {
@@ -42,6 +52,7 @@ impl Bench {
             layouts: [Layout::default(); BURST],
             fates: [Fate::Drop(DropReason::ByFlow); BURST],
             sources: [Source::Recording(0); BURST],
+            memos: [Memo::NOWHERE; BURST],
             segments: [0; BURST],
             passes: [0; BURST],
             roots: [0; BURST],
@@ -55,13 +66,6 @@ impl Bench {
         self.passes = [0; BURST];
         self.roots = std::array::from_fn(|at| at as u8);
         self.copies = [0; BURST];
-    }
-
-    /// Counts another pass of a packet; whether it was too many.
-    #[inline]
-    pub(crate) fn went_too_often(&mut self, at: usize) -> bool {
-        self.passes[at] = self.passes[at].saturating_add(1);
-        self.passes[at] >= PASSES
     }
 
     /// Of these packets, those whose last stage was classified by the tables themselves.
@@ -84,7 +88,7 @@ impl Bench {
         let mut again = 0;
         for at in places(wanted) {
             if self.fates[at] == Fate::Again {
-                if self.went_too_often(at) {
+                if went_too_often(&mut self.passes[at]) {
                     self.fates[at] = Fate::Drop(DropReason::TooDeep);
                 } else {
                     again |= 1 << at;

@@ -3,14 +3,16 @@
 
 use crate::deed::Deed;
 use crate::pipeline::{Pipeline, Touched};
-use crate::program::{Program, Segment, Short};
+use crate::plans::Plans;
+use crate::program::{Program, Segment, Short, Stage, Step};
 use crate::report::CacheReport;
 use crate::shortcut::Shortcut;
 use crate::translate::concerns;
 use weir_classifier::{Caches as Cached, EXACT_BUCKETS, Found, Handle};
-use weir_dpdk::{Packet, prefetch, prefetch_whole};
-use weir_flow::{Key, Mask, Seed};
+use weir_dpdk::Packet;
+use weir_flow::{Field, Key, Mask, Seed};
 use weir_openflow::PortNo;
+use weir_services::Memo;
 use weir_units::Nanos;
 
 /// Megaflows that a worker keeps at most.
@@ -25,7 +27,10 @@ const SWEEP: usize = 64;
 /// The caches.
 pub(crate) struct Caches {
     cached: Cached<Program>,
+    plans: Plans,
     pub(crate) shortcut: Shortcut,
+    /// Megaflows that the short way can do.
+    short: usize,
     /// Megaflows with something to credit.
     dirty: Vec<Handle>,
     /// Of those, the ones whose turn it is.
@@ -35,11 +40,24 @@ pub(crate) struct Caches {
     hand: u32,
 }
 
+/// What the slow path made of a flow, and what it counted meanwhile.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) segments: Vec<Segment>,
+    /// The tables that were visited, one bit each.
+    pub(crate) tables: [u64; 4],
+    /// Words of the key that were rewritten on the way, one bit each.
+    pub(crate) rewritten: u64,
+    pub(crate) used: Nanos,
+}
+
 impl Caches {
     pub(crate) fn new(seed: Seed) -> Self {
         Self {
             cached: Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS),
+            plans: Plans::default(),
             shortcut: Shortcut::new(seed),
+            short: 0,
             dirty: Vec::new(),
             due: Vec::new(),
             brief: None,
@@ -91,50 +109,48 @@ impl Caches {
         megaflows.key(handle).zip(megaflows.mask(handle))
     }
 
-    /// One segment of a megaflow, which is in use now.
+    /// A megaflow that is in use now.
     #[inline]
-    pub(crate) fn segment(&mut self, handle: Handle, number: usize, now: Nanos) -> Option<&mut Segment> {
+    pub(crate) fn program(&mut self, handle: Handle, now: Nanos) -> Option<&mut Program> {
         let program = self.cached.megaflows_mut().get_mut(handle)?;
         program.used = now;
         if !program.dirty {
             program.dirty = true;
             self.dirty.push(handle);
         }
-        program.segments.get_mut(number)
+        Some(program)
     }
 
-    /// Has what a megaflow's segments are made of fetched, whose program was fetched before.
-    #[inline]
-    pub(crate) fn prefetch_segments(&self, handle: Handle) {
-        let program = self.cached.megaflows().get(handle);
-        program.into_iter().flat_map(|program| &program.segments).for_each(prefetch_whole);
-    }
-
-    /// The same of what the segments point to, and the next packets need.
-    #[inline]
-    pub(crate) fn prefetch_operations(&self, handle: Handle) {
-        let program = self.cached.megaflows().get(handle);
-        for segment in program.into_iter().flat_map(|program| &program.segments) {
-            segment.ops.first().map(prefetch);
-            segment.guard.terms().first().map(prefetch);
+    /// Keeps what a megaflow's first service notes with it.
+    pub(crate) fn note(&mut self, handle: Handle, memo: Memo) {
+        if let Some(program) = self.cached.megaflows_mut().get_mut(handle) {
+            program.memo = memo;
         }
     }
 
-    /// Whether what megaflows do is far from the CPU, and worth fetching for a burst before it is read.
+    /// Another segment of a megaflow whose first was done to the packet.
     #[inline]
-    pub(crate) fn are_far(&self) -> bool {
-        self.cached.is_far()
+    pub(crate) fn step(&mut self, handle: Handle, number: usize) -> Option<Step<'_>> {
+        self.cached.megaflows_mut().get_mut(handle)?.step(number)
+    }
+
+    /// Whether there is a megaflow that the short way can do.
+    #[inline]
+    pub(crate) fn has_short(&self) -> bool {
+        self.short > 0
     }
 
     /// Shows the short way a packet as it came in, and its megaflow, which is right for it.
     pub(crate) fn learn(&mut self, handle: Handle, packet: &Packet, port: PortNo) {
         let Self { cached, shortcut, .. } = self;
         let Some(program) = cached.megaflows_mut().get_mut(handle) else { return };
+        if !program.plan().is_short {
+            return;
+        }
         if program.short == Short::Unknown {
-            program.short = match program.segments.first().and_then(|first| Deed::of(&first.ops)) {
-                Some(deed) => shortcut.add(handle, deed).map_or(Short::Unknown, Short::Brief),
-                None => Short::Never,
-            };
+            let deed = program.plan().stages.first().and_then(|first| Deed::of(&first.ops));
+            let brief = deed.and_then(|deed| shortcut.add(handle, deed));
+            program.short = brief.map_or(Short::Unknown, Short::Brief);
         }
         if let (Short::Brief(number), Some(mask)) = (program.short, cached.megaflows().mask(handle)) {
             shortcut.learn(packet, port, mask, number);
@@ -172,7 +188,18 @@ impl Caches {
     }
 
     /// Adds a megaflow. What it replaces, or what has to make room for it, is credited.
-    pub(crate) fn insert(&mut self, key: &Key, mask: &Mask, program: Program, pipeline: &Pipeline) {
+    pub(crate) fn insert(&mut self, key: &Key, mask: &Mask, made: Made, pipeline: &Pipeline) {
+        let Made { segments, tables, rewritten, used } = made;
+        let (mut stages, mut parts) =
+            (Vec::with_capacity(segments.len()), Vec::with_capacity(segments.len()));
+        for Segment { guard, ops, credits, counted } in segments {
+            stages.push(Stage { guard, ops });
+            parts.push((counted, credits));
+        }
+        let fresh = Field::SfStage.get(key) == 0 && Field::RecircId.get(key) == 0;
+        let plan = self.plans.keep(stages, (tables, rewritten), fresh);
+        self.short += usize::from(plan.is_short);
+        let program = Program::new(plan, parts, pipeline.generation, used);
         let inserted = self.cached.insert(key, mask, program);
         for mut program in inserted.replaced.into_iter().chain(inserted.evicted.map(|(_, program)| program)) {
             self.retire(&mut program, pipeline);
@@ -190,8 +217,10 @@ impl Caches {
 
     /// Credits what a megaflow counted that has gone.
     fn retire(&mut self, program: &mut Program, pipeline: &Pipeline) {
+        self.short -= usize::from(program.plan().is_short);
         if let Short::Brief(number) = program.short {
-            program.absorb(self.shortcut.remove(number));
+            let (counted, used) = self.shortcut.remove(number);
+            program.absorb(counted, used);
         }
         program.credit(&pipeline.table_counts);
     }
@@ -205,11 +234,11 @@ impl Caches {
     pub(crate) fn credit_some(&mut self, most: usize, pipeline: &Pipeline) -> bool {
         let Self { cached, shortcut, dirty, due, brief, .. } = self;
         if let Some(next) = *brief {
-            shortcut.collect(next..next + most, |handle, counted| {
+            shortcut.collect(next..next + most, |handle, counted, used| {
                 // What the short way uses is in use, though no lookup finds it.
                 cached.megaflows_mut().touch(handle);
                 if let Some(program) = cached.megaflows_mut().get_mut(handle) {
-                    program.absorb(counted);
+                    program.absorb(counted, used);
                     if !program.dirty {
                         program.dirty = true;
                         dirty.push(handle);
@@ -240,7 +269,7 @@ impl Caches {
             self.hand = handle.index + 1;
             let used = self.cached.megaflows().get(handle).map_or(now, |program| match program.short {
                 Short::Brief(number) => program.used.max(self.shortcut.used(number)),
-                _ => program.used,
+                Short::Unknown => program.used,
             });
             if now.0.saturating_sub(used.0) > IDLE.0 {
                 self.remove(handle, pipeline);

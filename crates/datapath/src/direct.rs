@@ -20,7 +20,7 @@
 //! limit ([`EDGES`]). Threads: one worker's.
 
 use crate::pipeline::{Entry, Pipeline, TableCounts};
-use crate::program::{Credit, Segment};
+use crate::program::{Credit, Segment, Step};
 use crate::translate::{FrozenStore, Origins, Subject, Trail, Waypoint, follow};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -220,8 +220,8 @@ impl Direct {
 
     /// The operations at an end.
     #[inline]
-    pub(crate) fn end(&mut self, end: u32) -> Option<&mut Segment> {
-        self.ends.get_mut(end as usize)
+    pub(crate) fn end(&mut self, end: u32) -> Option<Step<'_>> {
+        self.ends.get_mut(end as usize).map(Segment::step)
     }
 
     /// Makes it right for these tables.
@@ -273,7 +273,7 @@ impl Direct {
             counted.packets += 1;
             counted.bytes += bytes;
         }
-        if self.ends[end as usize].packets == 0 {
+        if self.ends[end as usize].counted.packets == 0 {
             self.dirty_ends.push(end);
         }
         Some(end)

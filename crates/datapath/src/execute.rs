@@ -85,9 +85,19 @@ pub(crate) struct Subject<'p> {
     pub(crate) key: &'p mut Key,
 }
 
-/// Does the operations, in order, and says where the packet is then.
-#[inline]
-pub(crate) fn execute(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut Context<'_>) -> Fate {
+/// Does the operations, in order, and says where the packet is then. Nearly always there is one, which says so.
+#[inline(always)]
+pub(crate) fn execute(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) -> Fate {
+    match ops {
+        [Op::Forward(port)] => Fate::Forward(*port),
+        [Op::Service(service, argument)] => Fate::Service(*service, *argument),
+        [Op::Track(call)] => Fate::Track(call.service, call.number),
+        _ => execute_all(ops, subject, context),
+    }
+}
+
+#[inline(never)]
+fn execute_all(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) -> Fate {
     for op in ops {
         match op {
             Op::Forward(port) => return Fate::Forward(*port),
@@ -125,7 +135,7 @@ fn lengthen(packet: &mut Packet, before: usize) {
 }
 
 /// The operations that fewer packets need.
-fn unusual(op: &mut Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Option<Fate> {
+fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Option<Fate> {
     let Subject { packet, layout, key } = subject;
     match op {
         Op::Header(op) => {
@@ -229,7 +239,7 @@ fn copy(packet: &Packet, context: &mut Context<'_>) -> Option<Mbuf> {
 }
 
 /// Does operations to a copy.
-fn on_copy(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut Context<'_>) {
+fn on_copy(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) {
     let Some(mut mbuf) = copy(subject.packet, context) else { return };
     let (mut key, mut layout) = (subject.key.clone(), *subject.layout);
     let mut on = Subject { packet: &mut mbuf, layout: &mut layout, key: &mut key };
@@ -246,7 +256,7 @@ fn on_copy(ops: &mut [Op], subject: &mut Subject<'_>, context: &mut Context<'_>)
 
 /// The group's choice for a packet: by the addresses of its cards and its hosts, protocol and ports, so that a
 /// flow stays together, and what has no hosts is spread too.
-fn choose<'s>(select: &'s mut Select, subject: &Subject<'_>, seed: Seed) -> &'s mut [Op] {
+fn choose<'s>(select: &'s Select, subject: &Subject<'_>, seed: Seed) -> &'s [Op] {
     let key = &subject.key;
     let ports = key.word(4) & 0xff00_0000_ffff_ffff;
     let mut hash = seed.fold(key.word(3), ports);
@@ -255,14 +265,10 @@ fn choose<'s>(select: &'s mut Select, subject: &Subject<'_>, seed: Seed) -> &'s 
     }
     let slot = (seed.finish(hash) % select.slots.len().max(1) as u64) as usize;
     let place = usize::from(select.slots.get(slot).copied().unwrap_or(0));
-    match select.choices.get_mut(place) {
-        Some(choice) => {
-            choice.packets += 1;
-            choice.bytes += subject.packet.len() as u64;
-            &mut choice.ops
-        }
-        None => &mut [],
-    }
+    select.choices.get(place).map_or(&[], |choice| {
+        choice.count(subject.packet.len());
+        &choice.ops
+    })
 }
 
 /// Fields that do not show in the packet's bytes.

@@ -38,6 +38,7 @@ mod meter;
 mod openflow;
 mod pipeline;
 mod plan;
+mod plans;
 mod ports;
 mod post;
 mod program;

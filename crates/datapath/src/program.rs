@@ -4,15 +4,22 @@
 //! elsewhere: forwarded, dropped, with a service, or back at the caches. Behind a service the next
 //! segment may follow at once (stage coalescing, SoftFlow section 3.1), under the guard that the packet
 //! still looks as it did when the segment was made, in the fields that the service may change.
+//!
+//! Flows of one pipeline do the same in most respects. So what a megaflow does, its [`Plan`], is kept once
+//! (`plans.rs`), and a megaflow's own [`Program`] is what it counted, and who is credited: a packet touches one
+//! cache line of it. Threads: one worker's.
 
 use crate::edit::Rewrite;
-use crate::pipeline::{Counts, Entry, MeterEntry};
-use crate::shortcut::Counted;
+use crate::pipeline::{Counts, Entry, MeterEntry, TableCounts};
 use crate::translate::{Call, Frozen};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use weir_flow::{Key, Match};
 use weir_openflow::{TableId, ToController};
 use weir_port::DropReason;
+use weir_services::Memo;
 use weir_units::Nanos;
 
 /// One operation on a packet.
@@ -88,8 +95,8 @@ pub(crate) struct Select {
 pub(crate) struct Choice {
     pub(crate) ops: Vec<Op>,
     pub(crate) counts: Arc<Counts>,
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
+    /// Counted and not yet credited.
+    pub(crate) counted: Cell<Counted>,
 }
 
 /// Who counts the packets of a segment.
@@ -103,91 +110,150 @@ pub(crate) enum Credit {
     Counts(Arc<Counts>),
 }
 
-/// One stage of a megaflow.
+/// Packets and their bytes, counted and not yet credited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+/// One stage of a packet's way, as the tables made it.
 #[derive(Debug)]
 pub(crate) struct Segment {
     /// What the packet must look like, in fields that a service before may have changed.
     pub(crate) guard: Match,
     pub(crate) ops: Vec<Op>,
     pub(crate) credits: Vec<Credit>,
-    /// Counted and not yet credited.
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
+    pub(crate) counted: Counted,
 }
 
-/// What a megaflow stands for.
+/// A segment with its counters, whoever it is of: what the worker does to a packet.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct Step<'a> {
+    pub(crate) guard: &'a Match,
+    pub(crate) ops: &'a [Op],
+    pub(crate) counted: &'a mut Counted,
+}
+
+/// A segment without its counters.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) guard: Match,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// What megaflows do, any number of them.
+#[derive(Debug)]
+pub(crate) struct Plan {
     /// At least one; each but the last ends with a service.
-    pub(crate) segments: Vec<Segment>,
-    /// The tables it went through, one bit each.
+    pub(crate) stages: Vec<Stage>,
+    /// The tables they went through, one bit each.
     pub(crate) tables: [u64; 4],
     /// Words of the key that were rewritten on the way, one bit each: later matches on them say
     /// nothing of the packet as it came.
     pub(crate) rewritten: u64,
+    /// Whether packets can have it that just came in, and the short way can do it.
+    pub(crate) is_short: bool,
+}
+
+/// Segments whose counters are in the front line of a program.
+const IN_FRONT: usize = 2;
+
+/// What a megaflow stands for. The front line is what its packets need.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Program {
+    plan: Rc<Plan>,
     /// The generation that it is known to be right for.
     pub(crate) generation: u64,
     /// When it was last used.
     pub(crate) used: Nanos,
+    /// Of the first segments.
+    counted: [Counted; IN_FRONT],
+    /// What its first service keeps here of the packets' flow.
+    pub(crate) memo: Memo,
     /// Whether it is listed as having something to credit.
     pub(crate) dirty: bool,
     /// What the short way has of it.
     pub(crate) short: Short,
+    /// Of the other segments.
+    more: Box<[Counted]>,
+    /// Who counts, by the number of the segment.
+    credits: Box<[(u8, Credit)]>,
 }
+
+const _: () = assert!(std::mem::offset_of!(Program, short) <= 64, "a packet needs one line");
 
 /// What the short way (`shortcut.rs`) has of a megaflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Short {
-    /// Nobody asked yet.
+    /// Nothing.
     Unknown,
-    /// It does more than the short way can.
-    Never,
     /// The brief of this number, which may have counted what is not in the segments yet.
     Brief(u32),
 }
 
-impl Segment {
+impl Counted {
     /// Counts a packet.
     #[inline]
-    pub(crate) fn count(&mut self, bytes: usize) {
+    pub(crate) fn add(&mut self, bytes: usize) {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
+}
 
-    /// Gives what was counted to those it belongs to.
-    pub(crate) fn credit(&mut self, counts: &[crate::pipeline::TableCounts], used: Nanos) {
-        use std::sync::atomic::Ordering::Relaxed;
-        let (packets, bytes) = (std::mem::take(&mut self.packets), std::mem::take(&mut self.bytes));
-        for credit in &self.credits {
-            match credit {
-                Credit::Entry(entry) => {
-                    entry.counts().add(packets, bytes, used);
-                    let table = &counts[usize::from(entry.flow.table.0)];
-                    table.lookups.fetch_add(packets, Relaxed);
-                    table.matched.fetch_add(packets, Relaxed);
-                }
-                Credit::Miss(table) => {
-                    counts[usize::from(table.0)].lookups.fetch_add(packets, Relaxed);
-                }
-                Credit::Counts(counts) => counts.add(packets, bytes, used),
-            }
-        }
-        credit_choices(&mut self.ops, used);
+impl Choice {
+    /// Counts a packet that the group's choice fell on.
+    #[inline]
+    pub(crate) fn count(&self, bytes: usize) {
+        let mut counted = self.counted.get();
+        counted.add(bytes);
+        self.counted.set(counted);
     }
 }
 
-fn credit_choices(ops: &mut [Op], used: Nanos) {
+impl Credit {
+    /// Adds what was counted.
+    fn add(&self, Counted { packets, bytes }: Counted, counts: &[TableCounts], used: Nanos) {
+        match self {
+            Self::Entry(entry) => {
+                entry.counts().add(packets, bytes, used);
+                let table = &counts[usize::from(entry.flow.table.0)];
+                table.lookups.fetch_add(packets, Relaxed);
+                table.matched.fetch_add(packets, Relaxed);
+            }
+            Self::Miss(table) => {
+                counts[usize::from(table.0)].lookups.fetch_add(packets, Relaxed);
+            }
+            Self::Counts(counts) => counts.add(packets, bytes, used),
+        }
+    }
+}
+
+impl Segment {
+    /// As what is done to a packet.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Step<'_> {
+        Step { guard: &self.guard, ops: &self.ops, counted: &mut self.counted }
+    }
+
+    /// Gives what was counted to those it belongs to.
+    pub(crate) fn credit(&mut self, counts: &[TableCounts], used: Nanos) {
+        let counted = std::mem::take(&mut self.counted);
+        self.credits.iter().for_each(|credit| credit.add(counted, counts, used));
+        credit_choices(&self.ops, used);
+    }
+}
+
+fn credit_choices(ops: &[Op], used: Nanos) {
     for op in ops {
         match op {
             Op::Clone(ops) => credit_choices(ops, used),
             Op::Select(select) | Op::SelectCopy(select) => {
-                for choice in &mut select.choices {
-                    choice.counts.add(
-                        std::mem::take(&mut choice.packets),
-                        std::mem::take(&mut choice.bytes),
-                        used,
-                    );
-                    credit_choices(&mut choice.ops, used);
+                for choice in &select.choices {
+                    let Counted { packets, bytes } = choice.counted.take();
+                    choice.counts.add(packets, bytes, used);
+                    credit_choices(&choice.ops, used);
                 }
             }
             _ => {}
@@ -196,23 +262,61 @@ fn credit_choices(ops: &mut [Op], used: Nanos) {
 }
 
 impl Program {
+    /// One that was used just now: its plan, and for each of its segments what was counted, and who counts.
+    pub(crate) fn new(
+        plan: Rc<Plan>,
+        parts: Vec<(Counted, Vec<Credit>)>,
+        generation: u64,
+        used: Nanos,
+    ) -> Self {
+        let mut counted = parts.iter().map(|part| part.0);
+        let front = std::array::from_fn(|_| counted.next().unwrap_or_default());
+        let more = counted.collect();
+        let credits = (0..)
+            .zip(parts)
+            .flat_map(|(number, (_, credits))| credits.into_iter().map(move |credit| (number, credit)));
+        let credits = credits.collect();
+        let short = Short::Unknown;
+        Self { plan, generation, used, counted: front, memo: Memo::BLANK, dirty: true, short, more, credits }
+    }
+
+    /// What it does.
+    #[inline]
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// One of its segments.
+    #[inline]
+    pub(crate) fn step(&mut self, number: usize) -> Option<Step<'_>> {
+        let Stage { guard, ops } = self.plan.stages.get(number)?;
+        let counted = match self.counted.get_mut(number) {
+            Some(counted) => counted,
+            None => self.more.get_mut(number - IN_FRONT)?,
+        };
+        Some(Step { guard, ops, counted })
+    }
+
     /// Takes over what its brief counted.
-    pub(crate) fn absorb(&mut self, counted: Counted) {
-        if let Some(segment) = self.segments.first_mut() {
-            segment.packets += counted.packets;
-            segment.bytes += counted.bytes;
-        }
-        self.used = self.used.max(counted.used);
+    pub(crate) fn absorb(&mut self, counted: Counted, used: Nanos) {
+        self.counted[0].packets += counted.packets;
+        self.counted[0].bytes += counted.bytes;
+        self.used = self.used.max(used);
     }
 
     /// Gives what its segments counted to those it belongs to.
-    pub(crate) fn credit(&mut self, counts: &[crate::pipeline::TableCounts]) {
+    pub(crate) fn credit(&mut self, counts: &[TableCounts]) {
         self.dirty = false;
-        for segment in &mut self.segments {
-            if segment.packets > 0 {
-                segment.credit(counts, self.used);
+        let all =
+            |number: usize| self.counted.iter().chain(&self.more).nth(number).copied().unwrap_or_default();
+        for (number, credit) in &self.credits {
+            let counted = all(usize::from(*number));
+            if counted.packets > 0 {
+                credit.add(counted, counts, self.used);
             }
         }
+        self.counted.iter_mut().chain(&mut self.more).for_each(|counted| *counted = Counted::default());
+        self.plan.stages.iter().for_each(|stage| credit_choices(&stage.ops, self.used));
     }
 
     /// Whether a change in this table of entries with this match may concern a packet with this key
@@ -224,12 +328,13 @@ impl Program {
         key: &Key,
         mask: &weir_flow::Mask,
     ) -> bool {
-        let visited = self.tables[usize::from(table.0 / 64)] >> (table.0 % 64) & 1 == 1;
+        let Plan { tables, rewritten, .. } = self.plan();
+        let visited = tables[usize::from(table.0 / 64)] >> (table.0 % 64) & 1 == 1;
         visited
             && matching.terms().iter().all(|term| {
                 let place = usize::from(term.place);
-                let rewritten = self.rewritten >> place & 1 == 1;
-                rewritten || (key.word(place) ^ term.value) & term.mask & mask.word(place) == 0
+                let is_rewritten = rewritten >> place & 1 == 1;
+                is_rewritten || (key.word(place) ^ term.value) & term.mask & mask.word(place) == 0
             })
     }
 }

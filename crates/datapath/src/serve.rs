@@ -1,14 +1,14 @@
 //! Packets before services: those of a burst that wait for the same service go together, whatever
 //! their flows; then each goes on with the next segment of its megaflow, or back to the caches.
 
-use crate::bench::{Packets, Source};
+use crate::bench::{Bench, Packets, Source, went_too_often};
 use crate::execute::{Context, Fate, Subject, execute};
 use crate::worker::Worker;
 use arrayvec::ArrayVec;
 use weir_dpdk::{BURST, Burst};
 use weir_flow::{Field, Key, Layout, places};
 use weir_port::DropReason;
-use weir_services::{Host, Slot, Verdict};
+use weir_services::{Host, Memo, Slot, Verdict};
 
 /// The greatest stage; more is taken for a loop (SoftFlow, section 5.2: a loop detector).
 pub(crate) const STAGES: u128 = 64;
@@ -32,59 +32,72 @@ impl Worker {
     /// One service judges its packets; what it says becomes their fate: dropped, on with the next
     /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches. Returns the last.
     fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) -> Packets {
-        let Self { bench, services, now, frozen, .. } = self;
+        let Self { bench, services, caches, now, frozen, .. } = self;
+        let Bench { keys, layouts, fates, memos, segments, sources, .. } = bench;
         let mut slots: ArrayVec<Slot<'_>, BURST> = ArrayVec::new();
-        let parts = burst.iter_mut().zip(&mut bench.keys).zip(bench.layouts).zip(bench.fates).enumerate();
-        for (_, (((packet, key), layout), fate)) in parts.filter(|(at, _)| together >> at & 1 == 1) {
-            let (argument, tracking) = match fate {
+        let parts = burst.iter_mut().zip(keys).zip(&*layouts).zip(&*fates).zip(&*memos).enumerate();
+        for (_, ((((packet, key), layout), fate), memo)) in parts.filter(|(at, _)| together >> at & 1 == 1) {
+            let (argument, tracking) = match *fate {
                 Fate::Service(_, argument) => (argument, None),
                 Fate::Track(_, call) => (0, frozen.call(call).map(|call| &call.tracking)),
                 _ => (0, None),
             };
             let metadata = Field::SfMetadata.get(key) as u32;
-            let (frame, verdict) = (packet.data_mut(), Verdict::Pass);
+            let (frame, layout, memo, verdict) = (packet.data_mut(), *layout, *memo, Verdict::Pass);
             let (coalesce, splice) = (false, None);
-            slots.push(Slot { frame, layout, key, argument, tracking, metadata, coalesce, verdict, splice });
+            slots.push(Slot {
+                frame,
+                layout,
+                key,
+                argument,
+                tracking,
+                metadata,
+                memo,
+                coalesce,
+                verdict,
+                splice,
+            });
         }
         let mut known = usize::from(service).checked_sub(1).and_then(|at| services.get_mut(at)?.as_mut());
         match known.as_mut() {
             Some(host) => host.process(&mut slots, *now),
             None => slots.iter_mut().for_each(|slot| slot.verdict = Verdict::Drop(DropReason::NoService)),
         }
-        let mut said: ArrayVec<(Verdict, bool, Option<u8>), BURST> = ArrayVec::new();
-        for slot in &mut slots {
-            if slot.tracking.is_none() {
+        let mut again = 0;
+        let mut splices: ArrayVec<(usize, u8), BURST> = ArrayVec::new();
+        for (at, slot) in places(together).zip(&mut slots) {
+            if let Fate::Track(_, call) = fates[at] {
+                // It goes on where the call says, whether by the next segment or by the caches.
+                let next = frozen.call(call).map_or(0, |call| call.next.id);
+                Field::RecircId.set(slot.key, u128::from(next));
+            } else {
                 Field::SfMetadata.set(slot.key, u128::from(slot.metadata));
                 next_stage(slot.key, service);
             }
-            said.push((slot.verdict, slot.coalesce, slot.splice));
+            if let (true, Source::Megaflow(handle)) = (slot.memo != memos[at], sources[at]) {
+                caches.note(handle, slot.memo);
+            }
+            memos[at] = Memo::NOWHERE;
+            let stage = Field::SfStage.get(slot.key).max(u128::from(segments[at]));
+            match slot.verdict {
+                Verdict::Drop(reason) => fates[at] = Fate::Drop(reason),
+                Verdict::Pass if stage >= STAGES => fates[at] = Fate::Drop(DropReason::TooDeep),
+                Verdict::Pass if slot.coalesce => {}
+                Verdict::Pass => {
+                    fates[at] = Fate::Again;
+                    again |= 1 << at;
+                }
+            }
+            if let (Verdict::Pass, Some(number)) = (slot.verdict, slot.splice) {
+                splices.push((at, number));
+            }
         }
         drop(slots);
-        let mut again = 0;
-        for (at, (mut verdict, coalesce, splice)) in places(together).zip(said) {
-            if let Some(number) = splice
-                && verdict == Verdict::Pass
-                && !known
-                    .as_ref()
-                    .is_some_and(|host| spliced(host, number, burst, at, &mut bench.layouts[at]))
-            {
-                verdict = Verdict::Drop(DropReason::NoRoom);
+        for (at, number) in splices {
+            if !known.as_ref().is_some_and(|host| spliced(host, number, burst, at, &mut layouts[at])) {
+                fates[at] = Fate::Drop(DropReason::NoRoom);
+                again &= !(1 << at);
             }
-            let segments = u128::from(bench.segments[at]);
-            if let Fate::Track(_, call) = bench.fates[at] {
-                // It goes on where the call says, whether by the next segment or by the caches.
-                let next = frozen.call(call).map_or(0, |call| call.next.id);
-                Field::RecircId.set(&mut bench.keys[at], u128::from(next));
-            }
-            bench.fates[at] = match verdict {
-                Verdict::Drop(reason) => Fate::Drop(reason),
-                Verdict::Pass if Field::SfStage.get(&bench.keys[at]).max(segments) >= STAGES => {
-                    Fate::Drop(DropReason::TooDeep)
-                }
-                Verdict::Pass if coalesce => bench.fates[at],
-                Verdict::Pass => Fate::Again,
-            };
-            again |= u64::from(bench.fates[at] == Fate::Again) << at;
         }
         again
     }
@@ -94,23 +107,23 @@ impl Worker {
     /// those that have to be looked up again, if others wait: so the next service sees a burst's packets in the
     /// order they came. Returns those that wait for it.
     fn go_on(&mut self, burst: &mut Burst, together: Packets, again: Packets) -> Packets {
-        let (mut waiting, mut late) = (0, again);
         let straight = if self.pipeline.coalescing { self.bench.straight_on(together) } else { 0 };
         if straight != 0 {
             self.next_stage_of(burst, straight, straight);
         }
+        let mut on = 0;
         for at in places(together) {
             let waits = self.bench.fates[at];
             let Some(service) = waits.service() else { continue };
-            let begins = straight >> at & 1 == 1;
-            if !begins && let Source::Recording(number) = self.bench.sources[at] {
+            on |= 1_u64 << at;
+            if straight >> at & 1 == 0
+                && let Source::Recording(number) = self.bench.sources[at]
+            {
                 self.extend_recording(burst, at, number, (service, waits));
             }
-            let fate = self.next_segment(burst, at, begins);
-            self.bench.fates[at] = fate.unwrap_or(Fate::Again);
-            late |= u64::from(fate.is_none()) << at;
-            waiting |= u64::from(fate.is_some_and(|fate| fate.service().is_some())) << at;
         }
+        let (waiting, left) = self.next_segments(burst, on, straight);
+        let late = again | left;
         if waiting == 0 || late == 0 { waiting } else { waiting | self.catch_up(burst, late) }
     }
 
@@ -120,37 +133,15 @@ impl Worker {
         let late = self.bench.again(late);
         let straight = self.bench.direct(late);
         self.next_stage_of(burst, late, straight);
-        let mut waiting = 0;
-        for at in places(late) {
-            let fate = self.next_segment(burst, at, true).unwrap_or(Fate::Again);
-            self.bench.fates[at] = fate;
-            waiting |= u64::from(fate.service().is_some()) << at;
-        }
-        waiting
+        self.next_segments(burst, late, late).0
     }
 
-    /// Does what the next segment says; nothing where there is none for what the packet looks like now.
-    fn next_segment(&mut self, burst: &mut Burst, at: usize, begins: bool) -> Option<Fate> {
-        let number = usize::from(self.bench.segments[at]);
-        let segment = match self.bench.sources[at] {
-            Source::Megaflow(handle) => self.caches.segment(handle, number, self.now),
-            Source::Recording(recording) => self.recordings[recording].segment(number),
-            Source::Direct(end) if begins => self.direct.end(end),
-            Source::Direct(_) => None,
-            Source::Refused => return Some(Fate::Drop(DropReason::UpcallLimit)),
-        };
-        let segment = segment?;
-        if !segment.guard.matches(&self.bench.keys[at]) {
-            self.counters.caches.revoked += 1;
-            return None;
-        }
-        // As often as it would be looked up if stages were not coalesced.
-        if !begins && self.bench.went_too_often(at) {
-            return Some(Fate::Drop(DropReason::TooDeep));
-        }
-        let packet = burst.get_mut(at)?;
-        self.counters.caches.coalesced += u64::from(!begins);
-        segment.count(packet.len());
+    /// Does what the next segment of each of these packets says; of those in `begins`, that is the first after a
+    /// lookup. Returns the packets that wait for a service then, and those for which there is no segment as
+    /// they look now, whose fate is to be looked up again.
+    fn next_segments(&mut self, burst: &mut Burst, packets: Packets, begins: Packets) -> (Packets, Packets) {
+        let Self { bench, caches, recordings, direct, .. } = self;
+        let Bench { keys, layouts, fates, sources, memos, segments, passes, roots, copies } = bench;
         let mut context = Context {
             pool: &self.pool,
             egress: &mut self.egress,
@@ -159,13 +150,54 @@ impl Worker {
             punts: &self.punts,
             now: self.now,
             seed: self.seed,
-            passes: self.bench.passes[at],
-            root: self.bench.roots[at],
-            copies: &mut self.bench.copies,
+            passes: 0,
+            root: 0,
+            copies,
         };
-        self.bench.segments[at] += 1;
-        let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
-        Some(execute(&mut segment.ops, &mut Subject { packet, layout, key }, &mut context))
+        let (mut waiting, mut left) = (0, 0);
+        for at in places(packets) {
+            let (number, begins) = (usize::from(segments[at]), begins >> at & 1 == 1);
+            let step = match sources[at] {
+                Source::Megaflow(handle) if begins => {
+                    caches.program(handle, context.now).and_then(|program| {
+                        memos[at] = program.memo;
+                        program.step(number)
+                    })
+                }
+                Source::Megaflow(handle) => caches.step(handle, number),
+                Source::Recording(recording) => recordings[recording].step(number),
+                Source::Direct(end) if begins => direct.end(end),
+                Source::Direct(_) => None,
+                Source::Refused => {
+                    fates[at] = Fate::Drop(DropReason::UpcallLimit);
+                    continue;
+                }
+            };
+            let (Some(step), Some(packet)) = (step, burst.get_mut(at)) else {
+                fates[at] = Fate::Again;
+                left |= 1 << at;
+                continue;
+            };
+            if !step.guard.matches(&keys[at]) {
+                context.counters.caches.revoked += 1;
+                fates[at] = Fate::Again;
+                left |= 1 << at;
+                continue;
+            }
+            // As often as it would be looked up if stages were not coalesced.
+            if !begins && went_too_often(&mut passes[at]) {
+                fates[at] = Fate::Drop(DropReason::TooDeep);
+                continue;
+            }
+            context.counters.caches.coalesced += u64::from(!begins);
+            step.counted.add(packet.len());
+            (context.passes, context.root) = (passes[at], roots[at]);
+            segments[at] += 1;
+            let mut subject = Subject { packet, layout: &mut layouts[at], key: &mut keys[at] };
+            fates[at] = execute(step.ops, &mut subject, &mut context);
+            waiting |= u64::from(fates[at].service().is_some()) << at;
+        }
+        (waiting, left)
     }
 }
 
@@ -178,10 +210,26 @@ fn spliced(host: &Host, number: u8, burst: &mut Burst, at: usize, layout: &mut L
 
 /// What a packet's key is when it comes out of a service: one stage on, and nothing left of what the
 /// tables knew of it but `sf_metadata`, as if it came in anew (SoftFlow, section 3.1).
+#[inline]
 pub(crate) fn next_stage(key: &mut Key, service: u16) {
     let stage = Field::SfStage.get(key) + 1;
     Field::SfStage.set(key, stage.min(255));
     Field::SfAction.set(key, u128::from(service));
+    const BEHIND: u64 = {
+        let (mut bits, mut at) = (1 << 22, 0);
+        while at < STAGE_LOCAL.len() {
+            bits |= 1 << STAGE_LOCAL[at];
+            at += 1;
+        }
+        bits
+    };
+    if key.present() & BEHIND != 0 {
+        forget_stage(key);
+    }
+}
+
+#[cold]
+fn forget_stage(key: &mut Key) {
     for place in STAGE_LOCAL {
         if key.word(place) != 0 {
             key.set_word(place, 0);

@@ -70,6 +70,9 @@ impl Worker {
     #[inline]
     pub(crate) fn teach(&mut self, burst: &mut Burst, wanted: Packets) {
         let Fresh { packets, port } = std::mem::take(&mut self.fresh);
+        if !self.caches.has_short() {
+            return;
+        }
         for at in places(packets & wanted) {
             if let (Some(packet), Source::Megaflow(handle)) = (burst.get_mut(at), self.bench.sources[at]) {
                 self.caches.learn(handle, packet, port);

@@ -26,6 +26,7 @@
 
 use crate::deed::{Deed, End};
 use crate::execute::Fate;
+use crate::program::Counted;
 use std::ops::Range;
 use weir_classifier::Handle;
 use weir_dpdk::{BURST, Burst, Packet};
@@ -69,18 +70,9 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Brief {
-    packets: u64,
+    counted: Counted,
     used: Nanos,
-    bytes: u64,
     deed: Deed,
-}
-
-/// What a brief counted since it was last asked.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counted {
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-    pub(crate) used: Nanos,
 }
 
 /// What became of a burst on the short way.
@@ -389,8 +381,8 @@ impl Shortcut {
     }
 
     /// Gives a brief up, and says what it counted last.
-    pub(crate) fn remove(&mut self, number: u32) -> Counted {
-        let Some(brief) = self.briefs.get_mut(number as usize) else { return Counted::default() };
+    pub(crate) fn remove(&mut self, number: u32) -> (Counted, Nanos) {
+        let Some(brief) = self.briefs.get_mut(number as usize) else { return Default::default() };
         brief.deed.end_it();
         self.gone.push(number);
         brief.collect()
@@ -402,10 +394,11 @@ impl Shortcut {
     }
 
     /// What these briefs counted since the last call, with their megaflows.
-    pub(crate) fn collect(&mut self, places: Range<usize>, mut each: impl FnMut(Handle, Counted)) {
+    pub(crate) fn collect(&mut self, places: Range<usize>, mut each: impl FnMut(Handle, Counted, Nanos)) {
         let briefs = self.briefs.iter_mut().zip(&self.owners).skip(places.start).take(places.len());
-        for (brief, owner) in briefs.filter(|(brief, _)| brief.packets > 0) {
-            each(*owner, brief.collect());
+        for (brief, owner) in briefs.filter(|(brief, _)| brief.counted.packets > 0) {
+            let (counted, used) = brief.collect();
+            each(*owner, counted, used);
         }
     }
 
@@ -417,21 +410,19 @@ impl Shortcut {
 
 impl Brief {
     fn new(deed: Deed) -> Self {
-        Self { packets: 0, bytes: 0, used: Nanos(0), deed }
+        Self { counted: Counted::default(), used: Nanos(0), deed }
     }
 
     #[inline(always)]
     fn count(&mut self, packets: u64, bytes: u64, now: Nanos) {
-        self.packets += packets;
-        self.bytes += bytes;
+        self.counted.packets += packets;
+        self.counted.bytes += bytes;
         self.used = now;
     }
 
-    /// What it counted; it starts anew.
-    fn collect(&mut self) -> Counted {
-        let counted = Counted { packets: self.packets, bytes: self.bytes, used: self.used };
-        (self.packets, self.bytes) = (0, 0);
-        counted
+    /// What it counted, and when it was used last; it starts anew.
+    fn collect(&mut self) -> (Counted, Nanos) {
+        (std::mem::take(&mut self.counted), self.used)
     }
 }
 

@@ -6,10 +6,11 @@
 //! others, so that services see packets in the order they came.
 
 use crate::bench::{Packets, Source};
+use crate::cache::Made;
 use crate::direct;
 use crate::execute::Fate;
 use crate::explain::Explain;
-use crate::program::{Program, Segment, Short};
+use crate::program::{Segment, Step};
 use crate::translate::{Origins, Outcome, Subject, translate};
 use crate::worker::Worker;
 use weir_classifier::quantise;
@@ -30,8 +31,8 @@ pub(crate) struct Recording {
 
 impl Recording {
     /// One segment, if it is made yet.
-    pub(crate) fn segment(&mut self, number: usize) -> Option<&mut Segment> {
-        self.segments.get_mut(number)
+    pub(crate) fn step(&mut self, number: usize) -> Option<Step<'_>> {
+        self.segments.get_mut(number).map(Segment::step)
     }
 
     fn append(&mut self, outcome: Outcome) {
@@ -65,25 +66,18 @@ impl Worker {
         (wanted & !hits, self.take(hits))
     }
 
-    /// Takes the megaflows that were found. Returns the packets whose megaflow is out of date. What the
-    /// others do is fetched in two steps, each for the whole burst: one points to the other.
+    /// Takes the megaflows that were found. Returns the packets whose megaflow is out of date.
     #[inline]
     fn take(&mut self, hits: Packets) -> Packets {
-        let (mut stale, far) = (0, self.caches.are_far());
+        let mut stale = 0;
         for at in places(hits) {
             if self.caches.is_current(self.found.handles[at], &self.pipeline) {
                 self.bench.sources[at] = Source::Megaflow(self.found.handles[at]);
-                if far {
-                    self.caches.prefetch_segments(self.found.handles[at]);
-                }
             } else {
                 self.counters.caches.revalidated += 1;
                 self.doomed.push(self.found.handles[at]);
                 stale |= 1 << at;
             }
-        }
-        for at in places(if far { hits & !stale } else { 0 }) {
-            self.caches.prefetch_operations(self.found.handles[at]);
         }
         stale
     }
@@ -240,16 +234,13 @@ impl Worker {
                 continue;
             }
             quantise(&mut recording.mask);
-            let program = Program {
+            let made = Made {
                 segments: recording.segments,
                 tables: recording.tables,
                 rewritten: recording.origins.rewritten(),
-                generation: self.pipeline.generation,
                 used: self.now,
-                dirty: true,
-                short: Short::Unknown,
             };
-            self.caches.insert(&recording.key, &recording.mask, program, &self.pipeline);
+            self.caches.insert(&recording.key, &recording.mask, made, &self.pipeline);
         }
     }
 }

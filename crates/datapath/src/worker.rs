@@ -35,7 +35,7 @@ use weir_dpdk::{BURST, Burst, Mbuf, Pool, Ticks};
 use weir_flow::{Seed, extract, places};
 use weir_openflow::PortNo;
 use weir_port::{DropReason, Rx};
-use weir_services::{Host, conntrack};
+use weir_services::{Host, Memo, conntrack};
 use weir_units::Nanos;
 
 /// Times that one packet may be looked up: stages, recirculations. More is taken for a loop.
@@ -307,9 +307,13 @@ impl Worker {
         };
         for at in places(wanted) {
             let Some(packet) = burst.get_mut(at) else { continue };
-            let segment = match self.bench.sources[at] {
-                Source::Megaflow(handle) => self.caches.segment(handle, 0, now),
-                Source::Recording(number) => self.recordings[number].segment(0),
+            let mut memo = Memo::NOWHERE;
+            let step = match self.bench.sources[at] {
+                Source::Megaflow(handle) => self.caches.program(handle, now).and_then(|program| {
+                    memo = program.memo;
+                    program.step(0)
+                }),
+                Source::Recording(number) => self.recordings[number].step(0),
                 Source::Direct(end) => self.direct.end(end),
                 Source::Refused => {
                     self.bench.fates[at] = Fate::Drop(DropReason::UpcallLimit);
@@ -317,14 +321,15 @@ impl Worker {
                 }
             };
             // The handle was found in this burst, and nothing is removed before its end.
-            let Some(segment) = segment else { continue };
-            segment.count(packet.len());
+            let Some(step) = step else { continue };
+            step.counted.add(packet.len());
             context.passes = self.bench.passes[at];
             context.root = self.bench.roots[at];
             let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
-            let fate = execute(&mut segment.ops, &mut Subject { packet, layout, key }, &mut context);
+            let fate = execute(step.ops, &mut Subject { packet, layout, key }, &mut context);
             self.bench.fates[at] = fate;
             self.bench.segments[at] = 1;
+            self.bench.memos[at] = memo;
             waiting |= u64::from(fate.service().is_some()) << at;
         }
         waiting

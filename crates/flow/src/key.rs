@@ -56,8 +56,9 @@ const HEAD_BITS: u64 = (1 << HEAD) - 1;
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub struct Key {
-    words: [u64; WORDS],
+    // In front, in the head's cache line: whoever reads the one reads the other.
     present: u64,
+    words: [u64; WORDS],
 }
 
 /// Bits of a key that matter: 1 where the key's bit does.
@@ -98,10 +99,16 @@ impl Key {
     /// Makes all fields zero, touching only the words that may not be.
     #[inline]
     pub fn clear(&mut self) {
+        self.renew([0; HEAD]);
+    }
+
+    /// The same with a head.
+    #[inline]
+    pub fn renew(&mut self, head: [u64; HEAD]) {
         for place in places(self.present & !HEAD_BITS) {
             self.words[place] = 0;
         }
-        self.words[..HEAD].fill(0);
+        self.words[..HEAD].copy_from_slice(&head);
         self.present = HEAD_BITS;
     }
 

@@ -16,7 +16,7 @@ use std::time::Instant;
 use support::{ACK, SYN, Tcp, extract, tcp, udp};
 use weir_dpdk::Ticks;
 use weir_flow::{Key, Layout};
-use weir_services::{Burst, GroupConfig, Service, Slot, Verdict, registered};
+use weir_services::{Burst, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;
 
 const BURST: usize = 32;
@@ -111,6 +111,7 @@ impl Case {
             argument: 1,
             tracking: None,
             metadata: 0,
+            memo: Memo::NOWHERE,
             coalesce: false,
             verdict: Verdict::Pass,
             splice: None,

@@ -15,7 +15,7 @@ use std::time::Instant;
 use weir_dpdk::aes::Kernel;
 use weir_dpdk::{CountingAllocator, Ticks};
 use weir_flow::{Key, Layout};
-use weir_services::{Host, Limits, Slot, Verdict};
+use weir_services::{Host, Limits, Memo, Slot, Verdict};
 use weir_units::Nanos;
 
 #[global_allocator]
@@ -66,6 +66,7 @@ impl Case {
                         argument: self.argument,
                         tracking: None,
                         metadata: 0,
+                        memo: Memo::NOWHERE,
                         coalesce: false,
                         verdict: Verdict::Pass,
                         splice: None,

@@ -20,5 +20,7 @@ mod transcoder;
 
 pub use host::{Host, HostReport, Limits, MOST_OFFENCES, Policy, Quarantine, Watch, ask_group};
 pub use registry::{SERVICES, registered};
-pub use service::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict, schema};
+pub use service::{
+    Burst, ConfigError, Group, GroupConfig, Memo, Registration, Service, Slot, Verdict, schema,
+};
 pub use splice::Splice;

@@ -36,12 +36,39 @@ pub struct Slot<'a> {
     pub tracking: Option<&'a Tracking>,
     /// The `sf_metadata` register.
     pub metadata: u32,
+    /// What the service noted with the packet's megaflow.
+    pub memo: Memo,
     /// Whether the packet may go on without being classified again; false when the service is called.
     pub coalesce: bool,
     /// What becomes of it; passed on when the service is called.
     pub verdict: Verdict,
     /// Which of the service's splices is done to it ([`Service::splice`]); none when the service is called.
     pub splice: Option<u8>,
+}
+
+/// A number that the first service on a packet's way notes with its megaflow, and gets back with the next
+/// packet of that: where the state of their flow is, probably. A megaflow may stand for several flows, and
+/// outlive what was noted, so it is a hint, to be verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memo(u32);
+
+impl Memo {
+    /// Nothing was noted yet.
+    pub const BLANK: Self = Self(u32::MAX);
+    /// What is noted is lost: there is no megaflow, or the service gave up noting.
+    pub const NOWHERE: Self = Self(u32::MAX - 1);
+
+    /// A note of this number; of the two greatest, none.
+    #[inline]
+    pub const fn of(number: u32) -> Self {
+        if number < Self::NOWHERE.0 { Self(number) } else { Self::NOWHERE }
+    }
+
+    /// The number that was noted.
+    #[inline]
+    pub const fn number(self) -> Option<u32> {
+        if self.0 < Self::NOWHERE.0 { Some(self.0) } else { None }
+    }
 }
 
 /// What a service says of a packet.

@@ -11,7 +11,7 @@ use support::{ACK, SYN, Tcp, extract, tcp};
 use weir_dpdk::Ticks;
 use weir_flow::Key;
 use weir_flow::Layout;
-use weir_services::{Burst, GroupConfig, Service, Slot, Verdict, registered};
+use weir_services::{Burst, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;
 
 const BURST: usize = 32;
@@ -69,6 +69,7 @@ impl Load {
                 argument: 1,
                 tracking: None,
                 metadata: 0,
+                memo: Memo::NOWHERE,
                 coalesce: false,
                 verdict: Verdict::Pass,
                 splice: None,

@@ -5,7 +5,7 @@ mod support;
 use serde_json::{Value, json};
 use support::{ACK, SYN, Tcp, echo, extract, tcp, udp, unreachable, v4, v6};
 use weir_flow::{Field, Key};
-use weir_services::{Burst, ConfigError, Group, GroupConfig, Service, Slot, Verdict, registered};
+use weir_services::{Burst, ConfigError, Group, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;
 
 fn group(settings: &Value) -> Result<std::sync::Arc<dyn Group>, ConfigError> {
@@ -31,6 +31,7 @@ fn process(service: &mut dyn Service, frames: &[Vec<u8>], argument: u32) -> Vec<
             argument,
             tracking: None,
             metadata: 7,
+            memo: Memo::NOWHERE,
             coalesce: false,
             verdict: Verdict::Pass,
             splice: None,
@@ -115,6 +116,7 @@ fn the_key_tells_of_the_connection_and_nothing_is_left_of_another() {
         argument: 0,
         tracking: None,
         metadata: 1,
+        memo: Memo::NOWHERE,
         coalesce: false,
         verdict: Verdict::Pass,
         splice: None,
@@ -216,4 +218,86 @@ fn time_passes_by_ticks() {
     service.tick(Nanos(3_100_000_000));
     assert_eq!(service.counters()[0].1, 0);
     assert!(service.memory() > 0);
+}
+
+/// Runs frames as bursts of 32, each with the note that its flow's megaflow has, and returns what is known of
+/// them. Notes are kept by the flow's number, several of which may share one.
+fn with_notes(
+    service: &mut dyn Service,
+    frames: &[(usize, Vec<u8>)],
+    notes: &mut [Memo],
+) -> Vec<(u32, Verdict, Key)> {
+    let mut said = Vec::new();
+    for burst in frames.chunks(32) {
+        let mut packets: Vec<_> =
+            burst.iter().map(|(flow, frame)| (*flow, frame.clone(), extract(frame))).collect();
+        let mut slots: Vec<Slot<'_>> = packets
+            .iter_mut()
+            .map(|(flow, frame, (key, layout))| Slot {
+                frame,
+                layout: *layout,
+                key,
+                argument: 1,
+                tracking: None,
+                metadata: 0,
+                memo: notes[*flow],
+                coalesce: false,
+                verdict: Verdict::Pass,
+                splice: None,
+            })
+            .collect();
+        service.process(&mut Burst::new(&mut slots, Nanos(1_000_000_000)));
+        for ((flow, _), slot) in burst.iter().zip(&slots) {
+            notes[*flow] = slot.memo;
+            said.push((slot.metadata, slot.verdict, slot.key.clone()));
+        }
+    }
+    said
+}
+
+#[test]
+fn a_note_of_a_connection_is_the_shorter_way_to_it_and_a_wrong_one_harms_nothing() {
+    let settings = json!({ "connections": 1000 });
+    let (mut plain, mut noting) = (service(&settings), service(&settings));
+    // Two directions of 40 connections, TCP and UDP; the last flows share a megaflow.
+    let flows: Vec<Vec<u8>> = (0..40_u16)
+        .flat_map(|number| {
+            let (client, server) = (v4(1 + (number % 9) as u8, 4000 + number), v4(20, 53));
+            let ack = |seq, ack| Tcp { flags: ACK, seq, ack, window: 500, ..Tcp::default() };
+            match number % 2 {
+                0 => [udp(client, server, 5), udp(server, client, 5)],
+                _ => [tcp(client, server, ack(7, 9)), tcp(server, client, ack(9, 7))],
+            }
+        })
+        .collect();
+    let megaflow = |flow: usize| flow.min(70);
+    let mut notes = vec![Memo::BLANK; 71];
+    let mut state = 5_u32;
+    for round in 0..60 {
+        let frames: Vec<(usize, Vec<u8>)> = (0..100)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let flow = (state >> 8) as usize % flows.len();
+                (megaflow(flow), flows[flow].clone())
+            })
+            .collect();
+        let without = with_notes(&mut *plain, &frames, &mut vec![Memo::NOWHERE; 71]);
+        assert_eq!(with_notes(&mut *noting, &frames, &mut notes), without, "round {round}");
+        if round == 40 {
+            assert!(notes[..70].iter().all(|note| note.number().is_some()), "each has its connection");
+            assert_eq!(notes[70], Memo::NOWHERE, "what several flows share is given up");
+            // Others' connections, and places where none ever was.
+            for (at, note) in notes.iter_mut().enumerate().take(20) {
+                *note = Memo::of([at as u32 + 1, 999, 1_000_000, u32::MAX - 2][at % 4]);
+            }
+        }
+    }
+    assert_eq!(noting.counters(), plain.counters());
+    for service in [&mut plain, &mut noting] {
+        service.command("flush", &json!({})).unwrap();
+    }
+    let frames: Vec<(usize, Vec<u8>)> =
+        flows.iter().enumerate().map(|(flow, frame)| (megaflow(flow), frame.clone())).collect();
+    let without = with_notes(&mut *plain, &frames, &mut vec![Memo::NOWHERE; 71]);
+    assert_eq!(with_notes(&mut *noting, &frames, &mut notes), without, "connections that have gone");
 }

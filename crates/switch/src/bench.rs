@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 use std::time::Instant;
 use weir_dpdk::Ticks;
 use weir_flow::{Key, Layout, extract};
-use weir_services::{ConfigError, GroupConfig, Host, Limits, SERVICES, Slot, Verdict, registered};
+use weir_services::{ConfigError, GroupConfig, Host, Limits, Memo, SERVICES, Slot, Verdict, registered};
 use weir_units::Nanos;
 use weir_wire::checksum::pseudo_ipv4;
 use weir_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddress, TcpRepr, tcp};
@@ -217,6 +217,7 @@ fn call(host: &mut Host, packets: &mut [Packet], argument: u32, now: Nanos) -> (
             argument,
             tracking: None,
             metadata: 0,
+            memo: Memo::NOWHERE,
             coalesce: false,
             verdict: Verdict::Pass,
             splice: None,

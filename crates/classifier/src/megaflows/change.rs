@@ -61,8 +61,7 @@ impl<T> Megaflows<T> {
         let mut evicted = None;
         let mut number = self.mask_number(key, mask);
         if let Some(handle) = self.same(number, key) {
-            let body = self.bodies[handle.index as usize].as_mut();
-            let replaced = body.map(|body| std::mem::replace(&mut body.value, value));
+            let replaced = self.values[handle.index as usize].replace(value);
             return Inserted { handle, replaced, evicted };
         }
         if self.len >= self.capacity {
@@ -72,16 +71,20 @@ impl<T> Megaflows<T> {
         }
         let table = &mut self.masks[number as usize];
         let (hash, head) = (table.cut.hash(self.seed, key), table.cut.head_of(key));
-        let rest = table.cut.rest_of(key).collect();
+        let bare = table.cut.rest_of(key).all(|word| word == 0);
+        let rest = if bare { Box::default() } else { table.cut.rest_of(key).collect() };
         let index = self.free.pop().unwrap_or(self.lines.len() as u32);
         if index as usize == self.lines.len() {
             self.lines.push(Line::free(0));
-            self.bodies.push(None);
+            self.values.push(None);
+            self.rests.push(Box::default());
         }
         table.insert(hash, index);
         let generation = self.lines[index as usize].generation.wrapping_add(1);
-        self.lines[index as usize] = Line { generation, mask: number, head, hash };
-        self.bodies[index as usize] = Some(Body { value, rest });
+        self.lines[index as usize] =
+            Line { generation, mask: number | if bare { BARE } else { 0 }, head, hash };
+        self.values[index as usize] = Some(value);
+        self.keep_rest(index, rest);
         self.len += 1;
         Inserted { handle: Handle { index, generation }, replaced: None, evicted }
     }
@@ -121,13 +124,21 @@ impl<T> Megaflows<T> {
         self.lines[handle.index as usize] = Line::free(handle.generation.wrapping_add(1));
         self.free.push(handle.index);
         self.len -= 1;
-        self.bodies[handle.index as usize].take().map(|body| body.value)
+        self.keep_rest(handle.index, Box::default());
+        self.values[handle.index as usize].take()
+    }
+
+    fn keep_rest(&mut self, index: u32, rest: Box<[u64]>) {
+        let (place, more) = (&mut self.rests[index as usize], rest.len());
+        self.rest_words = self.rest_words + more - std::mem::replace(place, rest).len();
     }
 
     /// Takes all entries out. All handles are stale from then on.
     pub fn clear(&mut self) {
-        for (line, body) in self.lines.iter_mut().zip(&mut self.bodies) {
-            if body.take().is_some() {
+        self.rests.fill(Box::default());
+        self.rest_words = 0;
+        for (line, value) in self.lines.iter_mut().zip(&mut self.values) {
+            if value.take().is_some() {
                 *line = Line::free(line.generation.wrapping_add(1));
             }
         }

@@ -39,14 +39,14 @@ pub(super) const PORTS: u64 = 0xffff_ffff;
 pub(super) const TCI: u64 = 0xffff;
 
 /// What is set in a word: side by side, so that the usual ones share a cache line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Masked {
     value: u64,
     mask: u64,
 }
 
 /// Fields to be set. Bits that nothing can set are left out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rewrite {
     /// Whether an Ethernet address is set.
     ethernet: bool,

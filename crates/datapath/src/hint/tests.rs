@@ -1,8 +1,8 @@
 //! Tables that lag behind, are full, or lie: whatever hints say, a packet gets its own megaflow or none.
 
 use super::*;
+use crate::cache::Made;
 use crate::pipeline::Pipeline;
-use crate::program::Program;
 use crate::report::CacheReport;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -109,16 +109,8 @@ impl Bench {
 
     /// Adds the megaflow of a flow.
     fn megaflow(&mut self, flow: u8) -> Handle {
-        let program = Program {
-            segments: Vec::new(),
-            tables: [0; 4],
-            rewritten: 0,
-            generation: 0,
-            used: Nanos(0),
-            dirty: false,
-            short: crate::program::Short::Unknown,
-        };
-        self.caches.insert(&key(flow, 0), &mask(), program, &self.pipeline);
+        let made = Made { segments: Vec::new(), tables: [0; 4], rewritten: 0, used: Nanos(0) };
+        self.caches.insert(&key(flow, 0), &mask(), made, &self.pipeline);
         self.software(&[key(flow, 1)], 1);
         self.found.handles[0]
     }

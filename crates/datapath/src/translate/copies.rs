@@ -6,6 +6,7 @@ use super::state::{Choices, Copied, CopyKind, Rest, Stands, cut};
 use super::{List, Task, Translation};
 use crate::pipeline::{GroupEntry, PortInfo};
 use crate::program::{Choice, Credit, Op, Select};
+use std::cell::Cell;
 use std::sync::Arc;
 use weir_openflow::{Action, Group, GroupId, GroupKind, PortNo};
 use weir_port::DropReason;
@@ -151,8 +152,7 @@ impl Translation<'_> {
                 other => vec![other],
             },
             counts: group.buckets[bucket].clone(),
-            packets: 0,
-            bytes: 0,
+            counted: Cell::default(),
         };
         let made: Vec<Choice> = ops.into_iter().zip(&choices.alive).map(of).collect();
         let all = choices.alive.len() == group.buckets.len();

@@ -36,7 +36,7 @@ pub(crate) use trail::{Trail, Waypoint, follow};
 
 use crate::explain::Explain;
 use crate::pipeline::{Entry, GroupEntry, Pipeline, Touched};
-use crate::program::{Credit, Op, Segment};
+use crate::program::{Counted, Credit, Op, Segment};
 use state::{Copied, Stands, State};
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout, Mask, Match};
@@ -377,7 +377,7 @@ impl Translation<'_> {
             self.state.origins.show();
         }
         Outcome {
-            segment: Segment { guard: self.guard, ops, credits: self.credits, packets: 0, bytes: 0 },
+            segment: Segment { guard: self.guard, ops, credits: self.credits, counted: Counted::default() },
             examined: self.examined,
             origins: self.state.origins,
             tables: self.tables,

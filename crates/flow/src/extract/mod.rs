@@ -59,8 +59,7 @@ pub const PACKET_BITS: [u64; 22] = {
 #[inline]
 pub fn extract(frame: &[u8], in_port: u32, key: &mut Key) -> Layout {
     let layout = if let Some((head, layout)) = plain(frame, in_port) {
-        key.clear();
-        key.set_head(head);
+        key.renew(head);
         packed(layout)
     } else {
         walk(frame, in_port, key)

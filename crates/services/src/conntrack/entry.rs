@@ -274,6 +274,14 @@ impl Entries {
             && (!sight.v6() || self.addresses[at as usize] == sight.addresses)
     }
 
+    /// Asks the CPU for what may be a connection: there may be none at this place.
+    #[inline]
+    pub(super) fn prefetch_hot(&self, at: u32) {
+        if let Some(hot) = self.hot.get(at as usize) {
+            weir_dpdk::prefetch(hot);
+        }
+    }
+
     #[inline]
     pub(super) fn prefetch(&self, at: u32, v6: bool) {
         weir_dpdk::prefetch(&self.hot[at as usize]);

@@ -57,7 +57,7 @@ pub use tracking::Tracking;
 pub use tuple::Tuple;
 pub use wheel::Tick;
 
-use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Splice, Verdict};
+use crate::{Burst, ConfigError, Group, GroupConfig, Memo, Registration, Service, Slot, Splice, Verdict};
 use arrayvec::ArrayVec;
 use serde_json::Value;
 use std::any::Any;
@@ -163,22 +163,33 @@ impl Instance {
         for (look, slot) in self.looks.iter_mut().zip(slots) {
             let zone = slot.tracking.map_or((slot.argument >> ZONE_SHIFT) as u16, |asked| asked.zone);
             packet(slot).look_into(look, zone, seed);
-            tracker.expect(look);
+            match slot.memo.number() {
+                Some(at) => tracker.approach_at(look, at),
+                None => tracker.expect(look),
+            }
             count += 1;
         }
-        for look in &mut self.looks[..count] {
+        for (look, _) in self.looks.iter_mut().zip(slots).filter(|(_, slot)| slot.memo.number().is_none()) {
             tracker.approach(look);
         }
         count
     }
-}
 
-impl Instance {
+    /// Notes which connection a packet is of, where its megaflow can hold that and it is not there yet.
+    #[inline(always)]
+    fn note(tracker: &Tracker, look: &Look, judgement: &Judgement, memo: &mut Memo) {
+        let noted = judgement.place.is_some_and(|place| *memo == Memo::of(place.at));
+        if !noted && *memo != Memo::NOWHERE {
+            *memo = tracker.noted(look, judgement, *memo);
+        }
+    }
+
     /// Does what OpenFlow's `ct` asks for the packet that was looked at at this place.
     fn attend(&mut self, slot: &mut Slot<'_>, asked: &Tracking, at: usize) {
         let look = &self.looks[at];
         let Attended { judgement, turn, drop, helped } =
             self.tracker.attend(&packet(slot), look, asked, self.now);
+        Self::note(&self.tracker, look, &judgement, &mut slot.memo);
         if let Some(reason) = drop {
             slot.verdict = Verdict::Drop(reason.drop_reason());
             return;
@@ -242,9 +253,11 @@ impl Service for Instance {
                     continue;
                 }
                 let commit = slot.argument & COMMIT != 0;
-                let judgement = self.tracker.judge(&packet(slot), &self.looks[at], commit, self.now);
+                let look = &self.looks[at];
+                let judgement = self.tracker.judge(&packet(slot), look, commit, self.now);
+                Self::note(&self.tracker, look, &judgement, &mut slot.memo);
                 slot.metadata = u32::from(judgement.refused.is_none());
-                write(&self.tracker, &judgement, self.looks[at].zone, slot.key);
+                write(&self.tracker, &judgement, look.zone, slot.key);
             }
         }
     }

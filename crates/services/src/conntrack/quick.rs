@@ -53,7 +53,9 @@ impl Tracker {
             _ => return None,
         };
         let (deadline, place) = (now.after(length), hot.place(look.at));
-        hot.deadline = deadline;
+        if hot.deadline != deadline {
+            hot.deadline = deadline;
+        }
         if !hot.due().reached(deadline) {
             self.wheel.hasten(&mut self.entries, look.at, deadline);
         }

@@ -23,6 +23,7 @@ use super::settings::{Checksums, Settings};
 use super::tcp::{Step, Tcp};
 use super::tuple::{Sight, Tuple};
 use super::wheel::{Linked as _, Links, NONE, Tick, Wheel};
+use crate::Memo;
 use std::sync::Arc;
 use weir_flow::Seed;
 
@@ -170,6 +171,27 @@ impl Tracker {
                 true
             });
             look.at = found.unwrap_or(NONE);
+        }
+    }
+
+    /// Has the connection fetched that a packet's megaflow has a note of, and remembers it. Whether it is the
+    /// packet's own is verified when that is judged.
+    #[inline]
+    pub(super) fn approach_at(&self, look: &mut Look, at: u32) {
+        look.at = at;
+        self.entries.prefetch_hot(at);
+    }
+
+    /// What is to be noted with a packet's megaflow, which had another note: its connection, if the packet's own
+    /// tuple leads there; otherwise nothing any more, for what changes is not worth noting.
+    #[cold]
+    pub(super) fn noted(&self, look: &Look, judgement: &Judgement, before: Memo) -> Memo {
+        match judgement.place {
+            Some(place) if before == Memo::BLANK && self.entries.is(place.at, &look.sight) => {
+                Memo::of(place.at)
+            }
+            None if before == Memo::BLANK => Memo::BLANK,
+            _ => Memo::NOWHERE,
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout};
 use weir_port::DropReason;
-use weir_services::{Burst, Group, GroupConfig, Service, Slot, Verdict, registered};
+use weir_services::{Burst, Group, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;
 use weir_wire::checksum::{self, finish, pseudo_ipv4, pseudo_ipv6, sum, udp_nonzero};
 use weir_wire::dissect::Network;
@@ -230,6 +230,7 @@ impl Packets {
             argument,
             tracking: None,
             metadata: 0,
+            memo: Memo::NOWHERE,
             coalesce: false,
             verdict: Verdict::Pass,
             splice: None,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_flow::{Field, Key};
 use weir_openflow::{Nat, NatRange};
 use weir_services::conntrack::{Helper, Tracking};
-use weir_services::{Burst, Group, GroupConfig, Service, Slot, Verdict, registered};
+use weir_services::{Burst, Group, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;
 
 /// What packets go through from one side to the other.
@@ -72,6 +72,7 @@ impl Gateway {
             argument: 0,
             tracking: Some(tracking),
             metadata: 0,
+            memo: Memo::BLANK,
             coalesce: false,
             verdict: Verdict::Pass,
             splice: None,
