@@ -86,7 +86,7 @@ fn actions_and_instructions_are_refused_for_what_is_wrong_with_them() {
         ("0011 0008 08000000", Code::ActionArgument),
         ("0013 0008 08000000", Code::ActionArgument),
         ("001a 0008 08000000", Code::ActionArgument),
-        ("0019 0010 80000a02 0800 000000000000", Code::ActionFieldValue),
+        ("0019 0010 80004e02 0001 000000000000", Code::ActionFieldValue),
         ("0019 0010 8000fe02 0800 000000000000", Code::ActionFieldType),
         ("0019 0010 80001101 3f 00000000000000", Code::ActionFieldMask),
         ("0019 0010 80001001 40 00000000000000", Code::ActionFieldValue),
@@ -94,13 +94,14 @@ fn actions_and_instructions_are_refused_for_what_is_wrong_with_them() {
         ("0019 0010 80001001 3f 00000000000001", Code::ActionMustBeZero),
         ("ffff 0010 12345678 0000000000000000", Code::ActionExperimenter),
         ("ffff 0010 00002320 0010000000000000", Code::ActionExperimenterType),
+        ("ffff 0010 00002320 0004000000000001", Code::ActionQueue),
         ("ffff 0010 ff574552 0001000000000000", Code::ActionExperimenterType),
         // `ct` with `force` alone.
         ("ffff 0018 00002320 0023 0002 00000000 0000 ff 000000 0000", Code::ActionArgument),
         // A load of more bits than there are, of a value that does not fit, and of what is only read.
         ("ffff 0018 00002320 0007 0420 00010004 0000000000000001", Code::ActionFieldLength),
         ("ffff 0018 00002320 0007 0003 00010004 0000000000000010", Code::ActionArgument),
-        ("ffff 0018 00002320 0007 000f 00000602 0000000000000010", Code::ActionFieldValue),
+        ("ffff 0018 00002320 0007 0001 00013401 0000000000000002", Code::ActionFieldValue),
     ];
     for (actions, expected) in cases {
         assert_eq!(code(&acting("80000a02 0800", actions)), *expected, "{actions}");
