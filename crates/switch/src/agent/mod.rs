@@ -37,6 +37,14 @@ pub enum Heard {
         /// The message, in the version agreed on.
         message: weir_codec::Message,
     },
+    /// Changes of flows, groups and meters that came in a row, at once or for a bundle: so many are told
+    /// together that whoever takes them is not woken for each.
+    Changes {
+        /// The connection.
+        connection: ConnectionId,
+        /// The messages, in their order.
+        messages: Vec<weir_codec::Message>,
+    },
     /// A message that was to become part of a bundle did not decode. It was answered; the bundle must not
     /// be committed.
     Spoilt {

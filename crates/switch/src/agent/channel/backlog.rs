@@ -20,13 +20,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use weir_codec::{Body, Context, Header, Version, decode_with, frame};
+use weir_codec::{Body, Context, DecodeError, Header, Message, Version, decode_with, frame};
 
 /// Bytes of a connection that may wait before nothing more is read of it.
 pub(super) const MOST_HELD: usize = 256 << 10;
 
-/// Messages of a controller that are told before it is the next one's turn.
+/// Messages of a controller, changes in a row as one, that are told before it is the next one's turn.
 const TURN: usize = 32;
+
+/// Changes that are told together, at most.
+const TOGETHER: usize = 128;
 
 /// The number of an error message in all versions.
 const ERROR: u8 = 1;
@@ -246,18 +249,37 @@ impl Feed {
 }
 
 impl Talk {
-    /// Tells messages, so many at most, until the controller is behind. False if one was not taken; it and
-    /// those after it remain.
+    /// Tells messages, so many at most (changes in a row count as one), until the controller is behind. False if something was not taken; that
+    /// and what is after it remains.
     fn tell(&mut self, piece: &mut Piece, most: usize, take: impl Fn(Heard) -> bool) -> bool {
-        for _ in 0..most {
-            let Ok(Some(message)) = frame(&piece.bytes[piece.at..]) else { break };
-            let (heard, refusal) = self.decode(message);
-            if let Some(heard) = heard
-                && !take(heard)
-            {
+        let end = |piece: &Piece, at: usize| {
+            frame(&piece.bytes[at..]).ok().flatten().map(|message| at + message.len())
+        };
+        let (mut at, mut changes, mut turns) = (piece.at, Vec::new(), 0);
+        while turns < most {
+            let Some(next) = end(piece, at) else { break };
+            let (heard, refusal) = match decode_with(&piece.bytes[at..next], self.context) {
+                Ok(message) if is_change(&message.body) => {
+                    changes.push(message);
+                    at = next;
+                    if changes.len() < TOGETHER {
+                        continue;
+                    }
+                    (None, None)
+                }
+                Ok(message) => (self.heard(message), None),
+                Err(wrong) => self.refused(&piece.bytes[at..next], wrong),
+            };
+            turns += 1;
+            // What came before is told before.
+            if !self.together(&mut changes, &take) {
                 return false;
             }
-            piece.at += message.len();
+            piece.at = at;
+            if !heard.is_none_or(&take) {
+                return false;
+            }
+            (at, piece.at) = (next.max(at), next.max(at));
             if let Some(refusal) = refusal {
                 self.counters.refused(1);
                 self.line.answer(refusal);
@@ -266,29 +288,46 @@ impl Talk {
                 break;
             }
         }
-        true
+        let taken = self.together(&mut changes, &take);
+        if taken {
+            piece.at = at;
+        }
+        taken
     }
 
-    /// What is to be told of a message, and how it is refused if it does not decode.
-    fn decode(&mut self, message: &[u8]) -> (Option<Heard>, Option<Vec<u8>>) {
-        match decode_with(message, self.context) {
-            Ok(message) => {
-                if let Body::FlowModTableId(named) = message.body {
-                    self.context.flow_mod_table_id = named;
-                }
-                // Whoever asked is gone: there is nobody to be answered.
-                let in_vain = matches!(message.body, Body::MultipartRequest(_)) && self.line.is_over();
-                ((!in_vain).then_some(Heard::Message { connection: self.connection, message }), None)
-            }
-            Err(wrong) => {
-                let spoilt = wrong.bundle.map(|bundle| Heard::Spoilt { connection: self.connection, bundle });
-                let is_error = Header::peek(message).is_some_and(|header| header.kind == ERROR);
-                // An error is never answered, or two sides would go on for ever.
-                let refusal = if is_error { Vec::new() } else { encoded(&wrong.reply()) };
-                (spoilt, Some(refusal))
-            }
+    /// Tells changes that came in a row.
+    fn together(&self, changes: &mut Vec<Message>, take: impl Fn(Heard) -> bool) -> bool {
+        let (connection, mut messages) = (self.connection, std::mem::take(changes));
+        match messages.len() {
+            0 => true,
+            1 => messages.pop().is_none_or(|message| take(Heard::Message { connection, message })),
+            _ => take(Heard::Changes { connection, messages }),
         }
     }
+
+    /// What is to be told of a message that is no change.
+    fn heard(&mut self, message: Message) -> Option<Heard> {
+        if let Body::FlowModTableId(named) = message.body {
+            self.context.flow_mod_table_id = named;
+        }
+        // Whoever asked is gone: there is nobody to be answered.
+        let in_vain = matches!(message.body, Body::MultipartRequest(_)) && self.line.is_over();
+        (!in_vain).then_some(Heard::Message { connection: self.connection, message })
+    }
+
+    /// What is to be told of a message that does not decode, and how it is refused.
+    fn refused(&self, message: &[u8], wrong: DecodeError) -> (Option<Heard>, Option<Vec<u8>>) {
+        let spoilt = wrong.bundle.map(|bundle| Heard::Spoilt { connection: self.connection, bundle });
+        let is_error = Header::peek(message).is_some_and(|header| header.kind == ERROR);
+        // An error is never answered, or two sides would go on for ever.
+        let refusal = if is_error { Vec::new() } else { encoded(&wrong.reply()) };
+        (spoilt, Some(refusal))
+    }
+}
+
+/// Whether it is one of those that come by the thousand and are answered with nothing.
+const fn is_change(body: &Body) -> bool {
+    matches!(body, Body::FlowMod(_) | Body::GroupMod(_) | Body::MeterMod(_) | Body::BundleAdd(_))
 }
 
 #[cfg(test)]
@@ -300,7 +339,10 @@ mod tests {
     use std::sync::mpsc::{Receiver, sync_channel};
     use std::thread;
     use std::time::Duration;
-    use weir_codec::{Message, MultipartRequest, Request};
+    use weir_codec::{
+        BundleControl, BundleFlags, BundleStep, GroupCommand, GroupMod, MultipartRequest, Request,
+    };
+    use weir_openflow::{Group, GroupId, GroupKind};
 
     struct Bench {
         backlog: Backlog,
@@ -346,7 +388,9 @@ mod tests {
             Some(match self.heard.recv_timeout(Duration::from_millis(500)).ok()? {
                 Heard::Opened { connection, .. } | Heard::Closed { connection, .. } => (connection.0, None),
                 Heard::Message { connection, message } => (connection.0, Some(message.xid)),
-                Heard::Spoilt { connection, .. } => panic!("{connection:?}"),
+                Heard::Changes { connection, .. } | Heard::Spoilt { connection, .. } => {
+                    panic!("{connection:?}")
+                }
             })
         }
     }
@@ -371,6 +415,41 @@ mod tests {
         let gone = all.iter().rposition(|(of, _)| *of == 3).unwrap();
         let before = all[..gone].iter().filter(|(of, xid)| *of == 1 && xid.is_some()).count();
         assert!(before <= 4 * TURN, "{before} messages of another came before the end of the short one");
+    }
+
+    #[test]
+    fn changes_in_a_row_are_told_together_and_nothing_overtakes_anything() {
+        let bench = Bench::new(1);
+        assert_eq!(bench.next(), Some((1, None)));
+        let message = |xid, body: Body| encoded(&Message::new(Version::V13, xid, body));
+        let group = Group { id: GroupId(1), kind: GroupKind::Indirect, buckets: Vec::new() };
+        let change = |xid| {
+            let command =
+                BundleControl { id: 7, step: BundleStep::OpenRequest, flags: BundleFlags::default() };
+            match xid % 1000 {
+                0 => message(xid, Body::BarrierRequest),
+                500 => message(xid, Body::BundleControl(command)),
+                _ => message(
+                    xid,
+                    Body::GroupMod(GroupMod { command: GroupCommand::Delete, group: group.clone() }),
+                ),
+            }
+        };
+        bench.backlog.put(ConnectionId(1), (0..3001).flat_map(change).collect());
+        let (mut xids, mut largest) = (Vec::new(), 0);
+        while xids.last() != Some(&3000) {
+            match bench.heard.recv_timeout(Duration::from_secs(5)).unwrap() {
+                Heard::Message { message, .. } => xids.push(message.xid),
+                Heard::Changes { messages, .. } => {
+                    assert!(messages.iter().all(|message| is_change(&message.body)));
+                    largest = largest.max(messages.len());
+                    xids.extend(messages.iter().map(|message| message.xid));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(xids.into_iter().eq(0..3001));
+        assert_eq!(largest, TOGETHER);
     }
 
     #[test]

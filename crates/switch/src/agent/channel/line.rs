@@ -4,12 +4,19 @@
 //! they are queued until there are too many to be true, and the connection ends; what nobody asked for is
 //! left out as soon as the controller is behind. All lines of a switch together have a bound as well.
 //!
-//! Cost: a lock that is held for a few instructions, and a system call if the channel's thread sleeps.
-//! Threads: any number speak; the channel's takes.
+//! An answer for which nothing waits is written to the socket by whoever gives it, if the socket takes it and
+//! speaks no TLS: who waits for a barrier does not wait for one more thread to be woken.
+//!
+//! Cost: a lock that is held for a few instructions, and a system call to write, or to wake the channel's thread
+//! if that sleeps. Threads: any number speak; the channel's takes.
 
+use super::link::messages;
+use super::status::Counters;
+use super::transport::Socket;
 use super::waker::Waker;
 use std::collections::VecDeque;
 use std::fmt;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +29,9 @@ pub const MOST_WAITING: usize = 64 << 20;
 
 /// Bytes that may wait for all of them; with more, one that is behind and gets an answer ends.
 pub const MOST_WAITING_IN_ALL: usize = 256 << 20;
+
+/// Bytes of an answer that is written at once, at most; a longer one takes as long as its reader does.
+const AT_ONCE: usize = 64 << 10;
 
 /// Speaks to a controller.
 #[derive(Clone)]
@@ -44,9 +54,19 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     chunks: VecDeque<Vec<u8>>,
+    /// The end of a message that the socket took in part.
+    rest: Vec<u8>,
+    /// Where answers may be written at once.
+    socket: Option<Direct>,
     /// Bytes that were queued and not handed to the connection yet, those taken and unsent included.
     waiting: usize,
     state: State,
+}
+
+/// A connection's socket, and what counts its messages.
+struct Direct {
+    socket: Arc<Socket>,
+    counters: Arc<Counters>,
 }
 
 /// How far a line is.
@@ -76,13 +96,36 @@ impl Shared {
     }
 
     fn push(&self, queue: &mut Queue, bytes: Vec<u8>) {
-        queue.waiting += bytes.len();
-        let in_all = self.in_all.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
+        let in_all = self.count(queue, bytes.len());
         queue.chunks.push_back(bytes);
         let behind = queue.waiting > BEHIND;
         if queue.waiting > MOST_WAITING || (behind && in_all > MOST_WAITING_IN_ALL) {
             self.forget(queue, State::Overrun);
         }
+    }
+
+    /// Counts bytes that wait; those of all lines.
+    fn count(&self, queue: &mut Queue, bytes: usize) -> usize {
+        queue.waiting += bytes;
+        self.in_all.fetch_add(bytes, Ordering::Relaxed) + bytes
+    }
+
+    /// Writes an answer to the socket, if nothing is before it; hands it back if none of it was taken.
+    fn write(&self, queue: &mut Queue, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+        let alone = queue.waiting == 0 && bytes.len() <= AT_ONCE;
+        let Some(Direct { socket, counters }) = queue.socket.as_ref().filter(|_| alone) else {
+            return Some(bytes);
+        };
+        // What went wrong, the channel will find when it tries.
+        let Ok(sent @ 1..) = (&**socket).write(&bytes) else { return Some(bytes) };
+        counters.went(messages(&bytes), sent);
+        queue.rest = bytes.split_off(sent);
+        if queue.rest.is_empty() {
+            return None;
+        }
+        self.count(queue, queue.rest.len());
+        self.waker.wake();
+        None
     }
 
     /// Drops what waits.
@@ -93,12 +136,15 @@ impl Shared {
 }
 
 impl Line {
-    /// Queues an answer: one whole message, encoded, or several. Never blocks. A connection for which more
+    /// Gives an answer: one whole message, encoded, or several. Never blocks. A connection for which more
     /// than [`MOST_WAITING`] bytes wait is closed; while more than [`BEHIND`] wait, no further requests are
     /// read of it.
     pub fn answer(&self, bytes: Vec<u8>) {
         let mut queue = self.shared.queue();
-        if queue.state == State::Open && !bytes.is_empty() {
+        if queue.state == State::Open
+            && !bytes.is_empty()
+            && let Some(bytes) = self.shared.write(&mut queue, bytes)
+        {
             self.shared.push(&mut queue, bytes);
             drop(queue);
             self.shared.waker.wake();
@@ -151,6 +197,16 @@ impl fmt::Debug for Line {
 }
 
 impl Outgoing {
+    /// Answers may be written to this socket from now on.
+    pub(super) fn connect(&self, socket: Arc<Socket>, counters: Arc<Counters>) {
+        self.shared.queue().socket = Some(Direct { socket, counters });
+    }
+
+    /// Takes the end of a message whose begin was written, which comes before all others. It was counted.
+    pub(super) fn take_rest(&self) -> Vec<u8> {
+        std::mem::take(&mut self.shared.queue().rest)
+    }
+
     /// Queues what the channel itself says; it is awake already.
     pub(super) fn say(&self, bytes: &[u8]) {
         let mut queue = self.shared.queue();
@@ -203,6 +259,8 @@ impl Drop for Outgoing {
 mod tests {
     use super::super::waker::waker;
     use super::*;
+    use std::io::Read as _;
+    use std::os::unix::net::UnixStream;
 
     fn lines(count: usize) -> (Arc<AtomicUsize>, Vec<(Line, Outgoing)>) {
         let in_all = Arc::<AtomicUsize>::default();
@@ -249,6 +307,47 @@ mod tests {
         assert_eq!(lines[2].1.look(), (share + 8, State::Open), "there is room again");
         drop(lines);
         assert_eq!(in_all.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn an_answer_for_which_nothing_waits_is_written_and_one_that_is_not_taken_whole_is_finished_in_order() {
+        let (in_all, mut lines) = lines(1);
+        let (line, outgoing) = lines.remove(0);
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let counters = Arc::<Counters>::default();
+        outgoing.say(&[0; 8]);
+        outgoing.connect(Arc::new(Socket::Unix(ours)), counters);
+        line.answer(vec![1; 8]);
+        assert_eq!(outgoing.look().0, 16, "something is before it");
+        assert_eq!([(); 2].map(|()| outgoing.take().unwrap()[0]), [0, 1]);
+        outgoing.sent(16);
+        line.answer(vec![2; 8]);
+        assert_eq!((outgoing.look().0, outgoing.take()), (0, None), "it is written");
+        let mut written = 8;
+        while outgoing.look().0 == 0 {
+            line.answer(vec![3; AT_ONCE]);
+            written += AT_ONCE;
+        }
+        line.answer(vec![4; 8]);
+        let mut rest = outgoing.take_rest();
+        let first = outgoing.take().unwrap();
+        assert!(rest.iter().all(|&byte| byte == 3), "the end of one that was taken in part");
+        let last = if first[0] == 3 {
+            // The socket took whole ones only.
+            rest = first;
+            outgoing.take().unwrap()
+        } else {
+            first
+        };
+        assert_eq!((outgoing.look().0, last), (rest.len() + 8, vec![4; 8]));
+        let mut read = vec![0; written - rest.len()];
+        theirs.read_exact(&mut read).unwrap();
+        assert!(read[..8] == [2; 8] && read[8..].iter().all(|&byte| byte == 3));
+        outgoing.sent(rest.len() + 8);
+        drop(outgoing);
+        assert_eq!(in_all.load(Ordering::Relaxed), 0);
+        assert_eq!(theirs.read(&mut read).unwrap(), 0, "nobody keeps the socket open");
     }
 
     #[test]

@@ -99,12 +99,16 @@ impl Link {
     pub(super) fn new(begin: Begin, (line, outgoing): (Line, Outgoing), now: Instant) -> Self {
         let until = now + GREETING;
         outgoing.say(&Conversation::hello());
+        let counters = Arc::<Counters>::default();
+        if let Some(socket) = begin.transport.plain() {
+            outgoing.connect(socket, counters.clone());
+        }
         Self {
             connection: begin.connection,
             endpoint: begin.endpoint,
             peer: begin.peer,
             called: begin.called,
-            counters: Arc::default(),
+            counters,
             transport: begin.transport,
             conversation: Conversation::default(),
             line,
@@ -286,6 +290,11 @@ impl Link {
             return true;
         }
         self.sent = 0;
+        self.staged = self.outgoing.take_rest();
+        if !self.staged.is_empty() {
+            self.counters.went(0, self.staged.len());
+            return true;
+        }
         self.staged = self.outgoing.take().unwrap_or_default();
         while self.staged.len() < WRITE
             && let Some(more) = self.outgoing.take()
@@ -356,7 +365,7 @@ impl AsFd for Link {
 }
 
 /// Whole messages in bytes that are to be sent.
-fn messages(mut bytes: &[u8]) -> u64 {
+pub(super) fn messages(mut bytes: &[u8]) -> u64 {
     let mut count = 0;
     while let Ok(Some(message)) = frame(bytes) {
         bytes = &bytes[message.len()..];

@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 /// A socket that does not block.
 #[derive(Debug)]
@@ -20,13 +21,18 @@ pub(super) enum Socket {
 
 /// A socket, and TLS if it is spoken.
 pub(super) struct Transport {
-    socket: Socket,
+    socket: Arc<Socket>,
     tls: Option<Box<Connection>>,
 }
 
 impl Transport {
     pub(super) fn new(socket: Socket, tls: Option<Connection>) -> Self {
-        Self { socket, tls: tls.map(Box::new) }
+        Self { socket: Arc::new(socket), tls: tls.map(Box::new) }
+    }
+
+    /// The socket, if what is written there is what the other side reads.
+    pub(super) fn plain(&self) -> Option<Arc<Socket>> {
+        self.tls.is_none().then(|| self.socket.clone())
     }
 
     /// Bytes of the other side; 0 if it will not send any more.
@@ -34,7 +40,8 @@ impl Transport {
     /// # Errors
     /// [`ErrorKind::WouldBlock`] if there are none now, and what the system or TLS says.
     pub(super) fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = &mut self.tls else { return self.socket.read(bytes) };
+        let mut socket = &*self.socket;
+        let Some(tls) = &mut self.tls else { return socket.read(bytes) };
         loop {
             match tls.reader().read(bytes) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -42,10 +49,10 @@ impl Transport {
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
-            let came = tls.read_tls(&mut self.socket)?;
+            let came = tls.read_tls(&mut socket)?;
             if let Err(error) = tls.process_new_packets() {
                 // An alert, if the other side still takes it.
-                let _ = tls.write_tls(&mut self.socket);
+                let _ = tls.write_tls(&mut socket);
                 return Err(io::Error::new(ErrorKind::InvalidData, error));
             }
             if came == 0 && tls.is_handshaking() {
@@ -60,7 +67,7 @@ impl Transport {
     /// [`ErrorKind::WouldBlock`] if nothing can be sent now, and what the system says.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.tls.is_none() {
-            return self.socket.write(bytes);
+            return (&*self.socket).write(bytes);
         }
         self.flush()?;
         let written = match &mut self.tls {
@@ -81,7 +88,7 @@ impl Transport {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         while tls.wants_write() {
-            tls.write_tls(&mut self.socket)?;
+            tls.write_tls(&mut &*self.socket)?;
         }
         Ok(())
     }
@@ -106,7 +113,7 @@ impl Transport {
     /// # Errors
     /// Why it was not.
     pub(super) fn connected(&self) -> io::Result<()> {
-        let error = match &self.socket {
+        let error = match &*self.socket {
             Socket::Tcp(stream) => stream.take_error()?,
             Socket::Unix(stream) => stream.take_error()?,
         };
@@ -131,20 +138,20 @@ impl Socket {
     }
 }
 
-impl Read for Socket {
+impl Read for &Socket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.read(bytes),
-            Self::Unix(stream) => stream.read(bytes),
+            Socket::Tcp(stream) => (&*stream).read(bytes),
+            Socket::Unix(stream) => (&*stream).read(bytes),
         }
     }
 }
 
-impl Write for Socket {
+impl Write for &Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
+            Socket::Tcp(stream) => (&*stream).write(bytes),
+            Socket::Unix(stream) => (&*stream).write(bytes),
         }
     }
 
@@ -155,7 +162,7 @@ impl Write for Socket {
 
 impl AsFd for Transport {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.socket {
+        match &*self.socket {
             Socket::Tcp(stream) => stream.as_fd(),
             Socket::Unix(stream) => stream.as_fd(),
         }

@@ -126,6 +126,13 @@ impl Agent {
                     self.message(connection, message, plane);
                 }
             }
+            Heard::Changes { connection, messages } => {
+                for message in messages {
+                    if self.peers.contains_key(&connection) {
+                        self.message(connection, message, plane);
+                    }
+                }
+            }
             Heard::Spoilt { connection, bundle } => {
                 if let Some(peer) = self.peers.get_mut(&connection) {
                     peer.bundles.spoil(bundle);
