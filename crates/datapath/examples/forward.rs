@@ -1,14 +1,14 @@
 //! What a packet costs one worker, all in: TSC cycles, by flows and a source of packets.
 //!
 //! `cargo run --release -p weir-datapath --example forward -- CORE FLOWS PORT PORT...` forwards for a
-//! second by the flow entries of a file, as `ovs-ofctl add-flows` reads it; ports are as for
+//! second, once the flows are learnt, by the flow entries of a file, as `ovs-ofctl add-flows` reads it; ports are as for
 //! `weir switch --port`, for example `net_pcap0,rx_pcap=64B.pcap,infinite_rx=1 net_null1,no-rx=1`. It
 //! prints cycles a packet, who answered lookups, and each step's cycles.
 //! With several cores (`2,3`), each is a worker: the rate is that of all together.
 
 use std::time::Duration;
 use weir_datapath::{Change, Config, Datapath, PortSpec, Report};
-use weir_dpdk::{Eal, EalConfig, Memory, Ticks};
+use weir_dpdk::{Eal, EalConfig, Memory, Pool, Ticks};
 use weir_openflow::parse_flows;
 use weir_units::FrameSize;
 
@@ -19,11 +19,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let cores: Vec<usize> = cores.split(',').map(str::parse).collect::<Result<_, _>>()?;
     let queues = u16::try_from(cores.len())?;
-    let memory = EalConfig { memory: Memory::Huge, megabytes: 256, pci: false };
+    // A source keeps what it replays in buffers; a million of the usual size are more than 2 GiB.
+    let buffers = 45_000 + ports.iter().map(|port| packets(port)).sum::<u32>();
+    let room = if buffers > 500_000 { 256 } else { Config::ROOM };
+    let megabytes = u32::try_from(Pool::megabytes(buffers, room))? + 128;
+    let memory = EalConfig { memory: Memory::Huge, megabytes, pci: false };
     let config = Config {
         cores,
-        buffers: 45_000,
-        max_frame: FrameSize::new(1522)?,
+        buffers,
+        max_frame: FrameSize::MIN,
+        room,
         services: std::collections::BTreeMap::new(),
         coalescing: true,
         poll: weir_datapath::PollMode::Busy,
@@ -45,12 +50,38 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let changes = parse_flows(&std::fs::read_to_string(flows)?, datapath.names())?;
     datapath.add_ports(&specs)?;
     datapath.apply(&changes.into_iter().map(Change::Flow).collect::<Vec<_>>())?;
-    std::thread::sleep(Duration::from_millis(300));
+    settle(&mut datapath)?;
     let (before, start) = (datapath.report()?, Ticks::now());
     std::thread::sleep(Duration::from_secs(1));
     let (after, cycles) = (datapath.report()?, Ticks::now().since(start));
     print(&before, &after, cycles as f64);
     Ok(())
+}
+
+/// Waits until next to no packet takes anything but the caches, for ten seconds at most.
+fn settle(datapath: &mut Datapath) -> Result<(), Box<dyn std::error::Error>> {
+    let (mut packets, mut others) = (0, 0);
+    for _ in 0..33 {
+        std::thread::sleep(Duration::from_millis(300));
+        let workers = datapath.report()?.workers;
+        let of = |what: fn(&weir_datapath::WorkerReport) -> u64| workers.iter().map(what).sum::<u64>();
+        let now = (of(|worker| worker.received), of(|worker| worker.caches.direct + worker.caches.upcalls));
+        let (came, took) = (now.0 - packets, now.1 - others);
+        if took * 1000 < came {
+            break;
+        }
+        (packets, others) = now;
+    }
+    Ok(())
+}
+
+/// Packets of a port's captures, at most: each takes 16 bytes there beside its own 60 or more.
+fn packets(port: &str) -> u32 {
+    let bytes = |path: &str| std::fs::metadata(path).map_or(0, |file| file.len());
+    port.split(',')
+        .filter_map(|word| word.strip_prefix("rx_pcap="))
+        .map(|path| (bytes(path) / 76) as u32)
+        .sum()
 }
 
 fn print(before: &Report, after: &Report, cycles: f64) {

@@ -14,6 +14,8 @@ pub struct Config {
     pub buffers: u32,
     /// The largest frame, in bytes with FCS.
     pub max_frame: weir_units::FrameSize,
+    /// Bytes of a frame that a packet buffer has room for at least; the largest frame always has.
+    pub room: u16,
     /// Services by the name that flows call them by; kinds that are not named here are there under
     /// their own name with default settings.
     pub services: BTreeMap<String, ServiceConfig>,
@@ -33,6 +35,9 @@ pub struct Config {
 impl Config {
     /// [`Self::upcalls`] where nothing else is said: at most a quarter of a core for a port, or thereabouts.
     pub const UPCALLS: u32 = 100_000;
+
+    /// [`Self::room`] where nothing else is said: what drivers expect.
+    pub const ROOM: u16 = weir_dpdk::Pool::ROOM;
 }
 
 /// A service, as configured.

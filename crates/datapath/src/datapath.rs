@@ -83,7 +83,8 @@ impl Datapath {
             return Err(ControlError("no core is given for a worker; name at least one".to_owned()));
         }
         let seed = Seed::new(config.seed);
-        let pool = Pool::new(eal, config.buffers, config.max_frame).map_err(told)?;
+        let pool =
+            Pool::with_room(eal, config.buffers, config.max_frame.bytes().max(config.room)).map_err(told)?;
         let pipeline = Arc::new(Pipeline::new(seed, Vec::new(), config.coalescing));
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get(eal).hz() };
         let (punt, punts) = sync_channel(PACKET_INS);

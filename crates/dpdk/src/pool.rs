@@ -39,16 +39,24 @@ pub struct PoolError {
 impl Pool {
     /// Bytes before the packet, where headers can be pushed (DPDK's default).
     pub const HEADROOM: u16 = 128;
+    /// Bytes that a frame has room for, where nothing else is said: what drivers expect.
+    pub const ROOM: u16 = 2048;
     /// Bytes of bookkeeping DPDK keeps per mbuf, about: the mbuf itself, the object header, padding.
     const OVERHEAD: u64 = 256;
     /// Most mbufs each registered thread keeps for itself.
     const CACHE: u32 = 256;
 
-    /// Makes a pool of at least `count` mbufs, each with room for the given frame in one segment.
+    /// Makes a pool of at least `count` mbufs, each with room for the given frame in one segment, and for
+    /// [`Self::ROOM`] bytes.
     pub fn new(eal: &'static Eal, count: u32, frame: FrameSize) -> Result<Self, PoolError> {
+        Self::with_room(eal, count, frame.bytes().max(Self::ROOM))
+    }
+
+    /// The same with room for so many bytes of a frame, which may be few: drivers that copy put what is longer
+    /// into several segments.
+    pub fn with_room(eal: &'static Eal, count: u32, room: u16) -> Result<Self, PoolError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        // 2 KiB rooms are what drivers expect; larger frames get what they need, in whole cache lines.
-        let data_room = (frame.bytes().max(2048) + Self::HEADROOM).next_multiple_of(64);
+        let data_room = Self::data_room(room);
         let name = CString::new(format!("weir{}", NUMBER.fetch_add(1, Ordering::Relaxed)))
             .expect("a number holds no NUL");
         let mut error = 0;
@@ -61,17 +69,21 @@ impl Pool {
         let pool = NonNull::new(pool).ok_or_else(|| PoolError {
             count,
             room: data_room,
-            megabytes: Self::megabytes(count, frame),
+            megabytes: Self::megabytes(count, room),
             reason: crate::eal::describe(error),
             total: eal.config().megabytes,
         })?;
         Ok(Self(Arc::new(Inner { pool, eal, data_room })))
     }
 
-    /// Mebibytes that a pool takes, about.
-    pub fn megabytes(count: u32, frame: FrameSize) -> u64 {
-        let room = u64::from(frame.bytes().max(2048) + Self::HEADROOM).next_multiple_of(64);
-        (u64::from(count) * (room + Self::OVERHEAD)).div_ceil(1 << 20)
+    /// What an mbuf has for headroom and frame, in whole cache lines.
+    fn data_room(room: u16) -> u16 {
+        (room.min(u16::MAX - 64 - Self::HEADROOM) + Self::HEADROOM).next_multiple_of(64)
+    }
+
+    /// Mebibytes that a pool with room for so many bytes of a frame takes, about.
+    pub fn megabytes(count: u32, room: u16) -> u64 {
+        (u64::from(count) * (u64::from(Self::data_room(room)) + Self::OVERHEAD)).div_ceil(1 << 20)
     }
 
     /// Mbufs out of the pool: in bursts, in rings, in a port's queues.

@@ -165,6 +165,7 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("memory_mib", old.memory_mib != new.memory_mib),
         ("buffers", old.buffers != new.buffers),
         ("max_frame", old.max_frame != new.max_frame),
+        ("room", old.room != new.room),
         ("coalescing", old.coalescing != new.coalescing),
         ("poll", old.poll != new.poll),
         ("tcam", old.tcam != new.tcam),

@@ -36,7 +36,7 @@ pub fn judge(row: &Row, runs: &[Run]) -> Measured {
         Way::Devices { .. } | Way::Starts { .. } => {
             runs.iter().filter_map(|run| devices(run, &mut remarks)).collect()
         }
-        Way::Works { work, against } => {
+        Way::Works { work, against, .. } => {
             works(runs, [work.trace, against.trace]).into_iter().collect::<Vec<Pair>>()
         }
         Way::Loads { load, against, .. } => {

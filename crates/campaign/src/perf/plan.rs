@@ -65,11 +65,11 @@ impl Row {
                 );
                 vec![plan(other.to_owned(), &["weir"], Some(other), &[work], method)]
             }
-            (Way::Works { work, against }, None) => (1..=effort.repeats)
+            (Way::Works { device, work, against }, None) => (1..=effort.repeats)
                 .map(|round| {
                     // Each round begins with the other one, against drift.
                     let works = if round % 2 == 1 { [work, against] } else { [against, work] };
-                    plan(round.to_string(), &["weir"], None, &works, mrr(1, effort.trials, ""))
+                    plan(round.to_string(), &[device], None, &works, mrr(1, effort.trials, ""))
                 })
                 .collect(),
             (Way::Loads { work, load, against }, None) => {

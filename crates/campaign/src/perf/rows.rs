@@ -18,7 +18,7 @@ pub(super) enum Way {
     /// The first second of a device with empty caches beside another's, over `fed`.
     Starts { other: &'static str, work: Work },
     /// Weir at one work against another, over `fed`: rounds that begin with each in turn.
-    Works { work: Work, against: Work },
+    Works { device: &'static str, work: Work, against: Work },
     /// Weir's median delay at one load against another, over `vhost`.
     Loads { work: Work, load: &'static str, against: &'static str },
     /// A service by itself, against the target's number.
@@ -167,6 +167,8 @@ pub const ROWS: [Row; 17] = [
         "million",
         "Pipeline A, 1 million flows against 1,000",
         Way::Works {
+            // A million packet buffers of the usual size are more than 1,024 huge pages.
+            device: "weir:room=256",
             work: work("pipeline-a", "conversations:500000", 2),
             against: work("pipeline-a", "conversations:500", 2),
         },
@@ -176,6 +178,7 @@ pub const ROWS: [Row; 17] = [
         "explosion",
         "under tuple-space explosion, against without",
         Way::Works {
+            device: WEIR,
             work: work("exposed:3", "tse-colocated:3", 1),
             against: work("exposed:3", "flows:10000", 1),
         },

@@ -27,6 +27,7 @@ impl Ours {
             coalescing,
             poll: weir_datapath::PollMode::Busy,
             tcam: None,
+            room: Config::ROOM,
             upcalls: Config::UPCALLS,
             seed: 7,
         };

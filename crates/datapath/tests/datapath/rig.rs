@@ -32,6 +32,7 @@ pub(crate) fn config(workers: usize) -> Config {
         coalescing: true,
         poll: weir_datapath::PollMode::Busy,
         tcam: None,
+        room: Config::ROOM,
         upcalls: Config::UPCALLS,
         seed: 7,
     }

@@ -51,7 +51,7 @@ impl Adapter for Weir {
     fn about(&self) -> &'static str {
         "Weir's switch: OpenFlow tables and SoftFlow services (weir switch); weir:nocoalesce without coalescing, \
          weir:adaptive gives an idle core back, weir:tcam=N has a table that names megaflows, weir:workers=N on N \
-         cores, weir:at=PATH another build of it"
+         cores, weir:room=N has room for N bytes of a frame in each of its packet buffers, weir:at=PATH another build of it"
     }
 
     fn wirings(&self) -> &'static [WiringKind] {

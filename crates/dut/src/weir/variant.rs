@@ -7,6 +7,7 @@
 //! | `tcam=N` | a table of N entries in front of each queue names the megaflow, which stands for a NIC's |
 //! | `reads=N` | each service of pipeline D reads N random words of a block of 1 GiB (SoftFlow, figure 10) |
 //! | `workers=N` | N forwarding threads, each on a core of its own and with a queue of its own a port; `fed` only, as the tester needs a core elsewhere |
+//! | `room=N` | packet buffers with room for N bytes of a frame, so that there can be more of them |
 //! | `at=PATH` | another build of the program: what a change is compared with |
 
 use crate::StartRequest;
@@ -51,13 +52,14 @@ impl Variant {
                 ("adaptive", "") => say(&["--poll", "adaptive"]),
                 ("adaptive", time) => say(&["--poll", &format!("adaptive:{time}")]),
                 ("tcam", entries) if !entries.is_empty() => say(&["--tcam", entries]),
+                ("room", bytes) if !bytes.is_empty() => say(&["--room", bytes]),
                 ("reads", number) => variant.reads = Some(reads(number)?),
                 ("workers", number) => variant.workers = workers(number)?,
                 ("at", path) if !path.is_empty() => variant.program = Some(path.into()),
                 _ => {
                     return Err(format!(
                         "weir has no variant `{setting}`; it has nocoalesce, adaptive, adaptive=TIME, tcam=N, \
-                         reads=N, workers=N and at=PATH, joined by `+`"
+                         reads=N, workers=N, room=N and at=PATH, joined by `+`"
                     ));
                 }
             }
@@ -114,7 +116,7 @@ mod tests {
             Variant { options: vec!["--no-coalescing".to_owned()], program: Some("/b/weir".into()), ..usual };
         assert_eq!(Variant::parse("nocoalesce+at=/b/weir"), Ok(both));
         for (text, says) in [
-            ("fast", "workers=N and at=PATH"),
+            ("fast", "room=N and at=PATH"),
             ("at=", "at=PATH"),
             ("nocoalesce+nocoalesce", "twice"),
             ("reads=0", "1 to 4096"),

@@ -13,6 +13,8 @@ use weir_units::FrameSize;
 
 /// Packet buffers that a switch may have.
 pub(super) const BUFFERS: RangeInclusive<u32> = 1024..=4_000_000;
+/// Bytes of a frame that a packet buffer may be told to have room for.
+pub(super) const ROOM: RangeInclusive<u16> = 64..=16_384;
 /// Descriptors that a queue may have.
 pub(super) const DESCRIPTORS: RangeInclusive<u16> = 64..=32_768;
 /// Queues that a port may have.
@@ -68,6 +70,9 @@ impl<'a> Checker<'a> {
                 Ok(frame) => settings.max_frame = frame,
                 Err(error) => self.wrong(size.span(), format!("`max_frame`: {error}")),
             }
+        }
+        if let Some(room) = &table.room {
+            settings.room = self.within(room, "room", ROOM);
         }
         settings.coalescing = table.coalescing.unwrap_or(settings.coalescing);
         if let Some(poll) = &table.poll {

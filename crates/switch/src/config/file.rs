@@ -47,6 +47,10 @@ pub(super) struct SwitchTable {
     /// The largest frame that ports carry, in bytes with FCS. Default: 1522.
     #[schemars(with = "Option<u32>")]
     pub(super) max_frame: Option<Spanned<u32>>,
+    /// Bytes of a frame that a packet buffer has room for at least, 64 to 16384: where there are very many
+    /// buffers for short frames. Frames that come longer are dropped. Default: 2048, or what `max_frame` takes.
+    #[schemars(with = "Option<u16>")]
+    pub(super) room: Option<Spanned<u16>>,
     /// Whether the stages of services are coalesced. Default: true.
     pub(super) coalescing: Option<bool>,
     /// How workers wait for packets: "busy" polls on; "adaptive" gives an idle core back, and has a

@@ -79,6 +79,8 @@ pub struct Settings {
     pub buffers: u32,
     /// The largest frame, in bytes with FCS.
     pub max_frame: FrameSize,
+    /// Bytes of a frame that a packet buffer has room for at least.
+    pub room: u16,
     /// Whether stages are coalesced.
     pub coalescing: bool,
     /// How workers wait for packets.
@@ -115,6 +117,7 @@ impl Default for Settings {
             memory_mib: None,
             buffers: BUFFERS,
             max_frame: FrameSize::new(MAX_FRAME).expect("a legal size"),
+            room: weir_datapath::Config::ROOM,
             coalescing: true,
             poll: PollMode::Busy,
             tcam: None,
@@ -172,7 +175,8 @@ impl Settings {
 
     /// How DPDK is to be started.
     pub fn eal(&self) -> EalConfig {
-        let pool = u32::try_from(Pool::megabytes(self.buffers, self.max_frame)).unwrap_or(u32::MAX / 2);
+        let room = self.max_frame.bytes().max(self.room);
+        let pool = u32::try_from(Pool::megabytes(self.buffers, room)).unwrap_or(u32::MAX / 2);
         EalConfig {
             memory: if self.huge_pages { Memory::Huge } else { Memory::Normal },
             megabytes: self.memory_mib.unwrap_or(pool + pool / 4 + SPARE_MIB),
@@ -186,6 +190,7 @@ impl Settings {
             cores: self.cores(),
             buffers: self.buffers,
             max_frame: self.max_frame,
+            room: self.room,
             services: self.services.clone(),
             coalescing: self.coalescing,
             poll: self.poll,

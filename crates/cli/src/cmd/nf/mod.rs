@@ -144,7 +144,7 @@ fn start(args: &Args) -> anyhow::Result<Session> {
     };
     let max_frame = FrameSize::new(args.max_frame).map_err(BadUse::new)?;
     let port = PortConfig { descriptors: args.descriptors, max_frame, ..PortConfig::default() };
-    let pool = u32::try_from(Pool::megabytes(args.buffers, port.max_frame))?;
+    let pool = u32::try_from(Pool::megabytes(args.buffers, port.max_frame.bytes().max(Pool::ROOM)))?;
     let eal = Eal::init(EalConfig {
         memory: if args.huge_pages { Memory::Huge } else { Memory::Normal },
         megabytes: args.memory.unwrap_or(pool + pool / 4 + SPARE_MEGABYTES),

@@ -49,6 +49,9 @@ pub(super) struct Options {
     /// The largest frame the ports carry, in bytes with FCS [default: 1522]
     #[arg(long, value_name = "BYTES")]
     max_frame: Option<u32>,
+    /// Bytes of a frame that a packet buffer has room for at least; longer frames than that and --max-frame are dropped [default: 2048]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(64..=16_384))]
+    room: Option<u16>,
     /// Queues of each --port [default: one a worker]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     queues: Option<u16>,
@@ -173,6 +176,7 @@ impl Options {
         if let Some(bytes) = self.max_frame {
             settings.max_frame = FrameSize::new(bytes).map_err(BadUse::new)?;
         }
+        settings.room = self.room.unwrap_or(settings.room);
         settings.coalescing &= !self.no_coalescing;
         settings.tcam = self.tcam.or(settings.tcam);
         settings.poll = self.poll.unwrap_or(settings.poll);
