@@ -11,8 +11,9 @@
 
 use weir_units::Nanos;
 
-/// Flows that are remembered, a power of two.
-const REMEMBERED: usize = 1 << 17;
+/// Flows that are remembered, a power of two: as many as may have megaflows, in 4 MiB. A packet that takes its way
+/// through the tables costs several times what it costs by a megaflow, so each of a million flows is worth one.
+const REMEMBERED: usize = 1 << 21;
 
 /// Flows of the same place that are remembered.
 const WAYS: usize = 4;
