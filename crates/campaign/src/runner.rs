@@ -468,7 +468,7 @@ fn in_turns<'a, 'b>(points: &'b [&'a PointSpec]) -> impl Iterator<Item = &'b [&'
 
 /// Starts DPDK with room for the lab's packet buffers at any frame size, for so many rigs at once.
 fn start_eal(huge_pages: bool, rigs: u64, pci: bool) -> Result<&'static Eal, EalError> {
-    let pool = rigs * Pool::megabytes(crate::rig::LAB_BUFFERS, FrameSize::MAX.bytes().max(Pool::ROOM));
+    let pool = rigs * Pool::megabytes(crate::rig::LAB_BUFFERS, FrameSize::MAX.bytes());
     let megabytes = u32::try_from(pool + pool / 4).unwrap_or(u32::MAX);
     let memory = if huge_pages { Memory::Huge } else { Memory::Normal };
     Eal::init(EalConfig { memory, megabytes, pci })
