@@ -30,6 +30,7 @@ mod entry;
 mod fragments;
 mod helper;
 mod index;
+mod lifetime;
 mod memory;
 mod nat;
 mod owners;
