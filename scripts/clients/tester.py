@@ -5,9 +5,11 @@
                                      ─── a link for OpenFlow ───
 
 The tester's switch is Open vSwitch whatever the device is. The tester is os-ken's, unchanged. What dies
-or hangs is started again, the case at hand gets that as its reason, and the rest goes on.
+or hangs is started again, the case at hand gets that as its reason, and the rest goes on. The tester and its
+switch run ahead of everything else: it judges by packets that it sends at a rate, with whatever device.
 """
 
+import dataclasses
 import pathlib
 import re
 import shutil
@@ -43,7 +45,8 @@ class Pair:
         lab.cable(self.near, "control", self.far, "control")
         self.near.address("control", f"{TESTER_SIDE}/30")
         self.far.address("control", f"{DEVICE_SIDE}/30")
-        self.own = device.start("ovs", lab, self.near, self.wanted("s2", TESTER_DPID, "127.0.0.1"))
+        own = dataclasses.replace(self.wanted("s2", TESTER_DPID, "127.0.0.1"), ahead=True)
+        self.own = device.start("ovs", lab, self.near, own)
         self.start_device()
         self.rounds = 0
 
@@ -81,7 +84,7 @@ class Pair:
         all_about_cases.write(cases, folder)
         words = [self.manager, "--nouse-syslog", "--ofp-listen-host", "0.0.0.0", "--ofp-tcp-listen-port", OPENFLOW,
                  "--test-switch-dir", folder, self.package / "tester.py"]
-        tester = self.near.spawn(f"tester-{self.rounds}", *words)
+        tester = self.near.spawn(f"tester-{self.rounds}", *words, ahead=True)
         try:
             return self.follow(tester, cases, tell)
         finally:
