@@ -30,7 +30,7 @@ class Wanted:
     core: int = None  # the one core of Weir's worker; None: its default
     access: dict = dataclasses.field(default_factory=dict)  # VLANs of access ports: of an Open vSwitch only
     poll: str = "adaptive:50us"  # how Weir's worker waits
-    ahead: bool = False  # an Open vSwitch that belongs to the tester, and has to keep its time
+    on_time: bool = False  # an Open vSwitch that belongs to the tester, and has to keep its time
 
 
 def start(kind, lab, namespace, wanted, weir=None):
@@ -147,7 +147,7 @@ class OpenVSwitch(Device):
             self.start_database()
         words = ["ovs-vswitchd", self.remote, f"--unixctl={self.folder}/vswitchd.ctl", *self.quiet()]
         self.process = self.namespace.spawn("ovs-vswitchd", *words, environment=self.environment,
-                                            ahead=self.wanted.ahead)
+                                            on_time=self.wanted.on_time)
         self.configure()
         wait_for("Open vSwitch to answer", self.answers)
 

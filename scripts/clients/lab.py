@@ -16,9 +16,6 @@ import time
 
 DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
-# How much sooner than others the kernel runs a process that has to keep time (nice(1)).
-AHEAD = -10
-
 # What has to be there, and the Debian package that has it.
 TOOLS = {
     "ip": "iproute2",
@@ -65,23 +62,28 @@ def wait_for(what, condition, seconds=15.0, interval=0.05):
 
 
 class Process:
-    """A child of ours, its output in a file. One that is `ahead` gets a core before the others do."""
+    """A child of ours, its output in a file. One that is to be `on_time` gets a core when it wants one."""
 
-    def __init__(self, name, words, log, environment=None, stdin=subprocess.DEVNULL, ahead=False):
+    def __init__(self, name, words, log, environment=None, stdin=subprocess.DEVNULL, on_time=False):
         self.name, self.log, self.words = name, log, words
         with open(log, "wb") as output:
             self.child = subprocess.Popen(
-                [*(("nice", "-n", str(AHEAD)) if ahead else ()), *DIES_WITH_US, *words],
+                [*DIES_WITH_US, *words],
                 stdin=stdin,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
-        # Between sessions the kernel goes by the session's own niceness, where it has that (sched(7)).
-        group = pathlib.Path(f"/proc/{self.child.pid}/autogroup")
-        if ahead and group.exists():
-            group.write_text(str(AHEAD))
+        if on_time:
+            self.keep_time()
+
+    def keep_time(self):
+        """Real-time priority, the lowest, for it and whatever it starts: it sleeps most of the time."""
+        try:
+            os.sched_setscheduler(self.child.pid, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+        except (PermissionError, ProcessLookupError):
+            pass  # Then it is as late as others are; or it has ended, which others notice.
 
     @property
     def pid(self):
