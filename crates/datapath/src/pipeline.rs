@@ -110,7 +110,7 @@ pub(crate) struct GroupEntry {
     pub(crate) counts: Arc<Counts>,
     /// By bucket.
     pub(crate) buckets: Vec<Arc<Counts>>,
-    /// Which bucket each slot goes to while all are alive, once somebody asked: 256 logarithms a bucket.
+    /// Which bucket each slot goes to while all are alive, once somebody asked (`translate/spread.rs`).
     pub(crate) slots: OnceLock<Arc<[u16]>>,
 }
 

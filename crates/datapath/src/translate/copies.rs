@@ -2,17 +2,15 @@
 //! services, recirculation.
 
 use super::finish::finish;
+use super::spread::spread;
 use super::state::{Choices, Copied, CopyKind, Rest, Stands, cut};
 use super::{List, Task, Translation};
 use crate::pipeline::{GroupEntry, PortInfo};
 use crate::program::{Choice, Credit, Op, Select};
 use std::cell::Cell;
 use std::sync::Arc;
-use weir_openflow::{Action, Group, GroupId, GroupKind, PortNo};
+use weir_openflow::{Action, GroupId, GroupKind, PortNo};
 use weir_port::DropReason;
-
-/// Slots over which the weights of a group are spread.
-const SLOTS: usize = 256;
 
 impl Translation<'_> {
     pub(super) fn service(&mut self, service: u16, argument: u32) {
@@ -155,9 +153,7 @@ impl Translation<'_> {
             counted: Cell::default(),
         };
         let made: Vec<Choice> = ops.into_iter().zip(&choices.alive).map(of).collect();
-        let all = choices.alive.len() == group.buckets.len();
-        let spread = || spread(&group.group, &choices.alive, self.pipeline.seed);
-        let slots = if all { group.slots.get_or_init(spread).clone() } else { spread() };
+        let slots = spread(&group.group, &group.slots, &choices.alive, self.pipeline.seed);
         self.ops.push(Op::SelectCopy(Box::new(Select { slots, choices: made })));
     }
 
@@ -176,22 +172,4 @@ impl Translation<'_> {
             });
         port_up || group_up
     }
-}
-
-/// Spreads buckets over slots by weight, each slot to the bucket with the highest draw (weighted
-/// rendezvous hashing): a bucket that goes moves only its own slots.
-fn spread(group: &Group, alive: &[usize], seed: weir_flow::Seed) -> Arc<[u16]> {
-    let draw = |slot: usize, id: u32, weight: u16| {
-        let hash = seed.finish(seed.fold(slot as u64, u64::from(id)));
-        let uniform = ((hash >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        // Weight zero takes nothing unless all have it.
-        -f64::from(weight.max(1)) / uniform.ln() * if weight == 0 { 1e-12 } else { 1.0 }
-    };
-    let best = |slot: usize| {
-        let buckets = alive.iter().map(|&bucket| &group.buckets[bucket]);
-        let scores = buckets.map(|bucket| draw(slot, bucket.id, bucket.weight));
-        let best = scores.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
-        best.map_or(0, |(at, _)| u16::try_from(at).unwrap_or(0))
-    };
-    (0..SLOTS).map(best).collect()
 }

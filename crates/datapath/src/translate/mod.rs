@@ -24,6 +24,7 @@ mod finish;
 mod headers;
 mod origins;
 mod set;
+mod spread;
 mod state;
 mod trail;
 
