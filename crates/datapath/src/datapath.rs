@@ -15,6 +15,7 @@ use crate::known::Known;
 use crate::mail::{Mail, Snapshot};
 use crate::pipeline::{Pipeline, Touched};
 use crate::ports::Ports;
+use crate::steer::Claims;
 use crate::tables::Draft;
 use crate::worker::Clock;
 use crate::worker_thread::{Running, Start};
@@ -62,6 +63,7 @@ pub struct Datapath {
     pub(crate) ports: Ports,
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
+    pub(crate) claims: Arc<Claims>,
     pub(crate) punts: Receiver<PacketIn>,
     retired: Receiver<Arc<Pipeline>>,
     pub(crate) taps: Vec<Arc<Tap>>,
@@ -96,7 +98,19 @@ impl Datapath {
         let (punt, punts) = sync_channel(PACKET_INS);
         let (retire, retired) = channel();
         let Config { poll, upcalls, .. } = config;
-        let start = Start { eal, pipeline: &pipeline, pool: &pool, clock, poll, seed, upcalls, punt, retire };
+        let claims = Arc::new(Claims::new(config.cores.len(), seed));
+        let start = Start {
+            eal,
+            pipeline: &pipeline,
+            pool: &pool,
+            clock,
+            poll,
+            seed,
+            claims: &claims,
+            upcalls,
+            punt,
+            retire,
+        };
         let workers = start.all(&config.cores)?;
         let mut datapath = Self {
             names: Names::default(),
@@ -107,6 +121,7 @@ impl Datapath {
             ports: Ports::default(),
             pool,
             clock,
+            claims,
             punts,
             retired,
             taps: Vec::new(),

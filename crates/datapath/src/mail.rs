@@ -3,12 +3,11 @@
 use crate::capture::Tap;
 use crate::counters::Counters;
 use crate::egress::Queue;
-use crate::hint::Hints;
 use crate::pipeline::Pipeline;
+use crate::worker::Input;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use weir_openflow::PortNo;
-use weir_port::Rx;
 use weir_services::{Host, HostReport};
 
 pub(crate) use crate::control::{PacketIn, PacketOut};
@@ -20,7 +19,7 @@ pub(crate) enum Mail {
     /// A port to send to.
     Open { place: u16, number: PortNo, tx: Queue },
     /// A queue of it to poll.
-    Poll { place: u16, number: PortNo, rx: Rx, hints: Option<Box<Hints>> },
+    Poll(Box<Input>),
     /// A port to forget; the answer comes when it is forgotten.
     Close { place: u16, done: Sender<()> },
     /// Credit what was counted, and tell.

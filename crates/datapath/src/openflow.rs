@@ -9,13 +9,12 @@ use crate::control::{
 use crate::datapath::Datapath;
 use crate::mail::Mail;
 use crate::pipeline::{Touched, called};
-use crate::steer;
 use crate::tables::check_actions;
 use crate::translate::{Origins, Subject, translate_actions};
 use crate::worker::Worker;
 use std::time::Duration;
 use weir_dpdk::{Burst, Ticks};
-use weir_flow::{Key, Match, Seed, extract};
+use weir_flow::{Key, Match, extract};
 use weir_openflow::PortNo;
 use weir_port::DropReason;
 
@@ -37,8 +36,7 @@ impl Datapath {
             .map_err(|error| Refused { why: Refusal::NoService, text: error.to_string() })?;
         let mut key = Key::new();
         let layout = extract(&packet.frame, packet.in_port.0, &mut key);
-        let seed = Seed::new(self.config.seed);
-        let owner = steer::owner(&key, layout, &packet.frame, seed, self.workers.len());
+        let owner = self.claims.owner(&key, layout, &packet.frame, None);
         if let Some(worker) = self.workers.get(owner) {
             worker.send(Mail::PacketOut(Box::new(packet)));
         }

@@ -5,6 +5,7 @@ use crate::egress::Queue;
 use crate::hint::Hints;
 use crate::mail::Mail;
 use crate::pipeline::PortInfo;
+use crate::worker::Input;
 use crate::worker_thread::Running;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
@@ -87,7 +88,8 @@ impl Ports {
         receive
     }
 
-    /// Has a port's queues polled by the workers in turn, beginning with another for each port.
+    /// Has a port's queues polled by the workers in turn. Where each has one, it is that of its own number, so
+    /// that what cards put into queues of one number meets; else ports begin with different workers.
     pub(crate) fn poll(
         &self,
         number: PortNo,
@@ -96,9 +98,12 @@ impl Ports {
         mut hints: impl FnMut(u16, usize) -> Option<Box<Hints>>,
     ) {
         let Some(place) = self.0.get(&number).map(|held| held.place) else { return };
+        let is_shared_out = queues.len() == workers.len();
+        let first = if is_shared_out { 0 } else { usize::from(place) };
         for (queue, rx) in queues.into_iter().enumerate() {
-            let worker = (usize::from(place) + queue) % workers.len();
-            workers[worker].send(Mail::Poll { place, number, rx, hints: hints(place, queue) });
+            let worker = (first + queue) % workers.len();
+            let input = Input { place, number, rx, is_shared_out, hints: hints(place, queue) };
+            workers[worker].send(Mail::Poll(Box::new(input)));
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a worker does between bursts: mail, what is due, and the end.
 
 use crate::mail::Mail;
-use crate::worker::{Input, Worker};
+use crate::worker::Worker;
 use std::time::Duration;
 use weir_dpdk::{BURST, Burst, Ticks};
 use weir_openflow::PortNo;
@@ -29,9 +29,7 @@ impl Worker {
                 let _ = self.retired.send(old);
             }
             Mail::Open { place, number, tx } => self.egress.open(place, number, tx, &mut self.counters),
-            Mail::Poll { place, number, rx, hints } => {
-                self.inputs.push(Input { place, number, rx, hints });
-            }
+            Mail::Poll(input) => self.inputs.push(*input),
             Mail::Close { place, done } => {
                 self.inputs.retain(|input| input.place != place);
                 self.egress.close(place);

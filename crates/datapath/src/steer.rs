@@ -5,32 +5,76 @@
 //! where the packet that it quotes would. The price: all flows between the same two addresses have one
 //! owner. Answers of connections whose addresses are translated have other addresses; who has them is asked
 //! first (`weir_services::conntrack::Owners`).
+//!
+//! Pairs of addresses fall into buckets by a keyed hash, and a bucket belongs to who was first to get a packet
+//! of it from a port that has a queue for every worker: where the card has both directions of a conversation
+//! at one queue (symmetric RSS over addresses), nothing is handed over, whatever hash the card uses. From other
+//! ports a bucket gets an owner by its number, so that work is shared though one worker polls. An owner is for
+//! good, as its service may hold state; once more pairs have come by than there are buckets, a new one may
+//! find its bucket with another worker, and is handed over.
+//!
+//! Costs: a hash and a load from a table of [`BUCKETS`]. Threads: all workers, without locks.
 
+use std::sync::atomic::{AtomicU16, Ordering};
 use weir_flow::{Field, Key, Layout, Seed};
 
 /// ICMP types that quote the packet they are about (RFC 792).
 const ICMP_ERRORS: [u128; 5] = [3, 4, 5, 11, 12];
 
-/// The owner of a packet's flow, of so many workers.
-pub(crate) fn owner(key: &Key, layout: Layout, frame: &[u8], seed: Seed, workers: usize) -> usize {
-    let hash = match Field::EthType.get(key) {
+/// Buckets of pairs of addresses: 128 KiB, which stay in a core's second cache.
+const BUCKETS: usize = 1 << 16;
+
+/// A bucket that is nobody's.
+const FREE: u16 = u16::MAX;
+
+/// Which worker has which bucket.
+pub(crate) struct Claims {
+    buckets: Box<[AtomicU16]>,
+    workers: usize,
+    seed: Seed,
+}
+
+impl Claims {
+    /// None yet, for so many workers.
+    pub(crate) fn new(workers: usize, seed: Seed) -> Self {
+        Self { buckets: (0..BUCKETS).map(|_| AtomicU16::new(FREE)).collect(), workers, seed }
+    }
+
+    /// The owner of a packet's flow; `first` becomes it where there is none.
+    pub(crate) fn owner(&self, key: &Key, layout: Layout, frame: &[u8], first: Option<usize>) -> usize {
+        // What is not IP has nothing that a service keeps state of.
+        let Some(hash) = addresses(key, layout, frame, self.seed) else { return 0 };
+        let bucket = &self.buckets[hash as usize % BUCKETS];
+        let known = bucket.load(Ordering::Relaxed);
+        if known != FREE {
+            return usize::from(known);
+        }
+        let claim = first.unwrap_or((hash >> 32) as usize % self.workers) as u16;
+        match bucket.compare_exchange(FREE, claim, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => usize::from(claim),
+            Err(faster) => usize::from(faster),
+        }
+    }
+}
+
+/// A hash of a packet's addresses, the same both ways.
+fn addresses(key: &Key, layout: Layout, frame: &[u8], seed: Seed) -> Option<u64> {
+    match Field::EthType.get(key) {
         0x0800 => {
             let (source, destination) = quoted_v4(key, layout, frame).unwrap_or_else(|| {
                 let both = key.word(3);
                 ((both >> 32) as u32, both as u32)
             });
-            pair(seed, &[u64::from(source)], &[u64::from(destination)])
+            Some(pair(seed, &[u64::from(source)], &[u64::from(destination)]))
         }
         0x86dd => {
             let inner = quoted_v6(key, layout, frame);
             let own = [[key.word(8), key.word(9)], [key.word(10), key.word(11)]];
             let [source, destination] = inner.unwrap_or(own);
-            pair(seed, &source, &destination)
+            Some(pair(seed, &source, &destination))
         }
-        // Nothing that a service keeps state of.
-        _ => return 0,
-    };
-    (hash % workers as u64) as usize
+        _ => None,
+    }
 }
 
 fn pair(seed: Seed, a: &[u64], b: &[u64]) -> u64 {
@@ -76,14 +120,15 @@ mod tests {
         frame
     }
 
-    fn owner_of(frame: &[u8]) -> usize {
+    fn owner_of(claims: &Claims, frame: &[u8], first: Option<usize>) -> usize {
         let mut key = Key::new();
         let layout = extract(frame, 1, &mut key);
-        owner(&key, layout, frame, Seed::new(7), 64)
+        claims.owner(&key, layout, frame, first)
     }
 
     #[test]
     fn both_directions_fragments_and_errors_have_one_owner() {
+        let claims = Claims::new(64, Seed::new(7));
         let ports = [0, 80, 0, 81, 0, 12, 0, 0, 1, 2, 3, 4];
         let there = frame(1, 2, 17, &ports);
         let back = frame(2, 1, 17, &ports);
@@ -92,9 +137,20 @@ mod tests {
         let mut error = vec![3, 3, 0, 0, 0, 0, 0, 0];
         error.extend(&there[14..]);
         let error = frame(9, 1, 1, &error);
-        let owners = [&there, &back, &later, &error].map(|frame| owner_of(frame));
+        let owners = [&there, &back, &later, &error].map(|frame| owner_of(&claims, frame, None));
         assert!(owners.iter().all(|owner| *owner == owners[0]), "{owners:?}");
-        let others = (3..40).map(|last| owner_of(&frame(1, last, 17, &ports)));
+        let others = (3..40).map(|last| owner_of(&claims, &frame(1, last, 17, &ports), None));
         assert!(others.collect::<std::collections::BTreeSet<_>>().len() > 10, "owners are spread");
+    }
+
+    #[test]
+    fn who_has_a_flow_first_keeps_it() {
+        let claims = Claims::new(4, Seed::new(7));
+        let there = frame(1, 2, 17, &[0, 80, 0, 81, 0, 12, 0, 0]);
+        let back = frame(2, 1, 17, &[0, 81, 0, 80, 0, 12, 0, 0]);
+        assert_eq!(owner_of(&claims, &there, Some(3)), 3);
+        assert_eq!(owner_of(&claims, &back, Some(1)), 3);
+        assert_eq!(owner_of(&claims, &there, None), 3);
+        assert_eq!(owner_of(&claims, &frame(5, 6, 17, &[0; 8]), Some(1)), 1);
     }
 }

@@ -22,7 +22,7 @@ use crate::letterbox::Letterbox;
 use crate::mail::{Mail, PacketIn, Snapshot};
 use crate::pipeline::Pipeline;
 use crate::short_way::{self, Fresh};
-use crate::steer;
+use crate::steer::Claims;
 use crate::translate::FrozenStore;
 use crate::upcall::Recording;
 use crate::wait::Waiting;
@@ -59,6 +59,8 @@ pub(crate) struct Input {
     pub(crate) place: u16,
     pub(crate) number: PortNo,
     pub(crate) rx: Rx,
+    /// Whether its port has a queue for every worker.
+    pub(crate) is_shared_out: bool,
     /// Where its port gives hints, or is taken to.
     pub(crate) hints: Option<Box<Hints>>,
 }
@@ -105,6 +107,8 @@ pub(crate) struct Worker {
     pub(crate) clock: Clock,
     pub(crate) now: Nanos,
     pub(crate) seed: Seed,
+    /// Whose flows are whose.
+    pub(crate) claims: Arc<Claims>,
     /// Rings into every worker; this one's own is at its number.
     pub(crate) rings: Vec<Arc<ArrayQueue<Handed>>>,
     pub(crate) mail: Receiver<Mail>,
@@ -169,7 +173,7 @@ impl Worker {
         };
         if left != 0 {
             let wanted = self.extract(burst, left, |_| number.0);
-            let wanted = self.keep_own(burst, wanted);
+            let wanted = self.keep_own(at, burst, wanted);
             self.lap(Step::Extract, count);
             self.resolve_hints(at, burst, wanted);
             self.forward(burst, wanted);
@@ -215,18 +219,18 @@ impl Worker {
 
     /// Where flows have owners, the packets of others are on their way to them.
     #[inline]
-    fn keep_own(&mut self, burst: &Burst, wanted: Packets) -> Packets {
-        let workers = self.rings.len();
-        if !self.pipeline.by_flow || workers == 1 {
+    fn keep_own(&mut self, input: usize, burst: &Burst, wanted: Packets) -> Packets {
+        if !self.pipeline.by_flow || self.rings.len() == 1 {
             return wanted;
         }
+        let first = self.inputs[input].is_shared_out.then_some(self.number);
         let mut own = wanted;
         for (at, packet) in burst.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
             let (key, layout) = (&self.bench.keys[at], self.bench.layouts[at]);
             let frame = packet.data();
             let owners = self.pipeline.owners.as_deref();
             let known = owners.and_then(|owners| owners.of(&conntrack::Packet { frame, layout, key }));
-            let owner = known.unwrap_or_else(|| steer::owner(key, layout, frame, self.seed, workers));
+            let owner = known.unwrap_or_else(|| self.claims.owner(key, layout, frame, first));
             if owner != self.number {
                 self.bench.fates[at] = Fate::HandOver(owner as u16);
                 own &= !(1 << at);

@@ -14,6 +14,7 @@ use crate::letterbox::Letterbox;
 use crate::mail::Mail;
 use crate::pipeline::Pipeline;
 use crate::short_way::Fresh;
+use crate::steer::Claims;
 use crate::translate::FrozenStore;
 use crate::wait::{PollMode, Waiting};
 use crate::worker::{Clock, Handed, Worker};
@@ -63,6 +64,7 @@ pub(crate) struct Start<'a> {
     pub(crate) clock: Clock,
     pub(crate) poll: PollMode,
     pub(crate) seed: Seed,
+    pub(crate) claims: &'a Arc<Claims>,
     pub(crate) upcalls: u32,
     pub(crate) punt: SyncSender<PacketIn>,
     pub(crate) retire: Sender<Arc<Pipeline>>,
@@ -91,6 +93,7 @@ impl Start<'_> {
             clock: self.clock,
             poll: self.poll,
             seed: self.seed,
+            claims: self.claims.clone(),
             upcalls: self.upcalls,
             punts: self.punt.clone(),
             retired: self.retire.clone(),
@@ -127,6 +130,7 @@ struct Parts {
     clock: Clock,
     poll: PollMode,
     seed: Seed,
+    claims: Arc<Claims>,
     upcalls: u32,
     punts: SyncSender<PacketIn>,
     retired: Sender<Arc<Pipeline>>,
@@ -163,6 +167,7 @@ impl Parts {
             clock: self.clock,
             now: Nanos(0),
             seed: self.seed,
+            claims: self.claims,
             rings: self.rings,
             mail: self.mail,
             letterbox: self.letterbox,
