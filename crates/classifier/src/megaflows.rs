@@ -35,7 +35,7 @@
 
 mod change;
 
-use weir_dpdk::{prefer_huge_pages, prefetch};
+use weir_dpdk::{prefer_huge_pages, prefetch, prefetch_whole};
 use weir_flow::{HEAD, Key, Mask, Seed, places};
 
 use crate::groups::{Groups, MASKS};
@@ -217,6 +217,16 @@ impl<T> Megaflows<T> {
     pub(crate) fn prefetch_value(&self, index: u32) {
         if let Some(value) = self.values.get(index as usize) {
             prefetch(value);
+        }
+    }
+
+    /// Asks the CPU for all that [`Megaflows::get_mut`] reads of an entry, the whole value included.
+    #[inline]
+    pub fn prefetch_entry(&self, handle: Handle) {
+        let at = handle.index as usize;
+        if let (Some(line), Some(value)) = (self.lines.get(at), self.values.get(at)) {
+            prefetch(line);
+            prefetch_whole(value);
         }
     }
 

@@ -7,6 +7,10 @@
 //! as many more as it did not use in the last [`PATIENCE`], so that new flows cannot starve those that
 //! are established.
 //!
+//! A newcomer takes any place of its set, drawn anew each time. Flows come in turns, as those of a replayed
+//! trace do: were the oldest always to go, of five flows in four places none would ever be known, and a
+//! tenth of a million flows would never have a megaflow.
+//!
 //! Cost: a line a miss; a clock's comparison for each megaflow asked for. Threads: one worker's.
 
 use weir_units::Nanos;
@@ -24,8 +28,10 @@ const PATIENCE: Nanos = Nanos(Nanos::PER_SECOND / 5);
 /// A worker's admissions.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// By a part of the flow's hash, another part of the last four, the latest in the lowest bits.
+    /// By a part of the flow's hash, another part of four that were here.
     seen: Vec<u64>,
+    /// What places are drawn from.
+    drawn: u64,
     /// The time that one megaflow takes of a port's account.
     each: Nanos,
     /// By port: when its account is full again.
@@ -36,7 +42,7 @@ impl Admission {
     /// For so many megaflows a second and port.
     pub(crate) fn new(rate: u32) -> Self {
         let each = Nanos(Nanos::PER_SECOND / u64::from(rate.max(1)));
-        Self { seen: vec![0; REMEMBERED / WAYS], each, ports: Vec::new() }
+        Self { seen: vec![0; REMEMBERED / WAYS], drawn: 0, each, ports: Vec::new() }
     }
 
     /// Whether a flow of this hash was here lately; it was from now on.
@@ -44,11 +50,15 @@ impl Admission {
     pub(crate) fn was_here(&mut self, hash: u64) -> bool {
         let seen = &mut self.seen[hash as usize & (REMEMBERED / WAYS - 1)];
         let tag = (hash >> 48) | 1;
-        let known = (0..WAYS).any(|way| *seen >> (16 * way) & 0xffff == tag);
-        if !known {
-            *seen = *seen << 16 | tag;
+        let has = |tag: u64| (0..WAYS).find(|way| *seen >> (16 * way) & 0xffff == tag);
+        if has(tag).is_some() {
+            return true;
         }
-        known
+        // Knuth's multiplier for 64 bits, of which the upper ones are drawn (TAOCP, volume 2, section 3.3.4).
+        self.drawn = self.drawn.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let place = 16 * has(0).unwrap_or((self.drawn >> 62) as usize);
+        *seen = *seen & !(0xffff << place) | tag << place;
+        false
     }
 
     /// Takes one megaflow from a port's account, if there is one.
@@ -83,6 +93,18 @@ mod tests {
         }
         assert_eq!(later, 1000);
         assert!(admission.admit(2, start));
+    }
+
+    #[test]
+    fn of_flows_that_come_in_turn_few_are_left_unknown_after_a_few_rounds() {
+        let mut admission = Admission::new(1);
+        let mut unknown: Vec<u64> =
+            (0..REMEMBERED as u64 / 2).map(|flow| weir_flow::Seed::new(3).fold(flow, 1)).collect();
+        // Who is known gets a megaflow, and is not asked for again.
+        for _ in 0..6 {
+            unknown.retain(|&hash| !admission.was_here(hash));
+        }
+        assert!(unknown.len() < REMEMBERED / 2000, "{} of {}", unknown.len(), REMEMBERED / 2);
     }
 
     #[test]

@@ -251,7 +251,18 @@ impl Caches {
             }
             return false;
         }
-        for handle in due.drain(due.len().saturating_sub(most)..) {
+        // What the next ones need is fetched while these are credited, and before that what leads there.
+        let at = due.len().saturating_sub(most);
+        let ahead = |steps: usize| at.saturating_sub(steps.saturating_mul(most));
+        for &handle in &due[ahead(2)..ahead(1)] {
+            cached.megaflows().prefetch_entry(handle);
+        }
+        for &handle in &due[ahead(1)..at] {
+            if let Some(program) = cached.megaflows().get(handle) {
+                program.prefetch_credits();
+            }
+        }
+        for handle in due.drain(at..) {
             if let Some(program) = cached.megaflows_mut().get_mut(handle) {
                 program.credit(&pipeline.table_counts);
             }

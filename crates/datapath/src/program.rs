@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use weir_dpdk::prefetch;
 use weir_flow::{Key, Match};
 use weir_openflow::{TableId, ToController};
 use weir_port::DropReason;
@@ -304,15 +305,24 @@ impl Program {
         self.used = self.used.max(used);
     }
 
+    /// Asks the CPU for the list of who counts.
+    #[inline]
+    pub(crate) fn prefetch_credits(&self) {
+        self.credits.iter().step_by(64 / size_of::<(u8, Credit)>()).for_each(prefetch);
+    }
+
     /// Gives what its segments counted to those it belongs to.
     pub(crate) fn credit(&mut self, counts: &[TableCounts]) {
         self.dirty = false;
-        let all =
-            |number: usize| self.counted.iter().chain(&self.more).nth(number).copied().unwrap_or_default();
-        for (number, credit) in &self.credits {
-            let counted = all(usize::from(*number));
-            if counted.packets > 0 {
-                credit.add(counted, counts, self.used);
+        let Self { counted, more, credits, .. } = self;
+        for (number, credit) in credits {
+            let number = usize::from(*number);
+            let counted = match counted.get(number) {
+                Some(counted) => Some(counted),
+                None => more.get(number - IN_FRONT),
+            };
+            if let Some(counted) = counted.filter(|counted| counted.packets > 0) {
+                credit.add(*counted, counts, self.used);
             }
         }
         self.counted.iter_mut().chain(&mut self.more).for_each(|counted| *counted = Counted::default());

@@ -21,8 +21,10 @@
 //! does for the burst, and its frames are not read.
 //!
 //! Cost: a sum, a line for the entry and one for the brief, which is shared by a megaflow's entries: 20 to
-//! 30 cycles; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 2 MiB
+//! 30 cycles; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 4 MiB
 //! as they get into one another's places. Threads: one worker's.
+
+mod ahead;
 
 use crate::deed::{Deed, End};
 use crate::execute::Fate;
@@ -36,7 +38,10 @@ use weir_units::Nanos;
 
 /// Entries at the start, and at most: powers of two.
 const FEWEST: usize = 1 << 10;
-const MOST: usize = 1 << 15;
+const MOST: usize = 1 << 16;
+
+/// Entries that do not fit a second-level cache: they are fetched for the burst before they are read.
+const FAR: usize = 1 << 14;
 
 /// Of so many entries one may be in another's place, where the CPU does not expect it, before there are
 /// twice as many.
@@ -126,7 +131,13 @@ impl Telling {
     /// what the adjacent-line prefetcher brings; mostly in the first.
     #[inline(always)]
     fn find<S: Sight>(&self, entries: &[Entry], glance: &Glance) -> Option<u32> {
-        let slot = self.place::<S>(glance) & entries.len().wrapping_sub(1);
+        self.find_at::<S>(entries, glance, self.place::<S>(glance))
+    }
+
+    /// The same where that place is known.
+    #[inline(always)]
+    fn find_at<S: Sight>(&self, entries: &[Entry], glance: &Glance, place: usize) -> Option<u32> {
+        let slot = place & entries.len().wrapping_sub(1);
         let is_it = |entry: &&Entry| S::differ(&entry.glance, glance) == 0 && entry.origin == self.origin;
         let first = entries.get(slot)?;
         let found = if is_it(&first) { Some(first) } else { entries.get(slot ^ 1).filter(is_it) };
@@ -175,10 +186,16 @@ impl WithSight for OneByOne<'_> {
         let Self { burst, fates, telling, entries, briefs, now } = self;
         let (mut left, mut ends) = (0, [End::default(); BURST]);
         burst.prefetch();
-        for (at, packet) in burst.iter_mut().enumerate() {
-            match take::<S>(&telling, entries, briefs, now, packet) {
-                Some(end) => ends[at % BURST] = end,
-                None => left |= 1 << at,
+        if entries.len() >= FAR {
+            let (burst, fates, briefs) = (&mut *burst, &mut *fates, &mut *briefs);
+            let mut all = OneByOne { burst, fates, telling, entries, briefs, now };
+            left = all.take_ahead::<S>(&mut ends);
+        } else {
+            for (at, packet) in burst.iter_mut().enumerate() {
+                match take::<S>(&telling, entries, briefs, now, packet) {
+                    Some(end) => ends[at % BURST] = end,
+                    None => left |= 1 << at,
+                }
             }
         }
         let (first, ends) = (ends[0], &ends[..burst.len()]);
@@ -206,14 +223,9 @@ fn take<S: Sight>(
     if packet.is_chained() {
         return None;
     }
-    let frame = packet.data_mut();
-    let glance = S::read(&telling.masks, frame)?;
-    let brief = briefs.get_mut(telling.find::<S>(entries, &glance)? as usize)?;
-    if !brief.deed.apply::<S>(frame) {
-        return None;
-    }
-    brief.count(1, frame.len() as u64, now);
-    Some(brief.deed.end())
+    let glance = S::read(&telling.masks, packet.data())?;
+    let number = telling.find::<S>(entries, &glance)?;
+    briefs.get_mut(number as usize)?.take::<S>(now, packet.data_mut())
 }
 
 impl Shortcut {
@@ -418,6 +430,16 @@ impl Brief {
         self.counted.packets += packets;
         self.counted.bytes += bytes;
         self.used = now;
+    }
+
+    /// Does to a frame what is to be done, if it can be, and says where it goes.
+    #[inline(always)]
+    fn take<S: Sight>(&mut self, now: Nanos, frame: &mut [u8]) -> Option<End> {
+        if !self.deed.apply::<S>(frame) {
+            return None;
+        }
+        self.count(1, frame.len() as u64, now);
+        Some(self.deed.end())
     }
 
     /// What it counted, and when it was used last; it starts anew.

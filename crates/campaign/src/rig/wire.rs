@@ -168,5 +168,5 @@ pub(super) fn fed(eal: &'static Eal, setup: &RigSetup<'_>, flags: &Flags) -> Res
         request.max_frame = setup.traffic.longest_frame();
     }
     let dut = setup.adapter.start(&request)?;
-    Ok(FedDut { device: Device::new(eal, (dut, setup.cores.dut), home, flags), first: None })
+    Ok(FedDut { device: Device::new(eal, (dut, setup.cores.dut), home, flags), packets, first: None })
 }
