@@ -7,7 +7,8 @@
 //! unnamed bits to see that it does not happen.
 //!
 //! Why persistent: workers read a table while the control thread changes its copy, and pick the new
-//! one up between bursts. A clone is one pointer; a change after cloning copies about √n of n rules.
+//! one up between bursts. A clone is one pointer; a change after cloning copies a few lists of about the cube
+//! root of n pointers (`sharded`).
 //!
 //! Structure: chosen by shape, and chosen again as rules come and go.
 //! - *linear*: a few rules, or few rules a mask: compared one by one;

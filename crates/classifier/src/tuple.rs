@@ -9,7 +9,7 @@
 //! stage that has none ends the lookup, and bits of later stages stay wild. Before a stage is hashed,
 //! the tries of its fields may say the same by even fewer bits.
 //!
-//! Cost: a probe is one hash of a few words and three lines of memory; one more hash probe a stage
+//! Cost: a probe is one hash of a few words and four lines of memory; one more hash probe a stage
 //! when bits are told. A change copies one shard of each of at most four hash tables.
 //! Threads: as `Arc`.
 
