@@ -194,6 +194,24 @@ impl<T> Tuple<T> {
         self.rules.iter().flat_map(Bucket::iter)
     }
 
+    /// The rules that can agree with a key in the bits of a mask: those of one place where the mask says which.
+    pub(crate) fn agreeing<'a>(
+        &'a self,
+        seed: Seed,
+        key: &Key,
+        mask: &Mask,
+    ) -> impl Iterator<Item = &'a Arc<Rule<T>>> + use<'a, T> {
+        let known = mask.covers(&self.plan.mask);
+        let place = if known { self.bucket(seed, key) } else { None };
+        let all = (!known).then(|| self.iter());
+        place.into_iter().flat_map(Bucket::iter).chain(all.into_iter().flatten())
+    }
+
+    /// Whether it can hold a rule that demands all of these bits.
+    pub(crate) fn can_demand(&self, mask: &Mask) -> bool {
+        !self.exact || self.plan.mask.covers(mask)
+    }
+
     pub(crate) fn memory(&self) -> usize {
         self.rules.memory() + self.stages.iter().map(|(_, set)| set.memory()).sum::<usize>()
     }
