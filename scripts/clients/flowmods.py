@@ -1,7 +1,9 @@
 """Changes of flow entries: how many a second, and what they cost the packets meanwhile.
 
 Rate: `ovs-ofctl add-flows` of so many entries, one message after the other or as one bundle, into an empty
-table, timed from its start to its end; the devices in turns. It is the client's time too, the same for both.
+table, timed from its start to its end; then as many strict modifications and deletions of them, one after the
+other; and modifications of the one entry of a table that has two. The devices take turns. It is the client's time
+too, the same for both; one after the other, it waits for a barrier behind each.
 
 Loss: Weir's tester offers packets at a load over veth pairs while entries come and go, which the packets are
 told apart from only by looking at them. Lost packets divided by the load are the time for which nothing was
@@ -62,15 +64,14 @@ class Bench:
         self.device.ofctl("add-flow", "priority=1,in_port=1,actions=output:2")
         self.device.ofctl("add-flow", "priority=1,in_port=2,actions=output:1")
 
-    def added(self, file, *how):
-        """Adds a file of entries; the seconds it took."""
-        self.fresh()
+    def changed(self, file, left, *how):
+        """Does a file of changes, after which so many entries are left; the seconds it took."""
         begin = time.monotonic()
         self.device.ofctl(*how, "add-flows", file, seconds=600)
         taken = time.monotonic() - begin
         told = self.device.ofctl("dump-aggregate", seconds=120)
-        if f"flow_count={self.options.flows + 2}" not in told:
-            raise Failed(f"{self.kind}: {self.options.flows} entries were added, and it says {told.strip()}")
+        if f"flow_count={left}" not in told:
+            raise Failed(f"{self.kind}: {left} entries should be left, and it says {told.strip()}")
         return taken
 
     def loaded(self, plan, name, changes):
@@ -99,16 +100,35 @@ def entries(count, begin=0):
         for number in range(begin, begin + count))
 
 
+def changes(count):
+    """Files of so many changes, by what they do: their text, the words before it, and how many entries are left
+    of the first two, which `fresh` leaves."""
+    lines = entries(count).splitlines()
+    matches = [line.rsplit(",actions=", 1)[0] for line in lines]
+    of_one = "".join(f"modify_strict priority=1,in_port=1,actions=output:{1 + number % 2}\n"
+                     for number in range(count))
+    return {
+        "add": ("\n".join(lines), (), count + 2),
+        "modify": ("".join(f"modify_strict {match},actions=output:1\n" for match in matches), (), count + 2),
+        "delete": ("".join(f"delete_strict {match}\n" for match in matches), (), 2),
+        "modify one": (of_one, (), 2),
+        "bundle": ("\n".join(lines), ("--bundle",), count + 2),
+    }
+
+
 def rates(benches, options, folder):
-    file = folder / "flows"
-    file.write_text(entries(options.flows))
-    taken = {(bench.kind, how): [] for bench in benches for how in ("plain", "bundle")}
+    wanted = changes(options.flows)
+    for how, (text, _, _) in wanted.items():
+        (folder / how).write_text(text)
+    taken = {(how, bench.kind): [] for how in wanted for bench in benches}
     for _ in range(options.rounds):
-        for how, words in (("plain", ()), ("bundle", ("--bundle",))):
+        for bench in benches:
+            bench.fresh()
+        for how, (_, words, left) in wanted.items():
             for bench in benches:
-                taken[bench.kind, how].append(bench.added(file, *words))
+                taken[how, bench.kind].append(bench.changed(folder / how, left, *words))
     return [{"device": kind, "how": how, "seconds": seconds, "flows": options.flows}
-            for (kind, how), seconds in taken.items()]
+            for (how, kind), seconds in taken.items()]
 
 
 def losses(benches, options, folder):
@@ -148,7 +168,7 @@ def run(options):
         return
     for row in told["flows"]:
         best, middle = min(row["seconds"]), statistics.median(row["seconds"])
-        print(f"{row['device']:<5} add-flows, {row['how']:<7} {row['flows']} entries: median {middle:.2f} s "
+        print(f"{row['device']:<5} {row['how']:<10} {row['flows']} entries: median {middle:.2f} s "
               f"({min(row['seconds']):.2f} to {max(row['seconds']):.2f} in {len(row['seconds'])}), "
               f"{row['flows'] / best:,.0f} a second at best")
     for row in told["loss"]:

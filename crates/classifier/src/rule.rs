@@ -16,6 +16,11 @@ pub struct Rule<T> {
 }
 
 impl<T> Rule<T> {
+    /// Whether it is another rule of this priority, and some keys match both.
+    pub(crate) fn overlaps(&self, priority: u16, matching: &Match) -> bool {
+        self.priority == priority && self.matching != *matching && self.matching.overlaps(matching)
+    }
+
     /// Names every bit that the rule demands.
     pub(crate) fn examine(&self, examined: &mut Mask) {
         for term in self.matching.terms() {

@@ -148,6 +148,30 @@ impl<T> Space<T> {
         self.tuples.iter().flat_map(|tuple| tuple.iter())
     }
 
+    /// The rules that demand all that a match does.
+    pub(crate) fn within<'a>(
+        &'a self,
+        seed: Seed,
+        matching: &'a Match,
+    ) -> impl Iterator<Item = &'a Arc<Rule<T>>> {
+        let (key, mask) = (matching.key(), matching.mask());
+        let tuples = self.tuples.iter().filter({
+            let mask = mask.clone();
+            move |tuple| tuple.can_demand(&mask)
+        });
+        let rules = tuples.flat_map(move |tuple| tuple.agreeing(seed, &key, &mask));
+        rules.filter(|rule| matching.covers(&rule.matching))
+    }
+
+    /// A rule of this priority that matches something that a match does, and is not of this very match.
+    pub(crate) fn overlap(&self, seed: Seed, (priority, matching): (u16, &Match)) -> Option<&Arc<Rule<T>>> {
+        let (key, mask) = (matching.key(), matching.mask());
+        let tuples = self.tuples.iter().take_while(|tuple| tuple.top() >= priority);
+        tuples
+            .flat_map(|tuple| tuple.agreeing(seed, &key, &mask))
+            .find(|rule| rule.overlaps(priority, matching))
+    }
+
     pub(crate) fn tuples(&self) -> usize {
         self.tuples.len()
     }

@@ -7,7 +7,8 @@
 //! unnamed bits to see that it does not happen.
 //!
 //! Why persistent: workers read a table while the control thread changes its copy, and pick the new
-//! one up between bursts. A clone is one pointer; a change after cloning copies about √n of n rules.
+//! one up between bursts. A clone is one pointer; a change after cloning copies a few lists of about the cube
+//! root of n pointers (`sharded`).
 //!
 //! Structure: chosen by shape, and chosen again as rules come and go.
 //! - *linear*: a few rules, or few rules a mask: compared one by one;
@@ -218,6 +219,30 @@ impl<T> Table<T> {
             Body::Space(space) => space.get(self.0.seed, rule),
         };
         found.map(|rule| &rule.value)
+    }
+
+    /// The rules that demand all that a match does. Where that match names the bits by which rules are kept, as
+    /// one that is of the same mask does, it costs a lookup; a tuple that does not name all bits of the match
+    /// costs nothing; of others every rule is compared, in tens of nanoseconds each.
+    pub fn within<'a>(&'a self, matching: &'a Match) -> Box<dyn Iterator<Item = &'a Rule<T>> + 'a> {
+        match &self.0.body {
+            Body::Linear(list) => {
+                let rules = list.rules().iter().map(|rule| &**rule);
+                Box::new(rules.filter(|rule| matching.covers(&rule.matching)))
+            }
+            Body::Space(space) => Box::new(space.within(self.0.seed, matching).map(|rule| &**rule)),
+        }
+    }
+
+    /// A rule of this priority but of another match that some keys match as well. Costs what
+    /// [`Table::within`] does, but for tuples that have no rule of such a priority.
+    pub fn overlap(&self, matching: &Match, priority: u16) -> Option<&Rule<T>> {
+        match &self.0.body {
+            Body::Linear(list) => {
+                list.rules().iter().map(|rule| &**rule).find(|rule| rule.overlaps(priority, matching))
+            }
+            Body::Space(space) => space.overlap(self.0.seed, (priority, matching)).map(|rule| &**rule),
+        }
     }
 
     /// Masks of its rules, each counted once.

@@ -9,7 +9,7 @@
 //! stage that has none ends the lookup, and bits of later stages stay wild. Before a stage is hashed,
 //! the tries of its fields may say the same by even fewer bits.
 //!
-//! Cost: a probe is one hash of a few words and three lines of memory; one more hash probe a stage
+//! Cost: a probe is one hash of a few words and four lines of memory; one more hash probe a stage
 //! when bits are told. A change copies one shard of each of at most four hash tables.
 //! Threads: as `Arc`.
 
@@ -192,6 +192,24 @@ impl<T> Tuple<T> {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Rule<T>>> {
         self.rules.iter().flat_map(Bucket::iter)
+    }
+
+    /// The rules that can agree with a key in the bits of a mask: those of one place where the mask says which.
+    pub(crate) fn agreeing<'a>(
+        &'a self,
+        seed: Seed,
+        key: &Key,
+        mask: &Mask,
+    ) -> impl Iterator<Item = &'a Arc<Rule<T>>> + use<'a, T> {
+        let known = mask.covers(&self.plan.mask);
+        let place = if known { self.bucket(seed, key) } else { None };
+        let all = (!known).then(|| self.iter());
+        place.into_iter().flat_map(Bucket::iter).chain(all.into_iter().flatten())
+    }
+
+    /// Whether it can hold a rule that demands all of these bits.
+    pub(crate) fn can_demand(&self, mask: &Mask) -> bool {
+        !self.exact || self.plan.mask.covers(mask)
     }
 
     pub(crate) fn memory(&self) -> usize {

@@ -58,6 +58,24 @@ impl Model {
         self.0.iter().filter(|rule| rule.matching.matches(key)).map(|rule| rule.priority).max()
     }
 
+    /// The table names the rules within a match, and says whether one overlaps it.
+    fn check_selection(&self, table: &Table<u64>, matching: &Match, priority: u16) {
+        let shape = table.structure();
+        let sorted = |mut values: Vec<u64>| {
+            values.sort_unstable();
+            values
+        };
+        let within = sorted(table.within(matching).map(|rule| rule.value).collect());
+        let meant = self.0.iter().filter(|rule| matching.covers(&rule.matching));
+        assert_eq!(within, sorted(meant.map(|rule| rule.value).collect()), "{shape}: within {matching:?}");
+        let overlaps = |rule: &Rule<u64>| {
+            rule.priority == priority && rule.matching != *matching && rule.matching.overlaps(matching)
+        };
+        let found = table.overlap(matching, priority);
+        assert!(found.is_none_or(overlaps), "{shape}: {found:?} does not overlap {matching:?}");
+        assert_eq!(found.is_some(), self.0.iter().any(overlaps), "{shape}: overlap of {matching:?}");
+    }
+
     /// The table's answer is right, and the bits it names prove it.
     fn check(&self, table: &Table<u64>, key: &Key, dice: &mut Dice) {
         let mut examined = Mask::new();
@@ -114,6 +132,7 @@ fn live(seed: u64, few: u64, structure: Option<Structure>, matching: fn(&mut Dic
             assert_eq!(table.remove(&matching, priority), None);
         } else {
             let (matching, priority) = (matching(&mut dice), dice.below(12) as u16);
+            model.check_selection(&table, &matching, priority);
             let replaced = table.insert(matching.clone(), priority, step);
             assert_eq!(replaced, model.insert(matching, priority, step));
         }
@@ -121,6 +140,9 @@ fn live(seed: u64, few: u64, structure: Option<Structure>, matching: fn(&mut Dic
         for _ in 0..2 {
             let key = key(&mut dice);
             model.check(&table, &key, &mut dice);
+        }
+        if dice.one_in(4) {
+            model.check_selection(&table, &matching(&mut dice), dice.below(12) as u16);
         }
         if dice.one_in(few) {
             kept.push((table.clone(), model.clone()));

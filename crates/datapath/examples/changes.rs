@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p weir-datapath --example changes -- CORE ENTRIES` starts a worker on a core that
 //! forwards a thousand flows as fast as it can, and changes the table that it forwards by: so many entries as
-//! one, then one entry at a time, of which no packet is concerned, then one that all packets are concerned by.
+//! one, then one entry at a time, of which no packet is concerned (also where it may overlap no other, and where
+//! it goes by a match that is not strict), then one that all packets are concerned by.
 //! For each it prints changes a second and the packets forwarded a second meanwhile. No packet may be dropped.
 
 use std::fs;
@@ -130,20 +131,29 @@ fn main() -> Outcome<()> {
         Ok(())
     })?;
     bench.datapath.apply(&all)?;
-    let mut one = |what: String, entry: &str| -> Outcome<()> {
-        let comes = bench.changes(entry)?;
-        let (goes, _) = entry.split_once(" actions").unwrap_or((entry, ""));
-        let goes = bench.changes(&format!("delete_strict {goes}"))?;
+    let mut one = |what: String, (comes, goes): (&str, &str)| -> Outcome<()> {
+        let (comes, goes) = (bench.changes(comes)?, bench.changes(goes)?);
         bench.during(&what, |datapath, round| {
             Ok(datapath.apply(if round % 2 == 0 { &comes } else { &goes })?)
         })?;
         bench.datapath.apply(&goes)?;
         Ok(())
     };
-    one(format!("one of {entries} comes or goes, elsewhere"), &entry(entries))?;
+    let elsewhere = entry(entries);
+    let (matching, _) = elsewhere.split_once(" actions").unwrap_or_default();
+    let strict = format!("delete_strict {matching}");
+    let (_, matching) = matching.split_once(',').unwrap_or_default();
+    let (part, _) = matching.rsplit_once(',').unwrap_or_default();
+    one(format!("one of {entries} comes or goes, elsewhere"), (&elsewhere, &strict))?;
+    one("  it may overlap no other".to_owned(), (&format!("check_overlap,{elsewhere}"), &strict))?;
+    one("  it goes by a match that is not strict".to_owned(), (&elsewhere, &format!("delete {matching}")))?;
+    one("  it goes by a part of its match".to_owned(), (&elsewhere, &format!("delete {part}")))?;
     one(
         format!("one of {entries} comes or goes, for all"),
-        "priority=9,udp,nw_dst=198.18.0.0/16 actions=output:2",
+        (
+            "priority=9,udp,nw_dst=198.18.0.0/16 actions=output:2",
+            "delete_strict priority=9,udp,nw_dst=198.18.0.0/16",
+        ),
     )?;
     bench.datapath.stop()?;
     Ok(())

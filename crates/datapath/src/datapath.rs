@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::time::Duration;
+use weir_classifier::Table;
 use weir_dpdk::{Eal, Pool, Ticks, Tsc};
 use weir_flow::Seed;
 use weir_openflow::{Names, PortNo};
@@ -332,9 +333,11 @@ impl Datapath {
             return;
         }
         let mut settled = false;
-        for table in next.tables.iter_mut().filter(|table| table.is_unsettled()) {
-            table.settle();
-            settled = true;
+        for at in next.tables.used() {
+            if next.tables[at].is_unsettled() {
+                next.tables[at].settle();
+                settled = true;
+            }
         }
         if settled {
             let end = self.now();
@@ -344,12 +347,12 @@ impl Datapath {
 
     /// The same for tables that were left as they were by the last change.
     pub(crate) fn settle(&mut self) -> Result<(), ControlError> {
-        if !self.pipeline.tables.iter().any(|table| table.is_unsettled()) {
+        if !self.pipeline.tables.iter_used().any(Table::is_unsettled) {
             return Ok(());
         }
         let mut next = (*self.pipeline).clone();
         self.settle_in(&mut next);
-        if next.tables.iter().any(|table| table.is_unsettled()) {
+        if next.tables.iter_used().any(Table::is_unsettled) {
             return Ok(());
         }
         // It answers as before: whatever was made of it is still right.

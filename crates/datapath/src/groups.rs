@@ -5,6 +5,7 @@ use crate::meter::MeterState;
 use crate::pipeline::{GroupEntry, MeterEntry, Touched};
 use crate::tables::{Draft, check_actions, groups_of, meters_of, refuse_as};
 use crate::translate::ActionSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use weir_openflow::{Action, Bucket, Group, GroupId, GroupKind, Meter, MeterId};
 
@@ -85,7 +86,7 @@ impl Draft<'_> {
         let created = old.map_or(self.now, |old| old.created);
         let slots = OnceLock::new();
         let entry = GroupEntry { group: group.clone(), created, actions, counts, buckets, slots };
-        self.pipeline.groups.insert(group.id, Arc::new(entry));
+        Arc::make_mut(&mut self.pipeline.groups).insert(group.id, Arc::new(entry));
         self.touched.push(Touched::All);
         Ok(())
     }
@@ -128,15 +129,11 @@ impl Draft<'_> {
     }
 
     pub(crate) fn delete_group(&mut self, id: Option<GroupId>) {
-        let gone: Vec<GroupId> = match id {
-            Some(id) => vec![id],
-            None => self.pipeline.groups.keys().copied().collect(),
-        };
-        for id in gone {
-            if self.pipeline.groups.remove(&id).is_some() {
-                self.remove_where(Removal::Group, |flow| groups_of(flow).contains(&id));
-                self.touched.push(Touched::All);
-            }
+        let gone = without(&mut self.pipeline.groups, id);
+        if !gone.is_empty() {
+            // Flows are looked through once, however many groups go.
+            self.remove_where(Removal::Group, |flow| groups_of(flow).iter().any(|id| gone.contains_key(id)));
+            self.touched.push(Touched::All);
         }
     }
 
@@ -167,22 +164,26 @@ impl Draft<'_> {
         }
         let state = MeterState::new(meter);
         let entry = MeterEntry { meter: meter.clone(), created: self.now, state };
-        self.pipeline.meters.insert(meter.id, Arc::new(entry));
+        Arc::make_mut(&mut self.pipeline.meters).insert(meter.id, Arc::new(entry));
         self.touched.push(Touched::All);
         Ok(())
     }
 
     pub(crate) fn delete_meter(&mut self, id: Option<MeterId>) {
-        let gone: Vec<MeterId> = match id {
-            Some(id) => vec![id],
-            None => self.pipeline.meters.keys().copied().collect(),
-        };
-        for id in gone {
-            if self.pipeline.meters.remove(&id).is_some() {
-                self.remove_where(Removal::Meter, |flow| meters_of(flow).contains(&id));
-                self.touched.push(Touched::All);
-            }
+        let gone = without(&mut self.pipeline.meters, id);
+        if !gone.is_empty() {
+            self.remove_where(Removal::Meter, |flow| meters_of(flow).iter().any(|id| gone.contains_key(id)));
+            self.touched.push(Touched::All);
         }
+    }
+}
+
+/// Takes one out of a map, or all; hands back what went.
+fn without<K: Ord + Copy, V: Clone>(of: &mut Arc<BTreeMap<K, V>>, id: Option<K>) -> BTreeMap<K, V> {
+    match id {
+        None => Arc::unwrap_or_clone(std::mem::take(of)),
+        Some(id) if of.contains_key(&id) => Arc::make_mut(of).remove_entry(&id).into_iter().collect(),
+        Some(_) => BTreeMap::new(),
     }
 }
 

@@ -203,7 +203,7 @@ impl Datapath {
     pub fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {
         self.ask(Mail::Sync)?;
         let now = self.now();
-        let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
+        let all = self.pipeline.tables.iter_used().flat_map(|table| table.iter());
         let meant = all.filter(|rule| select.is_meant(&rule.value.flow));
         let mut flows: Vec<FlowStats> = meant.map(|rule| stats(&rule.value, now)).collect();
         flows.sort_by_key(|stats| (stats.flow.table, std::cmp::Reverse(stats.flow.priority)));

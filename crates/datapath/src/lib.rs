@@ -47,6 +47,7 @@ mod serve;
 mod short_way;
 mod shortcut;
 mod steer;
+mod table_list;
 mod tables;
 mod trace;
 mod translate;

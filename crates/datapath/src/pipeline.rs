@@ -10,10 +10,10 @@
 use crate::control::{Evict, PortFlags, Removal, Wants};
 use crate::journal::Journal;
 use crate::meter::MeterState;
+use crate::table_list::TableList;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use weir_classifier::Table;
 use weir_flow::{Field, Mask, Match, Seed};
 use weir_openflow::{Action, Flow, Group, GroupId, Meter, MeterId, PortNo, TableId};
 use weir_services::conntrack::Owners;
@@ -186,10 +186,10 @@ impl Touched {
 pub(crate) struct Pipeline {
     pub(crate) generation: u64,
     /// By number; a table without entries is empty.
-    pub(crate) tables: Vec<Table<Arc<Entry>>>,
+    pub(crate) tables: TableList,
     pub(crate) table_counts: Arc<Vec<TableCounts>>,
-    pub(crate) groups: BTreeMap<GroupId, Arc<GroupEntry>>,
-    pub(crate) meters: BTreeMap<MeterId, Arc<MeterEntry>>,
+    pub(crate) groups: Arc<BTreeMap<GroupId, Arc<GroupEntry>>>,
+    pub(crate) meters: Arc<BTreeMap<MeterId, Arc<MeterEntry>>>,
     pub(crate) ports: BTreeMap<PortNo, PortInfo>,
     /// By number, from 1; nothing where a service has gone.
     pub(crate) services: Arc<Vec<Option<ServiceInfo>>>,
@@ -201,7 +201,9 @@ pub(crate) struct Pipeline {
     pub(crate) coalescing: bool,
     /// Whether any flow calls a service that keeps state by flow.
     pub(crate) by_flow: bool,
-    /// Flow entries that go by themselves some time.
+    /// Flow entries of all tables.
+    pub(crate) entries: usize,
+    /// Those that go by themselves some time.
     pub(crate) timed: usize,
     /// Tables whose entries make room for others.
     pub(crate) eviction: Arc<BTreeMap<TableId, Evict>>,
@@ -217,16 +219,17 @@ impl Pipeline {
     pub(crate) fn new(seed: Seed, services: Vec<Option<ServiceInfo>>, coalescing: bool) -> Self {
         Self {
             generation: 0,
-            tables: (0..TABLES).map(|_| Table::new(seed)).collect(),
+            tables: TableList::new(seed),
             table_counts: Arc::new((0..TABLES).map(|_| TableCounts::default()).collect()),
-            groups: BTreeMap::new(),
-            meters: BTreeMap::new(),
+            groups: Arc::default(),
+            meters: Arc::default(),
             ports: BTreeMap::new(),
             services: Arc::new(services),
             tracker: None,
             owners: None,
             coalescing,
             by_flow: false,
+            entries: 0,
             timed: 0,
             eviction: Arc::default(),
             wants: Wants::default(),
@@ -263,7 +266,7 @@ impl Pipeline {
 
     /// All flow entries.
     pub(crate) fn flows(&self) -> impl Iterator<Item = &Flow> {
-        self.tables.iter().flat_map(|table| table.iter()).map(|rule| &rule.value.flow)
+        self.tables.iter_used().flat_map(|table| table.iter()).map(|rule| &rule.value.flow)
     }
 
     /// The service of a number.

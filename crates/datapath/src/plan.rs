@@ -123,12 +123,13 @@ impl Datapath {
     fn restore(&mut self, before: &Pipeline) -> Result<(), ControlError> {
         let mut next = (*self.pipeline).clone();
         next.tables.clone_from(&before.tables);
+        next.entries = before.entries;
         next.groups.clone_from(&before.groups);
         next.meters.clone_from(&before.meters);
         next.timed = before.timed;
         next.by_flow = before.by_flow;
         next.advance(vec![Touched::All]);
-        let entries = next.tables.iter().flat_map(|table| table.iter());
+        let entries = next.tables.iter_used().flat_map(|table| table.iter());
         self.expiry.set(entries.map(|rule| &rule.value));
         self.publish(next)
     }

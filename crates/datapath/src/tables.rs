@@ -5,7 +5,7 @@
 
 use crate::control::{Change, EntryChange, EntryEvent, Refusal, Refused, Removal};
 use crate::evict::Queues;
-use crate::pipeline::{Entry, Pipeline, TABLES, Touched, called};
+use crate::pipeline::{Entry, Pipeline, Touched, called};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,8 +28,7 @@ pub(crate) struct Draft<'a> {
     /// What became of entries, if anybody wants to know.
     pub(crate) told: Option<Vec<EntryChange>>,
     pub(crate) now: Nanos,
-    /// Flow entries of all tables, and how many there may be.
-    flows: usize,
+    /// Flow entries that there may be.
     pub(crate) most: usize,
     /// What goes first where there are too many.
     pub(crate) evictions: Queues,
@@ -50,10 +49,9 @@ pub(crate) fn refuse_as<T>(why: Refusal, text: String) -> Result<T, Refused> {
 impl<'a> Draft<'a> {
     /// Nothing is changed yet.
     pub(crate) fn new(pipeline: &'a mut Pipeline, now: Nanos) -> Self {
-        let flows = pipeline.tables.iter().map(Table::len).sum();
         let (touched, timed, removed) = (Vec::new(), Vec::new(), Vec::new());
         let (most, evictions) = (MOST_FLOWS, Queues::default());
-        Self { pipeline, touched, timed, removed, told: None, now, flows, most, evictions, at: 0 }
+        Self { pipeline, touched, timed, removed, told: None, now, most, evictions, at: 0 }
     }
 
     /// Does one change, or leaves all as it is.
@@ -105,7 +103,7 @@ impl<'a> Draft<'a> {
         let old = self.pipeline.tables[at].get(&flow.matching, flow.priority);
         let event = if old.is_some() { EntryEvent::Modified } else { EntryEvent::Added };
         let counts = old.filter(|_| !flow.flags.reset_counts).map(|old| old.counts().clone());
-        if event == EntryEvent::Added && self.flows >= self.most {
+        if event == EntryEvent::Added && self.pipeline.entries >= self.most {
             self.make_room(flow)?;
         }
         let entry = Arc::new(Entry::new(flow.clone(), self.now, counts));
@@ -114,13 +112,7 @@ impl<'a> Draft<'a> {
     }
 
     fn check_overlap(&self, flow: &Flow) -> Result<(), Refused> {
-        let rules = self.pipeline.tables[usize::from(flow.table.0)].iter();
-        let overlap = rules.into_iter().find(|rule| {
-            rule.priority == flow.priority
-                && rule.matching != flow.matching
-                && rule.matching.overlaps(&flow.matching)
-        });
-        match overlap {
+        match self.pipeline.tables[usize::from(flow.table.0)].overlap(&flow.matching, flow.priority) {
             Some(_) => refuse_as(
                 Refusal::Overlap,
                 format!(
@@ -137,7 +129,7 @@ impl<'a> Draft<'a> {
         self.touched.push(Touched::Packets(table, matching.clone()));
         self.tell(&entry.flow, event);
         let priority = entry.flow.priority;
-        self.flows += usize::from(event == EntryEvent::Added);
+        self.pipeline.entries += usize::from(event == EntryEvent::Added);
         if entry.is_timed() {
             self.pipeline.timed += 1;
             self.timed.push(entry.clone());
@@ -182,13 +174,13 @@ impl<'a> Draft<'a> {
 
     /// Empties a table, or all of them: its entries go together.
     fn empty(&mut self, table: Option<TableId>) {
-        for at in (0..TABLES).filter(|at| table.is_none_or(|table| usize::from(table.0) == *at)) {
-            if self.pipeline.tables[at].is_empty() {
+        for at in self.pipeline.tables.used() {
+            if table.is_some_and(|table| usize::from(table.0) != at) || self.pipeline.tables[at].is_empty() {
                 continue;
             }
             let new = Table::new(self.pipeline.seed);
             let old = std::mem::replace(&mut self.pipeline.tables[at], new);
-            self.flows -= old.len();
+            self.pipeline.entries -= old.len();
             self.touched.push(Touched::Packets(TableId(at as u8), Match::any()));
             for rule in old.iter() {
                 let entry = &rule.value;
@@ -216,7 +208,7 @@ impl<'a> Draft<'a> {
         let flow = &entry.flow;
         let table = &mut self.pipeline.tables[usize::from(flow.table.0)];
         if table.remove(&flow.matching, flow.priority).is_some() {
-            self.flows -= 1;
+            self.pipeline.entries -= 1;
             self.pipeline.timed -= usize::from(entry.is_timed());
             self.touched.push(Touched::Packets(flow.table, flow.matching.clone()));
         }
@@ -225,20 +217,20 @@ impl<'a> Draft<'a> {
     /// The entries that are meant.
     pub(crate) fn selected(&self, select: &Select) -> Vec<Arc<Entry>> {
         let tables = match select.table {
-            Some(table) => usize::from(table.0)..usize::from(table.0) + 1,
-            None => 0..TABLES,
+            Some(table) => self.pipeline.tables.get(usize::from(table.0)).into_iter().collect(),
+            None => self.pipeline.tables.iter_used().collect::<Vec<_>>(),
         };
-        let tables = self.pipeline.tables.get(tables).unwrap_or_default();
+        let marked = |entry: &&Arc<Entry>| select.is_marked(&entry.flow);
         if let Some(priority) = select.strict {
-            let found = tables.iter().filter_map(|table| table.get(&select.matching, priority));
-            return found.filter(|entry| select.is_marked(&entry.flow)).cloned().collect();
+            let found = tables.into_iter().filter_map(|table| table.get(&select.matching, priority));
+            return found.filter(marked).cloned().collect();
         }
-        let all = tables.iter().flat_map(|table| table.iter());
-        all.filter(|rule| select.is_meant(&rule.value.flow)).map(|rule| rule.value.clone()).collect()
+        let within = tables.into_iter().flat_map(|table| table.within(&select.matching));
+        within.map(|rule| &rule.value).filter(marked).cloned().collect()
     }
 
     pub(crate) fn remove_where(&mut self, why: Removal, which: impl Fn(&Flow) -> bool) {
-        let all = self.pipeline.tables.iter().flat_map(|table| table.iter());
+        let all = self.pipeline.tables.iter_used().flat_map(|table| table.iter());
         let gone: Vec<Arc<Entry>> =
             all.filter(|rule| which(&rule.value.flow)).map(|rule| rule.value.clone()).collect();
         for entry in gone {

@@ -205,7 +205,15 @@ impl<P: Plane> Switch<P> {
         }
         let until = due.min(self.agent.due().unwrap_or(due)).saturating_duration_since(Instant::now());
         let awake = self.agent.is_awake();
-        inbox.recv_timeout(if awake { until.min(PACKET_INS_EVERY) } else { until })
+        let until = if awake { until.min(PACKET_INS_EVERY) } else { until };
+        let Some(channels) = &mut self.channels else { return inbox.recv_timeout(until) };
+        if awake {
+            // What others ask is looked at when that is over: soon, for packets are looked for then.
+            channels.attend(until);
+            return inbox.recv_timeout(Duration::ZERO);
+        }
+        channels.leave();
+        inbox.recv_timeout(until)
     }
 
     /// Tells those who listen at the control socket what controllers were told.

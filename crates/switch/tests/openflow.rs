@@ -305,6 +305,36 @@ fn a_busy_switch_holds_up_requests_but_no_echoes() {
 }
 
 #[test]
+fn who_takes_what_is_heard_may_poll_by_itself_and_is_stood_in_for_while_it_is_away() {
+    let mut bench = Bench::listening();
+    let mut peer = tcp(&bench.address());
+    peer.hello(Version::V13);
+    bench.opened();
+    for xid in 1..=50 {
+        peer.say(Version::V13, xid, Body::BarrierRequest);
+        let end = Instant::now() + Duration::from_secs(10);
+        let heard = loop {
+            bench.channels.attend(Duration::from_millis(100));
+            match bench.inbox.try_recv() {
+                Ok(heard) => break heard,
+                Err(_) => assert!(Instant::now() < end, "request {xid} is not heard"),
+            }
+        };
+        assert!(matches!(&heard, Heard::Message { message, .. } if message.xid == xid), "{heard:?}");
+    }
+    // It goes without a word.
+    peer.say(Version::V13, 98, Body::EchoRequest(vec![]));
+    assert_eq!(peer.hear().unwrap().body, Body::EchoReply(vec![]));
+    peer.say(Version::V13, 99, Body::BarrierRequest);
+    assert_eq!(bench.message().1.xid, 99);
+    // It comes back, and says that it goes.
+    bench.channels.attend(Duration::from_millis(1));
+    bench.channels.leave();
+    peer.say(Version::V13, 100, Body::BarrierRequest);
+    assert_eq!(bench.message().1.xid, 100);
+}
+
+#[test]
 fn random_bytes_by_the_megabyte_end_in_refusals_and_nothing_else() {
     use rand_bytes::Rng;
     let bench = Bench::listening();

@@ -9,9 +9,7 @@ use tempfile::TempDir;
 use weir_datapath::{ControlError, Datapath};
 use weir_dpdk::{Eal, EalConfig, Memory};
 use weir_openflow::PortNo;
-use weir_switch::{
-    About, ChannelSettings, Channels, Ended, Inbound, PortSpec, Request, Settings, Switch, ask,
-};
+use weir_switch::{About, ChannelSettings, Ended, Inbound, PortSpec, Request, Settings, Switch, ask};
 
 /// Ports of the switch: 1 to 4.
 const PORTS: u32 = 4;
@@ -19,7 +17,6 @@ const PORTS: u32 = 4;
 pub(crate) struct Rig {
     pub(crate) folder: TempDir,
     pub(crate) asks: SyncSender<Inbound>,
-    channels: Option<Channels>,
     thread: Option<JoinHandle<Result<Ended, ControlError>>>,
 }
 
@@ -50,18 +47,19 @@ impl Rig {
             seed: Some(7),
             control: None,
             ports: ports.collect(),
-            openflow: openflow.clone(),
+            openflow,
             ..Settings::default()
         };
         let loader_settings = settings.clone();
         let datapath = Datapath::start(eal, settings.datapath(7)).unwrap();
         let about = About { weir: "1".to_owned(), dpdk: "DPDK".to_owned(), tsc_hz: 1e9 };
         let loader = Box::new(move || Ok(loader_settings.clone()));
-        let switch = Switch::new(datapath, settings, loader, about).unwrap_or_else(|error| panic!("{error}"));
+        let mut switch =
+            Switch::new(datapath, settings, loader, about).unwrap_or_else(|error| panic!("{error}"));
         let (asks, inbox) = sync_channel(64);
+        switch.connect(asks.clone()).unwrap();
         let thread = std::thread::spawn(move || switch.run(&inbox));
-        let channels = Channels::start(&openflow, asks.clone()).unwrap();
-        Self { folder, asks, channels: Some(channels), thread: Some(thread) }
+        Self { folder, asks, thread: Some(thread) }
     }
 
     pub(crate) fn socket(&self) -> std::path::PathBuf {
@@ -104,7 +102,6 @@ impl Rig {
 impl Drop for Rig {
     fn drop(&mut self) {
         let _ = ask(&self.asks, Request::Stop {});
-        drop(self.channels.take());
         if let Some(thread) = self.thread.take() {
             let ended = thread.join().expect("the switch does not panic").unwrap();
             assert_eq!(ended.buffers_missing, 0);

@@ -167,10 +167,16 @@ impl Backlog {
 
     /// Tells what comes, until told to stop or nobody listens.
     pub(super) fn tell<T: From<Heard>>(&self, inbox: &SyncSender<T>) {
+        let take = |heard: Heard| {
+            let taken = inbox.send(heard.into()).is_ok();
+            // The switch's thread may be polling, and look into its inbox only then.
+            self.shared.waker.wake();
+            taken
+        };
         while let Some(turn) = self.next() {
             let told = match turn {
-                Turn::Tell(heard) => inbox.send(heard.into()).is_ok(),
-                Turn::Requests(piece, talk) => self.requests(piece, talk, inbox),
+                Turn::Tell(heard) => take(heard),
+                Turn::Requests(piece, talk) => self.requests(piece, talk, &take),
             };
             if !told {
                 return;
@@ -195,9 +201,9 @@ impl Backlog {
     }
 
     /// Tells a few messages of a controller, and puts the rest back. False if nobody listens.
-    fn requests<T: From<Heard>>(&self, mut piece: Piece, mut talk: Talk, inbox: &SyncSender<T>) -> bool {
+    fn requests(&self, mut piece: Piece, mut talk: Talk, take: &impl Fn(Heard) -> bool) -> bool {
         let begin = piece.at;
-        if !talk.tell(&mut piece, TURN, |heard| inbox.send(heard.into()).is_ok()) {
+        if !talk.tell(&mut piece, TURN, take) {
             return false;
         }
         let mut shelf = self.shared.shelf();

@@ -1,7 +1,9 @@
-//! The thread of all connections: it polls them, accepts, connects again, and keeps their number.
+//! All connections: a turn polls them, accepts, connects again, and keeps their number.
 //!
 //! It never waits but for them: what takes time elsewhere (names, the switch) has threads of its own.
 //! A turn looks at each connection; there are at most some hundred, so that costs microseconds.
+//!
+//! Threads: whoever has the watch (`watch`).
 
 use super::backlog::Backlog;
 use super::dial::{self, Dial, State};
@@ -14,7 +16,8 @@ use super::tls::Tls;
 use super::transport::{Socket, Transport};
 use super::waker::{Waker, Woken};
 use crate::agent::ConnectionId;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -27,7 +30,7 @@ use std::time::{Duration, Instant};
 /// How often clocks are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// Bytes of one read.
-const SCRATCH: usize = 16 << 10;
+pub(super) const SCRATCH: usize = 16 << 10;
 /// Connections that a listener takes before it is another's turn.
 const ACCEPTS: usize = 64;
 
@@ -56,7 +59,7 @@ pub(super) enum Command {
     Stop,
 }
 
-/// The thread's own.
+/// What a turn works on.
 pub(super) struct Hub {
     pub(super) commands: Receiver<Command>,
     /// For threads that look names up.
@@ -67,6 +70,10 @@ pub(super) struct Hub {
     pub(super) board: Board,
     pub(super) rules: Rules,
     pub(super) keep: Keep,
+    /// What is read goes here first.
+    pub(super) scratch: Box<[u8]>,
+    /// It was told to stop.
+    pub(super) stopped: bool,
 }
 
 /// What is connected and what is to be.
@@ -88,29 +95,33 @@ struct Doorway {
 /// What the poll found.
 #[derive(Default)]
 struct Found {
+    woken: bool,
     doors: Vec<u64>,
     links: BTreeMap<ConnectionId, PollFlags>,
 }
 
 impl Hub {
-    /// Serves until told to stop.
-    pub(super) fn run(mut self) {
-        let mut scratch = vec![0; SCRATCH];
-        loop {
-            if self.obey() {
-                return;
-            }
-            let found = self.wait();
+    /// Waits, for so long at most if that is said, and deals with what there is then. True if it was told to stop.
+    pub(super) fn turn(&mut self, most: Option<Duration>) -> bool {
+        if self.stopped {
+            return true;
+        }
+        let found = self.wait(most);
+        if found.woken {
+            self.woken.clear();
+        }
+        self.stopped = self.obey();
+        if !self.stopped {
             let now = Instant::now();
             found.doors.iter().for_each(|door| self.accept(*door, now));
             self.dial(now);
-            self.turn_all(&found, now, &mut scratch);
+            self.turn_all(&found, now);
         }
+        self.stopped
     }
 
     /// Carries out what it was told. True if it is to end.
     fn obey(&mut self) -> bool {
-        self.woken.clear();
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Rules(rules) => self.rules = rules,
@@ -132,7 +143,7 @@ impl Hub {
     }
 
     /// Waits for something to do.
-    fn wait(&self) -> Found {
+    fn wait(&self, most: Option<Duration>) -> Found {
         let keep = &self.keep;
         let now = Instant::now();
         let mut polled = vec![PollFd::new(self.woken.as_fd(), PollFlags::POLLIN)];
@@ -154,22 +165,24 @@ impl Hub {
         let busy = keep.links.values().any(|link| link.is_readable(&self.backlog));
         let idle = keep.links.is_empty() && keep.dials.is_empty() && doors.len() == keep.listeners.len();
         let timeout = match (busy, idle) {
-            (true, _) => PollTimeout::ZERO,
-            (false, true) => PollTimeout::NONE,
-            (false, false) => PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO),
+            (true, _) => Some(Duration::ZERO),
+            (false, true) => most,
+            (false, false) => Some(most.map_or(LOOK, |most| most.min(LOOK))),
         };
-        if poll(&mut polled, timeout).is_err() {
+        if ppoll(&mut polled, timeout.map(TimeSpec::from_duration), None).is_err() {
             return Found::default(); // interrupted
         }
-        let mut flags = polled.iter().skip(1).map(|polled| polled.revents().unwrap_or(PollFlags::empty()));
+        let mut flags = polled.iter().map(|polled| polled.revents().unwrap_or(PollFlags::empty()));
+        let woken = flags.next().is_some_and(|found| !found.is_empty());
         doors.retain(|_| flags.next().is_some_and(|found| !found.is_empty()));
-        Found { doors, links: links.into_iter().zip(flags).collect() }
+        Found { woken, doors, links: links.into_iter().zip(flags).collect() }
     }
 
     /// Gives each connection its turn.
-    fn turn_all(&mut self, found: &Found, now: Instant, scratch: &mut [u8]) {
+    fn turn_all(&mut self, found: &Found, now: Instant) {
         let mut ends = Vec::new();
-        let mut turn = Turn { now, echo: self.rules.echo, backlog: &self.backlog, scratch };
+        let mut turn =
+            Turn { now, echo: self.rules.echo, backlog: &self.backlog, scratch: &mut self.scratch };
         for (id, link) in &mut self.keep.links {
             let found = found.links.get(id).copied().unwrap_or(PollFlags::empty());
             let was_open = link.version().is_some();

@@ -10,8 +10,9 @@
 //! does (send slowly, never read, lie about lengths, open a thousand connections) ends here, at a bound
 //! that is stated, and in the numbers of [`ChannelStatus`].
 //!
-//! Threads: `weir-openflow` polls all sockets and never waits for anything else (`hub`); `weir-requests`
-//! decodes what they asked for and waits for the switch (`backlog`); `weir-lookup` looks a name up and ends.
+//! Threads: the switch's thread polls all sockets while it has nothing else to do, and `weir-openflow` while it
+//! has (`watch`, `hub`); `weir-requests` decodes what they asked for and waits for the switch where that takes
+//! it not at once (`backlog`); `weir-lookup` looks a name up and ends.
 //! A connection has no thread: it costs what its socket and its buffers do.
 
 mod backlog;
@@ -27,19 +28,22 @@ mod status;
 mod tls;
 mod transport;
 mod waker;
+mod watch;
 
 use crate::agent::Heard;
 use backlog::Backlog;
-use hub::{Command, Hub, Keep, Rules};
+use hub::{Command, Hub, Keep, Rules, SCRATCH};
 use listener::Listener;
 use status::{Board, Row};
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tls::Tls;
-use waker::{Waker, waker};
+use waker::waker;
+use watch::Watch;
 
 pub use endpoint::{Controller, Host, Listen, OPENFLOW_PORT};
 pub use line::{BEHIND, Line, MOST_WAITING, MOST_WAITING_IN_ALL};
@@ -75,7 +79,9 @@ pub enum ChannelError {
 /// more; nobody waits for that.
 pub struct Channels {
     commander: Sender<Command>,
-    waker: Waker,
+    watch: Arc<Watch>,
+    /// Whether the switch's thread polls, and so has the watch.
+    attends: bool,
     backlog: Backlog,
     board: Board,
     hub: Option<JoinHandle<()>>,
@@ -129,12 +135,17 @@ impl Channels {
             board: board.clone(),
             rules: rules(settings)?,
             keep: Keep::default(),
+            scratch: vec![0; SCRATCH].into(),
+            stopped: false,
         };
+        let watch = Arc::new(Watch::new(hub, waker));
+        let stand_in = watch.clone();
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
-        let hub = spawn("weir-openflow").spawn(move || hub.run())?;
+        let hub = spawn("weir-openflow").spawn(move || stand_in.stand_in())?;
         // From here on, whatever fails ends what was begun.
         let (hub, endpoints) = (Some(hub), Vec::new());
-        let mut channels = Self { commander, waker, backlog, board, hub, endpoints, numbered: 0 };
+        let mut channels =
+            Self { commander, watch, attends: false, backlog, board, hub, endpoints, numbered: 0 };
         let telling = channels.backlog.clone();
         spawn("weir-requests").spawn(move || telling.tell(&inbox))?;
         channels.reconfigure(settings)?;
@@ -176,6 +187,20 @@ impl Channels {
         Ok(done)
     }
 
+    /// Polls once, for so long at most, on the thread that takes what is heard; that is in the inbox then.
+    /// Whoever does so should do nothing else in between for long, or say that he leaves.
+    pub fn attend(&mut self, most: Duration) {
+        self.attends = true;
+        self.watch.attend(most);
+    }
+
+    /// Leaves the polling to the channel's own thread, at once.
+    pub fn leave(&mut self) {
+        if std::mem::take(&mut self.attends) {
+            self.watch.call();
+        }
+    }
+
     /// What is known of endpoints and connections now.
     pub fn status(&self) -> Vec<ChannelStatus> {
         self.board.status(Instant::now())
@@ -184,7 +209,7 @@ impl Channels {
     fn command(&self, command: Command) {
         // It lives as long as this.
         let _ = self.commander.send(command);
-        self.waker.wake();
+        self.watch.call();
     }
 
     /// Ends endpoints, and waits until they are gone, which takes no longer than a turn.
