@@ -20,7 +20,11 @@ pub(crate) struct Controller {
 
 impl Controller {
     pub(crate) fn new(rig: &Rig, version: Version) -> Self {
-        let stream = UnixStream::connect(rig.socket()).unwrap();
+        Self::at(UnixStream::connect(rig.socket()).unwrap(), version)
+    }
+
+    /// At the other end of a connection.
+    pub(crate) fn at(stream: UnixStream, version: Version) -> Self {
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut controller = Self { stream, received: Vec::new(), version, xid: 1 };
         controller.say(Body::Hello(Hello::offering(&[version])));
@@ -35,6 +39,11 @@ impl Controller {
         encode(&Message::new(self.version, self.xid, body), &mut bytes).unwrap();
         self.stream.write_all(&bytes).unwrap();
         self.xid
+    }
+
+    /// Says whatever these bytes say.
+    pub(crate) fn say_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
     }
 
     /// Says many things in a row, each with the next transaction.

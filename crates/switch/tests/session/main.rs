@@ -5,3 +5,5 @@ mod many;
 mod messages;
 mod ofctl;
 mod rig;
+mod standalone;
+mod wrong;

@@ -3,8 +3,12 @@
 //!
 //! Two tables do that, filled from packets with unknown source addresses: the first knows where addresses are
 //! and asks for what it does not know, the second sends to them and floods the rest. So forwarding is the
-//! datapath's, and only a new address, or one that moved, comes here. What was in the tables goes when that
-//! begins, and what was learned goes when a controller comes back.
+//! datapath's, and only a new address, or one that moved, comes here. What was in the tables is put aside when
+//! that begins; when a controller comes back it is there again (section 6.3.2: entries remain), with counters
+//! that begin anew, and what was learned is gone. Entries with a timeout do not come back: nobody knows whether
+//! they would have been used.
+//!
+//! Cost: what is put aside is as large as the tables. Threads: the switch's.
 
 use super::Agent;
 use crate::plane::Plane;
@@ -44,6 +48,8 @@ pub(super) struct Standalone {
     /// Whether it is to step in at all.
     wanted: bool,
     state: State,
+    /// What was in the tables before it began.
+    aside: Vec<Flow>,
 }
 
 enum State {
@@ -58,7 +64,11 @@ enum State {
 impl Standalone {
     pub(super) fn new(wanted: bool) -> Self {
         // A switch that begins has no controller.
-        Self { wanted, state: if wanted { State::Alone(Instant::now()) } else { State::Off } }
+        Self {
+            wanted,
+            state: if wanted { State::Alone(Instant::now()) } else { State::Off },
+            aside: Vec::new(),
+        }
     }
 
     pub(super) const fn is_on(&self) -> bool {
@@ -75,13 +85,18 @@ const fn add(flow: Flow) -> Change {
     Change::Flow(FlowMod::Add(flow))
 }
 
+/// Everything goes.
+fn empty() -> Change {
+    Change::Flow(FlowMod::Delete(Select::default()))
+}
+
 /// Everything goes; what a switch that knows no address does.
 fn begin() -> Vec<Change> {
     let to = ToController { id: LEARNER, ..ToController::default() };
     let mut reserved = Match::any();
     reserved.demand(Field::EthDst, RESERVED.0, RESERVED.1);
     vec![
-        Change::Flow(FlowMod::Delete(Select::default())),
+        empty(),
         add(flow(SOURCES, u16::MAX, reserved, Vec::new(), None)),
         add(flow(SOURCES, 0, Match::any(), vec![Action::Controller(to)], Some(DESTINATIONS))),
         add(flow(DESTINATIONS, 0, Match::any(), vec![Action::Output(PortNo::FLOOD)], None)),
@@ -133,8 +148,11 @@ impl Agent {
         let connected = self.peers.values().any(super::Peer::was_called);
         match (&self.standalone.state, connected) {
             (State::On(_), true) => {
-                // What does not go now is in the way of what the controller says, and it will see it.
-                let _ = plane.apply_all(&[Change::Flow(FlowMod::Delete(Select::default()))], false);
+                let aside = std::mem::take(&mut self.standalone.aside).into_iter().map(add);
+                let changes: Vec<Change> = std::iter::once(empty()).chain(aside).collect();
+                // What does not go now is in the way of what the controller says, and it will see it; what
+                // cannot come back any more lacks its group or meter.
+                let _ = plane.apply_each(&changes, false);
                 self.standalone.state = State::Off;
             }
             (State::Alone(_), true) => self.standalone.state = State::Off,
@@ -147,8 +165,11 @@ impl Agent {
     pub(super) fn learning_is_due(&mut self, plane: &mut impl Plane, now: Instant) {
         if let State::Alone(since) = self.standalone.state
             && now.saturating_duration_since(since) >= PATIENCE
+            && let Ok(there) = plane.flows()
             && plane.apply_all(&begin(), false).is_ok()
         {
+            let stays = |flow: &Flow| flow.idle_timeout == 0 && flow.hard_timeout == 0;
+            self.standalone.aside = there.into_iter().map(|stats| stats.flow).filter(stays).collect();
             self.standalone.state = State::On(BTreeMap::new());
         }
     }
