@@ -17,6 +17,10 @@ import time
 import device
 from lab import Failed, Lab, check_machine, wait_for
 
+# How Weir's worker waits: Open vSwitch's userspace datapath sleeps between packets of veth ports too, and there
+# may be no more than two cores for client, switch and worker.
+POLL = "adaptive:500us"
+
 PLAN = """
 nf = "l2fwd"
 dut = "external"
@@ -57,7 +61,7 @@ class Bench:
         self.space = lab.namespace(f"device-{kind}")
         for cable in (1, 2):
             lab.cable(self.tester, f"lab{cable}", self.space, f"p{cable}")
-        self.device = device.start(kind, lab, self.space, device.Wanted(["p1", "p2"]), options.weir)
+        self.device = device.start(kind, lab, self.space, device.Wanted(["p1", "p2"], poll=POLL), options.weir)
 
     def fresh(self):
         self.device.ofctl("del-flows", seconds=120)

@@ -361,14 +361,19 @@ impl Datapath {
 
     /// Hands new tables to the workers, and waits until all have them.
     pub(crate) fn publish(&mut self, next: Pipeline) -> Result<(), ControlError> {
+        self.free_old_tables();
         self.pipeline = Arc::new(next);
         for worker in &self.workers {
             worker.send(Mail::Tables(self.pipeline.clone()));
         }
         // One that sleeps takes them up before it looks at a packet: nobody has to wait for that.
-        self.wait_for_all(Running::wait_until_known)?;
+        self.wait_for_all(Running::wait_until_known)
+    }
+
+    /// Frees the tables that no worker uses any more. To be called when nobody waits for an answer: it takes as
+    /// long as the change that replaced them did.
+    pub fn free_old_tables(&mut self) {
         while self.retired.try_recv().is_ok() {}
-        Ok(())
     }
 
     /// Waits until every worker has read its mail.

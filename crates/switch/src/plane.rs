@@ -45,6 +45,8 @@ pub trait Plane {
     /// # Errors
     /// As there.
     fn apply_each(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ControlError>;
+    /// See [`Datapath::free_old_tables`].
+    fn free_old_tables(&mut self);
     /// See [`Datapath::carry_out`].
     ///
     /// # Errors
@@ -145,6 +147,10 @@ impl Plane for Datapath {
 
     fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
         Self::apply(self, changes)
+    }
+
+    fn free_old_tables(&mut self) {
+        Self::free_old_tables(self);
     }
 
     fn apply_all(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ApplyError> {

@@ -192,6 +192,8 @@ impl<P: Plane> Switch<P> {
                 due = Instant::now() + TICK;
             }
             self.tell_listeners();
+            // Answers are on their way.
+            self.plane.free_old_tables();
         }
         self.plane.stop()
     }

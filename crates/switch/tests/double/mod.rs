@@ -98,6 +98,8 @@ impl Plane for Double {
         self.names.remove_port(&port.name);
         Ok(())
     }
+    fn free_old_tables(&mut self) {}
+
     fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
         if let Some(Change::Flow(FlowMod::Add(flow))) = changes
             .iter()
