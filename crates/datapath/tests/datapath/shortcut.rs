@@ -1,6 +1,6 @@
 //! The short way makes what the long way makes.
 
-use crate::rig::{Rig, config};
+use crate::rig::{Rig, config, udp};
 use weir_datapath::CaptureFilter;
 use weir_flow::samples::Sampler;
 
@@ -39,14 +39,26 @@ type Sent = Vec<Vec<Vec<u8>>>;
 /// Packets dropped, by reason.
 type Dropped = Vec<(&'static str, u64)>;
 
+/// Hosts, each with a route of its own: more than the short way has entries in what it takes for near.
+const HOSTS: u32 = 40_000;
+
+/// Routes to all of them, every third by way of another port or nowhere.
+fn routes() -> String {
+    let route = |host: u32| {
+        let done = ["dec_ttl,output:2", "mod_dl_src:02:00:00:00:00:06,output:4", "drop"][host as usize % 3];
+        format!("ip,nw_dst=10.{}.{}.{} actions={done}\n", host >> 16, host >> 8 & 255, host & 255)
+    };
+    (0..HOSTS).map(route).collect()
+}
+
 /// What left, what each flow counted, what was dropped, and how many took the short way.
-fn run(frames: &[Vec<u8>], watched: bool) -> (Sent, Vec<(u64, u64)>, Dropped, u64) {
+fn run(flows: &str, frames: &[Vec<u8>], watched: bool) -> (Sent, Vec<(u64, u64)>, Dropped, u64) {
     let mut rig = Rig::new(config(1));
     // Whoever watches is shown every packet's key: then all go the long way.
     let filter = CaptureFilter { received: true, snap: 1, ..CaptureFilter::default() };
     let _watching = watched.then(|| rig.datapath.capture(filter));
     let mut counts = Vec::new();
-    rig.flows(FLOWS);
+    rig.flows(flows);
     [2, 4].into_iter().for_each(|port| rig.sink(port));
     for (port, flows) in [(1, None), (3, Some(BLIND))] {
         flows.into_iter().for_each(|flows| rig.flows(flows));
@@ -63,9 +75,22 @@ fn run(frames: &[Vec<u8>], watched: bool) -> (Sent, Vec<(u64, u64)>, Dropped, u6
 #[test]
 fn both_ways_make_the_same_packets_and_the_same_counts() {
     let frames = frames();
-    let (short, long) = (run(&frames, false), run(&frames, true));
+    let (short, long) = (run(FLOWS, &frames, false), run(FLOWS, &frames, true));
     assert!(short.0 == long.0, "the same packets in the same order");
     assert_eq!((short.1, short.2), (long.1, long.2));
     assert!(short.3 > 12_000, "only {} took the short way", short.3);
+    assert_eq!(long.3, 0);
+}
+
+#[test]
+fn they_do_so_with_more_flows_than_the_processor_has_at_hand() {
+    let flows = routes();
+    // Often enough to be learnt, and then to go the short way.
+    let frames: Vec<Vec<u8>> =
+        (0..4).flat_map(|_| 0..HOSTS).map(|host| udp(0xc612_0001, 0x0a00_0000 + host, (7, 9))).collect();
+    let (short, long) = (run(&flows, &frames, false), run(&flows, &frames, true));
+    assert!(short.0 == long.0, "the same packets in the same order");
+    assert_eq!((short.1, short.2), (long.1, long.2));
+    assert!(short.3 > u64::from(HOSTS) / 2, "only {} took the short way", short.3);
     assert_eq!(long.3, 0);
 }
