@@ -21,7 +21,7 @@ use crate::worker::Clock;
 use crate::worker_thread::{Running, Start};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::time::Duration;
 use weir_classifier::Table;
 use weir_dpdk::{Eal, Pool, Ticks, Tsc};
@@ -374,53 +374,6 @@ impl Datapath {
     /// long as the change that replaced them did.
     pub fn free_old_tables(&mut self) {
         while self.retired.try_recv().is_ok() {}
-    }
-
-    /// Waits until every worker has read its mail.
-    pub(crate) fn fence(&self) -> Result<(), ControlError> {
-        self.wait_for_all(Running::wait_until_read)
-    }
-
-    /// Waits for each worker. One that was seen to hang is not waited for again.
-    fn wait_for_all(
-        &self,
-        wait: impl Fn(&Running, Duration) -> Result<(), ControlError>,
-    ) -> Result<(), ControlError> {
-        self.workers.iter().try_for_each(|worker| {
-            let patience = if self.hangs(worker) { Duration::ZERO } else { PATIENCE };
-            wait(worker, patience)
-        })
-    }
-
-    /// Asks every worker something, and gathers the answers.
-    pub(crate) fn ask<T>(&self, mail: impl Fn(Sender<T>) -> Mail) -> Result<Vec<T>, ControlError> {
-        let asked: Vec<Receiver<T>> = self
-            .workers
-            .iter()
-            .map(|worker| {
-                let (answer, answers) = channel();
-                worker.send(mail(answer));
-                answers
-            })
-            .collect();
-        self.gather(&asked)
-    }
-
-    /// Waits for the answers of all workers; as above.
-    pub(crate) fn gather<T>(&self, asked: &[Receiver<T>]) -> Result<Vec<T>, ControlError> {
-        let answers = asked.iter().zip(&self.workers).map(|(answers, worker)| {
-            let patience = if self.hangs(worker) { Duration::ZERO } else { PATIENCE };
-            answers.recv_timeout(patience).map_err(|error| match error {
-                RecvTimeoutError::Disconnected => worker.ended(),
-                RecvTimeoutError::Timeout => worker.silent(),
-            })
-        });
-        answers.collect()
-    }
-
-    /// Whether a worker has been inside of one call of a service for longer than it may take to answer.
-    pub(crate) fn hangs(&self, worker: &Running) -> bool {
-        worker.inside(self.clock).is_some_and(|(_, time)| time > PATIENCE)
     }
 
     /// Sends a packet through the tables, as if it came in by a port.

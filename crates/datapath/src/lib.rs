@@ -12,6 +12,7 @@
 //! the sum.
 
 mod admission;
+mod asking;
 mod bench;
 mod cache;
 mod capture;

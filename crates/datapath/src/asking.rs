@@ -1,0 +1,61 @@
+//! What the datapath's owner asks of all its workers, and waits for.
+//!
+//! A worker answers between two bursts. One that hangs in a service is waited for once, for [`PATIENCE`].
+//!
+//! Threads: the owner's. Cost: as long as a burst of the slowest worker takes.
+
+use crate::control::ControlError;
+use crate::datapath::{Datapath, PATIENCE};
+use crate::mail::Mail;
+use crate::worker_thread::Running;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+impl Datapath {
+    /// Waits until every worker has read its mail.
+    pub(crate) fn fence(&self) -> Result<(), ControlError> {
+        self.wait_for_all(Running::wait_until_read)
+    }
+
+    /// Waits for each worker. One that was seen to hang is not waited for again.
+    pub(crate) fn wait_for_all(
+        &self,
+        wait: impl Fn(&Running, Duration) -> Result<(), ControlError>,
+    ) -> Result<(), ControlError> {
+        self.workers.iter().try_for_each(|worker| {
+            let patience = if self.hangs(worker) { Duration::ZERO } else { PATIENCE };
+            wait(worker, patience)
+        })
+    }
+
+    /// Asks every worker something, and gathers the answers.
+    pub(crate) fn ask<T>(&self, mail: impl Fn(Sender<T>) -> Mail) -> Result<Vec<T>, ControlError> {
+        let asked: Vec<Receiver<T>> = self
+            .workers
+            .iter()
+            .map(|worker| {
+                let (answer, answers) = channel();
+                worker.send(mail(answer));
+                answers
+            })
+            .collect();
+        self.gather(&asked)
+    }
+
+    /// Waits for the answers of all workers; as above.
+    pub(crate) fn gather<T>(&self, asked: &[Receiver<T>]) -> Result<Vec<T>, ControlError> {
+        let answers = asked.iter().zip(&self.workers).map(|(answers, worker)| {
+            let patience = if self.hangs(worker) { Duration::ZERO } else { PATIENCE };
+            answers.recv_timeout(patience).map_err(|error| match error {
+                RecvTimeoutError::Disconnected => worker.ended(),
+                RecvTimeoutError::Timeout => worker.silent(),
+            })
+        });
+        answers.collect()
+    }
+
+    /// Whether a worker has been inside of one call of a service for longer than it may take to answer.
+    pub(crate) fn hangs(&self, worker: &Running) -> bool {
+        worker.inside(self.clock).is_some_and(|(_, time)| time > PATIENCE)
+    }
+}
