@@ -1,8 +1,8 @@
 //! An allocator that counts: how many bytes the calling thread took from the heap, and gave back.
 //!
-//! It is the system's allocator with two additions to thread-local cells a call (no lock, nothing
-//! shared), so that what a stretch of code allocates can be told by reading the counts before and
-//! after it: a few cycles. A program switches it on with `#[global_allocator]`; without, the counts
+//! It is mimalloc, with two additions to thread-local cells a call (no lock, nothing shared), so that what
+//! a stretch of code allocates can be told by reading the counts before and after it: a few cycles. The C
+//! library's allocator took a third of the time of a change in a table of 100,000 entries. A program switches it on with `#[global_allocator]`; without, the counts
 //! stay zero, which [`Heap::is_counted`] tells.
 //!
 //! Bytes are counted on the thread that asks. Memory that one thread takes and another gives back shows
@@ -11,10 +11,11 @@
 //! The cells are initialised at compile time and have no destructor: they can be used at any time in a
 //! thread's life, also while its other thread-locals are being destroyed.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use mimalloc::MiMalloc;
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
-/// The system's allocator, counted by thread.
+/// mimalloc, counted by thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CountingAllocator;
 
@@ -65,13 +66,13 @@ fn count(taken: usize, returned: usize) {
     });
 }
 
-// SAFETY: every call is handed to the system's allocator unchanged, and counting neither allocates nor
+// SAFETY: every call is handed to mimalloc unchanged, and counting neither allocates nor
 // unwinds.
 unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `alloc`.
-        let memory = unsafe { System.alloc(layout) };
+        let memory = unsafe { MiMalloc.alloc(layout) };
         count(if memory.is_null() { 0 } else { layout.size() }, 0);
         memory
     }
@@ -79,22 +80,22 @@ unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `alloc_zeroed`.
-        let memory = unsafe { System.alloc_zeroed(layout) };
+        let memory = unsafe { MiMalloc.alloc_zeroed(layout) };
         count(if memory.is_null() { 0 } else { layout.size() }, 0);
         memory
     }
 
     #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`, and `alloc` is the system's.
-        unsafe { System.dealloc(memory, layout) };
+        // SAFETY: the caller keeps the contract of `dealloc`, and `alloc` is mimalloc's.
+        unsafe { MiMalloc.dealloc(memory, layout) };
         count(0, layout.size());
     }
 
     #[inline]
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller keeps the contract of `realloc`, and `alloc` is the system's.
-        let moved = unsafe { System.realloc(memory, layout, size) };
+        // SAFETY: the caller keeps the contract of `realloc`, and `alloc` is mimalloc's.
+        let moved = unsafe { MiMalloc.realloc(memory, layout, size) };
         if moved.is_null() {
             count(0, 0)
         } else {

@@ -194,6 +194,7 @@ impl<P: Plane> Switch<P> {
             self.tell_listeners();
             // Answers are on their way.
             self.plane.free_old_tables();
+            self.agent.free_spent();
         }
         self.plane.stop()
     }

@@ -33,6 +33,14 @@ struct Bundle {
     touched: Instant,
 }
 
+/// What bundles that were committed have left behind: freeing a hundred thousand messages takes a while, which
+/// nobody should have to wait for.
+#[derive(Default)]
+pub(super) struct Spent {
+    bundles: Vec<Bundle>,
+    changes: Vec<Vec<Change>>,
+}
+
 /// The bundles of a controller.
 #[derive(Default)]
 pub(super) struct Bundles {
@@ -168,7 +176,9 @@ impl Agent {
             BundleStep::CommitRequest => {
                 bundles.get(id, flags)?;
                 let bundle = bundles.forget(id).ok_or(Code::BundleUnknown)?;
-                self.commit(from, &bundle, plane)?;
+                let committed = self.commit(from, &bundle, plane);
+                self.spent.bundles.push(bundle);
+                committed?;
                 BundleStep::CommitReply
             }
             BundleStep::DiscardRequest => {
@@ -224,7 +234,13 @@ impl Agent {
             }
         }
         self.do_rest(from, rest, plane);
+        self.spent.changes.push(changes);
         Ok(())
+    }
+
+    /// Frees what nobody waits for. To be called when answers are on their way.
+    pub(crate) fn free_spent(&mut self) {
+        self.spent = Spent::default();
     }
 
     fn do_rest(&mut self, from: ConnectionId, rest: Rest<'_>, plane: &mut impl Plane) {

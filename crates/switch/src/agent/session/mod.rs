@@ -35,6 +35,7 @@ mod stats;
 use crate::agent::{ConnectionId, Heard};
 use crate::plane::Plane;
 use buffers::Buffers;
+use bundle::Spent;
 use changes::Pending;
 use limit::Limits;
 use peer::Peer;
@@ -83,6 +84,7 @@ pub(crate) struct Agent {
     evicting: BTreeMap<TableId, Evict>,
     /// Whether packets were sent out since workers were last seen to have done so.
     sent_out: bool,
+    spent: Spent,
     /// What happened, for other listeners.
     pub(crate) seen: Vec<Event>,
 }
@@ -103,6 +105,7 @@ impl Agent {
             standalone: Standalone::new(settings.standalone),
             evicting: BTreeMap::new(),
             sent_out: false,
+            spent: Spent::default(),
             seen: Vec::new(),
             settings,
         }
