@@ -209,12 +209,12 @@ pub const ROWS: [Row; 17] = [
     .quote("libipsec-mb, 928 B in its own benchmark on a machine of this kind; not measured in this run", Unit::Bps, 81e9),
     Row::new(
         "conntrack",
-        "conntrack by itself: new connections until there are 4 million, one core",
+        "conntrack by itself: new connections until there are 4 million, one core, memory taken at the start",
         Way::Service {
             kind: "conntrack",
             options: &[
                 "--settings",
-                r#"{"connections": 4000000, "half_open": 4000000}"#,
+                r#"{"connections": 4000000, "half_open": 4000000, "prefault": true}"#,
                 "--argument",
                 "1",
                 "--new",
