@@ -1,6 +1,6 @@
-//! Rate against a number that a plan sweeps: flows of the trace, services in a row, random reads.
+//! Rate against a number that a plan sweeps: flows of the trace, masks of an attack, services in a row, random reads.
 //!
-//! A number stands in a name (`flows:N`, `pipeline-d:N`, `weir:reads=N`). Points whose names differ in that
+//! A number stands in a name (`flows:N`, `tse-colocated:N`, `pipeline-d:N`, `weir:reads=N`). Points whose names differ in that
 //! number alone make a line. Several sizes, wirings or functions are lines of their own.
 
 use super::found::{Found, Greatest, doubted};
@@ -17,10 +17,17 @@ use weir_trial::run::PointKey;
 /// Rates that differ by more than this factor are drawn by ratio, or the lesser could not be read.
 const FAR_APART: f64 = 8.0;
 
+/// The attack of one who knows the list (`weir_traffic`'s `explosion`).
+const COLOCATED: &str = "tse-colocated";
+
+/// Bits of the fields that `tse-colocated:N` attacks, the first N of them: each combination of bits is a mask.
+const ATTACKED: [u16; 3] = [16, 32, 16];
+
 /// What is swept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sweep {
     Flows,
+    Masks,
     Services,
     Reads,
 }
@@ -37,11 +44,12 @@ struct Place<'a> {
 }
 
 impl Sweep {
-    const ALL: [Self; 3] = [Self::Flows, Self::Services, Self::Reads];
+    const ALL: [Self; 4] = [Self::Flows, Self::Masks, Self::Services, Self::Reads];
 
     const fn id(self) -> &'static str {
         match self {
             Self::Flows => "flows",
+            Self::Masks => "masks",
             Self::Services => "services",
             Self::Reads => "reads",
         }
@@ -50,6 +58,7 @@ impl Sweep {
     const fn across(self) -> &'static str {
         match self {
             Self::Flows => "Flows or conversations of the trace",
+            Self::Masks => "Masks of the attack",
             Self::Services => "Services in a row",
             Self::Reads => "Random reads a packet",
         }
@@ -61,9 +70,17 @@ impl Sweep {
         match self {
             Self::Flows => {
                 let (kind, rest) = key.trace.split_once(':').filter(|(_, rest)| !rest.contains('|'))?;
+                if kind == COLOCATED {
+                    return None;
+                }
                 let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
                 let number = rest[..digits].parse().ok()?;
                 Some((number, [dut, nf, format!("{kind}{}", &rest[digits..])]))
+            }
+            Self::Masks => {
+                let (kind, fields) = key.trace.split_once(':')?;
+                let attacked = ATTACKED.get(..fields.parse().ok()?).filter(|_| kind == COLOCATED)?;
+                Some((attacked.iter().map(|&bits| f64::from(bits)).product(), [dut, nf, kind.to_owned()]))
             }
             Self::Services => match key.nf {
                 Nf::PipelineD { noops } => Some((f64::from(noops), [dut, "pipeline-d".to_owned(), trace])),
@@ -261,6 +278,11 @@ mod tests {
         let found = split(Sweep::Flows, "weir", "l2fwd", "conversations:32x256");
         assert_eq!(found, Some((32.0, three("weir", "l2fwd", "conversationsx256"))));
         assert_eq!(split(Sweep::Flows, "weir", "l2fwd", "t3"), None);
+        assert_eq!(split(Sweep::Flows, "weir", "exposed:3", "tse-colocated:3"), None);
+        let found = split(Sweep::Masks, "weir", "exposed:3", "tse-colocated:3");
+        assert_eq!(found, Some((8192.0, three("weir", "exposed:3", "tse-colocated"))));
+        assert_eq!(split(Sweep::Masks, "weir", "exposed:3", "tse-general:10000"), None);
+        assert_eq!(split(Sweep::Masks, "weir", "exposed:3", "tse-colocated:4"), None);
         let found = split(Sweep::Services, "weir", "pipeline-d:4", "t3");
         assert_eq!(found, Some((4.0, three("weir", "pipeline-d", "t3"))));
         assert_eq!(split(Sweep::Services, "weir", "l2fwd", "t3"), None);
