@@ -164,6 +164,12 @@ impl Reached {
 }
 
 impl Measured {
+    /// The same beside a base, where the targets' devices and quoted figures mean nothing.
+    #[must_use]
+    pub fn without_target(self) -> Self {
+        Self { quoted: None, target: None, ..self }
+    }
+
     /// A row that could not be measured at all.
     pub fn unavailable(row: &Row, why: impl Into<String>) -> Self {
         let target = row.target.as_ref().map(|target| Reached::new(target, row.target_says(), None));

@@ -183,6 +183,7 @@ fn measure(args: &Args, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Perf> {
         } else {
             runs.measure(row)?
         };
+        let measured = if base.is_some() { measured.without_target() } else { measured };
         eprintln!("{}", text::progress(&measured));
         perf.rows.push(measured);
         // Kept after every row: what was measured outlives whatever comes.

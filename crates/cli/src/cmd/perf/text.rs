@@ -92,9 +92,9 @@ fn verdict(target: &Reached) -> String {
 }
 
 /// A measured row's lines of cells: one a pair.
-fn lines(measured: &Measured, base: bool) -> Vec<Vec<String>> {
+fn lines(measured: &Measured) -> Vec<Vec<String>> {
     let target = |place: usize| match (&measured.target, place) {
-        (Some(target), 0) if !base => verdict(target),
+        (Some(target), 0) => verdict(target),
         _ => String::new(),
     };
     let mut lines: Vec<Vec<String>> = measured
@@ -119,7 +119,7 @@ fn lines(measured: &Measured, base: bool) -> Vec<Vec<String>> {
             ]
         })
         .collect();
-    if let (Some(quoted), Some(first), false) = (&measured.quoted, measured.pairs.first(), base) {
+    if let (Some(quoted), Some(first)) = (&measured.quoted, measured.pairs.first()) {
         let times = match quoted.unit {
             Unit::Ns => quoted.value / first.weir.median,
             _ => first.weir.median / quoted.value,
@@ -162,7 +162,7 @@ pub(super) fn progress(measured: &Measured) -> String {
 }
 
 fn cells(perf: &Perf) -> Vec<Vec<String>> {
-    perf.rows.iter().flat_map(|row| lines(row, perf.base.is_some())).collect()
+    perf.rows.iter().flat_map(lines).collect()
 }
 
 /// What stands below the table: remarks, sources of quoted figures, and for a base what is slower.
@@ -170,9 +170,7 @@ fn notes(perf: &Perf) -> Vec<String> {
     let mut notes = Vec::new();
     for row in &perf.rows {
         notes.extend(row.remarks.iter().map(|remark| format!("{}: {remark}", row.row)));
-        if perf.base.is_none() {
-            notes.extend(row.quoted.iter().map(|quoted| format!("{}: quoted: {}", row.row, quoted.what)));
-        }
+        notes.extend(row.quoted.iter().map(|quoted| format!("{}: quoted: {}", row.row, quoted.what)));
     }
     if perf.base.is_some() {
         let slower = regressions(&perf.rows);
