@@ -29,7 +29,7 @@ pub mod verdict;
 pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{
-    BACKENDS, Backend, CLIENT_PORTS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT,
+    BACKENDS, Backend, CLIENT_PORTS, DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT,
     FIRST_FREE_PORT, NAT_OCTET, Network, Nf, NfKind, ParseNfError, Station,
 };
 pub use packets::{Fault, PacketCheck, WrongPackets};

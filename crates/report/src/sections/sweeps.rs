@@ -11,17 +11,14 @@ use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::number;
 use maud::{Markup, html};
-use weir_trial::Nf;
 use weir_trial::run::PointKey;
+use weir_trial::{DENIED_BITS, Nf};
 
 /// Rates that differ by more than this factor are drawn by ratio, or the lesser could not be read.
 const FAR_APART: f64 = 8.0;
 
 /// The attack of one who knows the list (`weir_traffic`'s `explosion`).
 const COLOCATED: &str = "tse-colocated";
-
-/// Bits of the fields that `tse-colocated:N` attacks, the first N of them: each combination of bits is a mask.
-const ATTACKED: [u16; 3] = [16, 32, 16];
 
 /// What is swept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +76,8 @@ impl Sweep {
             }
             Self::Masks => {
                 let (kind, fields) = key.trace.split_once(':')?;
-                let attacked = ATTACKED.get(..fields.parse().ok()?).filter(|_| kind == COLOCATED)?;
+                // It attacks the first so many fields.
+                let attacked = DENIED_BITS.get(..fields.parse().ok()?).filter(|_| kind == COLOCATED)?;
                 Some((attacked.iter().map(|&bits| f64::from(bits)).product(), [dut, nf, kind.to_owned()]))
             }
             Self::Services => match key.nf {

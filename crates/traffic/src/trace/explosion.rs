@@ -20,13 +20,10 @@ use super::{TraceName, TraceSpec};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use std::net::Ipv4Addr;
-use weir_trial::{DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT};
+use weir_trial::{DENIED_BITS as BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT};
 
 /// Flows of users.
 pub(super) const USERS: u32 = 10_000;
-
-/// Bits of the fields that are attacked: destination port, source address, source port.
-const BITS: [u32; 3] = [16, 32, 16];
 
 /// Packets of the co-located attack over so many fields.
 pub(super) const fn colocated(fields: u32) -> u32 {

@@ -17,6 +17,10 @@ pub const DENIED_SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 /// The source port that is denied.
 pub const DENIED_SOURCE_PORT: u16 = 53;
 
+/// Bits of the denied values: destination port, source address, source port. Each combination of bits of the fields
+/// in the list is a mask.
+pub const DENIED_BITS: [u32; 3] = [16, 32, 16];
+
 /// A rule for each of the first `fields` of destination port, source address and source port, and one that
 /// lets everything else pass.
 pub(super) fn list(fields: u32) -> Vec<Rule> {

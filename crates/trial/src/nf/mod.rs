@@ -10,7 +10,7 @@ mod gateway;
 mod routes;
 mod rules;
 
-pub use exposed::{DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT};
+pub use exposed::{DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT};
 pub use gateway::{BACKENDS, Backend, CLIENT_PORTS, NAT_OCTET, Network, Station};
 
 use schemars::JsonSchema;
