@@ -5,9 +5,7 @@
 //! reads it between two bursts. What the owner asks of a worker takes as long as one burst does.
 
 use crate::capture::Tap;
-use crate::control::{
-    Applied, ApplyError, CaptureFilter, Captured, Change, Config, ControlError, Event, PacketIn, PortSpec,
-};
+use crate::control::{CaptureFilter, Captured, Config, ControlError, Event, PacketIn, PortSpec};
 use crate::evict::Queues;
 use crate::expiry::Expiry;
 use crate::hint::{HintSource, Hints, Installer, Soft};
@@ -16,14 +14,12 @@ use crate::mail::{Mail, Snapshot};
 use crate::pipeline::{Pipeline, Touched};
 use crate::ports::Ports;
 use crate::steer::Claims;
-use crate::tables::Draft;
 use crate::worker::Clock;
 use crate::worker_thread::{Running, Start};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::time::Duration;
-use weir_classifier::Table;
 use weir_dpdk::{Eal, Pool, Ticks, Tsc};
 use weir_flow::Seed;
 use weir_openflow::{Names, PortNo};
@@ -36,20 +32,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// Packets that may wait for the controller.
 const PACKET_INS: usize = 4096;
 
-/// Settling tables takes one of so many parts of the time, at most.
-const SETTLING_SHARE: u64 = 20;
-
 /// Packets that may wait for whoever captures.
 const CAPTURED: usize = 65_536;
-
-/// How a list of changes is done.
-#[derive(Clone, Copy)]
-struct Commit {
-    /// Whether what became of entries is to be told.
-    tell: bool,
-    /// Whether one that is refused undoes all.
-    all_or_none: bool,
-}
 
 /// A running datapath. Dropping it stops it.
 pub struct Datapath {
@@ -71,11 +55,11 @@ pub struct Datapath {
     /// Flow entries that go by themselves.
     pub(crate) expiry: Expiry,
     /// Those that go to make room for others.
-    evictions: Queues,
+    pub(crate) evictions: Queues,
     /// What happened and nobody was told yet.
     pub(crate) events: Vec<Event>,
     /// When tables were settled last, and how long that took.
-    settled: (Nanos, Nanos),
+    pub(crate) settled: (Nanos, Nanos),
     /// Services in quarantine that were told of.
     pub(crate) quarantined: std::collections::BTreeSet<(usize, u16)>,
     /// What each worker told last.
@@ -235,127 +219,6 @@ impl Datapath {
         let mut next = (*self.pipeline).clone();
         next.ports = self.ports.infos();
         next.advance(vec![Touched::All]);
-        self.publish(next)
-    }
-
-    /// Changes the tables, as a whole or not at all. When it returns, every worker uses the new
-    /// ones.
-    ///
-    /// # Errors
-    /// Which change cannot be done and why; nothing was changed.
-    pub fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
-        self.apply_all(changes, false).map(drop).map_err(|error| match error {
-            ApplyError::Control(error) => error,
-            ApplyError::Refused(_, refused) if changes.len() == 1 => ControlError(refused.text),
-            ApplyError::Refused(at, refused) => {
-                let (at, count) = (at + 1, changes.len());
-                ControlError(format!("change {at} of {count}: {}; nothing was changed", refused.text))
-            }
-        })
-    }
-
-    /// The same, for whoever wants to know which change was refused and why, and (`tell`) what became of
-    /// flow entries.
-    ///
-    /// # Errors
-    /// As above.
-    pub fn apply_all(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ApplyError> {
-        self.commit(changes, Commit { tell, all_or_none: true })
-    }
-
-    /// Does those changes that can be done, all at once: as if each had been applied by itself, at the cost
-    /// of one.
-    ///
-    /// # Errors
-    /// A worker that does not answer.
-    pub fn apply_each(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ControlError> {
-        self.commit(changes, Commit { tell, all_or_none: false }).map_err(|error| match error {
-            ApplyError::Control(error) => error,
-            ApplyError::Refused(_, refused) => ControlError(refused.text),
-        })
-    }
-
-    fn commit(&mut self, changes: &[Change], how: Commit) -> Result<Applied, ApplyError> {
-        let tracker = self.pipeline.tracker;
-        self.wake_services(&|called| {
-            changes.iter().any(|change| crate::tables::calls(change, tracker, called))
-        })?;
-        let now = self.now();
-        let mut next = (*self.pipeline).clone();
-        let mut draft = Draft::new(&mut next, now);
-        draft.told = how.tell.then(Vec::new);
-        draft.evictions = std::mem::take(&mut self.evictions);
-        let mut refusals = Vec::new();
-        for (at, change) in changes.iter().enumerate() {
-            draft.at = at;
-            if let Err(refused) = draft.change(change) {
-                if how.all_or_none {
-                    // The queues are made anew when they are needed: some entries of theirs went in vain.
-                    return Err(ApplyError::Refused(at, refused));
-                }
-                refusals.push((at, refused));
-            }
-        }
-        let by_flow = |service: u16| self.services.get(&service).is_some_and(|known| known.by_flow);
-        let tracker = draft.pipeline.tracker;
-        let calls = |change| crate::tables::calls(change, tracker, &by_flow);
-        let uses = !draft.pipeline.by_flow && changes.iter().any(calls);
-        let (touched, timed, removed, told) = (draft.touched, draft.timed, draft.removed, draft.told);
-        self.evictions = draft.evictions;
-        let applied = Applied { refused: refusals, entries: told.unwrap_or_default() };
-        if touched.is_empty() {
-            // No packet has to do with how room is made.
-            let eviction = next.eviction;
-            if eviction != self.pipeline.eviction {
-                Arc::make_mut(&mut self.pipeline).eviction = eviction;
-            }
-            return Ok(applied);
-        }
-        next.by_flow |= uses;
-        if next.owners.is_none() && changes.iter().any(crate::tables::translates) {
-            next.owners = self.owners();
-        }
-        next.advance(touched);
-        self.settle_in(&mut next);
-        timed.iter().for_each(|entry| self.expiry.add(entry));
-        self.publish(next)?;
-        self.expiry.tidy(self.pipeline.timed, |entry| self.pipeline.holds(entry));
-        self.tell_removed(removed);
-        Ok(applied)
-    }
-
-    /// Has tables make what helps their lookups and is not worth making for each of many changes: no
-    /// more often than costs a twentieth of the time.
-    fn settle_in(&mut self, next: &mut Pipeline) {
-        let now = self.now();
-        let (last, took) = self.settled;
-        if now.0.saturating_sub(last.0) < SETTLING_SHARE * took.0 {
-            return;
-        }
-        let mut settled = false;
-        for at in next.tables.used() {
-            if next.tables[at].is_unsettled() {
-                next.tables[at].settle();
-                settled = true;
-            }
-        }
-        if settled {
-            let end = self.now();
-            self.settled = (end, Nanos(end.0 - now.0));
-        }
-    }
-
-    /// The same for tables that were left as they were by the last change.
-    pub(crate) fn settle(&mut self) -> Result<(), ControlError> {
-        if !self.pipeline.tables.iter_used().any(Table::is_unsettled) {
-            return Ok(());
-        }
-        let mut next = (*self.pipeline).clone();
-        self.settle_in(&mut next);
-        if next.tables.iter_used().any(Table::is_unsettled) {
-            return Ok(());
-        }
-        // It answers as before: whatever was made of it is still right.
         self.publish(next)
     }
 

@@ -65,7 +65,7 @@ impl Ord for Candidate {
 fn rank(by: Evict, entry: &Entry) -> Rank {
     let importance = if by.importance { entry.flow.importance } else { 0 };
     let end = if by.lifetime { entry.over_at().map(|(at, _)| at) } else { None };
-    (importance, end.unwrap_or(Nanos(u64::MAX)), entry.created)
+    (importance, end.unwrap_or(Nanos(u64::MAX)), entry.created())
 }
 
 impl Queue {
@@ -110,11 +110,11 @@ impl Queues {
     }
 }
 
-impl Draft<'_> {
+impl Draft {
     /// Makes room for an entry, where its table may.
     pub(crate) fn make_room(&mut self, flow: &Flow) -> Result<(), Refused> {
         let by = self.pipeline.eviction.get(&flow.table).copied();
-        let first = by.and_then(|by| self.evictions.first(self.pipeline, flow.table, by).zip(Some(by)));
+        let first = by.and_then(|by| self.evictions.first(&self.pipeline, flow.table, by).zip(Some(by)));
         match first {
             Some((entry, by)) if by.importance && entry.flow.importance > flow.importance => {
                 self.evictions.add(&entry);
@@ -170,18 +170,18 @@ mod tests {
         fn new(most: usize, by: Evict) -> Self {
             let pipeline = Pipeline::new(Seed::new(1), Vec::new(), true);
             let mut bench = Self { pipeline, evictions: Queues::default(), most, now: Nanos(0) };
-            assert_eq!(bench.change(&Change::SetEviction(Some(TableId(0)), Some(by))), Ok(vec![]));
+            assert_eq!(bench.change(Change::SetEviction(Some(TableId(0)), Some(by))), Ok(vec![]));
             bench
         }
 
         /// Does a change; the ports of the entries that went for it.
-        fn change(&mut self, change: &Change) -> Result<Vec<u128>, Refusal> {
+        fn change(&mut self, change: Change) -> Result<Vec<u128>, Refusal> {
             self.now = Nanos(self.now.0 + SECOND);
-            let mut draft = Draft::new(&mut self.pipeline, self.now);
+            let mut draft = Draft::new(self.pipeline.clone(), self.now);
             (draft.most, draft.evictions) = (self.most, std::mem::take(&mut self.evictions));
             let done = draft.change(change).map_err(|refused| refused.why);
             let gone = std::mem::take(&mut draft.removed);
-            self.evictions = draft.evictions;
+            (self.pipeline, self.evictions) = (draft.pipeline, draft.evictions);
             done.map(|()| {
                 gone.iter()
                     .map(|(entry, why)| {
@@ -194,7 +194,7 @@ mod tests {
 
         fn add(&mut self, port: u16, more: &str) -> Result<Vec<u128>, Refusal> {
             let text = format!("{more}send_flow_rem,udp,tp_dst={port} actions=drop");
-            self.change(&Change::Flow(FlowMod::Add(Flow::parse(&text, &Names::default()).unwrap())))
+            self.change(Change::Flow(FlowMod::Add(Flow::parse(&text, &Names::default()).unwrap())))
         }
 
         fn len(&self) -> usize {
@@ -242,10 +242,10 @@ mod tests {
     #[test]
     fn a_table_that_was_not_told_to_evict_is_full() {
         let mut bench = Bench::new(2, Evict::default());
-        assert_eq!(bench.change(&Change::SetEviction(None, None)), Ok(vec![]));
+        assert_eq!(bench.change(Change::SetEviction(None, None)), Ok(vec![]));
         assert_eq!([bench.add(1, ""), bench.add(2, "")], [Ok(vec![]), Ok(vec![])]);
         assert_eq!((bench.add(3, ""), bench.len()), (Err(Refusal::TableFull), 2));
-        assert_eq!(bench.change(&Change::SetEviction(None, Some(Evict::default()))), Ok(vec![]));
+        assert_eq!(bench.change(Change::SetEviction(None, Some(Evict::default()))), Ok(vec![]));
         assert_eq!((bench.add(3, ""), bench.len()), (Ok(vec![1]), 2));
     }
 }

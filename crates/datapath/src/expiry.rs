@@ -109,13 +109,14 @@ impl Expiry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::Birth;
     use weir_openflow::Flow;
 
     const SECOND: u64 = Nanos::PER_SECOND;
 
     fn entry(idle_timeout: u16, hard_timeout: u16) -> Arc<Entry> {
         let flow = Flow { idle_timeout, hard_timeout, ..Flow::default() };
-        Arc::new(Entry::new(flow, Nanos(SECOND), None))
+        Arc::new(Entry::new(flow, Birth::new(Nanos(SECOND)), None))
     }
 
     fn over(expiry: &mut Expiry, seconds: u64) -> Vec<(Arc<Entry>, Removal)> {

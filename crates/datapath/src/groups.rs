@@ -18,7 +18,7 @@ pub const MOST_METERS: usize = 1 << 16;
 /// Groups that may lead to one another in a row.
 const DEEPEST: usize = 32;
 
-impl Draft<'_> {
+impl Draft {
     pub(crate) fn add_group(&mut self, group: &Group) -> Result<(), Refused> {
         if self.pipeline.groups.contains_key(&group.id) {
             let text = format!("group {} is there already; a modification changes it", group.id);
@@ -83,7 +83,7 @@ impl Draft<'_> {
         };
         let buckets = group.buckets.iter().map(of).collect();
         let actions = group.buckets.iter().map(|bucket| ActionSet::of(&bucket.actions).actions()).collect();
-        let created = old.map_or(self.now, |old| old.created);
+        let created = old.map_or_else(|| self.born.get(), |old| old.created);
         let slots = OnceLock::new();
         let entry = GroupEntry { group: group.clone(), created, actions, counts, buckets, slots };
         Arc::make_mut(&mut self.pipeline.groups).insert(group.id, Arc::new(entry));
@@ -105,7 +105,7 @@ impl Draft<'_> {
                 let text = format!("group {}: bucket {} is there twice", group.id, bucket.id);
                 return refuse_as(Refusal::BucketExists, text);
             }
-            check_actions(self.pipeline, &bucket.actions, true).map_err(|refused| Refused {
+            check_actions(&self.pipeline, &bucket.actions, true).map_err(|refused| Refused {
                 text: format!("group {}, bucket {}: {}", group.id, bucket.id, refused.text),
                 ..refused
             })?;
@@ -163,7 +163,7 @@ impl Draft<'_> {
             return refuse_as(Refusal::MeterInvalid, text);
         }
         let state = MeterState::new(meter);
-        let entry = MeterEntry { meter: meter.clone(), created: self.now, state };
+        let entry = MeterEntry { meter: meter.clone(), created: self.born.get(), state };
         Arc::make_mut(&mut self.pipeline.meters).insert(meter.id, Arc::new(entry));
         self.touched.push(Touched::All);
         Ok(())

@@ -10,6 +10,7 @@ use crate::control::{ControlError, ServiceConfig};
 use crate::datapath::{Datapath, told};
 use crate::mail::Mail;
 use crate::pipeline::{ServiceInfo, Touched};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use weir_services::conntrack::Owners;
@@ -26,9 +27,6 @@ pub(crate) struct Known {
     /// Nothing while it sleeps.
     group: Option<Arc<dyn Group>>,
 }
-
-/// Whether a service is called for which something holds.
-pub(crate) type Calls<'a> = dyn Fn(&dyn Fn(u16) -> bool) -> bool + 'a;
 
 /// A service's group and its instances, worker by worker, ready to be handed over; nothing while it
 /// sleeps.
@@ -58,14 +56,11 @@ impl Datapath {
         Ok(())
     }
 
-    /// Builds those services that sleep and that are called: `calls` says whether one of those is for which
-    /// its argument holds.
-    pub(crate) fn wake_services(&mut self, calls: &Calls<'_>) -> Result<(), ControlError> {
-        let asleep = |(number, known): (&u16, &Known)| known.group.is_none().then_some(*number);
-        let asleep: Vec<u16> = self.services.iter().filter_map(asleep).collect();
-        for number in asleep {
-            if calls(&|called| called == number) {
-                self.wake(number)?;
+    /// Builds those services that sleep and that are called.
+    pub(crate) fn wake_services(&mut self, called: &BTreeSet<u16>) -> Result<(), ControlError> {
+        for number in called {
+            if self.services.get(number).is_some_and(|known| known.group.is_none()) {
+                self.wake(*number)?;
             }
         }
         Ok(())

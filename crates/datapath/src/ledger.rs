@@ -281,12 +281,11 @@ impl Datapath {
         if over.is_empty() {
             return Ok(());
         }
-        let mut next = (*self.pipeline).clone();
-        let mut draft = Draft::new(&mut next, now);
+        let mut draft = Draft::new((*self.pipeline).clone(), now);
         for (entry, _) in &over {
             draft.remove(entry);
         }
-        let touched = draft.touched;
+        let Draft { pipeline: mut next, touched, .. } = draft;
         next.advance(touched);
         self.publish(next)?;
         self.tell_removed(over);
@@ -326,7 +325,7 @@ fn stats(entry: &Entry, now: Nanos) -> FlowStats {
         flow: entry.flow.clone(),
         packets,
         bytes,
-        age: since(now, entry.created),
+        age: since(now, entry.created()),
         idle: since(now, entry.used()),
     }
 }

@@ -16,6 +16,7 @@ mod asking;
 mod bench;
 mod cache;
 mod capture;
+mod commit;
 mod control;
 mod counters;
 mod credit;
@@ -57,6 +58,7 @@ mod wait;
 mod worker;
 mod worker_thread;
 
+pub use commit::Ahead;
 pub use control::{
     Applied, ApplyError, BucketPlace, CaptureFilter, Captured, Change, Config, ControlError, EntryChange,
     EntryEvent, Event, Evict, FlowStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec, Refusal,

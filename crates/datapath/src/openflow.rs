@@ -29,10 +29,8 @@ impl Datapath {
     pub fn packet_out(&mut self, packet: PacketOut) -> Result<(), Refused> {
         check_actions(&self.pipeline, &packet.actions, false)?;
         let tracker = self.pipeline.tracker;
-        let calls = |which: &dyn Fn(u16) -> bool| {
-            packet.actions.iter().any(|action| called(action, tracker).is_some_and(which))
-        };
-        self.wake_services(&calls)
+        let called = packet.actions.iter().filter_map(|action| called(action, tracker)).collect();
+        self.wake_services(&called)
             .map_err(|error| Refused { why: Refusal::NoService, text: error.to_string() })?;
         let mut key = Key::new();
         let layout = extract(&packet.frame, packet.in_port.0, &mut key);

@@ -27,9 +27,27 @@ pub(crate) const TABLES: usize = TableId::LAST.0 as usize + 1;
 pub(crate) struct Entry {
     /// As the controller described it.
     pub(crate) flow: Flow,
-    /// When it was added.
-    pub(crate) created: Nanos,
+    born: Birth,
     counts: Arc<Counts>,
+}
+
+/// When entries were added: the same for all that came together, and to be said when they take effect.
+#[derive(Clone, Debug)]
+pub(crate) struct Birth(Arc<AtomicU64>);
+
+impl Birth {
+    pub(crate) fn new(now: Nanos) -> Self {
+        Self(Arc::new(AtomicU64::new(now.0)))
+    }
+
+    /// Moves it to when they took effect.
+    pub(crate) fn set(&self, now: Nanos) {
+        self.0.store(now.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Nanos {
+        Nanos(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// Packets, bytes, and when the last came. Shared by the entries that replace one another with their
@@ -70,8 +88,17 @@ impl Counts {
 
 impl Entry {
     /// A new entry; with the counters of the one it replaces, or its own.
-    pub(crate) fn new(flow: Flow, created: Nanos, counts: Option<Arc<Counts>>) -> Self {
-        Self { flow, created, counts: counts.unwrap_or_default() }
+    pub(crate) fn new(flow: Flow, born: Birth, counts: Option<Arc<Counts>>) -> Self {
+        Self { flow, born, counts: counts.unwrap_or_default() }
+    }
+
+    pub(crate) const fn born(&self) -> &Birth {
+        &self.born
+    }
+
+    /// When it was added.
+    pub(crate) fn created(&self) -> Nanos {
+        self.born.get()
     }
 
     pub(crate) fn counts(&self) -> &Arc<Counts> {
@@ -88,7 +115,7 @@ impl Entry {
         let after = |seconds: u16, since: Nanos| {
             (seconds > 0).then(|| Nanos(since.0 + u64::from(seconds) * Nanos::PER_SECOND))
         };
-        let hard = after(self.flow.hard_timeout, self.created).map(|at| (at, Removal::Hard));
+        let hard = after(self.flow.hard_timeout, self.created()).map(|at| (at, Removal::Hard));
         let idle = after(self.flow.idle_timeout, self.used()).map(|at| (at, Removal::Idle));
         match (hard, idle) {
             (Some(hard), Some(idle)) => Some(if hard.0 <= idle.0 { hard } else { idle }),
@@ -98,7 +125,7 @@ impl Entry {
 
     /// When it was last of use: its last packet, or when it was added.
     pub(crate) fn used(&self) -> Nanos {
-        self.counts.used().max(self.created)
+        self.counts.used().max(self.created())
     }
 }
 

@@ -74,6 +74,7 @@ impl IndexMut<usize> for TableList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::Birth;
     use weir_flow::Match;
     use weir_openflow::Flow;
     use weir_units::Nanos;
@@ -82,7 +83,7 @@ mod tests {
     fn a_clone_keeps_its_tables_and_shares_those_that_did_not_change() {
         let mut list = TableList::new(Seed::new(1));
         assert_eq!((list.iter().count(), list.used().count()), (TABLES, 0));
-        let entry = || Arc::new(Entry::new(Flow::default(), Nanos(0), None));
+        let entry = || Arc::new(Entry::new(Flow::default(), Birth::new(Nanos(0)), None));
         list[3].insert(Match::any(), 1, entry());
         let old = list.clone();
         list[TABLES - 1].insert(Match::any(), 1, entry());

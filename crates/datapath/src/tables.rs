@@ -5,21 +5,20 @@
 
 use crate::control::{Change, EntryChange, EntryEvent, Refusal, Refused, Removal};
 use crate::evict::Queues;
-use crate::pipeline::{Entry, Pipeline, Touched, called};
-use std::cell::RefCell;
+use crate::pipeline::{Birth, Entry, Pipeline, Touched, called};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_classifier::Table;
 use weir_flow::Match;
-use weir_openflow::{Action, Ct, Flow, FlowMod, GroupId, MeterId, PortNo, Select, TableId};
+use weir_openflow::{Action, Bucket, Ct, Flow, FlowMod, GroupId, MeterId, PortNo, Select, TableId};
 use weir_units::Nanos;
 
 /// Flow entries of all tables together, at most: a controller that floods changes does not take all memory.
 pub const MOST_FLOWS: usize = 1 << 20;
 
 /// A snapshot that is being changed.
-pub(crate) struct Draft<'a> {
-    pub(crate) pipeline: &'a mut Pipeline,
+pub(crate) struct Draft {
+    pub(crate) pipeline: Pipeline,
     pub(crate) touched: Vec<Touched>,
     /// Entries that came and have a timeout; some may have gone again.
     pub(crate) timed: Vec<Arc<Entry>>,
@@ -27,7 +26,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) removed: Vec<(Arc<Entry>, Removal)>,
     /// What became of entries, if anybody wants to know.
     pub(crate) told: Option<Vec<EntryChange>>,
-    pub(crate) now: Nanos,
+    /// When entries are added, for all that are.
+    pub(crate) born: Birth,
     /// Flow entries that there may be.
     pub(crate) most: usize,
     /// What goes first where there are too many.
@@ -46,67 +46,73 @@ pub(crate) fn refuse_as<T>(why: Refusal, text: String) -> Result<T, Refused> {
     Err(Refused { why, text })
 }
 
-impl<'a> Draft<'a> {
+impl Draft {
     /// Nothing is changed yet.
-    pub(crate) fn new(pipeline: &'a mut Pipeline, now: Nanos) -> Self {
+    pub(crate) fn new(pipeline: Pipeline, now: Nanos) -> Self {
         let (touched, timed, removed) = (Vec::new(), Vec::new(), Vec::new());
         let (most, evictions) = (MOST_FLOWS, Queues::default());
-        Self { pipeline, touched, timed, removed, told: None, now, most, evictions, at: 0 }
+        let born = Birth::new(now);
+        Self { pipeline, touched, timed, removed, told: None, born, most, evictions, at: 0 }
     }
 
     /// Does one change, or leaves all as it is.
-    pub(crate) fn change(&mut self, change: &Change) -> Result<(), Refused> {
+    pub(crate) fn change(&mut self, change: Change) -> Result<(), Refused> {
         match change {
-            Change::Flow(FlowMod::Add(flow)) => self.add(flow),
-            Change::Flow(FlowMod::Modify { flow, cookie, select, or_add }) => {
-                self.modify(flow, *cookie, select, *or_add)
-            }
-            Change::Flow(FlowMod::Delete(select)) if selects_all(select) => {
-                self.empty(select.table);
-                Ok(())
-            }
-            Change::Flow(FlowMod::Delete(select)) => {
-                for entry in self.selected(select) {
-                    self.delete(&entry, Removal::Delete);
-                }
-                Ok(())
-            }
-            Change::SetGroup(group) => self.set_group(group),
-            Change::AddGroup(group) => self.add_group(group),
-            Change::ModifyGroup(group) => self.modify_group(group),
-            Change::InsertBuckets(id, place, buckets) => self.insert_buckets(*id, *place, buckets),
-            Change::RemoveBuckets(id, place) => self.remove_buckets(*id, *place),
+            Change::Flow(change) => self.change_flow(change),
+            Change::SetGroup(group) => self.set_group(&group),
+            Change::AddGroup(group) => self.add_group(&group),
+            Change::ModifyGroup(group) => self.modify_group(&group),
+            Change::InsertBuckets(id, place, buckets) => self.insert_buckets(id, place, &buckets),
+            Change::RemoveBuckets(id, place) => self.remove_buckets(id, place),
             Change::DeleteGroup(id) => {
-                self.delete_group(*id);
+                self.delete_group(id);
                 Ok(())
             }
             Change::SetEviction(table, by) => {
-                self.set_eviction(*table, *by);
+                self.set_eviction(table, by);
                 Ok(())
             }
-            Change::SetMeter(meter) => self.set_meter(meter),
-            Change::AddMeter(meter) => self.add_meter(meter),
-            Change::ModifyMeter(meter) => self.modify_meter(meter),
+            Change::SetMeter(meter) => self.set_meter(&meter),
+            Change::AddMeter(meter) => self.add_meter(&meter),
+            Change::ModifyMeter(meter) => self.modify_meter(&meter),
             Change::DeleteMeter(id) => {
-                self.delete_meter(*id);
+                self.delete_meter(id);
                 Ok(())
             }
         }
     }
 
-    fn add(&mut self, flow: &Flow) -> Result<(), Refused> {
-        self.check(flow)?;
+    /// The same of flow entries.
+    pub(crate) fn change_flow(&mut self, change: FlowMod) -> Result<(), Refused> {
+        match change {
+            FlowMod::Add(flow) => self.add(flow),
+            FlowMod::Modify { flow, cookie, select, or_add } => self.modify(flow, cookie, &select, or_add),
+            FlowMod::Delete(select) if selects_all(&select) => {
+                self.empty(select.table);
+                Ok(())
+            }
+            FlowMod::Delete(select) => {
+                for entry in self.selected(&select) {
+                    self.delete(&entry, Removal::Delete);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&mut self, flow: Flow) -> Result<(), Refused> {
+        self.check(&flow)?;
         let at = usize::from(flow.table.0);
         if flow.flags.check_overlap {
-            self.check_overlap(flow)?;
+            self.check_overlap(&flow)?;
         }
         let old = self.pipeline.tables[at].get(&flow.matching, flow.priority);
         let event = if old.is_some() { EntryEvent::Modified } else { EntryEvent::Added };
         let counts = old.filter(|_| !flow.flags.reset_counts).map(|old| old.counts().clone());
         if event == EntryEvent::Added && self.pipeline.entries >= self.most {
-            self.make_room(flow)?;
+            self.make_room(&flow)?;
         }
-        let entry = Arc::new(Entry::new(flow.clone(), self.now, counts));
+        let entry = Arc::new(Entry::new(flow, self.born.clone(), counts));
         self.put(entry, event);
         Ok(())
     }
@@ -148,7 +154,7 @@ impl<'a> Draft<'a> {
 
     fn modify(
         &mut self,
-        flow: &Flow,
+        flow: Flow,
         cookie: Option<u64>,
         select: &Select,
         or_add: bool,
@@ -156,7 +162,7 @@ impl<'a> Draft<'a> {
         let selected = self.selected(select);
         if selected.is_empty() {
             // Whether it could be done does not depend on what there is.
-            return if or_add { self.add(flow) } else { self.check_instructions(flow) };
+            return if or_add { self.add(flow) } else { self.check_instructions(&flow) };
         }
         let mut changed = Vec::with_capacity(selected.len());
         for old in selected {
@@ -166,7 +172,7 @@ impl<'a> Draft<'a> {
             self.check(&new)?;
             let counts = old.counts();
             let counts = if flow.flags.reset_counts { Arc::new(counts.reset()) } else { counts.clone() };
-            changed.push(Arc::new(Entry::new(new, old.created, Some(counts))));
+            changed.push(Arc::new(Entry::new(new, old.born().clone(), Some(counts))));
         }
         changed.into_iter().for_each(|entry| self.put(entry, EntryEvent::Modified));
         Ok(())
@@ -257,10 +263,10 @@ impl<'a> Draft<'a> {
             |refused: Refused| Refused { text: format!("table {}: {}", flow.table, refused.text), ..refused };
         let instructions = &flow.instructions;
         if let Some(meter) = instructions.meter {
-            check_meter(self.pipeline, meter).map_err(at)?;
+            check_meter(&self.pipeline, meter).map_err(at)?;
         }
-        check_actions(self.pipeline, &instructions.apply, false).map_err(at)?;
-        check_actions(self.pipeline, &instructions.write, true).map_err(at)
+        check_actions(&self.pipeline, &instructions.apply, false).map_err(at)?;
+        check_actions(&self.pipeline, &instructions.write, true).map_err(at)
     }
 }
 
@@ -325,48 +331,68 @@ fn selects_all(select: &Select) -> bool {
         && out_group.is_none()
 }
 
-/// Whether a change has flows call a service for which this holds.
-pub(crate) fn calls(change: &Change, tracker: Option<u16>, which: &dyn Fn(u16) -> bool) -> bool {
-    has_action(change, &|action| called(action, tracker).is_some_and(which))
+/// What changes have packets need beside the tables.
+#[derive(Debug, Default)]
+pub(crate) struct Uses {
+    /// The services that they call, by number.
+    pub(crate) called: BTreeSet<u16>,
+    /// Whether they have addresses translated.
+    pub(crate) translates: bool,
 }
 
-/// Whether a change has flows translate addresses.
-pub(crate) fn translates(change: &Change) -> bool {
-    has_action(change, &|action| matches!(action, Action::Ct(ct) if ct.nat().is_some()))
-}
-
-/// Whether a change brings an action for which this holds.
-fn has_action(change: &Change, is: &dyn Fn(&Action) -> bool) -> bool {
-    match change {
-        Change::Flow(FlowMod::Add(flow) | FlowMod::Modify { flow, .. }) => flow.instructions.any(is),
-        Change::SetGroup(group) | Change::AddGroup(group) | Change::ModifyGroup(group) => {
-            group.buckets.iter().flat_map(|bucket| &bucket.actions).any(is)
+impl Uses {
+    /// Of a list of changes, where the connection tracker is the service of this number.
+    pub(crate) fn of(changes: &[Change], tracker: Option<u16>) -> Self {
+        let mut uses = Self::default();
+        for change in changes {
+            match change {
+                Change::Flow(change) => uses.note(change, tracker),
+                Change::SetGroup(group) | Change::AddGroup(group) | Change::ModifyGroup(group) => {
+                    uses.note_buckets(&group.buckets, tracker);
+                }
+                Change::InsertBuckets(_, _, buckets) => uses.note_buckets(buckets, tracker),
+                _ => {}
+            }
         }
-        Change::InsertBuckets(_, _, buckets) => buckets.iter().flat_map(|bucket| &bucket.actions).any(is),
-        _ => false,
+        uses
+    }
+
+    /// Adds what a change of flow entries uses.
+    pub(crate) fn note(&mut self, change: &FlowMod, tracker: Option<u16>) {
+        if let FlowMod::Add(flow) | FlowMod::Modify { flow, .. } = change {
+            flow.instructions.each(&mut |action| self.note_action(action, tracker));
+        }
+    }
+
+    fn note_buckets(&mut self, buckets: &[Bucket], tracker: Option<u16>) {
+        let actions = buckets.iter().flat_map(|bucket| &bucket.actions);
+        actions.for_each(|action| self.note_action(action, tracker));
+    }
+
+    fn note_action(&mut self, action: &Action, tracker: Option<u16>) {
+        self.called.extend(called(action, tracker));
+        self.translates |= matches!(action, Action::Ct(ct) if ct.nat().is_some());
     }
 }
 
 /// The groups that a flow entry sends to.
 pub(crate) fn groups_of(flow: &Flow) -> BTreeSet<GroupId> {
-    let found = RefCell::new(BTreeSet::new());
-    flow.instructions.any(&|action| {
+    let mut found = BTreeSet::new();
+    flow.instructions.each(&mut |action| {
         if let Action::Group(id) = action {
-            found.borrow_mut().insert(*id);
+            found.insert(*id);
         }
-        false
     });
-    found.into_inner()
+    found
 }
 
 /// The meters that police a flow entry's packets.
 pub(crate) fn meters_of(flow: &Flow) -> BTreeSet<MeterId> {
-    let found = RefCell::new(flow.instructions.meter.into_iter().collect::<BTreeSet<_>>());
-    flow.instructions.any(&|action| {
+    let mut found = flow.instructions.meter.into_iter().collect::<BTreeSet<_>>();
+    flow.instructions.each(&mut |action| {
         if let Action::Meter(id) = action {
-            found.borrow_mut().insert(*id);
+            found.insert(*id);
         }
-        false
     });
-    found.into_inner()
+    found
 }

@@ -141,6 +141,20 @@ impl Instructions {
         !self.clear && self.write.is_empty() && self.metadata.is_none() && self.goto.is_none()
     }
 
+    /// Looks at each of its actions, applied, written or on a clone.
+    pub fn each(&self, look: &mut dyn FnMut(&Action)) {
+        fn among(actions: &[Action], look: &mut dyn FnMut(&Action)) {
+            for action in actions {
+                look(action);
+                if let Action::Clone(inner) = action {
+                    among(inner, look);
+                }
+            }
+        }
+        among(&self.apply, look);
+        among(&self.write, look);
+    }
+
     /// Whether one of its actions, applied, written or on a clone, is such.
     pub fn any(&self, is: &dyn Fn(&Action) -> bool) -> bool {
         fn among(actions: &[Action], is: &dyn Fn(&Action) -> bool) -> bool {

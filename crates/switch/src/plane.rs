@@ -1,7 +1,7 @@
 //! What the control side asks of a datapath: [`Datapath`], or something that plays one in a test.
 
 use weir_datapath::{
-    Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Datapath, Event, FlowStats,
+    Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Datapath, Event, FlowStats,
     GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec, Refused, Report,
     Wants,
 };
@@ -39,12 +39,19 @@ pub trait Plane {
     ///
     /// # Errors
     /// As there.
-    fn apply_all(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ApplyError>;
+    fn apply_all(&mut self, changes: Vec<Change>, tell: bool) -> Result<Applied, ApplyError>;
     /// See [`Datapath::apply_each`].
     ///
     /// # Errors
     /// As there.
-    fn apply_each(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ControlError>;
+    fn apply_each(&mut self, changes: Vec<Change>, tell: bool) -> Result<Applied, ControlError>;
+    /// See [`Datapath::ahead`].
+    fn ahead(&self) -> Option<Ahead>;
+    /// See [`Datapath::apply_ahead`].
+    ///
+    /// # Errors
+    /// As there.
+    fn apply_ahead(&mut self, ahead: Ahead) -> Result<bool, ControlError>;
     /// See [`Datapath::free_old_tables`].
     fn free_old_tables(&mut self);
     /// See [`Datapath::carry_out`].
@@ -153,12 +160,20 @@ impl Plane for Datapath {
         Self::free_old_tables(self);
     }
 
-    fn apply_all(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ApplyError> {
+    fn apply_all(&mut self, changes: Vec<Change>, tell: bool) -> Result<Applied, ApplyError> {
         Self::apply_all(self, changes, tell)
     }
 
-    fn apply_each(&mut self, changes: &[Change], tell: bool) -> Result<Applied, ControlError> {
+    fn apply_each(&mut self, changes: Vec<Change>, tell: bool) -> Result<Applied, ControlError> {
         Self::apply_each(self, changes, tell)
+    }
+
+    fn ahead(&self) -> Option<Ahead> {
+        Self::ahead(self)
+    }
+
+    fn apply_ahead(&mut self, ahead: Ahead) -> Result<bool, ControlError> {
+        Self::apply_ahead(self, ahead)
     }
 
     fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {

@@ -239,16 +239,14 @@ fn empty(seed: u64) -> Pipeline {
 }
 
 fn pipeline(random: &mut Sampler, pool: &[Sample]) -> Pipeline {
-    let mut pipeline = empty(random.bits());
-    let now = Nanos(0);
-    let mut draft = Draft::new(&mut pipeline, now);
+    let mut draft = Draft::new(empty(random.bits()), Nanos(0));
     for id in 1..5 {
-        draft.change(&Change::SetGroup(group(random, id))).unwrap();
+        draft.change(Change::SetGroup(group(random, id))).unwrap();
     }
     for _ in 0..5 + random.below(60) {
-        draft.change(&Change::Flow(FlowMod::Add(flow(random, pool)))).unwrap();
+        draft.change(Change::Flow(FlowMod::Add(flow(random, pool)))).unwrap();
     }
-    pipeline
+    draft.pipeline
 }
 
 fn outcome(

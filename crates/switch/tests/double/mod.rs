@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 use weir_datapath::{
-    Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Event, FlowStats, GroupStats,
+    Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Event, FlowStats, GroupStats,
     MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortReport, PortSpec, Refused, Report,
     ServiceReport, Wants, WorkerReport,
 };
@@ -142,13 +142,21 @@ impl Plane for Double {
         Ok(())
     }
 
-    fn apply_all(&mut self, changes: &[Change], _: bool) -> Result<Applied, ApplyError> {
-        self.apply(changes)?;
+    fn apply_all(&mut self, changes: Vec<Change>, _: bool) -> Result<Applied, ApplyError> {
+        self.apply(&changes)?;
         Ok(Applied::default())
     }
 
-    fn apply_each(&mut self, changes: &[Change], _: bool) -> Result<Applied, ControlError> {
-        self.apply(changes).map(|()| Applied::default())
+    fn apply_each(&mut self, changes: Vec<Change>, _: bool) -> Result<Applied, ControlError> {
+        self.apply(&changes).map(|()| Applied::default())
+    }
+
+    fn ahead(&self) -> Option<Ahead> {
+        None
+    }
+
+    fn apply_ahead(&mut self, _: Ahead) -> Result<bool, ControlError> {
+        Ok(false)
     }
 
     fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {

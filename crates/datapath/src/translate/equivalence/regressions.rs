@@ -7,17 +7,16 @@ type Rule<'a> = (&'a [(Field, u128, u128)], &'a [Action]);
 
 /// Tables of one flow each, which match all packets but where something is demanded.
 fn one_flow_a_table(flows: &[Rule<'_>]) -> Pipeline {
-    let mut pipeline = empty(1);
-    let mut draft = Draft::new(&mut pipeline, Nanos(0));
+    let mut draft = Draft::new(empty(1), Nanos(0));
     for (table, (demands, apply)) in (0_u8..).zip(flows) {
         let mut matching = Match::any();
         demands.iter().for_each(|&(field, value, mask)| matching.demand(field, value, mask));
         let goto = (usize::from(table) + 1 < flows.len()).then(|| TableId(table + 1));
         let instructions = Instructions { apply: apply.to_vec(), goto, ..Instructions::default() };
         let flow = Flow { table: TableId(table), matching, instructions, ..Flow::default() };
-        draft.change(&Change::Flow(FlowMod::Add(flow))).unwrap();
+        draft.change(Change::Flow(FlowMod::Add(flow))).unwrap();
     }
-    pipeline
+    draft.pipeline
 }
 
 /// Has what is made for each of these packets done to each that its megaflow matches.

@@ -3,7 +3,9 @@
 //!
 //! Messages are kept as they came and checked when the bundle is committed, against the tables of that moment:
 //! the datapath does them in one go, between two bursts of each worker. Atomic and ordered is what all bundles
-//! are, whether they asked for it or not.
+//! are, whether they asked for it or not. So that a commit need not be long, one bundle at a time has its changes
+//! done to a copy of the tables while its messages come ([`Ahead`]); only where that copy is out of date by then
+//! they are done at the commit.
 
 use super::changes::{buffer_of, change};
 use super::{Agent, refusal};
@@ -11,8 +13,8 @@ use crate::agent::ConnectionId;
 use crate::plane::Plane;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use weir_codec::{Body, BundleAdd, BundleControl, BundleFlags, BundleStep, Code, Message, PortMod};
-use weir_datapath::{ApplyError, Change, PortFlags};
+use weir_codec::{Body, BundleAdd, BundleControl, BundleFlags, BundleStep, Code, Message};
+use weir_datapath::{Ahead, ApplyError, Change, EntryChange, PortFlags};
 use weir_openflow::PortNo;
 
 /// Bundles of a controller, at most.
@@ -30,16 +32,33 @@ struct Bundle {
     /// Whether a message was refused that was to be in it.
     spoilt: bool,
     messages: Vec<Message>,
+    /// The tables with all of its changes done, if that is so.
+    ahead: Option<Ahead>,
     touched: Instant,
 }
 
-/// What bundles that were committed have left behind: freeing a hundred thousand messages takes a while, which
-/// nobody should have to wait for.
-#[derive(Default)]
-pub(super) struct Spent {
-    bundles: Vec<Bundle>,
-    changes: Vec<Vec<Change>>,
+impl Bundle {
+    fn new(flags: BundleFlags) -> Self {
+        let (messages, touched) = (Vec::new(), Instant::now());
+        Self { flags, closed: false, spoilt: false, messages, ahead: None, touched }
+    }
+
+    fn push(&mut self, message: Message) {
+        let done = |ahead: &mut Ahead| match change(&message) {
+            Ok(Some(change)) => ahead.change(change),
+            Ok(None) => true,
+            Err(_) => false,
+        };
+        // What is wrong with it is told when it is committed.
+        self.ahead = self.ahead.take().and_then(|mut ahead| done(&mut ahead).then_some(ahead));
+        self.messages.push(message);
+    }
 }
+
+/// Bundles that were committed: freeing a hundred thousand messages takes a while, which nobody should have to
+/// wait for.
+#[derive(Default)]
+pub(super) struct Spent(Vec<Bundle>);
 
 /// The bundles of a controller.
 #[derive(Default)]
@@ -57,9 +76,7 @@ impl Bundles {
         if self.open.len() >= MOST {
             return Err(Code::BundlesExhausted);
         }
-        let bundle =
-            Bundle { flags, closed: false, spoilt: false, messages: Vec::new(), touched: Instant::now() };
-        self.open.insert(id, bundle);
+        self.open.insert(id, Bundle::new(flags));
         Ok(())
     }
 
@@ -107,9 +124,26 @@ impl Bundles {
         Ok(())
     }
 
+    /// Whether a bundle has no message yet.
+    fn is_empty(&self, id: u32) -> bool {
+        self.open.get(&id).is_some_and(|bundle| bundle.messages.is_empty())
+    }
+
+    /// Whether the changes of one are done ahead.
+    fn are_ahead(&self) -> bool {
+        self.open.values().any(|bundle| bundle.ahead.is_some())
+    }
+
+    /// Has the changes of a bundle done ahead from now on.
+    fn go_ahead(&mut self, id: u32, ahead: Option<Ahead>) {
+        if let Some(bundle) = self.open.get_mut(&id) {
+            bundle.ahead = ahead;
+        }
+    }
+
     fn put(&mut self, add: BundleAdd) {
         if let Some(bundle) = self.open.get_mut(&add.id) {
-            bundle.messages.push(*add.message);
+            bundle.push(*add.message);
             self.messages += 1;
         }
     }
@@ -130,21 +164,41 @@ impl Bundles {
     }
 }
 
-/// What a bundle asks beside changes of the tables.
+/// What a bundle asks: changes of the tables, and the rest.
 #[derive(Default)]
-struct Rest<'a> {
+struct Asked<'a> {
+    changes: Vec<&'a Message>,
     ports: Vec<(PortNo, PortFlags)>,
     packets: Vec<&'a Message>,
 }
 
 impl Agent {
     /// A message becomes part of a bundle.
-    pub(super) fn add_to_bundle(&mut self, from: ConnectionId, message: Message) {
+    pub(super) fn add_to_bundle(&mut self, from: ConnectionId, message: Message, plane: &mut impl Plane) {
         let Message { version, xid, body } = message;
         let (Body::BundleAdd(add), Some(peer)) = (body, self.peers.get_mut(&from)) else { return };
-        match peer.bundles.admit(&add) {
-            Ok(()) => peer.bundles.put(add),
-            Err(code) => peer.refuse(&Message::new(version, xid, Body::BundleAdd(add)), code),
+        if let Err(code) = peer.bundles.admit(&add) {
+            peer.refuse(&Message::new(version, xid, Body::BundleAdd(add)), code);
+            return;
+        }
+        if peer.bundles.is_empty(add.id) {
+            self.begin_ahead(from, add.id, plane);
+        }
+        if let Some(peer) = self.peers.get_mut(&from) {
+            peer.bundles.put(add);
+        }
+    }
+
+    /// Has a bundle's changes done ahead, unless those of another are: the first that is committed makes what was
+    /// done for others useless, and copies of tables cost memory.
+    fn begin_ahead(&mut self, from: ConnectionId, id: u32, plane: &mut impl Plane) {
+        if self.peers.values().any(|peer| peer.bundles.are_ahead()) {
+            return;
+        }
+        // What was asked for before is in the tables of which the copy is made.
+        self.flush(plane);
+        if let Some(peer) = self.peers.get_mut(&from) {
+            peer.bundles.go_ahead(id, plane.ahead());
         }
     }
 
@@ -175,9 +229,10 @@ impl Agent {
             }
             BundleStep::CommitRequest => {
                 bundles.get(id, flags)?;
-                let bundle = bundles.forget(id).ok_or(Code::BundleUnknown)?;
-                let committed = self.commit(from, &bundle, plane);
-                self.spent.bundles.push(bundle);
+                let mut bundle = bundles.forget(id).ok_or(Code::BundleUnknown)?;
+                let ahead = bundle.ahead.take();
+                let committed = self.commit(from, &bundle, ahead, plane);
+                self.spent.0.push(bundle);
                 committed?;
                 BundleStep::CommitReply
             }
@@ -191,51 +246,77 @@ impl Agent {
         Ok(())
     }
 
-    /// Does all that a bundle asks, or nothing.
-    fn commit(&mut self, from: ConnectionId, bundle: &Bundle, plane: &mut impl Plane) -> Result<(), Code> {
+    /// Does all that a bundle asks, or nothing. Changes that were done ahead have only to take effect.
+    fn commit(
+        &mut self,
+        from: ConnectionId,
+        bundle: &Bundle,
+        ahead: Option<Ahead>,
+        plane: &mut impl Plane,
+    ) -> Result<(), Code> {
         if bundle.spoilt {
             return Err(Code::BundleFailed);
         }
-        let failed = |agent: &Self, message: &Message, code: Code| {
-            agent.refuse(from, message, code);
-            Code::BundleFailed
-        };
-        let (mut changes, mut asked): (Vec<Change>, Vec<&Message>) = (Vec::new(), Vec::new());
-        let mut rest = Rest::default();
-        for message in &bundle.messages {
-            match &message.body {
-                Body::PortMod(change) => {
-                    let flags = self.port_flags(change).map_err(|code| failed(self, message, code))?;
-                    let PortMod { number, .. } = *change;
-                    rest.ports.push((number, flags));
-                }
-                Body::PacketOut(_) => rest.packets.push(message),
-                _ => {
-                    if let Some(change) = change(message).map_err(|code| failed(self, message, code))? {
-                        changes.push(change);
-                        asked.push(message);
-                    }
-                }
-            }
-        }
+        let asked = self.asked(from, bundle)?;
         let watched = self.peers.values().any(|peer| !peer.monitors.is_empty());
-        let applied = plane.apply_all(&changes, watched).map_err(|error| match error {
-            ApplyError::Refused(at, refused) => match asked.get(at) {
-                Some(message) => failed(self, message, refusal::code(refused.why)),
-                None => Code::BundleFailed,
-            },
-            ApplyError::Control(_) => Code::BundleUnknownError,
-        })?;
+        let applied = match ahead.filter(|_| !watched).map(|ahead| plane.apply_ahead(ahead)) {
+            Some(Err(_)) => return Err(Code::BundleUnknownError),
+            Some(Ok(true)) => Vec::new(),
+            Some(Ok(false)) | None => self.apply_all(from, &asked.changes, watched, plane)?,
+        };
         self.tell_what_happened(plane);
-        self.tell_monitors(&applied.entries, |at| asked.get(at).map(|message| (from, message.xid)));
-        for message in asked {
+        self.tell_monitors(&applied, |at| asked.changes.get(at).map(|message| (from, message.xid)));
+        for message in &asked.changes {
             if let Some(buffer) = buffer_of(message) {
                 self.send_buffer(from, message, buffer, plane);
             }
         }
-        self.do_rest(from, rest, plane);
-        self.spent.changes.push(changes);
+        self.do_rest(from, asked, plane);
         Ok(())
+    }
+
+    /// Tells a bundle's changes from the rest, which is checked.
+    fn asked<'a>(&self, from: ConnectionId, bundle: &'a Bundle) -> Result<Asked<'a>, Code> {
+        let mut asked = Asked::default();
+        for message in &bundle.messages {
+            match &message.body {
+                Body::PortMod(change) => {
+                    let flags = self.port_flags(change).map_err(|code| self.fails(from, message, code))?;
+                    asked.ports.push((change.number, flags));
+                }
+                Body::PacketOut(_) => asked.packets.push(message),
+                _ => asked.changes.push(message),
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Does changes to the tables as they are, all or none; what became of entries, if that is to be told.
+    fn apply_all(
+        &mut self,
+        from: ConnectionId,
+        asked: &[&Message],
+        tell: bool,
+        plane: &mut impl Plane,
+    ) -> Result<Vec<EntryChange>, Code> {
+        let mut changes: Vec<Change> = Vec::with_capacity(asked.len());
+        for message in asked {
+            changes.extend(change(message).map_err(|code| self.fails(from, message, code))?);
+        }
+        let applied = plane.apply_all(changes, tell).map_err(|error| match error {
+            ApplyError::Refused(at, refused) => match asked.get(at) {
+                Some(message) => self.fails(from, message, refusal::code(refused.why)),
+                None => Code::BundleFailed,
+            },
+            ApplyError::Control(_) => Code::BundleUnknownError,
+        })?;
+        Ok(applied.entries)
+    }
+
+    /// Tells what is wrong with a message for which a bundle fails.
+    fn fails(&self, from: ConnectionId, message: &Message, code: Code) -> Code {
+        self.refuse(from, message, code);
+        Code::BundleFailed
     }
 
     /// Frees what nobody waits for. To be called when answers are on their way.
@@ -243,7 +324,7 @@ impl Agent {
         self.spent = Spent::default();
     }
 
-    fn do_rest(&mut self, from: ConnectionId, rest: Rest<'_>, plane: &mut impl Plane) {
+    fn do_rest(&mut self, from: ConnectionId, rest: Asked<'_>, plane: &mut impl Plane) {
         for (number, flags) in rest.ports {
             // The port was there when it was looked for, on this thread.
             let _ = plane.configure_port(number, flags);

@@ -131,7 +131,7 @@ impl Agent {
         let Pending { changes, from, .. } = std::mem::take(&mut self.pending);
         let began = Instant::now();
         let watched = self.peers.values().any(|peer| !peer.monitors.is_empty());
-        let applied = match plane.apply_each(&changes, watched) {
+        let applied = match plane.apply_each(changes, watched) {
             Ok(applied) => applied,
             Err(_) => {
                 for (connection, message) in &from {

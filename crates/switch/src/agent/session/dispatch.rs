@@ -59,7 +59,7 @@ impl Agent {
             return;
         }
         if let Body::BundleAdd(_) = message.body {
-            self.add_to_bundle(from, message);
+            self.add_to_bundle(from, message, plane);
             return;
         }
         self.flush(plane);

@@ -152,7 +152,7 @@ impl Agent {
                 let changes: Vec<Change> = std::iter::once(empty()).chain(aside).collect();
                 // What does not go now is in the way of what the controller says, and it will see it; what
                 // cannot come back any more lacks its group or meter.
-                let _ = plane.apply_each(&changes, false);
+                let _ = plane.apply_each(changes, false);
                 self.standalone.state = State::Off;
             }
             (State::Alone(_), true) => self.standalone.state = State::Off,
@@ -166,7 +166,7 @@ impl Agent {
         if let State::Alone(since) = self.standalone.state
             && now.saturating_duration_since(since) >= PATIENCE
             && let Ok(there) = plane.flows()
-            && plane.apply_all(&begin(), false).is_ok()
+            && plane.apply_all(begin(), false).is_ok()
         {
             let stays = |flow: &Flow| flow.idle_timeout == 0 && flow.hard_timeout == 0;
             self.standalone.aside = there.into_iter().map(|stats| stats.flow).filter(stays).collect();
@@ -191,7 +191,7 @@ impl Agent {
         }
         if !changes.is_empty() {
             // What cannot be learned is flooded, and comes here again.
-            let _ = plane.apply_each(&changes, false);
+            let _ = plane.apply_each(changes, false);
         }
     }
 
@@ -209,7 +209,7 @@ impl Agent {
             known.remove(&address);
             let matching = matching(Field::EthDst, address);
             let gone = Select { table: Some(DESTINATIONS), matching, strict: Some(1), ..Select::default() };
-            let _ = plane.apply_each(&[Change::Flow(FlowMod::Delete(gone))], false);
+            let _ = plane.apply_each(vec![Change::Flow(FlowMod::Delete(gone))], false);
         }
     }
 }
