@@ -1,5 +1,6 @@
 //! A whole datapath between captures.
 
+mod ahead;
 mod coalescing;
 mod faults;
 mod forwarding;

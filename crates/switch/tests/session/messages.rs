@@ -1,15 +1,12 @@
-//! What messages mean, by hand: errors, roles, asynchronous messages, buffers, bundles.
+//! What messages mean, by hand: errors, roles, asynchronous messages, buffers.
 
 use crate::controller::{Controller, flow_mod, packet, packet_out};
 use crate::rig::Rig;
 use weir_codec::{
-    AsyncConfig, AsyncKind, Body, BundleAdd, BundleControl, BundleFlags, BundleStep, Code, Config,
-    FlowCommand, FlowMod, GroupCommand, GroupMod, Message, MeterCommand, MeterMod, PacketIn, PortMod, Reply,
-    Request, Role, RoleMessage, Version,
+    AsyncConfig, AsyncKind, Body, Code, Config, FlowCommand, FlowMod, GroupCommand, GroupMod, Message,
+    MeterCommand, MeterMod, PacketIn, PortMod, Reply, Request, Role, RoleMessage, Version,
 };
-use weir_openflow::{
-    Action, Group, GroupId, GroupKind, Meter, MeterId, MeterUnit, Names, PortNo, TableId, ToController,
-};
+use weir_openflow::{Action, Group, Meter, MeterId, MeterUnit, Names, PortNo, TableId, ToController};
 
 fn role(role: Role, generation: u64) -> Body {
     Body::RoleRequest(RoleMessage { role, generation: Some(generation) })
@@ -190,47 +187,4 @@ fn without_an_entry_packets_go_to_controllers_of_openflow_1_0_that_said_how_much
     let missed = next_packet(&mut old);
     assert_eq!((missed.reason, missed.data.len(), missed.total_len), (0, 64, 200));
     assert!(packet_ins(new.until_done()).is_empty(), "in OpenFlow 1.3 a table-miss entry says so");
-}
-
-#[test]
-fn a_bundle_takes_effect_as_a_whole_and_in_its_order() {
-    let rig = Rig::new();
-    for version in [Version::V13, Version::V14] {
-        let mut controller = Controller::new(&rig, version);
-        let flags = BundleFlags { atomic: true, ordered: true };
-        let control = |step| Body::BundleControl(BundleControl { id: 3, step, flags });
-        let done = |controller: &mut Controller, step, then: BundleStep| {
-            let answer = controller.ask(control(step));
-            assert!(matches!(answer, Body::BundleControl(said) if said.step == then), "{answer:?}");
-        };
-        let add = |controller: &mut Controller, body: Body| {
-            // The message inside has the transaction of the one that adds it.
-            let mut bytes = Message::new(version, 0, body);
-            bytes.xid = controller.next_xid();
-            controller.say(Body::BundleAdd(BundleAdd { id: 3, flags, message: Box::new(bytes) }));
-        };
-        done(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
-        let group = group("group_id=4,type=indirect,bucket=output:2");
-        add(&mut controller, Body::GroupMod(GroupMod { command: GroupCommand::Add, group }));
-        add(&mut controller, flow_mod("in_port=1,actions=group:4"));
-        assert_eq!(controller.until_done(), []);
-        let count = |controller: &mut Controller| {
-            let Reply::Aggregate(_, sum) = controller.multipart(Request::Aggregate(Default::default()))
-            else {
-                panic!()
-            };
-            sum.flows
-        };
-        assert_eq!(count(&mut controller), 0, "nothing is done before the bundle is committed");
-        done(&mut controller, BundleStep::CloseRequest, BundleStep::CloseReply);
-        done(&mut controller, BundleStep::CommitRequest, BundleStep::CommitReply);
-        assert_eq!(count(&mut controller), 1);
-        controller.refuses(control(BundleStep::CommitRequest), Code::BundleUnknown);
-        done(&mut controller, BundleStep::OpenRequest, BundleStep::OpenReply);
-        controller.refuses(control(BundleStep::OpenRequest), Code::BundleExists);
-        let all = Group { id: GroupId(0xffff_fffc), kind: GroupKind::All, buckets: Vec::new() };
-        controller.say(Body::GroupMod(GroupMod { command: GroupCommand::Delete, group: all }));
-        assert_eq!(controller.until_done(), []);
-        assert_eq!(count(&mut controller), 0, "a flow goes with its group");
-    }
 }
