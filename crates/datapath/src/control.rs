@@ -316,6 +316,17 @@ pub struct FlowStats {
     pub idle: Duration,
 }
 
+/// What several flow entries counted together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowSum {
+    /// How many they are.
+    pub flows: usize,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, without FCS.
+    pub bytes: u64,
+}
+
 /// Why a flow entry went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {

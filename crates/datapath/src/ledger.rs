@@ -1,6 +1,6 @@
 //! The ledger as a report, flow entries with their counters, and what is due by the clock.
 
-use crate::control::{ControlError, Event, FlowStats, Removal};
+use crate::control::{ControlError, Event, FlowStats, FlowSum, Removal};
 use crate::datapath::{Datapath, PATIENCE};
 use crate::mail::{Mail, Snapshot};
 use crate::pipeline::Entry;
@@ -203,11 +203,26 @@ impl Datapath {
     pub fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {
         self.ask(Mail::Sync)?;
         let now = self.now();
-        let all = self.pipeline.tables.iter_used().flat_map(|table| table.iter());
-        let meant = all.filter(|rule| select.is_meant(&rule.value.flow));
-        let mut flows: Vec<FlowStats> = meant.map(|rule| stats(&rule.value, now)).collect();
+        let mut flows: Vec<FlowStats> = self.meant(select).map(|entry| stats(entry, now)).collect();
         flows.sort_by_key(|stats| (stats.flow.table, std::cmp::Reverse(stats.flow.priority)));
         Ok(flows)
+    }
+
+    /// The entries that are meant, and what they counted, together.
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    pub fn sum_of(&mut self, select: &Select) -> Result<FlowSum, ControlError> {
+        self.ask(Mail::Sync)?;
+        Ok(self.meant(select).fold(FlowSum::default(), |sum, entry| {
+            let (packets, bytes) = entry.counts().read();
+            FlowSum { flows: sum.flows + 1, packets: sum.packets + packets, bytes: sum.bytes + bytes }
+        }))
+    }
+
+    fn meant(&self, select: &Select) -> impl Iterator<Item = &Arc<Entry>> {
+        let all = self.pipeline.tables.iter_used().flat_map(|table| table.iter());
+        all.map(|rule| &rule.value).filter(|entry| select.is_meant(&entry.flow))
     }
 
     /// The groups with their counters, exact as of now.

@@ -61,8 +61,8 @@ mod worker_thread;
 pub use commit::Ahead;
 pub use control::{
     Applied, ApplyError, BucketPlace, CaptureFilter, Captured, Change, Config, ControlError, EntryChange,
-    EntryEvent, Event, Evict, FlowStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec, Refusal,
-    Refused, Removal, ServiceConfig, Wants,
+    EntryEvent, Event, Evict, FlowStats, FlowSum, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec,
+    Refusal, Refused, Removal, ServiceConfig, Wants,
 };
 pub use datapath::Datapath;
 pub use execute::COPIES;

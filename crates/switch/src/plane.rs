@@ -2,8 +2,8 @@
 
 use weir_datapath::{
     Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Datapath, Event, FlowStats,
-    GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec, Refused, Report,
-    Wants,
+    FlowSum, GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec, Refused,
+    Report, Wants,
 };
 use weir_openflow::{Names, PortNo, Select};
 
@@ -76,6 +76,11 @@ pub trait Plane {
     /// # Errors
     /// A worker that does not answer.
     fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError>;
+    /// See [`Datapath::sum_of`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn sum_of(&mut self, select: &Select) -> Result<FlowSum, ControlError>;
     /// See [`Datapath::ports`].
     fn ports(&self) -> Vec<PortAbout>;
     /// See [`Datapath::configure_port`].
@@ -178,6 +183,10 @@ impl Plane for Datapath {
 
     fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {
         Self::flows_of(self, select)
+    }
+
+    fn sum_of(&mut self, select: &Select) -> Result<FlowSum, ControlError> {
+        Self::sum_of(self, select)
     }
 
     fn ports(&self) -> Vec<PortAbout> {

@@ -22,7 +22,7 @@ fn changes(random: &mut Sampler) -> Vec<Change> {
         };
         let rule = format!("table={table},cookie={},{matching}", random.below(3));
         let priority = random.below(3);
-        let more = ["", "send_flow_rem,", "reset_counts,"][random.below(3) as usize];
+        let more = ["", "send_flow_rem,", "reset_counts,"][random.below(3)];
         let port = random.below(4) + 1;
         let _ = match random.below(8) {
             0 => writeln!(text, "modify {more}{rule} actions=output:{port}"),

@@ -12,9 +12,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 use weir_datapath::{
-    Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Event, FlowStats, GroupStats,
-    MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortReport, PortSpec, Refused, Report,
-    ServiceReport, Wants, WorkerReport,
+    Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Event, FlowStats, FlowSum,
+    GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortReport, PortSpec, Refused,
+    Report, ServiceReport, Wants, WorkerReport,
 };
 use weir_openflow::{FlowMod, Group, GroupId, Meter, MeterId, Names, PortNo, Select};
 use weir_services::HostReport;
@@ -161,6 +161,12 @@ impl Plane for Double {
 
     fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {
         Ok(self.flows.iter().filter(|stats| select.is_meant(&stats.flow)).cloned().collect())
+    }
+
+    fn sum_of(&mut self, select: &Select) -> Result<FlowSum, ControlError> {
+        let meant = self.flows_of(select)?;
+        let (packets, bytes) = (meant.iter().map(|one| one.packets), meant.iter().map(|one| one.bytes));
+        Ok(FlowSum { flows: meant.len(), packets: packets.sum(), bytes: bytes.sum() })
     }
 
     fn ports(&self) -> Vec<PortAbout> {

@@ -31,7 +31,8 @@ struct Bundle {
     closed: bool,
     /// Whether a message was refused that was to be in it.
     spoilt: bool,
-    messages: Vec<Message>,
+    #[expect(clippy::vec_box, reason = "they come boxed, and a list that grows would copy them")]
+    messages: Vec<Box<Message>>,
     /// The tables with all of its changes done, if that is so.
     ahead: Option<Ahead>,
     touched: Instant,
@@ -43,7 +44,7 @@ impl Bundle {
         Self { flags, closed: false, spoilt: false, messages, ahead: None, touched }
     }
 
-    fn push(&mut self, message: Message) {
+    fn push(&mut self, message: Box<Message>) {
         let done = |ahead: &mut Ahead| match change(&message) {
             Ok(Some(change)) => ahead.change(change),
             Ok(None) => true,
@@ -143,7 +144,7 @@ impl Bundles {
 
     fn put(&mut self, add: BundleAdd) {
         if let Some(bundle) = self.open.get_mut(&add.id) {
-            bundle.push(*add.message);
+            bundle.push(add.message);
             self.messages += 1;
         }
     }

@@ -9,7 +9,7 @@ use weir_codec::{
     MeterStats, MultipartReply, MultipartRequest, PortStats, QueueQuery, Reply, Request, TableDesc,
     TableStats, Version,
 };
-use weir_datapath::{MOST_FLOWS, PortReport};
+use weir_datapath::{FlowSum, MOST_FLOWS, PortReport};
 use weir_openflow::{Action, Group, GroupId, MeterId, PortNo, TableId};
 
 /// Parts of a request that are put together at most.
@@ -181,12 +181,8 @@ fn flows(query: FlowQuery, version: Version, plane: &mut impl Plane) -> Result<V
 }
 
 fn aggregate(query: FlowQuery, plane: &mut impl Plane) -> Result<Aggregate, Code> {
-    let found = plane.flows_of(&query.select()).map_err(|_| Code::BadMultipart)?;
-    Ok(Aggregate {
-        packets: found.iter().map(|stats| stats.packets).sum(),
-        bytes: found.iter().map(|stats| stats.bytes).sum(),
-        flows: u32::try_from(found.len()).unwrap_or(u32::MAX),
-    })
+    let FlowSum { flows, packets, bytes } = plane.sum_of(&query.select()).map_err(|_| Code::BadMultipart)?;
+    Ok(Aggregate { packets, bytes, flows: u32::try_from(flows).unwrap_or(u32::MAX) })
 }
 
 /// All tables, those without an entry too.
