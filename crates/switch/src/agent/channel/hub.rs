@@ -29,6 +29,9 @@ use std::time::{Duration, Instant};
 
 /// How often clocks are looked at.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long the switch's thread looks again and again after somebody said something, before it sleeps: whoever
+/// says one thing after the other, each when the last is answered, is not kept waiting for it to wake up.
+const LIVELY: Duration = Duration::from_micros(100);
 /// Bytes of one read.
 pub(super) const SCRATCH: usize = 16 << 10;
 /// Connections that a listener takes before it is another's turn.
@@ -72,6 +75,8 @@ pub(super) struct Hub {
     pub(super) keep: Keep,
     /// What is read goes here first.
     pub(super) scratch: Box<[u8]>,
+    /// The last poll found that somebody said something.
+    pub(super) lively: bool,
     /// It was told to stop.
     pub(super) stopped: bool,
 }
@@ -107,6 +112,7 @@ impl Hub {
             return true;
         }
         let found = self.wait(most);
+        self.lively = found.links.values().any(|found| found.contains(PollFlags::POLLIN));
         if found.woken {
             self.woken.clear();
         }
@@ -169,7 +175,18 @@ impl Hub {
             (false, true) => most,
             (false, false) => Some(most.map_or(LOOK, |most| most.min(LOOK))),
         };
-        if ppoll(&mut polled, timeout.map(TimeSpec::from_duration), None).is_err() {
+        let mut poll =
+            |timeout: Option<Duration>| ppoll(&mut polled, timeout.map(TimeSpec::from_duration), None);
+        let mut count = Ok(0);
+        // Only the switch's thread says how long it may take.
+        let lively = most.filter(|_| self.lively && !busy).map_or(Duration::ZERO, |most| most.min(LIVELY));
+        while count == Ok(0) && now.elapsed() < lively {
+            count = poll(Some(Duration::ZERO));
+        }
+        if count == Ok(0) {
+            count = poll(timeout);
+        }
+        if count.is_err() {
             return Found::default(); // interrupted
         }
         let mut flags = polled.iter().map(|polled| polled.revents().unwrap_or(PollFlags::empty()));

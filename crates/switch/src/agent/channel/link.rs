@@ -188,7 +188,11 @@ impl Link {
             }
             match self.transport.read(turn.scratch) {
                 Ok(0) => return Err(self.hung_up()),
-                Ok(length) => self.receive(length, turn),
+                Ok(length) => {
+                    // The next poll tells of more; asking here would mostly be in vain. TLS may keep some back.
+                    self.readable = length == turn.scratch.len() || self.transport.plain().is_none();
+                    self.receive(length, turn);
+                }
                 Err(error) if is_later(&error) => self.readable = false,
                 Err(error) => return Err(ended(&error)),
             }

@@ -136,6 +136,7 @@ impl Channels {
             rules: rules(settings)?,
             keep: Keep::default(),
             scratch: vec![0; SCRATCH].into(),
+            lively: false,
             stopped: false,
         };
         let watch = Arc::new(Watch::new(hub, waker));
