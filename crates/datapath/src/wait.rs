@@ -1,8 +1,8 @@
 //! What a worker does when nothing came: poll on, or give its core back for a while.
 //!
-//! What: `busy` polls on and does nothing else. `adaptive` backs off: it polls with the CPU's pause for as
-//! long as a sleep costs, then rests by the CPU's power hint where there is one, then sleeps, twice as
-//! long each time, until a packet comes. A sleep ends so early that, with the time by which sleeps here
+//! What: `busy` polls on and does nothing else. `adaptive` backs off: it polls for as long as a sleep costs,
+//! letting in whoever shares its core between two polls, then rests by the CPU's power hint where there is one,
+//! then sleeps, twice as long each time, until a packet comes. A sleep ends so early that, with the time by which sleeps here
 //! have lately been late, a packet waits no longer than the stated time (some sleeps are later than lately:
 //! they are counted, `docs/waiting.md` has how many); where they are later than
 //! that, there is no sleep at all.
@@ -14,7 +14,7 @@
 //! Nothing is held back for a larger burst in either mode: what one poll returns is sent before the next.
 //! Batches grow by themselves, with what came while the last was dealt with.
 //!
-//! Cost: nothing while packets come; a clock reading a poll that found none. Threads: the worker's.
+//! Cost: nothing while packets come; a clock reading and a yield a poll that found none. Threads: the worker's.
 //! `docs/waiting.md` has what it costs in latency, and gives back in time.
 
 use crate::letterbox::Letterbox;
@@ -108,7 +108,7 @@ impl FromStr for PollMode {
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// Poll again.
+    /// Poll again, after whoever shares the core.
     Spin,
     /// Rest by the CPU's hint, for so many ticks.
     Hint(u64),
@@ -243,7 +243,7 @@ fn rest(backoff: &mut Backoff, letterbox: &Letterbox, report: &mut WaitReport, n
             POLLS
         }
         _ => {
-            std::hint::spin_loop();
+            std::thread::yield_now();
             1
         }
     }
