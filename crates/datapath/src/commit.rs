@@ -15,6 +15,7 @@ use crate::tables::{Draft, Uses};
 use std::fmt;
 use std::sync::Arc;
 use weir_classifier::Table;
+use weir_openflow::FlowMod;
 use weir_units::Nanos;
 
 /// Settling tables takes one of so many parts of the time, at most.
@@ -44,11 +45,14 @@ impl fmt::Debug for Ahead {
 }
 
 impl Ahead {
-    /// Does a change, if it is one that can be done ahead of its time: of flow entries, and not refused. If not,
-    /// this is of no use any more.
+    /// Does a change, if it is one that can be done ahead of its time: of flow entries, not refused, and not one
+    /// that sets counters back, which go on counting until that time. If not, this is of no use any more.
     #[must_use]
     pub fn change(&mut self, change: Change) -> bool {
         let Change::Flow(change) = change else { return false };
+        if matches!(&change, FlowMod::Modify { flow, .. } if flow.flags.reset_counts) {
+            return false;
+        }
         self.uses.note(&change, self.base.tracker);
         self.draft.change_flow(change).is_ok()
     }

@@ -2,10 +2,10 @@
 //!
 //! What: `busy` polls on and does nothing else. `adaptive` backs off: it polls for as long as a sleep costs,
 //! letting in whoever shares its core between two polls, then rests by the CPU's power hint where there is one,
-//! then sleeps, twice as long each time, until a packet comes. A sleep ends so early that, with the time by which sleeps here
-//! have lately been late, a packet waits no longer than the stated time (some sleeps are later than lately:
-//! they are counted, `docs/waiting.md` has how many); where they are later than
-//! that, there is no sleep at all.
+//! then sleeps, twice as long each time, until a packet comes. A sleep ends so early that, with the time by
+//! which sleeps here have lately been late, a packet waits no longer than the stated time (some sleeps are later
+//! than lately: they are counted, `docs/waiting.md` has how many); where they are later than that, there is no
+//! sleep at all.
 //!
 //! Why so long a spin: whoever polls for as long as a sleep costs, and then sleeps, never pays more than
 //! twice what the best choice would have (the ski-rental bound). Packets that come closer together than

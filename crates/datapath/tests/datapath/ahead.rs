@@ -25,7 +25,7 @@ fn changes(random: &mut Sampler) -> Vec<Change> {
         let more = ["", "send_flow_rem,", "reset_counts,"][random.below(3)];
         let port = random.below(4) + 1;
         let _ = match random.below(8) {
-            0 => writeln!(text, "modify {more}{rule} actions=output:{port}"),
+            0 => writeln!(text, "modify {rule} actions=output:{port}"),
             1 => writeln!(text, "modify_strict priority={priority},{rule} actions=output:{port}"),
             2 => writeln!(text, "delete table={table},{matching}"),
             3 => writeln!(text, "delete_strict priority={priority},table={table},{matching}"),
@@ -86,6 +86,8 @@ fn what_cannot_be_done_ahead_says_so() {
     let of = |text: &str| Change::Flow(parse_flows(text, &Names::default()).unwrap().remove(0));
     let mut ahead = rig.datapath.ahead().unwrap();
     assert!(!ahead.change(of("actions=group:7")), "there is no group 7");
+    let mut ahead = rig.datapath.ahead().unwrap();
+    assert!(!ahead.change(of("modify reset_counts,actions=output:2")), "entries count until then");
     let mut ahead = rig.datapath.ahead().unwrap();
     assert!(!ahead.change(Change::DeleteGroup(None)), "groups wait for their time");
     let evict = Change::SetEviction(None, Some(weir_datapath::Evict::default()));
