@@ -6,8 +6,9 @@ other; and modifications of the one entry of a table that has two. The devices t
 too, the same for both; one after the other, it waits for a barrier behind each.
 
 Loss: Weir's tester offers packets at a load over veth pairs while entries come and go, which the packets are
-told apart from only by looking at them. Lost packets divided by the load are the time for which nothing was
-forwarded. The same load without changes is measured beside it.
+told apart from only by looking at them: by the thousand one after the other, and all of them as one bundle. Lost
+packets divided by the load are the time for which nothing was forwarded. The same load without changes is measured
+beside it.
 """
 
 import json
@@ -138,8 +139,9 @@ def rates(benches, options, folder):
 def losses(benches, options, folder):
     plan = folder / "plan.toml"
     plan.write_text(PLAN.format(load=options.load, seconds=options.seconds))
-    file = folder / "some"
-    file.write_text(entries(1000))
+    some, whole = folder / "some", folder / "whole"
+    some.write_text(entries(1000))
+    whole.write_text(entries(options.flows))
 
     def nothing():
         time.sleep(0.05)
@@ -148,11 +150,16 @@ def losses(benches, options, folder):
     measured = []
     for bench in benches:
         def changes(bench=bench):
-            bench.device.ofctl("add-flows", file)
+            bench.device.ofctl("add-flows", some)
             bench.device.ofctl("del-flows", "udp")
             return 2000
 
-        for name, work in (("calm", nothing), ("changing", changes)):
+        def bundles(bench=bench):
+            bench.device.ofctl("--bundle", "add-flows", whole, seconds=600)
+            bench.device.ofctl("del-flows", "udp", seconds=120)
+            return 2 * options.flows
+
+        for name, work in (("calm", nothing), ("changing", changes), ("bundles", bundles)):
             measured.append({"device": bench.kind, "while": name, **bench.loaded(plan, name, work)})
     return measured
 
