@@ -119,8 +119,10 @@ impl Pair {
         self.0[place] = Some(rig);
     }
 
-    /// Gives a rig back, at work.
+    /// Gives a rig back, at work, and freezes the other one: what is started in its place may be measured as it
+    /// starts.
     pub(crate) fn take(&mut self, place: usize) -> Option<Rig> {
+        self.0[1 - place].iter().for_each(Rig::pause);
         let rig = self.0[place].take();
         rig.iter().for_each(Rig::resume);
         rig
