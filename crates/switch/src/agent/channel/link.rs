@@ -189,8 +189,8 @@ impl Link {
             match self.transport.read(turn.scratch) {
                 Ok(0) => return Err(self.hung_up()),
                 Ok(length) => {
-                    // The next poll tells of more; asking here would mostly be in vain. TLS may keep some back.
-                    self.readable = length == turn.scratch.len() || self.transport.plain().is_none();
+                    // The next poll tells of more; asking here would mostly be in vain.
+                    self.readable = length == turn.scratch.len() || !self.transport.is_plain();
                     self.receive(length, turn);
                 }
                 Err(error) if is_later(&error) => self.readable = false,

@@ -32,7 +32,12 @@ impl Transport {
 
     /// The socket, if what is written there is what the other side reads.
     pub(super) fn plain(&self) -> Option<Arc<Socket>> {
-        self.tls.is_none().then(|| self.socket.clone())
+        self.is_plain().then(|| self.socket.clone())
+    }
+
+    /// Whether what is read is what came: TLS may keep some of it back.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.tls.is_none()
     }
 
     /// Bytes of the other side; 0 if it will not send any more.
