@@ -13,7 +13,7 @@ pub(crate) type Packets = u64;
 
 /// What a packet of the burst does next is said by a megaflow, by the recording of a new one, or by the
 /// tables themselves; or nobody has the time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Megaflow(Handle),
     Recording(usize),
@@ -45,6 +45,30 @@ pub(crate) fn went_too_often(passes: &mut u8) -> bool {
     *passes >= PASSES
 }
 
+/// Of these packets, the first and, where they come in trains, those right behind it that are like it.
+#[inline(always)]
+pub(crate) fn train<const TRAINS: bool>(
+    packets: Packets,
+    first: usize,
+    is_like: impl Fn(usize) -> bool,
+) -> Packets {
+    let first = 1 << first;
+    if !TRAINS {
+        return first;
+    }
+    places(packets & !first).take_while(|&at| is_like(at)).fold(first, |train, at| train | 1 << at)
+}
+
+/// Does something to each packet of a train, which is one packet where they come alone.
+#[inline(always)]
+pub(crate) fn each<const TRAINS: bool>(train: Packets, mut body: impl FnMut(usize)) {
+    if TRAINS {
+        places(train).for_each(body);
+    } else {
+        body(train.trailing_zeros() as usize);
+    }
+}
+
 impl Bench {
     pub(crate) fn new() -> Self {
         Self {
@@ -73,12 +97,6 @@ impl Bench {
     pub(crate) fn direct(&self, wanted: Packets) -> Packets {
         let is = |&at: &usize| matches!(self.sources[at], Source::Direct(_));
         places(wanted).filter(is).fold(0, |set, at| set | 1 << at)
-    }
-
-    /// The same of those that their service lets be coalesced.
-    pub(crate) fn straight_on(&self, together: Packets) -> Packets {
-        let on = |&at: &usize| self.fates[at].service().is_some();
-        places(self.direct(together)).filter(on).fold(0, |set, at| set | 1 << at)
     }
 
     /// Of these packets, those that go back to the caches, counted as another pass; what went too often

@@ -1,7 +1,7 @@
 //! Packets before services: those of a burst that wait for the same service go together, whatever
 //! their flows; then each goes on with the next segment of its megaflow, or back to the caches.
 
-use crate::bench::{Bench, Packets, Source, went_too_often};
+use crate::bench::{Bench, Packets, Source, each, train, went_too_often};
 use crate::execute::{Context, Fate, Subject, execute};
 use crate::worker::Worker;
 use arrayvec::ArrayVec;
@@ -11,7 +11,18 @@ use weir_port::DropReason;
 use weir_services::{Host, Memo, Slot, Verdict};
 
 /// The greatest stage; more is taken for a loop (SoftFlow, section 5.2: a loop detector).
-pub(crate) const STAGES: u128 = 64;
+pub(crate) const STAGES: u8 = 64;
+
+/// What became of the packets that a service judged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Served {
+    /// Those that it lets go on as their megaflow says, and those that have to be looked up again.
+    on: Packets,
+    again: Packets,
+    /// Of all of them, those whose way is said by the tables themselves, and by a recording.
+    direct: Packets,
+    recording: Packets,
+}
 
 impl Worker {
     /// Runs services until no packet waits for one.
@@ -23,15 +34,15 @@ impl Worker {
             let together = places(waiting)
                 .filter(|&at| self.bench.fates[at].service() == Some(service))
                 .fold(0, |set, at| set | 1_u64 << at);
-            let again = self.run_service(burst, service, together);
+            let served = self.run_service(burst, service, together);
             waiting &= !together;
-            waiting |= self.go_on(burst, together, again);
+            waiting |= self.go_on(burst, service, served);
         }
     }
 
     /// One service judges its packets; what it says becomes their fate: dropped, on with the next
-    /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches. Returns the last.
-    fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) -> Packets {
+    /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches.
+    fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) -> Served {
         let Self { bench, services, caches, now, frozen, .. } = self;
         let Bench { keys, layouts, fates, memos, segments, sources, .. } = bench;
         let mut slots: ArrayVec<Slot<'_>, BURST> = ArrayVec::new();
@@ -63,7 +74,7 @@ impl Worker {
             Some(host) => host.process(&mut slots, *now),
             None => slots.iter_mut().for_each(|slot| slot.verdict = Verdict::Drop(DropReason::NoService)),
         }
-        let mut again = 0;
+        let mut served = Served::default();
         let mut splices: ArrayVec<(usize, u8), BURST> = ArrayVec::new();
         for (at, slot) in places(together).zip(&mut slots) {
             if let Fate::Track(_, call) = fates[at] {
@@ -74,18 +85,22 @@ impl Worker {
                 Field::SfMetadata.set(slot.key, u128::from(slot.metadata));
                 next_stage(slot.key, service);
             }
-            if let (true, Source::Megaflow(handle)) = (slot.memo != memos[at], sources[at]) {
-                caches.note(handle, slot.memo);
+            let one = 1_u64 << at;
+            match sources[at] {
+                Source::Megaflow(handle) if slot.memo != memos[at] => caches.note(handle, slot.memo),
+                Source::Megaflow(_) | Source::Refused => {}
+                Source::Recording(_) => served.recording |= one,
+                Source::Direct(_) => served.direct |= one,
             }
             memos[at] = Memo::NOWHERE;
-            let stage = Field::SfStage.get(slot.key).max(u128::from(segments[at]));
+            let stage = (Field::SfStage.get(slot.key) as u8).max(segments[at]);
             match slot.verdict {
                 Verdict::Drop(reason) => fates[at] = Fate::Drop(reason),
                 Verdict::Pass if stage >= STAGES => fates[at] = Fate::Drop(DropReason::TooDeep),
-                Verdict::Pass if slot.coalesce => {}
+                Verdict::Pass if slot.coalesce => served.on |= one,
                 Verdict::Pass => {
                     fates[at] = Fate::Again;
-                    again |= 1 << at;
+                    served.again |= one;
                 }
             }
             if let (Verdict::Pass, Some(number)) = (slot.verdict, slot.splice) {
@@ -96,30 +111,26 @@ impl Worker {
         for (at, number) in splices {
             if !known.as_ref().is_some_and(|host| spliced(host, number, burst, at, &mut layouts[at])) {
                 fates[at] = Fate::Drop(DropReason::NoRoom);
-                again &= !(1 << at);
+                served.on &= !(1 << at);
+                served.again &= !(1 << at);
             }
         }
-        again
+        served
     }
 
     /// Packets whose service lets them be coalesced go on with the segment that follows, if there is
     /// one for what they look like now. Those that go by the tables directly do so at once as well, and so do
     /// those that have to be looked up again, if others wait: so the next service sees a burst's packets in the
     /// order they came. Returns those that wait for it.
-    fn go_on(&mut self, burst: &mut Burst, together: Packets, again: Packets) -> Packets {
-        let straight = if self.pipeline.coalescing { self.bench.straight_on(together) } else { 0 };
+    fn go_on(&mut self, burst: &mut Burst, service: u16, served: Served) -> Packets {
+        let Served { on, again, direct, recording } = served;
+        let straight = if self.pipeline.coalescing { direct & on } else { 0 };
         if straight != 0 {
             self.next_stage_of(burst, straight, straight);
         }
-        let mut on = 0;
-        for at in places(together) {
-            let waits = self.bench.fates[at];
-            let Some(service) = waits.service() else { continue };
-            on |= 1_u64 << at;
-            if straight >> at & 1 == 0
-                && let Source::Recording(number) = self.bench.sources[at]
-            {
-                self.extend_recording(burst, at, number, (service, waits));
+        for at in places(recording & on) {
+            if let Source::Recording(number) = self.bench.sources[at] {
+                self.extend_recording(burst, at, number, (service, self.bench.fates[at]));
             }
         }
         let (waiting, left) = self.next_segments(burst, on, straight);
@@ -140,6 +151,21 @@ impl Worker {
     /// lookup. Returns the packets that wait for a service then, and those for which there is no segment as
     /// they look now, whose fate is to be looked up again.
     fn next_segments(&mut self, burst: &mut Burst, packets: Packets, begins: Packets) -> (Packets, Packets) {
+        if self.found.trains {
+            self.next_of_trains::<true>(burst, packets, begins)
+        } else {
+            self.next_of_trains::<false>(burst, packets, begins)
+        }
+    }
+
+    /// The same, made for packets that come in trains, or alone.
+    #[inline(always)]
+    fn next_of_trains<const TRAINS: bool>(
+        &mut self,
+        burst: &mut Burst,
+        packets: Packets,
+        begins: Packets,
+    ) -> (Packets, Packets) {
         let Self { bench, caches, recordings, direct, .. } = self;
         let Bench { keys, layouts, fates, sources, memos, segments, passes, roots, copies } = bench;
         let mut context = Context {
@@ -154,48 +180,56 @@ impl Worker {
             root: 0,
             copies,
         };
-        let (mut waiting, mut left) = (0, 0);
-        for at in places(packets) {
-            let (number, begins) = (usize::from(segments[at]), begins >> at & 1 == 1);
-            let step = match sources[at] {
-                Source::Megaflow(handle) if begins => {
+        let (mut waiting, mut left, mut rest) = (0, 0, packets);
+        while let Some(first) = places(rest).next() {
+            let (source, number) = (sources[first], segments[first]);
+            let is_first = begins >> first & 1 == 1;
+            let is_like =
+                |at: usize| (sources[at], segments[at], begins >> at & 1 == 1) == (source, number, is_first);
+            let together = train::<TRAINS>(rest, first, is_like);
+            rest &= !together;
+            let step = match source {
+                Source::Megaflow(handle) if is_first => {
                     caches.program(handle, context.now).and_then(|program| {
-                        memos[at] = program.memo;
-                        program.step(number)
+                        places(together).for_each(|at| memos[at] = program.memo);
+                        program.step(usize::from(number))
                     })
                 }
-                Source::Megaflow(handle) => caches.step(handle, number),
-                Source::Recording(recording) => recordings[recording].step(number),
-                Source::Direct(end) if begins => direct.end(end),
+                Source::Megaflow(handle) => caches.step(handle, usize::from(number)),
+                Source::Recording(recording) => recordings[recording].step(usize::from(number)),
+                Source::Direct(end) if is_first => direct.end(end),
                 Source::Direct(_) => None,
                 Source::Refused => {
-                    fates[at] = Fate::Drop(DropReason::UpcallLimit);
+                    places(together).for_each(|at| fates[at] = Fate::Drop(DropReason::UpcallLimit));
                     continue;
                 }
             };
-            let (Some(step), Some(packet)) = (step, burst.get_mut(at)) else {
-                fates[at] = Fate::Again;
-                left |= 1 << at;
+            let Some(step) = step else {
+                places(together).for_each(|at| fates[at] = Fate::Again);
+                left |= together;
                 continue;
             };
-            if !step.guard.matches(&keys[at]) {
-                context.counters.caches.revoked += 1;
-                fates[at] = Fate::Again;
-                left |= 1 << at;
-                continue;
-            }
-            // As often as it would be looked up if stages were not coalesced.
-            if !begins && went_too_often(&mut passes[at]) {
-                fates[at] = Fate::Drop(DropReason::TooDeep);
-                continue;
-            }
-            context.counters.caches.coalesced += u64::from(!begins);
-            step.counted.add(packet.len());
-            (context.passes, context.root) = (passes[at], roots[at]);
-            segments[at] += 1;
-            let mut subject = Subject { packet, layout: &mut layouts[at], key: &mut keys[at] };
-            fates[at] = execute(step.ops, &mut subject, &mut context);
-            waiting |= u64::from(fates[at].service().is_some()) << at;
+            each::<TRAINS>(together, |at| {
+                let Some(packet) = burst.get_mut(at) else { return };
+                if !step.guard.matches(&keys[at]) {
+                    context.counters.caches.revoked += 1;
+                    fates[at] = Fate::Again;
+                    left |= 1 << at;
+                    return;
+                }
+                // As often as it would be looked up if stages were not coalesced.
+                if !is_first && went_too_often(&mut passes[at]) {
+                    fates[at] = Fate::Drop(DropReason::TooDeep);
+                    return;
+                }
+                context.counters.caches.coalesced += u64::from(!is_first);
+                step.counted.add(packet.len());
+                (context.passes, context.root) = (passes[at], roots[at]);
+                segments[at] += 1;
+                let mut subject = Subject { packet, layout: &mut layouts[at], key: &mut keys[at] };
+                fates[at] = execute(step.ops, &mut subject, &mut context);
+                waiting |= u64::from(fates[at].service().is_some()) << at;
+            });
         }
         (waiting, left)
     }

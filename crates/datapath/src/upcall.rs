@@ -69,13 +69,15 @@ impl Worker {
     /// Takes the megaflows that were found. Returns the packets whose megaflow is out of date.
     #[inline]
     fn take(&mut self, hits: Packets) -> Packets {
-        let mut stale = 0;
+        let (mut stale, mut current) = (0, None);
         for at in places(hits) {
-            if self.caches.is_current(self.found.handles[at], &self.pipeline) {
-                self.bench.sources[at] = Source::Megaflow(self.found.handles[at]);
+            let handle = self.found.handles[at];
+            if current == Some(handle) || self.caches.is_current(handle, &self.pipeline) {
+                self.bench.sources[at] = Source::Megaflow(handle);
+                current = Some(handle);
             } else {
                 self.counters.caches.revalidated += 1;
-                self.doomed.push(self.found.handles[at]);
+                self.doomed.push(handle);
                 stale |= 1 << at;
             }
         }

@@ -9,7 +9,7 @@
 //! (`short_way.rs`).
 
 use crate::admission::Admission;
-use crate::bench::{Bench, Packets, Source};
+use crate::bench::{Bench, Packets, Source, each, train};
 use crate::cache::Caches;
 use crate::capture::Tap;
 use crate::counters::{Counters, Step};
@@ -294,9 +294,18 @@ impl Worker {
     /// Does what the packets' first segments say. Returns those that wait for a service.
     #[inline]
     pub(crate) fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
-        let mut waiting = 0;
-        let now = self.now;
         self.teach(burst, wanted);
+        if self.found.trains {
+            self.execute_trains::<true>(burst, wanted)
+        } else {
+            self.execute_trains::<false>(burst, wanted)
+        }
+    }
+
+    /// The same, made for packets that come in trains, or alone.
+    #[inline(always)]
+    fn execute_trains<const TRAINS: bool>(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
+        let (mut waiting, now) = (0, self.now);
         let mut context = Context {
             pool: &self.pool,
             egress: &mut self.egress,
@@ -309,10 +318,12 @@ impl Worker {
             root: 0,
             copies: &mut self.bench.copies,
         };
-        for at in places(wanted) {
-            let Some(packet) = burst.get_mut(at) else { continue };
-            let mut memo = Memo::NOWHERE;
-            let step = match self.bench.sources[at] {
+        let mut left = wanted;
+        while let Some(first) = places(left).next() {
+            let (source, mut memo) = (self.bench.sources[first], Memo::NOWHERE);
+            let together = train::<TRAINS>(left, first, |at| self.bench.sources[at] == source);
+            left &= !together;
+            let step = match source {
                 Source::Megaflow(handle) => self.caches.program(handle, now).and_then(|program| {
                     memo = program.memo;
                     program.step(0)
@@ -320,21 +331,25 @@ impl Worker {
                 Source::Recording(number) => self.recordings[number].step(0),
                 Source::Direct(end) => self.direct.end(end),
                 Source::Refused => {
-                    self.bench.fates[at] = Fate::Drop(DropReason::UpcallLimit);
+                    places(together)
+                        .for_each(|at| self.bench.fates[at] = Fate::Drop(DropReason::UpcallLimit));
                     continue;
                 }
             };
             // The handle was found in this burst, and nothing is removed before its end.
             let Some(step) = step else { continue };
-            step.counted.add(packet.len());
-            context.passes = self.bench.passes[at];
-            context.root = self.bench.roots[at];
-            let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
-            let fate = execute(step.ops, &mut Subject { packet, layout, key }, &mut context);
-            self.bench.fates[at] = fate;
-            self.bench.segments[at] = 1;
-            self.bench.memos[at] = memo;
-            waiting |= u64::from(fate.service().is_some()) << at;
+            each::<TRAINS>(together, |at| {
+                let Some(packet) = burst.get_mut(at) else { return };
+                step.counted.add(packet.len());
+                context.passes = self.bench.passes[at];
+                context.root = self.bench.roots[at];
+                let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
+                let fate = execute(step.ops, &mut Subject { packet, layout, key }, &mut context);
+                self.bench.fates[at] = fate;
+                self.bench.segments[at] = 1;
+                self.bench.memos[at] = memo;
+                waiting |= u64::from(fate.service().is_some()) << at;
+            });
         }
         waiting
     }

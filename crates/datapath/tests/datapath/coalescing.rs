@@ -290,6 +290,47 @@ fn packets_reasons_and_counters_are_the_same_whether_stages_are_coalesced_or_not
     assert!(with.revoked > 0 && with.exact_hits + with.megaflow_hits > with.upcalls / 4, "{with:?}");
 }
 
+/// Each packet several times, right behind one another.
+fn trains(batches: Vec<(PortNo, Vec<Vec<u8>>)>, random: &mut Sampler) -> Vec<(PortNo, Vec<Vec<u8>>)> {
+    let mut long = |frame: Vec<u8>| std::iter::repeat_n(frame, 1 + random.below(9));
+    batches
+        .into_iter()
+        .map(|(port, frames)| (port, frames.into_iter().flat_map(&mut long).collect()))
+        .collect()
+}
+
+#[test]
+fn packets_in_trains_meet_what_each_alone_would() {
+    let mut random = Sampler::new(asked("WEIR_SEED", 5));
+    let (mut together, mut alone) = (Side::new(true), Side::new(true));
+    for round in 0..asked("WEIR_ROUNDS", 30) {
+        let batches = traffic(&mut random, false);
+        let batches = trains(batches, &mut random);
+        let each = |(port, frames): &(PortNo, Vec<Vec<u8>>)| -> Vec<(PortNo, Vec<Vec<u8>>)> {
+            frames.iter().map(|frame| (*port, vec![frame.clone()])).collect()
+        };
+        let singly: Vec<_> = batches.iter().flat_map(each).collect();
+        let like = keys(batches.iter().flat_map(|(_, frames)| frames));
+        // A burst meets one service before the next, so that what these say must not depend on the order.
+        let spine: Vec<&str> = (0..random.below(4)).map(|_| random.pick(&ANYWHERE)).collect();
+        let mut draw = Draw {
+            random: &mut random,
+            names: together.datapath.names(),
+            like: &like,
+            services: &ANYWHERE,
+            spine: &spine,
+            copies: false,
+            meters: 0,
+        };
+        let mut changes = everything_goes();
+        changes.extend(draw.changes());
+        let sides = [together.round(&changes, &batches), alone.round(&changes, &singly)];
+        if let Some(difference) = difference(&sides[0], &sides[1], true) {
+            panic!("round {round}, {spine:?}, in trains and alone:\n{difference}");
+        }
+    }
+}
+
 #[test]
 fn packets_that_look_alike_are_each_asked_behind_a_service() {
     let mut random = Sampler::new(asked("WEIR_SEED", 4));

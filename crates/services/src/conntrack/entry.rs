@@ -309,12 +309,26 @@ impl Entries {
         self.hot.get(at as usize).is_some_and(|hot| hot.generation[0] & 1 == 1)
     }
 
-    /// What lives at a place, if that is the connection that the sight names by its original tuple.
+    /// Whether what lives at a place is the connection that the sight names by its original tuple.
     #[inline(always)]
-    pub(super) fn verify(&mut self, at: u32, sight: &Sight) -> Option<&mut Hot> {
-        let hot = self.hot.get_mut(at as usize)?;
+    pub(super) fn verify(&self, at: u32, sight: &Sight) -> Option<()> {
+        let hot = self.hot.get(at as usize)?;
         let same = hot.generation[0] & 1 == 1 && hot.a == sight.a && hot.b == sight.b;
-        (same && (!sight.v6() || self.addresses[at as usize] == sight.addresses)).then_some(hot)
+        (same && (!sight.v6() || self.addresses[at as usize] == sight.addresses)).then_some(())
+    }
+
+    /// Whether what lives at a place is the connection of a packet of IPv4 with these words for its addresses, and
+    /// for its protocol and ports; and if so, whether its source is the higher endpoint.
+    #[inline(always)]
+    pub(super) fn is_of(&self, at: u32, addresses: u64, ports: u64, zone: u16) -> Option<bool> {
+        let hot = self.hot.get(at as usize)?;
+        let (protocol, ports) = ((ports >> 56) as u8, ports as u32);
+        let straight = (addresses, Sight::second_of(ports, protocol, zone));
+        let flipped = (hot.a, hot.b) != straight;
+        let turn = u32::from(flipped) * 32;
+        let turned =
+            (addresses.rotate_left(turn), Sight::second_of(ports.rotate_left(turn / 2), protocol, zone));
+        (hot.generation[0] & 1 == 1 && (hot.a, hot.b) == turned).then_some(flipped)
     }
 
     /// Takes a place for a connection; none if it is full.

@@ -156,24 +156,58 @@ fn packet<'s>(slot: &'s Slot<'_>) -> Packet<'s> {
     Packet { frame: slot.frame, layout: slot.layout, key: slot.key }
 }
 
+/// The zone that a packet's connection is in.
+#[inline]
+fn zone(slot: &Slot<'_>) -> u16 {
+    slot.tracking.map_or((slot.argument >> ZONE_SHIFT) as u16, |asked| asked.zone)
+}
+
 impl Instance {
-    /// Looks at the packets that come next, and has what they need fetched. Returns how many.
+    /// Has what the packets that come next need fetched, and looks at those whose connection nobody has a note of.
+    /// Returns how many.
     fn look_ahead(&mut self, slots: &[Slot<'_>]) -> usize {
-        let (tracker, seed) = (&self.tracker, self.tracker.seed());
-        let mut count = 0;
-        for (look, slot) in self.looks.iter_mut().zip(slots) {
-            let zone = slot.tracking.map_or((slot.argument >> ZONE_SHIFT) as u16, |asked| asked.zone);
-            packet(slot).look_into(look, zone, seed);
+        let Self { tracker, looks, .. } = self;
+        let (mut count, mut blank) = (0, false);
+        for (look, slot) in looks.iter_mut().zip(slots) {
             match slot.memo.number() {
-                Some(at) => tracker.approach_at(look, at),
-                None => tracker.expect(look),
+                Some(at) => tracker.expect_at(at),
+                None => {
+                    blank = true;
+                    packet(slot).look_into(look, zone(slot), tracker.seed());
+                    tracker.expect(look);
+                }
             }
             count += 1;
         }
-        for (look, _) in self.looks.iter_mut().zip(slots).filter(|(_, slot)| slot.memo.number().is_none()) {
-            tracker.approach(look);
+        if blank {
+            let unknown = looks.iter_mut().zip(slots).filter(|(_, slot)| slot.memo.number().is_none());
+            unknown.for_each(|(look, _)| tracker.approach(look));
         }
         count
+    }
+
+    /// Looks at a packet whose connection somebody has a note of.
+    fn look_at_noted(&mut self, slot: &Slot<'_>, at: usize) {
+        if let Some(place) = slot.memo.number() {
+            let look = &mut self.looks[at];
+            packet(slot).look_into(look, zone(slot), self.tracker.seed());
+            look.at = place;
+        }
+    }
+
+    /// Judges the packet at this place.
+    #[inline(always)]
+    fn judge(&mut self, slot: &mut Slot<'_>, at: usize) -> Judgement {
+        if let Some(place) = slot.memo.number()
+            && let Some(judgement) = self.tracker.quick_at(&packet(slot), place, zone(slot), self.now)
+        {
+            return judgement;
+        }
+        self.look_at_noted(slot, at);
+        let (look, commit) = (&self.looks[at], slot.argument & COMMIT != 0);
+        let judgement = self.tracker.judge(&packet(slot), look, commit, self.now);
+        Self::note(&self.tracker, look, &judgement, &mut slot.memo);
+        judgement
     }
 
     /// Notes which connection a packet is of, where its megaflow can hold that and it is not there yet.
@@ -187,6 +221,7 @@ impl Instance {
 
     /// Does what OpenFlow's `ct` asks for the packet that was looked at at this place.
     fn attend(&mut self, slot: &mut Slot<'_>, asked: &Tracking, at: usize) {
+        self.look_at_noted(slot, at);
         let look = &self.looks[at];
         let Attended { judgement, turn, drop, helped } =
             self.tracker.attend(&packet(slot), look, asked, self.now);
@@ -253,12 +288,9 @@ impl Service for Instance {
                     self.attend(slot, asked, at);
                     continue;
                 }
-                let commit = slot.argument & COMMIT != 0;
-                let look = &self.looks[at];
-                let judgement = self.tracker.judge(&packet(slot), look, commit, self.now);
-                Self::note(&self.tracker, look, &judgement, &mut slot.memo);
+                let judgement = self.judge(slot, at);
                 slot.metadata = u32::from(judgement.refused.is_none());
-                write(&self.tracker, &judgement, look.zone, slot.key);
+                write(&self.tracker, &judgement, zone(slot), slot.key);
             }
         }
     }

@@ -81,6 +81,12 @@ impl<'a> Packet<'a> {
         (self.key.word(0) >> 16) & (FRAGMENT | LATER) == FRAGMENT
     }
 
+    /// Whether it is IPv4 and no fragment.
+    #[inline]
+    pub(super) fn is_whole_v4(&self) -> bool {
+        self.key.word(1) & 0xffff == IPV4 && (self.key.word(0) >> 16) & (FRAGMENT | LATER) == 0
+    }
+
     /// From the transport header to the packet's end.
     #[inline]
     pub(super) fn transport(&self) -> Result<&'a [u8], Reason> {

@@ -14,6 +14,7 @@ use super::packet::{Kind, Look, Packet};
 use super::reason::Event;
 use super::segment::Plain;
 use super::tracker::{Judgement, Tracker, ct};
+use super::tuple::{TCP, UDP};
 use super::wheel::Tick;
 
 /// Whether a datagram's length is one that the packet has.
@@ -29,17 +30,41 @@ impl Tracker {
     /// Judges a plain packet of a plain connection; none, with nothing changed, if either is not.
     #[inline(always)]
     pub(super) fn quick(&mut self, packet: &Packet<'_>, look: &Look, now: Tick) -> Option<Judgement> {
-        if !self.may_be_quick || packet.is_first_fragment() {
+        if !self.may_be_quick || packet.is_first_fragment() || !matches!(look.kind, Kind::Tcp | Kind::Udp) {
             return None;
         }
-        let hot = self.entries.verify(look.at, &look.sight)?;
+        self.entries.verify(look.at, &look.sight)?;
+        self.pass_quickly(packet, look.at, look.sight.flipped, now)
+    }
+
+    /// The same of a packet that was not looked at, where its connection may be at this place: which way round
+    /// its tuple is shows by that connection's, and nothing has to be hashed.
+    #[inline(always)]
+    pub(super) fn quick_at(
+        &mut self,
+        packet: &Packet<'_>,
+        at: u32,
+        zone: u16,
+        now: Tick,
+    ) -> Option<Judgement> {
+        if !self.may_be_quick || !packet.is_whole_v4() {
+            return None;
+        }
+        let flipped = self.entries.is_of(at, packet.key.word(3), packet.key.word(4), zone)?;
+        self.pass_quickly(packet, at, flipped, now)
+    }
+
+    /// A packet of TCP or UDP over IPv4 or IPv6 of the connection at this place.
+    #[inline(always)]
+    fn pass_quickly(&mut self, packet: &Packet<'_>, at: u32, flipped: bool, now: Tick) -> Option<Judgement> {
+        let hot = self.entries.hot_mut(at);
         if hot.flags & (REPLIED | HALF_OPEN | HELPED | RELATED) != REPLIED || hot.deadline.reached(now) {
             return None;
         }
-        let side = usize::from(look.sight.flipped != (hot.flags & FLIPPED != 0));
+        let side = usize::from(flipped != (hot.flags & FLIPPED != 0));
         let bytes = packet.transport().ok()?;
-        let length = match look.kind {
-            Kind::Tcp => {
+        let length = match packet.protocol() {
+            TCP => {
                 let segment = Plain::read(bytes)?;
                 if !(hot.tcp.is_plain() && hot.tcp.step_plain(side, &segment)) {
                     return None;
@@ -47,17 +72,17 @@ impl Tracker {
                 let length = self.timeouts[State::Established as usize];
                 if hot.tcp.waits() { length.min(self.unacknowledged) } else { length }
             }
-            Kind::Udp if hot.tcp.state == State::UdpMultiple && is_whole_datagram(bytes) => {
+            UDP if hot.tcp.state == State::UdpMultiple && is_whole_datagram(bytes) => {
                 self.timeouts[State::UdpMultiple as usize]
             }
             _ => return None,
         };
-        let (deadline, place) = (now.after(length), hot.place(look.at));
+        let (deadline, place) = (now.after(length), hot.place(at));
         if hot.deadline != deadline {
             hot.deadline = deadline;
         }
         if !hot.due().reached(deadline) {
-            self.wheel.hasten(&mut self.entries, look.at, deadline);
+            self.wheel.hasten(&mut self.entries, at, deadline);
         }
         self.counters.count(Event::Established);
         let state = ct::TRK | ct::EST | if side == 1 { ct::RPL } else { 0 };
@@ -69,6 +94,7 @@ impl Tracker {
 mod tests {
     use super::super::segment::flag::{ACK, FIN, RST, SYN, URG};
     use super::super::settings::Settings;
+    use super::super::wheel::NONE;
     use super::*;
     use proptest::prelude::*;
     use weir_flow::{Field, Key, Layout, Seed};
@@ -179,7 +205,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(96))]
         #[test]
-        fn the_quick_way_leads_where_the_long_way_does(steps in proptest::collection::vec(step(), 1..150)) {
+        fn the_quick_way_leads_where_the_long_way_does(
+            steps in proptest::collection::vec(step(), 1..150),
+            noted in any::<bool>(),
+        ) {
             let settings = Settings { checksums: super::super::Checksums::None, ..Settings::default() };
             let mut now = Tick(7);
             let [mut short, mut long] = [0; 2].map(|_| Tracker::new(settings.clone(), Seed::new(3), now));
@@ -192,7 +221,11 @@ mod tests {
                 let mut look = packet.look(0, Seed::new(3));
                 let expected = long.judge_closely(packet, &look, true, now);
                 short.approach(&mut look);
-                let found = short.quick(&packet, &look, now);
+                let found = if noted && look.at != NONE {
+                    short.quick_at(&packet, look.at, 0, now)
+                } else {
+                    short.quick(&packet, &look, now)
+                };
                 quick += usize::from(found.is_some());
                 let found = found.unwrap_or_else(|| short.judge_closely(packet, &look, true, now));
                 prop_assert_eq!(found, expected);

@@ -171,11 +171,10 @@ impl Tracker {
         }
     }
 
-    /// Has the connection fetched that a packet's megaflow has a note of, and remembers it. Whether it is the
-    /// packet's own is verified when that is judged.
+    /// Has the connection fetched that a packet's megaflow has a note of. Whether it is the packet's own is
+    /// verified when that is judged.
     #[inline]
-    pub(super) fn approach_at(&self, look: &mut Look, at: u32) {
-        look.at = at;
+    pub(super) fn expect_at(&self, at: u32) {
         self.entries.prefetch_hot(at);
     }
 

@@ -74,6 +74,12 @@ impl Sight {
         seed.finish(seed.fold(a, b)) as u32
     }
 
+    /// The second word of an IPv4 tuple with ports, without ICMP's extras.
+    #[inline]
+    pub(super) const fn second_of(ports: u32, protocol: u8, zone: u16) -> u64 {
+        (ports as u64) << 32 | (protocol as u64) << 16 | zone as u64
+    }
+
     /// The sight of an IPv4 tuple with ports, without ICMP's extras: what nearly every packet is. Leaves
     /// the IPv6 addresses as they are: nobody reads them.
     #[inline(always)]
@@ -84,7 +90,7 @@ impl Sight {
         let turn = u32::from(flipped) * 32;
         let ports = ports.rotate_left(turn / 2);
         self.a = addresses.rotate_left(turn);
-        self.b = u64::from(ports) << 32 | u64::from(protocol) << 16 | u64::from(zone);
+        self.b = Self::second_of(ports, protocol, zone);
         self.hash = Self::hash_of(self.a, self.b, seed);
         self.flipped = flipped;
     }
