@@ -3,7 +3,9 @@
 //! Packets count where they are anyway; what was counted is added up when somebody asks. That takes some cache
 //! misses for each megaflow that was used, milliseconds for ten thousand, which packets cannot wait for: a
 //! ring overflows meanwhile. So it is done a little at a time between bursts, and the answer is given when
-//! all that was counted before the question is credited.
+//! all that was counted before the question is credited. Who does not ask about entries, tables or groups gets the
+//! ledger without that: with a million flows it would cost each of their packets some 70 cycles if somebody looked ten
+//! times a second.
 //!
 //! Threads: the worker's.
 
@@ -88,7 +90,7 @@ impl Worker {
     }
 
     /// Copies the ledger.
-    fn snapshot(&mut self) -> Snapshot {
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
         self.caches.report(&mut self.counters.caches);
         self.report_hints();
         self.counters.caches.edges = self.direct.len() as u64;

@@ -9,7 +9,7 @@ use crate::tables::{Draft, groups_of, meters_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use weir_dpdk::MarkError;
 use weir_openflow::{Flow, Group, Meter, Select};
@@ -59,12 +59,22 @@ impl Datapath {
     /// # Errors
     /// A worker that has ended.
     pub fn report(&mut self) -> Result<Report, ControlError> {
-        let told = self.told()?;
+        let told = self.told(Mail::Sync)?;
         Ok(self.report_of(&told))
     }
 
+    /// The same without its tables, whose counts are those of all megaflows: so it comes at once, whatever their
+    /// number.
+    ///
+    /// # Errors
+    /// A worker that has ended.
+    pub fn report_without_tables(&mut self) -> Result<Report, ControlError> {
+        let told = self.told(Mail::Tell)?;
+        Ok(Report { tables: Vec::new(), ..self.report_of(&told) })
+    }
+
     /// What each worker tells, or told last and where it is instead.
-    fn told(&mut self) -> Result<Vec<Told>, ControlError> {
+    fn told(&mut self, question: fn(Sender<Snapshot>) -> Mail) -> Result<Vec<Told>, ControlError> {
         let asked: Vec<_> = self
             .workers
             .iter()
@@ -72,7 +82,7 @@ impl Datapath {
                 // The box of one that reads no mail would only fill.
                 (!self.hangs(worker)).then(|| {
                     let (answer, answers) = channel();
-                    worker.send(Mail::Sync(answer));
+                    worker.send(question(answer));
                     answers
                 })
             })
@@ -321,7 +331,7 @@ impl Datapath {
     }
 
     fn watch_services(&mut self) -> Result<(), ControlError> {
-        for (worker, (snapshot, _)) in self.told()?.iter().enumerate() {
+        for (worker, (snapshot, _)) in self.told(Mail::Tell)?.iter().enumerate() {
             for (number, report) in (1..).zip(&snapshot.services) {
                 let Some(why) = report.as_ref().and_then(|report| report.quarantine) else { continue };
                 if self.quarantined.insert((worker, number)) {

@@ -24,6 +24,8 @@ pub(crate) enum Mail {
     Close { place: u16, done: Sender<()> },
     /// Credit what was counted, and tell.
     Sync(Sender<Snapshot>),
+    /// Tell at once.
+    Tell(Sender<Snapshot>),
     /// Ask a service.
     Command {
         service: u16,

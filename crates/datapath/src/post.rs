@@ -36,6 +36,10 @@ impl Worker {
                 let _ = done.send(());
             }
             Mail::Sync(answer) => self.accounts.ask(answer),
+            Mail::Tell(answer) => {
+                // Who does not wait any more is not told.
+                let _ = answer.send(self.snapshot());
+            }
             Mail::Command { service, command, argument, answer } => {
                 let said = self.service(service).map_or_else(
                     || Err("no such service".to_owned()),

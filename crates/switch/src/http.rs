@@ -131,7 +131,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<String> {
 }
 
 fn scrape(asks: &SyncSender<Inbound>) -> Result<String, String> {
-    match ask(asks, Request::Stats {})? {
+    match ask(asks, Request::Stats { without_tables: false })? {
         Answer::Value(stats) => {
             let stats: Stats = serde_json::from_value(stats).map_err(|error| error.to_string())?;
             Ok(metrics::render(&stats))

@@ -112,6 +112,11 @@ pub trait Plane {
     /// # Errors
     /// A worker that does not answer.
     fn report(&mut self) -> Result<Report, ControlError>;
+    /// See [`Datapath::report_without_tables`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn report_without_tables(&mut self) -> Result<Report, ControlError>;
     /// See [`Datapath::tick`].
     ///
     /// # Errors
@@ -235,6 +240,10 @@ impl Plane for Datapath {
 
     fn report(&mut self) -> Result<Report, ControlError> {
         Self::report(self)
+    }
+
+    fn report_without_tables(&mut self) -> Result<Report, ControlError> {
+        Self::report_without_tables(self)
     }
 
     fn tick(&mut self) -> Result<Vec<Event>, ControlError> {

@@ -28,7 +28,11 @@ pub enum Request {
     /// Versions of Weir, DPDK and the protocol.
     Version {},
     /// The ledger.
-    Stats {},
+    Stats {
+        /// Without its tables, whose counts are those of all megaflows: it comes at once then, whatever their number.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        without_tables: bool,
+    },
     /// The ports.
     Show {},
     /// The tables that hold entries or were looked into.
@@ -302,7 +306,10 @@ mod tests {
     fn a_request_is_read_with_its_id() {
         let (id, request) = read_request(r#"{"id": 7, "command": "del-flows", "flow": "tcp"}"#).unwrap();
         assert_eq!((id, request), (json!(7), Request::DelFlows { flow: "tcp".to_owned(), strict: false }));
-        assert_eq!(read_request(r#"{"command": "stats"}"#).unwrap(), (Value::Null, Request::Stats {}));
+        assert_eq!(
+            read_request(r#"{"command": "stats"}"#).unwrap(),
+            (Value::Null, Request::Stats { without_tables: false })
+        );
     }
 
     #[test]

@@ -12,6 +12,23 @@ fn flows(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|at| udp(0xc612_0001 + at as u32 % 50, 0xc613_0001, (1000 + at as u16 % 50, 80))).collect()
 }
 
+#[test]
+fn a_report_without_tables_has_all_but_these_and_takes_nothing_from_them() {
+    let mut rig = Rig::new(config(1));
+    rig.flows("ip,actions=output:2");
+    rig.sink(2);
+    rig.source(1, &flows(5000), "");
+    rig.wait(5000);
+    let without = rig.datapath.report_without_tables().unwrap();
+    check_sum(&without);
+    let with = rig.datapath.report().unwrap();
+    assert_eq!((without.workers[0].received, without.workers[0].sent), (5000, 5000));
+    assert_eq!(without.ports, with.ports);
+    assert!(without.tables.is_empty());
+    assert_eq!((with.tables[0].lookups, with.tables[0].matched), (5000, 5000));
+    rig.end();
+}
+
 fn field(frame: &[u8], field: Field) -> u128 {
     let mut key = Key::new();
     extract(frame, 0, &mut key);

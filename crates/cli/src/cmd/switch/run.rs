@@ -142,7 +142,9 @@ fn show_rows(asks: SyncSender<Inbound>) -> std::io::Result<()> {
     let show = move || {
         let mut before: Option<Stats> = None;
         for row in 0.. {
-            let Ok(Answer::Value(stats)) = ask(&asks, Request::Stats {}) else { return };
+            let Ok(Answer::Value(stats)) = ask(&asks, Request::Stats { without_tables: true }) else {
+                return;
+            };
             let Ok(now) = serde_json::from_value::<Stats>(stats) else { return };
             if let Some(before) = &before {
                 if row % PAGE == 1 {

@@ -36,7 +36,8 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut client = args.socket.connect()?;
-    let mut read = || client.ask_for::<Stats>(&Request::Stats {}).map_err(client_error);
+    let mut read =
+        || client.ask_for::<Stats>(&Request::Stats { without_tables: false }).map_err(client_error);
     let every = Duration::from_secs_f64(args.every.clamp(0.1, 3600.0));
     let mut before: Option<Stats> = None;
     loop {

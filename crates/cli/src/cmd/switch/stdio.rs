@@ -182,7 +182,7 @@ fn obey(asks: &SyncSender<Inbound>) {
 }
 
 fn read(asks: &SyncSender<Inbound>) -> Result<Stats, String> {
-    match ask(asks, Request::Stats {})? {
+    match ask(asks, Request::Stats { without_tables: true })? {
         Answer::Value(stats) => serde_json::from_value(stats).map_err(|error| error.to_string()),
         other => Err(format!("{other:?} is no ledger")),
     }
