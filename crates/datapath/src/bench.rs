@@ -34,6 +34,8 @@ pub(crate) struct Bench {
     pub(crate) passes: [u8; BURST],
     /// The place that the packet, or what it is a copy of, had in the burst that came in.
     pub(crate) roots: [u8; BURST],
+    /// Packets that another worker owns.
+    pub(crate) others: Packets,
     /// Copies made so far of each packet of the burst that came in, and of their copies.
     pub(crate) copies: [u16; BURST],
 }
@@ -80,6 +82,7 @@ impl Bench {
             segments: [0; BURST],
             passes: [0; BURST],
             roots: [0; BURST],
+            others: 0,
             copies: [0; BURST],
         }
     }
@@ -89,6 +92,7 @@ impl Bench {
     pub(crate) fn begin(&mut self) {
         self.passes = [0; BURST];
         self.roots = std::array::from_fn(|at| at as u8);
+        self.others = 0;
         self.copies = [0; BURST];
     }
 

@@ -34,7 +34,7 @@ impl Datapath {
             .map_err(|error| Refused { why: Refusal::NoService, text: error.to_string() })?;
         let mut key = Key::new();
         let layout = extract(&packet.frame, packet.in_port.0, &mut key);
-        let owner = self.claims.owner(&key, layout, &packet.frame, None);
+        let owner = self.claims.owner(self.claims.expect(&key, layout, &packet.frame), None);
         if let Some(worker) = self.workers.get(owner) {
             worker.send(Mail::PacketOut(Box::new(packet)));
         }

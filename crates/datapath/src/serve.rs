@@ -167,7 +167,7 @@ impl Worker {
         begins: Packets,
     ) -> (Packets, Packets) {
         let Self { bench, caches, recordings, direct, .. } = self;
-        let Bench { keys, layouts, fates, sources, memos, segments, passes, roots, copies } = bench;
+        let Bench { keys, layouts, fates, sources, memos, segments, passes, roots, copies, .. } = bench;
         let mut context = Context {
             pool: &self.pool,
             egress: &mut self.egress,

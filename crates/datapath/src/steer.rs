@@ -13,16 +13,18 @@
 //! good, as its service may hold state; once more pairs have come by than there are buckets, a new one may
 //! find its bucket with another worker, and is handed over.
 //!
-//! Costs: a hash and a load from a table of [`BUCKETS`]. Threads: all workers, without locks.
+//! Costs: a hash, and a load from a table of [`BUCKETS`] that was fetched ahead. Threads: all workers, without locks.
 
 use std::sync::atomic::{AtomicU16, Ordering};
+use weir_dpdk::prefetch;
 use weir_flow::{Field, Key, Layout, Seed};
 
 /// ICMP types that quote the packet they are about (RFC 792).
 const ICMP_ERRORS: [u128; 5] = [3, 4, 5, 11, 12];
 
-/// Buckets of pairs of addresses: 128 KiB, which stay in a core's second cache.
-const BUCKETS: usize = 1 << 16;
+/// Buckets of pairs of addresses: 1 MiB. Of so many pairs as there are buckets, every second would come to a worker that
+/// has another pair there; of 10,000, one in a hundred.
+const BUCKETS: usize = 1 << 19;
 
 /// A bucket that is nobody's.
 const FREE: u16 = u16::MAX;
@@ -40,55 +42,69 @@ impl Claims {
         Self { buckets: (0..BUCKETS).map(|_| AtomicU16::new(FREE)).collect(), workers, seed }
     }
 
-    /// The owner of a packet's flow; `first` becomes it where there is none.
-    pub(crate) fn owner(&self, key: &Key, layout: Layout, frame: &[u8], first: Option<usize>) -> usize {
-        // What is not IP has nothing that a service keeps state of.
-        let Some(hash) = addresses(key, layout, frame, self.seed) else { return 0 };
+    /// What a packet's flow has of addresses, for [`Self::owner`], whose memory is fetched. What is not IP has nothing
+    /// that a service keeps state of, and nothing here.
+    #[inline]
+    pub(crate) fn expect(&self, key: &Key, layout: Layout, frame: &[u8]) -> Option<u64> {
+        let hash = addresses(key, layout, frame, self.seed)?;
+        prefetch(&self.buckets[hash as usize % BUCKETS]);
+        Some(hash)
+    }
+
+    /// The owner of a flow; `first` becomes it where there is none.
+    #[inline]
+    pub(crate) fn owner(&self, hash: Option<u64>, first: Option<usize>) -> usize {
+        let Some(hash) = hash else { return 0 };
         let bucket = &self.buckets[hash as usize % BUCKETS];
         let known = bucket.load(Ordering::Relaxed);
         if known != FREE {
             return usize::from(known);
         }
-        let claim = first.unwrap_or((hash >> 32) as usize % self.workers) as u16;
-        match bucket.compare_exchange(FREE, claim, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => usize::from(claim),
+        self.claim(bucket, first.unwrap_or((hash >> 32) as usize % self.workers))
+    }
+
+    #[cold]
+    fn claim(&self, bucket: &AtomicU16, claim: usize) -> usize {
+        match bucket.compare_exchange(FREE, claim as u16, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => claim,
             Err(faster) => usize::from(faster),
         }
     }
 }
 
 /// A hash of a packet's addresses, the same both ways.
+#[inline]
 fn addresses(key: &Key, layout: Layout, frame: &[u8], seed: Seed) -> Option<u64> {
+    const ICMP: u128 = 1;
     match Field::EthType.get(key) {
-        0x0800 => {
-            let (source, destination) = quoted_v4(key, layout, frame).unwrap_or_else(|| {
-                let both = key.word(3);
-                ((both >> 32) as u32, both as u32)
-            });
-            Some(pair(seed, &[u64::from(source)], &[u64::from(destination)]))
+        0x0800 if Field::NwProto.get(key) == ICMP => {
+            let own = ((key.word(3) >> 32) as u32, key.word(3) as u32);
+            Some(pair(seed, quoted_v4(key, layout, frame).unwrap_or(own)))
         }
-        0x86dd => {
-            let inner = quoted_v6(key, layout, frame);
-            let own = [[key.word(8), key.word(9)], [key.word(10), key.word(11)]];
-            let [source, destination] = inner.unwrap_or(own);
-            Some(pair(seed, &source, &destination))
-        }
+        0x0800 => Some(pair(seed, ((key.word(3) >> 32) as u32, key.word(3) as u32))),
+        0x86dd => Some(addresses_v6(key, layout, frame, seed)),
         _ => None,
     }
 }
 
-fn pair(seed: Seed, a: &[u64], b: &[u64]) -> u64 {
-    let one = |words: &[u64]| words.iter().fold(0, |hash, word| seed.fold(hash, *word));
+#[inline]
+fn pair(seed: Seed, (a, b): (u32, u32)) -> u64 {
+    seed.fold(u64::from(a.min(b)), u64::from(a.max(b)))
+}
+
+#[inline(never)]
+fn addresses_v6(key: &Key, layout: Layout, frame: &[u8], seed: Seed) -> u64 {
+    let own = [[key.word(8), key.word(9)], [key.word(10), key.word(11)]];
+    let both = quoted_v6(key, layout, frame).unwrap_or(own);
+    let one = |words: &[u64; 2]| seed.fold(words[0], words[1]);
     // Addition does not mind the order.
-    seed.finish(one(a).wrapping_add(one(b)))
+    seed.finish(one(&both[0]).wrapping_add(one(&both[1])))
 }
 
 /// Addresses of the packet that an ICMP error quotes.
+#[inline(never)]
 fn quoted_v4(key: &Key, layout: Layout, frame: &[u8]) -> Option<(u32, u32)> {
-    if Field::NwProto.get(key) != 1
-        || !ICMP_ERRORS.contains(&Field::IcmpType.get(key))
-        || layout.transport == 0
-    {
+    if !ICMP_ERRORS.contains(&Field::IcmpType.get(key)) || layout.transport == 0 {
         return None;
     }
     let inner = frame.get(usize::from(layout.transport) + 8..)?.first_chunk::<20>()?;
@@ -123,7 +139,7 @@ mod tests {
     fn owner_of(claims: &Claims, frame: &[u8], first: Option<usize>) -> usize {
         let mut key = Key::new();
         let layout = extract(frame, 1, &mut key);
-        claims.owner(&key, layout, frame, first)
+        claims.owner(claims.expect(&key, layout, frame), first)
     }
 
     #[test]

@@ -224,19 +224,32 @@ impl Worker {
             return wanted;
         }
         let first = self.inputs[input].is_shared_out.then_some(self.number);
-        let mut own = wanted;
-        for (at, packet) in burst.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
-            let (key, layout) = (&self.bench.keys[at], self.bench.layouts[at]);
-            let frame = packet.data();
-            let owners = self.pipeline.owners.as_deref();
-            let known = owners.and_then(|owners| owners.of(&conntrack::Packet { frame, layout, key }));
-            let owner = known.unwrap_or_else(|| self.claims.owner(key, layout, frame, first));
-            if owner != self.number {
-                self.bench.fates[at] = Fate::HandOver(owner as u16);
-                own &= !(1 << at);
+        let Bench { keys, layouts, fates, others, .. } = &mut self.bench;
+        let (mut hashes, mut owners) = ([None; BURST], [self.number; BURST]);
+        for (hash, (packet, (key, layout))) in
+            hashes.iter_mut().zip(burst.iter().zip(keys.iter().zip(&*layouts)))
+        {
+            *hash = self.claims.expect(key, *layout, packet.data());
+        }
+        for (owner, hash) in owners.iter_mut().zip(&hashes).take(burst.len()) {
+            *owner = self.claims.owner(*hash, first);
+        }
+        if let Some(translated) = self.pipeline.owners.as_deref() {
+            for (at, packet) in burst.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
+                let (frame, layout, key) = (packet.data(), layouts[at], &keys[at]);
+                let known = translated.of(&conntrack::Packet { frame, layout, key });
+                owners[at] = known.unwrap_or(owners[at]);
             }
         }
-        own
+        *others = wanted
+            & owners
+                .iter()
+                .enumerate()
+                .fold(0, |set, (at, &owner)| set | u64::from(owner != self.number) << at);
+        for at in places(*others) {
+            fates[at] = Fate::HandOver(owners[at] as u16);
+        }
+        wanted & !*others
     }
 
     /// Takes packets that other workers handed over, and forwards them.
@@ -358,8 +371,7 @@ impl Worker {
     #[inline]
     pub(crate) fn transmit(&mut self, burst: &mut Burst) {
         self.egress.make_room(&mut self.counters);
-        let handing = !burst.is_empty() && self.rings.len() > 1;
-        if handing {
+        if std::mem::take(&mut self.bench.others) != 0 {
             self.hand_over(burst);
         } else {
             let (fates, counters) = (&self.bench.fates, &mut self.counters);
