@@ -1,7 +1,7 @@
 //! What a worker does when nothing came: poll on, or give its core back for a while.
 //!
 //! What: `busy` polls on and does nothing else. `adaptive` backs off: it polls for as long as a sleep costs,
-//! letting in whoever shares its core between two polls, then rests by the CPU's power hint where there is one,
+//! letting in whoever shares its core between two polls once nothing came for some microseconds, then rests by the CPU's power hint where there is one,
 //! then sleeps, twice as long each time, until a packet comes. A sleep ends so early that, with the time by
 //! which sleeps here have lately been late, a packet waits no longer than the stated time (some sleeps are later
 //! than lately: they are counted, `docs/waiting.md` has how many); where they are later than that, there is no
@@ -14,7 +14,7 @@
 //! Nothing is held back for a larger burst in either mode: what one poll returns is sent before the next.
 //! Batches grow by themselves, with what came while the last was dealt with.
 //!
-//! Cost: nothing while packets come; a clock reading and a yield a poll that found none. Threads: the worker's.
+//! Cost: nothing while packets come; a clock reading, and later a yield, a poll that found none. Threads: the worker's.
 //! `docs/waiting.md` has what it costs in latency, and gives back in time.
 
 use crate::letterbox::Letterbox;
@@ -34,6 +34,10 @@ const LEAST: Nanos = Nanos(10_000);
 
 /// The most: a port's ring has to hold what comes meanwhile.
 const MOST: Nanos = Nanos(10_000_000);
+
+/// Who shares the core is let in after so long without a packet: where packets come faster, a ring does not hold what
+/// comes in the milliseconds that somebody else may take.
+const QUIET: Nanos = Nanos(5_000);
 
 /// The first sleep is so many times shorter than the stated time.
 const FIRST: u64 = 16;
@@ -108,8 +112,10 @@ impl FromStr for PollMode {
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// Poll again, after whoever shares the core.
+    /// Poll again.
     Spin,
+    /// Poll again, after whoever shares the core.
+    Yield,
     /// Rest by the CPU's hint, for so many ticks.
     Hint(u64),
     /// Sleep, for so many ticks.
@@ -127,6 +133,8 @@ struct Backoff {
     next: u64,
     /// By how much sleeps are late: most of them by less.
     late: u64,
+    /// How long nothing comes before others are let in.
+    quiet: u64,
     /// Since when they are too late for any.
     hopeless_since: Option<Ticks>,
     /// After how long that is looked at again.
@@ -143,6 +151,7 @@ impl Backoff {
             idle_since: None,
             next: within / FIRST,
             late: ticks(LATE_AT_FIRST),
+            quiet: ticks(QUIET),
             hopeless_since: None,
             retry: ticks(RETRY),
         }
@@ -159,7 +168,7 @@ impl Backoff {
         let idle = now.since(*self.idle_since.get_or_insert(now));
         let spin = self.late.min(self.within);
         if idle < spin {
-            return Rest::Spin;
+            return if idle < self.quiet { Rest::Spin } else { Rest::Yield };
         }
         let longest = self.within.saturating_sub(self.late);
         match self.hint {
@@ -170,7 +179,7 @@ impl Backoff {
                     self.hopeless_since = None;
                     self.late = self.within - self.within / FIRST;
                 }
-                Rest::Spin
+                Rest::Yield
             }
             _ => {
                 let ticks = self.next.min(longest);
@@ -242,6 +251,7 @@ fn rest(backoff: &mut Backoff, letterbox: &Letterbox, report: &mut WaitReport, n
             letterbox.wake_up();
             POLLS
         }
+        (Rest::Spin, _) => 1,
         _ => {
             std::thread::yield_now();
             1
@@ -291,6 +301,20 @@ mod tests {
             assert!(idle(&mut backoff, &mut now, 14_000, 15_000).is_empty());
             backoff.reset();
         }
+    }
+
+    #[test]
+    fn others_are_let_in_where_packets_are_rare_and_only_there() {
+        let (mut backoff, mut now) = (backoff(100_000), 1);
+        let mut rests = |gap: u64| -> Vec<Rest> {
+            let rests = (0..gap / 50).map(|at| backoff.rest(Ticks(now + at * 50))).collect();
+            now += gap;
+            backoff.reset();
+            rests
+        };
+        assert!(rests(4_000).iter().all(|rest| *rest == Rest::Spin), "250,000 packets a second");
+        let slow = rests(14_000);
+        assert_eq!((slow[0], slow[slow.len() - 1]), (Rest::Spin, Rest::Yield), "70,000 packets a second");
     }
 
     #[test]
