@@ -231,21 +231,19 @@ impl Worker {
         {
             *hash = self.claims.expect(key, *layout, packet.data());
         }
-        for (owner, hash) in owners.iter_mut().zip(&hashes).take(burst.len()) {
-            *owner = self.claims.owner(*hash, first);
-        }
         if let Some(translated) = self.pipeline.owners.as_deref() {
             for (at, packet) in burst.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
                 let (frame, layout, key) = (packet.data(), layouts[at], &keys[at]);
                 let known = translated.of(&conntrack::Packet { frame, layout, key });
-                owners[at] = known.unwrap_or(owners[at]);
+                owners[at] = known.unwrap_or_else(|| self.claims.owner(hashes[at], first));
+            }
+        } else {
+            for (owner, hash) in owners.iter_mut().zip(&hashes).take(burst.len()) {
+                *owner = self.claims.owner(*hash, first);
             }
         }
-        *others = wanted
-            & owners
-                .iter()
-                .enumerate()
-                .fold(0, |set, (at, &owner)| set | u64::from(owner != self.number) << at);
+        let strange = places(wanted).filter(|&at| owners[at] != self.number);
+        *others = strange.fold(0, |set, at| set | 1 << at);
         for at in places(*others) {
             fates[at] = Fate::HandOver(owners[at] as u16);
         }
