@@ -17,7 +17,8 @@ use crate::exact::Exact;
 use crate::handle::Handle;
 use crate::megaflows::{Inserted, LOOKUP_BURST, Megaflows};
 
-/// Bursts that are taken as they come after one that had no trains: looking for them costs a tenth of a lookup.
+/// Bursts that are taken as they come after one that had no trains: looking for them costs a
+/// seventh of a lookup.
 const APART: u32 = 31;
 
 /// What a burst's lookup worked out, by the keys' places in the burst.
@@ -100,7 +101,7 @@ impl<T> Caches<T> {
             trailing |= u64::from(before.is_some_and(|before: usize| keys[i].repeats(&keys[before]))) << i;
             before = Some(i);
         }
-        found.trains = trailing.count_ones() * 2 >= wanted.count_ones();
+        found.trains = trailing != 0 && trailing.count_ones() * 2 >= wanted.count_ones();
         if !found.trains {
             self.apart = APART;
         }

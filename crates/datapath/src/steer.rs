@@ -22,8 +22,8 @@ use weir_flow::{Field, Key, Layout, Seed};
 /// ICMP types that quote the packet they are about (RFC 792).
 const ICMP_ERRORS: [u128; 5] = [3, 4, 5, 11, 12];
 
-/// Buckets of pairs of addresses: 1 MiB. Of so many pairs as there are buckets, every second would come to a worker that
-/// has another pair there; of 10,000, one in a hundred.
+/// Buckets of pairs of addresses: 1 MiB. With two workers, one in a hundred of 10,000 pairs finds its bucket with the
+/// other one (5,000 of 524,288 are its), one in eleven of 100,000.
 const BUCKETS: usize = 1 << 19;
 
 /// A bucket that is nobody's.

@@ -245,10 +245,7 @@ impl<P: Plane> Switch<P> {
     }
 
     /// The same without its tables, which takes the same time whatever the number of flows.
-    ///
-    /// # Errors
-    /// A worker that does not answer.
-    pub fn stats_without_tables(&mut self) -> Result<Stats, String> {
+    fn stats_without_tables(&mut self) -> Result<Stats, String> {
         let report = self.plane.report_without_tables().map_err(|error| error.to_string())?;
         Ok(self.about.stats(&report))
     }

@@ -15,6 +15,7 @@ use weir_datapath::{
     CaptureFilter, Captured, Change, Config, Datapath, Event, PortSpec, Report, ServiceConfig,
 };
 use weir_dpdk::{Eal, EalConfig, Memory};
+use weir_flow::Key;
 use weir_flow::samples::Sampler;
 use weir_openflow::{FlowMod, PortNo, Select};
 
@@ -245,6 +246,15 @@ fn everything_goes() -> Vec<Change> {
     vec![Change::Flow(FlowMod::Delete(Select::default())), Change::DeleteGroup(None)]
 }
 
+/// Random tables in the place of those that are there.
+fn tables(random: &mut Sampler, side: &Side, like: &[Key], spine: &[&str], copies: bool) -> Vec<Change> {
+    let names = side.datapath.names();
+    let mut draw = Draw { random, names, like, services: &ANYWHERE, spine, copies, meters: 0 };
+    let mut changes = everything_goes();
+    changes.extend(draw.changes());
+    changes
+}
+
 #[test]
 fn packets_reasons_and_counters_are_the_same_whether_stages_are_coalesced_or_not() {
     let mut random = Sampler::new(asked("WEIR_SEED", 3));
@@ -257,17 +267,7 @@ fn packets_reasons_and_counters_are_the_same_whether_stages_are_coalesced_or_not
         packets += batches.iter().map(|(_, frames)| frames.len()).sum::<usize>();
         let like = keys(batches.iter().flat_map(|(_, frames)| frames));
         let spine: Vec<&str> = (0..random.below(4)).map(|_| random.pick(&ALL)).collect();
-        let mut draw = Draw {
-            random: &mut random,
-            names: with.datapath.names(),
-            like: &like,
-            services: &ANYWHERE,
-            spine: &spine,
-            copies,
-            meters: 0,
-        };
-        let mut changes = everything_goes();
-        changes.extend(draw.changes());
+        let changes = tables(&mut random, &with, &like, &spine, copies);
         let sides = [with.round(&changes, &batches), without.round(&changes, &batches)];
         if let Some(difference) = difference(&sides[0], &sides[1], !copies) {
             let flows: Vec<&str> = sides[0].flows.iter().map(|flow| flow.0.as_str()).collect();
@@ -313,17 +313,7 @@ fn packets_in_trains_meet_what_each_alone_would() {
         let like = keys(batches.iter().flat_map(|(_, frames)| frames));
         // A burst meets one service before the next, so that what these say must not depend on the order.
         let spine: Vec<&str> = (0..random.below(4)).map(|_| random.pick(&ANYWHERE)).collect();
-        let mut draw = Draw {
-            random: &mut random,
-            names: together.datapath.names(),
-            like: &like,
-            services: &ANYWHERE,
-            spine: &spine,
-            copies: false,
-            meters: 0,
-        };
-        let mut changes = everything_goes();
-        changes.extend(draw.changes());
+        let changes = tables(&mut random, &together, &like, &spine, false);
         let sides = [together.round(&changes, &batches), alone.round(&changes, &singly)];
         if let Some(difference) = difference(&sides[0], &sides[1], true) {
             panic!("round {round}, {spine:?}, in trains and alone:\n{difference}");

@@ -311,10 +311,10 @@ impl Entries {
 
     /// Whether what lives at a place is the connection that the sight names by its original tuple.
     #[inline(always)]
-    pub(super) fn verify(&self, at: u32, sight: &Sight) -> Option<()> {
-        let hot = self.hot.get(at as usize)?;
+    pub(super) fn verify(&self, at: u32, sight: &Sight) -> bool {
+        let Some(hot) = self.hot.get(at as usize) else { return false };
         let same = hot.generation[0] & 1 == 1 && hot.a == sight.a && hot.b == sight.b;
-        (same && (!sight.v6() || self.addresses[at as usize] == sight.addresses)).then_some(())
+        same && (!sight.v6() || self.addresses[at as usize] == sight.addresses)
     }
 
     /// Whether what lives at a place is the connection of a packet of IPv4 with these words for its addresses, and

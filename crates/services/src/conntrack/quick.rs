@@ -30,10 +30,13 @@ impl Tracker {
     /// Judges a plain packet of a plain connection; none, with nothing changed, if either is not.
     #[inline(always)]
     pub(super) fn quick(&mut self, packet: &Packet<'_>, look: &Look, now: Tick) -> Option<Judgement> {
-        if !self.may_be_quick || packet.is_first_fragment() || !matches!(look.kind, Kind::Tcp | Kind::Udp) {
+        let may_be = self.may_be_quick && !packet.is_first_fragment();
+        if !may_be
+            || !matches!(look.kind, Kind::Tcp | Kind::Udp)
+            || !self.entries.verify(look.at, &look.sight)
+        {
             return None;
         }
-        self.entries.verify(look.at, &look.sight)?;
         self.pass_quickly(packet, look.at, look.sight.flipped, now)
     }
 
