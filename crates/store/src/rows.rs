@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, StoredTrial};
 use weir_trial::{
-    DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck, TrialResult, TrialSpec, Verdict,
+    DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck, TesterAccount, TrialResult,
+    TrialSpec, Verdict, Windows,
 };
 use weir_units::{Bps, LineRate, Nanos, Pps};
 
@@ -80,13 +81,17 @@ fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {
 
 /// Facts of a trial beside its counts, in one JSON column.
 #[derive(Serialize, Deserialize)]
-struct Facts<V, H, P> {
+struct Facts<V, H, P, A, W> {
     #[serde(default)]
     verdict: V,
     #[serde(default)]
     health: H,
     #[serde(default)]
     packets: P,
+    #[serde(default)]
+    account: A,
+    #[serde(default)]
+    windows: W,
 }
 
 pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
@@ -228,7 +233,13 @@ pub(crate) fn insert_trial(db: &Connection, point: i64, trial: &StoredTrial) -> 
         result.spec.duration.0.cast_signed(),
         result.elapsed.0.cast_signed(),
         result.overhead.0.cast_signed(),
-        json(&Facts { verdict: &trial.verdict, health: &result.health, packets: &result.packets })?
+        json(&Facts {
+            verdict: &trial.verdict,
+            health: &result.health,
+            packets: &result.packets,
+            account: &result.account,
+            windows: &result.windows,
+        })?
     ])?;
     let id = db.last_insert_rowid();
     for (direction, counts) in result.directions.iter().enumerate() {
@@ -326,7 +337,8 @@ pub(crate) fn trials(db: &Connection, point: i64) -> Result<Vec<StoredTrial>> {
 
 fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
     let id: i64 = row.get("id")?;
-    let facts: Facts<Verdict, Health, Option<PacketCheck>> = from_json(row, "facts")?;
+    type Read = Facts<Verdict, Health, Option<PacketCheck>, Option<TesterAccount>, Option<Windows>>;
+    let facts: Read = from_json(row, "facts")?;
     let mut directions =
         db.prepare_cached("SELECT * FROM directions WHERE trial_id = ? ORDER BY direction")?;
     let mut latencies = db.prepare_cached("SELECT * FROM latencies WHERE trial_id = ?")?;
@@ -346,6 +358,8 @@ fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
             dut: readings.query_row([id], reading).optional()?,
             health: facts.health,
             packets: facts.packets,
+            account: facts.account,
+            windows: facts.windows,
         },
     })
 }

@@ -12,9 +12,10 @@ use weir_trial::run::{
     Saturation, Soaked, StoredTrial,
 };
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
+use weir_trial::windows::{Absences, WindowCounts};
 use weir_trial::{
     Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Health, Latency, Limit, Limiter, Nf,
-    PacketCheck, Pauses, SelfCheck, TrialResult, TrialSpec, WrongPackets,
+    PacketCheck, Pauses, Planned, SelfCheck, TesterAccount, TrialResult, TrialSpec, Windows, WrongPackets,
 };
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
 
@@ -132,6 +133,52 @@ fn packets() -> impl Strategy<Value = PacketCheck> {
     })
 }
 
+fn account() -> impl Strategy<Value = TesterAccount> {
+    let planned =
+        of((any::<u64>(), any::<u64>())).prop_map(|p| p.map(|(packets, apart)| Planned { packets, apart }));
+    let times = (latency(), latency(), vec(latency(), 0..3), latency());
+    (planned, times, any::<u64>(), any::<u64>()).prop_map(
+        |(planned, (sent_late, poll_gaps, delays, paused_delay), negative_delays, wire_chatter)| {
+            TesterAccount {
+                planned,
+                sent_late,
+                poll_gaps,
+                delays,
+                paused_delay,
+                negative_delays,
+                wire_chatter,
+            }
+        },
+    )
+}
+
+fn windows() -> impl Strategy<Value = Windows> {
+    let absences = || {
+        (any::<u32>(), nanos(), nanos()).prop_map(|(count, total, longest)| Absences {
+            count,
+            total,
+            longest,
+        })
+    };
+    let counts = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>())
+        .prop_map(|(sent, refused, unsent, received)| WindowCounts { sent, refused, unsent, received });
+    let numbers = (any::<u32>(), any::<u32>(), any::<u32>());
+    (numbers, (nanos(), nanos(), nanos(), of(nanos())), absences(), absences(), vec(counts, 0..3)).prop_map(
+        |((count, left_out, lossy), (length, margin, kept, worst_delay), tester, dut, counts)| Windows {
+            length,
+            count,
+            left_out,
+            margin,
+            kept,
+            lossy,
+            worst_delay,
+            tester,
+            dut,
+            counts,
+        },
+    )
+}
+
 fn limit() -> impl Strategy<Value = Option<Limit>> {
     let by = prop_oneof![Just(Limiter::Dut), Just(Limiter::Tester), Just(Limiter::Line)];
     of((by, text()).prop_map(|(by, why)| Limit { by, why }))
@@ -161,9 +208,17 @@ fn self_check() -> impl Strategy<Value = SelfCheck> {
 }
 
 fn trial() -> impl Strategy<Value = StoredTrial> {
-    let facts = (of(reading()), health(), of(packets()));
+    let facts = (of(reading()), health(), of(packets()), of(account()), of(windows()));
     let result = (rate(), nanos(), nanos(), nanos(), vec(counts(), 0..3), latency(), facts).prop_map(
-        |(load, duration, elapsed, overhead, directions, latency, (dut, health, packets))| TrialResult {
+        |(
+            load,
+            duration,
+            elapsed,
+            overhead,
+            directions,
+            latency,
+            (dut, health, packets, account, windows),
+        )| TrialResult {
             spec: TrialSpec { load, duration },
             elapsed,
             overhead,
@@ -172,6 +227,8 @@ fn trial() -> impl Strategy<Value = StoredTrial> {
             dut,
             health,
             packets,
+            account,
+            windows,
         },
     );
     let verdict = vec(finding(), 0..3).prop_map(|findings| Verdict { findings });

@@ -7,12 +7,15 @@
 //! - [`expected`] and [`compare`]: what a function must make of a packet, and what is wrong where it did not;
 //! - [`cipher`]: what an encrypting function must make of a payload;
 //! - [`Health`], [`PacketCheck`], [`Verdict`], [`SelfCheck`]: whether a trial's numbers may be believed.
+//! - [`TesterAccount`] and [`windows`]: the tester's account of its own time, and what of a trial counts
+//!   when the machine took a core away.
 //! - [`run`]: a run as it is stored, reported and exported.
 //! - [`environment`]: what differs between the environments of two runs, and what that can explain.
 //!
 //! Loads and counts are **totals over all directions** of a trial; per-direction counts stand in
 //! [`TrialResult::directions`].
 
+mod account;
 pub mod cipher;
 pub mod compare;
 pub mod environment;
@@ -25,7 +28,9 @@ pub mod run;
 mod self_check;
 pub mod simulated;
 pub mod verdict;
+pub mod windows;
 
+pub use account::{Planned, TesterAccount};
 pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{
@@ -36,6 +41,7 @@ pub use packets::{Fault, PacketCheck, WrongPackets};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
 pub use self_check::{Limit, Limiter, SelfCheck};
 pub use verdict::{Verdict, judge};
+pub use windows::{Absence, Side, Windows};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

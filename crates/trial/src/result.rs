@@ -1,6 +1,7 @@
 //! What one trial returns.
 
-use crate::{Health, PacketCheck, TrialSpec};
+use crate::windows::WindowCounts;
+use crate::{Health, PacketCheck, TesterAccount, TrialSpec, Windows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -78,10 +79,11 @@ pub struct DutReading {
     pub details: BTreeMap<String, u64>,
 }
 
-/// One-way delay of the stamped packets of a trial, in nanoseconds.
+/// A distribution of times, in nanoseconds: the one-way delay of the stamped packets of a trial, or what
+/// the tester says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Stamped packets received.
+    /// How many times: stamped packets received, where it is a delay.
     pub count: u64,
     /// Least.
     pub min: Nanos,
@@ -122,8 +124,7 @@ impl Latency {
 pub struct TrialResult {
     /// As asked for.
     pub spec: TrialSpec,
-    /// How long it took from first packet to the end of sending, as measured. It exceeds the
-    /// duration where pauses of the tester (its core was taken away) were cut out of the schedule.
+    /// How long it took from first packet to the end of sending, as measured.
     pub elapsed: Nanos,
     /// Set-up, drain and accounting time beside `elapsed`; searches count it as cost.
     pub overhead: Nanos,
@@ -139,6 +140,12 @@ pub struct TrialResult {
     /// Whether a sample of what came out was right; nothing where none was taken.
     #[serde(default)]
     pub packets: Option<PacketCheck>,
+    /// The tester's account of its own time; nothing where it did not send.
+    #[serde(default)]
+    pub account: Option<TesterAccount>,
+    /// What of it counts; nothing where packets cannot be told apart by their stamps: all counts then.
+    #[serde(default)]
+    pub windows: Option<Windows>,
 }
 
 impl TrialResult {
@@ -153,6 +160,8 @@ impl TrialResult {
             dut: None,
             health: Health::default(),
             packets: None,
+            account: None,
+            windows: None,
         }
     }
 
@@ -163,6 +172,23 @@ impl TrialResult {
         total
     }
 
+    /// Counts that decide: over the windows that are kept ([`Windows`]), else the whole trial's.
+    pub fn counted(&self) -> WindowCounts {
+        let kept = self.windows.as_ref().map(Windows::total).filter(|kept| kept.intended() > 0);
+        kept.unwrap_or_else(|| {
+            let DirectionCounts { intended, sent, refused, received, .. } = self.total();
+            WindowCounts { sent, refused, unsent: intended.saturating_sub(sent + refused), received }
+        })
+    }
+
+    /// The time of [`Self::counted`].
+    pub fn counted_time(&self) -> Nanos {
+        match &self.windows {
+            Some(windows) if windows.total().intended() > 0 => windows.kept,
+            _ => self.spec.duration,
+        }
+    }
+
     /// Packets forwarded: received by the tester, or for `fed` sent by the DUT.
     pub fn forwarded(&self) -> u64 {
         match (self.directions.is_empty(), &self.dut) {
@@ -171,23 +197,23 @@ impl TrialResult {
         }
     }
 
-    /// Forwarded packets per second of the time they were offered in.
+    /// Forwarded packets per second of the time they were offered in, where it counts.
     pub fn forwarded_rate(&self) -> Pps {
-        let seconds = match (self.directions.is_empty(), &self.dut) {
-            (true, Some(dut)) => dut.elapsed.seconds(),
-            _ => self.spec.duration.seconds(),
+        let (packets, seconds) = match (self.directions.is_empty(), &self.dut) {
+            (true, Some(dut)) => (dut.sent, dut.elapsed.seconds()),
+            _ => (self.counted().received, self.counted_time().seconds()),
         };
-        if seconds > 0.0 { Pps(self.forwarded() as f64 / seconds) } else { Pps(0.0) }
+        if seconds > 0.0 { Pps(packets as f64 / seconds) } else { Pps(0.0) }
     }
 
-    /// Lost packets over intended packets. Unsent and refused packets count as lost
+    /// Lost packets over intended packets, where they count. Unsent and refused packets count as lost
     /// (MLRsearch, draft 15): a tester that cannot send must not make a DUT look good.
     pub fn loss_ratio(&self) -> Ratio {
-        let total = self.total();
-        if total.intended == 0 {
+        let counted = self.counted();
+        if counted.intended() == 0 {
             return Ratio(0.0);
         }
-        Ratio(total.lost() as f64 / total.intended as f64)
+        Ratio(counted.lost() as f64 / counted.intended() as f64)
     }
 }
 
@@ -220,5 +246,26 @@ mod tests {
         let result = TrialResult { directions: vec![counts, counts], ..TrialResult::new(spec) };
         assert_eq!(result.loss_ratio(), Ratio(220.0 / 2000.0));
         assert_eq!(result.forwarded_rate(), Pps(1780.0));
+    }
+
+    #[test]
+    fn where_windows_are_left_out_the_others_decide_and_the_raw_counts_stay() {
+        let counts = DirectionCounts {
+            intended: 1000,
+            sent: 900,
+            unsent: 100,
+            received: 800,
+            ..DirectionCounts::default()
+        };
+        let kept = WindowCounts { sent: 500, received: 495, ..WindowCounts::default() };
+        let windows = Windows { kept: Nanos(500_000_000), counts: vec![kept], ..Windows::default() };
+        let spec = TrialSpec { load: Pps(1000.0), duration: Nanos(Nanos::PER_SECOND) };
+        let mut result =
+            TrialResult { directions: vec![counts], windows: Some(windows), ..TrialResult::new(spec) };
+        assert_eq!((result.loss_ratio(), result.total().lost()), (Ratio(0.01), 200));
+        assert_eq!((result.forwarded_rate(), result.counted_time()), (Pps(990.0), Nanos(500_000_000)));
+        // Nothing that counts is no proof of anything.
+        result.windows = Some(Windows { counts: vec![WindowCounts::default()], ..Windows::default() });
+        assert_eq!((result.loss_ratio(), result.counted_time()), (Ratio(0.2), spec.duration));
     }
 }
