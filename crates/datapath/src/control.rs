@@ -157,8 +157,12 @@ pub enum Refusal {
     GroupInvalid,
     /// Groups would lead in a circle.
     GroupLoop,
+    /// A group would lead to too many others.
+    GroupsChained,
     /// No more groups.
     GroupsExhausted,
+    /// No more buckets in this group.
+    BucketsExhausted,
     /// The bucket to be put in is there.
     BucketExists,
     /// The bucket that is named is not there.

@@ -223,8 +223,11 @@ impl Datapath {
     }
 
     /// Hands new tables to the workers, and waits until all have them.
-    pub(crate) fn publish(&mut self, next: Pipeline) -> Result<(), ControlError> {
+    pub(crate) fn publish(&mut self, mut next: Pipeline) -> Result<(), ControlError> {
         self.free_old_tables();
+        if !Arc::ptr_eq(&next.groups, &self.pipeline.groups) || next.ports != self.pipeline.ports {
+            next.look_who_lives();
+        }
         self.pipeline = Arc::new(next);
         for worker in &self.workers {
             worker.send(Mail::Tables(self.pipeline.clone()));

@@ -1,12 +1,13 @@
 //! Changes of groups and meters, on a draft of the tables: see [`crate::tables`].
 
 use crate::control::{BucketPlace, Refusal, Refused, Removal};
+use crate::living::Alive;
 use crate::meter::MeterState;
 use crate::pipeline::{GroupEntry, MeterEntry, Touched};
 use crate::tables::{Draft, check_actions, groups_of, meters_of, refuse_as};
 use crate::translate::ActionSet;
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 use weir_openflow::{Action, Bucket, Group, GroupId, GroupKind, Meter, MeterId};
 
 /// Groups, at most.
@@ -15,8 +16,12 @@ pub const MOST_GROUPS: usize = 1 << 16;
 /// Meters, at most.
 pub const MOST_METERS: usize = 1 << 16;
 
-/// Groups that may lead to one another in a row.
-const DEEPEST: usize = 32;
+/// Buckets of a group, at most: as many as there are slots that a packet's hash takes one of
+/// (`translate/spread.rs`).
+pub const MOST_BUCKETS: usize = 1024;
+
+/// Groups that one may lead to, or watch, through others, at most: what looking for a circle costs.
+pub const MOST_CHAINED: usize = 1024;
 
 impl Draft {
     pub(crate) fn add_group(&mut self, group: &Group) -> Result<(), Refused> {
@@ -84,9 +89,11 @@ impl Draft {
         let buckets = group.buckets.iter().map(of).collect();
         let actions = group.buckets.iter().map(|bucket| ActionSet::of(&bucket.actions).actions()).collect();
         let created = old.map_or_else(|| self.born.get(), |old| old.created);
-        let slots = OnceLock::new();
-        let entry = GroupEntry { group: group.clone(), created, actions, counts, buckets, slots };
-        Arc::make_mut(&mut self.pipeline.groups).insert(group.id, Arc::new(entry));
+        let (leads, watches) = (leads_of(group), watches_of(group));
+        let unwatched = Arc::new(Alive::unwatched(group));
+        let group = group.clone();
+        let entry = GroupEntry { group, created, actions, counts, buckets, leads, watches, unwatched };
+        Arc::make_mut(&mut self.pipeline.groups).insert(entry.group.id, Arc::new(entry));
         self.touched.push(Touched::All);
         Ok(())
     }
@@ -99,7 +106,13 @@ impl Draft {
                 format!("group {}: an indirect group has one bucket, not {}", group.id, group.buckets.len()),
             );
         }
-        self.check_loops(group)?;
+        if group.buckets.len() > MOST_BUCKETS {
+            let (id, has) = (group.id, group.buckets.len());
+            let text = format!("group {id}: {has} buckets; a group has {MOST_BUCKETS} at most");
+            return refuse_as(Refusal::BucketsExhausted, text);
+        }
+        self.check_circle(group.id, &leads_of(group), |entry| &entry.leads, "sends packets to itself")?;
+        self.check_circle(group.id, &watches_of(group), |entry| &entry.watches, "watches itself")?;
         for (at, bucket) in group.buckets.iter().enumerate() {
             if group.buckets[..at].iter().any(|other| other.id == bucket.id) {
                 let text = format!("group {}: bucket {} is there twice", group.id, bucket.id);
@@ -113,16 +126,29 @@ impl Draft {
         Ok(())
     }
 
-    /// Groups may refer to one another, but not in a circle.
-    fn check_loops(&self, group: &Group) -> Result<(), Refused> {
-        let mut waiting: Vec<(GroupId, usize)> = groups_in(group).map(|id| (id, 1)).collect();
-        while let Some((id, depth)) = waiting.pop() {
-            if id == group.id || depth > DEEPEST {
-                let text = format!("group {} refers to itself, through group {id}", group.id);
-                return refuse_as(Refusal::GroupLoop, text);
+    /// Groups may lead to one another, or watch one another, but not in a circle. Each group is looked at once,
+    /// however many ways lead there.
+    fn check_circle(
+        &self,
+        id: GroupId,
+        first: &[GroupId],
+        next: impl Fn(&GroupEntry) -> &[GroupId],
+        does: &str,
+    ) -> Result<(), Refused> {
+        let mut seen: HashSet<GroupId> = first.iter().copied().collect();
+        let mut waiting: Vec<(GroupId, GroupId)> = first.iter().map(|&to| (id, to)).collect();
+        while let Some((from, to)) = waiting.pop() {
+            if to == id {
+                let through = if from == id { String::new() } else { format!(", through group {from}") };
+                return refuse_as(Refusal::GroupLoop, format!("group {id} {does}{through}"));
             }
-            if let Some(entry) = self.pipeline.groups.get(&id) {
-                waiting.extend(groups_in(&entry.group).map(|next| (next, depth + 1)));
+            if seen.len() > MOST_CHAINED {
+                let text = format!("group {id}: it leads to more than {MOST_CHAINED} groups, through others");
+                return refuse_as(Refusal::GroupsChained, text);
+            }
+            if let Some(entry) = self.pipeline.groups.get(&to) {
+                let new = next(entry).iter().filter(|further| seen.insert(**further));
+                waiting.extend(new.map(|&further| (to, further)));
             }
         }
         Ok(())
@@ -187,12 +213,20 @@ fn without<K: Ord + Copy, V: Clone>(of: &mut Arc<BTreeMap<K, V>>, id: Option<K>)
     }
 }
 
-/// The groups that a group's buckets lead to.
-fn groups_in(group: &Group) -> impl Iterator<Item = GroupId> {
-    group.buckets.iter().flat_map(|bucket| &bucket.actions).filter_map(|action| match action {
+/// The groups that a group's buckets send to, each once.
+fn leads_of(group: &Group) -> Vec<GroupId> {
+    let actions = group.buckets.iter().flat_map(|bucket| &bucket.actions);
+    let leads = actions.filter_map(|action| match action {
         Action::Group(id) => Some(*id),
         _ => None,
-    })
+    });
+    leads.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The groups that a group's buckets watch, each once.
+fn watches_of(group: &Group) -> Vec<GroupId> {
+    let watches = group.buckets.iter().filter_map(|bucket| bucket.watch_group);
+    watches.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn bucket_at(group: &Group, number: u32) -> Result<usize, Refused> {

@@ -35,6 +35,7 @@ mod journal;
 mod known;
 mod ledger;
 mod letterbox;
+mod living;
 mod mail;
 mod meter;
 mod openflow;
@@ -66,7 +67,7 @@ pub use control::{
 };
 pub use datapath::Datapath;
 pub use execute::COPIES;
-pub use groups::{MOST_GROUPS, MOST_METERS};
+pub use groups::{MOST_BUCKETS, MOST_CHAINED, MOST_GROUPS, MOST_METERS};
 pub use hint::{Eviction, TcamConfig};
 pub use ledger::{GroupStats, MeterStats};
 pub use report::{

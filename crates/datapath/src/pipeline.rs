@@ -9,11 +9,12 @@
 
 use crate::control::{Evict, PortFlags, Removal, Wants};
 use crate::journal::Journal;
+use crate::living::{Alive, Living, watched_port};
 use crate::meter::MeterState;
 use crate::table_list::TableList;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use weir_flow::{Field, Mask, Match, Seed};
 use weir_openflow::{Action, Flow, Group, GroupId, Meter, MeterId, PortNo, TableId};
 use weir_services::conntrack::Owners;
@@ -140,8 +141,19 @@ pub(crate) struct GroupEntry {
     pub(crate) counts: Arc<Counts>,
     /// By bucket.
     pub(crate) buckets: Vec<Arc<Counts>>,
-    /// Which bucket each slot goes to while all are alive, once somebody asked (`translate/spread.rs`).
-    pub(crate) slots: OnceLock<Arc<[u16]>>,
+    /// The groups that its buckets send to, each once.
+    pub(crate) leads: Vec<GroupId>,
+    /// The groups that its buckets watch, each once.
+    pub(crate) watches: Vec<GroupId>,
+    /// Its buckets where nothing is watched; and which of them each slot goes to.
+    pub(crate) unwatched: Arc<Alive>,
+}
+
+impl GroupEntry {
+    /// Whether it depends on anything else which of its buckets are alive.
+    pub(crate) fn watches_any(&self) -> bool {
+        !self.watches.is_empty() || self.group.buckets.iter().any(|bucket| watched_port(bucket).is_some())
+    }
 }
 
 /// A meter with its state.
@@ -216,6 +228,8 @@ pub(crate) struct Pipeline {
     pub(crate) tables: TableList,
     pub(crate) table_counts: Arc<Vec<TableCounts>>,
     pub(crate) groups: Arc<BTreeMap<GroupId, Arc<GroupEntry>>>,
+    /// Which of their buckets are alive.
+    pub(crate) living: Arc<Living>,
     pub(crate) meters: Arc<BTreeMap<MeterId, Arc<MeterEntry>>>,
     pub(crate) ports: BTreeMap<PortNo, PortInfo>,
     /// By number, from 1; nothing where a service has gone.
@@ -249,6 +263,7 @@ impl Pipeline {
             tables: TableList::new(seed),
             table_counts: Arc::new((0..TABLES).map(|_| TableCounts::default()).collect()),
             groups: Arc::default(),
+            living: Arc::default(),
             meters: Arc::default(),
             ports: BTreeMap::new(),
             services: Arc::new(services),
@@ -269,6 +284,11 @@ impl Pipeline {
     pub(crate) fn advance(&mut self, touched: Vec<Touched>) {
         self.generation += 1;
         self.journal.push(self.generation, touched);
+    }
+
+    /// Finds out which buckets are alive, with these groups and ports.
+    pub(crate) fn look_who_lives(&mut self) {
+        self.living = Arc::new(Living::of(&self.groups, &self.ports, &self.living));
     }
 
     /// What changed since other generations.

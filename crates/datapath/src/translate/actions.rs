@@ -299,6 +299,7 @@ impl Translation<'_> {
     }
 
     pub(super) fn copy_to(&mut self, port: PortNo) {
+        self.work += 1;
         match self.pipeline.ports.get(&port) {
             Some(info) if info.sends() => self.ops.push(Op::Copy(info.index)),
             _ => self.refuse(DropReason::NoPort),

@@ -5,11 +5,10 @@ use super::finish::finish;
 use super::spread::spread;
 use super::state::{Choices, Copied, CopyKind, Rest, Stands, cut};
 use super::{List, Task, Translation};
-use crate::pipeline::{GroupEntry, PortInfo};
 use crate::program::{Choice, Credit, Op, Select};
 use std::cell::Cell;
 use std::sync::Arc;
-use weir_openflow::{Action, GroupId, GroupKind, PortNo};
+use weir_openflow::{Action, GroupId, GroupKind};
 use weir_port::DropReason;
 
 impl Translation<'_> {
@@ -57,6 +56,9 @@ impl Translation<'_> {
     /// Has actions done to a copy, which has an action set of its own: that of the packet so far. It is done
     /// when the actions are, as in Open vSwitch, whose action this is.
     pub(super) fn clone_of(&mut self, actions: Arc<[Action]>) {
+        if self.is_too_nested() {
+            return;
+        }
         self.flush(false);
         self.begin_copy(CopyKind::Action(self.ops.len()), List::Actions(actions));
         let actions = self.stack.pop();
@@ -70,7 +72,17 @@ impl Translation<'_> {
         self.begin_copy(CopyKind::Bucket(self.ops.len()), list);
     }
 
+    /// Ends everything where copies are of copies of copies, too many times over.
+    fn is_too_nested(&mut self) -> bool {
+        let too_nested = self.nested >= super::NESTED;
+        if too_nested {
+            self.give_up(DropReason::TooDeep);
+        }
+        too_nested
+    }
+
     pub(super) fn begin_copy(&mut self, kind: CopyKind, list: List) {
+        self.nested += 1;
         let of_group = !kind.is_of_action();
         let state = Box::new(self.state.clone());
         self.stack.push(Task::EndCopy(Copied { state, set: self.set.clone(), kind }));
@@ -82,6 +94,7 @@ impl Translation<'_> {
 
     /// What was done to a copy is one operation of the packet's.
     pub(super) fn end_copy(&mut self, copied: Copied) {
+        self.nested -= 1;
         self.state = *copied.state;
         self.set = copied.set;
         match copied.kind {
@@ -106,28 +119,25 @@ impl Translation<'_> {
             self.refuse(DropReason::NoGroup);
             return;
         };
-        if self.stack.len() > super::DEPTH / 2 {
-            self.give_up(DropReason::TooDeep);
+        if self.is_too_nested() {
             return;
         }
         self.credits.push(Credit::Counts(group.counts.clone()));
-        let alive: Vec<usize> =
-            (0..group.group.buckets.len()).filter(|&bucket| self.is_alive(&group, bucket, 0)).collect();
-        if alive.is_empty() {
+        let alive = self.pipeline.living.alive(&group);
+        let Some(&first) = alive.buckets.first() else {
             self.refuse(DropReason::NoBucket);
             return;
-        }
+        };
         match group.group.kind {
             GroupKind::All => {
-                for &bucket in alive.iter().rev() {
+                for &bucket in alive.buckets.iter().rev() {
                     self.credits.push(Credit::Counts(group.buckets[bucket].clone()));
                     self.stack.push(Task::Copy(List::Bucket(group.clone(), bucket)));
                 }
             }
             GroupKind::Indirect | GroupKind::FastFailover => {
-                let bucket = alive[0];
-                self.credits.push(Credit::Counts(group.buckets[bucket].clone()));
-                self.begin_clone(List::Bucket(group, bucket));
+                self.credits.push(Credit::Counts(group.buckets[first].clone()));
+                self.begin_clone(List::Bucket(group, first));
             }
             GroupKind::Select => {
                 let from = self.ops.len();
@@ -137,7 +147,7 @@ impl Translation<'_> {
     }
 
     pub(super) fn next_choice(&mut self, choices: Box<Choices>) {
-        if let Some(&bucket) = choices.alive.get(choices.done) {
+        if let Some(&bucket) = choices.alive.buckets.get(choices.done) {
             let list = List::Bucket(choices.group.clone(), bucket);
             self.begin_copy(CopyKind::Choice(choices), list);
             return;
@@ -152,24 +162,8 @@ impl Translation<'_> {
             counts: group.buckets[bucket].clone(),
             counted: Cell::default(),
         };
-        let made: Vec<Choice> = ops.into_iter().zip(&choices.alive).map(of).collect();
-        let slots = spread(&group.group, &group.slots, &choices.alive, self.pipeline.seed);
+        let made: Vec<Choice> = ops.into_iter().zip(&choices.alive.buckets).map(of).collect();
+        let slots = spread(&group.group, &group.unwatched, &choices.alive, self.pipeline.seed);
         self.ops.push(Op::SelectCopy(Box::new(Select { slots, choices: made })));
-    }
-
-    /// Whether a bucket takes part: its port is up, its group has such a bucket, or it watches none.
-    pub(super) fn is_alive(&self, group: &GroupEntry, bucket: usize, depth: usize) -> bool {
-        let bucket = &group.group.buckets[bucket];
-        let port = bucket.watch_port.filter(|port| *port != PortNo::ANY);
-        if port.is_none() && bucket.watch_group.is_none() {
-            // In a fast failover group a bucket that watches nothing is never alive.
-            return group.group.kind != GroupKind::FastFailover;
-        }
-        let port_up = port.is_some_and(|port| self.pipeline.ports.get(&port).is_some_and(PortInfo::sends));
-        let group_up =
-            bucket.watch_group.and_then(|id| self.pipeline.groups.get(&id)).is_some_and(|watched| {
-                depth < 16 && (0..watched.group.buckets.len()).any(|at| self.is_alive(watched, at, depth + 1))
-            });
-        port_up || group_up
     }
 }

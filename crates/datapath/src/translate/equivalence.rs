@@ -47,6 +47,7 @@ fn pipeline(random: &mut Sampler, pool: &[Sample]) -> Pipeline {
     for _ in 0..5 + random.below(60) {
         draft.change(Change::Flow(FlowMod::Add(flow(random, pool)))).unwrap();
     }
+    draft.pipeline.look_who_lives();
     draft.pipeline
 }
 

@@ -50,6 +50,13 @@ const LOOKUPS: u32 = 1024;
 /// Tasks that may wait at once.
 const DEPTH: usize = 1024;
 
+/// Tasks, and outputs of floods, of one translation: what a group of 1,024 buckets with a dozen actions each takes.
+/// Groups that lead to groups would otherwise take 2, 4, 8 ... times as many at each level.
+const WORK: u32 = 1 << 14;
+
+/// Copies of copies, buckets of groups that lead to groups included: as deep as in Open vSwitch.
+const NESTED: u32 = 64;
+
 /// What is to be done next.
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
@@ -133,6 +140,10 @@ pub(crate) struct Translation<'a> {
     stack: Vec<Task>,
     set: set::ActionSet,
     lookups: u32,
+    /// Tasks and outputs so far.
+    work: u32,
+    /// Copies that the one at hand is in.
+    nested: u32,
     /// Why the packet ends, if nothing is done with it.
     why: DropReason,
     store: &'a mut FrozenStore,
@@ -189,6 +200,8 @@ fn begin<'a>(
         stack: Vec::with_capacity(8),
         set: set::ActionSet::default(),
         lookups: 0,
+        work: 0,
+        nested: 0,
         why: DropReason::ByFlow,
         store,
         explain,
@@ -226,7 +239,8 @@ impl Translation<'_> {
 
     fn run(&mut self) {
         while let Some(task) = self.stack.pop() {
-            if self.stack.len() > DEPTH || self.lookups > LOOKUPS {
+            self.work += 1;
+            if self.stack.len() > DEPTH || self.lookups > LOOKUPS || self.work > WORK {
                 self.give_up(DropReason::TooDeep);
                 return;
             }

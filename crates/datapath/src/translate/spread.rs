@@ -5,25 +5,33 @@
 //! Ravishankar, 1998) among those that have not had their share. When a bucket dies, only its own slots move:
 //! they are shared out among the others in the same way.
 //!
-//! Costs: a draw for each slot and bucket, once a group; for the slots of dead buckets once a translation.
+//! Costs: a draw for each slot and bucket, once a group; for the slots of dead buckets once they died.
 
-use std::sync::{Arc, OnceLock};
+use crate::groups::MOST_BUCKETS;
+use crate::living::Alive;
+use std::sync::Arc;
 use weir_flow::Seed;
 use weir_openflow::Group;
 
 /// Slots of a group: sixty buckets have theirs to within a twentieth.
-const SLOTS: usize = 1024;
+const SLOTS: usize = MOST_BUCKETS;
 
-/// The place among the `alive` buckets that each slot stands for; `home` keeps whose it is when all are.
-pub(super) fn spread(group: &Group, home: &OnceLock<Arc<[u16]>>, alive: &[usize], seed: Seed) -> Arc<[u16]> {
-    let home = home.get_or_init(|| {
-        let all: Vec<usize> = (0..group.buckets.len()).collect();
+/// The place among the `alive` buckets that each slot stands for; `all` are those of the group when nothing is
+/// dead. Each keeps what was found out.
+pub(super) fn spread(group: &Group, all: &Alive, alive: &Alive, seed: Seed) -> Arc<[u16]> {
+    let home = all.slots.get_or_init(|| {
+        let every: Vec<usize> = (0..group.buckets.len()).collect();
         let slots: Vec<usize> = (0..SLOTS).collect();
-        share_out(group, &all, &slots, seed).into()
+        share_out(group, &every, &slots, seed).into()
     });
-    if alive.len() == group.buckets.len() {
+    if alive.buckets.len() == group.buckets.len() {
         return home.clone();
     }
+    alive.slots.get_or_init(|| without_the_dead(group, home, &alive.buckets, seed)).clone()
+}
+
+/// The slots of dead buckets are shared out among the others.
+fn without_the_dead(group: &Group, home: &[u16], alive: &[usize], seed: Seed) -> Arc<[u16]> {
     // Their order is that of the group.
     let place = |bucket: u16| alive.binary_search(&usize::from(bucket)).ok();
     let orphans: Vec<usize> = (0..home.len()).filter(|slot| place(home[*slot]).is_none()).collect();
@@ -98,18 +106,19 @@ mod tests {
         fn each_bucket_has_its_share_and_only_slots_of_the_dead_move(
             weights in proptest::collection::vec(0_u16..20, 1..12), dead: prop::sample::Index, seed: u64
         ) {
-            let (group, home) = (group(&weights), OnceLock::new());
-            let all: Vec<usize> = (0..weights.len()).collect();
-            let before = spread(&group, &home, &all, Seed::new(seed));
+            let group = group(&weights);
+            let all = Alive::unwatched(&group);
+            let before = spread(&group, &all, &all, Seed::new(seed));
             let whole: usize = weights.iter().map(|weight| usize::from(*weight)).sum();
             for (count, weight) in counts(&before, weights.len()).into_iter().zip(&weights) {
                 let (share, of) = if whole == 0 { (1, weights.len()) } else { (usize::from(*weight), whole) };
                 prop_assert!((count * of).abs_diff(SLOTS * share) <= of, "{count} slots for {share} of {of}");
             }
             let dead = dead.index(weights.len());
-            let alive: Vec<usize> = all.into_iter().filter(|bucket| *bucket != dead).collect();
+            let alive: Vec<usize> = (0..weights.len()).filter(|bucket| *bucket != dead).collect();
             prop_assume!(!alive.is_empty());
-            let after = spread(&group, &home, &alive, Seed::new(seed));
+            let living = Alive { buckets: alive.clone(), ..Alive::default() };
+            let after = spread(&group, &all, &living, Seed::new(seed));
             let moved = before.iter().zip(after.iter()).filter(|(old, new)| usize::from(**old) != alive[usize::from(**new)]);
             prop_assert!(moved.into_iter().all(|(old, _)| usize::from(*old) == dead));
         }
@@ -118,7 +127,8 @@ mod tests {
     #[test]
     fn the_slots_of_a_dead_bucket_are_shared_by_weight() {
         let group = group(&[2, 1, 1]);
-        let after = spread(&group, &OnceLock::new(), &[1, 2], Seed::new(7));
+        let living = Alive { buckets: vec![1, 2], ..Alive::default() };
+        let after = spread(&group, &Alive::unwatched(&group), &living, Seed::new(7));
         assert_eq!(counts(&after, 2), [SLOTS / 2, SLOTS / 2]);
     }
 }

@@ -115,8 +115,8 @@ impl CopyKind {
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
     pub(super) group: Arc<crate::pipeline::GroupEntry>,
-    /// Buckets that take part, by place.
-    pub(super) alive: Vec<usize>,
+    /// Buckets that take part.
+    pub(super) alive: Arc<crate::living::Alive>,
     /// How many of them are done.
     pub(super) done: usize,
     /// Where in the list of operations the choice at hand begins.

@@ -16,6 +16,7 @@ fn one_flow_a_table(flows: &[Rule<'_>]) -> Pipeline {
         let flow = Flow { table: TableId(table), matching, instructions, ..Flow::default() };
         draft.change(Change::Flow(FlowMod::Add(flow))).unwrap();
     }
+    draft.pipeline.look_who_lives();
     draft.pipeline
 }
 
