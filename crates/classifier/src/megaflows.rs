@@ -24,8 +24,8 @@
 //! whole cloth is found out by the comparison, without a branch for it.
 //!
 //! Capacity: fixed, and reserved at the start (untouched memory costs nothing). When it is full, the
-//! clock's hand goes round, spares entries used since it last came by, but only so many at a time, and
-//! evicts the first that was not.
+//! clock's hand goes round, passes entries of ports that have no more than their share (`shares.rs`), spares
+//! entries used since it last came by, but only so many at a time, and evicts the first that was not.
 //!
 //! Cost: a burst of misses shares the latency of memory: for each mask all outstanding keys are hashed
 //! and their slots fetched, then all candidates' lines are fetched, then compared. Inserting may grow a
@@ -40,6 +40,7 @@ use weir_flow::{HEAD, Key, Mask, Seed, places};
 
 use crate::groups::{Groups, MASKS};
 use crate::handle::Handle;
+use crate::shares::Shares;
 use crate::subtable::{Cut, Subtable};
 
 /// Keys that are looked up together, at most.
@@ -57,6 +58,10 @@ const BARE: u32 = 1 << 30;
 /// Entries that the clock's hand spares for one that it evicts, at most: so that making room takes
 /// bounded time even when all entries are in use.
 const SPARED: u32 = 64;
+
+/// Entries that the clock's hand passes for one that it evicts, at most, whoever they are of: where those that
+/// have to make room are so rare, the last that it passed goes.
+const PASSED: u32 = 256;
 
 /// What verifying an entry needs: one line.
 #[derive(Clone, Debug)]
@@ -82,6 +87,13 @@ impl Line {
         (self.mask & !(USED | BARE)) as usize
     }
 
+    /// The port whose packets it is for, which every mask names.
+    fn port(&self) -> u32 {
+        let mut key = Key::new();
+        key.set_head(self.head);
+        Shares::port_of(&key)
+    }
+
     #[inline]
     fn is_bare(&self) -> bool {
         self.mask & BARE != 0
@@ -96,7 +108,18 @@ pub struct Inserted<T> {
     /// The value that was there under the same mask and masked key: it had the same handle.
     pub replaced: Option<T>,
     /// The entry that had to go to make room.
-    pub evicted: Option<(Handle, T)>,
+    pub evicted: Option<Evicted<T>>,
+}
+
+/// An entry that had to go to make room.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Evicted<T> {
+    /// What it was called.
+    pub handle: Handle,
+    /// Its value.
+    pub value: T,
+    /// The number of the port whose packets it was for.
+    pub port: u32,
 }
 
 /// The megaflows of one worker.
@@ -117,6 +140,8 @@ pub struct Megaflows<T> {
     spare: Vec<u32>,
     /// Numbers of masks with entries, by port and stage, in the order they are asked.
     groups: Groups,
+    /// Entries by port.
+    shares: Shares,
     /// The clock's hand.
     hand: usize,
     len: usize,
@@ -141,6 +166,7 @@ impl<T> Megaflows<T> {
             masks: vec![Subtable::new(Mask::new())],
             spare: Vec::new(),
             groups: Groups::default(),
+            shares: Shares::default(),
             hand: 0,
             len: 0,
         }
@@ -168,6 +194,11 @@ impl<T> Megaflows<T> {
             let table = &self.masks[number as usize];
             (&table.mask, table.len)
         })
+    }
+
+    /// Ports that have entries, each with how many: by number, rising.
+    pub fn ports(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.shares.iter()
     }
 
     /// The most masks that any port and stage has: so many probes a lookup costs at most now.
@@ -319,12 +350,16 @@ impl<T> Megaflows<T> {
         })
     }
 
-    /// The entry at a place or behind it, for walking the cache a piece at a time while it changes:
-    /// the next piece begins behind the place that was returned.
-    pub fn next_from(&self, place: u32) -> Option<Handle> {
-        let from = (place as usize).min(self.lines.len());
-        let at = from + self.lines[from..].iter().position(|line| line.number() != NOTHING as usize)?;
-        Some(Handle { index: at as u32, generation: self.lines[at].generation })
+    /// Places that entries are in, or were: what walks the cache a piece at a time, while it changes, looks
+    /// at so many.
+    pub fn places(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The entry at a place, if there is one.
+    pub fn at(&self, place: usize) -> Option<Handle> {
+        let line = self.lines.get(place).filter(|line| line.number() != NOTHING as usize)?;
+        Some(Handle { index: place as u32, generation: line.generation })
     }
 
     /// The entry that a key agrees with. It counts as used.

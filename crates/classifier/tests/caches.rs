@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Dice, key, mixed, rounds};
-use weir_classifier::{Caches, Found, Handle, LOOKUP_BURST, MASKS, Megaflows, PROBES, quantise};
+use weir_classifier::{Caches, Evicted, Found, Handle, LOOKUP_BURST, MASKS, Megaflows, PROBES, quantise};
 use weir_flow::{Field, Key, Mask, Seed};
 
 /// An entry as it was inserted.
@@ -44,7 +44,9 @@ impl Model {
         let same = self.entries.iter().find(is_same).map(|entry| (entry.handle, entry.value));
         assert_eq!(inserted.replaced, same.map(|(_, value)| value));
         assert_eq!(inserted.evicted.is_some(), full && same.is_none());
-        if let Some((handle, value)) = inserted.evicted {
+        if let Some(Evicted { handle, value, port }) = inserted.evicted {
+            let entry = self.entries.iter().find(|entry| entry.handle == handle).expect("it was there");
+            assert_eq!(u128::from(port), Field::InPort.get(&entry.key));
             assert_eq!(self.forget(handle), value);
         }
         assert_eq!(inserted.handle.generation % 2, 1, "a live generation is odd");
@@ -141,10 +143,8 @@ fn megaflows_are_found_as_a_list_would_and_stale_handles_name_nothing() {
                 assert_eq!(cache.masks().map(|(_, entries)| entries).sum::<usize>(), cache.len());
                 let mut listed: Vec<_> = cache.iter().map(|(handle, &value)| (handle, value)).collect();
                 let mut walked = Vec::new();
-                let mut from = 0;
-                while let Some(handle) = cache.next_from(from) {
+                for handle in (0..cache.places()).filter_map(|place| cache.at(place)) {
                     walked.push((handle, *cache.get(handle).unwrap()));
-                    from = handle.index + 1;
                 }
                 assert_eq!(listed, walked);
                 let mut expected: Vec<_> =
@@ -226,7 +226,7 @@ fn making_room_spares_what_is_in_use() {
             assert!(cache.find(&flow(number)).is_some(), "{number} went for {passing}");
         }
         let evicted = cache.insert(&flow(passing), &mask, passing).evicted;
-        assert!(evicted.is_some_and(|(_, value)| value >= 20));
+        assert!(evicted.is_some_and(|evicted| evicted.value >= 20));
     }
     // Also when all of them are.
     for passing in 5000..5100 {
@@ -238,6 +238,51 @@ fn making_room_spares_what_is_in_use() {
         assert!(cache.insert(&flow(passing), &mask, passing).evicted.is_some());
     }
     assert_eq!(cache.len(), 100);
+}
+
+#[test]
+fn a_port_that_fills_the_cache_leaves_the_others_their_share() {
+    const CAPACITY: usize = 999;
+    let mut cache = Megaflows::new(Seed::new(1), CAPACITY);
+    let mut mask = Mask::new();
+    mask.add(4, 0xffff_ffff);
+    let flow = |port: u128, number: u64| {
+        let mut key = Key::new();
+        key.set_word(4, number);
+        Field::InPort.set(&mut key, port);
+        key
+    };
+    let of = |cache: &Megaflows<u64>, port: u32| {
+        cache.ports().find(|(other, _)| *other == port).map_or(0, |(_, entries)| entries)
+    };
+    // Nobody uses the first port's again, and the second's are all in use.
+    for number in 0..100 {
+        cache.insert(&flow(1, number), &mask, number);
+    }
+    for number in 0..20_000 {
+        let evicted = cache.insert(&flow(2, number), &mask, number).evicted;
+        assert!(evicted.is_none_or(|evicted| evicted.port == 2), "{number} took the room of another port");
+        cache.find(&flow(2, number));
+    }
+    assert_eq!((of(&cache, 1), of(&cache, 2)), (100, 899));
+    // A third gets its share of the second, which goes on; beyond that they take from one another.
+    for number in 0..5_000 {
+        let evicted = cache.insert(&flow(3, number), &mask, number).evicted.map(|evicted| evicted.port);
+        let may = if number < 333 { &[2][..] } else { &[2, 3] };
+        assert!(evicted.is_some_and(|port| may.contains(&port)), "{evicted:?} for its entry {number}");
+        let evicted = cache.insert(&flow(2, 100_000 + number), &mask, number).evicted;
+        assert!(evicted.is_some_and(|evicted| evicted.port != 1));
+    }
+    assert!(of(&cache, 1) == 100 && of(&cache, 2) >= 333 && of(&cache, 3) >= 333);
+    // What the first leaves of its share is lent, and given back when it asks.
+    for number in 1_000..1_233 {
+        assert_ne!(
+            cache.insert(&flow(1, number), &mask, number).evicted.map(|evicted| evicted.port),
+            Some(1)
+        );
+    }
+    assert_eq!([1, 2, 3].map(|port| of(&cache, port)), [333, 333, 333]);
+    assert_eq!(cache.len(), CAPACITY);
 }
 
 #[test]

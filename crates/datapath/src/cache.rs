@@ -21,8 +21,17 @@ pub(crate) const MEGAFLOWS: usize = 1 << 21;
 /// A megaflow without a packet for so long goes.
 const IDLE: Nanos = Nanos(10 * Nanos::PER_SECOND);
 
-/// Megaflows looked at in one round of what is due.
+/// All megaflows are looked at in so long, to see whether they are idle,
+const SWEEP_TIME: Nanos = Nanos(2 * Nanos::PER_SECOND);
+
+/// unless that takes more than one of so many parts of the time.
+const SWEEP_SHARE: u64 = 16;
+
+/// Megaflows looked at between two looks at the clock, and so many at least in one round of what is due.
 const SWEEP: usize = 64;
+
+/// A worker that was away for longer does not make up for it in one go.
+const LONGEST: Nanos = Nanos(10_000_000);
 
 /// The caches.
 pub(crate) struct Caches {
@@ -37,7 +46,9 @@ pub(crate) struct Caches {
     due: Vec<Handle>,
     /// The next brief whose counts are to be collected; nothing when all were.
     brief: Option<usize>,
-    hand: u32,
+    /// The next place to be looked at, and when places were looked at last.
+    hand: usize,
+    swept: Nanos,
 }
 
 /// What the slow path made of a flow, and what it counted meanwhile.
@@ -62,6 +73,7 @@ impl Caches {
             due: Vec::new(),
             brief: None,
             hand: 0,
+            swept: Nanos(0),
         }
     }
 
@@ -187,8 +199,15 @@ impl Caches {
         true
     }
 
-    /// Adds a megaflow. What it replaces, or what has to make room for it, is credited.
-    pub(crate) fn insert(&mut self, key: &Key, mask: &Mask, made: Made, pipeline: &Pipeline) {
+    /// Adds a megaflow. What it replaces, or what has to make room for it, is credited; the port of what had to
+    /// make room is returned.
+    pub(crate) fn insert(
+        &mut self,
+        key: &Key,
+        mask: &Mask,
+        made: Made,
+        pipeline: &Pipeline,
+    ) -> Option<PortNo> {
         let Made { segments, tables, rewritten, used } = made;
         let (mut stages, mut parts) =
             (Vec::with_capacity(segments.len()), Vec::with_capacity(segments.len()));
@@ -201,11 +220,19 @@ impl Caches {
         self.short += usize::from(plan.is_short);
         let program = Program::new(plan, parts, pipeline.generation, used);
         let inserted = self.cached.insert(key, mask, program);
-        for mut program in inserted.replaced.into_iter().chain(inserted.evicted.map(|(_, program)| program)) {
+        let from = inserted.evicted.as_ref().map(|evicted| PortNo(evicted.port));
+        for mut program in inserted.replaced.into_iter().chain(inserted.evicted.map(|evicted| evicted.value))
+        {
             self.retire(&mut program, pipeline);
         }
         // It has counted the packet it was made of.
         self.dirty.push(inserted.handle);
+        from
+    }
+
+    /// Ports that have megaflows, each with how many.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = (PortNo, u64)> {
+        self.cached.megaflows().ports().map(|(port, megaflows)| (PortNo(port), megaflows as u64))
     }
 
     /// Removes a megaflow, credited.
@@ -270,23 +297,39 @@ impl Caches {
         due.is_empty()
     }
 
-    /// Looks at some megaflows, and removes those that nobody used for long.
-    pub(crate) fn sweep(&mut self, now: Nanos, pipeline: &Pipeline) {
-        for _ in 0..SWEEP {
-            let Some(handle) = self.cached.megaflows().next_from(self.hand) else {
-                self.hand = 0;
+    /// Looks at some megaflows, and removes those that nobody used for long: at so many that all are looked at in
+    /// [`SWEEP_TIME`], as far as a [`SWEEP_SHARE`]th of the time that passed since the last call allows.
+    pub(crate) fn sweep(&mut self, clock: impl Fn() -> Nanos, pipeline: &Pipeline) {
+        let now = clock();
+        let passed = now.0.saturating_sub(self.swept.0).min(LONGEST.0);
+        self.swept = now;
+        let places = self.cached.megaflows().places();
+        let share = places as u64 * passed / SWEEP_TIME.0;
+        let mut left = places.min(SWEEP.max(share as usize));
+        while left > 0 {
+            let looks = left.min(SWEEP);
+            (0..looks).for_each(|_| self.look_at_next(now, pipeline));
+            left -= looks;
+            if clock().0.saturating_sub(now.0) >= passed / SWEEP_SHARE {
                 break;
-            };
-            self.hand = handle.index + 1;
-            let used = self.cached.megaflows().get(handle).map_or(now, |program| match program.short {
-                Short::Brief(number) => program.used.max(self.shortcut.used(number)),
-                Short::Unknown => program.used,
-            });
-            if now.0.saturating_sub(used.0) > IDLE.0 {
-                self.remove(handle, pipeline);
             }
         }
         self.cached.megaflows_mut().rank();
+    }
+
+    /// Looks at one place, and removes its megaflow if nobody used it for long.
+    fn look_at_next(&mut self, now: Nanos, pipeline: &Pipeline) {
+        let megaflows = self.cached.megaflows();
+        let place = if self.hand < megaflows.places() { self.hand } else { 0 };
+        self.hand = place + 1;
+        let Some(handle) = megaflows.at(place) else { return };
+        let used = megaflows.get(handle).map_or(now, |program| match program.short {
+            Short::Brief(number) => program.used.max(self.shortcut.used(number)),
+            Short::Unknown => program.used,
+        });
+        if now.0.saturating_sub(used.0) > IDLE.0 {
+            self.remove(handle, pipeline);
+        }
     }
 
     /// What the caches hold.
@@ -295,5 +338,71 @@ impl Caches {
         report.masks = self.cached.megaflows().masks().count() as u64;
         report.most_masks = self.cached.megaflows().most_masks() as u64;
         report.memory = (self.cached.memory() + self.shortcut.memory()) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Counted, Op};
+    use std::cell::Cell;
+    use weir_flow::Match;
+    use weir_port::DropReason;
+
+    /// Caches with so many megaflows, last used at the start.
+    fn filled(megaflows: u64, pipeline: &Pipeline) -> Caches {
+        let mut caches = Caches::new(Seed::new(1));
+        let mut mask = Mask::new();
+        mask.add(3, u64::MAX);
+        for number in 0..megaflows {
+            let mut key = Key::new();
+            key.set_word(3, number);
+            Field::InPort.set(&mut key, 1);
+            let ops = vec![Op::Drop(DropReason::ByFlow)];
+            let (credits, counted) = (Vec::new(), Counted::default());
+            let segments = vec![Segment { guard: Match::any(), ops, credits, counted }];
+            let made = Made { segments, tables: [0; 4], rewritten: 0, used: Nanos(0) };
+            caches.insert(&key, &mask, made, pipeline);
+        }
+        caches
+    }
+
+    #[test]
+    fn idle_megaflows_go_by_the_clock_however_many_they_are() {
+        let pipeline = Pipeline::new(Seed::new(1), Vec::new(), true);
+        let mut caches = filled(50_000, &pipeline);
+        // A round a millisecond, as under full load.
+        let left_at = |caches: &mut Caches, from: u64, to: u64| {
+            for millis in from..to {
+                caches.sweep(|| Nanos(millis * 1_000_000), &pipeline);
+            }
+            caches.ports().map(|(_, megaflows)| megaflows).sum::<u64>()
+        };
+        assert_eq!(left_at(&mut caches, 0, 10_000), 50_000, "none was idle for long");
+        // The limit, and twice the time in which all are looked at.
+        assert_eq!(left_at(&mut caches, 10_000, 14_010), 0);
+    }
+
+    #[test]
+    fn a_round_of_looking_for_idle_megaflows_has_a_budget_of_time() {
+        let pipeline = Pipeline::new(Seed::new(1), Vec::new(), true);
+        let mut caches = filled(50_000, &pipeline);
+        // A slow machine: each look at the clock comes 100 µs after the one before.
+        let time = Cell::new(20 * Nanos::PER_SECOND);
+        let clock = || {
+            time.set(time.get() + 100_000);
+            Nanos(time.get())
+        };
+        let (mut most, mut sum) = (0, 0);
+        for _ in 0..100 {
+            time.set(time.get() + 3_000_000);
+            let before = time.get();
+            caches.sweep(clock, &pipeline);
+            most = most.max(time.get() - before);
+            sum += time.get() - before;
+        }
+        assert!(most <= 1_000_000, "{most} ns in one round");
+        assert!(sum <= 100 * 3_100_000 / SWEEP_SHARE + 100 * 200_000, "{sum} ns of 310 ms");
+        assert!(caches.ports().map(|(_, megaflows)| megaflows).sum::<u64>() < 50_000, "and some went");
     }
 }

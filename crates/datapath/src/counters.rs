@@ -38,6 +38,10 @@ pub(crate) struct PortCounts {
     pub(crate) sent: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) send_dropped: u64,
+    /// Megaflows that there are for what comes in by it, when the ledger was last copied.
+    pub(crate) megaflows: u64,
+    /// Those that had to make room for others.
+    pub(crate) evicted: u64,
 }
 
 /// The ledger.

@@ -89,9 +89,23 @@ impl Worker {
         last
     }
 
+    /// Counts each port's megaflows; those of ports that have gone are nobody's.
+    fn report_ports(&mut self) {
+        let Self { caches, counters, pipeline, .. } = self;
+        counters.ports.iter_mut().for_each(|port| port.megaflows = 0);
+        for (port, megaflows) in caches.ports() {
+            let place = pipeline.ports.get(&port).map(|info| usize::from(info.index));
+            if let Some(counts) = place.and_then(|place| counters.ports.get_mut(place)) {
+                counts.megaflows = megaflows;
+            }
+        }
+    }
+
     /// Copies the ledger.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
+        self.settle_busy();
         self.caches.report(&mut self.counters.caches);
+        self.report_ports();
         self.report_hints();
         self.counters.caches.edges = self.direct.len() as u64;
         self.counters.caches.memory += self.direct.memory() as u64;

@@ -176,6 +176,8 @@ impl Datapath {
                 report.sent += counts.sent;
                 report.sent_bytes += counts.sent_bytes;
                 report.send_dropped += counts.send_dropped;
+                report.megaflows += counts.megaflows;
+                report.evicted += counts.evicted;
             }
             report
         };

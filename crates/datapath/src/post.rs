@@ -7,6 +7,10 @@ use weir_dpdk::{BURST, Burst, Ticks};
 use weir_openflow::PortNo;
 use weir_port::DropReason;
 use weir_services::Host;
+use weir_units::Nanos;
+
+/// Time between two rounds of what is due while packets come without a break.
+const DUE_EVERY: Nanos = Nanos(1_000_000);
 
 impl Worker {
     /// Reads what the control thread has to say, if the bell rang.
@@ -102,11 +106,13 @@ impl Worker {
 
     /// A little of what is due now and then: services' timeouts, idle megaflows.
     pub(crate) fn what_is_due(&mut self) {
-        self.now = self.clock.at(Ticks::now());
+        let clock = self.clock;
+        self.now = clock.at(Ticks::now());
+        self.due = Nanos(self.now.0 + DUE_EVERY.0);
         for service in self.services.iter_mut().flatten() {
             service.tick(self.now);
         }
-        self.caches.sweep(self.now, &self.pipeline);
+        self.caches.sweep(|| clock.at(Ticks::now()), &self.pipeline);
     }
 
     /// Nothing is lost in silence at the end: what other workers handed over last is counted.

@@ -155,6 +155,8 @@ pub struct CacheReport {
     pub revoked: u64,
     /// Megaflows in the cache.
     pub megaflows: u64,
+    /// Megaflows that had to make room for others: of ports that had more than their share.
+    pub evicted: u64,
     /// Masks they have.
     pub masks: u64,
     /// The most masks that any port and stage has: so many probes a lookup costs at most.
@@ -188,6 +190,10 @@ pub struct PortReport {
     pub send_dropped: u64,
     /// Packets that the driver lost before Weir saw them.
     pub missed: u64,
+    /// Megaflows for what comes in by it, of all workers.
+    pub megaflows: u64,
+    /// Megaflows of it that had to make room for others.
+    pub evicted: u64,
     /// What a fault port did on purpose, by name; empty for others.
     pub faults: BTreeMap<&'static str, u64>,
     /// Where its hints come from: its own flow rules, or an emulation and why; nothing without `tcam`.

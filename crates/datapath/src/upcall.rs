@@ -242,7 +242,14 @@ impl Worker {
                 rewritten: recording.origins.rewritten(),
                 used: self.now,
             };
-            self.caches.insert(&recording.key, &recording.mask, made, &self.pipeline);
+            let from = self.caches.insert(&recording.key, &recording.mask, made, &self.pipeline);
+            if let Some(port) = from {
+                self.counters.caches.evicted += 1;
+                let place = self.pipeline.ports.get(&port).map(|info| usize::from(info.index));
+                if let Some(counts) = place.and_then(|place| self.counters.ports.get_mut(place)) {
+                    counts.evicted += 1;
+                }
+            }
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) const PASSES: u8 = 64;
 /// Of so many bursts one is timed step by step.
 const SAMPLE: u64 = 64;
 
-/// Polls between two rounds of what is due.
+/// Polls between two rounds of what is due, while nothing comes.
 const ROUND: u32 = 1024;
 
 /// A packet on its way from one worker to another.
@@ -123,6 +123,10 @@ pub(crate) struct Worker {
     pub(crate) hinted: Hinted,
     /// When the steps of the burst at hand are timed, the last reading.
     pub(crate) timing: Option<Ticks>,
+    /// Since when it has been busy, as far as that is not counted yet.
+    pub(crate) busy_since: Option<Ticks>,
+    /// When the next round of what is due is to be, however many packets come.
+    pub(crate) due: Nanos,
 }
 
 impl Worker {
@@ -130,7 +134,6 @@ impl Worker {
     pub(crate) fn run(&mut self) {
         let mut burst = Burst::new();
         let mut round = 0;
-        let mut busy_since = None;
         while self.stopping.is_none() {
             self.read_mail();
             let mut busy = false;
@@ -139,9 +142,10 @@ impl Worker {
             }
             busy |= self.take_over(&mut burst);
             busy |= self.credit();
-            self.clock_in(busy, &mut busy_since);
+            self.clock_in(busy);
             round += self.wait(busy);
-            if round >= ROUND {
+            // A poll that finds packets reads the clock: what is due does not wait for one that finds none.
+            if round >= ROUND || self.now >= self.due {
                 round = 0;
                 self.what_is_due();
             }
@@ -425,19 +429,27 @@ impl Worker {
 
     /// Reads the clock when work begins or ends, so that under full load it is never read.
     #[inline]
-    fn clock_in(&mut self, busy: bool, since: &mut Option<Ticks>) {
-        match (busy, *since) {
+    fn clock_in(&mut self, busy: bool) {
+        match (busy, self.busy_since) {
             (true, None) => {
                 self.hinted.emulated = 0;
-                *since = Some(Ticks::now());
+                self.busy_since = Some(Ticks::now());
             }
-            (false, Some(begin)) => {
-                let emulated = self.hinted.emulated;
-                self.counters.busy_cycles += Ticks::now().since(begin).saturating_sub(emulated);
-                *since = None;
+            (false, Some(_)) => {
+                self.settle_busy();
+                self.busy_since = None;
             }
             _ => {}
         }
+    }
+
+    /// Counts the cycles of the work at hand up to now, for whoever reads the ledger before it ends.
+    pub(crate) fn settle_busy(&mut self) {
+        let Some(begin) = self.busy_since else { return };
+        let now = Ticks::now();
+        let emulated = std::mem::take(&mut self.hinted.emulated);
+        self.counters.busy_cycles += now.since(begin).saturating_sub(emulated);
+        self.busy_since = Some(now);
     }
 
     #[inline]

@@ -175,6 +175,8 @@ impl Parts {
             accounts: Accounts::default(),
             stopping: None,
             timing: None,
+            busy_since: None,
+            due: Nanos(0),
         }
     }
 }

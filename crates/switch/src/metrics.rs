@@ -188,6 +188,9 @@ fn caches(page: &mut Page, workers: &[WorkerStats]) {
             w.caches.revoked
         }),
         ("megaflows", Kind::Gauge, "Megaflows in the cache.", |w| w.caches.megaflows),
+        ("megaflows_evicted_total", Kind::Counter, "Megaflows that had to make room for others.", |w| {
+            w.caches.evicted
+        }),
         ("masks", Kind::Gauge, "Masks that the megaflows have.", |w| w.caches.masks),
         ("cache_bytes", Kind::Gauge, "Memory of the caches, about.", |w| w.caches.memory),
     ];
@@ -211,6 +214,10 @@ fn ports(page: &mut Page, ports: &[PortStats]) {
             p.send_dropped
         }),
         ("port_missed_packets_total", Counter, "Packets that the driver lost.", |p| p.missed),
+        ("port_megaflows", Gauge, "Megaflows for what comes in by the port.", |p| p.megaflows),
+        ("port_megaflows_evicted_total", Counter, "Megaflows of it that made room for others.", |p| {
+            p.evicted
+        }),
     ];
     for (name, kind, help, value) in FAMILIES {
         let mut family = page.family(name, *kind, help);

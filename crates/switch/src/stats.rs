@@ -179,6 +179,8 @@ pub struct CacheStats {
     pub revoked: u64,
     /// Megaflows in the cache.
     pub megaflows: u64,
+    /// Megaflows that had to make room for others: of ports that had more than their share.
+    pub evicted: u64,
     /// Masks they have.
     pub masks: u64,
     /// The most masks that any port and stage has: so many probes a lookup costs at most.
@@ -213,6 +215,10 @@ pub struct PortStats {
     pub send_dropped: u64,
     /// Packets that the driver lost before Weir saw them.
     pub missed: u64,
+    /// Megaflows for what comes in by it, of all workers.
+    pub megaflows: u64,
+    /// Megaflows of it that had to make room for others: it had more than its share then.
+    pub evicted: u64,
     /// What a fault port did on purpose, by name; empty for others.
     pub faults: BTreeMap<String, u64>,
     /// Where its hints come from: its own flow rules, or an emulation and why; nothing without `tcam`.
@@ -384,6 +390,7 @@ pub(crate) mod tests {
                 coalesced: 300,
                 revoked: 6,
                 megaflows: 17,
+                evicted: 8,
                 masks: 3,
                 most_masks: 2,
                 edges: 31,
@@ -415,6 +422,8 @@ pub(crate) mod tests {
             sent_bytes: 84_000,
             send_dropped: 7,
             missed: 9,
+            megaflows: 34,
+            evicted: 16,
             faults: BTreeMap::from([("lost", 5), ("waiting", 2)]),
             hints: "emulated: it is no NIC".to_owned(),
         };

@@ -56,7 +56,7 @@ impl<T> Megaflows<T> {
 
     /// Adds an entry for all keys that agree with this one in what the mask names, or in more than that
     /// (see above). One of the same mask and masked key has its value replaced and keeps its handle. When
-    /// the cache is full, an entry goes that was not used for a while.
+    /// the cache is full, an entry goes that was not used for a while, of a port that has more than its share.
     pub fn insert(&mut self, key: &Key, mask: &Mask, value: T) -> Inserted<T> {
         let mut evicted = None;
         let mut number = self.mask_number(key, mask);
@@ -65,7 +65,7 @@ impl<T> Megaflows<T> {
             return Inserted { handle, replaced, evicted };
         }
         if self.len >= self.capacity {
-            evicted = self.evict();
+            evicted = self.evict(Shares::port_of(key));
             // It may have been the last of this mask.
             number = self.mask_number(key, mask);
         }
@@ -86,6 +86,7 @@ impl<T> Megaflows<T> {
         self.values[index as usize] = Some(value);
         self.keep_rest(index, rest);
         self.len += 1;
+        self.shares.add(Shares::port_of(key));
         Inserted { handle: Handle { index, generation }, replaced: None, evicted }
     }
 
@@ -114,6 +115,7 @@ impl<T> Megaflows<T> {
     pub fn remove(&mut self, handle: Handle) -> Option<T> {
         let line = self.line(handle)?;
         let (number, hash) = (line.number(), line.hash);
+        self.shares.remove(line.port());
         let table = &mut self.masks[number];
         table.remove(hash, handle.index);
         if table.len == 0 {
@@ -146,13 +148,15 @@ impl<T> Megaflows<T> {
         self.masks.truncate(1);
         self.spare.clear();
         self.groups = Groups::default();
+        self.shares.clear();
         self.len = 0;
     }
 
-    /// Takes out an entry that was not used since the hand last came by, or the last of so many that
-    /// it passed.
-    fn evict(&mut self) -> Option<(Handle, T)> {
-        let mut spared = 0;
+    /// Takes out an entry to make room for one of this port: one of a port with more than its share (`shares.rs`)
+    /// that was not used since the hand last came by, or the last of so many that it passed.
+    fn evict(&mut self, port: u32) -> Option<Evicted<T>> {
+        let claim = self.shares.claim(port, self.capacity);
+        let (mut spared, mut passed) = (0, 0);
         loop {
             let index = self.hand;
             self.hand = if index + 1 >= self.lines.len() { 0 } else { index + 1 };
@@ -160,12 +164,17 @@ impl<T> Megaflows<T> {
             if line.number() == 0 {
                 continue;
             }
-            if line.mask & USED == 0 || spared == SPARED {
+            passed += 1;
+            let (owner, used) = (line.port(), line.mask & USED != 0);
+            let gives = self.shares.gives(claim, owner);
+            if gives && (!used || spared == SPARED) || passed == PASSED {
                 let handle = Handle { index: index as u32, generation: line.generation };
-                return self.remove(handle).map(|value| (handle, value));
+                return self.remove(handle).map(|value| Evicted { handle, value, port: owner });
             }
-            line.mask &= !USED;
-            spared += 1;
+            if gives {
+                line.mask &= !USED;
+                spared += 1;
+            }
         }
     }
 }

@@ -54,6 +54,7 @@ impl PortStats {
             (&mut self.sent_bytes, before.sent_bytes),
             (&mut self.send_dropped, before.send_dropped),
             (&mut self.missed, before.missed),
+            (&mut self.evicted, before.evicted),
         ]);
         for (fault, count) in self.faults.iter_mut().filter(|(fault, _)| *fault != WAITING) {
             *count = count.saturating_sub(before.faults.get(fault).copied().unwrap_or(0));
@@ -93,6 +94,7 @@ impl WorkerStats {
             (&mut self.caches.revalidated, before.caches.revalidated),
             (&mut self.caches.coalesced, before.caches.coalesced),
             (&mut self.caches.revoked, before.caches.revoked),
+            (&mut self.caches.evicted, before.caches.evicted),
             (&mut self.hints.hits, before.hints.hits),
             (&mut self.hints.missed, before.hints.missed),
             (&mut self.hints.stale, before.hints.stale),
@@ -163,6 +165,7 @@ mod tests {
         const STATES: &[&str] = &[
             "generation",
             "ports.faults.waiting",
+            "ports.megaflows",
             "ports.number",
             "schema",
             "services.instances.builds",

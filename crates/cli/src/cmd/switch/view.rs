@@ -27,6 +27,14 @@ impl Counts {
             Some(seconds) => Pps(count as f64 / seconds).to_string(),
         }
     }
+
+    /// The same of what is no packet.
+    fn show_times(self, count: u64) -> String {
+        match self.seconds {
+            None => grouped(count),
+            Some(seconds) => format!("{:.1}/s", count as f64 / seconds),
+        }
+    }
 }
 
 /// Digits in groups of three.
@@ -124,11 +132,15 @@ fn ports(ports: &[PortStats], counts: Counts) -> String {
         let done: Vec<String> = done.map(|(fault, count)| format!("{fault} {}", grouped(*count))).collect();
         (!done.is_empty()).then(|| format!("  {}, on purpose: {}\n", port.name, done.join(" · ")))
     });
+    let crowded = ports.iter().filter(|port| port.evicted > 0).map(|port| {
+        let (evicted, left) = (counts.show_times(port.evicted), grouped(port.megaflows));
+        format!("  {}: {evicted} of its megaflows made room for others; it has {left}\n", port.name)
+    });
     table(
         &["no", "name", "link", "received", "sent", "not taken", "missed", "opened by"],
         &[0, 3, 4, 5, 6],
         &rows,
-    ) + &faults.collect::<String>()
+    ) + &faults.chain(crowded).collect::<String>()
 }
 
 /// The sum, a column a worker.
@@ -208,7 +220,8 @@ fn waiting(rows: &mut Vec<Vec<String>>, since: &Stats, counts: Counts) {
         ("power hints", |w| w.waiting.hints),
     ];
     for (name, of) in COUNTED.iter().filter(|(_, of)| whole(*of) > 0) {
-        rows.push(row(name, workers.iter().map(|w| counts.show(of(w))), counts.show(whole(*of))));
+        let cells = workers.iter().map(|w| counts.show_times(of(w)));
+        rows.push(row(name, cells, counts.show_times(whole(*of))));
     }
 }
 
@@ -270,6 +283,7 @@ fn caches(workers: &[WorkerStats], counts: Counts) -> String {
         ("revoked", |w| w.caches.revoked),
         ("revalidated", |w| w.caches.revalidated),
     ];
+    const HAPPENED: &[Row] = &[("megaflows that made room", |w| w.caches.evicted)];
     const STATES: &[Row] = &[
         ("megaflows", |w| w.caches.megaflows),
         ("masks", |w| w.caches.masks),
@@ -282,6 +296,9 @@ fn caches(workers: &[WorkerStats], counts: Counts) -> String {
     }
     for (name, of) in COUNTED.iter().filter(|(_, of)| total(of) > 0) {
         rows.push(row(name, workers.iter().map(|w| counts.show(of(w))), counts.show(total(of))));
+    }
+    for (name, of) in HAPPENED.iter().filter(|(_, of)| total(of) > 0) {
+        rows.push(row(name, workers.iter().map(|w| counts.show_times(of(w))), counts.show_times(total(of))));
     }
     for (name, of) in STATES {
         rows.push(row(name, workers.iter().map(|w| grouped(of(w))), grouped(total(of))));
@@ -317,7 +334,7 @@ fn hints(since: &Stats, counts: Counts) -> String {
         rows.push(row(name, workers.iter().map(|w| share(of(w), packets(w))), share(total(of), all)));
     }
     for (name, of) in COUNTED.iter().filter(|(_, of)| total(of) > 0) {
-        rows.push(row(name, workers.iter().map(|w| counts.show(of(w))), counts.show(total(of))));
+        rows.push(row(name, workers.iter().map(|w| counts.show_times(of(w))), counts.show_times(total(of))));
     }
     for (name, of) in STATES {
         rows.push(row(name, workers.iter().map(|w| grouped(of(w))), grouped(total(of))));
@@ -542,7 +559,14 @@ mod tests {
         now.uptime_ns += 500_000_000;
         now.workers[0].received += 1000;
         now.workers[0].sent += 1000;
+        now.workers[0].waiting.sleeps += 50;
+        (now.ports[0].evicted, now.ports[0].megaflows) = (20, 7);
         let text = render(&now, Some(&before));
+        // What is no packet is no rate of packets.
+        let sleeps = text.lines().find(|line| line.trim_start().starts_with("sleeps")).unwrap();
+        let cells: Vec<&str> = sleeps.split_whitespace().collect();
+        assert_eq!(cells, ["sleeps", "100.0/s", "0.0/s", "100.0/s"]);
+        assert!(text.contains("left: 40.0/s of its megaflows made room for others; it has 7"), "{text}");
         assert!(text.contains("received     2.000 kpps   0 pps  2.000 kpps"), "{text}");
         assert!(text.contains("exact"), "{text}");
     }
