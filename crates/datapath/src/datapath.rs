@@ -26,6 +26,9 @@ use weir_openflow::{Names, PortNo};
 use weir_port::Rx;
 use weir_units::Nanos;
 
+/// Bytes of a frame's checksum, which packets come and go without.
+const FCS: usize = 4;
+
 /// How long a worker may take to answer before that is an error: it hangs in a service then.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -88,6 +91,7 @@ impl Datapath {
             eal,
             pipeline: &pipeline,
             pool: &pool,
+            longest: usize::from(config.max_frame.bytes()) - FCS,
             clock,
             poll,
             seed,

@@ -5,7 +5,7 @@ use crate::counters::{Counters, PortCounts};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_dpdk::{BURST, Burst, Mbuf};
 use weir_openflow::PortNo;
-use weir_port::{DropReason, Tx};
+use weir_port::{DropReason, TooLong, Tx};
 
 /// A transmit queue: the worker's own, or, where a port has fewer queues than there are workers, one
 /// that some of them share.
@@ -17,11 +17,14 @@ pub(crate) enum Queue {
 
 impl Queue {
     #[inline]
-    fn transmit(&mut self, burst: &mut Burst) -> usize {
+    fn transmit(&mut self, burst: &mut Burst) -> (usize, TooLong) {
         match self {
-            Self::Own(tx) => tx.transmit(burst),
-            // A worker that panicked with the lock held had handed its packets over or still owns them.
-            Self::Shared(tx) => tx.lock().unwrap_or_else(PoisonError::into_inner).transmit(burst),
+            Self::Own(tx) => (tx.transmit(burst), tx.take_too_long()),
+            Self::Shared(tx) => {
+                // A worker that panicked with the lock held had handed its packets over or still owns them.
+                let mut tx = tx.lock().unwrap_or_else(PoisonError::into_inner);
+                (tx.transmit(burst), tx.take_too_long())
+            }
         }
     }
 }
@@ -147,11 +150,16 @@ fn hand_out(
             tap.offer_sent(port.number, packet.data());
         }
     }
-    let sent = port.queue.transmit(burst);
+    let (sent, too_long) = port.queue.transmit(burst);
     let counts = &mut counters.ports[place];
     counts.sent += sent as u64;
     counters.sent += sent as u64;
-    counts.sent_bytes += bytes;
+    counts.sent_bytes += bytes - too_long.bytes;
+    if too_long.packets > 0 {
+        counts.send_dropped += too_long.packets;
+        counters.drop(DropReason::TooLong, too_long.packets);
+    }
+    let counts = &mut counters.ports[place];
     if !burst.is_empty() {
         let left = burst.len() as u64;
         counts.sent_bytes -= length(burst);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weir_dpdk::{InterruptsHeld, MarkError, Pool, PortConfig, Ticks};
+use weir_dpdk::{MarkError, Pool, PortConfig, Ticks};
 use weir_openflow::PortNo;
 use weir_port::{OpenPort, Rx, Tx};
 
@@ -32,7 +32,6 @@ pub(crate) struct Held {
     pub(crate) marks: Option<Result<(), MarkError>>,
     /// Whether the tables may use it.
     visible: bool,
-    _memory: Option<InterruptsHeld>,
 }
 
 impl Held {
@@ -60,12 +59,11 @@ impl Ports {
             .map_err(|error| ControlError(format!("port `{}`: {error}", spec.name)))?;
         let place = (0..).find(|place| self.0.values().all(|held| held.place != *place)).unwrap_or(0);
         let queues: Queues = std::iter::from_fn(|| open.take_queue()).collect();
-        let memory = open.hold_memory();
         let marks = config.tcam.map(|_| open.offers_marks());
         let up = open.link_up();
         let spec = PortSpec { number: Some(number), ..spec.clone() };
         let (flags, since) = (PortFlags::default(), Ticks::now());
-        let held = Held { spec, open, place, up, flags, since, marks, visible: true, _memory: memory };
+        let held = Held { spec, open, place, up, flags, since, marks, visible: true };
         self.0.insert(number, held);
         Ok((number, queues))
     }

@@ -34,7 +34,7 @@ use weir_classifier::{Found, Handle};
 use weir_dpdk::{BURST, Burst, Mbuf, Pool, Ticks};
 use weir_flow::{Seed, extract, places};
 use weir_openflow::PortNo;
-use weir_port::{DropReason, Rx};
+use weir_port::{DropReason, Rx, TooLong};
 use weir_services::{Host, Memo, conntrack};
 use weir_units::Nanos;
 
@@ -101,6 +101,8 @@ pub(crate) struct Worker {
     pub(crate) spawned: VecDeque<Spawned>,
     pub(crate) frozen: FrozenStore,
     pub(crate) pool: Pool,
+    /// Bytes, without FCS, of the longest packet that the ports were set up for.
+    pub(crate) longest: usize,
     pub(crate) punts: SyncSender<PacketIn>,
     /// Those who watch.
     pub(crate) taps: Vec<Arc<Tap>>,
@@ -158,14 +160,23 @@ impl Worker {
     fn poll(&mut self, at: usize, burst: &mut Burst) -> bool {
         self.begin_timing();
         let Some(input) = self.inputs.get_mut(at) else { return false };
-        let count = input.rx.receive(burst);
-        if count == 0 {
+        let mut count = input.rx.receive(burst);
+        let too_long = input.rx.take_too_long();
+        if count == 0 && too_long.packets == 0 {
             return false;
         }
         let (place, number) = (usize::from(input.place), input.number);
         self.now = self.clock.at(Ticks::now());
         self.lap(Step::Receive, count);
-        let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
+        let lengths = burst.iter().map(|packet| packet.len());
+        let (mut bytes, longest) = lengths.fold((0, 0), |(sum, most), len| (sum + len as u64, most.max(len)));
+        if longest > self.longest || too_long.packets > 0 {
+            bytes -= self.drop_too_long(place, too_long, burst);
+            count = burst.len();
+            if count == 0 {
+                return true;
+            }
+        }
         self.counters.received += count as u64;
         self.counters.bursts += 1;
         self.counters.ports[place].received += count as u64;
@@ -185,6 +196,19 @@ impl Worker {
             self.drain_spawned(burst);
         }
         true
+    }
+
+    /// Counts what the port had no buffer for, and drops what else is longer than the ports were set up for.
+    /// Returns the bytes of the latter.
+    #[cold]
+    fn drop_too_long(&mut self, place: usize, ended: TooLong, burst: &mut Burst) -> u64 {
+        let (packets, bytes) = burst.drop_longer(self.longest);
+        let all = packets as u64 + ended.packets;
+        self.counters.received += all;
+        self.counters.ports[place].received += all;
+        self.counters.ports[place].received_bytes += bytes + ended.bytes;
+        self.counters.drop(DropReason::TooLong, all);
+        bytes
     }
 
     /// Reads headers of these packets into keys; returns those that can be looked up.

@@ -188,6 +188,8 @@ int weir_pci_attach(const char *address, uint16_t *port)
         return error;
     return rte_eth_dev_get_port_by_name(address, port);
 }
+uint16_t weir_memif_max_queues(void); /* memif.c */
+
 int weir_port_configure(uint16_t port, uint16_t queues, uint16_t descriptors, uint16_t max_frame,
                         struct rte_mempool **pools)
 {
@@ -199,6 +201,8 @@ int weir_port_configure(uint16_t port, uint16_t queues, uint16_t descriptors, ui
 
     if (error < 0)
         return error;
+    if (strcmp(info.driver_name, "net_memif") == 0 && queues > weir_memif_max_queues())
+        return -EINVAL;
     memset(&conf, 0, sizeof(conf));
     if (queues > 1) {
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;

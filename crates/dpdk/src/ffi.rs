@@ -1,4 +1,4 @@
-//! The C shim's functions (`csrc/shim.c`), as Rust sees them.
+//! The C shim's functions (`csrc/`), as Rust sees them.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -81,5 +81,25 @@ unsafe extern "C" {
     pub(crate) fn weir_mark_rule_destroy(port: u16, rule: *mut std::ffi::c_void);
     pub(crate) fn weir_rx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
     pub(crate) fn weir_tx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
+    pub(crate) fn weir_memif_rx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
+    pub(crate) fn weir_memif_tx_burst(port: u16, queue: u16, mbufs: *mut *mut RteMbuf, count: u16) -> u16;
+    pub(crate) fn weir_packet_open_ring(
+        interface: c_uint,
+        slot: u32,
+        slots: u32,
+        block: u32,
+        waiting: c_int,
+        group: *mut c_int,
+        ring: *mut *mut u8,
+    ) -> c_int;
+    pub(crate) fn weir_packet_open_sender(interface: c_uint, waiting: c_int, bypass: c_int) -> c_int;
+    pub(crate) fn weir_packet_send(
+        fd: c_int,
+        mbufs: *mut *mut RteMbuf,
+        count: c_uint,
+        error: *mut c_int,
+    ) -> c_uint;
+    pub(crate) fn weir_packet_lost(fd: c_int) -> u64;
+    pub(crate) fn weir_packet_link(fd: c_int, interface: c_uint, mac: *mut u8) -> c_int;
     pub(crate) fn weir_af_packet_go_on(port: u16, queue: u16, pool: *mut RteMempool);
 }

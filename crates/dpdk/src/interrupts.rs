@@ -1,10 +1,9 @@
-//! DPDK's interrupt thread, held while memif ports are polled or closed.
+//! DPDK's interrupt thread, held between two callbacks while a memif port is closed.
 //!
-//! Why: when its peer dies, the memif driver unmaps the shared memory in that thread, without asking
-//! whether somebody is reading it, and a poller that was in the middle of a burst takes the process
-//! along. While the thread is held the memory stays; the peer's end is dealt with afterwards. A port
-//! is closed while it is held too, or both would take the memory away at once.
-//! Cost: nothing while it is held; holding and releasing are one wake-up each.
+//! Why: the memif driver takes a peer's memory away in that thread when the peer goes, and in the closing
+//! thread when the port is closed; nothing in it keeps the two apart. (Bursts and callbacks take turns by
+//! themselves: `csrc/memif.c`.)
+//! Cost: holding and releasing are one wake-up each.
 
 use crate::ffi;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +13,7 @@ static HOLDERS: Mutex<u32> = Mutex::new(0);
 
 /// The interrupt thread, held until this and all others are dropped.
 #[derive(Debug)]
-pub struct InterruptsHeld(());
+pub(crate) struct InterruptsHeld(());
 
 /// Holds it; nothing where DPDK would not.
 pub(crate) fn hold() -> Option<InterruptsHeld> {

@@ -7,6 +7,7 @@
 //! - [`Burst`], [`Mbuf`]: packets owned by whoever holds them. Receiving moves packets into a burst,
 //!   transmitting moves them out; what a port does not take stays in the burst; dropping frees. So
 //!   a packet can be neither leaked nor sent twice, and the types see to it.
+//! - [`FrameRing`], [`FrameSender`]: raw sockets of the kernel (AF_PACKET), without DPDK's driver.
 //! - [`Worker`]: a pinned thread that DPDK knows; [`PowerHint`], [`fine_timers`]: how it waits.
 //! - [`MarkRule`]: a rule in a port's own table that marks packets, where the port has one.
 //! - [`aes`]: AES-128-CBC over many texts at once, by the CPU's instructions.
@@ -23,6 +24,7 @@
 )]
 
 pub mod aes;
+mod af_packet;
 mod allocator;
 mod eal;
 mod equal;
@@ -38,12 +40,12 @@ mod prefetch;
 mod tsc;
 mod worker;
 
+pub use af_packet::{FrameRing, FrameSender, InterfaceWatch, Offload, RawFrame, SocketConfig, SocketError};
 pub use allocator::{CountingAllocator, Heap};
 pub use eal::{Eal, EalConfig, EalError, Memory};
 pub use equal::equal_words;
 pub use flow_rule::{Headers, MarkError, MarkRule};
 pub use huge::prefer_huge_pages;
-pub use interrupts::InterruptsHeld;
 pub use mbuf::{BURST, Burst, Mbuf, Packet};
 pub use pause::{PowerHint, fine_timers};
 pub use pool::{Pool, PoolError};

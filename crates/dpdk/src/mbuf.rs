@@ -5,6 +5,7 @@
 //! transmitting allocate nothing.
 
 use crate::ffi::{self, RteMbuf};
+use std::marker::{PhantomData, PhantomPinned};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -14,39 +15,58 @@ pub const BURST: usize = 32;
 /// `RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID`: a flow rule's mark is in the mbuf.
 const MARKED: u64 = 1 << 2 | 1 << 13;
 
-/// A view of one packet in DPDK memory.
-#[repr(transparent)]
-pub struct Packet(RteMbuf);
+/// A view of one packet in DPDK memory: only ever behind a reference, at the address of its mbuf.
+///
+/// It has no size, so that safe code that swaps or replaces what two references point to moves nothing:
+/// an mbuf's head knows its own buffer and pool, and must stay where it is.
+#[repr(C)]
+pub struct Packet {
+    _opaque: [u8; 0],
+    /// Neither Send nor Sync, nor to be moved: whoever owns the mbuf decides that.
+    _place: PhantomData<(*mut RteMbuf, PhantomPinned)>,
+}
 
 impl Packet {
+    #[inline]
+    fn head(&self) -> &RteMbuf {
+        // SAFETY: a reference to a packet is made from the address of a valid mbuf, borrowed as long.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
+    #[inline]
+    fn head_mut(&mut self) -> &mut RteMbuf {
+        // SAFETY: as in `head`; the borrow of self is unique, and so the only way to this mbuf.
+        unsafe { &mut *std::ptr::from_mut(self).cast() }
+    }
+
     /// Bytes of the packet, without FCS, over all its segments.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.pkt_len as usize
+        self.head().pkt_len as usize
     }
 
     /// Whether the packet has no byte.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.pkt_len == 0
+        self.head().pkt_len == 0
     }
 
     /// Whether the packet fills more than one segment; [`Self::data`] shows the first only.
     #[inline]
     pub fn is_chained(&self) -> bool {
-        self.0.nb_segs > 1
+        self.head().nb_segs > 1
     }
 
     /// The port that received it.
     #[inline]
     pub fn port(&self) -> u16 {
-        self.0.port
+        self.head().port
     }
 
     /// What a flow rule of the port marked it with (rte_flow's MARK), if one did.
     #[inline]
     pub fn mark(&self) -> Option<u32> {
-        (self.0.ol_flags & MARKED == MARKED).then_some(self.0.mark)
+        (self.head().ol_flags & MARKED == MARKED).then_some(self.head().mark)
     }
 
     /// Marks it as a flow rule does, or takes its mark away.
@@ -54,10 +74,10 @@ impl Packet {
     pub fn set_mark(&mut self, mark: Option<u32>) {
         match mark {
             Some(mark) => {
-                self.0.mark = mark;
-                self.0.ol_flags |= MARKED;
+                self.head_mut().mark = mark;
+                self.head_mut().ol_flags |= MARKED;
             }
-            None => self.0.ol_flags &= !MARKED,
+            None => self.head_mut().ol_flags &= !MARKED,
         }
     }
 
@@ -67,8 +87,8 @@ impl Packet {
         // SAFETY: a driver or `set_len` keeps data_off + data_len within the buffer.
         unsafe {
             std::slice::from_raw_parts(
-                self.0.buf_addr.add(usize::from(self.0.data_off)),
-                usize::from(self.0.data_len),
+                self.head().buf_addr.add(usize::from(self.head().data_off)),
+                usize::from(self.head().data_len),
             )
         }
     }
@@ -79,8 +99,8 @@ impl Packet {
         // SAFETY: as in `data`; the borrow of self is unique.
         unsafe {
             std::slice::from_raw_parts_mut(
-                self.0.buf_addr.add(usize::from(self.0.data_off)),
-                usize::from(self.0.data_len),
+                self.head().buf_addr.add(usize::from(self.head().data_off)),
+                usize::from(self.head().data_len),
             )
         }
     }
@@ -88,7 +108,7 @@ impl Packet {
     /// Bytes that fit into the (single) segment.
     #[inline]
     pub fn room(&self) -> usize {
-        usize::from(self.0.buf_len) - usize::from(self.0.data_off)
+        usize::from(self.head().buf_len) - usize::from(self.head().data_off)
     }
 
     /// Makes the packet `len` bytes long, in one segment, and returns those bytes. What they hold is
@@ -98,9 +118,12 @@ impl Packet {
     /// When the packet is chained or `len` exceeds [`Self::room`].
     #[inline]
     pub fn set_len(&mut self, len: u16) -> &mut [u8] {
-        assert!(usize::from(len) <= self.room() && self.0.nb_segs == 1, "packet of {len} B does not fit");
-        self.0.data_len = len;
-        self.0.pkt_len = u32::from(len);
+        assert!(
+            usize::from(len) <= self.room() && self.head().nb_segs == 1,
+            "packet of {len} B does not fit"
+        );
+        self.head_mut().data_len = len;
+        self.head_mut().pkt_len = u32::from(len);
         self.data_mut()
     }
 
@@ -108,13 +131,13 @@ impl Packet {
     /// bytes hold is undefined. Returns whether there was room; a chained packet has none.
     #[inline]
     pub fn push_front(&mut self, count: usize) -> bool {
-        let fits = count <= usize::from(self.0.data_off)
-            && count <= usize::from(u16::MAX - self.0.data_len)
-            && self.0.nb_segs == 1;
+        let fits = count <= usize::from(self.head().data_off)
+            && count <= usize::from(u16::MAX - self.head().data_len)
+            && self.head().nb_segs == 1;
         if fits {
-            self.0.data_off -= count as u16;
-            self.0.data_len += count as u16;
-            self.0.pkt_len += count as u32;
+            self.head_mut().data_off -= count as u16;
+            self.head_mut().data_len += count as u16;
+            self.head_mut().pkt_len += count as u32;
         }
         fits
     }
@@ -122,11 +145,11 @@ impl Packet {
     /// Makes the packet shorter at the front. Returns whether its first segment had so many bytes.
     #[inline]
     pub fn pull_front(&mut self, count: usize) -> bool {
-        let fits = count <= usize::from(self.0.data_len);
+        let fits = count <= usize::from(self.head().data_len);
         if fits {
-            self.0.data_off += count as u16;
-            self.0.data_len -= count as u16;
-            self.0.pkt_len -= count as u32;
+            self.head_mut().data_off += count as u16;
+            self.head_mut().data_len -= count as u16;
+            self.head_mut().pkt_len -= count as u32;
         }
         fits
     }
@@ -135,8 +158,8 @@ impl Packet {
     /// has none.
     #[inline]
     pub fn push_back(&mut self, count: usize) -> bool {
-        let len = usize::from(self.0.data_len);
-        let fits = len + count <= self.room() && self.0.nb_segs == 1;
+        let len = usize::from(self.head().data_len);
+        let fits = len + count <= self.room() && self.head().nb_segs == 1;
         if fits {
             self.set_len((len + count) as u16)[len..].fill(0);
         }
@@ -149,7 +172,10 @@ impl Packet {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: prefetching has no effect but on caches, whatever the address.
         unsafe {
-            _mm_prefetch(self.0.buf_addr.wrapping_add(usize::from(self.0.data_off)).cast(), _MM_HINT_T0)
+            _mm_prefetch(
+                self.head().buf_addr.wrapping_add(usize::from(self.head().data_off)).cast(),
+                _MM_HINT_T0,
+            )
         };
     }
 }
@@ -172,7 +198,7 @@ impl std::ops::Deref for Mbuf {
 
     #[inline]
     fn deref(&self) -> &Packet {
-        // SAFETY: the pointer is valid while owned, and Packet is a transparent view of the mbuf.
+        // SAFETY: the pointer is valid while owned, and a Packet is an mbuf seen from outside.
         unsafe { self.0.cast().as_ref() }
     }
 }
@@ -309,6 +335,24 @@ impl Burst {
         }
     }
 
+    /// Frees the packets that are longer than so many bytes; the rest move together, in order. Returns how
+    /// many were freed, and their bytes.
+    #[inline(never)]
+    pub fn drop_longer(&mut self, most: usize) -> (usize, u64) {
+        let (mut kept, mut freed, mut bytes) = (Self::new(), 0, 0);
+        self.drain(|_, mbuf| {
+            if mbuf.len() > most {
+                freed += 1;
+                bytes += mbuf.len() as u64;
+            } else {
+                // As many as were in it have room.
+                drop(kept.push(mbuf));
+            }
+        });
+        *self = kept;
+        (freed, bytes)
+    }
+
     /// Sorts the packets, in order, into the bursts that `choose` names by place in `out`; what it
     /// names `None` is freed. Returns how many were freed, also those whose burst was full.
     #[inline]
@@ -355,12 +399,10 @@ impl Burst {
     pub(crate) fn extend_with(
         &mut self,
         count: usize,
-        take: impl FnOnce(&mut [*mut RteMbuf]) -> usize,
+        take: impl FnOnce(&mut [MaybeUninit<*mut RteMbuf>]) -> usize,
     ) -> usize {
         let count = count.min(self.room());
-        let free = &mut self.mbufs[self.len..self.len + count];
-        // SAFETY: MaybeUninit<*mut T> and *mut T have one layout, and `take` only writes.
-        let filled = take(unsafe { std::slice::from_raw_parts_mut(free.as_mut_ptr().cast(), free.len()) });
+        let filled = take(&mut self.mbufs[self.len..self.len + count]);
         debug_assert!(filled <= count);
         self.len += filled;
         filled
@@ -373,6 +415,12 @@ impl Burst {
         debug_assert!(taken <= self.len);
         self.forget_front(taken);
         taken
+    }
+
+    /// Shows the packets to `use_them`, which does not keep them.
+    #[inline]
+    pub(crate) fn lend<T>(&mut self, use_them: impl FnOnce(&mut [*mut RteMbuf]) -> T) -> T {
+        use_them(self.pointers_mut())
     }
 
     #[inline]

@@ -104,7 +104,7 @@ impl Pool {
         burst.extend_with(count, |slots| {
             // SAFETY: `slots` has room for `count` pointers, which the call fills on success.
             let error =
-                unsafe { ffi::weir_alloc_bulk(self.as_ptr(), slots.as_mut_ptr(), slots.len() as u32) };
+                unsafe { ffi::weir_alloc_bulk(self.as_ptr(), slots.as_mut_ptr().cast(), slots.len() as u32) };
             if error == 0 { slots.len() } else { 0 }
         }) == count
     }

@@ -1,7 +1,7 @@
 //! Ports: any DPDK port by its EAL `--vdev` string (`net_vhost0,iface=/tmp/s`) or PCI address.
 
 use crate::eal::describe;
-use crate::interrupts::{self, InterruptsHeld};
+use crate::interrupts;
 use crate::{Burst, Eal, Memory, Pool, ffi};
 use std::ffi::CString;
 use std::fs::File;
@@ -126,6 +126,8 @@ pub(crate) struct Inner {
     pub(crate) eal: &'static Eal,
     /// Queues it was set up with.
     pub(crate) queues: u16,
+    /// Whether its bursts take turns with its driver's callbacks (`csrc/memif.c`).
+    is_memif: bool,
     /// The network namespace it was opened in, if not the lab's own.
     namespace: Option<File>,
     /// Keeps the memory that the port receives into.
@@ -181,6 +183,7 @@ impl Port {
             vdev,
             eal,
             queues: config.queues,
+            is_memif: spec.starts_with(MEMIF),
             namespace,
             pool: pool.clone(),
         });
@@ -226,12 +229,6 @@ impl Port {
         unsafe { ffi::weir_port_link_up(self.inner.id) == 1 }
     }
 
-    /// Keeps the port's memory where it is while its queues are polled, whatever becomes of its peer.
-    /// Only memif needs that; nothing is held for any other.
-    pub fn hold_memory(&self) -> Option<InterruptsHeld> {
-        self.inner.spec.starts_with(MEMIF).then(interrupts::hold).flatten()
-    }
-
     /// Waits for the link; virtio-user and vhost take about a second.
     pub fn wait_link(&self, patience: Duration) -> Result<(), PortError> {
         let start = Instant::now();
@@ -272,7 +269,12 @@ impl RxQueue {
         burst.extend_with(room, |slots| {
             // SAFETY: the port is started; `slots` has the room that is passed.
             let count = unsafe {
-                ffi::weir_rx_burst(self.port.id, self.queue, slots.as_mut_ptr(), slots.len() as u16)
+                let (mbufs, count) = (slots.as_mut_ptr().cast(), slots.len() as u16);
+                if self.port.is_memif {
+                    ffi::weir_memif_rx_burst(self.port.id, self.queue, mbufs, count)
+                } else {
+                    ffi::weir_rx_burst(self.port.id, self.queue, mbufs, count)
+                }
             };
             usize::from(count)
         })
@@ -286,7 +288,12 @@ impl TxQueue {
         burst.hand_over(|mbufs| {
             // SAFETY: the port is started; it becomes the owner of the packets it takes.
             let count = unsafe {
-                ffi::weir_tx_burst(self.port.id, self.queue, mbufs.as_mut_ptr(), mbufs.len() as u16)
+                let (mbufs, count) = (mbufs.as_mut_ptr(), mbufs.len() as u16);
+                if self.port.is_memif {
+                    ffi::weir_memif_tx_burst(self.port.id, self.queue, mbufs, count)
+                } else {
+                    ffi::weir_tx_burst(self.port.id, self.queue, mbufs, count)
+                }
             };
             usize::from(count)
         })
@@ -311,7 +318,7 @@ const AF_PACKET: &str = "net_af_packet";
 impl Drop for Inner {
     fn drop(&mut self) {
         // A memif port may be learning of its peer's end at this moment, in the interrupt thread.
-        let _held = self.spec.starts_with(MEMIF).then(interrupts::hold);
+        let _held = self.is_memif.then(interrupts::hold);
         let close = || {
             let _control = self.eal.control();
             let vdev = self.vdev.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());

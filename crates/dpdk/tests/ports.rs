@@ -3,6 +3,8 @@
 //! Every scenario ends by counting the pool: no packet may be out.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_dpdk::{Burst, Eal, EalConfig, Memory, Pool, Port, PortConfig, PortError, Worker};
 use weir_units::FrameSize;
@@ -177,35 +179,96 @@ fn vhost_and_virtio_user_exchange_packets_with_either_side_the_server() {
 }
 
 #[test]
-fn a_memif_port_that_is_held_keeps_its_memory_when_its_peer_goes() {
+fn a_memif_port_is_polled_while_peers_come_and_go() {
     let pool = pool();
     let folder = tempfile::tempdir().unwrap();
-    let inner = pool.clone();
-    on_worker(move || {
-        let spec = |number: u32, role: &str| {
-            let socket = folder.path().join("held");
-            format!("net_memif{number},role={role},socket={},socket-abstract=no", socket.display())
-        };
-        let mut server = Port::open(&spec(8, "server"), PortConfig::default(), &inner).unwrap();
-        let client = Port::open(&spec(9, "client"), PortConfig::default(), &inner).unwrap();
-        server.wait_link(Duration::from_secs(5)).unwrap();
-        let (mut rx, _tx) = server.take_queue().unwrap();
-        let held = server.hold_memory().expect("a memif port is held");
-        drop(client);
-        let (start, mut burst) = (Instant::now(), Burst::new());
-        while start.elapsed() < Duration::from_millis(200) {
-            assert_eq!(rx.receive(&mut burst), 0);
+    let spec = |role: &str| {
+        let socket = folder.path().join("held");
+        format!("net_memif_{role},role={role},socket={},socket-abstract=no", socket.display())
+    };
+    let mut server = Port::open(&spec("server"), PortConfig::default(), &pool).unwrap();
+    let (mut rx, mut tx) = server.take_queue().unwrap();
+    let (ours, stop) = (pool.clone(), Arc::new(AtomicBool::new(false)));
+    let stopped = stop.clone();
+    let core = weir_dpdk::allowed_cores()[0];
+    // It never stops to poll, so that many peers go in the middle of a burst.
+    let poller = Worker::spawn(eal(), "test", core, move || {
+        let (mut burst, mut received) = (Burst::new(), 0);
+        while !stopped.load(Ordering::Relaxed) {
+            received += rx.receive(&mut burst);
+            burst.clear();
+            if ours.fill(&mut burst, 32) {
+                burst.iter_mut().for_each(|packet| packet.set_len(60).fill(1));
+                tx.transmit(&mut burst);
+            }
+            burst.clear();
         }
-        assert!(server.link_up(), "nobody told the port yet");
-        drop(held);
+        received
+    })
+    .unwrap();
+    let until = |up: bool| {
         let start = Instant::now();
-        while server.link_up() {
-            assert!(start.elapsed() < Duration::from_secs(5), "the port learns of it afterwards");
-            std::thread::sleep(Duration::from_millis(5));
+        while server.link_up() != up {
+            assert!(start.elapsed() < Duration::from_secs(20), "the link does not become {up}");
+            std::thread::sleep(Duration::from_millis(1));
         }
-        let ring = Port::open("net_ring_held", PortConfig::default(), &inner).unwrap();
-        assert!(ring.hold_memory().is_none(), "other ports need it not");
+    };
+    let mut sent = 0;
+    for _ in 0..40 {
+        let mut client = Port::open(&spec("client"), PortConfig::default(), &pool).unwrap();
+        until(true);
+        let (mut rx, mut tx) = client.take_queue().unwrap();
+        let start = Instant::now();
+        let mut burst = Burst::new();
+        while start.elapsed() < Duration::from_millis(10) {
+            fill(&pool, &mut burst, 32, 2);
+            sent += tx.transmit(&mut burst);
+            burst.clear();
+            rx.receive(&mut burst);
+            burst.clear();
+        }
+        drop((rx, tx, client));
+        until(false);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let received = poller.join().unwrap();
+    assert!(received > 0 && received <= sent, "{received} of {sent}");
+    drop(server);
+    assert_eq!(pool.in_use(), 0);
+}
+
+#[test]
+fn swapping_what_two_references_point_to_leaves_every_packet_in_its_place() {
+    let pool = pool();
+    let mut burst = Burst::new();
+    assert!(pool.fill(&mut burst, 2));
+    burst.iter_mut().zip([60, 100]).for_each(|(packet, len)| packet.set_len(len).fill(len as u8));
+    let places: Vec<*const u8> = burst.iter().map(|packet| packet.data().as_ptr()).collect();
+    {
+        let mut packets = burst.iter_mut();
+        let (one, other) = (packets.next().unwrap(), packets.next().unwrap());
+        std::mem::swap(one, other);
+    }
+    let now: Vec<(*const u8, usize, u8)> =
+        burst.iter().map(|packet| (packet.data().as_ptr(), packet.len(), packet.data()[0])).collect();
+    assert_eq!(now, [(places[0], 60, 60), (places[1], 100, 100)], "an mbuf has the buffer it was made with");
+    assert_eq!(size_of::<weir_dpdk::Packet>(), 0);
+    burst.clear();
+    assert_eq!(pool.in_use(), 0);
+}
+
+#[test]
+fn packets_that_are_too_long_leave_a_burst_and_the_others_stay_in_order() {
+    let pool = pool();
+    let mut burst = Burst::new();
+    assert!(pool.fill(&mut burst, 6));
+    burst.iter_mut().zip([60, 1519, 1518, 1600, 61, 62]).for_each(|(packet, len)| {
+        packet.set_len(len);
     });
+    assert_eq!(burst.drop_longer(1518), (2, 1519 + 1600));
+    assert_eq!(burst.iter().map(weir_dpdk::Packet::len).collect::<Vec<_>>(), [60, 1518, 61, 62]);
+    assert_eq!(pool.in_use(), 4);
+    burst.clear();
     assert_eq!(pool.in_use(), 0);
 }
 

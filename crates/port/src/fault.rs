@@ -14,7 +14,7 @@ mod spec;
 
 pub(crate) use spec::FaultSpec;
 
-use crate::{Rx, Tx};
+use crate::{Rx, TooLong, Tx};
 pub(crate) use random::Chance;
 use random::Random;
 use std::collections::VecDeque;
@@ -155,6 +155,11 @@ impl FaultRx {
         burst.len() - before
     }
 
+    /// Packets that were too long for the port behind, since this was asked last.
+    pub fn take_too_long(&mut self) -> TooLong {
+        self.inner.take_too_long()
+    }
+
     /// What becomes of one packet.
     fn suffer(&mut self, mut mbuf: Mbuf, now: Ticks) {
         if self.random.happens(self.spec.drop) {
@@ -206,6 +211,11 @@ impl FaultRx {
 }
 
 impl FaultTx {
+    /// Packets that were too long for the port behind, since this was asked last.
+    pub fn take_too_long(&mut self) -> TooLong {
+        self.inner.take_too_long()
+    }
+
     /// Hands packets from the front of the burst to the other port, or a part of them, or none. Returns
     /// how many were taken; the rest stay.
     pub fn transmit(&mut self, burst: &mut Burst) -> usize {

@@ -2,6 +2,7 @@
 //!
 //! Opening and closing take milliseconds to a second and DPDK's process-wide lock: off the packet path.
 
+use crate::af_packet::{self, SocketSpec, Watch};
 use crate::fault::{self, FaultSpec, Faults};
 use crate::spec::{Spec, TraceSpec};
 use crate::trace::{Count, Frames, Sink};
@@ -9,7 +10,7 @@ use crate::{Rx, TraceRx, TraceTx, Tx};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_dpdk::{Headers, InterruptsHeld, MarkError, MarkRule, Pool, Port, PortConfig, PortStats, Tsc};
+use weir_dpdk::{Headers, MarkError, MarkRule, Pool, Port, PortConfig, PortStats, SocketError, Tsc};
 
 /// A port that could not be opened.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -30,6 +31,9 @@ pub enum PortError {
         /// What is wrong.
         reason: String,
     },
+    /// An interface whose sockets cannot be opened.
+    #[error("af_packet port: {0}")]
+    Socket(#[from] SocketError),
     /// What DPDK says.
     #[error(transparent)]
     Dpdk(#[from] weir_dpdk::PortError),
@@ -47,6 +51,7 @@ pub struct OpenPort {
 #[derive(Debug)]
 enum Device {
     Dpdk(Port),
+    Socket(Watch),
     Null,
     Trace { received: Vec<Arc<Count>>, sent: Vec<Arc<Count>>, sink: Option<Sink> },
     Fault { inner: Box<OpenPort>, faults: Vec<Arc<Faults>> },
@@ -54,7 +59,7 @@ enum Device {
 
 /// Opens a port that receives into `pool`.
 ///
-/// The spec is an EAL vdev string (`net_vhost0,iface=PATH`), a PCI address, `null`, or
+/// The spec is an EAL vdev string (`net_vhost0,iface=PATH`), a PCI address, `af_packet:INTERFACE`, `null`, or
 /// `trace:[RX.pcap][,tx=TX.pcap][,loop][,rate=RATE]`, or `fault:FAULTS:SPEC`, which is another of them
 /// that does wrong on purpose. Where a driver has fewer queues than asked for,
 /// the port gets as many as it has: [`OpenPort::queues`] says how many.
@@ -67,6 +72,7 @@ pub fn open(spec: &str, config: PortConfig, pool: &Pool) -> Result<OpenPort, Por
         Spec::Null => (Device::Null, (0..config.queues).map(|_| (Rx::Null, Tx::Null)).collect()),
         Spec::Trace(trace) => open_trace(&trace, config, pool)?,
         Spec::Dpdk => open_dpdk(spec, config, pool)?,
+        Spec::Socket(socket) => open_socket(&socket, config, pool)?,
         Spec::Fault(faults, inner) => open_fault(&faults, &inner, config, pool)?,
     };
     let count = queues.len() as u16; // at most config.queues
@@ -86,6 +92,16 @@ fn open_fault(
         queues.zip(0..).map(|(queue, number)| fault::wrap(queue, spec, number, pool, hz)).unzip();
     queues.reverse();
     Ok((Device::Fault { inner: Box::new(inner), faults }, queues))
+}
+
+fn open_socket(
+    spec: &SocketSpec,
+    config: PortConfig,
+    pool: &Pool,
+) -> Result<(Device, Vec<(Rx, Tx)>), PortError> {
+    let (watch, queues) = af_packet::open(spec, config, pool)?;
+    let ends = queues.into_iter().rev().map(|(rx, tx)| (Rx::Socket(Box::new(rx)), Tx::Socket(tx)));
+    Ok((Device::Socket(watch), ends.collect()))
 }
 
 fn open_dpdk(
@@ -156,6 +172,7 @@ impl OpenPort {
     pub fn link_up(&self) -> bool {
         match &self.device {
             Device::Dpdk(port) => port.link_up(),
+            Device::Socket(watch) => watch.link().0,
             Device::Null => true,
             Device::Trace { .. } => self.trouble().is_none(),
             Device::Fault { inner, .. } => inner.link_up(),
@@ -179,7 +196,7 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.offers_marks(),
             Device::Fault { inner, .. } => inner.offers_marks(),
-            Device::Null | Device::Trace { .. } => Err(self.no_nic()),
+            Device::Socket(_) | Device::Null | Device::Trace { .. } => Err(self.no_nic()),
         }
     }
 
@@ -191,7 +208,7 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.mark_rule(spec, mask, mark),
             Device::Fault { inner, .. } => inner.mark_rule(spec, mask, mark),
-            Device::Null | Device::Trace { .. } => Err(self.no_nic()),
+            Device::Socket(_) | Device::Null | Device::Trace { .. } => Err(self.no_nic()),
         }
     }
 
@@ -203,6 +220,7 @@ impl OpenPort {
     pub fn mac(&self) -> [u8; 6] {
         match &self.device {
             Device::Dpdk(port) => port.mac(),
+            Device::Socket(watch) => watch.link().1,
             Device::Null | Device::Trace { .. } => [0; 6],
             Device::Fault { inner, .. } => inner.mac(),
         }
@@ -212,6 +230,7 @@ impl OpenPort {
     pub fn stats(&self) -> PortStats {
         match &self.device {
             Device::Dpdk(port) => port.stats(),
+            Device::Socket(watch) => watch.stats(),
             Device::Null => PortStats::default(),
             Device::Fault { inner, .. } => inner.stats(),
             Device::Trace { received, sent, .. } => {
@@ -225,16 +244,6 @@ impl OpenPort {
                     (sum(received), sum(sent));
                 PortStats { received, received_bytes, sent, sent_bytes, send_errors, ..PortStats::default() }
             }
-        }
-    }
-
-    /// Keeps the port's memory where it is while its queues are polled (memif); see
-    /// [`Port::hold_memory`].
-    pub fn hold_memory(&self) -> Option<InterruptsHeld> {
-        match &self.device {
-            Device::Dpdk(port) => port.hold_memory(),
-            Device::Null | Device::Trace { .. } => None,
-            Device::Fault { inner, .. } => inner.hold_memory(),
         }
     }
 

@@ -1,13 +1,31 @@
 //! The two ends of a port that a worker holds.
 
-use crate::{FaultRx, FaultTx, TraceRx, TraceTx};
+use crate::{FaultRx, FaultTx, SocketRx, SocketTx, TraceRx, TraceTx};
 use weir_dpdk::{Burst, RxQueue, TxQueue};
+
+/// Packets that ended in a port, because they are longer than it takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TooLong {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+}
+
+impl TooLong {
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.packets += 1;
+        self.bytes += bytes;
+    }
+}
 
 /// Where packets come from. Whoever owns it is the only one that polls it.
 #[derive(Debug)]
 pub enum Rx {
     /// A queue of a DPDK port.
     Dpdk(RxQueue),
+    /// A raw socket of an interface.
+    Socket(Box<SocketRx>),
     /// Nothing ever comes.
     Null,
     /// A capture is replayed.
@@ -21,6 +39,8 @@ pub enum Rx {
 pub enum Tx {
     /// A queue of a DPDK port.
     Dpdk(TxQueue),
+    /// A raw socket of an interface.
+    Socket(SocketTx),
     /// All is taken and freed.
     Null,
     /// A capture is written.
@@ -35,9 +55,22 @@ impl Rx {
     pub fn receive(&mut self, burst: &mut Burst) -> usize {
         match self {
             Self::Dpdk(queue) => queue.receive(burst),
+            Self::Socket(socket) => socket.receive(burst),
             Self::Null => 0,
             Self::Trace(trace) => trace.receive(burst),
             Self::Fault(fault) => fault.receive(burst),
+        }
+    }
+
+    /// Packets that came in and that no buffer holds, since this was asked last: whoever polls counts them
+    /// as received and dropped.
+    #[inline]
+    pub fn take_too_long(&mut self) -> TooLong {
+        match self {
+            Self::Dpdk(_) | Self::Null => TooLong::default(),
+            Self::Socket(socket) => socket.take_too_long(),
+            Self::Trace(trace) => trace.take_too_long(),
+            Self::Fault(fault) => fault.take_too_long(),
         }
     }
 }
@@ -48,6 +81,7 @@ impl Tx {
     pub fn transmit(&mut self, burst: &mut Burst) -> usize {
         match self {
             Self::Dpdk(queue) => queue.transmit(burst),
+            Self::Socket(socket) => socket.transmit(burst),
             Self::Null => {
                 let count = burst.len();
                 burst.clear();
@@ -55,6 +89,17 @@ impl Tx {
             }
             Self::Trace(trace) => trace.transmit(burst),
             Self::Fault(fault) => fault.transmit(burst),
+        }
+    }
+
+    /// Packets that were handed over and that the port never takes for their length, since this was asked
+    /// last: they are gone, and whoever sends counts them as dropped.
+    #[inline]
+    pub fn take_too_long(&mut self) -> TooLong {
+        match self {
+            Self::Dpdk(_) | Self::Null | Self::Trace(_) => TooLong::default(),
+            Self::Socket(socket) => socket.take_too_long(),
+            Self::Fault(fault) => fault.take_too_long(),
         }
     }
 }

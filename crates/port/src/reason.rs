@@ -38,6 +38,8 @@ reasons! {
     TooShort "too-short";
     /// In several buffers: larger than the ports were set up for.
     Chained "chained";
+    /// Longer than the ports were set up for, or than the interface it was to leave by takes.
+    TooLong "too-long";
     /// No flow entry matches, and there is no table-miss entry.
     NoMatch "no-match";
     /// A flow entry says so: an empty action list, or `drop`.

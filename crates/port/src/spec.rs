@@ -1,12 +1,17 @@
 //! What a port's spec says: which kind of port, and what a trace port does.
 
 use crate::PortError;
+use crate::af_packet::SocketSpec;
 use crate::fault::FaultSpec;
 use std::path::PathBuf;
 use weir_units::Pps;
 
 /// How the specs of trace ports begin.
 const TRACE: &str = "trace:";
+
+/// How the specs of ports over raw sockets begin: ours, and those of DPDK's driver, whose place they take.
+const SOCKET: &str = "af_packet:";
+const SOCKET_VDEV: [&str; 2] = ["net_af_packet", "eth_af_packet"];
 
 /// How the specs of ports with faults begin.
 const FAULT: &str = "fault:";
@@ -19,6 +24,8 @@ const NULL: &str = "null";
 pub(crate) enum Spec {
     /// DPDK's: an EAL vdev string or a PCI address.
     Dpdk,
+    /// An interface of the system, by raw sockets.
+    Socket(SocketSpec),
     /// The null port.
     Null,
     /// A trace port.
@@ -56,6 +63,16 @@ impl Spec {
             }
             return Ok(Self::Fault(FaultSpec::parse(faults).map_err(wrong)?, inner.to_owned()));
         }
+        if let Some(socket) = text.strip_prefix(SOCKET) {
+            return socket_spec(&format!("iface={socket}"), &["iface", "slots", "qdisc_bypass"])
+                .map(Self::Socket)
+                .map_err(wrong);
+        }
+        if let Some((name, arguments)) = text.split_once(',')
+            && SOCKET_VDEV.iter().any(|begin| name.starts_with(begin))
+        {
+            return socket_spec(arguments, DPDKS_KEYS).map(Self::Socket).map_err(wrong);
+        }
         let Some(trace) = text.strip_prefix(TRACE) else { return Ok(Self::Dpdk) };
         let mut parts = trace.split(',');
         let rx = parts.next().filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -78,6 +95,32 @@ impl Spec {
             return Err(wrong("there is no capture to be replayed: name one behind `trace:`".to_owned()));
         }
         Ok(Self::Trace(spec))
+    }
+}
+
+/// What DPDK's driver has. Slots and blocks fit the frames by themselves here, and queues the workers, so that
+/// `blocksz`, `framesz` and `qpairs` have nothing to say.
+const DPDKS_KEYS: &[&str] = &["iface", "framecnt", "qdisc_bypass", "blocksz", "framesz", "qpairs"];
+
+fn socket_spec(arguments: &str, keys: &[&str]) -> Result<SocketSpec, String> {
+    let mut spec = SocketSpec { interface: String::new(), slots: None, bypass: false };
+    for argument in arguments.split(',') {
+        let (key, value) = argument.split_once('=').unwrap_or((argument, ""));
+        let whole =
+            || value.parse::<u16>().map_err(|_| format!("`{argument}` is no whole number up to 65535"));
+        match key {
+            _ if !keys.contains(&key) => {
+                return Err(format!("`{argument}` is none of {}", keys.join("=, ") + "="));
+            }
+            "iface" => value.clone_into(&mut spec.interface),
+            "slots" | "framecnt" => spec.slots = Some(whole()?.max(1)),
+            "qdisc_bypass" => spec.bypass = whole()? != 0,
+            _ => {}
+        }
+    }
+    match spec.interface.as_str() {
+        "" => Err("it names no interface: write af_packet:eth1, or net_af_packet0,iface=eth1".to_owned()),
+        _ => Ok(spec),
     }
 }
 
@@ -152,6 +195,28 @@ mod tests {
         assert!(is_pci("fault:drop=1%:0000:01:00.0"));
         assert!(is_pci("0000:01:00.0") && is_pci("01:00.1,arg=1"));
         assert!(!is_pci("null") && !is_pci("net_null0") && !is_pci("trace:a:b.pcap"));
+    }
+
+    #[test]
+    fn an_interface_is_named_as_ours_or_as_dpdks() {
+        let spec = |slots, bypass| SocketSpec { interface: "eth1".to_owned(), slots, bypass };
+        for (text, wanted) in [
+            ("af_packet:eth1", spec(None, false)),
+            ("af_packet:eth1,slots=512,qdisc_bypass=1", spec(Some(512), true)),
+            ("net_af_packet0,iface=eth1", spec(None, false)),
+            ("net_af_packet7,iface=eth1,blocksz=4096,framesz=2048,framecnt=1024", spec(Some(1024), false)),
+        ] {
+            assert_eq!(Spec::parse(text).unwrap(), Spec::Socket(wanted), "{text}");
+        }
+        for (text, named) in [
+            ("af_packet:", "names no interface"),
+            ("net_af_packet0,framecnt=9", "names no interface"),
+            ("af_packet:eth1,framecnt=9", "`framecnt=9` is none of iface=, slots="),
+            ("af_packet:eth1,slots=many", "`slots=many` is no whole number"),
+        ] {
+            let error = Spec::parse(text).unwrap_err().to_string();
+            assert!(error.contains(named) && error.contains(text), "{error}");
+        }
     }
 
     #[test]

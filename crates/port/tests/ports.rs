@@ -168,6 +168,38 @@ fn both_directions_of_a_flow_come_in_at_one_queue() {
 }
 
 #[test]
+fn a_frame_that_no_buffer_holds_has_its_turn_and_is_counted() {
+    on_worker(|pool| {
+        let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("in.pcap");
+        let long = |number: u16| number % 10 == 3;
+        write(
+            &input,
+            (0..100)
+                .map(|number| if long(number) { vec![7; 9000 + usize::from(number)] } else { frame(number) }),
+        );
+        let mut port = open(&format!("trace:{}", input.display()), PortConfig::default(), pool).unwrap();
+        let (mut rx, _tx) = port.take_queue().unwrap();
+        let (mut received, mut too_long) = (Vec::new(), weir_port::TooLong::default());
+        loop {
+            let mut burst = Burst::new();
+            let count = rx.receive(&mut burst);
+            let more = rx.take_too_long();
+            too_long.packets += more.packets;
+            too_long.bytes += more.bytes;
+            received.extend(burst.iter().map(|packet| packet.data().to_vec()));
+            if count == 0 && more.packets == 0 {
+                break;
+            }
+        }
+        assert!(received == (0..100).filter(|number| !long(*number)).map(frame).collect::<Vec<_>>());
+        let bytes: u64 = (0..100).filter(|number| long(*number)).map(|number| 9000 + u64::from(number)).sum();
+        assert_eq!((too_long.packets, too_long.bytes), (10, bytes));
+        assert_eq!(port.stats().received, 90);
+    });
+}
+
+#[test]
 fn a_rate_is_not_exceeded() {
     on_worker(|pool| {
         let folder = tempfile::tempdir().unwrap();
@@ -230,7 +262,8 @@ fn what_cannot_be_opened_says_why() {
             (format!("trace:{}", at("absent")), "No such file"),
             (format!("trace:{}", at("text")), "neither pcap nor pcapng"),
             (format!("trace:{}", at("empty.pcap")), "holds no packet"),
-            (format!("trace:{}", at("long.pcap")), "packet 1 has 9000 bytes"),
+            (format!("trace:{}", at("long.pcap")), "the longest has 9000: set max_frame as large"),
+            ("af_packet:no-such".to_owned(), "`no-such`: there is no such interface"),
             (format!("trace:{},tx={}", at("good.pcap"), at("absent/x.pcap")), "No such file"),
             ("nul".to_owned(), "is no port"),
         ] {

@@ -82,7 +82,7 @@ pub struct Tester {
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Kept so that the ports stay open; the queues below do the work.
-    ports: Vec<Port>,
+    _ports: Vec<Port>,
     pub(crate) receivers: Vec<RxQueue>,
     pub(crate) directions: Vec<DirectionSetup>,
     pub(crate) tsc: Tsc,
@@ -108,7 +108,7 @@ impl Tester {
         directions: Vec<DirectionSetup>,
     ) -> Self {
         let engine = Engine {
-            ports,
+            _ports: ports,
             receivers,
             directions,
             tsc: Tsc::get(eal),
@@ -160,9 +160,7 @@ impl Tester {
             return Err(TesterError::Worker(WorkerError::Panicked("in an earlier trial".to_owned())));
         };
         let worker = Worker::spawn(self.eal, "weir-tester", self.core, move || {
-            let held = engine.ports.iter().find_map(Port::hold_memory);
             let result = task(&mut engine);
-            drop(held);
             (engine, result)
         })?;
         let (engine, result) = worker.join()?;

@@ -262,16 +262,10 @@ fn goes_the_same_way(
     true
 }
 
-/// A number that the environment may name.
-fn asked(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name)
-        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
-}
-
 #[test]
 fn a_megaflow_answers_as_the_tables_do_and_no_bit_outside_its_mask_matters() {
-    let mut random = Sampler::new(asked("WEIR_SEED", 0x5eed));
-    let packets = asked("WEIR_PACKETS", 200_000);
+    let mut random = Sampler::new(weir_testkit::seed(0x5eed));
+    let packets = weir_testkit::asked("WEIR_PACKETS", 200_000);
     let (mut looked_up, mut hits, mut flips, mut direct) = (0, 0, 0, 0);
     while looked_up < packets {
         let pool: Vec<Sample> = (0..60).map(|_| sample(&mut random)).collect();

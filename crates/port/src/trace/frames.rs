@@ -1,6 +1,7 @@
 //! The frames of a capture, in memory, one part a queue.
 
 use crate::PortError;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::net::IpAddr;
@@ -14,13 +15,16 @@ pub(crate) struct Frames {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
+    /// Those that no packet buffer holds, by place: their bytes.
+    too_long: BTreeMap<usize, u64>,
 }
 
 impl Frames {
     /// Reads a capture for a port of so many queues. Both directions of a flow come in at one queue,
     /// as a NIC with a symmetric hash would have them; what is not IP comes in at the first.
     ///
-    /// `room` is the longest frame that a packet buffer holds.
+    /// `room` is the longest frame that a packet buffer holds. A longer one has its turn all the same, as one
+    /// that came in and was dropped.
     pub(crate) fn read(path: &Path, queues: u16, room: u16) -> Result<Vec<Self>, PortError> {
         let refused = |reason: String| PortError::Trace { file: path.to_owned(), reason };
         let file = File::open(path).map_err(|error| refused(error.to_string()))?;
@@ -38,23 +42,35 @@ impl Frames {
                     packet.original_len
                 )));
             }
-            if packet.data.len() > usize::from(room) {
-                return Err(refused(format!(
-                    "packet {number} has {} bytes, and packet buffers have room for {room}; set a larger max_frame",
-                    packet.data.len()
-                )));
-            }
             let queue = if queues.len() == 1 { 0 } else { queue_of(packet.data, queues.len()) };
-            queues[queue].push(packet.data);
+            let len = packet.data.len();
+            queues[queue].push(if len > usize::from(room) { Err(len as u64) } else { Ok(packet.data) });
         }
         if reader.packets() == 0 {
             return Err(refused("it holds no packet".to_owned()));
         }
+        if let Some(most) = queues.iter().filter_map(Self::all_too_long).max() {
+            if queues.iter().all(|queue| queue.len() == 0 || queue.all_too_long().is_some()) {
+                return Err(refused(format!(
+                    "none of its packets fits into a packet buffer, which has room for {room} bytes; the longest \
+                     has {most}: set max_frame as large as the packets that are to come in"
+                )));
+            }
+        }
         Ok(queues)
     }
 
-    fn push(&mut self, frame: &[u8]) {
-        self.bytes.extend_from_slice(frame);
+    /// The bytes of the longest frame, where none fits.
+    fn all_too_long(&self) -> Option<u64> {
+        if self.too_long.len() < self.len() { None } else { self.too_long.values().max().copied() }
+    }
+
+    /// Adds a frame, or one of so many bytes that does not fit.
+    fn push(&mut self, frame: Result<&[u8], u64>) {
+        match frame {
+            Ok(frame) => self.bytes.extend_from_slice(frame),
+            Err(len) => drop(self.too_long.insert(self.ends.len(), len)),
+        }
         self.ends.push(self.bytes.len());
     }
 
@@ -63,11 +79,16 @@ impl Frames {
         self.ends.len()
     }
 
-    /// One by its place.
+    /// One by its place; the bytes of one that is too long.
     #[inline]
-    pub(crate) fn get(&self, place: usize) -> &[u8] {
+    pub(crate) fn get(&self, place: usize) -> Result<&[u8], u64> {
         let start = if place == 0 { 0 } else { self.ends[place - 1] };
-        &self.bytes[start..self.ends[place]]
+        if start == self.ends[place]
+            && let Some(&len) = self.too_long.get(&place)
+        {
+            return Err(len);
+        }
+        Ok(&self.bytes[start..self.ends[place]])
     }
 }
 

@@ -1,6 +1,7 @@
 //! The receiving end of a trace port.
 
 use super::{Count, Frames};
+use crate::TooLong;
 use std::sync::Arc;
 use weir_dpdk::{Burst, Pool, Ticks};
 
@@ -12,6 +13,9 @@ pub struct TraceRx {
     next: usize,
     looped: bool,
     pace: Option<Pace>,
+    /// Packets to be filled.
+    spare: Burst,
+    too_long: TooLong,
     count: Arc<Count>,
 }
 
@@ -37,7 +41,8 @@ impl TraceRx {
     pub(crate) fn new(frames: Frames, pool: Pool, looped: bool, packets_per_tick: Option<f64>) -> Self {
         let pace =
             packets_per_tick.map(|packets_per_tick| Pace { packets_per_tick, begin: None, replayed: 0 });
-        Self { frames, pool, next: 0, looped, pace, count: Arc::default() }
+        let (spare, too_long) = (Burst::new(), TooLong::default());
+        Self { frames, pool, next: 0, looped, pace, spare, too_long, count: Arc::default() }
     }
 
     pub(crate) fn count(&self) -> Arc<Count> {
@@ -48,29 +53,41 @@ impl TraceRx {
     /// nothing is received, and nothing is skipped: the next poll tries again.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst) -> usize {
-        let before = burst.len();
         let left =
             if self.looped && self.frames.len() > 0 { usize::MAX } else { self.frames.len() - self.next };
         let due = self.pace.as_mut().map_or(usize::MAX, Pace::due);
         let count = burst.room().min(left).min(due);
-        if count == 0 || !self.pool.fill(burst, count) {
+        if count == 0 || !self.pool.fill(&mut self.spare, count) {
             return 0;
         }
-        let mut bytes = 0;
-        for packet in burst.iter_mut().skip(before) {
+        let (before, mut bytes) = (burst.len(), 0);
+        for _ in 0..count {
             if self.next == self.frames.len() {
                 self.next = 0;
             }
-            let frame = self.frames.get(self.next);
-            // The capture was refused at its opening if a frame were longer than the pool's buffers.
-            packet.set_len(frame.len() as u16).copy_from_slice(frame);
-            bytes += frame.len() as u64;
+            match self.frames.get(self.next) {
+                Ok(frame) => {
+                    let Some(mut packet) = self.spare.pop() else { break };
+                    // Its length was compared with the buffers' when the capture was read.
+                    packet.set_len(frame.len() as u16).copy_from_slice(frame);
+                    bytes += frame.len() as u64;
+                    drop(burst.push(packet)); // there is room
+                }
+                Err(len) => self.too_long.add(len),
+            }
             self.next += 1;
         }
+        self.spare.clear();
         if let Some(pace) = &mut self.pace {
             pace.replayed += count as u64;
         }
-        self.count.add(count as u64, bytes);
-        count
+        let received = burst.len() - before;
+        self.count.add(received as u64, bytes);
+        received
+    }
+
+    /// Frames of the capture whose turn it was and that no packet buffer holds, since this was asked last.
+    pub fn take_too_long(&mut self) -> TooLong {
+        std::mem::take(&mut self.too_long)
     }
 }
