@@ -11,6 +11,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
 use weir_store::{NewRun, Store};
+use weir_testkit::Need;
 use weir_trial::run::RunState;
 
 /// A plan that measures something in no time.
@@ -267,8 +268,12 @@ fn a_full_disk_keeps_the_trials_and_resume_goes_on() {
     let lab = Lab::new(&PLAN.replace("trials = 2", "trials = 1000").replace("64", "[64, 128, 256]"));
     let disk = Disk(lab.file("disk"));
     fs::create_dir(&disk.0).unwrap();
-    if !nix::unistd::geteuid().is_root() || !disk.options("size=1m") {
-        println!("skipped: a full disk needs root and the right to mount a tmpfs");
+    let mounted = Need::Found(
+        "a tmpfs of its own".to_owned(),
+        disk.options("size=1m"),
+        "mounting needs root".to_owned(),
+    );
+    if !weir_testkit::needs!(mounted) {
         return;
     }
     let bench = |arguments: &[&str]| {

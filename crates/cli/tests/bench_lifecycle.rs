@@ -412,10 +412,7 @@ fn a_resumed_run_still_counts_the_point_that_failed_before() {
 
 #[test]
 fn a_plan_with_and_without_huge_pages_ends_as_one_run() {
-    let free = fs::read_to_string("/proc/meminfo").unwrap();
-    let free = free.lines().find_map(|line| line.strip_prefix("HugePages_Free:")?.trim().parse::<u32>().ok());
-    if free.unwrap_or(0) < 800 {
-        println!("skipped: {} of 800 huge pages are free (sysctl vm.nr_hugepages=1024)", free.unwrap_or(0));
+    if !weir_testkit::needs!(weir_testkit::Need::HugePages(800)) {
         return;
     }
     let _cores = cores();

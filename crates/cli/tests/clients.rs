@@ -3,11 +3,11 @@
 //!
 //! What needs root or a package that is not there says so and is skipped; `./x setup --test` installs them.
 
-use nix::unistd::geteuid;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
+use weir_testkit::Need;
 
 /// One client at a time: several switches, hosts and tools are busy in each.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -19,8 +19,7 @@ fn root() -> PathBuf {
 
 /// Runs a client against the built switch; nothing where this machine cannot.
 fn client(arguments: &[&str]) -> Option<Output> {
-    if !geteuid().is_root() {
-        println!("skipped: network namespaces need root");
+    if !weir_testkit::needs!(Need::Root, Need::Namespaces, Need::Program("python3", "python3")) {
         return None;
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,20 +28,12 @@ fn client(arguments: &[&str]) -> Option<Output> {
         .arg(root().join("scripts/clients"))
         .args(["--weir", env!("CARGO_BIN_EXE_weir")])
         .args(arguments)
-        .output();
-    let output = match output {
-        Ok(output) => output,
-        Err(error) => {
-            println!("skipped: python3 cannot be run: {error}");
-            return None;
-        }
-    };
+        .output()
+        .expect("python3 runs");
     // Its code for what is not ready.
-    if output.status.code() == Some(2) {
-        println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
-        return None;
-    }
-    Some(output)
+    let is_ready = output.status.code() != Some(2);
+    let cure = String::from_utf8_lossy(&output.stderr).into_owned();
+    weir_testkit::needs!(Need::Found("this client".to_owned(), is_ready, cure)).then_some(output)
 }
 
 /// That it was content, and what it printed.

@@ -7,6 +7,7 @@ mod lab;
 use lab::{Lab, Working, check_counters, check_sums, cores, weir};
 use nix::sys::signal::Signal;
 use std::path::PathBuf;
+use weir_testkit::Need;
 use weir_trial::run::{Point, Run, RunState};
 use weir_trial::{FIRST_FREE_PORT, Nf};
 use weir_units::Nanos;
@@ -22,13 +23,11 @@ fn listed() -> Vec<(String, Option<String>, Option<String>)> {
     rows.iter().map(|row| (text(row, "name").unwrap(), text(row, "version"), text(row, "missing"))).collect()
 }
 
-/// Whether a device is installed; says so where it is not.
+/// Whether a device is installed.
 fn installed(dut: &str) -> bool {
     let (_, version, missing) = listed().into_iter().find(|(name, ..)| name == dut).unwrap();
-    if version.is_none() {
-        println!("SKIPPED: {}", missing.unwrap());
-    }
-    version.is_some()
+    let cure = missing.unwrap_or_default();
+    weir_testkit::needs!(Need::Found(dut.to_owned(), version.is_some(), cure))
 }
 
 fn over_vhost(dut: &str, nfs: &[&str], trace: &str, sides: &str) -> Run {

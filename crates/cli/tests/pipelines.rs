@@ -4,6 +4,7 @@
 mod lab;
 
 use lab::{Lab, cores, weir};
+use weir_testkit::Need;
 use weir_trial::run::{Point, Run};
 
 /// A campaign over these axes: the untimed pass, then two short trials.
@@ -29,25 +30,13 @@ fn all_right(run: &Run, points: usize) {
     }
 }
 
-/// Whether Open vSwitch is installed; says so where it is not.
+/// Whether Open vSwitch is installed.
 fn has_open_vswitch() -> bool {
     let output = weir().args(["dut", "list", "--json"]).output().unwrap();
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let row = list["duts"].as_array().unwrap().iter().find(|row| row["name"] == "ovs-dpdk").unwrap();
-    let found = row["version"].is_string();
-    if !found {
-        println!("SKIPPED: {}", row["missing"]);
-    }
-    found
-}
-
-/// Whether this program has the switch; says so where it has not.
-fn has_switch() -> bool {
-    let found = weir().args(["switch", "--help"]).output().unwrap().status.success();
-    if !found {
-        println!("SKIPPED: this program has no `weir switch`");
-    }
-    found
+    let cure = row["missing"].as_str().unwrap_or_default().to_owned();
+    weir_testkit::needs!(Need::Found("Open vSwitch".to_owned(), row["version"].is_string(), cure))
 }
 
 #[test]
@@ -81,35 +70,29 @@ fn what_a_device_cannot_be_is_said_with_the_reason() {
 
 #[test]
 fn the_switch_is_every_network_function_over_vhost() {
-    if has_switch() {
-        let axes = "nf = [\"l2fwd\", \"l3fwd:10\", \"firewall:10\", \"pipeline-d:0\", \"pipeline-d:4\"]\n\
-                    dut = \"weir\"\ntrace = \"flows:100\"\nsize = [64, 512]";
-        all_right(&measured(axes), 10);
-        let l2 = "nf = \"l2\"\ndut = \"weir\"\ntrace = \"l2flows:1000\"\nsize = 64";
-        all_right(&measured(l2), 1);
-    }
+    let axes = "nf = [\"l2fwd\", \"l3fwd:10\", \"firewall:10\", \"pipeline-d:0\", \"pipeline-d:4\"]\n\
+                dut = \"weir\"\ntrace = \"flows:100\"\nsize = [64, 512]";
+    all_right(&measured(axes), 10);
+    let l2 = "nf = \"l2\"\ndut = \"weir\"\ntrace = \"l2flows:1000\"\nsize = 64";
+    all_right(&measured(l2), 1);
 }
 
 #[test]
 fn the_switch_is_pipelines_a_b_and_c_coalescing_or_not() {
-    if has_switch() {
-        let axes = "nf = [\"pipeline-a\", \"pipeline-b\", \"pipeline-c\"]\ndut = [\"weir\", \"weir:nocoalesce\"]\n\
-                    trace = \"conversations:200\"\nsize = [64, 512]";
-        all_right(&measured(axes), 12);
-    }
+    let axes = "nf = [\"pipeline-a\", \"pipeline-b\", \"pipeline-c\"]\ndut = [\"weir\", \"weir:nocoalesce\"]\n\
+                trace = \"conversations:200\"\nsize = [64, 512]";
+    all_right(&measured(axes), 12);
 }
 
 #[test]
 fn the_switch_feeds_itself() {
-    if has_switch() {
-        let axes = "nf = [\"pipeline-a\", \"pipeline-b\"]\ndut = \"weir\"\ntrace = \"conversations:200\"\nsize = 64\n\
-                    wiring = \"fed\"";
-        let run = measured(axes);
-        for Point { key, error, packets, trials, .. } in &run.points {
-            assert_eq!(*error, None, "{key:?}");
-            assert!(packets.as_ref().is_some_and(|check| check.is_right()), "{key:?}: {packets:?}");
-            let dut = trials[0].result.dut.as_ref().unwrap();
-            assert!(dut.received > 0 && dut.sent > 0, "{key:?}: {dut:?}");
-        }
+    let axes = "nf = [\"pipeline-a\", \"pipeline-b\"]\ndut = \"weir\"\ntrace = \"conversations:200\"\nsize = 64\n\
+                wiring = \"fed\"";
+    let run = measured(axes);
+    for Point { key, error, packets, trials, .. } in &run.points {
+        assert_eq!(*error, None, "{key:?}");
+        assert!(packets.as_ref().is_some_and(|check| check.is_right()), "{key:?}: {packets:?}");
+        let dut = trials[0].result.dut.as_ref().unwrap();
+        assert!(dut.received > 0 && dut.sent > 0, "{key:?}: {dut:?}");
     }
 }

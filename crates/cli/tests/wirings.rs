@@ -8,10 +8,11 @@ mod lab;
 
 use lab::{Lab, Working, check_counters, check_sums, cores, told, wait_for, weir};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::Pid;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use weir_testkit::Need;
 use weir_trial::run::{Purpose, Run, RunState};
 
 /// A plan over one wiring: forwarded rate and latency, at loads that a busy machine carries.
@@ -55,19 +56,11 @@ fn nothing_left(lab: &Lab) {
 }
 
 fn is_root() -> bool {
-    let root = geteuid().is_root();
-    if !root {
-        println!("skipped: network namespaces need root");
-    }
-    root
+    weir_testkit::needs!(Need::Root, Need::Namespaces)
 }
 
-fn has(program: &str) -> bool {
-    let there = Command::new(program).arg("-V").output().is_ok();
-    if !there {
-        println!("skipped: {program} is not installed");
-    }
-    there
+fn has(program: &'static str) -> bool {
+    weir_testkit::needs!(Need::Program(program, if program == "nft" { "nftables" } else { "iproute2" }))
 }
 
 /// The lab's network namespaces: open files of its that are namespaces.
@@ -111,10 +104,7 @@ fn shared_memory_carries_frames_larger_than_a_slot() {
 
 #[test]
 fn shared_memory_does_as_well_with_huge_pages() {
-    let free = fs::read_to_string("/proc/meminfo").unwrap();
-    let free = free.lines().find_map(|line| line.strip_prefix("HugePages_Free:")?.trim().parse::<u32>().ok());
-    if free.unwrap_or(0) < 400 {
-        println!("skipped: {} of 400 huge pages are free (sysctl vm.nr_hugepages=1024)", free.unwrap_or(0));
+    if !weir_testkit::needs!(Need::HugePages(400)) {
         return;
     }
     let _cores = cores();

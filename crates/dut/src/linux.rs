@@ -255,6 +255,7 @@ fn totals(text: &str) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::wiring::Veth;
+    use weir_testkit::Need;
     use weir_units::FrameSize;
 
     #[test]
@@ -280,8 +281,8 @@ mod tests {
 
     #[test]
     fn the_kernel_takes_every_function_and_large_tables() {
-        if !nix::unistd::geteuid().is_root() || Linux.version().is_err() {
-            println!("skipped: needs root, ip and nft");
+        let (ip, nft) = (Need::Program("ip", "iproute2"), Need::Program("nft", "nftables"));
+        if !weir_testkit::needs!(Need::Root, Need::Namespaces, ip, nft) {
             return;
         }
         for nf in [Nf::L2Fwd, Nf::L3Fwd { routes: 1000 }, Nf::Firewall { rules: 300 }] {

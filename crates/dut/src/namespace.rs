@@ -142,7 +142,6 @@ fn in_a_thread<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::unistd::geteuid;
 
     fn inode(path: &str) -> PathBuf {
         fs::read_link(path).unwrap()
@@ -150,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_is_made_inside_is_not_outside_and_nobody_else_moves() {
-        if !geteuid().is_root() {
+        if !weir_testkit::needs!(weir_testkit::Need::Root, weir_testkit::Need::Namespaces) {
             let error = Namespace::new().unwrap_err().to_string();
             assert!(error.contains("need root"), "{error}");
             return;
@@ -167,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_fails_says_which_and_why() {
-        if !geteuid().is_root() {
+        if !weir_testkit::needs!(weir_testkit::Need::Root, weir_testkit::Need::Namespaces) {
             return;
         }
         let namespace = Namespace::new().unwrap();

@@ -1,7 +1,6 @@
 //! Open vSwitch reads the same fields out of the same frames (`ovs-ofctl parse-pcap`).
 //!
-//! Skipped, and said to be, where it is not installed (`./x setup --peers` does); an error there when
-//! `WEIR_REQUIRE_OVS` is set.
+//! Skipped, and said to be, where it is not installed (`./x setup --peers` does); an error in CI.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -17,18 +16,9 @@ const FRAMES: usize = 40_000;
 
 const IGMP: u128 = 2;
 
-/// Whether it is here; says so where it is not.
+/// Whether it is here.
 fn installed() -> bool {
-    let here =
-        Command::new("ovs-ofctl").arg("--version").output().is_ok_and(|output| output.status.success());
-    assert!(
-        here || std::env::var_os("WEIR_REQUIRE_OVS").is_none(),
-        "WEIR_REQUIRE_OVS is set, but there is no ovs-ofctl; install openvswitch-switch, or run `./x setup --peers`"
-    );
-    if !here {
-        println!("SKIPPED: no ovs-ofctl; install openvswitch-switch, or run `./x setup --peers`");
-    }
-    here
+    weir_testkit::needs!(weir_testkit::Need::Program("ovs-ofctl", "openvswitch-switch"))
 }
 
 /// EtherType and IP protocol of a word that stands for both.
@@ -146,7 +136,7 @@ fn open_vswitch_finds_the_same_fields() {
     if !installed() {
         return;
     }
-    let mut sampler = Sampler::new(11);
+    let mut sampler = Sampler::new(weir_testkit::seed(11));
     let mut frames: Vec<Vec<u8>> =
         (0..FRAMES).map(|number| if number % 2 == 0 { sampler.frame() } else { sampler.mangled() }).collect();
     // It makes a frame of fewer bytes longer.

@@ -13,11 +13,7 @@ use weir_openflow::{Flow, FlowMod, Group, Meter, Names, match_text};
 const LINES: u64 = 6000;
 
 fn installed() -> bool {
-    let there = Command::new("ovs-ofctl").arg("--version").output().is_ok();
-    if !there {
-        println!("skipped: ovs-ofctl is not installed (./x setup --peers)");
-    }
-    there
+    weir_testkit::needs!(weir_testkit::Need::Program("ovs-ofctl", "openvswitch-switch"))
 }
 
 fn ovs(arguments: &[&str]) -> (String, String) {

@@ -11,12 +11,7 @@ use std::path::Path;
 use weir_flow::samples::Sampler;
 use weir_switch::protocol::read_request;
 use weir_switch::{About, Known, Request, Settings, Switch};
-
-/// A number that the environment may name.
-fn asked(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name)
-        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
-}
+use weir_testkit::asked;
 
 /// Bytes that mean something to one reader or another.
 const WORDS: [&str; 40] = [
@@ -130,7 +125,7 @@ sf_stage=1,sf_metadata=1 actions=output:alpha
 
 #[test]
 fn a_mangled_configuration_is_understood_or_refused_with_a_sentence() {
-    let mut random = Sampler::new(asked("WEIR_SEED", 1));
+    let mut random = Sampler::new(weir_testkit::seed(1));
     let cases = asked("WEIR_CASES", 4000);
     let known = Known { kinds: vec!["conntrack", "counter", "noop"] };
     let (mut understood, mut refused) = (0, 0);
@@ -204,7 +199,7 @@ fn wrong_text(random: &mut Sampler, request: &Value) -> Value {
 
 #[test]
 fn a_mangled_request_is_answered_or_refused_with_a_sentence() {
-    let mut random = Sampler::new(asked("WEIR_SEED", 2));
+    let mut random = Sampler::new(weir_testkit::seed(2));
     let cases = asked("WEIR_CASES", 6000);
     let both = settings("[port.left]\nspec = \"a\"\n[port.right]\nspec = \"b\"\n");
     let loader = both.clone();

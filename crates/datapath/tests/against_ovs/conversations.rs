@@ -286,7 +286,7 @@ struct Said {
 
 impl Town {
     fn new() -> Self {
-        let random = Sampler::new(crate::setting("WEIR_SEED").unwrap_or(0xc7));
+        let random = Sampler::new(weir_testkit::seed(0xc7));
         Self { random, talks: Vec::new(), number: 0 }
     }
 
@@ -331,7 +331,7 @@ fn flows() -> Vec<String> {
 }
 
 fn steps(otherwise: usize) -> usize {
-    crate::setting("WEIR_STEPS").map_or(otherwise, |steps| steps as usize)
+    weir_testkit::asked("WEIR_STEPS", otherwise as u64) as usize
 }
 
 #[test]

@@ -23,7 +23,7 @@
 //! MalformedHeader: 1145, TimeToLive: 1018, NotWritten: 593, Transport: 1303, TheirMegaflow: 64}.
 //!
 //! `WEIR_ROUNDS` says how many rounds of [`PACKETS`] packets there are, `WEIR_SEED` another seed. Without
-//! Open vSwitch it is skipped, and said to be; an error there when `WEIR_REQUIRE_OVS` is set.
+//! Open vSwitch it is skipped, and said to be; an error in CI.
 
 mod conversations;
 mod differences;
@@ -217,18 +217,13 @@ fn check_order(packets: &[At], out: &[At]) {
     }
 }
 
-pub(crate) fn setting(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, which is no number")))
-}
-
 #[test]
 fn open_vswitch_makes_the_same_of_the_same_packets() {
     if !ovs::installed() {
         return;
     }
-    let rounds = setting("WEIR_ROUNDS").map_or(ROUNDS, |rounds| rounds as usize);
-    let mut random = Sampler::new(setting("WEIR_SEED").unwrap_or(0x5eed));
+    let rounds = weir_testkit::asked("WEIR_ROUNDS", ROUNDS as u64) as usize;
+    let mut random = Sampler::new(weir_testkit::seed(0x5eed));
     let mut pair = Pair { ovs: Ovs::start(), ours: Ours::start(true), differences: BTreeMap::new(), left: 0 };
     let mut flows = 0;
     for number in 0..rounds {

@@ -37,21 +37,16 @@ const RECORD: usize = 16;
 /// A frame and the port it comes in or goes out by.
 pub(crate) type At = (u32, Vec<u8>);
 
-/// Whether it is installed; says so where it is not.
+/// Whether it is installed.
 pub(crate) fn installed() -> bool {
-    let runs =
-        |program: &str| Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
-    let missing = ["ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl"]
-        .into_iter()
-        .find(|program| !runs(program));
-    let Some(program) = missing else { return true };
-    let advice = "install openvswitch-switch, or run `./x setup --peers`";
-    assert!(
-        std::env::var_os("WEIR_REQUIRE_OVS").is_none(),
-        "WEIR_REQUIRE_OVS is set, but there is no {program}; {advice}"
-    );
-    println!("SKIPPED: no {program}; {advice}");
-    false
+    let program = |name| weir_testkit::Need::Program(name, "openvswitch-switch");
+    weir_testkit::needs!(
+        program("ovs-vswitchd"),
+        program("ovsdb-server"),
+        program("ovsdb-tool"),
+        program("ovs-vsctl"),
+        program("ovs-ofctl"),
+    )
 }
 
 /// A child that ends with its owner.

@@ -1,6 +1,6 @@
 //! Changes done ahead of their time: what takes effect is what would have been done then.
 
-use crate::rig::{Rig, asked, config};
+use crate::rig::{Rig, config};
 use std::fmt::Write;
 use weir_datapath::{Change, Event, Removal};
 use weir_flow::samples::Sampler;
@@ -52,7 +52,7 @@ fn state(rig: &mut Rig) -> (Vec<String>, Vec<(String, Removal)>) {
 
 #[test]
 fn what_was_done_ahead_is_what_is_done_at_once_and_nothing_where_tables_changed_meanwhile() {
-    let mut random = Sampler::new(asked("WEIR_SEED", 5));
+    let mut random = Sampler::new(weir_testkit::seed(5));
     let (mut one, mut other) = (Rig::new(config(1)), Rig::new(config(1)));
     let (mut used, mut late) = (0, 0);
     for round in 0..ROUNDS {

@@ -7,7 +7,7 @@
 //! `WEIR_ROUNDS` says how many tables are tried, `WEIR_SEED` which; without, enough to see most mistakes.
 
 use crate::random::{Draw, Incoming, conversation, keys, mangled, twins};
-use crate::rig::{asked, check_sum, config, patiently, service};
+use crate::rig::{check_sum, config, patiently, service};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -18,6 +18,7 @@ use weir_dpdk::{Eal, EalConfig, Memory};
 use weir_flow::Key;
 use weir_flow::samples::Sampler;
 use weir_openflow::{FlowMod, PortNo, Select};
+use weir_testkit::asked;
 
 /// Services whose word on a packet depends on nothing but the packet, or its connection.
 const ANYWHERE: [&str; 4] = ["noop", "tally", "coder", "sticky"];
@@ -257,7 +258,7 @@ fn tables(random: &mut Sampler, side: &Side, like: &[Key], spine: &[&str], copie
 
 #[test]
 fn packets_reasons_and_counters_are_the_same_whether_stages_are_coalesced_or_not() {
-    let mut random = Sampler::new(asked("WEIR_SEED", 3));
+    let mut random = Sampler::new(weir_testkit::seed(3));
     let rounds = asked("WEIR_ROUNDS", 60);
     let (mut with, mut without) = (Side::new(true), Side::new(false));
     let mut packets = 0;
@@ -301,7 +302,7 @@ fn trains(batches: Vec<(PortNo, Vec<Vec<u8>>)>, random: &mut Sampler) -> Vec<(Po
 
 #[test]
 fn packets_in_trains_meet_what_each_alone_would() {
-    let mut random = Sampler::new(asked("WEIR_SEED", 5));
+    let mut random = Sampler::new(weir_testkit::seed(5));
     let (mut together, mut alone) = (Side::new(true), Side::new(true));
     for round in 0..asked("WEIR_ROUNDS", 30) {
         let batches = traffic(&mut random, false);
@@ -323,7 +324,7 @@ fn packets_in_trains_meet_what_each_alone_would() {
 
 #[test]
 fn packets_that_look_alike_are_each_asked_behind_a_service() {
-    let mut random = Sampler::new(asked("WEIR_SEED", 4));
+    let mut random = Sampler::new(weir_testkit::seed(4));
     let (mut with, mut without) = (Side::new(true), Side::new(false));
     for round in 0..asked("WEIR_ROUNDS", 90) {
         let frames: Vec<Vec<u8>> = (0..4).flat_map(|_| twins(&mut random)).collect();

@@ -6,12 +6,13 @@
 //! `WEIR_PACKETS=100000000 cargo test --release -p weir-datapath --test datapath malformed -- --nocapture`.
 
 use crate::random::{Draw, keys, mangled};
-use crate::rig::{Rig, asked, check_sum, config, patiently, service};
+use crate::rig::{Rig, check_sum, config, patiently, service};
 use serde_json::json;
 use std::time::{Duration, Instant};
 use weir_datapath::{Change, Report};
 use weir_flow::samples::Sampler;
 use weir_openflow::{FlowMod, Meter, PortNo, Select};
+use weir_testkit::asked;
 
 /// Services that rules call.
 const SERVICES: [&str; 6] = ["noop", "tally", "coder", "sticky", "block", "tracker"];
@@ -78,7 +79,7 @@ fn check(report: &Report) {
 #[test]
 fn malformed_packets_end_exactly_once_whatever_the_tables_do() {
     let count = asked("WEIR_PACKETS", 100_000);
-    let mut random = Sampler::new(asked("WEIR_SEED", 99));
+    let mut random = Sampler::new(weir_testkit::seed(99));
     let round = ROUND.min(count / u64::from(SETS));
     let mut rig = rig();
     let (begin, mut received, mut tried, mut distinct, mut events) = (Instant::now(), 0, 0, 0, 0);

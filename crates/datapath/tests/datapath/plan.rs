@@ -1,10 +1,11 @@
 //! Plans and changes of entries while packets flow: all of it or nothing, and nothing lost.
 
-use crate::rig::{Rig, asked, check_sum, config, service, udp};
+use crate::rig::{Rig, check_sum, config, service, udp};
 use serde_json::json;
 use std::time::Duration;
 use weir_datapath::{Change, Event, Plan, PortSpec, Removal, ServiceConfig};
 use weir_openflow::{Flow, FlowCommand, FlowMod, Names, PortNo, parse_flows};
+use weir_testkit::asked;
 
 fn null(name: &str, number: u32) -> PortSpec {
     let (name, number) = (name.to_owned(), Some(PortNo(number)));

@@ -188,12 +188,6 @@ pub(crate) fn check_sum(report: &Report) {
     }
 }
 
-/// A number that the environment may name.
-pub(crate) fn asked(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name)
-        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
-}
-
 /// Asks again while a worker does not answer because other programs have its core.
 pub(crate) fn patiently<T>(mut ask: impl FnMut() -> Result<T, ControlError>) -> T {
     let begin = Instant::now();

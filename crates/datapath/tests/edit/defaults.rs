@@ -148,7 +148,7 @@ fn time_to_live_is_copied_between_labels_and_ip() {
 
 #[test]
 fn what_says_what_follows_is_set_and_set_back_and_checksums_hold() {
-    let mut sampler = Sampler::new(33);
+    let mut sampler = Sampler::new(weir_testkit::seed(33));
     let mut seen = [0; 3];
     for _ in 0..20_000 {
         let before = Packet::new(sampler.frame());

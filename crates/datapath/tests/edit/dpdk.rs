@@ -13,7 +13,7 @@ fn run() {
     let core = weir_dpdk::allowed_cores()[0];
     let body = move || {
         let pool = Pool::new(eal, 1024, FrameSize::MIN).expect("memory for a small pool");
-        let mut sampler = Sampler::new(31);
+        let mut sampler = Sampler::new(weir_testkit::seed(31));
         for _ in 0..FRAMES {
             let mut plain = Packet::new(sampler.frame());
             let mut mbuf = pool.packet(&plain.frame).expect("one is free, and it fits");
@@ -60,7 +60,7 @@ fn without_room_in_front_nothing_is_pushed() {
             len <= self.0.len() && Frame::set_len(&mut self.0, len)
         }
     }
-    let mut sampler = Sampler::new(32);
+    let mut sampler = Sampler::new(weir_testkit::seed(32));
     for edit in [Edit::PushVlan(0x8100), Edit::PushMpls(0x8847), Edit::PushPbb(0x88e7)] {
         let mut packet = Packet::new(Tight(sampler.frame()));
         let before = packet.clone();

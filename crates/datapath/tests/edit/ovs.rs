@@ -1,7 +1,7 @@
 //! Open vSwitch's own datapath turns the same packets into the same bytes.
 //!
 //! It runs as any user, over ports in memory. Skipped, and said to be, where it is not installed
-//! (`./x setup --peers` does); an error there when `WEIR_REQUIRE_OVS` is set.
+//! (`./x setup --peers` does); an error in CI.
 //!
 //! Left out is where Open vSwitch 3.1 does harm: IPv4 fragments other than the first, in whose payload it
 //! changes what it takes for a checksum; IPv6 addresses of packets with a routing header that has further
@@ -13,9 +13,9 @@ use super::*;
 use Field::*;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use weir_testkit::Need;
 use weir_wire::pcap::CaptureReader;
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
@@ -25,18 +25,9 @@ const FRAMES: usize = 400;
 const AT_ONCE: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether it is here; says so where it is not.
+/// Whether it is here.
 fn installed() -> bool {
-    let version = Command::new("ovs-vswitchd").arg("--version").output();
-    let here = version.is_ok_and(|output| output.status.success()) && Path::new(SCHEMA).exists();
-    assert!(
-        here || std::env::var_os("WEIR_REQUIRE_OVS").is_none(),
-        "WEIR_REQUIRE_OVS is set, but there is no ovs-vswitchd; install openvswitch-switch, or run `./x setup --peers`"
-    );
-    if !here {
-        println!("SKIPPED: no ovs-vswitchd; install openvswitch-switch, or run `./x setup --peers`");
-    }
-    here
+    weir_testkit::needs!(Need::Program("ovs-vswitchd", "openvswitch-switch"), Need::File(SCHEMA))
 }
 
 /// What a flow does: which packets match in Open vSwitch's words and in ours, and what is done to them.
@@ -369,7 +360,7 @@ fn open_vswitch_makes_the_same_bytes() {
         return;
     }
     let daemons = Daemons::start();
-    let mut sampler = Sampler::new(51);
+    let mut sampler = Sampler::new(weir_testkit::seed(51));
     let mut compared = 0;
     for (number, case) in (1..).zip(cases()) {
         daemons.add_port(number, case.flow);

@@ -148,7 +148,7 @@ fn a_neighbour_message_is_answered_by_setting_its_fields() {
 
 #[test]
 fn the_checksum_of_a_routed_packet_is_about_its_last_destination() {
-    let mut sampler = Sampler::new(41);
+    let mut sampler = Sampler::new(weir_testkit::seed(41));
     let mut routed = 0;
     while routed < 200 {
         let mut packet = Packet::new(sampler.frame());

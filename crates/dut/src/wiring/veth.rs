@@ -115,7 +115,6 @@ impl Veth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::unistd::geteuid;
     use std::fs;
 
     #[test]
@@ -133,7 +132,7 @@ mod tests {
 
     #[test]
     fn each_end_is_alone_in_its_namespace_and_up() {
-        if !geteuid().is_root() {
+        if !weir_testkit::needs!(weir_testkit::Need::Root, weir_testkit::Need::Namespaces) {
             let error = Veth::default().lay(FrameSize::MIN).unwrap_err().to_string();
             assert!(error.contains("need root"), "{error}");
             return;

@@ -17,6 +17,7 @@ use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use weir_testkit::Need;
 
 /// Packets sent before those that came through are read: less than a socket's buffer.
 const BATCH: usize = 32;
@@ -111,13 +112,14 @@ fn within<T: Send>(namespace: &File, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Why there can be no router here, if so.
-pub fn missing() -> Option<String> {
-    if !nix::unistd::geteuid().is_root() {
-        return Some("network namespaces need root".to_owned());
-    }
-    let lacks = |program: &&str| Command::new(program).arg("-V").output().is_err();
-    ["ip", "nft"].iter().find(|program| lacks(program)).map(|program| format!("{program} is not installed"))
+/// Whether there can be a router here.
+pub fn has_linux() -> bool {
+    weir_testkit::needs!(
+        Need::Root,
+        Need::Namespaces,
+        Need::Program("ip", "iproute2"),
+        Need::Program("nft", "nftables"),
+    )
 }
 
 impl Router {

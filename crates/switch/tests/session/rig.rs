@@ -1,6 +1,5 @@
 //! A switch with a real datapath, and `ovs-ofctl` at its Unix socket.
 
-use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -122,9 +121,5 @@ pub(crate) fn wait_for(what: &str, told: &dyn Fn() -> String, is: impl Fn(&str) 
 
 /// Whether `ovs-ofctl` is there.
 pub(crate) fn has_ofctl() -> bool {
-    let there = Path::new("/usr/bin/ovs-ofctl").exists();
-    if !there {
-        eprintln!("ovs-ofctl is not installed; ./x setup installs it");
-    }
-    there
+    weir_testkit::needs!(weir_testkit::Need::Program("ovs-ofctl", "openvswitch-switch"))
 }

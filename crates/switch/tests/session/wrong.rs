@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use weir_codec::{Body, ErrorNumber, FlowQuery, Header, Reply, Request, Version, frame};
 use weir_flow::samples::Sampler;
+use weir_testkit::asked;
 
 /// Messages where nobody says how many.
 const MESSAGES: u64 = 40_000;
@@ -41,12 +42,6 @@ const METER_MOD: u8 = 29;
 
 /// The transaction of a barrier of ours; those at random are below.
 const OURS: u32 = 0xf000_0000;
-
-/// A number that the environment may name.
-fn asked(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name)
-        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
-}
 
 /// A message of OpenFlow 1.3, its length as it is.
 fn message(kind: u8, xid: u32, body: &[u8]) -> Vec<u8> {
@@ -275,7 +270,7 @@ fn is_served(other: &mut Controller) {
 fn wrong_messages_are_refused_with_their_error_and_another_controller_is_served_meanwhile() {
     // Nobody is asked whether he is there, however long the machine takes.
     let rig = Rig::with(|openflow| openflow.echo = Duration::from_secs(3600));
-    let (wanted, seed) = (asked("WEIR_MESSAGES", MESSAGES), asked("WEIR_SEED", 11));
+    let (wanted, seed) = (asked("WEIR_MESSAGES", MESSAGES), weir_testkit::seed(11));
     let mut random = Sampler::new(seed);
     let mut other = Controller::new(&rig, Version::V13);
     // It asks; what becomes of others' entries and ports is not its concern.
