@@ -47,7 +47,7 @@ fn the_bill_of_materials_names_every_linked_crate_and_dpdk() {
     let crates: BTreeSet<String> = components
         .iter()
         .filter_map(|component| component["purl"].as_str()?.strip_prefix("pkg:cargo/").map(str::to_owned))
-        .chain(["weir@0.1.0".to_owned()])
+        .chain([concat!("weir@", env!("CARGO_PKG_VERSION")).to_owned()])
         .collect();
     let built_in = built_in();
     let absent: Vec<&String> = built_in.difference(&crates).collect();

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::net::IpAddr;
 use std::path::Path;
+use weir_units::FrameSize;
 use weir_wire::Dissection;
 use weir_wire::pcap::CaptureReader;
 
@@ -49,27 +50,25 @@ impl Frames {
         if reader.packets() == 0 {
             return Err(refused("it holds no packet".to_owned()));
         }
-        if let Some(most) = queues.iter().filter_map(Self::all_too_long).max() {
-            if queues.iter().all(|queue| queue.len() == 0 || queue.all_too_long().is_some()) {
-                return Err(refused(format!(
-                    "none of its packets fits into a packet buffer, which has room for {room} bytes; the longest \
-                     has {most}: set max_frame as large as the packets that are to come in"
-                )));
-            }
+        let does_none_fit = |queue: &Self| queue.len() == queue.too_long.len();
+        if queues.iter().all(does_none_fit) {
+            let most = queues.iter().flat_map(|queue| queue.too_long.values()).max().copied().unwrap_or(0);
+            return Err(refused(format!(
+                "none of its packets fits into a packet buffer, which has room for {room} bytes; the longest has \
+                 {most}: set max_frame as large as the packets that are to come in, {} at most",
+                FrameSize::MAX.bytes()
+            )));
         }
         Ok(queues)
-    }
-
-    /// The bytes of the longest frame, where none fits.
-    fn all_too_long(&self) -> Option<u64> {
-        if self.too_long.len() < self.len() { None } else { self.too_long.values().max().copied() }
     }
 
     /// Adds a frame, or one of so many bytes that does not fit.
     fn push(&mut self, frame: Result<&[u8], u64>) {
         match frame {
             Ok(frame) => self.bytes.extend_from_slice(frame),
-            Err(len) => drop(self.too_long.insert(self.ends.len(), len)),
+            Err(len) => {
+                self.too_long.insert(self.ends.len(), len);
+            }
         }
         self.ends.push(self.bytes.len());
     }
