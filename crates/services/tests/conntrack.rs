@@ -4,8 +4,9 @@ mod support;
 
 use std::net::SocketAddr;
 use support::{ACK, FIN, Net, PSH, RST, SYN, Tcp, echo, fragments, icmp, tcp, udp, unreachable, v4, v6};
+use weir_flow::Key;
 use weir_services::conntrack::{
-    Checksums, EarlyFragments, Event, Judgement, Reason, Settings, State, Timeouts, Tuple, ct,
+    Checksums, EarlyFragments, Event, Judgement, Packet, Reason, Settings, State, Timeouts, Tuple, ct,
 };
 
 /// A conversation between a client inside and a server outside.
@@ -549,16 +550,114 @@ fn fragments_cannot_reach_into_a_header_nor_change_their_connection() {
 }
 
 #[test]
-fn fragmented_packets_under_way_are_bounded() {
-    let mut net = Net::new(Settings { fragments: 64, connections: 10, ..Settings::default() });
-    let mut refusals = 0;
-    for id in 0..1000 {
-        let parts = fragments(&udp(v4(1, 1), v4(20, 2), 3000), id, 1000);
-        let judgement = net.allow(&parts[0]);
-        refusals += u32::from(judgement.refused == Some(Reason::LimitFragments));
+fn whole_packets_give_their_room_back() {
+    // 6,000 datagrams of three fragments at 10,000 packets a second, with room for 4,096.
+    let mut net = Net::new(Settings { connections: 10, ..Settings::default() });
+    for number in 0..6000_u32 {
+        for part in fragments(&udp(v4(1, 1), v4(20, 2), 2800), number as u16, 1000) {
+            assert_eq!(net.allow(&part).refused, None, "datagram {number}");
+            net.now.0 += 100_000;
+        }
     }
-    assert_eq!(refusals, 1000 - 64);
-    assert_eq!(net.tracker.counters().of(Event::FragmentRecords), 64);
+    let counters = net.tracker.counters();
+    assert_eq!(counters.of(Event::FragmentsWhole), 6000);
+    assert_eq!(counters.of(Event::FragmentsEvicted), 0);
+}
+
+#[test]
+fn the_oldest_packet_under_way_makes_room_and_that_of_its_own_port() {
+    let mut net = Net::new(Settings { fragments: 64, connections: 1000, ..Settings::default() });
+    let parts = |last, id| fragments(&udp(v4(last, 1), v4(20, 2), 3000), id, 1000);
+    let victim = parts(5, 7);
+    assert_eq!(net.judge_from(2, &victim[0], 0, true).refused, None);
+    for id in 0..1000 {
+        assert_eq!(net.judge_from(1, &parts(1, id)[0], 0, true).refused, None, "the newest has room");
+    }
+    assert_eq!(net.tracker.counters().of(Event::FragmentsEvicted), 1000 - 63);
+    assert_eq!(
+        net.judge_from(2, &victim[1], 0, true).refused,
+        None,
+        "another port's flood takes nothing of it"
+    );
+    assert_eq!(net.judge_from(1, &parts(1, 999)[1], 0, true).refused, None);
+    assert_eq!(refused(net.judge_from(1, &parts(1, 3)[1], 0, true)), Reason::Fragment, "the oldest went");
+    let mut none = Net::new(Settings { fragments: 0, connections: 10, ..Settings::default() });
+    assert_eq!(refused(none.allow(&victim[0])), Reason::LimitFragments);
+    assert_eq!(none.tracker.connections(), 0, "nothing is left of it");
+}
+
+#[test]
+fn fragments_that_come_twice_or_overlap_change_nothing() {
+    let mut net = Net::small();
+    let parts = fragments(&udp(v4(1, 1), v4(20, 2), 3000), 7, 1000);
+    for part in [&parts[0], &parts[0], &parts[2], &parts[2], &parts[1], &parts[0]] {
+        assert_eq!(net.allow(part).refused, None);
+    }
+    let other = fragments(&udp(v4(1, 1), v4(20, 2), 3000), 7, 1008);
+    assert_eq!(net.allow(&other[1]).refused, None, "all of it came before");
+    assert_eq!(refused(net.allow(&other[2])), Reason::Fragment, "RFC 5722");
+    let counted = |net: &Net| {
+        [Event::FragmentRecords, Event::FragmentsWhole].map(|event| net.tracker.counters().of(event))
+    };
+    assert_eq!(counted(&net), [1, 0]);
+    assert_eq!(net.allow(&parts[3]).refused, None);
+    assert_eq!(counted(&net), [1, 1]);
+    for part in &parts {
+        assert_eq!(net.allow(part).refused, None);
+    }
+    assert_eq!(counted(&net), [2, 2], "another packet with the identification of one before it");
+}
+
+#[test]
+fn a_connection_moves_when_its_segment_is_whole_and_its_sum_is_right() {
+    for (client, server) in [(v4(1, 1000), v4(20, 80)), (v6(1, 1000), v6(20, 80))] {
+        let mut talk = Talk { net: Net::small(), client, server }.shake();
+        let spoil = |mut frame: Vec<u8>| {
+            *frame.last_mut().unwrap() ^= 0x55;
+            frame
+        };
+        let closing = |flags| tcp(client, server, Tcp { length: 100, ..segment(flags, 101, 501) });
+        for flags in [FIN | ACK, RST | ACK] {
+            let parts = fragments(&spoil(closing(flags)), 3, 64);
+            assert_eq!(state(talk.net.allow(&parts[0])), EST);
+            assert_eq!(talk.state(), State::Established, "nothing is known yet");
+            assert_eq!(refused(talk.net.allow(&parts[1])), Reason::Checksum);
+            assert_eq!(talk.state(), State::Established);
+        }
+        assert_eq!(refused(talk.hears(ack(501, 202))), Reason::AckAbove, "that FIN was not sent");
+        for part in fragments(&closing(FIN | ACK), 4, 64) {
+            assert_eq!(talk.state(), State::Established);
+            assert_eq!(state(talk.net.allow(&part)), EST);
+        }
+        assert_eq!(talk.state(), State::FinWait);
+
+        // A connection that a fragment begins is as long as its sum is not known to be wrong.
+        let opening = tcp(v4(3, 1000), v4(20, 80), Tcp { length: 100, ..syn(7) });
+        let mut net = Net::small();
+        let parts = fragments(&spoil(opening.clone()), 5, 64);
+        assert_eq!(state(net.allow(&parts[0])), NEW);
+        assert_eq!((net.tracker.connections(), net.tracker.half_open()), (1, 1));
+        assert_eq!(refused(net.allow(&parts[1])), Reason::Checksum);
+        assert_eq!(net.tracker.connections(), 0);
+        for part in fragments(&opening, 6, 64) {
+            assert_eq!(state(net.allow(&part)), NEW);
+        }
+        assert_eq!(state(net.pass(&tcp(v4(20, 80), v4(3, 1000), syn_ack(500, 108)))), REPLY, "with its data");
+    }
+}
+
+#[test]
+fn a_length_beyond_the_frame_is_invalid_and_begins_nothing() {
+    for frame in
+        [udp(v4(1, 1), v4(20, 2), 30), udp(v6(1, 1), v6(20, 2), 30), tcp(v4(1, 1), v4(20, 2), syn(1))]
+    {
+        let (frame, mut key, mut net) = (&frame[..frame.len() - 1], Key::new(), Net::small());
+        let layout = weir_flow::extract(frame, 1, &mut key);
+        let packet = Packet { frame, layout, key: &key };
+        let judgement = net.tracker.track(&packet, 0, true, net.tick_now());
+        assert_eq!((refused(judgement), judgement.state), (Reason::Truncated, ct::INV | ct::TRK));
+        assert_eq!(net.tracker.connections(), 0);
+    }
 }
 
 #[test]
@@ -573,6 +672,12 @@ fn zones_know_nothing_of_each_other() {
     assert_eq!(net.tracker.connection(place, net.tick_now()).unwrap().zone, 7);
 }
 
+/// A datagram of a client of this number that is answered, so that its connection is settled.
+fn settled(net: &mut Net, port: u32, zone: u16, number: u16) -> bool {
+    let allowed = net.judge_from(port, &udp(v4(1, number), v4(20, 2), 9), zone, true).refused.is_none();
+    allowed && net.judge_from(9, &udp(v4(20, 2), v4(1, number), 9), zone, false).refused.is_none()
+}
+
 #[test]
 fn a_zone_has_no_more_than_its_limit() {
     let settings = Settings {
@@ -583,15 +688,58 @@ fn a_zone_has_no_more_than_its_limit() {
     };
     let mut net = Net::new(settings);
     for (zone, most) in [(0, 3), (1, 3), (5, 6)] {
-        let allowed: Vec<bool> = (0..10)
-            .map(|port| net.judge(&udp(v4(1, port), v4(20, 2), 9), zone, true).refused.is_none())
-            .collect();
+        let allowed: Vec<bool> = (0..10).map(|number| settled(&mut net, 1, zone, number)).collect();
         assert_eq!(allowed, (0..10).map(|number| number < most).collect::<Vec<_>>());
     }
     assert_eq!(net.tracker.counters().refused(Reason::LimitZone), 7 + 7 + 4);
-    net.wait(31);
-    net.settle();
+    net.wait(121);
     assert_eq!(state(net.judge(&udp(v4(1, 9), v4(20, 2), 9), 1, true)), NEW, "they leave room when they end");
+    // One that is half-open makes room in its zone, and no other does.
+    for number in 20..40 {
+        assert_eq!(state(net.judge(&udp(v4(1, number), v4(20, 2), 9), 1, true)), NEW);
+        assert!(
+            net.tracker
+                .all(0)
+                .filter(|(_, place)| { net.tracker.connection(*place, net.tick_now()).unwrap().zone == 1 })
+                .count()
+                <= 3
+        );
+    }
+}
+
+#[test]
+fn a_flood_takes_room_of_its_own_port_and_zone() {
+    let settings = Settings { connections: 100, half_open: 40, ..Settings::default() };
+    let mut net = Net::new(settings);
+    let open = |net: &mut Net, port: u32, zone: u16, number: u16| {
+        net.judge_from(port, &udp(v4(2, number), v4(20, 2), 9), zone, true).refused.is_none()
+    };
+    for number in 0..10 {
+        assert!(open(&mut net, 1, 1, number) && open(&mut net, 2, 2, number));
+    }
+    for number in 1000..2000 {
+        assert!(open(&mut net, 3, 1, number), "the newest has room");
+    }
+    assert_eq!(net.tracker.half_open(), 40);
+    let lives = |net: &mut Net, port: u32, zone: u16, number: u16| {
+        net.judge_from(port, &udp(v4(20, 2), v4(2, number), 9), zone, false).refused.is_none()
+    };
+    for number in 0..10 {
+        assert!(lives(&mut net, 9, 1, number) && lives(&mut net, 9, 2, number), "nobody else's went");
+    }
+    let shares = net.tracker.shares();
+    let of = |zone: u16, port: u32| {
+        *shares.iter().find(|share| (share.tenant.zone, share.tenant.port) == (zone, port)).unwrap()
+    };
+    assert_eq!((of(1, 3).half_open, of(1, 3).evicted), (20, 980));
+    assert_eq!((of(1, 1).connections, of(1, 1).half_open, of(1, 1).evicted), (10, 0, 0));
+    // The same among settled ones.
+    for number in 0..200 {
+        assert!(settled(&mut net, 3, 1, 5000 + number));
+    }
+    for number in 0..10 {
+        assert!(lives(&mut net, 9, 1, number) && lives(&mut net, 9, 2, number), "of settled ones neither");
+    }
 }
 
 #[test]
@@ -612,16 +760,42 @@ fn the_oldest_half_open_connection_makes_room_and_no_other() {
 }
 
 #[test]
-fn a_table_full_of_established_connections_refuses() {
+fn of_a_full_table_the_one_that_was_idle_for_longest_makes_room() {
     let mut net = Net::new(Settings { connections: 20, ..Settings::default() });
-    for port in 0..20 {
-        net.allow(&udp(v4(1, port), v4(20, 2), 9));
-        net.pass(&udp(v4(20, 2), v4(1, port), 9));
+    for number in 0..20 {
+        assert!(settled(&mut net, 1, 0, number));
+        net.wait(1);
     }
-    let judgement = net.allow(&udp(v4(1, 99), v4(20, 2), 9));
-    assert_eq!(refused(judgement), Reason::LimitConnections);
-    assert_eq!(judgement.refused.unwrap().drop_reason().name(), "conntrack-limit");
+    for round in 0..60 {
+        // The first ones stay in use.
+        for number in 0..4 {
+            assert!(settled(&mut net, 1, 0, number), "round {round}: one in use went");
+        }
+        net.wait(1);
+        assert!(settled(&mut net, 1, 0, 1000 + round), "the newest has room");
+    }
     assert_eq!(net.tracker.connections(), 20);
+    assert_eq!(net.tracker.counters().of(Event::EvictedSettled), 60);
+    assert_eq!(net.tracker.counters().refused(Reason::LimitConnections), 0);
+}
+
+#[test]
+fn what_is_over_makes_room_before_anything_else_does() {
+    let mut net = Net::new(Settings { connections: 1000, half_open: 0, ..Settings::default() });
+    for number in 0..990 {
+        net.allow(&udp(v4(1, number), v4(20, 2), 9));
+    }
+    net.wait(20);
+    for number in 0..10 {
+        assert!(settled(&mut net, 1, 7, number));
+    }
+    net.wait(11);
+    for number in 0..990 {
+        assert_eq!(net.allow(&udp(v4(2, number), v4(20, 2), 9)).refused, None);
+    }
+    assert_eq!(net.tracker.counters().of(Event::Evicted), 0);
+    assert_eq!(net.tracker.counters().of(Event::EvictedSettled), 0);
+    assert!(net.tracker.counters().of(Event::Expired) >= 980);
 }
 
 #[test]

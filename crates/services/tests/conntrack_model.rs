@@ -54,7 +54,7 @@ fn converse(seed: u64, packets: usize) -> [usize; 2] {
             }
         }
         net.now.0 += 1_000_000;
-        net.tracker.tick(net.tick_now());
+        net.tracker.sweep(net.tick_now(), || false);
     }
     [legal, forgeries]
 }
@@ -132,7 +132,7 @@ fn the_table_agrees_with_a_plain_map() {
             }
             net.now.0 += rng.random_range(0..100_000_000);
             if rng.random_bool(0.3) {
-                net.tracker.tick(net.tick_now());
+                net.tracker.sweep(net.tick_now(), || false);
             }
         }
         net.settle();
@@ -203,7 +203,7 @@ fn random_frames_never_panic_and_memory_stays_flat() {
         let judgement = net.tracker.track(&packet, rng.random_range(0..3), rng.random(), net.tick_now());
         assert_eq!(judgement.state & ct::INV != 0, judgement.refused.is_some_and(Reason::is_invalid));
         net.now.0 += 1_000_000;
-        net.tracker.tick(net.tick_now());
+        net.tracker.sweep(net.tick_now(), || false);
         assert!(net.tracker.connections() <= 300 && net.tracker.half_open() <= 100);
     }
     assert_eq!(net.tracker.memory(), memory);

@@ -19,6 +19,11 @@ fn service(settings: &Value) -> Box<dyn Service> {
 
 /// Runs frames as one burst, all with this argument; returns their metadata and keys.
 fn process(service: &mut dyn Service, frames: &[Vec<u8>], argument: u32) -> Vec<(u32, Key)> {
+    process_at(service, frames, argument, 1000)
+}
+
+/// The same, so many milliseconds after the start.
+fn process_at(service: &mut dyn Service, frames: &[Vec<u8>], argument: u32, millis: u64) -> Vec<(u32, Key)> {
     let mut frames = frames.to_vec();
     let mut keys: Vec<_> = frames.iter().map(|frame| extract(frame)).collect();
     let mut slots: Vec<Slot<'_>> = frames
@@ -37,7 +42,7 @@ fn process(service: &mut dyn Service, frames: &[Vec<u8>], argument: u32) -> Vec<
             splice: None,
         })
         .collect();
-    service.process(&mut Burst::new(&mut slots, Nanos(1_000_000_000)));
+    service.process(&mut Burst::new(&mut slots, Nanos(millis * 1_000_000)));
     assert!(slots.iter().all(|slot| slot.coalesce && slot.verdict == Verdict::Pass));
     let metadata: Vec<u32> = slots.iter().map(|slot| slot.metadata).collect();
     metadata.into_iter().zip(keys).map(|(metadata, (key, _))| (metadata, key)).collect()
@@ -218,6 +223,69 @@ fn time_passes_by_ticks() {
     service.tick(Nanos(3_100_000_000));
     assert_eq!(service.counters()[0].1, 0);
     assert!(service.memory() > 0);
+}
+
+/// Datagrams of clients of these numbers.
+fn datagrams(last: u8, ports: std::ops::Range<u16>) -> Vec<Vec<u8>> {
+    ports.map(|port| udp(v4(last, port), v4(20, 53), 5)).collect()
+}
+
+#[test]
+fn a_loaded_worker_ends_what_is_over_without_being_told_to() {
+    let open = || {
+        let mut service = service(&json!({ "connections": 20_000, "half_open": 0 }));
+        for port in (0..10_000).step_by(32) {
+            process(&mut *service, &datagrams(1, port..port + 32), 1);
+        }
+        service
+    };
+    let connections = |service: &dyn Service| service.counters()[0].1;
+    // Each new connection pays for looking at two old ones.
+    let mut service1 = open();
+    for burst in 0..160 {
+        process_at(&mut *service1, &datagrams(2, burst * 32..burst * 32 + 32), 1, 40_000);
+    }
+    assert_eq!(connections(&*service1), 160 * 32);
+    // So much of the time goes into it if there are no new ones.
+    let mut service2 = open();
+    let (mut millis, before) = (40_000, connections(&*service2));
+    process_at(&mut *service2, &datagrams(2, 0..1), 1, millis);
+    for _ in 0..50 {
+        process_at(&mut *service2, &datagrams(2, 0..1), 1, millis);
+    }
+    let same_time = connections(&*service2);
+    assert!(same_time > before / 2, "one step of a millisecond, and not one a burst: {same_time}");
+    while connections(&*service2) > 1 {
+        millis += 1;
+        process_at(&mut *service2, &datagrams(2, 0..1), 1, millis);
+        assert!(millis < 42_000, "{} are left", connections(&*service2));
+    }
+}
+
+#[test]
+fn a_command_goes_step_by_step_however_few_it_finds() {
+    let mut service = service(&json!({ "connections": 300_000, "half_open": 0 }));
+    for client in 1..6 {
+        for port in (0..60_000).step_by(480) {
+            process(&mut *service, &datagrams(client, port..port + 480), 1);
+        }
+    }
+    for (command, counted) in [("dump", None), ("flush", Some("flushed"))] {
+        let (mut from, mut steps, mut found) = (json!(0), 0, 0);
+        while !from.is_null() {
+            let answer = service.command(command, &json!({ "zone": 9, "from": from })).unwrap();
+            found += counted.map_or(0, |name| answer[name].as_u64().unwrap());
+            found += answer["connections"].as_array().map_or(0, |all| all.len() as u64);
+            assert!(answer["next"].is_null() || answer["next"].as_u64() > from.as_u64(), "it gets on");
+            (from, steps) = (answer["next"].clone(), steps + 1);
+        }
+        assert_eq!(steps, 300_000_usize.div_ceil(2048), "{command} has breaks");
+        assert_eq!(found, 0);
+    }
+    let mine = service.command("dump", &json!({ "from": [null, 0] })).unwrap();
+    assert_eq!(mine, json!({ "connections": [], "next": null }), "worker 0 is done");
+    let mine = service.command("dump", &json!({ "from": [299_999, null] })).unwrap();
+    assert_eq!(mine["connections"].as_array().unwrap().len(), 1);
 }
 
 /// Runs frames as bursts of 32, each with the note that its flow's megaflow has, and returns what is known of

@@ -1,14 +1,14 @@
 //! Connections of a connection-tracking service, asked for in parts.
 //!
-//! A worker answers between two bursts, so it is asked for [`PART`] connections at a time, however many
-//! it has: packets wait for one part, not for millions.
+//! A worker answers between two bursts, a bounded step with [`PART`] connections at most, however many it has and
+//! however few are meant: packets wait for one step.
 
 use crate::plane::Plane;
 use crate::switch::Switch;
 use serde_json::{Map, Value, json};
 
 /// Connections that a worker is asked for at a time.
-const PART: u64 = 256;
+const PART: u64 = 32;
 
 /// Connections that are answered when no limit is given.
 const LIMIT: u64 = 100_000;
@@ -66,10 +66,10 @@ pub(crate) fn flush(
     Ok(flushed)
 }
 
-/// Asks every worker part by part, until `take` has enough. Returns whether there is more.
+/// Asks every worker step by step, until `take` has enough. Returns whether there is more.
 ///
-/// A command goes to all workers, and each says by its `next` where its next part begins; an answer
-/// is taken only from those for whom the part that was asked for is the next.
+/// A command goes to all workers; each says by its `next` where its next step begins, and is told that by its
+/// place in `from`. One that is done does nothing.
 fn in_parts(
     plane: &mut impl Plane,
     (service, action): (&str, &str),
@@ -77,28 +77,19 @@ fn in_parts(
     mut take: impl FnMut(Value) -> bool,
 ) -> Result<bool, String> {
     selection.insert("limit".to_owned(), PART.into());
-    let mut next: Option<Vec<Option<u64>>> = None;
+    selection.insert("from".to_owned(), 0.into());
     loop {
-        let from = match &next {
-            None => 0,
-            Some(next) => match next.iter().flatten().min() {
-                None => return Ok(false),
-                Some(from) => *from,
-            },
-        };
-        selection.insert("from".to_owned(), from.into());
         let argument = Value::Object(selection.clone());
         let parts = plane.command(service, action, &argument).map_err(|error| error.to_string())?;
-        let places = next.get_or_insert_with(|| vec![Some(0); parts.len()]);
+        let next: Vec<Value> = parts.iter().map(|part| part["next"].clone()).collect();
+        let more = next.iter().any(Value::is_u64);
         let mut enough = false;
-        for (place, part) in places.iter_mut().zip(parts) {
-            if *place == Some(from) {
-                *place = part["next"].as_u64().filter(|next| *next > from);
-                enough |= !take(part);
-            }
+        for part in parts {
+            enough |= !take(part);
         }
-        if enough {
-            return Ok(places.iter().any(Option::is_some));
+        if enough || !more {
+            return Ok(more);
         }
+        selection.insert("from".to_owned(), Value::Array(next));
     }
 }

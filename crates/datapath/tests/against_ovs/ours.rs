@@ -83,10 +83,14 @@ impl Ours {
 
     /// The connections that it knows, as Open vSwitch prints them.
     pub(crate) fn connections(&mut self) -> Vec<String> {
-        let parts =
-            patiently(|| self.datapath.command("conntrack", "dump", &serde_json::Value::Null)).unwrap();
-        let all = parts.iter().flat_map(|part| part["connections"].as_array().unwrap());
-        all.map(|connection| connection["text"].as_str().unwrap().to_owned()).collect()
+        let (mut all, mut from) = (Vec::new(), serde_json::json!(0));
+        while !from.is_null() {
+            let step = serde_json::json!({ "from": from });
+            let parts = patiently(|| self.datapath.command("conntrack", "dump", &step)).unwrap();
+            all.extend(parts[0]["connections"].as_array().unwrap().iter().cloned());
+            from = parts[0]["next"].clone();
+        }
+        all.iter().map(|connection| connection["text"].as_str().unwrap().to_owned()).collect()
     }
 
     /// What it makes of a frame, step by step.

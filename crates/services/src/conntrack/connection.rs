@@ -3,6 +3,7 @@
 use super::Helper;
 use super::entry::{Counts, FLIPPED, HALF_OPEN, HELPED, MARKED, Place, RELATED, REPLIED, State, TRANSLATED};
 use super::reason::Event;
+use super::shares::Tenant;
 use super::tracker::Tracker;
 use super::tuple::{Sight, TCP, Tuple};
 use super::wheel::Tick;
@@ -39,7 +40,34 @@ pub struct Connection {
     pub parent: Option<Tuple>,
 }
 
+/// What a zone's connections that one port began have of a worker's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Zone and port.
+    pub tenant: Tenant,
+    /// Connections.
+    pub connections: u32,
+    /// Those of them that are half-open.
+    pub half_open: u32,
+    /// Fragmented packets that are remembered.
+    pub fragments: u32,
+    /// Connections and fragmented packets of it that made room for others, ever.
+    pub evicted: u64,
+}
+
 impl Tracker {
+    /// The shares of all zones and ports, the greatest first.
+    pub fn shares(&self) -> Vec<Share> {
+        let share = |(number, tenant, evicted)| {
+            let [half_open, settled] = self.entries.of(number);
+            let fragments = self.fragments.of(number);
+            Share { tenant, connections: half_open + settled, half_open, fragments, evicted }
+        };
+        let mut shares: Vec<Share> = self.entries.tenants.all().map(share).collect();
+        shares.sort_by_key(|share| (std::cmp::Reverse((share.connections, share.evicted)), share.tenant));
+        shares
+    }
+
     /// What is known of a connection, if it lives.
     pub fn connection(&self, place: Place, now: Tick) -> Option<Connection> {
         let at = self.entries.alive(place)?;
@@ -132,6 +160,13 @@ impl Tracker {
     pub fn all(&self, from: u32) -> impl Iterator<Item = (u32, Place)> + '_ {
         let numbers = from..self.entries.reach();
         numbers.filter(|&at| self.entries.lives(at)).map(|at| (at, self.entries.place(at)))
+    }
+
+    /// The connection that has this number, if one has and it is in this zone.
+    pub(super) fn at(&self, number: u32, zone: Option<u16>) -> Option<Place> {
+        let zone_of = || Sight::zone_of(self.entries.hot(number).b);
+        let there = self.entries.lives(number) && zone.is_none_or(|zone| zone == zone_of());
+        there.then(|| self.entries.place(number))
     }
 
     /// One more than the highest number that a connection ever had.

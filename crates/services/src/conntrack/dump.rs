@@ -1,7 +1,9 @@
 //! Connections as people and programs read them, and the commands that ask for them.
 //!
-//! Commands run between bursts, on the worker. A worker with millions of connections should be asked in
-//! parts: `from` and `limit` name one, and the answer's `next` is where the next part begins.
+//! Commands run between bursts, on the worker, a step at a time: a step looks at [`LOOKS`] numbers of connections, and
+//! finds `limit` connections at most; an answer's `next` is the number with which the next step begins, if there is
+//! one. So packets wait for some 20 µs, however many connections there are and however few are meant, and for a few
+//! more for each that is told of.
 
 use super::connection::Connection;
 use super::entry::Place;
@@ -12,6 +14,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt;
 use std::net::IpAddr;
+
+/// Numbers of connections that a step looks at.
+const LOOKS: u32 = 2048;
 
 /// What `dump` and `flush` are about. Fields that are left out match everything.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -33,9 +38,25 @@ struct Selection {
     icmp_type: Option<u8>,
     icmp_code: Option<u8>,
     /// The first number looked at.
-    from: u32,
+    from: From,
     /// Connections at most.
     limit: Option<u32>,
+}
+
+/// Where a step begins.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum From {
+    /// At this number, of all workers.
+    All(u32),
+    /// At this number of each worker; nothing for one that is done.
+    Each(Vec<Option<u32>>),
+}
+
+impl Default for From {
+    fn default() -> Self {
+        Self::All(0)
+    }
 }
 
 /// What is asked of the tuple of one direction.
@@ -107,36 +128,61 @@ impl Selection {
             && self.reply.names(&connection.reply)
     }
 
-    /// The connections that it names, and where to go on.
-    fn of(&self, tracker: &Tracker, now: Tick) -> (Vec<(Place, Connection)>, Option<u32>) {
-        let mut found = Vec::new();
-        for (number, place) in tracker.all(self.from) {
-            if self.limit.is_some_and(|limit| found.len() >= limit as usize) {
+    /// Where a worker begins.
+    fn begin(&self, worker: usize) -> Option<u32> {
+        match &self.from {
+            From::All(number) => Some(*number),
+            From::Each(numbers) => numbers.get(worker).copied().flatten(),
+        }
+    }
+
+    /// Does something with the connections that it names, for one step. How many they were, and where to go on.
+    fn each(
+        &self,
+        (tracker, worker): (&mut Tracker, usize),
+        now: Tick,
+        mut what: impl FnMut(&mut Tracker, Place, &Connection),
+    ) -> (u32, Option<u32>) {
+        let Some(from) = self.begin(worker) else { return (0, None) };
+        let (reach, end) = (tracker.reach(), from.saturating_add(LOOKS));
+        let mut found = 0;
+        for number in from..reach.min(end) {
+            if self.limit.is_some_and(|limit| found >= limit) {
                 return (found, Some(number));
             }
-            let connection = tracker.connection(place, now).filter(|connection| self.names(connection));
-            found.extend(connection.map(|connection| (place, connection)));
+            let Some(place) = tracker.at(number, self.zone) else { continue };
+            if let Some(connection) =
+                tracker.connection(place, now).filter(|connection| self.names(connection))
+            {
+                what(tracker, place, &connection);
+                found += 1;
+            }
         }
-        (found, None)
+        (found, (end < reach).then_some(end))
     }
 }
 
-/// Does what a command asks.
+/// Does what a command asks of a worker.
 pub(super) fn command(
-    tracker: &mut Tracker,
+    (tracker, worker): (&mut Tracker, usize),
     now: Tick,
     command: &str,
     argument: &Value,
 ) -> Result<Value, String> {
     match command {
         "dump" => {
-            let (found, next) = Selection::read(argument)?.of(tracker, now);
-            let connections: Vec<Value> = found.iter().map(|(_, connection)| connection.json()).collect();
+            let mut connections = Vec::new();
+            let selection = Selection::read(argument)?;
+            let (_, next) = selection.each((tracker, worker), now, |_, _, connection| {
+                connections.push(connection.json());
+            });
             Ok(json!({ "connections": connections, "next": next }))
         }
         "flush" => {
-            let (found, next) = Selection::read(argument)?.of(tracker, now);
-            let flushed = found.into_iter().filter(|(place, _)| tracker.end(*place)).count();
+            let selection = Selection::read(argument)?;
+            let (flushed, next) = selection.each((tracker, worker), now, |tracker, place, _| {
+                tracker.end(place);
+            });
             Ok(json!({ "flushed": flushed, "next": next }))
         }
         "stats" => {

@@ -9,11 +9,15 @@
 //! Places are used again, the last freed first; a [`Place`] carries a generation of 24 bits, so that one
 //! that was kept finds out that its connection is gone.
 //!
+//! A connection stands in a queue of its tenant (`shares.rs`): among the half-open ones, or else among the settled.
+//!
 //! Threads: none; it belongs to one worker.
 
+use super::shares::{Age, Aged, Queues, Tenants};
 use super::tcp::Tcp;
 use super::tuple::Sight;
 use super::wheel::{Linked, Links, NONE, Tick};
+use weir_flow::Seed;
 
 /// Where a connection is, as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +96,7 @@ impl State {
 pub(super) const FLIPPED: u8 = 1;
 /// A packet of the other direction was seen.
 pub(super) const REPLIED: u8 = 1 << 1;
-/// In the list of half-open connections.
+/// In the queue of half-open connections.
 pub(super) const HALF_OPEN: u8 = 1 << 2;
 /// The reply's tuple is not the original's reverse; the index has both.
 pub(super) const TRANSLATED: u8 = 1 << 3;
@@ -159,13 +163,24 @@ impl Hot {
     }
 }
 
-/// What timers and lists need.
+/// What timers and queues need.
 #[derive(Clone, Copy, Debug)]
 struct Cold {
     timer: Links,
-    /// The next older and the next younger half-open one; for free places, `older` is the next free.
-    older: u32,
-    younger: u32,
+    /// Its neighbours in its tenant's queue; for free places, `older` is the next free.
+    age: Age,
+    /// Its tenant's number.
+    tenant: u16,
+}
+
+impl Cold {
+    const UNLINKED: Self = Self { timer: Links::NONE, age: Age::NONE, tenant: 0 };
+}
+
+impl Aged for Vec<Cold> {
+    fn age(&mut self, at: u32) -> &mut Age {
+        &mut self[at as usize].age
+    }
 }
 
 /// Packets and bytes of both directions, the originator's first.
@@ -184,11 +199,11 @@ pub(super) struct Entries {
     pub(super) marks: Vec<u32>,
     /// Empty where nobody counts.
     pub(super) counts: Vec<Counts>,
+    pub(super) tenants: Tenants,
+    half_open: Queues,
+    settled: Queues,
     free: u32,
     live: u32,
-    oldest: u32,
-    youngest: u32,
-    half_open: u32,
 }
 
 impl Linked for Entries {
@@ -205,7 +220,7 @@ impl Linked for Entries {
 
 impl Entries {
     /// Room for as many. With `prefault`, all memory is taken now.
-    pub(super) fn new(capacity: usize, counting: bool, prefault: bool) -> Self {
+    pub(super) fn new(capacity: usize, counting: bool, prefault: bool, seed: Seed) -> Self {
         let mut entries = Self {
             hot: Vec::with_capacity(capacity),
             cold: Vec::with_capacity(capacity),
@@ -214,16 +229,15 @@ impl Entries {
             labels: vec![0; capacity],
             marks: vec![0; capacity],
             counts: if counting { vec![[[0; 2]; 2]; capacity] } else { Vec::new() },
+            tenants: Tenants::new(seed),
+            half_open: Queues::new(),
+            settled: Queues::new(),
             free: NONE,
             live: 0,
-            oldest: NONE,
-            youngest: NONE,
-            half_open: 0,
         };
         let blank = Hot::new(&Sight::default(), Tcp::only(State::Closed), Tick(0));
-        let unlinked = Cold { timer: Links::NONE, older: NONE, younger: NONE };
         super::memory::reserve(&mut entries.hot, blank, prefault);
-        super::memory::reserve(&mut entries.cold, unlinked, prefault);
+        super::memory::reserve(&mut entries.cold, Cold::UNLINKED, prefault);
         super::memory::zeroed(&mut entries.addresses, prefault);
         super::memory::zeroed(&mut entries.replies, prefault);
         super::memory::zeroed(&mut entries.labels, prefault);
@@ -235,7 +249,9 @@ impl Entries {
     /// Bytes of what was ever in use, all arrays counted.
     pub(super) fn memory(&self) -> usize {
         let each = size_of::<Hot>() + size_of::<Cold>() + 2 * 16 + 3 * 16 + 16 + 4;
-        self.hot.len() * (each + if self.counts.is_empty() { 0 } else { size_of::<Counts>() })
+        let each = each + if self.counts.is_empty() { 0 } else { size_of::<Counts>() };
+        let shares = self.tenants.memory() + self.half_open.memory() + self.settled.memory();
+        self.hot.len() * each + shares
     }
 
     pub(super) fn live(&self) -> u32 {
@@ -243,7 +259,7 @@ impl Entries {
     }
 
     pub(super) fn half_open(&self) -> u32 {
-        self.half_open
+        self.half_open.entries()
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -331,28 +347,36 @@ impl Entries {
         (hot.generation[0] & 1 == 1 && (hot.a, hot.b) == turned).then_some(flipped)
     }
 
-    /// Takes a place for a connection; none if it is full.
-    pub(super) fn add(&mut self, mut hot: Hot) -> Option<u32> {
+    /// Takes a place for a half-open connection of a tenant that has joined; none if it is full.
+    pub(super) fn add(&mut self, mut hot: Hot, tenant: u16) -> Option<u32> {
         if self.is_full() {
             return None;
         }
         self.live += 1;
-        if self.free == NONE {
+        hot.flags |= HALF_OPEN;
+        let at = if self.free == NONE {
             hot.set_generation(1);
             self.hot.push(hot);
-            self.cold.push(Cold { timer: Links::NONE, older: NONE, younger: NONE });
-            return Some(self.hot.len() as u32 - 1);
-        }
-        let at = self.free;
-        self.free = self.cold[at as usize].older;
-        hot.set_generation(self.hot[at as usize].generation().wrapping_add(1));
-        self.hot[at as usize] = hot;
+            self.cold.push(Cold::UNLINKED);
+            self.hot.len() as u32 - 1
+        } else {
+            let at = self.free;
+            self.free = self.cold[at as usize].age.older;
+            hot.set_generation(self.hot[at as usize].generation().wrapping_add(1));
+            self.hot[at as usize] = hot;
+            at
+        };
+        self.cold[at as usize].tenant = tenant;
+        self.half_open.push(&mut self.cold, tenant, at);
         Some(at)
     }
 
-    /// Gives a place back. It must be in no list.
+    /// Gives a place back. The wheel must not have it.
     pub(super) fn free(&mut self, at: u32) {
-        let flags = self.hot[at as usize].flags;
+        let (flags, tenant) = (self.hot[at as usize].flags, self.cold[at as usize].tenant);
+        let queues = if flags & HALF_OPEN != 0 { &mut self.half_open } else { &mut self.settled };
+        queues.take(&mut self.cold, tenant, at);
+        self.tenants.leave(tenant);
         if flags & MARKED != 0 {
             self.marks[at as usize] = 0;
             self.labels[at as usize] = 0;
@@ -362,46 +386,53 @@ impl Entries {
         }
         let hot = &mut self.hot[at as usize];
         hot.set_generation(hot.generation().wrapping_add(1));
-        self.cold[at as usize].older = self.free;
+        self.cold[at as usize].age.older = self.free;
         self.free = at;
         self.live -= 1;
     }
 
-    /// Puts a connection at the end of the half-open ones.
-    pub(super) fn half_open_begins(&mut self, at: u32) {
-        self.hot[at as usize].flags |= HALF_OPEN;
-        let older = std::mem::replace(&mut self.youngest, at);
-        if older == NONE {
-            self.oldest = at;
-        } else {
-            self.cold[older as usize].younger = at;
-        }
-        let cold = &mut self.cold[at as usize];
-        (cold.older, cold.younger) = (older, NONE);
-        self.half_open += 1;
-    }
-
-    /// Takes it from among the half-open ones, if it is there.
-    pub(super) fn half_open_ends(&mut self, at: u32) {
+    /// A connection is half-open no more.
+    pub(super) fn settle(&mut self, at: u32) {
         let hot = &mut self.hot[at as usize];
         if hot.flags & HALF_OPEN == 0 {
             return;
         }
         hot.flags &= !HALF_OPEN;
-        let Cold { older, younger, .. } = self.cold[at as usize];
-        match older {
-            NONE => self.oldest = younger,
-            _ => self.cold[older as usize].younger = younger,
-        }
-        match younger {
-            NONE => self.youngest = older,
-            _ => self.cold[younger as usize].older = older,
-        }
-        self.half_open -= 1;
+        let tenant = self.cold[at as usize].tenant;
+        self.half_open.take(&mut self.cold, tenant, at);
+        self.settled.push(&mut self.cold, tenant, at);
     }
 
-    /// The half-open connection that has been so for the longest time.
-    pub(super) fn oldest_half_open(&self) -> Option<u32> {
-        (self.oldest != NONE).then_some(self.oldest)
+    /// The tenant of a connection.
+    pub(super) fn tenant(&self, at: u32) -> u16 {
+        self.cold[at as usize].tenant
+    }
+
+    /// Half-open connections of a tenant, and settled ones.
+    pub(super) fn of(&self, tenant: u16) -> [u32; 2] {
+        [self.half_open.of(tenant), self.settled.of(tenant)]
+    }
+
+    /// The half-open connection that makes room for one of this tenant.
+    pub(super) fn oldest_half_open(&self, own: u16) -> Option<u32> {
+        self.half_open.oldest(self.half_open.greatest(own)?)
+    }
+
+    /// The oldest half-open connection of this tenant.
+    pub(super) fn oldest_half_open_of(&self, tenant: u16) -> Option<u32> {
+        self.half_open.oldest(tenant)
+    }
+
+    /// The tenant whose settled connection makes room for one of this tenant.
+    pub(super) fn most_settled(&self, own: u16) -> Option<u16> {
+        self.settled.greatest(own)
+    }
+
+    /// The next settled connection of a tenant to be looked at, by turns.
+    pub(super) fn next_settled(&mut self, tenant: u16) -> Option<u32> {
+        let at = self.settled.oldest(tenant)?;
+        self.settled.take(&mut self.cold, tenant, at);
+        self.settled.push(&mut self.cold, tenant, at);
+        Some(at)
     }
 }

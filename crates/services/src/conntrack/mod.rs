@@ -34,25 +34,29 @@ mod lifetime;
 mod memory;
 mod nat;
 mod owners;
+mod pace;
 mod packet;
+mod pieces;
 mod quick;
 mod reason;
 mod rewrite;
 mod segment;
 mod settings;
+mod shares;
 mod tcp;
 mod tracker;
 mod tracking;
 mod tuple;
 mod wheel;
 
-pub use connection::Connection;
+pub use connection::{Connection, Share};
 pub use entry::{Place, State};
 pub use helper::Helper;
 pub use owners::Owners;
 pub use packet::{Look, Packet};
 pub use reason::{Counters, Event, Reason};
 pub use settings::{Checksums, EarlyFragments, Settings, Timeouts};
+pub use shares::Tenant;
 pub use tracker::{Judgement, Tracker, ct};
 pub use tracking::Tracking;
 pub use tuple::Tuple;
@@ -60,6 +64,8 @@ pub use wheel::Tick;
 
 use crate::{Burst, ConfigError, Group, GroupConfig, Memo, Registration, Service, Slot, Splice, Verdict};
 use arrayvec::ArrayVec;
+use lifetime::LOOKS_PAID;
+use pace::{Pace, Step};
 use serde_json::Value;
 use std::any::Any;
 use std::sync::Arc;
@@ -129,7 +135,8 @@ impl Group for Conntrack {
             tracker.share(owners.clone(), worker);
         }
         let looks = [Look::default(); AHEAD];
-        Box::new(Instance { tracker, looks, splices: ArrayVec::new(), now: Tick(0) })
+        let (splices, now, pace) = (ArrayVec::new(), Tick(0), Pace::default());
+        Box::new(Instance { tracker, worker, looks, splices, now, pace })
     }
 
     fn owners(&self) -> Option<Arc<Owners>> {
@@ -145,11 +152,13 @@ impl Group for Conntrack {
 #[derive(Debug)]
 struct Instance {
     tracker: Tracker,
+    worker: usize,
     looks: [Look; AHEAD],
     /// What helpers have replaced in packets of the last burst.
     splices: ArrayVec<Splice, BURST>,
     /// The time of the last burst or tick.
     now: Tick,
+    pace: Pace,
 }
 
 fn packet<'s>(slot: &'s Slot<'_>) -> Packet<'s> {
@@ -275,10 +284,30 @@ impl Instance {
     }
 }
 
+impl Instance {
+    /// Ends what is over: for what this burst made, and when it is time.
+    #[inline]
+    fn sweep(&mut self, now: Nanos, made: u64) {
+        for _ in 0..made {
+            self.tracker.sweep_some(self.now, LOOKS_PAID);
+        }
+        if self.pace.is_due(now) {
+            self.sweep_a_step();
+        }
+    }
+
+    #[cold]
+    fn sweep_a_step(&mut self) {
+        let step = Step::begin();
+        self.tracker.sweep(self.now, || step.has_time());
+    }
+}
+
 impl Service for Instance {
     fn process(&mut self, burst: &mut Burst<'_, '_>) {
         self.now = Tick::of(burst.now);
         self.splices.clear();
+        let made = self.tracker.counters().of(Event::Created);
         while burst.taken() < burst.len() {
             let count = self.look_ahead(&burst.peek()[burst.taken()..]);
             for at in 0..count {
@@ -293,6 +322,7 @@ impl Service for Instance {
                 write(&self.tracker, &judgement, zone(slot), slot.key);
             }
         }
+        self.sweep(burst.now, self.tracker.counters().of(Event::Created) - made);
     }
 
     fn splice(&self, number: u8) -> Option<&Splice> {
@@ -301,7 +331,7 @@ impl Service for Instance {
 
     fn tick(&mut self, now: Nanos) {
         self.now = Tick::of(now);
-        self.tracker.tick(self.now);
+        self.sweep_a_step();
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -313,7 +343,7 @@ impl Service for Instance {
     }
 
     fn command(&mut self, command: &str, argument: &Value) -> Result<Value, String> {
-        dump::command(&mut self.tracker, self.now, command, argument)
+        dump::command((&mut self.tracker, self.worker), self.now, command, argument)
     }
 
     fn memory(&self) -> usize {

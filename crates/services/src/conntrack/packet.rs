@@ -70,6 +70,12 @@ impl<'a> Packet<'a> {
         self.key.word(1) & 0xffff == IPV6
     }
 
+    /// The port that it came in by.
+    #[inline]
+    pub(super) fn in_port(&self) -> u32 {
+        (self.key.word(0) >> 32) as u32
+    }
+
     #[inline]
     pub(super) fn protocol(&self) -> u8 {
         (self.key.word(4) >> 56) as u8
@@ -140,6 +146,11 @@ impl<'a> Packet<'a> {
                 return look;
             }
         };
+        // A header that is cut off, or contradicts itself or the frame: nothing of it is known.
+        if self.layout.network == 0 {
+            look.kind = Kind::Bad(Reason::Truncated);
+            return look;
+        }
         if (self.key.word(0) >> 16) & LATER != 0 {
             look.kind = Kind::Later;
             return look;
@@ -221,16 +232,28 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Whether the transport checksum over the whole packet is right. Fragments have none to be checked.
+    /// Whether the transport checksum over the whole packet is right. Of fragments, their sums are added up
+    /// (`fragments.rs`).
     pub(super) fn checksum_is_right(&self, bytes: &[u8], protocol: u8) -> bool {
-        let (at, length) = if self.v6() { (8, 32) } else { (12, 8) };
+        self.sum_is_right(checksum::sum(bytes), protocol, bytes.len() as u32)
+    }
+
+    /// The same of a packet that carries so many bytes with this sum.
+    pub(super) fn sum_is_right(&self, sum: u32, protocol: u8, length: u32) -> bool {
+        let (at, size) = if self.v6() { (8, 32) } else { (12, 8) };
         let from = usize::from(self.layout.network) + at;
-        let Some(addresses) = self.frame.get(from..from + length) else { return false };
+        let Some(addresses) = self.frame.get(from..from + size) else { return false };
         let pseudo = match protocol {
             ICMP => 0,
-            _ => checksum::sum(addresses) + u32::from(protocol) + bytes.len() as u32,
+            _ => checksum::sum(addresses) + u32::from(protocol) + length,
         };
-        checksum::finish(pseudo + checksum::sum(bytes)) == 0
+        checksum::finish(pseudo + u32::from(checksum::fold(sum))) == 0
+    }
+
+    /// Whether its protocol has a checksum that is verified.
+    pub(super) fn has_checksum(&self) -> bool {
+        let icmp = if self.v6() { ICMP6 } else { ICMP };
+        matches!(self.protocol(), TCP | UDP) || self.protocol() == icmp
     }
 }
 
@@ -247,9 +270,18 @@ pub(super) struct FragmentHeader {
     pub(super) offset: u32,
     /// How many they are.
     pub(super) length: u32,
+    /// Whether others follow.
+    pub(super) more: bool,
 }
 
-impl Packet<'_> {
+impl<'a> Packet<'a> {
+    /// What a fragment carries.
+    pub(super) fn carried(&self) -> Option<&'a [u8]> {
+        let header = self.fragment()?;
+        let end = usize::from(self.layout.end);
+        self.frame.get(end.checked_sub(header.length as usize)?..end)
+    }
+
     /// The fragment header, of a packet whose key says that it is a fragment.
     pub(super) fn fragment(&self) -> Option<FragmentHeader> {
         let header = self.frame.get(usize::from(self.layout.network)..usize::from(self.layout.end))?;
@@ -260,6 +292,7 @@ impl Packet<'_> {
                 id: u32::from(u16::from_be_bytes([fixed[4], fixed[5]])),
                 offset: u32::from(u16::from_be_bytes([fixed[6], fixed[7]]) & 0x1fff) * 8,
                 length: body.len() as u32,
+                more: fixed[6] & 0x20 != 0,
             });
         }
         let found = walk(header)?;
@@ -269,6 +302,7 @@ impl Packet<'_> {
             id: u32::from_be_bytes([fragment[4], fragment[5], fragment[6], fragment[7]]),
             offset: u32::from(u16::from_be_bytes([fragment[2], fragment[3]]) & 0xfff8),
             length: body.len() as u32,
+            more: fragment[3] & 1 != 0,
         })
     }
 }

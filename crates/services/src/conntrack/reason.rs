@@ -56,11 +56,11 @@ names! {
         Discovery "invalid-discovery";
         /// A later fragment without its first, or one that overlaps headers.
         Fragment "invalid-fragment";
-        /// The table is full, and no half-open connection could be evicted.
+        /// There is no room for another connection, and none that could make room.
         LimitConnections "limit-connections";
-        /// The zone has as many connections as it may.
+        /// The zone has as many connections as it may, none of them half-open.
         LimitZone "limit-zone";
-        /// No room for another fragmented packet.
+        /// No room for another fragmented packet, or for another hole in one.
         LimitFragments "limit-fragments";
         /// As many connections have a helper, or are related to one that has, as there can be.
         LimitHelper "limit-helper";
@@ -119,6 +119,8 @@ names! {
         Reopened "reopened";
         /// Half-open connections that gave way to younger ones.
         Evicted "evicted";
+        /// Settled connections, idle for the longest time, that gave way to new ones.
+        EvictedSettled "evicted-settled";
         /// Connections removed by command.
         Flushed "flushed";
         /// Connections whose addresses are translated.
@@ -131,6 +133,10 @@ names! {
         HelperIgnored "helper-ignored";
         /// Fragmented packets remembered.
         FragmentRecords "fragment-records";
+        /// Fragmented packets of which all fragments came.
+        FragmentsWhole "fragments-whole";
+        /// Fragmented packets that were forgotten before all of them came, as there was no room.
+        FragmentsEvicted "fragments-evicted";
     }
 }
 

@@ -386,15 +386,10 @@ impl Tcp {
         up_to(oldest, seq) && up_to(seq, sender.end)
     }
 
-    /// A later fragment of a segment brings data up to `data_end`; the segment may have a FIN. Whether
-    /// it may.
-    pub(super) fn extend(&mut self, side: usize, data_end: u32, fin: bool) -> bool {
-        let sender = &mut self.peers[side];
-        let allowed = up_to(data_end, sender.max_end);
-        if allowed {
-            sender.end = later(sender.end, data_end.wrapping_add(u32::from(fin)));
-        }
-        allowed
+    /// Whether a side may send so many bytes of data in this segment: no more than its window has room for.
+    pub(super) fn may_send(&self, side: usize, segment: &Segment, bytes: u32) -> bool {
+        let syn = u32::from(segment.has(SYN));
+        up_to(segment.seq.wrapping_add(syn).wrapping_add(bytes), self.peers[side].max_end)
     }
 
     /// What `dump` tells of it: for each side the scaling and whether it takes selective

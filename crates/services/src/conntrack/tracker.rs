@@ -102,7 +102,7 @@ impl Tracker {
             may_be_quick: !settings.accounting && settings.checksums != Checksums::All,
             // A connection whose addresses are translated stands in the index twice.
             index: Index::new(capacity * 2, settings.prefault),
-            entries: Entries::new(capacity, settings.accounting, settings.prefault),
+            entries: Entries::new(capacity, settings.accounting, settings.prefault, seed),
             wheel: Wheel::new(now),
             fragments: Fragments::new(settings.fragments, seed),
             helpers: Helpers::new(),
@@ -254,10 +254,11 @@ impl Tracker {
             if self.entries.hot(at).flags & HELPED != 0 {
                 segment = self.as_sent(at, side, &segment);
             }
+            if packet.is_first_fragment() {
+                return self.first_fragment(packet, (at, side), &segment, false, now);
+            }
             if let Some(judgement) = self.follow(at, side, &segment, now)? {
-                if packet.is_first_fragment() || !self.entries.counts.is_empty() {
-                    self.note(packet, judgement, (side, segment), now)?;
-                }
+                self.count(packet, at, side);
                 return Ok(judgement);
             }
             if !commit {
@@ -329,7 +330,7 @@ impl Tracker {
 
     /// A packet of a connection that lives; none if the connection must give way to a new one.
     #[inline(always)]
-    fn follow(
+    pub(super) fn follow(
         &mut self,
         at: u32,
         side: usize,
@@ -360,21 +361,14 @@ impl Tracker {
         if answered {
             hot.flags |= REPLIED;
         }
-        let mut length = self.timeouts[state as usize];
-        if state == State::Established {
-            if hot.flags & REPLIED == 0 {
-                length = self.timeouts[State::SynSent as usize];
-            } else if hot.tcp.waits() {
-                length = length.min(self.unacknowledged);
-            }
-        }
-        let (deadline, due) = (now.after(length), hot.due());
-        hot.deadline = deadline;
-        if hot.flags & HALF_OPEN != 0
-            && hot.flags & REPLIED != 0
+        let (due, flags) = (hot.due(), hot.flags);
+        let deadline = now.after(self.patience(self.entries.hot(at)));
+        self.entries.hot_mut(at).deadline = deadline;
+        if flags & HALF_OPEN != 0
+            && flags & REPLIED != 0
             && !matches!(state, State::SynSent | State::SynReceived)
         {
-            self.entries.half_open_ends(at);
+            self.entries.settle(at);
         }
         if !due.reached(deadline) {
             self.wheel.hasten(&mut self.entries, at, deadline);
@@ -384,7 +378,7 @@ impl Tracker {
 
     /// The judgement of a packet that passes as part of a connection.
     #[inline(always)]
-    fn passes(&self, at: u32, side: usize) -> Judgement {
+    pub(super) fn passes(&self, at: u32, side: usize) -> Judgement {
         let flags = self.entries.hot(at).flags;
         let state = ct::TRK
             | if flags & REPLIED != 0 || side == 1 { ct::EST } else { ct::NEW }
@@ -416,23 +410,25 @@ impl Tracker {
             let refused = Judgement::refuse(Reason::NotCommitted);
             return Ok(Judgement { state: refused.state | related, ..refused });
         }
-        let sight = &look.sight;
-        // One that is met in its middle and not answered yet is not kept as long as one that is.
-        let waits = if tcp.state == State::Established { State::SynSent } else { tcp.state };
-        let deadline = now.after(self.timeouts[waits as usize]);
-        let at = self.add(Hot::new(sight, tcp, deadline), look)?;
+        let mut hot = Hot::new(&look.sight, tcp, now);
+        hot.deadline = now.after(self.patience(&hot));
+        let at = self.add(hot, look, packet.in_port(), now)?;
         if let Some(control) = control
             && let Err(reason) = self.adopt(at, control)
         {
             self.remove(at);
             return Err(reason);
         }
-        let place = Some(self.entries.place(at));
-        let judgement = Judgement { state: ct::NEW | ct::TRK | related, place, refused: None };
-        if packet.is_first_fragment() || !self.entries.counts.is_empty() {
-            self.note(packet, judgement, (0, *segment), now)?;
+        if packet.is_first_fragment() {
+            let judged = self.first_fragment(packet, (at, 0), segment, true, now);
+            if judged.is_err() {
+                self.remove(at);
+            }
+            return judged;
         }
-        Ok(judgement)
+        self.count(packet, at, 0);
+        let place = Some(self.entries.place(at));
+        Ok(Judgement { state: ct::NEW | ct::TRK | related, place, refused: None })
     }
 
     /// An ICMP error.

@@ -271,13 +271,17 @@ impl Net {
 
     /// What is due gets done.
     pub fn settle(&mut self) {
-        for _ in 0..1000 {
-            self.tracker.tick(self.tick_now());
-        }
+        self.tracker.sweep(self.tick_now(), || true);
     }
 
     pub fn judge(&mut self, frame: &[u8], zone: u16, commit: bool) -> Judgement {
-        let (key, layout) = extract(frame);
+        self.judge_from(0, frame, zone, commit)
+    }
+
+    /// A packet that came in by a port.
+    pub fn judge_from(&mut self, port: u32, frame: &[u8], zone: u16, commit: bool) -> Judgement {
+        let (mut key, layout) = extract(frame);
+        Field::InPort.set(&mut key, port.into());
         self.tracker.track(&Packet { frame, layout, key: &key }, zone, commit, Tick::of(self.now))
     }
 
