@@ -276,6 +276,11 @@ const WRONG: &[(&str, &str)] = &[
          write ADDRESS[-ADDRESS][:PORT[-PORT]], IPv6 with ports as [ADDRESS]:PORT",
     ),
     (
+        "ip,actions=ct(commit,nat(src=0.0.0.0:5-6))",
+        "column 30: `0.0.0.0:5-6`: the address that is all zero stands for the connection's own; \
+         write it alone, without another address or ports; or a range of addresses",
+    ),
+    (
         "ip,actions=ct(commit,exec(output:1))",
         "column 27: `output:1`: this cannot be done to a connection; \
          within ct(exec(...)) there are set_field, load, move and nat",

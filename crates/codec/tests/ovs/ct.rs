@@ -36,6 +36,8 @@ fn connection_tracking_of_ovs_ofctl_is_read_and_written_back_byte_by_byte() {
         ("ct(commit,alg=ftp,nat(src=10.0.0.1-10.0.0.9:1000-2000,random))", 1),
         ("ct(commit,nat(dst=[2001:db8::1]:80,hash,persistent))", 1),
         ("ct(table=3,nat)", 1),
+        // Which `ovs-ofctl` sends as `nat(src)`.
+        ("ct(commit,nat(src=0.0.0.0))", 1),
         ("ct(commit,exec(set_field:5->ct_mark,load:0x1->NXM_NX_CT_LABEL[0..3]))", 2),
         ("ct(commit,exec(move:NXM_NX_REG0[]->NXM_NX_CT_MARK[]))", 1),
         ("ct(commit,nat(src=10.0.0.1),exec(set_field:5/0xff->ct_mark))", 2),

@@ -113,7 +113,7 @@ fn nat(it: &Reader<'_>, pair: &Pair<'_>) -> Parsed<Nat> {
         match part.key {
             "src" | "dst" => {
                 *(if part.key == "src" { &mut nat.source } else { &mut nat.destination }) = true;
-                (nat.range, nat.ports) = range(part.value)?;
+                (nat.range, nat.ports) = any_or_range(part.value)?;
             }
             "persistent" => nat.persistent = true,
             "hash" => nat.hash = true,
@@ -147,6 +147,25 @@ fn nat(it: &Reader<'_>, pair: &Pair<'_>) -> Parsed<Nat> {
         (nat.persistent, nat.hash, nat.random) = (false, false, false);
     }
     Ok(nat)
+}
+
+/// A range; the address that is all zero is none, as with `ovs-ofctl`: the connection's own, and only what is taken
+/// is avoided.
+fn any_or_range(text: &str) -> Parsed<(NatRange, (u16, u16))> {
+    let (range, ports) = range(text)?;
+    let (is_any, is_alone) = match range {
+        NatRange::None => return Ok((range, ports)),
+        NatRange::Ipv4(least, greatest) => (least.is_unspecified(), greatest.is_none()),
+        NatRange::Ipv6(least, greatest) => (least.is_unspecified(), greatest.is_none()),
+    };
+    match (is_any, is_alone && ports == (0, 0)) {
+        (false, _) => Ok((range, ports)),
+        (true, true) => Ok((NatRange::None, (0, 0))),
+        (true, false) => {
+            Err(Fault::new(text, "the address that is all zero stands for the connection's own")
+                .mend("write it alone, without another address or ports; or a range of addresses"))
+        }
+    }
 }
 
 /// `ADDRESS[-ADDRESS][:PORT[-PORT]]`; with ports, IPv6 addresses stand in brackets.

@@ -69,6 +69,7 @@ use pace::{Pace, Step};
 use serde_json::Value;
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tracking::{Attended, own_tuple};
 use weir_dpdk::BURST;
 use weir_flow::{Field, Key, Seed};
@@ -115,7 +116,7 @@ fn build(config: &GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError> {
         .map_err(|reason| ConfigError { service: config.name.to_owned(), reason })?;
     let seed = Seed::new(config.seed);
     let owners = (config.workers > 1).then(|| Arc::new(Owners::new(seed)));
-    Ok(Arc::new(Conntrack { settings, seed, owners }))
+    Ok(Arc::new(Conntrack { settings, seed, owners, instances: AtomicU64::new(0) }))
 }
 
 /// A configured tracker. Its instances share nothing but what they were told, and who has which translated
@@ -125,11 +126,14 @@ struct Conntrack {
     settings: Settings,
     seed: Seed,
     owners: Option<Arc<Owners>>,
+    /// Instances that were built: each draws numbers of its own.
+    instances: AtomicU64,
 }
 
 impl Group for Conntrack {
     fn instance(&self, worker: usize) -> Box<dyn Service> {
         let mut tracker = Tracker::new(self.settings.clone(), self.seed, Tick(0));
+        tracker.draw_from(self.instances.fetch_add(1, Ordering::Relaxed));
         if let Some(owners) = &self.owners {
             owners.clear(worker);
             tracker.share(owners.clone(), worker);
@@ -338,6 +342,7 @@ impl Service for Instance {
         let gauges = [
             ("connections", u64::from(self.tracker.connections())),
             ("half-open", u64::from(self.tracker.half_open())),
+            ("nat-tried", self.tracker.tried()),
         ];
         gauges.into_iter().chain(self.tracker.counters().all()).collect()
     }

@@ -6,8 +6,11 @@
 //! The address is chosen by a hash of the hosts, so that a host keeps its address; with `persistent` by one
 //! that is the same after a restart. The port stays as it is where it can (RFC 4787, section 4.2.1 calls that
 //! port preservation), else one of the same class is taken: below 512, below 1024, or above. A tuple that
-//! another connection has is never taken; [`ATTEMPTS`] are tried, then the packet is dropped
-//! (`nat-exhausted`).
+//! another connection has is never taken; [`TRIED`] are tried, in runs of neighbours from places drawn at random, then
+//! the packet is dropped (`nat-exhausted`). Of these, [`FREE`] are each connection's own; the others are taken from
+//! an account of [`ACCOUNT`] a tick (17 ms) for all, so that a pool with nothing left costs little, however many ask.
+//!
+//! What is drawn comes from ChaCha8, keyed at the start, so that nobody outside can tell what comes next.
 //!
 //! With several workers, the one that made a connection says so, and its answers come to it
 //! (`owners.rs`).
@@ -19,14 +22,66 @@ use super::reason::Event;
 use super::tracker::{Tracker, is_reply};
 use super::tuple::{Sight, Tuple};
 use super::wheel::Tick;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use weir_flow::Seed;
 use weir_openflow::{Nat, NatRange};
 
-/// Tuples that are tried for a connection.
-const ATTEMPTS: u32 = 512;
+/// Tuples that are tried for a connection at most.
+pub(super) const TRIED: u32 = 512;
 
-/// Addresses of a range that are tried.
-const ADDRESSES: u128 = 8;
+/// Those of them that are not taken from the account. Neighbours that are tried from one place on.
+const FREE: u32 = 8;
+
+/// Tuples beyond those that are tried in a tick, for all connections of a worker together.
+const ACCOUNT: u32 = 1024;
+
+/// What a search for a tuple draws from.
+#[derive(Debug)]
+pub(super) struct Search {
+    random: ChaCha8Rng,
+    tick: Tick,
+    left: u32,
+    tried: u64,
+}
+
+impl Search {
+    pub(super) fn new(seed: Seed, stream: u64) -> Self {
+        let mut key = [0; 32];
+        for (bytes, word) in key.chunks_exact_mut(8).zip(seed.factors()) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let mut random = ChaCha8Rng::from_seed(key);
+        random.set_stream(stream);
+        Self { random, tick: Tick(0), left: ACCOUNT, tried: 0 }
+    }
+
+    /// Whether another tuple may be tried, after so many of the same connection.
+    pub(super) fn goes_on(&mut self, tried: u32, now: Tick) -> bool {
+        if self.tick != now {
+            (self.tick, self.left) = (now, ACCOUNT);
+        }
+        if tried >= FREE {
+            if tried >= TRIED || self.left == 0 {
+                return false;
+            }
+            self.left -= 1;
+        }
+        self.tried += 1;
+        true
+    }
+
+    /// Tuples that were tried, ever.
+    pub(super) const fn tried(&self) -> u64 {
+        self.tried
+    }
+
+    /// A number below another that is not 0.
+    fn below(&mut self, most: u128) -> u128 {
+        let drawn = u128::from(self.random.next_u64()) << 64 | u128::from(self.random.next_u64());
+        drawn % most
+    }
+}
 
 /// Addresses and ports to choose from.
 struct Choice {
@@ -46,30 +101,42 @@ impl Tracker {
             return self.follow_control(place, now);
         }
         if !(nat.source || nat.destination) {
-            return true;
+            return self.is_alone(place);
         }
         let zone = Sight::zone_of(hot.b);
         let Some((original, _)) = self.tuples(place) else { return false };
-        let Some(choice) = self.choose(&original, nat, zone) else { return true };
+        let Some(choice) = self.choose(&original, nat, zone) else { return self.is_alone(place) };
         let plain = original.reversed();
         let (base, count) = choice.addresses;
-        let mut left = ATTEMPTS;
-        for step in 0..count.min(ADDRESSES) {
-            let address = base + (choice.address + step) % count;
-            let (first, ports, start) = choice.ports.unwrap_or((0, 1, 0));
-            for next in 0..ports {
-                if left == 0 {
-                    return false;
-                }
-                left -= 1;
-                let port = choice.ports.map(|_| first + ((u32::from(start - first) + next) % ports) as u16);
-                let reply = with(&plain, nat.source, address, port);
-                if let Some(done) = self.take(place, &plain, &reply, now) {
-                    return done;
-                }
+        let (first, ports, start) = choice.ports.unwrap_or((0, 1, 0));
+        let (start, all) = (u128::from(start - first), count.saturating_mul(ports.into()));
+        let mut from = (choice.address, start);
+        for step in 0..all.min(TRIED.into()) as u32 {
+            if !self.search.goes_on(step, now) {
+                return false;
+            }
+            // Few are tried one after the other; of many, runs from places all over them.
+            let run = if all <= TRIED.into() { step } else { step % FREE };
+            if run == 0 && step > 0 {
+                from = (self.search.below(count), self.search.below(ports.into()));
+            }
+            let behind = from.1 + u128::from(run);
+            let address = base + (from.0 + u128::from(run) / u128::from(ports)) % count;
+            let port = choice.ports.map(|_| first + (behind % u128::from(ports)) as u16);
+            let reply = with(&plain, nat.source, address, port);
+            if let Some(done) = self.take(place, &plain, &reply, now) {
+                return done;
             }
         }
         false
+    }
+
+    /// Whether no other connection has the tuple of this one's answers, which is not translated. One that has would
+    /// get its packets.
+    pub(super) fn is_alone(&self, place: Place) -> bool {
+        let zone = Sight::zone_of(self.entries.hot(place.at).b);
+        let reply = self.tuples(place).map(|(_, reply)| Sight::of(&reply, zone, self.seed));
+        reply.is_some_and(|reply| !self.is_taken(&reply, place.at))
     }
 
     /// Gives a connection's answers a tuple in the place of their plain one; nothing where that is taken.
@@ -92,7 +159,7 @@ impl Tracker {
     }
 
     /// What there is to choose from; nothing if the range is one of the other kind of address.
-    fn choose(&self, original: &Tuple, nat: &Nat, zone: u16) -> Option<Choice> {
+    fn choose(&mut self, original: &Tuple, nat: &Nat, zone: u16) -> Option<Choice> {
         let own = if nat.source { original.source } else { original.destination };
         let (low, high) = match nat.range {
             NatRange::None => (own, own),
@@ -102,8 +169,8 @@ impl Tracker {
             NatRange::Ipv6(low, high) if original.v6 => (low.to_bits(), high.unwrap_or(low).to_bits()),
             _ => return None,
         };
-        // All zero: the address stays, and only what is taken is avoided.
-        let (low, high) = if high == 0 { (own, own) } else { (low, high) };
+        // As with Open vSwitch: where the first is all zero, the address stays, and only what is taken is avoided.
+        let (low, high) = if low == 0 { (own, own) } else { (low, high) };
         let count = (high - low).saturating_add(1);
         let hash = |seed: Seed, other: u128| {
             let half = |value: u128| seed.fold((value >> 64) as u64, value as u64);
@@ -118,7 +185,7 @@ impl Tracker {
         Some(Choice { addresses: (low, count), address: u128::from(address) % count, ports })
     }
 
-    fn ports(&self, original: &Tuple, nat: &Nat, zone: u16) -> Option<(u16, u32, u16)> {
+    fn ports(&mut self, original: &Tuple, nat: &Nat, zone: u16) -> Option<(u16, u32, u16)> {
         let icmp = original.kind != 0;
         if !(original.has_ports() || icmp && nat.source) {
             return None;
@@ -138,15 +205,15 @@ impl Tracker {
         };
         let count = u32::from(high - low) + 1;
         let ports = u64::from(original.source_port) << 16 | u64::from(original.destination_port);
-        let draw = |salt: u64| {
-            let hash = self.seed.fold(original.source as u64 ^ salt, original.destination as u64 ^ ports);
+        let hashed = || {
+            let hash = self.seed.fold(original.source as u64, original.destination as u64 ^ ports);
             low + (self.seed.finish(hash ^ u64::from(zone)) % u64::from(count)) as u16
         };
         let start = match own {
-            _ if nat.random => draw(self.counters.of(Event::Created)),
-            _ if nat.hash => draw(0),
+            _ if nat.random => low + self.search.below(count.into()) as u16,
+            _ if nat.hash => hashed(),
             own if (low..=high).contains(&own) => own,
-            _ => draw(0),
+            _ => hashed(),
         };
         Some((low, count, start))
     }
@@ -177,13 +244,15 @@ impl Tracker {
         if translated { self.tuples(place) } else { None }
     }
 
-    /// The connection with this tuple, also if the packet's addresses were translated already.
-    pub(super) fn find_again(&mut self, sight: &Sight, now: Tick) -> Option<u32> {
-        if let Some((at, _)) = self.find(sight, now) {
-            return Some(at);
+    /// The connection with this tuple and the side that speaks, also if the packet's addresses were translated
+    /// already.
+    pub(super) fn find_again(&mut self, sight: &Sight, now: Tick) -> Option<(u32, usize)> {
+        if let Some(found) = self.find(sight, now) {
+            return Some(found);
         }
         let turned = Sight { flipped: !sight.flipped, ..*sight };
-        self.index.find(sight.hash, |at| is_reply(&self.entries, at, &turned, self.seed))
+        let at = self.index.find(sight.hash, |at| is_reply(&self.entries, at, &turned, self.seed))?;
+        Some((at, 0))
     }
 }
 

@@ -95,17 +95,27 @@ impl Owners {
     }
 
     /// Says that a worker has a tuple, whatever its zone. False if another has it, or there is no room.
+    ///
+    /// Two workers may say so at the same moment. Each writes first and looks for the other then, in an order that
+    /// all agree on, so that one of them at least finds the other, and takes its word back.
     pub(super) fn insert(&self, sight: &Sight, worker: usize) -> bool {
         let name = self.name(sight);
         let Some(line) = self.line(name) else { return true };
         let entry = name & !WORKER | (worker as u64 + 1);
-        let others = line.0.iter().map(|entry| entry.load(Ordering::Acquire));
-        if others.into_iter().any(|other| other & !WORKER == name & !WORKER && other != 0 && other != entry) {
+        let another_has_it = || {
+            let others = line.0.iter().map(|entry| entry.load(Ordering::SeqCst));
+            others.into_iter().any(|other| other & !WORKER == name & !WORKER && other != 0 && other != entry)
+        };
+        let write =
+            |place: &AtomicU64| place.compare_exchange(0, entry, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        if another_has_it() || !line.0.iter().any(write) {
             return false;
         }
-        line.0
-            .iter()
-            .any(|place| place.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+        let alone = !another_has_it();
+        if !alone {
+            self.remove(sight, worker);
+        }
+        alone
     }
 
     /// Takes one such word back.
@@ -140,5 +150,53 @@ impl Owners {
 
     fn line(&self, name: u64) -> Option<&Line> {
         self.lines.get()?.get(name as usize & (LINES - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tuple::UDP;
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn no_two_workers_own_one_tuple() {
+        const ROUNDS: usize = 5000;
+        let owners = Owners::new(Seed::new(5));
+        owners.prepare();
+        let sight = |round: usize| {
+            let (source, destination, kind, answer) = (round as u128, 9, 0, false);
+            let (source_port, destination_port, protocol, v6) = (7, 8, UDP, false);
+            let tuple =
+                Tuple { v6, source, destination, source_port, destination_port, protocol, kind, answer };
+            Sight::of(&tuple, 0, owners.seed())
+        };
+        let arrived = AtomicUsize::new(0);
+        let race = |worker: usize| {
+            let had: Vec<bool> = (0..ROUNDS)
+                .map(|round| {
+                    let sight = sight(round);
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                    // The other one may have no core at the moment.
+                    let there = || arrived.load(Ordering::SeqCst) >= 2 * (round + 1);
+                    while !(0..1000).any(|_| there()) {
+                        std::thread::yield_now();
+                    }
+                    owners.insert(&sight, worker)
+                })
+                .collect();
+            had
+        };
+        let [first, second] = std::thread::scope(|scope| {
+            [0, 1].map(|worker| scope.spawn(move || race(worker))).map(|thread| thread.join().unwrap())
+        });
+        let both = first.iter().zip(&second).filter(|(one, other)| **one && **other).count();
+        assert_eq!(both, 0, "of {ROUNDS} rounds");
+        for round in 0..ROUNDS {
+            let found = owners.find(&sight(round));
+            let had = if first[round] { Some(0) } else { second[round].then_some(1) };
+            assert!(found == had || had.is_none() && found.is_none(), "round {round}");
+        }
+        assert!(first.iter().chain(&second).any(|had| *had));
     }
 }

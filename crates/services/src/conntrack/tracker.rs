@@ -15,6 +15,7 @@ use super::entry::{Entries, FLIPPED, HALF_OPEN, HELPED, Hot, Place, RELATED, REP
 use super::fragments::Fragments;
 use super::helper::Helpers;
 use super::index::Index;
+use super::nat::Search;
 use super::owners::Owners;
 use super::packet::{Kind, Look, Packet, Quote};
 use super::reason::{Counters, Event, Reason};
@@ -85,6 +86,7 @@ pub struct Tracker {
     pub(super) wheel: Wheel,
     pub(super) fragments: Fragments,
     pub(super) helpers: Helpers,
+    pub(super) search: Search,
     /// Connections of each zone, up to the highest that ever had one.
     pub(super) zones: Vec<u32>,
     pub(super) counters: Counters,
@@ -106,6 +108,7 @@ impl Tracker {
             wheel: Wheel::new(now),
             fragments: Fragments::new(settings.fragments, seed),
             helpers: Helpers::new(),
+            search: Search::new(seed, 0),
             zones: Vec::with_capacity(1 << 16),
             counters: Counters::default(),
             owners: None,
@@ -117,6 +120,16 @@ impl Tracker {
     /// Has other workers know of its translated connections.
     pub(super) fn share(&mut self, owners: Arc<Owners>, worker: usize) {
         self.owners = Some((owners, worker));
+    }
+
+    /// Draws its random numbers from another stream of them than other trackers with the same seed do.
+    pub(super) fn draw_from(&mut self, stream: u64) {
+        self.search = Search::new(self.seed, stream);
+    }
+
+    /// Tuples that were tried for translations, ever.
+    pub fn tried(&self) -> u64 {
+        self.search.tried()
     }
 
     /// What it was told.

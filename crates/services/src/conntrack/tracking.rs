@@ -5,7 +5,8 @@
 //! `commit`. As in Open vSwitch:
 //!
 //! - a packet that was tracked in this zone before is not judged again: it commits, is marked and
-//!   translated by what was found then;
+//!   translated by what was found then; but where it was rewritten since, so that it is another connection's, it
+//!   is a packet of that;
 //! - `force` replaces a connection that began the other way round;
 //! - addresses are translated if the action has `nat` and the connection was made with a range;
 //! - mark and label belong to connections that are kept;
@@ -115,6 +116,12 @@ impl Tracker {
                 attended.judgement.state |= turned.map_or(0, Turn::state);
             }
         }
+        if is_new && asked.nat.is_none() && self.counters.of(Event::Translated) > 0 && !self.is_alone(place) {
+            self.remove(place.at);
+            self.counters.refuse(Reason::NatExhausted);
+            attended.drop = Some(Reason::NatExhausted);
+            return attended;
+        }
         if asked.commit {
             if asked.mark.1 != 0 {
                 self.set_mark(place, asked.mark.0, asked.mark.1);
@@ -130,16 +137,31 @@ impl Tracker {
         attended
     }
 
-    /// A packet that was tracked before: what it was found to be holds, and nothing is counted again.
+    /// A packet that was tracked before: what it was found to be holds, and nothing is counted again. One that was
+    /// rewritten since is of another connection, and is judged as that.
     fn recall(&mut self, packet: &Packet<'_>, look: &Look, state: u8, commit: bool, now: Tick) -> Judgement {
-        let found = if look.is_flow() { self.find_again(&look.sight, now) } else { None };
-        if let Some(at) = found {
-            return Judgement { state, place: Some(self.entries.place(at)), refused: None };
+        if !look.is_flow() {
+            return Judgement { state, place: None, refused: None };
         }
-        if commit && look.is_flow() {
-            return self.judge(packet, look, true, now);
+        let side = usize::from(state & ct::RPL != 0);
+        if let Some((at, found)) = self.find_again(&look.sight, now) {
+            let place = self.entries.place(at);
+            if found == side && self.original(place) == words_of(packet.key) {
+                return Judgement { state, place: Some(place), refused: None };
+            }
+            return self.judge(packet, look, commit, now);
+        }
+        if commit || !self.is_as_it_was(packet.key, look, now) {
+            return self.judge(packet, look, commit, now);
         }
         Judgement { state, place: None, refused: None }
+    }
+
+    /// Whether a packet of no connection has the addresses and ports with which it was tracked.
+    fn is_as_it_was(&mut self, key: &Key, look: &Look, now: Tick) -> bool {
+        let before = words_of(key);
+        own_tuple(look).is_some_and(|own| own.as_words() == before)
+            || self.control_of(look, now).is_some_and(|control| self.original(control) == before)
     }
 
     /// Ends the connection of a packet that travels in the direction of its answers.
@@ -159,6 +181,14 @@ impl Tracker {
         let (from, to) = if answers { (reply, original.reversed()) } else { (original, reply.reversed()) };
         Some(Turn::new(from, to, look.kind))
     }
+}
+
+/// The original tuple in a key, as `Tracker::original` tells it.
+fn words_of(key: &Key) -> (u64, u64, Option<[u128; 2]>) {
+    let wide = |at: usize| u128::from(key.word(at)) << 64 | u128::from(key.word(at + 1));
+    let v6 = [wide(words::ADDRESSES6), wide(words::ADDRESSES6 + 2)];
+    let is_v6 = key.word(words::ADDRESSES) == 0 && v6 != [0; 2];
+    (key.word(words::ADDRESSES), key.word(words::PORTS), is_v6.then_some(v6))
 }
 
 /// The original tuple of a packet of no connection: its own.

@@ -2,6 +2,7 @@
 
 use super::super::Place;
 use super::super::entry::{RELATED as RELATED_FLAG, TRANSLATED};
+use super::super::nat::TRIED;
 use super::super::packet::Look;
 use super::super::reason::{Event, Reason};
 use super::super::tracker::Tracker;
@@ -9,9 +10,6 @@ use super::super::tracking::own_tuple;
 use super::super::tuple::{Sight, Tuple};
 use super::super::wheel::Tick;
 use super::{PATIENCE, RELATED, Related};
-
-/// Ports that are tried for an announcement, or for a data connection that is translated.
-pub(super) const ATTEMPTS: u32 = 512;
 
 /// What the first packet of an expected connection has. Its source's port may be any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -165,7 +163,10 @@ impl Tracker {
         let own = original.source_port;
         let least = if own < 1024 { 1 } else { 1024 };
         let count = if own < 1024 { 1023 } else { u32::from(u16::MAX) - 1023 };
-        for step in 0..ATTEMPTS.min(count) {
+        for step in 0..TRIED.min(count) {
+            if !self.search.goes_on(step, now) {
+                return false;
+            }
             let port = least + ((u32::from(own.saturating_sub(least)) + step) % count) as u16;
             let reply = Tuple { destination_port: port, answer: plain.answer, ..related.answers };
             if let Some(done) = self.take(place, &plain, &reply, now) {

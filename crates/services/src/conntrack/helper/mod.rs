@@ -23,6 +23,7 @@ mod ftp;
 mod shift;
 
 use super::entry::{HELPED, Place, RELATED as RELATED_FLAG, TRANSLATED};
+use super::nat::TRIED;
 use super::packet::{Kind, Look, Packet};
 use super::reason::{Event, Reason};
 use super::segment::{Segment, flag};
@@ -289,11 +290,16 @@ impl Tracker {
         now: Tick,
     ) -> Option<u16> {
         let translated = self.entries.hot(place.at).flags & TRANSLATED != 0;
-        let attempts = if translated { expect::ATTEMPTS } else { 1 };
+        let attempts = if translated { TRIED } else { 1 };
         let above = u32::from(u16::MAX - LEAST_PORT) + 1;
-        let mut ports =
-            (0..attempts).map(|step| LEAST_PORT + ((u32::from(port - LEAST_PORT) + step) % above) as u16);
-        let shown = ports.find(|&shown| self.await_one(place, (sent, seen), (port, shown), now));
+        let mut shown = None;
+        for step in 0..attempts {
+            if shown.is_some() || !self.search.goes_on(step, now) {
+                break;
+            }
+            let next = LEAST_PORT + ((u32::from(port - LEAST_PORT) + step) % above) as u16;
+            shown = self.await_one(place, (sent, seen), (port, next), now).then_some(next);
+        }
         if shown.is_none() {
             self.counters.count(Event::HelperIgnored);
         }

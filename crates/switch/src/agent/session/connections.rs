@@ -8,35 +8,36 @@ use weir_codec::{Code, CtFlush, CtTuple};
 /// Forgets the connections that a message names.
 ///
 /// # Errors
-/// Connections named by what the tracker does not find them by (their reply direction, ICMP's fields), or
-/// no service that tracks.
+/// No service that tracks.
 pub(super) fn forget(wanted: &CtFlush, plane: &mut impl Plane) -> Result<(), Code> {
-    let selection = selection(wanted).ok_or(Code::BadExperimenterType)?;
-    flush(plane, TRACKER, selection).map(drop).map_err(|_| Code::BadExperimenterType)
+    flush(plane, TRACKER, selection(wanted)).map(drop).map_err(|_| Code::BadExperimenterType)
 }
 
-/// The same in the words of the tracker's own command; nothing where it has none.
-fn selection(wanted: &CtFlush) -> Option<Map<String, Value>> {
+/// The same in the words of the tracker's own command. What a message does not say may be anything.
+fn selection(wanted: &CtFlush) -> Map<String, Value> {
     let CtFlush { protocol, zone, original, reply } = *wanted;
-    let original = original.unwrap_or_default();
-    if reply.is_some_and(|tuple| tuple != CtTuple::default()) {
-        return None;
+    let mut selection = ends(&original.unwrap_or_default());
+    let known = [("zone", zone.map(Value::from)), ("protocol", (protocol != 0).then(|| protocol.into()))];
+    selection.extend(known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+    if let Some(reply) = reply {
+        selection.insert("reply".to_owned(), ends(&reply).into());
     }
-    let CtTuple { source, destination, source_port, destination_port, icmp_id, icmp_type, icmp_code } =
-        original;
-    if icmp_id.is_some() || icmp_type.is_some() || icmp_code.is_some() {
-        return None;
-    }
+    selection
+}
+
+/// One direction of a connection.
+fn ends(tuple: &CtTuple) -> Map<String, Value> {
     let address = |address: std::net::Ipv6Addr| Value::from(address.to_canonical().to_string());
     let known = [
-        ("zone", zone.map(Value::from)),
-        ("protocol", (protocol != 0).then(|| protocol.into())),
-        ("source", source.map(address)),
-        ("destination", destination.map(address)),
-        ("source_port", source_port.map(Value::from)),
-        ("destination_port", destination_port.map(Value::from)),
+        ("source", tuple.source.map(address)),
+        ("destination", tuple.destination.map(address)),
+        ("source_port", tuple.source_port.map(Value::from)),
+        ("destination_port", tuple.destination_port.map(Value::from)),
+        ("icmp_id", tuple.icmp_id.map(Value::from)),
+        ("icmp_type", tuple.icmp_type.map(Value::from)),
+        ("icmp_code", tuple.icmp_code.map(Value::from)),
     ];
-    Some(known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
+    known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
 #[cfg(test)]
@@ -51,9 +52,15 @@ mod tests {
         let expected = serde_json::json!({
             "zone": 3, "protocol": 6, "source": "198.18.0.1", "destination_port": 80
         });
-        assert_eq!(selection(&wanted).map(Value::Object), Some(expected));
-        assert_eq!(selection(&CtFlush::default()), Some(Map::new()));
-        let reply = CtFlush { reply: original, ..CtFlush::default() };
-        assert_eq!(selection(&reply), None);
+        assert_eq!(Value::Object(selection(&wanted)), expected);
+        assert_eq!(selection(&CtFlush::default()), Map::new());
+        let ping =
+            Some(CtTuple { icmp_id: Some(7), icmp_type: Some(8), icmp_code: Some(0), ..CtTuple::default() });
+        let reply = CtFlush { original: ping, reply: original, ..CtFlush::default() };
+        let expected = serde_json::json!({
+            "icmp_id": 7, "icmp_type": 8, "icmp_code": 0,
+            "reply": { "source": "198.18.0.1", "destination_port": 80 }
+        });
+        assert_eq!(Value::Object(selection(&reply)), expected);
     }
 }
