@@ -22,6 +22,8 @@ pub(crate) struct Evidence<'a> {
 pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
     for result in results {
         match result {
+            // Nothing failed for lack of time, so nothing is known to limit it.
+            PointResult::Throughput { estimate: Some(_), limit, .. } => *limit = None,
             PointResult::Throughput { throughput: Some(rate), upper, limit, .. } => {
                 *limit = match upper {
                     None => Some(Limit {
@@ -108,6 +110,7 @@ mod tests {
             lower: Some(Pps(rate)),
             upper: upper.map(Pps),
             irregular: None,
+            estimate: None,
             trial_duration: Nanos(1),
             duration_sum: Nanos(1),
             trials: 1,

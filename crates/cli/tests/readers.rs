@@ -66,6 +66,7 @@ fn verdicts() -> [PointResult; 3] {
         lower: Some(Pps(4.9e6)),
         upper: Some(Pps(5.1e6)),
         irregular: None,
+        estimate: None,
         trial_duration: Nanos(Nanos::PER_SECOND),
         duration_sum: Nanos(Nanos::PER_SECOND),
         trials: 2,

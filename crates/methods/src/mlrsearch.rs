@@ -27,7 +27,7 @@ mod seek;
 
 pub use goal::{Goal, GoalError};
 pub use load::{LoadClass, Requirement, Sample, classify, conditional_loss, conditional_throughput};
-pub use outcome::{CoarseBounds, GoalOutcome, GoalState, SearchOutcome};
+pub use outcome::{GoalOutcome, GoalState, SearchOutcome};
 pub use rescore::{Missing, Rescored};
 
 use crate::observe::{GoalBounds, Next, Observer, Remaining};
@@ -36,8 +36,8 @@ use ladder::{Ladder, Rung};
 use schemars::JsonSchema;
 use seek::{Seeker, Want, settled};
 use serde::{Deserialize, Serialize};
-use weir_trial::run::Purpose;
-use weir_trial::{Measurer, TrialResult, TrialSpec};
+use weir_trial::run::{Estimate, Purpose};
+use weir_trial::{Measurer, TrialResult, TrialSpec, judge};
 use weir_units::{Nanos, Pps, Ratio};
 
 /// What to search for, and within which limits.
@@ -133,8 +133,7 @@ impl SearchConfig {
         if !(min.0 > 0.0 && min.0 < max.0 && max.0.is_finite() && max.0 / min.0 <= 1e12) {
             return Err(SearchError::Loads { min, max });
         }
-        let longest = self.goals.iter().map(|goal| goal.final_trial_duration).max().unwrap_or_default();
-        let needed = Nanos(longest.0.saturating_add(self.warm_up.0));
+        let needed = self.least_budget();
         if self.budget < needed {
             return Err(SearchError::Budget { budget: self.budget, needed });
         }
@@ -146,6 +145,14 @@ impl SearchConfig {
 #[derive(Clone, Debug)]
 pub struct Search {
     config: SearchConfig,
+}
+
+impl SearchConfig {
+    /// The least time that any answer needs: the warm-up and one final trial.
+    pub fn least_budget(&self) -> Nanos {
+        let longest = self.goals.iter().map(|goal| goal.final_trial_duration).max().unwrap_or_default();
+        Nanos(longest.0.saturating_add(self.warm_up.0))
+    }
 }
 
 impl Search {
@@ -193,11 +200,19 @@ impl Search {
     }
 }
 
+/// From this part of the budget on, spent on disturbed trials in a row, a search goes on by what they say.
+const HOPELESS: u64 = 4;
+
 /// A search being run.
 struct Session<'a> {
     config: &'a SearchConfig,
     ladder: Ladder,
+    /// The trials that count.
     book: Book,
+    /// Those and the disturbed ones, which something beside their load spoilt: they prove nothing.
+    all: Book,
+    /// Time of the disturbed trials since the last one that counted.
+    fruitless: Nanos,
     seekers: Vec<Seeker>,
     /// What the observer was last told of each goal: stage and bounds.
     told: Vec<Option<(u32, Bounds)>>,
@@ -213,6 +228,8 @@ impl<'a> Session<'a> {
             config,
             ladder: Ladder::new(config.min_load, config.max_load, Ratio(narrowest)),
             book: Book::default(),
+            all: Book::default(),
+            fruitless: Nanos(0),
             seekers: Vec::new(),
             told: Vec::new(),
             trials: 0,
@@ -259,7 +276,10 @@ impl<'a> Session<'a> {
 
     /// The trial to run next: of those the goals want the least load, and of those the longest.
     fn want(&mut self) -> Option<Want> {
-        let Self { seekers, book, ladder, .. } = self;
+        // Where nearly all trials are disturbed, they lead to an estimate at least.
+        let hopeless = self.fruitless.0 > self.config.budget.0 / HOPELESS;
+        let Self { seekers, book, all, ladder, .. } = self;
+        let book = if hopeless { all } else { book };
         seekers
             .iter_mut()
             .filter_map(|seeker| seeker.want(book, ladder))
@@ -285,8 +305,20 @@ impl<'a> Session<'a> {
     ) -> Result<TrialResult, M::Error> {
         let spec = TrialSpec { load: self.ladder.load(want.load), duration: want.duration };
         let result = self.run_trial(Purpose::Search, spec, measurer, observer)?;
-        self.book.add(want.load, Sample::of(&result, self.config.overhead_counts));
+        self.take(want.load, &result);
         Ok(result)
+    }
+
+    /// Keeps a trial, as one that counts where nothing disturbed it.
+    fn take(&mut self, load: Rung, result: &TrialResult) {
+        let sample = Sample::of(result, self.config.overhead_counts);
+        self.all.add(load, sample);
+        if judge(result).is_disturbed() {
+            self.fruitless.0 = self.fruitless.0.saturating_add(sample.effective.0);
+        } else {
+            self.book.add(load, sample);
+            self.fruitless = Nanos(0);
+        }
     }
 
     fn run_trial<M: Measurer, O: Observer>(
@@ -352,26 +384,37 @@ impl<'a> Session<'a> {
         let throughput = bounds.lower.map(|lower| {
             conditional_throughput(self.ladder.load(lower), self.book.samples(lower), &target.requirement)
         });
-        let missing = state == GoalState::OutOfTime && bounds.lower.is_none();
         GoalOutcome {
             goal: goal.clone(),
             state,
             lower: self.load(bounds.lower),
             upper: self.load(bounds.upper),
             throughput,
-            coarse: if missing { self.coarse_bounds(seeker) } else { None },
+            estimate: (state == GoalState::OutOfTime).then(|| self.estimate(seeker)).flatten(),
         }
     }
 
-    /// Bounds of the finest target that has a lower one.
-    fn coarse_bounds(&self, seeker: &Seeker) -> Option<CoarseBounds> {
-        seeker.finest_first().find_map(|target| {
-            let bounds = self.book.bounds(&target.requirement);
-            bounds.lower.map(|lower| CoarseBounds {
-                lower: Some(self.ladder.load(lower)),
-                upper: self.load(bounds.upper),
-                duration_sum: target.requirement.duration_sum,
-            })
-        })
+    /// What the trials say of a goal that they do not settle: the bounds of the finest target that has
+    /// a lower one; where none has, what most of the time at each load says; then the same of all
+    /// trials, the disturbed ones among them. Nothing where no trial says anything.
+    fn estimate(&self, seeker: &Seeker) -> Option<Estimate> {
+        let weakest =
+            Requirement { trial_duration: Nanos(0), duration_sum: Nanos(0), ..seeker.goal().requirement };
+        let requirements = seeker.finest_first().map(|target| target.requirement).chain([weakest]);
+        let counted = requirements.map(|requirement| (&self.book, self.book.bounds(&requirement)));
+        let proven: Vec<(&Book, Bounds)> = counted.chain([(&self.all, self.all.bounds(&weakest))]).collect();
+        let passed = proven.iter().find(|(_, bounds)| bounds.lower.is_some());
+        let (book, best) = passed.or(proven.iter().find(|(_, bounds)| bounds.upper.is_some()))?;
+        // What fails by few trials still says where to look, above what passes by more.
+        let above = |upper: &Rung| best.lower.is_none_or(|lower| *upper > lower);
+        let upper = best.upper.or_else(|| proven.iter().filter_map(|(_, bounds)| bounds.upper).find(above));
+        let time = book.samples(best.lower.or(upper)?).iter().map(|sample| sample.effective.0).sum();
+        let (all, disturbed) = (self.all.trials(), self.all.trials() - self.book.trials());
+        let reason = match disturbed {
+            0 => "time ran out".to_owned(),
+            _ => format!("time ran out; {disturbed} of {all} trials were disturbed"),
+        };
+        let (lower, upper) = (self.load(best.lower), self.load(upper));
+        Some(Estimate { lower, upper, measured: Nanos(time), reason })
     }
 }

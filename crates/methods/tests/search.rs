@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use weir_methods::mlrsearch::{Goal, GoalOutcome, GoalState, Search, SearchConfig, SearchOutcome};
 use weir_methods::{GoalBounds, Next, Observer, Silent};
+use weir_trial::health::CoreHealth;
 use weir_trial::run::Purpose;
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{DirectionCounts, Measurer, TrialResult, TrialSpec};
@@ -254,6 +255,96 @@ fn a_search_cut_short_keeps_the_coarser_bounds_as_an_estimate() {
     let lower = outcome.best_lower().expect("one second of trials settled a coarser bound").0;
     assert!((4.5e6..5.01e6).contains(&lower), "{lower}");
     assert!(outcome.irregular().unwrap().contains("time ran out"));
+    let estimate = outcome.estimate.expect("an estimate");
+    assert!(estimate.lower.unwrap().0 <= 5.01e6 && estimate.upper.is_none_or(|upper| upper.0 > 4.9e6));
+    assert!(estimate.measured >= Nanos(SECOND) && estimate.reason == "time ran out", "{estimate:?}");
+}
+
+#[test]
+fn a_search_cut_short_is_never_without_an_estimate() {
+    let estimate = |trials: u64, dut: SimulatedDut, max_load| {
+        let goal = Goal { preceding_targets: 0, ..Goal::ndr() };
+        let config = SearchConfig {
+            budget: Nanos(trials * SECOND),
+            warm_up: Nanos(0),
+            ..SearchConfig::new(vec![goal], Pps(max_load))
+        };
+        let outcome = run(config, &mut dut.start(), &mut Silent).goals.remove(0);
+        assert_eq!((outcome.state, outcome.throughput), (GoalState::OutOfTime, None));
+        outcome.estimate.expect("an estimate")
+    };
+    let lossy = || SimulatedDut { loss: Ratio(0.01), ..SimulatedDut::default() };
+    let from_above = estimate(4, lossy(), 20e6);
+    assert!(from_above.to_string().starts_with("at most "), "{from_above}");
+    let from_below = estimate(1, SimulatedDut::default(), 4e6);
+    assert_eq!((from_below.lower, from_below.measured), (Some(Pps(4e6)), Nanos(SECOND)));
+    assert!(from_below.to_string().starts_with("at least "), "{from_below}");
+}
+
+/// A device whose core a neighbour takes for a tenth of most trials, as the trial's health says.
+struct Beside {
+    device: Simulation,
+    trials: u64,
+    /// Of ten trials so many are disturbed.
+    disturbed: u64,
+}
+
+impl Measurer for Beside {
+    type Error = std::convert::Infallible;
+
+    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+        let mut result = self.device.run(spec);
+        self.trials += 1;
+        // Every third number of ten in turn, so that no load meets the same ones twice.
+        if self.trials * 3 % 10 < self.disturbed {
+            let waited = Nanos(spec.duration.0 / 10);
+            let counts = &mut result.directions[0];
+            // A ring of 1024 packets outlasts the wait at low loads only.
+            let missed = (spec.load.0 * waited.seconds()) as u64;
+            counts.received -= missed.saturating_sub(1024).min(counts.received);
+            result.health.dut = Some(CoreHealth { core: 1, waited, ..CoreHealth::default() });
+        }
+        Ok(result)
+    }
+}
+
+#[test]
+fn trials_that_a_neighbour_disturbed_decide_nothing_but_cost_time() {
+    let config = || SearchConfig::new(vec![Goal::ndr()], Pps(20e6));
+    let beside = |disturbed| Beside { device: SimulatedDut::default().start(), trials: 0, disturbed };
+    let alone = run(config(), &mut beside(0), &mut Silent);
+    let disturbed = run(config(), &mut beside(7), &mut Silent);
+    let settled = |outcome: &SearchOutcome| {
+        let goal = &outcome.goals[0];
+        assert_eq!(goal.state, GoalState::Reached, "{goal:?}");
+        goal.throughput.unwrap().0
+    };
+    let (alone, beside) = (settled(&alone), (settled(&disturbed), disturbed.trials, alone.trials));
+    assert!((beside.0 / alone - 1.0).abs() < 0.005, "{} beside a neighbour, {alone} alone", beside.0);
+    assert!(beside.1 > 2 * beside.2, "{beside:?}");
+}
+
+#[test]
+fn a_search_that_is_always_disturbed_estimates_by_what_passed_all_the_same() {
+    let config =
+        SearchConfig { budget: Nanos(60 * SECOND), ..SearchConfig::new(vec![Goal::ndr()], Pps(8e6)) };
+    let mut device = Beside { device: SimulatedDut::default().start(), trials: 0, disturbed: 10 };
+    let goal = run(config, &mut device, &mut Silent).goals.remove(0);
+    assert_eq!((goal.state, goal.throughput), (GoalState::OutOfTime, None));
+    let estimate = goal.estimate.expect("loads that passed all the same");
+    assert!(estimate.reason.contains("trials were disturbed"), "{estimate:?}");
+    // A tenth of a second's packets is what the ring holds.
+    let lower = estimate.lower.expect("a load low enough").0;
+    assert!((9001.0..=10_240.0 * 1.1).contains(&lower), "{estimate:?}");
+}
+
+#[test]
+fn settled_goals_have_no_estimate() {
+    for max_load in [20e6, 4e6] {
+        let config = SearchConfig::new(vec![Goal::ndr()], Pps(max_load));
+        let outcome = run(config, &mut SimulatedDut::default().start(), &mut Silent).goals.remove(0);
+        assert_eq!(outcome.estimate, None, "{:?}", outcome.state);
+    }
 }
 
 /// A device that collapses under overload: the more is offered beyond its capacity, the less it forwards.

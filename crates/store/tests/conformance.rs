@@ -8,8 +8,8 @@ use proptest::strategy::ValueTree as _;
 use std::collections::BTreeMap;
 use weir_store::{NewRun, Outcome, RunId, Store};
 use weir_trial::run::{
-    Bursts, CurveStep, Drift, LossStep, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION,
-    Saturation, Soaked, StoredTrial,
+    Bursts, CurveStep, Drift, Estimate, LossStep, Point, PointKey, PointResult, Purpose, Run, RunState,
+    SCHEMA_VERSION, Saturation, Soaked, StoredTrial,
 };
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::windows::{Absences, WindowCounts};
@@ -114,9 +114,12 @@ fn health() -> impl Strategy<Value = Health> {
         (any::<u32>(), nanos(), nanos()).prop_map(|(count, total, longest)| Pauses { count, total, longest });
     let clocks = of((nanos(), nanos())).prop_map(|c| c.map(|(tsc, monotonic)| Clocks { tsc, monotonic }));
     let conduct = (any::<u64>(), any::<u32>()).prop_map(|(lines, children)| Conduct { lines, children });
-    (core(), core(), conduct, pauses, clocks).prop_map(|(tester, dut, conduct, pauses, clocks)| Health {
+    let real_time = any::<bool>();
+    let all = (core(), core(), real_time, conduct, pauses, clocks);
+    all.prop_map(|(tester, dut, real_time, conduct, pauses, clocks)| Health {
         tester,
         dut,
+        real_time,
         conduct,
         pauses,
         clocks,
@@ -245,6 +248,15 @@ fn trial() -> impl Strategy<Value = StoredTrial> {
     )
 }
 
+fn estimate() -> impl Strategy<Value = Estimate> {
+    (of(rate()), of(rate()), nanos(), text()).prop_map(|(lower, upper, measured, reason)| Estimate {
+        lower,
+        upper,
+        measured,
+        reason,
+    })
+}
+
 fn result() -> impl Strategy<Value = PointResult> {
     let throughput = (
         text(),
@@ -252,7 +264,7 @@ fn result() -> impl Strategy<Value = PointResult> {
         of(rate()),
         of(rate()),
         of(rate()),
-        of(text()),
+        (of(text()), of(estimate())),
         nanos(),
         (nanos(), any::<u32>()),
         limit(),
@@ -264,7 +276,7 @@ fn result() -> impl Strategy<Value = PointResult> {
                 throughput,
                 lower,
                 upper,
-                irregular,
+                (irregular, estimate),
                 trial_duration,
                 (duration_sum, trials),
                 limit,
@@ -276,6 +288,7 @@ fn result() -> impl Strategy<Value = PointResult> {
                     lower,
                     upper,
                     irregular,
+                    estimate,
                     trial_duration,
                     duration_sum,
                     trials,

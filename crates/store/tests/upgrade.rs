@@ -42,6 +42,7 @@ fn version_1_is_raised_with_every_number_in_it() {
         lower: Some(Pps(4.9e6)),
         upper: None,
         irregular: Some("the greatest load passed".into()),
+        estimate: None,
         trial_duration: Nanos(5000),
         duration_sum: Nanos(u64::MAX),
         trials: 14,

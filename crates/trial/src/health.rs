@@ -14,6 +14,9 @@ pub struct Health {
     pub tester: Option<CoreHealth>,
     /// The DUT's forwarding threads and their core.
     pub dut: Option<CoreHealth>,
+    /// Whether the tester's thread and the DUT's forwarding threads had real-time priority, so that no
+    /// ordinary process took their cores.
+    pub real_time: bool,
     /// What the DUT did beside forwarding.
     pub conduct: Conduct,
     /// Pauses of the tester: times in which it neither sent nor received.

@@ -7,7 +7,7 @@ mod parts;
 mod ranking;
 mod repeats;
 
-pub use parts::{Bursts, CurveStep, Drift, LossStep, Saturation, Soaked};
+pub use parts::{Bursts, CurveStep, Drift, Estimate, LossStep, Saturation, Soaked};
 pub use ranking::Doubt;
 pub use repeats::{Repeats, Unit, repeats};
 
@@ -136,8 +136,11 @@ pub enum PointResult {
         lower: Option<Pps>,
         /// Least load that does not.
         upper: Option<Pps>,
-        /// Set when a bound is missing: the least load failed, or the greatest passed.
+        /// Set when a bound is missing: the least load failed, the greatest passed, or time ran out.
         irregular: Option<String>,
+        /// What is known all the same, where the search did not settle the goal.
+        #[serde(default)]
+        estimate: Option<Estimate>,
         /// Length of the goal's final trials.
         trial_duration: Nanos,
         /// Sum of trial durations the goal asks for.

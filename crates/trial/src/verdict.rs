@@ -133,6 +133,13 @@ impl Verdict {
         self.worst() == Some(Weight::Invalid)
     }
 
+    /// Whether something beside its load spoilt the trial, so that it says nothing about that load. A
+    /// tester that is too late with a load, and is disturbed by nothing, says that it cannot offer it.
+    pub fn is_disturbed(&self) -> bool {
+        let disturbs = |finding: &Finding| finding.weight == Weight::Invalid && finding.code != Code::Unsent;
+        self.findings.iter().any(disturbs)
+    }
+
     /// Whether a finding of this name is there.
     pub fn has(&self, code: Code) -> bool {
         self.findings.iter().any(|finding| finding.code == code)

@@ -4,7 +4,7 @@ use super::ladder::Rung;
 use super::load::{LoadClass, Requirement, Sample, classify};
 use std::collections::BTreeMap;
 
-/// Every trial that counts, under its load. Shared by all goals.
+/// Trials, each under its load. Shared by all goals.
 #[derive(Debug, Default)]
 pub(super) struct Book(BTreeMap<Rung, Vec<Sample>>);
 
@@ -31,6 +31,11 @@ impl Book {
 
     pub(super) fn samples(&self, load: Rung) -> &[Sample] {
         self.0.get(&load).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many trials there are.
+    pub(super) fn trials(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
     }
 
     /// Bounds under a requirement. Loads that pass above one that fails prove nothing: a device that

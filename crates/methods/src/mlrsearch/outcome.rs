@@ -3,7 +3,7 @@
 use super::goal::Goal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_trial::run::PointResult;
+use weir_trial::run::{Estimate, PointResult};
 use weir_units::{Nanos, Pps};
 
 /// How a goal's search ended.
@@ -20,17 +20,6 @@ pub enum GoalState {
     OutOfTime,
 }
 
-/// Bounds of a target before the goal's own: proven by fewer seconds of trials, and further apart.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CoarseBounds {
-    /// Greatest load that passed.
-    pub lower: Option<Pps>,
-    /// Least load that failed.
-    pub upper: Option<Pps>,
-    /// Effective trial duration that settled them.
-    pub duration_sum: Nanos,
-}
-
 /// A search's answer to one goal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GoalOutcome {
@@ -44,9 +33,9 @@ pub struct GoalOutcome {
     pub upper: Option<Pps>,
     /// Conditional throughput: forwarding rate at the lower bound.
     pub throughput: Option<Pps>,
-    /// Where time ran out before the goal had a lower bound: the bounds of the finest target that
-    /// had one. An estimate, not a result.
-    pub coarse: Option<CoarseBounds>,
+    /// Where time ran out before the goal was settled: the bounds of the finest target that had a lower
+    /// one.
+    pub estimate: Option<Estimate>,
 }
 
 /// A search's answer to all its goals.
@@ -71,18 +60,16 @@ impl GoalOutcome {
                 Some("the greatest load passed: the tester or the line is the limit".to_owned())
             }
             GoalState::MinLoadFailed => Some("the least load failed".to_owned()),
-            GoalState::OutOfTime => Some(match &self.coarse {
-                Some(CoarseBounds { lower: Some(lower), duration_sum, .. }) => format!(
-                    "the search's time ran out; {duration_sum} of trials put the lower bound near {lower}"
-                ),
-                _ => "the search's time ran out".to_owned(),
+            GoalState::OutOfTime => Some(match &self.estimate {
+                Some(estimate) => format!("the search's time ran out; by what was measured it is {estimate}"),
+                None => "the search's time ran out".to_owned(),
             }),
         }
     }
 
-    /// The best load known to pass: the lower bound, or where time ran out the coarse one.
+    /// The best load known to pass: the lower bound, or where time ran out the estimated one.
     pub fn best_lower(&self) -> Option<Pps> {
-        self.lower.or_else(|| self.coarse.and_then(|coarse| coarse.lower))
+        self.lower.or_else(|| self.estimate.as_ref().and_then(|estimate| estimate.lower))
     }
 }
 
@@ -101,6 +88,7 @@ impl SearchOutcome {
             lower: outcome.lower,
             upper: outcome.upper,
             irregular: outcome.irregular(),
+            estimate: outcome.estimate.clone(),
             trial_duration: outcome.goal.final_trial_duration,
             duration_sum: outcome.goal.duration_sum,
             trials: self.trials,

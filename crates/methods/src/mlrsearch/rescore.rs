@@ -7,7 +7,7 @@
 
 use super::book::{Book, Bounds};
 use super::ladder::{Ladder, Rung};
-use super::load::{LoadClass, Sample, classify};
+use super::load::{LoadClass, classify};
 use super::outcome::{GoalOutcome, GoalState};
 use super::seek::Seeker;
 use super::{Goal, SearchConfig, SearchError, Session};
@@ -71,7 +71,7 @@ impl SearchConfig {
         session.ladder = *ladder;
         for trial in trials {
             if let Some(rung) = rung_of(ladder, trial.spec.load) {
-                session.book.add(rung, Sample::of(trial, self.overhead_counts));
+                session.take(rung, trial);
             }
         }
         let seeker = Seeker::new(goal, ladder, Bounds::default());

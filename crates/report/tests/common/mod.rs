@@ -187,6 +187,7 @@ impl Bench {
             lower: Some(Pps(lower)),
             upper: failed.then_some(Pps(upper)),
             irregular: (!failed).then(|| "the greatest load passed: the line rate is the limit".to_owned()),
+            estimate: None,
             trial_duration: TRIAL,
             duration_sum: Nanos(TRIAL.0 * 4),
             trials: self.trials.len() as u32,

@@ -3,7 +3,33 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use weir_units::{Nanos, Pps, Ratio};
+
+/// What is known of a throughput that could not be settled. It is no result: it is not ranked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// Greatest load that passed; nothing where no load did.
+    pub lower: Option<Pps>,
+    /// Least load above it that failed; nothing where none did.
+    pub upper: Option<Pps>,
+    /// Time under load of the trials at the lower of these loads, all together.
+    pub measured: Nanos,
+    /// Why it is no result: `time ran out`.
+    pub reason: String,
+}
+
+/// `at least 3.2 Mpps`, `between 3.2 Mpps and 3.9 Mpps`, `at most 3.9 Mpps`.
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.lower, self.upper) {
+            (Some(lower), Some(upper)) => write!(f, "between {lower} and {upper}"),
+            (Some(lower), None) => write!(f, "at least {lower}"),
+            (None, Some(upper)) => write!(f, "at most {upper}"),
+            (None, None) => f.write_str("unknown"),
+        }
+    }
+}
 
 /// One load of a latency curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -158,6 +158,7 @@ mod tests {
             lower: Some(Pps(1e6)),
             upper: Some(Pps(2e6)),
             irregular: None,
+            estimate: None,
             trial_duration: Nanos(1),
             duration_sum: Nanos(1),
             trials: 2,
