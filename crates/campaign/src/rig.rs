@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_dpdk::{Eal, PoolError, Port, PortError, Tsc};
+use weir_dpdk::{Eal, PoolError, Port, PortError, RealTime, Tsc};
 use weir_dut::folder::Folder;
 use weir_dut::process::Process;
 use weir_dut::wiring::{Memif, Nic, Veth, VethPairs, Vhost, WiringKind};
@@ -123,7 +123,7 @@ struct Home {
 /// What both kinds of process have in common. Fields drop in order: the DUT before its home.
 struct Device {
     dut: Box<dyn RunningDut>,
-    _home: Home,
+    home: Home,
     /// Raised when a trial must end at once: Ctrl-C, or the DUT died.
     stop: Arc<AtomicBool>,
     /// Raised by Ctrl-C alone.
@@ -268,7 +268,7 @@ impl Rig {
 impl Device {
     fn new(eal: &'static Eal, (dut, core): (Box<dyn RunningDut>, usize), home: Home, flags: &Flags) -> Self {
         let Flags { stop, interrupted, .. } = flags.clone();
-        Self { dut, _home: home, stop, interrupted, core: core as u32, tsc: Tsc::get(eal) }
+        Self { dut, home, stop, interrupted, core: core as u32, tsc: Tsc::get(eal) }
     }
 
     /// Waits for all links; ends early when the DUT dies or Ctrl-C is pressed.
@@ -305,6 +305,19 @@ impl Device {
             return RigError::Interrupted;
         }
         self.dut.ended().map_or(RigError::Tester(TesterError::Stopped), RigError::Dut)
+    }
+
+    /// Real-time priority for this thread, for those that it starts, the tester's among them, and for the
+    /// DUT's forwarding threads alike; nothing where the system does not allow it, or a side would not
+    /// have it.
+    fn real_time(&self) -> Option<RealTime> {
+        // Packets that pass through the kernel may be carried by its ordinary threads, which would wait.
+        let through_kernel = self.home.pairs.is_some();
+        let threads: Vec<u32> = self.dut.threads().into_iter().map(|(_, thread)| thread).collect();
+        if through_kernel || threads.is_empty() {
+            return None;
+        }
+        RealTime::raise(&threads).ok()
     }
 
     /// Reads what became of the DUT's threads so far.
@@ -400,11 +413,16 @@ impl Wired {
         let device = &mut self.device;
         let before = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
         let watch = device.watch();
-        let mut result = match self.tester.run(spec, &device.stop) {
+        let real_time = device.real_time();
+        let raised = real_time.is_some();
+        let ran = self.tester.run(spec, &device.stop);
+        drop(real_time);
+        let mut result = match ran {
             Ok(result) => result,
             Err(TesterError::Stopped) => return Err(device.reason()),
             Err(error) => return Err(error.into()),
         };
+        result.health.real_time = raised;
         device.watched(watch, &mut result.health);
         let after = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
         result.dut = Some(device.reading(before, after, false));

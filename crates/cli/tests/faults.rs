@@ -162,12 +162,34 @@ fn a_busy_neighbour_on_either_core_spoils_the_trial_by_name() {
     for (core, code) in [(tester, Code::TesterPreempted), (dut, Code::DutPreempted)] {
         let _cores = cores();
         let _neighbour = Neighbour::on(core);
-        let run = Lab::new(&plan("l2fwd", "nf", "100kpps", "1s")).measure(0);
+        let run = Lab::new(&plan("l2fwd", "nf", "100kpps", "1s")).measure_without_real_time(0);
         assert!(has(&run, code), "{} is not found: {:#?}", code.name(), found(&run));
         let kept = run.points[0].trials.iter().filter(|trial| trial.superseded).count();
         assert!(kept >= 1, "an invalid trial is run again, and kept");
         let last = trials(&run).last().unwrap();
         assert_eq!(last.verdict.worst(), Some(Weight::Invalid), "and stays invalid when the cause stays");
+    }
+}
+
+/// The same neighbours, both at once, and every other trial of a disturbed machine is no use; with
+/// real-time priority on both sides they wait. Shorter than the time after which the kernel lets them in.
+#[test]
+fn with_real_time_priority_busy_neighbours_on_both_cores_wait() {
+    let may = weir_dpdk::RealTime::raise(&[]).map(drop);
+    let (tester, dut) = tester_and_dut();
+    let _cores = cores();
+    let _neighbours = [tester, dut].map(Neighbour::on);
+    let run = Lab::new(&plan("l2fwd", "nf", "500kpps", "500ms")).measure(0);
+    let last = trials(&run).last().unwrap();
+    let health = &last.result.health;
+    assert_eq!(health.real_time, may.is_ok(), "{may:?}");
+    if may.is_ok() {
+        for core in [health.tester.unwrap(), health.dut.unwrap()] {
+            assert!(core.waited.0 < 25_000_000, "{core:?}");
+        }
+        assert!(last.verdict.is_valid(), "{:#?}", found(&run));
+    } else {
+        assert!(!last.verdict.is_valid(), "ordinary threads share their cores");
     }
 }
 

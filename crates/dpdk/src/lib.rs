@@ -9,6 +9,7 @@
 //!   a packet can be neither leaked nor sent twice, and the types see to it.
 //! - [`FrameRing`], [`FrameSender`]: raw sockets of the kernel (AF_PACKET), without DPDK's driver.
 //! - [`Worker`]: a pinned thread that DPDK knows; [`PowerHint`], [`fine_timers`]: how it waits.
+//! - [`RealTime`]: real-time priority for threads, for a while.
 //! - [`MarkRule`]: a rule in a port's own table that marks packets, where the port has one.
 //! - [`aes`]: AES-128-CBC over many texts at once, by the CPU's instructions.
 //! - [`equal_words`], [`prefetch()`], [`prefetch_whole`]: what tables that are looked up for each packet need.
@@ -37,6 +38,7 @@ mod pause;
 mod pool;
 mod port;
 mod prefetch;
+mod priority;
 mod tsc;
 mod worker;
 
@@ -51,5 +53,6 @@ pub use pause::{PowerHint, fine_timers};
 pub use pool::{Pool, PoolError};
 pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue};
 pub use prefetch::{prefetch, prefetch_whole};
+pub use priority::RealTime;
 pub use tsc::{Ticks, Tsc, hypervisor};
 pub use worker::{Worker, WorkerError, allowed_cores};

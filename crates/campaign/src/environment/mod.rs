@@ -26,7 +26,7 @@ pub use weir_trial::environment::{Affects, Claim, Difference, affects, differenc
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_dpdk::Ticks;
+use weir_dpdk::{RealTime, Ticks};
 
 /// How long other processes are watched.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -49,6 +49,11 @@ pub fn capture_from(source: &Source) -> BTreeMap<String, String> {
     software::read(source, &mut facts);
     busy::read(source, SAMPLE, &mut facts);
     if source.is_here() {
+        let real_time = match RealTime::raise(&[]) {
+            Ok(_) => "allowed".to_owned(),
+            Err(error) => format!("refused: {error}"),
+        };
+        facts.put("kernel.real-time", Some(real_time));
         // The wait for the sample is long enough to see the counter's rate to a few ppm.
         let (ticks_now, clock_now) = Ticks::with_clock();
         let hertz = ticks_now.since(ticks) as f64 / clock_now.duration_since(clock).as_secs_f64();

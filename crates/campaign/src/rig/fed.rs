@@ -111,10 +111,13 @@ impl FedDut {
         let device = &mut self.device;
         let before = device.dut.counters()?;
         let watch = device.watch();
+        let real_time = device.real_time();
+        let raised = real_time.is_some();
         device.sleep_until(before.at + spec.duration.duration())?;
+        drop(real_time);
         let after = device.dut.counters()?;
         let reading = device.reading(before, after, true);
-        let mut health = Health::default();
+        let mut health = Health { real_time: raised, ..Health::default() };
         device.watched(watch, &mut health);
         Ok(TrialResult {
             elapsed: reading.elapsed,
