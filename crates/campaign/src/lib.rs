@@ -17,6 +17,7 @@ mod methods;
 mod packets;
 pub mod perf;
 pub mod plan;
+mod purse;
 mod record;
 mod rig;
 mod runner;

@@ -2,6 +2,7 @@
 //! may be shares of what they find; then what is measured at loads; the soak last.
 
 use crate::plan::{Plan, PointSpec};
+use crate::purse::Purse;
 use crate::record::Keeper;
 use crate::runner::CampaignError;
 use weir_methods::Observer;
@@ -17,6 +18,8 @@ pub(crate) struct Methods<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) spec: &'a PointSpec,
     pub(crate) key: &'a PointKey,
+    /// The time that all searches share; nothing where each has its own, as two devices in turns have.
+    pub(crate) purse: Option<&'a mut Purse>,
     pub(crate) results: &'a mut Vec<PointResult>,
     pub(crate) remarks: &'a mut Vec<String>,
 }
@@ -49,9 +52,15 @@ impl Methods<'_> {
             wire_bits: 8.0 * (self.key.mean_frame_bytes + f64::from(WIRE_OVERHEAD_BYTES)),
         };
         if let Some(throughput) = plan.throughput.as_ref().filter(|_| !self.spec.mrr_only) {
-            let config = throughput.config(basis.line);
+            let mut config = throughput.config(basis.line);
             basis.max_load = config.max_load;
+            if let Some(purse) = &self.purse {
+                config.budget = purse.allows(config.least_budget());
+            }
             let outcome = Search::new(config)?.run(recorder, relay)?;
+            if let Some(purse) = &mut self.purse {
+                purse.take(outcome.spent);
+            }
             self.results.extend(outcome.point_results());
             basis.goals = outcome.goals;
         }

@@ -151,7 +151,8 @@ pub struct ThroughputPlan {
     pub min_load: Pps,
     /// Greatest load offered, over all directions; nothing for what the line carries.
     pub max_load: Option<Pps>,
-    /// Time that the trials of one search may take.
+    /// Time that the trials of one search may take; the searches of a plan share theirs ([`Self::config`]
+    /// has the plain share).
     pub budget: Nanos,
     /// Discarded trial before each search.
     pub warm_up: Nanos,

@@ -12,6 +12,7 @@ use crate::limit::{self, Evidence};
 use crate::methods::Methods;
 use crate::packets::{self, Extent};
 use crate::plan::{HugePages, Plan, PointSpec};
+use crate::purse::Purse;
 use crate::record::{Recorder, Relay, Shared, now_ms};
 use crate::rig::{Flags, Rig, RigError, RigSetup, Wirings};
 use crate::self_check;
@@ -122,6 +123,8 @@ pub struct Campaign<'a> {
     cores: Cores,
     wirings: Wirings,
     rigs: u32,
+    /// Time of the searches still to come; nothing where none is searched for.
+    purse: Option<Purse>,
 }
 
 impl<'a> Campaign<'a> {
@@ -134,7 +137,7 @@ impl<'a> Campaign<'a> {
         flags: Flags,
     ) -> Result<Self, CampaignError> {
         let cores = Cores::assign(&weir_dpdk::allowed_cores())?;
-        Ok(Self { plan, store, run, done, flags, cores, wirings: plan.wirings(), rigs: 0 })
+        Ok(Self { plan, store, run, done, flags, cores, wirings: plan.wirings(), rigs: 0, purse: None })
     }
 
     /// Who runs where.
@@ -164,6 +167,10 @@ impl<'a> Campaign<'a> {
             later.extend(now.split_off(first + 1));
         }
         tally.left = later.len() as u32;
+        let searched =
+            now.iter().filter(|point| !point.mrr_only && unsupported(point).is_none()).count() as u64;
+        let searches = searched * u64::from(self.plan.repeats.max(1));
+        self.purse = self.plan.throughput.as_ref().map(|throughput| Purse::new(throughput.budget, searches));
         let rigs = if self.plan.against.is_some() { 2 } else { 1 };
         let eal = start_eal(huge_pages, rigs, self.wirings.nic.lab_has_pci())?;
         let whole = (points.len() as u32, huge_pages);
@@ -294,8 +301,9 @@ impl<'a> Campaign<'a> {
             remarks.extend(self.keep_check(point, checked)?);
             *version = Some(rig.description());
             let done = results.len();
+            let purse = self.purse.as_mut();
             let mut methods =
-                Methods { plan: self.plan, spec, key, results: &mut results, remarks: &mut remarks };
+                Methods { plan: self.plan, spec, key, purse, results: &mut results, remarks: &mut remarks };
             let shared = Shared::default();
             let mut recorder = Recorder {
                 rig: &mut rig,

@@ -133,7 +133,7 @@ pub(super) struct ThroughputTable {
     /// Greatest load offered, over all directions. Default: what the line rate carries.
     #[schemars(with = "Option<Text<Pps>>")]
     pub(super) max_load: Option<Spanned<Text<Pps>>>,
-    /// Time that the trials of one search may take, set-up and drain included. Default: 20min.
+    /// Time that the trials of one search may take, set-up and drain included. Default: 20min. What a search leaves goes to the searches after it, and one that a disturbed machine makes hard may take up to three times this of what the later ones are likely to leave; all together never take more than this each.
     #[schemars(with = "Option<Text<Nanos>>")]
     pub(super) budget: Option<Spanned<Text<Nanos>>>,
     /// Discarded trial at the greatest load before each search; 0s for none. Default: 1s, and never longer than a goal's final trial.
