@@ -161,6 +161,9 @@ impl Datapath {
         if next.owners.is_none() && uses.translates {
             next.owners = self.owners();
         }
+        if next.by_flow {
+            next.kept = self.kept();
+        }
         next.advance(touched);
         self.settle_in(&mut next);
         timed.iter().for_each(|entry| self.expiry.add(entry));

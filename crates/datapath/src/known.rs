@@ -10,6 +10,7 @@ use crate::control::{ControlError, ServiceConfig};
 use crate::datapath::{Datapath, told};
 use crate::mail::Mail;
 use crate::pipeline::{ServiceInfo, Touched};
+use crate::steer::Kept;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -120,9 +121,12 @@ impl Datapath {
         let group =
             self.services.get_mut(&number).and_then(|known| std::mem::replace(&mut known.group, group));
         self.quarantined.retain(|(_, other)| *other != number);
-        if self.pipeline.owners.is_some() && self.pipeline.tracker == Some(number) {
+        if self.pipeline.by_flow {
             let mut next = (*self.pipeline).clone();
-            next.owners = self.owners();
+            if next.owners.is_some() && next.tracker == Some(number) {
+                next.owners = self.owners();
+            }
+            next.kept = self.kept();
             self.publish(next)?;
         }
         let mut asked = Vec::with_capacity(hosts.len());
@@ -266,6 +270,12 @@ impl Datapath {
         let owners = tracker.group.as_ref()?.owners()?;
         owners.prepare();
         Some(owners)
+    }
+
+    /// What services say about the pairs of addresses that they keep state of.
+    pub(crate) fn kept(&self) -> Kept {
+        let by_flow = self.services.values().filter(|known| known.by_flow);
+        Kept::of(by_flow.filter_map(|known| known.group.as_deref()))
     }
 
     /// Lets a service out of quarantine, built anew.

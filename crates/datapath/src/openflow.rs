@@ -34,7 +34,8 @@ impl Datapath {
             .map_err(|error| Refused { why: Refusal::NoService, text: error.to_string() })?;
         let mut key = Key::new();
         let layout = extract(&packet.frame, packet.in_port.0, &mut key);
-        let owner = self.claims.owner(self.claims.expect(&key, layout, &packet.frame), None);
+        let age = self.pipeline.kept.at(self.clock.at(Ticks::now()));
+        let owner = self.claims.owner(self.claims.expect(&key, layout, &packet.frame), None, &age);
         if let Some(worker) = self.workers.get(owner) {
             worker.send(Mail::PacketOut(Box::new(packet)));
         }

@@ -11,6 +11,7 @@ use crate::control::{Evict, PortFlags, Removal, Wants};
 use crate::journal::Journal;
 use crate::living::{Alive, Living, watched_port};
 use crate::meter::MeterState;
+use crate::steer::Kept;
 use crate::table_list::TableList;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -238,6 +239,8 @@ pub(crate) struct Pipeline {
     pub(crate) tracker: Option<u16>,
     /// Who has which translated connection, if any flow translates and there are several workers.
     pub(crate) owners: Option<Arc<Owners>>,
+    /// What has pairs of addresses stay with their worker.
+    pub(crate) kept: Kept,
     /// Whether stages are coalesced.
     pub(crate) coalescing: bool,
     /// Whether any flow calls a service that keeps state by flow.
@@ -269,6 +272,7 @@ impl Pipeline {
             services: Arc::new(services),
             tracker: None,
             owners: None,
+            kept: Kept::default(),
             coalescing,
             by_flow: false,
             entries: 0,

@@ -9,37 +9,98 @@
 //! Pairs of addresses fall into buckets by a keyed hash, and a bucket belongs to who was first to get a packet
 //! of it from a port that has a queue for every worker: where the card has both directions of a conversation
 //! at one queue (symmetric RSS over addresses), nothing is handed over, whatever hash the card uses. From other
-//! ports a bucket gets an owner by its number, so that work is shared though one worker polls. An owner is for
-//! good, as its service may hold state; once more pairs have come by than there are buckets, a new one may
-//! find its bucket with another worker, and is handed over.
+//! ports a bucket gets an owner by its number, so that work is shared though one worker polls; and so it does from
+//! any port once a worker has a quarter more than its share of the buckets.
 //!
-//! Costs: a hash, and a load from a table of [`BUCKETS`] that was fetched ahead. Threads: all workers, without locks.
+//! An owner keeps its bucket as long as a service of it knows a connection between addresses of it (`Pairs`), or a
+//! packet came within the time for which services know a flow otherwise. After that, who gets a packet of it
+//! first has it. Who draws addresses at random therefore holds no bucket for longer than that. While more pairs come
+//! by than there are buckets, a new one may find its bucket with another worker, and is handed over.
+//!
+//! Costs: a hash, and a load from a table of 2 MiB that was fetched ahead; a store every [`EPOCH`]. Threads: all
+//! workers, without locks.
 
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use weir_dpdk::prefetch;
 use weir_flow::{Field, Key, Layout, Seed};
+use weir_services::{Group, Pairs};
+use weir_units::Nanos;
 
 /// ICMP types that quote the packet they are about (RFC 792).
 const ICMP_ERRORS: [u128; 5] = [3, 4, 5, 11, 12];
 
-/// Buckets of pairs of addresses: 1 MiB. With two workers, one in a hundred of 10,000 pairs finds its bucket with the
+/// Buckets of pairs of addresses. With two workers, one in a hundred of 10,000 pairs finds its bucket with the
 /// other one (5,000 of 524,288 are its), one in eleven of 100,000.
-const BUCKETS: usize = 1 << 19;
+const BUCKETS: usize = Pairs::BUCKETS;
+
+/// The unit in which it is known when the last packet of a bucket came, in seconds.
+const EPOCH: u64 = 16;
 
 /// A bucket that is nobody's.
 const FREE: u16 = u16::MAX;
 
+/// What has pairs of addresses stay with their owner.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    pairs: Vec<Arc<Pairs>>,
+    /// Epochs without a packet for which they stay in any case.
+    idle: u16,
+}
+
+impl Kept {
+    /// What these services say.
+    pub(crate) fn of<'a>(groups: impl Iterator<Item = &'a dyn Group>) -> Self {
+        let mut kept = Self::default();
+        for group in groups {
+            kept.pairs.extend(group.pairs());
+            let epochs = u64::from(group.idle_seconds()).div_ceil(EPOCH) + 1;
+            kept.idle = kept.idle.max(u16::try_from(epochs).unwrap_or(u16::MAX));
+        }
+        kept
+    }
+
+    /// The same at a moment.
+    #[inline]
+    pub(crate) fn at(&self, now: Nanos) -> Age<'_> {
+        Age { epoch: (now.0 / (EPOCH * Nanos::PER_SECOND)) as u16, kept: self }
+    }
+}
+
+/// What decides whether a bucket is still its owner's.
+pub(crate) struct Age<'a> {
+    epoch: u16,
+    kept: &'a Kept,
+}
+
+impl Age<'_> {
+    /// Whether a bucket of which the last packet came in this epoch may have another owner.
+    fn is_over(&self, last: u16, bucket: usize) -> bool {
+        self.epoch.wrapping_sub(last) > self.kept.idle
+            && !self.kept.pairs.iter().any(|pairs| pairs.is_held(bucket))
+    }
+}
+
+/// An owner, and the epoch of the last packet.
+#[inline]
+const fn word(owner: u16, epoch: u16) -> u32 {
+    (owner as u32) << 16 | epoch as u32
+}
+
 /// Which worker has which bucket.
 pub(crate) struct Claims {
-    buckets: Box<[AtomicU16]>,
-    workers: usize,
+    buckets: Box<[AtomicU32]>,
+    /// Buckets of each worker.
+    counts: Box<[AtomicU32]>,
     seed: Seed,
 }
 
 impl Claims {
     /// None yet, for so many workers.
     pub(crate) fn new(workers: usize, seed: Seed) -> Self {
-        Self { buckets: (0..BUCKETS).map(|_| AtomicU16::new(FREE)).collect(), workers, seed }
+        let none = |_| AtomicU32::new(0);
+        let free = |_| AtomicU32::new(word(FREE, 0));
+        Self { buckets: (0..BUCKETS).map(free).collect(), counts: (0..workers).map(none).collect(), seed }
     }
 
     /// What a packet's flow has of addresses, for [`Self::owner`], whose memory is fetched. What is not IP has nothing
@@ -47,28 +108,49 @@ impl Claims {
     #[inline]
     pub(crate) fn expect(&self, key: &Key, layout: Layout, frame: &[u8]) -> Option<u64> {
         let hash = addresses(key, layout, frame, self.seed)?;
-        prefetch(&self.buckets[hash as usize % BUCKETS]);
+        prefetch(&self.buckets[Pairs::bucket(hash)]);
         Some(hash)
     }
 
     /// The owner of a flow; `first` becomes it where there is none.
     #[inline]
-    pub(crate) fn owner(&self, hash: Option<u64>, first: Option<usize>) -> usize {
+    pub(crate) fn owner(&self, hash: Option<u64>, first: Option<usize>, age: &Age<'_>) -> usize {
         let Some(hash) = hash else { return 0 };
-        let bucket = &self.buckets[hash as usize % BUCKETS];
-        let known = bucket.load(Ordering::Relaxed);
-        if known != FREE {
-            return usize::from(known);
+        let known = self.buckets[Pairs::bucket(hash)].load(Ordering::Relaxed);
+        if known as u16 == age.epoch && (known >> 16) as u16 != FREE {
+            return (known >> 16) as usize;
         }
-        self.claim(bucket, first.unwrap_or((hash >> 32) as usize % self.workers))
+        self.owner_anew(hash, known, first, age)
     }
 
+    /// The owner of a flow of which no packet came in this epoch.
     #[cold]
-    fn claim(&self, bucket: &AtomicU16, claim: usize) -> usize {
-        match bucket.compare_exchange(FREE, claim as u16, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => claim,
-            Err(faster) => usize::from(faster),
+    fn owner_anew(&self, hash: u64, known: u32, first: Option<usize>, age: &Age<'_>) -> usize {
+        let (number, owner) = (Pairs::bucket(hash), (known >> 16) as u16);
+        let is_free = owner == FREE;
+        let stays = !is_free && !age.is_over(known as u16, number);
+        let next = if stays { usize::from(owner) } else { self.claimant(hash, first) };
+        let wanted = word(next as u16, age.epoch);
+        let bucket = &self.buckets[number];
+        match bucket.compare_exchange(known, wanted, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) if stays => next,
+            Ok(_) => {
+                if !is_free {
+                    self.counts[usize::from(owner)].fetch_sub(1, Ordering::Relaxed);
+                }
+                self.counts[next].fetch_add(1, Ordering::Relaxed);
+                next
+            }
+            Err(faster) => (faster >> 16) as usize,
         }
+    }
+
+    /// Who a bucket without an owner belongs to.
+    fn claimant(&self, hash: u64, first: Option<usize>) -> usize {
+        let workers = self.counts.len();
+        let most = BUCKETS / workers * 5 / 4;
+        let has_room = |worker: &usize| (self.counts[*worker].load(Ordering::Relaxed) as usize) < most;
+        first.filter(has_room).unwrap_or((hash >> 32) as usize % workers)
     }
 }
 
@@ -79,26 +161,20 @@ fn addresses(key: &Key, layout: Layout, frame: &[u8], seed: Seed) -> Option<u64>
     match Field::EthType.get(key) {
         0x0800 if Field::NwProto.get(key) == ICMP => {
             let own = ((key.word(3) >> 32) as u32, key.word(3) as u32);
-            Some(pair(seed, quoted_v4(key, layout, frame).unwrap_or(own)))
+            Some(Pairs::v4(seed, quoted_v4(key, layout, frame).unwrap_or(own)))
         }
-        0x0800 => Some(pair(seed, ((key.word(3) >> 32) as u32, key.word(3) as u32))),
+        0x0800 => Some(Pairs::v4(seed, ((key.word(3) >> 32) as u32, key.word(3) as u32))),
         0x86dd => Some(addresses_v6(key, layout, frame, seed)),
         _ => None,
     }
 }
 
-#[inline]
-fn pair(seed: Seed, (a, b): (u32, u32)) -> u64 {
-    seed.fold(u64::from(a.min(b)), u64::from(a.max(b)))
-}
-
 #[inline(never)]
 fn addresses_v6(key: &Key, layout: Layout, frame: &[u8], seed: Seed) -> u64 {
     let own = [[key.word(8), key.word(9)], [key.word(10), key.word(11)]];
-    let both = quoted_v6(key, layout, frame).unwrap_or(own);
-    let one = |words: &[u64; 2]| seed.fold(words[0], words[1]);
-    // Addition does not mind the order.
-    seed.finish(one(&both[0]).wrapping_add(one(&both[1])))
+    let [a, b] = quoted_v6(key, layout, frame).unwrap_or(own);
+    let wide = |words: [u64; 2]| u128::from(words[0]) << 64 | u128::from(words[1]);
+    Pairs::v6(seed, wide(a), wide(b))
 }
 
 /// Addresses of the packet that an ICMP error quotes.
@@ -126,6 +202,7 @@ fn quoted_v6(key: &Key, layout: Layout, frame: &[u8]) -> Option<[[u64; 2]; 2]> {
 mod tests {
     use super::*;
     use weir_flow::extract;
+    use weir_services::{Burst, GroupConfig, Memo, Service, Slot, Verdict, registered};
 
     /// An IPv4 frame: addresses by their last byte, protocol, and what it carries.
     fn frame(source: u8, destination: u8, protocol: u8, carried: &[u8]) -> Vec<u8> {
@@ -137,9 +214,13 @@ mod tests {
     }
 
     fn owner_of(claims: &Claims, frame: &[u8], first: Option<usize>) -> usize {
+        owner_at(claims, frame, first, &Kept::default().at(Nanos(0)))
+    }
+
+    fn owner_at(claims: &Claims, frame: &[u8], first: Option<usize>, age: &Age<'_>) -> usize {
         let mut key = Key::new();
         let layout = extract(frame, 1, &mut key);
-        claims.owner(claims.expect(&key, layout, frame), first)
+        claims.owner(claims.expect(&key, layout, frame), first, age)
     }
 
     #[test]
@@ -168,5 +249,75 @@ mod tests {
         assert_eq!(owner_of(&claims, &back, Some(1)), 3);
         assert_eq!(owner_of(&claims, &there, None), 3);
         assert_eq!(owner_of(&claims, &frame(5, 6, 17, &[0; 8]), Some(1)), 1);
+    }
+
+    fn tracker(seed: u64) -> Arc<dyn Group> {
+        let settings = serde_json::json!({ "connections": 1000 });
+        let config = GroupConfig { name: "conntrack", settings: &settings, workers: 2, seed };
+        (registered("conntrack").unwrap().build)(&config).unwrap()
+    }
+
+    /// Has a worker's tracker begin a connection by a datagram.
+    fn begin(service: &mut dyn Service, frame: &mut [u8], now: Nanos) {
+        let mut key = Key::new();
+        let layout = extract(frame, 1, &mut key);
+        let mut slots = [Slot {
+            frame,
+            layout,
+            key: &mut key,
+            argument: 1,
+            tracking: None,
+            metadata: 0,
+            memo: Memo::NOWHERE,
+            coalesce: false,
+            verdict: Verdict::Pass,
+            splice: None,
+        }];
+        service.process(&mut Burst::new(&mut slots, now));
+        assert_eq!(slots[0].metadata, 1);
+    }
+
+    #[test]
+    fn a_pair_is_released_when_nothing_comes_of_it_and_no_connection_is_there() {
+        let claims = Claims::new(2, Seed::new(7));
+        let group = tracker(7);
+        let mut service = group.instance(0);
+        let kept = Kept::of(std::iter::once(&*group));
+        let at = |seconds: u64| Nanos(seconds * Nanos::PER_SECOND);
+        let datagram = [0, 80, 0, 81, 0, 12, 0, 0, 1, 2, 3, 4];
+        let (mut held, loose) = (frame(1, 2, 17, &datagram), frame(3, 4, 17, &datagram));
+        begin(&mut *service, &mut held, at(0));
+        for frame in [&held, &loose] {
+            assert_eq!(owner_at(&claims, frame, Some(0), &kept.at(at(0))), 0);
+            assert_eq!(owner_at(&claims, frame, Some(1), &kept.at(at(20))), 0, "it was used a moment ago");
+        }
+        // The connection lasts for 30 seconds of its own time; the service was not asked since.
+        assert_eq!(owner_at(&claims, &held, Some(1), &kept.at(at(400))), 0, "a connection is there");
+        assert_eq!(owner_at(&claims, &loose, Some(1), &kept.at(at(400))), 1);
+        service.tick(at(401));
+        assert_eq!(owner_at(&claims, &held, Some(1), &kept.at(at(402))), 0, "it was used a moment ago");
+        assert_eq!(owner_at(&claims, &held, Some(1), &kept.at(at(800))), 1);
+    }
+
+    #[test]
+    fn who_draws_addresses_gets_no_more_than_its_share_and_not_for_long() {
+        let claims = Claims::new(2, Seed::new(7));
+        let group = tracker(7);
+        let kept = Kept::of(std::iter::once(&*group));
+        let first = kept.at(Nanos(0));
+        let owned = |worker: usize, age: &Age<'_>| {
+            (0..1_u64 << 22)
+                .filter(|number| {
+                    let hash = Pairs::v4(Seed::new(7), (*number as u32, 9));
+                    claims.owner(Some(hash), Some(worker), age) == worker
+                })
+                .count() as f64
+                / f64::from(1 << 22)
+        };
+        let share = owned(0, &first);
+        assert!((0.6..0.85).contains(&share), "{share} of the pairs");
+        let later = kept.at(Nanos(600 * Nanos::PER_SECOND));
+        let other = owned(1, &later);
+        assert!((0.6..0.85).contains(&other), "{other} of the pairs, ten minutes later");
     }
 }

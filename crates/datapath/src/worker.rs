@@ -252,6 +252,7 @@ impl Worker {
             return wanted;
         }
         let first = self.inputs[input].is_shared_out.then_some(self.number);
+        let age = self.pipeline.kept.at(self.now);
         let Bench { keys, layouts, fates, others, .. } = &mut self.bench;
         let (mut hashes, mut owners) = ([None; BURST], [self.number; BURST]);
         for (hash, (packet, (key, layout))) in
@@ -263,11 +264,11 @@ impl Worker {
             for (at, packet) in burst.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
                 let (frame, layout, key) = (packet.data(), layouts[at], &keys[at]);
                 let known = translated.of(&conntrack::Packet { frame, layout, key });
-                owners[at] = known.unwrap_or_else(|| self.claims.owner(hashes[at], first));
+                owners[at] = known.unwrap_or_else(|| self.claims.owner(hashes[at], first, &age));
             }
         } else {
             for (owner, hash) in owners.iter_mut().zip(&hashes).take(burst.len()) {
-                *owner = self.claims.owner(*hash, first);
+                *owner = self.claims.owner(*hash, first, &age);
             }
         }
         let strange = places(wanted).filter(|&at| owners[at] != self.number);

@@ -13,12 +13,14 @@ mod counter;
 mod host;
 mod memory;
 mod noop;
+mod pairs;
 mod registry;
 mod service;
 mod splice;
 mod transcoder;
 
 pub use host::{Host, HostReport, Limits, MOST_OFFENCES, Policy, Quarantine, Watch, ask_group};
+pub use pairs::Pairs;
 pub use registry::{SERVICES, registered};
 pub use service::{
     Burst, ConfigError, Group, GroupConfig, Memo, Registration, Service, Slot, Verdict, schema,

@@ -10,8 +10,8 @@
 //! [`Slot::coalesce`] whether the packet may go on with the actions that its megaflow learnt, or must
 //! be classified again.
 
-use crate::Splice;
 use crate::conntrack::{Owners, Tracking};
+use crate::{Pairs, Splice};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::any::Any;
@@ -197,6 +197,17 @@ pub trait Group: Send + Sync {
     /// Who has which translated connection, where instances of several workers translate addresses.
     fn owners(&self) -> Option<Arc<Owners>> {
         None
+    }
+
+    /// Of which pairs of addresses its instances know connections, where they say so.
+    fn pairs(&self) -> Option<Arc<Pairs>> {
+        None
+    }
+
+    /// Seconds for which an instance keeps what it knows of a flow without saying so by [`Self::pairs`] when no
+    /// packet of it comes: for so long at least the flow stays with its worker.
+    fn idle_seconds(&self) -> u32 {
+        60
     }
 
     /// For tests and tools that know the kind.

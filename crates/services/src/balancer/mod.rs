@@ -168,6 +168,10 @@ impl Group for BalancerGroup {
         }
     }
 
+    fn idle_seconds(&self) -> u32 {
+        self.settings.idle_seconds
+    }
+
     fn command(&self, command: &str, argument: &Value) -> Option<Result<Value, String>> {
         match (command, &self.shared) {
             ("set-backends", Shared::Consistent(backends)) => Some(set_backends(backends, argument)),

@@ -51,7 +51,19 @@ impl Tracker {
         self.zones[zone] += 1;
         self.wheel.insert(&mut self.entries, at, hot.deadline);
         self.counters.count(Event::Created);
+        if let Some((pairs, worker)) = &self.pairs {
+            pairs.hold(*worker, look.sight.v6(), self.addresses(at));
+        }
         Ok(at)
+    }
+
+    /// The two addresses of a connection, of IPv4 in the lowest bits.
+    fn addresses(&self, at: u32) -> [u128; 2] {
+        let hot = self.entries.hot(at);
+        if hot.is_v6() {
+            return self.entries.addresses[at as usize];
+        }
+        [u128::from(hot.a >> 32), u128::from(hot.a as u32)]
     }
 
     /// Has a place for a connection of this tenant.
@@ -148,6 +160,9 @@ impl Tracker {
             if let Some((owners, worker)) = &self.owners {
                 owners.remove(&Sight::of(&reply, 0, owners.seed()), *worker);
             }
+        }
+        if let Some((pairs, worker)) = &self.pairs {
+            pairs.let_go(*worker, hot.is_v6(), self.addresses(at));
         }
         self.index.remove(Sight::hash_of(hot.a, hot.b, self.seed), at);
         self.zones[usize::from(Sight::zone_of(hot.b))] -= 1;

@@ -62,7 +62,9 @@ pub use tracking::Tracking;
 pub use tuple::Tuple;
 pub use wheel::Tick;
 
-use crate::{Burst, ConfigError, Group, GroupConfig, Memo, Registration, Service, Slot, Splice, Verdict};
+use crate::{
+    Burst, ConfigError, Group, GroupConfig, Memo, Pairs, Registration, Service, Slot, Splice, Verdict,
+};
 use arrayvec::ArrayVec;
 use lifetime::LOOKS_PAID;
 use pace::{Pace, Step};
@@ -81,6 +83,9 @@ const COMMIT: u32 = 1;
 
 /// Argument: bits to the right of the zone.
 const ZONE_SHIFT: u32 = 16;
+
+/// Seconds for which a pair of addresses without a connection stays with its worker at least.
+const LEAST_IDLE: u32 = 60;
 
 /// Packets looked at before the first of them is judged.
 const AHEAD: usize = 32;
@@ -116,7 +121,8 @@ fn build(config: &GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError> {
         .map_err(|reason| ConfigError { service: config.name.to_owned(), reason })?;
     let seed = Seed::new(config.seed);
     let owners = (config.workers > 1).then(|| Arc::new(Owners::new(seed)));
-    Ok(Arc::new(Conntrack { settings, seed, owners, instances: AtomicU64::new(0) }))
+    let pairs = (config.workers > 1).then(|| Arc::new(Pairs::new(config.workers, seed)));
+    Ok(Arc::new(Conntrack { settings, seed, owners, pairs, instances: AtomicU64::new(0) }))
 }
 
 /// A configured tracker. Its instances share nothing but what they were told, and who has which translated
@@ -126,6 +132,7 @@ struct Conntrack {
     settings: Settings,
     seed: Seed,
     owners: Option<Arc<Owners>>,
+    pairs: Option<Arc<Pairs>>,
     /// Instances that were built: each draws numbers of its own.
     instances: AtomicU64,
 }
@@ -138,6 +145,10 @@ impl Group for Conntrack {
             owners.clear(worker);
             tracker.share(owners.clone(), worker);
         }
+        if let Some(pairs) = &self.pairs {
+            pairs.clear(worker);
+            tracker.hold_pairs(pairs.clone(), worker);
+        }
         let looks = [Look::default(); AHEAD];
         let (splices, now, pace) = (ArrayVec::new(), Tick(0), Pace::default());
         Box::new(Instance { tracker, worker, looks, splices, now, pace })
@@ -145,6 +156,15 @@ impl Group for Conntrack {
 
     fn owners(&self) -> Option<Arc<Owners>> {
         self.owners.clone()
+    }
+
+    fn pairs(&self) -> Option<Arc<Pairs>> {
+        self.pairs.clone()
+    }
+
+    fn idle_seconds(&self) -> u32 {
+        // Fragmented packets; connections hold their pairs.
+        self.settings.timeouts.fragment.max(LEAST_IDLE)
     }
 
     fn as_any(&self) -> &dyn Any {

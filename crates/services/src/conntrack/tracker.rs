@@ -24,7 +24,7 @@ use super::settings::{Checksums, Settings};
 use super::tcp::{Step, Tcp};
 use super::tuple::{Sight, Tuple};
 use super::wheel::{NONE, Tick, Wheel};
-use crate::Memo;
+use crate::{Memo, Pairs};
 use std::sync::Arc;
 use weir_flow::Seed;
 
@@ -92,6 +92,8 @@ pub struct Tracker {
     pub(super) counters: Counters,
     /// Who has which translated connection, and which worker this is; nothing with one worker.
     pub(super) owners: Option<(Arc<Owners>, usize)>,
+    /// Of which pairs of addresses it says that it knows connections; nothing with one worker.
+    pub(super) pairs: Option<(Arc<Pairs>, usize)>,
 }
 
 impl Tracker {
@@ -112,6 +114,7 @@ impl Tracker {
             zones: Vec::with_capacity(1 << 16),
             counters: Counters::default(),
             owners: None,
+            pairs: None,
             settings,
             seed,
         }
@@ -120,6 +123,11 @@ impl Tracker {
     /// Has other workers know of its translated connections.
     pub(super) fn share(&mut self, owners: Arc<Owners>, worker: usize) {
         self.owners = Some((owners, worker));
+    }
+
+    /// Says of which pairs of addresses it knows connections.
+    pub(super) fn hold_pairs(&mut self, pairs: Arc<Pairs>, worker: usize) {
+        self.pairs = Some((pairs, worker));
     }
 
     /// Draws its random numbers from another stream of them than other trackers with the same seed do.
