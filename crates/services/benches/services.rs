@@ -92,7 +92,8 @@ fn main() {
         Case::new("memory, 10 reads of 256 MiB", "memory", block, 10, 60),
     ];
     for (kernel, mode) in Kernel::available().flat_map(|kernel| [(kernel, "encrypt"), (kernel, "decrypt")]) {
-        let settings = json!({"kernel": kernel.name(), "mode": mode});
+        let settings =
+            json!({"kernel": kernel.name(), "mode": mode, "key": "000102030405060708090a0b0c0d0e0f"});
         let label = format!("transcoder, {}, {mode}", kernel.name());
         cases.push(Case::new(&label, "transcoder", settings, 0, 924));
     }

@@ -32,7 +32,10 @@ fn variants(kind: &str) -> Vec<Value> {
             json!({"mode": "consistent", "backends": backends, "connections": 64}),
             json!({"mode": "consistent"}),
         ],
-        "transcoder" => vec![json!({}), json!({"mode": "decrypt"})],
+        "transcoder" => {
+            let key = "000102030405060708090a0b0c0d0e0f";
+            vec![json!({"key": key}), json!({"key": key, "mode": "decrypt"})]
+        }
         "counter" => vec![json!({}), json!({"arguments": 2})],
         _ => vec![json!({})],
     }

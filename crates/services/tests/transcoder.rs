@@ -5,6 +5,7 @@ mod common;
 use common::{Draw, Packets, checksum_is_right, group, packet, refused, seconds, udp_packet};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use weir_dpdk::aes::Kernel;
 use weir_services::{Service, Verdict};
@@ -181,9 +182,36 @@ fn keys_that_are_none_are_refused_without_being_shown() {
         let text = refused("transcoder", json!({"key": wrong}));
         assert!(text.contains("`key` must be 32 hexadecimal digits"), "{text}");
         assert!(wrong.is_empty() || !text.contains(wrong), "{text}");
-        assert!(refused("transcoder", json!({"iv": wrong})).contains("`iv` must be"), "{wrong}");
+        let text = refused("transcoder", json!({"key": KEY, "iv": wrong}));
+        assert!(text.contains("`iv` must be"), "{wrong}");
     }
     assert!(refused("transcoder", json!({"mode": "scramble"})).contains("`decrypt`"));
+}
+
+#[test]
+fn a_key_comes_from_a_file_that_its_owner_alone_reads_and_there_is_none_by_itself() {
+    let text = refused("transcoder", json!({}));
+    assert!(text.contains("it has no key; give `key_file`"), "{text}");
+    let folder = std::env::temp_dir().join(format!("weir-transcoder-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("key");
+    let with = json!({"key_file": path, "iv": IV});
+    assert!(refused("transcoder", with.clone()).contains("No such file"));
+    std::fs::write(&path, format!("{KEY}\n")).unwrap();
+    let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o640);
+    let text = refused("transcoder", with.clone());
+    assert!(text.contains("mode 0640") && text.contains("chmod 600") && !text.contains(KEY), "{text}");
+    mode(0o600);
+    let (mut by_file, mut outright) = (mixed(4, 20), mixed(4, 20));
+    by_file.process(group("transcoder", with.clone(), 1).instance(0).as_mut(), seconds(0));
+    outright.process(transcoder("encrypt").as_mut(), seconds(0));
+    assert_eq!(by_file.frames, outright.frames);
+    let both = json!({"key_file": path, "key": KEY});
+    assert!(refused("transcoder", both).contains("exclude each other"));
+    std::fs::write(&path, KEY.repeat(1000)).unwrap();
+    assert!(refused("transcoder", with).contains("`key_file` must be 32 hexadecimal digits"));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -195,7 +223,7 @@ fn the_counters_name_the_instructions_in_use_and_unknown_ones_are_refused() {
         Kernel::available().map(|kernel| format!("kernel-{}", kernel.name())).collect();
     assert_eq!(named, kernels);
     for kernel in Kernel::ALL.into_iter().filter(|kernel| !kernel.is_available()) {
-        let text = refused("transcoder", json!({"kernel": kernel.name()}));
+        let text = refused("transcoder", json!({"key": KEY, "kernel": kernel.name()}));
         assert!(text.contains(kernel.name()) && text.contains("lacks"), "{text}");
     }
     assert!(refused("transcoder", json!({"kernel": "abacus"})).contains("`portable`"));

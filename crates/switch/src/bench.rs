@@ -7,6 +7,7 @@
 //!
 //! Threads: the caller's, which should be pinned. Memory: the packets, and what the service keeps.
 
+use crate::start::drawn;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -130,6 +131,20 @@ struct Packet {
 }
 
 impl Bench {
+    /// The settings; a transcoder that was given no key has one that nobody knows, as it is measured only.
+    fn settings_with_key(&self) -> serde_json::Value {
+        let mut settings = self.settings.clone();
+        if let Some(settings) = settings.as_object_mut()
+            && self.kind == "transcoder"
+            && !settings.contains_key("key")
+            && !settings.contains_key("key_file")
+        {
+            let [high, low] = [drawn(), drawn()];
+            settings.insert("key".to_owned(), format!("{high:016x}{low:016x}").into());
+        }
+        settings
+    }
+
     /// Measures.
     ///
     /// # Errors
@@ -139,7 +154,8 @@ impl Bench {
         let known = || SERVICES.iter().map(|service| service.kind).collect::<Vec<_>>().join(", ");
         let kind = || BenchError::Kind { kind: self.kind.clone(), known: known() };
         let registration = registered(&self.kind).ok_or_else(kind)?;
-        let config = GroupConfig { name: &self.kind, settings: &self.settings, workers: 1, seed: 1 };
+        let settings = self.settings_with_key();
+        let config = GroupConfig { name: &self.kind, settings: &settings, workers: 1, seed: 1 };
         let group = (registration.build)(&config)?;
         let mut host = Host::named(&self.kind, group, 0, Limits::default());
         let rounds = self.rounds as usize;

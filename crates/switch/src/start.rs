@@ -79,7 +79,7 @@ pub fn start(settings: Settings, loader: Loader, weir: &str) -> Result<Running, 
 }
 
 /// A seed that nobody can guess.
-fn drawn() -> u64 {
+pub(crate) fn drawn() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

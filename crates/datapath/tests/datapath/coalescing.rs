@@ -37,7 +37,7 @@ fn services() -> BTreeMap<String, ServiceConfig> {
     });
     let of = [
         ("tally", "counter", json!({})),
-        ("coder", "transcoder", json!({})),
+        ("coder", "transcoder", json!({"key": "000102030405060708090a0b0c0d0e0f"})),
         ("sticky", "balancer", json!({"mode": "consistent", "table": 1009, "backends": backends})),
         ("even", "balancer", json!({"buckets": 4, "connections": 1024})),
         ("block", "memory", json!({"block": 4096, "reads": 2})),

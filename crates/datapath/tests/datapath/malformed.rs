@@ -34,7 +34,7 @@ fn rig() -> Rig {
     let backends = json!([{"name": "a"}, {"name": "b"}]);
     let of = [
         ("tally", "counter", json!({"arguments": 16})),
-        ("coder", "transcoder", json!({})),
+        ("coder", "transcoder", json!({"key": "000102030405060708090a0b0c0d0e0f"})),
         ("sticky", "balancer", json!({"mode": "consistent", "table": 1009, "backends": backends})),
         ("block", "memory", json!({"block": 4096, "reads": 2})),
         ("tracker", "conntrack", json!({"connections": 4096, "fragments": 512, "checksums": "all"})),

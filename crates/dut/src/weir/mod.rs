@@ -84,7 +84,8 @@ impl Adapter for Weir {
         let flows = request.folder.write("flows.txt", &flows)?;
         let variant = Variant::parse(request.variant).map_err(unsupported)?;
         let cores = variant.cores(request).map_err(unsupported)?;
-        let arguments = arguments(request, &variant, &cores, &flows);
+        let keyed = keyed(request.nf).map(|text| request.folder.write("services.toml", &text)).transpose()?;
+        let arguments = arguments(request, &variant, &cores, (&flows, keyed.as_deref()));
         let program = variant.program.clone().map_or_else(program, Ok)?;
         let (program, arguments) = request.command(program.as_os_str(), arguments);
         let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
@@ -96,10 +97,19 @@ impl Adapter for Weir {
     }
 }
 
-/// The command line behind the program's name.
-fn arguments(request: &StartRequest<'_>, variant: &Variant, cores: &[usize], flows: &Path) -> Vec<String> {
+/// The command line behind the program's name. Files are those of flows and, where there is one, of the services
+/// that have a key.
+fn arguments(
+    request: &StartRequest<'_>,
+    variant: &Variant,
+    cores: &[usize],
+    (flows, keyed): (&Path, Option<&Path>),
+) -> Vec<String> {
     let mut arguments = vec!["switch".to_owned()];
     let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
+    if let Some(keyed) = keyed {
+        add("--config", keyed.display().to_string());
+    }
     add("--flows", flows.display().to_string());
     for (number, port) in (1..).zip(request.ports) {
         add("--port", format!("p{number}={port}"));
@@ -120,19 +130,23 @@ fn arguments(request: &StartRequest<'_>, variant: &Variant, cores: &[usize], flo
     arguments
 }
 
-/// The services that a function's flows call, as `NAME=KIND[:JSON]`. The transcoder is told the key
-/// outright, for it is part of what the function is.
-fn services(nf: Nf, variant: &Variant) -> Vec<String> {
+/// The configuration of the services of a function that have a key: it stands in a file of the lab's own folder,
+/// which nobody else can enter, and on no command line.
+fn keyed(nf: Nf) -> Option<String> {
     let hex = |bytes: [u8; cipher::BLOCK]| format!("{:032x}", u128::from_be_bytes(bytes));
+    matches!(nf, Nf::PipelineB { .. }).then(|| {
+        let (key, iv) = (hex(cipher::KEY), hex(cipher::VECTOR));
+        format!("[service.transcoder]\nsettings = {{ key = \"{key}\", iv = \"{iv}\" }}\n")
+    })
+}
+
+/// The other services that a function's flows call, as `NAME=KIND[:JSON]`.
+fn services(nf: Nf, variant: &Variant) -> Vec<String> {
     let mut services = Vec::new();
     if nf.is_stateful() {
         services.push("conntrack=conntrack".to_owned());
     }
     match nf {
-        Nf::PipelineB { .. } => {
-            let settings = serde_json::json!({ "key": hex(cipher::KEY), "iv": hex(cipher::VECTOR) });
-            services.push(format!("transcoder=transcoder:{settings}"));
-        }
         Nf::PipelineC { .. } => {
             let settings = serde_json::json!({ "mode": "least-loaded", "buckets": BACKENDS });
             services.push(format!("balancer=balancer:{settings}"));
@@ -202,7 +216,8 @@ mod tests {
         let request = request(nf.parse().unwrap(), &ports, &folder);
         let variant = Variant::parse(variant).unwrap();
         let cores = variant.cores(&request).unwrap();
-        arguments(&request, &variant, &cores, Path::new("/f/flows.txt")).join(" ")
+        let keyed = keyed(request.nf).map(|_| Path::new("/f/services.toml"));
+        arguments(&request, &variant, &cores, (Path::new("/f/flows.txt"), keyed)).join(" ")
     }
 
     #[test]
@@ -217,10 +232,17 @@ mod tests {
     #[test]
     fn services_of_the_pipelines_are_named_with_what_their_function_fixes() {
         assert!(line("pipeline-a", "").contains(" --service conntrack=conntrack --core"));
-        assert!(line("pipeline-b", "").contains(
-            "--service conntrack=conntrack --service transcoder=transcoder:\
-             {\"iv\":\"000102030405060708090a0b0c0d0e0f\",\"key\":\"2b7e151628aed2a6abf7158809cf4f3c\"}"
-        ));
+        let b = line("pipeline-b", "");
+        assert!(
+            b.contains("--config /f/services.toml") && b.contains("--service conntrack=conntrack --core")
+        );
+        assert!(!b.contains("2b7e"), "keys stand on no command line");
+        let text = keyed("pipeline-b".parse().unwrap()).unwrap();
+        assert_eq!(
+            text,
+            "[service.transcoder]\nsettings = { key = \"2b7e151628aed2a6abf7158809cf4f3c\", \
+             iv = \"000102030405060708090a0b0c0d0e0f\" }\n"
+        );
         assert!(
             line("pipeline-c", "").contains("balancer=balancer:{\"buckets\":8,\"mode\":\"least-loaded\"}")
         );

@@ -28,6 +28,10 @@ mod payload;
 use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, schema};
 use payload::Payload;
 use std::any::Any;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_dpdk::aes::{Aes128Cbc, BLOCK, Kernel, Text};
 
@@ -84,11 +88,15 @@ impl Instructions {
 #[derive(Clone, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Settings {
-    /// The key: 32 hexadecimal digits. By default the example key of NIST SP 800-38A.
+    /// The key: 32 hexadecimal digits. Either this or `key_file` must be given. It is no secret to whoever reads
+    /// the configuration; a command line does not take it, as all users of a machine can read those.
     #[schemars(regex(pattern = "^[0-9a-fA-F]{32}$"))]
-    key: String,
-    /// The vector that each packet begins with: 32 hexadecimal digits. By default that of the same
-    /// example.
+    key: Option<String>,
+    /// A file that holds the key, 32 hexadecimal digits, which nobody but its owner may read (mode 0600). Read when
+    /// the service is built.
+    key_file: Option<PathBuf>,
+    /// The vector that each packet begins with: 32 hexadecimal digits. By default that of the example in NIST
+    /// SP 800-38A: it is no secret.
     #[schemars(regex(pattern = "^[0-9a-fA-F]{32}$"))]
     iv: String,
     /// Which way.
@@ -101,7 +109,8 @@ struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            key: "2b7e151628aed2a6abf7158809cf4f3c".to_owned(),
+            key: None,
+            key_file: None,
             iv: "000102030405060708090a0b0c0d0e0f".to_owned(),
             mode: Mode::Encrypt,
             kernel: None,
@@ -121,7 +130,20 @@ fn build(config: &GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError> {
         // What is given is left out of the message: it may be a key.
         block(text).ok_or_else(|| config.error(format!("`{name}` must be 32 hexadecimal digits (16 bytes)")))
     };
-    let (key, iv) = (read("key", &settings.key)?, read("iv", &settings.iv)?);
+    let key = match (&settings.key, &settings.key_file) {
+        (Some(key), None) => read("key", key)?,
+        (None, Some(path)) => {
+            read("key_file", key_in(path).map_err(|reason| config.error(reason))?.trim_end())?
+        }
+        (Some(_), Some(_)) => return Err(config.error("`key` and `key_file` exclude each other")),
+        (None, None) => {
+            return Err(config.error(
+                "it has no key; give `key_file`, a file of mode 0600 with 32 hexadecimal digits \
+                 (`openssl rand -hex 16` makes some)",
+            ));
+        }
+    };
+    let iv = read("iv", &settings.iv)?;
     let kernel = settings.kernel.map_or_else(Kernel::best, Instructions::kernel);
     if !kernel.is_available() {
         let (wanted, best) = (kernel.name(), Kernel::best().name());
@@ -130,6 +152,24 @@ fn build(config: &GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError> {
         )));
     }
     Ok(Arc::new(Transcoders { cbc: Aes128Cbc::on(kernel, key), iv, mode: settings.mode }))
+}
+
+/// What a key's file holds.
+fn key_in(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let fault = |error: std::io::Error| format!("`key_file` {shown}: {error}");
+    let file = File::open(path).map_err(fault)?;
+    let mode = file.metadata().map_err(fault)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "`key_file` {shown} has mode {mode:04o}, so that others than its owner can read or write it; \
+             `chmod 600 {shown}` mends that"
+        ));
+    }
+    let mut text = String::new();
+    // A little more than there should be, and no more whatever the file is.
+    file.take(64).read_to_string(&mut text).map_err(fault)?;
+    Ok(text)
 }
 
 /// The block that 32 hexadecimal digits write.

@@ -126,7 +126,13 @@ impl FromStr for NamedService {
         let settings: serde_json::Value =
             serde_json::from_str(settings).map_err(|error| format!("settings of `{name}`: {error}"))?;
         if !settings.is_object() {
-            return Err(format!("settings of `{name}` are a JSON object, such as {{\"key\": 1}}"));
+            return Err(format!("settings of `{name}` are a JSON object, such as {{\"connections\": 1000}}"));
+        }
+        if settings.get("key").is_some() {
+            return Err(format!(
+                "settings of `{name}`: all users of this machine can read command lines; \
+                 put the key into a file of mode 0600, and give its name as `key_file`"
+            ));
         }
         let known = Known::here().kinds;
         if !known.contains(&kind) {
