@@ -23,6 +23,6 @@ pub use host::{Host, HostReport, Limits, MOST_OFFENCES, Policy, Quarantine, Watc
 pub use pairs::Pairs;
 pub use registry::{SERVICES, registered};
 pub use service::{
-    Burst, ConfigError, Group, GroupConfig, Memo, Registration, Service, Slot, Verdict, schema,
+    Burst, ConfigError, Group, GroupConfig, Memo, Registration, Service, Share, Slot, Verdict, schema,
 };
 pub use splice::Splice;

@@ -144,6 +144,17 @@ impl<'s, 'p> Burst<'s, 'p> {
     }
 }
 
+/// What the flows of one zone that came in by one port have of a service's tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Share {
+    /// Zone.
+    pub zone: u16,
+    /// Port.
+    pub port: u32,
+    /// What there is and was of it, by name.
+    pub counters: Vec<(String, u64)>,
+}
+
 /// One instance, on one worker.
 pub trait Service: Send {
     /// Judges the packets of a burst, all of them.
@@ -160,6 +171,12 @@ pub trait Service: Send {
 
     /// What it counted, by name, in an order that stays.
     fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Who has most of its tables, where zones and ports have shares of them; the greatest first, and not more than a
+    /// few.
+    fn shares(&self) -> Vec<Share> {
         Vec::new()
     }
 

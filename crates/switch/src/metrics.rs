@@ -280,6 +280,23 @@ fn services(page: &mut Page, services: &[ServiceStats]) {
             family.sample(&labels, *value as f64);
         }
     }
+    let help = "What a zone and port have of the service's tables, of those that have most.";
+    let mut family = page.family("service_share", Gauge, help);
+    for (service, worker, instance) in instances(services) {
+        for share in &instance.shares {
+            let (zone, port) = (share.zone.to_string(), share.port.to_string());
+            for (counter, value) in &share.counters {
+                let labels = [
+                    ("service", service.name.as_str()),
+                    ("worker", &worker),
+                    ("zone", &zone),
+                    ("port", &port),
+                    ("counter", counter),
+                ];
+                family.sample(&labels, *value as f64);
+            }
+        }
+    }
 }
 
 fn instances(services: &[ServiceStats]) -> impl Iterator<Item = (&ServiceStats, String, &InstanceStats)> {
@@ -411,6 +428,8 @@ mod tests {
         assert_eq!(value("port_up", &[("name", "right")]), 0.0);
         assert_eq!(value("service_quarantined", &[("service", "fw"), ("worker", "0")]), 1.0);
         assert_eq!(value("service_counter", &[("counter", "connections")]), 12.0);
+        let share = [("zone", "5"), ("port", "2"), ("counter", "evicted")];
+        assert_eq!(value("service_share", &share), 7.0);
         assert_eq!(value("service_stuck_seconds", &[("service", "fw"), ("worker", "1")]), 3.0);
         assert_eq!(value("worker_answers", &[("worker", "1")]), 0.0);
         assert_eq!(value("port_waiting_packets", &[("name", "right")]), 2.0);

@@ -271,6 +271,21 @@ pub struct InstanceStats {
     pub quarantine: Option<String>,
     /// What it counted itself.
     pub counters: Vec<(String, u64)>,
+    /// Zones and ports that have most of its tables, where these have shares.
+    pub shares: Vec<ShareStats>,
+}
+
+/// What the flows of one zone that came in by one port have of a service's tables.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ShareStats {
+    /// Zone.
+    pub zone: u16,
+    /// Port.
+    pub port: u32,
+    /// What there is of it (`connections`, `half-open`, `fragments`), and how many of it made room for others before
+    /// their time (`evicted`).
+    pub counters: Vec<(String, u64)>,
 }
 
 /// A table.
@@ -357,7 +372,7 @@ pub(crate) mod tests {
         CacheReport, HintReport, PortReport, ServiceReport, StepReport, StuckReport, TableReport, WaitReport,
         WorkerReport,
     };
-    use weir_services::{HostReport, Quarantine};
+    use weir_services::{HostReport, Quarantine, Share};
 
     /// A report in which every field differs from zero.
     pub(crate) fn report() -> Report {
@@ -443,6 +458,7 @@ pub(crate) mod tests {
             last_panic: Some("index \"9\" out of range\nof 8".to_owned()),
             quarantine: Some(Quarantine::Panics),
             counters: vec![("connections".to_owned(), 12)],
+            shares: vec![Share { zone: 5, port: 2, counters: vec![("evicted".to_owned(), 7)] }],
         };
         Report {
             uptime_ns: 3_000_000_000,

@@ -42,7 +42,7 @@ pub struct Connection {
 
 /// What a zone's connections that one port began have of a worker's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct TenantShare {
     /// Zone and port.
     pub tenant: Tenant,
     /// Connections.
@@ -55,15 +55,29 @@ pub struct Share {
     pub evicted: u64,
 }
 
+impl From<TenantShare> for crate::Share {
+    fn from(share: TenantShare) -> Self {
+        let TenantShare { tenant, connections, half_open, fragments, evicted } = share;
+        let counters = [
+            ("connections", connections.into()),
+            ("half-open", half_open.into()),
+            ("fragments", fragments.into()),
+            ("evicted", evicted),
+        ];
+        let counters = counters.map(|(name, count)| (name.to_owned(), count)).to_vec();
+        Self { zone: tenant.zone, port: tenant.port, counters }
+    }
+}
+
 impl Tracker {
     /// The shares of all zones and ports, the greatest first.
-    pub fn shares(&self) -> Vec<Share> {
+    pub fn shares(&self) -> Vec<TenantShare> {
         let share = |(number, tenant, evicted)| {
             let [half_open, settled] = self.entries.of(number);
             let fragments = self.fragments.of(number);
-            Share { tenant, connections: half_open + settled, half_open, fragments, evicted }
+            TenantShare { tenant, connections: half_open + settled, half_open, fragments, evicted }
         };
-        let mut shares: Vec<Share> = self.entries.tenants.all().map(share).collect();
+        let mut shares: Vec<TenantShare> = self.entries.tenants.all().map(share).collect();
         shares.sort_by_key(|share| (std::cmp::Reverse((share.connections, share.evicted)), share.tenant));
         shares
     }

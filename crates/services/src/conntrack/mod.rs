@@ -49,7 +49,7 @@ mod tracking;
 mod tuple;
 mod wheel;
 
-pub use connection::{Connection, Share};
+pub use connection::{Connection, TenantShare};
 pub use entry::{Place, State};
 pub use helper::Helper;
 pub use owners::Owners;
@@ -63,7 +63,7 @@ pub use tuple::Tuple;
 pub use wheel::Tick;
 
 use crate::{
-    Burst, ConfigError, Group, GroupConfig, Memo, Pairs, Registration, Service, Slot, Splice, Verdict,
+    Burst, ConfigError, Group, GroupConfig, Memo, Pairs, Registration, Service, Share, Slot, Splice, Verdict,
 };
 use arrayvec::ArrayVec;
 use lifetime::LOOKS_PAID;
@@ -86,6 +86,9 @@ const ZONE_SHIFT: u32 = 16;
 
 /// Seconds for which a pair of addresses without a connection stays with its worker at least.
 const LEAST_IDLE: u32 = 60;
+
+/// Zones and ports whose shares are told, of each worker.
+const SHARES: usize = 16;
 
 /// Packets looked at before the first of them is judged.
 const AHEAD: usize = 32;
@@ -365,6 +368,10 @@ impl Service for Instance {
             ("nat-tried", self.tracker.tried()),
         ];
         gauges.into_iter().chain(self.tracker.counters().all()).collect()
+    }
+
+    fn shares(&self) -> Vec<Share> {
+        self.tracker.shares().into_iter().take(SHARES).map(Share::from).collect()
     }
 
     fn command(&mut self, command: &str, argument: &Value) -> Result<Value, String> {

@@ -1,5 +1,6 @@
 //! What a service may do wrong, what happens then, and what is known of it.
 
+use crate::Share;
 use std::collections::VecDeque;
 use weir_units::Nanos;
 
@@ -109,6 +110,8 @@ pub struct HostReport {
     pub quarantine: Option<Quarantine>,
     /// What it counted itself.
     pub counters: Vec<(String, u64)>,
+    /// Zones and ports that have most of its tables.
+    pub shares: Vec<Share>,
 }
 
 /// Offences within a sliding window: the times of the last ones, as many as are allowed.

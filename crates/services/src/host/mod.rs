@@ -187,10 +187,10 @@ impl Host {
         let mut report = self.counts.clone();
         report.heap = u64::try_from(self.heap).unwrap_or(0);
         let Some(service) = &self.service else { return report };
-        let asked = panics::contained(|| (service.memory() as u64, service.counters()));
+        let asked = panics::contained(|| (service.memory() as u64, service.counters(), service.shares()));
         match asked {
-            Ok((memory, counters)) => {
-                report.memory = memory;
+            Ok((memory, counters, shares)) => {
+                (report.memory, report.shares) = (memory, shares);
                 report.counters =
                     counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
             }

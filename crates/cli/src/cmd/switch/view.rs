@@ -3,6 +3,7 @@
 use crate::cmd::cells::length;
 use crate::cmd::paint;
 use crate::cmd::stored::table;
+use std::collections::BTreeMap;
 use weir_switch::Stats;
 use weir_switch::stats::{InstanceStats, PortStats, ServiceStats, TableStats, WorkerStats};
 use weir_units::{Nanos, Pps};
@@ -404,6 +405,7 @@ fn services(services: &[ServiceStats], counts: Counts) -> String {
             notes.push_str(&format!("  let it out: weir switch ctl release {}\n", service.name));
         }
         notes.push_str(&counters(service));
+        notes.push_str(&shares(service));
     }
     if rows.is_empty() {
         return String::new();
@@ -424,6 +426,9 @@ fn services(services: &[ServiceStats], counts: Counts) -> String {
     table(&headings, &[2, 3, 4, 5, 6, 7, 8, 9], &rows) + &notes
 }
 
+/// Shares that are shown of a service.
+const SHARES: usize = 8;
+
 /// What a service counts itself, over all workers, zeros left out.
 fn counters(service: &ServiceStats) -> String {
     let mut sums: Vec<(&str, u64)> = Vec::new();
@@ -439,6 +444,23 @@ fn counters(service: &ServiceStats) -> String {
         .map(|(name, sum)| format!("{name} {}", grouped(*sum)))
         .collect();
     if shown.is_empty() { String::new() } else { format!("  {}: {}\n", service.name, shown.join(" · ")) }
+}
+
+/// Zones and ports that had to make room in a service's tables, over all workers: the greatest few.
+fn shares(service: &ServiceStats) -> String {
+    let mut sums: BTreeMap<(u16, u32), BTreeMap<&str, u64>> = BTreeMap::new();
+    for share in service.instances.iter().flat_map(|instance| &instance.shares) {
+        let of = sums.entry((share.zone, share.port)).or_default();
+        share.counters.iter().for_each(|(name, count)| *of.entry(name).or_default() += count);
+    }
+    let mut tight: Vec<_> =
+        sums.into_iter().filter(|(_, of)| of.get("evicted").is_some_and(|evicted| *evicted > 0)).collect();
+    tight.sort_by_key(|(_, of)| std::cmp::Reverse(of["evicted"]));
+    let line = |((zone, port), of): ((u16, u32), BTreeMap<&str, u64>)| {
+        let shown: Vec<String> = of.iter().map(|(name, sum)| format!("{name} {}", grouped(*sum))).collect();
+        format!("  {}: zone {zone}, port {port}: {}\n", service.name, shown.join(" · "))
+    };
+    tight.into_iter().take(SHARES).map(line).collect()
 }
 
 fn tables(tables: &[TableStats], counts: Counts) -> String {
