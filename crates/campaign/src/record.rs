@@ -155,19 +155,20 @@ impl Measurer for Recorder<'_> {
 /// for; at a load that was chosen it is news.
 fn is_told(code: Code, purpose: Purpose) -> bool {
     match code {
-        Code::Reordered | Code::Chatter | Code::Forked => true,
+        Code::Reordered | Code::Chatter | Code::WireChatter | Code::Forked => true,
         Code::Lost => matches!(purpose, Purpose::Latency | Purpose::Soak),
         _ => false,
     }
 }
 
-/// Whether the load itself was too much for the tester: unsent packets without a cause beside it.
+/// Whether the load itself was too much for the tester: unsent packets that count, without a cause
+/// beside it.
 fn overloaded(trial: &StoredTrial) -> bool {
-    let total = trial.result.total();
+    let counted = trial.result.counted();
     let disturbed = [Code::TesterPreempted, Code::TesterStolen, Code::ClockJump]
         .into_iter()
         .any(|code| trial.verdict.has(code));
-    !disturbed && total.unsent as f64 >= OVERLOAD * total.intended.max(1) as f64
+    !disturbed && counted.unsent as f64 >= OVERLOAD * counted.intended().max(1) as f64
 }
 
 /// Passes what a method tells on to the watcher.

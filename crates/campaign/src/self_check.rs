@@ -45,8 +45,7 @@ pub(crate) fn run(rig: &mut Rig, key: &PointKey) -> Result<SelfCheck, RigError> 
             break; // less than what came back cannot bring back more
         }
         let result = rig.measure(TrialSpec { load, duration: CEILING_TRIAL })?;
-        let rate = Pps(result.total().received as f64 / result.elapsed.seconds());
-        ceiling = Pps(ceiling.0.max(rate.0));
+        ceiling = Pps(ceiling.0.max(result.forwarded_rate().0));
     }
     let floor_load = Pps((ceiling.0 * FLOOR_LOAD).clamp(1_000.0, FLOOR_MOST.0));
     let (result, findings) = floor(rig, floor_load)?;
@@ -81,12 +80,12 @@ fn floor(rig: &mut Rig, load: Pps) -> Result<(TrialResult, Vec<Finding>), RigErr
 /// What is wrong with a trial that had no reason to go wrong.
 fn errors(result: &TrialResult) -> Vec<Finding> {
     let mut findings = judge(result).findings;
-    let total = result.total();
-    if total.lost() > 0 {
+    let counted = result.counted();
+    if counted.lost() > 0 {
         let says = format!(
             "{} of {} packets were lost with nothing between the tester's ports",
-            total.lost(),
-            total.intended
+            counted.lost(),
+            counted.intended()
         );
         findings.push(Finding { code: Code::LostAlone, weight: Weight::Invalid, says });
     }

@@ -79,7 +79,7 @@ impl FrameLoss {
             left.trials -= 1;
             left.time = Nanos(left.time.0 - self.duration.0);
             outcome.steps.push((share, load, result.loss_ratio()));
-            let clean = result.total().lost() == 0;
+            let clean = result.counted().lost() == 0;
             match last_clean.filter(|_| clean) {
                 Some(first) => {
                     outcome.zero_loss = Some(first);

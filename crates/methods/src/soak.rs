@@ -93,12 +93,12 @@ impl Soak {
 
 impl SoakOutcome {
     fn add(&mut self, result: &TrialResult) {
-        let total = result.total();
+        let counted = result.counted();
         let delay = |latency: &Latency| (latency.percentiles[0], latency.percentiles[2]);
         self.slices.push(Slice {
             invalid: judge(result).is_worth_repeating(),
-            intended: total.intended,
-            lost: total.lost(),
+            intended: counted.intended(),
+            lost: counted.lost(),
             delay: result.latency.as_ref().map(delay),
         });
         self.busy.0 += result.spec.duration.0;

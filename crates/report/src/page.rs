@@ -23,6 +23,7 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
         Section::new("cycles", "Cycles per packet", sections::cycles::section(digest)),
         Section::new("packets", "Packets", sections::packets::section(digest)),
         Section::new("losses", "Losses", sections::losses::section(digest)),
+        Section::new("own-time", "The tester's time", sections::own_time::section(digest)),
         Section::new("frame-loss", "Frame loss", sections::frame_loss::section(digest)),
         Section::new("bursts", "Back-to-back", sections::bursts::section(digest)),
         Section::new("soak", "Soak", sections::soak::section(digest)),

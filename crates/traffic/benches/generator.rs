@@ -1,13 +1,18 @@
-//! How many packets a second the generator makes on one core.
+//! How many packets a second the generator makes, on one core or on several.
 //!
-//! Run it with `./x generator`. Each case makes stamped frames of a trace and hands them to a port
-//! that takes everything: DPDK's null port, which frees them, and a ring that this core empties
-//! itself. Rounds alternate between the cases, so that a machine whose speed drifts hits all of
-//! them; the table gives the median round and the range.
+//! Run it with `./x generator`, or `./x generator --threads 2`. Each case makes stamped frames of a trace
+//! and hands them to a port that takes everything: DPDK's null port, which frees them, and a ring that
+//! the sending core empties itself. Several threads have a share of the trace's flows and a transmit queue
+//! each. Rounds alternate between the cases, so that a machine whose speed drifts hits all of them; the
+//! table gives the median round and the range. With several threads each round is taken with one thread
+//! just before, and the last column is the median of their ratios.
 
 use std::num::NonZeroU32;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
-use weir_dpdk::{BURST, Burst, Eal, EalConfig, Memory, Pool, Port, PortConfig, RxQueue, Ticks, Tsc, Worker};
+use weir_dpdk::{
+    BURST, Burst, Eal, EalConfig, Memory, Pool, Port, PortConfig, RxQueue, Ticks, Tsc, Worker, WorkerError,
+};
 use weir_traffic::trace::{Sizes, TraceSpec};
 use weir_traffic::{Sender, Shape};
 use weir_units::{FrameSize, Pps};
@@ -15,69 +20,131 @@ use weir_units::{FrameSize, Pps};
 const ROUNDS: usize = 15;
 const ROUND: Duration = Duration::from_millis(100);
 
-struct Case {
-    label: String,
+/// One thread's share of a case.
+struct Lane {
+    core: usize,
     sender: Sender,
     ring: Option<RxQueue>,
+}
+
+/// A trace, a size and a sink, sent by some threads.
+struct Case {
+    lanes: Vec<Lane>,
     rates: Vec<f64>,
     _port: Port,
 }
 
+/// A case with one thread, and with all of them.
+struct Row {
+    label: String,
+    alone: Case,
+    together: Option<Case>,
+}
+
 fn main() {
     let memory = if huge_pages_free() >= 128 { Memory::Huge } else { Memory::Normal };
-    let eal = match Eal::init(EalConfig { memory, megabytes: 256, pci: false }) {
-        Ok(eal) => eal,
-        Err(error) => {
-            eprintln!("error: {error}");
-            std::process::exit(1);
-        }
-    };
-    let core = *weir_dpdk::allowed_cores().last().expect("a process runs somewhere");
-    println!("generator on core {core}, {memory:?} pages, {}, rounds of {ROUND:?}", Eal::version());
-    let worker = Worker::spawn(eal, "generator", core, move || measure(eal)).and_then(Worker::join);
-    match worker {
-        Ok(cases) => print(eal, &cases),
-        Err(error) => {
-            eprintln!("error: {error}");
-            std::process::exit(1);
-        }
+    let cores = weir_dpdk::allowed_cores();
+    let done = threads(cores.len()).and_then(|threads| {
+        let config = EalConfig { memory, megabytes: 256, pci: false };
+        let eal = Eal::init(config).map_err(|error| error.to_string())?;
+        // The last cores: the first often serves interrupts.
+        let cores = &cores[cores.len() - threads..];
+        println!("generator on cores {cores:?}, {memory:?} pages, {}, rounds of {ROUND:?}", Eal::version());
+        let rows = measure(eal, cores).map_err(|error| error.to_string())?;
+        print(eal, &rows);
+        Ok(())
+    });
+    if let Err(error) = done {
+        eprintln!("error: {error}");
+        std::process::exit(1);
     }
 }
 
-fn measure(eal: &'static Eal) -> Vec<Case> {
+/// The number behind `--threads`; other arguments are the test harness's.
+fn threads(cores: usize) -> Result<usize, String> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let Some(place) = arguments.iter().position(|argument| argument == "--threads") else { return Ok(1) };
+    let text = arguments.get(place + 1).map_or("", String::as_str);
+    match text.parse() {
+        Ok(threads) if (1..=cores).contains(&threads) => Ok(threads),
+        _ => Err(format!(
+            "--threads takes a number from 1 to {cores}, the cores that may be used, not `{text}`"
+        )),
+    }
+}
+
+fn measure(eal: &'static Eal, cores: &[usize]) -> Result<Vec<Row>, WorkerError> {
     let pool =
         Pool::new(eal, 16_384, FrameSize::new(1522).expect("a legal size")).expect("256 MiB hold the pool");
-    let mut cases = Vec::new();
-    for (sink, name) in [("null", "net_null"), ("ring", "net_ring")] {
+    let mut rows = Vec::new();
+    for sink in ["null", "ring"] {
         for (trace, size) in
             [("flows:10k", 64), ("flows:1", 64), ("flows:1m", 64), ("flows:10k", 512), ("flows:10k", 1500)]
         {
-            let number = cases.len();
-            let spec = TraceSpec::parse(trace).expect("a trace by name");
-            let spec = spec.sizes(Sizes::Fixed(FrameSize::new(size).expect("a legal size")));
-            let mut port =
-                Port::open(&format!("{name}{number}"), PortConfig::default(), &pool).expect("a virtual port");
-            let (rx, tx) = port.take_queue().expect("its queue");
-            let source = spec.build().expect("a synthetic trace");
-            let sender = Sender::new(source, tx, &pool, Shape::Constant, NonZeroU32::MIN, 1);
-            let ring = (sink == "ring").then_some(rx);
-            let label = format!("{sink:<5} {trace:>10} {size:>5} B");
-            cases.push(Case { label, sender, ring, rates: Vec::new(), _port: port });
+            let name = |threads| format!("net_{sink}{}_{threads}", rows.len());
+            let alone = Case::new(&name(1), (trace, size), &cores[cores.len() - 1..], &pool);
+            let together = (cores.len() > 1 && trace != "flows:1")
+                .then(|| Case::new(&name(cores.len()), (trace, size), cores, &pool));
+            rows.push(Row { label: format!("{sink:<5} {trace:>10} {size:>5} B"), alone, together });
         }
     }
     for round in 0..=ROUNDS {
-        for case in &mut cases {
-            let rate = case.round(Tsc::get(eal));
-            if round > 0 {
-                case.rates.push(rate); // the first round warms up
+        for row in &mut rows {
+            for case in [Some(&mut row.alone), row.together.as_mut()].into_iter().flatten() {
+                let rate = case.round(eal)?;
+                if round > 0 {
+                    case.rates.push(rate); // the first round warms up
+                }
             }
         }
     }
-    cases
+    Ok(rows)
 }
 
 impl Case {
-    /// Packets a second over one round.
+    fn new(port: &str, (trace, size): (&str, u32), cores: &[usize], pool: &Pool) -> Self {
+        let config = PortConfig { queues: cores.len() as u16, ..PortConfig::default() };
+        let mut port = Port::open(port, config, pool).expect("a virtual port");
+        let spec = TraceSpec::parse(trace).expect("a trace by name");
+        let spec = spec.sizes(Sizes::Fixed(FrameSize::new(size).expect("a legal size")));
+        let shares = spec.build().expect("a synthetic trace").shares(cores.len());
+        assert_eq!(shares.len(), cores.len(), "a flow for each thread");
+        let lanes = shares.into_iter().zip(cores).map(|(share, core)| {
+            let (rx, tx) = port.take_queue().expect("a queue for each thread");
+            let sender = Sender::new(share, tx, pool, Shape::Constant, NonZeroU32::MIN, 1);
+            Lane { core: *core, sender, ring: port.spec().starts_with("net_ring").then_some(rx) }
+        });
+        Self { lanes: lanes.collect(), rates: Vec::new(), _port: port }
+    }
+
+    /// Packets a second of all threads together over one round.
+    fn round(&mut self, eal: &'static Eal) -> Result<f64, WorkerError> {
+        let barrier = Arc::new(Barrier::new(self.lanes.len()));
+        let work = std::mem::take(&mut self.lanes).into_iter().map(|mut lane| {
+            let barrier = Arc::clone(&barrier);
+            Worker::spawn(eal, "generator", lane.core, move || {
+                barrier.wait();
+                let rate = lane.round(Tsc::get(eal));
+                (lane, rate)
+            })
+        });
+        let workers = work.collect::<Result<Vec<_>, _>>()?;
+        let mut sum = 0.0;
+        for worker in workers {
+            let (lane, rate) = worker.join()?;
+            self.lanes.push(lane);
+            sum += rate;
+        }
+        Ok(sum)
+    }
+
+    fn median(&self) -> f64 {
+        median(&self.rates)
+    }
+}
+
+impl Lane {
+    /// Packets a second of this thread.
     fn round(&mut self, tsc: Tsc) -> f64 {
         let (start, sent) = (Ticks::now(), self.sender.sent());
         let mut taken = Burst::new();
@@ -94,17 +161,33 @@ impl Case {
     }
 }
 
-fn print(eal: &'static Eal, cases: &[Case]) {
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn print(eal: &'static Eal, rows: &[Row]) {
     println!(
-        "{:<5} {:>10} {:>7}   {:>12} {:>25} {:>14}",
-        "sink", "trace", "size", "median", "range", "cycles/packet"
+        "{:<5} {:>10} {:>7}  {:>7}   {:>12} {:>25} {:>14}  {:>9}",
+        "sink", "trace", "size", "threads", "median", "range", "cycles/packet", "times one"
     );
-    for case in cases {
-        let mut rates = case.rates.clone();
-        rates.sort_by(f64::total_cmp);
-        let (least, median, most) = (rates[0], rates[rates.len() / 2], rates[rates.len() - 1]);
-        let range = format!("{} to {}", Pps(least), Pps(most));
-        println!("{}   {:>12} {range:>25} {:>14.1}", case.label, Pps(median), Tsc::get(eal).hz() / median);
+    for row in rows {
+        for case in [Some(&row.alone), row.together.as_ref()].into_iter().flatten() {
+            let least = case.rates.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = case.rates.iter().copied().fold(0.0, f64::max);
+            let range = format!("{} to {}", Pps(least), Pps(most));
+            let threads = case.lanes.len();
+            let ratios: Vec<f64> =
+                case.rates.iter().zip(&row.alone.rates).map(|(all, one)| all / one).collect();
+            let times = if threads > 1 { format!("{:>9.2}", median(&ratios)) } else { String::new() };
+            println!(
+                "{}  {threads:>7}   {:>12} {range:>25} {:>14.1}  {times}",
+                row.label,
+                Pps(case.median()),
+                Tsc::get(eal).hz() * threads as f64 / case.median()
+            );
+        }
     }
 }
 

@@ -3,14 +3,19 @@
 //! - [`trace`]: traces by name and captures, as frames in memory or as a stream;
 //! - [`stamp`]: trial, sequence number and time in the last bytes of a frame;
 //! - [`Shape`]: how packets are spread over time; [`Sender`]: one direction's sending half;
-//! - [`Tester`]: generator and sink on one pinned thread, from which a trial's counts come;
+//! - [`Tester`]: generator and sink on pinned threads ([`Layout`]), from which a trial's counts come;
 //! - [`check`]: the untimed pass that compares every packet; [`probes`]: packets that reach into a
 //!   function's tables; a sample of each timed trial is compared as well.
 
+mod chatter;
 pub mod check;
+mod histogram;
 mod intact;
+mod lane;
+mod layout;
 mod pacer;
 pub mod probes;
+mod recall;
 mod sample;
 mod sender;
 mod sink;
@@ -18,8 +23,12 @@ pub mod stamp;
 mod tester;
 pub mod trace;
 mod verify;
+mod watch;
+mod windows;
 
-pub use pacer::{CATCH_UP, ParseShapeError, Shape};
+pub use lane::Drain;
+pub use layout::{LanePlan, Layout};
+pub use pacer::{ParseShapeError, Shape};
 pub use sender::Sender;
 pub use sink::WINDOW;
-pub use tester::{DirectionSetup, Drain, MOST_PAUSED, Tester, TesterError};
+pub use tester::{DirectionSetup, Tester, TesterError};

@@ -10,7 +10,7 @@
 //! What the sample cannot see: the time in a stamp is known to lie within the trial, not to the
 //! byte; and of packets without a stamp only those that should have had one.
 
-use crate::sender::Recall;
+use crate::recall::Recall;
 use crate::stamp::{Reading, Stamp};
 use weir_dpdk::Ticks;
 use weir_trial::compare::{Steadiness, compare, describe, is_router_report, note};
@@ -106,8 +106,8 @@ impl Sampler {
 /// Judges the copies of a trial: one sampler a port, one recall a direction.
 pub(crate) struct SampleJudge<'a> {
     pub(crate) oracle: &'a Oracle,
-    /// Nothing for a stream.
-    pub(crate) recalls: Vec<Option<Recall>>,
+    /// One a sender of each direction; none for a capture read as a stream.
+    pub(crate) recalls: Vec<Vec<Recall>>,
     /// The trial's number, as it stands above the direction's bit.
     pub(crate) trial: u16,
     /// When the trial began.
@@ -115,14 +115,14 @@ pub(crate) struct SampleJudge<'a> {
 }
 
 impl SampleJudge<'_> {
-    /// Compares every copy.
-    pub(crate) fn judge(&self, samplers: &[Sampler]) -> PacketCheck {
+    /// Compares every copy, of each port's sampler.
+    pub(crate) fn judge<'s>(&self, samplers: impl IntoIterator<Item = (usize, &'s Sampler)>) -> PacketCheck {
         let mut check = PacketCheck::default();
-        for (direction, _) in self.recalls.iter().enumerate().filter(|(_, recall)| recall.is_none()) {
+        for (direction, _) in self.recalls.iter().enumerate().filter(|(_, recalls)| recalls.is_empty()) {
             check.remark(format!("direction {direction}: a capture read as a stream is not sampled"));
         }
         let mut steady = Steadiness::default();
-        for (port, sampler) in samplers.iter().enumerate() {
+        for (port, sampler) in samplers {
             for copied in &sampler.copies {
                 let frame = &sampler.bytes[copied.start..copied.end];
                 self.packet(&mut check, &mut steady, (port, frame), copied);
@@ -149,7 +149,8 @@ impl SampleJudge<'_> {
             return;
         }
         let direction = usize::from(stamp.trial & 1);
-        let Some(recall) = self.recalls.get(direction).and_then(Option::as_ref) else {
+        let recalls = self.recalls.get(direction);
+        let Some(recall) = recalls.and_then(|streams| streams.get(stamp.stream())) else {
             return if copied.foreign {
                 self.foreign(check, port, frame)
             };
@@ -192,18 +193,17 @@ impl SampleJudge<'_> {
     /// The direction and a frame of the same flow, for a packet that lost its stamp.
     fn like(&self, port: usize, frame: &[u8]) -> Option<(usize, Vec<u8>)> {
         let flow = expected::flow(frame)?;
+        // Addresses and ports at their usual places say quickly which frames to look at.
+        let near = |head: &[u8]| head.get(23) == frame.get(23) && head.get(26..38) == frame.get(26..38);
         for direction in [1_usize.wrapping_sub(port), port] {
-            let Some(recall) = self.recalls.get(direction).and_then(Option::as_ref) else { continue };
-            let table = recall.table();
-            // Addresses and ports at their usual places say quickly which frames to look at.
-            let near = |head: &[u8]| head.get(23) == frame.get(23) && head.get(26..38) == frame.get(26..38);
-            let same = |index: &usize| {
-                let known = table.distinct_frame(*index);
-                near(known.head) && expected::flow(&known.to_vec()) == Some(flow)
-            };
-            let found = (0..table.distinct()).find(same);
-            if let Some(index) = found {
-                return Some((direction, table.distinct_frame(index).to_vec()));
+            for table in self.recalls.get(direction).into_iter().flatten().map(Recall::table) {
+                let same = |index: &usize| {
+                    let known = table.distinct_frame(*index);
+                    near(known.head) && expected::flow(&known.to_vec()) == Some(flow)
+                };
+                if let Some(index) = (0..table.distinct()).find(same) {
+                    return Some((direction, table.distinct_frame(index).to_vec()));
+                }
             }
         }
         None

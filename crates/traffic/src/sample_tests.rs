@@ -65,9 +65,9 @@ fn judged(nf: &str, change: impl Fn(&mut Vec<(usize, Vec<u8>, bool)>)) -> Packet
     let mut samplers: Vec<Sampler> = (0..PORTS).map(|_| Sampler::new(Reading::Plain)).collect();
     samplers.iter_mut().for_each(|sampler| sampler.begin(TRIAL, 200.0));
     out.iter().for_each(|(port, frame, known)| samplers[*port].see(frame, Ticks(9_000), *known));
-    let recalls = vec![Some(Recall::new(table, 9, 1))];
+    let recalls = vec![vec![Recall::new(table, 9, 1)]];
     let judge = SampleJudge { oracle: &oracle, recalls, trial: TRIAL, start: Ticks(1_000) };
-    judge.judge(&samplers)
+    judge.judge(samplers.iter().enumerate())
 }
 
 fn faults(check: &PacketCheck) -> Vec<(Fault, u64)> {
@@ -121,9 +121,8 @@ fn what_a_rule_denies_is_found_in_a_sample() {
     for frame in sent(&table, (0, 1, 100), 0) {
         sampler.see(&frame, Ticks(9_000), true);
     }
-    let recalls = vec![Some(Recall::new(table, 0, 1))];
-    let check = SampleJudge { oracle: &wall, recalls, trial: TRIAL, start: Ticks(0) }
-        .judge(&[Sampler::new(Reading::Plain), sampler]);
+    let recalls = vec![vec![Recall::new(table, 0, 1)]];
+    let check = SampleJudge { oracle: &wall, recalls, trial: TRIAL, start: Ticks(0) }.judge([(1, &sampler)]);
     assert_eq!(faults(&check), [(Fault::Denied, 100)], "{check}");
 }
 

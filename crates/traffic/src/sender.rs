@@ -3,15 +3,21 @@
 //! A packet that is due is offered once. A port whose ring is full does not get it again: on a wire
 //! nobody waits either. Those are *refused*; what the tester itself was too late for, or had no
 //! buffer for, is *unsent*. Both are loss, told apart.
+//!
+//! Of a direction that several threads send, each has a sender of its own, with the trace's flows that
+//! fell to it and a number ([`Stamp::stream`]) that its stamps carry: the packets of a flow keep their
+//! order, and each stream's numbers are without gaps.
 
-use crate::pacer::{Pacer, Shape};
-use crate::stamp::Stamp;
+use crate::histogram::Lateness;
+use crate::pacer::{Due, Pacer, Schedule, Shape};
+use crate::recall::Recall;
+use crate::stamp::{Stamp, StampSlot};
 use crate::trace::{FrameSource, FrameTable};
+use crate::windows::{Grid, SentWindows};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use weir_dpdk::{BURST, Burst, Packet, Pool, Ticks, Tsc, TxQueue};
 use weir_trial::DirectionCounts;
-use weir_units::Pps;
 
 /// One direction's sender.
 #[derive(Debug)]
@@ -25,13 +31,34 @@ pub struct Sender {
     seed: u64,
     stamps: Stamper,
     pacer: Option<Pacer>,
+    /// When the trial begins, and how far behind the schedule packets are still sent, in ticks.
+    start: Ticks,
+    catch_up: u64,
+    length: u64,
+    windows: SentWindows,
+    /// Sent minus due.
+    late: Lateness,
     burst: Burst,
     /// A recorded frame that waits in `burst` for its time.
-    waiting: Option<crate::stamp::StampSlot>,
+    waiting: Option<StampSlot>,
     counts: DirectionCounts,
     ended: bool,
     /// Place in the table of the trial's first frame.
     began_at: usize,
+    /// Packets of the trial by load and duration, where these decide.
+    planned: Option<u64>,
+}
+
+/// What a sender is to do in a trial.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SenderCourse {
+    pub(crate) trial: u16,
+    /// Its number among the senders of its direction.
+    pub(crate) stream: u8,
+    pub(crate) schedule: Schedule,
+    pub(crate) grid: Grid,
+    /// How far behind the schedule packets are still sent, in ticks.
+    pub(crate) catch_up: u64,
 }
 
 /// Which packets are stamped, and with what.
@@ -45,7 +72,7 @@ struct Stamper {
 impl Stamper {
     /// Stamps the frame when it is its turn and it can carry one. Says whether it did.
     #[inline]
-    fn visit(&mut self, slot: crate::stamp::StampSlot, frame: &mut [u8]) -> bool {
+    fn visit(&mut self, slot: StampSlot, frame: &mut [u8]) -> bool {
         self.until_next -= 1;
         if self.until_next > 0 {
             return false;
@@ -57,72 +84,13 @@ impl Stamper {
     }
 
     /// Passes over a frame that is not sent, as if it were: numbers and places stay together.
-    fn skip(&mut self, slot: crate::stamp::StampSlot) {
+    fn skip(&mut self, slot: StampSlot) {
         self.until_next -= 1;
         if self.until_next == 0 {
             self.until_next = self.every;
             self.stamp.sequence += u64::from(slot.is_stampable());
         }
     }
-}
-
-/// A trial's stamped frames, made again from their numbers.
-///
-/// Every `every`th frame has its turn to be stamped, and the `n`th that can be carries number `n`.
-#[derive(Debug)]
-pub(crate) struct Recall {
-    table: Arc<FrameTable>,
-    start: u64,
-    every: u64,
-    /// Turns of one cycle, after which places repeat, whose frames can be stamped; `None` where all can.
-    stampable: Option<Vec<u32>>,
-    /// Turns in one cycle.
-    cycle: u64,
-}
-
-impl Recall {
-    pub(crate) fn new(table: Arc<FrameTable>, start: usize, every: u32) -> Self {
-        let (len, start, every) = (table.len() as u64, start as u64, u64::from(every));
-        let mut recall = Self { table, start, every, stampable: None, cycle: len / gcd(len, every) };
-        let all = recall.table.uniform_slot().is_some_and(crate::stamp::StampSlot::is_stampable);
-        if !all {
-            let can = |turn: &u64| recall.table.slot(recall.place(*turn)).is_stampable();
-            recall.stampable = Some((0..recall.cycle).filter(can).map(|turn| turn as u32).collect());
-        }
-        recall
-    }
-
-    /// Place in the table of the frame that had this turn, from 0.
-    fn place(&self, turn: u64) -> usize {
-        let len = self.table.len() as u64;
-        // Sums of numbers below the length, so that no number of packets overflows.
-        let passed = (turn % len * (self.every % len) + self.every - 1) % len;
-        ((self.start + passed) % len) as usize
-    }
-
-    /// The frame that carried this stamp; nothing where no frame could.
-    pub(crate) fn frame(&self, stamp: Stamp) -> Option<Vec<u8>> {
-        let turn = match &self.stampable {
-            None => stamp.sequence,
-            Some(turns) => {
-                let (lap, place) =
-                    (stamp.sequence.checked_div(turns.len() as u64)?, stamp.sequence % turns.len() as u64);
-                lap.checked_mul(self.cycle)?.checked_add(u64::from(turns[place as usize]))?
-            }
-        };
-        let place = self.place(turn);
-        let mut frame = self.table.frame(place).to_vec();
-        self.table.slot(place).stamp(&mut frame, stamp).then_some(frame)
-    }
-
-    /// The table.
-    pub(crate) fn table(&self) -> &FrameTable {
-        &self.table
-    }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl Sender {
@@ -154,11 +122,17 @@ impl Sender {
                 stamp: Stamp { trial: 0, sequence: 0, tsc: 0 },
             },
             pacer: None,
+            start: Ticks(0),
+            catch_up: 0,
+            length: 0,
+            windows: SentWindows::default(),
+            late: Lateness::new(),
             burst: Burst::new(),
             waiting: None,
             counts: DirectionCounts::default(),
             ended: false,
             began_at: 0,
+            planned: None,
         }
     }
 
@@ -170,23 +144,45 @@ impl Sender {
         }
     }
 
+    /// How its packets are spread over time.
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Packets of a lap: the weight of its share where several senders have a direction.
+    pub(crate) fn packets(&self) -> f64 {
+        self.source.packets().max(1) as f64
+    }
+
     /// Whether every packet of the trace will carry a stamp.
     pub fn stamps_all(&self) -> bool {
         self.stamps.every == 1 && self.whole
     }
 
-    /// Begins a trial: `trial` goes into the stamps.
-    pub(crate) fn begin(&mut self, trial: u16, load: Pps, start: Ticks, tsc: Tsc) {
+    /// Begins a trial: trial and stream go into the stamps.
+    pub(crate) fn begin(&mut self, course: SenderCourse, tsc: Tsc) {
+        let SenderCourse { trial, stream, schedule, grid, catch_up } = course;
         self.burst.clear();
         self.waiting = None;
+        self.ended = false;
         self.counts = DirectionCounts::default();
-        self.stamps.stamp = Stamp { trial, sequence: 0, tsc: 0 };
+        self.stamps.stamp = Stamp { trial, sequence: Stamp::first_of(stream), tsc: 0 };
         self.stamps.until_next = self.stamps.every;
         self.began_at = match &self.source {
             FrameSource::Table(cursor) => cursor.position(),
             FrameSource::Stream(_) => 0,
         };
-        self.pacer = Some(Pacer::new(self.shape, load, start, tsc, self.seed ^ u64::from(trial)));
+        (self.start, self.length, self.catch_up) = (grid.start, grid.length, catch_up);
+        self.windows.begin(grid);
+        self.late.clear();
+        let seed = self.seed ^ u64::from(trial) ^ u64::from(stream) << 32;
+        self.planned = schedule.packets();
+        self.pacer = Some(Pacer::new(Schedule { seed, ..schedule }, tsc));
+    }
+
+    /// The trial begins at this tick.
+    pub(crate) fn begin_at(&mut self, start: Ticks) {
+        self.start = start;
     }
 
     /// The means to make the trial's stamped frames again; nothing for a stream, which is gone.
@@ -220,25 +216,44 @@ impl Sender {
     /// Offers what is due, at most one burst. Says whether anything was.
     #[inline]
     pub(crate) fn offer(&mut self, now: Ticks) -> bool {
+        if now < self.start {
+            return false;
+        }
         if self.shape == Shape::Recorded {
             return self.offer_recorded(now);
         }
         let Some(pacer) = &mut self.pacer else { return false };
-        let due = pacer.due(now, BURST);
-        if due > 0 {
-            self.offer_now(due);
+        let at = now.since(self.start);
+        self.counts.unsent += pacer.give_up(at.saturating_sub(self.catch_up), &mut self.windows);
+        let due = pacer.due(at, BURST);
+        if due.count > 0 {
+            self.offer_now(due.count);
+            self.note_lateness(due);
         }
-        due > 0
+        due.count > 0
+    }
+
+    /// Notes how late a burst was sent: in four groups, each by its oldest packet.
+    #[inline]
+    fn note_lateness(&mut self, due: Due) {
+        let sent = Ticks(self.stamps.stamp.tsc).since(self.start);
+        let group = due.count.div_ceil(4);
+        for first in (0..due.count).step_by(group) {
+            let was_due = due.first + first as u64 * due.apart;
+            self.late.record_many(sent.saturating_sub(was_due), group.min(due.count - first) as u64);
+        }
     }
 
     /// Offers this many packets (at most one burst) at once, whatever the schedule says.
     #[inline]
     pub fn offer_now(&mut self, count: usize) {
+        self.stamps.stamp.tsc = Ticks::now().0;
         if !self.pool.fill(&mut self.burst, count) {
             self.counts.unsent += count as u64;
+            let at = self.sent_at();
+            self.windows.unsent(at, count as u64);
             return;
         }
-        self.stamps.stamp.tsc = Ticks::now().0;
         let mut filled = 0;
         if let FrameSource::Table(cursor) = &mut self.source {
             let table = Arc::clone(cursor.table());
@@ -272,6 +287,7 @@ impl Sender {
             if !self.pool.fill(&mut self.burst, 1) {
                 self.stamps.skip(frame.slot);
                 self.counts.unsent += 1;
+                self.windows.unsent(now.since(self.start), 1);
                 return true;
             }
             pacer.wait(frame.gap.unwrap_or_default());
@@ -280,7 +296,20 @@ impl Sender {
                 copy(frame.head, frame.tail, packet);
             }
         }
-        if pacer.due(now, 1) == 0 {
+        let at = now.since(self.start);
+        let first = pacer.first();
+        if first.saturating_add(self.catch_up) < at {
+            // Too late for this one, as for any other shape.
+            self.burst.clear();
+            if let Some(slot) = self.waiting.take() {
+                self.stamps.skip(slot);
+            }
+            self.counts.unsent += 1;
+            self.windows.unsent(first, 1);
+            return true;
+        }
+        let due = pacer.due(at, 1);
+        if due.count == 0 {
             return false;
         }
         self.stamps.stamp.tsc = Ticks::now().0;
@@ -288,6 +317,7 @@ impl Sender {
             self.counts.stamped += u64::from(self.stamps.visit(slot, packet.data_mut()));
         }
         self.transmit(1);
+        self.note_lateness(due);
         true
     }
 
@@ -298,16 +328,19 @@ impl Sender {
         for _ in 0..missing {
             self.burst.pop();
         }
-        self.counts.sent += self.tx.transmit(&mut self.burst) as u64;
-        self.counts.refused += self.burst.len() as u64;
+        let sent = self.tx.transmit(&mut self.burst);
+        let refused = self.burst.len();
+        self.counts.sent += sent as u64;
+        self.counts.refused += refused as u64;
+        let at = self.sent_at();
+        self.windows.offered(at, sent, refused);
         self.burst.clear();
     }
 
-    /// Moves the schedule by a time in which the tester did not run.
-    pub(crate) fn pause(&mut self, ticks: u64) {
-        if let Some(pacer) = &mut self.pacer {
-            pacer.pause(ticks);
-        }
+    /// When the burst at hand was stamped, in ticks since the trial's start.
+    #[inline]
+    fn sent_at(&self) -> u64 {
+        Ticks(self.stamps.stamp.tsc).since(self.start)
     }
 
     /// Whether the trace was sent once and is over.
@@ -320,22 +353,27 @@ impl Sender {
         self.counts.sent
     }
 
-    /// Ends a trial whose time ran out at `end`: what was still due is unsent.
-    pub(crate) fn finish(&mut self, end: Ticks) -> DirectionCounts {
+    /// Ends a trial whose time ran out: what was still due is unsent.
+    pub(crate) fn finish(&mut self) -> DirectionCounts {
         self.burst.clear();
         self.waiting = None;
-        if let Some(mut pacer) = self.pacer.take() {
-            if self.shape != Shape::Recorded && !self.ended {
-                // Ticks are whole; the slot that falls on the very end belongs to the next trial.
-                let last = Ticks(end.0.saturating_sub(1));
-                while let due @ 1.. = pacer.due(last, BURST) {
-                    self.counts.unsent += due as u64;
-                }
-            }
-            self.counts.unsent += pacer.given_up();
+        if let Some(mut pacer) = self.pacer.take().filter(|_| !self.ended) {
+            self.counts.unsent += pacer.end(self.length, &mut self.windows);
         }
-        self.counts.intended = self.counts.sent + self.counts.refused + self.counts.unsent;
+        let DirectionCounts { sent, refused, unsent, .. } = self.counts;
+        let of_schedule = self.planned.filter(|_| !self.ended);
+        self.counts.intended = of_schedule.unwrap_or(sent + refused + unsent);
         self.counts
+    }
+
+    /// What it offered, window by window.
+    pub(crate) fn windows(&self) -> &SentWindows {
+        &self.windows
+    }
+
+    /// Sent minus due, of the trial's packets.
+    pub(crate) fn late(&self) -> &Lateness {
+        &self.late
     }
 }
 

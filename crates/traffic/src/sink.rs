@@ -2,128 +2,193 @@
 //!
 //! Loss, duplication and reordering are told apart by sequence numbers: a number above all seen is
 //! in order; one below is reordered (RFC 4737, section 3) or, if its bit in the window is set, a
-//! duplicate. A packet whose stamp names an earlier trial is late, one with an unknown stamp is
-//! foreign. Cost: a few nanoseconds a packet, no allocation. One tracker a direction.
+//! duplicate. Where several threads send a direction, each numbers its own packets, and order is told
+//! within what one of them sent. A packet whose stamp names an earlier trial is late, one with an unknown
+//! stamp is foreign, unless it is what neighbours on a wire say by themselves. Cost: a few nanoseconds a
+//! packet, no allocation. One tracker a direction, owned by one thread.
 
+use crate::chatter::is_wire_chatter;
+use crate::histogram::Delays;
 use crate::intact::Integrity;
-use crate::stamp::Reading;
-use weir_dpdk::{Ticks, Tsc};
+use crate::stamp::{Reading, Stamp};
+use crate::windows::{Grid, ReceivedWindows};
+use weir_dpdk::Ticks;
 use weir_trial::DirectionCounts;
-use weir_units::LatencyHistogram;
 
 /// Sequence numbers told apart behind the greatest seen; a packet later than that counts as reordered.
 pub const WINDOW: u64 = 1 << 16;
 
-/// Latencies in ticks, in log-linear buckets: exact below 2,048 ticks, within 0.1 % above.
+/// What of one sender's numbers was seen.
 #[derive(Debug)]
-struct TickHistogram {
-    buckets: Vec<u64>,
+struct Numbers {
+    /// One above the greatest seen.
+    expected: u64,
+    seen: Box<[u64; (WINDOW / 64) as usize]>,
+    reordered: u64,
 }
 
-const SUB_BITS: u32 = 10;
-
-impl TickHistogram {
-    fn new() -> Self {
-        Self { buckets: vec![0; ((64 - SUB_BITS as usize) + 1) << SUB_BITS] }
-    }
-
-    #[inline]
-    fn record(&mut self, ticks: u64) {
-        self.buckets[Self::bucket(ticks)] += 1;
-    }
-
-    #[inline]
-    fn bucket(ticks: u64) -> usize {
-        let shift = (u64::BITS - 1 - (ticks | 1).leading_zeros()).saturating_sub(SUB_BITS);
-        ((shift as usize) << SUB_BITS) + (ticks >> shift) as usize
-    }
-
-    /// The middle of a bucket, in ticks.
-    fn middle(bucket: usize) -> u64 {
-        let linear = 2 << SUB_BITS;
-        if bucket < linear {
-            return bucket as u64;
-        }
-        let shift = (bucket >> SUB_BITS) - 1;
-        let mantissa = (bucket - (shift << SUB_BITS)) as u64;
-        (mantissa << shift) + (1 << shift >> 1)
-    }
-
-    fn pour(&self, tsc: Tsc, into: &mut LatencyHistogram) {
-        for (bucket, count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
-            into.record_many(tsc.nanos(Self::middle(bucket)), *count);
-        }
-    }
+/// What a tracker is to expect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrackerSetup {
+    /// The trial and direction that its packets carry.
+    pub(crate) trial: u16,
+    /// Senders of the direction.
+    pub(crate) streams: usize,
+    /// Whether every packet sent in this direction carries a stamp.
+    pub(crate) all_stamped: bool,
+    /// What every packet is held to; nothing where it cannot be known.
+    pub(crate) integrity: Option<Integrity>,
+    pub(crate) reading: Reading,
+    pub(crate) grid: Grid,
 }
 
 /// The judge of one direction's packets.
 #[derive(Debug)]
 pub(crate) struct Tracker {
-    /// The trial and direction that its packets carry.
-    trial: u16,
-    /// Whether every packet sent in this direction carries a stamp.
-    all_stamped: bool,
-    /// What every packet is held to; nothing where it cannot be known.
-    integrity: Option<Integrity>,
-    reading: Reading,
-    /// One above the greatest sequence number seen.
-    expected: u64,
-    seen: Box<[u64; (WINDOW / 64) as usize]>,
-    latencies: TickHistogram,
+    setup: TrackerSetup,
+    streams: Vec<Numbers>,
+    delays: Delays,
+    /// Delays of packets that were on their way while the tester paused.
+    paused: Delays,
+    windows: ReceivedWindows,
     received: u64,
     duplicated: u64,
-    reordered: u64,
     late: u64,
     foreign: u64,
     damaged: u64,
+    negative: u64,
+    chatter: u64,
+    /// The greatest delay, in ticks.
+    longest: u64,
 }
 
 impl Tracker {
-    pub(crate) fn new(trial: u16, all_stamped: bool, integrity: Option<Integrity>, reading: Reading) -> Self {
+    pub(crate) fn new(setup: TrackerSetup) -> Self {
+        let numbers = |_| Numbers { expected: 0, seen: Box::new([0; (WINDOW / 64) as usize]), reordered: 0 };
         Self {
-            trial,
-            all_stamped,
-            integrity,
-            reading,
-            expected: 0,
-            seen: Box::new([0; (WINDOW / 64) as usize]),
-            latencies: TickHistogram::new(),
+            setup,
+            streams: (0..setup.streams).map(numbers).collect(),
+            delays: Delays::new(),
+            paused: Delays::new(),
+            windows: ReceivedWindows::new(setup.grid),
             received: 0,
             duplicated: 0,
-            reordered: 0,
             late: 0,
             foreign: 0,
             damaged: 0,
+            negative: 0,
+            chatter: 0,
+            longest: 0,
         }
     }
 
-    /// Judges one packet that was received at `now`. False where the tester never sent such a one.
+    /// Judges one packet that was received at `now` by a thread whose last pause ended at `paused`. False
+    /// where the tester never sent such a one.
     #[inline]
-    pub(crate) fn judge(&mut self, frame: &[u8], now: Ticks) -> bool {
-        if self.integrity.is_some_and(|integrity| !integrity.holds(frame)) {
-            self.damaged += 1;
-            return false;
+    pub(crate) fn judge(&mut self, frame: &[u8], now: Ticks, paused: Ticks) -> bool {
+        if self.setup.integrity.is_some_and(|integrity| !integrity.holds(frame)) {
+            return self.strange(frame, true);
         }
-        match self.reading.read(frame) {
-            Some(stamp) if stamp.trial == self.trial => {
-                if self.note(stamp.sequence) {
+        match self.setup.reading.read(frame) {
+            Some(stamp) if stamp.trial == self.setup.trial => {
+                let Some(numbers) = self.streams.get_mut(stamp.stream()) else {
+                    return self.strange(frame, false);
+                };
+                if numbers.note(stamp.number()) {
                     self.received += 1;
-                    self.latencies.record(now.since(Ticks(stamp.tsc)));
+                    self.time(stamp, now, paused);
                 } else {
                     self.duplicated += 1;
                 }
             }
             // The lowest bit is the direction; a stamp of this direction with another trial is late.
-            Some(stamp) if (stamp.trial ^ self.trial) & 1 == 0 => self.late += 1,
-            None if !self.all_stamped => self.received += 1,
-            _ => {
-                self.foreign += 1;
-                return false;
-            }
+            Some(stamp) if (stamp.trial ^ self.setup.trial) & 1 == 0 => self.late += 1,
+            None if !self.setup.all_stamped => self.received += 1,
+            _ => return self.strange(frame, false),
         }
         true
     }
 
+    /// Counts a received packet's delay.
+    #[inline]
+    fn time(&mut self, stamp: Stamp, now: Ticks, paused: Ticks) {
+        let Some(delay) = now.0.checked_sub(stamp.tsc) else {
+            self.negative += 1;
+            self.windows.received(stamp.tsc, 0);
+            return;
+        };
+        if stamp.tsc >= paused.0 {
+            self.delays.record(delay);
+        } else {
+            self.paused.record(delay);
+        }
+        self.longest = self.longest.max(delay);
+        self.windows.received(stamp.tsc, delay);
+    }
+
+    /// Counts a frame that is none of the tester's, or no longer. True where it belongs to the wire.
+    #[cold]
+    fn strange(&mut self, frame: &[u8], damaged: bool) -> bool {
+        if is_wire_chatter(frame) {
+            self.chatter += 1;
+            return true;
+        }
+        if damaged {
+            self.damaged += 1;
+        } else {
+            self.foreign += 1;
+        }
+        false
+    }
+
+    /// The trial begins at this tick.
+    pub(crate) fn begin_at(&mut self, start: Ticks) {
+        self.windows.begin_at(start);
+    }
+
+    /// The greatest delay so far, in ticks.
+    pub(crate) fn longest(&self) -> u64 {
+        self.longest
+    }
+
+    /// Packets of this trial received so far, each once.
+    #[inline]
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Adds the findings to the sender's counts.
+    pub(crate) fn complete(&self, counts: &mut DirectionCounts) {
+        counts.received += self.received;
+        counts.duplicated += self.duplicated;
+        counts.reordered += self.streams.iter().map(|numbers| numbers.reordered).sum::<u64>();
+        counts.late += self.late;
+        counts.foreign += self.foreign;
+        counts.damaged += self.damaged;
+    }
+
+    /// Delays of the packets that no pause of the tester delayed.
+    pub(crate) fn delays(&self) -> &Delays {
+        &self.delays
+    }
+
+    /// Delays of the others.
+    pub(crate) fn paused(&self) -> &Delays {
+        &self.paused
+    }
+
+    /// What came, window by window.
+    pub(crate) fn windows(&self) -> &ReceivedWindows {
+        &self.windows
+    }
+
+    /// Packets received before the time in their stamps, and frames of the wire's own protocols.
+    pub(crate) fn oddities(&self) -> (u64, u64) {
+        (self.negative, self.chatter)
+    }
+}
+
+impl Numbers {
     /// Marks a sequence number; false when it was seen before.
     #[inline]
     fn note(&mut self, sequence: u64) -> bool {
@@ -159,33 +224,23 @@ impl Tracker {
             self.seen[(number % WINDOW / 64) as usize] &= !(1 << (number % 64));
         }
     }
-
-    /// Packets of this trial received so far, each once.
-    #[inline]
-    pub(crate) fn received(&self) -> u64 {
-        self.received
-    }
-
-    /// Adds the findings to the sender's counts.
-    pub(crate) fn complete(&self, counts: &mut DirectionCounts) {
-        counts.received = self.received;
-        counts.duplicated = self.duplicated;
-        counts.reordered = self.reordered;
-        counts.late = self.late;
-        counts.foreign = self.foreign;
-        counts.damaged = self.damaged;
-    }
-
-    /// Adds the latencies to a trial's histogram.
-    pub(crate) fn pour(&self, tsc: Tsc, into: &mut LatencyHistogram) {
-        self.latencies.pour(tsc, into);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stamp::Stamp;
+
+    fn tracker() -> Tracker {
+        let grid = Grid { start: Ticks(0), length: 1_000, shift: 10 };
+        Tracker::new(TrackerSetup {
+            trial: 4,
+            streams: 2,
+            all_stamped: true,
+            integrity: None,
+            reading: Reading::Plain,
+            grid,
+        })
+    }
 
     fn frame(trial: u16, sequence: u64) -> Vec<u8> {
         let mut frame = vec![0; 60];
@@ -195,9 +250,9 @@ mod tests {
     }
 
     fn judged(sequences: &[u64]) -> DirectionCounts {
-        let mut tracker = Tracker::new(4, true, None, Reading::Plain);
+        let mut tracker = tracker();
         for sequence in sequences {
-            assert!(tracker.judge(&frame(4, *sequence), Ticks(600)));
+            assert!(tracker.judge(&frame(4, *sequence), Ticks(600), Ticks(0)));
         }
         let mut counts = DirectionCounts::default();
         tracker.complete(&mut counts);
@@ -235,22 +290,47 @@ mod tests {
 
     #[test]
     fn late_and_foreign_packets_are_not_received() {
-        let mut tracker = Tracker::new(4, true, None, Reading::Plain);
-        tracker.judge(&frame(2, 0), Ticks(600)); // the trial before
-        tracker.judge(&frame(5, 0), Ticks(600)); // the other direction's packet
-        tracker.judge(&[0; 60], Ticks(600)); // no stamp
+        let mut tracker = tracker();
+        tracker.judge(&frame(2, 0), Ticks(600), Ticks(0)); // the trial before
+        tracker.judge(&frame(5, 0), Ticks(600), Ticks(0)); // the other direction's packet
+        tracker.judge(&[0; 60], Ticks(600), Ticks(0)); // no stamp
         let mut counts = DirectionCounts::default();
         tracker.complete(&mut counts);
         assert_eq!((counts.received, counts.late, counts.foreign), (0, 1, 2));
     }
 
     #[test]
-    fn every_tick_count_falls_into_a_bucket_that_stands_for_it() {
-        for ticks in (0..4096).chain((12..63).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 12345]))
-        {
-            let middle = TickHistogram::middle(TickHistogram::bucket(ticks));
-            let error = middle.abs_diff(ticks) as f64 / ticks.max(1) as f64;
-            assert!(error <= 0.001, "{ticks} stands as {middle}");
-        }
+    fn each_sender_of_a_direction_has_an_order_of_its_own() {
+        let of = |stream, number| Stamp::first_of(stream) + number;
+        let counts = judged(&[of(0, 0), of(1, 0), of(1, 1), of(0, 1), of(0, 3), of(1, 1), of(0, 2)]);
+        assert_eq!((counts.received, counts.duplicated, counts.reordered), (6, 1, 1));
+        let mut tracker = tracker();
+        assert!(!tracker.judge(&frame(4, of(2, 0)), Ticks(600), Ticks(0)), "there is no third sender");
+    }
+
+    #[test]
+    fn packets_on_their_way_in_a_pause_and_from_the_future_are_told_apart() {
+        let mut tracker = tracker();
+        // Stamped at 100: sent before the pause that ended at 101, or just as one ended.
+        tracker.judge(&frame(4, 0), Ticks(600), Ticks(101));
+        tracker.judge(&frame(4, 1), Ticks(600), Ticks(100));
+        tracker.judge(&frame(4, 2), Ticks(99), Ticks(0));
+        let mut lldp = vec![0; 60];
+        lldp[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 0x0e]);
+        lldp[12..14].copy_from_slice(&[0x88, 0xcc]);
+        assert!(tracker.judge(&lldp, Ticks(600), Ticks(0)), "no sample is taken of it");
+        assert_eq!((tracker.received(), tracker.oddities()), (3, (1, 1)));
+        let count = |delays: &Delays| {
+            let mut histogram = weir_units::LatencyHistogram::default();
+            let config =
+                weir_dpdk::EalConfig { memory: weir_dpdk::Memory::Normal, megabytes: 64, pci: false };
+            let tsc = weir_dpdk::Tsc::get(weir_dpdk::Eal::init(config).expect("EAL starts anywhere"));
+            delays.pour(tsc, &mut histogram);
+            histogram.count()
+        };
+        assert_eq!((count(tracker.delays()), count(tracker.paused())), (1, 1));
+        let mut counts = DirectionCounts::default();
+        tracker.complete(&mut counts);
+        assert_eq!((counts.foreign, counts.damaged), (0, 0));
     }
 }

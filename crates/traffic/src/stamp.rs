@@ -7,6 +7,9 @@
 //! +--------+---------+-------------------+---------------------------+
 //! ```
 //!
+//! The four highest bits of the sequence are the sender's, where several threads send a direction; each
+//! numbers its own packets from 0.
+//!
 //! They stand at the *end* so that a device that pushes or pops headers does not move them, and
 //! fit the payload of the least UDP frame (64 B with FCS) exactly. A frame can be stamped when its
 //! last eighteen bytes are UDP or TCP payload: no padding behind the packet, no fragment. A
@@ -36,6 +39,27 @@ pub struct Stamp {
 impl Stamp {
     /// Bytes a stamp takes at the end of a frame.
     pub const BYTES: usize = 18;
+    /// Senders of one direction that can be told apart.
+    pub const STREAMS: usize = 16;
+    /// Bits of the number that a sender gives its packets.
+    const NUMBER_BITS: u32 = 44;
+
+    /// The sequence of the first packet of a sender.
+    pub(crate) const fn first_of(stream: u8) -> u64 {
+        (stream as u64) << Self::NUMBER_BITS
+    }
+
+    /// Which of its direction's senders sent it.
+    #[inline]
+    pub(crate) const fn stream(self) -> usize {
+        (self.sequence >> Self::NUMBER_BITS) as usize & (Self::STREAMS - 1)
+    }
+
+    /// Its number among the packets of its sender.
+    #[inline]
+    pub(crate) const fn number(self) -> u64 {
+        self.sequence & ((1 << Self::NUMBER_BITS) - 1)
+    }
 
     /// The stamp as bytes.
     #[inline]

@@ -1,62 +1,63 @@
-//! The tester: one pinned thread that sends and receives, so that both see one clock.
+//! The tester: pinned threads that send and receive, so that both see one clock.
 //!
-//! A trial's life here: `begin → offer and collect until the time is up → drain → count`. Nothing in
-//! the loop allocates, locks, logs or calls the system.
+//! A trial's life: `Tester::run` starts a thread a core ([`crate::lane`]), waits for all of them, and makes
+//! one result of what they have to tell. One core does everything; of several some send and some receive
+//! ([`crate::layout`]).
 //!
 //! A tester that cannot keep up sends less, and the missing packets are counted as unsent. A tester
 //! whose core is taken away (another process, the hypervisor) is something else: it does nothing for
-//! some milliseconds, neither sending nor receiving. Such a pause is cut out: the schedule and the
-//! end move by its length, so that the intended load is offered for the intended time, and
-//! `elapsed` exceeds the duration by what was cut out. Pauses of more than [`MOST_PAUSED`] of a trial
-//! are not cut out any more: what is missed then is unsent.
+//! some time, neither sending nor receiving. Such a pause moves nothing: the schedule goes on, what fell due
+//! meanwhile is unsent beyond a bound, and the windows of the pause are left out of what counts
+//! ([`weir_trial::windows`]). All rates are over the schedule's own time.
 
 use crate::check::PassFrames;
+use crate::histogram::TickHistogram;
 use crate::intact::{Integrity, Link};
-use crate::pacer::CATCH_UP;
+use crate::lane::{Course, Drain, Lane, LaneReceiver, LaneReport, LaneSender, Meeting, stamp_of};
+use crate::layout::Layout;
+use crate::pacer::Schedule;
 use crate::sample::{SampleJudge, Sampler};
 use crate::sender::Sender;
-use crate::sink::Tracker;
+use crate::sink::TrackerSetup;
 use crate::stamp::Reading;
+use crate::windows::Grid;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
-use weir_dpdk::{Burst, Eal, Port, RxQueue, Ticks, Tsc, Worker, WorkerError};
-use weir_trial::health::{Clocks, CoreHealth, Health, Pauses, ThreadReading, stolen};
-use weir_trial::{DirectionCounts, Latency, NfKind, Oracle, PacketCheck, TrialResult, TrialSpec};
-use weir_units::{LatencyHistogram, Nanos, Pps};
+use weir_dpdk::{Eal, Port, RxQueue, Ticks, Tsc, Worker, WorkerError};
+use weir_trial::health::{CoreHealth, Health, Pauses};
+use weir_trial::windows::{Window, WindowLog};
+use weir_trial::{
+    Absence, DirectionCounts, NfKind, Oracle, PacketCheck, Planned, TesterAccount, TrialResult, TrialSpec,
+};
+use weir_units::{Nanos, Pps};
 use weir_wire::EtherType;
 use weir_wire::table::{next_hop_mac, port_mac};
 
-/// One direction: who sends, and at which of the tester's ports the packets come back. Direction `i`
+/// One direction: its senders, and at which of the tester's ports the packets come back. Direction `i`
 /// enters the device by its port `i`.
 #[derive(Debug)]
 pub struct DirectionSetup {
-    /// The sending half.
-    pub sender: Sender,
+    /// The sending half: [`Layout::streams`] of them, each with its share of the trace.
+    pub senders: Vec<Sender>,
     /// Place of the receiving port in the tester's list.
     pub to: usize,
 }
 
-/// How often a drain that sees nothing come has the ports send what they may have kept.
-const FLUSH_EVERY: Nanos = Nanos(50_000);
-
-/// Share of a trial's duration that pauses of the tester may be cut out of.
-pub const MOST_PAUSED: f64 = 0.25;
-
-/// When a trial's stragglers have had their time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drain {
-    /// Ends when no packet came for this long.
-    pub quiet: Nanos,
-    /// Ends at the latest after this (RFC 2544, section 23, waits two seconds).
-    pub limit: Nanos,
-}
-
-impl Default for Drain {
-    fn default() -> Self {
-        Self { quiet: Nanos(20_000_000), limit: Nanos(2 * Nanos::PER_SECOND) }
-    }
-}
+/// Packets of a direction that are sent late after a gap: a quarter of the ring of 1,024 descriptors that
+/// the DUT's ports have, so that the tester's own backlog does not become the DUT's full ring.
+const CATCH_UP: u64 = 256;
+/// No packet is sent later than this, however low the load, where every packet is stamped and a gap can be
+/// told from the rest of the trial.
+const LATEST: Nanos = Nanos(100_000);
+/// And where it cannot.
+const LATEST_UNSTAMPED: Nanos = Nanos(1_000_000);
+/// A gap of the tester's loop is a pause from here on at the earliest: a pass over two ports with large
+/// packets may take half as long.
+const SHORTEST_PAUSE: Nanos = Nanos(20_000);
+/// Descriptors of a ring between the tester and a device.
+const RING: f64 = 1024.0;
+/// Time left out on both sides of an absence: a ring of packets at the trial's load, within these bounds.
+const MARGIN: (Nanos, Nanos) = (Nanos(200_000), Nanos(2_000_000));
 
 /// A trial that could not be run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -73,51 +74,71 @@ pub enum TesterError {
 #[derive(Debug)]
 pub struct Tester {
     eal: &'static Eal,
-    core: usize,
     drain: Drain,
-    /// `None` only while a trial runs on the worker.
+    /// The windows of the last trial.
+    log: WindowLog,
+    /// The tester's absences in it.
+    absences: Vec<Absence>,
+    /// `None` only while a trial runs on the workers.
     engine: Option<Engine>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Engine {
-    /// Kept so that the ports stay open; the queues below do the work.
+    /// Kept so that the ports stay open; the queues of the lanes do the work.
     _ports: Vec<Port>,
-    pub(crate) receivers: Vec<RxQueue>,
-    pub(crate) directions: Vec<DirectionSetup>,
+    pub(crate) lanes: Vec<Lane>,
+    /// Where each direction ends.
+    ends: Vec<usize>,
     pub(crate) tsc: Tsc,
     pub(crate) trial: u16,
     /// What every packet of a direction is held to; nothing where it cannot be known.
     integrities: Vec<Option<Integrity>>,
     /// What samples are compared with; without it none are taken.
     oracle: Option<Arc<Oracle>>,
-    /// One a receiver where there is an oracle, else none.
-    samplers: Vec<Sampler>,
 }
 
 impl Tester {
-    /// Time between asking for a trial and its first packet: lets the thread start.
-    const LEAD: Nanos = Nanos(500_000);
-
-    /// A tester on one core. `receivers[i]` belongs to `ports[i]`.
+    /// A tester whose threads are laid out so. `receivers[i]` are the queues of `ports[i]`, and each
+    /// direction has as many senders as the layout has streams.
     pub fn new(
         eal: &'static Eal,
-        core: usize,
+        layout: &Layout,
         ports: Vec<Port>,
-        receivers: Vec<RxQueue>,
+        receivers: Vec<Vec<RxQueue>>,
         directions: Vec<DirectionSetup>,
     ) -> Self {
-        let engine = Engine {
-            _ports: ports,
-            receivers,
-            directions,
-            tsc: Tsc::get(eal),
-            trial: 0,
-            integrities: Vec::new(),
-            oracle: None,
-            samplers: Vec::new(),
-        };
-        Self { eal, core, drain: Drain::default(), engine: Some(engine) }
+        let ends: Vec<usize> = directions.iter().map(|direction| direction.to).collect();
+        let mut receivers: Vec<Option<Vec<RxQueue>>> = receivers.into_iter().map(Some).collect();
+        let mut senders: Vec<Vec<Option<Sender>>> =
+            directions.into_iter().map(|one| one.senders.into_iter().map(Some).collect()).collect();
+        let packets: Vec<Vec<f64>> = senders
+            .iter()
+            .map(|streams| streams.iter().map(|one| one.as_ref().map_or(0.0, Sender::packets)).collect())
+            .collect();
+        let lanes = layout.lanes.iter().map(|plan| {
+            let of_plan = plan.sends.iter().filter_map(|(direction, stream)| {
+                let sender = senders.get_mut(*direction)?.get_mut(*stream)?.take()?;
+                let share = packets[*direction][*stream] / packets[*direction].iter().sum::<f64>();
+                Some(LaneSender { direction: *direction, stream: *stream, share, sender })
+            });
+            let from_plan = plan.receives.iter().filter_map(|port| {
+                let queues = receivers.get_mut(*port)?.take()?;
+                let direction = ends.iter().position(|end| end == port).unwrap_or(0);
+                Some(LaneReceiver { port: *port, direction, queues, sampler: None })
+            });
+            Lane { core: plan.core, senders: of_plan.collect(), receivers: from_plan.collect() }
+        });
+        let (lanes, tsc) = (lanes.collect(), Tsc::get(eal));
+        let engine =
+            Engine { _ports: ports, lanes, ends, tsc, trial: 0, integrities: Vec::new(), oracle: None };
+        Self {
+            eal,
+            drain: Drain::default(),
+            log: WindowLog::default(),
+            absences: Vec::new(),
+            engine: Some(engine),
+        }
     }
 
     /// From now on compares a sample of every trial's packets with what this function must make of
@@ -126,16 +147,56 @@ impl Tester {
     pub fn compare_with(&mut self, oracle: Arc<Oracle>) {
         if let Some(engine) = &mut self.engine {
             let reading = Reading::behind(oracle.nf());
-            engine.samplers = engine.receivers.iter().map(|_| Sampler::new(reading)).collect();
-            engine.integrities = engine.directions.iter().map(|one| integrity(one, &oracle)).collect();
+            for receiver in engine.lanes.iter_mut().flat_map(|lane| &mut lane.receivers) {
+                receiver.sampler = Some(Sampler::new(reading));
+            }
+            let ends = engine.ends.iter().copied().enumerate();
+            engine.integrities = ends.map(|end| integrity(&engine.lanes, end, &oracle)).collect();
             engine.oracle = Some(oracle);
         }
     }
 
     /// Runs one trial. Raising `stop` ends it early, with an error.
     pub fn run(&mut self, spec: TrialSpec, stop: &Arc<AtomicBool>) -> Result<TrialResult, TesterError> {
-        let (stop, core, drain) = (Arc::clone(stop), self.core, self.drain);
-        self.work(move |engine| engine.run(spec, (core, drain), &stop))?.ok_or(TesterError::Stopped)
+        let mut engine = self.engine()?;
+        let called = Ticks::now();
+        let course = Arc::new(engine.course(spec, self.drain, stop));
+        let work = std::mem::take(&mut engine.lanes).into_iter().map(|mut lane| {
+            let course = Arc::clone(&course);
+            Worker::spawn(self.eal, "weir-tester", lane.core, move || {
+                let report = lane.run(&course);
+                (lane, report)
+            })
+        });
+        let workers: Vec<_> = work.collect();
+        // All of them, before one that failed is told: the others wait for it in vain, and end.
+        let done: Vec<_> = workers.into_iter().map(|worker| worker.and_then(Worker::join)).collect();
+        let mut reports = Vec::new();
+        for one in done {
+            let (lane, report) = one?;
+            engine.lanes.push(lane);
+            reports.extend(report);
+        }
+        let complete = reports.len() == engine.lanes.len() && !stop.load(Ordering::Relaxed);
+        let result = complete.then(|| engine.result(&course, &reports, called));
+        self.engine = Some(engine);
+        let Some((mut result, log)) = result else { return Err(TesterError::Stopped) };
+        self.absences = reports.iter().flat_map(|report| report.gaps.absences().iter().copied()).collect();
+        self.log = log;
+        self.leave_out(&mut result, &[]);
+        // A device that held packets for longer than it was waited for will do so again.
+        if result.total().late > 0 {
+            self.drain.quiet = self.drain.patience;
+        }
+        Ok(result)
+    }
+
+    /// Leaves the windows out of the last trial's result in which the tester was absent, or the DUT in
+    /// these times. A trial whose packets do not all carry a stamp has no windows, and stays as it is.
+    pub fn leave_out(&self, result: &mut TrialResult, of_dut: &[Absence]) {
+        if !self.log.directions.is_empty() {
+            result.windows = Some(self.log.leave_out(&[&self.absences, of_dut].concat()));
+        }
     }
 
     /// The untimed pass: sends these frames, a list a direction, few at a time, and compares all that
@@ -147,144 +208,214 @@ impl Tester {
         frames: Vec<PassFrames>,
         stop: &Arc<AtomicBool>,
     ) -> Result<PacketCheck, TesterError> {
-        let stop = Arc::clone(stop);
-        self.work(move |engine| engine.verify(oracle, frames, &stop))?.ok_or(TesterError::Stopped)
-    }
-
-    /// Lets the tester's thread do something with the engine.
-    fn work<T: Send + 'static>(
-        &mut self,
-        task: impl FnOnce(&mut Engine) -> T + Send + 'static,
-    ) -> Result<T, TesterError> {
-        let Some(mut engine) = self.engine.take() else {
-            return Err(TesterError::Worker(WorkerError::Panicked("in an earlier trial".to_owned())));
-        };
-        let worker = Worker::spawn(self.eal, "weir-tester", self.core, move || {
-            let result = task(&mut engine);
+        let (stop, mut engine) = (Arc::clone(stop), self.engine()?);
+        let core = engine.lanes.first().map_or(0, |lane| lane.core);
+        let worker = Worker::spawn(self.eal, "weir-tester", core, move || {
+            let result = engine.verify(oracle, frames, &stop);
             (engine, result)
         })?;
         let (engine, result) = worker.join()?;
         self.engine = Some(engine);
-        Ok(result)
+        result.ok_or(TesterError::Stopped)
+    }
+
+    fn engine(&mut self) -> Result<Engine, TesterError> {
+        let lost = || TesterError::Worker(WorkerError::Panicked("in an earlier trial".to_owned()));
+        self.engine.take().ok_or_else(lost)
     }
 }
 
 impl Engine {
-    fn run(
-        &mut self,
-        spec: TrialSpec,
-        (core, drain): (usize, Drain),
-        stop: &AtomicBool,
-    ) -> Option<TrialResult> {
+    /// The first sender of a direction.
+    pub(crate) fn sender_of(&mut self, direction: usize) -> Option<&mut Sender> {
+        let mut senders = self.lanes.iter_mut().flat_map(|lane| &mut lane.senders);
+        senders.find(|one| one.direction == direction).map(|one| &mut one.sender)
+    }
+
+    fn senders_of(&self, direction: usize) -> impl Iterator<Item = &Sender> {
+        let mut senders: Vec<&LaneSender> = self.lanes.iter().flat_map(|lane| &lane.senders).collect();
+        senders.retain(|one| one.direction == direction);
+        senders.sort_by_key(|one| one.stream);
+        senders.into_iter().map(|one| &one.sender)
+    }
+
+    fn course(&mut self, spec: TrialSpec, drain: Drain, stop: &Arc<AtomicBool>) -> Course {
         self.trial = self.trial.wrapping_add(1);
-        let watch = Watch::start(core);
-        let called = Ticks::now();
-        let start = Ticks(called.0 + self.tsc.ticks(Tester::LEAD));
-        let end = Ticks(start.0 + self.tsc.ticks(spec.duration));
-        let samplers = std::mem::take(&mut self.samplers);
+        let tsc = self.tsc;
+        let load = Pps(spec.load.0 / self.ends.len().max(1) as f64);
+        let grid = Grid::new(Ticks(0), tsc.ticks(spec.duration), tsc);
         let reading = self.oracle.as_deref().map_or(Reading::Plain, |oracle| Reading::behind(oracle.nf()));
-        let known = (self.integrities.as_slice(), reading);
-        let mut sink = Sink::new(&self.directions, known, self.receivers.len(), self.trial, samplers);
-        sink.sample(self.trial, spec);
-        let share = Pps(spec.load.0 / self.directions.len() as f64);
-        for (index, direction) in self.directions.iter_mut().enumerate() {
-            direction.sender.begin(stamp_of(self.trial, index), share, start, self.tsc);
+        let setups: Vec<TrackerSetup> = (0..self.ends.len())
+            .map(|direction| TrackerSetup {
+                trial: stamp_of(self.trial, direction),
+                streams: self.senders_of(direction).count(),
+                all_stamped: self.senders_of(direction).all(Sender::stamps_all),
+                integrity: self.integrities.get(direction).copied().flatten(),
+                reading,
+                grid,
+            })
+            .collect();
+        let all_stamped = setups.iter().all(|setup| setup.all_stamped);
+        let latest = tsc.ticks(if all_stamped { LATEST } else { LATEST_UNSTAMPED });
+        let catch_up = ((CATCH_UP as f64 / load.0.max(1.0) * tsc.hz()) as u64).min(latest);
+        Course {
+            trial: self.trial,
+            spec,
+            tsc,
+            grid,
+            schedule: Schedule {
+                shape: self.senders_of(0).next().map(Sender::shape).unwrap_or_default(),
+                load,
+                duration: spec.duration,
+                phase: 0.0,
+                seed: 0,
+            },
+            catch_up,
+            pause: catch_up.clamp(tsc.ticks(SHORTEST_PAUSE), tsc.ticks(LATEST)),
+            drain,
+            setups,
+            stop: Arc::clone(stop),
+            meeting: Meeting::of(&self.lanes),
         }
-        let most_paused = (self.tsc.ticks(spec.duration) as f64 * MOST_PAUSED) as u64;
-        let mut pauses = Pauses::default();
-        let (ended, end) = self.offer_until(end, (most_paused, &mut pauses), &mut sink, stop);
-        let counts: Vec<DirectionCounts> =
-            self.directions.iter_mut().map(|direction| direction.sender.finish(end)).collect();
-        self.drain(drain, &mut sink, counts.iter().map(|count| count.sent).sum(), stop);
-        self.samplers = std::mem::take(&mut sink.samplers);
-        if stop.load(Ordering::Relaxed) {
-            return None;
+    }
+
+    /// One result of what all threads have to tell, and the trial's windows where it has them.
+    fn result(&self, course: &Course, reports: &[LaneReport], called: Ticks) -> (TrialResult, WindowLog) {
+        let tsc = self.tsc;
+        let mut directions = vec![DirectionCounts::default(); self.ends.len()];
+        for report in reports {
+            report.counts.iter().for_each(|(direction, counts)| directions[*direction] += *counts);
+            report.trackers.iter().for_each(|(direction, one)| one.complete(&mut directions[*direction]));
         }
-        let health = watch.end(self.tsc, pauses);
-        let packets = self.compare_sample(called);
-        let elapsed = self.tsc.nanos(ended.since(start));
-        let overhead = self.tsc.nanos(Ticks::now().since(called)).0.saturating_sub(elapsed.0);
-        Some(TrialResult {
-            health,
-            packets,
-            ..sink.result(spec, counts, self.tsc, (elapsed, Nanos(overhead)))
-        })
+        let trackers = || reports.iter().flat_map(|report| &report.trackers);
+        let start = reports.iter().map(|report| report.start).max().unwrap_or_default();
+        let ended = reports.iter().map(|report| report.ended).max().unwrap_or_default();
+        let elapsed = tsc.nanos(ended.since(start));
+        let overhead = Nanos(tsc.nanos(Ticks::now().since(called)).0.saturating_sub(elapsed.0));
+        let result = TrialResult {
+            elapsed,
+            overhead,
+            latency: TickHistogram::summary(trackers().map(|(_, tracker)| tracker.delays()), tsc),
+            directions,
+            health: health(reports, tsc),
+            packets: self.compare_sample(called),
+            account: Some(self.account(course, reports)),
+            ..TrialResult::new(course.spec)
+        };
+        (result, self.log(course, reports, start))
+    }
+
+    /// What the tester says of itself.
+    fn account(&self, course: &Course, reports: &[LaneReport]) -> TesterAccount {
+        let tsc = self.tsc;
+        let trackers = || reports.iter().flat_map(|report| &report.trackers);
+        let of_direction = |direction: usize| {
+            let own = trackers().filter(|(of, _)| *of == direction).map(|(_, tracker)| tracker.delays());
+            TickHistogram::summary(own, tsc)
+        };
+        let senders = || self.lanes.iter().flat_map(|lane| &lane.senders).map(|one| &one.sender);
+        let receiving = self.lanes.iter().zip(reports).filter(|(lane, _)| !lane.receivers.is_empty());
+        let (negative_delays, wire_chatter) = trackers()
+            .map(|(_, tracker)| tracker.oddities())
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let (packets, deviation) =
+            (course.spec.load.0 * course.spec.duration.seconds(), course.schedule.shape);
+        let planned = (!senders().any(Sender::has_ended)).then(|| deviation.apart(packets)).flatten();
+        TesterAccount {
+            planned: planned.map(|apart| Planned {
+                packets: packets.round() as u64,
+                // Each sender rounds to whole packets.
+                apart: apart + senders().count() as u64,
+            }),
+            sent_late: TickHistogram::summary(senders().map(Sender::late), tsc),
+            poll_gaps: TickHistogram::summary(receiving.map(|(_, report)| report.gaps.histogram()), tsc),
+            delays: (0..self.ends.len()).map(of_direction).collect(),
+            paused_delay: TickHistogram::summary(trackers().map(|(_, tracker)| tracker.paused()), tsc),
+            negative_delays,
+            wire_chatter,
+        }
+    }
+
+    /// The trial's windows; none where not every packet carries a stamp.
+    fn log(&self, course: &Course, reports: &[LaneReport], start: Ticks) -> WindowLog {
+        let tsc = self.tsc;
+        let ring = Nanos((RING / course.schedule.load.0.max(1e-3) * 1e9) as u64);
+        let mut log = WindowLog {
+            start: start.0,
+            length: course.grid.length,
+            shift: course.grid.shift,
+            margin: tsc.ticks(ring.clamp(MARGIN.0, MARGIN.1)),
+            nanos_per_tick: 1e9 / tsc.hz(),
+            directions: Vec::new(),
+        };
+        if course.setups.is_empty() || !course.setups.iter().all(|setup| setup.all_stamped) {
+            return log;
+        }
+        for direction in 0..self.ends.len() {
+            let mut windows: Vec<Window> = Vec::new();
+            for sender in self.senders_of(direction) {
+                let own = sender.windows().windows();
+                windows.resize(windows.len().max(own.len()), Window::default());
+                for (sum, one) in windows.iter_mut().zip(own) {
+                    sum.sent += one.sent;
+                    sum.refused += one.refused;
+                    sum.unsent += one.unsent;
+                }
+            }
+            let trackers = reports.iter().flat_map(|report| &report.trackers);
+            trackers
+                .filter(|(of, _)| *of == direction)
+                .for_each(|(_, tracker)| tracker.windows().pour(&mut windows));
+            log.directions.push(windows);
+        }
+        log
     }
 
     /// What the trial's sample came to; nothing where none was taken.
     fn compare_sample(&self, start: Ticks) -> Option<PacketCheck> {
         let oracle = self.oracle.as_deref()?;
-        let recalls = self.directions.iter().map(|direction| direction.sender.recall()).collect();
-        Some(SampleJudge { oracle, recalls, trial: self.trial, start }.judge(&self.samplers))
-    }
-
-    /// Offers the load and collects what comes back, until every slot of the trial was offered or
-    /// given up. Returns when that was (the last slots fall due at the end, so a little after it) and
-    /// the end of the schedule, moved by the pauses that were cut out.
-    fn offer_until(
-        &mut self,
-        end: Ticks,
-        (most_paused, pauses): (u64, &mut Pauses),
-        sink: &mut Sink,
-        stop: &AtomicBool,
-    ) -> (Ticks, Ticks) {
-        let longest = self.tsc.ticks(CATCH_UP);
-        let (mut end, mut last, mut may_pause) = (end, Ticks::now(), most_paused);
-        loop {
-            let now = Ticks::now();
-            let pause = now.since(last);
-            if pause > longest {
-                let lasted = self.tsc.nanos(pause);
-                pauses.count += 1;
-                pauses.total.0 += lasted.0;
-                pauses.longest = pauses.longest.max(lasted);
-            }
-            if pause > longest && pause <= may_pause {
-                may_pause -= pause;
-                end.0 += pause;
-                self.directions.iter_mut().for_each(|direction| direction.sender.pause(pause));
-            }
-            last = now;
-            let mut due = false;
-            for direction in &mut self.directions {
-                due |= direction.sender.offer(now.min(Ticks(end.0.saturating_sub(1))));
-            }
-            let over = now >= end && (!due || now.since(end) > longest)
-                || self.directions.iter().all(|direction| direction.sender.has_ended());
-            if over || stop.load(Ordering::Relaxed) {
-                return (now, end);
-            }
-            sink.collect(&mut self.receivers);
-        }
-    }
-
-    fn drain(&mut self, drain: Drain, sink: &mut Sink, sent: u64, stop: &AtomicBool) {
-        let start = Ticks::now();
-        let (quiet, limit) = (self.tsc.ticks(drain.quiet), self.tsc.ticks(drain.limit));
-        let (mut last, mut flushed) = (start, start);
-        while sink.received() < sent && !stop.load(Ordering::Relaxed) {
-            let now = Ticks::now();
-            if sink.collect(&mut self.receivers) > 0 {
-                last = now;
-            } else if now.since(flushed) > self.tsc.ticks(FLUSH_EVERY) {
-                self.directions.iter_mut().for_each(|direction| direction.sender.flush());
-                flushed = now;
-            }
-            if now.since(last) > quiet || now.since(start) > limit {
-                return;
-            }
-        }
+        let recalls = (0..self.ends.len())
+            .map(|direction| self.senders_of(direction).filter_map(Sender::recall).collect())
+            .collect();
+        let receivers = self.lanes.iter().flat_map(|lane| &lane.receivers);
+        let samplers = receivers.filter_map(|receiver| Some((receiver.port, receiver.sampler.as_ref()?)));
+        Some(SampleJudge { oracle, recalls, trial: self.trial, start }.judge(samplers))
     }
 }
 
+/// The health of all threads together: of several the sums, the longest pause, and the first's core.
+fn health(reports: &[LaneReport], tsc: Tsc) -> Health {
+    let mut cores = reports.iter().filter_map(|report| report.health);
+    let first = cores.next();
+    let tester = first.map(|first| {
+        cores.fold(first, |sum, one| CoreHealth {
+            core: sum.core,
+            stolen: Nanos(sum.stolen.0 + one.stolen.0),
+            waited: Nanos(sum.waited.0 + one.waited.0),
+            preempted: sum.preempted + one.preempted,
+        })
+    });
+    let pauses =
+        reports.iter().map(|report| report.gaps.pauses(tsc)).fold(Pauses::default(), |sum, one| Pauses {
+            count: sum.count + one.count,
+            total: Nanos(sum.total.0 + one.total.0),
+            longest: sum.longest.max(one.longest),
+        });
+    let clocks = reports.iter().map(|report| report.clocks).max_by_key(|clocks| clocks.apart());
+    Health { tester, pauses, clocks, ..Health::default() }
+}
+
 /// What every packet of a direction must hold to when it comes back.
-fn integrity(direction: &DirectionSetup, oracle: &Oracle) -> Option<Integrity> {
-    let table = direction.sender.table().filter(|table| table.is_generated())?;
-    let sent = table.uniform_link();
+fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -> Option<Integrity> {
+    let senders = lanes.iter().flat_map(|lane| &lane.senders).filter(|one| one.direction == direction);
+    let tables: Option<Vec<_>> =
+        senders.map(|one| one.sender.table().filter(|table| table.is_generated())).collect();
+    let links: Vec<Option<Link>> = tables?.iter().map(|table| table.uniform_link()).collect();
+    let sent = links.first().copied()?.filter(|_| links.iter().all(|link| *link == links[0]));
     let link = match oracle.nf().kind() {
         // A router writes its own addresses, whatever came.
         NfKind::L3Fwd => sent.filter(is_ipv4).map(|link| {
-            let port = direction.to as u8;
+            let port = to as u8;
             let mut routed = link;
             routed[..6].copy_from_slice(&next_hop_mac(port));
             routed[6..12].copy_from_slice(&port_mac(port));
@@ -305,121 +436,4 @@ fn integrity(direction: &DirectionSetup, oracle: &Oracle) -> Option<Integrity> {
 
 fn is_ipv4(link: &Link) -> bool {
     link[12..] == EtherType::IPV4.0.to_be_bytes()
-}
-
-/// Reads the tester's own thread, core and clocks before and after a trial, on its thread.
-struct Watch {
-    core: u32,
-    thread: Option<ThreadReading>,
-    stolen: Option<Nanos>,
-    at: (Ticks, Instant),
-}
-
-impl Watch {
-    fn start(core: usize) -> Self {
-        let core = core as u32;
-        let (thread, stolen) = (ThreadReading::of_self(), stolen(core));
-        Self { core, thread, stolen, at: Ticks::with_clock() }
-    }
-
-    fn end(self, tsc: Tsc, pauses: Pauses) -> Health {
-        let (begin, end) = (self.at, Ticks::with_clock());
-        let tsc = tsc.nanos(end.0.since(begin.0));
-        let clocks = Clocks { tsc, monotonic: end.1.duration_since(begin.1).into() };
-        let threads = self.thread.zip(ThreadReading::of_self());
-        let now = stolen(self.core);
-        let tester = threads.map(|threads| CoreHealth::between(self.core, threads, (self.stolen, now)));
-        Health { tester, pauses, clocks: Some(clocks), ..Health::default() }
-    }
-}
-
-/// The number in a direction's stamps: trial and, in the lowest bit, direction.
-fn stamp_of(trial: u16, direction: usize) -> u16 {
-    trial << 1 | (direction as u16 & 1)
-}
-
-/// The receiving half: one tracker a direction, and which direction ends at which port.
-struct Sink {
-    trackers: Vec<Tracker>,
-    by_port: Vec<usize>,
-    burst: Burst,
-    /// One a port, or none at all.
-    samplers: Vec<Sampler>,
-}
-
-impl Sink {
-    fn new(
-        directions: &[DirectionSetup],
-        (integrities, reading): (&[Option<Integrity>], Reading),
-        ports: usize,
-        trial: u16,
-        samplers: Vec<Sampler>,
-    ) -> Self {
-        let trackers = directions.iter().enumerate();
-        let trackers = trackers
-            .map(|(index, one)| {
-                let integrity = integrities.get(index).copied().flatten();
-                Tracker::new(stamp_of(trial, index), one.sender.stamps_all(), integrity, reading)
-            })
-            .collect();
-        // A port where no direction ends is watched by direction 0, to which its packets are foreign.
-        let ends_at = |port| directions.iter().position(|direction| direction.to == port).unwrap_or(0);
-        Self { trackers, by_port: (0..ports).map(ends_at).collect(), burst: Burst::new(), samplers }
-    }
-
-    /// Makes the samplers ready for a trial.
-    fn sample(&mut self, trial: u16, spec: TrialSpec) {
-        let packets = spec.load.0 * spec.duration.seconds() / self.trackers.len().max(1) as f64;
-        self.samplers.iter_mut().for_each(|sampler| sampler.begin(trial, packets));
-    }
-
-    /// Receives one burst from each port and judges it. Returns how many packets came.
-    #[inline]
-    fn collect(&mut self, receivers: &mut [RxQueue]) -> usize {
-        let mut came = 0;
-        for (port, receiver) in receivers.iter_mut().enumerate() {
-            if receiver.receive(&mut self.burst) == 0 {
-                continue;
-            }
-            let now = Ticks::now();
-            let tracker = &mut self.trackers[self.by_port[port]];
-            match self.samplers.get_mut(port) {
-                None => self.burst.iter().for_each(|packet| {
-                    tracker.judge(packet.data(), now);
-                }),
-                Some(sampler) => self.burst.iter().for_each(|packet| {
-                    let known = tracker.judge(packet.data(), now);
-                    sampler.see(packet.data(), now, known);
-                }),
-            }
-            came += self.burst.len();
-            self.burst.clear();
-        }
-        came
-    }
-
-    fn received(&self) -> u64 {
-        self.trackers.iter().map(Tracker::received).sum()
-    }
-
-    fn result(
-        &self,
-        spec: TrialSpec,
-        mut directions: Vec<DirectionCounts>,
-        tsc: Tsc,
-        (elapsed, overhead): (Nanos, Nanos),
-    ) -> TrialResult {
-        let mut histogram = LatencyHistogram::default();
-        for (tracker, counts) in self.trackers.iter().zip(&mut directions) {
-            tracker.complete(counts);
-            tracker.pour(tsc, &mut histogram);
-        }
-        TrialResult {
-            elapsed,
-            overhead,
-            directions,
-            latency: Latency::of(&histogram),
-            ..TrialResult::new(spec)
-        }
-    }
 }

@@ -99,7 +99,7 @@ impl Pass<'_> {
             }
             let end = Ticks::now().0 + self.engine.tsc.ticks(STANDSTILL);
             let stop = self.stop;
-            let sender = &mut self.engine.directions[item.direction].sender;
+            let Some(sender) = self.engine.sender_of(item.direction) else { continue };
             // A port that takes nothing for so long has lost the packet; it is awaited in vain.
             sender.post(&frame, || Ticks::now().0 < end && !stop.load(Ordering::Relaxed));
         }
@@ -145,10 +145,12 @@ impl Pass<'_> {
     /// Receives what there is from every port and judges it. Says whether anything came.
     fn collect(&mut self) -> bool {
         let (mut burst, mut came) = (Burst::new(), false);
-        for (port, receiver) in self.engine.receivers.iter_mut().enumerate() {
-            came |= receiver.receive(&mut burst) > 0;
-            burst.iter().for_each(|packet| self.book.came(port, packet.data()));
-            burst.clear();
+        for receiver in self.engine.lanes.iter_mut().flat_map(|lane| &mut lane.receivers) {
+            for queue in &mut receiver.queues {
+                came |= queue.receive(&mut burst) > 0;
+                burst.iter().for_each(|packet| self.book.came(receiver.port, packet.data()));
+                burst.clear();
+            }
         }
         came
     }

@@ -4,25 +4,34 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_dpdk::{Eal, EalConfig, Memory, Pool, Port, PortConfig, allowed_cores};
+use std::time::{Duration, Instant};
+use weir_dpdk::{Eal, EalConfig, Memory, Pool, Port, PortConfig, Worker, allowed_cores};
 use weir_traffic::check::PassFrames;
 use weir_traffic::probes::probes;
 use weir_traffic::trace::TraceSpec;
-use weir_traffic::{DirectionSetup, Sender, Shape, Tester, TesterError};
-use weir_trial::{Fault, Nf, Oracle, PacketCheck, TrialSpec};
+use weir_traffic::{DirectionSetup, Layout, Sender, Shape, Tester, TesterError};
+use weir_trial::{Absence, DirectionCounts, Fault, Nf, Oracle, PacketCheck, Side, TrialSpec};
 use weir_units::{FrameSize, Nanos, Pps};
 
-/// A tester of one direction over one port.
-fn tester(spec: &str) -> Tester {
+/// A tester of one direction over one port, with a thread a core named.
+fn tester_on(spec: &str, cores: &[usize]) -> Tester {
     let eal = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 256, pci: false })
         .expect("EAL starts anywhere");
     let pool = Pool::new(eal, 8_192, FrameSize::new(1522).unwrap()).unwrap();
-    let mut port = Port::open(spec, PortConfig::default(), &pool).unwrap();
-    let (receiver, tx) = port.take_queue().unwrap();
-    let source = TraceSpec::parse("flows:100").unwrap().build().unwrap();
-    let sender = Sender::new(source, tx, &pool, Shape::Constant, NonZeroU32::MIN, 1);
-    let core = *allowed_cores().last().unwrap();
-    Tester::new(eal, core, vec![port], vec![receiver], vec![DirectionSetup { sender, to: 0 }])
+    let layout = Layout::of(cores, 1, &[0], 2);
+    let config = PortConfig { queues: layout.streams as u16, ..PortConfig::default() };
+    let mut port = Port::open(spec, config, &pool).unwrap();
+    let (receivers, queues): (Vec<_>, Vec<_>) = std::iter::from_fn(|| port.take_queue()).unzip();
+    let shares = TraceSpec::parse("flows:100").unwrap().build().unwrap().shares(layout.streams);
+    let senders = shares.into_iter().zip(queues);
+    let senders =
+        senders.map(|(share, tx)| Sender::new(share, tx, &pool, Shape::Constant, NonZeroU32::MIN, 1));
+    let directions = vec![DirectionSetup { senders: senders.collect(), to: 0 }];
+    Tester::new(eal, &layout, vec![port], vec![receivers], directions)
+}
+
+fn tester(spec: &str) -> Tester {
+    tester_on(spec, &[*allowed_cores().last().unwrap()])
 }
 
 fn pass(tester: &mut Tester, nf: Nf) -> PacketCheck {
@@ -87,4 +96,90 @@ fn a_pass_that_is_stopped_says_so() {
     let frames = vec![PassFrames::new(None, probes(Nf::L2Fwd, &[[2; 12]]).remove(0))];
     let stopped = tester.verify(Arc::new(Oracle::new(Nf::L2Fwd)), frames, &stop);
     assert!(matches!(stopped, Err(TesterError::Stopped)));
+}
+
+/// Takes a core away from whoever runs there: 4 ms of every 20, until the flag is raised.
+fn neighbour(core: usize, stop: &Arc<AtomicBool>) -> Worker<()> {
+    let stop = Arc::clone(stop);
+    let eal = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 256, pci: false }).unwrap();
+    let body = move || {
+        while !stop.load(Ordering::Relaxed) {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(4) {
+                std::hint::spin_loop();
+            }
+            std::thread::sleep(Duration::from_millis(16));
+        }
+    };
+    Worker::spawn(eal, "neighbour", core, body).unwrap()
+}
+
+fn adds_up(counts: &DirectionCounts) {
+    assert_eq!(counts.intended, counts.sent + counts.refused + counts.unsent, "{counts:?}");
+    assert_eq!((counts.received, counts.duplicated, counts.reordered), (counts.sent, 0, 0), "{counts:?}");
+    assert_eq!((counts.late, counts.foreign, counts.damaged), (0, 0, 0), "{counts:?}");
+}
+
+#[test]
+fn a_tester_whose_core_is_taken_away_says_so_and_what_it_could_not_do_does_not_count() {
+    let core = *allowed_cores().last().unwrap();
+    let mut tester = tester_on("net_ring_robbed", &[core]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let neighbour = neighbour(core, &stop);
+    let spec = TrialSpec { load: Pps(1_000_000.0), duration: Nanos(400_000_000) };
+    let result = tester.run(spec, &Arc::default()).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    neighbour.join().unwrap();
+
+    let (total, windows) = (result.total(), result.windows.as_ref().unwrap());
+    adds_up(&total);
+    assert_eq!(total.intended, 400_000, "load times duration, whatever happened");
+    assert!(total.unsent > 10_000, "a pause of 4 ms is 4,000 packets: {total:?}");
+    assert!(windows.left_out >= 10 && windows.tester.count >= 5, "{windows:?}");
+    assert!(windows.tester.longest >= Nanos(2_000_000), "{windows:?}");
+    // What counts is a loop without loss; at most one packet in a thousand stands in a window by itself.
+    assert!(windows.kept.0 > 0 && result.loss_ratio().0 < 1e-3, "{} of {windows:?}", result.loss_ratio());
+    let account = result.account.as_ref().unwrap();
+    assert!(account.poll_gaps.as_ref().unwrap().max >= Nanos(2_000_000));
+    // Later than 0.1 ms nothing is sent but a burst that a pause caught at its very sending.
+    let late = account.sent_late.as_ref().unwrap();
+    assert!(late.percentiles[2] <= Nanos(150_000), "{late:?}");
+    let delays =
+        [&result.latency, &account.paused_delay].map(|delays| delays.as_ref().map_or(0, |one| one.count));
+    assert_eq!(delays.iter().sum::<u64>(), total.received, "each delay is in one of both histograms");
+    assert_eq!((account.negative_delays, account.wire_chatter), (0, 0));
+    assert_eq!(account.planned.unwrap().packets, 400_000);
+    // The same trial with another absence, of the device.
+    let mut other = result.clone();
+    tester.leave_out(&mut other, &[Absence { side: Side::Dut, from: 0, to: u64::MAX }]);
+    assert_eq!(other.windows.unwrap().kept, Nanos(0));
+}
+
+#[test]
+fn several_threads_count_stamp_and_order_as_exactly_as_one() {
+    let cores = allowed_cores();
+    let (first, last) = (cores[0], *cores.last().unwrap());
+    // A sender and a receiver, and two senders and a receiver: that they share a core changes nothing.
+    for (number, threads) in [vec![first, last], vec![first, last, first, last]].into_iter().enumerate() {
+        let mut tester = tester_on(&format!("net_ring_threads{number}"), &threads);
+        tester.compare_with(Arc::new(Oracle::new(Nf::L2Fwd)));
+        for _ in 0..2 {
+            let spec = TrialSpec { load: Pps(200_001.0), duration: Nanos(250_000_000) };
+            let result = tester.run(spec, &Arc::default()).unwrap();
+            let total = result.total();
+            adds_up(&total);
+            let planned = result.account.as_ref().unwrap().planned.unwrap();
+            assert!(total.intended.abs_diff(50_000) <= 1 && planned.apart <= 2, "{total:?} {planned:?}");
+            assert_eq!(total.stamped, total.sent + total.refused);
+            let delays = [&result.latency, &result.account.as_ref().unwrap().paused_delay];
+            let counted: u64 = delays.into_iter().flatten().map(|delays| delays.count).sum();
+            assert_eq!(counted, total.received);
+            let sample = result.packets.unwrap();
+            assert!(sample.compared > 0, "{sample}");
+            // A wire back to the sender: each packet is right but for its port, in either stream.
+            assert_eq!(faults(&sample), [Fault::Port], "{sample}");
+            let windows = result.windows.unwrap();
+            assert!(windows.count > 100 && windows.total().intended() <= total.intended);
+        }
+    }
 }

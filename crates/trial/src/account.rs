@@ -1,9 +1,11 @@
 //! The tester's account of its own doings in a trial: when it sent, how often it looked, what it saw
 //! beside the packets that it counts.
 
-use crate::Latency;
+use crate::run::{Point, Purpose};
+use crate::{Latency, Windows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_units::{LatencyHistogram, Nanos};
 
 /// What the tester says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,4 +37,122 @@ pub struct Planned {
     pub packets: u64,
     /// How far chance, or rounding to whole packets, may take the schedule from that.
     pub apart: u64,
+}
+
+/// The accounts of a point's trials together, of those that decided something.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PointAccount {
+    /// Sent minus due.
+    pub sent_late: Option<Latency>,
+    /// Time between two polls of a receive ring.
+    pub poll_gaps: Option<Latency>,
+    /// One-way delay by direction; empty where there is one direction.
+    pub delays: Vec<Option<Latency>>,
+    /// Delay of packets that were on their way during a pause of the tester.
+    pub paused_delay: Option<Latency>,
+    /// Windows of all trials, and of these those left out.
+    pub windows: u64,
+    /// See [`Self::windows`].
+    pub left_out: u64,
+    /// Time that was proved to be taken from the tester, and from the DUT.
+    pub taken: (Nanos, Nanos),
+}
+
+impl PointAccount {
+    /// Of a point; nothing where the tester did not send.
+    pub fn of(point: &Point) -> Option<Self> {
+        let decided = |one: &&crate::run::StoredTrial| !one.superseded && one.purpose != Purpose::WarmUp;
+        let results = point.trials.iter().filter(decided).map(|trial| &trial.result);
+        let (accounts, windows): (Vec<_>, Vec<_>) =
+            results.filter_map(|result| Some((result.account.as_ref()?, result.windows.as_ref()))).unzip();
+        let directions = accounts.iter().map(|account| account.delays.len()).max()?;
+        let sum = |of: fn(&Windows) -> u64| windows.iter().copied().flatten().map(of).sum();
+        Some(Self {
+            sent_late: together(accounts.iter().map(|account| account.sent_late.as_ref())),
+            poll_gaps: together(accounts.iter().map(|account| account.poll_gaps.as_ref())),
+            delays: (0..if directions > 1 { directions } else { 0 })
+                .map(|of| together(accounts.iter().map(|account| account.delays.get(of)?.as_ref())))
+                .collect(),
+            paused_delay: together(accounts.iter().map(|account| account.paused_delay.as_ref())),
+            windows: sum(|one| one.count.into()),
+            left_out: sum(|one| one.left_out.into()),
+            taken: (Nanos(sum(|one| one.tester.total.0)), Nanos(sum(|one| one.dut.total.0))),
+        })
+    }
+}
+
+/// Several distributions as one; a damaged histogram is left out, as is one that is not there.
+fn together<'a>(parts: impl Iterator<Item = Option<&'a Latency>>) -> Option<Latency> {
+    let mut sum = LatencyHistogram::default();
+    for part in parts.flatten() {
+        if let Ok(histogram) = LatencyHistogram::from_base64(&part.histogram) {
+            sum.merge(&histogram);
+        }
+    }
+    Latency::of(&sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{PointKey, StoredTrial};
+    use crate::windows::Absences;
+    use crate::{TrialResult, TrialSpec};
+    use weir_units::{LineRate, Pps};
+
+    fn times(time: u64, count: u64) -> Option<Latency> {
+        let mut histogram = LatencyHistogram::default();
+        histogram.record_many(Nanos(time), count);
+        Latency::of(&histogram)
+    }
+
+    fn trial(sequence: u32, purpose: Purpose, late: u64) -> StoredTrial {
+        let spec = TrialSpec { load: Pps(1e6), duration: Nanos(1_000) };
+        let account = TesterAccount {
+            sent_late: times(late, 10),
+            delays: vec![times(1_000, 5), times(9_000, 5)],
+            ..TesterAccount::default()
+        };
+        let tester = Absences { count: 1, total: Nanos(7), longest: Nanos(7) };
+        let windows = Windows { count: 10, left_out: 2, tester, ..Windows::default() };
+        let result = TrialResult { account: Some(account), windows: Some(windows), ..TrialResult::new(spec) };
+        StoredTrial::new(sequence, purpose, 0, result)
+    }
+
+    #[test]
+    fn a_points_account_is_that_of_the_trials_that_decided() {
+        let mut point = Point {
+            index: 0,
+            key: PointKey {
+                nf: crate::Nf::L2Fwd,
+                dut: "nf".into(),
+                wiring: "vhost".into(),
+                trace: "tr3i".into(),
+                size: "64".into(),
+                mean_frame_bytes: 64.0,
+                directions: 2,
+                huge_pages: false,
+                line_rate: LineRate(weir_units::Bps(1e10)),
+            },
+            dut_version: None,
+            trace_hashes: Vec::new(),
+            seed: 0,
+            packets: None,
+            error: None,
+            finished: true,
+            results: Vec::new(),
+            trials: Vec::new(),
+        };
+        assert_eq!(PointAccount::of(&point), None);
+        point.trials =
+            vec![trial(0, Purpose::WarmUp, 5_000), trial(1, Purpose::Mrr, 100), trial(2, Purpose::Mrr, 900)];
+        let account = PointAccount::of(&point).unwrap();
+        let late = account.sent_late.unwrap();
+        assert_eq!((late.count, late.min, late.max.0 / 100), (20, Nanos(100), 9));
+        assert_eq!((account.windows, account.left_out, account.taken), (20, 4, (Nanos(14), Nanos(0))));
+        let medians: Vec<u64> =
+            account.delays.iter().map(|one| one.as_ref().unwrap().percentiles[0].0 / 1_000).collect();
+        assert_eq!(medians, [1, 9]);
+        assert_eq!(account.poll_gaps, None);
+    }
 }

@@ -7,7 +7,7 @@
 //! else, and is not ranked either. Loss is a note that says where packets
 //! were lost: it is what throughput searches look for.
 
-use crate::{DirectionCounts, TrialResult};
+use crate::{DirectionCounts, Side, TrialResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_units::{Nanos, Ratio};
@@ -44,8 +44,20 @@ pub enum Code {
     DutPreempted,
     /// The counters of tester and DUT contradict each other.
     CountersDisagree,
-    /// Counts that must add up do not.
+    /// What was sent, refused and unsent is not what the schedule comes to.
     CountsDoNotAddUp,
+    /// The schedule does not come to load times duration.
+    LoadNotOffered,
+    /// Packets left the tester long after they were due.
+    LateSent,
+    /// The tester did not look at its receive rings for some time.
+    Deaf,
+    /// So many windows were left out that the rest says little.
+    MostlyLeftOut,
+    /// Packets came before the time in their stamps.
+    NegativeDelay,
+    /// Neighbours on the wire sent frames of their own.
+    WireChatter,
     /// The DUT printed a flood of lines.
     Chatter,
     /// The DUT has started other processes.
@@ -83,6 +95,12 @@ impl Code {
             Self::DutPreempted => "dut-preempted",
             Self::CountersDisagree => "counters-disagree",
             Self::CountsDoNotAddUp => "counts-do-not-add-up",
+            Self::LoadNotOffered => "load-not-offered",
+            Self::LateSent => "late-sent",
+            Self::Deaf => "deaf",
+            Self::MostlyLeftOut => "mostly-left-out",
+            Self::NegativeDelay => "negative-delay",
+            Self::WireChatter => "wire-chatter",
             Self::Chatter => "chatter",
             Self::Forked => "forked",
             Self::Silent => "silent",
@@ -152,6 +170,15 @@ pub mod limits {
 
     /// Unsent packets that are forgiven: this much of the load (FD.io CSIT forgives the same).
     pub const UNSENT: Nanos = Nanos(10_000);
+    /// Packets sent late in a row: what is sent so late at once is an eighth of a device's ring of 1,024.
+    pub const LATE_SENT_PACKETS: f64 = 128.0;
+    /// Their time at the load of the trial, within these bounds, is late.
+    pub const LATE_SENT: (Nanos, Nanos) = (Nanos(5_000), Nanos(50_000));
+    /// Time in pauses of the tester that is no news, of the trial; where no window can be left out it is all
+    /// that is forgiven.
+    pub const DEAF: Ratio = Ratio(0.01);
+    /// The least share of a trial that must be kept.
+    pub const KEPT: Ratio = Ratio(0.25);
     /// Elapsed time beyond the duration.
     pub const STRETCHED: Ratio = Ratio(0.10);
     /// Time stolen by the hypervisor, of the trial; and at least two of the kernel's ticks.
@@ -189,6 +216,7 @@ pub fn judge(result: &TrialResult) -> Verdict {
     bench.clocks();
     bench.cores();
     bench.conduct();
+    bench.account();
     bench.load(&total);
     bench.counters(&total);
     bench.packets(&total);
@@ -211,33 +239,100 @@ impl Bench<'_> {
         Ratio(part.seconds() / self.result.elapsed.seconds().max(1e-9))
     }
 
+    /// What the tester says of its own time.
+    fn account(&mut self) {
+        let (result, pauses) = (self.result, self.result.health.pauses);
+        let share = self.share(pauses.total);
+        let left_out = result.windows.as_ref().map(|windows| (windows.left_out, windows.count));
+        if pauses.count > 0 && share.0 > limits::DEAF.0 {
+            let (weight, then) = match left_out {
+                Some((left_out, count)) => {
+                    (Weight::Note, format!("{left_out} of {count} windows are left out"))
+                }
+                None => (
+                    Weight::Invalid,
+                    "packets without stamps cannot be told by when they were sent".to_owned(),
+                ),
+            };
+            let says = format!(
+                "the tester neither sent nor received in {} pauses of {} in all ({share}), {} at most: {then}",
+                pauses.count, pauses.total, pauses.longest
+            );
+            self.find(Code::Deaf, weight, says);
+        }
+        if let Some(windows) = &result.windows {
+            let kept = Ratio(windows.kept.seconds() / result.spec.duration.seconds().max(1e-9));
+            if kept.0 < limits::KEPT.0 {
+                let says = format!(
+                    "only {} of the trial ({kept}) are kept: the machine took the rest",
+                    windows.kept
+                );
+                self.find(Code::MostlyLeftOut, Weight::Invalid, says);
+            }
+        }
+        let Some(account) = &result.account else { return };
+        if let Some(late) = &account.sent_late {
+            let share = result.spec.load.0 / result.directions.len().max(1) as f64;
+            let time = Nanos((limits::LATE_SENT_PACKETS / share.max(1e-3) * 1e9) as u64);
+            let limit = time.clamp(limits::LATE_SENT.0, limits::LATE_SENT.1);
+            let [_, p90, p99, ..] = late.percentiles;
+            let found = [(Weight::Invalid, 10, p90), (Weight::Note, 1, p99)];
+            if let Some((weight, percent, at)) = found.into_iter().find(|(_, _, at)| *at > limit) {
+                let says = format!(
+                    "{percent} % of the packets were sent {at} or more after they were due ({limit} is late)"
+                );
+                self.find(Code::LateSent, weight, says);
+            }
+        }
+        if account.negative_delays > 0 {
+            let says = format!("{} packets came before the time in their stamps", account.negative_delays);
+            self.find(Code::NegativeDelay, Weight::Invalid, says);
+        }
+        if account.wire_chatter > 0 {
+            let says = format!(
+                "chatter on the wire: {} frames that neighbours sent by themselves",
+                account.wire_chatter
+            );
+            self.find(Code::WireChatter, Weight::Note, says);
+        }
+    }
+
     /// The load that was to be offered against what was.
     fn load(&mut self, total: &DirectionCounts) {
         if total.sent + total.refused + total.unsent != total.intended && !self.result.directions.is_empty() {
             let DirectionCounts { intended, sent, refused, unsent, .. } = total;
             let says = format!(
-                "{sent} sent, {refused} refused and {unsent} unsent packets are not the {intended} intended"
+                "{sent} sent, {refused} refused and {unsent} unsent packets are not the {intended} of the schedule"
             );
             self.find(Code::CountsDoNotAddUp, Weight::Invalid, says);
         }
+        let planned = self.result.account.as_ref().and_then(|account| account.planned);
+        if let Some(planned) =
+            planned.filter(|planned| planned.packets.abs_diff(total.intended) > planned.apart)
+        {
+            let (intended, packets) = (total.intended, planned.packets);
+            let says = format!("the schedule had {intended} packets, load times duration are {packets}");
+            self.find(Code::LoadNotOffered, Weight::Invalid, says);
+        }
+        // Only what counts: what a pause left unsent is left out with its windows.
+        let counted = self.result.counted();
         if total.unsent > 0 {
-            let forgiven = (self.result.spec.load.0 * limits::UNSENT.seconds()) as u64;
-            let weight = if total.unsent > forgiven { Weight::Invalid } else { Weight::Note };
-            let share = Ratio(total.unsent as f64 / total.intended.max(1) as f64);
-            let says = format!(
-                "the tester was too late for {} of {} packets ({share})",
-                total.unsent, total.intended
-            );
+            let seconds = limits::UNSENT.seconds();
+            let forgiven = (self.result.spec.load.0 * seconds) as u64;
+            let weight = if counted.unsent > forgiven { Weight::Invalid } else { Weight::Note };
+            let (unsent, intended) = match weight {
+                Weight::Invalid => (counted.unsent, counted.intended()),
+                _ => (total.unsent, total.intended),
+            };
+            let share = Ratio(unsent as f64 / intended.max(1) as f64);
+            let says = format!("the tester was too late for {unsent} of {intended} packets ({share})");
             self.find(Code::Unsent, weight, says);
         }
         let beyond = Nanos(self.result.elapsed.0.saturating_sub(self.result.spec.duration.0));
         let stretch = Ratio(beyond.seconds() / self.result.spec.duration.seconds().max(1e-9));
         // A fed DUT is read when the system wakes the lab up, and its rate counts the whole time.
         if !self.result.directions.is_empty() && stretch.0 > limits::STRETCHED.0 {
-            let says = format!(
-                "a trial of {} took {}: pauses of the tester were cut out of it",
-                self.result.spec.duration, self.result.elapsed
-            );
+            let says = format!("a trial of {} took {}", self.result.spec.duration, self.result.elapsed);
             self.find(Code::Stretched, Weight::Invalid, says);
         }
     }
@@ -256,18 +351,23 @@ impl Bench<'_> {
     }
 
     fn cores(&mut self) {
+        let (tester, dut) = (self.result.health.tester, self.result.health.dut);
         let sides = [
-            (
-                "tester",
-                self.result.health.tester,
-                Code::TesterStolen,
-                Code::TesterPreempted,
-                limits::TESTER_WAITED,
-            ),
-            ("DUT", self.result.health.dut, Code::DutStolen, Code::DutPreempted, limits::DUT_WAITED),
+            (Side::Tester, tester, Code::TesterStolen, Code::TesterPreempted, limits::TESTER_WAITED),
+            (Side::Dut, dut, Code::DutStolen, Code::DutPreempted, limits::DUT_WAITED),
         ];
-        for (side, health, stolen, preempted, most_waited) in sides {
+        for (which, health, stolen, preempted, most_waited) in sides {
             let Some(health) = health else { continue };
+            let side = if which == Side::Tester { "tester" } else { "DUT" };
+            // Time whose windows are left out spoils nothing; what is not proved to lie there does.
+            let proved =
+                self.result.windows.as_ref().map_or(Nanos(0), |windows| windows.absences(which).total);
+            let weight = |time: Nanos, most: Ratio| {
+                let rest = self.share(Nanos(time.0.saturating_sub(proved.0)));
+                if rest.0 > most.0 { Weight::Invalid } else { Weight::Note }
+            };
+            let of_stolen = weight(health.stolen, limits::STOLEN);
+            let of_waited = weight(health.waited, most_waited);
             let core = health.core;
             let share = self.share(health.stolen);
             if share.0 > limits::STOLEN.0 && health.stolen.0 >= limits::STOLEN_LEAST.0 {
@@ -275,7 +375,7 @@ impl Bench<'_> {
                     "the hypervisor took core {core} from the {side} for {} ({share})",
                     health.stolen
                 );
-                self.find(stolen, Weight::Invalid, says);
+                self.find(stolen, of_stolen, says);
             }
             let share = self.share(health.waited);
             if share.0 > most_waited.0 && health.waited.0 >= limits::WAITED_LEAST.0 {
@@ -283,7 +383,7 @@ impl Bench<'_> {
                     "other threads had core {core} for {} ({share}) while the {side} waited for it, in {} turns",
                     health.waited, health.preempted
                 );
-                self.find(preempted, Weight::Invalid, says);
+                self.find(preempted, of_waited, says);
             }
         }
     }
@@ -346,7 +446,14 @@ impl Bench<'_> {
             let says = format!("nothing came back of {} packets sent", total.sent);
             self.find(Code::Silent, Weight::Wrong, says);
         } else if lost > 0 {
-            let says = format!("{} were lost{}", of(lost), self.place_of_loss(total));
+            let counted = self.result.counted().lost();
+            let among = match &self.result.windows {
+                Some(windows) if windows.left_out > 0 => {
+                    format!(", {counted} of them in the windows that count")
+                }
+                _ => String::new(),
+            };
+            let says = format!("{} were lost{}{among}", of(lost), self.place_of_loss(total));
             self.find(Code::Lost, Weight::Note, says);
         }
         if total.duplicated > 0 {

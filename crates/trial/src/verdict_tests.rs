@@ -1,6 +1,10 @@
 use super::*;
-use crate::{Clocks, CoreHealth, DutReading, Fault, Health, PacketCheck, TrialSpec};
-use weir_units::Pps;
+use crate::windows::{Absences, WindowCounts};
+use crate::{
+    Clocks, CoreHealth, DutReading, Fault, Health, Latency, PacketCheck, Pauses, Planned, TesterAccount,
+    TrialSpec, Windows,
+};
+use weir_units::{LatencyHistogram, Pps};
 
 /// A second at a million packets a second, with nothing wrong in it.
 fn clean() -> TrialResult {
@@ -19,7 +23,45 @@ fn clean() -> TrialResult {
             ..Default::default()
         },
         packets: Some(PacketCheck { compared: 64, ..Default::default() }),
+        account: Some(TesterAccount {
+            planned: Some(Planned { packets: 1_000_002, apart: 2 }),
+            sent_late: times(992, Nanos(60_000)),
+            ..TesterAccount::default()
+        }),
         ..TrialResult::new(spec)
+    }
+}
+
+fn account(result: &mut TrialResult) -> &mut TesterAccount {
+    result.account.as_mut().unwrap()
+}
+
+/// A thousand packets, so many of them in time and the others as late as this.
+fn times(in_time: u64, late: Nanos) -> Option<Latency> {
+    let mut histogram = LatencyHistogram::default();
+    histogram.record_many(Nanos(200), in_time);
+    histogram.record_many(late, 1_000 - in_time);
+    Latency::of(&histogram)
+}
+
+fn pauses(milliseconds: u64) -> Pauses {
+    let total = Nanos(milliseconds * 1_000_000);
+    Pauses { count: 5, total, longest: total }
+}
+
+/// Windows of which this share is kept, with so many packets unsent there; the absences of either side.
+fn windows(kept: f64, unsent: u64, absent: Nanos) -> Windows {
+    let packets = (1e6 * kept) as u64;
+    let counts = WindowCounts { sent: packets - unsent, unsent, received: packets - unsent, refused: 0 };
+    let absences = Absences { count: 1, total: absent, longest: absent };
+    Windows {
+        count: 1000,
+        left_out: (1000.0 * (1.0 - kept)) as u32,
+        kept: Nanos((kept * 1e9) as u64),
+        tester: absences,
+        dut: absences,
+        counts: vec![counts],
+        ..Windows::default()
     }
 }
 
@@ -46,10 +88,17 @@ fn what_is_usual_on_a_machine_is_no_finding() {
 #[test]
 fn each_disturbance_is_found_by_name() {
     type Change = fn(&mut TrialResult);
-    let cases: [(Code, Weight, Change); 16] = [
+    let cases: [(Code, Weight, Change); 23] = [
         (Code::Unsent, Weight::Invalid, |r| leave_unsent(r, 11)),
         (Code::Unsent, Weight::Note, |r| leave_unsent(r, 10)),
         (Code::CountsDoNotAddUp, Weight::Invalid, |r| r.directions[0].intended += 1),
+        (Code::LoadNotOffered, Weight::Invalid, |r| account(r).planned.as_mut().unwrap().packets = 1_030_000),
+        (Code::LateSent, Weight::Note, |r| account(r).sent_late = times(980, Nanos(60_000))),
+        (Code::LateSent, Weight::Invalid, |r| account(r).sent_late = times(880, Nanos(60_000))),
+        (Code::NegativeDelay, Weight::Invalid, |r| account(r).negative_delays = 1),
+        (Code::WireChatter, Weight::Note, |r| account(r).wire_chatter = 3),
+        (Code::Deaf, Weight::Invalid, |r| r.health.pauses = pauses(15)),
+        (Code::MostlyLeftOut, Weight::Invalid, |r| r.windows = Some(windows(0.24, 0, Nanos(0)))),
         (Code::Stretched, Weight::Invalid, |r| r.elapsed = Nanos(1_101_000_000)),
         (Code::ClockJump, Weight::Invalid, |r| {
             r.health.clocks = Some(Clocks { tsc: Nanos(1_009_000_000), monotonic: Nanos(2_009_000_000) });
@@ -127,7 +176,18 @@ fn a_fed_device_that_was_read_a_little_late_is_no_stretched_trial() {
 
 #[test]
 fn a_finding_is_printed_as_it_is_stored() {
-    for code in [Code::Unsent, Code::ClockJump, Code::CountsDoNotAddUp, Code::WrongPackets] {
+    for code in [
+        Code::Unsent,
+        Code::ClockJump,
+        Code::CountsDoNotAddUp,
+        Code::LoadNotOffered,
+        Code::LateSent,
+        Code::Deaf,
+        Code::MostlyLeftOut,
+        Code::NegativeDelay,
+        Code::WireChatter,
+        Code::WrongPackets,
+    ] {
         assert_eq!(serde_json::to_value(code).unwrap(), code.name());
     }
 }
@@ -161,4 +221,39 @@ fn a_burst_of_microseconds_is_not_called_preempted_for_waiting_as_long() {
     result.spec.duration = Nanos(28_000);
     result.health.tester.as_mut().unwrap().waited = Nanos(45_500);
     assert!(!judge(&result).has(Code::TesterPreempted));
+}
+
+#[test]
+fn time_that_is_proved_to_lie_in_windows_left_out_spoils_nothing_and_what_is_not_does() {
+    let mut result = clean();
+    result.health.pauses = pauses(300);
+    leave_unsent(&mut result, 300_000);
+    for health in [&mut result.health.tester, &mut result.health.dut] {
+        health.as_mut().unwrap().waited = Nanos(300_000_000);
+    }
+    assert!(!judge(&result).is_valid());
+    result.windows = Some(windows(0.5, 0, Nanos(300_000_000)));
+    let verdict = judge(&result);
+    assert!(verdict.is_valid(), "{verdict:?}");
+    for code in [Code::TesterPreempted, Code::DutPreempted, Code::Deaf, Code::Unsent] {
+        assert!(verdict.has(code), "{code:?} is told all the same");
+    }
+    assert!(
+        verdict.findings.iter().any(|finding| finding.says.ends_with("500 of 1000 windows are left out"))
+    );
+    // Half a trial with packets unsent outside all pauses, or with a core gone and no proof when.
+    result.windows = Some(windows(0.5, 11, Nanos(300_000_000)));
+    assert_eq!(judge(&result).worst(), Some(Weight::Invalid));
+    result.windows = Some(windows(0.5, 0, Nanos(270_000_000)));
+    assert_eq!(judge(&result).findings[0].code, Code::DutPreempted);
+    assert_eq!(judge(&result).worst(), Some(Weight::Invalid));
+}
+
+#[test]
+fn loss_says_how_much_of_it_counts() {
+    let mut result = clean();
+    result.directions[0].received = 999_000;
+    result.windows = Some(windows(0.9, 0, Nanos(1_000_000)));
+    let verdict = judge(&result);
+    assert!(verdict.findings[0].says.ends_with(", 0 of them in the windows that count"), "{verdict:?}");
 }

@@ -10,7 +10,7 @@ use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError};
 use weir_dut::folder::Folder;
 use weir_dut::wiring::{Fed, Nic, Side, WiringKind};
 use weir_dut::{RunningDut, StartRequest};
-use weir_traffic::{DirectionSetup, Sender, Tester};
+use weir_traffic::{DirectionSetup, Layout, Sender, Tester};
 
 /// What a wiring comes down to: the ports of both sides, and who comes up first.
 struct Links {
@@ -128,15 +128,17 @@ pub(super) fn linked(
     device.wait_links(&ports)?;
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
     for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
-        receivers.push(receiver);
+        receivers.push(vec![receiver]);
         senders.push(sender);
     }
     let mut directions = Vec::new();
     for ((from, tx), source) in senders.into_iter().enumerate().zip(setup.traffic.sources()?) {
         let sender = Sender::new(source, tx, &pool, setup.shape, setup.stamp_every, setup.traffic.seed());
-        directions.push(DirectionSetup { sender, to: 1 - from });
+        directions.push(DirectionSetup { senders: vec![sender], to: 1 - from });
     }
-    let tester = Tester::new(eal, setup.cores.tester, ports, receivers, directions);
+    let ends: Vec<usize> = directions.iter().map(|direction| direction.to).collect();
+    let layout = Layout::of(&[setup.cores.tester], ports.len(), &ends, 1);
+    let tester = Tester::new(eal, &layout, ports, receivers, directions);
     Ok(Wired { tester, device, dut_stops_first: setup.wiring == WiringKind::Memif })
 }
 

@@ -1,6 +1,7 @@
 //! `weir show`: a run on the terminal, with what to beware of.
 
 mod details;
+mod own_time;
 mod trust;
 
 use super::cells::{cell, count, size};
@@ -23,7 +24,8 @@ Show a run: a row a point with the verdicts of the methods, then what to beware 
 Throughput is the rate forwarded at the lower bound, then [lower bound, upper bound]: the greatest \
 load that met the goal and the least that did not. Rates are totals over all directions; the share \
 is of what the line rate carries at that size, preamble and gap included. Percentiles of latency \
-are one-way delays. The line `packets` says what the untimed pass before the trials came to: all \
+are one-way delays. The line `tester` says how long after its time a packet was sent, how long a receive \
+ring was not polled, and what of the trials was left out. The line `packets` says what the untimed pass before the trials came to: all \
 packets compared with what the network function must make of them.
 
 Each point says who limits its results, as far as the self-check of its wiring tells: the device, the \
@@ -152,6 +154,7 @@ fn results(point: &Point) -> Vec<String> {
     lines.extend(super::repeats::lines(&point.results));
     lines.extend(trust::limits(&point.results));
     lines.extend(point.packets.iter().map(|check| format!("packets  {check}")));
+    lines.extend(own_time::lines(point));
     lines
 }
 
@@ -178,7 +181,7 @@ fn warnings(run: &Run) -> Vec<String> {
         note(short, &what);
     }
     note(
-        those(&|point| deciding(point).any(|trial| trial.result.total().unsent > 0)),
+        those(&|point| deciding(point).any(|trial| trial.result.counted().unsent > 0)),
         "the tester itself was late to offer packets; they count as lost",
     );
     note(

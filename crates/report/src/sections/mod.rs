@@ -8,6 +8,7 @@ pub(crate) mod found;
 pub(crate) mod frame_loss;
 pub(crate) mod latency;
 pub(crate) mod losses;
+pub(crate) mod own_time;
 pub(crate) mod packets;
 pub(crate) mod rates;
 mod repeats;

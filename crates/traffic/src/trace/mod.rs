@@ -31,6 +31,7 @@ pub mod table;
 
 mod error;
 mod explosion;
+mod share;
 mod spec;
 
 pub use capture::{CaptureOptions, CutPackets};

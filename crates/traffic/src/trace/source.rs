@@ -127,6 +127,21 @@ impl FrameSource {
         }
     }
 
+    /// Deals a trace out to several senders: each flow goes to one of them, whole and in order. What has
+    /// an order or gaps of its own (a stream, a capture's timing, a trace sent once) stays with one sender,
+    /// and so does each flow: a trace of fewer flows than senders gives fewer sources.
+    pub fn shares(self, senders: usize) -> Vec<Self> {
+        match self {
+            Self::Table(cursor)
+                if senders > 1 && cursor.laps == Laps::Endless && !cursor.table.has_gaps() =>
+            {
+                let tables = super::share::by_flow(&cursor.table, senders).into_iter();
+                tables.map(|table| Self::Table(TableCursor::new(Arc::new(table), Laps::Endless))).collect()
+            }
+            whole => vec![whole],
+        }
+    }
+
     /// Mean frame size of a lap, in bytes with FCS.
     pub fn mean_frame_bytes(&self) -> f64 {
         match self {

@@ -1,0 +1,110 @@
+//! Which of the tester's threads sends and receives what.
+
+/// What one thread does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LanePlan {
+    /// Its core.
+    pub core: usize,
+    /// What it sends: directions, and the number of its sender in each.
+    pub sends: Vec<(usize, usize)>,
+    /// Ports it receives from.
+    pub receives: Vec<usize>,
+}
+
+/// The threads of a tester.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Senders of each direction, each with a transmit queue of its own.
+    pub streams: usize,
+    /// The threads.
+    pub lanes: Vec<LanePlan>,
+}
+
+impl Layout {
+    /// Deals the work out to cores. With one core everything is done on it. With more, senders and
+    /// receivers are apart: a thread receives one port at least, so that one tracker sees all of a
+    /// direction; the other threads send. `ends[d]` is the port at which direction `d` ends, and a
+    /// direction has `most_streams` senders at most (transmit queues of its port, and
+    /// [`crate::stamp::Stamp::STREAMS`]).
+    pub fn of(cores: &[usize], ports: usize, ends: &[usize], most_streams: usize) -> Self {
+        let directions = ends.len().max(1);
+        // A port where no direction ends is watched by the tracker of direction 0.
+        let mut groups: Vec<Vec<usize>> = ends.iter().map(|end| vec![*end]).collect();
+        groups.dedup();
+        for port in (0..ports).filter(|port| !ends.contains(port)) {
+            match groups.first_mut() {
+                Some(first) => first.push(port),
+                None => groups.push(vec![port]),
+            }
+        }
+        let mut lanes: Vec<LanePlan> =
+            cores.iter().map(|core| LanePlan { core: *core, ..LanePlan::default() }).collect();
+        let receiving = groups.len().min(cores.len() / 2);
+        let sending = cores.len() - receiving;
+        let most = most_streams.clamp(1, crate::stamp::Stamp::STREAMS);
+        let streams = (sending / directions).clamp(1, most);
+        for (number, group) in groups.into_iter().enumerate() {
+            let lane = if receiving == 0 { 0 } else { sending + number % receiving };
+            lanes[lane].receives.extend(group);
+        }
+        for number in 0..directions * streams {
+            lanes[number % sending].sends.push((number % directions, number / directions));
+        }
+        lanes.retain(|lane| !lane.sends.is_empty() || !lane.receives.is_empty());
+        Self { streams, lanes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(core: usize, sends: &[(usize, usize)], receives: &[usize]) -> LanePlan {
+        LanePlan { core, sends: sends.to_vec(), receives: receives.to_vec() }
+    }
+
+    #[test]
+    fn one_core_does_everything_and_more_of_them_part_senders_from_receivers() {
+        let both = |cores: &[usize]| Layout::of(cores, 2, &[1, 0], 8);
+        assert_eq!(both(&[3]).lanes, [lane(3, &[(0, 0), (1, 0)], &[1, 0])]);
+        assert_eq!(both(&[3, 4]).lanes, [lane(3, &[(0, 0), (1, 0)], &[]), lane(4, &[], &[1, 0])]);
+        assert_eq!(both(&[1, 2, 3]).lanes.len(), 3);
+        let four = both(&[1, 2, 3, 4]);
+        let apart =
+            [lane(1, &[(0, 0)], &[]), lane(2, &[(1, 0)], &[]), lane(3, &[], &[1]), lane(4, &[], &[0])];
+        assert_eq!((four.streams, four.lanes.as_slice()), (1, &apart[..]));
+        let eight = both(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!((eight.streams, eight.lanes.len()), (3, 8));
+        assert_eq!(eight.lanes[5].sends, [(1, 2)]);
+    }
+
+    #[test]
+    fn one_direction_has_one_receiver_for_all_ports_and_no_more_senders_than_queues() {
+        let one = Layout::of(&[1, 2, 3, 4], 2, &[1], 2);
+        assert_eq!(one.streams, 2);
+        assert_eq!(one.lanes.len(), 3, "a third sender would have no queue");
+        assert_eq!(one.lanes[2].receives, [1, 0]);
+        assert_eq!(Layout::of(&[5], 1, &[0], 1).lanes, [lane(5, &[(0, 0)], &[0])]);
+    }
+
+    #[test]
+    fn everything_is_done_once_whatever_the_cores() {
+        for cores in 1..12 {
+            for (ports, ends) in [(1, vec![0]), (2, vec![1]), (2, vec![1, 0])] {
+                for most in [1, 2, 40] {
+                    let all: Vec<usize> = (0..cores).collect();
+                    let layout = Layout::of(&all, ports, &ends, most);
+                    let mut sends: Vec<_> = layout.lanes.iter().flat_map(|lane| lane.sends.clone()).collect();
+                    let mut receives: Vec<_> =
+                        layout.lanes.iter().flat_map(|lane| lane.receives.clone()).collect();
+                    sends.sort_unstable();
+                    receives.sort_unstable();
+                    let every = (0..ends.len()).flat_map(|d| (0..layout.streams).map(move |s| (d, s)));
+                    assert_eq!(sends, every.collect::<Vec<_>>());
+                    assert_eq!(receives, (0..ports).collect::<Vec<_>>());
+                    assert!(layout.streams <= most.min(crate::stamp::Stamp::STREAMS));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! A trial's stamped frames, made again after it from the numbers in their stamps.
+
+use crate::stamp::{Stamp, StampSlot};
+use crate::trace::FrameTable;
+use std::sync::Arc;
+
+/// A trial's stamped frames, made again from their numbers.
+///
+/// Every `every`th frame has its turn to be stamped, and the `n`th that can be carries number `n`.
+#[derive(Debug)]
+pub(crate) struct Recall {
+    table: Arc<FrameTable>,
+    start: u64,
+    every: u64,
+    /// Turns of one cycle, after which places repeat, whose frames can be stamped; `None` where all can.
+    stampable: Option<Vec<u32>>,
+    /// Turns in one cycle.
+    cycle: u64,
+}
+
+impl Recall {
+    pub(crate) fn new(table: Arc<FrameTable>, start: usize, every: u32) -> Self {
+        let (len, start, every) = (table.len() as u64, start as u64, u64::from(every));
+        let mut recall = Self { table, start, every, stampable: None, cycle: len / gcd(len, every) };
+        let all = recall.table.uniform_slot().is_some_and(StampSlot::is_stampable);
+        if !all {
+            let can = |turn: &u64| recall.table.slot(recall.place(*turn)).is_stampable();
+            recall.stampable = Some((0..recall.cycle).filter(can).map(|turn| turn as u32).collect());
+        }
+        recall
+    }
+
+    /// Place in the table of the frame that had this turn, from 0.
+    fn place(&self, turn: u64) -> usize {
+        let len = self.table.len() as u64;
+        // Sums of numbers below the length, so that no number of packets overflows.
+        let passed = (turn % len * (self.every % len) + self.every - 1) % len;
+        ((self.start + passed) % len) as usize
+    }
+
+    /// The frame that carried this stamp; nothing where no frame could.
+    pub(crate) fn frame(&self, stamp: Stamp) -> Option<Vec<u8>> {
+        let number = stamp.number();
+        let turn = match &self.stampable {
+            None => number,
+            Some(turns) => {
+                let (lap, place) = (number.checked_div(turns.len() as u64)?, number % turns.len() as u64);
+                lap.checked_mul(self.cycle)?.checked_add(u64::from(turns[place as usize]))?
+            }
+        };
+        let place = self.place(turn);
+        let mut frame = self.table.frame(place).to_vec();
+        self.table.slot(place).stamp(&mut frame, stamp).then_some(frame)
+    }
+
+    /// The table.
+    pub(crate) fn table(&self) -> &FrameTable {
+        &self.table
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
