@@ -328,7 +328,7 @@ fn exploding(port: u128, number: u64, dice: &mut Dice) -> (Key, Mask) {
 
 #[test]
 fn no_traffic_makes_a_lookup_cost_more_probes_than_the_bound() {
-    let mut dice = Dice::new(weir_testkit::seed(9));
+    let mut dice = Dice::new(9);
     let mut cache = Megaflows::new(Seed::new(9), 100_000);
     // Another port's entries cost this one nothing.
     let (quiet, mask) = exploding(2, 32, &mut dice);

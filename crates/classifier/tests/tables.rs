@@ -190,7 +190,7 @@ fn routes_answer_as_they_say_and_name_bits_that_prove_it() {
 
 #[test]
 fn the_structure_follows_the_rules() {
-    let mut dice = Dice::new(weir_testkit::seed(1));
+    let mut dice = Dice::new(1);
     let mut table = table(1, None);
     assert_eq!(table.structure(), "linear, 0 entries");
     let mac = |number: u64| {
@@ -244,7 +244,7 @@ fn firewall(seed: u64) -> Table<u64> {
 
 #[test]
 fn traffic_made_to_draw_out_masks_draws_few_of_them_once_they_are_rounded() {
-    let (table, mut dice) = (firewall(1), Dice::new(weir_testkit::seed(2)));
+    let (table, mut dice) = (firewall(1), Dice::new(2));
     let (mut fine, mut rounded) = (HashSet::new(), HashSet::new());
     for _ in 0..20_000 {
         let mut key = Key::new();

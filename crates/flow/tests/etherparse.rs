@@ -109,7 +109,7 @@ fn transport_agrees(key: &Key, transport: &TransportHeader) {
 
 #[test]
 fn etherparse_finds_the_same_fields_where_it_looks() {
-    let mut sampler = Sampler::new(weir_testkit::seed(12));
+    let mut sampler = Sampler::new(12);
     let (mut networks, mut transports) = (0, 0);
     for _ in 0..FRAMES {
         let frame = sampler.frame();

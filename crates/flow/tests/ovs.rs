@@ -136,7 +136,7 @@ fn open_vswitch_finds_the_same_fields() {
     if !installed() {
         return;
     }
-    let mut sampler = Sampler::new(weir_testkit::seed(11));
+    let mut sampler = Sampler::new(11);
     let mut frames: Vec<Vec<u8>> =
         (0..FRAMES).map(|number| if number % 2 == 0 { sampler.frame() } else { sampler.mangled() }).collect();
     // It makes a frame of fewer bytes longer.

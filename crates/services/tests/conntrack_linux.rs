@@ -550,7 +550,7 @@ fn medley(rng: &mut ChaCha8Rng, earlier: &[(usize, Vec<u8>)]) -> (usize, Vec<u8>
 #[test]
 fn udp_icmp_and_other_packets_are_judged_as_linux_judges_them() {
     with_router(false, |router| {
-        let mut rng = ChaCha8Rng::seed_from_u64(weir_testkit::seed(12));
+        let mut rng = ChaCha8Rng::seed_from_u64(12);
         let mut net = net(false);
         let (mut packets, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..30_000 {

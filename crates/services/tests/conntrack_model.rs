@@ -182,7 +182,7 @@ fn noise(rng: &mut ChaCha8Rng) -> Vec<u8> {
 
 #[test]
 fn random_frames_never_panic_and_memory_stays_flat() {
-    let mut rng = ChaCha8Rng::seed_from_u64(weir_testkit::seed(3));
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
     let mut net =
         Net::new(Settings { connections: 300, half_open: 100, fragments: 64, ..Settings::default() });
     for port in 0..300 {
@@ -212,7 +212,7 @@ fn random_frames_never_panic_and_memory_stays_flat() {
 #[test]
 fn the_same_seed_judges_alike() {
     let run = || {
-        let mut rng = ChaCha8Rng::seed_from_u64(weir_testkit::seed(9));
+        let mut rng = ChaCha8Rng::seed_from_u64(9);
         let mut net = Net::new(Settings { connections: 100, half_open: 50, ..Settings::default() });
         (0..20_000)
             .map(|_| {

@@ -19,7 +19,7 @@ const BLIND: &str = "delete table=0\ntable=0,in_port=3 actions=mod_dl_src:02:00:
 /// Some hundred random packets again and again: of every kind, some of them mangled, and of each a twin
 /// whose time to live ends here.
 fn frames() -> Vec<Vec<u8>> {
-    let mut sampler = Sampler::new(weir_testkit::seed(5));
+    let mut sampler = Sampler::new(5);
     let mut few = Vec::new();
     while few.len() < 400 {
         let mut frame = if few.len() % 4 == 0 { sampler.mangled() } else { sampler.frame() };

@@ -57,7 +57,7 @@ fn a_soak_of_changes_loses_nothing_uncounted_and_stays_flat() {
         (0..4000).map(|at| udp(0xc612_0000 + at % 250, 0xc613_0001 + at / 250, (1000, 80))).collect();
     let faults = "drop=0.1%,dup=0.1%,reorder=1%,corrupt=0.1%,truncate=0.1%,delay=20us,seed=1";
     rig.faulty_source(1, &frames, ",loop,rate=300kpps", faults);
-    let mut random = Sampler::new(weir_testkit::seed(4));
+    let mut random = Sampler::new(4);
     let begin = Instant::now();
     let (mut rounds, mut warm, mut late) = (0_u32, None, 0);
     while begin.elapsed() < Duration::from_secs(seconds) {
