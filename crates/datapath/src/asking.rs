@@ -11,10 +11,32 @@ use crate::worker_thread::Running;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+/// A worker that is inside of a service for longer may not come back from it.
+const PROMPT: Duration = Duration::from_millis(1);
+
 impl Datapath {
     /// Waits until every worker has read its mail.
     pub(crate) fn fence(&self) -> Result<(), ControlError> {
         self.wait_for_all(Running::wait_until_read)
+    }
+
+    /// Makes sure that every worker answers, before anything is changed: a change that is reported as failed is one
+    /// that none of them has been told of. Who answered a moment ago is not asked.
+    pub(crate) fn all_answer(&self) -> Result<(), ControlError> {
+        for (worker, vital) in self.workers.iter().zip(&self.vitals) {
+            if worker.is_finished() {
+                return Err(worker.ended());
+            }
+            if self.hangs(worker) {
+                return Err(worker.silent());
+            }
+            let in_service = worker.inside(self.clock).is_some_and(|(_, time)| time > PROMPT);
+            if in_service || worker.is_behind() || vital.stands_still() {
+                worker.send(Mail::Ping);
+                worker.wait_until_known(PATIENCE)?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits for each worker. One that was seen to hang is not waited for again.

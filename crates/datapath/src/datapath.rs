@@ -14,6 +14,7 @@ use crate::mail::{Mail, Snapshot};
 use crate::pipeline::{Pipeline, Touched};
 use crate::ports::Ports;
 use crate::steer::Claims;
+use crate::vitals::Vital;
 use crate::worker::Clock;
 use crate::worker_thread::{Running, Start};
 use std::collections::BTreeMap;
@@ -67,6 +68,8 @@ pub struct Datapath {
     pub(crate) quarantined: std::collections::BTreeSet<(usize, u16)>,
     /// What each worker told last.
     pub(crate) last: Vec<Snapshot>,
+    /// What was seen of each worker's rounds.
+    pub(crate) vitals: Vec<Vital>,
 }
 
 impl Datapath {
@@ -119,6 +122,7 @@ impl Datapath {
             events: Vec::new(),
             quarantined: std::collections::BTreeSet::new(),
             last: vec![Snapshot::default(); config.cores.len()],
+            vitals: vec![Vital::default(); config.cores.len()],
             settled: (Nanos(0), Nanos(0)),
             config,
         };
@@ -163,6 +167,7 @@ impl Datapath {
 
     /// Opens ports, all or none. Workers can send to them then, and nobody polls them yet.
     pub(crate) fn open_ports(&mut self, specs: &[PortSpec]) -> Result<Vec<(PortNo, Vec<Rx>)>, ControlError> {
+        self.all_answer()?;
         let mut opened = Vec::with_capacity(specs.len());
         for spec in specs {
             match self.ports.open(spec, &self.config, &self.pool) {
@@ -208,6 +213,7 @@ impl Datapath {
     /// # Errors
     /// No such port.
     pub fn remove_port(&mut self, number: PortNo) -> Result<(), ControlError> {
+        self.all_answer()?;
         let name = self.ports.hide(number)?;
         self.names.remove_port(&name);
         // First nothing is sent there any more, then the queues go, then the port.
@@ -227,8 +233,12 @@ impl Datapath {
     }
 
     /// Hands new tables to the workers, and waits until all have them.
+    ///
+    /// # Errors
+    /// A worker does not answer; none was handed anything then, and the tables are what they were.
     pub(crate) fn publish(&mut self, mut next: Pipeline) -> Result<(), ControlError> {
         self.free_old_tables();
+        self.all_answer()?;
         if !Arc::ptr_eq(&next.groups, &self.pipeline.groups) || next.ports != self.pipeline.ports {
             next.look_who_lives();
         }
@@ -236,8 +246,10 @@ impl Datapath {
         for worker in &self.workers {
             worker.send(Mail::Tables(self.pipeline.clone()));
         }
-        // One that sleeps takes them up before it looks at a packet: nobody has to wait for that.
-        self.wait_for_all(Running::wait_until_known)
+        // One that sleeps takes them up before it looks at a packet: nobody has to wait for that. Nor for one that
+        // stopped answering at this very moment: it does so too, if it ever comes back.
+        let _ = self.wait_for_all(Running::wait_until_known);
+        Ok(())
     }
 
     /// Frees the tables that no worker uses any more. To be called when nobody waits for an answer: it takes as

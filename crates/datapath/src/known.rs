@@ -117,6 +117,7 @@ impl Datapath {
     /// # Errors
     /// A worker that does not answer.
     pub(crate) fn install(&mut self, built: Built) -> Result<Built, ControlError> {
+        self.all_answer()?;
         let Built { number, group, hosts } = built;
         let group =
             self.services.get_mut(&number).and_then(|known| std::mem::replace(&mut known.group, group));
@@ -173,6 +174,7 @@ impl Datapath {
         if self.names.service(name).is_some() {
             return Err(ControlError(format!("a service named `{name}` exists; give this one another name")));
         }
+        self.all_answer()?;
         let number = self.names.add_service(name);
         let built = match self.build(number, name, kind, settings, limits) {
             Ok(built) => built,
@@ -196,6 +198,7 @@ impl Datapath {
     pub fn remove_service(&mut self, name: &str) -> Result<(), ControlError> {
         let number = self.service_number(name)?;
         self.check_unused(name)?;
+        self.all_answer()?;
         self.services_changed(number, None)?;
         let hosts = self.workers.iter().map(|_| None).collect();
         drop(self.install(Built { number, group: None, hosts })?);
@@ -255,6 +258,7 @@ impl Datapath {
         if let Some(answer) = group.and_then(|group| ask_group(group.as_ref(), command, argument)) {
             return answer.map(|answer| vec![answer]).map_err(of_service);
         }
+        self.all_answer()?;
         let answers = self.ask(|answer| Mail::Command {
             service: number,
             command: command.to_owned(),
@@ -284,6 +288,7 @@ impl Datapath {
     /// No such service.
     pub fn release(&mut self, service: &str) -> Result<(), ControlError> {
         let number = self.service_number(service)?;
+        self.all_answer()?;
         self.quarantined.retain(|(_, other)| *other != number);
         self.workers.iter().for_each(|worker| worker.send(Mail::Release(number)));
         self.fence()

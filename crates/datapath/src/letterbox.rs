@@ -1,5 +1,5 @@
-//! Between the control thread and a worker: whether there is mail, how much of it was read, and whether the
-//! worker sleeps.
+//! Between the control thread and a worker: whether there is mail, how much of it was read, whether the worker
+//! sleeps, and how often it came round (`vitals.rs`).
 //!
 //! Why: whoever changed the tables waits until no worker uses the old ones. A worker says so by a number in
 //! memory, without a system call among its packets; and of one that sleeps nothing has to be waited for: it
@@ -17,6 +17,8 @@ pub(crate) struct Letterbox {
     /// Letters that were read.
     read: AtomicU64,
     asleep: AtomicBool,
+    /// Rounds in which the worker did what is due.
+    rounds: AtomicU64,
 }
 
 impl Letterbox {
@@ -41,6 +43,17 @@ impl Letterbox {
     /// Letters that the worker has done.
     pub(crate) fn read(&self) -> u64 {
         self.read.load(Ordering::Acquire)
+    }
+
+    /// The worker has come round once more.
+    pub(crate) fn came_round(&self) {
+        // Nobody else writes it.
+        self.rounds.store(self.rounds.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// How often the worker came round.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Relaxed)
     }
 
     /// The worker is about to sleep. False if it has mail, and may not.

@@ -55,6 +55,7 @@ mod tables;
 mod trace;
 mod translate;
 mod upcall;
+mod vitals;
 mod wait;
 mod worker;
 mod worker_thread;
@@ -75,4 +76,5 @@ pub use report::{
     WaitReport, WorkerReport,
 };
 pub use tables::MOST_FLOWS;
+pub use vitals::{Dead, SILENT};
 pub use wait::PollMode;

@@ -43,6 +43,11 @@ pub(crate) enum Mail {
     Inject { in_port: PortNo, frames: Vec<Vec<u8>> },
     /// A packet, and what is to be done with it.
     PacketOut(Box<PacketOut>),
+    /// Answer, by reading this.
+    Ping,
+    /// Tests have it do what no worker does.
+    #[cfg(test)]
+    Harm(Box<dyn FnOnce(&mut crate::worker::Worker) + Send>),
     /// End, and tell the last of the ledger.
     Stop(Sender<Snapshot>),
 }

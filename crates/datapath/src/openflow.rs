@@ -81,10 +81,14 @@ impl Datapath {
     /// # Errors
     /// No such port.
     pub fn configure_port(&mut self, number: PortNo, flags: PortFlags) -> Result<(), ControlError> {
-        if !self.ports.tell(number, flags) {
+        let Some(before) = self.ports.tell(number, flags) else {
             return Err(ControlError(format!("there is no port {number}")));
+        };
+        let changed = self.ports_changed();
+        if changed.is_err() {
+            self.ports.tell(number, before);
         }
-        self.ports_changed()
+        changed
     }
 
     /// What controllers want beside what actions send them.

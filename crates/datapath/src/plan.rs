@@ -37,7 +37,7 @@ impl Datapath {
     /// Which step failed and why; all is then as it was before, or the error says what is not.
     pub fn carry_out(&mut self, plan: &Plan) -> Result<Vec<PortNo>, ControlError> {
         // Nothing is begun while a worker does not answer.
-        self.fence()?;
+        self.all_answer()?;
         let mut undo = Vec::new();
         self.follow(plan, &mut undo).map_err(|error| self.take_back(undo, &error))
     }

@@ -180,10 +180,10 @@ impl Ports {
         visible.map(|(&number, held)| (number, held.info(number))).collect()
     }
 
-    /// Tells a port what it is told; whether it is there.
-    pub(crate) fn tell(&mut self, number: PortNo, flags: PortFlags) -> bool {
-        let held = self.0.get_mut(&number).filter(|held| held.visible);
-        held.map(|held| held.flags = flags).is_some()
+    /// Tells a port what it is told; what it was told before, if it is there.
+    pub(crate) fn tell(&mut self, number: PortNo, flags: PortFlags) -> Option<PortFlags> {
+        let held = self.0.get_mut(&number).filter(|held| held.visible)?;
+        Some(std::mem::replace(&mut held.flags, flags))
     }
 
     /// Reads the links; returns what changed.

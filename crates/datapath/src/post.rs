@@ -72,6 +72,10 @@ impl Worker {
                 frames.chunks(BURST).for_each(|frames| self.inject(in_port, frames));
             }
             Mail::PacketOut(packet) => self.send_out(*packet),
+            // That it was read is all that is asked.
+            Mail::Ping => {}
+            #[cfg(test)]
+            Mail::Harm(how) => how(self),
             Mail::Stop(answer) => self.stopping = Some(answer),
         }
     }
@@ -105,7 +109,9 @@ impl Worker {
     }
 
     /// A little of what is due now and then: services' timeouts, idle megaflows.
+    #[inline(never)]
     pub(crate) fn what_is_due(&mut self) {
+        self.letterbox.came_round();
         let clock = self.clock;
         self.now = clock.at(Ticks::now());
         self.due = Nanos(self.now.0 + DUE_EVERY.0);

@@ -16,6 +16,7 @@ use crate::pipeline::Pipeline;
 use crate::short_way::Fresh;
 use crate::steer::Claims;
 use crate::translate::FrozenStore;
+use crate::vitals::cpu_time;
 use crate::wait::{PollMode, Waiting};
 use crate::worker::{Clock, Handed, Worker};
 use crossbeam_queue::ArrayQueue;
@@ -235,6 +236,21 @@ impl Running {
                 _ => std::hint::spin_loop(),
             }
         }
+    }
+
+    /// How often it came round.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.letterbox.rounds()
+    }
+
+    /// CPU time that its thread has used; nothing where the system does not tell.
+    pub(crate) fn cpu_time(&self) -> Option<Duration> {
+        cpu_time(self.thread)
+    }
+
+    /// Whether it has not read all of its mail, and does not sleep.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.has_read() && !self.letterbox.is_asleep()
     }
 
     /// Whether the thread has ended.

@@ -39,6 +39,7 @@ mod pool;
 mod port;
 mod prefetch;
 mod priority;
+mod socket;
 mod tsc;
 mod worker;
 

@@ -2,6 +2,7 @@
 
 use crate::eal::describe;
 use crate::interrupts;
+use crate::socket::vacate;
 use crate::{Burst, Eal, Memory, Pool, ffi};
 use std::ffi::CString;
 use std::fs::File;
@@ -82,7 +83,7 @@ pub enum PortError {
     },
     /// DPDK would not bind its socket, and would remove the file all the same.
     #[error(
-        "port `{port}` cannot make its socket: {path} exists. The socket is in use, or left over: \
+        "port `{port}` cannot make its socket: {path} exists. The socket is in use, or it is no socket of this user: \
          end whoever holds it, remove the file, or name another"
     )]
     SocketExists {
@@ -172,7 +173,7 @@ impl Port {
     ) -> Result<Self, PortError> {
         let eal = pool.eal();
         let _control = eal.control();
-        if let Some(path) = own_socket(spec).filter(|path| Path::new(path).exists()) {
+        if let Some(path) = own_socket(spec).filter(|path| !vacate(Path::new(path))) {
             return Err(PortError::SocketExists { port: spec.to_owned(), path: path.to_owned() });
         }
         let mark = eal.log_mark();

@@ -68,7 +68,7 @@ reasons! {
     TransmitFull "transmit-full";
     /// The queue to the controller was full, or nobody listens.
     Controller "controller";
-    /// Too many resubmissions, stages or recirculations: a loop.
+    /// Too many resubmissions, stages, recirculations, nested copies or actions: a loop, or too much work.
     TooDeep "too-deep";
     /// No packet buffer was free for a copy.
     NoBuffer "no-buffer";

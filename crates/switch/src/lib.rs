@@ -44,7 +44,7 @@ pub use protocol::Request;
 pub use socket::{ControlSocket, SocketError, ask, default_path};
 pub use start::{Finished, Running, StartError, start};
 pub use stats::Stats;
-pub use switch::{About, Answer, Ask, Inbound, Loader, Switch};
+pub use switch::{About, Answer, Ask, Inbound, Loader, RunError, Switch};
 pub use weir_datapath::{PollMode, PortSpec, ServiceConfig, TcamConfig};
 
 /// What a drop reason means, by its name in documents.

@@ -1,9 +1,9 @@
 //! What the control side asks of a datapath: [`Datapath`], or something that plays one in a test.
 
 use weir_datapath::{
-    Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Datapath, Event, FlowStats,
-    FlowSum, GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec, Refused,
-    Report, Wants,
+    Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Datapath, Dead, Event,
+    FlowStats, FlowSum, GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec,
+    Refused, Report, Wants,
 };
 use weir_openflow::{Names, PortNo, Select};
 
@@ -117,6 +117,10 @@ pub trait Plane {
     /// # Errors
     /// A worker that does not answer.
     fn report_without_tables(&mut self) -> Result<Report, ControlError>;
+    /// See [`Datapath::dead`].
+    fn dead(&mut self) -> Option<Dead>;
+    /// See [`Datapath::last_report`].
+    fn last_report(&self) -> Report;
     /// See [`Datapath::tick`].
     ///
     /// # Errors
@@ -244,6 +248,14 @@ impl Plane for Datapath {
 
     fn report_without_tables(&mut self) -> Result<Report, ControlError> {
         Self::report_without_tables(self)
+    }
+
+    fn dead(&mut self) -> Option<Dead> {
+        Self::dead(self)
+    }
+
+    fn last_report(&self) -> Report {
+        Self::last_report(self)
     }
 
     fn tick(&mut self) -> Result<Vec<Event>, ControlError> {

@@ -4,7 +4,7 @@ use crate::agent::channel::ChannelError;
 use crate::http::MetricsServer;
 use crate::plane::Ended;
 use crate::socket::{ControlSocket, SocketError};
-use crate::switch::{About, Inbound, Loader, Switch};
+use crate::switch::{About, Inbound, Loader, RunError, Switch};
 use crate::{Settings, Stats};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -120,8 +120,8 @@ impl Running {
     /// Serves until told to stop.
     ///
     /// # Errors
-    /// A worker that panicked, or does not answer at the end.
-    pub fn run(self) -> Result<Finished, ControlError> {
+    /// A worker that died, or does not answer at the end.
+    pub fn run(self) -> Result<Finished, RunError> {
         // Without a sender of its own, the switch also ends when nobody is left who could ask.
         let Self { switch, inbox, asks, control, metrics, about } = self;
         drop(asks);

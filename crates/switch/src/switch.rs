@@ -17,11 +17,27 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
-use weir_datapath::{CaptureFilter, Captured, Change, ControlError, Event, PortSpec, Report};
+use weir_datapath::{CaptureFilter, Captured, Change, ControlError, Dead, Event, PortSpec, Report};
 use weir_openflow::{Names, PortNo};
 
 /// How often the datapath does what is due.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Why a switch did not end as it was told to.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A worker died: the process is to end, and to be started anew.
+    #[error("{dead}; the switch ends, to be started anew")]
+    Dead {
+        /// The worker.
+        dead: Dead,
+        /// The last ledger.
+        stats: Box<Stats>,
+    },
+    /// A worker does not answer at the end.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
 
 /// Reads the configuration again.
 pub type Loader = Box<dyn Fn() -> Result<Settings, String> + Send>;
@@ -160,8 +176,8 @@ impl<P: Plane> Switch<P> {
     /// the datapath.
     ///
     /// # Errors
-    /// A worker that panicked, or does not answer at the end.
-    pub fn run(mut self, inbox: &Receiver<Inbound>) -> Result<Ended, ControlError> {
+    /// A worker that died, with the last ledger; or does not answer at the end.
+    pub fn run(mut self, inbox: &Receiver<Inbound>) -> Result<Ended, RunError> {
         let mut due = Instant::now();
         let mut look = Instant::now();
         loop {
@@ -188,6 +204,12 @@ impl<P: Plane> Switch<P> {
                 look = now + PACKET_INS_EVERY;
             }
             if now >= due {
+                if let Some(dead) = self.plane.dead() {
+                    let stats = Box::new(self.about.stats(&self.plane.last_report()));
+                    // Its end would wait for the worker: the process is to end.
+                    std::mem::forget(self);
+                    return Err(RunError::Dead { dead, stats });
+                }
                 self.tick(now);
                 due = Instant::now() + TICK;
             }
@@ -196,7 +218,7 @@ impl<P: Plane> Switch<P> {
             self.plane.free_old_tables();
             self.agent.free_spent();
         }
-        self.plane.stop()
+        Ok(self.plane.stop()?)
     }
 
     /// What comes next; nothing if something is due before.

@@ -9,9 +9,9 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
-use weir_datapath::{Captured, Change, Event};
+use weir_datapath::{Captured, Change, Dead, Event};
 use weir_openflow::{FlowMod, PortNo};
-use weir_switch::{ControlSocket, MetricsServer, Request, SocketError, Stats};
+use weir_switch::{ControlSocket, MetricsServer, Request, RunError, SocketError, Stats};
 
 const TWO_PORTS: &str = "[port.left]\nspec = \"null\"\n[port.right]\nspec = \"null\"\n";
 
@@ -30,6 +30,29 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
 fn dumped(bench: &Bench, flow: &str) -> Vec<String> {
     let dump = bench.client().ask(&Request::DumpFlows { flow: flow.to_owned() }).unwrap();
     dump.as_array().unwrap().iter().map(|entry| entry["line"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_dead_worker_ends_the_switch_with_what_is_known() {
+    let bench = bench("");
+    let client = std::thread::spawn({
+        let path = bench.path();
+        move || {
+            let mut client = weir_switch::Client::connect(&path).unwrap();
+            // Until the switch is gone.
+            while client.ask(&Request::Version {}).is_ok() {}
+        }
+    });
+    let why = "has ended: it panicked".to_owned();
+    bench.behind.lock().unwrap().dead = Some(Dead { worker: 1, core: 3, why });
+    let error = bench.failed();
+    assert_eq!(
+        error.to_string(),
+        "worker 1 on core 3 has ended: it panicked; the switch ends, to be started anew"
+    );
+    let RunError::Dead { stats, .. } = error else { panic!("{error}") };
+    assert_eq!((stats.uptime_ns, stats.version.as_str()), (77, "weir 1, DPDK"));
+    client.join().unwrap();
 }
 
 #[test]

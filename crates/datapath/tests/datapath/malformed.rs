@@ -1,15 +1,16 @@
 //! Malformed packets through the whole datapath, under rich random tables: nobody panics, every packet ends
 //! exactly once, no buffer is lost, and what services hold stays bounded.
 //!
-//! `WEIR_PACKETS` says how many, `WEIR_SEED` which; without, enough to see that it runs. A hundred million
-//! take some four minutes of a core in a release build:
+//! `WEIR_PACKETS` says how many, `WEIR_SEED` which, `WEIR_WORKERS` by how many workers; without, enough to see that
+//! it runs, by one. A hundred million take some four minutes of a core in a release build:
 //! `WEIR_PACKETS=100000000 cargo test --release -p weir-datapath --test datapath malformed -- --nocapture`.
 
 use crate::random::{Draw, keys, mangled};
 use crate::rig::{Rig, check_sum, config, patiently, service};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-use weir_datapath::{Change, Report};
+use weir_datapath::{Change, Report, WorkerReport};
 use weir_flow::samples::Sampler;
 use weir_openflow::{FlowMod, Meter, PortNo, Select};
 use weir_testkit::asked;
@@ -29,8 +30,11 @@ const ROUND: u64 = 500_000;
 /// Bytes that a service may hold.
 const HELD: u64 = 64 << 20;
 
-fn rig() -> Rig {
-    let mut settings = config(1);
+/// Ports where packets come in: more than workers, so that each has some.
+const SOURCES: [u32; 2] = [1, 5];
+
+fn rig(workers: usize) -> Rig {
+    let mut settings = config(workers);
     let backends = json!([{"name": "a"}, {"name": "b"}]);
     let of = [
         ("tally", "counter", json!({"arguments": 16})),
@@ -79,9 +83,11 @@ fn check(report: &Report) {
 #[test]
 fn malformed_packets_end_exactly_once_whatever_the_tables_do() {
     let count = asked("WEIR_PACKETS", 100_000);
-    let mut random = Sampler::new(weir_testkit::seed(99));
+    let (seed, workers) = (weir_testkit::seed(99), asked("WEIR_WORKERS", 1));
+    println!("WEIR_PACKETS={count} WEIR_SEED={seed} WEIR_WORKERS={workers}");
+    let mut random = Sampler::new(seed);
     let round = ROUND.min(count / u64::from(SETS));
-    let mut rig = rig();
+    let mut rig = rig(workers as usize);
     let (begin, mut received, mut tried, mut distinct, mut events) = (Instant::now(), 0, 0, 0, 0);
     // However fast packets come in, several sets of tables see some.
     while received < count || tried < SETS {
@@ -89,33 +95,45 @@ fn malformed_packets_end_exactly_once_whatever_the_tables_do() {
         tables(&mut rig, &mut random, &frames, tried % 4 == 0);
         distinct += frames.len();
         tried += 1;
-        rig.source(1, &frames, ",loop");
+        let (some, others) = frames.split_at(frames.len() / 2);
+        for (port, frames) in SOURCES.into_iter().zip([some, others]) {
+            rig.source(port, frames, ",loop");
+        }
         let enough = received + round;
         let since = Instant::now();
         while received < enough {
             let report = patiently(|| rig.datapath.report());
             check(&report);
-            received = report.workers[0].received;
+            received = report.workers.iter().map(|worker| worker.received).sum();
             // The controller's queue is emptied now and then, so that both ways are taken.
             events += patiently(|| rig.datapath.tick()).len();
             assert!(since.elapsed() < Duration::from_secs(600), "{report:#?}");
             std::thread::sleep(PAUSE);
         }
-        rig.datapath.remove_port(PortNo(1)).unwrap();
+        SOURCES.iter().for_each(|&port| patiently(|| rig.datapath.remove_port(PortNo(port))));
     }
     let seconds = begin.elapsed().as_secs_f64();
     let end = rig.end();
     check(&end.report);
-    let worker = &end.report.workers[0];
+    let sum = |of: fn(&WorkerReport) -> u64| end.report.workers.iter().map(of).sum::<u64>();
+    let reasons: BTreeSet<&str> =
+        end.report.workers.iter().flat_map(|worker| worker.dropped.keys().copied()).collect();
+    let dropped: Vec<(&str, u64)> = reasons.iter().map(|reason| (*reason, end.dropped(reason))).collect();
     println!(
         "{} packets received ({distinct} different ones, {tried} sets of tables) in {seconds:.1} s, {} copied; \
-         {} sent, {} to the controller ({events} read), dropped {:?}; {} upcalls",
-        worker.received,
-        worker.copied,
-        worker.sent,
-        worker.to_controller,
-        worker.dropped,
-        worker.caches.upcalls
+         {} sent, {} to the controller ({events} read), {} handed over, dropped {dropped:?}; {} upcalls",
+        sum(|worker| worker.received),
+        sum(|worker| worker.copied),
+        sum(|worker| worker.sent),
+        sum(|worker| worker.to_controller),
+        sum(|worker| worker.handed_over),
+        sum(|worker| worker.caches.upcalls),
     );
-    assert!(worker.sent > 0 && worker.copied > 0 && worker.dropped.len() > 3, "{worker:#?}");
+    assert!(
+        sum(|worker| worker.sent) > 0 && sum(|worker| worker.copied) > 0 && dropped.len() > 3,
+        "{dropped:?}"
+    );
+    for worker in &end.report.workers {
+        assert!(worker.received > 0, "worker {} received nothing", worker.worker);
+    }
 }

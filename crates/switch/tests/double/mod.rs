@@ -12,13 +12,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 use weir_datapath::{
-    Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Event, FlowStats, FlowSum,
-    GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortReport, PortSpec, Refused,
-    Report, ServiceReport, Wants, WorkerReport,
+    Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Dead, Event, FlowStats,
+    FlowSum, GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortReport, PortSpec,
+    Refused, Report, ServiceReport, Wants, WorkerReport,
 };
 use weir_openflow::{FlowMod, Group, GroupId, Meter, MeterId, Names, PortNo, Select};
 use weir_services::HostReport;
-use weir_switch::{About, ChannelSettings, Client, ControlSocket, Ended, Inbound, Plane, Settings, Switch};
+use weir_switch::{
+    About, ChannelSettings, Client, ControlSocket, Ended, Inbound, Plane, RunError, Settings, Switch,
+};
 
 /// What a test sees and does behind the switch's back.
 #[derive(Default)]
@@ -27,6 +29,8 @@ pub(crate) struct Behind {
     pub(crate) applied: Vec<Vec<Change>>,
     /// What will be told at the next tick.
     pub(crate) events: Vec<Event>,
+    /// A worker that died.
+    pub(crate) dead: Option<Dead>,
     /// What is wrong with the workers.
     pub(crate) trouble: Option<String>,
     /// Captures that run.
@@ -285,6 +289,14 @@ impl Plane for Double {
         })
     }
 
+    fn dead(&mut self) -> Option<Dead> {
+        self.behind.lock().unwrap().dead.clone()
+    }
+
+    fn last_report(&self) -> Report {
+        Report { uptime_ns: 77, ..Report::default() }
+    }
+
     fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
         let mut behind = self.behind.lock().unwrap();
         match &behind.trouble {
@@ -344,7 +356,7 @@ pub(crate) struct Bench {
     pub(crate) behind: Arc<Mutex<Behind>>,
     pub(crate) asks: SyncSender<Inbound>,
     socket: Option<ControlSocket>,
-    thread: Option<JoinHandle<Result<Ended, ControlError>>>,
+    thread: Option<JoinHandle<Result<Ended, RunError>>>,
     pub(crate) configuration: Arc<Mutex<Settings>>,
 }
 
@@ -375,6 +387,11 @@ impl Bench {
 
     pub(crate) fn client(&self) -> Client {
         Client::connect(&self.path()).unwrap()
+    }
+
+    /// Waits for the switch, which ends by itself; how.
+    pub(crate) fn failed(mut self) -> RunError {
+        self.thread.take().unwrap().join().unwrap().expect_err("it does not end well")
     }
 
     /// Waits for the switch, which was told to stop.

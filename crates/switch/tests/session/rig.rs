@@ -5,10 +5,12 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
-use weir_datapath::{ControlError, Datapath};
+use weir_datapath::Datapath;
 use weir_dpdk::{Eal, EalConfig, Memory};
 use weir_openflow::PortNo;
-use weir_switch::{About, ChannelSettings, Ended, Inbound, PortSpec, Request, Settings, Switch, ask};
+use weir_switch::{
+    About, ChannelSettings, Ended, Inbound, PortSpec, Request, RunError, Settings, Switch, ask,
+};
 
 /// Ports of the switch: 1 to 4.
 const PORTS: u32 = 4;
@@ -16,7 +18,7 @@ const PORTS: u32 = 4;
 pub(crate) struct Rig {
     pub(crate) folder: TempDir,
     pub(crate) asks: SyncSender<Inbound>,
-    thread: Option<JoinHandle<Result<Ended, ControlError>>>,
+    thread: Option<JoinHandle<Result<Ended, RunError>>>,
 }
 
 impl Rig {

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::Duration;
-use weir_switch::{Answer, Finished, Inbound, Request, Running, Stats, ask};
+use weir_switch::{Answer, Finished, Inbound, Request, RunError, Running, Stats, ask};
 use weir_units::Pps;
 
 /// Time between two rows on a terminal.
@@ -43,9 +43,26 @@ pub(super) fn run(options: Options) -> anyhow::Result<ExitCode> {
     if !announce && std::io::stdout().is_terminal() {
         show_rows(running.asks())?;
     }
-    let finished = running.run()?;
+    let finished = match running.run() {
+        Ok(finished) => finished,
+        Err(error) => return died(error),
+    };
     print(&view::render(&finished.stats, None))?;
     Ok(ended(&finished))
+}
+
+/// The exit code where a worker died: a fault of the program itself (EX_SOFTWARE of sysexits.h).
+const DEAD: u8 = 70;
+
+/// What is said of a switch that did not end as it was told to, and its exit code.
+pub(super) fn died(error: RunError) -> anyhow::Result<ExitCode> {
+    match error {
+        RunError::Dead { ref stats, .. } => {
+            eprintln!("weir switch: {error}\n{}", view::render(stats, None));
+            Ok(ExitCode::from(DEAD))
+        }
+        RunError::Control(error) => Err(error.into()),
+    }
 }
 
 /// The exit code of a switch that ended, and what is to be said about buffers.

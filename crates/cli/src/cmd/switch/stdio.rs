@@ -3,7 +3,7 @@
 //! One JSON object a line. The end of the input ends the switch: whoever started it and died, in
 //! whatever way, leaves nothing behind.
 
-use super::run::ended;
+use super::run::{died, ended};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, Write as _};
@@ -156,7 +156,10 @@ pub(super) fn run(mut running: Running) -> anyhow::Result<ExitCode> {
     announce(&mut running)?;
     let asks = running.asks();
     thread::Builder::new().name("weir-stdin".into()).spawn(move || obey(&asks))?;
-    let finished = running.run()?;
+    let finished = match running.run() {
+        Ok(finished) => finished,
+        Err(error) => return died(error),
+    };
     say(&Line { buffers_missing: Some(finished.buffers_missing), cpu_ns: None, ..line(&finished.stats) })?;
     Ok(ended(&finished))
 }
