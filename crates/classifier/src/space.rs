@@ -180,6 +180,16 @@ impl<T> Space<T> {
         self.merged
     }
 
+    /// Many rules are to come; see [`Trie::gather`].
+    pub(crate) fn gather(&mut self) {
+        self.tries.iter_mut().for_each(Trie::gather);
+    }
+
+    /// They have come.
+    pub(crate) fn settle(&mut self) {
+        self.tries.iter_mut().for_each(Trie::settle);
+    }
+
     /// Prefix lengths and the field, when its trie is asked first.
     pub(crate) fn by_prefix(&self) -> Option<(usize, Field)> {
         let number = self.by_prefix?;

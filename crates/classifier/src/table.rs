@@ -54,6 +54,8 @@ struct Inner<T> {
     reviewed: usize,
     /// A structure that was asked for instead.
     forced: Option<Structure>,
+    /// Whether many rules are to come.
+    gathering: bool,
 }
 
 enum Body<T> {
@@ -87,7 +89,8 @@ impl<T> Clone for Inner<T> {
             Body::Space(space) => Body::Space(space.clone()),
         };
         let vectors = self.vectors.clone();
-        Self { seed: self.seed, body, vectors, len: self.len, reviewed: self.reviewed, forced: self.forced }
+        let Self { seed, len, reviewed, forced, gathering, .. } = *self;
+        Self { seed, body, vectors, len, reviewed, forced, gathering }
     }
 }
 
@@ -155,6 +158,9 @@ impl<T> Inner<T> {
             let rules = self.body.rules();
             self.reviewed = self.len;
             self.body = Body::build(&rules, suits(&rules), self.seed, false);
+            if let (Body::Space(space), true) = (&mut self.body, self.gathering) {
+                space.gather();
+            }
         } else if let Body::Space(space) = &self.body
             && !space.merged()
         {
@@ -167,13 +173,15 @@ impl<T> Table<T> {
     /// A table without rules.
     pub fn new(seed: Seed) -> Self {
         let body = Body::Linear(Linear::new(Vec::new()));
-        Self(Arc::new(Inner { seed, body, vectors: None, len: 0, reviewed: 0, forced: None }))
+        let (vectors, forced, gathering) = (None, None, false);
+        Self(Arc::new(Inner { seed, body, vectors, len: 0, reviewed: 0, forced, gathering }))
     }
 
     /// A table whose structure does not follow its rules: to compare structures.
     pub fn of_structure(seed: Seed, structure: Structure) -> Self {
         let body = Body::build(&[], structure, seed, true);
-        Self(Arc::new(Inner { seed, body, vectors: None, len: 0, reviewed: 0, forced: Some(structure) }))
+        let (vectors, forced, gathering) = (None, Some(structure), false);
+        Self(Arc::new(Inner { seed, body, vectors, len: 0, reviewed: 0, forced, gathering }))
     }
 
     /// Rules in it.
@@ -318,6 +326,36 @@ impl<T> Table<T> {
 }
 
 impl<T: Clone> Table<T> {
+    /// Many rules are to come: they are added faster, and until [`Table::gathered`] lookups are slower and name more
+    /// bits than they have to.
+    pub fn gather(&mut self) {
+        if self.0.gathering {
+            return;
+        }
+        let inner = Arc::make_mut(&mut self.0);
+        inner.gathering = true;
+        if let Body::Space(space) = &mut inner.body {
+            space.gather();
+        }
+    }
+
+    /// Whether rules are being gathered.
+    pub fn is_gathering(&self) -> bool {
+        self.0.gathering
+    }
+
+    /// The many rules have come.
+    pub fn gathered(&mut self) {
+        if !self.0.gathering {
+            return;
+        }
+        let inner = Arc::make_mut(&mut self.0);
+        inner.gathering = false;
+        if let Body::Space(space) = &mut inner.body {
+            space.settle();
+        }
+    }
+
     /// The value of the rule with exactly this match and priority, to change it: older clones keep
     /// the old one.
     pub fn get_mut(&mut self, matching: &Match, priority: u16) -> Option<&mut T> {

@@ -21,6 +21,9 @@ use weir_units::Nanos;
 /// Settling tables takes one of so many parts of the time, at most.
 const SETTLING_SHARE: u64 = 20;
 
+/// Changes that come together and are many: tables gather them first.
+const MANY: usize = 1024;
+
 /// How a list of changes is done.
 #[derive(Clone, Copy)]
 struct Commit {
@@ -101,6 +104,7 @@ impl Datapath {
         self.wake_services(&uses.called)?;
         let mut draft = Draft::new((*self.pipeline).clone(), self.now());
         draft.told = how.tell.then(Vec::new);
+        draft.many = changes.len() >= MANY;
         draft.evictions = std::mem::take(&mut self.evictions);
         let mut refusals = Vec::new();
         for (at, change) in changes.into_iter().enumerate() {
@@ -122,7 +126,7 @@ impl Datapath {
     pub fn ahead(&self) -> Option<Ahead> {
         self.pipeline.eviction.is_empty().then(|| Ahead {
             base: self.pipeline.clone(),
-            draft: Draft::new((*self.pipeline).clone(), self.now()),
+            draft: Draft { many: true, ..Draft::new((*self.pipeline).clone(), self.now()) },
             uses: Uses::default(),
         })
     }
@@ -163,6 +167,11 @@ impl Datapath {
         }
         if next.by_flow {
             next.kept = self.kept();
+        }
+        for at in next.tables.used() {
+            if next.tables[at].is_gathering() {
+                next.tables[at].gathered();
+            }
         }
         next.advance(touched);
         self.settle_in(&mut next);

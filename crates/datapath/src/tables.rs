@@ -34,6 +34,8 @@ pub(crate) struct Draft {
     pub(crate) evictions: Queues,
     /// The place of the change at hand.
     pub(crate) at: usize,
+    /// Whether changes are many: tables make of them what lookups need at the end.
+    pub(crate) many: bool,
 }
 
 /// Refuses an action.
@@ -52,7 +54,7 @@ impl Draft {
         let (touched, timed, removed) = (Vec::new(), Vec::new(), Vec::new());
         let (most, evictions) = (MOST_FLOWS, Queues::default());
         let born = Birth::new(now);
-        Self { pipeline, touched, timed, removed, told: None, born, most, evictions, at: 0 }
+        Self { pipeline, touched, timed, removed, told: None, born, most, evictions, at: 0, many: false }
     }
 
     /// Does one change, or leaves all as it is.
@@ -141,7 +143,11 @@ impl Draft {
             self.timed.push(entry.clone());
         }
         self.evictions.add(&entry);
-        let old = self.pipeline.tables[usize::from(table.0)].insert(matching, priority, entry);
+        let of = &mut self.pipeline.tables[usize::from(table.0)];
+        if self.many {
+            of.gather();
+        }
+        let old = of.insert(matching, priority, entry);
         self.pipeline.timed -= usize::from(old.is_some_and(|old| old.is_timed()));
     }
 
