@@ -133,15 +133,15 @@ impl Pair {
         self.0[place].as_ref().map(Rig::description)
     }
 
-    /// Makes it one device's turn.
-    fn turn(&self, place: usize) {
+    /// Makes it one device's turn, and waits until it works as it did before it was frozen.
+    fn turn(&mut self, place: usize) -> Result<(), RigError> {
         self.0[1 - place].iter().for_each(Rig::pause);
-        if let Some(rig) = &self.0[place] {
-            rig.resume();
-            if !matches!(rig, Rig::Simulated(_)) {
-                std::thread::sleep(SETTLE);
-            }
+        let Some(rig) = &mut self.0[place] else { return Ok(()) };
+        rig.resume();
+        if !matches!(rig, Rig::Simulated(_)) {
+            std::thread::sleep(SETTLE);
         }
+        rig.settle_again()
     }
 }
 
@@ -179,12 +179,13 @@ pub(crate) fn measure(
                 pass_on(told, lane, &shared[place], watcher);
                 return Ok::<_, CampaignError>(false);
             };
-            if turn != Some(place) {
-                pair.turn(place);
-                turn = Some(place);
-            }
+            let thawed = if turn.replace(place) == Some(place) { Ok(()) } else { pair.turn(place) };
             let Some(rig) = &mut pair.0[place] else { return Ok(true) };
-            let answer = trial(spec, lane, rig, (store, &shared[place]))?;
+            let answer = match thawed {
+                Ok(()) => trial(spec, lane, rig, (store, &shared[place]))?,
+                Err(error) if error.is_interrupt() => return Err(error.into()),
+                Err(error) => Err(error.into()),
+            };
             let _ = answers[place].send(answer); // a method that does not listen has ended
             Ok(true)
         })?;

@@ -4,9 +4,12 @@
 //! so that nothing is left behind whether the campaign ends, fails or is interrupted.
 
 mod fed;
+mod gate;
+mod tune;
 mod wire;
 
 use fed::FedDut;
+pub(crate) use tune::Choice;
 
 use crate::cores::Cores;
 use crate::traffic::Traffic;
@@ -38,6 +41,8 @@ pub struct RigSetup<'a> {
     pub adapter: &'static dyn Adapter,
     /// The variant of the device; empty for the usual one.
     pub variant: &'a str,
+    /// What a search found before, and `variant` is from.
+    pub(crate) choice: Option<&'a Choice>,
     /// The network function.
     pub nf: Nf,
     /// How the DUT is reached.
@@ -201,7 +206,10 @@ impl Rig {
                 let mut fed = wire::fed(eal, setup, flags)?;
                 match setup.from_start {
                     Some(duration) => fed.begin(duration)?,
-                    None => fed.settle()?,
+                    None => {
+                        fed.settle()?;
+                        fed.tune()?;
+                    }
                 }
                 Ok(Self::Fed(Box::new(fed)))
             }
@@ -213,8 +221,19 @@ impl Rig {
     pub fn description(&self) -> String {
         match self {
             Self::Wired(rig) => rig.device.dut.description(),
-            Self::Fed(rig) => rig.device.dut.description(),
+            Self::Fed(rig) => match &rig.choice {
+                Some(choice) => format!("{}; {}", rig.device.dut.description(), choice.says),
+                None => rig.device.dut.description(),
+            },
             Self::Simulated(_) => "arithmetic, no packets".to_owned(),
+        }
+    }
+
+    /// The settings that a search found for the DUT.
+    pub(crate) fn choice(&self) -> Option<&Choice> {
+        match self {
+            Self::Fed(rig) => rig.choice.as_ref(),
+            Self::Wired(_) | Self::Simulated(_) => None,
         }
     }
 
@@ -229,6 +248,15 @@ impl Rig {
     pub(crate) fn resume(&self) {
         if let Some(process) = self.process() {
             process.resume();
+        }
+    }
+
+    /// Waits until a device that feeds itself, frozen until now, is settled again; others have nothing to learn
+    /// while they are idle.
+    pub(crate) fn settle_again(&mut self) -> Result<(), RigError> {
+        match self {
+            Self::Fed(rig) => rig.settle_again(),
+            Self::Wired(_) | Self::Simulated(_) => Ok(()),
         }
     }
 

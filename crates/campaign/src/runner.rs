@@ -14,10 +14,10 @@ use crate::packets::{self, Extent};
 use crate::plan::{HugePages, Plan, PointSpec};
 use crate::purse::Purse;
 use crate::record::{Recorder, Relay, Shared, now_ms};
-use crate::rig::{Flags, Rig, RigError, RigSetup, Wirings};
+use crate::rig::{Choice, Flags, Rig, RigError, RigSetup, Wirings};
 use crate::self_check;
 use crate::traffic::Traffic;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use weir_dpdk::{Eal, EalConfig, EalError, Memory, Pool};
@@ -122,6 +122,8 @@ pub struct Campaign<'a> {
     flags: Flags,
     cores: Cores,
     wirings: Wirings,
+    /// What searches for a device's best settings found, by the point's place: its other starts have the same.
+    choices: BTreeMap<u32, Choice>,
     rigs: u32,
     /// Time of the searches still to come; nothing where none is searched for.
     purse: Option<Purse>,
@@ -137,7 +139,18 @@ impl<'a> Campaign<'a> {
         flags: Flags,
     ) -> Result<Self, CampaignError> {
         let cores = Cores::assign(&weir_dpdk::allowed_cores())?;
-        Ok(Self { plan, store, run, done, flags, cores, wirings: plan.wirings(), rigs: 0, purse: None })
+        Ok(Self {
+            plan,
+            store,
+            run,
+            done,
+            flags,
+            cores,
+            wirings: plan.wirings(),
+            choices: BTreeMap::new(),
+            rigs: 0,
+            purse: None,
+        })
     }
 
     /// Who runs where.
@@ -341,7 +354,11 @@ impl<'a> Campaign<'a> {
         }
         self.rigs += 1;
         let setup = self.setup(spec, traffic, huge_pages)?;
-        Ok(packets::wire_up(eal, &setup, self.rigs, flags, extent)?)
+        let (rig, checked) = packets::wire_up(eal, &setup, self.rigs, flags, extent)?;
+        if let Some(choice) = rig.choice() {
+            self.choices.insert(spec.index, choice.clone());
+        }
+        Ok((rig, checked))
     }
 
     /// Keeps what an untimed pass came to, and returns what a reader must be told of it.
@@ -399,10 +416,12 @@ impl<'a> Campaign<'a> {
         traffic: &'t Traffic,
         huge_pages: bool,
     ) -> Result<RigSetup<'t>, CampaignError> {
+        let choice = self.choices.get(&spec.index);
         let unknown = |what: &str| CampaignError::Point(format!("no {what} of that name in this build"));
         Ok(RigSetup {
             adapter: adapter(&spec.dut).ok_or_else(|| unknown("device"))?,
-            variant: weir_dut::split(&spec.dut).1,
+            variant: choice.map_or(weir_dut::split(&spec.dut).1, |choice| &choice.variant),
+            choice,
             nf: spec.nf,
             wiring: spec.wiring.parse().map_err(CampaignError::Point)?,
             wirings: &self.wirings,
@@ -422,6 +441,12 @@ fn unsupported(spec: &PointSpec) -> Option<String> {
     let wiring: WiringKind = spec.wiring.parse().ok()?;
     if !adapter.wirings().contains(&wiring) {
         return Some(format!("{} cannot be reached by the `{wiring}` wiring", spec.dut));
+    }
+    if wiring != WiringKind::Fed && adapter.is_searched(weir_dut::split(&spec.dut).1) {
+        return Some(format!(
+            "{} is found by a search over `fed`; over `{wiring}`, name the settings that it found",
+            spec.dut
+        ));
     }
     if wiring != WiringKind::Fed && adapter.queues(weir_dut::split(&spec.dut).1) > 1 {
         return Some(format!(

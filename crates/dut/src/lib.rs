@@ -73,6 +73,11 @@ pub trait Adapter: Sync {
         if variant.is_empty() { Ok(()) } else { Err(format!("{} has no variants", self.name())) }
     }
 
+    /// Whether this variant is found by a search while it forwards, so that it needs the `fed` wiring.
+    fn is_searched(&self, _variant: &str) -> bool {
+        false
+    }
+
     /// Queues of each port in this variant, one a forwarding thread.
     fn queues(&self, _variant: &str) -> usize {
         1
@@ -161,6 +166,21 @@ impl Counters {
     }
 }
 
+/// What a dataplane says of the flows it learns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learning {
+    /// Flows it holds.
+    pub flows: u64,
+    /// Flows that it allows itself now.
+    pub limit: u64,
+    /// Flows that it may ever allow itself: what is configured.
+    pub most: u64,
+    /// Flows that found no place since its start.
+    pub refused: u64,
+    /// How long its last look at all of them took.
+    pub round: Nanos,
+}
+
 /// A dataplane at work.
 pub trait RunningDut: Send {
     /// Version and command line, for the record.
@@ -173,6 +193,23 @@ pub trait RunningDut: Send {
 
     /// Reads the counters. Never called while a trial runs.
     fn counters(&mut self) -> Result<Counters, DutError>;
+
+    /// What it says of the flows it learns; nothing for one that does not say, or learns none.
+    fn learning(&mut self) -> Result<Option<Learning>, DutError> {
+        Ok(None)
+    }
+
+    /// What a search for its best variant tries, knob by knob, beside the default; nothing where its variant
+    /// asks for no search.
+    fn choices(&self) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+
+    /// Turns its knobs while it forwards: those of the variant as it says, all others back to the default.
+    /// Called with what [`Self::choices`] has, joined by `+`.
+    fn tune(&mut self, variant: &str) -> Result<(), DutError> {
+        unreachable!("a device without choices was asked for `{variant}`")
+    }
 
     /// Its forwarding threads, as process and thread ids; empty where there are none to name.
     fn threads(&self) -> Vec<(u32, u32)>;

@@ -426,6 +426,7 @@ fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -
         | NfKind::Exposed
         | NfKind::L2
         | NfKind::PipelineA
+        | NfKind::PipelineAFew
         | NfKind::PipelineB
         | NfKind::PipelineD => sent,
         // The balancer writes the address of a backend.

@@ -50,6 +50,7 @@ fn l2_flows_pass_l2_both_ways_and_differ_in_their_mac_addresses() {
     assert_eq!(pairs.len(), 10_000);
     let stations: HashSet<&[u8]> = pairs.iter().map(|pair| &pair[..6]).collect();
     assert_eq!(stations.len(), 250, "every station behind port 1");
+    all_pass("pipeline-a-few", "conversations:2000:few");
     all_pass("l2", "conversations:500");
 }
 
@@ -96,7 +97,8 @@ fn bursts_and_other_sizes_are_the_same_conversations() {
 
 #[test]
 fn more_conversations_than_there_are_pairs_differ_in_the_clients_port() {
-    let spec = |count: u32| TraceSpec::of(TraceName::Conversations { count, burst: 1, entries: 500 });
+    let spec =
+        |count: u32| TraceSpec::of(TraceName::Conversations { count, burst: 1, entries: 500, few: false });
     for count in [100_000, 250_000] {
         let flows = spec(count).flows().unwrap().unwrap();
         assert_eq!(flows.iter().collect::<HashSet<_>>().len(), count as usize);
@@ -105,9 +107,15 @@ fn more_conversations_than_there_are_pairs_differ_in_the_clients_port() {
 
 #[test]
 fn names_are_read_and_printed_and_misfits_are_said() {
-    for name in
-        ["conversations:1000", "conversations:32x256", "conversations:5x2:64", "l2flows:10000", "l2flows:9:2"]
-    {
+    for name in [
+        "conversations:1000",
+        "conversations:32x256",
+        "conversations:5x2:64",
+        "conversations:9:few",
+        "conversations:9:few:64",
+        "l2flows:10000",
+        "l2flows:9:2",
+    ] {
         assert_eq!(TraceName::parse(name).unwrap().to_string(), name);
     }
     for name in ["conversations:0", "conversations:1001x1000", "conversations:", "l2flows:2000000"] {
@@ -118,6 +126,7 @@ fn names_are_read_and_printed_and_misfits_are_said() {
     let suits = |trace: &str, nf: &str| TraceName::parse(trace).unwrap().suits(nf.parse().unwrap());
     for (trace, nf) in [
         ("conversations:10", "pipeline-c"),
+        ("conversations:10:few", "pipeline-a-few"),
         ("conversations:10", "l2"),
         ("conversations:10", "firewall"),
         ("l2flows:10:16", "l2:16"),
@@ -129,6 +138,8 @@ fn names_are_read_and_printed_and_misfits_are_said() {
     for (trace, nf) in [
         ("flows:10", "pipeline-a"),
         ("conversations:10", "pipeline-a:100"),
+        ("conversations:10", "pipeline-a-few"),
+        ("conversations:10:few", "pipeline-a"),
         ("l2flows:10", "l2:16"),
         ("simple", "l2"),
         ("conversations:10", "l3fwd"),

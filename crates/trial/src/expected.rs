@@ -115,7 +115,7 @@ impl Oracle {
                 Ok(port) => Expected::Forward { port, frame: frame.to_vec() },
                 Err(reason) => Expected::Drop(reason),
             },
-            Nf::PipelineA { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => {
+            Nf::PipelineA { .. } | Nf::PipelineAFew { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => {
                 self.gateway.passed(&self.rules, in_port, frame)
             }
         }

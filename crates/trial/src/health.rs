@@ -19,6 +19,10 @@ pub struct Health {
     pub real_time: bool,
     /// What the DUT did beside forwarding.
     pub conduct: Conduct,
+    /// Why a DUT that learns flows was not settled when it was measured; nothing where it was, and where no
+    /// gate asked (only `fed` has one).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<String>,
     /// Pauses of the tester: times in which it neither sent nor received.
     pub pauses: Pauses,
     /// The trial's length by two clocks.

@@ -62,6 +62,8 @@ pub enum Code {
     Chatter,
     /// The DUT has started other processes.
     Forked,
+    /// The DUT was still learning flows: its rate is not yet its own.
+    Unsettled,
     /// Nothing at all came back.
     Silent,
     /// Packets did not come back.
@@ -103,6 +105,7 @@ impl Code {
             Self::WireChatter => "wire-chatter",
             Self::Chatter => "chatter",
             Self::Forked => "forked",
+            Self::Unsettled => "unsettled",
             Self::Silent => "silent",
             Self::Lost => "lost",
             Self::Duplicated => "duplicated",
@@ -217,6 +220,7 @@ pub fn judge(result: &TrialResult) -> Verdict {
     bench.cores();
     bench.conduct();
     bench.account();
+    bench.settled();
     bench.load(&total);
     bench.counters(&total);
     bench.packets(&total);
@@ -403,6 +407,13 @@ impl Bench<'_> {
                 conduct.children
             );
             self.find(Code::Forked, Weight::Note, says);
+        }
+    }
+
+    /// A DUT that was measured before it had learnt its flows.
+    fn settled(&mut self) {
+        if let Some(why) = self.result.health.unsettled.clone() {
+            self.find(Code::Unsettled, Weight::Invalid, format!("the DUT was not settled: {why}"));
         }
     }
 

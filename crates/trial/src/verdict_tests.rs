@@ -88,7 +88,10 @@ fn what_is_usual_on_a_machine_is_no_finding() {
 #[test]
 fn each_disturbance_is_found_by_name() {
     type Change = fn(&mut TrialResult);
-    let cases: [(Code, Weight, Change); 23] = [
+    let cases: [(Code, Weight, Change); 24] = [
+        (Code::Unsettled, Weight::Invalid, |r| {
+            r.health.unsettled = Some("its flow limit is rising".to_owned())
+        }),
         (Code::Unsent, Weight::Invalid, |r| leave_unsent(r, 11)),
         (Code::Unsent, Weight::Note, |r| leave_unsent(r, 10)),
         (Code::CountsDoNotAddUp, Weight::Invalid, |r| r.directions[0].intended += 1),

@@ -119,22 +119,48 @@ impl Pair {
     }
 }
 
-fn finish(row: &Row, pairs: Vec<Pair>, profile: Vec<StepCost>, remarks: Vec<String>) -> Measured {
-    let quoted = row.quoted();
-    let against_quoted = match (row.target, &quoted, pairs.first()) {
-        (Some(Target::TimesQuoted(_)), Some(quoted), Some(first)) => {
-            let Side { median, min, max, .. } = first.weir;
-            let interval = Some((min / quoted.value, max / quoted.value));
-            Some(Pair { ratio: Some(median / quoted.value), interval, ..first.clone() })
-        }
-        _ => None,
-    };
-    let decides = against_quoted.as_ref().or(pairs.first());
-    let target = row.target.map(|target| Reached::new(&target, row.target_says(), decides));
+fn finish(row: &Row, pairs: Vec<Pair>, profile: Vec<StepCost>, mut remarks: Vec<String>) -> Measured {
+    let (pairs, missing) = deciding_first(row, pairs);
     if pairs.is_empty() && remarks.is_empty() {
         return Measured { profile, ..Measured::unavailable(row, "its runs hold no result") };
     }
-    Measured { row: row.id.to_owned(), work: row.work.to_owned(), pairs, quoted, target, profile, remarks }
+    // A quoted figure decides nothing: it was not measured here.
+    let decides = pairs.first().filter(|_| missing.is_empty());
+    if !missing.is_empty() && !pairs.is_empty() {
+        remarks.push(format!("not decided: {} has no ratio here", missing.join(" and ")));
+    }
+    let target = row.target.map(|target| Reached::new(&target, row.target_says(), decides));
+    let (row, work, quoted) = (row.id.to_owned(), row.work.to_owned(), row.quoted());
+    Measured { row, work, pairs, quoted, target, profile, remarks }
+}
+
+/// The pairs, that of the best rival first, and the rivals that were not measured or are not ranked: without
+/// them nobody knows which is the best.
+fn deciding_first(row: &Row, mut pairs: Vec<Pair>) -> (Vec<Pair>, Vec<&'static str>) {
+    // Beside a base there are no peers.
+    let is_base = |pair: &Pair| pair.other.as_ref().is_some_and(|other| other.name.contains("at="));
+    if pairs.iter().any(is_base) {
+        return (pairs, Vec::new());
+    }
+    let place_of = |rival: &str| {
+        pairs.iter().position(|pair| {
+            pair.ratio.is_some() && pair.other.as_ref().is_some_and(|other| other.name == rival)
+        })
+    };
+    let places: Vec<Option<usize>> = row.rivals().iter().map(|rival| place_of(rival)).collect();
+    let missing: Vec<&str> = row
+        .rivals()
+        .iter()
+        .zip(&places)
+        .filter(|(_, place)| place.is_none())
+        .map(|(rival, _)| *rival)
+        .collect();
+    let ratio = |place: &usize| pairs[*place].ratio.unwrap_or(f64::INFINITY);
+    let best = places.into_iter().flatten().min_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    if let Some(best) = best {
+        pairs[..=best].rotate_right(1);
+    }
+    (pairs, missing)
 }
 
 /// What is wrong with a point.

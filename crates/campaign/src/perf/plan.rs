@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_sides_of_a_row_take_turns() {
         let port = plans(&ROWS[0], None);
-        assert_eq!(port.len(), 2);
+        assert_eq!(port.len(), 3);
         assert!(port.iter().all(|plan| plan.against.is_some() && plan.repeats == 5 && plan.check));
         let rounds = plans(crate::perf::find("million").unwrap(), None);
         let first = |plan: &Plan| plan.traces[0].to_string();

@@ -2,12 +2,15 @@
 //!
 //! It is measured at a steady rate, or from its first packet on. Asleep while the device works.
 
+use super::gate::{Gate, LEARNING, LOOK, Seen, Settled};
+use super::tune::{self, Choice};
 use super::{Device, RigError};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_dut::Counters;
 use weir_trial::health::Health;
-use weir_trial::{TrialResult, TrialSpec};
-use weir_units::{Nanos, Pps};
+use weir_trial::{DutReading, TrialResult, TrialSpec};
+use weir_units::{Nanos, Pps, Spread};
 
 /// The `fed` rig.
 pub struct FedDut {
@@ -16,20 +19,25 @@ pub struct FedDut {
     pub(super) packets: u32,
     /// What came of the time from its first packet on, where that is what is measured.
     pub(super) first: Option<TrialResult>,
+    /// The settings that a search found for it, where it was to be searched for.
+    pub(super) choice: Option<Choice>,
+    /// Why it is not settled; nothing where it is.
+    pub(super) unsettled: Option<String>,
+    /// Whether some of its packets go to its slow path for good.
+    pub(super) slow_for_good: bool,
 }
 
-/// Rates of two successive looks that are as good as equal: a fed device has filled its caches.
-const SETTLED: f64 = 0.03;
-/// Share of the packets that may still go to the slow path then: they are what fills the caches.
-const LEARNING: f64 = 1e-3;
-/// The details by which devices count them.
+/// The details by which devices count what goes to their slow path.
 const UPCALLS: [&str; 2] = ["upcalls", "caches upcalls"];
-/// How often it must have had each packet: a device that makes nothing of a flow's first packet looks settled
-/// while the first round of a long trace lasts, and has then learnt nothing.
-const ROUNDS: u64 = 3;
-/// Time between two looks, and the most looks.
-const LOOK: Duration = Duration::from_millis(200);
-const LOOKS: u32 = 300;
+/// How long a device that was just started may take to settle: Open vSwitch lets its limit of flows rise by
+/// a thousand a round, so hundreds of thousands of flows take minutes.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long it may take that was settled before, and was frozen or disturbed since.
+const PATIENCE_AGAIN: Duration = Duration::from_secs(60);
+
+/// How a setting is measured in a search: so many looks of such a time.
+const TUNING_LOOKS: u32 = 3;
+const TUNING_LOOK: Duration = Duration::from_millis(300);
 
 /// Time between two looks for the first packet.
 const GLANCE: Duration = Duration::from_millis(1);
@@ -37,27 +45,69 @@ const GLANCE: Duration = Duration::from_millis(1);
 const BUSY: [&str; 2] = ["busy cycles", "busy_cycles"];
 
 impl FedDut {
-    /// Waits until the device, which works from its start on, forwards at a steady rate: a switch that
-    /// learns flows is slow at first, and for half a minute where they are many. After a minute it is
-    /// taken as it is.
+    /// Waits at the gate until the device, which works from its start on, has learnt its flows ([`Gate`]). One
+    /// that does not get there in time is measured all the same, and its trials say so.
     pub(super) fn settle(&mut self) -> Result<(), RigError> {
-        let mut last = f64::INFINITY;
+        self.wait_at_gate(PATIENCE)
+    }
+
+    /// The same after it was frozen: its flows may have expired, and its limit of them may have fallen.
+    pub(super) fn settle_again(&mut self) -> Result<(), RigError> {
+        if self.is_measured_once() { Ok(()) } else { self.wait_at_gate(PATIENCE_AGAIN) }
+    }
+
+    /// Searches for its best settings where its variant asks for that, and leaves it at them, settled.
+    pub(super) fn tune(&mut self) -> Result<(), RigError> {
+        let knobs = self.device.dut.choices();
+        if knobs.is_empty() {
+            return Ok(());
+        }
+        let choice = tune::search(knobs, |variant| self.rate_of(variant))?;
+        self.device.dut.tune(&choice.variant)?;
+        self.choice = Some(choice);
+        self.settle()
+    }
+
+    /// Its rate with some settings: the median of a few looks, or nothing where it does not settle.
+    fn rate_of(&mut self, variant: &str) -> Result<f64, RigError> {
+        self.device.dut.tune(variant)?;
+        self.settle()?;
+        let mut rates = Vec::new();
         let mut before = self.device.dut.counters()?;
-        for _ in 0..LOOKS {
-            self.device.sleep_until(before.at + LOOK)?;
+        for _ in 0..TUNING_LOOKS {
+            self.device.sleep_until(before.at + TUNING_LOOK)?;
             let after = self.device.dut.counters()?;
             let time = after.at.duration_since(before.at).as_secs_f64();
-            let rate = after.sent.saturating_sub(before.sent) as f64 / time;
-            let received = after.received.saturating_sub(before.received) as f64;
-            let grown = after.details_since(&before);
-            let learnt = UPCALLS.iter().find_map(|name| grown.get(*name)).map_or(0, |count| *count) as f64;
-            let has_had_all = after.received >= ROUNDS * u64::from(self.packets);
-            if has_had_all && (rate - last).abs() <= last * SETTLED && learnt <= received * LEARNING {
-                break;
-            }
-            (last, before) = (rate, after);
+            rates.push(after.sent.saturating_sub(before.sent) as f64 / time);
+            before = after;
         }
-        Ok(())
+        let median = Spread::of(&rates).map_or(0.0, |spread| spread.median);
+        Ok(if self.unsettled.is_some() { 0.0 } else { median })
+    }
+
+    fn wait_at_gate(&mut self, patience: Duration) -> Result<(), RigError> {
+        let began = Instant::now();
+        let mut gate = Gate::new(self.packets);
+        loop {
+            let counters = self.device.dut.counters()?;
+            let learning = self.device.dut.learning()?;
+            let Counters { received, sent, at, .. } = counters;
+            let upcalls = upcalls(&counters.details);
+            let since = at.saturating_duration_since(began);
+            let seen = Seen { at: since, received, sent, upcalls, learning };
+            let why = match gate.look(seen) {
+                Ok(settled) => {
+                    (self.unsettled, self.slow_for_good) = (None, settled == Settled::SlowForGood);
+                    return Ok(());
+                }
+                Err(why) => why,
+            };
+            if since > patience {
+                self.unsettled = Some(format!("after {} s {why}", patience.as_secs()));
+                return Ok(());
+            }
+            self.device.sleep_until(at + LOOK)?;
+        }
     }
 
     /// Measures the device from its first packet on, which it takes by itself as soon as it is started.
@@ -107,6 +157,9 @@ impl FedDut {
         if let Some(first) = &self.first {
             return Ok(TrialResult { spec, ..first.clone() });
         }
+        if self.unsettled.is_some() {
+            self.settle_again()?; // the trial before was not of a settled device
+        }
         let began = Instant::now();
         let device = &mut self.device;
         let before = device.dut.counters()?;
@@ -117,8 +170,11 @@ impl FedDut {
         drop(real_time);
         let after = device.dut.counters()?;
         let reading = device.reading(before, after, true);
+        let forgot = self.learns_still(&reading);
         let mut health = Health { real_time: raised, ..Health::default() };
-        device.watched(watch, &mut health);
+        self.device.watched(watch, &mut health);
+        self.unsettled = self.unsettled.take().or(forgot);
+        health.unsettled.clone_from(&self.unsettled);
         Ok(TrialResult {
             elapsed: reading.elapsed,
             overhead: Nanos(Nanos::from(began.elapsed()).0.saturating_sub(reading.elapsed.0)),
@@ -127,4 +183,17 @@ impl FedDut {
             ..TrialResult::new(spec)
         })
     }
+
+    /// What is wrong with a trial in which a device that passed the gate learnt flows again: it had
+    /// forgotten them meanwhile.
+    fn learns_still(&self, reading: &DutReading) -> Option<String> {
+        let upcalls = upcalls(&reading.details);
+        let many = !self.slow_for_good && upcalls as f64 > LEARNING * reading.received as f64;
+        many.then(|| format!("{upcalls} of {} packets of the trial went to its slow path", reading.received))
+    }
+}
+
+/// Packets that went to the slow path, out of a device's details.
+fn upcalls(details: &BTreeMap<String, u64>) -> u64 {
+    UPCALLS.iter().find_map(|name| details.get(*name)).copied().unwrap_or(0)
 }

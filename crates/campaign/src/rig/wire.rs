@@ -170,5 +170,13 @@ pub(super) fn fed(eal: &'static Eal, setup: &RigSetup<'_>, flags: &Flags) -> Res
         request.max_frame = setup.traffic.longest_frame();
     }
     let dut = setup.adapter.start(&request)?;
-    Ok(FedDut { device: Device::new(eal, (dut, setup.cores.dut), home, flags), packets, first: None })
+    let device = Device::new(eal, (dut, setup.cores.dut), home, flags);
+    Ok(FedDut {
+        device,
+        packets,
+        first: None,
+        choice: setup.choice.cloned(),
+        unsettled: None,
+        slow_for_good: false,
+    })
 }

@@ -70,13 +70,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The smallest function of each kind that has something to do, to ask an adapter about the kind.
-const KINDS: [Nf; 9] = [
+const KINDS: [Nf; 10] = [
     Nf::L2Fwd,
     Nf::L3Fwd { routes: 2 },
     Nf::Firewall { rules: 2 },
     Nf::Exposed { fields: 1 },
     Nf::L2 { stations: 2 },
     Nf::PipelineA { entries: Nf::LEAST_PIPELINE_ENTRIES },
+    Nf::PipelineAFew { entries: Nf::LEAST_PIPELINE_ENTRIES },
     Nf::PipelineB { entries: Nf::LEAST_PIPELINE_ENTRIES },
     Nf::PipelineC { entries: Nf::LEAST_PIPELINE_ENTRIES },
     Nf::PipelineD { noops: 1 },

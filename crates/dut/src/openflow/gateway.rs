@@ -237,8 +237,16 @@ mod tests {
     /// Asks `ovs-ofctl` to read flows, where it is installed: it says how it understood each.
     #[test]
     fn ovs_ofctl_reads_every_flow_that_calls_no_service() {
-        for nf in ["l2fwd", "l3fwd:100", "firewall:100", "l2", "pipeline-a", "pipeline-a:16", "pipeline-d:0"]
-        {
+        for nf in [
+            "l2fwd",
+            "l3fwd:100",
+            "firewall:100",
+            "l2",
+            "pipeline-a",
+            "pipeline-a:16",
+            "pipeline-a-few",
+            "pipeline-d:0",
+        ] {
             for dialect in [Dialect::OpenVSwitch, Dialect::Weir] {
                 let text = text(nf, dialect);
                 let own = |line: &&str| line.contains("softflow") || line.contains("sf_");

@@ -40,7 +40,9 @@ pub(crate) fn flows(nf: Nf, dialect: Dialect) -> Result<String, String> {
         Nf::L3Fwd { .. } => Ok(nf.routes().iter().map(route).collect()),
         Nf::Firewall { .. } | Nf::Exposed { .. } => firewall(&nf.rules()),
         Nf::L2 { .. } => Ok(gateway::l2(&nf.stations())),
-        Nf::PipelineA { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => gateway::pipeline(nf, dialect),
+        Nf::PipelineA { .. } | Nf::PipelineAFew { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => {
+            gateway::pipeline(nf, dialect)
+        }
         Nf::PipelineD { noops } => gateway::noops(noops, dialect),
     }
 }

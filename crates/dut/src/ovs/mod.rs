@@ -2,22 +2,24 @@
 //!
 //! A private instance ([`instance`]) with one bridge of the userspace datapath, whose flows are the
 //! network function ([`openflow`]). One forwarding thread (PMD), pinned; everything else on the control
-//! core. Its caches are left as they come: exact-match cache on, one insertion in a hundred;
-//! signature-match cache off. Over `vhost` it has the back end by its own kind of port, or the front end
+//! core. Its caches are left as they come (exact-match cache on, one insertion in a hundred;
+//! signature-match cache off) unless the variant turns them ([`knobs`]). Over `vhost` it has the back end by its own kind of port, or the front end
 //! by DPDK's virtio-user driver. Huge pages are not needed. It forwards a burst flow by flow, so packets
 //! of different flows overtake each other. Against [`Nf`]: it checks no header checksum.
 //!
 //! Cost of a reading: two tools run to their end, about 10 ms; the forwarding thread is not disturbed.
 
 mod instance;
+mod knobs;
 mod stats;
 
 use crate::eal::{self, Vdev};
 use crate::openflow::{self, Dialect};
 use crate::process::Process;
 use crate::wiring::WiringKind;
-use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
+use crate::{Adapter, Counters, DutError, Learning, RunningDut, StartRequest, cpu};
 use instance::{BRIDGE, Instance};
+use knobs::Knobs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -55,6 +57,9 @@ const MTU: u16 = 1500;
 /// The userspace datapath, by the name it has in every instance.
 const DATAPATH: &str = "netdev@ovs-netdev";
 
+/// Its counter of flows that found no place.
+const LIMIT_HIT: &str = "upcall_flow_limit_hit";
+
 /// How long it may take a port to forward once its peer is there.
 const LINKS_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -69,6 +74,9 @@ struct Running {
     version: String,
     ports: Vec<Port>,
     threads: Vec<u32>,
+    /// Its variant, and the flows that it may hold.
+    variant: String,
+    most_flows: u64,
     /// Whether all ports have been seen to be up: a vhost port is not before its peer is there.
     forwards: bool,
 }
@@ -94,12 +102,21 @@ impl Adapter for OvsDpdk {
         daemon().map(|(_, version)| version)
     }
 
+    fn takes(&self, variant: &str) -> Result<(), String> {
+        Knobs::parse(variant).map(drop)
+    }
+
+    fn is_searched(&self, variant: &str) -> bool {
+        knobs::is_searched(variant)
+    }
+
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let (program, version) = daemon()?;
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
+        let knobs = Knobs::parse(request.variant).map_err(unsupported)?;
         let flows = openflow::flows(request.nf, Dialect::OpenVSwitch).map_err(unsupported)?;
         let flows = request.folder.write("flows.txt", &flows)?;
-        let instance = Instance::start(program.as_ref(), request, &settings(request))?;
+        let instance = Instance::start(program.as_ref(), request, &settings(request, knobs))?;
         // Flows before ports: no packet ever misses them.
         instance.add_flows(&flows.display().to_string())?;
         let ports: Vec<Port> =
@@ -108,7 +125,8 @@ impl Adapter for OvsDpdk {
         instance.configure(&words[1..])?; // without the first `--`
         let pid = instance.daemon().map(crate::process::Process::pid).unwrap_or_default();
         let threads = cpu::threads_named(pid, &["pmd-"]);
-        Ok(Box::new(Running { instance, version, ports, threads, forwards: false }))
+        let (variant, most_flows) = (request.variant.to_owned(), u64::from(knobs.limit));
+        Ok(Box::new(Running { instance, version, ports, threads, variant, most_flows, forwards: false }))
     }
 }
 
@@ -153,7 +171,7 @@ fn megabytes(request: &StartRequest<'_>) -> u64 {
 }
 
 /// What stands in the database before the daemon starts.
-fn settings(request: &StartRequest<'_>) -> Vec<String> {
+fn settings(request: &StartRequest<'_>, knobs: Knobs) -> Vec<String> {
     let pages = if request.huge_pages { "--in-memory" } else { "--no-huge --legacy-mem --no-shconf" };
     let pci = if request.ports.iter().all(|port| eal::is_virtual(port)) { " --no-pci" } else { "" };
     let extra = format!("{pages}{pci} --no-telemetry -m {}", megabytes(request));
@@ -164,7 +182,8 @@ fn settings(request: &StartRequest<'_>) -> Vec<String> {
         ("per-port-memory", own_pools(request).to_string()),
         ("dpdk-extra", format!("\"{extra}\"")),
     ];
-    settings.map(|(key, value)| format!("other_config:{key}={value}")).to_vec()
+    let settings = settings.map(|(key, value)| format!("other_config:{key}={value}"));
+    settings.into_iter().chain(knobs.settings()).collect()
 }
 
 /// What a port of the bridge is.
@@ -269,7 +288,11 @@ impl Running {
 
 impl RunningDut for Running {
     fn description(&self) -> String {
-        format!("{}; {}", self.version, self.instance.command())
+        let variant = match self.variant.as_str() {
+            "" => "its defaults",
+            variant => variant,
+        };
+        format!("{}, {variant}; {}", self.version, self.instance.command())
     }
 
     fn counters(&mut self) -> Result<Counters, DutError> {
@@ -284,6 +307,33 @@ impl RunningDut for Running {
         let cpu =
             self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
         Ok(Counters { received, sent, cpu: Nanos(cpu), at, details })
+    }
+
+    fn learning(&mut self) -> Result<Option<Learning>, DutError> {
+        let question = "upcall/show";
+        let (flows, limit, milliseconds) =
+            stats::upcalls(&self.instance.ask(&[question])?).ok_or_else(|| {
+                self.instance.refused(question, "it shows no flows, no limit or no duration".to_owned())
+            })?;
+        // A counter that never rose is unknown to the daemon, which says so as an error.
+        let refused = self.instance.ask(&["coverage/read-counter", LIMIT_HIT]);
+        let refused = refused.ok().and_then(|count| count.trim().parse().ok()).unwrap_or(0);
+        let round = Nanos(milliseconds * 1_000_000);
+        Ok(Some(Learning { flows, limit, most: self.most_flows, refused, round }))
+    }
+
+    fn choices(&self) -> &'static [&'static [&'static str]] {
+        knobs::choices(&self.variant)
+    }
+
+    fn tune(&mut self, variant: &str) -> Result<(), DutError> {
+        let refused = |why| self.instance.refused(variant, why);
+        let knobs = Knobs::parse(variant).map_err(refused)?;
+        let settings = knobs.settings();
+        let words = ["set", "Open_vSwitch", "."].into_iter().chain(settings.iter().map(String::as_str));
+        self.instance.configure(&words.collect::<Vec<_>>())?;
+        self.most_flows = u64::from(knobs.limit);
+        Ok(())
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
@@ -364,7 +414,7 @@ mod tests {
         let folder = Folder::new().unwrap();
         let ports = ["net_null0".to_owned(), "net_null1".to_owned()];
         let mut request = request(Nf::L2Fwd, &ports, &folder);
-        let line = settings(&request).join(" ");
+        let line = settings(&request, Knobs::parse("").unwrap()).join(" ");
         for part in [
             "dpdk-lcore-mask=0x4",
             "pmd-cpu-mask=0x8",
@@ -377,7 +427,7 @@ mod tests {
         let little = megabytes(&request);
         request.buffers = 100_000;
         request.huge_pages = true;
-        let line = settings(&request).join(" ");
+        let line = settings(&request, Knobs::parse("").unwrap()).join(" ");
         assert!(line.contains("per-port-memory=false") && !line.contains("--no-huge"), "{line}");
         assert!(little < 400 && megabytes(&request) > 800, "{little}");
         request.max_frame = FrameSize::MAX;

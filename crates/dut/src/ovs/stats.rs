@@ -51,6 +51,18 @@ pub(super) fn thread_totals(text: &str) -> Option<(u64, u64)> {
     Some((sum("Rx packets:")?, sum("Tx packets:")?))
 }
 
+/// Flows held, the limit now, and how long the revalidators' last round took, in milliseconds, out of the
+/// answer to `upcall/show`; nothing unless all three are in it.
+pub(super) fn upcalls(text: &str) -> Option<(u64, u64, u64)> {
+    let bracketed = |name: &str| {
+        let (_, rest) = text.split_once(&format!("({name} "))?;
+        rest.split_once(')')?.0.trim().parse().ok()
+    };
+    let (_, duration) = text.split_once("dump duration :")?;
+    let milliseconds = duration.split_once("ms")?.0.trim().parse().ok()?;
+    Some((bracketed("current")?, bracketed("limit")?, milliseconds))
+}
+
 /// The number behind a key at the beginning of a line.
 fn number(line: &str, key: &str) -> Option<u64> {
     let rest = line.trim().strip_prefix(key)?.trim_start();
@@ -115,6 +127,15 @@ main thread:
   packets received: 55
   emc hits: 55
 ";
+
+    #[test]
+    fn what_the_revalidators_say_is_read_whole_or_not_at_all() {
+        let text = "netdev@ovs-netdev:\n  flows         : (current 19814) (avg 19000) (max 19814) (limit 34000)\n\
+                    \x20 offloaded flows : 0\n  dump duration : 112ms\n  ufid enabled : true\n\n  5: (keys 19814)\n";
+        assert_eq!(upcalls(text), Some((19_814, 34_000, 112)));
+        assert_eq!(upcalls(&text.replace("limit", "lmit")), None);
+        assert_eq!(upcalls(""), None);
+    }
 
     #[test]
     fn only_our_ports_are_summed_and_all_of_them_must_be_there() {

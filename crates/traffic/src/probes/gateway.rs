@@ -156,8 +156,10 @@ impl Book {
 
 /// Some conversations that pass; nothing where the tables hold none.
 fn conversations(nf: Nf) -> Vec<Flow> {
-    let Some(entries) = nf.pipeline_entries() else { return Vec::new() };
-    let name = TraceName::Conversations { count: CONVERSATIONS, burst: 1, entries };
+    let Some(tables) = nf.pipeline_tables() else { return Vec::new() };
+    let entries = tables.entries().unwrap_or(Nf::PIPELINE_ENTRIES);
+    let few = matches!(tables, Nf::PipelineAFew { .. });
+    let name = TraceName::Conversations { count: CONVERSATIONS, burst: 1, entries, few };
     TraceSpec::of(name).flows().ok().flatten().unwrap_or_default()
 }
 

@@ -77,7 +77,7 @@ pub const ENTRIES: [Entry; 16] = [
     },
     Entry {
         name: "conversations:N",
-        summary: "N UDP conversations over the tables of pipeline-a, -b or -c; NxBURST: so many packets in a row",
+        summary: "N UDP conversations over the tables of pipeline-a, -b or -c; NxBURST: so many packets in a row; N:few: over those of pipeline-a-few",
         source: "Weir",
         sizes: ANY,
     },

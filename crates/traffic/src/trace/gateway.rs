@@ -36,7 +36,10 @@ const DRAWS: u32 = 64;
 /// The flows of a trace that is made for a function's tables, in direction 0; nothing for other traces.
 pub(super) fn flows(spec: &TraceSpec) -> Result<Option<Vec<Flow>>, TraceError> {
     match spec.name {
-        TraceName::Conversations { count, entries, .. } => conversations(spec, count, entries).map(Some),
+        TraceName::Conversations { count, .. } => {
+            let tables = spec.name.made_for().expect("conversations are made for a pipeline's tables");
+            conversations(spec, count, tables).map(Some)
+        }
         TraceName::L2Flows { count, stations } => Ok(Some(l2_flows(count, stations))),
         _ => Ok(explosion::flows(spec)),
     }
@@ -101,9 +104,9 @@ impl Tables {
     }
 }
 
-/// `count` conversations over the tables of a pipeline with so many entries.
-fn conversations(spec: &TraceSpec, count: u32, entries: u32) -> Result<Vec<Flow>, TraceError> {
-    let tables = Tables::of(Nf::PipelineA { entries });
+/// `count` conversations over the tables of a pipeline.
+fn conversations(spec: &TraceSpec, count: u32, of: Nf) -> Result<Vec<Flow>, TraceError> {
+    let tables = Tables::of(of);
     let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
     let wanted = count.min(PAIRS) as usize;
     let (mut flows, mut seen) = (Vec::with_capacity(count as usize), FxHashSet::default());
@@ -119,7 +122,7 @@ fn conversations(spec: &TraceSpec, count: u32, entries: u32) -> Result<Vec<Flow>
     let pairs = flows.len() as u32;
     let most = u64::from(pairs) * CLIENT_PORTS.len() as u64;
     if u64::from(count) > most {
-        let why = format!("tables of {entries} entries let {most} UDP conversations pass; ask for fewer");
+        let why = format!("the tables of {of} let {most} UDP conversations pass; ask for fewer");
         return Err(TraceError::Option { name: spec.name.to_string(), option: "number", reason: why });
     }
     for k in pairs..count {

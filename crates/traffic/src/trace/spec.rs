@@ -17,6 +17,9 @@ use weir_wire::MacAddress;
 /// MAC addresses in the table that `l2flows:N` is made for: [`Nf::PIPELINE_ENTRIES`].
 const L2_STATIONS: &str = "500";
 
+/// What a trace over tables of few masks has behind its number.
+const FEW: &str = "few";
+
 /// A trace by name, or a capture by path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TraceName {
@@ -46,6 +49,8 @@ pub enum TraceName {
         burst: u32,
         /// Entries in each table of the pipeline.
         entries: u32,
+        /// Whether its tables have few masks ([`Nf::PipelineAFew`]).
+        few: bool,
     },
     /// Tuple-space explosion by who knows the list, over so many fields.
     Colocated(u32),
@@ -102,12 +107,17 @@ impl TraceName {
         })
     }
 
-    /// `N`, `NxBURST`, either with `:ENTRIES` behind.
+    /// `N`, `NxBURST`, either with `:ENTRIES`, `:few` or `:few:ENTRIES` behind.
     fn conversations(name: &str, numbers: &str) -> Result<Self, TraceError> {
         let (numbers, of) = match numbers.split_once(':') {
-            Some((numbers, of)) => (numbers, of.to_owned()),
-            None => (numbers, Nf::PIPELINE_ENTRIES.to_string()),
+            Some((numbers, of)) => (numbers, of),
+            None => (numbers, ""),
         };
+        let (few, of) = match of.strip_prefix(FEW) {
+            Some(of) => (true, of.strip_prefix(':').unwrap_or(of)),
+            None => (false, of),
+        };
+        let of = if of.is_empty() { Nf::PIPELINE_ENTRIES.to_string() } else { of.to_owned() };
         let (count, burst) = numbers.split_once('x').unwrap_or((numbers, "1"));
         let (count, burst) = (flow_count(name, count)?, flow_count(name, burst)?);
         let packets = u64::from(count) * u64::from(burst);
@@ -115,14 +125,15 @@ impl TraceName {
             return Err(TraceError::FlowCount { text: name.to_owned() });
         }
         let entries = entries(name, Nf::PipelineA { entries: Nf::PIPELINE_ENTRIES }, &of)?;
-        Ok(Self::Conversations { count, burst, entries })
+        Ok(Self::Conversations { count, burst, entries, few })
     }
 
     /// The function that the trace is made for, where there is one: with others, or with tables of another
     /// size, most of its packets are dropped.
     pub const fn made_for(&self) -> Option<Nf> {
         match self {
-            Self::Conversations { entries, .. } => Some(Nf::PipelineA { entries: *entries }),
+            Self::Conversations { entries, few: true, .. } => Some(Nf::PipelineAFew { entries: *entries }),
+            Self::Conversations { entries, few: false, .. } => Some(Nf::PipelineA { entries: *entries }),
             Self::L2Flows { stations, .. } => Some(Nf::L2 { stations: *stations }),
             _ => None,
         }
@@ -162,9 +173,11 @@ impl TraceName {
             ) => (*of == stations, format!("l2flows:N:{stations}")),
             (Nf::L2 { stations }, _) => (false, format!("l2flows:N:{stations}")),
             (Nf::L3Fwd { .. }, _) => (made_for.is_none(), "flows:N".to_owned()),
-            _ => match nf.pipeline_entries() {
-                Some(entries) => {
-                    (made_for == Some(Nf::PipelineA { entries }), format!("conversations:N:{entries}"))
+            _ => match nf.pipeline_tables() {
+                Some(tables) => {
+                    let few = if matches!(tables, Nf::PipelineAFew { .. }) { "few:" } else { "" };
+                    let entries = tables.entries().unwrap_or(Nf::PIPELINE_ENTRIES);
+                    (made_for == Some(tables), format!("conversations:N:{few}{entries}"))
                 }
                 None => (true, String::new()),
             },
@@ -232,10 +245,11 @@ impl fmt::Display for TraceName {
             Self::Tr5ul => f.pad("tr5ul"),
             Self::Tr5dl => f.pad("tr5dl"),
             Self::Flows(flows) => f.pad(&format!("flows:{flows}")),
-            Self::Conversations { count, burst, entries } => {
+            Self::Conversations { count, burst, entries, few } => {
                 let burst = if *burst == 1 { String::new() } else { format!("x{burst}") };
+                let few = if *few { ":few" } else { "" };
                 let of = if *entries == Nf::PIPELINE_ENTRIES { String::new() } else { format!(":{entries}") };
-                f.pad(&format!("conversations:{count}{burst}{of}"))
+                f.pad(&format!("conversations:{count}{burst}{few}{of}"))
             }
             Self::L2Flows { count, stations } if *stations == Nf::PIPELINE_ENTRIES => {
                 f.pad(&format!("l2flows:{count}"))

@@ -88,6 +88,33 @@ const LOOKS: u32 = 32;
 
 /// `count` rules over these networks, no two equal.
 pub(super) fn list(networks: &[Network], count: u32) -> Vec<Rule> {
+    drawn(networks, count, draw)
+}
+
+/// `count` rules of few masks: a network at both ends, UDP or TCP, any source port, and any destination port
+/// or one.
+pub(super) fn few(networks: &[Network], count: u32) -> Vec<Rule> {
+    drawn(networks, count, |known, rng| {
+        let action = if rng.next_u32().is_multiple_of(4) { Action::Deny } else { Action::Allow };
+        let (protocol, services) =
+            if rng.next_u32().is_multiple_of(2) { (UDP, &UDP_SERVICES) } else { (TCP, &TCP_SERVICES) };
+        let class = if rng.next_u32().is_multiple_of(2) { Class::Wildcard } else { Class::Exact };
+        Rule {
+            action,
+            protocol: Some(protocol),
+            source: known[skewed(known.len(), rng)],
+            source_ports: Ports::Any,
+            destination: known[skewed(known.len(), rng)],
+            destination_ports: ports(class, services, rng),
+        }
+    })
+}
+
+fn drawn(
+    networks: &[Network],
+    count: u32,
+    draw: impl Fn(&[Ipv4Prefix], &mut ChaCha8Rng) -> Rule,
+) -> Vec<Rule> {
     let known: Vec<Ipv4Prefix> = networks.iter().filter(|n| n.leads).map(|n| n.prefix).collect();
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let mut seen = HashSet::new();
@@ -196,6 +223,28 @@ mod tests {
     fn near(is: f64, should: f64) {
         // Rules that are drawn twice are drawn again, which favours the classes with many values.
         assert!((is - should).abs() < 0.15 * should + 1.5, "{is} where {should} is documented");
+    }
+
+    #[test]
+    fn few_masks_are_two_over_two_protocols() {
+        let rules = Nf::PipelineAFew { entries: 500 }.rules();
+        let masks: HashSet<_> = rules
+            .iter()
+            .map(|rule| {
+                (
+                    rule.source.bits(),
+                    rule.source_ports,
+                    rule.destination.bits(),
+                    rule.destination_ports == Ports::Any,
+                )
+            })
+            .collect();
+        assert_eq!(rules.len(), 500);
+        assert_eq!(masks.len(), 2, "{masks:?}");
+        assert!(
+            rules.iter().all(|rule| rule.source.bits() == 24 && matches!(rule.protocol, Some(TCP | UDP)))
+        );
+        near(share(&rules, |rule| rule.action == Action::Allow), 75.0);
     }
 
     #[test]

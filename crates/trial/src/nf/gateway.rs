@@ -9,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use weir_wire::table::Ipv4Prefix;
 
 /// Backends behind each port, and buckets of the balancer: the paper's "eight" (section 4.2).
@@ -27,7 +28,9 @@ const STATIONS_SEED: u64 = 0x50f7_0001;
 const NETWORKS_SEED: u64 = 0x50f7_0002;
 
 /// Shortest and longest prefix of a network.
-const LENGTHS: std::ops::RangeInclusive<u8> = 8..=32;
+const LENGTHS: RangeInclusive<u8> = 8..=32;
+/// The same of [`Nf::PipelineAFew`].
+const FEW_LENGTHS: RangeInclusive<u8> = 24..=24;
 /// One network in so many leads nowhere.
 const NOWHERE: u32 = 16;
 
@@ -75,15 +78,24 @@ pub(super) fn stations(count: u32) -> Vec<Station> {
     stations
 }
 
-/// `count` networks, all different. The first leads somewhere.
+/// `count` networks, all different, of drawn lengths. The first leads somewhere.
 pub(super) fn networks(count: u32) -> Vec<Network> {
+    networks_of(count, LENGTHS)
+}
+
+/// `count` networks of one length, so that they are told apart under one mask.
+pub(super) fn few_networks(count: u32) -> Vec<Network> {
+    networks_of(count, FEW_LENGTHS)
+}
+
+fn networks_of(count: u32, drawn: RangeInclusive<u8>) -> Vec<Network> {
     let mut rng = ChaCha8Rng::seed_from_u64(NETWORKS_SEED);
     let mut seen = HashSet::new();
     let mut networks = Vec::with_capacity(count as usize);
-    let lengths = u32::from(LENGTHS.end() - LENGTHS.start()) + 1;
+    let lengths = u32::from(drawn.end() - drawn.start()) + 1;
     while networks.len() < count as usize {
         let [length, address, nowhere] = [rng.next_u32(), rng.next_u32(), rng.next_u32()];
-        let length = LENGTHS.start() + (length % lengths) as u8;
+        let length = drawn.start() + (length % lengths) as u8;
         let prefix = Ipv4Prefix::covering(Ipv4Addr::from_bits(address), length);
         let leads = networks.is_empty() || !nowhere.is_multiple_of(NOWHERE);
         if is_unicast(prefix.address()) && seen.insert(prefix) {
@@ -137,6 +149,16 @@ mod tests {
         assert!((500..750).contains(&nowhere), "{nowhere}");
         assert!(all.iter().all(|network| is_unicast(network.prefix.address())));
         assert_eq!(networks(500), all[..500], "a longer table begins with a shorter one");
+    }
+
+    #[test]
+    fn few_networks_have_one_length_and_do_not_overlap() {
+        let all = few_networks(Nf::MOST_PIPELINE_ENTRIES);
+        assert!(
+            all.iter().all(|network| network.prefix.bits() == 24 && is_unicast(network.prefix.address()))
+        );
+        assert_eq!(all.iter().map(|n| n.prefix).collect::<HashSet<_>>().len(), all.len());
+        assert!(all[0].leads && all.iter().any(|network| !network.leads));
     }
 
     #[test]

@@ -58,6 +58,13 @@ pub enum Nf {
         /// Entries in each of the three tables.
         entries: u32,
     },
+    /// Pipeline A over tables of few masks: every network is a /24, and every rule names a /24 at both ends and
+    /// any port or one. A classifier that looks masks up one after the other (tuple-space search) has few of
+    /// them here, where A's drawn prefix lengths give it many.
+    PipelineAFew {
+        /// Entries in each of the three tables.
+        entries: u32,
+    },
     /// Pipeline B: A, with the payload encrypted behind the firewall (AES-128-CBC, see
     /// [`crate::cipher`]) and the destination moved into 10.0.0.0/8, its other octets kept.
     PipelineB {
@@ -93,6 +100,8 @@ pub enum NfKind {
     L2,
     /// [`Nf::PipelineA`].
     PipelineA,
+    /// [`Nf::PipelineAFew`].
+    PipelineAFew,
     /// [`Nf::PipelineB`].
     PipelineB,
     /// [`Nf::PipelineC`].
@@ -129,7 +138,7 @@ impl Nf {
     pub const MOST_FIELDS: u32 = 3;
     /// The names that can be written, with their numbers.
     pub const FORMS: &'static str = "l2fwd, l3fwd:N (1 to 100000 routes), firewall:N (1 to 100000 rules), \
-         exposed:N (1 to 3 fields), l2:N (2 to 100000 MAC addresses), pipeline-a:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
+         exposed:N (1 to 3 fields), l2:N (2 to 100000 MAC addresses), pipeline-a:N, pipeline-a-few:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
          table), or pipeline-d:N (0 to 32 services that do nothing); without `:N` it is 10, 3, 500, or one service";
 
     /// The kind.
@@ -141,6 +150,7 @@ impl Nf {
             Self::Exposed { .. } => NfKind::Exposed,
             Self::L2 { .. } => NfKind::L2,
             Self::PipelineA { .. } => NfKind::PipelineA,
+            Self::PipelineAFew { .. } => NfKind::PipelineAFew,
             Self::PipelineB { .. } => NfKind::PipelineB,
             Self::PipelineC { .. } => NfKind::PipelineC,
             Self::PipelineD { .. } => NfKind::PipelineD,
@@ -157,6 +167,7 @@ impl Nf {
             | Self::Exposed { fields: number }
             | Self::L2 { stations: number }
             | Self::PipelineA { entries: number }
+            | Self::PipelineAFew { entries: number }
             | Self::PipelineB { entries: number }
             | Self::PipelineC { entries: number }
             | Self::PipelineD { noops: number } => Some(number),
@@ -166,10 +177,22 @@ impl Nf {
     /// Entries in each table of pipelines A, B and C; nothing for other functions.
     pub const fn pipeline_entries(self) -> Option<u32> {
         match self {
-            Self::PipelineA { entries } | Self::PipelineB { entries } | Self::PipelineC { entries } => {
-                Some(entries)
-            }
+            Self::PipelineA { entries }
+            | Self::PipelineAFew { entries }
+            | Self::PipelineB { entries }
+            | Self::PipelineC { entries } => Some(entries),
             _ => None,
+        }
+    }
+
+    /// The pipeline A that has the same tables as this pipeline; nothing for other functions.
+    pub const fn pipeline_tables(self) -> Option<Self> {
+        match self {
+            Self::PipelineAFew { entries } => Some(Self::PipelineAFew { entries }),
+            _ => match self.pipeline_entries() {
+                Some(entries) => Some(Self::PipelineA { entries }),
+                None => None,
+            },
         }
     }
 
@@ -208,6 +231,7 @@ impl Nf {
         match (self, self.pipeline_entries()) {
             (Self::Firewall { rules }, _) => rules::list(rules),
             (Self::Exposed { fields }, _) => exposed::list(fields),
+            (Self::PipelineAFew { entries }, _) => access::few(&gateway::few_networks(entries), entries),
             (_, Some(entries)) => access::list(&gateway::networks(entries), entries),
             _ => Vec::new(),
         }
@@ -228,10 +252,13 @@ impl Nf {
     /// pipeline A, B or C.
     ///
     /// Prefix lengths are drawn evenly from 8 to 32, addresses evenly from all unicast ones; so prefixes
-    /// lie inside one another now and then. One in sixteen leads nowhere (a null route: what it holds
+    /// lie inside one another now and then; those of [`Nf::PipelineAFew`] are all of 24 bits. One in sixteen leads nowhere (a null route: what it holds
     /// is dropped), so that an answer is right only if it is the longest prefix's.
     pub fn networks(self) -> Vec<Network> {
-        self.pipeline_entries().map(gateway::networks).unwrap_or_default()
+        match self {
+            Self::PipelineAFew { entries } => gateway::few_networks(entries),
+            _ => self.pipeline_entries().map(gateway::networks).unwrap_or_default(),
+        }
     }
 
     /// The backends behind a port; empty unless this is [`Nf::PipelineC`].
@@ -249,13 +276,14 @@ pub const FIRST_FREE_PORT: u16 = 1024;
 
 impl NfKind {
     /// Every kind, in the order of the tables people read.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::L2Fwd,
         Self::L3Fwd,
         Self::Firewall,
         Self::Exposed,
         Self::L2,
         Self::PipelineA,
+        Self::PipelineAFew,
         Self::PipelineB,
         Self::PipelineC,
         Self::PipelineD,
@@ -270,6 +298,7 @@ impl NfKind {
             Self::Exposed => "exposed",
             Self::L2 => "l2",
             Self::PipelineA => "pipeline-a",
+            Self::PipelineAFew => "pipeline-a-few",
             Self::PipelineB => "pipeline-b",
             Self::PipelineC => "pipeline-c",
             Self::PipelineD => "pipeline-d",
@@ -290,6 +319,7 @@ impl NfKind {
             Self::Exposed => Nf::Exposed { fields: within(Nf::MOST_FIELDS, 1, Nf::MOST_FIELDS)? },
             Self::L2 => Nf::L2 { stations: within(Nf::PIPELINE_ENTRIES, 2, Nf::MAX_ENTRIES)? },
             Self::PipelineA => Nf::PipelineA { entries: pipeline()? },
+            Self::PipelineAFew => Nf::PipelineAFew { entries: pipeline()? },
             Self::PipelineB => Nf::PipelineB { entries: pipeline()? },
             Self::PipelineC => Nf::PipelineC { entries: pipeline()? },
             Self::PipelineD => Nf::PipelineD { noops: within(1, 0, Nf::MOST_NOOPS)? },
@@ -346,6 +376,7 @@ mod tests {
             ("firewall:10", Nf::Firewall { rules: 10 }),
             ("l2:500", Nf::L2 { stations: 500 }),
             ("pipeline-a:16", Nf::PipelineA { entries: 16 }),
+            ("pipeline-a-few:500", Nf::PipelineAFew { entries: 500 }),
             ("pipeline-b:500", Nf::PipelineB { entries: 500 }),
             ("pipeline-c:10000", Nf::PipelineC { entries: 10_000 }),
             ("pipeline-d:0", Nf::PipelineD { noops: 0 }),

@@ -7,6 +7,10 @@ use weir_campaign::perf::{Measured, Pair, Perf, Reached, Row, Side, Unit, regres
 /// Columns of the table.
 const HEADINGS: [&str; 8] = ["row", "work", "weir", "cycles", "beside", "there", "ratio (95 %)", "target"];
 
+/// What the parentheses in the table are.
+const LEGEND: &str = "Behind a rate: the least and the greatest trial, which is no interval. Behind a ratio: its 95 % confidence \
+                      interval over the starts. Of a peer in several variants the better one decides.";
+
 /// Steps of a profile that take less than this share of a packet's cycles are summed up.
 const SMALL: f64 = 0.01;
 
@@ -221,7 +225,7 @@ pub(super) fn terminal(perf: &Perf) -> String {
         text += "\nWhere Weir's cycles go, a packet (the switch's ledger, from a sample of bursts)\n";
         text += &table(&["row", "cycles", "steps"], &[1], &profiles);
     }
-    text += "\n";
+    let _ = writeln!(text, "\n{LEGEND}");
     for note in notes(perf) {
         let _ = writeln!(text, "{note}");
     }
@@ -231,7 +235,7 @@ pub(super) fn terminal(perf: &Perf) -> String {
 pub(super) fn markdown(perf: &Perf) -> String {
     let mut text = format!("Measured: {}.\n\n", heading(perf));
     markdown_table(&mut text, &HEADINGS, &cells(perf));
-    text += "\n";
+    let _ = writeln!(text, "\n{LEGEND}\n");
     for note in notes(perf) {
         let _ = writeln!(text, "- {note}");
     }

@@ -1,0 +1,258 @@
+//! The gate of the `fed` wiring: when a device has learnt its flows, and may be measured.
+//!
+//! Pure: readings in, an answer out. A device is settled when, over the last looks, it has had each packet
+//! several times, its rate is steady and next to nothing goes to its slow path. One that says how many
+//! flows it holds ([`Learning`]) is watched for longer, at least three of its own rounds: the flows must not
+//! grow, none may be refused, and its limit must neither bind nor move. A device whose limit is as high as
+//! it may ever be, and stays there, refuses flows for good: that is its steady state, and it may be measured.
+
+use std::time::Duration;
+use weir_dut::Learning;
+
+/// Rates of the two halves of the window that are as good as equal.
+const STEADY: f64 = 0.03;
+/// Share of the packets that may still go to the slow path: they are what fills the caches.
+pub(super) const LEARNING: f64 = 1e-3;
+/// How often it must have had each packet: a device that makes nothing of a flow's first packet looks settled
+/// while the first round of a long trace lasts, and has then learnt nothing.
+const ROUNDS: u64 = 3;
+/// Growth of the flows within the window that is as good as none.
+const GROWTH: f64 = 0.01;
+/// A limit that is at least so many times the flows does not bind them.
+const ROOM: f64 = 1.1;
+/// Time between two looks.
+pub(super) const LOOK: Duration = Duration::from_millis(200);
+/// The window of a device that says nothing of its flows, in looks, and the least one of a device that does.
+const BRIEF: Duration = Duration::from_millis(390);
+const LONG: Duration = Duration::from_millis(1_900);
+/// The window of a device that says nothing of its flows, and sends some packets to its slow path all the time.
+const STILL: Duration = Duration::from_secs(20);
+/// Shares of the packets that go to the slow path, in the two halves of that window, that are as good as equal.
+const SAME_SHARE: f64 = 0.1;
+/// Rounds of its own that the window of a learning device holds.
+const OWN_ROUNDS: u32 = 3;
+
+/// A reading of a device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    /// Since the gate was closed.
+    pub(super) at: Duration,
+    pub(super) received: u64,
+    pub(super) sent: u64,
+    /// Packets that went to its slow path, where it counts them.
+    pub(super) upcalls: u64,
+    pub(super) learning: Option<Learning>,
+}
+
+/// The gate.
+#[derive(Debug)]
+pub(super) struct Gate {
+    /// Packets of its traces.
+    packets: u64,
+    seen: Vec<Seen>,
+}
+
+impl Gate {
+    /// A closed gate, for a device with so many packets in its traces.
+    pub(super) fn new(packets: u32) -> Self {
+        Self { packets: u64::from(packets), seen: Vec::new() }
+    }
+
+    /// Takes a reading in; whether the device is settled, and why not where it is not.
+    pub(super) fn look(&mut self, now: Seen) -> Result<Settled, String> {
+        self.seen.push(now);
+        let first = self.seen[0];
+        let wanted = ROUNDS * self.packets;
+        let had = now.received.saturating_sub(first.received);
+        if had < wanted {
+            return Err(format!("it has had {had} packets, and each is to come {ROUNDS} times ({wanted})"));
+        }
+        let span = now
+            .learning
+            .map_or(BRIEF, |learning| LONG.max(Duration::from_nanos(learning.round.0) * OWN_ROUNDS));
+        let window = self.window(now.at, span).ok_or("it has not been watched for long enough")?;
+        steady(window)?;
+        if learning(window)? == Settled::SlowForGood {
+            return Ok(Settled::SlowForGood);
+        }
+        let Err(why) = few_upcalls(window) else { return Ok(Settled::HoldsItsFlows) };
+        let long = self.window(now.at, STILL).filter(|_| now.learning.is_none()).ok_or(why)?;
+        steady(long).and_then(|()| steady_slow_path(long)).map(|()| Settled::SlowForGood)
+    }
+
+    /// The readings of the last `span`, the one before it included; nothing where there are no such yet.
+    fn window(&self, now: Duration, span: Duration) -> Option<&[Seen]> {
+        let start = self.seen.iter().rposition(|seen| now.saturating_sub(seen.at) >= span)?;
+        Some(&self.seen[start..]).filter(|window| window.len() > 2)
+    }
+}
+
+/// How a settled device holds its flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// It holds all that it wants, or does not say.
+    HoldsItsFlows,
+    /// Some packets go to its slow path, and always will: its limit is the highest it may have, and binds; or
+    /// it says nothing of its flows, and nothing has changed for long.
+    SlowForGood,
+}
+
+fn rate(of: &[Seen]) -> f64 {
+    let (first, last) = (of[0], of[of.len() - 1]);
+    last.sent.saturating_sub(first.sent) as f64 / (last.at - first.at).as_secs_f64().max(1e-9)
+}
+
+fn steady(window: &[Seen]) -> Result<(), String> {
+    let middle = window.len() / 2;
+    let (before, after) = (rate(&window[..=middle]), rate(&window[middle..]));
+    if (after - before).abs() <= STEADY * before {
+        return Ok(());
+    }
+    Err(format!("its rate went from {:.3} to {:.3} Mpps", before / 1e6, after / 1e6))
+}
+
+/// Packets of a stretch of time that went to the slow path, and all that were received.
+fn slow_path(of: &[Seen]) -> (u64, u64) {
+    let (first, last) = (of[0], of[of.len() - 1]);
+    (last.upcalls.saturating_sub(first.upcalls), last.received.saturating_sub(first.received))
+}
+
+fn steady_slow_path(window: &[Seen]) -> Result<(), String> {
+    let middle = window.len() / 2;
+    let share = |(upcalls, received): (u64, u64)| upcalls as f64 / received.max(1) as f64;
+    let [before, after] = [&window[..=middle], &window[middle..]].map(|half| share(slow_path(half)));
+    if (after - before).abs() <= SAME_SHARE * before {
+        return Ok(());
+    }
+    Err(format!("{:.2} % of its packets went to its slow path, then {:.2} %", before * 100.0, after * 100.0))
+}
+
+fn few_upcalls(window: &[Seen]) -> Result<(), String> {
+    let (upcalls, received) = slow_path(window);
+    if upcalls as f64 <= LEARNING * received as f64 {
+        return Ok(());
+    }
+    Err(format!("{upcalls} of {received} packets went to its slow path"))
+}
+
+fn learning(window: &[Seen]) -> Result<Settled, String> {
+    let found: Vec<Learning> = window.iter().filter_map(|seen| seen.learning).collect();
+    let [first, .., last] = found.as_slice() else { return Ok(Settled::HoldsItsFlows) };
+    let flows = found.iter().map(|learning| learning.flows);
+    let (least, most) = (flows.clone().min().unwrap_or(0), flows.max().unwrap_or(0));
+    let limit = found.iter().map(|learning| learning.limit).min().unwrap_or(0);
+    let is_still = found.iter().all(|learning| learning.limit == last.limit);
+    if is_still && last.limit >= last.most && (most as f64) * ROOM > limit as f64 {
+        return Ok(Settled::SlowForGood);
+    }
+    if (most as f64) * ROOM > limit as f64 {
+        return Err(format!("it holds {most} flows where its limit is {limit} of {}", last.most));
+    }
+    if (most - least) as f64 > GROWTH * most as f64 {
+        return Err(format!("its flows went from {least} to {most}"));
+    }
+    match last.refused.saturating_sub(first.refused) {
+        0 => Ok(Settled::HoldsItsFlows),
+        refused => Err(format!("{refused} flows found no place")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::Nanos;
+
+    const TRACE: u32 = 20_000;
+
+    /// Looks at a device until it is settled; when that was, or why it never was.
+    fn settled(most: u32, device: impl Fn(f64) -> Seen) -> Result<f64, String> {
+        let mut gate = Gate::new(TRACE);
+        let mut why = String::new();
+        for look in 0..most {
+            let at = LOOK * look;
+            match gate.look(Seen { at, ..device(at.as_secs_f64()) }) {
+                Ok(_) => return Ok(at.as_secs_f64()),
+                Err(reason) => why = reason,
+            }
+        }
+        Err(why)
+    }
+
+    fn forwards(rate: f64, seconds: f64) -> Seen {
+        let count = (rate * seconds) as u64;
+        Seen { received: count, sent: count, ..Seen::default() }
+    }
+
+    #[test]
+    fn a_device_that_learns_nothing_is_settled_after_two_looks() {
+        let at = settled(10, |t| forwards(50e6, t)).unwrap();
+        assert!((0.3..0.5).contains(&at), "{at}");
+    }
+
+    #[test]
+    fn a_rate_that_rises_and_packets_that_are_yet_to_come_keep_the_gate_closed() {
+        let rising = |t: f64| Seen { sent: (1e6 * t * t) as u64, ..forwards(5e6, t) };
+        assert!(settled(20, rising).unwrap_err().contains("rate"));
+        let slow = settled(20, |t| forwards(10e3, t)).unwrap_err();
+        assert!(slow.contains("60000"), "{slow}");
+    }
+
+    #[test]
+    fn a_slow_path_that_still_works_keeps_it_closed_until_that_is_seen_to_be_for_good() {
+        let busy = |t: f64| Seen { upcalls: (2e3 * t) as u64, ..forwards(1e6, t) };
+        assert!(settled(20, busy).unwrap_err().contains("slow path"));
+        let at = settled(200, busy).unwrap();
+        assert!((19.9..20.5).contains(&at), "{at}");
+        let fewer = |t: f64| Seen { upcalls: (2e4 * t.sqrt()) as u64, ..forwards(1e6, t) };
+        assert!(settled(200, fewer).unwrap_err().contains("slow path"));
+    }
+
+    /// Open vSwitch's own way: the limit rises by 1,000 a round until it no longer binds 34,000 flows.
+    fn open_vswitch(t: f64) -> Seen {
+        let limit = 10_000 + (t / 0.5) as u64 * 1_000;
+        let flows = limit.min(34_000);
+        let learning = Learning { flows, limit, most: 200_000, refused: 0, round: Nanos(100_000_000) };
+        // Its rate is the same all the time, as it would be where the slow path is the limit.
+        Seen { learning: Some(learning), ..forwards(1e6, t) }
+    }
+
+    #[test]
+    fn a_rising_limit_is_waited_for_until_it_leaves_room() {
+        let at = settled(200, open_vswitch).unwrap();
+        assert!((12.0..18.0).contains(&at), "{at}: 34,000 flows and a tenth are allowed after 14 s");
+        let early = settled(40, open_vswitch).unwrap_err();
+        assert!(early.contains("limit"), "{early}");
+    }
+
+    #[test]
+    fn flows_that_grow_or_are_refused_keep_it_closed() {
+        let learning = Learning { flows: 1_000, limit: 10_000, most: 200_000, ..Learning::default() };
+        let with = |learning, t| Seen { learning: Some(learning), ..forwards(1e6, t) };
+        assert!(settled(30, |t| with(learning, t)).is_ok());
+        let growing = |t: f64| with(Learning { flows: 1_000 + (100.0 * t) as u64, ..learning }, t);
+        assert!(settled(30, growing).unwrap_err().contains("flows went"));
+        let refusing = |t: f64| with(Learning { refused: (100.0 * t) as u64, ..learning }, t);
+        assert!(settled(30, refusing).unwrap_err().contains("no place"));
+    }
+
+    #[test]
+    fn a_device_at_its_very_last_limit_is_as_it_will_be() {
+        let full =
+            Learning { flows: 200_000, limit: 200_000, most: 200_000, refused: 5, ..Learning::default() };
+        let device = |t: f64| Seen { learning: Some(full), upcalls: (5e5 * t) as u64, ..forwards(1e6, t) };
+        assert!(settled(30, device).is_ok(), "it sends what it has no flow for to its slow path for good");
+        let backing_off = |t: f64| {
+            let limit = if (t as u64).is_multiple_of(2) { 200_000 } else { 150_000 };
+            Seen { learning: Some(Learning { limit, ..full }), ..device(t) }
+        };
+        assert!(settled(60, backing_off).is_err(), "a limit that moves is none to stay at");
+    }
+
+    #[test]
+    fn a_slow_round_makes_the_window_longer() {
+        let learning =
+            Learning { flows: 9, limit: 10_000, most: 200_000, refused: 0, round: Nanos(2_000_000_000) };
+        let at = settled(100, |t| Seen { learning: Some(learning), ..forwards(1e6, t) }).unwrap();
+        assert!((5.9..6.5).contains(&at), "{at}: three rounds of 2 s");
+    }
+}
