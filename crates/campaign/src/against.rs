@@ -2,8 +2,9 @@
 //!
 //! Both rigs are wired up at once. Two DUTs that poll would share one core, so the one whose turn it
 //! is not is frozen (SIGSTOP to its process group) and let go on before its trial; the lab sends it
-//! nothing meanwhile, and sockets and shared memory stay. The order turns every round, A B, B A,
-//! A B, ..., which cancels a steady drift, and halves the times a device must be woken.
+//! nothing meanwhile, and sockets and shared memory stay. Turns come in blocks of four, A B B A or B A A B,
+//! drawn by the plan's seed ([`Blocks`]): within each a steady drift falls on both alike, and nothing that
+//! comes round with the turns can favour one of them. Within a block a device is woken once less.
 //!
 //! Methods know nothing of turns: each device's methods run in a thread of their own, asleep but
 //! while it decides, and ask for trials through a channel. The caller's thread owns rigs and store
@@ -14,6 +15,7 @@ use crate::plan::{Plan, PointSpec};
 use crate::record::{Keeper, Recorder, Relay, Shared};
 use crate::rig::{Rig, RigError};
 use crate::runner::{CampaignError, Watcher};
+use crate::traffic::mixed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use weir_methods::{GoalBounds, Next, Observer};
@@ -96,6 +98,28 @@ impl Observer for Teller {
     }
 }
 
+/// The orders of rounds: blocks of two, the second the first one's mirror image, the first drawn by a seed.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    seed: u64,
+    rounds: u64,
+}
+
+impl Blocks {
+    /// The blocks of a seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, rounds: 0 }
+    }
+
+    /// The order of the next round.
+    pub(crate) fn order(&mut self) -> [usize; 2] {
+        let (block, second) = (self.rounds / 2, self.rounds % 2);
+        self.rounds += 1;
+        let first = (mixed(mixed(self.seed).wrapping_add(block)) & 1) ^ second;
+        [first as usize, 1 - first as usize]
+    }
+}
+
 /// One device of the two.
 pub(crate) struct Lane<'a> {
     pub(crate) spec: &'a PointSpec,
@@ -157,8 +181,8 @@ pub(crate) fn measure(
     plan: &Plan,
     lanes: &mut [Lane<'_>; 2],
     pair: &mut Pair,
-    store: &mut Store,
-    watcher: &mut dyn Watcher,
+    blocks: &mut Blocks,
+    (store, watcher): (&mut Store, &mut dyn Watcher),
 ) -> Result<[(Measured, Shared); 2], CampaignError> {
     let shared = [Shared::default(), Shared::default()];
     let parts = [(lanes[0].spec, lanes[0].key), (lanes[1].spec, lanes[1].key)];
@@ -173,7 +197,7 @@ pub(crate) fn measure(
             is_there.then(|| scope.spawn(move || methods(plan, (spec, key), tell, answered)))
         });
         let mut turn = None;
-        take_turns(&told, |place, told| {
+        take_turns(&told, blocks, |place, told| {
             let lane = &mut lanes[place];
             let Told::Ask(spec) = told else {
                 pass_on(told, lane, &shared[place], watcher);
@@ -215,16 +239,16 @@ fn methods(
     Ok((results, remarks))
 }
 
-/// Serves two in turns: the first, the second, the second, the first, and so on, each until `serve`
-/// says that its turn is over. One that has ended is passed over.
+/// Serves two in turns, in the order of the blocks, each until `serve` says that its turn is over. One that
+/// has ended is passed over.
 fn take_turns<T, E>(
     told: &[Receiver<T>],
+    blocks: &mut Blocks,
     mut serve: impl FnMut(usize, T) -> Result<bool, E>,
 ) -> Result<(), E> {
-    let mut order = [0, 1];
     let mut at_work = [true, true];
     while at_work.contains(&true) {
-        for place in order {
+        for place in blocks.order() {
             while at_work[place] {
                 match told[place].recv() {
                     Ok(message) => {
@@ -236,7 +260,6 @@ fn take_turns<T, E>(
                 }
             }
         }
-        order.swap(0, 1);
     }
     Ok(())
 }
@@ -276,7 +299,7 @@ mod tests {
     use super::*;
 
     /// Places in the order they are served, for methods of so many trials each.
-    fn order(trials: [usize; 2]) -> Vec<usize> {
+    fn order(seed: u64, trials: [usize; 2]) -> Vec<usize> {
         let mut told = Vec::new();
         for count in trials {
             let (tell, hear) = channel();
@@ -284,7 +307,7 @@ mod tests {
             told.push(hear);
         }
         let mut order = Vec::new();
-        let served = take_turns(&told, |place, ()| {
+        let served = take_turns(&told, &mut Blocks::new(seed), |place, ()| {
             order.push(place);
             Ok::<_, ()>(true)
         });
@@ -293,18 +316,44 @@ mod tests {
     }
 
     #[test]
-    fn turns_change_their_order_every_round_and_the_longer_one_goes_on_alone() {
-        assert_eq!(order([4, 4]), [0, 1, 1, 0, 0, 1, 1, 0]);
-        assert_eq!(order([5, 2]), [0, 1, 1, 0, 0, 0, 0]);
-        assert_eq!(order([0, 2]), [1, 1]);
+    fn turns_come_in_mirrored_blocks_and_the_longer_one_goes_on_alone() {
+        for seed in 0..20 {
+            let slots = order(seed, [8, 8]);
+            assert!(
+                slots
+                    .chunks(4)
+                    .all(|block| [[0, 1, 1, 0], [1, 0, 0, 1]].contains(&block.try_into().unwrap()))
+            );
+            assert_eq!(slots, order(seed, [8, 8]), "a seed has one order");
+            let uneven = order(seed, [5, 2]);
+            assert_eq!(uneven[4..], [0, 0, 0], "{uneven:?}");
+        }
+        assert_eq!(order(1, [0, 2]), [1, 1]);
     }
 
     #[test]
-    fn a_steady_drift_falls_on_both_alike() {
-        let slots = order([10, 10]);
-        let sum = |wanted: usize| -> usize {
-            slots.iter().enumerate().filter(|(_, place)| **place == wanted).map(|(slot, _)| slot).sum()
-        };
-        assert_eq!(sum(0), sum(1), "the mean slot of both is the same");
+    fn a_steady_drift_falls_on_both_alike_whatever_the_seed() {
+        for seed in 0..20 {
+            let slots = order(seed, [10, 10]);
+            let sum = |wanted: usize| -> usize {
+                slots.iter().enumerate().filter(|(_, place)| **place == wanted).map(|(slot, _)| slot).sum()
+            };
+            assert_eq!(sum(0), sum(1), "the mean slot of both is the same");
+        }
+    }
+
+    #[test]
+    fn seeds_let_each_begin_about_half_the_blocks() {
+        let first = (0..1000).filter(|seed| Blocks::new(*seed).order() == [0, 1]).count();
+        assert!((450..=550).contains(&first), "{first} of 1000");
+        let mut blocks = Blocks::new(7);
+        let first = (0..1000)
+            .filter(|_| {
+                let order = blocks.order();
+                blocks.order();
+                order == [0, 1]
+            })
+            .count();
+        assert!((450..=550).contains(&first), "{first} of 1000 blocks of one seed");
     }
 }

@@ -10,6 +10,7 @@
 mod against;
 mod cores;
 pub mod doctor;
+mod enough;
 pub mod environment;
 mod knock;
 mod limit;

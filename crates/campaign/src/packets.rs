@@ -2,15 +2,19 @@
 //!
 //! The tester sends every packet, few at a time, and compares all that comes out. A device that feeds
 //! itself has no tester at its wire: it is started once more before the timed start, over the `vhost`
-//! wiring, as the same program with the same tables.
+//! wiring, as the same program with the same tables; and once over `fed` with the lab's own sink, which counts and
+//! compares while it works at full rate, as before every fifth start ([`crate::rig::audit`]).
 
-use crate::rig::{Flags, Rig, RigError, RigSetup};
+use crate::rig::{Flags, Rig, RigError, RigSetup, audit};
 use std::sync::Arc;
 use weir_dpdk::Eal;
 use weir_dut::wiring::WiringKind;
 use weir_traffic::stamp::Reading;
 use weir_trial::expected::Reason;
 use weir_trial::{Expected, Oracle, PacketCheck};
+
+/// Every how many starts a device that feeds itself is audited, the first included.
+const AUDITED_STARTS: u32 = 5;
 
 /// How many of the packets are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub(crate) enum Extent {
     Nothing,
     /// A sample of every trial.
     Samples,
+    /// The same; a device that feeds itself is audited before.
+    Audited,
     /// All in an untimed pass before the first trial, and a sample of every trial.
     All,
 }
@@ -29,6 +35,7 @@ impl Extent {
         match (wanted, number) {
             (false, _) => Self::Nothing,
             (true, 0) => Self::All,
+            (true, number) if number % AUDITED_STARTS == 0 => Self::Audited,
             (true, _) => Self::Samples,
         }
     }
@@ -51,18 +58,24 @@ pub(crate) fn wire_up(
         return Ok((Rig::wire_up(eal, setup, number, flags)?, None));
     }
     let oracle = Arc::new(Oracle::new(setup.nf));
-    if extent == Extent::Samples {
+    let is_fed = setup.wiring == WiringKind::Fed;
+    if extent == Extent::Audited && is_fed {
+        let audited = audit(eal, setup, flags, &oracle)?;
+        return Ok((Rig::wire_up(eal, setup, number, flags)?, Some(audited)));
+    }
+    if extent != Extent::All {
         let mut rig = Rig::wire_up(eal, setup, number, flags)?;
         if let Rig::Wired(wired) = &mut rig {
             wired.compare_with(oracle);
         }
         return Ok((rig, None));
     }
-    if setup.wiring == WiringKind::Fed {
-        // Started once more, over ports at which somebody can look.
+    if is_fed {
+        // Started once more, over ports at which somebody can look, and again with the lab's own sink.
         let seen = RigSetup { wiring: WiringKind::Vhost, ..*setup };
-        let (rig, checked) = checked(eal, &seen, number, flags, oracle)?;
+        let (rig, mut checked) = checked(eal, &seen, number, flags, Arc::clone(&oracle))?;
         rig.take_down()?;
+        checked.get_or_insert_default().merge(audit(eal, setup, flags, &oracle)?);
         return Ok((Rig::wire_up(eal, setup, number, flags)?, checked));
     }
     checked(eal, setup, number, flags, oracle)

@@ -7,12 +7,15 @@
 //! Nothing is measured here: `weir perf` has each plan run by `weir bench`, a process of its own, and each
 //! run stored like any other. So everything a row says can be looked up, compared and judged again.
 
+mod aa;
+mod drawn;
 mod judge;
 mod plan;
 mod rows;
 
+pub use aa::{Aa, AaCase, AaCount};
 pub use judge::{StepCost, judge, judge_service, regressions};
-pub use plan::{Effort, PlannedRun};
+pub use plan::{Effort, PlannedRun, UntilSeen};
 pub use rows::{ROWS, Row, find};
 
 use crate::cores::Cores;
@@ -87,6 +90,9 @@ pub struct Pair {
     pub alternated: bool,
     /// p-value of the gap, two-sided; nothing where the scatter is not known.
     pub chance: Option<f64>,
+    /// The smallest effect that these starts show in four of five repetitions, as a share.
+    #[serde(default)]
+    pub visible: Option<f64>,
 }
 
 /// The unit of a side's numbers.
@@ -205,8 +211,18 @@ impl Row {
 
 impl Effort {
     /// The whole table's.
-    pub const WHOLE: Self = Self { quick: false, repeats: 5, trials: 2, duration: Nanos(Nanos::PER_SECOND) };
-    /// The quick subset's.
-    pub const QUICK: Self =
-        Self { quick: true, repeats: 5, trials: 2, duration: Nanos(Nanos::PER_SECOND / 4) };
+    pub const WHOLE: Self = Self {
+        quick: false,
+        repeats: 5,
+        until: Some(UntilSeen { permille: 50, time: Nanos(180 * Nanos::PER_SECOND) }),
+        trials: 2,
+        duration: Nanos(Nanos::PER_SECOND),
+    };
+    /// The quick subset's: its six rows take half an hour at most.
+    pub const QUICK: Self = Self {
+        quick: true,
+        until: Some(UntilSeen { permille: 50, time: Nanos(300 * Nanos::PER_SECOND) }),
+        duration: Nanos(Nanos::PER_SECOND / 4),
+        ..Self::WHOLE
+    };
 }

@@ -108,6 +108,8 @@ pub struct Plan {
     pub seed: u64,
     /// How often every point is measured.
     pub repeats: u32,
+    /// Whether starts go on until an effect is seen (`against` only).
+    pub until: Option<Until>,
     /// Throughput, if it is measured.
     pub throughput: Option<ThroughputPlan>,
     /// Forwarded rate at the greatest load, if it is measured.
@@ -140,6 +142,15 @@ pub struct Plan {
     order: Vec<Axis>,
     /// Names of [`Known::mrr_only`].
     mrr_only: Vec<String>,
+}
+
+/// How long two devices measured in turns are started anew.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Until {
+    /// The effect that is to be seen, as a share.
+    pub effect: Ratio,
+    /// The most time of a point.
+    pub time: Nanos,
 }
 
 /// A throughput search over several goals.
@@ -227,7 +238,7 @@ impl TraceChoice {
 /// Whether a trace comes in these sizes. Captures and T1 have sizes of their own, T2 has one.
 fn comes_in(trace: &TraceName, sizes: Sizes) -> bool {
     match (trace, trace.default_sizes()) {
-        (TraceName::T2, own) => sizes == own,
+        (TraceName::T2 | TraceName::Tcp(_), own) => sizes == own,
         (_, Sizes::Recorded) => sizes == Sizes::Recorded,
         _ => sizes != Sizes::Recorded,
     }

@@ -3,11 +3,15 @@
 //! `wire` wires it up. Taking down is dropping: lab ports first, then the DUT, then the folder,
 //! so that nothing is left behind whether the campaign ends, fails or is interrupted.
 
+mod audit;
+mod expectations;
 mod fed;
 mod gate;
+mod sink;
 mod tune;
 mod wire;
 
+pub(crate) use audit::audit;
 use fed::FedDut;
 pub(crate) use tune::Choice;
 
@@ -97,6 +101,11 @@ pub enum RigError {
     /// The trace.
     #[error(transparent)]
     Traffic(#[from] crate::traffic::TrafficError),
+    /// The lab's sink of an audit could not be made.
+    #[error(
+        "the sink of an audit: {0}; free space in the folder for temporary files, or name another with TMPDIR"
+    )]
+    Sink(String),
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
@@ -203,7 +212,7 @@ impl Rig {
         flags.rearm();
         match setup.wiring {
             WiringKind::Fed => {
-                let mut fed = wire::fed(eal, setup, flags)?;
+                let mut fed = wire::fed(eal, setup, flags, &[])?;
                 match setup.from_start {
                     Some(duration) => fed.begin(duration)?,
                     None => {

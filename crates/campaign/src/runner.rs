@@ -124,6 +124,8 @@ pub struct Campaign<'a> {
     wirings: Wirings,
     /// What searches for a device's best settings found, by the point's place: its other starts have the same.
     choices: BTreeMap<u32, Choice>,
+    /// What all checks of a point's packets came to so far, by its place.
+    checks: BTreeMap<u32, PacketCheck>,
     rigs: u32,
     /// Time of the searches still to come; nothing where none is searched for.
     purse: Option<Purse>,
@@ -148,6 +150,7 @@ impl<'a> Campaign<'a> {
             cores,
             wirings: plan.wirings(),
             choices: BTreeMap::new(),
+            checks: BTreeMap::new(),
             rigs: 0,
             purse: None,
         })
@@ -358,7 +361,12 @@ impl<'a> Campaign<'a> {
         if let Some(choice) = rig.choice() {
             self.choices.insert(spec.index, choice.clone());
         }
-        Ok((rig, checked))
+        let whole = checked.map(|checked| {
+            let whole = self.checks.entry(spec.index).or_default();
+            whole.merge(checked);
+            whole.clone()
+        });
+        Ok((rig, whole))
     }
 
     /// Keeps what an untimed pass came to, and returns what a reader must be told of it.

@@ -117,6 +117,11 @@ impl Traffic {
         self.built.iter().map(FrameSource::trace_hash).collect()
     }
 
+    /// The laps of all directions; nothing where one is read as a stream.
+    pub(crate) fn tables(&self) -> Option<Vec<&FrameTable>> {
+        self.built.iter().map(|source| source.table().map(|table| &**table)).collect()
+    }
+
     /// A fresh source per direction, from its first packet.
     pub fn sources(&self) -> Result<Vec<FrameSource>, TrafficError> {
         let source = |(spec, built): (&TraceSpec, &FrameSource)| match built.table() {
@@ -219,7 +224,7 @@ fn queue_of(frame: &[u8], queues: usize) -> usize {
 }
 
 /// A number mixed well (the finaliser of SplitMix64, Steele et al., OOPSLA 2014).
-fn mixed(number: u64) -> u64 {
+pub(crate) fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ number >> 31

@@ -94,6 +94,26 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
 }
 
 #[test]
+fn devices_are_compared_with_themselves_and_false_winners_are_counted() {
+    let _cores = cores();
+    let lab = Lab::new("");
+    let arguments = [&["--aa", "2", "--name", "same", "--json"], TINY.as_slice()].concat();
+    let output = perf(&lab, &arguments).output().unwrap();
+    let document: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(&output)));
+    let cases = document["cases"].as_array().unwrap();
+    let made = |device: &str| {
+        let case =
+            cases.iter().find(|case| case[0]["device"] == device && case[0]["wiring"] == "fed").unwrap();
+        case[1]["made"].as_u64().unwrap()
+    };
+    assert_eq!((made("nf"), made("weir"), made("ovs-dpdk")), (1, 1, 0), "{document:#}");
+    let ranked: u64 = cases.iter().map(|case| case[1]["ranked"].as_u64().unwrap()).sum();
+    let busy = document["remarks"].to_string().contains("invalid");
+    assert!(ranked == 2 || busy, "{document:#}");
+}
+
+#[test]
 fn a_service_is_measured_by_itself() {
     let output = weir()
         .args(["switch", "bench", "transcoder", "--payload", "928", "--rounds", "3", "--json"])

@@ -268,7 +268,12 @@ pub fn check_variant(device: &str) -> Result<(), String> {
     }
 }
 
+/// What stands behind a device's name where it is measured against itself (an A/A comparison): the same device
+/// under another name.
+pub const AGAIN: &str = "#2";
+
 /// Name and variant of a device; the variant is empty where none is named.
 pub fn split(device: &str) -> (&str, &str) {
+    let device = device.strip_suffix(AGAIN).unwrap_or(device);
     device.split_once(':').unwrap_or((device, ""))
 }

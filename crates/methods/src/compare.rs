@@ -18,7 +18,8 @@ mod student;
 mod validity;
 
 pub use environment::Difference;
-pub use gap::{Gap, MISS, Method, TRIM, beyond_chance, centre};
+pub use gap::{Gap, MISS, Method, TRIM, beyond_chance, centre, centre_of_starts};
+pub use student::share_interval;
 
 use crate::repeat::Interval;
 use numbers::{Numbers, Quantity};
@@ -107,7 +108,7 @@ pub enum BoundVerdict {
 /// One side's part in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
-    /// Centre of its numbers: their geometric mean, from five on with a fifth cut at each end.
+    /// Centre of its numbers: their geometric mean, of five trials or more with a fifth cut at each end.
     pub centre: Option<f64>,
     /// How many there are.
     pub count: usize,
@@ -142,6 +143,10 @@ pub struct Row {
     pub of: Of,
     /// p-value of the gap, two-sided, before it is weighed among the others.
     pub chance: Option<f64>,
+    /// The smallest effect that such numbers show in four of five repetitions, as a share; nothing where they
+    /// are not ranked.
+    #[serde(default)]
+    pub visible: Option<f64>,
     /// Who wins.
     pub verdict: Verdict,
     /// Whether the stated bound is kept, where one was stated.

@@ -255,6 +255,87 @@ fn stated_intervals_cover_the_truth_in_about_95_of_100_cases_whatever_the_noise(
     }
 }
 
+/// Centres of `count` starts of two devices measured in turns: what the machine does to both, what a start is
+/// by itself, and the noise of two trials at each. B forwards four fifths of what A does.
+fn starts(source: &mut Source, shape: fn(&mut Source) -> f64, count: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut hour = 0.0;
+    let start = |_| {
+        hour += 0.02 * source.normal(); // a walk: the machine of the last start is not that of the first
+        let mut side = |rate: f64| {
+            let own = (0.03 * source.normal()).exp() * shape(source);
+            let trials = [0.01 * source.normal(), 0.01 * source.normal()];
+            rate * (hour + (trials[0] + trials[1]) / 2.0).exp() * own
+        };
+        (side(5e6), side(4e6))
+    };
+    (0..count).map(start).collect::<Vec<_>>().into_iter().unzip()
+}
+
+fn covers(gap: &Gap) -> bool {
+    let interval = gap.interval();
+    interval.low <= 0.8 && 0.8 <= interval.high
+}
+
+#[test]
+fn paired_intervals_over_starts_cover_the_truth_in_about_95_of_100_cases_whatever_the_noise() {
+    const TIMES: u32 = 4000;
+    let mut source = Source(11);
+    // Both sides have the same shape, so what is lopsided in it cancels in the ratio.
+    for (name, shape, _) in SHAPES.iter().filter(|shape| shape.0 != "one side ten times noisier") {
+        for count in [2, 3, 5, 8, 10, 20] {
+            let covered = (0..TIMES)
+                .filter(|_| {
+                    let (a, b) = starts(&mut source, *shape, count);
+                    covers(&Gap::paired_starts(&a, &b).unwrap())
+                })
+                .count();
+            let share = covered as f64 / f64::from(TIMES);
+            println!("{name}, {count} starts: {:.1} %", share * 100.0); // what docs/comparing.md quotes
+            assert!((0.93..=0.985).contains(&share), "{name}, {count} starts: {share}");
+        }
+    }
+}
+
+/// Sampling that goes on until an effect of 5 % is visible stops when the scatter happens to look small, which
+/// costs some coverage: how much, where at least `weir perf`'s five starts are taken.
+#[test]
+fn sampling_until_an_effect_is_visible_costs_little_coverage() {
+    const TIMES: u32 = 2000;
+    let mut source = Source(12);
+    for (name, shape, _) in SHAPES.iter().filter(|shape| shape.0 != "one side ten times noisier") {
+        let (mut covered, mut taken) = (0, 0);
+        for _ in 0..TIMES {
+            let (a, b) = starts(&mut source, *shape, 40);
+            let seen = (5..=40)
+                .map(|count| (count, Gap::paired_starts(&a[..count], &b[..count]).unwrap()))
+                .find(|(count, gap)| gap.visible() <= 0.05 || *count == 40);
+            let (count, gap) = seen.unwrap();
+            covered += u32::from(covers(&gap));
+            taken += count;
+        }
+        let (share, mean) = (f64::from(covered) / f64::from(TIMES), taken as f64 / f64::from(TIMES));
+        println!("{name}, until 5 % is seen: {:.1} %, {mean:.1} starts on average", share * 100.0);
+        assert!((0.92..=0.985).contains(&share), "{name}: {share}, {mean} starts on average");
+        assert!((5.0..=40.0).contains(&mean), "{name}: {mean}");
+    }
+}
+
+#[test]
+fn an_effect_of_the_visible_size_is_seen_in_four_of_five_cases() {
+    let mut source = Source(13);
+    let mut seen = 0;
+    for _ in 0..2000 {
+        // Ten starts whose ratios scatter by 4 %: what is visible follows from the true error.
+        let ratios = |source: &mut Source, log: f64| -> Vec<f64> {
+            (0..10).map(|_| (log + 0.04 * source.normal()).exp()).collect()
+        };
+        let effect = (2.262_157 + 0.883_404) * 0.04 / 10_f64.sqrt();
+        let b = ratios(&mut source, -effect);
+        seen += u32::from(Gap::paired_starts(&[1.0; 10], &b).unwrap().interval().high < 1.0);
+    }
+    assert!((1540..=1660).contains(&seen), "{seen} of 2000");
+}
+
 #[test]
 fn a_machine_that_drifts_tells_nobody_apart_whose_trials_were_taken_in_turns() {
     // The machine loses 1 % a trial; both devices forward the same. A B, B A, A B, ...

@@ -14,8 +14,9 @@ use weir_trial::run::{
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::windows::{Absences, WindowCounts};
 use weir_trial::{
-    Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Health, Latency, Limit, Limiter, Nf,
-    PacketCheck, Pauses, Planned, SelfCheck, TesterAccount, TrialResult, TrialSpec, Windows, WrongPackets,
+    Audit, Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Health, Latency, Limit, Limiter,
+    Nf, PacketCheck, Pauses, Planned, SelfCheck, TesterAccount, TrialResult, TrialSpec, Windows,
+    WrongPackets,
 };
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
 
@@ -115,12 +116,13 @@ fn health() -> impl Strategy<Value = Health> {
     let clocks = of((nanos(), nanos())).prop_map(|c| c.map(|(tsc, monotonic)| Clocks { tsc, monotonic }));
     let conduct = (any::<u64>(), any::<u32>()).prop_map(|(lines, children)| Conduct { lines, children });
     let real_time = any::<bool>();
-    let all = (core(), core(), real_time, conduct, pauses, clocks);
-    all.prop_map(|(tester, dut, real_time, conduct, pauses, clocks)| Health {
+    let all = (core(), core(), real_time, conduct, of(text()), pauses, clocks);
+    all.prop_map(|(tester, dut, real_time, conduct, unsettled, pauses, clocks)| Health {
         tester,
         dut,
         real_time,
         conduct,
+        unsettled,
         pauses,
         clocks,
     })
@@ -129,11 +131,11 @@ fn health() -> impl Strategy<Value = Health> {
 fn packets() -> impl Strategy<Value = PacketCheck> {
     let wrong = (select(Fault::ALL.to_vec()), any::<u64>(), text())
         .prop_map(|(fault, count, example)| WrongPackets { fault, count, example });
-    (any::<u64>(), vec(wrong, 0..3), of(text())).prop_map(|(compared, wrong, remark)| PacketCheck {
-        compared,
-        wrong,
-        remark,
-    })
+    let audit = of((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>())).prop_map(|a| {
+        a.map(|(counted, device, resolution, rate)| Audit { counted, device, resolution, rate })
+    });
+    (any::<u64>(), vec(wrong, 0..3), of(text()), audit)
+        .prop_map(|(compared, wrong, remark, audit)| PacketCheck { compared, wrong, remark, audit })
 }
 
 fn account() -> impl Strategy<Value = TesterAccount> {

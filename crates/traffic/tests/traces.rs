@@ -255,3 +255,84 @@ fn no_unstamped_frame_looks_stamped() {
         assert_eq!(Stamp::read(&frame), None, "{bytes}");
     }
 }
+
+/// Source and destination address and port of each packet, in order.
+fn flows(name: &str, seed: u64) -> Vec<(IpAddr, IpAddr, u16)> {
+    let table = spec(name).seed(seed).build_table().unwrap();
+    let flow = |place| {
+        let frame = table.frame(place).to_vec();
+        let network = Dissection::of(&frame).network.unwrap();
+        (network.source, network.destination, u16::from_be_bytes([frame[34], frame[35]]))
+    };
+    (0..table.len()).map(flow).collect()
+}
+
+#[test]
+fn shuffled_laps_hold_every_flow_once_in_an_order_of_their_own() {
+    let packets = flows("shuffled:5000", 1);
+    let laps: Vec<_> = packets.chunks(5000).collect();
+    assert_eq!(laps.len(), 26, "what fits 131,072 packets");
+    let sorted = |lap: &[(IpAddr, IpAddr, u16)]| {
+        let mut lap = lap.to_vec();
+        lap.sort();
+        lap
+    };
+    for pair in laps.windows(2) {
+        assert_eq!(sorted(pair[0]), sorted(pair[1]));
+        assert_ne!(pair[0], pair[1]);
+    }
+    assert_ne!(packets, flows("shuffled:5000", 2), "another seed draws other orders");
+    assert_eq!(flows("shuffled:65536", 1).len(), 2 * 65_536);
+}
+
+#[test]
+fn popularity_follows_zipfs_law() {
+    let mut counts: BTreeMap<(IpAddr, IpAddr, u16), f64> = BTreeMap::new();
+    let packets = flows("zipf:1000", 1);
+    packets.iter().for_each(|flow| *counts.entry(*flow).or_default() += 1.0);
+    let mut counts: Vec<f64> = counts.into_values().collect();
+    counts.sort_by(|a, b| b.total_cmp(a));
+    let sum: f64 = (1..=1000).map(|rank| 1.0 / f64::from(rank)).sum();
+    for rank in [1, 2, 10, 100] {
+        let due = packets.len() as f64 / sum / rank as f64;
+        let is = counts[rank - 1];
+        assert!((is / due - 1.0).abs() < 0.15, "rank {rank}: {is} where {due} are due");
+    }
+}
+
+#[test]
+fn each_lap_has_the_same_addresses_and_other_ports() {
+    let packets = flows("newports:3000", 1);
+    let laps: Vec<_> = packets.chunks(3000).collect();
+    assert_eq!(laps.len(), 43);
+    for (one, next) in laps[0].iter().zip(laps[1]) {
+        assert_eq!((one.0, one.1), (next.0, next.1));
+        assert_ne!(one.2, next.2);
+    }
+    let info = TraceInfo::of(&spec("newports:3000")).unwrap();
+    assert!(info.is_as_claimed(), "{:#?}", info.checks);
+}
+
+#[test]
+fn tcp_connections_are_opened_and_ended() {
+    let table = table("tcp:500");
+    let mut flags: BTreeMap<(IpAddr, u16), Vec<u8>> = BTreeMap::new();
+    for place in 0..table.len() {
+        let frame = table.frame(place).to_vec();
+        let network = Dissection::of(&frame).network.unwrap();
+        let port = u16::from_be_bytes([frame[34], frame[35]]);
+        flags.entry((network.source, port)).or_default().push(frame[47]);
+    }
+    assert_eq!(flags.len(), 500);
+    for packets in flags.values() {
+        assert_eq!(packets.len(), 10);
+        assert_eq!((packets[0], packets[9]), (0x02, 0x11), "SYN first, FIN and ACK last");
+        assert!(packets[1..9].iter().all(|flags| *flags == 0x10));
+    }
+    let info = TraceInfo::of(&spec("tcp:500")).unwrap();
+    assert!(info.is_as_claimed(), "{:#?}", info.checks);
+    for (name, says) in [("tcp:20001", "20000"), ("shuffled:65537", "65536"), ("zipf:0", "number of flows")] {
+        let why = TraceSpec::parse(name).unwrap_err().to_string();
+        assert!(why.contains(says), "{name}: {why}");
+    }
+}

@@ -37,7 +37,7 @@ pub use nf::{
     BACKENDS, Backend, CLIENT_PORTS, DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT,
     FIRST_FREE_PORT, NAT_OCTET, Network, Nf, NfKind, ParseNfError, Station,
 };
-pub use packets::{Fault, PacketCheck, WrongPackets};
+pub use packets::{Audit, Fault, PacketCheck, WrongPackets};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
 pub use self_check::{Limit, Limiter, SelfCheck};
 pub use verdict::{Verdict, judge};

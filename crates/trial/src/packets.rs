@@ -34,11 +34,13 @@ pub enum Fault {
     Stale,
     /// The tester never sent it.
     Foreign,
+    /// The device counts other packets than came out (`fed` only).
+    Counter,
 }
 
 impl Fault {
     /// Every fault, in the order of the tables people read.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Macs,
         Self::Ttl,
         Self::Checksum,
@@ -52,6 +54,7 @@ impl Fault {
         Self::Order,
         Self::Stale,
         Self::Foreign,
+        Self::Counter,
     ];
 
     /// What it is, in a few words.
@@ -70,6 +73,7 @@ impl Fault {
             Self::Order => "overtook its own flow",
             Self::Stale => "an old packet again",
             Self::Foreign => "never sent",
+            Self::Counter => "a counter that is not right",
         }
     }
 }
@@ -101,6 +105,35 @@ pub struct PacketCheck {
     pub wrong: Vec<WrongPackets>,
     /// What was not compared, and why; nothing when all that could be was.
     pub remark: Option<String>,
+    /// What the lab's own sink counted of a device that feeds itself; nothing over other wirings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
+}
+
+/// What the lab's own sink counted of a device that feeds itself (`fed`), beside the device's own counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Audit {
+    /// Packets that came to the sink.
+    pub counted: u64,
+    /// Packets that the device says it sent in that time.
+    pub device: u64,
+    /// Packets by which the two may differ, as they are not read at one moment.
+    pub resolution: u64,
+    /// Packets a second with the sink, which costs the device some; the rate that counts is without it.
+    pub rate: u64,
+}
+
+/// `5,012,345 packets came to the lab's sink, the device says 5,012,300 (± 20,000 by the moments of reading), at 4.9 Mpps`.
+impl fmt::Display for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [counted, device, resolution] = [self.counted, self.device, self.resolution].map(grouped);
+        write!(
+            f,
+            "{counted} packets came to the lab's sink where the device says {device} (they are read up to \
+             {resolution} packets apart), at {:.3} Mpps with that sink",
+            self.rate as f64 / 1e6
+        )
+    }
 }
 
 impl PacketCheck {
@@ -130,9 +163,10 @@ impl PacketCheck {
                 None => self.wrong.push(wrong),
             }
         }
-        if let Some(remark) = other.remark {
+        if let Some(remark) = other.remark.filter(|remark| self.remark.as_ref() != Some(remark)) {
             self.remark(remark);
         }
+        self.audit = other.audit.or(self.audit);
     }
 
     /// Whether nothing was wrong. A check that compared nothing finds nothing.
@@ -153,6 +187,7 @@ impl fmt::Display for PacketCheck {
             let (count, fault, example) = (grouped(wrong.count), wrong.fault, &wrong.example);
             write!(f, "{between}{count} {fault}, for one {example}")?;
         }
+        self.audit.map_or(Ok(()), |audit| write!(f, "; {audit}"))?;
         self.remark.as_ref().map_or(Ok(()), |remark| write!(f, " ({remark})"))
     }
 }

@@ -1,7 +1,7 @@
 //! From stored runs to a row's numbers.
 //!
 //! The ratio and its interval are [`weir_methods::compare`]'s: numbers taken in turns are compared pair by
-//! pair, and of several starts each counts once. Trials that the machine spoilt, and points whose packets
+//! pair, and of several starts each counts once, and all count. Trials that the machine spoilt, and points whose packets
 //! were wrong, are left out or not ranked, as everywhere.
 
 use super::{Measured, Pair, Reached, Row, Side, Target, Unit, Way};
@@ -75,7 +75,7 @@ pub fn judge_service(row: &Row, rounds: &[Vec<f64>], tsc_hz: f64, payload: u16) 
         _ => f64::NAN,
     };
     let pair = side(kind, None, unit, &numbers, 0, Spread::of(&centres).map(|s| s.median)).map(|weir| {
-        let gap = Gap::paired(&vec![limit; numbers.len()], &numbers);
+        let gap = Gap::paired_starts(&vec![limit; numbers.len()], &numbers);
         let ratio = gap.map_or(weir.median / limit, |gap| gap.ratio());
         let interval = gap.map(|gap| (gap.interval().low, gap.interval().high));
         let chance = gap.map(|gap| gap.chance());
@@ -87,6 +87,7 @@ pub fn judge_service(row: &Row, rounds: &[Vec<f64>], tsc_hz: f64, payload: u16) 
             interval,
             alternated: false,
             chance,
+            visible: gap.map(|gap| gap.visible()),
         };
         if unit == Unit::Ns { pair.turned() } else { pair }
     });
@@ -176,7 +177,9 @@ fn complaints(point: &Point) -> Vec<String> {
     let spoilt = spoilt.first().map(|finding| {
         format!("{who}: {} of {} trials are left out: {}", spoilt.len(), counting().count(), finding.says)
     });
-    error.into_iter().chain(wrong).chain(unchecked).chain(spoilt).collect()
+    let audit = point.packets.as_ref().and_then(|packets| packets.audit);
+    let audit = audit.map(|audit| format!("{who}: audited: {audit}"));
+    error.into_iter().chain(wrong).chain(unchecked).chain(spoilt).chain(audit).collect()
 }
 
 /// Two devices of a run.
@@ -193,6 +196,7 @@ fn devices(run: &Run, remarks: &mut Vec<String>) -> Option<Pair> {
             interval: None,
             alternated: false,
             chance: None,
+            visible: None,
         });
     };
     let sides = [&other.key.dut, &weir.key.dut].map(|dut| compare::Side { run, dut: Some(dut.as_str()) });
@@ -210,6 +214,7 @@ fn devices(run: &Run, remarks: &mut Vec<String>) -> Option<Pair> {
         interval: found.interval.filter(|_| ranked).map(|interval| (interval.low, interval.high)),
         alternated,
         chance: found.chance,
+        visible: found.visible,
     })
 }
 
@@ -233,8 +238,10 @@ fn works(runs: &[Run], traces: [&str; 2]) -> Option<Pair> {
         }
     }
     let [Some(one), Some(other)] = points else { return None };
-    let gap = Gap::paired(&centres[1], &centres[0]);
-    let ratio = compare::centre(&centres[0]).zip(compare::centre(&centres[1])).map(|(a, b)| a / b);
+    let gap = Gap::paired_starts(&centres[1], &centres[0]);
+    let ratio = compare::centre_of_starts(&centres[0])
+        .zip(compare::centre_of_starts(&centres[1]))
+        .map(|(a, b)| a / b);
     Some(Pair {
         runs: runs.iter().map(|run| run.name.clone()).collect(),
         weir: rate_side(one, traces[0], &of[0])?,
@@ -243,6 +250,7 @@ fn works(runs: &[Run], traces: [&str; 2]) -> Option<Pair> {
         interval: gap.map(|gap| (gap.interval().low, gap.interval().high)),
         alternated: runs.len() > 1,
         chance: gap.map(|gap| gap.chance()),
+        visible: gap.map(|gap| gap.visible()),
     })
 }
 
@@ -259,7 +267,7 @@ fn loads(run: &Run, labels: [&str; 2]) -> Option<Pair> {
         };
         point.results.iter().filter_map(at).collect::<Vec<f64>>()
     });
-    let gap = Gap::paired(&delays[1], &delays[0]);
+    let gap = Gap::paired_starts(&delays[1], &delays[0]);
     let [weir, other] = [0, 1]
         .map(|place| side(labels[place], point.dut_version.as_deref(), Unit::Ns, &delays[place], 0, None));
     let (weir, other) = (weir?, other?);
@@ -271,6 +279,7 @@ fn loads(run: &Run, labels: [&str; 2]) -> Option<Pair> {
         interval: gap.map(|gap| (gap.interval().low, gap.interval().high)),
         alternated: true,
         chance: gap.map(|gap| gap.chance()),
+        visible: gap.map(|gap| gap.visible()),
     };
     Some(pair.turned())
 }

@@ -11,12 +11,24 @@ use weir_units::Nanos;
 pub struct Effort {
     /// Whether it is the quick subset.
     pub quick: bool,
-    /// How often each side is started anew.
+    /// How often each side is started anew, at least where `until` is there.
     pub repeats: u32,
+    /// Whether starts go on until an effect is seen, and for how long at most.
+    #[serde(default)]
+    pub until: Option<UntilSeen>,
     /// Trials of each side and start, in turns.
     pub trials: u32,
     /// Length of each trial.
     pub duration: Nanos,
+}
+
+/// Starts go on until an effect is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UntilSeen {
+    /// The effect, in thousandths.
+    pub permille: u32,
+    /// The most time of a pair of devices.
+    pub time: Nanos,
 }
 
 /// A campaign of a row.
@@ -48,7 +60,7 @@ impl Row {
                 duration.0
             )
         };
-        let usual = || mrr(effort.repeats, effort.trials, "");
+        let usual = || mrr(effort.repeats, effort.trials, "") + &until(effort);
         match (self.way, base) {
             (Way::Devices { work, .. }, Some(base)) => {
                 let other = format!("weir:at={base}");
@@ -91,6 +103,12 @@ impl Row {
     }
 }
 
+/// The table that lets starts go on; nothing for a fixed number of them.
+pub(super) fn until(effort: Effort) -> String {
+    let Some(UntilSeen { permille, time }) = effort.until else { return String::new() };
+    format!("\n[until]\neffect = \"{}%\"\ntime = \"{}ns\"\n", f64::from(permille) / 10.0, time.0)
+}
+
 /// Everything but the methods.
 fn text(
     name: &str,
@@ -104,17 +122,22 @@ fn text(
         format!("[{}]", words.join(", "))
     };
     let against = against.map_or_else(String::new, |dut| format!("against = \"{dut}\"\n"));
+    // Numbers stand bare, words in quotes.
+    let size =
+        |text: &str| text.parse::<u16>().map_or_else(|_| format!("\"{text}\""), |size| size.to_string());
+    let seed = works[0].seed.map_or_else(String::new, |seed| format!("seed = {seed}\n"));
     let pages = match huge_pages {
         HugePages::On => "true",
         HugePages::Off => "false",
         HugePages::Auto => "\"auto\"",
     };
     format!(
-        "# A row of `weir perf`.\nname = \"{name}\"\nnf = \"{}\"\ndut = {}\n{against}trace = {}\nsize = 64\n\
-         directions = {}\nwiring = \"{wiring}\"\nhuge_pages = {pages}\nline_rate = \"100G\"\n",
+        "# A row of `weir perf`.\nname = \"{name}\"\nnf = \"{}\"\ndut = {}\n{against}trace = {}\nsize = {}\n\
+         {seed}directions = {}\nwiring = \"{wiring}\"\nhuge_pages = {pages}\nline_rate = \"100G\"\n",
         works[0].nf,
         quoted(duts.to_vec()),
         quoted(works.iter().map(|work| work.trace).collect()),
+        size(works[0].size),
         works[0].directions,
     )
 }
@@ -137,7 +160,7 @@ mod tests {
 
     #[test]
     fn every_row_is_a_plan_or_a_service() {
-        for row in &ROWS {
+        for row in ROWS.iter() {
             assert_ne!(plans(row, None).is_empty(), row.service().is_none(), "{}", row.id);
         }
     }
@@ -147,6 +170,8 @@ mod tests {
         let port = plans(&ROWS[0], None);
         assert_eq!(port.len(), 3);
         assert!(port.iter().all(|plan| plan.against.is_some() && plan.repeats == 5 && plan.check));
+        let until = port[0].until.unwrap();
+        assert_eq!((until.effect.0, until.time), (0.05, Nanos(300 * Nanos::PER_SECOND)));
         let rounds = plans(crate::perf::find("million").unwrap(), None);
         let first = |plan: &Plan| plan.traces[0].to_string();
         assert_ne!(first(&rounds[0]), first(&rounds[1]), "each round begins with the other work");

@@ -1,6 +1,7 @@
 //! The rows: work, devices, targets. A figure that was not measured here says whose it is.
 
-use super::{Quoted, Unit};
+use super::{Quoted, Unit, drawn};
+use std::sync::LazyLock;
 
 /// What is done in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,6 +9,10 @@ pub(super) struct Work {
     pub(super) nf: &'static str,
     pub(super) trace: &'static str,
     pub(super) directions: u8,
+    /// Frame sizes, as a plan has them.
+    pub(super) size: &'static str,
+    /// Seed of the traffic; nothing for a plan's usual one.
+    pub(super) seed: Option<u64>,
 }
 
 /// How a row comes to its numbers.
@@ -60,24 +65,29 @@ pub struct Row {
     pub(super) quoted: Option<(&'static str, Unit, f64)>,
 }
 
-const fn work(nf: &'static str, trace: &'static str, directions: u8) -> Work {
-    Work { nf, trace, directions }
+pub(super) const fn work(nf: &'static str, trace: &'static str, directions: u8) -> Work {
+    Work { nf, trace, directions, size: "64", seed: None }
 }
 
 const WEIR: &str = "weir";
-const OVS: &str = "ovs-dpdk";
-const TUNED: &str = "ovs-dpdk:tuned";
+pub(super) const OVS: &str = "ovs-dpdk";
+pub(super) const TUNED: &str = "ovs-dpdk:tuned";
 const PORT: Work = work("l2fwd", "flows:10000", 1);
 const A_10000: Work = work("pipeline-a", "conversations:10000", 2);
 const FEW: &str = "pipeline-a-few";
 
-const fn beside(id: &'static str, words: &'static str, others: &'static [&'static str], of: Work) -> Row {
+pub(super) const fn beside(
+    id: &'static str,
+    words: &'static str,
+    others: &'static [&'static str],
+    of: Work,
+) -> Row {
     let way = Way::Devices { device: WEIR, others, work: of };
     Row { id, work: words, quick: false, way, target: None, quoted: None }
 }
 
 impl Row {
-    const fn reach(self, target: Target) -> Self {
+    pub(super) const fn reach(self, target: Target) -> Self {
         Self { target: Some(target), ..self }
     }
 
@@ -135,8 +145,12 @@ impl Row {
 const BESS: &str = "BESS's ACL module, one core, the same trace from memory, on a machine of this kind (EPYC \
                     Zen 4, TSC 2.6 GHz), built from source for its CPU with DPDK 19.11; not measured in this run";
 
-/// The table.
-pub const ROWS: [Row; 20] = [
+/// The table: what stands fixed, and what this release draws ([`super::drawn`]).
+pub static ROWS: LazyLock<Vec<Row>> =
+    LazyLock::new(|| FIXED.into_iter().chain(drawn::rows(env!("CARGO_PKG_VERSION"))).collect());
+
+/// The rows that are the same in each release.
+const FIXED: [Row; 25] = [
     beside("port", "port forward, 10,000 flows", &[OVS, TUNED, "testpmd"], PORT)
         .reach(Target::Times(1.8))
         .quick(),
@@ -223,6 +237,41 @@ pub const ROWS: [Row; 20] = [
         },
     )
     .reach(Target::Times(0.5)),
+    beside(
+        "shuffled",
+        "routing, 10 routes, 10,000 flows in laps of an order of their own",
+        &["l3fwd", OVS],
+        work("l3fwd:10", "shuffled:10000", 1),
+    )
+    .reach(Target::Times(0.8)),
+    beside(
+        "zipf",
+        "routing, 10 routes, 100,000 flows by Zipf's law",
+        &["l3fwd", OVS],
+        work("l3fwd:10", "zipf:100000", 1),
+    )
+    .reach(Target::Times(0.8)),
+    beside(
+        "ports",
+        "firewall, 10 rules, 10,000 pairs of addresses with new ports each lap",
+        &["ip_pipeline", OVS],
+        work("firewall:10", "newports:10000", 1),
+    )
+    .reach(Target::Times(1.0)),
+    beside(
+        "tcp",
+        "firewall, 10 rules, 10,000 TCP connections opened and ended",
+        &["ip_pipeline", OVS],
+        work("firewall:10", "tcp:10000", 1),
+    )
+    .reach(Target::Times(1.0)),
+    beside(
+        "imix",
+        "routing, 10 routes, 10,000 flows, IMIX",
+        &["l3fwd", OVS],
+        Work { size: "imix", ..work("l3fwd:10", "flows:10000", 1) },
+    )
+    .reach(Target::Times(0.8)),
     Row::new(
         "workers",
         "port forward, 10,000 flows: two workers against one",
@@ -297,7 +346,7 @@ mod tests {
     fn every_row_has_a_name_of_its_own_and_a_target_in_words() {
         let names: HashSet<&str> = ROWS.iter().map(|row| row.id).collect();
         assert_eq!(names.len(), ROWS.len());
-        for row in &ROWS {
+        for row in ROWS.iter() {
             assert!(!row.target_says().is_empty() && row.target.is_some(), "{}", row.id);
             assert_eq!(find(row.id), Some(row));
         }

@@ -6,9 +6,9 @@ mod loads;
 mod methods;
 mod ports;
 
-use super::file::PlanFile;
+use super::file::{PlanFile, UntilTable};
 use super::text::{HugePages, List, SizesText, Text};
-use super::{Axis, Known, Plan, TraceChoice};
+use super::{Axis, Known, Plan, TraceChoice, Until};
 pub(super) use methods::overridden;
 use methods::simulated;
 use std::fmt::Display;
@@ -68,6 +68,7 @@ impl<'a> Checker<'a> {
         let nfs = self.nfs(file.nf);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));
+        let until = file.until.map(|table| self.until(table, against.is_some() && file.mrr.is_some()));
         let wiring_span = file.wiring.as_ref().map(Spanned::span);
         let wirings = self.wirings(file.wiring, file.mrr.is_some());
         let nic = self.nic(file.nic);
@@ -115,6 +116,7 @@ impl<'a> Checker<'a> {
             self_check: file.self_check.unwrap_or(true),
             seed,
             repeats: self.within("repeats", file.repeats, 1, MAX_REPEATS),
+            until,
             throughput,
             mrr: file.mrr.map(|table| self.mrr(table)),
             latency,
@@ -192,7 +194,7 @@ impl<'a> Checker<'a> {
 
     /// A device, `NAME` or `NAME:VARIANT`; whether there is one.
     fn device(&mut self, key: &str, span: &Span, device: &str) -> bool {
-        let name = device.split(':').next().unwrap_or_default();
+        let name = weir_dut::split(device).0;
         let before = self.found.len();
         if !self.known.duts.contains(&name) {
             self.found.push(Diagnostic::unknown(span.clone(), key, name, &self.known.duts));
@@ -345,6 +347,24 @@ impl<'a> Checker<'a> {
             self.refuse(&duration.span(), "`duration` is zero; write for example \"1s\"");
         }
         length
+    }
+
+    fn until(&mut self, table: Spanned<UntilTable>, has_pairs: bool) -> Until {
+        let span = table.span();
+        let UntilTable { effect: Text(effect), time: Text(time) } = table.into_inner();
+        if !has_pairs {
+            self.refuse(
+                &span,
+                "[until] compares forwarded rates of two devices; add `against` and [mrr], or leave it out",
+            );
+        }
+        if !(effect.0 > 0.0 && effect.0 < 1.0) || time.0 == 0 {
+            self.refuse(
+                &span,
+                "[until]: write an effect between 0 and 100%, and a time, for example \"5%\" and \"5min\"",
+            );
+        }
+        Until { effect, time }
     }
 
     fn within(&mut self, key: &str, number: Option<Spanned<u32>>, min: u32, max: u32) -> u32 {

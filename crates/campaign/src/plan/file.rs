@@ -62,6 +62,9 @@ pub(super) struct PlanFile {
     /// How often every point is measured, 1 to 100. Default: 1.
     #[schemars(with = "Option<u32>")]
     pub(super) repeats: Option<Spanned<u32>>,
+    /// With `against` and [mrr]: both devices are started anew beyond `repeats` until an effect of this size would be seen, or the time is over.
+    #[schemars(with = "Option<UntilTable>")]
+    pub(super) until: Option<Spanned<UntilTable>>,
     /// Whether packets are compared with what the network function must make of them: all of them in
     /// an untimed pass before each point's trials, a sample in every trial. Default: true.
     pub(super) check: Option<bool>,
@@ -118,6 +121,16 @@ impl PlanFile {
             && self.back_to_back.is_none()
             && self.soak.is_none()
     }
+}
+
+/// How long two devices measured in turns are started anew.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UntilTable {
+    /// The smallest effect that is to be seen, in four of five cases, for example "5%".
+    pub(super) effect: Text<Ratio>,
+    /// The most time that a point's starts may take, for example "5min".
+    pub(super) time: Text<Nanos>,
 }
 
 /// Throughput by MLRsearch (draft-ietf-bmwg-mlrsearch-15). All goals share one search.

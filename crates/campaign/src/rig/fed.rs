@@ -71,7 +71,7 @@ impl FedDut {
     /// Its rate with some settings: the median of a few looks, or nothing where it does not settle.
     fn rate_of(&mut self, variant: &str) -> Result<f64, RigError> {
         self.device.dut.tune(variant)?;
-        self.settle()?;
+        self.wait_at_gate(PATIENCE_AGAIN)?;
         let mut rates = Vec::new();
         let mut before = self.device.dut.counters()?;
         for _ in 0..TUNING_LOOKS {
@@ -83,6 +83,26 @@ impl FedDut {
         }
         let median = Spread::of(&rates).map_or(0.0, |spread| spread.median);
         Ok(if self.unsettled.is_some() { 0.0 } else { median })
+    }
+
+    /// The same for an audit: it is looked at whatever it is after so long.
+    pub(super) fn settle_within(&mut self, patience: Duration) -> Result<(), RigError> {
+        self.wait_at_gate(patience)
+    }
+
+    /// Its counters.
+    pub(super) fn counters(&mut self) -> Result<Counters, RigError> {
+        Ok(self.device.dut.counters()?)
+    }
+
+    /// Lets it work for so long.
+    pub(super) fn sleep(&mut self, time: Duration) -> Result<(), RigError> {
+        self.device.sleep_until(Instant::now() + time)
+    }
+
+    /// Ends it.
+    pub(super) fn stop(self) -> Result<(), RigError> {
+        Ok(self.device.dut.stop()?)
     }
 
     fn wait_at_gate(&mut self, patience: Duration) -> Result<(), RigError> {

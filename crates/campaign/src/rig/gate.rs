@@ -9,8 +9,12 @@
 use std::time::Duration;
 use weir_dut::Learning;
 
-/// Rates of the two halves of the window that are as good as equal.
+/// Rates of the two halves of a short window that are as good as equal; and of a long one, in which a neighbour
+/// may have had the core for a while.
 const STEADY: f64 = 0.03;
+const NOISY: f64 = 0.1;
+/// Why a device that was just started is not settled.
+const BRIEFLY: &str = "it has not been watched for long enough";
 /// Share of the packets that may still go to the slow path: they are what fills the caches.
 pub(super) const LEARNING: f64 = 1e-3;
 /// How often it must have had each packet: a device that makes nothing of a flow's first packet looks settled
@@ -67,17 +71,36 @@ impl Gate {
         if had < wanted {
             return Err(format!("it has had {had} packets, and each is to come {ROUNDS} times ({wanted})"));
         }
-        let span = now
-            .learning
-            .map_or(BRIEF, |learning| LONG.max(Duration::from_nanos(learning.round.0) * OWN_ROUNDS));
-        let window = self.window(now.at, span).ok_or("it has not been watched for long enough")?;
-        steady(window)?;
-        if learning(window)? == Settled::SlowForGood {
-            return Ok(Settled::SlowForGood);
+        match now.learning {
+            Some(learning) => self.look_at_flows(now.at, learning),
+            None => self.look_at_rate(now.at),
         }
-        let Err(why) = few_upcalls(window) else { return Ok(Settled::HoldsItsFlows) };
-        let long = self.window(now.at, STILL).filter(|_| now.learning.is_none()).ok_or(why)?;
-        steady(long).and_then(|()| steady_slow_path(long)).map(|()| Settled::SlowForGood)
+    }
+
+    /// For a device that says how many flows it holds.
+    fn look_at_flows(&self, now: Duration, says: Learning) -> Result<Settled, String> {
+        let span = LONG.max(Duration::from_nanos(says.round.0) * OWN_ROUNDS);
+        let window = self.window(now, span).ok_or(BRIEFLY)?;
+        steady(window, NOISY)?;
+        let settled = learning(window)?;
+        if settled == Settled::HoldsItsFlows {
+            few_upcalls(window)?;
+        }
+        Ok(settled)
+    }
+
+    /// For one that says nothing: its rate and its slow path must do; where they are restless, for longer.
+    fn look_at_rate(&self, now: Duration) -> Result<Settled, String> {
+        let window = self.window(now, BRIEF).ok_or(BRIEFLY)?;
+        let Err(why) = steady(window, STEADY).and_then(|()| few_upcalls(window)) else {
+            return Ok(Settled::HoldsItsFlows);
+        };
+        let long = self.window(now, STILL).ok_or(why)?;
+        steady(long, NOISY)?;
+        match few_upcalls(long) {
+            Ok(()) => Ok(Settled::HoldsItsFlows),
+            Err(_) => steady_slow_path(long).map(|()| Settled::SlowForGood),
+        }
     }
 
     /// The readings of the last `span`, the one before it included; nothing where there are no such yet.
@@ -102,10 +125,10 @@ fn rate(of: &[Seen]) -> f64 {
     last.sent.saturating_sub(first.sent) as f64 / (last.at - first.at).as_secs_f64().max(1e-9)
 }
 
-fn steady(window: &[Seen]) -> Result<(), String> {
+fn steady(window: &[Seen], tolerance: f64) -> Result<(), String> {
     let middle = window.len() / 2;
     let (before, after) = (rate(&window[..=middle]), rate(&window[middle..]));
-    if (after - before).abs() <= STEADY * before {
+    if (after - before).abs() <= tolerance * before {
         return Ok(());
     }
     Err(format!("its rate went from {:.3} to {:.3} Mpps", before / 1e6, after / 1e6))

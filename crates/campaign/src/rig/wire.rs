@@ -156,14 +156,19 @@ fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Fl
     }
 }
 
-/// A rig whose DUT feeds itself.
-pub(super) fn fed(eal: &'static Eal, setup: &RigSetup<'_>, flags: &Flags) -> Result<FedDut, RigError> {
+/// A rig whose DUT feeds itself, and discards what it sends or writes it into these sinks, one a port.
+pub(super) fn fed(
+    eal: &'static Eal,
+    setup: &RigSetup<'_>,
+    flags: &Flags,
+    sinks: &[PathBuf],
+) -> Result<FedDut, RigError> {
     let folder = Folder::new()?;
     let (queues, most) = (setup.adapter.queues(setup.variant), setup.adapter.most_fed());
     let (captures, packets) = setup.traffic.write_captures(&folder, queues, most)?;
     let home = Home { folder, pairs: None };
     let fed = Fed::new(captures, packets, most)?;
-    let ports = fed.ports();
+    let ports = fed.ports_into(sinks);
     let mut request = request(setup, &ports, fed.buffers(), &home, flags);
     if packets > Fed::MOST_PACKETS {
         // So many buffers fit the machine only if they are no larger than their packets.

@@ -1,12 +1,14 @@
 //! Two points measured in turns: the campaign's side of [`crate::against`].
 
 use super::{Campaign, CampaignError, PointOutcome, Watcher, build_traffic, check_shape};
-use crate::against::{self, Lane, Pair};
+use crate::against::{self, Blocks, Lane, Pair};
+use crate::enough::Enough;
 use crate::limit::{self, Evidence};
 use crate::packets::Extent;
 use crate::plan::PointSpec;
 use crate::rig::Rig;
 use crate::traffic::Traffic;
+use std::time::Instant;
 use weir_dpdk::Eal;
 use weir_store::Outcome;
 use weir_trial::SelfCheck;
@@ -109,9 +111,20 @@ impl Campaign<'_> {
         }
         let mut wholes: [Whole; 2] = [Ok(Default::default()), Ok(Default::default())];
         let mut pair = Pair::default();
-        for repeat in 0..self.plan.repeats.max(1) {
+        let seed = self.plan.seed ^ (u64::from(both.specs[0].index) << 32);
+        // Who is started first is drawn, too.
+        let mut first = Blocks::new(!seed);
+        let mut enough = Enough::new(self.plan.repeats, self.plan.until);
+        let (began, mut repeat) = (Instant::now(), 0);
+        while match wholes.iter().all(Result::is_ok) {
+            true => enough.goes_on(repeat, began.elapsed()),
+            false => repeat < self.plan.repeats.max(1), // one goes on alone: there is no effect to see
+        } {
             let extent = Extent::of_repeat(repeat, self.plan.check);
-            for place in 0..2 {
+            repeat += 1;
+            let before = lanes.each_ref().map(|lane| lane.trials.len());
+            let mut blocks = Blocks::new(seed.wrapping_add(u64::from(repeat)));
+            for place in first.order() {
                 let old = pair.take(place);
                 if wholes[place].is_err() {
                     continue; // and its rig, if it has one still, goes
@@ -131,7 +144,8 @@ impl Campaign<'_> {
                 }
                 versions[place] = pair.description(place).or(versions[place].take());
             }
-            let measured = against::measure(self.plan, lanes, &mut pair, self.store, watcher)?;
+            let measured = against::measure(self.plan, lanes, &mut pair, &mut blocks, (self.store, watcher))?;
+            enough.note([0, 1].map(|place| &lanes[place].trials[before[place]..]));
             for (place, (measured, shared)) in measured.into_iter().enumerate() {
                 let Ok((results, remarks)) = &mut wholes[place] else { continue };
                 match measured {

@@ -52,12 +52,23 @@ impl Fed {
         self.packets
     }
 
-    /// The DUT's ports, as EAL `--vdev` strings.
+    /// The DUT's ports, as EAL `--vdev` strings: what is sent is discarded.
     pub fn ports(&self) -> Vec<String> {
-        let source = |(number, paths): (usize, &Vec<PathBuf>)| pcap(number, paths);
+        self.ports_into(&[])
+    }
+
+    /// The same, where what port `i` sends is written to `sinks[i]` as a capture; a device of one queue a port.
+    pub fn ports_into(&self, sinks: &[PathBuf]) -> Vec<String> {
+        let into = |number: usize| {
+            sinks.get(number).map_or_else(String::new, |path| format!(",tx_pcap={}", path.display()))
+        };
+        let source = |(number, paths): (usize, &Vec<PathBuf>)| pcap(number, paths) + &into(number);
         let mut ports: Vec<String> = self.captures.iter().enumerate().map(source).collect();
         if ports.len() == 1 {
-            ports.push("net_null1,no-rx=1".to_owned());
+            ports.push(match sinks.len() {
+                0 | 1 => "net_null1,no-rx=1".to_owned(),
+                _ => format!("net_pcap1{}", into(1)),
+            });
         }
         ports
     }
@@ -79,6 +90,19 @@ mod tests {
         let two = Fed::new(vec![vec!["/t/a.pcap".into()], vec!["/t/b.pcap".into()]], 20, Fed::MOST_PACKETS)
             .unwrap();
         assert_eq!(two.ports()[1], "net_pcap1,rx_pcap=/t/b.pcap,infinite_rx=1");
+    }
+
+    #[test]
+    fn an_audited_device_writes_what_it_sends_into_sinks() {
+        let sinks = ["/s/0".into(), "/s/1".into()];
+        let one = Fed::new(vec![vec!["/t/a.pcap".into()]], 10, Fed::MOST_PACKETS).unwrap();
+        assert_eq!(
+            one.ports_into(&sinks),
+            ["net_pcap0,rx_pcap=/t/a.pcap,infinite_rx=1,tx_pcap=/s/0", "net_pcap1,tx_pcap=/s/1"]
+        );
+        let two = Fed::new(vec![vec!["/t/a.pcap".into()], vec!["/t/b.pcap".into()]], 20, Fed::MOST_PACKETS)
+            .unwrap();
+        assert_eq!(two.ports_into(&sinks)[1], "net_pcap1,rx_pcap=/t/b.pcap,infinite_rx=1,tx_pcap=/s/1");
     }
 
     #[test]

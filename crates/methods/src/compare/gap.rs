@@ -7,6 +7,10 @@
 //! numbers nothing is cut and it is Welch's t itself, whose interval widens as numbers get few.
 //! Numbers taken in turns are compared pair by pair: the same on the pairs' ratios.
 //!
+//! That is for trials of one start. Starts of a device, searches and other repeats of a whole point are a
+//! random effect: each is drawn from what the device may be, the extreme ones too, so none is cut, and the
+//! interval is Student's or Welch's t on all of them.
+//!
 //! Sources: B. L. Welch, Biometrika 34 (1947); K. K. Yuen, Biometrika 61 (1974); J. W. Tukey and
 //! D. H. McLaughlin, Sankhya A 25 (1963) for one sample. The tests measure the coverage.
 
@@ -21,15 +25,18 @@ pub const TRIM: f64 = 0.2;
 /// Chance that a stated interval misses.
 pub const MISS: f64 = 0.05;
 
+/// Chance that an effect of the size of [`Gap::visible`] is not seen.
+const UNSEEN: f64 = 0.2;
+
 /// How an interval was come by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Welch's t on the logarithms: two to four numbers on a side.
+    /// Welch's t on the logarithms: starts or repeats, or two to four trials on a side.
     Welch,
-    /// Yuen's t on the logarithms: five numbers or more on a side, a fifth cut at each end.
+    /// Yuen's t on the logarithms: five trials or more on a side, a fifth cut at each end.
     Yuen,
-    /// Student's t on the logarithms of the pairs' ratios, cut likewise from five pairs on.
+    /// Student's t on the logarithms of the pairs' ratios; of trials cut likewise from five pairs on.
     Paired,
     /// Only the bounds of one search on a side: what varies from search to search is not in it.
     Bounds,
@@ -62,11 +69,11 @@ struct Trimmed {
 }
 
 impl Trimmed {
-    fn of(logs: &[f64]) -> Option<Self> {
+    fn of(logs: &[f64], share: f64) -> Option<Self> {
         let mut sorted = logs.to_vec();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
-        let cut = (n as f64 * TRIM) as usize;
+        let cut = (n as f64 * share) as usize;
         let kept = n - 2 * cut;
         let (first, last) = (*sorted.get(cut)?, sorted[n - 1 - cut]);
         let mean = sorted[cut..n - cut].iter().sum::<f64>() / kept as f64;
@@ -78,10 +85,19 @@ impl Trimmed {
     }
 }
 
-/// The centre of some numbers above zero: their geometric mean, a fifth cut at each end.
+/// The centre of some trials' numbers above zero: their geometric mean, a fifth cut at each end.
 pub fn centre(values: &[f64]) -> Option<f64> {
+    centre_without(values, TRIM)
+}
+
+/// The centre of some starts' numbers above zero: their geometric mean, none cut.
+pub fn centre_of_starts(values: &[f64]) -> Option<f64> {
+    centre_without(values, 0.0)
+}
+
+fn centre_without(values: &[f64], share: f64) -> Option<f64> {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    Trimmed::of(&logs).map(|trimmed| trimmed.mean.exp()).filter(|centre| centre.is_finite())
+    Trimmed::of(&logs, share).map(|trimmed| trimmed.mean.exp()).filter(|centre| centre.is_finite())
 }
 
 fn logs(values: &[f64]) -> Option<Vec<f64>> {
@@ -90,22 +106,40 @@ fn logs(values: &[f64]) -> Option<Vec<f64>> {
 }
 
 impl Gap {
-    /// Of numbers taken independently: at least two on a side, all above zero.
+    /// Of trials taken independently: at least two on a side, all above zero.
     pub fn independent(a: &[f64], b: &[f64]) -> Option<Self> {
-        let (a, b) = (Trimmed::of(&logs(a)?)?, Trimmed::of(&logs(b)?)?);
+        Self::apart(a, b, TRIM)
+    }
+
+    /// Of starts, or other repeats of a whole point, taken independently: none is cut.
+    pub fn independent_starts(a: &[f64], b: &[f64]) -> Option<Self> {
+        Self::apart(a, b, 0.0)
+    }
+
+    fn apart(a: &[f64], b: &[f64], share: f64) -> Option<Self> {
+        let (a, b) = (Trimmed::of(&logs(a)?, share)?, Trimmed::of(&logs(b)?, share)?);
         let variance = a.variance + b.variance;
         // Welch and Satterthwaite. Without any scatter the degrees do not matter.
         let parts = a.variance.powi(2) / a.degrees + b.variance.powi(2) / b.degrees;
         let degrees = if parts > 0.0 { variance.powi(2) / parts } else { a.degrees.min(b.degrees) };
-        let method = if a.count.min(b.count) < 5 { Method::Welch } else { Method::Yuen };
+        let method = if share == 0.0 || a.count.min(b.count) < 5 { Method::Welch } else { Method::Yuen };
         Some(Self { log: b.mean - a.mean, error: variance.sqrt(), degrees, slack: (0.0, 0.0), method })
     }
 
-    /// Of numbers taken in turns, the `i`th of `a` beside the `i`th of `b`: at least two pairs.
+    /// Of trials taken in turns, the `i`th of `a` beside the `i`th of `b`: at least two pairs.
     pub fn paired(a: &[f64], b: &[f64]) -> Option<Self> {
+        Self::in_pairs(a, b, TRIM)
+    }
+
+    /// Of starts taken in turns: none is cut.
+    pub fn paired_starts(a: &[f64], b: &[f64]) -> Option<Self> {
+        Self::in_pairs(a, b, 0.0)
+    }
+
+    fn in_pairs(a: &[f64], b: &[f64], share: f64) -> Option<Self> {
         let (a, b) = (logs(a)?, logs(b)?);
         let ratios: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
-        let trimmed = Trimmed::of(&ratios).filter(|_| a.len() == b.len())?;
+        let trimmed = Trimmed::of(&ratios, share).filter(|_| a.len() == b.len())?;
         let (error, degrees) = (trimmed.variance.sqrt(), trimmed.degrees);
         Some(Self { log: trimmed.mean, error, degrees, slack: (0.0, 0.0), method: Method::Paired })
     }
@@ -139,6 +173,14 @@ impl Gap {
             beyond if beyond <= 1e-12 => 1.0,
             beyond => student::two_sided(beyond / self.error, self.degrees),
         }
+    }
+
+    /// The smallest effect that such a comparison sees: how far a ratio must lie below 1 for its interval to
+    /// leave 1 out in four of five repetitions (power 80 %). A share, 0.05 for 5 %.
+    pub fn visible(&self) -> f64 {
+        let reach = student::quantile(MISS, self.degrees) + student::quantile(2.0 * UNSEEN, self.degrees);
+        let reach = if self.error > 0.0 { reach * self.error } else { 0.0 };
+        1.0 - (-(reach + self.slack.0.max(self.slack.1))).exp()
     }
 
     /// How sure it is that the ratio is below `limit`: one minus the one-sided p-value.
@@ -195,7 +237,7 @@ mod tests {
     #[test]
     fn below_five_numbers_nothing_is_cut_and_welch_is_exact() {
         let whole = untrimmed(&FIRST[..4]);
-        let trimmed = Trimmed::of(&FIRST[..4]).unwrap();
+        let trimmed = Trimmed::of(&FIRST[..4], TRIM).unwrap();
         assert!(
             (whole.mean - trimmed.mean).abs() < 1e-12 && (whole.variance - trimmed.variance).abs() < 1e-12
         );
@@ -230,17 +272,38 @@ mod tests {
         assert_eq!(Gap::paired(&a, &b[..9]), None);
     }
 
+    #[test]
+    fn no_start_is_thrown_away() {
+        let b = [1.0, 1.0, 1.0, 1.0, 0.8];
+        let (starts, trials) =
+            (Gap::paired_starts(&[1.0; 5], &b).unwrap(), Gap::paired(&[1.0; 5], &b).unwrap());
+        assert_eq!(trials.ratio(), 1.0, "of trials the extreme one is cut");
+        assert!((starts.ratio() - 0.8_f64.powf(0.2)).abs() < 1e-12, "{}", starts.ratio());
+        assert!(starts.interval().low < 0.9 && starts.visible() > 0.1);
+        assert!((centre_of_starts(&b).unwrap() - 0.8_f64.powf(0.2)).abs() < 1e-12 && centre(&b) == Some(1.0));
+        let apart = Gap::independent_starts(&[1.0, 1.1, 0.9, 1.0, 1.05], &b).unwrap();
+        assert_eq!(apart.method, Method::Welch);
+    }
+
+    /// An effect of the stated size is beyond chance in four of five repetitions, by simulation elsewhere; here
+    /// its size by hand: t(0.975, 4) + t(0.8, 4) = 2.7764 + 0.9410 standard errors.
+    #[test]
+    fn the_smallest_visible_effect_follows_from_the_error() {
+        let gap = Gap { log: 0.0, error: 0.01, degrees: 4.0, slack: (0.0, 0.0), method: Method::Paired };
+        assert!((gap.visible() - (1.0 - (-0.037_174_f64).exp())).abs() < 1e-5, "{}", gap.visible());
+    }
+
     /// The fifth cut at each end, by hand: of 1..10 the middle six are kept, mean 5.5; pulled in to
     /// 3..8 the squares are 2 (3 * 6.25 + 2.25 + 0.25) = 42.5, over h (h - 1) = 30.
     #[test]
     fn a_fifth_is_cut_at_each_end() {
         let logs: Vec<f64> = (1..=10).map(f64::from).collect();
-        let trimmed = Trimmed::of(&logs).unwrap();
+        let trimmed = Trimmed::of(&logs, TRIM).unwrap();
         assert!((trimmed.mean - 5.5).abs() < 1e-12 && (trimmed.variance - 42.5 / 30.0).abs() < 1e-12);
         assert_eq!(trimmed.degrees, 5.0);
         let mut spoilt = logs.clone();
         spoilt[9] = 1e6;
-        assert_eq!(Trimmed::of(&spoilt).unwrap().mean, trimmed.mean, "one spoilt trial moves nothing");
+        assert_eq!(Trimmed::of(&spoilt, TRIM).unwrap().mean, trimmed.mean, "one spoilt trial moves nothing");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One row of a comparison: from two sides' numbers of one quantity to a ratio, its interval, and
 //! why nobody may win where nobody may.
 
-use super::gap::{Gap, Method, centre};
+use super::gap::{Gap, Method, centre, centre_of_starts};
 use super::numbers::{Numbers, Quantity};
 use super::{Better, BoundVerdict, Of, Part, Row, Verdict};
 use crate::repeat::Interval;
@@ -23,8 +23,18 @@ pub(super) fn in_turns(a: &Numbers, b: &Numbers) -> bool {
 /// The gap between numbers taken in turns: of the pairs that stand on both sides.
 fn pairs(a: &Numbers, b: &Numbers) -> Option<Gap> {
     let both = a.slots.iter().zip(&b.slots).filter_map(|((a, _), (b, _))| a.zip(*b));
-    let (a, b): (Vec<f64>, Vec<f64>) = both.unzip();
-    Gap::paired(&a, &b)
+    let (left, right): (Vec<f64>, Vec<f64>) = both.unzip();
+    if are_starts(a, b) { Gap::paired_starts(&left, &right) } else { Gap::paired(&left, &right) }
+}
+
+/// Whether each number is a start, a search or another repeat of the whole point, on both sides.
+fn are_starts(a: &Numbers, b: &Numbers) -> bool {
+    a.of != Of::Trial && b.of != Of::Trial
+}
+
+fn apart(a: &Numbers, b: &Numbers) -> Option<Gap> {
+    let (left, right) = (a.values(), b.values());
+    if are_starts(a, b) { Gap::independent_starts(&left, &right) } else { Gap::independent(&left, &right) }
 }
 
 /// One quantity of one point. Rows that may have a winner come out as [`Verdict::Chance`].
@@ -38,10 +48,11 @@ pub(super) fn row(
     let part = |numbers: &Numbers| {
         let values = numbers.values();
         let left_out = numbers.slots.len() - values.len();
-        Part { centre: centre(&values), count: values.len(), left_out }
+        let centre = if are_starts(a, b) { centre_of_starts(&values) } else { centre(&values) };
+        Part { centre, count: values.len(), left_out }
     };
     let (part_a, part_b) = (part(a), part(b));
-    let gap = if in_turns { pairs(a, b) } else { Gap::independent(&a.values(), &b.values()) };
+    let gap = if in_turns { pairs(a, b) } else { apart(a, b) };
     let widths = (a.width.unwrap_or(1.0), b.width.unwrap_or(1.0));
     let gap = gap.map(|gap| gap.with_widths(widths.0, widths.1));
     let quotient = part_a.centre.zip(part_b.centre).map(|(a, b)| b / a).filter(|ratio| ratio.is_finite());
@@ -71,6 +82,7 @@ pub(super) fn row(
         },
         of: if b.of == Of::Trial { b.of } else { a.of },
         chance: gap_ranked.map(|gap| gap.chance()),
+        visible: gap_ranked.map(|gap| gap.visible()),
         verdict: ranked.unwrap_or(Verdict::Chance),
         bound: bound.map(|bound| judge(gap_ranked, quantity.better, bound)),
     }

@@ -32,6 +32,26 @@ pub(super) fn quantile(p: f64, degrees: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
+/// The 95 % confidence interval of a chance that came true `hits` times of `of` (C. J. Clopper and E. S.
+/// Pearson, Biometrika 26, 1934): it covers the truth in at least 95 of 100 cases, however few they are.
+pub fn share_interval(hits: u32, of: u32) -> crate::repeat::Interval {
+    let (k, n) = (f64::from(hits.min(of)), f64::from(of));
+    // The chance of k or more is the incomplete beta function of the share (Abramowitz and Stegun, 26.5.24).
+    let share_where = |tail: &dyn Fn(f64) -> bool| {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..60 {
+            let middle = f64::midpoint(low, high);
+            if tail(middle) { low = middle } else { high = middle }
+        }
+        f64::midpoint(low, high)
+    };
+    let half = super::MISS / 2.0;
+    let low = if hits == 0 { 0.0 } else { share_where(&|p| incomplete_beta(p, k, n - k + 1.0) < half) };
+    let high =
+        if hits >= of { 1.0 } else { share_where(&|p| 1.0 - incomplete_beta(p, k + 1.0, n - k) > half) };
+    crate::repeat::Interval { low, high }
+}
+
 /// The regularised incomplete beta function of `x`, 0 to 1.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
@@ -84,6 +104,23 @@ mod tests {
         }
         assert!((quantile(0.05, 1e7) - 1.959_964).abs() < 1e-5, "the normal distribution in the end");
         assert!((quantile(0.01, 5.0) - 4.032_143).abs() < 1e-5);
+    }
+
+    /// Values that R's `binom.test` gives.
+    #[test]
+    fn shares_have_clopper_and_pearsons_interval() {
+        for (hits, of, low, high) in [
+            (5, 100, 0.016_432, 0.112_835),
+            (0, 100, 0.0, 0.036_217),
+            (10, 10, 0.691_503, 1.0),
+            (1, 20, 0.001_265, 0.248_733),
+        ] {
+            let interval = share_interval(hits, of);
+            assert!(
+                (interval.low - low).abs() < 1e-5 && (interval.high - high).abs() < 1e-5,
+                "{hits} of {of}: {interval:?}"
+            );
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub struct Entry {
 const ANY: &str = "any";
 
 /// All named traces, in the order people read them.
-pub const ENTRIES: [Entry; 16] = [
+pub const ENTRIES: [Entry; 20] = [
     Entry { name: "simple", summary: "1 flow, every header alike", source: NFPA, sizes: ANY },
     Entry { name: "tr2e", summary: "100 flows, 100 destination MAC addresses", source: NFPA, sizes: ANY },
     Entry { name: "tr2i", summary: "100 flows, 100 destination IP addresses", source: NFPA, sizes: ANY },
@@ -74,6 +74,30 @@ pub const ENTRIES: [Entry; 16] = [
         summary: "N UDP flows, 1 to 1,000,000; own addresses up to 50,000, then ports",
         source: "Weir",
         sizes: ANY,
+    },
+    Entry {
+        name: "shuffled:N",
+        summary: "N UDP flows, 1 to 65,536, in laps that each have an order of their own, drawn by the seed",
+        source: "Weir",
+        sizes: ANY,
+    },
+    Entry {
+        name: "zipf:N",
+        summary: "N UDP flows, 1 to 131,072, the k-th with a share as 1/k (Zipf), drawn by the seed",
+        source: "Weir",
+        sizes: ANY,
+    },
+    Entry {
+        name: "newports:N",
+        summary: "N pairs of addresses, 1 to 65,536, with other UDP ports in each of up to 64 laps",
+        source: "Weir",
+        sizes: ANY,
+    },
+    Entry {
+        name: "tcp:N",
+        summary: "N TCP connections, 1 to 20,000, each a SYN, eight acknowledgements and a FIN, mixed by the seed",
+        source: "Weir",
+        sizes: "64",
     },
     Entry {
         name: "conversations:N",
@@ -259,6 +283,18 @@ fn of_name(name: &TraceName) -> Vec<Expectation> {
             exactly(&[(Flows, 64_500.0), (SourceAddresses, 6_450.0), (DestinationAddresses, 1.0)])
         }
         TraceName::Flows(flows) => exactly(&[(Flows, f64::from(*flows))]),
+        TraceName::Shuffled(flows) => exactly(&[(Flows, f64::from(*flows))]),
+        TraceName::NewPorts(pairs) => exactly(&[
+            (Flows, f64::from(super::synthetic::flows(name))),
+            (SourceAddresses, f64::from(*pairs)),
+        ]),
+        // Which of the rare flows come at all is drawn.
+        TraceName::Zipf(_) => Vec::new(),
+        TraceName::Tcp(connections) => exactly(&[
+            (Flows, f64::from(*connections)),
+            (TcpConversations, f64::from(*connections)),
+            (ConversationMean, f64::from(super::conversations::TCP_PACKETS)),
+        ]),
         TraceName::L2Flows { count, .. } => exactly(&[(Flows, f64::from(*count))]),
         TraceName::Conversations { count, burst, .. } => {
             let mut all = exactly(&[(Flows, f64::from(*count)), (UdpConversations, f64::from(*count))]);

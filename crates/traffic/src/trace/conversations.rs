@@ -80,6 +80,29 @@ pub(super) fn build(spec: &TraceSpec) -> Result<FrameTable, TraceError> {
     Ok(builder.build_in_order(order).expect("the lap has packets"))
 }
 
+/// Most connections of `tcp:N`: flows of the model that are TCP.
+pub const MOST_TCP: u32 = TCP / 5;
+/// Packets of each: SYN, acknowledgements, FIN.
+pub const TCP_PACKETS: u32 = 10;
+
+/// Builds `tcp:N`: connections of [`TCP_PACKETS`] packets, interleaved at random over the whole lap.
+pub(super) fn build_tcp(spec: &TraceSpec, connections: u32) -> Result<FrameTable, TraceError> {
+    if spec.sizes != Sizes::Fixed(FrameSize::MIN) {
+        return Err(spec.wrong_sizes("64"));
+    }
+    let template = Template::of(spec)?;
+    let mut random = ChaCha8Rng::seed_from_u64(spec.seed);
+    let lengths = vec![TCP_PACKETS; connections as usize];
+    let mut sequence: Vec<u32> =
+        (0..connections).flat_map(|k| std::iter::repeat_n(k, TCP_PACKETS as usize)).collect();
+    sequence.shuffle(&mut random);
+    let mut builder = TableBuilder::with_pattern(connections as usize * 3);
+    let frames: Vec<Frames> =
+        (0..connections).map(|k| Frames::add(&mut builder, template, spec.direction, k, false)).collect();
+    let order = lap(&sequence, &lengths, &frames, false);
+    Ok(builder.build_in_order(order).expect("the lap has packets"))
+}
+
 /// The lengths of all conversations in packets, shortest first.
 fn lengths() -> Vec<u32> {
     let lengths_at = |inverse_shape: f64| -> Vec<u32> {

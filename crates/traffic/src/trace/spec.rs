@@ -41,6 +41,15 @@ pub enum TraceName {
     Tr5dl,
     /// So many UDP flows.
     Flows(u32),
+    /// So many UDP flows, in laps of an order of their own each, drawn by the seed.
+    Shuffled(u32),
+    /// So many UDP flows, the `k`th most popular one with a share in proportion to `1/k` (Zipf's law), drawn by the
+    /// seed.
+    Zipf(u32),
+    /// So many pairs of addresses, whose UDP ports are others in each lap.
+    NewPorts(u32),
+    /// So many TCP connections, opened by SYN and ended by FIN.
+    Tcp(u32),
     /// So many UDP conversations over the tables of SoftFlow's pipelines.
     Conversations {
         /// Conversations.
@@ -91,6 +100,10 @@ impl TraceName {
             "t3" => Self::T3,
             name => match name.split_once(':') {
                 Some(("flows", number)) => Self::Flows(flow_count(name, number)?),
+                Some(("shuffled", number)) => Self::Shuffled(up_to(name, number, synthetic::MOST_SHUFFLED)?),
+                Some(("zipf", number)) => Self::Zipf(up_to(name, number, synthetic::ZIPF_LAP)?),
+                Some(("newports", number)) => Self::NewPorts(up_to(name, number, synthetic::MOST_SHUFFLED)?),
+                Some(("tcp", number)) => Self::Tcp(up_to(name, number, conversations::MOST_TCP)?),
                 Some(("conversations", numbers)) => Self::conversations(name, numbers)?,
                 Some(("tse-colocated", fields)) => {
                     let fields = entries(name, Nf::Exposed { fields: 1 }, fields)?;
@@ -216,6 +229,17 @@ fn entries(name: &str, like: Nf, text: &str) -> Result<u32, TraceError> {
     })
 }
 
+/// A number of flows of which a trace of several laps, or of connections, can have so many at most.
+fn up_to(name: &str, text: &str, most: u32) -> Result<u32, TraceError> {
+    let count = flow_count(name, text)?;
+    let reason = || TraceError::Option {
+        name: name.to_owned(),
+        option: "number",
+        reason: format!("is 1 to {most} in this trace; ask for fewer"),
+    };
+    if count <= most { Ok(count) } else { Err(reason()) }
+}
+
 fn flow_count(name: &str, text: &str) -> Result<u32, TraceError> {
     let number = text.replace(['_', ','], "");
     let (digits, scale) = match number.strip_suffix(['k', 'K']) {
@@ -244,6 +268,10 @@ impl fmt::Display for TraceName {
             Self::Tr4e => f.pad("tr4e"),
             Self::Tr5ul => f.pad("tr5ul"),
             Self::Tr5dl => f.pad("tr5dl"),
+            Self::Shuffled(flows) => f.pad(&format!("shuffled:{flows}")),
+            Self::Zipf(flows) => f.pad(&format!("zipf:{flows}")),
+            Self::NewPorts(flows) => f.pad(&format!("newports:{flows}")),
+            Self::Tcp(connections) => f.pad(&format!("tcp:{connections}")),
             Self::Flows(flows) => f.pad(&format!("flows:{flows}")),
             Self::Conversations { count, burst, entries, few } => {
                 let burst = if *burst == 1 { String::new() } else { format!("x{burst}") };
@@ -450,6 +478,7 @@ impl TraceSpec {
                 capture::load(path, self)
             }
             TraceName::T1 | TraceName::T2 => conversations::build(self),
+            TraceName::Tcp(connections) => conversations::build_tcp(self, *connections),
             _ => synthetic::build(self),
         }
     }

@@ -13,6 +13,9 @@ use super::rewrite::VlanChange;
 use super::table::{HEAD_BYTES, Head, TAIL, TableBuilder};
 use super::{Direction, FrameTable, Sizes, TraceError, TraceName, TraceSpec, explosion, gateway};
 use crate::stamp::{Stamp, StampSlot};
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 use std::net::Ipv4Addr;
 use weir_units::FCS_BYTES;
@@ -33,6 +36,13 @@ pub const TTL: u8 = 64;
 const MIXED_LAP: usize = 16_384;
 /// Addresses of `flows:N`; further flows differ in their source port.
 const FLOW_ADDRESSES: u32 = 50_000;
+/// Packets of a trace that holds several laps, which `fed` must keep in packet buffers; and its most laps.
+const SEVERAL_LAPS: u32 = 131_072;
+const MOST_LAPS: u32 = 64;
+/// Most flows of such a lap: two of them fit.
+pub const MOST_SHUFFLED: u32 = SEVERAL_LAPS / 2;
+/// Packets of a lap of `zipf:N`, and its most flows.
+pub const ZIPF_LAP: u32 = SEVERAL_LAPS;
 /// Source addresses of tr5ul, and flows of both tr5 traces.
 const TR5_FLOWS: u32 = 64_500;
 /// Destination addresses of tr5ul and source addresses of tr5dl.
@@ -91,13 +101,22 @@ impl Flow {
                 flow.source = source_address(k % TR5_ADDRESSES, TR5_ADDRESSES);
                 flow.source_port = LEAST_PORT + (k / TR5_ADDRESSES) as u16;
             }
-            TraceName::Flows(_) | TraceName::T3 => {
-                let addresses = flows(name).min(FLOW_ADDRESSES);
+            TraceName::Flows(_)
+            | TraceName::Shuffled(_)
+            | TraceName::Zipf(_)
+            | TraceName::NewPorts(_)
+            | TraceName::T3 => {
+                // Each lap of `newports:N` has the same pairs of addresses.
+                let addresses = match name {
+                    TraceName::NewPorts(pairs) => *pairs,
+                    _ => flows(name).min(FLOW_ADDRESSES),
+                };
                 flow.source = source_address(k % addresses, addresses);
                 flow.destination = destination_address(k % addresses, addresses);
                 flow.source_port = LEAST_PORT + (k / addresses) as u16;
             }
             TraceName::Simple
+            | TraceName::Tcp(_)
             | TraceName::Conversations { .. }
             | TraceName::L2Flows { .. }
             | TraceName::Colocated(_)
@@ -117,12 +136,49 @@ pub fn flows(name: &TraceName) -> u32 {
         TraceName::Tr3e | TraceName::Tr3i => 10_000,
         TraceName::Tr4e => 500_000,
         TraceName::Tr5ul | TraceName::Tr5dl => TR5_FLOWS,
-        TraceName::Flows(flows) => *flows,
+        TraceName::Flows(flows) | TraceName::Shuffled(flows) | TraceName::Zipf(flows) => *flows,
+        TraceName::NewPorts(pairs) => pairs * laps_of(*pairs),
         TraceName::Conversations { count, .. } | TraceName::L2Flows { count, .. } => *count,
         TraceName::Colocated(fields) => explosion::lap(explosion::colocated(*fields)),
         TraceName::General(packets) => explosion::lap(*packets),
         TraceName::T3 => T3_CONNECTIONS,
-        TraceName::Simple | TraceName::T1 | TraceName::T2 | TraceName::Capture(_) => 1,
+        TraceName::Simple | TraceName::Tcp(_) | TraceName::T1 | TraceName::T2 | TraceName::Capture(_) => 1,
+    }
+}
+
+/// Laps of a trace that has several, each of so many packets.
+fn laps_of(packets: u32) -> u32 {
+    (SEVERAL_LAPS / packets).clamp(2, MOST_LAPS)
+}
+
+/// The flow of each packet, where it is not the next one's each time.
+fn drawn_order(spec: &TraceSpec) -> Option<Vec<u32>> {
+    let mut random = ChaCha8Rng::seed_from_u64(spec.seed);
+    match spec.name {
+        TraceName::Shuffled(flows) => {
+            let mut lap: Vec<u32> = (0..flows).collect();
+            let mut order = Vec::new();
+            for _ in 0..laps_of(flows) {
+                lap.shuffle(&mut random);
+                order.extend_from_slice(&lap);
+            }
+            Some(order)
+        }
+        TraceName::Zipf(flows) => {
+            let mut sum = 0.0;
+            let shares: Vec<f64> = (1..=flows)
+                .map(|rank| {
+                    sum += 1.0 / f64::from(rank);
+                    sum
+                })
+                .collect();
+            let draw = |_| {
+                let point = random.random_range(0.0..sum);
+                shares.partition_point(|share| *share <= point).min(shares.len() - 1) as u32
+            };
+            Some((0..ZIPF_LAP).map(draw).collect())
+        }
+        _ => None,
     }
 }
 
@@ -320,6 +376,13 @@ pub(super) fn build(spec: &TraceSpec) -> Result<FrameTable, TraceError> {
         let (head, len, slot) = template.udp(&flow_of(k), size);
         builder.push_head(head, len, slot)
     };
+    let drawn = drawn_order(spec);
+    if let (Sizes::Fixed(size), Some(order)) = (spec.sizes, &drawn) {
+        (0..flows).for_each(|k| {
+            add(k, size.bytes());
+        });
+        return Ok(builder.build_in_order(order.clone()).expect("every trace has at least one flow"));
+    }
     if let Sizes::Fixed(size) = spec.sizes {
         (0..flows).for_each(|k| {
             add(k, size.bytes());
@@ -329,10 +392,10 @@ pub(super) fn build(spec: &TraceSpec) -> Result<FrameTable, TraceError> {
         return Ok(table.expect("every trace has at least one flow"));
     }
 
-    let lap = round * MIXED_LAP.div_ceil(round);
+    let lap = drawn.as_ref().map_or(round * MIXED_LAP.div_ceil(round), Vec::len);
     let mut known: FxHashMap<(u32, u16), u32> = FxHashMap::default();
     let order = spec.sizes.lap(lap, spec.seed).into_iter().enumerate().map(|(i, size)| {
-        let k = (i as u32 / burst) % flows;
+        let k = drawn.as_ref().map_or((i as u32 / burst) % flows, |order| order[i]);
         *known.entry((k, size)).or_insert_with(|| add(k, size))
     });
     let order = order.collect();

@@ -1,5 +1,6 @@
 //! `weir perf`: the table of speed, Weir beside its peers.
 
+mod aa;
 mod runs;
 mod text;
 
@@ -30,8 +31,15 @@ Every row is one or more runs of `weir bench`, stored like all others: `weir sho
 `report` read them. The table itself is kept as NAME.perf.json beside the database; --stored prints \
 it again.
 
+Both sides are started anew until a difference of 5 % would be seen in four of five cases, at least five \
+times and for three minutes a pair of devices; --repeats asks for a fixed number instead.
+
+With --aa N, devices are compared with themselves, N comparisons in all shared among nf, weir and ovs-dpdk, \
+fed and vhost: every winner is a false one.
+
 With --quick, a subset in shorter trials. With --against, that subset compares this program's switch \
-with another build's instead of peers: exit code 1 when it is slower beyond chance in any row.";
+with another build's instead of peers, for half an hour at most: exit code 1 when it is slower beyond chance in any \
+row. Beside each row stands the smallest effect that it could see.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +49,8 @@ Examples:
     weir perf --only port,a-1000
   Is this build slower than that one?
     weir perf --quick --against ../base/target/release/weir
+  How often are devices told apart from themselves?
+    weir perf --aa 100
   The last table again, for a page:
     weir perf --stored perf-2026-11-21-1405 --markdown
 
@@ -60,7 +70,11 @@ pub(crate) struct Args {
     /// Another build of weir: compare the switch with it instead of with peers
     #[arg(long, value_name = "PROGRAM", conflicts_with = "stored")]
     against: Option<PathBuf>,
-    /// How often both sides are started anew [default: 5]
+    /// Compare devices with themselves, so many comparisons in all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000),
+          conflicts_with_all = ["only", "quick", "against", "stored", "list", "markdown"])]
+    aa: Option<u32>,
+    /// How often both sides are started anew, exactly [default: until a difference of 5 % would be seen]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: Option<u32>,
     /// Length of each trial [default: 1s, with --quick 250ms]
@@ -112,6 +126,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let interrupted = Arc::new(AtomicBool::new(false));
+    if let Some(comparisons) = args.aa {
+        return aa::run(&args, comparisons, &interrupted);
+    }
     let perf = match &args.stored {
         Some(stored) => read(&args, stored)?,
         None => measure(&args, &interrupted)?,
@@ -133,7 +150,7 @@ fn rows(args: &Args) -> Result<Vec<&'static Row>, BadUse> {
         let subset = args.quick || args.against.is_some();
         return Ok(ROWS.iter().filter(|row| row.quick || !subset).collect());
     }
-    let names = || ROWS.map(|row| row.id).join(", ");
+    let names = || ROWS.iter().map(|row| row.id).collect::<Vec<_>>().join(", ");
     let row = |name: &String| {
         find(name)
             .ok_or_else(|| BadUse::new(format!("--only: there is no row `{name}`; the rows are {}", names())))
@@ -144,11 +161,7 @@ fn rows(args: &Args) -> Result<Vec<&'static Row>, BadUse> {
 fn measure(args: &Args, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Perf> {
     let rows = rows(args)?;
     let usual = if args.quick || args.against.is_some() { Effort::QUICK } else { Effort::WHOLE };
-    let effort = Effort {
-        repeats: args.repeats.unwrap_or(usual.repeats),
-        duration: args.duration.unwrap_or(usual.duration),
-        ..usual
-    };
+    let effort = effort(args, usual);
     let base = args.against.as_deref().map(program).transpose()?;
     let store = Store::open(args.db.as_deref()).map_err(super::store_error)?;
     let (db, started_ms) = (store.path().to_owned(), now_ms());
@@ -193,6 +206,16 @@ fn measure(args: &Args, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Perf> {
     }
     eprintln!("kept as {name}; print it again with: weir perf --stored {}", kept.display());
     Ok(perf)
+}
+
+/// How much is measured: a stated number of starts is kept to.
+fn effort(args: &Args, usual: Effort) -> Effort {
+    Effort {
+        repeats: args.repeats.unwrap_or(usual.repeats),
+        until: usual.until.filter(|_| args.repeats.is_none()),
+        duration: args.duration.unwrap_or(usual.duration),
+        ..usual
+    }
 }
 
 /// Another build, by its full path: devices are started elsewhere.

@@ -57,7 +57,7 @@ impl Runs<'_> {
     }
 
     /// Runs one plan to its end, and loads what it stored.
-    fn bench(&self, plan: &PlannedRun) -> anyhow::Result<Result<Run, String>> {
+    pub(super) fn bench(&self, plan: &PlannedRun) -> anyhow::Result<Result<Run, String>> {
         let name = format!("{}.{}", self.name, plan.suffix.replace(':', "-"));
         let file = self.db.with_file_name(format!("{name}.toml"));
         std::fs::write(&file, &plan.text)?;

@@ -31,6 +31,11 @@ const FACTS: [&str; 13] = [
     "weir.version",
 ];
 
+/// A table whose numbers stand to the right.
+pub(super) fn plain(headings: &[&str], rows: &[Vec<String>]) -> String {
+    table(headings, &[2, 3, 4, 5], rows)
+}
+
 /// The rows without figures.
 pub(super) fn list(rows: &[Row]) -> String {
     let cells = |row: &Row| {
@@ -179,12 +184,26 @@ fn notes(perf: &Perf) -> Vec<String> {
     if perf.base.is_some() {
         let slower = regressions(&perf.rows);
         let names: Vec<&str> = slower.iter().map(|row| row.row.as_str()).collect();
+        notes.push(sight(perf));
         notes.push(match names.as_slice() {
             [] => "no row is slower than the base beyond chance".to_owned(),
             names => format!("SLOWER than the base, beyond chance: {}", names.join(", ")),
         });
     }
     notes
+}
+
+/// The smallest effect that each row could see.
+fn sight(perf: &Perf) -> String {
+    let of = |row: &Measured| {
+        let visible = row.pairs.first().and_then(|pair| pair.visible);
+        visible.map_or_else(
+            || format!("{} none (it is not ranked)", row.row),
+            |share| format!("{} {:.1} %", row.row, share * 100.0),
+        )
+    };
+    let rows: Vec<String> = perf.rows.iter().map(of).collect();
+    format!("smallest effect seen in four of five repetitions: {}", rows.join(", "))
 }
 
 /// Where the cycles go, a row a line: the steps by their cost.
@@ -207,11 +226,16 @@ fn profiles(perf: &Perf) -> Vec<Vec<String>> {
 fn heading(perf: &Perf) -> String {
     let effort = perf.effort;
     format!(
-        "{}: {}, {}; {} starts of each side, {} trials of {} at each, in turns",
+        "{}: {}, {}; {} starts of each side{}, {} trials of {} at each, in turns",
         perf.name,
         perf.weir,
         when(perf.started_ms),
         effort.repeats,
+        effort.until.map_or_else(String::new, |until| format!(
+            " or more, until {} % would be seen or {} are over",
+            f64::from(until.permille) / 10.0,
+            until.time
+        )),
         effort.trials,
         effort.duration,
     )

@@ -1,0 +1,105 @@
+//! When two devices measured in turns have been started often enough.
+//!
+//! A plan asks for a number of starts, or with `[until]` for as many as it takes to see an effect of a stated
+//! size, or until the time is over. The rule looks at the scatter alone and never at the ratio, so it does not
+//! go on until a winner is there; what it costs in coverage is simulated in `crates/methods/tests/compare.rs`.
+
+use crate::plan::Until;
+use std::time::Duration;
+use weir_methods::compare::{Gap, centre_of_starts};
+use weir_trial::run::Purpose;
+use weir_trial::{TrialResult, judge};
+
+/// Fewest starts before the scatter is believed.
+const LEAST: u32 = 5;
+/// Most starts, however small the effect.
+const MOST: u32 = 100;
+
+/// The starts so far.
+#[derive(Debug)]
+pub(crate) struct Enough {
+    repeats: u32,
+    until: Option<Until>,
+    /// A centre of each side's trials for each start that both have.
+    pairs: [Vec<f64>; 2],
+}
+
+impl Enough {
+    /// For a plan of so many repeats, or until an effect is seen.
+    pub(crate) fn new(repeats: u32, until: Option<Until>) -> Self {
+        Self { repeats: repeats.max(1), until, pairs: Default::default() }
+    }
+
+    /// Takes in what the trials of a start came to, both sides; trials that are not valid have no part in it.
+    pub(crate) fn note(&mut self, trials: [&[(u32, Purpose, TrialResult)]; 2]) {
+        let centres = trials.map(|trials| {
+            let counts =
+                |trial: &&(u32, Purpose, TrialResult)| trial.1 == Purpose::Mrr && judge(&trial.2).is_valid();
+            let rates: Vec<f64> =
+                trials.iter().filter(counts).map(|trial| trial.2.forwarded_rate().0).collect();
+            centre_of_starts(&rates)
+        });
+        if let [Some(a), Some(b)] = centres {
+            self.pairs[0].push(a);
+            self.pairs[1].push(b);
+        }
+    }
+
+    /// Whether another start is due after so many, in such a time.
+    pub(crate) fn goes_on(&self, started: u32, elapsed: Duration) -> bool {
+        let Some(until) = self.until else { return started < self.repeats };
+        if started < self.repeats.max(2) {
+            return true;
+        }
+        let seen = Gap::paired_starts(&self.pairs[0], &self.pairs[1])
+            .is_some_and(|gap| started >= LEAST && gap.visible() <= until.effect.0);
+        !seen && started < MOST && elapsed < until.time.duration()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_trial::{DutReading, TrialSpec};
+    use weir_units::{Nanos, Pps, Ratio};
+
+    const SECOND: Nanos = Nanos(Nanos::PER_SECOND);
+
+    fn trial(rate: f64, unsettled: bool) -> (u32, Purpose, TrialResult) {
+        let dut = DutReading { sent: rate as u64, elapsed: SECOND, ..DutReading::default() };
+        let mut result = TrialResult {
+            dut: Some(dut),
+            ..TrialResult::new(TrialSpec { load: Pps(0.0), duration: SECOND })
+        };
+        result.health.unsettled = unsettled.then(|| "its flows grow".to_owned());
+        (0, Purpose::Mrr, result)
+    }
+
+    /// Starts taken until it is enough, with ratios that scatter by a share up and down.
+    fn starts(scatter: f64, until: Option<Until>, seconds_each: u64) -> u32 {
+        let mut enough = Enough::new(2, until);
+        let mut started = 0;
+        while enough.goes_on(started, Duration::from_secs(seconds_each * u64::from(started))) {
+            let up = if started % 2 == 0 { 1.0 + scatter } else { 1.0 - scatter };
+            enough.note([&[trial(1e6, false)], &[trial(1e6 * up, false), trial(1.0, true)]]);
+            started += 1;
+        }
+        started
+    }
+
+    #[test]
+    fn without_an_effect_to_see_the_plans_number_decides() {
+        assert_eq!(starts(0.5, None, 1), 2);
+    }
+
+    #[test]
+    fn an_effect_is_looked_for_until_it_would_be_seen_or_time_is_over() {
+        let until =
+            |effect, seconds| Some(Until { effect: Ratio(effect), time: Nanos(seconds * Nanos::PER_SECOND) });
+        assert_eq!(starts(0.001, until(0.05, 1000), 1), LEAST);
+        let noisy = starts(0.05, until(0.05, 1000), 1);
+        assert!((8..25).contains(&noisy), "{noisy}");
+        assert_eq!(starts(0.05, until(0.05, 10), 2), 5, "the time is over");
+        assert_eq!(starts(0.5, until(0.001, 10_000), 1), MOST);
+    }
+}

@@ -1,0 +1,261 @@
+//! What an audited device must send: every packet of its traces, as the function leaves it.
+//!
+//! Each expected frame is known by a hash of its bytes, so that a look at a packet costs two hashes; a frame
+//! that is none of them is compared with what its flow must be, to name what is wrong with it. How often each
+//! came tells whether some packets are left out.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher as _};
+use weir_traffic::trace::FrameTable;
+use weir_trial::compare::{compare, describe, is_router_report, note};
+use weir_trial::expected::{Reason, flow};
+use weir_trial::{Expected, Fault, NfKind, Oracle, PacketCheck};
+use weir_wire::table::FiveTuple;
+
+/// Share of a packet's due that may be missing, and laps besides: the first and the last are looked at in part.
+const SHORT: f64 = 0.01;
+const PART_LAPS: f64 = 2.0;
+/// Fewest laps that tell whether a packet is left out.
+const LAPS: f64 = 4.0;
+/// Wrong packets after which no more are compared by name, only counted.
+const NAMED: u64 = 1_000;
+/// Shortest frame in memory, in bytes.
+const SHORTEST: u64 = 60;
+
+/// What must come out.
+#[derive(Debug, Default)]
+pub(super) struct Expectations {
+    /// By port and bytes, the place in `outputs`.
+    by_bytes: HashMap<(u8, u64), u32>,
+    outputs: Vec<Output>,
+    by_flow: HashMap<FiveTuple, (Expected, u32)>,
+    /// Why a packet that nothing is known of may be right all the same.
+    open: Option<String>,
+    passes_reports: bool,
+}
+
+/// Packets that must come out and cannot be told apart.
+#[derive(Debug)]
+struct Output {
+    /// How many of a lap they are.
+    times: u32,
+    example: String,
+}
+
+/// How often each came.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Seen(Vec<u64>);
+
+impl Seen {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(sum, count)| *sum += count);
+    }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+impl Expectations {
+    /// Of a function that gets these laps, one a direction. A device that does something else with packets
+    /// without a route is not held to them (`deviates`).
+    pub(super) fn new<'a>(
+        oracle: &Oracle,
+        laps: impl Iterator<Item = &'a FrameTable>,
+        deviates: Option<&str>,
+    ) -> Self {
+        let mut all = Self { passes_reports: oracle.nf().kind() == NfKind::L3Fwd, ..Self::default() };
+        for (port, lap) in (0..).zip(laps) {
+            for place in 0..lap.len() {
+                let frame = lap.frame(place).to_vec();
+                match oracle.expected(port, &frame) {
+                    Expected::Drop(Reason::NoRoute) if deviates.is_some() => {
+                        all.open = deviates.map(str::to_owned);
+                    }
+                    Expected::Drop(_) => {}
+                    Expected::Open => {
+                        all.open = Some("what becomes of some packets is not described".to_owned());
+                    }
+                    expected => all.expect(expected, &frame),
+                }
+            }
+        }
+        all
+    }
+
+    fn expect(&mut self, expected: Expected, sent: &[u8]) {
+        let (port, frames) = match &expected {
+            Expected::Forward { port, frame } => (*port, std::slice::from_ref(frame)),
+            Expected::OneOf { port, frames } => (*port, frames.as_slice()),
+            Expected::Drop(_) | Expected::Open => return,
+        };
+        let Some(first) = frames.first() else { return };
+        let next = self.outputs.len() as u32;
+        let index = *self.by_bytes.entry((port, hash(first))).or_insert(next);
+        if index == next {
+            self.outputs.push(Output { times: 0, example: describe(sent) });
+        }
+        self.outputs[index as usize].times += 1;
+        for frame in frames {
+            self.by_bytes.entry((port, hash(frame))).or_insert(index);
+            if let Some(flow) = flow(frame) {
+                self.by_flow.entry(flow).or_insert_with(|| (expected.clone(), index));
+            }
+        }
+    }
+
+    /// Bytes of the shortest frame that may come.
+    pub(super) fn shortest(&self) -> u64 {
+        SHORTEST
+    }
+
+    pub(super) fn nothing_seen(&self) -> Seen {
+        Seen(vec![0; self.outputs.len()])
+    }
+
+    /// Looks at a frame that left by a port.
+    pub(super) fn look(&self, port: u8, frame: &[u8], seen: &mut Seen, check: &mut PacketCheck) {
+        check.compared += 1;
+        if let Some(index) = self.by_bytes.get(&(port, hash(frame))) {
+            seen.0[*index as usize] += 1;
+            return;
+        }
+        let wrong: u64 = check.wrong.iter().map(|wrong| wrong.count).sum();
+        if wrong >= NAMED {
+            return check.note(Fault::Header, String::new);
+        }
+        match flow(frame).and_then(|flow| self.by_flow.get(&flow)) {
+            Some((expected, index)) => {
+                let faults = compare(expected, frame, port);
+                // Padding alone may differ.
+                seen.0[*index as usize] += u64::from(faults.is_empty());
+                note(check, faults);
+            }
+            None if self.open.is_some() || (self.passes_reports && is_router_report(frame)) => {
+                check.compared -= 1
+            }
+            None => check.note(Fault::Foreign, || format!("{}, by port {port}", describe(frame))),
+        }
+    }
+
+    /// Names the packets that came less often than they were due.
+    pub(super) fn starved(&self, seen: &Seen, check: &mut PacketCheck) {
+        let due: u64 = self.outputs.iter().map(|output| u64::from(output.times)).sum();
+        let laps = seen.0.iter().sum::<u64>() as f64 / due.max(1) as f64;
+        if let Some(why) = &self.open {
+            check.remark(format!("packets that nothing is known of were passed over: {why}"));
+        }
+        if laps == 0.0 {
+            return;
+        }
+        if laps < LAPS {
+            return check.remark(format!(
+                "each packet came {laps:.1} times: too seldom to tell whether some are left out"
+            ));
+        }
+        for (output, count) in self.outputs.iter().zip(&seen.0) {
+            let least = (laps * (1.0 - SHORT) - PART_LAPS) * f64::from(output.times);
+            if (*count as f64) < least {
+                let example = || {
+                    format!(
+                        "{}: came {count} times where {:.0} were due",
+                        output.example,
+                        laps * f64::from(output.times)
+                    )
+                };
+                check.note(Fault::Missing, example);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_traffic::trace::TraceSpec;
+    use weir_trial::Nf;
+
+    fn expectations(nf: &str, trace: &str) -> (Expectations, Vec<Vec<u8>>) {
+        let nf: Nf = nf.parse().unwrap();
+        let oracle = Oracle::new(nf);
+        let lap = TraceSpec::parse(trace).unwrap().build_table().unwrap();
+        let out = |place: usize| match oracle.expected(0, &lap.frame(place).to_vec()) {
+            Expected::Forward { frame, .. } => frame,
+            other => panic!("{other:?}"),
+        };
+        let outputs = (0..lap.len()).map(out).collect();
+        (Expectations::new(&oracle, std::iter::once(&lap), None), outputs)
+    }
+
+    /// What a device's packets come to that sends this lap a hundred times.
+    fn audit(nf: &str, trace: &str, device: impl Fn(usize, &[u8]) -> Option<Vec<u8>>) -> PacketCheck {
+        let (expectations, outputs) = expectations(nf, trace);
+        let (mut seen, mut check) = (expectations.nothing_seen(), PacketCheck::default());
+        for lap in 0..100 {
+            for (place, frame) in outputs.iter().enumerate() {
+                if let Some(frame) = device(lap * outputs.len() + place, frame) {
+                    expectations.look(1, &frame, &mut seen, &mut check);
+                }
+            }
+        }
+        expectations.starved(&seen, &mut check);
+        check
+    }
+
+    fn faults(check: &PacketCheck) -> Vec<(Fault, u64)> {
+        check.wrong.iter().map(|wrong| (wrong.fault, wrong.count)).collect()
+    }
+
+    #[test]
+    fn a_device_that_does_right_has_every_packet_compared_and_nothing_found() {
+        for (nf, trace) in [("l2fwd", "flows:100"), ("l3fwd:10", "flows:100"), ("firewall:10", "flows:100")] {
+            let check = audit(nf, trace, |_, frame| Some(frame.to_vec()));
+            assert_eq!(
+                (check.compared, check.is_right(), &check.remark),
+                (10_000, true, &None),
+                "{nf}: {check}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_fault_that_hides_from_counters_is_named() {
+        // One packet in ten thousand with its TTL not lowered.
+        let ttl = audit("l3fwd:10", "flows:100", |number, frame| {
+            let mut frame = frame.to_vec();
+            if number == 5_000 {
+                frame[22] += 1;
+            }
+            Some(frame)
+        });
+        assert!(faults(&ttl).contains(&(Fault::Ttl, 1)), "{ttl}");
+        // One flow of a hundred loses one packet in twenty, and nobody else any.
+        let starved = audit("l2fwd", "flows:100", |number, frame| {
+            (number % 100 != 7 || number / 100 % 20 != 0).then(|| frame.to_vec())
+        });
+        assert_eq!(faults(&starved), [(Fault::Missing, 1)], "{starved}");
+        let foreign = audit("l2fwd", "flows:100", |number, frame| {
+            Some(if number == 9 { vec![0xab; 60] } else { frame.to_vec() })
+        });
+        assert_eq!(faults(&foreign), [(Fault::Foreign, 1)], "{foreign}");
+        let swapped = audit("l2fwd", "flows:100", |number, frame| {
+            let mut frame = frame.to_vec();
+            if number == 77 {
+                frame.swap(44, 46); // two bytes that keep the sum
+            }
+            Some(frame)
+        });
+        assert_eq!(faults(&swapped), [(Fault::Payload, 1)], "{swapped}");
+    }
+
+    #[test]
+    fn too_few_laps_tell_nothing_of_starved_flows_and_say_so() {
+        let (expectations, outputs) = expectations("l2fwd", "flows:100");
+        let (mut seen, mut check) = (expectations.nothing_seen(), PacketCheck::default());
+        outputs[..50].iter().for_each(|frame| expectations.look(1, frame, &mut seen, &mut check));
+        expectations.starved(&seen, &mut check);
+        assert!(check.is_right() && check.remark.unwrap().contains("too seldom"));
+    }
+}

@@ -1,0 +1,74 @@
+//! `weir perf --aa`: devices against themselves.
+
+use super::super::print;
+use super::runs::Runs;
+use super::{Args, default_name, effort};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_campaign::now_ms;
+use weir_campaign::perf::{Aa, Effort};
+use weir_store::Store;
+use weir_units::Spread;
+
+/// Starts of a comparison where none are asked for. Not until an effect is seen: a fixed number is what most
+/// comparisons are made of, and the rule's own cost is simulated.
+const STARTS: u32 = 5;
+
+pub(super) fn run(args: &Args, comparisons: u32, interrupted: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
+    let effort =
+        Effort { repeats: args.repeats.unwrap_or(STARTS), until: None, ..effort(args, Effort::QUICK) };
+    let store = Store::open(args.db.as_deref()).map_err(super::super::store_error)?;
+    let db = store.path().to_owned();
+    drop(store); // the comparisons' own processes write to it
+    let name = args.name.clone().unwrap_or_else(|| default_name(now_ms()));
+    let flag = Arc::clone(interrupted);
+    ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))?;
+    let huge_pages = args.huge_pages.into();
+    let runs = Runs { db: &db, name: &name, effort, huge_pages, base: None };
+    let mut aa = Aa::new(name.clone(), super::super::WEIR.to_owned(), effort, super::super::environment());
+    let kept = db.with_file_name(format!("{name}.aa.json"));
+    for number in (0..comparisons).take_while(|_| !interrupted.load(Ordering::Relaxed)) {
+        let plan = aa.plan(number, huge_pages);
+        eprintln!("[{}/{comparisons}] {}", number + 1, plan.suffix);
+        match runs.bench(&plan)? {
+            Ok(run) => aa.note(number, &run),
+            Err(why) => aa.remark(why),
+        }
+        std::fs::write(&kept, serde_json::to_string_pretty(&aa)?)?;
+    }
+    let (ranked, ..) = aa.total();
+    print(&if args.json { format!("{}\n", serde_json::to_string_pretty(&aa)?) } else { text(&aa) })?;
+    let fine = ranked > 0 && !interrupted.load(Ordering::Relaxed);
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The counts by case, and what they come to.
+fn text(aa: &Aa) -> String {
+    let mut text = format!(
+        "{}: {} starts of each side, {} trials of {} at each\n\n",
+        aa.name, aa.effort.repeats, aa.effort.trials, aa.effort.duration
+    );
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let row = |(case, count): &(weir_campaign::perf::AaCase, weir_campaign::perf::AaCount)| {
+        let visible =
+            Spread::of(&count.visible).map_or_else(|| "–".to_owned(), |found| percent(found.median));
+        let counts = [count.made, count.ranked, count.false_winners].map(|count| count.to_string());
+        [vec![case.device.clone(), case.wiring.clone()], counts.to_vec(), vec![visible]].concat()
+    };
+    let headings = ["device", "wiring", "made", "ranked", "false winners", "visible, median"];
+    text += &super::text::plain(&headings, &aa.cases.iter().map(row).collect::<Vec<_>>());
+    let (ranked, winners, (low, high)) = aa.total();
+    let _ = writeln!(
+        text,
+        "\n{winners} of {ranked} ranked comparisons of equals named a winner: 95 % confidence interval of the share \
+         {} to {}; 5.0 % is what is stated.\nVisible: the smallest effect seen in four of five repetitions.",
+        percent(low),
+        percent(high),
+    );
+    for remark in &aa.remarks {
+        let _ = writeln!(text, "{remark}");
+    }
+    text
+}
