@@ -93,7 +93,7 @@ impl Default for FlowMod {
 }
 
 impl FlowMod {
-    /// What it asks of the tables. In OpenFlow 1.0 a modification that finds no entry adds one
+    /// What it asks of the tables. In OpenFlow 1.0 an entry that is added again has new counters, and a modification that finds no entry adds one
     /// (OpenFlow 1.0.1, section 4.6), unless it selects by cookie.
     pub fn change(self, version: Version) -> model::FlowMod {
         let strict = matches!(self.command, FlowCommand::ModifyStrict | FlowCommand::DeleteStrict);
@@ -126,7 +126,11 @@ impl FlowMod {
             idle_timeout: self.idle_timeout,
             hard_timeout: self.hard_timeout,
             importance: self.importance,
-            flags: self.flags,
+            // Until OpenFlow 1.1 an entry that is added again begins anew (1.0.1, section 4.6).
+            flags: FlowFlags {
+                reset_counts: self.flags.reset_counts || version == Version::V10 && !modify,
+                ..self.flags
+            },
         };
         let or_add = version == Version::V10 && self.cookie_mask == 0;
         match select {

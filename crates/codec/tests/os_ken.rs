@@ -23,6 +23,8 @@ const REFUSED: &[(&str, Code, &str)] = &[
     ("4-60-ofp_flow_mod", Code::MatchField, "the same"),
     ("5-57-ofp_packet_in", Code::MatchField, "the same"),
     ("5-58-ofp_flow_mod", Code::MatchField, "the same"),
+    ("4-21-ofp_group_mod", Code::GroupInvalid, "weights in a group of the type all"),
+    ("5-21-ofp_group_mod", Code::GroupInvalid, "the same"),
     ("meter_mod", Code::MeterBand, "a band of an experimenter"),
     ("OFP13-flow_mod.packet", Code::ActionExperimenterType, "learn"),
     ("action_learn", Code::ActionExperimenterType, "learn"),

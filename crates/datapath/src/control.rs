@@ -135,6 +135,8 @@ pub enum Refusal {
     NoTable,
     /// The table to go to is not a later one.
     BadGoto,
+    /// No packet can have what is matched.
+    BadMatch,
     /// The flow overlaps another, which it forbids.
     Overlap,
     /// No more flow entries.

@@ -5,7 +5,7 @@
 //! reads it between two bursts. What the owner asks of a worker takes as long as one burst does.
 
 use crate::capture::Tap;
-use crate::control::{CaptureFilter, Captured, Config, ControlError, Event, PacketIn, PortSpec};
+use crate::control::{CaptureFilter, Captured, Config, ControlError, Event, PortSpec};
 use crate::evict::Queues;
 use crate::expiry::Expiry;
 use crate::hint::{HintSource, Hints, Installer, Soft};
@@ -13,6 +13,7 @@ use crate::known::Known;
 use crate::mail::{Mail, Snapshot};
 use crate::pipeline::{Pipeline, Touched};
 use crate::ports::Ports;
+use crate::punts::{Punted, punts};
 use crate::steer::Claims;
 use crate::vitals::Vital;
 use crate::worker::Clock;
@@ -33,9 +34,6 @@ const FCS: usize = 4;
 /// How long a worker may take to answer before that is an error: it hangs in a service then.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Packets that may wait for the controller.
-const PACKET_INS: usize = 4096;
-
 /// Packets that may wait for whoever captures.
 const CAPTURED: usize = 65_536;
 
@@ -53,7 +51,7 @@ pub struct Datapath {
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
     pub(crate) claims: Arc<Claims>,
-    pub(crate) punts: Receiver<PacketIn>,
+    pub(crate) punts: Punted,
     retired: Receiver<Arc<Pipeline>>,
     pub(crate) taps: Vec<Arc<Tap>>,
     /// Flow entries that go by themselves.
@@ -86,7 +84,7 @@ impl Datapath {
             Pool::with_room(eal, config.buffers, config.max_frame.bytes().max(config.room)).map_err(told)?;
         let pipeline = Arc::new(Pipeline::new(seed, Vec::new(), config.coalescing));
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get(eal).hz() };
-        let (punt, punts) = sync_channel(PACKET_INS);
+        let (punt, punts) = punts();
         let (retire, retired) = channel();
         let Config { poll, upcalls, .. } = config;
         let claims = Arc::new(Claims::new(config.cores.len(), seed));

@@ -6,9 +6,9 @@ use crate::egress::Egress;
 use crate::mail::PacketIn;
 use crate::meter::{Metered, remark};
 use crate::program::{Op, Punt, Select};
+use crate::punts::Punts;
 use crate::translate::apply_header;
 use std::collections::VecDeque;
-use std::sync::mpsc::SyncSender;
 use weir_dpdk::{BURST, Mbuf, Packet, Pool};
 use weir_flow::{Field, Key, Layout, Mask, Match, Seed};
 use weir_openflow::PortNo;
@@ -67,7 +67,7 @@ pub(crate) struct Context<'w> {
     pub(crate) egress: &'w mut Egress,
     pub(crate) counters: &'w mut Counters,
     pub(crate) spawned: &'w mut VecDeque<Spawned>,
-    pub(crate) punts: &'w SyncSender<PacketIn>,
+    pub(crate) punts: &'w Punts,
     pub(crate) now: Nanos,
     pub(crate) seed: Seed,
     /// Lookups of the packet at hand so far.
@@ -319,8 +319,9 @@ fn context_fields(key: &Key) -> Match {
 
 /// Gives the packet's bytes to the queue to the controller.
 fn give(punt: &Punt, subject: &Subject<'_>, context: &mut Context<'_>) -> Fate {
-    let packet = PacketIn {
-        in_port: PortNo(Field::InPort.get(subject.key) as u32),
+    let in_port = PortNo(Field::InPort.get(subject.key) as u32);
+    let packet = || PacketIn {
+        in_port,
         reason: punt.to.reason,
         table: punt.table.0,
         cookie: punt.cookie,
@@ -328,7 +329,7 @@ fn give(punt: &Punt, subject: &Subject<'_>, context: &mut Context<'_>) -> Fate {
         fields: context_fields(subject.key),
         frame: subject.packet.data().to_vec(),
     };
-    if context.punts.try_send(packet).is_ok() {
+    if context.punts.send(in_port, packet) {
         context.counters.to_controller += 1;
         Fate::Gone
     } else {

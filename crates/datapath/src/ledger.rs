@@ -293,7 +293,7 @@ impl Datapath {
         self.expire()?;
         self.settle()?;
         self.watch_services()?;
-        self.events.extend(self.punts.try_iter().map(Event::PacketIn));
+        self.events.extend(self.punts.take_all().map(Event::PacketIn));
         Ok(std::mem::take(&mut self.events))
     }
 

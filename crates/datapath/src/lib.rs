@@ -45,6 +45,7 @@ mod plans;
 mod ports;
 mod post;
 mod program;
+mod punts;
 mod report;
 mod serve;
 mod short_way;

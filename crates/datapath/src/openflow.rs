@@ -53,7 +53,7 @@ impl Datapath {
     /// Packets for controllers that came since the last call, as many as one is to deal with at once; the
     /// rest stays for the next call, or for [`Datapath::tick`].
     pub fn packet_ins(&mut self) -> Vec<PacketIn> {
-        self.punts.try_iter().take(PACKET_INS).collect()
+        self.punts.take(PACKET_INS).collect()
     }
 
     /// What happened since the last call but for packets, if it is to be told before the next

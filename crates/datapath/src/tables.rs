@@ -9,8 +9,10 @@ use crate::pipeline::{Birth, Entry, Pipeline, Touched, called};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_classifier::Table;
-use weir_flow::Match;
-use weir_openflow::{Action, Bucket, Ct, Flow, FlowMod, GroupId, MeterId, PortNo, Select, TableId};
+use weir_flow::{Field, Match};
+use weir_openflow::{
+    Action, Bucket, Ct, Flow, FlowFlags, FlowMod, GroupId, MeterId, PortNo, Select, TableId, unsupported,
+};
 use weir_units::Nanos;
 
 /// Flow entries of all tables together, at most: a controller that floods changes does not take all memory.
@@ -114,7 +116,9 @@ impl Draft {
         if event == EntryEvent::Added && self.pipeline.entries >= self.most {
             self.make_room(&flow)?;
         }
-        let entry = Arc::new(Entry::new(flow, self.born.clone(), counts));
+        // The flag is about this change, and nothing to be told of the entry.
+        let flags = FlowFlags { reset_counts: false, ..flow.flags };
+        let entry = Arc::new(Entry::new(Flow { flags, ..flow }, self.born.clone(), counts));
         self.put(entry, event);
         Ok(())
     }
@@ -261,6 +265,14 @@ impl Draft {
             let why = format!("goto_table must lead to a later table, not to table {next}");
             return refuse_as(Refusal::BadGoto, format!("table {}: {why}", flow.table));
         }
+        if flow.matching.field(Field::ConjId).1 != 0 {
+            let text = format!(
+                "table {}: conj_id is never set, because `conjunction` is not supported: no packet would match; \
+                 give each field a table of its own and note what matched in a register",
+                flow.table
+            );
+            return refuse_as(Refusal::BadMatch, text);
+        }
         self.check_instructions(flow)
     }
 
@@ -268,12 +280,28 @@ impl Draft {
         let at =
             |refused: Refused| Refused { text: format!("table {}: {}", flow.table, refused.text), ..refused };
         let instructions = &flow.instructions;
+        if instructions.any(&|action| matches!(action, Action::ResubmitTracked { .. })) && !is_connected(flow)
+        {
+            let text = "resubmit with ct needs packets of a connection; match ct_state=+trk-inv, +est, +new or +rel \
+                        beside it";
+            return refuse_as(Refusal::BadAction, format!("table {}: {text}", flow.table));
+        }
         if let Some(meter) = instructions.meter {
             check_meter(&self.pipeline, meter).map_err(at)?;
         }
         check_actions(&self.pipeline, &instructions.apply, false).map_err(at)?;
         check_actions(&self.pipeline, &instructions.write, true).map_err(at)
     }
+}
+
+/// Whether what an entry matches belongs to a connection (`ovs-actions(7)`, `resubmit`).
+fn is_connected(flow: &Flow) -> bool {
+    /// New, established, related, reply, translated.
+    const ANY: u128 = 0xcf;
+    const INVALID: u128 = 0x10;
+    const TRACKED: u128 = 0x20;
+    let (value, mask) = flow.matching.field(Field::CtState);
+    value & ANY != 0 || value & TRACKED != 0 && mask & INVALID != 0 && value & INVALID == 0
 }
 
 fn check_meter(pipeline: &Pipeline, meter: MeterId) -> Result<(), Refused> {
@@ -301,12 +329,10 @@ pub(crate) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: boo
         match action {
             Action::Ct(ct) => check_ct(pipeline, ct)?,
             Action::Output(PortNo::NORMAL) | Action::OutputWith(PortNo::NORMAL, _) => {
-                return refuse_as(
-                    Refusal::BadPort,
-                    "output to NORMAL is not supported: this switch learns no addresses by itself; \
-                     name a port, `flood` or `all`"
-                        .to_owned(),
-                );
+                let text = unsupported("output:NORMAL").map_or_else(String::new, |normal| {
+                    format!("output to NORMAL is not supported: {}; {}", normal.why, normal.instead)
+                });
+                return refuse_as(Refusal::BadPort, text);
             }
             Action::Group(id) if !pipeline.groups.contains_key(id) => {
                 let text = format!("there is no group {id}; add it before it is used");
@@ -317,7 +343,9 @@ pub(crate) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: boo
                 let text = format!("there is no service of number {service}");
                 return refuse_as(Refusal::NoService, text);
             }
-            Action::Resubmit { .. } | Action::Clone(_) | Action::Exit if in_set => {
+            Action::Resubmit { .. } | Action::ResubmitTracked { .. } | Action::Clone(_) | Action::Exit
+                if in_set =>
+            {
                 return refuse("resubmit, clone and exit cannot stand in an action set or bucket".to_owned());
             }
             Action::Clone(actions) => check_actions(pipeline, actions, false)?,

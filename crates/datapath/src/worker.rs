@@ -19,8 +19,9 @@ use crate::egress::Egress;
 use crate::execute::{Context, Fate, Spawned, Subject, execute};
 use crate::hint::{Hinted, Hints};
 use crate::letterbox::Letterbox;
-use crate::mail::{Mail, PacketIn, Snapshot};
+use crate::mail::{Mail, Snapshot};
 use crate::pipeline::Pipeline;
+use crate::punts::Punts;
 use crate::short_way::{self, Fresh};
 use crate::steer::Claims;
 use crate::translate::FrozenStore;
@@ -29,7 +30,7 @@ use crate::wait::Waiting;
 use crossbeam_queue::ArrayQueue;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::sync::mpsc::{Receiver, Sender};
 use weir_classifier::{Found, Handle};
 use weir_dpdk::{BURST, Burst, Mbuf, Pool, Ticks};
 use weir_flow::{Seed, extract, places};
@@ -103,7 +104,7 @@ pub(crate) struct Worker {
     pub(crate) pool: Pool,
     /// Bytes, without FCS, of the longest packet that the ports were set up for.
     pub(crate) longest: usize,
-    pub(crate) punts: SyncSender<PacketIn>,
+    pub(crate) punts: Punts,
     /// Those who watch.
     pub(crate) taps: Vec<Arc<Tap>>,
     pub(crate) clock: Clock,

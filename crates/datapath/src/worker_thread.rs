@@ -3,7 +3,7 @@
 use crate::admission::Admission;
 use crate::bench::Bench;
 use crate::cache::Caches;
-use crate::control::{ControlError, PacketIn};
+use crate::control::ControlError;
 use crate::counters::Counters;
 use crate::credit::Accounts;
 use crate::datapath::{PATIENCE, told};
@@ -13,6 +13,7 @@ use crate::hint::Hinted;
 use crate::letterbox::Letterbox;
 use crate::mail::Mail;
 use crate::pipeline::Pipeline;
+use crate::punts::Punts;
 use crate::short_way::Fresh;
 use crate::steer::Claims;
 use crate::translate::FrozenStore;
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, Pool, Ticks};
 use weir_flow::Seed;
@@ -69,7 +70,7 @@ pub(crate) struct Start<'a> {
     pub(crate) seed: Seed,
     pub(crate) claims: &'a Arc<Claims>,
     pub(crate) upcalls: u32,
-    pub(crate) punt: SyncSender<PacketIn>,
+    pub(crate) punt: Punts,
     pub(crate) retire: Sender<Arc<Pipeline>>,
 }
 
@@ -137,7 +138,7 @@ struct Parts {
     seed: Seed,
     claims: Arc<Claims>,
     upcalls: u32,
-    punts: SyncSender<PacketIn>,
+    punts: Punts,
     retired: Sender<Arc<Pipeline>>,
     rings: Vec<Arc<ArrayQueue<Handed>>>,
     mail: Receiver<Mail>,

@@ -97,6 +97,14 @@ pub enum Action {
         /// The table; the present one if none.
         table: Option<TableId>,
     },
+    /// The same, where packets are looked up by the original tuple of their connection and not by their own
+    /// addresses, protocol and ports (`resubmit(PORT,TABLE,ct)`).
+    ResubmitTracked {
+        /// As if it came in by this port.
+        port: Option<PortNo>,
+        /// The table; the present one if none.
+        table: Option<TableId>,
+    },
     /// A SoftFlow service takes the packet.
     Service {
         /// Its number ([`crate::Names::service`]).

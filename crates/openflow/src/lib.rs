@@ -16,6 +16,7 @@ mod group;
 mod names;
 mod numbers;
 mod text;
+mod unsupported;
 
 pub use action::{Action, Instructions, ToController};
 pub use ct::{Ct, CtStep, CtZone, Nat, NatRange};
@@ -27,3 +28,4 @@ pub use text::{
     FlowCommand, FlowFile, TextError, TextErrors, TextWarning, match_text, parse_flow_file, parse_flows,
     parse_match,
 };
+pub use unsupported::{UNSUPPORTED, Unsupported, unsupported};

@@ -2,8 +2,8 @@
 
 use weir_flow::{Field, Match};
 use weir_openflow::{
-    Action, Flow, FlowCommand, FlowMod, Group, Meter, Names, PortNo, Select, TableId, match_text,
-    parse_flow_file, parse_flows, parse_match,
+    Action, Flow, FlowCommand, FlowMod, Group, Meter, Names, PortNo, Select, TableId, UNSUPPORTED,
+    Unsupported, match_text, parse_flow_file, parse_flows, parse_match,
 };
 
 fn names() -> Names {
@@ -263,7 +263,7 @@ const WRONG: &[(&str, &str)] = &[
     ("out_port=1 actions=drop", "column 1: `out_port=1`: `out_port` has no place in `add`; leave it out"),
     (
         "actions=learn(table=1)",
-        "column 9: `learn(table=1)`: action `learn` is not supported; Weir has its own services for state: softflow:NAME:ARG",
+        "column 9: `learn(table=1)`: action `learn` is not supported: packets make no entries; keep state by ct or a service (softflow:NAME), learn addresses by fail_mode = \"standalone\", or have a controller add entries for packets that it is sent",
     ),
     (
         "actions=1,ct(commit)",
@@ -288,10 +288,13 @@ const WRONG: &[(&str, &str)] = &[
     ("actions=outptu:1", "column 9: `outptu:1`: no action and no port has this name; did you mean `output`?"),
     (
         "actions=output(port=1,max_len=100)",
-        "column 9: `output(port=1,max_len=100)`: action `output` with `max_len` is not supported",
+        "column 9: `output(port=1,max_len=100)`: action `output with max_len` is not supported: packets are not cut; have a controller see their beginning: controller(max_len=N)",
     ),
-    ("actions=resubmit(,3,ct)", "column 21: `ct`: action `resubmit` with `ct` is not supported"),
-    ("actions=controller(pause)", "column 20: `pause`: action `controller` with `pause` is not supported"),
+    ("actions=resubmit(,3,cd)", "column 21: `cd`: action `resubmit` with `cd` is not supported"),
+    (
+        "actions=controller(pause)",
+        "column 20: `pause`: action `controller with pause` is not supported: a packet is not taken up where it stopped; let the controller send it out",
+    ),
     ("actions=drop,1", "column 9: `drop`: `drop` must stand alone; leave it or the other actions out"),
     (
         "actions=set_field:1.2.3.4->ip_src",
@@ -492,4 +495,13 @@ fn buckets_without_numbers_get_those_that_are_free() {
     let expected = "group_id=1,type=select,bucket=bucket_id:0,weight:100,watch_port:uplink,actions=output:uplink,\
                     bucket=bucket_id:2,actions=output:\"vm 2\",bucket=bucket_id:1,actions=drop";
     assert_eq!(group.text(&names()), expected);
+}
+
+#[test]
+fn every_action_that_is_refused_stands_in_the_documentation_with_its_reason() {
+    let page = std::fs::read_to_string("../../docs/openflow.md").expect("the page is in the repository");
+    for Unsupported { word, why, instead } in UNSUPPORTED {
+        let row = format!("| `{word}` | {why} | {instead} |");
+        assert!(page.contains(&row), "docs/openflow.md lacks: {row}");
+    }
 }

@@ -49,7 +49,12 @@ impl Wanted {
         let mut wanted = Self::default();
         if let Some(flows) = &settings.flows {
             let (entries, warnings) = text::entries(flows, names)?;
-            wanted.flows = entries.into_iter().map(|flow| (id(&flow), flow)).collect();
+            // It is about the change that adds an entry, and not about the entry.
+            let without = |mut flow: Flow| {
+                flow.flags.reset_counts = false;
+                flow
+            };
+            wanted.flows = entries.into_iter().map(without).map(|flow| (id(&flow), flow)).collect();
             wanted.warnings = warnings;
         }
         if let Some(groups) = &settings.groups {

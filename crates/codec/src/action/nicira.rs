@@ -1,12 +1,12 @@
 //! Nicira's actions (`ovs-actions(7)`), in any version.
 
-use super::ct;
 use super::read::{
     Known, copy, exactly, group, output, part, push_mpls, read_actions, set_field, writable, zeros,
 };
+use super::{SERVICE, ct};
 use crate::cursor::{Cursor, Decoded, Fault, from_port16};
 use crate::field::{How, read_header};
-use crate::{Code, Version};
+use crate::{Code, Version, WEIR};
 use weir_flow::{Field, Subfield, ones};
 use weir_openflow::{Action, PortNo, TableId, ToController};
 
@@ -17,7 +17,7 @@ fn set(field: Field, value: u128) -> Action {
 /// The action of this number; `body` is what follows the number.
 pub(super) fn action(kind: u16, mut body: Cursor<'_>, version: Version, known: Known) -> Decoded<Action> {
     // Those whose argument is in the header's own 16 bytes.
-    if matches!(kind, 1 | 2 | 14 | 17 | 18 | 20 | 23..=26 | 30 | 31 | 40 | 43) {
+    if matches!(kind, 1 | 2 | 14 | 44 | 17 | 18 | 20 | 23..=26 | 30 | 31 | 40 | 43) {
         exactly(&body, 6)?;
     }
     match kind {
@@ -32,7 +32,7 @@ pub(super) fn action(kind: u16, mut body: Cursor<'_>, version: Version, known: K
             copy(body, places, known)
         }
         7 => load(body, known),
-        8 => Ok(Action::Note(body.all().to_vec())),
+        8 => Ok(note(body.all())),
         9 => {
             exactly(&body, 14)?;
             body.skip(6)?;
@@ -42,6 +42,12 @@ pub(super) fn action(kind: u16, mut body: Cursor<'_>, version: Version, known: K
             let (port, table) = (body.u16()?, body.u8()?);
             zeros(&mut body)?;
             resubmit(port, table)
+        }
+        44 => {
+            let (port, table) = (body.u16()?, body.u8()?);
+            zeros(&mut body)?;
+            let (port, table) = place(port, table);
+            Ok(Action::ResubmitTracked { port, table })
         }
         15 => output_reg(body),
         17 => Ok(Action::Exit),
@@ -61,10 +67,8 @@ pub(super) fn action(kind: u16, mut body: Cursor<'_>, version: Version, known: K
         }
         31 => label(u128::from(body.u8()?), Field::MplsTc),
         32 => output_reg2(body),
-        33 => {
-            body.skip(6)?;
-            set_field(body, true, known)
-        }
+        // The field is right behind the number (`struct ext_action_header` of Open vSwitch).
+        33 => set_field(body, true, known),
         35 => ct::read(body, version, known).map(|ct| Action::Ct(Box::new(ct))),
         37 => controller(body),
         40 => {
@@ -96,7 +100,6 @@ const fn unsupported(kind: u16) -> &'static str {
         34 => "`conjunction` is not supported",
         36 => "`nat` is only done within `ct`",
         39 => "`output` with `max_len` is not supported",
-        44 => "`resubmit` with `ct` is not supported",
         46 => "`encap` is not supported",
         47 => "`decap` is not supported",
         48 => "`dec_nsh_ttl` is not supported",
@@ -106,10 +109,30 @@ const fn unsupported(kind: u16) -> &'static str {
     }
 }
 
+/// Words for people, or Weir's action in the form that clients of Open vSwitch can print and send.
+fn note(words: &[u8]) -> Action {
+    service(words).unwrap_or_else(|_| Action::Note(words.to_vec()))
+}
+
+fn service(words: &[u8]) -> Decoded<Action> {
+    let mut body = Cursor::new(words, Code::ActionLength);
+    if (body.u32()?, body.u16()?) != (WEIR, SERVICE) {
+        return Err(body.fault("it is no action of Weir's"));
+    }
+    let (service, argument) = (body.u16()?, body.u32()?);
+    zeros(&mut body)?;
+    Ok(Action::Service { service, argument })
+}
+
 fn resubmit(port: u16, table: u8) -> Decoded<Action> {
-    let port = Some(PortNo(from_port16(port))).filter(|port| *port != PortNo::IN_PORT);
-    let table = Some(TableId(table)).filter(|table| table.0 != 255);
+    let (port, table) = place(port, table);
     Ok(Action::Resubmit { port, table })
+}
+
+/// Where a packet is looked up again.
+fn place(port: u16, table: u8) -> (Option<PortNo>, Option<TableId>) {
+    let port = Some(PortNo(from_port16(port))).filter(|port| *port != PortNo::IN_PORT);
+    (port, Some(TableId(table)).filter(|table| table.0 != 255))
 }
 
 fn label(value: u128, field: Field) -> Decoded<Action> {

@@ -2,12 +2,12 @@
 
 use super::write_nicira::{
     put_clone, put_controller, put_dec_ttl, put_exit, put_load, put_move, put_nicira, put_note,
-    put_output_reg, put_resubmit, put_set_masked,
+    put_output_reg, put_resubmit, put_resubmit_tracked, put_service, put_set_masked,
 };
-use super::{EXPERIMENTER, SERVICE, ct, write10};
+use super::{ct, write10};
+use crate::Version;
 use crate::cursor::Put;
 use crate::field::{put_header, put_value, row_for};
-use crate::{Version, WEIR};
 use weir_flow::{Field, Subfield, ones};
 use weir_openflow::{Action, PortNo, ToController};
 
@@ -108,19 +108,13 @@ pub(super) fn put_extension(
         Action::Load { value, to } => put_load(out, *value, *to),
         Action::DecTtl(ids) => put_dec_ttl(out, ids),
         Action::Resubmit { port, table } => put_resubmit(out, *port, *table),
+        Action::ResubmitTracked { port, table } => put_resubmit_tracked(out, *port, *table),
         Action::Clone(actions) => return put_clone(out, version, actions, tagged),
         Action::Ct(ct) => return ct::put(ct, version, out),
         Action::CtClear => put_nicira(out, 43, &[]),
         Action::Exit => put_exit(out),
         Action::Note(words) => put_note(out, words),
-        Action::Service { service, argument } => {
-            let start = out.open(EXPERIMENTER);
-            out.u32(WEIR);
-            out.u16(SERVICE);
-            out.u16(*service);
-            out.u32(*argument);
-            out.close(start);
-        }
+        Action::Service { service, argument } => put_service(out, *service, *argument),
         // An empty list says it.
         Action::Drop => {}
         Action::Meter(_) => return Err(Unsayable("`meter` as an action among others")),
@@ -150,6 +144,8 @@ fn put_set_field(out: &mut Vec<u8>, version: Version, field: Field, value: u128,
         return;
     }
     let start = out.open(25);
+    // The port where a packet came in is known to clients of Open vSwitch by its older name alone.
+    let version = if field == Field::InPort { Version::V10 } else { version };
     put_value(out, row_for(field, version), value, mask);
     out.pad(start);
     out.close(start);

@@ -1,10 +1,10 @@
 //! Nicira's actions, to the wire.
 
-use super::EXPERIMENTER;
 use super::write::{Unsayable, put_actions};
+use super::{EXPERIMENTER, SERVICE};
 use crate::cursor::{Put, to_port16};
 use crate::field::{How, put_header, put_value, row_for};
-use crate::{NICIRA, Version};
+use crate::{NICIRA, Version, WEIR};
 use weir_flow::{Field, Subfield};
 use weir_openflow::{Action, PortNo, TableId, ToController};
 
@@ -44,8 +44,17 @@ pub(super) fn put_tunnel(out: &mut Vec<u8>, id: u64) {
 }
 
 pub(crate) fn put_resubmit(out: &mut Vec<u8>, port: Option<PortNo>, table: Option<TableId>) {
+    put_again(out, 14, port, table);
+}
+
+/// With the original tuple of the packet's connection.
+pub(super) fn put_resubmit_tracked(out: &mut Vec<u8>, port: Option<PortNo>, table: Option<TableId>) {
+    put_again(out, 44, port, table);
+}
+
+fn put_again(out: &mut Vec<u8>, kind: u16, port: Option<PortNo>, table: Option<TableId>) {
     let port = to_port16(port.unwrap_or(PortNo::IN_PORT).0);
-    let start = open(out, 14);
+    let start = open(out, kind);
     out.u16(port);
     out.u8(table.map_or(255, |table| table.0));
     close(out, start);
@@ -66,6 +75,16 @@ pub(super) fn put_exit(out: &mut Vec<u8>) {
 pub(super) fn put_note(out: &mut Vec<u8>, words: &[u8]) {
     let start = open(out, 8);
     out.extend_from_slice(words);
+    close(out, start);
+}
+
+/// Weir's action, in a note: clients that do not know it print that, and can send it.
+pub(super) fn put_service(out: &mut Vec<u8>, service: u16, argument: u32) {
+    let start = open(out, 8);
+    out.u32(WEIR);
+    out.u16(SERVICE);
+    out.u16(service);
+    out.u32(argument);
     close(out, start);
 }
 
@@ -158,7 +177,6 @@ pub(super) fn put_load(out: &mut Vec<u8>, value: u128, to: Subfield) {
 
 pub(super) fn put_set_masked(out: &mut Vec<u8>, field: Field, value: u128, mask: u128) {
     let start = open(out, 33);
-    out.zeros(6);
     put_value(out, row(field), value, mask);
     close(out, start);
 }

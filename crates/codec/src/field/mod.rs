@@ -21,6 +21,8 @@ pub(crate) enum How {
     Tos,
     /// A port of OpenFlow 1.0, of 16 bits.
     Port16,
+    /// Of any length up to [`LONGEST`]: Nicira's tunnel metadata.
+    AnyLength,
 }
 
 /// A way of writing a field.
@@ -50,6 +52,9 @@ const BASIC: u16 = 0x8000;
 const NOBODY: u32 = 0;
 /// Registers, as OpenFlow 1.5 has them.
 const REGISTERS: u16 = 0x8001;
+/// Bytes of a field of tunnel metadata at most, and the length by which actions name one
+/// (`ovs-fields(7)`, "Tunnel metadata").
+pub(crate) const LONGEST: usize = 124;
 /// Fields of experimenters.
 pub(crate) const EXPERIMENTER: u16 = 0xffff;
 
@@ -82,6 +87,7 @@ rows! {
         16 TunId 8; 17 ArpSha 6; 18 ArpTha 6; 19 Ipv6Src 16; 20 Ipv6Dst 16; 21 Icmpv6Type 1; 22 Icmpv6Code 1;
         23 NdTarget 16; 24 NdSll 6; 25 NdTll 6; 26 NwFrag 1; 27 Ipv6Label 4; 28 NwEcn 1; 29 NwTtl 1;
         30 MplsTtl 1; 31 TunSrc 4; 32 TunDst 4; 33 PktMark 4; 34 TcpFlags 2; 36 RecircId 4; 37 ConjId 4;
+        101 SfStage 1 AnyLength; 102 SfAction 2 AnyLength; 103 SfMetadata 4 AnyLength;
         105 CtState 4; 106 CtZone 2; 107 CtMark 4; 108 CtLabel 16;
         111 Xxreg0 16; 112 Xxreg1 16; 113 Xxreg2 16; 114 Xxreg3 16;
         119 CtNwProto 1; 120 CtNwSrc 4; 121 CtNwDst 4; 122 CtIpv6Src 16; 123 CtIpv6Dst 16;
@@ -179,7 +185,7 @@ impl Row {
             How::Tos => 8,
             How::Port16 => 16,
             // Whole bytes, where the field is narrower on the wire's side too.
-            How::Plain => match self.field {
+            How::Plain | How::AnyLength => match self.field {
                 Field::CtState => 32,
                 field => field.bits(),
             },
@@ -193,10 +199,18 @@ impl Row {
         u32::from(self.class) << 16 | u32::from(self.number) << 9 | u32::from(masked) << 8 | length
     }
 
+    /// Whether a value may be so many bytes long.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        match self.how {
+            How::AnyLength => (1..=LONGEST).contains(&bytes),
+            _ => bytes == usize::from(self.bytes),
+        }
+    }
+
     /// A value of the key's field as the wire has it.
     fn to_wire(&self, value: u128) -> u128 {
         match self.how {
-            How::Plain => value,
+            How::Plain | How::AnyLength => value,
             How::Tos => value << 2,
             How::Port16 => u128::from(crate::cursor::to_port16(value as u32)),
         }
@@ -231,10 +245,21 @@ mod tests {
 
     #[test]
     fn our_own_fields_have_the_headers_that_the_documentation_says() {
-        let header = |field, masked| row_for(field, Version::V13).header(masked);
-        assert_eq!((header(Field::SfStage, false), header(Field::SfStage, true)), (0xffff_0005, 0xffff_0106));
-        assert_eq!(header(Field::SfAction, false), 0xffff_0206);
-        let both = (header(Field::SfMetadata, false), header(Field::SfMetadata, true));
-        assert_eq!(both, (0xffff_0408, 0xffff_050c));
+        for &version in Version::ALL {
+            let header = |field, masked| row_for(field, version).header(masked);
+            let stage = (header(Field::SfStage, false), header(Field::SfStage, true));
+            assert_eq!(stage, (0x0001_ca01, 0x0001_cb02));
+            assert_eq!(header(Field::SfAction, false), 0x0001_cc02);
+            let both = (header(Field::SfMetadata, false), header(Field::SfMetadata, true));
+            assert_eq!(both, (0x0001_ce04, 0x0001_cf08));
+        }
+        for (number, field, plain, masked) in [
+            (0, Field::SfStage, 0xffff_0005, 0xffff_0106),
+            (1, Field::SfAction, 0xffff_0206, 0xffff_0308),
+            (2, Field::SfMetadata, 0xffff_0408, 0xffff_050c),
+        ] {
+            let row = row_of(EXPERIMENTER, number, WEIR).expect("it is read");
+            assert_eq!((row.field, row.header(false), row.header(true)), (field, plain, masked));
+        }
     }
 }

@@ -22,6 +22,9 @@ const ACTION: Faults =
 /// The number and length of Nicira's cookie, which a match of hers may contain as if it were a field.
 const COOKIE: u32 = 0x0001_3c08;
 
+/// Bytes of the widest number that is read.
+const WIDEST: usize = 16;
+
 /// A cookie and which bits of it count.
 pub(crate) type Cookie = (u64, u64);
 
@@ -52,7 +55,7 @@ pub(crate) fn read_header(bytes: &mut Cursor<'_>) -> Decoded<&'static Row> {
     if masked {
         return Err(Fault::new(Code::ActionFieldMask, "a mask cannot stand here"));
     }
-    if length != usize::from(row.bytes) {
+    if !row.fits(length) {
         return Err(Fault::new(ACTION.length, "a field has another length"));
     }
     Ok(row)
@@ -71,13 +74,20 @@ pub(crate) fn read_value(bytes: &mut Cursor<'_>, may_mask: bool) -> Decoded<(Fie
 
 /// Value and mask behind a header, as the key has them.
 fn value(bytes: &mut Cursor<'_>, head: &Header, row: &Row, faults: Faults) -> Decoded<(u128, u128)> {
-    let size = usize::from(row.bytes);
-    if head.length != size * (1 + usize::from(head.masked)) {
+    let values = 1 + usize::from(head.masked);
+    let size = head.length / values;
+    if !head.length.is_multiple_of(values) || !row.fits(size) {
         return Err(Fault::new(faults.length, "a field has another length"));
     }
-    let value = bytes.number(size)?;
-    let whole = ones(u32::from(row.bytes) * 8);
-    let mask = if head.masked { bytes.number(size)? } else { whole };
+    let number = |bytes: &mut Cursor<'_>| {
+        // What a longer value has in front is zero, or it is too great for the field.
+        let mut front = bytes.part(size.saturating_sub(WIDEST))?;
+        let rest = bytes.number(size.min(WIDEST))?;
+        if front.all().iter().any(|byte| *byte != 0) { Ok(u128::MAX) } else { Ok(rest) }
+    };
+    let value = number(bytes)?;
+    let whole = ones((size as u32 * 8).min(128));
+    let mask = if head.masked { number(bytes)? } else { whole };
     let field = row.field;
     if value & !mask != 0 && faults.field == Code::MatchField {
         return Err(Fault::new(Code::MatchWildcards, "a value has bits that its mask has not"));
@@ -88,15 +98,17 @@ fn value(bytes: &mut Cursor<'_>, head: &Header, row: &Row, faults: Faults) -> De
         return Err(Fault::new(faults.value, "a value is greater than its field"));
     }
     let bits = ones(row.bits());
+    // A short value without a mask stands for all of the field, zeros in front.
+    let mask = if head.masked { mask } else { mask | bits };
     if mask & bits != bits && mask & bits != 0 && !field.about().maskable {
         let code = if faults.field == Code::MatchField { Code::MatchMask } else { Code::ActionFieldMask };
         return Err(Fault::new(code, "this field has no mask"));
     }
     match row.how {
-        How::Plain if value > ones(field.bits()) => {
+        How::Plain | How::AnyLength if value > ones(field.bits()) => {
             Err(Fault::new(faults.value, "a value has bits that no packet can have"))
         }
-        How::Plain => Ok((value, mask & ones(field.bits()))),
+        How::Plain | How::AnyLength => Ok((value, mask & ones(field.bits()))),
         How::Tos if value & 3 != 0 => {
             Err(Fault::new(faults.value, "the two low bits of the type of service must be zero"))
         }

@@ -1,5 +1,6 @@
 //! Multiparts (statistics, in OpenFlow 1.0): questions whose answers may need several messages.
 
+mod foreign;
 mod monitor;
 mod number;
 pub(crate) mod reply;

@@ -1,12 +1,12 @@
 //! Replies of multiparts, from and to the wire; what is too long for a message becomes several.
 
 use super::number::{Extension, Number, put_number, set_more};
-use super::{monitor, stats};
+use super::{foreign, monitor, stats};
 use crate::action::Unsayable;
 use crate::cursor::{Cursor, Decoded, Fault, Put, text};
 use crate::wire::{Encoded, group, meter, port, queue, table};
 use crate::*;
-use weir_openflow::PortNo;
+use weir_openflow::{Flow, PortNo};
 
 /// Bytes of a description's text, and of its serial number.
 const TEXT: usize = 256;
@@ -149,13 +149,19 @@ struct Parts<'a> {
 impl Parts<'_> {
     /// Writes one entry of a list; if the message becomes too long by it, a new one begins with it.
     fn entry(&mut self, put: impl FnOnce(&mut Vec<u8>) -> Encoded) -> Encoded {
+        self.put(false, put)
+    }
+
+    /// Writes one entry of a list; a new message begins with it if it is to be alone, or is too long for this one.
+    fn put(&mut self, alone: bool, put: impl FnOnce(&mut Vec<u8>) -> Encoded) -> Encoded {
         let before = self.out.len();
         put(self.out)?;
         let length = self.out.len() - before;
         if self.head.len() + length > LONGEST {
             return Err(Unsayable("an entry of more than 65535 bytes"));
         }
-        if self.out.len() - self.start > LONGEST {
+        let first = before == self.start + self.head.len();
+        if self.out.len() - self.start > LONGEST || (alone && !first) {
             self.close(before);
             set_more(self.out, self.start);
             let head = self.head.iter().copied();
@@ -167,6 +173,25 @@ impl Parts<'_> {
 
     fn each<T>(&mut self, list: &[T], put: impl Fn(&mut Vec<u8>, &T) -> Encoded) -> Encoded {
         list.iter().try_for_each(|one| self.entry(|out| put(out, one)))
+    }
+
+    /// Writes flow entries. What a version cannot say of one a note says, for people. Those that Open vSwitch's
+    /// tools do not know come last, each in a message of its own: a tool that meets one prints nothing more of
+    /// that message.
+    fn flows(&mut self, list: &[FlowStats], put: impl Fn(&mut Vec<u8>, &FlowStats) -> Encoded) -> Encoded {
+        let put = |out: &mut Vec<u8>, one: &FlowStats| {
+            let before = out.len();
+            put(out, one).or_else(|_| {
+                out.truncate(before);
+                let matching = &one.flow.matching;
+                let instructions = foreign::noted(&one.flow.instructions, matching);
+                put(out, &FlowStats { flow: Flow { instructions, ..one.flow.clone() }, ..one.clone() })
+            })
+        };
+        let is_known = |one: &&FlowStats| !foreign::is_foreign(&one.flow);
+        list.iter().filter(is_known).try_for_each(|one| self.put(false, |out| put(out, one)))?;
+        let is_foreign = |one: &&FlowStats| foreign::is_foreign(&one.flow);
+        list.iter().filter(is_foreign).try_for_each(|one| self.put(true, |out| put(out, one)))
     }
 
     /// Writes the length of the last message, that ends here.
@@ -184,8 +209,10 @@ pub(crate) fn put(out: &mut Vec<u8>, start: usize, message: &MultipartReply, ver
     let mut parts = Parts { out, start, head };
     match &message.reply {
         Reply::Desc(desc) => put_desc(parts.out, desc),
-        Reply::Flow(FlowForm::Nxm, list) if version == Version::V10 => parts.each(list, stats::put_nicira)?,
-        Reply::Flow(_, list) => parts.each(list, |out, one| stats::put(out, one, version))?,
+        Reply::Flow(FlowForm::Nxm, list) if version == Version::V10 => {
+            parts.flows(list, stats::put_nicira)?
+        }
+        Reply::Flow(_, list) => parts.flows(list, |out, one| stats::put(out, one, version))?,
         Reply::FlowStats(list) => parts.each(list, stats::put_counters)?,
         Reply::Aggregate(_, sum) => stats::put_aggregate(parts.out, sum, version),
         Reply::Table(list) => parts.each(list, |out, one| {

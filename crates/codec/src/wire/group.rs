@@ -144,6 +144,9 @@ fn check(command: GroupCommand, group: &Group) -> Decoded<()> {
         GroupKind::Indirect if group.buckets.len() != 1 => {
             wrong(Code::GroupInvalid, "an indirect group has one bucket")
         }
+        kind if kind != GroupKind::Select && group.buckets.iter().any(|bucket| bucket.weight != 0) => {
+            wrong(Code::GroupInvalid, "only buckets of select groups have weights")
+        }
         GroupKind::FastFailover if !group.buckets.iter().all(watches) => {
             wrong(Code::GroupInvalid, "a bucket of a fast-failover group watches nothing")
         }

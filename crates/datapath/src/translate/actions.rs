@@ -102,6 +102,11 @@ impl Translation<'_> {
                 let in_port = port.filter(|port| *port != PortNo::IN_PORT).map(|port| port.0);
                 self.stack.push(Task::Lookup { table, in_port, resubmitted: true });
             }
+            Action::ResubmitTracked { port, table } => {
+                let table = table.unwrap_or(self.state.table);
+                let in_port = port.filter(|port| *port != PortNo::IN_PORT).map(|port| port.0);
+                self.stack.push(Task::Tracked { table, in_port });
+            }
             Action::Service { service, argument } => self.service(*service, *argument),
             Action::Ct(ct) => self.ct(ct),
             Action::CtClear => self.ct_clear(),

@@ -27,6 +27,7 @@ mod set;
 mod spread;
 mod state;
 mod trail;
+mod tuple;
 
 pub(crate) use connections::Call;
 pub(crate) use headers::apply_header;
@@ -66,6 +67,8 @@ pub(crate) enum Task {
     Then(Arc<Entry>),
     /// A lookup in a table, as if the packet came in by this port; whether it is a resubmission.
     Lookup { table: TableId, in_port: Option<u32>, resubmitted: bool },
+    /// The same by the original tuple of the packet's connection.
+    Tracked { table: TableId, in_port: Option<u32> },
     /// Actions on a copy of the packet as it is by then.
     Copy(List),
     /// The end of what is done to a copy.
@@ -247,7 +250,10 @@ impl Translation<'_> {
             match task {
                 Task::Actions(list, at) => self.action_of(list, at),
                 Task::Then(entry) => self.instructions(&entry),
-                Task::Lookup { table, in_port, resubmitted } => self.lookup(table, in_port, resubmitted),
+                Task::Lookup { table, in_port, resubmitted } => {
+                    self.lookup(table, in_port, resubmitted, false);
+                }
+                Task::Tracked { table, in_port } => self.lookup(table, in_port, true, true),
                 Task::Copy(list) => self.begin_clone(list),
                 Task::EndCopy(copied) => self.end_copy(copied),
                 Task::ActionSet => self.action_set(),
@@ -300,9 +306,12 @@ impl Translation<'_> {
     }
 
     /// Looks the packet up in a table.
-    fn lookup(&mut self, table: TableId, in_port: Option<u32>, resubmitted: bool) {
+    fn lookup(&mut self, table: TableId, in_port: Option<u32>, resubmitted: bool, tracked: bool) {
         if self.state.opaque {
-            self.freeze(Task::Lookup { table, in_port, resubmitted });
+            self.freeze(match tracked {
+                true => Task::Tracked { table, in_port },
+                false => Task::Lookup { table, in_port, resubmitted },
+            });
             return;
         }
         self.lookups += 1;
@@ -314,21 +323,33 @@ impl Translation<'_> {
             return;
         };
         self.explain.say(|| format!("table {table}: looked up in {}", of.structure()));
-        if self.trail.is_some() {
-            self.way_point(table, in_port, resubmitted);
+        match &mut self.trail {
+            // The direct path knows packets by their own addresses.
+            Some(trail) if tracked => trail.leave(),
+            Some(_) => self.way_point(table, in_port, resubmitted),
+            None => {}
         }
         let mut examined = Mask::new();
-        let found = match in_port {
-            None => of.lookup(&self.state.key, &mut examined),
-            Some(port) => {
-                let mut key = self.state.key.clone();
+        let found = if in_port.is_none() && !tracked {
+            of.lookup(&self.state.key, &mut examined)
+        } else {
+            let mut key = self.state.key.clone();
+            if let Some(port) = in_port {
                 Field::InPort.set(&mut key, u128::from(port));
-                let found = of.lookup(&key, &mut examined);
+            }
+            if tracked {
+                tuple::swap(&mut key);
+            }
+            let found = of.lookup(&key, &mut examined);
+            if in_port.is_some() {
                 for (place, _, bits) in Field::InPort.spread(0, u128::MAX) {
                     examined.remove(place, bits);
                 }
-                found
             }
+            if tracked {
+                tuple::swap_examined(&mut examined);
+            }
+            found
         };
         let found = found.map(|rule| rule.value.clone());
         self.way_led(found.as_ref());

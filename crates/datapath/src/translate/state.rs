@@ -158,6 +158,7 @@ impl Rest {
                 Task::Actions(List::Actions(actions), at) => (actions, at).hash(&mut hasher),
                 Task::Then(entry) => Arc::as_ptr(entry).addr().hash(&mut hasher),
                 Task::Lookup { table, in_port, .. } => (table.0, in_port).hash(&mut hasher),
+                Task::Tracked { table, in_port } => (table.0, in_port, true).hash(&mut hasher),
                 Task::Copy(_) | Task::EndCopy(_) | Task::ActionSet => {}
             }
         }
@@ -280,6 +281,9 @@ impl Task {
                 Self::Lookup { table, in_port, resubmitted },
                 Self::Lookup { table: t, in_port: p, resubmitted: r },
             ) => (table, in_port, resubmitted) == (t, p, r),
+            (Self::Tracked { table, in_port }, Self::Tracked { table: t, in_port: p }) => {
+                (table, in_port) == (t, p)
+            }
             (Self::ActionSet, Self::ActionSet) => true,
             // Ends of copies are never frozen.
             _ => false,

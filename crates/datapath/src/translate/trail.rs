@@ -44,6 +44,13 @@ pub(crate) struct Trail {
     pub(crate) is_plain: bool,
 }
 
+impl Trail {
+    /// What follows is not on it.
+    pub(super) const fn leave(&mut self) {
+        self.is_plain = false;
+    }
+}
+
 impl Waypoint {
     /// Whether the same is due, with the same behind it.
     pub(crate) fn is(&self, other: &Self) -> bool {

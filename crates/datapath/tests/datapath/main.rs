@@ -2,6 +2,7 @@
 
 mod ahead;
 mod coalescing;
+mod controllers;
 mod faults;
 mod forwarding;
 mod groups;

@@ -9,6 +9,7 @@ use super::scan::{
 use super::set;
 use super::spelling;
 use super::value;
+use crate::unsupported::{Unsupported, unsupported};
 use crate::{Action, GroupId, MeterId, Names, PortNo, ToController};
 use weir_flow::{Field, ones};
 
@@ -84,30 +85,6 @@ const WORDS: &[(&str, Read)] = &[
     ("note", |_, pair| hex_bytes(pair.value).map(Action::Note)),
 ];
 
-/// Actions of Open vSwitch that Weir has not got.
-const FOREIGN: &[&str] = &[
-    "bundle",
-    "bundle_load",
-    "check_pkt_larger",
-    "conjunction",
-    "debug_recirc",
-    "debug_slow",
-    "dec_nsh_ttl",
-    "decap",
-    "delete_field",
-    "encap",
-    "fin_timeout",
-    "learn",
-    "multipath",
-    "pop",
-    "push",
-    "sample",
-    "unroll_xlate",
-];
-
-/// Those that name queues.
-const QUEUES: &[&str] = &["enqueue", "pop_queue", "set_queue"];
-
 /// Words that are instructions.
 pub(super) const INSTRUCTIONS: &[&str] =
     &["goto_table", "write_metadata", "write_actions", "clear_actions", "apply_actions"];
@@ -121,16 +98,17 @@ pub(super) fn argument<'a>(pair: &Pair<'a>) -> Parsed<&'a str> {
     Ok(pair.value)
 }
 
+/// An action that Weir has not got.
+fn refused(text: &str, action: &Unsupported) -> Fault {
+    let Unsupported { word, why, instead } = action;
+    Fault::new(text, format!("action `{word}` is not supported: {why}")).mend(*instead)
+}
+
 /// No action has this name.
 fn unknown(pair: &Pair<'_>) -> Fault {
     let word = pair.key.to_ascii_lowercase();
-    if QUEUES.contains(&word.as_str()) {
-        return Fault::new(pair.whole, format!("action `{word}` is not supported: ports have no queues"))
-            .mend("police what is too much by a meter: meter:NUMBER");
-    }
-    if FOREIGN.contains(&word.as_str()) {
-        return Fault::new(pair.whole, format!("action `{word}` is not supported"))
-            .mend("Weir has its own services for state: softflow:NAME:ARG");
+    if let Some(foreign) = unsupported(&word) {
+        return refused(pair.whole, foreign);
     }
     if INSTRUCTIONS.contains(&word.as_str()) {
         return Fault::new(pair.whole, "an instruction cannot be among these actions");
@@ -203,8 +181,10 @@ fn output(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {
     if let Some(port) = value::port(text, it.names) {
         return send(port, text);
     }
-    if text.contains("max_len") {
-        return Err(Fault::new(pair.whole, "action `output` with `max_len` is not supported"));
+    if text.contains("max_len")
+        && let Some(cut) = unsupported("output with max_len")
+    {
+        return Err(refused(pair.whole, cut));
     }
     match spelling::subfield(text) {
         Ok((named, "")) => set::readable(it, named.resolve(text)?, text).map(Action::OutputReg),
@@ -235,11 +215,10 @@ fn controller(pair: &Pair<'_>) -> Parsed<Action> {
                     }
                 };
             }
-            "pause" | "meter_id" => {
-                let what = format!("action `controller` with `{}` is not supported", part.key);
-                return Err(Fault::new(part.whole, what));
-            }
             _ => {
+                if let Some(foreign) = unsupported(&format!("controller with {}", part.key)) {
+                    return Err(refused(part.whole, foreign));
+                }
                 return Err(Fault::new(part.whole, "`controller` knows nothing of this name")
                     .mend("it takes max_len, reason, id and userdata"));
             }
@@ -338,7 +317,8 @@ fn resubmit(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {
     let given = |text: &str| !text.is_empty();
     let port = given(port).then(|| value::known_port(port, it.names)).transpose()?;
     let table = given(table).then(|| value::table(table, it.names)).transpose()?.flatten();
-    if given(more) {
+    let tracked = more.eq_ignore_ascii_case("ct");
+    if given(more) && !tracked {
         let what = format!("action `resubmit` with `{more}` is not supported");
         return Err(Fault::new(more, what));
     }
@@ -347,7 +327,7 @@ fn resubmit(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {
         return Err(Fault::new(pair.whole, "this neither names a port nor a table")
             .mend("write resubmit(,TABLE), resubmit(PORT,TABLE) or resubmit:PORT"));
     }
-    Ok(Action::Resubmit { port, table })
+    Ok(if tracked { Action::ResubmitTracked { port, table } } else { Action::Resubmit { port, table } })
 }
 
 fn softflow(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {

@@ -153,7 +153,9 @@ impl Printer<'_> {
             Action::CopyTtlOut => out.write_str("copy_ttl_out"),
             Action::CopyTtlIn => out.write_str("copy_ttl_in"),
             Action::Drop => out.write_str("drop"),
-            Action::Resubmit { port, table } => return self.resubmit(*port, *table),
+            Action::Resubmit { port, table: None } if port.is_some() => return self.resubmit_to(*port),
+            Action::Resubmit { port, table } => return self.resubmit(*port, *table, ""),
+            Action::ResubmitTracked { port, table } => return self.resubmit(*port, *table, ",ct"),
             Action::Service { service, argument } => {
                 out.push_str("softflow:");
                 show_service(out, *service, self.names);
@@ -252,12 +254,14 @@ impl Printer<'_> {
         self.out.push(')');
     }
 
-    fn resubmit(&mut self, port: Option<PortNo>, table: Option<TableId>) {
-        if let (Some(port), None) = (port, table) {
-            self.out.push_str("resubmit:");
+    fn resubmit_to(&mut self, port: Option<PortNo>) {
+        self.out.push_str("resubmit:");
+        if let Some(port) = port {
             show_port(&mut self.out, port, self.names);
-            return;
         }
+    }
+
+    fn resubmit(&mut self, port: Option<PortNo>, table: Option<TableId>, tracked: &str) {
         self.out.push_str("resubmit(");
         if let Some(port) = port {
             show_port(&mut self.out, port, self.names);
@@ -266,6 +270,7 @@ impl Printer<'_> {
         if let Some(table) = table {
             show_table(&mut self.out, table, self.names);
         }
+        self.out.push_str(tracked);
         self.out.push(')');
     }
 

@@ -8,6 +8,7 @@ pub(super) const fn code(why: Refusal) -> Code {
     match why {
         Refusal::NoTable => Code::FlowTable,
         Refusal::BadGoto => Code::InstructionTable,
+        Refusal::BadMatch => Code::MatchField,
         Refusal::Overlap => Code::FlowOverlap,
         Refusal::TableFull => Code::FlowTableFull,
         Refusal::BadPort => Code::ActionPort,
