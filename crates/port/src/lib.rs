@@ -9,6 +9,7 @@
 //! - [`DropReason`]: the closed list of reasons.
 
 mod af_packet;
+mod driver;
 mod fault;
 mod frame;
 mod open;

@@ -2,6 +2,7 @@
 
 use crate::PortError;
 use crate::af_packet::SocketSpec;
+use crate::driver;
 use crate::fault::FaultSpec;
 use std::path::PathBuf;
 use weir_units::Pps;
@@ -73,7 +74,10 @@ impl Spec {
         {
             return socket_spec(arguments, DPDKS_KEYS).map(Self::Socket).map_err(wrong);
         }
-        let Some(trace) = text.strip_prefix(TRACE) else { return Ok(Self::Dpdk) };
+        let Some(trace) = text.strip_prefix(TRACE) else {
+            let name = text.split(',').next().unwrap_or_default();
+            return driver::check(name).map(|()| Self::Dpdk).map_err(wrong);
+        };
         let mut parts = trace.split(',');
         let rx = parts.next().filter(|path| !path.is_empty()).map(PathBuf::from);
         let mut spec = TraceSpec { rx, ..TraceSpec::default() };
@@ -136,7 +140,12 @@ pub fn device(spec: &str) -> Option<&str> {
 
 /// Whether a spec needs DPDK to probe the PCI bus: it is a PCI address.
 pub fn is_pci(spec: &str) -> bool {
-    device(spec).is_some_and(|name| !name.starts_with("net_") && name.contains(':') && name.contains('.'))
+    device(spec).is_some_and(is_pci_name)
+}
+
+/// Whether a device's name is a PCI address.
+pub(crate) fn is_pci_name(name: &str) -> bool {
+    !name.starts_with("net_") && name.contains(':') && name.contains('.')
 }
 
 #[cfg(test)]

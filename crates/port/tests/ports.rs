@@ -265,7 +265,8 @@ fn what_cannot_be_opened_says_why() {
             (format!("trace:{}", at("long.pcap")), "the longest has 9000: set max_frame as large"),
             ("af_packet:no-such".to_owned(), "`no-such`: there is no such interface"),
             (format!("trace:{},tx={}", at("good.pcap"), at("absent/x.pcap")), "No such file"),
-            ("nul".to_owned(), "is no port"),
+            ("nul".to_owned(), "no driver has devices of that name"),
+            ("net_vhos0,iface=/tmp/a".to_owned(), "did you mean `net_vhost0`?"),
         ] {
             let error = open(&spec, PortConfig::default(), pool).unwrap_err().to_string();
             assert!(error.contains(why), "{spec}: {error}");

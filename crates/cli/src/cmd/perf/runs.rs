@@ -27,6 +27,8 @@ pub(super) struct Runs<'a> {
 struct Benched {
     payload: u16,
     tsc_hz: f64,
+    #[serde(default)]
+    dropped: u64,
     cycles: Vec<f64>,
 }
 
@@ -99,6 +101,11 @@ impl Runs<'_> {
                 return Ok(Measured::unavailable(row, said));
             }
             let benched: Benched = serde_json::from_slice(&output.stdout)?;
+            if benched.dropped > 0 {
+                let why =
+                    format!("the service dropped {} packets, so the time says nothing", benched.dropped);
+                return Ok(Measured::unavailable(row, why));
+            }
             rounds.push(benched.cycles.clone());
             last = Some(benched);
         }

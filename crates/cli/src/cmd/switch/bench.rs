@@ -66,8 +66,13 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn text(benched: &Benched) -> String {
-    let Benched { kind, payload, connections, cycles, tsc_hz, .. } = benched;
+    let Benched { kind, payload, connections, cycles, tsc_hz, dropped, packets, .. } = benched;
     let mut text = format!("{kind}: {connections} connections, {payload} B of payload, bursts of {BURST}\n");
+    if *dropped > 0 {
+        let all = packets * cycles.len() as u64;
+        let _ =
+            writeln!(text, "{dropped} of {all} packets were dropped by it: their cost is in these figures");
+    }
     if let Some(spread) = Spread::of(cycles) {
         let Spread { median, min, max, count, .. } = spread;
         let nanoseconds = median / tsc_hz * 1e9;
