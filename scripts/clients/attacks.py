@@ -104,7 +104,68 @@ def sleepy(address, end, _random):
     return {}
 
 
-ATTACKS = {attack.__name__: attack for attack in (flood, deaf, crowd, babble, sleepy)}
+def bundles(address, end, _random):
+    """Opens bundles, fills them as fast as it can, and never commits one."""
+    client = Client(address)
+    client.wait(openflow.HELLO)
+    client.socket.settimeout(5)
+    client.send(b"".join(openflow.bundle_control(bundle, 0) for bundle in range(8)))
+    added, refused = 0, 0
+    while time.monotonic() < end:
+        batch = b"".join(
+            openflow.bundle_add(number % 8, openflow.flow_mod(openflow.ADD, 1 + number % 60000, priority=number % 9))
+            for number in range(added, added + 500))
+        client.send(batch + openflow.message(openflow.BARRIER_REQUEST, xid=99))
+        added += 500
+        while (told := client.read()) is not None and told[0] != openflow.BARRIER_REPLY:
+            refused += told[0] == openflow.ERROR
+    return {"added": added, "refused": refused}
+
+
+def silent(address, end, _random):
+    """As many connections as there are slots, which say nothing and are made again when they are closed."""
+    kept = [socket.create_connection(address, timeout=5) for _ in range(64)]
+    made = len(kept)
+    for connection in kept:
+        connection.setblocking(False)
+    while time.monotonic() < end:
+        for place, connection in enumerate(kept):
+            try:
+                while connection.recv(4096):
+                    pass  # its hello
+            except BlockingIOError:
+                continue
+            except OSError:
+                pass
+            connection.close()
+            kept[place] = socket.create_connection(address, timeout=5)
+            kept[place].setblocking(False)
+            made += 1
+        time.sleep(0.01)
+    return {"made": made}
+
+
+def storm(address, end, _random):
+    """Five hundred silent connections a second, each kept as long as the switch keeps it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(16384, hard), hard))
+    kept, made, refused = collections.deque(), 0, 0
+    begin = time.monotonic()
+    while (now := time.monotonic()) < end:
+        while made < (now - begin) * 500:
+            try:
+                kept.append(socket.create_connection(address, timeout=5))
+            except OSError:
+                refused += 1
+            made += 1
+        while len(kept) > 2000:
+            kept.popleft().close()
+        time.sleep(0.002)
+    return {"made": made, "refused": refused}
+
+
+ATTACKS = {attack.__name__: attack
+           for attack in (flood, deaf, crowd, babble, sleepy, bundles, silent, storm)}
 
 
 def main(host, port, name, seconds, seed):

@@ -22,7 +22,7 @@ from lab import Failed, Lab, check_machine, run as run_tool, wait_for
 
 ADDRESS = ("127.0.0.1", "6654")
 # How many of each come at once.
-TIMES = {"flood": 2, "deaf": 4, "crowd": 1, "babble": 2, "sleepy": 2}
+TIMES = {"flood": 2, "deaf": 4, "crowd": 1, "babble": 2, "sleepy": 2, "bundles": 5, "silent": 1, "storm": 1}
 # Flows that are there before an attack, as they are while it lasts: every packet also goes to controllers.
 FLOWS = {"sleepy": ["priority=9,in_port=1,actions=output:2,controller"]}
 # What an attack may cost: of the rate, in memory, and in patience of the others. Attackers are programs at work
@@ -30,6 +30,8 @@ FLOWS = {"sleepy": ["priority=9,in_port=1,actions=output:2,controller"]}
 RATE_LEFT = 0.6
 MEMORY = 512 * 1024 * 1024
 PATIENCE = 5.0
+# Other clients that come one after the other meanwhile; each has to be let in at once.
+PROBES = 20
 # Of a thousand connections the switch takes as many as it is told; the others wait until some are thrown out.
 PATIENCE_CROWD = 30.0
 
@@ -39,6 +41,7 @@ def arguments(commands):
                                  description=__doc__)
     parser.add_argument("--seconds", type=float, default=5, help="of each attack (5)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of what is random")
+    parser.add_argument("--only", action="append", choices=list(ATTACKS), help="this attack alone; may be repeated")
     parser.add_argument("--json", action="store_true", help="print the measurements as JSON")
     parser.set_defaults(run=run)
 
@@ -91,6 +94,11 @@ class Forwarding:
             raise Failed("the worker had no processor time at all; is the machine overloaded?")
         return statistics.median(looks)
 
+    def probes(self):
+        """How many of some clients that come one after the other are let in and answered at the first try."""
+        return sum(self.space.tries("ovs-ofctl", "-O", "OpenFlow13", "--timeout=5", "probe", device.LISTEN, seconds=10)
+                   for _ in range(PROBES))
+
     def answer_seconds(self):
         """How long another client waits for an answer; it tries again where it is not let in."""
         begin = time.monotonic()
@@ -112,6 +120,9 @@ def attack(forwarding, lab, name, options):
     time.sleep(0.3)
     during = {"rate": forwarding.rate(options.seconds / 2), "answer_seconds": forwarding.answer_seconds(),
               "memory": forwarding.switch.resident()}
+    if name in ("bundles", "silent", "storm"):
+        during["probes"] = forwarding.probes()
+        during["memory"] = max(during["memory"], forwarding.switch.resident())
     for attacker in attackers:
         attacker.child.wait(options.seconds + 60)
     told = []
@@ -134,6 +145,9 @@ def judge(measured):
     check(f"{measured['attack']}: {left:.0%} of the rate ({before['rate'] / 1e6:.2f} to {during['rate'] / 1e6:.2f} Mpps"
           f" of worker time), memory {grown / 1e6:+.0f} MB, another client waits {during['answer_seconds']:.2f} s; {what}",
           left > RATE_LEFT and grown < MEMORY and during["answer_seconds"] < patience)
+    if "probes" in during:
+        check(f"{measured['attack']}: {during['probes']} of {PROBES} other clients were let in at the first try",
+              during["probes"] == PROBES)
 
 
 def run(options):
@@ -142,7 +156,7 @@ def run(options):
     measured = []
     with Lab() as lab:
         forwarding = Forwarding(lab, options)
-        for name in ATTACKS:
+        for name in options.only or ATTACKS:
             measured.append(attack(forwarding, lab, name, options))
             if not options.json:
                 judge(measured[-1])

@@ -6,12 +6,13 @@ The well-behaved clients are other people's. This one says what no library would
 import socket
 import struct
 
-HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, FEATURES_REQUEST = 0, 1, 2, 3, 5
+HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, EXPERIMENTER, FEATURES_REQUEST = 0, 1, 2, 3, 4, 5
 FLOW_MOD, MULTIPART_REQUEST, BARRIER_REQUEST, BARRIER_REPLY = 14, 18, 20, 21
 VERSION = 4
 HEADER = struct.Struct("!BBHI")
 ADD, DELETE = 0, 3
 ANY = 0xFFFFFFFF
+ONF = 0x4F4E4600
 
 
 def message(kind, body=b"", xid=1, version=VERSION, length=None):
@@ -35,6 +36,16 @@ def flow_mod(command, udp_port=None, output=2, priority=1, xid=1):
     instructions = struct.pack("!HH4x", 4, 8 + len(action)) + action if command == ADD else b""
     fixed = struct.pack("!QQBBHHHIIIH2x", 0, 0, 0, command, 0, 0, priority, ANY, ANY, ANY, 0)
     return message(FLOW_MOD, fixed + match + instructions, xid)
+
+
+def bundle_control(bundle, step, xid=1):
+    """A step of a bundle (ONF's extension to 1.3): 0 opens it, 4 commits it."""
+    return message(EXPERIMENTER, struct.pack("!IIIHH", ONF, 2300, bundle, step, 3), xid)
+
+
+def bundle_add(bundle, inner, xid=1):
+    """Adds a message to a bundle; both have one transaction."""
+    return message(EXPERIMENTER, struct.pack("!IIIHH", ONF, 2301, bundle, 0, 3) + inner, xid)
 
 
 def flow_stats(xid=1):
