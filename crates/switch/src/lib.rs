@@ -38,7 +38,7 @@ pub use agent::channel::{
 pub use agent::{ConnectionId, Heard};
 pub use client::{Client, ClientError, HangUp};
 pub use config::{ConfigFileError, Known, Settings, TableText};
-pub use http::MetricsServer;
+pub use http::{MetricsAt, MetricsServer};
 pub use plane::{Ended, Plane};
 pub use protocol::Request;
 pub use socket::{ControlSocket, SocketError, ask, default_path};

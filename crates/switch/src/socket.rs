@@ -8,15 +8,19 @@
 use crate::protocol::{CapturedLine, LONGEST_REQUEST, Request, read_request, to_hex};
 use crate::switch::{Answer, Ask, Inbound};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, getsockopt, listen, socket,
+    sockopt::PeerCredentials,
+};
+use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::Uid;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Read as _, Write};
 use std::net::Shutdown;
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -115,9 +119,7 @@ impl ControlSocket {
     /// A folder that others can write to, a socket in use, or what the system says.
     pub fn listen(path: &Path, asks: SyncSender<Inbound>) -> Result<Self, SocketError> {
         let system = |error| SocketError::System { path: path.to_owned(), error };
-        vacate(path)?;
-        let listener = UnixListener::bind(path).map_err(system)?;
-        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(system)?;
+        let listener = bind_private(path)?;
         listener.set_nonblocking(true).map_err(system)?;
         let shared = Arc::new(Shared::default());
         let inner = shared.clone();
@@ -149,8 +151,30 @@ impl Drop for ControlSocket {
     }
 }
 
+/// Listens at a path where nobody does, for processes of this user alone: the socket has mode 0600 from its first
+/// moment on, whatever the umask, so that there is none in which another user could connect.
+pub(crate) fn bind_private(path: &Path) -> Result<UnixListener, SocketError> {
+    vacate(path)?;
+    let bind = || -> nix::Result<UnixListener> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        // Of a socket without a path this is the mode that its path will have.
+        fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+        listen(&socket, Backlog::MAXCONN)?;
+        Ok(UnixListener::from(socket))
+    };
+    bind().map_err(|error| SocketError::System { path: path.to_owned(), error: error.into() })
+}
+
+/// Whether the process at the other end is one of this user's, or of root's.
+pub(crate) fn is_ours(stream: &UnixStream) -> io::Result<bool> {
+    let user = getsockopt(stream, PeerCredentials).map(|peer| Uid::from_raw(peer.uid()))?;
+    Ok(user == Uid::effective() || user.is_root())
+}
+
 /// Makes sure of the folder, and that nothing is left at the path: a socket can be bound there.
-pub(crate) fn vacate(path: &Path) -> Result<(), SocketError> {
+fn vacate(path: &Path) -> Result<(), SocketError> {
     let system = |error| SocketError::System { path: path.to_owned(), error };
     let refused = |reason: String| SocketError::Folder { path: path.to_owned(), reason };
     let folder = match path.parent() {
@@ -205,8 +229,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, asks: &SyncSender<Inbou
 fn take(stream: UnixStream, number: u64, shared: &Arc<Shared>, asks: &SyncSender<Inbound>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let user = getsockopt(&stream, PeerCredentials).map(|peer| Uid::from_raw(peer.uid()))?;
-    if user != Uid::effective() && !user.is_root() {
+    if !is_ours(&stream)? {
         return refuse(&stream, "this switch belongs to another user");
     }
     let mut clients = shared.clients();

@@ -1,7 +1,7 @@
 //! Starting a switch: DPDK, the datapath, its tables and ports, and the ways to reach it.
 
 use crate::agent::channel::ChannelError;
-use crate::http::MetricsServer;
+use crate::http::{MetricsAt, MetricsServer};
 use crate::plane::Ended;
 use crate::socket::{ControlSocket, SocketError};
 use crate::switch::{About, Inbound, Loader, RunError, Switch};
@@ -63,12 +63,12 @@ pub struct Finished {
 /// # Errors
 /// What is wrong, before a packet was received.
 pub fn start(settings: Settings, loader: Loader, weir: &str) -> Result<Running, StartError> {
-    let (control, metrics) = (settings.control.clone(), settings.metrics);
+    let (control, metrics) = (settings.control.clone(), settings.metrics.clone());
     let eal = Eal::init(settings.eal())?;
     let (asks, inbox) = sync_channel(WAITING);
     // Whoever finds the address taken should not first have to wait for ports.
     let control = control.map(|path| ControlSocket::listen(&path, asks.clone())).transpose()?;
-    let metrics = metrics.map(|address| MetricsServer::listen(address, asks.clone())).transpose()?;
+    let metrics = metrics.map(|at| MetricsServer::listen(&at, asks.clone())).transpose()?;
     let about = About { weir: weir.to_owned(), dpdk: Eal::version(), tsc_hz: Tsc::get(eal).hz() };
     let datapath = Datapath::start(eal, settings.datapath(drawn()))?;
     let mut switch =
@@ -113,8 +113,8 @@ impl Running {
     }
 
     /// Where metrics are.
-    pub fn metrics(&self) -> Option<std::net::SocketAddr> {
-        self.metrics.as_ref().map(MetricsServer::address)
+    pub fn metrics(&self) -> Option<&MetricsAt> {
+        self.metrics.as_ref().map(MetricsServer::at)
     }
 
     /// Serves until told to stop.

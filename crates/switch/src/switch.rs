@@ -216,7 +216,6 @@ impl<P: Plane> Switch<P> {
             self.tell_listeners();
             // Answers are on their way.
             self.plane.free_old_tables();
-            self.agent.free_spent();
         }
         Ok(self.plane.stop()?)
     }

@@ -52,7 +52,7 @@ fn what_a_configuration_says_is_what_the_settings_hold() {
     assert_eq!(settings.control.as_deref(), Some(Path::new("etc/run/weir.sock")), "relative to the file");
     assert_eq!(settings.poll.to_string(), "adaptive:50us");
     assert_eq!(settings.tcam.unwrap().to_string(), "512,latency=100us,evict=lowest-rate");
-    assert_eq!(settings.metrics.unwrap().port(), 9464);
+    assert_eq!(settings.metrics.clone().unwrap().to_string(), "http://127.0.0.1:9464/metrics");
     let ports: Vec<_> =
         settings.ports.iter().map(|port| (port.name.as_str(), port.number.unwrap().0)).collect();
     assert_eq!(ports, [("zulu", 2), ("alpha", 3), ("mike", 1)], "numbers go by the order of the file");

@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 use weir_datapath::{Captured, Change, Dead, Event};
 use weir_openflow::{FlowMod, PortNo};
-use weir_switch::{ControlSocket, MetricsServer, Request, RunError, SocketError, Stats};
+use weir_switch::{ControlSocket, MetricsAt, MetricsServer, Request, RunError, SocketError, Stats};
 
 const TWO_PORTS: &str = "[port.left]\nspec = \"null\"\n[port.right]\nspec = \"null\"\n";
 
@@ -422,7 +422,8 @@ fn a_reload_of_services_is_one_plan_with_the_flows_that_call_them() {
 }
 
 fn http(server: &MetricsServer, request: &str) -> String {
-    let mut stream = TcpStream::connect(server.address()).unwrap();
+    let MetricsAt::Tcp(address) = server.at() else { panic!("{server:?}") };
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -432,8 +433,9 @@ fn http(server: &MetricsServer, request: &str) -> String {
 #[test]
 fn metrics_are_served_while_another_client_says_nothing() {
     let bench = bench("");
-    let server = MetricsServer::listen("127.0.0.1:0".parse().unwrap(), bench.asks.clone()).unwrap();
-    let idle = TcpStream::connect(server.address()).unwrap();
+    let server = MetricsServer::listen(&"127.0.0.1:0".parse().unwrap(), bench.asks.clone()).unwrap();
+    let MetricsAt::Tcp(address) = server.at() else { panic!("{server:?}") };
+    let idle = TcpStream::connect(address).unwrap();
     let answer = http(&server, "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("text/plain; version=0.0.4"), "{head}");
@@ -448,6 +450,40 @@ fn metrics_are_served_while_another_client_says_nothing() {
         assert!(http(&server, request).starts_with(&format!("HTTP/1.1 {status}")), "{request}");
     }
     drop(idle);
+}
+
+#[test]
+fn clients_that_say_nothing_push_out_each_other_and_nobody_who_asks() {
+    let bench = bench("");
+    let server = MetricsServer::listen(&"127.0.0.1:0".parse().unwrap(), bench.asks.clone()).unwrap();
+    let MetricsAt::Tcp(address) = server.at() else { panic!("{server:?}") };
+    let mut silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for _ in 0..20 {
+        assert!(http(&server, "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+        silent.extend((0..10).map(|_| TcpStream::connect(address).unwrap()));
+    }
+    // A request without an end is no request.
+    let mut endless = TcpStream::connect(address).unwrap();
+    let began = Instant::now();
+    while endless.write_all(&[b'x'; 1024]).is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(10), "it is taken without a bound");
+    }
+}
+
+#[test]
+fn metrics_at_a_unix_socket_are_the_owners_alone() {
+    let (bench, folder) = (bench(""), tempfile::tempdir().unwrap());
+    let path = folder.path().join("metrics");
+    let at = MetricsAt::Unix(path.clone());
+    let server = MetricsServer::listen(&at, bench.asks.clone()).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("weir_switch_info"), "{answer}");
+    drop(server);
+    assert!(!path.exists());
 }
 
 #[test]

@@ -255,6 +255,80 @@ fn a_thousand_connections_take_no_more_than_the_limit_and_controllers_still_work
     }
 }
 
+/// Says hello at an address, and waits until an echo is answered.
+fn greeted(address: &str) -> bool {
+    let mut peer = tcp(address);
+    let hello = encoded(Version::V13, 1, Body::Hello(Hello::offering(&[Version::V13])));
+    let echo = encoded(Version::V13, 2, Body::EchoRequest(b"there".to_vec()));
+    if peer.stream.write_all(&[hello, echo].concat()).is_err() {
+        return false;
+    }
+    std::iter::from_fn(|| peer.hear()).any(|message| message.body == Body::EchoReply(b"there".to_vec()))
+}
+
+/// Takes what is heard, as a switch does.
+fn taken(bench: Bench) -> (String, impl FnOnce() -> Bench) {
+    let address = bench.address();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stopped = stop.clone();
+    let taker = std::thread::spawn(move || {
+        while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+            let _ = bench.inbox.recv_timeout(Duration::from_millis(10));
+        }
+        bench
+    });
+    (address, move || {
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        taker.join().expect("it only listens")
+    })
+}
+
+#[test]
+fn silent_connections_lock_nobody_out_however_many_there_are() {
+    let (address, back) = taken(Bench::listening());
+    let held: Vec<TcpStream> = (0..weir_switch::MAX_CONNECTIONS)
+        .map(|_| TcpStream::connect(&address).expect("it listens"))
+        .collect();
+    assert!((0..39).all(|_| greeted(&address)), "with all slots silent");
+    // Five hundred a second and more, each kept.
+    let flood = address.clone();
+    let flooding = std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for _ in 0..1000 {
+            kept.extend(TcpStream::connect(&flood));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        kept.len()
+    });
+    let mut probes = 0;
+    while !flooding.is_finished() {
+        assert!(greeted(&address), "probe {probes} while they come");
+        probes += 1;
+    }
+    assert!(flooding.join().expect("it ends") > 900 && probes > 5, "{probes} probes");
+    let row = back().row(0);
+    assert!(row.evicted > 900 && row.refused == 0, "{row:?}");
+    drop(held);
+}
+
+#[test]
+fn kinds_of_sockets_have_slots_of_their_own() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("of");
+    let unix = format!("punix:{}", path.display());
+    let settings = ChannelSettings { max_connections: 4, ..settings(&["ptcp:0:127.0.0.1", &unix], &[]) };
+    let (address, back) = taken(Bench::new(&settings));
+    let mut open: Vec<_> = (0..4).map(|_| tcp(&address)).collect();
+    open.iter_mut().for_each(|peer| peer.hello(Version::V13));
+    let mut refused = tcp(&address);
+    assert_eq!(refused.hear(), None, "all slots of TCP are taken");
+    for _ in 0..4 {
+        Peer::new(UnixStream::connect(&path).unwrap()).hello(Version::V13);
+    }
+    let bench = back();
+    assert_eq!((bench.row(0).refused, bench.row(0).evicted, bench.row(1).refused), (1, 0, 0));
+}
+
 #[test]
 fn a_slow_greeting_has_a_time_limit_and_takes_nobodys_turn() {
     let bench = Bench::listening();

@@ -2,6 +2,7 @@
 
 use super::file::{PortTable, ServiceTable, SwitchFile, SwitchTable, TablesTable};
 use super::{Known, Settings, TableText, check_name};
+use crate::http::MetricsAt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -97,14 +98,11 @@ impl<'a> Checker<'a> {
         }
         if let Some(metrics) = &table.metrics {
             match metrics.get_ref().parse() {
-                Ok(address) => settings.metrics = Some(address),
-                Err(_) => self.wrong(
-                    metrics.span(),
-                    format!(
-                        "`metrics`: `{}` is no address and port; write such as 127.0.0.1:9464",
-                        metrics.get_ref()
-                    ),
-                ),
+                Ok(MetricsAt::Unix(path)) => {
+                    settings.metrics = Some(MetricsAt::Unix(self.path(&path.to_string_lossy())));
+                }
+                Ok(at) => settings.metrics = Some(at),
+                Err(error) => self.wrong(metrics.span(), format!("`metrics`: {error}")),
             }
         }
     }

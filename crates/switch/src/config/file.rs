@@ -71,7 +71,8 @@ pub(super) struct SwitchTable {
     /// Path of the control socket, or "none". Default: switch.sock in the user's runtime folder.
     #[schemars(with = "Option<String>")]
     pub(super) control: Option<Spanned<String>>,
-    /// Address and port at which Prometheus may read metrics, such as "127.0.0.1:9464". Default: none.
+    /// Where Prometheus may read metrics: an address and port, such as "127.0.0.1:9464", or "unix:PATH", a socket for
+    /// this user alone. Default: none.
     #[schemars(with = "Option<String>")]
     pub(super) metrics: Option<Spanned<String>>,
 }
@@ -157,7 +158,7 @@ pub(super) struct OpenflowTable {
     /// PEM file of the authority that signed the controllers' certificates.
     #[schemars(with = "Option<String>")]
     pub(super) ca_cert: Option<Spanned<String>>,
-    /// Connections that are accepted at once, 1 to 1024; further ones are closed. Default: 64.
+    /// Connections that are accepted at once by TCP, as many by TLS, as many at Unix sockets, 1 to 1024. Default: 64.
     #[schemars(with = "Option<u32>")]
     pub(super) max_connections: Option<Spanned<u32>>,
     /// Seconds of silence before a controller is asked whether it is there, and then seconds for its answer,

@@ -9,9 +9,9 @@ mod file;
 mod openflow;
 
 use crate::agent::channel::ChannelSettings;
+use crate::http::MetricsAt;
 use check::Checker;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use weir_datapath::{Config, PollMode, PortSpec, ServiceConfig, TcamConfig};
 use weir_diagnostic::Diagnostic;
@@ -94,7 +94,7 @@ pub struct Settings {
     /// Path of the control socket, if there is to be one.
     pub control: Option<PathBuf>,
     /// Where metrics may be read.
-    pub metrics: Option<SocketAddr>,
+    pub metrics: Option<MetricsAt>,
     /// Controllers: where they connect, and which are connected to.
     pub openflow: ChannelSettings,
     /// Ports, each with a number; queues 0 for one a worker.

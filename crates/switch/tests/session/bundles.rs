@@ -1,13 +1,14 @@
 //! Bundles: what they do as a whole, whoever else changes tables meanwhile.
 
-use crate::controller::{Controller, flow_mod};
+use crate::controller::{Controller, flow_mod, packet, packet_out};
 use crate::rig::Rig;
 use std::time::{Duration, Instant};
 use weir_codec::{
     Body, BundleAdd, BundleControl, BundleFlags, BundleStep, Code, FlowCommand, FlowMod, FlowQuery,
     GroupCommand, GroupMod, Message, Reply, Request, Version,
 };
-use weir_openflow::{Group, GroupId, GroupKind, Names};
+use weir_openflow::{Action, Group, GroupId, GroupKind, Names, PortNo};
+use weir_switch::{MOST_WAITING, MOST_WAITING_IN_ALL};
 
 const FLAGS: BundleFlags = BundleFlags { atomic: true, ordered: true };
 
@@ -157,4 +158,73 @@ fn a_bundle_with_one_bad_message_names_it_and_changes_nothing() {
     add(&mut controller, 2, flow_mod("priority=4,in_port=1,actions=output:2"));
     commit(&mut controller, 2);
     assert_eq!(priorities(&mut controller), [1, 4]);
+}
+
+/// A packet-out of sixty thousand bytes.
+fn large() -> Body {
+    packet_out(1, vec![Action::Output(PortNo(2))], packet(60_000))
+}
+
+#[test]
+fn a_bundle_of_more_bytes_than_a_controller_may_have_kept_is_refused_and_gives_them_back() {
+    let rig = Rig::new();
+    let mut one = Controller::new(&rig, Version::V14);
+    let mut other = Controller::new(&rig, Version::V14);
+    let most = MOST_WAITING / 60_000;
+    for _ in 0..most {
+        add(&mut one, 1, large());
+    }
+    let kept = one.until_done();
+    let refused = kept.len();
+    assert!(refused <= 1 + most / 500, "headers apart, all of them are kept: {refused}");
+    for _ in 0..40 {
+        add(&mut one, 1, large());
+    }
+    let told = one.until_done();
+    let many = Code::BundleTooMany.number(Version::V14);
+    let is = |message: &Message| matches!(&message.body, Body::Error(error) if error.number == many);
+    assert!(told.len() > 30 && told.iter().all(is), "{} are refused", told.len());
+    // It lacks some of its messages.
+    one.refuses(control(1, BundleStep::CommitRequest), Code::BundleFailed);
+    // What it held is free again, and nobody else was kept from anything meanwhile.
+    for (controller, id) in [(&mut one, 2), (&mut other, 2)] {
+        add(controller, id, flow_mod("in_port=1,actions=output:2"));
+        add(controller, id, large());
+        assert_eq!(controller.until_done(), []);
+        commit(controller, id);
+        assert_eq!(priorities(controller).len(), 1);
+    }
+}
+
+#[test]
+fn five_controllers_with_open_bundles_take_no_more_than_all_may_and_leave_room_for_a_small_one() {
+    let rig = Rig::new();
+    let before = resident();
+    let mut controllers = [(); 5].map(|()| Controller::new(&rig, Version::V14));
+    let (mut refused, together) = (0, 50);
+    // More than the share of each, in turns, so that no bundle is left alone for long.
+    for _ in 0..(MOST_WAITING / 60_000 / together + 1) {
+        for controller in &mut controllers {
+            for _ in 0..together {
+                add(controller, 1, large());
+            }
+            refused += controller.until_done().len();
+        }
+    }
+    let most = MOST_WAITING_IN_ALL / 60_000;
+    assert!(refused > 5 * MOST_WAITING / 60_000 - most, "not all is kept: {refused} refused");
+    let mut late = Controller::new(&rig, Version::V14);
+    add(&mut late, 1, flow_mod("in_port=1,actions=output:2"));
+    assert_eq!(late.until_done(), []);
+    commit(&mut late, 1);
+    let grown = resident().saturating_sub(before);
+    println!("memory grew by {} MiB", grown >> 20);
+    assert!(grown < MOST_WAITING_IN_ALL + (64 << 20), "{} MiB", grown >> 20);
+}
+
+/// Memory of this process, in bytes.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
 }

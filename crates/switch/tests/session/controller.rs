@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use weir_codec::{
-    Body, Code, ErrorNumber, FlowMod, Hello, Message, MultipartReply, MultipartRequest, PacketOut, Reply,
-    Request, Version, decode, encode, frame,
+    AsyncConfig, AsyncKind, Body, Code, ErrorNumber, FlowMod, Hello, Message, MultipartReply,
+    MultipartRequest, PacketOut, Reply, Request, Version, decode, encode, frame,
 };
 use weir_flow::Match;
 use weir_openflow::{Action, Flow, Names, PortNo};
@@ -126,6 +126,16 @@ impl Controller {
     pub(crate) fn refuses(&mut self, body: Body, code: Code) {
         let said = format!("{body:?}");
         assert_eq!(self.refused(body), code.number(self.version), "{said}");
+    }
+
+    /// Is told nothing that it did not ask for.
+    pub(crate) fn deaf_to_events(&mut self) {
+        let mut config = AsyncConfig::default();
+        for kind in [AsyncKind::PacketIn, AsyncKind::PortStatus, AsyncKind::FlowRemoved] {
+            config.set(kind, false, 0);
+            config.set(kind, true, 0);
+        }
+        self.say(Body::SetAsync(config));
     }
 
     /// Adds a flow, written as text.

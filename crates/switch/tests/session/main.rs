@@ -4,6 +4,7 @@ mod bundles;
 mod controller;
 mod many;
 mod messages;
+mod mutated;
 mod ofctl;
 mod rig;
 mod standalone;

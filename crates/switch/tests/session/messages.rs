@@ -2,10 +2,13 @@
 
 use crate::controller::{Controller, flow_mod, packet, packet_out};
 use crate::rig::Rig;
+use crate::standalone::called;
+use std::time::Duration;
 use weir_codec::{
     AsyncConfig, AsyncKind, Body, Code, Config, FlowCommand, FlowMod, GroupCommand, GroupMod, Message,
-    MeterCommand, MeterMod, PacketIn, PortMod, Reply, Request, Role, RoleMessage, Version,
+    MeterCommand, MeterMod, PacketIn, PacketInForm, PortMod, Reply, Request, Role, RoleMessage, Version,
 };
+use weir_flow::{Field, Key, compose};
 use weir_openflow::{Action, Group, Meter, MeterId, MeterUnit, Names, PortNo, TableId, ToController};
 
 fn role(role: Role, generation: u64) -> Body {
@@ -20,9 +23,11 @@ fn group(text: &str) -> Group {
 fn what_cannot_be_done_is_refused_with_openflows_own_error() {
     let rig = Rig::new();
     let mut controller = Controller::new(&rig, Version::V13);
-    for (flow, code) in
-        [("in_port=1,actions=group:7", Code::ActionGroup), ("in_port=1,actions=normal", Code::ActionPort)]
-    {
+    for (flow, code) in [
+        ("in_port=1,actions=group:7", Code::ActionGroup),
+        ("in_port=1,actions=normal", Code::ActionPort),
+        ("conj_id=3,actions=output:2", Code::MatchField),
+    ] {
         controller.refuses(flow_mod(flow), code);
     }
     let Body::FlowMod(mut metered) = flow_mod("in_port=1,actions=output:2") else { unreachable!() };
@@ -36,6 +41,10 @@ fn what_cannot_be_done_is_refused_with_openflows_own_error() {
     let change = |command, text: &str| Body::GroupMod(GroupMod { command, group: group(text) });
     controller.say(change(GroupCommand::Add, "group_id=1,type=all,bucket=output:1"));
     assert_eq!(controller.until_done(), []);
+    let mut weighed = group("group_id=5,type=all,bucket=output:1");
+    weighed.buckets[0].weight = 2;
+    let weighed = Body::GroupMod(GroupMod { command: GroupCommand::Add, group: weighed });
+    controller.refuses(weighed, Code::GroupInvalid);
     controller.refuses(change(GroupCommand::Add, "group_id=1,type=all"), Code::GroupExists);
     controller.refuses(change(GroupCommand::Modify, "group_id=2,type=all"), Code::GroupUnknown);
     controller.refuses(change(GroupCommand::Modify, "group_id=1,type=all,bucket=group:1"), Code::GroupLoop);
@@ -187,4 +196,100 @@ fn without_an_entry_packets_go_to_controllers_of_openflow_1_0_that_said_how_much
     let missed = next_packet(&mut old);
     assert_eq!((missed.reason, missed.data.len(), missed.total_len), (0, 64, 200));
     assert!(packet_ins(new.until_done()).is_empty(), "in OpenFlow 1.3 a table-miss entry says so");
+}
+
+#[test]
+fn a_controller_of_openflow_1_0_that_the_switch_called_hears_of_packets_without_an_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("controller");
+    let rig = Rig::with(|openflow| {
+        openflow.controllers = vec![format!("unix:{}", path.display()).parse().unwrap()];
+        openflow.echo = Duration::from_secs(3600);
+    });
+    let (_listener, mut called) = called(&path, Version::V10);
+    let mut visitor = Controller::new(&rig, Version::V10);
+    visitor.send(1, packet(200));
+    let missed = next_packet(&mut called);
+    assert_eq!((missed.reason, missed.data.len(), missed.total_len), (0, 128, 200));
+    assert!(packet_ins(visitor.until_done()).is_empty(), "a visitor has to ask for them");
+}
+
+#[test]
+fn an_entry_that_is_added_again_keeps_its_counters_but_in_openflow_1_0() {
+    let rig = Rig::new();
+    for (version, count) in [(Version::V13, 1), (Version::V10, 0)] {
+        let mut controller = Controller::new(&rig, version);
+        let text = format!("priority={count},in_port=1,actions=output:2");
+        controller.add(&text);
+        let to_table = packet_out(1, vec![Action::Output(PortNo::TABLE)], packet(60));
+        controller.say(to_table);
+        assert_eq!(controller.until_done(), []);
+        controller.add(&text);
+        let Reply::Flow(_, flows) = controller.multipart(Request::Flow(Default::default())) else { panic!() };
+        assert_eq!(flows.len(), 1);
+        assert_eq!((flows[0].packets, flows[0].flow.flags), (count, Default::default()), "{version:?}");
+        controller.say(Body::FlowMod(FlowMod {
+            command: FlowCommand::Delete,
+            table: None,
+            ..FlowMod::default()
+        }));
+        assert_eq!(controller.until_done(), []);
+    }
+}
+
+/// A datagram of a host to a name server.
+fn datagram(host: u8) -> Vec<u8> {
+    let mut key = Key::new();
+    for (field, value) in [
+        (Field::EthType, 0x0800),
+        (Field::NwSrc, 0x0a00_0000 | u128::from(host)),
+        (Field::NwDst, 0x0a00_0002),
+        (Field::NwProto, 17),
+        (Field::NwTtl, 64),
+        (Field::UdpSrc, 1000),
+        (Field::UdpDst, 53),
+    ] {
+        field.set(&mut key, value);
+    }
+    compose(&key, &[0; 18])
+}
+
+#[test]
+fn a_packet_of_a_tracked_connection_comes_with_its_original_tuple() {
+    let rig = Rig::new();
+    let mut controller = Controller::new(&rig, Version::V13);
+    controller.say(Body::SetPacketInFormat(PacketInForm::Nicira2));
+    controller.add("priority=9,udp,actions=ct(commit,table=1)");
+    controller.add("table=1,actions=controller");
+    controller.send(1, datagram(1));
+    let told = next_packet(&mut controller).fields;
+    for (field, value) in [
+        (Field::EthType, 0x0800),
+        (Field::CtNwSrc, 0x0a00_0001),
+        (Field::CtNwDst, 0x0a00_0002),
+        (Field::CtNwProto, 17),
+        (Field::CtTpSrc, 1000),
+        (Field::CtTpDst, 53),
+    ] {
+        assert_eq!(told.field(field).0, value, "{field:?} of {told:?}");
+    }
+    assert_ne!(told.field(Field::CtState).0, 0);
+}
+
+#[test]
+fn a_packet_is_looked_up_again_by_the_original_tuple_of_its_connection() {
+    let rig = Rig::new();
+    let mut controller = Controller::new(&rig, Version::V13);
+    controller.add("priority=9,udp,actions=ct(commit,zone=1,nat(src=10.9.9.9),table=1)");
+    controller.add("table=1,ct_state=+trk+new,udp,actions=resubmit(,2,ct)");
+    controller.add("table=2,priority=5,udp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_dst=53,actions=output:3");
+    controller.add("table=2,priority=1,actions=output:4");
+    // Of packets that belong to no connection it would mean nothing.
+    controller.refuses(flow_mod("table=3,udp,actions=resubmit(,2,ct)"), Code::ActionType);
+    for (host, port) in [(1, 3), (7, 4)] {
+        controller.send(1, datagram(host));
+        assert_eq!(controller.until_done(), []);
+        let Reply::Port(ports) = controller.multipart(Request::Port(PortNo(port))) else { panic!() };
+        assert_eq!(ports[0].tx_packets, 1, "of host {host} by port {port}");
+    }
 }

@@ -10,7 +10,7 @@ use weir_openflow::{Action, PortNo};
 use weir_switch::FailMode;
 
 /// A controller that the switch connects to.
-fn called(path: &Path) -> (UnixListener, Controller) {
+pub(crate) fn called(path: &Path, version: Version) -> (UnixListener, Controller) {
     let listener = UnixListener::bind(path).unwrap();
     listener.set_nonblocking(true).unwrap();
     let end = Instant::now() + Duration::from_secs(30);
@@ -22,7 +22,7 @@ fn called(path: &Path) -> (UnixListener, Controller) {
         std::thread::sleep(Duration::from_millis(20));
     };
     stream.set_nonblocking(false).unwrap();
-    (listener, Controller::at(stream, Version::V13))
+    (listener, Controller::at(stream, version))
 }
 
 /// A frame from one host to another.
@@ -76,7 +76,7 @@ fn without_a_controller_the_switch_learns_and_goes_back_to_its_rules_when_one_re
         openflow.fail_mode = FailMode::Standalone;
         openflow.echo = Duration::from_secs(3600);
     });
-    let (listener, mut controller) = called(&path);
+    let (listener, mut controller) = called(&path, Version::V13);
     controller.add("in_port=1,actions=output:3");
     controller.add("priority=2,dl_type=0x9999,actions=drop");
     controller.add("priority=3,dl_type=0x9998,idle_timeout=600,actions=drop");
@@ -98,7 +98,7 @@ fn without_a_controller_the_switch_learns_and_goes_back_to_its_rules_when_one_re
     until("the second host to be known", &mut visitor, learned(1, 1, 2, &[2]));
     until("a host that moves to be known", &mut visitor, learned(4, 2, 1, &[1]));
     until("it to be found there", &mut visitor, learned(1, 1, 2, &[4]));
-    let (_listener, mut controller) = called(&path);
+    let (_listener, mut controller) = called(&path, Version::V13);
     until("the rules to be back", &mut visitor, |visitor| entries(visitor) == 2);
     assert_eq!(leaves(&mut visitor, 1, frame(1, 2)), [3]);
     assert!(leaves(&mut visitor, 2, frame(2, 1)).is_empty(), "nothing that was learned is left");

@@ -19,8 +19,12 @@ fn endpoint(of: &ChannelStatus) -> String {
         (None, None, _) => "connected".to_owned(),
     };
     let mut text = format!("{}: {state}; {} connections so far", of.endpoint, grouped(of.connects));
-    if of.refused > 0 {
-        text += &format!(", {} refused because there were too many", grouped(of.refused));
+    for (count, what) in
+        [(of.refused, "refused because there were too many"), (of.evicted, "closed to make room for others")]
+    {
+        if count > 0 {
+            text += &format!(", {} {what}", grouped(count));
+        }
     }
     if let Some(why) = &of.last_end {
         text += &format!("; the last ended: {why}");
@@ -44,10 +48,14 @@ fn connection(of: &ConnectionStatus) -> String {
         (of.refused, "refused"),
         (of.untold, "not told because it was behind"),
         (of.waiting, "bytes waiting"),
+        (of.held, "bytes of bundles held"),
     ] {
         if count > 0 {
             text += &format!(", {} {what}", grouped(count));
         }
+    }
+    if let Some(why) = &of.last_refused {
+        text += &format!("; the last refusal: {why}");
     }
     text + "\n"
 }

@@ -39,7 +39,7 @@ Examples:
   From a configuration (docs/switch.md), on two cores:
     weir switch --config switch.toml --core 2 --core 3
   Commanded by OpenFlow, from this machine alone:
-    weir switch --listen ptcp:6653:127.0.0.1 --port left=net_vhost0,iface=/tmp/a
+    weir switch --listen punix:/tmp/of.sock --port left=net_vhost0,iface=/tmp/a
   What it does, second by second:
     weir switch stats --watch
   Why a packet goes where it goes:

@@ -1,12 +1,11 @@
 //! The options of `weir switch`, and the settings they make together with a configuration.
 
 use crate::cmd::BadUse;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use weir_switch::config::{DESCRIPTORS, check_name};
 use weir_switch::{
-    Controller, Known, Listen, PollMode, PortSpec, ServiceConfig, Settings, TableText, TcamConfig,
+    Controller, Known, Listen, MetricsAt, PollMode, PortSpec, ServiceConfig, Settings, TableText, TcamConfig,
 };
 use weir_units::FrameSize;
 
@@ -79,9 +78,9 @@ pub(super) struct Options {
     /// Connect to an OpenFlow controller: `tcp:HOST[:PORT]`, `unix:PATH`, or `ssl:HOST[:PORT]` with the certificates of the configuration
     #[arg(long = "controller", value_name = "ENDPOINT", value_parser = clap::value_parser!(Controller))]
     controllers: Vec<Controller>,
-    /// Serve metrics to Prometheus at this address, such as 127.0.0.1:9464
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    metrics: Option<SocketAddr>,
+    /// Serve metrics to Prometheus at this address, such as 127.0.0.1:9464, or at unix:PATH, a socket for this user alone
+    #[arg(long, value_name = "ADDRESS:PORT|unix:PATH", value_parser = clap::value_parser!(MetricsAt))]
+    metrics: Option<MetricsAt>,
     /// Print one JSON line on standard output when packets flow
     #[arg(long)]
     pub(super) announce: bool,
@@ -187,7 +186,7 @@ impl Options {
         settings.tcam = self.tcam.or(settings.tcam);
         settings.poll = self.poll.unwrap_or(settings.poll);
         settings.seed = self.seed.or(settings.seed);
-        settings.metrics = self.metrics.or(settings.metrics);
+        settings.metrics = self.metrics.clone().or(settings.metrics);
         for control in &self.controls {
             settings.control = match control {
                 Control::Socket(path) => Some(path.clone()),

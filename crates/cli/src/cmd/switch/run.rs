@@ -89,8 +89,9 @@ fn headline(running: &mut Running) -> anyhow::Result<String> {
     for address in running.openflow() {
         line += &format!("; OpenFlow at {address}");
     }
-    if let Some(address) = running.metrics() {
-        line += &format!("; metrics at http://{address}/metrics");
+    if let Some(at) = running.metrics() {
+        let who = if at.is_public() { ", for whoever reaches that address" } else { "" };
+        line += &format!("; metrics at {at}{who}");
     }
     Ok(line + "; Ctrl-C ends it")
 }

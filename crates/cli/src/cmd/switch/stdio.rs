@@ -147,7 +147,7 @@ pub(super) fn announce(running: &mut Running) -> anyhow::Result<()> {
         ports: states.collect(),
         tsc_hz: stats.tsc_hz,
         control: running.control().map(|path| path.display().to_string()),
-        metrics: running.metrics().map(|address| format!("http://{address}/metrics")),
+        metrics: running.metrics().map(ToString::to_string),
     })
 }
 

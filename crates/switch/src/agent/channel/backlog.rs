@@ -31,6 +31,10 @@ const TURN: usize = 32;
 /// Changes that are told together, at most.
 const TOGETHER: usize = 128;
 
+/// Bytes of changes that are told together before the next one is told by itself: decoded, they are many times
+/// as long at worst.
+const TOGETHER_BYTES: usize = 32 << 10;
+
 /// The number of an error message in all versions.
 const ERROR: u8 = 1;
 
@@ -268,7 +272,7 @@ impl Talk {
                 Ok(message) if is_change(&message.body) => {
                     changes.push(message);
                     at = next;
-                    if changes.len() < TOGETHER {
+                    if changes.len() < TOGETHER && at - piece.at < TOGETHER_BYTES {
                         continue;
                     }
                     (None, None)
@@ -287,7 +291,6 @@ impl Talk {
             }
             (at, piece.at) = (next.max(at), next.max(at));
             if let Some(refusal) = refusal {
-                self.counters.refused(1);
                 self.line.answer(refusal);
             }
             if self.line.is_behind() {
@@ -324,6 +327,7 @@ impl Talk {
     /// What is to be told of a message that does not decode, and how it is refused.
     fn refused(&self, message: &[u8], wrong: DecodeError) -> (Option<Heard>, Option<Vec<u8>>) {
         let spoilt = wrong.bundle.map(|bundle| Heard::Spoilt { connection: self.connection, bundle });
+        self.counters.refused_for(wrong.to_string());
         let is_error = Header::peek(message).is_some_and(|header| header.kind == ERROR);
         // An error is never answered, or two sides would go on for ever.
         let refusal = if is_error { Vec::new() } else { encoded(&wrong.reply()) };

@@ -7,10 +7,11 @@
 
 use super::backlog::Backlog;
 use super::dial::{self, Dial, State};
+use super::doorway::{self, Guest, Kind, Verdict};
 use super::endpoint::Controller;
 use super::line::line;
-use super::link::{Begin, End, Link, Turn};
-use super::listener::Listener;
+use super::link::{Begin, End, Link, Turn, Way};
+use super::listener::{Listener, Visitor};
 use super::status::{Board, Shown};
 use super::tls::Tls;
 use super::transport::{Socket, Transport};
@@ -34,8 +35,9 @@ const LOOK: Duration = Duration::from_millis(100);
 const LIVELY: Duration = Duration::from_micros(100);
 /// Bytes of one read.
 pub(super) const SCRATCH: usize = 16 << 10;
-/// Connections that a listener takes before it is another's turn.
-const ACCEPTS: usize = 64;
+/// Connections that a listener takes in a turn, and half of the slots at most: whoever says hello at once is read
+/// before those behind it could take its slot.
+const ACCEPTS: usize = 16;
 
 /// What holds for all connections.
 #[derive(Clone, Debug)]
@@ -267,30 +269,48 @@ impl Hub {
 
     /// Takes who waits at a listener.
     fn accept(&mut self, endpoint: u64, now: Instant) {
-        for _ in 0..ACCEPTS {
+        let most = (self.rules.max_connections / 2).clamp(1, ACCEPTS);
+        for _ in 0..most {
             let Some(door) = self.keep.listeners.get_mut(&endpoint) else { return };
-            let (socket, peer) = match door.listener.accept() {
-                Ok(accepted) => accepted,
+            let kind = door.listener.kind();
+            match door.listener.accept() {
+                Ok(visitor) => self.visit(endpoint, kind, visitor, now),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock) => return,
-                Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted) => continue,
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied) => {
+                    self.board.change(endpoint, |row| {
+                        row.connects += 1;
+                        row.refused += 1;
+                        row.last_end = Some(error.to_string());
+                    });
+                }
                 Err(error) => {
                     // No reason to burn a core until there is more of it.
                     door.closed_until = Some(now + LOOK);
                     self.board.change(endpoint, |row| row.last_end = Some(error.to_string()));
                     return;
                 }
-            };
-            let tls = door.listener.tls;
-            let accepted =
-                self.keep.links.values().filter(|link| !self.keep.dials.contains_key(&link.endpoint));
-            let full = accepted.count() >= self.rules.max_connections;
-            self.board.change(endpoint, |row| {
-                row.connects += 1;
-                row.refused += u64::from(full);
-            });
-            if !full {
-                self.begin(endpoint, peer, socket, tls, false, now);
             }
+        }
+    }
+
+    /// Lets somebody in, or not.
+    fn visit(&mut self, endpoint: u64, kind: Kind, visitor: Visitor, now: Instant) {
+        let Visitor { socket, peer, from } = visitor;
+        let guests: Vec<Guest> = self.keep.links.values().filter_map(Link::guest).collect();
+        let verdict = doorway::admit(&guests, kind, from, self.rules.max_connections);
+        self.board.change(endpoint, |row| {
+            row.connects += 1;
+            row.refused += u64::from(verdict == Verdict::Refused);
+        });
+        if let Verdict::InPlaceOf(connection, why) = verdict {
+            if let Some(link) = self.keep.links.get(&connection) {
+                self.board.change(link.endpoint, |row| row.evicted += 1);
+            }
+            self.end(connection, End { why: why.to_owned(), still_told: true }, now);
+        }
+        if verdict != Verdict::Refused {
+            self.begin(endpoint, peer, socket, Way::Accepted(kind, from), now);
         }
     }
 
@@ -303,7 +323,7 @@ impl Hub {
             self.dialled(endpoint, State::LookingUp);
             let begun = match &controller {
                 Controller::Unix(path) => dial::unix(path).map(|socket| {
-                    self.begin(endpoint, controller.to_string(), socket, false, true, now);
+                    self.begin(endpoint, controller.to_string(), socket, Way::Called { tls: false }, now);
                 }),
                 Controller::Tcp { host, port, .. } => {
                     let (commander, waker) = (self.commander.clone(), self.waker.clone());
@@ -340,14 +360,15 @@ impl Hub {
                 Ok((socket, format!("{}:{address}", if tls { "ssl" } else { "tcp" })))
             });
         match begun {
-            Ok((socket, peer)) => self.begin(endpoint, peer, socket, tls, true, now),
+            Ok((socket, peer)) => self.begin(endpoint, peer, socket, Way::Called { tls }, now),
             Err(why) => self.failed(endpoint, None, why, None, now),
         }
     }
 
     /// A connection begins.
-    fn begin(&mut self, endpoint: u64, peer: String, socket: Socket, tls: bool, called: bool, now: Instant) {
-        let conversation = match (tls, &self.rules.tls) {
+    fn begin(&mut self, endpoint: u64, peer: String, socket: Socket, way: Way, now: Instant) {
+        let called = way.called();
+        let conversation = match (way.tls(), &self.rules.tls) {
             (false, _) => Ok(None),
             (true, Some(tls)) if called => tls.connect().map(Some),
             (true, Some(tls)) => tls.accept().map(Some),
@@ -361,7 +382,7 @@ impl Hub {
         let connection = ConnectionId(self.keep.connections);
         let transport = Transport::new(socket, conversation);
         let line = line(self.keep.in_all.clone(), self.waker.clone());
-        let begin = Begin { connection, endpoint, peer, transport, called };
+        let begin = Begin { connection, endpoint, peer, transport, way };
         self.keep.links.insert(connection, Link::new(begin, line, now));
         if called {
             self.dialled(endpoint, State::Connected);

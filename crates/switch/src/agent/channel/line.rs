@@ -24,11 +24,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// and nothing more is read of it.
 pub const BEHIND: usize = 1 << 20;
 
-/// Bytes that may wait for one controller; its connection ends with more.
+/// Bytes that one controller may make the switch hold: answers that wait for it, messages of its open bundles
+/// ([`Line::hold`]). Its connection ends with an answer above that; a message above it is refused.
 pub const MOST_WAITING: usize = 64 << 20;
 
-/// Bytes that may wait for all of them; with more, one that is behind and gets an answer ends.
+/// Bytes that all of them may make it hold; with more, one that is behind and gets an answer ends.
 pub const MOST_WAITING_IN_ALL: usize = 256 << 20;
+
+/// Of these, what is kept for controllers that have it hold no more than [`BEHIND`]: a few that fill the rest
+/// leave a bundle of some thousand entries to everybody else.
+const KEPT_FREE: usize = 64 << 20;
 
 /// Bytes of an answer that is written at once, at most; a longer one takes as long as its reader does.
 const AT_ONCE: usize = 64 << 10;
@@ -47,6 +52,8 @@ pub(super) struct Outgoing {
 struct Shared {
     queue: Mutex<Queue>,
     in_all: Arc<AtomicUsize>,
+    /// Bytes that are held for the controller beside what waits for it.
+    held: AtomicUsize,
     untold: AtomicU64,
     waker: Waker,
 }
@@ -85,7 +92,13 @@ pub(super) enum State {
 
 /// A line, and what the channel takes from it. `in_all` counts the bytes of all lines of a switch.
 pub(super) fn line(in_all: Arc<AtomicUsize>, waker: Waker) -> (Line, Outgoing) {
-    let shared = Shared { queue: Mutex::default(), in_all, untold: AtomicU64::new(0), waker };
+    let shared = Shared {
+        queue: Mutex::default(),
+        in_all,
+        held: AtomicUsize::new(0),
+        untold: AtomicU64::new(0),
+        waker,
+    };
     let shared = Arc::new(shared);
     (Line { shared: shared.clone() }, Outgoing { shared })
 }
@@ -99,7 +112,8 @@ impl Shared {
         let in_all = self.count(queue, bytes.len());
         queue.chunks.push_back(bytes);
         let behind = queue.waiting > BEHIND;
-        if queue.waiting > MOST_WAITING || (behind && in_all > MOST_WAITING_IN_ALL) {
+        let held = self.held.load(Ordering::Relaxed);
+        if queue.waiting + held > MOST_WAITING || (behind && in_all > MOST_WAITING_IN_ALL) {
             self.forget(queue, State::Overrun);
         }
     }
@@ -184,8 +198,48 @@ impl Line {
     }
 
     /// Whether the connection is gone.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.shared.queue().state, State::Over | State::Overrun)
+    }
+}
+
+/// Bytes that are held for a controller. They count as its own until this is dropped.
+pub(crate) struct Held {
+    shared: Arc<Shared>,
+    bytes: usize,
+}
+
+impl Line {
+    /// Holds nothing for the controller yet.
+    pub(crate) fn hold(&self) -> Held {
+        Held { shared: self.shared.clone(), bytes: 0 }
+    }
+}
+
+impl Held {
+    /// Counts more bytes, if they may be held: [`MOST_WAITING`] of one controller with all that waits for it,
+    /// [`MOST_WAITING_IN_ALL`] of all controllers. False if not; then nothing is counted.
+    pub(crate) fn add(&mut self, bytes: usize) -> bool {
+        let Shared { held, in_all, .. } = &*self.shared;
+        let waiting = self.shared.queue().waiting;
+        let own = held.fetch_add(bytes, Ordering::Relaxed) + bytes + waiting;
+        let all = in_all.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let most = if own > BEHIND { MOST_WAITING_IN_ALL - KEPT_FREE } else { MOST_WAITING_IN_ALL };
+        let may = own <= MOST_WAITING && all <= most;
+        if may {
+            self.bytes += bytes;
+        } else {
+            held.fetch_sub(bytes, Ordering::Relaxed);
+            in_all.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        may
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shared.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.shared.in_all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -227,6 +281,11 @@ impl Outgoing {
         let bytes = bytes.min(queue.waiting);
         queue.waiting -= bytes;
         self.shared.in_all.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that are held for the controller beside what waits for it.
+    pub(super) fn held(&self) -> usize {
+        self.shared.held.load(Ordering::Relaxed)
     }
 
     /// Bytes that wait, and how far the line is.
@@ -284,6 +343,26 @@ mod tests {
         assert_eq!([(); 3].map(|()| outgoing.take().unwrap()[0]), [1, 3, 4]);
         outgoing.sent(24);
         assert_eq!((outgoing.take(), in_all.load(Ordering::Relaxed)), (None, 0));
+    }
+
+    #[test]
+    fn what_is_held_has_the_same_bound_as_what_waits_and_leaves_room_for_those_that_hold_little() {
+        let (in_all, lines) = lines(5);
+        let mut first = lines[0].0.hold();
+        assert!(first.add(MOST_WAITING) && !first.add(1), "one controller has its share");
+        drop(first);
+        assert_eq!((in_all.load(Ordering::Relaxed), lines[0].1.held()), (0, 0));
+        lines[0].0.answer(vec![0; MOST_WAITING - 8]);
+        let mut beside = lines[0].0.hold();
+        assert!(beside.add(8) && !beside.add(1), "what waits counts too");
+        let mut held: Vec<Held> = lines[1..].iter().map(|(line, _)| line.hold()).collect();
+        let most = |held: &mut Held| (1..=64).take_while(|_| held.add(1 << 20)).count();
+        let taken: Vec<usize> = held.iter_mut().map(most).collect();
+        assert_eq!(taken, [64, 64, 1, 1], "those that come late have a little still");
+        assert!(in_all.load(Ordering::Relaxed) <= MOST_WAITING_IN_ALL);
+        drop((held, beside));
+        lines[0].0.answer(vec![0; 16]);
+        assert_eq!(in_all.load(Ordering::Relaxed), 0, "it went with the line");
     }
 
     #[test]

@@ -7,7 +7,9 @@
 
 use super::backlog::{Backlog, Open};
 use super::conversation::{Conversation, Received};
+use super::doorway::{Guest, Kind};
 use super::line::{BEHIND, Line, Outgoing, State};
+use super::listener::Origin;
 use super::status::Counters;
 use super::transport::Transport;
 use crate::agent::ConnectionId;
@@ -34,8 +36,7 @@ pub(super) struct Link {
     pub(super) connection: ConnectionId,
     pub(super) endpoint: u64,
     pub(super) peer: String,
-    /// Whether the switch connected, and not the other side.
-    called: bool,
+    way: Way,
     pub(super) counters: Arc<Counters>,
     transport: Transport,
     conversation: Conversation,
@@ -47,6 +48,8 @@ pub(super) struct Link {
     stage: Stage,
     /// There may be something to be read that the poll does not tell.
     readable: bool,
+    /// Whether bytes came at all.
+    was_heard: bool,
     /// When bytes came last.
     heard: Instant,
     /// When the other side was asked whether it is there, if nothing came since.
@@ -91,8 +94,26 @@ pub(super) struct Begin {
     pub(super) endpoint: u64,
     pub(super) peer: String,
     pub(super) transport: Transport,
-    /// Whether the switch connects, and not the other side.
-    pub(super) called: bool,
+    pub(super) way: Way,
+}
+
+/// How a connection came about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// The switch connected, because it is one of its controllers.
+    Called { tls: bool },
+    /// The other side connected.
+    Accepted(Kind, Origin),
+}
+
+impl Way {
+    pub(super) const fn called(self) -> bool {
+        matches!(self, Self::Called { .. })
+    }
+
+    pub(super) const fn tls(self) -> bool {
+        matches!(self, Self::Called { tls: true } | Self::Accepted(Kind::Tls, _))
+    }
 }
 
 impl Link {
@@ -107,7 +128,7 @@ impl Link {
             connection: begin.connection,
             endpoint: begin.endpoint,
             peer: begin.peer,
-            called: begin.called,
+            way: begin.way,
             counters,
             transport: begin.transport,
             conversation: Conversation::default(),
@@ -115,12 +136,23 @@ impl Link {
             outgoing,
             staged: Vec::new(),
             sent: 0,
-            stage: if begin.called { Stage::Connecting(until) } else { Stage::Greeting(until) },
-            readable: false,
+            stage: if begin.way.called() { Stage::Connecting(until) } else { Stage::Greeting(until) },
+            // Who says hello at once is read in the turn in which it was accepted.
+            readable: !begin.way.called(),
+            was_heard: false,
             heard: now,
             asked: None,
             drained: now,
         }
+    }
+
+    /// What the doorway looks at, if it was accepted.
+    pub(super) fn guest(&self) -> Option<Guest> {
+        let Way::Accepted(kind, from) = self.way else { return None };
+        let greeted = matches!(self.stage, Stage::Open(..));
+        // One that ends has nothing more to say.
+        let heard = self.was_heard && !matches!(self.stage, Stage::Ending { .. });
+        Some(Guest { connection: self.connection, kind, from, greeted, heard })
     }
 
     /// Since when both sides have agreed on a version, if they have.
@@ -204,7 +236,7 @@ impl Link {
         if matches!(self.stage, Stage::Ending { .. }) {
             return;
         }
-        (self.heard, self.asked) = (turn.now, None);
+        (self.heard, self.asked, self.was_heard) = (turn.now, None, true);
         let Received { replies, requests, opened, messages, refused, end } =
             self.conversation.receive(&turn.scratch[..length]);
         self.counters.came(messages, length);
@@ -216,7 +248,7 @@ impl Link {
                 connection: self.connection,
                 version,
                 peer: self.peer.clone(),
-                called: self.called,
+                called: self.way.called(),
                 line: self.line.clone(),
                 counters: self.counters.clone(),
             });
@@ -311,7 +343,7 @@ impl Link {
 
     fn look_at_line(&mut self, now: Instant) -> Result<(), End> {
         let (waiting, state) = self.outgoing.look();
-        self.counters.line(self.outgoing.untold(), waiting);
+        self.counters.line(self.outgoing.untold(), waiting, self.outgoing.held());
         match (state, &self.stage) {
             (State::Overrun, _) => Err(End {
                 why: "it does not read its answers, and too much waits for it".to_owned(),
@@ -327,7 +359,7 @@ impl Link {
 
     fn look_at_clock(&mut self, turn: &Turn<'_>) -> Result<(), End> {
         let (now, echo) = (turn.now, turn.echo);
-        let patience = if self.called { echo } else { echo * VISITORS };
+        let patience = if self.way.called() { echo } else { echo * VISITORS };
         let late = |why: &str| Err(End { why: why.to_owned(), still_told: false });
         match &mut self.stage {
             Stage::Connecting(until) if now >= *until => late("it does not answer"),

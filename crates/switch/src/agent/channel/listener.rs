@@ -1,15 +1,41 @@
 //! Sockets where controllers connect.
 
+use super::doorway;
 use super::endpoint::Listen;
 use super::transport::Socket;
-use crate::socket::vacate;
-use std::fs::{self, Permissions};
+use crate::socket::{bind_private, is_ours};
+use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+
+/// Somebody who connected.
+pub(super) struct Visitor {
+    pub(super) socket: Socket,
+    /// Who it is, for people.
+    pub(super) peer: String,
+    pub(super) from: Origin,
+}
+
+/// Where a connection comes from, as far as its share goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Origin {
+    /// This machine, by a Unix socket.
+    Local,
+    /// An address; of IPv6 the first half, as whoever has one address of a network has all.
+    Address(IpAddr),
+}
+
+impl Origin {
+    fn of(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !(u128::MAX >> 64)).into()),
+            address => address,
+        })
+    }
+}
 
 /// A socket that does not block. Dropping it closes it, and removes its path.
 #[derive(Debug)]
@@ -44,8 +70,7 @@ impl Listener {
                 Kind::Tcp(listener)
             }
             Listen::Unix(path) => {
-                vacate(path).map_err(|error| error.reason())?;
-                let listener = UnixListener::bind(path).map_err(|error| error.to_string())?;
+                let listener = bind_private(path).map_err(|error| error.reason())?;
                 Kind::Unix(listener, path.clone())
             }
         };
@@ -53,30 +78,45 @@ impl Listener {
         Ok(Self { kind, tls: listen.tls(), address })
     }
 
-    /// Takes who waits: the socket, and who it is.
+    /// Whose slots its connections take.
+    pub(super) const fn kind(&self) -> doorway::Kind {
+        match &self.kind {
+            Kind::Unix(..) => doorway::Kind::Unix,
+            Kind::Tcp(_) if self.tls => doorway::Kind::Tls,
+            Kind::Tcp(_) => doorway::Kind::Tcp,
+        }
+    }
+
+    /// Takes who waits.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`] if nobody waits, and what the system says.
-    pub(super) fn accept(&self) -> io::Result<(Socket, String)> {
+    /// [`ErrorKind::WouldBlock`] if nobody waits, [`ErrorKind::PermissionDenied`] if it was another user's process
+    /// at a Unix socket, and what the system says.
+    pub(super) fn accept(&self) -> io::Result<Visitor> {
         match &self.kind {
             Kind::Tcp(listener) => {
                 let (stream, peer) = listener.accept()?;
                 stream.set_nonblocking(true)?;
                 stream.set_nodelay(true)?;
                 let method = if self.tls { "ssl" } else { "tcp" };
-                Ok((Socket::Tcp(stream), format!("{method}:{peer}")))
+                let from = Origin::of(peer.ip());
+                Ok(Visitor { socket: Socket::Tcp(stream), peer: format!("{method}:{peer}"), from })
             }
             Kind::Unix(listener, path) => {
                 let (stream, _) = listener.accept()?;
+                if !is_ours(&stream)? {
+                    return Err(io::Error::new(ErrorKind::PermissionDenied, "it belongs to another user"));
+                }
                 stream.set_nonblocking(true)?;
-                Ok((Socket::Unix(stream), format!("unix:{}", path.display())))
+                let peer = format!("unix:{}", path.display());
+                Ok(Visitor { socket: Socket::Unix(stream), peer, from: Origin::Local })
             }
         }
     }
 }
 
 impl Kind {
-    /// Makes it not block, and its owner's alone; hands back where it listens.
+    /// Makes it not block; hands back where it listens.
     fn prepare(&self) -> io::Result<String> {
         match self {
             Self::Tcp(listener) => {
@@ -84,7 +124,6 @@ impl Kind {
                 listener.local_addr().map(|address| address.to_string())
             }
             Self::Unix(listener, path) => {
-                fs::set_permissions(path, Permissions::from_mode(0o600))?;
                 listener.set_nonblocking(true)?;
                 Ok(path.display().to_string())
             }
@@ -106,5 +145,19 @@ impl Drop for Listener {
         if let Kind::Unix(_, path) = &self.kind {
             let _ = fs::remove_file(path); // somebody may have been quicker
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_of_ipv6_are_one_origin_and_mapped_ones_those_of_ipv4() {
+        let of = |text: &str| Origin::of(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.7"), of("192.0.2.7"));
+        assert_ne!(of("192.0.2.7"), of("192.0.2.8"));
     }
 }

@@ -18,6 +18,7 @@
 mod backlog;
 mod conversation;
 mod dial;
+mod doorway;
 mod endpoint;
 mod hub;
 mod line;
@@ -46,6 +47,7 @@ use waker::waker;
 use watch::Watch;
 
 pub use endpoint::{Controller, Host, Listen, OPENFLOW_PORT};
+pub(crate) use line::Held;
 pub use line::{BEHIND, Line, MOST_WAITING, MOST_WAITING_IN_ALL};
 pub use settings::{ChannelSettings, ECHO_SECONDS, FailMode, MAX_CONNECTIONS};
 pub use status::{ChannelStatus, ConnectionStatus};

@@ -4,7 +4,7 @@ use super::endpoint::{Controller, Listen};
 use super::tls::TlsFiles;
 use std::time::Duration;
 
-/// Connections that are accepted at once when nobody says.
+/// Connections of each kind (TCP, TLS, Unix sockets) that are accepted at once when nobody says.
 pub const MAX_CONNECTIONS: usize = 64;
 /// Seconds of silence before a controller is asked whether it is there, when nobody says.
 pub const ECHO_SECONDS: u64 = 5;
@@ -28,7 +28,7 @@ pub struct ChannelSettings {
     pub controllers: Vec<Controller>,
     /// Certificates, which `pssl:` and `ssl:` take.
     pub tls: Option<TlsFiles>,
-    /// Connections that are accepted at once.
+    /// Connections of each kind (TCP, TLS, Unix sockets) that are accepted at once.
     pub max_connections: usize,
     /// How long a controller may be silent before it is asked whether it is there, and then how long it
     /// has to answer.

@@ -19,8 +19,10 @@ pub struct ChannelStatus {
     pub address: Option<String>,
     /// Connections that were made or accepted, those that were refused included.
     pub connects: u64,
-    /// Connections that were closed at once because there were too many.
+    /// Connections that were closed at once: there were too many, or, at a Unix socket, it was another user's.
     pub refused: u64,
+    /// Connections that were closed later, to make room for others.
+    pub evicted: u64,
     /// Why the last connection ended, or was not made.
     pub last_end: Option<String>,
     /// Milliseconds until the next attempt to connect, if one is waited for.
@@ -52,10 +54,14 @@ pub struct ConnectionStatus {
     pub bytes_out: u64,
     /// Messages that were refused because they could not be read.
     pub refused: u64,
+    /// What the last of them was, and why it was refused.
+    pub last_refused: Option<String>,
     /// Messages that were not told because the controller was behind.
     pub untold: u64,
     /// Bytes that wait to be sent.
     pub waiting: u64,
+    /// Bytes of its open bundles and unfinished requests.
+    pub held: u64,
 }
 
 /// What is counted of a connection.
@@ -68,6 +74,9 @@ pub(super) struct Counters {
     refused: AtomicU64,
     untold: AtomicU64,
     waiting: AtomicU64,
+    held: AtomicU64,
+    /// Why the last message was refused.
+    last_refused: Mutex<Option<String>>,
 }
 
 impl Counters {
@@ -85,10 +94,17 @@ impl Counters {
         self.refused.fetch_add(messages, Ordering::Relaxed);
     }
 
+    /// A message was refused, for this reason.
+    pub(super) fn refused_for(&self, why: String) {
+        self.refused(1);
+        *self.last_refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
     /// What a line knows by itself.
-    pub(super) fn line(&self, untold: u64, waiting: usize) {
+    pub(super) fn line(&self, untold: u64, waiting: usize, held: usize) {
         self.untold.store(untold, Ordering::Relaxed);
         self.waiting.store(waiting as u64, Ordering::Relaxed);
+        self.held.store(held as u64, Ordering::Relaxed);
     }
 }
 
@@ -105,6 +121,7 @@ pub(super) struct Row {
     pub(super) address: Option<String>,
     pub(super) connects: u64,
     pub(super) refused: u64,
+    pub(super) evicted: u64,
     pub(super) last_end: Option<String>,
     pub(super) retry: Option<Instant>,
     pub(super) connections: BTreeMap<ConnectionId, Shown>,
@@ -147,6 +164,7 @@ impl Row {
             address: self.address.clone(),
             connects: self.connects,
             refused: self.refused,
+            evicted: self.evicted,
             last_end: self.last_end.clone(),
             retry_ms: self.retry.map(|at| millis(until(at))),
             connections: self.connections.iter().map(|(id, shown)| shown.status(*id, now)).collect(),
@@ -171,6 +189,8 @@ impl Shown {
             refused: count(&counters.refused),
             untold: count(&counters.untold),
             waiting: count(&counters.waiting),
+            held: count(&counters.held),
+            last_refused: counters.last_refused.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 }

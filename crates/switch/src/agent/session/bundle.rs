@@ -1,21 +1,24 @@
 //! Bundles: changes that take effect together or not at all (OpenFlow 1.4.1, section 6.9; ONF's extension 230
 //! to 1.3).
 //!
-//! Messages are kept as they came and checked when the bundle is committed, against the tables of that moment:
-//! the datapath does them in one go, between two bursts of each worker. Atomic and ordered is what all bundles
-//! are, whether they asked for it or not. So that a commit need not be long, one bundle at a time has its changes
-//! done to a copy of the tables while its messages come ([`Ahead`]); only where that copy is out of date by then
-//! they are done at the commit.
+//! Messages are kept as bytes and checked when the bundle is committed, against the tables of that moment: the
+//! datapath does them in one go, between two bursts of each worker. Atomic and ordered is what all bundles are,
+//! whether they asked for it or not. So that a commit need not be long, one bundle at a time has its changes done
+//! to a copy of the tables while its messages come ([`Ahead`]); only where that copy is out of date by then they
+//! are done at the commit.
+//!
+//! Memory: what a controller's bundles hold counts as what waits for it does ([`crate::agent::channel::Held`]).
 
 use super::changes::{buffer_of, change};
+use super::pile::Pile;
 use super::{Agent, refusal};
 use crate::agent::ConnectionId;
+use crate::agent::channel::Line;
 use crate::plane::Plane;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_codec::{Body, BundleAdd, BundleControl, BundleFlags, BundleStep, Code, Message};
-use weir_datapath::{Ahead, ApplyError, Change, EntryChange, PortFlags};
-use weir_openflow::PortNo;
+use weir_datapath::{Ahead, ApplyError, Change};
 
 /// Bundles of a controller, at most.
 const MOST: usize = 16;
@@ -31,44 +34,48 @@ struct Bundle {
     closed: bool,
     /// Whether a message was refused that was to be in it.
     spoilt: bool,
-    #[expect(clippy::vec_box, reason = "they come boxed, and a list that grows would copy them")]
-    messages: Vec<Box<Message>>,
+    messages: Pile,
+    /// Whether one of them is more than a change of the tables: it is about a port, or sends a packet.
+    more: bool,
     /// The tables with all of its changes done, if that is so.
     ahead: Option<Ahead>,
     touched: Instant,
 }
 
 impl Bundle {
-    fn new(flags: BundleFlags) -> Self {
-        let (messages, touched) = (Vec::new(), Instant::now());
-        Self { flags, closed: false, spoilt: false, messages, ahead: None, touched }
+    fn new(flags: BundleFlags, messages: Pile) -> Self {
+        let touched = Instant::now();
+        Self { flags, closed: false, spoilt: false, messages, more: false, ahead: None, touched }
     }
 
-    fn push(&mut self, message: Box<Message>) {
-        let done = |ahead: &mut Ahead| match change(&message) {
+    /// Takes a message; false if there is no room for it.
+    fn push(&mut self, message: &Message) -> bool {
+        let done = |ahead: &mut Ahead| match change(message) {
             Ok(Some(change)) => ahead.change(change),
             Ok(None) => true,
             Err(_) => false,
         };
         // What is wrong with it is told when it is committed.
         self.ahead = self.ahead.take().and_then(|mut ahead| done(&mut ahead).then_some(ahead));
-        self.messages.push(message);
+        self.more |=
+            matches!(message.body, Body::PortMod(_) | Body::PacketOut(_)) || buffer_of(message).is_some();
+        self.messages.push(message)
     }
 }
 
-/// Bundles that were committed: freeing a hundred thousand messages takes a while, which nobody should have to
-/// wait for.
-#[derive(Default)]
-pub(super) struct Spent(Vec<Bundle>);
-
 /// The bundles of a controller.
-#[derive(Default)]
 pub(super) struct Bundles {
+    /// What their bytes are counted with.
+    line: Line,
     open: BTreeMap<u32, Bundle>,
     messages: usize,
 }
 
 impl Bundles {
+    pub(super) const fn new(line: Line) -> Self {
+        Self { line, open: BTreeMap::new(), messages: 0 }
+    }
+
     fn open(&mut self, id: u32, flags: BundleFlags) -> Result<(), Code> {
         if self.open.contains_key(&id) {
             self.forget(id);
@@ -77,7 +84,7 @@ impl Bundles {
         if self.open.len() >= MOST {
             return Err(Code::BundlesExhausted);
         }
-        self.open.insert(id, Bundle::new(flags));
+        self.open.insert(id, Bundle::new(flags, Pile::new(self.line.hold())));
         Ok(())
     }
 
@@ -103,6 +110,7 @@ impl Bundles {
     fn admit(&mut self, add: &BundleAdd) -> Result<(), Code> {
         let BundleAdd { id, flags, ref message } = *add;
         if self.messages >= MOST_MESSAGES {
+            self.spoil(id);
             return Err(Code::BundleTooMany);
         }
         if !self.open.contains_key(&id) {
@@ -127,7 +135,7 @@ impl Bundles {
 
     /// Whether a bundle has no message yet.
     fn is_empty(&self, id: u32) -> bool {
-        self.open.get(&id).is_some_and(|bundle| bundle.messages.is_empty())
+        self.open.get(&id).is_some_and(|bundle| bundle.messages.len() == 0)
     }
 
     /// Whether the changes of one are done ahead.
@@ -142,11 +150,15 @@ impl Bundles {
         }
     }
 
-    fn put(&mut self, add: BundleAdd) {
-        if let Some(bundle) = self.open.get_mut(&add.id) {
-            bundle.push(add.message);
-            self.messages += 1;
+    /// Takes a message that was admitted.
+    fn put(&mut self, add: &BundleAdd) -> Result<(), Code> {
+        let Some(bundle) = self.open.get_mut(&add.id) else { return Ok(()) };
+        if !bundle.push(&add.message) {
+            (bundle.spoilt, bundle.ahead) = (true, None);
+            return Err(Code::BundleTooMany);
         }
+        self.messages += 1;
+        Ok(())
     }
 
     /// A message was refused that was to be in it: it must not be committed.
@@ -165,14 +177,6 @@ impl Bundles {
     }
 }
 
-/// What a bundle asks: changes of the tables, and the rest.
-#[derive(Default)]
-struct Asked<'a> {
-    changes: Vec<&'a Message>,
-    ports: Vec<(PortNo, PortFlags)>,
-    packets: Vec<&'a Message>,
-}
-
 impl Agent {
     /// A message becomes part of a bundle.
     pub(super) fn add_to_bundle(&mut self, from: ConnectionId, message: Message, plane: &mut impl Plane) {
@@ -185,8 +189,9 @@ impl Agent {
         if peer.bundles.is_empty(add.id) {
             self.begin_ahead(from, add.id, plane);
         }
-        if let Some(peer) = self.peers.get_mut(&from) {
-            peer.bundles.put(add);
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        if let Err(code) = peer.bundles.put(&add) {
+            peer.refuse(&Message::new(version, xid, Body::BundleAdd(add)), code);
         }
     }
 
@@ -232,9 +237,7 @@ impl Agent {
                 bundles.get(id, flags)?;
                 let mut bundle = bundles.forget(id).ok_or(Code::BundleUnknown)?;
                 let ahead = bundle.ahead.take();
-                let committed = self.commit(from, &bundle, ahead, plane);
-                self.spent.0.push(bundle);
-                committed?;
+                self.commit(from, &bundle, ahead, plane)?;
                 BundleStep::CommitReply
             }
             BundleStep::DiscardRequest => {
@@ -258,60 +261,60 @@ impl Agent {
         if bundle.spoilt {
             return Err(Code::BundleFailed);
         }
-        let asked = self.asked(from, bundle)?;
-        let watched = self.peers.values().any(|peer| !peer.monitors.is_empty());
-        let applied = match ahead.filter(|_| !watched).map(|ahead| plane.apply_ahead(ahead)) {
-            Some(Err(_)) => return Err(Code::BundleUnknownError),
-            Some(Ok(true)) => Vec::new(),
-            Some(Ok(false)) | None => self.apply_all(from, &asked.changes, watched, plane)?,
-        };
-        self.tell_what_happened(plane);
-        self.tell_monitors(&applied, |at| asked.changes.get(at).map(|message| (from, message.xid)));
-        for message in &asked.changes {
-            if let Some(buffer) = buffer_of(message) {
-                self.send_buffer(from, message, buffer, plane);
-            }
+        if bundle.more {
+            self.check_ports(from, bundle)?;
         }
-        self.do_rest(from, asked, plane);
+        let watched = self.peers.values().any(|peer| !peer.monitors.is_empty());
+        match ahead.filter(|_| !watched).map(|ahead| plane.apply_ahead(ahead)) {
+            Some(Err(_)) => return Err(Code::BundleUnknownError),
+            Some(Ok(true)) => self.tell_what_happened(plane),
+            Some(Ok(false)) | None => self.apply_all(from, bundle, watched, plane)?,
+        }
+        if bundle.more {
+            self.do_rest(from, bundle, plane);
+        }
         Ok(())
     }
 
-    /// Tells a bundle's changes from the rest, which is checked.
-    fn asked<'a>(&self, from: ConnectionId, bundle: &'a Bundle) -> Result<Asked<'a>, Code> {
-        let mut asked = Asked::default();
-        for message in &bundle.messages {
-            match &message.body {
-                Body::PortMod(change) => {
-                    let flags = self.port_flags(change).map_err(|code| self.fails(from, message, code))?;
-                    asked.ports.push((change.number, flags));
-                }
-                Body::PacketOut(_) => asked.packets.push(message),
-                _ => asked.changes.push(message),
+    /// Whether the ports that a bundle is about can be told what it says.
+    fn check_ports(&self, from: ConnectionId, bundle: &Bundle) -> Result<(), Code> {
+        for message in bundle.messages.iter() {
+            if let Body::PortMod(change) = &message.body {
+                self.port_flags(change).map_err(|code| self.fails(from, &message, code))?;
             }
         }
-        Ok(asked)
+        Ok(())
     }
 
-    /// Does changes to the tables as they are, all or none; what became of entries, if that is to be told.
+    /// Does changes to the tables as they are, all or none.
     fn apply_all(
         &mut self,
         from: ConnectionId,
-        asked: &[&Message],
+        bundle: &Bundle,
         tell: bool,
         plane: &mut impl Plane,
-    ) -> Result<Vec<EntryChange>, Code> {
-        let mut changes: Vec<Change> = Vec::with_capacity(asked.len());
-        for message in asked {
-            changes.extend(change(message).map_err(|code| self.fails(from, message, code))?);
+    ) -> Result<(), Code> {
+        let mut changes: Vec<Change> = Vec::with_capacity(bundle.messages.len());
+        let mut asked: Vec<u32> = Vec::with_capacity(bundle.messages.len());
+        for message in bundle.messages.iter() {
+            let change = change(&message).map_err(|code| self.fails(from, &message, code))?;
+            asked.extend(change.is_some().then_some(message.xid));
+            changes.extend(change);
         }
         let applied = plane.apply_all(changes, tell).map_err(|error| match error {
-            ApplyError::Refused(at, refused) => match asked.get(at) {
-                Some(message) => self.fails(from, message, refusal::code(refused.why)),
-                None => Code::BundleFailed,
-            },
+            ApplyError::Refused(at, refused) => {
+                let mut those =
+                    bundle.messages.iter().filter(|message| matches!(change(message), Ok(Some(_))));
+                match those.nth(at) {
+                    Some(message) => self.fails(from, &message, refusal::code(refused.why)),
+                    None => Code::BundleFailed,
+                }
+            }
             ApplyError::Control(_) => Code::BundleUnknownError,
         })?;
-        Ok(applied.entries)
+        self.tell_what_happened(plane);
+        self.tell_monitors(&applied.entries, |at| asked.get(at).map(|xid| (from, *xid)));
+        Ok(())
     }
 
     /// Tells what is wrong with a message for which a bundle fails.
@@ -320,22 +323,27 @@ impl Agent {
         Code::BundleFailed
     }
 
-    /// Frees what nobody waits for. To be called when answers are on their way.
-    pub(crate) fn free_spent(&mut self) {
-        self.spent = Spent::default();
-    }
-
-    fn do_rest(&mut self, from: ConnectionId, rest: Asked<'_>, plane: &mut impl Plane) {
-        for (number, flags) in rest.ports {
-            // The port was there when it was looked for, on this thread.
-            let _ = plane.configure_port(number, flags);
+    /// Does what is not about the tables: packets that were kept, ports, packets that are sent out.
+    fn do_rest(&mut self, from: ConnectionId, bundle: &Bundle, plane: &mut impl Plane) {
+        for message in bundle.messages.iter() {
+            if let Some(buffer) = buffer_of(&message) {
+                self.send_buffer(from, &message, buffer, plane);
+            }
+        }
+        for message in bundle.messages.iter() {
+            if let Body::PortMod(change) = &message.body
+                && let Ok(flags) = self.port_flags(change)
+            {
+                // The port was there when it was looked for, on this thread.
+                let _ = plane.configure_port(change.number, flags);
+            }
         }
         self.look_at_ports(plane);
-        for message in rest.packets {
+        for message in bundle.messages.iter() {
             if let Body::PacketOut(packet) = &message.body
                 && let Err(code) = self.packet_out(message.version, packet, plane)
             {
-                self.refuse(from, message, code);
+                self.refuse(from, &message, code);
             }
         }
     }

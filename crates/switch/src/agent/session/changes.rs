@@ -10,10 +10,13 @@ use weir_codec::{
     MeterMod, Version,
 };
 use weir_datapath::{BucketPlace, Change};
-use weir_openflow::MeterId;
+use weir_openflow::{Action, Ct, MeterId};
 
 /// Changes that are gathered at most before they are done.
 const MOST: usize = 8192;
+
+/// Bytes that they may take meanwhile.
+const MOST_BYTES: usize = 16 << 20;
 
 /// How long a change may wait for others: as long as doing those before it took, within these bounds. A few
 /// changes may cost as much as thousands, because each part of a table that any of them touches is copied
@@ -29,6 +32,8 @@ pub(super) struct Pending {
     changes: Vec<Change>,
     /// Who asked for each.
     from: Vec<(ConnectionId, Message)>,
+    /// Bytes that they take, about.
+    bytes: usize,
     /// When the first was asked for.
     since: Option<Instant>,
     /// How long doing those before took.
@@ -86,6 +91,31 @@ fn meter_change(change: &MeterMod) -> Result<Change, Code> {
     })
 }
 
+/// Bytes that a change takes in memory, about: it and its actions.
+fn weight(message: &Message) -> usize {
+    let mut bytes = size_of::<Message>();
+    let mut add = |action: &Action| {
+        bytes += size_of::<Action>();
+        bytes += match action {
+            Action::Note(words) => words.len(),
+            Action::Controller(to) => to.userdata.len(),
+            Action::DecTtl(ids) => size_of_val(ids.as_slice()),
+            Action::Ct(ct) => size_of::<Ct>() + size_of_val(ct.steps.as_slice()),
+            _ => 0,
+        };
+    };
+    match &message.body {
+        Body::FlowMod(flow) => flow.instructions.each(&mut add),
+        Body::GroupMod(change) => {
+            change.group.buckets.iter().flat_map(|bucket| &bucket.actions).for_each(&mut add);
+            bytes += size_of_val(change.group.buckets.as_slice());
+        }
+        Body::MeterMod(change) => bytes += size_of_val(change.meter.bands.as_slice()),
+        _ => {}
+    }
+    bytes
+}
+
 /// The packet that a flow-mod sends through the tables when it is done.
 pub(super) fn buffer_of(message: &Message) -> Option<u32> {
     match &message.body {
@@ -102,9 +132,10 @@ impl Agent {
         match change(&message) {
             Ok(Some(change)) => {
                 self.pending.since.get_or_insert_with(Instant::now);
+                self.pending.bytes += 2 * weight(&message);
                 self.pending.changes.push(change);
                 self.pending.from.push((from, message));
-                if self.pending.changes.len() >= MOST {
+                if self.pending.changes.len() >= MOST || self.pending.bytes >= MOST_BYTES {
                     self.flush(plane);
                 }
             }

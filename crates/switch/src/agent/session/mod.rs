@@ -3,10 +3,10 @@
 //! - `peer`: what is known of one controller: version, role, what it wants to hear;
 //! - `dispatch`: a message to whoever answers it;
 //! - `changes`: flow-mods and the like as changes of the tables, many at once; `refusal`: errors by number;
-//! - `bundle`: changes that take effect together; `monitor`: what became of flow entries;
+//! - `bundle`, `pile`: changes that take effect together, and how they are kept until then; `monitor`: what became of flow entries;
 //! - `describe`, `features`, `stats`: multiparts;
 //! - `packets`, `buffers`, `limit`: packets in and out;
-//! - `ports`, `roles`: the rest.
+//! - `standalone`, `addresses`: a learning switch while no controller is there; `ports`, `roles`: the rest.
 //!
 //! Why so: flow-mods that come in a row, from whomever, are done in one go when something else is asked or
 //! nothing more has come, so that the tables are published once for thousands of them. Each is refused by
@@ -15,6 +15,7 @@
 //! Costs and threads: the switch's thread, which also answers the control socket. Nothing here waits for a
 //! controller: what is said to it is queued ([`crate::agent::channel::Line`]).
 
+mod addresses;
 mod buffers;
 mod bundle;
 mod changes;
@@ -26,6 +27,7 @@ mod limit;
 mod monitor;
 mod packets;
 mod peer;
+mod pile;
 mod ports;
 mod refusal;
 mod roles;
@@ -35,7 +37,6 @@ mod stats;
 use crate::agent::{ConnectionId, Heard};
 use crate::plane::Plane;
 use buffers::Buffers;
-use bundle::Spent;
 use changes::Pending;
 use limit::Limits;
 use peer::Peer;
@@ -84,7 +85,6 @@ pub(crate) struct Agent {
     evicting: BTreeMap<TableId, Evict>,
     /// Whether packets were sent out since workers were last seen to have done so.
     sent_out: bool,
-    spent: Spent,
     /// What happened, for other listeners.
     pub(crate) seen: Vec<Event>,
 }
@@ -105,7 +105,6 @@ impl Agent {
             standalone: Standalone::new(settings.standalone),
             evicting: BTreeMap::new(),
             sent_out: false,
-            spent: Spent::default(),
             seen: Vec::new(),
             settings,
         }

@@ -8,6 +8,7 @@ use super::packets::removal;
 use super::{Agent, Peer};
 use crate::agent::ConnectionId;
 use crate::plane::Plane;
+use std::collections::BTreeSet;
 use weir_codec::{
     Body, Code, FlowUpdate, MonitorCommand, MonitorRequest, MultipartReply, Reply, UpdateEvent, Version,
 };
@@ -15,7 +16,7 @@ use weir_datapath::{EntryChange, EntryEvent, Removal};
 use weir_openflow::{Flow, Instructions, Select};
 
 /// Monitors of a controller, at most.
-const MOST: usize = 1024;
+pub(super) const MOST: usize = 1024;
 
 /// Updates in one message to a controller, before it is encoded: some kilobytes.
 const TOGETHER: usize = 256;
@@ -31,20 +32,25 @@ impl Agent {
     ) -> Result<(), Code> {
         let Some(peer) = self.peers.get_mut(&from) else { return Ok(()) };
         check(peer, &wanted)?;
-        let mut updates = Vec::new();
+        let part =
+            |more, updates| Body::MultipartReply(MultipartReply { more, reply: Reply::Monitor(updates) });
         for request in wanted {
             if request.command == MonitorCommand::Delete {
                 peer.monitors.remove(&request.id);
                 continue;
             }
-            if request.flags & MonitorRequest::INITIAL != 0 {
+            // Each monitor's beginning is a part by itself: of all together there may be far too much to be kept.
+            if request.flags & MonitorRequest::INITIAL != 0 && !peer.is_gone() {
                 let found = plane.flows_of(&select(&request)).map_err(|_| Code::BadMultipart)?;
-                updates.extend(found.iter().map(|stats| full(&stats.flow, UpdateEvent::Initial, &request)));
+                let updates = found.iter().map(|stats| full(&stats.flow, UpdateEvent::Initial, &request));
+                let updates: Vec<FlowUpdate> = updates.collect();
+                if !updates.is_empty() {
+                    peer.answer(xid, part(true, updates));
+                }
             }
             peer.monitors.insert(request.id, request);
         }
-        let reply = Reply::Monitor(updates);
-        self.reply(from, xid, Body::MultipartReply(MultipartReply { more: false, reply }));
+        peer.answer(xid, part(false, Vec::new()));
         Ok(())
     }
 
@@ -89,9 +95,9 @@ impl Agent {
 
 fn check(peer: &Peer, wanted: &[MonitorRequest]) -> Result<(), Code> {
     let mut count = peer.monitors.len();
-    for (at, request) in wanted.iter().enumerate() {
-        let earlier = wanted[..at].iter().any(|other| other.id == request.id);
-        let there = peer.monitors.contains_key(&request.id) || earlier;
+    let mut earlier = BTreeSet::new();
+    for request in wanted {
+        let there = !earlier.insert(request.id) || peer.monitors.contains_key(&request.id);
         match request.command {
             MonitorCommand::Add if there => return Err(Code::MonitorExists),
             MonitorCommand::Modify | MonitorCommand::Delete if !there => return Err(Code::MonitorUnknown),

@@ -43,6 +43,8 @@ impl Peer {
         Self {
             version,
             called,
+            bundles: Bundles::new(line.clone()),
+            parts: Parts::new(&line),
             line,
             role: Role::Equal,
             asked: AsyncConfig::default(),
@@ -50,11 +52,11 @@ impl Peer {
             flow_form: FlowForm::Standard,
             controller_id: 0,
             miss_send_len: MISS_SEND_LEN,
-            configured: false,
+            // Whoever the switch called hears of packets without an entry by default, as Open vSwitch has it; a
+            // tool that looks in for a moment does not.
+            configured: called,
             wants_expired: false,
             monitors: BTreeMap::new(),
-            bundles: Bundles::default(),
-            parts: Parts::default(),
         }
     }
 
@@ -90,6 +92,11 @@ impl Peer {
     /// Says something that nobody asked for; whether it was taken.
     pub(super) fn tell(&self, body: Body) -> bool {
         bytes(self.version, 0, body).is_some_and(|message| self.line.tell(message))
+    }
+
+    /// Whether nothing that is said reaches it any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.line.is_over()
     }
 
     /// Ends the connection.

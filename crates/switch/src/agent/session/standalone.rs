@@ -11,8 +11,8 @@
 //! Cost: what is put aside is as large as the tables. Threads: the switch's.
 
 use super::Agent;
+use super::addresses::{Address, Addresses, Learned};
 use crate::plane::Plane;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_datapath::{Change, PacketIn};
 use weir_flow::{Field, Match};
@@ -23,9 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Seconds without a packet after which an address is forgotten (IEEE 802.1Q, section 8.8.3: ageing time).
 const AGEING: u16 = 300;
-
-/// Addresses that are learned at most; packets to others are flooded.
-const ADDRESSES: usize = 8192;
 
 /// The number by which the first table names this.
 const LEARNER: u16 = 0xffff;
@@ -58,7 +55,7 @@ enum State {
     /// None has been connected since.
     Alone(Instant),
     /// It learns: where each address is.
-    On(BTreeMap<[u8; 6], PortNo>),
+    On(Addresses),
 }
 
 impl Standalone {
@@ -110,24 +107,31 @@ fn matching(field: Field, address: [u8; 6]) -> Match {
     out
 }
 
-/// An address is behind a port; it was behind another before, if that is known.
-fn learned(address: [u8; 6], port: PortNo, before: Option<PortNo>) -> Vec<Change> {
-    let at = |port: PortNo| {
-        let mut from = matching(Field::EthSrc, address);
-        from.demand(Field::InPort, u128::from(port.0), u128::MAX);
-        from
-    };
-    let forget = |matching| {
-        Change::Flow(FlowMod::Delete(Select {
-            table: Some(SOURCES),
-            matching,
-            strict: Some(1),
-            ..Select::default()
-        }))
-    };
-    let mut changes: Vec<Change> = before.map(|before| forget(at(before))).into_iter().collect();
+/// An entry goes.
+fn delete(table: TableId, matching: Match) -> Change {
+    let select = Select { table: Some(table), matching, strict: Some(1), ..Select::default() };
+    Change::Flow(FlowMod::Delete(select))
+}
+
+/// What knows an address at a port.
+fn at(address: Address, port: PortNo) -> Match {
+    let mut from = matching(Field::EthSrc, address);
+    from.demand(Field::InPort, u128::from(port.0), u128::MAX);
+    from
+}
+
+/// An address is behind a port.
+fn learned(address: Address, port: PortNo, learned: Learned) -> Vec<Change> {
+    let Learned { before, evicted } = learned;
+    let mut changes: Vec<Change> =
+        before.map(|before| delete(SOURCES, at(address, before))).into_iter().collect();
+    if let Some((other, place)) = evicted {
+        changes.push(delete(SOURCES, at(other, place)));
+        changes.push(delete(DESTINATIONS, matching(Field::EthDst, other)));
+    }
     // Whoever is silent is forgotten; the first table tells when.
-    let known = Flow { idle_timeout: AGEING, ..flow(SOURCES, 1, at(port), Vec::new(), Some(DESTINATIONS)) };
+    let from = at(address, port);
+    let known = Flow { idle_timeout: AGEING, ..flow(SOURCES, 1, from, Vec::new(), Some(DESTINATIONS)) };
     let to = matching(Field::EthDst, address);
     changes.push(add(known));
     changes.push(add(flow(DESTINATIONS, 1, to, vec![Action::Output(port)], None)));
@@ -170,23 +174,24 @@ impl Agent {
         {
             let stays = |flow: &Flow| flow.idle_timeout == 0 && flow.hard_timeout == 0;
             self.standalone.aside = there.into_iter().map(|stats| stats.flow).filter(stays).collect();
-            self.standalone.state = State::On(BTreeMap::new());
+            self.standalone.state = State::On(Addresses::default());
         }
     }
 
-    /// Learns from packets whose source address is not known where they came in.
+    /// Learns from packets whose source address is not known where they came in, of each port as many a second
+    /// as controllers would be told of.
     pub(super) fn learn(&mut self, packets: &[PacketIn], plane: &mut impl Plane) {
         let State::On(known) = &mut self.standalone.state else { return };
-        let mut changes = Vec::new();
+        let (mut changes, now) = (Vec::new(), Instant::now());
         for packet in packets.iter().filter(|packet| packet.to.id == LEARNER) {
             let Some(&address) = packet.frame.get(6..).and_then(|rest| rest.first_chunk::<6>()) else {
                 continue;
             };
-            let before = known.get(&address).copied();
-            let room = before.is_some() || known.len() < ADDRESSES;
-            if address[0] & GROUP == 0 && before != Some(packet.in_port) && room {
-                known.insert(address, packet.in_port);
-                changes.extend(learned(address, packet.in_port, before));
+            if address[0] & GROUP == 0
+                && self.limits.admit(packet.in_port, now)
+                && let Some(new) = known.learn(address, packet.in_port)
+            {
+                changes.extend(learned(address, packet.in_port, new));
             }
         }
         if !changes.is_empty() {
@@ -205,11 +210,10 @@ impl Agent {
         let bytes = source.to_be_bytes();
         let Some(&address) = bytes.last_chunk::<6>() else { return };
         let (port, _) = flow.matching.field(Field::InPort);
-        if known.get(&address).is_some_and(|at| u128::from(at.0) == port) {
-            known.remove(&address);
-            let matching = matching(Field::EthDst, address);
-            let gone = Select { table: Some(DESTINATIONS), matching, strict: Some(1), ..Select::default() };
-            let _ = plane.apply_each(vec![Change::Flow(FlowMod::Delete(gone))], false);
+        if known.port(address).is_some_and(|at| u128::from(at.0) == port) {
+            known.forget(address);
+            let gone = delete(DESTINATIONS, matching(Field::EthDst, address));
+            let _ = plane.apply_each(vec![gone], false);
         }
     }
 }

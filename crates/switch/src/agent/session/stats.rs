@@ -1,19 +1,20 @@
 //! Multiparts: questions whose answers may be long (OpenFlow 1.3.5, section 7.3.5).
 
-use super::{Agent, bytes, describe, features};
+use super::{Agent, bytes, describe, features, monitor};
 use crate::agent::ConnectionId;
+use crate::agent::channel::{Held, Line};
 use crate::plane::Plane;
 use std::collections::BTreeMap;
 use weir_codec::{
     ALL_GROUPS, ALL_METERS, ALL_QUEUES, Aggregate, Body, Code, FlowForm, FlowQuery, FlowStats, GroupStats,
-    MeterStats, MultipartReply, MultipartRequest, PortStats, QueueQuery, Reply, Request, TableDesc,
-    TableStats, Version,
+    MeterStats, MonitorRequest, MultipartReply, MultipartRequest, PortStats, QueueQuery, Reply, Request,
+    TableDesc, TableStats, Version,
 };
 use weir_datapath::{FlowSum, MOST_FLOWS, PortReport};
 use weir_openflow::{Action, Group, GroupId, MeterId, PortNo, TableId};
 
-/// Parts of a request that are put together at most.
-const MOST_PARTS: usize = 1024;
+/// Monitors that a request in parts may be about: each that there may be, and as many that go before.
+const MOST_ASKED: usize = 2 * monitor::MOST;
 
 /// All that OpenFlow 1.0 can leave open (`OFPFW_ALL`).
 const WILDCARDS10: u32 = (1 << 22) - 1;
@@ -21,35 +22,56 @@ const WILDCARDS10: u32 = (1 << 22) - 1;
 /// A counter that is not kept.
 const NOT_KEPT: u64 = u64::MAX;
 
-/// A request that is not whole yet: its transaction, what came of it, and how many parts.
-#[derive(Default)]
-pub(super) struct Parts(Option<(u32, Request, usize)>);
+/// A request that is not whole yet: its transaction, what came of it, and what it takes.
+pub(super) struct Parts {
+    waiting: Option<(u32, Request, Held)>,
+    line: Line,
+}
 
 impl Parts {
+    pub(super) fn new(line: &Line) -> Self {
+        Self { waiting: None, line: line.clone() }
+    }
+
     /// Adds a part; the request, if it is whole.
     fn add(&mut self, xid: u32, part: &MultipartRequest) -> Result<Option<Request>, Code> {
-        let (request, count) = match self.0.take() {
-            Some((waiting, mut request, count)) if waiting == xid => {
+        let (request, mut held) = match self.waiting.take() {
+            Some((waiting, mut request, held)) if waiting == xid => {
                 match (&mut request, &part.request) {
+                    // What tables are to be is refused whatever it is: the first of them says so.
                     (Request::TableFeatures(all), Request::TableFeatures(more)) => {
-                        all.extend_from_slice(more)
+                        all.extend(more.first().filter(|_| all.is_empty()).cloned());
                     }
                     (Request::Monitor(all), Request::Monitor(more)) => all.extend_from_slice(more),
                     _ => return Err(Code::BadMultipart),
                 }
-                (request, count + 1)
+                (request, held)
             }
-            _ => (part.request.clone(), 1),
+            _ if !part.more => return Ok(Some(part.request.clone())),
+            _ => {
+                let mut request = part.request.clone();
+                if let Request::TableFeatures(all) = &mut request {
+                    all.truncate(1);
+                }
+                (request, self.line.hold())
+            }
         };
-        if count > MOST_PARTS {
+        let asked = if let Request::Monitor(all) = &request { all.len() } else { 0 };
+        if asked > MOST_ASKED || !held.add(weight(&part.request)) {
             return Err(Code::MultipartOverflow);
         }
         if part.more {
-            self.0 = Some((xid, request, count));
+            self.waiting = Some((xid, request, held));
             return Ok(None);
         }
         Ok(Some(request))
     }
+}
+
+/// Bytes that a part of a request takes while it waits, about.
+fn weight(part: &Request) -> usize {
+    let of = |monitor: &MonitorRequest| size_of::<MonitorRequest>() + size_of_val(monitor.matching.terms());
+    size_of::<Request>() + if let Request::Monitor(all) = part { all.iter().map(of).sum() } else { 0 }
 }
 
 impl Agent {
@@ -257,10 +279,6 @@ pub(super) fn without_unsayable(version: Version, body: Body) -> Body {
     let can =
         |reply: Reply| bytes(version, 0, Body::MultipartReply(MultipartReply { more, reply })).is_some();
     let reply = match reply {
-        Reply::Flow(form, mut all) => {
-            all.retain(|stats| can(Reply::Flow(form, vec![stats.clone()])));
-            Reply::Flow(form, all)
-        }
         Reply::FlowStats(mut all) => {
             all.retain(|stats| can(Reply::FlowStats(vec![stats.clone()])));
             Reply::FlowStats(all)
