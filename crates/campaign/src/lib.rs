@@ -13,6 +13,7 @@ pub mod doctor;
 mod enough;
 pub mod environment;
 mod knock;
+pub mod lease;
 mod limit;
 mod methods;
 mod packets;

@@ -1,43 +1,126 @@
-//! Who limits a result: the device, the tester, or the load that was asked for.
+//! What limits a result, derived from the trials that failed: the device, the tester, the machine
+//! under them, the greatest load asked for, or the time of the search.
+//!
+//! A bound that is missing says nothing about who failed. So every trial at the load that was too
+//! much is asked for the cause of its loss, and the cause of most of them limits the result. Where
+//! they blame the device, the ceiling of tester and wiring still has to be far enough away.
 
-use weir_trial::run::PointResult;
+use std::collections::BTreeMap;
+use weir_trial::run::{PointResult, Purpose, StoredTrial};
+use weir_trial::verdict::{Code, Verdict, Weight};
+use weir_trial::windows::WindowCounts;
 use weir_trial::{Limit, Limiter, SelfCheck};
 use weir_units::{Pps, Ratio};
 
 /// From this share of the tester's ceiling on, a result says more about the tester than about the device.
-const NEAR_CEILING: f64 = 0.9;
+pub(crate) const NEAR_CEILING: f64 = 0.9;
+/// Loads nearer than this are the same load.
+const SAME_LOAD: f64 = 1e-6;
+
+/// What a trial says about the cause of its loss.
+#[derive(Clone, Debug)]
+pub(crate) struct Tried {
+    purpose: Purpose,
+    load: Pps,
+    /// Where they count: without the windows that the machine spoilt.
+    counts: WindowCounts,
+    verdict: Verdict,
+}
+
+impl Tried {
+    /// Of a trial that decided.
+    pub(crate) fn of(trial: &StoredTrial) -> Self {
+        Self {
+            purpose: trial.purpose,
+            load: trial.result.spec.load,
+            counts: trial.result.counted(),
+            verdict: trial.verdict.clone(),
+        }
+    }
+
+    fn loss(&self) -> f64 {
+        self.share(self.counts.lost())
+    }
+
+    fn share(&self, packets: u64) -> f64 {
+        packets as f64 / self.counts.intended().max(1) as f64
+    }
+
+    /// Who caused a loss of more than `tolerated`; nothing where there was none.
+    fn cause(&self, tolerated: Ratio) -> Option<Limiter> {
+        if self.loss() <= tolerated.0 {
+            return None;
+        }
+        let unsent = self.share(self.counts.unsent);
+        let of_tester = self.loss() - unsent <= tolerated.0 || 2.0 * unsent > self.loss();
+        let invalid = self.verdict.findings.iter().filter(|finding| finding.weight == Weight::Invalid);
+        let mut invalid = invalid.map(|finding| finding.code).peekable();
+        Some(match invalid.peek() {
+            Some(Code::TesterStolen | Code::TesterPreempted | Code::DutStolen | Code::DutPreempted) => {
+                Limiter::Machine
+            }
+            Some(Code::CountersDisagree | Code::CountsDoNotAddUp) if !of_tester => Limiter::Dut,
+            Some(_) => Limiter::Tester,
+            None if of_tester => Limiter::Tester,
+            None => Limiter::Dut,
+        })
+    }
+
+    /// What the verdict says of the cause, or the counts where it says nothing.
+    fn says(&self, cause: Limiter) -> String {
+        let told = self.verdict.findings.iter().find(|finding| match cause {
+            Limiter::Dut => finding.code == Code::Lost,
+            _ => finding.weight == Weight::Invalid || finding.code == Code::Unsent,
+        });
+        told.map_or_else(
+            || format!("{} of {} packets were lost", self.counts.lost(), self.counts.intended()),
+            |finding| finding.says.clone(),
+        )
+    }
+}
 
 /// What is known beside the result itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evidence<'a> {
     /// The check of the point's wiring.
     pub(crate) check: Option<&'a SelfCheck>,
-    /// The least load at which the tester could not keep up ([`weir_trial::verdict::Code::Unsent`]).
-    pub(crate) unsent_from: Option<Pps>,
+    /// The trials that decided, of the same repeat.
+    pub(crate) trials: &'a [Tried],
+    /// What the line carries, over all directions.
+    pub(crate) line: Pps,
+    /// The greatest load that a search may offer, over all directions.
+    pub(crate) max_load: Pps,
     /// Whether the packets come from inside the device (`fed`).
     pub(crate) fed: bool,
 }
 
-/// Says of throughput and forwarded rates who limits them.
+/// Says of throughput and forwarded rates what limits them.
 pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
     for result in results {
         match result {
             // Nothing failed for lack of time, so nothing is known to limit it.
             PointResult::Throughput { estimate: Some(_), limit, .. } => *limit = None,
-            PointResult::Throughput { throughput: Some(rate), upper, limit, .. } => {
+            PointResult::Throughput { loss_ratio, throughput, lower, upper, limit, .. } => {
+                let rate = throughput.or(*lower);
                 *limit = match upper {
-                    None => Some(Limit {
-                        by: Limiter::Line,
-                        why: "the greatest load asked for passed".to_owned(),
-                    }),
-                    Some(upper) => of_rate(*rate, Some(*upper), evidence),
+                    Some(upper) => evidence.of_failure(rate, *upper, *loss_ratio, Purpose::Search),
+                    None => lower.map(|lower| evidence.of_no_failure(lower)),
                 };
             }
             PointResult::Mrr { load: Some(load), mean, limit, .. } => {
-                *limit = of_rate(*mean, Some(*load), evidence);
+                *limit = evidence.of_failure(Some(*mean), *load, Ratio(0.0), Purpose::Mrr).or_else(|| {
+                    (mean.0 >= load.0 * (1.0 - SAME_LOAD)).then(|| evidence.of_no_failure(*load))
+                });
             }
             PointResult::LatencyCurve { saturation, limit, .. } => {
-                *limit = saturation.lower.and_then(|rate| of_rate(rate, saturation.upper, evidence));
+                let tolerated = saturation.loss_ratio;
+                let found = saturation.upper.and_then(|upper| {
+                    evidence.of_failure(saturation.lower, upper, tolerated, Purpose::Latency)
+                });
+                *limit = found.or_else(|| match saturation.upper {
+                    None => saturation.lower.map(|lower| evidence.of_no_failure(lower)),
+                    Some(_) => None,
+                });
             }
             PointResult::Mrr { load: None, limit, .. } if evidence.fed => {
                 let why = "its packets come from inside: no tester is at the wire".to_owned();
@@ -48,107 +131,84 @@ pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
     }
 }
 
-/// `failed` is the load that was too much.
-fn of_rate(rate: Pps, failed: Option<Pps>, evidence: Evidence<'_>) -> Option<Limit> {
-    if let (Some(from), Some(failed)) = (evidence.unsent_from, failed)
-        && from.0 <= failed.0 * (1.0 + 1e-9)
-    {
-        let why = format!("it could not send {from}, less than or as much as the load that failed");
-        return Some(Limit { by: Limiter::Tester, why });
+/// The load at which a ceiling must be known better: that of a result which comes near it, or passes it.
+pub(crate) fn near_ceiling(check: &SelfCheck, results: &[PointResult]) -> Option<Pps> {
+    let near = |rate: Pps, least: f64| rate.0 >= check.ceiling.0 * least;
+    let loads = results.iter().filter_map(|result| match result {
+        PointResult::Throughput { throughput: Some(rate), upper: Some(upper), .. }
+            if near(*rate, NEAR_CEILING) =>
+        {
+            Some(upper.0)
+        }
+        PointResult::Mrr { load: Some(load), mean, .. } if near(*mean, 1.0) => Some(load.0),
+        _ => None,
+    });
+    loads.reduce(f64::max).map(Pps)
+}
+
+impl Evidence<'_> {
+    /// No load failed: the greatest one passed, or the time to try a greater one was not there.
+    fn of_no_failure(&self, passed: Pps) -> Limit {
+        let is = |greatest: Pps| passed.0 >= greatest.0 * (1.0 - SAME_LOAD);
+        if self.line.0 > 0.0 && is(self.line) {
+            let why = format!("{passed}, all that the line carries, passed");
+            return Limit { by: Limiter::Line, why };
+        }
+        if is(self.max_load) {
+            let why = format!("{passed}, the greatest load asked for, passed");
+            return Limit { by: Limiter::Line, why };
+        }
+        let why = format!("no load failed: {passed} is the greatest that was tried long enough");
+        Limit { by: Limiter::Time, why }
     }
-    let ceiling = evidence.check?.ceiling;
-    let share = Ratio(rate.0 / ceiling.0.max(1.0));
-    Some(if share.0 >= NEAR_CEILING {
-        let why = format!(
-            "{rate} is {share} of the {ceiling} that tester and wiring reach with nothing in between"
-        );
-        Limit { by: Limiter::Tester, why }
-    } else {
-        let why = format!("tester and wiring reach {ceiling} with nothing in between");
-        Limit { by: Limiter::Dut, why }
-    })
+
+    /// Of a rate that was found below a load that was too much. Nothing where no trial at that load
+    /// is there to be asked, or the device is blamed and the wiring was not checked.
+    fn of_failure(
+        &self,
+        rate: Option<Pps>,
+        failed: Pps,
+        tolerated: Ratio,
+        purpose: Purpose,
+    ) -> Option<Limit> {
+        let there = |trial: &&Tried| {
+            trial.purpose == purpose && (trial.load.0 - failed.0).abs() <= failed.0 * SAME_LOAD
+        };
+        let mut causes: BTreeMap<Limiter, Vec<&Tried>> = BTreeMap::new();
+        for trial in self.trials.iter().filter(there) {
+            if let Some(cause) = trial.cause(tolerated) {
+                causes.entry(cause).or_default().push(trial);
+            }
+        }
+        let all: usize = causes.values().map(Vec::len).sum();
+        // Of two causes as frequent the one that is not the device: it may be faster.
+        let (cause, trials) =
+            causes.into_iter().max_by_key(|(by, trials)| (trials.len(), *by != Limiter::Dut))?;
+        if cause == Limiter::Dut {
+            return self.below_ceiling(rate?, trials[0], failed);
+        }
+        let (of, says) = (trials.len(), trials[0].says(cause));
+        let why = format!("at {failed}, in {of} of {all} trials that failed: {says}");
+        Some(Limit { by: cause, why })
+    }
+
+    /// The device lost the packets. Near its ceiling the tester may have lost them on the way.
+    fn below_ceiling(&self, rate: Pps, failed: &Tried, load: Pps) -> Option<Limit> {
+        let ceiling = self.check?.ceiling;
+        let share = Ratio(rate.0 / ceiling.0.max(1.0));
+        let alone = format!("{ceiling} that tester and wiring reach with nothing in between");
+        Some(if share.0 > 1.0 {
+            let why = format!("{rate} is above the {alone}: the ceiling is not known well enough");
+            Limit { by: Limiter::Tester, why }
+        } else if share.0 >= NEAR_CEILING {
+            Limit { by: Limiter::Tester, why: format!("{rate} is {share} of the {alone}") }
+        } else {
+            let why = format!("at {load} {}; far below the {alone}", failed.says(Limiter::Dut));
+            Limit { by: Limiter::Dut, why }
+        })
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use weir_trial::DirectionCounts;
-    use weir_units::Nanos;
-
-    fn check(ceiling: f64) -> SelfCheck {
-        SelfCheck {
-            wiring: "vhost".into(),
-            size: "64".into(),
-            mean_frame_bytes: 64.0,
-            directions: 1,
-            huge_pages: false,
-            loop_of: "weir nf l2fwd".into(),
-            ceiling: Pps(ceiling),
-            floor_load: Pps(1e4),
-            floor: None,
-            counts: DirectionCounts::default(),
-            findings: Vec::new(),
-        }
-    }
-
-    fn mrr(load: Option<f64>, mean: f64) -> PointResult {
-        PointResult::Mrr {
-            load: load.map(Pps),
-            rates: vec![Pps(mean)],
-            mean: Pps(mean),
-            deviation: Pps(0.0),
-            cycles_per_packet: None,
-            limit: None,
-        }
-    }
-
-    fn throughput(rate: f64, upper: Option<f64>) -> PointResult {
-        PointResult::Throughput {
-            goal: "ndr".into(),
-            loss_ratio: Ratio(0.0),
-            throughput: Some(Pps(rate)),
-            lower: Some(Pps(rate)),
-            upper: upper.map(Pps),
-            irregular: None,
-            estimate: None,
-            trial_duration: Nanos(1),
-            duration_sum: Nanos(1),
-            trials: 1,
-            limit: None,
-        }
-    }
-
-    fn by(mut result: PointResult, evidence: Evidence<'_>) -> Option<Limiter> {
-        assign(std::slice::from_mut(&mut result), evidence);
-        match result {
-            PointResult::Throughput { limit, .. } | PointResult::Mrr { limit, .. } => {
-                limit.map(|limit| limit.by)
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn far_below_the_ceiling_the_device_is_the_limit_and_near_it_the_tester() {
-        let check = check(10e6);
-        let evidence = Evidence { check: Some(&check), ..Evidence::default() };
-        assert_eq!(by(throughput(8.9e6, Some(9.1e6)), evidence), Some(Limiter::Dut));
-        assert_eq!(by(throughput(9.1e6, Some(9.2e6)), evidence), Some(Limiter::Tester));
-        assert_eq!(by(throughput(9.1e6, None), evidence), Some(Limiter::Line));
-        assert_eq!(by(mrr(Some(20e6), 5e6), evidence), Some(Limiter::Dut));
-    }
-
-    #[test]
-    fn a_load_the_tester_could_not_send_is_its_own_limit() {
-        let check = check(10e6);
-        let evidence = Evidence { check: Some(&check), unsent_from: Some(Pps(6e6)), ..Evidence::default() };
-        assert_eq!(by(throughput(5e6, Some(6e6)), evidence), Some(Limiter::Tester));
-        assert_eq!(by(throughput(5e6, Some(5.1e6)), evidence), Some(Limiter::Dut));
-    }
-
-    #[test]
-    fn without_a_check_nothing_is_claimed_but_of_a_device_that_feeds_itself() {
-        assert_eq!(by(throughput(5e6, Some(6e6)), Evidence::default()), None);
-        assert_eq!(by(mrr(None, 50e6), Evidence { fed: true, ..Evidence::default() }), Some(Limiter::Dut));
-    }
-}
+#[path = "limit_tests.rs"]
+mod tests;

@@ -104,11 +104,3 @@ fn checked(
     };
     Ok((rig, checked))
 }
-
-/// What a reader of the point's results must be told; nothing when all packets were right.
-pub(crate) fn remark(check: &PacketCheck) -> Option<String> {
-    let wrong = (!check.is_right())
-        .then(|| format!("the packets are wrong, so no rate of this point may be ranked: {check}"));
-    let none = (check.is_right() && check.compared == 0).then(|| format!("no packet was compared: {check}"));
-    wrong.or(none)
-}

@@ -14,6 +14,7 @@ mod check;
 mod file;
 mod goal;
 mod methods;
+mod recover;
 mod text;
 mod wirings;
 
@@ -26,7 +27,6 @@ pub use wirings::{ExternalPlan, MemifPlan, Server, VethPlan, VhostEnd, VhostPlan
 use check::Checker;
 use std::fmt;
 use std::path::Path;
-use weir_diagnostic::Diagnostic;
 pub use weir_diagnostic::{FileError as PlanError, Place};
 use weir_dut::wiring::{Nic, WiringKind};
 use weir_methods::Remaining;
@@ -280,11 +280,18 @@ impl Plan {
     /// without a name its name, and its folder is where relative paths start.
     pub fn parse(text: &str, file: &Path, known: &Known<'_>) -> Result<Self, PlanError> {
         let error = |found| PlanError::new(file.display().to_string(), text, found);
-        let read = toml::from_str(text).map_err(|error| vec![Diagnostic::of_toml(&error, text)]);
-        let mut checker = Checker::new(known, file.parent().unwrap_or(Path::new("")));
+        let read = recover::read(text);
+        let mut checker = Checker::new(known, file.parent().unwrap_or(Path::new("")), read.whole());
+        let (before, mut found) = (read.before, read.found);
+        let Some(content) = read.file else { return Err(error(found)) };
         let name = file.file_stem().map_or("plan".into(), |stem| stem.to_string_lossy());
-        let plan = checker.plan(read.map_err(error)?, &name, text);
-        if checker.found.is_empty() { Ok(plan) } else { Err(error(checker.found)) }
+        let plan = checker.plan(content, &name, text);
+        let of_text = checker.found.into_iter().filter(|mistake| mistake.span.start >= before);
+        found.extend(of_text.map(|mut mistake| {
+            mistake.span = mistake.span.start - before..mistake.span.end - before;
+            mistake
+        }));
+        if found.is_empty() { Ok(plan) } else { Err(error(found)) }
     }
 
     /// Every point, in the order of the file. A trace is combined with the sizes it comes in:

@@ -1,5 +1,6 @@
 //! Between a method and a rig: every finished trial is kept before the method sees it.
 
+use crate::limit::Tried;
 use crate::rig::{Rig, RigError};
 use crate::runner::{CampaignError, Watcher};
 use std::cell::{Cell, RefCell};
@@ -10,7 +11,7 @@ use weir_store::{OpenPoint, Store};
 use weir_trial::run::{Purpose, StoredTrial};
 use weir_trial::verdict::Code;
 use weir_trial::{Measurer, TrialResult, TrialSpec};
-use weir_units::{Nanos, Pps};
+use weir_units::Nanos;
 
 /// How often a trial is run when the machine or the tester spoils it.
 const ATTEMPTS: u32 = 3;
@@ -28,8 +29,8 @@ pub(crate) struct Shared {
     last: Cell<u32>,
     /// Trials run, and those that were invalid.
     trials: Cell<(u32, u32)>,
-    /// The least load that the tester could not send.
-    unsent_from: Cell<Option<Pps>>,
+    /// What the trials that decided say about the cause of their loss.
+    tried: RefCell<Vec<Tried>>,
     /// What people are told: trials that stayed invalid or wrong by their gravest finding, and notes
     /// that are news, with their number and one that says it.
     kept: RefCell<BTreeMap<Code, (u32, String)>>,
@@ -42,7 +43,7 @@ impl Default for Shared {
             decided: RefCell::default(),
             last: Cell::default(),
             trials: Cell::default(),
-            unsent_from: Cell::default(),
+            tried: RefCell::default(),
             kept: RefCell::default(),
         }
     }
@@ -60,9 +61,9 @@ impl Shared {
         again.into_iter().chain(found).collect()
     }
 
-    /// The least load that the tester could not send.
-    pub(crate) fn unsent_from(&self) -> Option<Pps> {
-        self.unsent_from.get()
+    /// What the trials that decided since the last call say about the cause of their loss.
+    pub(crate) fn take_tried(&self) -> Vec<Tried> {
+        self.tried.take()
     }
 
     fn note(&self, trial: &StoredTrial) {
@@ -71,11 +72,7 @@ impl Shared {
         if trial.superseded {
             return;
         }
-        let load = trial.result.spec.load;
-        if trial.verdict.is_worth_repeating() && trial.verdict.has(Code::Unsent) {
-            let least = self.unsent_from.get().map_or(load.0, |least| least.0.min(load.0));
-            self.unsent_from.set(Some(Pps(least)));
-        }
+        self.tried.borrow_mut().push(Tried::of(trial));
         let gravest = trial.verdict.findings.iter().take(usize::from(!trial.verdict.is_valid()));
         let notes = trial.verdict.findings.iter().filter(|finding| is_told(finding.code, trial.purpose));
         let mut kept = self.kept.borrow_mut();
@@ -139,6 +136,9 @@ impl Measurer for Recorder<'_> {
             self.store.add_trial(self.point, &trial)?;
             self.shared.note(&trial);
             *self.sequence += 1;
+            if let Some(wrong) = wrong_packets(&trial) {
+                return Err(CampaignError::WrongPackets(wrong));
+            }
             if !trial.superseded {
                 return Ok(trial.result);
             }
@@ -159,6 +159,12 @@ fn is_told(code: Code, purpose: Purpose) -> bool {
         Code::Lost => matches!(purpose, Purpose::Latency | Purpose::Soak),
         _ => false,
     }
+}
+
+/// What was wrong with the packets of a trial that were compared; nothing where all were right.
+fn wrong_packets(trial: &StoredTrial) -> Option<String> {
+    let finding = trial.verdict.findings.iter().find(|finding| finding.code == Code::WrongPackets)?;
+    Some(finding.says.clone())
 }
 
 /// Whether the load itself was too much for the tester: unsent packets that count, without a cause

@@ -17,6 +17,7 @@ pub(crate) use tune::Choice;
 
 use crate::cores::Cores;
 use crate::traffic::Traffic;
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -243,6 +244,15 @@ impl Rig {
         match self {
             Self::Fed(rig) => rig.choice.as_ref(),
             Self::Wired(_) | Self::Simulated(_) => None,
+        }
+    }
+
+    /// What configured the DUT: the name of each file that it was given, and its text.
+    pub fn configuration(&self) -> BTreeMap<String, String> {
+        match self {
+            Self::Wired(rig) => rig.device.home.folder.texts(),
+            Self::Fed(rig) => rig.device.home.folder.texts(),
+            Self::Simulated(_) => BTreeMap::new(),
         }
     }
 

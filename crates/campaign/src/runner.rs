@@ -8,7 +8,7 @@ mod pair;
 
 use crate::cores::{Cores, TooFewCores};
 use crate::environment::free_huge_pages;
-use crate::limit::{self, Evidence};
+use crate::limit::{self, Evidence, Tried};
 use crate::methods::Methods;
 use crate::packets::{self, Extent};
 use crate::plan::{HugePages, Plan, PointSpec};
@@ -110,6 +110,9 @@ pub enum CampaignError {
     /// The plan asks for something this point cannot have.
     #[error("{0}")]
     Point(String),
+    /// The device does something else than its network function.
+    #[error("the packets are wrong, so no rate of this point is measured: {0}")]
+    WrongPackets(String),
 }
 
 /// A plan being run.
@@ -310,12 +313,14 @@ impl<'a> Campaign<'a> {
         let mut sequence = point.next_sequence;
         let mut results = Vec::new();
         let mut remarks = Vec::new();
+        let mut tried = Vec::new();
         for repeat in 0..self.plan.repeats.max(1) {
             let extent = Extent::of_repeat(repeat, self.plan.check);
             let (mut rig, checked) =
                 self.rig(eal, spec, (traffic, huge_pages), (&flags, extent), last.take())?;
-            remarks.extend(self.keep_check(point, checked)?);
             *version = Some(rig.description());
+            self.store.set_configuration(point, &rig.configuration())?;
+            remarks.extend(self.keep_check(point, checked)?);
             let done = results.len();
             let purse = self.purse.as_mut();
             let mut methods =
@@ -329,13 +334,15 @@ impl<'a> Campaign<'a> {
                 shared: &shared,
             };
             methods.run(&mut recorder, &mut Relay { watcher, shared: &shared })?;
-            let evidence =
-                Evidence { check: check.as_ref(), unsent_from: shared.unsent_from(), fed: spec.mrr_only };
-            limit::assign(&mut results[done..], evidence);
+            tried.push((done..results.len(), shared.take_tried()));
             remarks.extend(shared.remarks());
             last = Some(rig);
         }
         last.map_or(Ok(()), Rig::take_down)?;
+        let check = self.check_again(eal, spec, traffic, (key, huge_pages), (check, &results), watcher)?;
+        for (part, trials) in tried {
+            limit::assign(&mut results[part], self.evidence(spec, key, check.as_ref(), &trials));
+        }
         Ok(PointOutcome::Measured { results, remarks })
     }
 
@@ -369,7 +376,8 @@ impl<'a> Campaign<'a> {
         Ok((rig, whole))
     }
 
-    /// Keeps what an untimed pass came to, and returns what a reader must be told of it.
+    /// Keeps what an untimed pass came to, and returns what a reader must be told of it. Wrong packets
+    /// are the end of the point: a rate of something else than its function is no rate.
     fn keep_check(
         &mut self,
         point: OpenPoint,
@@ -377,7 +385,10 @@ impl<'a> Campaign<'a> {
     ) -> Result<Option<String>, CampaignError> {
         let Some(checked) = checked else { return Ok(None) };
         self.store.set_packets(point, &checked)?;
-        Ok(packets::remark(&checked))
+        if !checked.is_right() {
+            return Err(CampaignError::WrongPackets(checked.to_string()));
+        }
+        Ok((checked.compared == 0).then(|| format!("no packet was compared: {checked}")))
     }
 
     /// Keeps what a point sends.
@@ -404,18 +415,67 @@ impl<'a> Campaign<'a> {
             return Ok(None);
         }
         let known = self.store.self_checks(self.run)?;
-        if let Some(check) = known.into_iter().find(|check| self_check::stands_for(check, key)) {
+        if let Some(check) = known.into_iter().find(|check| check.stands_for(key)) {
             return Ok(Some(check));
         }
-        self.rigs += 1;
-        let loop_back = PointSpec { dut: LOOP.to_owned(), nf: Nf::L2Fwd, ..spec.clone() };
-        let setup = RigSetup { shape: Shape::Constant, ..self.setup(&loop_back, traffic, huge_pages)? };
-        let mut rig = Rig::wire_up(eal, &setup, self.rigs, &self.flags)?;
+        let mut rig = self.loop_back(eal, spec, traffic, huge_pages)?;
         let check = self_check::run(&mut rig, key)?;
         rig.take_down()?;
         self.store.add_self_check(self.run, &check)?;
         watcher.self_check(&check);
         Ok(Some(check))
+    }
+
+    /// The tester looped onto itself over a point's wiring.
+    fn loop_back(
+        &mut self,
+        eal: &'static Eal,
+        spec: &PointSpec,
+        traffic: &Traffic,
+        huge_pages: bool,
+    ) -> Result<Rig, CampaignError> {
+        self.rigs += 1;
+        let loop_back = PointSpec { dut: LOOP.to_owned(), nf: Nf::L2Fwd, ..spec.clone() };
+        let setup = RigSetup { shape: Shape::Constant, ..self.setup(&loop_back, traffic, huge_pages)? };
+        Ok(Rig::wire_up(eal, &setup, self.rigs, &self.flags)?)
+    }
+
+    /// The check of a point's wiring, its ceiling measured again at the load of the results where they
+    /// come near it: what the tester can do differs from load to load, and from minute to minute.
+    fn check_again(
+        &mut self,
+        eal: &'static Eal,
+        spec: &PointSpec,
+        traffic: &Traffic,
+        (key, huge_pages): (&PointKey, bool),
+        (check, results): (Option<SelfCheck>, &[PointResult]),
+        watcher: &mut dyn Watcher,
+    ) -> Result<Option<SelfCheck>, CampaignError> {
+        let Some(check) = check else { return Ok(None) };
+        let Some(load) = limit::near_ceiling(&check, results) else { return Ok(Some(check)) };
+        let mut rig = self.loop_back(eal, spec, traffic, huge_pages)?;
+        let ceiling = self_check::ceiling_at(&mut rig, key, load)?;
+        rig.take_down()?;
+        if ceiling.0 <= check.ceiling.0 {
+            return Ok(Some(check));
+        }
+        let raised = SelfCheck { ceiling, ..check.clone() };
+        self.store.replace_self_check(self.run, &check, &raised)?;
+        watcher.self_check(&raised);
+        Ok(Some(raised))
+    }
+
+    /// What is known about the limits of a point's results.
+    fn evidence<'e>(
+        &self,
+        spec: &PointSpec,
+        key: &PointKey,
+        check: Option<&'e SelfCheck>,
+        trials: &'e [Tried],
+    ) -> Evidence<'e> {
+        let line = key.theoretical();
+        let max_load = self.plan.throughput.as_ref().and_then(|throughput| throughput.max_load);
+        Evidence { check, trials, line, max_load: max_load.unwrap_or(line), fed: spec.mrr_only }
     }
 
     fn setup<'t>(

@@ -25,15 +25,6 @@ const FLOOR_MOST: Pps = Pps(100_000.0);
 /// Times the floor is measured before a count error is believed.
 const FLOOR_ATTEMPTS: u32 = 3;
 
-/// Whether a check stands for a point.
-pub(crate) fn stands_for(check: &SelfCheck, key: &PointKey) -> bool {
-    check.wiring == key.wiring
-        && check.size == key.size
-        && check.mean_frame_bytes == key.mean_frame_bytes
-        && check.directions == key.directions
-        && check.huge_pages == key.huge_pages
-}
-
 /// Checks a wiring through `rig`, whose device only passes packets on.
 pub(crate) fn run(rig: &mut Rig, key: &PointKey) -> Result<SelfCheck, RigError> {
     // The first packets wake caches and the other process up; they decide nothing.
@@ -62,6 +53,19 @@ pub(crate) fn run(rig: &mut Rig, key: &PointKey) -> Result<SelfCheck, RigError> 
         floor: result.latency,
         findings,
     })
+}
+
+/// What comes back at a load: the best of a few trials, as a disturbed one says nothing of the tester.
+pub(crate) fn ceiling_at(rig: &mut Rig, key: &PointKey, load: Pps) -> Result<Pps, RigError> {
+    rig.measure(TrialSpec { load: FLOOR_MOST, duration: CEILING_TRIAL })?;
+    let load = Pps(load.0.min(key.theoretical().0));
+    let mut ceiling = Pps(0.0);
+    for _ in 0..FLOOR_ATTEMPTS {
+        let result = rig.measure(TrialSpec { load, duration: CEILING_TRIAL })?;
+        let rate = result.total().received as f64 / result.elapsed.seconds();
+        ceiling = Pps(ceiling.0.max(rate));
+    }
+    Ok(ceiling)
 }
 
 /// Measures the floor until it is clean, a few times at most.

@@ -71,6 +71,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "weir",
         &[
             "weir-units",
+            "weir-diagnostic",
             "weir-wire",
             "weir-dpdk",
             "weir-trial",

@@ -75,18 +75,70 @@ fn a_mistake_in_a_plan_is_shown_in_its_place_with_its_cure() {
 }
 
 #[test]
-fn axes_on_the_command_line_are_checked_like_a_plans() {
+fn mistakes_in_options_are_told_by_the_options_name() {
     let lab = Lab::new(PLAN);
     for (arguments, parts) in [
-        (["--size", "63"], ["plan.toml:4:9", "63 B is outside"]),
-        (["--dut", "vpp"], ["unknown dut `vpp`", "allowed: nf, weir, testpmd, ovs-dpdk"]),
-        (["--trace", "tr3"], ["unknown trace `tr3`", "did you mean"]),
-        (["--directions", "3"], ["`directions`", "1 or 2"]),
-        (["--repeats", "0"], ["`repeats`", "1 to 100"]),
+        (vec!["--size", "63"], vec!["--size 63: ", "63 B is outside"]),
+        (vec!["--dut", "vpp"], vec!["--dut vpp: unknown dut `vpp`", "allowed: nf, weir, testpmd, ovs-dpdk"]),
+        (vec!["--trace", "tr3"], vec!["--trace tr3: unknown trace `tr3`", "did you mean"]),
+        (vec!["--directions", "3"], vec!["--directions 3: `directions`", "1 or 2"]),
+        (vec!["--repeats", "0"], vec!["--repeats 0: `repeats`", "1 to 100"]),
+        // Both at once, each by its name.
+        (vec!["--size", "63", "--dut", "vpp"], vec!["--size 63: ", "--dut vpp: "]),
     ] {
-        refused(&lab.bench().args(arguments).output().unwrap(), 2, &parts);
+        let output = lab.bench().args(&arguments).output().unwrap();
+        refused(&output, 2, &parts);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!text.contains("plan.toml:"), "{arguments:?} is no mistake in the plan: {text}");
     }
+    // An option that the plan's own keys do not go with is told in its place, with the option.
+    let output = lab.bench().args(["--size", "recorded"]).output().unwrap();
+    refused(&output, 2, &["comes in", "in place of the plan's own stand --size recorded"]);
     assert_eq!(lab.stored(), None);
+}
+
+#[test]
+fn a_plan_with_ten_mistakes_has_all_ten_told_at_once() {
+    let plan = "nf = \"l2fwdd\"\ndut = \"testpdm\"\ntrace = \"tr3o\"\nsizes = 64\nsize = [63, 9999]\n\
+                line_rate = \"10Q\"\nrepeats = 0\nseed = -1\n[mrr]\ntrials = 0\n[mrrr]\nx = 1\n";
+    let lab = Lab::new(plan);
+    let check = weir().args(["plan", "check"]).arg(lab.file("plan.toml")).output().unwrap();
+    refused(
+        &check,
+        2,
+        &[
+            ":1:6: unknown nf `l2fwdd`",
+            ":2:7: unknown dut `testpdm`",
+            ":3:9: unknown trace `tr3o`",
+            ":4:1: unknown key `sizes`",
+            ":5:9: ",
+            ":5:13: ",
+            ":6:13: `line_rate`",
+            ":7:11: `repeats`",
+            ":8:8: `seed`",
+            ":10:10: `trials`",
+            ":11:2: unknown key `mrrr`",
+        ],
+    );
+    let json = weir().args(["plan", "check", "--json"]).arg(lab.file("plan.toml")).output().unwrap();
+    assert_eq!(json.status.code(), Some(2), "{}", told(&json));
+    let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(document["errors"].as_array().unwrap().len(), 11, "{document:#}");
+    refused(&lab.bench().output().unwrap(), 2, &[":1:6: unknown nf", ":11:2: unknown key `mrrr`"]);
+    assert_eq!(lab.stored(), None);
+}
+
+#[test]
+fn a_database_in_a_folder_that_may_not_be_written_is_refused_with_a_way_out() {
+    let lab = Lab::new(PLAN);
+    // No folder of this name can be made, not even by root.
+    let db = "/proc/weir/weir.db";
+    let output = weir().arg("bench").arg(lab.file("plan.toml")).args(["--db", db]).output().unwrap();
+    refused(
+        &output,
+        2,
+        &["cannot open the store /proc/weir/weir.db", "name a file in a folder you may write to"],
+    );
 }
 
 #[test]

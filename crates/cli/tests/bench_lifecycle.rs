@@ -3,7 +3,7 @@
 
 mod lab;
 
-use lab::{Lab, PROMPT, Working, check_sums, cores, told, wait_for};
+use lab::{Lab, PROMPT, Working, check_sums, cores, run_of, told, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -428,4 +428,32 @@ fn a_plan_with_and_without_huge_pages_ends_as_one_run() {
         assert!(point.trials[0].result.directions.iter().all(|counts| counts.received > 0));
     }
     assert_eq!((lab.devices(), lab.leftovers()), (vec![], vec![]));
+}
+
+#[test]
+fn a_second_run_on_the_same_cores_is_refused_by_the_first_ones_name() {
+    let _cores = cores();
+    let plan = "nf = \"l2fwd\"\ntrace = \"tr3i\"\nsize = 64\nhuge_pages = false\nself_check = false\n\
+                check = false\n[mrr]\ntrials = 100\nduration = \"200ms\"\n";
+    let (first, second) = (Lab::new(plan), Lab::new(plan));
+    let leases = first.file("leases");
+    let mut working = Working::start(first.bench().args(["--name", "the-first"]));
+    first.mid_trial(&mut working, 0);
+    let refused = second.bench().env("WEIR_LEASES", &leases).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", told(&refused));
+    let text = String::from_utf8_lossy(&refused.stderr);
+    let process = working.child().id();
+    assert!(text.contains(&format!("is leased by run the-first (process {process})")), "{text}");
+    assert!(text.contains("taskset"), "{text}");
+    assert_eq!(second.stored(), None, "no run was begun");
+
+    // A simulated device takes no core, so nobody is in its way.
+    let simulated = Lab::new(&plan.replace("nf = ", "dut = \"simulated\"\nnf = ").replace("100\n", "2\n"));
+    run_of(simulated.bench().env("WEIR_LEASES", &leases), 0);
+
+    // SIGKILL ends the lease with its holder.
+    working.signal(Signal::SIGKILL);
+    working.end();
+    let short = Lab::new(&plan.replace("trials = 100", "trials = 1"));
+    run_of(short.bench().env("WEIR_LEASES", &leases), 0);
 }

@@ -65,3 +65,28 @@ fn a_time_that_is_none_is_refused_with_the_times_that_would_do() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("up to 3600 seconds"));
     }
 }
+
+#[test]
+fn without_root_it_says_what_it_would_change_and_changes_nothing() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let undone = Command::new(env!("CARGO_BIN_EXE_weir")).args(["doctor", "--undo"]).output().unwrap();
+    if !std::path::Path::new("/run/weir/quieted.json").exists() {
+        assert_eq!(undone.status.code(), Some(2), "{undone:?}");
+        let text = String::from_utf8_lossy(&undone.stderr);
+        assert!(text.contains("nothing to undo") && text.contains("weir doctor --apply"), "{text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("weir");
+    std::fs::copy(env!("CARGO_BIN_EXE_weir"), &program).unwrap();
+    let mut command = Command::new(program);
+    command.args(["doctor", "--apply"]).current_dir("/");
+    if nix::unistd::geteuid().is_root() {
+        command.uid(65_534).gid(65_534);
+    }
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("takes root: sudo weir doctor --apply") && text.contains("would change"), "{text}");
+}

@@ -147,6 +147,7 @@ fn committed_schemas_are_what_the_program_prints() {
         "runs",
         "compare",
         "rescore",
+        "verify",
         "perf",
         "duts",
         "doctor",

@@ -147,6 +147,17 @@ impl FileError {
         self.diagnostics.iter().map(place).collect()
     }
 
+    /// Takes the mistakes out that lie within a part of the text.
+    pub fn take_within(&mut self, part: &Range<usize>) -> Vec<Diagnostic> {
+        let within = |mistake: &mut Diagnostic| part.contains(&mistake.span.start);
+        self.diagnostics.extract_if(.., within).collect()
+    }
+
+    /// Whether no mistake is left.
+    pub fn is_empty(&self) -> bool {
+        self.diagnostics.is_empty()
+    }
+
     /// Line and column (from 1) of a byte, and the line's text.
     fn locate(&self, offset: usize) -> (usize, usize, &str) {
         let mut offset = offset.min(self.source.len());

@@ -5,11 +5,16 @@
 //! start time stand in the folder's name, so a recycled process number protects nothing.
 
 use crate::DutError;
+use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "weir-";
+/// Ends of the names of files that configure nothing.
+const NO_CONFIGURATION: [&str; 5] = [".log", ".pid", ".lock", ".pcap", "~lock~"];
+/// Bytes of one file that are kept as configuration: the longest table of rules has about as many.
+const MOST_TEXT: u64 = 1 << 20;
 
 /// A private folder, removed when dropped.
 #[derive(Debug)]
@@ -48,6 +53,37 @@ impl Folder {
         }
     }
 
+    /// The texts in it, name by name: what configured a DUT. Logs, captures, sockets and process numbers
+    /// are no configuration; of a long text the beginning is returned, and how long it is.
+    pub fn texts(&self) -> BTreeMap<String, String> {
+        let Ok(entries) = fs::read_dir(self.path()) else { return BTreeMap::new() };
+        let text = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            let told = NO_CONFIGURATION.iter().any(|end| name.ends_with(end));
+            if told || !entry.file_type().ok()?.is_file() {
+                return None;
+            }
+            let mut content = Vec::new();
+            fs::File::open(entry.path()).ok()?.take(MOST_TEXT + 1).read_to_end(&mut content).ok()?;
+            let whole = content.len() as u64 <= MOST_TEXT;
+            content.truncate(MOST_TEXT as usize);
+            let mut text = match String::from_utf8(content) {
+                Ok(text) => text,
+                Err(error) if !whole && error.utf8_error().error_len().is_none() => {
+                    let end = error.utf8_error().valid_up_to();
+                    String::from_utf8_lossy(&error.into_bytes()[..end]).into_owned()
+                }
+                Err(_) => return None,
+            };
+            if !whole {
+                let length = entry.metadata().map_or(0, |data| data.len());
+                text.push_str(&format!("\n[cut: the file has {length} bytes]\n"));
+            }
+            (!text.contains('\0')).then_some((name, text))
+        };
+        entries.flatten().filter_map(text).collect()
+    }
+
     /// Removes the folders of labs that are gone. Returns how many.
     pub fn sweep(base: &Path) -> usize {
         let Ok(entries) = fs::read_dir(base) else { return 0 };
@@ -84,6 +120,22 @@ mod tests {
         assert!(path.exists());
         drop(folder);
         assert!(!path.parent().unwrap().exists());
+    }
+
+    #[test]
+    fn the_texts_of_a_folder_are_its_configuration_and_nothing_else_is() {
+        let folder = Folder::new().unwrap();
+        folder.write("flows.txt", "priority=1 actions=drop\n").unwrap();
+        folder.write("vswitchd.log", "started\n").unwrap();
+        fs::write(folder.file("in.bin"), [0xff, 0xfe, 0]).unwrap();
+        let long = "µ".repeat(MOST_TEXT as usize);
+        folder.write("long.txt", &long).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(folder.file("link.sock")).unwrap();
+        let texts = folder.texts();
+        assert_eq!(texts.keys().collect::<Vec<_>>(), ["flows.txt", "long.txt"]);
+        assert_eq!(texts["flows.txt"], "priority=1 actions=drop\n");
+        let (kept, note) = texts["long.txt"].split_once('\n').unwrap();
+        assert_eq!((kept.len() as u64, note), (MOST_TEXT, "[cut: the file has 2097152 bytes]\n"));
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! - [`soak`]: one load for hours, with the time of each loss;
 //! - [`repeat`]: the same measurement several times, with its spread;
 //! - [`compare`]: two runs, or two devices: ratios with their intervals, and who wins, if anybody;
-//! - [`stored`]: which stored trials stand behind which result.
+//! - [`stored`]: which stored trials stand behind which result;
+//! - [`verify`]: every stored result derived again from its trials.
 //!
 //! Cost: bookkeeping is linear in the trials taken and runs between trials, never during one.
 //! Threads: none; a method runs on its caller's.
@@ -31,5 +32,6 @@ mod observe;
 pub mod repeat;
 pub mod soak;
 pub mod stored;
+pub mod verify;
 
 pub use observe::{GoalBounds, Next, Observer, Remaining, Silent};

@@ -94,6 +94,7 @@ fn point(dut: SimulatedDut, plan: Plan) -> Point {
         index: 0,
         key: key("simulated", 64),
         dut_version: None,
+        configuration: Default::default(),
         trace_hashes: Vec::new(),
         seed: 1,
         packets: None,
@@ -115,6 +116,8 @@ fn run(name: &str, points: Vec<Point>) -> Run {
         plan: String::new(),
         weir: "weir".to_owned(),
         environment: BTreeMap::new(),
+        uuid: String::new(),
+        sessions: Vec::new(),
         self_checks: Vec::new(),
         points,
     }

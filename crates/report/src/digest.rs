@@ -26,6 +26,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) point: &'a Point,
     /// Index of its subject.
     pub(crate) subject: usize,
+    /// What tester and wiring reach with nothing in between, where it was measured.
+    pub(crate) ceiling: Option<Pps>,
 }
 
 /// Which of the lesser axes differ between the points of a page.
@@ -49,7 +51,8 @@ impl<'a> Digest<'a> {
         {
             let label = varying.label(point, &run_names[run]);
             let subject = index_of(&mut subjects, label);
-            entries.push(Entry { point, subject });
+            let check = runs[run].self_checks.iter().find(|check| check.stands_for(&point.key));
+            entries.push(Entry { point, subject, ceiling: check.map(|check| check.ceiling) });
             for result in &point.results {
                 if let PointResult::Throughput { goal, .. } = result {
                     index_of(&mut goals, goal.clone());

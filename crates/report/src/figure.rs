@@ -125,6 +125,8 @@ pub struct Sample {
     pub interval: Option<(f64, f64)>,
     /// Whether the reader must be warned of it; the detail says why.
     pub suspect: bool,
+    /// Whether it is an estimate, no result: drawn hollow.
+    pub hollow: bool,
     /// All about it, in words with units, one statement a line.
     pub detail: String,
 }

@@ -1,90 +1,146 @@
-//! The top of the page in words: what was found, and what to know before quoting it.
+//! The top of the page in words: what was found, in cards that compare like with like.
+//!
+//! A card holds results of one network function over one wiring, with one trace in as many directions,
+//! and for each frame size that it shows one result a device, of the same goal. Of repeats it shows the
+//! median. A device without a valid result there says why.
 
 use crate::digest::{Digest, Entry};
 use crate::sections::cycles::Cost;
-use crate::sections::found::{Found, Greatest, STANDARD_TRIAL, bounds, limiter};
+use crate::sections::found::{Found, Greatest, bounds};
 use crate::units::{number, percent};
 use maud::{Markup, html};
-use std::collections::{BTreeMap, BTreeSet};
-use weir_trial::run::{PointResult, RunState, StoredTrial};
-use weir_trial::{Limit, Limiter, Nf};
-use weir_units::{Bps, Nanos, Pps};
+use std::collections::BTreeSet;
+use weir_trial::run::PointResult;
+use weir_trial::{Limit, Limiter};
+use weir_units::{Pps, Spread};
 
-/// The best of one subject at one network function. Invalid results are not among those it is taken from.
+/// One number a device, the same for all in a card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Metric {
+    Goal(String),
+    Mrr,
+}
+
+/// A device's result at one point: of repeats the median.
 struct Best<'a> {
-    entry: Entry<'a>,
     rate: Pps,
-    /// How it was found, with its interval.
+    /// How it was found, with its interval or the spread of its repeats.
     how: String,
     /// Whether there was a wire to compare with.
     wired: bool,
     /// Who limits it, where that is known.
     limit: Option<&'a Limit>,
+    /// Why it is irregular, where it is.
+    irregular: Option<&'a str>,
 }
 
-impl Best<'_> {
-    fn of_wire(&self) -> String {
-        if !self.wired {
-            return String::new();
-        }
-        format!("; {}\u{a0}of\u{a0}{}", percent(self.entry.of_theoretical(self.rate)), self.entry.wire_name())
-    }
-
-    fn bits(&self) -> Bps {
-        Bps(self.rate.0 * 8.0 * self.entry.bytes())
-    }
-}
-
-/// The best results, one line for each network function and device.
+/// The best results, a card for everything that may be compared.
 pub(crate) fn findings(digest: &Digest<'_>) -> Markup {
-    let functions = digest.functions();
     html! {
         section id="findings" {
             h2 { "What was found" }
-            @if functions.is_empty() { p { "Nothing was measured: no run here holds a point." } }
-            div class="cards" {
-                @for nf in functions {
-                    article class="card" {
-                        h3 { (nf) }
-                        ul { @for subject in 0..digest.subjects.len() { (finding(digest, nf, subject)) } }
-                    }
-                }
+            @if digest.entries.is_empty() { p { "Nothing was measured: no run here holds a point." } }
+            div class="cards" { @for entries in alike(digest) { (card(digest, &entries)) } }
+        }
+    }
+}
+
+/// Entries that may be compared with each other, in the order of their measurement.
+fn alike<'a>(digest: &Digest<'a>) -> Vec<Vec<Entry<'a>>> {
+    let mut groups: Vec<Vec<Entry<'a>>> = Vec::new();
+    for nf in digest.functions() {
+        for entry in digest.of(nf) {
+            let same = |group: &&mut Vec<Entry<'a>>| {
+                let (a, b) = (&group[0].point.key, &entry.point.key);
+                (a.nf, &a.wiring, &a.trace, a.directions) == (b.nf, &b.wiring, &b.trace, b.directions)
+                    && a.huge_pages == b.huge_pages
+                    && a.line_rate == b.line_rate
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) => group.push(entry),
+                None => groups.push(vec![entry]),
+            }
+        }
+    }
+    groups
+}
+
+fn card(digest: &Digest<'_>, entries: &[Entry<'_>]) -> Markup {
+    let key = &entries[0].point.key;
+    let directions = if key.directions == 1 { "1 direction" } else { "2 directions" };
+    let metric = metric(entries);
+    let sizes = sizes(entries, &metric);
+    html! {
+        article class="card" {
+            h3 { (key.nf) }
+            p class="how" { (key.wiring) " · " (key.trace) " · " (directions) }
+            @if sizes.is_empty() { p { "No valid rate was found" (failures(entries)) "." } }
+            @for size in &sizes {
+                h4 { (size) }
+                ul { @for entry in entries.iter().filter(|entry| entry.size() == *size) {
+                    li { (result(digest, entry, &metric)) }
+                } }
             }
         }
     }
 }
 
-fn finding(digest: &Digest<'_>, nf: Nf, subject: usize) -> Markup {
-    let entries: Vec<_> = digest.of(nf).into_iter().filter(|entry| entry.subject == subject).collect();
-    if entries.is_empty() {
-        return html! {};
+/// The strictest goal that any of them was searched for, else the forwarded rate.
+fn metric(entries: &[Entry<'_>]) -> Metric {
+    let found = entries.iter().flat_map(|entry| entry.point.results.iter().filter_map(Found::of));
+    found
+        .min_by(|a, b| a.loss_ratio.0.total_cmp(&b.loss_ratio.0))
+        .map_or(Metric::Mrr, |found| Metric::Goal(found.goal.to_owned()))
+}
+
+/// The sizes to show: of those at which most devices have a result the least and the greatest, which
+/// are the hardest in packets and in bits.
+fn sizes(entries: &[Entry<'_>], metric: &Metric) -> Vec<String> {
+    let mut counted: Vec<(f64, String, usize)> = Vec::new();
+    for entry in entries.iter().filter(|entry| best(entry, metric).is_some()) {
+        match counted.iter_mut().find(|(_, size, _)| *size == entry.size()) {
+            Some((.., devices)) => *devices += 1,
+            None => counted.push((entry.bytes(), entry.size(), 1)),
+        }
     }
-    let bests: Vec<_> = entries.iter().filter_map(best).collect();
-    let most_packets = bests.iter().max_by(|a, b| a.rate.0.total_cmp(&b.rate.0));
-    let most_bits = bests.iter().max_by(|a, b| a.bits().0.total_cmp(&b.bits().0));
+    let most = counted.iter().map(|(.., devices)| *devices).max().unwrap_or(0);
+    counted.retain(|(.., devices)| *devices == most);
+    counted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut shown: Vec<String> = counted.into_iter().map(|(_, size, _)| size).collect();
+    if shown.len() > 2 {
+        shown.drain(1..shown.len() - 1);
+    }
+    shown
+}
+
+fn result(digest: &Digest<'_>, entry: &Entry<'_>, metric: &Metric) -> Markup {
+    let subject = &digest.subjects[entry.subject];
     html! {
-        li {
-            h4 { (digest.subjects[subject]) }
-            @match (most_packets, most_bits) {
-                (Some(packets), Some(bits)) => {
-                    p { strong { (packets.rate) } " at " (packets.entry.size()) (badge(packets.limit)) span class="how" { (packets.how) (packets.of_wire()) } }
-                    @if bits.entry.point.index != packets.entry.point.index {
-                        p { strong { (bits.bits()) } " L2 at " (bits.entry.size()) (badge(bits.limit)) span class="how" { (bits.how) (bits.of_wire()) } }
-                    }
-                    (aside(&packets.entry))
-                }
-                _ => p { "No valid rate was found" (failures(&entries)) "." },
+        @match best(entry, metric) {
+            Some(best) => {
+                p { (subject) " " strong { (best.rate) } (badges(&best)) span class="how" { (best.how) (of_wire(entry, &best)) } }
+                (aside(entry))
             }
+            None => p { (subject) " no valid result" (failures(std::slice::from_ref(entry))) },
         }
     }
 }
 
-/// Who limits a result, as a small label.
-fn badge(limit: Option<&Limit>) -> Markup {
+fn of_wire(entry: &Entry<'_>, best: &Best<'_>) -> String {
+    if !best.wired {
+        return String::new();
+    }
+    format!("; {}\u{a0}of\u{a0}{}", percent(entry.of_theoretical(best.rate)), entry.wire_name())
+}
+
+/// Small labels: whether it is irregular, and who limits it.
+fn badges(best: &Best<'_>) -> Markup {
     html! {
-        @if let Some(limit) = limit {
-            " " span class=[(limit.by == Limiter::Tester).then_some("badge tester").or(Some("badge"))] title=(limit.why) {
-                "limited by the " (limiter(limit.by))
+        @if let Some(why) = best.irregular { " " span class="badge invalid" title=(why) { "irregular" } }
+        @if let Some(limit) = best.limit {
+            @let doubtful = matches!(limit.by, Limiter::Tester | Limiter::Machine);
+            " " span class=(if doubtful { "badge tester" } else { "badge" }) title=(limit.why) {
+                "limited by " (limit.by.name())
             }
         }
     }
@@ -95,7 +151,14 @@ fn failures(entries: &[Entry<'_>]) -> String {
         let invalid = entry.point.results.iter().filter_map(|result| entry.point.doubt(result));
         invalid.filter(|doubt| doubt.invalid).map(|doubt| doubt.why)
     });
-    let reasons: BTreeSet<String> = entries.iter().filter_map(Entry::failure).chain(doubts).collect();
+    let irregular = entries.iter().flat_map(|entry| {
+        let found = entry.point.results.iter().filter_map(Found::of);
+        found
+            .filter(|found| found.throughput.is_none())
+            .filter_map(|found| found.irregular.map(str::to_owned))
+    });
+    let reasons: BTreeSet<String> =
+        entries.iter().filter_map(Entry::failure).chain(doubts).chain(irregular).collect();
     if reasons.is_empty() {
         String::new()
     } else {
@@ -103,22 +166,48 @@ fn failures(entries: &[Entry<'_>]) -> String {
     }
 }
 
-/// The result of the strictest goal; MRR where no goal was searched for.
-fn best<'a>(entry: &Entry<'a>) -> Option<Best<'a>> {
-    let strictest = entry
-        .point
-        .results
-        .iter()
-        .filter_map(Found::of)
-        .filter(|found| found.throughput.is_some() && !found.is_invalid(entry))
-        .min_by(|a, b| a.loss_ratio.0.total_cmp(&b.loss_ratio.0));
-    if let Some(found) = strictest {
-        let how = format!("{} {}", found.goal, bounds(found.lower, found.upper));
-        return Some(Best { entry: *entry, rate: found.throughput?, how, wired: true, limit: found.limit() });
+/// The result of an entry; nothing where it has none that may be ranked.
+fn best<'a>(entry: &Entry<'a>, metric: &Metric) -> Option<Best<'a>> {
+    let results = entry.point.results.iter();
+    match metric {
+        Metric::Goal(goal) => {
+            let found: Vec<Found<'a>> = results
+                .filter_map(Found::of)
+                .filter(|found| found.goal == goal.as_str() && !found.is_invalid(entry))
+                .collect();
+            let rates: Vec<f64> = found.iter().filter_map(|found| Some(found.throughput?.0)).collect();
+            let spread = Spread::of(&rates)?;
+            let nearest = nearest(&found, spread.median, |found| found.throughput)?;
+            let how = match spread.count {
+                1 => format!("{goal} {}", bounds(nearest.lower, nearest.upper)),
+                _ => format!("{goal}, {}", of_repeats(&spread)),
+            };
+            let irregular = found.iter().find_map(|found| found.irregular);
+            Some(Best { rate: Pps(spread.median), how, wired: true, limit: nearest.limit(), irregular })
+        }
+        Metric::Mrr => {
+            let found: Vec<Greatest<'a>> =
+                results.filter_map(Greatest::of).filter(|mrr| !mrr.is_invalid(entry)).collect();
+            let spread = Spread::of(&found.iter().map(|mrr| mrr.mean.0).collect::<Vec<_>>())?;
+            let nearest = nearest(&found, spread.median, |mrr| Some(mrr.mean))?;
+            let how = match spread.count {
+                1 => format!("MRR, mean of {} trials, deviation {}", nearest.rates.len(), nearest.deviation),
+                _ => format!("MRR, {}", of_repeats(&spread)),
+            };
+            let (wired, limit) = (nearest.load.is_some(), nearest.limit());
+            Some(Best { rate: Pps(spread.median), how, wired, limit, irregular: None })
+        }
     }
-    let mrr = entry.point.results.iter().filter_map(Greatest::of).find(|mrr| !mrr.is_invalid(entry))?;
-    let how = format!("MRR, mean of {1} trials, deviation {0}", mrr.deviation, mrr.rates.len());
-    Some(Best { entry: *entry, rate: mrr.mean, how, wired: mrr.load.is_some(), limit: mrr.limit() })
+}
+
+/// The one of several whose rate is nearest to the median: it stands for its repeats.
+fn nearest<T>(found: &[T], median: f64, rate: impl Fn(&T) -> Option<Pps>) -> Option<&T> {
+    let apart = |found: &&T| rate(found).map_or(f64::INFINITY, |rate| (rate.0 - median).abs());
+    found.iter().min_by(|a, b| apart(a).total_cmp(&apart(b)))
+}
+
+fn of_repeats(spread: &Spread) -> String {
+    format!("median of {} repeats, {} to {}", spread.count, Pps(spread.min), Pps(spread.max))
 }
 
 /// What a packet costs and how long it takes, where that was measured.
@@ -132,130 +221,13 @@ fn aside(entry: &Entry<'_>) -> Markup {
     });
     html! {
         @if let Some(cost) = Cost::of(entry) {
-            p { @if cost.idle { "At most " } strong { (number(cost.cycles, 0)) } " cycles per packet at " (entry.size()) }
+            p { @if cost.idle { "At most " } strong { (number(cost.cycles, 0)) } " cycles per packet" }
         }
         @if let Some((label, latency)) = taken {
             p {
-                "Delay of " strong { (latency.percentiles[0]) } " in the median at " (entry.size())
+                "Delay of " strong { (latency.percentiles[0]) } " in the median"
                 span class="how" { "at " (label) ", 99th percentile " (latency.percentiles[2]) }
             }
         }
     }
-}
-
-/// What a reader must know before quoting a number.
-pub(crate) fn cautions(digest: &Digest<'_>) -> Markup {
-    let failed: Vec<_> = digest.entries.iter().filter_map(|entry| Some((entry, entry.failure()?))).collect();
-    html! {
-        section id="cautions" {
-            h2 { "Before you quote a number" }
-            ul {
-                @for (run, name) in digest.runs.iter().zip(&digest.run_names) {
-                    @match run.state {
-                        RunState::Finished => {}
-                        RunState::Running => li class="warning" {
-                            "Run " (name) " is not finished: it is still being measured, or was cut off. "
-                            code { "weir bench --resume" } " goes on with one that was cut off."
-                        },
-                        RunState::Interrupted => li class="warning" {
-                            "Run " (name) " was interrupted; what was measured until then is here."
-                        },
-                    }
-                }
-                @if !failed.is_empty() {
-                    li class="warning" {
-                        (plural(failed.len(), "point was", "points were")) " not measured:"
-                        ul { @for (entry, why) in &failed { li {
-                            (entry.point.key.nf) " · " (digest.subjects[entry.subject]) " · " (entry.size()) ": " (why)
-                        } } }
-                    }
-                }
-                @for caution in about_results(digest) { li class="warning" { (caution) } }
-                li {
-                    "A search's bounds tell how finely it searched, not how much a second run would differ. Repeat a \
-                     run before you call one device faster than another."
-                }
-                li {
-                    "Frame sizes include the 4-byte FCS. L2 bit rates count the frame; the theoretical line and L1 bit \
-                     rates also count the 20\u{a0}B that each frame takes on the wire. Rates are sums over all directions."
-                }
-                li {
-                    "Tests of this kind belong in an isolated lab: RFC 6815 keeps them off production networks."
-                }
-            }
-        }
-    }
-}
-
-fn about_results(digest: &Digest<'_>) -> Vec<String> {
-    let found: Vec<_> = digest
-        .entries
-        .iter()
-        .flat_map(|entry| entry.point.results.iter().filter_map(Found::of).map(move |found| (entry, found)))
-        .collect();
-    let mut cautions = Vec::new();
-    cautions.extend(invalid_results(digest));
-    let irregular = found.iter().filter(|(_, found)| found.is_irregular()).count();
-    if irregular > 0 {
-        cautions.push(format!(
-            "{} irregular: a bound is missing. The tables say which and why.",
-            plural(irregular, "result is", "results are")
-        ));
-    }
-    let late = found.iter().filter(|(entry, found)| found.tester_late(entry).is_some()).count();
-    if late > 0 {
-        cautions.push(format!(
-            "{} limited by the tester, which was too late with part of the packets: the device may be faster.",
-            plural(late, "result may be", "results may be")
-        ));
-    }
-    let short: BTreeSet<Nanos> =
-        found.iter().map(|(_, found)| found.trial_duration).filter(|time| *time < STANDARD_TRIAL).collect();
-    if !short.is_empty() {
-        let lengths: Vec<_> = short.iter().map(Nanos::to_string).collect();
-        cautions.push(format!(
-            "Trials lasted {}, less than the 60\u{a0}s of RFC 2544 (section 24): rare losses may have been missed.",
-            lengths.join(" and ")
-        ));
-    }
-    cautions
-}
-
-/// Results that are not ranked, results that the tester limits, and what was found in their trials.
-fn invalid_results(digest: &Digest<'_>) -> Vec<String> {
-    let results = || {
-        digest.entries.iter().flat_map(|entry| entry.point.results.iter().map(move |result| (entry, result)))
-    };
-    let invalid = results()
-        .filter(|(entry, result)| entry.point.doubt(result).is_some_and(|doubt| doubt.invalid))
-        .count();
-    let mut cautions = Vec::new();
-    if invalid > 0 {
-        cautions.push(format!(
-            "{} invalid and ranked nowhere: the tables say why.",
-            plural(invalid, "result is", "results are")
-        ));
-    }
-    let by_tester = results()
-        .filter(|(_, result)| result.limit().is_some_and(|limit| limit.by == Limiter::Tester))
-        .count();
-    if by_tester > 0 {
-        cautions.push(format!(
-            "{} limited by the tester, not by the device, which may be faster.",
-            plural(by_tester, "result is", "results are")
-        ));
-    }
-    let mut found: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
-    for finding in digest.entries.iter().flat_map(Entry::trials).filter_map(StoredTrial::spoilt_by) {
-        found.entry(finding.code.name()).or_insert((0, &finding.says)).0 += 1;
-    }
-    let told = found.into_iter().map(|(name, (count, says))| {
-        format!("{} invalid or wrong, {name}: for one {says}.", plural(count, "trial", "trials"))
-    });
-    cautions.extend(told);
-    cautions
-}
-
-fn plural(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

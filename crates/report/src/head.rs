@@ -67,8 +67,9 @@ pub(crate) fn self_checks(digest: &Digest<'_>) -> Markup {
         @if !checks.is_empty() {
             section id="self-checks" {
                 h2 { "What the tester can do" }
-                p { "The generator looped onto itself over each wiring, before anything was measured. No device can be \
-                     shown to be faster than the ceiling, nor its delay to be less than the floor." }
+                p { "The generator looped onto itself over each wiring, at the frame size of the points, before anything \
+                     was measured, and again at the load of a result that came near the ceiling. From 90\u{a0}% of the \
+                     ceiling on a rate says more about the tester than about the device; no delay is less than the floor." }
                 div class="scroll" tabindex="0" role="region" aria-label="Self-checks" { table {
                     thead { tr {
                         @if digest.runs.len() > 1 { th scope="col" { "Run" } }

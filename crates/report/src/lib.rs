@@ -13,6 +13,7 @@
 //! Pure: no clock, no file, no network. All text of a run is escaped (the templates see to it).
 //! Cost: some milliseconds and about 15 kB a point.
 
+mod cautions;
 mod digest;
 pub mod figure;
 mod findings;

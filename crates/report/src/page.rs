@@ -2,7 +2,7 @@
 
 use crate::digest::Digest;
 use crate::units::{RATE_UNITS, RateUnit, View};
-use crate::{PageOptions, findings, head, sections, svg};
+use crate::{PageOptions, cautions, findings, head, sections, svg};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("page.css");
@@ -52,7 +52,7 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
                     (head::differences(digest))
                     (head::self_checks(digest))
                     (findings::findings(digest))
-                    (findings::cautions(digest))
+                    (cautions::cautions(digest))
                     @for section in &sections {
                         section id=(section.id) { h2 { (section.title) } (section.inside) }
                     }

@@ -318,7 +318,7 @@ fn invalid_results_are_marked_and_never_ranked() {
     let page = page(std::slice::from_ref(&run));
     assert!(page.contains("INVALID, not ranked: 3 of 3 trials wrong: 5 packets came that nobody sent"));
     assert!(page.contains("ranked nowhere: the tables say why"));
-    assert!(page.contains("No valid rate was found: 3 of 3 trials wrong"));
+    assert!(page.contains("no valid result: 3 of 3 trials wrong"));
 }
 
 #[test]
@@ -342,4 +342,104 @@ fn repeats_are_summed_up_beside_their_single_results() {
     assert!(page.contains("id=\"repeats-l2fwd-table\""));
     assert!(page.contains("Interval from"));
     assert!(!self::page(&[otter()]).contains("id=\"repeats-"), "nothing was repeated there");
+}
+
+/// The cards of a function, one text each.
+fn cards(page: &str, nf: &str) -> Vec<String> {
+    let cards = page.split("<article class=\"card\">").skip(1);
+    let cards = cards.filter_map(|rest| rest.split("</article>").next());
+    cards.filter(|card| card.starts_with(&format!("<h3>{nf}</h3>"))).map(str::to_owned).collect()
+}
+
+/// The results of the example's points of this function, device, wiring and size.
+fn results_of<'a>(run: &'a mut Run, dut: &str, wiring: &str, size: &str) -> &'a mut Point {
+    run.points
+        .iter_mut()
+        .find(|point| {
+            let key = &point.key;
+            let nf = key.nf == weir_trial::Nf::L2Fwd;
+            nf && (key.dut.as_str(), key.wiring.as_str(), key.size.as_str()) == (dut, wiring, size)
+        })
+        .unwrap()
+}
+
+#[test]
+fn a_card_compares_devices_at_one_size_over_one_wiring_under_one_goal() {
+    let mut run = otter();
+    let plain = cards(&page(std::slice::from_ref(&run)), "l2fwd");
+    assert_eq!(plain.len(), 2, "what was fed from inside stands apart from what came over a wire");
+    assert!(plain[0].contains("vhost · tr3e · 2 directions") && plain[0].contains("<h4>64\u{a0}B</h4>"));
+    assert!(!plain[0].contains("fed") && plain[1].contains("fed · tr3e"));
+
+    // Without a result of testpmd at 64 B the smallest size that both have is shown, for both.
+    let lost = results_of(&mut run, "testpmd", "vhost", "64");
+    (lost.results, lost.error) = (Vec::new(), Some("it would not start".to_owned()));
+    let card = &cards(&page(&[run]), "l2fwd")[0];
+    assert!(!card.contains("<h4>64\u{a0}B</h4>"), "{card}");
+    assert_eq!(card.matches("<h4>").count(), 2, "{card}");
+    for size in card.split("<h4>").skip(1) {
+        assert!(size.contains("nf · vhost <strong>") && size.contains("testpmd · vhost <strong>"), "{size}");
+        assert_eq!(size.matches("ndr ").count(), 2, "the same goal: {size}");
+    }
+}
+
+#[test]
+fn a_card_says_why_a_device_has_no_result_where_others_have() {
+    let mut run = otter();
+    run.points.retain(|point| point.key.size == "64");
+    let lost = results_of(&mut run, "testpmd", "vhost", "64");
+    (lost.results, lost.error) = (Vec::new(), Some("it would not start".to_owned()));
+    let card = &cards(&page(&[run]), "l2fwd")[0];
+    assert!(card.contains("testpmd · vhost no valid result: it would not start"), "{card}");
+}
+
+#[test]
+fn of_repeats_a_card_shows_the_median_and_from_where_to_where_they_went() {
+    let mut run = otter();
+    let point = results_of(&mut run, "nf", "vhost", "64");
+    let PointResult::Throughput { .. } = &point.results[0] else { panic!("{:?}", point.results[0]) };
+    let with = |rate: f64| {
+        let mut result = point.results[0].clone();
+        let PointResult::Throughput { throughput, irregular, .. } = &mut result else { unreachable!() };
+        *throughput = Some(Pps(rate));
+        *irregular = (rate < 1.5e6).then(|| "the search's time ran out".to_owned());
+        result
+    };
+    let repeats = [with(3e6), with(1e6), with(2.5e6)];
+    point.results = repeats.to_vec();
+    let card = &cards(&page(&[run]), "l2fwd")[0];
+    assert!(card.contains("<strong>2.500 Mpps</strong>"), "{card}");
+    assert!(card.contains("ndr, median of 3 repeats, 1.000 Mpps to 3.000 Mpps"), "{card}");
+    assert!(card.contains("title=\"the search's time ran out\">irregular<"), "marked here, too: {card}");
+}
+
+#[test]
+fn nothing_passes_the_ceiling_unremarked() {
+    let mut run = common::curves("2026-11-21-heron", 2);
+    let clean = page(std::slice::from_ref(&run));
+    assert!(!clean.contains("above the ceiling"), "the example keeps below it");
+    run.self_checks.iter_mut().for_each(|check| check.ceiling = Pps(1e3));
+    let page = page(&[run]);
+    assert!(page.contains("above the ceiling of 1.000 kpps that tester and wiring reached"));
+    assert!(page.contains("above what tester and wiring reached with nothing in between"));
+}
+
+#[test]
+fn an_estimate_is_drawn_hollow_at_the_bound_that_is_known_and_never_as_a_cross() {
+    let mut run = otter();
+    run.points.retain(|point| point.key.size == "64" && point.key.wiring == "vhost" && point.key.dut == "nf");
+    run.points.truncate(1);
+    let point = first_point(&mut run);
+    point.results.truncate(1);
+    let hollow = |page: &str| page.matches("class=\"mark hollow\"").count();
+    assert_eq!(hollow(&page(std::slice::from_ref(&run))), 0, "what was settled is filled");
+    let PointResult::Throughput { throughput, lower, irregular, .. } = &mut run.points[0].results[0] else {
+        panic!("{:?}", run.points[0].results)
+    };
+    (*throughput, *lower) = (None, None);
+    *irregular = Some("the search's time ran out".to_owned());
+    let page = page(&[run]);
+    assert_eq!(hollow(&page), 3, "one a view: packets, bits on layer 2 and on layer 1");
+    assert!(!page.contains("class=\"mark failed\""), "no cross");
+    assert!(page.contains("irregular: the search's time ran out"));
 }

@@ -1,4 +1,6 @@
-//! Names for runs: a date and an animal, easy to say aloud and to tell apart.
+//! Names for runs: a date, an animal and four digits, easy to say aloud and to tell apart.
+
+use uuid::Uuid;
 
 /// The animals, in the order of the alphabet so that consecutive runs differ at the first letter.
 const ANIMALS: [&str; 26] = [
@@ -23,15 +25,14 @@ pub fn date(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// The `n`th name of a day: `2026-11-21-otter`, and once the animals are used up `2026-11-21-otter-2`.
-/// Where the sequence starts in the alphabet depends on the day, so that days differ too.
-pub(crate) fn nth(ms: i64, n: usize) -> String {
+/// The `n`th name of a run that begins then: `2026-11-21-otter-3f9a`. Its end comes from the run's identity,
+/// so that runs of two databases have two names; the animal from the day and `n`.
+pub(crate) fn nth(ms: i64, n: usize, uuid: Uuid) -> String {
     let day = usize::try_from(ms.div_euclid(MS_PER_DAY).unsigned_abs()).unwrap_or(0);
     let animal = ANIMALS[(day.wrapping_mul(7) + n) % ANIMALS.len()];
-    match n / ANIMALS.len() {
-        0 => format!("{}-{animal}", date(ms)),
-        round => format!("{}-{animal}-{}", date(ms), round + 1),
-    }
+    // The last bytes are the random ones (RFC 9562, section 5.7).
+    let [.., high, low] = *uuid.as_bytes();
+    format!("{}-{animal}-{high:02x}{low:02x}", date(ms))
 }
 
 /// What is wrong with a name, if anything.
@@ -65,9 +66,15 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_names_of_one_day_all_differ_and_are_valid() {
-        let names: std::collections::BTreeSet<_> = (0..100).map(|n| nth(1_795_219_200_000, n)).collect();
-        assert_eq!(names.len(), 100);
+    fn names_of_one_day_differ_within_a_database_and_between_two_and_are_valid() {
+        let uuids = [Uuid::from_u128(0x3f9a), Uuid::from_u128(0x12_0007)];
+        let name = |n: usize| uuids.map(|uuid| nth(1_795_219_200_000, n, uuid));
+        let names: std::collections::BTreeSet<_> = (0..26).flat_map(name).collect();
+        assert_eq!(names.len(), 52);
+        assert!(
+            names.iter().any(|name| name.starts_with("2026-11-21-") && name.ends_with("-3f9a")),
+            "{names:?}"
+        );
         assert!(names.iter().all(|name| fault(name).is_none()));
     }
 

@@ -5,6 +5,7 @@ use crate::lock::RunLock;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ const APPLICATION_ID: i32 = i32::from_be_bytes(*b"Weir");
 const MIGRATIONS: &[M<'static>] = &[
     M::up(include_str!("../migrations/1-runs.sql")),
     M::up(include_str!("../migrations/2-truth.sql")).foreign_key_check(),
+    M::up(include_str!("../migrations/3-provenance.sql")),
 ];
 
 /// The store version this build writes (`PRAGMA user_version`).
@@ -29,6 +31,9 @@ pub struct Store {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
     pub(crate) locks: BTreeMap<i64, RunLock>,
+    /// The folder of a copy that is read in place of a file that may only be read. Dropped after the
+    /// connection.
+    _copy: Option<tempfile::TempDir>,
 }
 
 /// Where the store is without `--db`: `$XDG_DATA_HOME/weir/weir.db`, else
@@ -66,7 +71,11 @@ impl Store {
             Err(StoreError::Open { .. }) => {}
             other => return other,
         }
-        // Without write access there is no shared-memory index either, and nobody who could write.
+        // Without write access there is no shared-memory index, without which SQLite reads no write-ahead
+        // log: what its last writer left there would be missing.
+        if log_of(&path).metadata().is_ok_and(|log| log.len() > 0) {
+            return Self::open_copy(path);
+        }
         let mut uri = String::from("file:");
         for byte in std::path::absolute(&path).unwrap_or_else(|_| path.clone()).as_os_str().as_encoded_bytes()
         {
@@ -79,7 +88,33 @@ impl Store {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
         let connection = Connection::open_with_flags(format!("{uri}?immutable=1"), flags)
             .map_err(|error| StoreError::of(&path, 0, error))?;
-        Self::with(connection, path, false)
+        match Self::with(connection, path.clone(), false) {
+            // Of an older version: a copy can be raised.
+            Err(StoreError::Open { .. }) => Self::open_copy(path),
+            other => other,
+        }
+    }
+
+    /// Opens a copy of a store that may only be read, with its write-ahead log, raised to this version.
+    /// The copy is for reading, and goes with the store.
+    fn open_copy(path: PathBuf) -> StoreResult<Self> {
+        let refused = |error: std::io::Error| StoreError::Open {
+            path: path.clone(),
+            why: format!("it may only be read, and a copy of it cannot be made: {error}"),
+        };
+        let folder = tempfile::Builder::new().prefix("weir-store-").tempdir().map_err(refused)?;
+        let copy = folder.path().join("weir.db");
+        std::fs::copy(&path, &copy).map_err(refused)?;
+        if log_of(&path).exists() {
+            std::fs::copy(log_of(&path), log_of(&copy)).map_err(refused)?;
+        }
+        for file in [&copy, &log_of(&copy)].into_iter().filter(|file| file.exists()) {
+            // A copy takes the rights of its original along.
+            std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).map_err(refused)?;
+        }
+        let connection = Connection::open(&copy).map_err(|error| StoreError::of(&path, 0, error))?;
+        let store = Self::with(connection, path, true)?;
+        Ok(Self { _copy: Some(folder), ..store })
     }
 
     /// The database file.
@@ -105,8 +140,15 @@ impl Store {
         if writable {
             migrate(&mut connection).map_err(|error| StoreError::of(&path, 0, error))?;
         }
-        Ok(Self { connection, path, locks: BTreeMap::new() })
+        Ok(Self { connection, path, locks: BTreeMap::new(), _copy: None })
     }
+}
+
+/// SQLite's write-ahead log of a database.
+fn log_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push("-wal");
+    path.with_file_name(name)
 }
 
 /// What kind of file it is.

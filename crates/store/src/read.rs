@@ -17,6 +17,9 @@ use weir_trial::run::{Point, Run, RunState};
 pub struct RunSummary {
     /// Number in its database.
     pub id: i64,
+    /// The run's identity everywhere: a UUID (RFC 9562).
+    #[serde(default)]
+    pub uuid: String,
     /// Its name.
     pub name: String,
     /// Start, milliseconds since 1970-01-01 UTC.
@@ -61,7 +64,8 @@ impl Store {
                         (SELECT count(*) FROM points WHERE run_id = runs.id),
                         (SELECT count(*) FROM points WHERE run_id = runs.id AND finished = 1),
                         (SELECT count(*) FROM points WHERE run_id = runs.id AND error IS NOT NULL),
-                        (SELECT count(*) FROM trials JOIN points ON points.id = point_id WHERE run_id = runs.id)
+                        (SELECT count(*) FROM trials JOIN points ON points.id = point_id WHERE run_id = runs.id),
+                        uuid
                  FROM runs ORDER BY id DESC",
             )?;
             query.query_map([], |row| store.summary(row))?.collect()
@@ -70,9 +74,9 @@ impl Store {
 
     /// The run a selector means.
     pub fn find(&self, selector: &Selector) -> StoreResult<RunId> {
-        let runs: Vec<(i64, String)> = self.read(|store| {
-            let mut query = store.connection.prepare("SELECT id, name FROM runs ORDER BY id DESC")?;
-            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        let runs: Vec<(i64, String, String)> = self.read(|store| {
+            let mut query = store.connection.prepare("SELECT id, name, uuid FROM runs ORDER BY id DESC")?;
+            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
         })?;
         let missing = || StoreError::NoSuchRun {
             selector: selector.clone(),
@@ -81,20 +85,23 @@ impl Store {
         };
         let found = match selector {
             Selector::Last(back) => runs.get(*back as usize),
-            Selector::Number(number) => runs.iter().find(|(id, _)| id == number),
-            Selector::Name(name) => match runs.iter().find(|(_, known)| known == name) {
-                Some(exact) => Some(exact),
-                None => {
-                    let matches: Vec<_> = runs.iter().filter(|(_, known)| known.starts_with(name)).collect();
-                    if matches.len() > 1 {
-                        let matches = matches.into_iter().map(|(_, name)| name.clone()).collect();
-                        return Err(StoreError::Ambiguous { selector: selector.clone(), matches });
+            Selector::Number(number) => runs.iter().find(|(id, ..)| id == number),
+            Selector::Name(name) => {
+                match runs.iter().find(|(_, known, uuid)| known == name || uuid == name) {
+                    Some(exact) => Some(exact),
+                    None => {
+                        let matches: Vec<_> =
+                            runs.iter().filter(|(_, known, _)| known.starts_with(name)).collect();
+                        if matches.len() > 1 {
+                            let matches = matches.into_iter().map(|(_, name, _)| name.clone()).collect();
+                            return Err(StoreError::Ambiguous { selector: selector.clone(), matches });
+                        }
+                        matches.first().copied()
                     }
-                    matches.first().copied()
                 }
-            },
+            }
         };
-        found.map(|(id, _)| RunId(*id)).ok_or_else(missing)
+        found.map(|(id, ..)| RunId(*id)).ok_or_else(missing)
     }
 
     /// A run's name.
@@ -139,6 +146,7 @@ impl Store {
             loaded.environment = environment
                 .query_map([run.0], |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<Result<_, _>>()?;
+            loaded.sessions = rows::sessions(&tx, run.0)?;
             loaded.self_checks = rows::self_checks(&tx, run.0)?;
             let mut points = tx.prepare("SELECT * FROM points WHERE run_id = ? ORDER BY place")?;
             let points: Vec<(i64, Point)> =
@@ -161,6 +169,7 @@ impl Store {
         };
         Ok(RunSummary {
             id,
+            uuid: row.get(9)?,
             name: row.get(1)?,
             started_ms: row.get(2)?,
             ended_ms: row.get(3)?,

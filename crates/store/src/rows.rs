@@ -6,8 +6,9 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Error, OptionalExtension as _, Result, Row, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::str::FromStr;
-use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, StoredTrial};
+use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, Session, StoredTrial};
 use weir_trial::{
     DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck, TesterAccount, TrialResult,
     TrialSpec, Verdict, Windows,
@@ -98,6 +99,7 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
     Ok(Run {
         schema: row.get("schema")?,
         id: row.get("id")?,
+        uuid: row.get("uuid")?,
         name: row.get("name")?,
         started_ms: row.get("started_ms")?,
         ended_ms: row.get("ended_ms")?,
@@ -105,6 +107,7 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
         plan: row.get("plan")?,
         weir: row.get("weir")?,
         environment: Default::default(),
+        sessions: Vec::new(),
         self_checks: Vec::new(),
         points: Vec::new(),
     })
@@ -137,7 +140,8 @@ pub(crate) fn update_point(db: &Connection, id: i64, key: &PointKey) -> Result<(
     db.execute(
         "UPDATE points SET nf = ?, dut = ?, wiring = ?, trace = ?, size = ?, mean_frame_bytes = ?,
                            directions = ?, huge_pages = ?, line_rate_bps = ?,
-                           dut_version = NULL, error = NULL, packets = NULL, finished = 0
+                           dut_version = NULL, configuration = '{}', error = NULL, packets = NULL,
+                           finished = 0
          WHERE id = ?",
         params![
             key.nf.to_string(),
@@ -161,6 +165,36 @@ pub(crate) fn update_traffic(db: &Connection, id: i64, hashes: &[String], seed: 
     db.execute(sql, params![json(&hashes)?, seed, id]).map(drop)
 }
 
+pub(crate) fn update_configuration(
+    db: &Connection,
+    id: i64,
+    configuration: &BTreeMap<String, String>,
+) -> Result<()> {
+    let sql = "UPDATE points SET configuration = ? WHERE id = ?";
+    db.execute(sql, params![json(configuration)?, id]).map(drop)
+}
+
+pub(crate) fn insert_session(db: &Connection, run: i64, session: &Session) -> Result<()> {
+    db.execute(
+        "INSERT INTO sessions (run_id, place, started_ms, weir, environment)
+         SELECT ?1, coalesce(max(place) + 1, 0), ?2, ?3, ?4 FROM sessions WHERE run_id = ?1",
+        params![run, session.started_ms, session.weir, json(&session.environment)?],
+    )
+    .map(drop)
+}
+
+pub(crate) fn sessions(db: &Connection, run: i64) -> Result<Vec<Session>> {
+    let sql = "SELECT started_ms, weir, environment FROM sessions WHERE run_id = ? ORDER BY place";
+    let session = |row: &Row<'_>| {
+        Ok(Session {
+            started_ms: row.get("started_ms")?,
+            weir: row.get("weir")?,
+            environment: from_json(row, "environment")?,
+        })
+    };
+    db.prepare(sql)?.query_map([run], session)?.collect()
+}
+
 pub(crate) fn update_packets(db: &Connection, id: i64, check: &PacketCheck) -> Result<()> {
     db.execute("UPDATE points SET packets = ? WHERE id = ?", params![json(check)?, id]).map(drop)
 }
@@ -181,6 +215,7 @@ pub(crate) fn point(row: &Row<'_>) -> Result<(i64, Point)> {
         index: row.get("place")?,
         key,
         dut_version: row.get("dut_version")?,
+        configuration: from_json(row, "configuration")?,
         trace_hashes: from_json(row, "trace_hashes")?,
         seed: count(row, "seed")?,
         packets: maybe_json(row, "packets")?,
@@ -210,6 +245,11 @@ pub(crate) fn insert_self_check(db: &Connection, run: i64, check: &SelfCheck) ->
     )?
     .execute(params![run, json(check)?])
     .map(drop)
+}
+
+pub(crate) fn replace_self_check(db: &Connection, run: i64, old: &SelfCheck, new: &SelfCheck) -> Result<()> {
+    let sql = "UPDATE self_checks SET body = ? WHERE run_id = ? AND body = ?";
+    db.execute(sql, params![json(new)?, run, json(old)?]).map(drop)
 }
 
 pub(crate) fn self_checks(db: &Connection, run: i64) -> Result<Vec<SelfCheck>> {

@@ -10,7 +10,7 @@ pub enum Selector {
     Last(u32),
     /// The run's number in its database.
     Number(i64),
-    /// A name, or the beginning of exactly one.
+    /// A name, the beginning of exactly one, or a UUID.
     Name(String),
 }
 

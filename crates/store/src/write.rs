@@ -6,7 +6,8 @@ use crate::open::Store;
 use crate::{name, rows};
 use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
-use weir_trial::run::{PointKey, PointResult, RunState, SCHEMA_VERSION, StoredTrial};
+use uuid::Uuid;
+use weir_trial::run::{PointKey, PointResult, RunState, SCHEMA_VERSION, Session, StoredTrial};
 use weir_trial::{PacketCheck, SelfCheck};
 
 /// A run's number in its database.
@@ -55,15 +56,17 @@ impl Store {
         if let Some((name, why)) = new.name.and_then(|name| Some((name, name::fault(name)?))) {
             return Err(StoreError::BadName { name: name.to_owned(), why });
         }
+        let uuid = Uuid::now_v7();
         let id = self.transact(None, |tx| {
             let name = match new.name {
                 Some(name) if taken(tx, name)? => return Ok(None),
                 Some(name) => name.to_owned(),
-                None => free_name(tx, new.started_ms)?,
+                None => free_name(tx, new.started_ms, uuid)?,
             };
             tx.execute(
-                "INSERT INTO runs (schema, name, started_ms, state, plan, weir) VALUES (?, ?, ?, 'running', ?, ?)",
-                params![SCHEMA_VERSION, name, new.started_ms, new.plan, new.weir],
+                "INSERT INTO runs (schema, uuid, name, started_ms, state, plan, weir)
+                 VALUES (?, ?, ?, ?, 'running', ?, ?)",
+                params![SCHEMA_VERSION, uuid.to_string(), name, new.started_ms, new.plan, new.weir],
             )?;
             let id = tx.last_insert_rowid();
             let mut insert = tx.prepare("INSERT INTO environment (run_id, name, value) VALUES (?, ?, ?)")?;
@@ -82,11 +85,12 @@ impl Store {
         Ok(id)
     }
 
-    /// Takes a run up again: locks it and marks it running. Then [`Store::add_point`] each point of
+    /// Takes a run up again: locks it, keeps under which conditions, and marks it running. Then [`Store::add_point`] each point of
     /// its plan that [`Store::progress`] does not call finished.
-    pub fn resume_run(&mut self, run: RunId) -> StoreResult<()> {
+    pub fn resume_run(&mut self, run: RunId, session: &Session) -> StoreResult<()> {
         self.lock(run)?;
         self.transact(Some(run), |tx| {
+            rows::insert_session(tx, run.0, session)?;
             tx.execute("UPDATE runs SET state = 'running', ended_ms = NULL WHERE id = ?", [run.0]).map(drop)
         })
     }
@@ -123,9 +127,23 @@ impl Store {
         self.transact(Some(run), |tx| rows::insert_self_check(tx, run.0, check))
     }
 
+    /// Keeps what is known better about a wiring of the run in place of what was kept.
+    pub fn replace_self_check(&mut self, run: RunId, old: &SelfCheck, new: &SelfCheck) -> StoreResult<()> {
+        self.transact(Some(run), |tx| rows::replace_self_check(tx, run.0, old, new))
+    }
+
     /// Keeps what a point sends: hashes of its traces, one a direction, and the seed.
     pub fn set_traffic(&mut self, point: OpenPoint, hashes: &[String], seed: u64) -> StoreResult<()> {
         self.transact(Some(point.run), |tx| rows::update_traffic(tx, point.id, hashes, seed))
+    }
+
+    /// Keeps what configured a point's device: the name of each file, and its text.
+    pub fn set_configuration(
+        &mut self,
+        point: OpenPoint,
+        configuration: &BTreeMap<String, String>,
+    ) -> StoreResult<()> {
+        self.transact(Some(point.run), |tx| rows::update_configuration(tx, point.id, configuration))
     }
 
     /// Keeps what the untimed pass over a point's trace came to.
@@ -217,10 +235,10 @@ fn taken(tx: &Transaction<'_>, name: &str) -> rusqlite::Result<bool> {
     tx.query_row("SELECT EXISTS (SELECT 1 FROM runs WHERE name = ?)", [name], |row| row.get(0))
 }
 
-fn free_name(tx: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<String> {
+fn free_name(tx: &Transaction<'_>, now_ms: i64, uuid: Uuid) -> rusqlite::Result<String> {
     let mut n = 0;
     loop {
-        let name = name::nth(now_ms, n);
+        let name = name::nth(now_ms, n, uuid);
         if !taken(tx, &name)? {
             return Ok(name);
         }

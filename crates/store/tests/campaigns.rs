@@ -3,11 +3,12 @@
 mod common;
 
 use common::{START_MS, begin, key, trial};
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use weir_store::{Outcome, RunId, Selector, Store, StoreError};
-use weir_trial::run::{PointResult, RunState};
+use weir_trial::run::{PointResult, RunState, Session};
 use weir_units::Pps;
 
 /// Set in the processes that the tests start: the database they write to.
@@ -68,11 +69,17 @@ fn a_campaign_killed_at_any_moment_loses_no_acknowledged_trial() {
     }
 }
 
+/// A later time, on another kernel.
+fn session() -> Session {
+    let environment = BTreeMap::from([("kernel.release".to_owned(), "6.2".to_owned())]);
+    Session { started_ms: START_MS + 1, weir: "0.1.0 (later)".to_owned(), environment }
+}
+
 /// Takes the killed run up again: its trials stay, marked, and the count goes on.
 fn goes_on(store: &mut Store, kept: u32) {
     let run = store.find(&Selector::Last(0)).unwrap();
     assert_eq!(store.progress(run).unwrap().unfinished, [0]);
-    store.resume_run(run).unwrap();
+    store.resume_run(run, &session()).unwrap();
     let point = store.add_point(run, 0, &key(64)).unwrap();
     assert_eq!(point.next_sequence, kept);
     store.add_trial(point, &trial(kept)).unwrap();
@@ -82,6 +89,8 @@ fn goes_on(store: &mut Store, kept: u32) {
 
     let loaded = store.load(run).unwrap();
     assert_eq!(loaded.state, RunState::Finished);
+    assert_eq!(loaded.sessions, [session()], "under which conditions it went on is kept");
+    assert!(loaded.mix().iter().any(|difference| difference.key == "kernel.release"), "{:?}", loaded.mix());
     let point = &loaded.points[0];
     assert!(point.finished && point.results == results);
     let (last, earlier) = point.trials.split_last().unwrap();
@@ -150,10 +159,10 @@ fn a_run_being_measured_cannot_be_taken_up_by_another_campaign() {
     let mut first = Store::open(Some(&path)).unwrap();
     let run = begin(&mut first, Some("busy"));
     let mut second = Store::open(Some(&path)).unwrap();
-    let error = second.resume_run(run).unwrap_err();
+    let error = second.resume_run(run, &session()).unwrap_err();
     assert!(matches!(&error, StoreError::RunInUse { name } if name == "busy"), "{error}");
     first.end_run(run, RunState::Interrupted, START_MS).unwrap();
-    second.resume_run(run).unwrap();
+    second.resume_run(run, &session()).unwrap();
 }
 
 #[test]
@@ -189,4 +198,19 @@ fn a_removed_run_takes_everything_with_it_and_leaves_the_others() {
     let runs = store.runs().unwrap();
     assert_eq!(runs.len(), 1);
     assert_eq!((runs[0].name.as_str(), runs[0].trials), ("stays", 1));
+}
+
+#[test]
+fn runs_of_two_databases_differ_in_name_and_identity() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |file: &str| {
+        let mut store = Store::open(Some(&folder.path().join(file))).unwrap();
+        let id = begin(&mut store, None);
+        let run = store.load(id).unwrap();
+        assert_eq!(store.find(&run.uuid.parse().unwrap()).unwrap(), id, "it is found by its identity");
+        (run.name, run.uuid)
+    };
+    let (a, b) = (run("a.db"), run("b.db"));
+    assert_ne!(a.1, b.1);
+    assert_ne!(a.0, b.0, "begun at the same moment, as the first of their databases");
 }

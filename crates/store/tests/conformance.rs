@@ -185,7 +185,13 @@ fn windows() -> impl Strategy<Value = Windows> {
 }
 
 fn limit() -> impl Strategy<Value = Option<Limit>> {
-    let by = prop_oneof![Just(Limiter::Dut), Just(Limiter::Tester), Just(Limiter::Line)];
+    let by = prop_oneof![
+        Just(Limiter::Dut),
+        Just(Limiter::Tester),
+        Just(Limiter::Machine),
+        Just(Limiter::Line),
+        Just(Limiter::Time)
+    ];
     of((by, text()).prop_map(|(by, why)| Limit { by, why }))
 }
 
@@ -396,13 +402,27 @@ fn soak() -> impl Strategy<Value = PointResult> {
 
 fn point() -> impl Strategy<Value = Point> {
     let outcome = of((of(text()), of(text()), vec(result(), 0..4)));
-    let sent = (vec("[0-9a-f]{16}", 0..3), any::<u64>(), of(packets()));
+    let told = (vec("[0-9a-f]{16}", 0..3), btree_map(text(), text(), 0..3));
+    let sent = (told, any::<u64>(), of(packets()));
     (key(), outcome, sent, vec(trial(), 0..4)).prop_map(|(key, outcome, sent, mut trials)| {
         trials.iter_mut().zip(0..).for_each(|(trial, sequence)| trial.sequence = sequence);
         let finished = outcome.is_some();
         let (dut_version, error, results) = outcome.unwrap_or_default();
         let (trace_hashes, seed, packets) = sent;
-        Point { index: 0, key, trace_hashes, seed, packets, dut_version, error, finished, results, trials }
+        let (trace_hashes, configuration) = trace_hashes;
+        Point {
+            index: 0,
+            key,
+            configuration,
+            trace_hashes,
+            seed,
+            packets,
+            dut_version,
+            error,
+            finished,
+            results,
+            trials,
+        }
     })
 }
 
@@ -426,6 +446,8 @@ fn run() -> impl Strategy<Value = Run> {
                 plan,
                 weir,
                 environment,
+                sessions: Vec::new(),
+                uuid: String::new(),
                 self_checks,
                 points,
             }
@@ -447,6 +469,7 @@ fn keep(store: &mut Store, run: &Run) -> RunId {
     for point in &run.points {
         let open = store.add_point(id, point.index, &point.key).unwrap();
         assert_eq!(open.next_sequence, 0);
+        store.set_configuration(open, &point.configuration).unwrap();
         store.set_traffic(open, &point.trace_hashes, point.seed).unwrap();
         point.packets.iter().for_each(|check| store.set_packets(open, check).unwrap());
         point.trials.iter().for_each(|trial| store.add_trial(open, trial).unwrap());
@@ -473,7 +496,9 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("weir.db");
         let id = keep(&mut Store::open(Some(&path)).unwrap(), &run);
-        let read = Store::open_existing(Some(&path)).unwrap().load(id).unwrap();
+        let mut read = Store::open_existing(Some(&path)).unwrap().load(id).unwrap();
+        let uuid = std::mem::take(&mut read.uuid);
+        prop_assert!(uuid.len() == 36 && uuid.as_bytes()[14] == b'7', "{}", uuid);
         prop_assert_eq!(read, run);
     }
 }
@@ -493,6 +518,7 @@ fn two_runs_in_one_file_do_not_mix() {
         runs.push(run);
     }
     for run in runs {
-        assert_eq!(store.load(RunId(run.id)).unwrap(), run);
+        let stored = Run { uuid: String::new(), ..store.load(RunId(run.id)).unwrap() };
+        assert_eq!(stored, run);
     }
 }

@@ -157,3 +157,29 @@ fn a_folder_that_may_not_be_written_to_can_still_be_read_from() {
         assert!(error.to_string().contains("--db"), "{error}");
     });
 }
+
+#[test]
+fn a_store_that_may_only_be_read_shows_the_trials_that_only_its_log_holds() {
+    let test = "a_store_that_may_only_be_read_shows_the_trials_that_only_its_log_holds";
+    let folder = tempfile::tempdir().unwrap();
+    let live = tempfile::tempdir().unwrap();
+    let mut store = Store::open(Some(&live.path().join("weir.db"))).unwrap();
+    let run = begin(&mut store, Some("logged"));
+    let point = store.add_point(run, 0, &key(64)).unwrap();
+    (0..7).for_each(|sequence| store.add_trial(point, &trial(sequence)).unwrap());
+    // As a machine leaves it that loses its power: the last trials stand in the log alone.
+    for file in ["weir.db", "weir.db-wal"] {
+        std::fs::copy(live.path().join(file), folder.path().join(file)).unwrap();
+    }
+    without_write_access(test, folder.path(), |folder| {
+        assert!(std::fs::write(folder.join("probe"), "").is_err(), "it may only be read");
+        let path = folder.join("weir.db");
+        let store = Store::open_existing(Some(&path)).unwrap();
+        assert_eq!(
+            store.load(store.find(&"logged".parse().unwrap()).unwrap()).unwrap().points[0].trials.len(),
+            7
+        );
+        assert_eq!(store.path(), path, "messages name the file that was meant");
+        println!("seen");
+    });
+}

@@ -34,7 +34,10 @@ fn version_1_is_raised_with_every_number_in_it() {
     let store = Store::open(Some(&path)).unwrap();
     let run = store.load(store.find(&"2026-11-20-heron".parse().unwrap()).unwrap()).unwrap();
     assert_eq!(run.environment["cpu.cores"], "2");
+    assert!(run.uuid.len() == 36 && run.uuid.as_bytes()[14] == b'4', "{}", run.uuid);
+    assert!(run.sessions.is_empty() && run.mix().is_empty());
     let point = &run.points[0];
+    assert!(point.configuration.is_empty());
     let throughput = PointResult::Throughput {
         goal: "ndr".into(),
         loss_ratio: Ratio(0.1),

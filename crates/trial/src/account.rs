@@ -138,6 +138,7 @@ mod tests {
             trace_hashes: Vec::new(),
             seed: 0,
             packets: None,
+            configuration: Default::default(),
             error: None,
             finished: true,
             results: Vec::new(),

@@ -11,6 +11,7 @@ pub use parts::{Bursts, CurveStep, Drift, Estimate, LossStep, Saturation, Soaked
 pub use ranking::Doubt;
 pub use repeats::{Repeats, Unit, repeats};
 
+use crate::environment::{Difference, affects, differences};
 use crate::verdict::Finding;
 use crate::{Limit, Nf, PacketCheck, SelfCheck, TrialResult, Verdict, judge};
 use schemars::JsonSchema;
@@ -40,7 +41,10 @@ pub struct Run {
     pub schema: u32,
     /// Number in its database.
     pub id: i64,
-    /// A name to say aloud: `2026-11-21-otter`.
+    /// The run's identity everywhere: a UUID, version 7 where this Weir began it (RFC 9562).
+    #[serde(default)]
+    pub uuid: String,
+    /// A name to say aloud: `2026-11-21-otter-3f9a`.
     pub name: String,
     /// Start, milliseconds since 1970-01-01 UTC.
     pub started_ms: i64,
@@ -54,11 +58,42 @@ pub struct Run {
     pub weir: String,
     /// Facts of the machine, captured: name to value.
     pub environment: BTreeMap<String, String>,
+    /// Every later time that it was taken up (`weir bench --resume`), each with its own environment.
+    #[serde(default)]
+    pub sessions: Vec<Session>,
     /// What the tester itself can do over the run's wirings.
     #[serde(default)]
     pub self_checks: Vec<SelfCheck>,
     /// What was measured.
     pub points: Vec<Point>,
+}
+
+/// A run taken up again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Session {
+    /// When, milliseconds since 1970-01-01 UTC.
+    pub started_ms: i64,
+    /// Weir's version and commit then.
+    pub weir: String,
+    /// Facts of the machine, captured anew: name to value.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// In what the run was taken up differently, as far as it can explain a number: its points were then
+    /// measured under different conditions, and are a mix.
+    pub fn mix(&self) -> Vec<Difference> {
+        let mut mix: Vec<Difference> = Vec::new();
+        for session in &self.sessions {
+            for difference in differences(&self.environment, &session.environment) {
+                let known = mix.iter().any(|known| known.key == difference.key);
+                if !known && !affects(&difference.key).claims.is_empty() {
+                    mix.push(difference);
+                }
+            }
+        }
+        mix
+    }
 }
 
 /// One combination of the plan's axes.
@@ -70,6 +105,9 @@ pub struct Point {
     pub key: PointKey,
     /// Version and configuration of the DUT as started.
     pub dut_version: Option<String>,
+    /// What configured the DUT: the name of each file that it was given, and its text.
+    #[serde(default)]
+    pub configuration: BTreeMap<String, String>,
     /// Hashes of the frames sent, one a direction: two points with equal hashes sent equal bytes.
     #[serde(default)]
     pub trace_hashes: Vec<String>,

@@ -1,5 +1,6 @@
 //! The self-check of a wiring: the generator looped onto itself, before anything else is measured.
 
+use crate::run::PointKey;
 use crate::verdict::Finding;
 use crate::{DirectionCounts, Latency};
 use schemars::JsonSchema;
@@ -34,6 +35,15 @@ pub struct SelfCheck {
 }
 
 impl SelfCheck {
+    /// Whether it stands for a point: the same wiring, frame sizes, directions and kind of memory.
+    pub fn stands_for(&self, key: &PointKey) -> bool {
+        self.wiring == key.wiring
+            && self.size == key.size
+            && self.mean_frame_bytes == key.mean_frame_bytes
+            && self.directions == key.directions
+            && self.huge_pages == key.huge_pages
+    }
+
     /// Packet delay variation of the bare wiring: 99.9th percentile less the least (RFC 8219, section 7.3).
     pub fn jitter(&self) -> Option<Nanos> {
         let floor = self.floor.as_ref()?;
@@ -42,15 +52,32 @@ impl SelfCheck {
 }
 
 /// Who limits a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limiter {
     /// The device under test.
     Dut,
     /// The tester, or the wiring between it and the device: the device may be faster.
     Tester,
-    /// The greatest load that was asked for: neither of them came to its end.
+    /// The machine, which gave the core of the tester or of the device to others: the device may be faster.
+    Machine,
+    /// The greatest load that was asked for: neither tester nor device came to its end.
     Line,
+    /// The search, whose time ran out before any load had failed.
+    Time,
+}
+
+impl Limiter {
+    /// As people read it behind "limited by".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dut => "the device",
+            Self::Tester => "the tester",
+            Self::Machine => "the machine",
+            Self::Line => "the load asked for",
+            Self::Time => "the search's time",
+        }
+    }
 }
 
 /// Who limits a result, and how that is known.

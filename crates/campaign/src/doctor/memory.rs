@@ -8,7 +8,7 @@ use crate::runner::ENOUGH_HUGE_PAGES;
 /// What the lab and a device take at most at the default sizes, with room for the traces.
 const ROOM_KB: f64 = 2.0 * 1024.0 * 1024.0;
 /// The count that commands name: a little more than what is needed.
-const RESERVE: u64 = 1024;
+pub(super) const RESERVE: u64 = 1024;
 
 /// Tester and DUT each hold some hundred MB of packet buffers, and traces in memory.
 pub(super) fn room(machine: &Machine<'_>) -> Verdict {

@@ -11,11 +11,13 @@ mod machine;
 mod measured;
 mod memory;
 mod neighbours;
+mod quiet;
 mod software;
 mod stalls;
 
 pub use machine::Machine;
 pub use measured::{Measured, Missing};
+pub use quiet::{Done, Quiet, QuietError, Setting};
 pub use stalls::{CoreStalls, STALL, watch_cores};
 
 use crate::Cores;
@@ -134,6 +136,9 @@ const RULES: &[(&str, Rule)] = &[
     ("devices", software::devices),
     ("privileges", software::privileges),
 ];
+
+/// Huge pages (of 2 MiB) that a quieted machine has: room for the lab and a device.
+pub const HUGE_PAGES: u64 = memory::RESERVE;
 
 /// Names of all rules.
 pub fn rules() -> impl Iterator<Item = &'static str> {

@@ -11,7 +11,7 @@ pub struct Builtin {
     pub text: &'static str,
 }
 
-const BUILTINS: [Builtin; 3] = [
+const BUILTINS: [Builtin; 4] = [
     Builtin {
         name: "quick",
         about: "three network functions on nf and weir, two sizes, NDR and latency, within 90 seconds of measuring",
@@ -26,6 +26,11 @@ const BUILTINS: [Builtin; 3] = [
         name: "full",
         about: "every network function and size, NDR, PDR, MRR and latency at the standard durations",
         text: include_str!("builtin/full.toml"),
+    },
+    Builtin {
+        name: "fed",
+        about: "three network functions on nf and weir from their own memory: one core's capacity, cycles per packet",
+        text: include_str!("builtin/fed.toml"),
     },
 ];
 

@@ -36,12 +36,14 @@ pub(super) struct Checker<'a> {
     known: &'a Known<'a>,
     /// Folder that relative capture paths start from.
     base: &'a Path,
+    /// Whether the whole file could be read: else what one key says about another is not judged.
+    whole: bool,
     pub(super) found: Vec<Diagnostic>,
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(known: &'a Known<'a>, base: &'a Path) -> Self {
-        Self { known, base, found: Vec::new() }
+    pub(super) fn new(known: &'a Known<'a>, base: &'a Path, whole: bool) -> Self {
+        Self { known, base, whole, found: Vec::new() }
     }
 
     fn refuse(&mut self, span: &Span, message: impl Into<String>) {
@@ -72,7 +74,8 @@ impl<'a> Checker<'a> {
         let wiring_span = file.wiring.as_ref().map(Spanned::span);
         let wirings = self.wirings(file.wiring, file.mrr.is_some());
         let nic = self.nic(file.nic);
-        if let Some(span) = wiring_span.filter(|_| wirings.iter().any(|name| name == WiringKind::Nic.name()))
+        if let Some(span) =
+            wiring_span.filter(|_| self.whole && wirings.iter().any(|name| name == WiringKind::Nic.name()))
         {
             self.nic_has_ports(&span, &nic, &duts);
         }
@@ -84,7 +87,7 @@ impl<'a> Checker<'a> {
         let directions = self.directions(file.directions);
         let huge_pages = file.huge_pages.map(|list| self.axis("huge_pages", list));
 
-        if measures_nothing {
+        if measures_nothing && self.whole {
             let others = "[latency], [latency_curve], [frame_loss] or [soak]";
             self.refuse(&nf_span, format!("the plan measures nothing; add [throughput], [mrr], {others}"));
         }
@@ -222,7 +225,7 @@ impl<'a> Checker<'a> {
     fn wirings(&mut self, list: Option<Spanned<List<String>>>, has_mrr: bool) -> Vec<String> {
         let places: Vec<Placed<String>> = list.iter().flat_map(placed).collect();
         for (span, name) in places {
-            if !has_mrr && self.known.mrr_only.contains(&name.as_str()) {
+            if !has_mrr && self.whole && self.known.mrr_only.contains(&name.as_str()) {
                 let why = "has no tester at the wire and measures only the forwarded rate";
                 self.refuse(&span, format!("`wiring`: {name} {why}; add a table [mrr] or leave it out"));
             }
@@ -281,7 +284,7 @@ impl<'a> Checker<'a> {
                 word => format!("\"{word}\""),
             };
             let trace = TraceChoice { first, second };
-            let apart = sizes.iter().all(|(_, sizes)| !trace.comes_in(*sizes));
+            let apart = self.whole && sizes.iter().all(|(_, sizes)| !trace.comes_in(*sizes));
             if apart && trace.first.default_sizes() != trace.second.default_sizes() {
                 let why = "the two directions come in no size together";
                 self.refuse(&span, format!("`trace`: {text}: {why}"));
@@ -294,7 +297,7 @@ impl<'a> Checker<'a> {
             traces.push(trace);
         }
         for (span, sizes) in sizes {
-            if !traces.is_empty() && !traces.iter().any(|trace| trace.comes_in(*sizes)) {
+            if self.whole && !traces.is_empty() && !traces.iter().any(|trace| trace.comes_in(*sizes)) {
                 self.refuse(span, format!("`size`: no trace of the plan comes in {sizes}"));
             }
         }
@@ -303,6 +306,7 @@ impl<'a> Checker<'a> {
 
     /// Whether every function forwards every trace.
     fn suited(&mut self, span: &Span, nfs: &[Nf], traces: &[TraceChoice]) {
+        let nfs = if self.whole { nfs } else { &[] };
         for (nf, trace) in nfs.iter().flat_map(|nf| traces.iter().map(move |trace| (nf, trace))) {
             if let Err(why) = trace.first.suits(*nf).and_then(|()| trace.second.suits(*nf)) {
                 self.refuse(span, format!("`nf` and `trace`: {why}"));

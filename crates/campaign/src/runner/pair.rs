@@ -3,7 +3,7 @@
 use super::{Campaign, CampaignError, PointOutcome, Watcher, build_traffic, check_shape};
 use crate::against::{self, Blocks, Lane, Pair};
 use crate::enough::Enough;
-use crate::limit::{self, Evidence};
+use crate::limit;
 use crate::packets::Extent;
 use crate::plan::PointSpec;
 use crate::rig::Rig;
@@ -111,6 +111,7 @@ impl Campaign<'_> {
         }
         let mut wholes: [Whole; 2] = [Ok(Default::default()), Ok(Default::default())];
         let mut pair = Pair::default();
+        let mut tried = [Vec::new(), Vec::new()];
         let seed = self.plan.seed ^ (u64::from(both.specs[0].index) << 32);
         // Who is started first is drawn, too.
         let mut first = Blocks::new(!seed);
@@ -133,6 +134,7 @@ impl Campaign<'_> {
                 let traffic = (both.traffic, both.huge_pages);
                 match self.rig(eal, both.specs[place], traffic, (&flags, extent), old) {
                     Ok((rig, checked)) => {
+                        self.store.set_configuration(lanes[place].point, &rig.configuration())?;
                         pair.put(place, rig);
                         let told = self.keep_check(lanes[place].point, checked)?;
                         if let Ok((_, remarks)) = &mut wholes[place] {
@@ -150,10 +152,8 @@ impl Campaign<'_> {
                 let Ok((results, remarks)) = &mut wholes[place] else { continue };
                 match measured {
                     Err(error) => wholes[place] = Err(error),
-                    Ok((mut new, said)) => {
-                        let fed = both.specs[place].mrr_only;
-                        let (check, unsent_from) = (checks[place].as_ref(), shared.unsent_from());
-                        limit::assign(&mut new, Evidence { check, unsent_from, fed });
+                    Ok((new, said)) => {
+                        tried[place].push((results.len()..results.len() + new.len(), shared.take_tried()));
                         results.extend(new);
                         remarks.extend(said.into_iter().chain(shared.remarks()));
                     }
@@ -164,6 +164,15 @@ impl Campaign<'_> {
             let ended = pair.take(place).map_or(Ok(()), Rig::take_down);
             if let (Ok(_), Err(error)) = (&whole, ended) {
                 *whole = Err(error.into());
+            }
+        }
+        for (place, whole) in wholes.iter_mut().enumerate() {
+            let Ok((results, _)) = whole else { continue };
+            let (spec, key) = (both.specs[place], both.keys[place]);
+            let known = (checks[place].take(), results.as_slice());
+            let check = self.check_again(eal, spec, both.traffic, (key, both.huge_pages), known, watcher)?;
+            for (part, trials) in tried[place].drain(..) {
+                limit::assign(&mut results[part], self.evidence(spec, key, check.as_ref(), &trials));
             }
         }
         Ok(wholes)

@@ -1,7 +1,7 @@
 //! `weir doctor`: what on this machine will spoil which claim, and the command that mends it.
 
-use super::stored::table;
-use super::{BadUse, paint};
+use super::BadUse;
+use super::layout::{BAD, BEWARE, GOOD, STRONG, paint, table, width};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -10,7 +10,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_campaign::Cores;
-use weir_campaign::doctor::{Checkup, CoreStalls, Finding, Machine, Measured, Severity, cores_here, examine};
+use weir_campaign::doctor::{
+    Checkup, CoreStalls, Done, Finding, HUGE_PAGES, Machine, Measured, Quiet, QuietError, Setting, Severity,
+    cores_here, examine,
+};
 
 /// Version of the JSON that `weir doctor --json` prints.
 const SCHEMA_VERSION: u32 = 1;
@@ -18,6 +21,8 @@ const SCHEMA_VERSION: u32 = 1;
 const LONGEST: f64 = 3600.0;
 /// Columns of the widest line of text; commands may be wider, as they are to be copied.
 const WIDTH: usize = 100;
+/// Columns that a text has at least behind its indent, however narrow the terminal.
+const LEAST_TEXT: usize = 30;
 /// Columns of a finding's name.
 const NAMES: usize = 24;
 
@@ -28,6 +33,9 @@ It reads the facts that stand with every run, watches other processes for half a
 keeps the cores of tester and DUT busy for a while, to see whether anybody takes them away: \
 hypervisors and firmware do, and tell nobody. Nothing is changed and no root is needed. Run it as \
 you run `weir bench`, for example under the same `taskset`.
+
+With --apply it changes what can be changed without a reboot, as root, and keeps what stood there in \
+/run/weir/quieted.json; --undo puts everything back. Each setting is named with its two values.
 
 Severities:
   BLOCKS   nothing can be measured
@@ -40,6 +48,8 @@ const EXAMPLES: &str = "\
 Examples:
   Watch the cores for a minute: some are taken away only now and then:
     weir doctor --seconds 60
+  Quiet the machine, measure, and put everything back:
+    sudo weir doctor --apply && weir bench; sudo weir doctor --undo
   Refuse to measure on a machine that would spoil it:
     weir doctor && weir bench
   What a script may want to know:
@@ -57,6 +67,12 @@ pub(crate) struct Args {
     /// Print every fact of the environment instead, and judge nothing
     #[arg(long, conflicts_with = "json")]
     facts: bool,
+    /// Quiet this machine for a run: governor, turbo, watchdog, page merging, NUMA balancing, huge pages
+    #[arg(long, conflicts_with_all = ["json", "facts", "undo"])]
+    apply: bool,
+    /// Put back everything that --apply changed
+    #[arg(long, conflicts_with_all = ["json", "facts"])]
+    undo: bool,
     /// Print JSON, facts and all; `weir schema doctor` describes it
     #[arg(long)]
     json: bool,
@@ -89,6 +105,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let message = format!("--seconds {asked}: give a time above 0 and up to {LONGEST} seconds");
         return Err(BadUse::new(message).into());
     }
+    if args.apply || args.undo {
+        return settle(args.undo);
+    }
     let facts = super::environment();
     if args.facts {
         let rows: Vec<Vec<String>> = facts.into_iter().map(|(name, value)| vec![name, value]).collect();
@@ -117,14 +136,68 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if diagnosis.spoils { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Quiets the machine, or puts back what was changed for that.
+fn settle(undo: bool) -> anyhow::Result<ExitCode> {
+    let quiet = Quiet::here();
+    let refused = |error: QuietError| BadUse::new(error);
+    let wanted = quiet.wanted(HUGE_PAGES);
+    let root = nix::unistd::geteuid().is_root();
+    let done = match (undo, root) {
+        (true, _) if quiet.kept().map_err(refused)?.is_none() => {
+            return Err(refused(QuietError::Nothing { path: quiet.state() }).into());
+        }
+        (_, false) => {
+            let kept = if undo { quiet.kept().map_err(refused)?.unwrap_or_default() } else { wanted };
+            let line = |setting: &Setting| {
+                let (from, to) = (&setting.before, &setting.after);
+                let (from, to) = if undo { (to, from) } else { (from, to) };
+                format!("\n  {} from {from} to {to} (/{})", setting.name, setting.file.display())
+            };
+            let would = kept.iter().map(line).collect::<String>();
+            let would = if would.is_empty() { " nothing, all is well".to_owned() } else { would };
+            let option = if undo { "--undo" } else { "--apply" };
+            return Err(refused(QuietError::Rights { option, would }).into());
+        }
+        (true, true) => quiet.undo().map_err(refused)?,
+        (false, true) => quiet.apply(&wanted).map_err(refused)?,
+    };
+    super::print(&settled(&done, undo, &quiet))?;
+    let failed = done.iter().any(|(_, outcome)| matches!(outcome, Done::Failed(_)));
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What came of each setting, for people.
+fn settled(done: &[(Setting, Done)], undo: bool, quiet: &Quiet) -> String {
+    if done.is_empty() {
+        return "every setting is as measurements want it; nothing was changed\n".to_owned();
+    }
+    let row = |(setting, outcome): &(Setting, Done)| {
+        let (from, to) = (&setting.before, &setting.after);
+        let (from, to) = if undo { (to, from) } else { (from, to) };
+        let (word, why) = match outcome {
+            Done::Set => ("done", String::new()),
+            Done::Left(why) => ("left", why.clone()),
+            Done::Failed(why) => ("FAILED", why.clone()),
+        };
+        vec![setting.name.clone(), from.clone(), to.clone(), word.to_owned(), why]
+    };
+    let rows: Vec<Vec<String>> = done.iter().map(row).collect();
+    let mut text = table(&["setting", "from", "to", "", ""], &[], &rows);
+    if !undo {
+        let state = quiet.state();
+        text.push_str(&format!("\nkept in {}; weir doctor --undo puts everything back\n", state.display()));
+    }
+    text
+}
+
 /// The whole answer, for people.
 fn page(diagnosis: &Diagnosis) -> String {
     let mut text = head(&diagnosis.facts);
     let Checkup { findings, passed, untold } = &diagnosis.checkup;
     for (severity, word, colour, meaning) in [
-        (Severity::Blocks, "BLOCKS", "1;31", "nothing can be measured"),
-        (Severity::Spoils, "SPOILS", "1;31", "these claims would be wrong, or would not be found again"),
-        (Severity::Weakens, "WEAKENS", "1;33", "these hold with a reservation, or something cannot be used"),
+        (Severity::Blocks, "BLOCKS", BAD, "nothing can be measured"),
+        (Severity::Spoils, "SPOILS", BAD, "these claims would be wrong, or would not be found again"),
+        (Severity::Weakens, "WEAKENS", BEWARE, "these hold with a reservation, or something cannot be used"),
     ] {
         let of_it: Vec<&Finding> = findings.iter().filter(|finding| finding.severity == severity).collect();
         if !of_it.is_empty() {
@@ -133,16 +206,11 @@ fn page(diagnosis: &Diagnosis) -> String {
         }
     }
     let good: Vec<&str> = passed.iter().map(|passed| passed.says.as_str()).collect();
-    let _ = writeln!(
-        text,
-        "\n{}  {} of {} checks",
-        paint("1;32", "WELL"),
-        good.len(),
-        checks(&diagnosis.checkup)
-    );
+    let _ =
+        writeln!(text, "\n{}  {} of {} checks", paint(GOOD, "WELL"), good.len(), checks(&diagnosis.checkup));
     text.push_str(&wrapped("  ", &good.join("; ")));
     if !untold.is_empty() {
-        let _ = writeln!(text, "\n{}  facts that this machine does not tell", paint("1", "UNTOLD"));
+        let _ = writeln!(text, "\n{}  facts that this machine does not tell", paint(STRONG, "UNTOLD"));
         text.push_str(&wrapped("  ", &untold.join(", ")));
     }
     let next = if diagnosis.spoils { "mend what spoils, then weir doctor again" } else { "weir bench" };
@@ -178,7 +246,7 @@ fn entry(finding: &Finding) -> String {
         let claims: Vec<&str> = finding.spoils.iter().map(|claim| claim.name()).collect();
         text.push_str(&wrapped(&indent, &format!("claims: {}", claims.join(", "))));
     }
-    let _ = writeln!(text, "{indent}{} {}", paint("1", "mend:"), finding.mend);
+    let _ = writeln!(text, "{indent}{} {}", paint(STRONG, "mend:"), finding.mend);
     text
 }
 
@@ -201,12 +269,13 @@ fn glued(text: &str) -> Vec<String> {
     words
 }
 
-/// Text in lines of at most [`WIDTH`] columns.
+/// Text in lines of at most [`WIDTH`] columns, fewer on a narrower terminal.
 fn wrapped(indent: &str, text: &str) -> String {
+    let most = width().map_or(WIDTH, |width| WIDTH.min(width.into())).max(indent.len() + LEAST_TEXT);
     let mut lines = vec![indent.to_owned()];
     for word in glued(text) {
         let line = lines.last().map_or(0, |line| line.chars().count());
-        if line > indent.len() && line + 1 + word.chars().count() > WIDTH {
+        if line > indent.len() && line + 1 + word.chars().count() > most {
             lines.push(indent.to_owned());
         }
         if let Some(line) = lines.last_mut() {

@@ -1,5 +1,6 @@
 //! `weir dut`: which devices there are, and what each can be.
 
+use super::layout::table;
 use clap::Subcommand;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let document = Duts { schema: SCHEMA_VERSION, duts: rows };
         super::print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
     } else {
-        super::print(&table(&rows))?;
+        super::print(&listed(&rows))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -107,27 +108,17 @@ fn simulated() -> Row {
     }
 }
 
-fn table(rows: &[Row]) -> String {
+/// The devices, what is missing of one in a line below the table.
+fn listed(rows: &[Row]) -> String {
     let cells = |row: &Row| {
         let wirings = if row.wirings.is_empty() { "none".to_owned() } else { row.wirings.join(", ") };
         let version = row.version.clone().unwrap_or_else(|| "not installed".to_owned());
-        [row.name.to_owned(), version, wirings, row.nfs.join(", ")]
+        vec![row.name.to_owned(), version, wirings, row.nfs.join(", "), row.about.to_owned()]
     };
-    let head = ["name", "version", "wirings", "network functions"].map(str::to_owned);
-    let cells: Vec<[String; 4]> = std::iter::once(head).chain(rows.iter().map(cells)).collect();
-    let widths: [usize; 4] =
-        std::array::from_fn(|column| cells.iter().map(|row| row[column].len()).max().unwrap_or_default());
-    let about = std::iter::once("about").chain(rows.iter().map(|row| row.about));
-    let missing = std::iter::once(None).chain(rows.iter().map(|row| row.missing.as_ref()));
-    let mut text = String::new();
-    for ((cells, about), missing) in cells.iter().zip(about).zip(missing) {
-        for (cell, width) in cells.iter().zip(widths) {
-            text += &format!("{cell:<width$} ");
-        }
-        text += &format!("{about}\n");
-        if let Some(missing) = missing {
-            text += &format!("{:<width$} {missing}\n", "", width = widths[0]);
-        }
+    let cells: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    let mut text = table(&["name", "version", "wirings", "network functions", "about"], &[], &cells);
+    for (name, missing) in rows.iter().filter_map(|row| Some((row.name, row.missing.as_ref()?))) {
+        text += &format!("\n{name}: {missing}\n");
     }
     text
 }

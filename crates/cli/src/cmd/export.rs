@@ -22,9 +22,9 @@ trials has one row, with the trial's columns empty and the reason in `point_erro
 const EXAMPLES: &str = "\
 Examples:
   Every trial of the last run, in a spreadsheet:
-    weir export @last --csv -o trials.csv
+    weir export --csv -o trials.csv
   The verdicts, one point a line:
-    weir export @last --json | jq -c '.points[] | [.key.nf, .key.size, .results]'";
+    weir export --json | jq -c '.points[] | [.key.nf, .key.size, .results]'";
 
 /// Write a run as JSON or CSV
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ Examples:
 #[command(group(clap::ArgGroup::new("format").required(true).args(["json", "csv"])))]
 pub(crate) struct Args {
     /// The run: a name, the beginning of one, a number, @last, @last~1
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", default_value = "@last")]
     run: Selector,
     /// Everything, as JSON
     #[arg(long)]

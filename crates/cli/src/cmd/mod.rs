@@ -3,9 +3,15 @@
 mod bench;
 mod cells;
 mod compare;
+mod completions;
 mod doctor;
 mod dut;
+#[cfg(test)]
+mod examples;
 mod export;
+mod figures;
+mod layout;
+mod man;
 mod nf;
 mod perf;
 mod plan;
@@ -18,10 +24,12 @@ mod show;
 mod stored;
 mod switch;
 mod trace;
+mod verify;
+
+pub(crate) use layout::print;
 
 use clap::Subcommand;
 use std::collections::BTreeMap;
-use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use weir_report::PageOptions;
@@ -49,8 +57,10 @@ pub(crate) enum Command {
     Compare(compare::Args),
     Perf(perf::Args),
     Rescore(rescore::Args),
+    Verify(verify::Args),
     Report(report::Args),
     Export(export::Args),
+    Figures(figures::Args),
     Plan(plan::Args),
     Trace(trace::Args),
     Dut(dut::Args),
@@ -58,6 +68,8 @@ pub(crate) enum Command {
     Nf(nf::Args),
     Switch(Box<switch::Args>),
     Schema(schema::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Runs one subcommand.
@@ -69,8 +81,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => compare::run(args),
         Command::Perf(args) => perf::run(args),
         Command::Rescore(args) => rescore::run(args),
+        Command::Verify(args) => verify::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
+        Command::Figures(args) => figures::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Dut(args) => dut::run(args),
@@ -78,15 +92,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Nf(args) => nf::run(args),
         Command::Switch(args) => switch::run(*args),
         Command::Schema(args) => schema::run(args),
-    }
-}
-
-/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
-pub(crate) fn print(text: &str) -> std::io::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(std::io::Error::new(error.kind(), format!("standard output: {error}"))),
-        Ok(()) => Ok(()),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
     }
 }
 
@@ -98,17 +105,6 @@ pub(crate) fn environment() -> BTreeMap<String, String> {
     let mut environment = weir_campaign::environment::capture();
     environment.insert("weir.version".to_owned(), WEIR.to_owned());
     environment
-}
-
-/// A word in a colour (SGR parameters), where a person reads it on a terminal. `NO_COLOR` is respected
-/// (no-color.org).
-pub(crate) fn paint(colour: &str, word: &str) -> String {
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-        || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    if refused || !std::io::stdout().is_terminal() {
-        return word.to_owned();
-    }
-    format!("\x1b[{colour}m{word}\x1b[0m")
 }
 
 /// Writes runs as one self-contained page.

@@ -1,11 +1,11 @@
 //! `weir plan`: plans checked, shown and described, without measuring anything.
 
-use super::BadUse;
+use super::layout::table;
+use super::{BadUse, print};
 use clap::Subcommand;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_campaign::plan::{self, ASSUMED_OVERHEAD, Known, Place, Plan, PointSpec};
@@ -77,14 +77,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
-fn print(text: &str) -> std::io::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
 }
 
 fn show(name: &str) -> Result<String, BadUse> {
@@ -160,7 +152,8 @@ fn summary(plan: &Plan, file: &Path, list_points: bool) -> String {
     }
     if list_points {
         text.push('\n');
-        text.push_str(&table(&points));
+        let rows: Vec<Vec<String>> = points.iter().map(cells).collect();
+        text.push_str(&table(&COLUMNS, &[0, 5], &rows));
     }
     text
 }
@@ -178,8 +171,8 @@ fn people(duration: weir_units::Nanos) -> String {
     }
 }
 
-fn cells(point: &PointSpec) -> [String; 8] {
-    [
+fn cells(point: &PointSpec) -> Vec<String> {
+    vec![
         point.index.to_string(),
         point.nf.to_string(),
         point.dut.clone(),
@@ -192,20 +185,6 @@ fn cells(point: &PointSpec) -> [String; 8] {
 }
 
 const COLUMNS: [&str; 8] = ["point", "nf", "dut", "wiring", "trace", "size", "directions", "huge pages"];
-
-/// All points, aligned.
-fn table(points: &[PointSpec]) -> String {
-    let mut rows = vec![COLUMNS.map(str::to_owned)];
-    rows.extend(points.iter().map(cells));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
-    let line = |row: &[String; COLUMNS.len()]| {
-        let cells: Vec<String> =
-            row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        format!("{}\n", cells.join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
-}
 
 /// What `weir plan check --json` prints.
 #[derive(Serialize, JsonSchema)]
@@ -324,7 +303,7 @@ mod tests {
             "throughput ndr, pdr, at most 5 s a search\n",
             "latency    at 50% ndr, 500 ms each\n",
             "\npoint  nf           dut   wiring  trace  size  directions  huge pages\n",
-            "\n11     firewall:10  weir  vhost   tr3i   1500  2           false\n",
+            "\n   11  firewall:10  weir  vhost   tr3i   1500  2           false\n",
         ] {
             assert!(text.contains(line), "`{line}` is not in\n{text}");
         }

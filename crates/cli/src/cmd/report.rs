@@ -15,7 +15,7 @@ Several runs are drawn into the same plots, to be compared.";
 const EXAMPLES: &str = "\
 Examples:
   The last run:
-    weir report @last -o page.html
+    weir report
   The last two runs side by side:
     weir report @last~1 @last -o comparison.html";
 
@@ -24,11 +24,11 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Runs: a name, the beginning of one, a number, @last, @last~1
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(value_name = "RUN", default_value = "@last")]
     runs: Vec<Selector>,
-    /// Where to write the page
+    /// Where to write the page [default: RUN.html in this folder, by the first run's name]
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    output: Option<PathBuf>,
     /// The database [default: in the per-user data folder]
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
@@ -46,7 +46,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     {
         return Err(BadUse::new(format!("run {} is named twice; name each run once", twice.1.name)).into());
     }
-    super::write_page(&runs, &args.output)?;
-    super::print(&format!("page      {}\n", args.output.display()))?;
+    let named = || PathBuf::from(format!("{}.html", runs[0].name));
+    let output = args.output.unwrap_or_else(named);
+    super::write_page(&runs, &output)?;
+    super::print(&format!("page      {}\n", output.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,8 @@
 
 use super::BadUse;
 use super::cells::{count, size};
-use super::stored::{Database, table};
+use super::layout::table;
+use super::stored::Database;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
@@ -107,7 +108,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// The plan stored with a run. Devices that this build does not have, and captures that have gone,
 /// are no obstacle: nothing is measured.
-fn plan_of(run: &Run) -> Result<Plan, BadUse> {
+pub(super) fn plan_of(run: &Run) -> Result<Plan, BadUse> {
     let mut known = Known { is_file: |_| true, ..Known::here() };
     known.duts.extend(run.points.iter().map(|point| point.key.dut.as_str()));
     Plan::parse(&run.plan, Path::new(&run.name), &known)

@@ -1,6 +1,7 @@
 //! `weir runs`: what was measured, newest first.
 
-use super::stored::{Database, table, when};
+use super::layout::table;
+use super::stored::{Database, when};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;

@@ -5,10 +5,11 @@ mod own_time;
 mod trust;
 
 use super::cells::{cell, count, size};
-use super::stored::{Database, table, when};
+use super::layout::table;
+use super::stored::{Database, when};
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use weir_store::{Selector, Store};
+use weir_store::Selector;
 use weir_trial::run::{Point, PointResult, Purpose, Run, RunState, StoredTrial};
 use weir_units::Nanos;
 
@@ -43,7 +44,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run: a name, the beginning of one, a number, @last, @last~1
+    /// The run: a name, the beginning of one, a number, @last, @last~1, or a file of `weir export --json`
     #[arg(value_name = "RUN", default_value = "@last")]
     run: Selector,
     /// Show the machine as it was captured, too
@@ -60,15 +61,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let store = args.database.open()?;
-    let id = store.find(&args.run).map_err(super::store_error)?;
-    let run = store.load(id).map_err(super::store_error)?;
+    let run = args.database.load(&args.run)?;
     let text = if args.json {
         format!("{}\n", serde_json::to_string_pretty(&run)?)
     } else if args.plan {
         run.plan.clone()
     } else {
-        let live = is_live(&store, run.id)?;
+        let live = args.database.is_live(&run, &args.run)?;
         let mut text = heading(&run, live);
         if args.environment {
             text.push_str(&environment(&run));
@@ -86,11 +85,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn is_live(store: &Store, id: i64) -> anyhow::Result<bool> {
-    let runs = store.runs().map_err(super::store_error)?;
-    Ok(runs.iter().any(|run| run.id == id && run.live))
-}
-
 fn heading(run: &Run, live: bool) -> String {
     let took = run.ended_ms.map_or_else(String::new, |ended| {
         let ms = u64::try_from(ended.saturating_sub(run.started_ms)).unwrap_or(0);
@@ -98,7 +92,11 @@ fn heading(run: &Run, live: bool) -> String {
     });
     let state = super::runs::state(run.state, live);
     let started = when(run.started_ms);
-    format!("run {} (#{}) · {started} · {state}{took} · {}\n\n", run.name, run.id, run.weir)
+    let machine = run.environment.get("machine.id").map_or_else(String::new, |id| format!(" · machine {id}"));
+    format!(
+        "run {} (#{}) · {started} · {state}{took} · {}\n{}{machine}\n\n",
+        run.name, run.id, run.weir, run.uuid
+    )
 }
 
 fn environment(run: &Run) -> String {
@@ -188,6 +186,11 @@ fn warnings(run: &Run) -> Vec<String> {
         those(&|point| deciding(point).any(|trial| trial.result.total().foreign > 0)),
         "packets came that the tester never sent",
     );
+    let mix = run.mix();
+    if !mix.is_empty() {
+        let what = super::stored::mixed(&mix);
+        warnings.push(format!("a mix: taken up again under other conditions: {what}"));
+    }
     warnings.extend(trust::findings(run));
     let aside = run.points.iter().flat_map(|point| &point.trials).filter(|trial| trial.superseded).count();
     if aside > 0 {

@@ -1,8 +1,9 @@
-//! What the readers of the store share: where it is, which run is meant, instants and tables.
+//! What the readers of the store share: where it is, which run is meant, and instants.
 
-use super::store_error;
+use super::{BadUse, store_error};
 use std::path::{Path, PathBuf};
 use weir_store::{Selector, Store};
+use weir_trial::environment::Difference;
 use weir_trial::run::Run;
 
 /// Where runs are kept.
@@ -19,17 +20,45 @@ impl Database {
         Store::open_existing(self.db.as_deref()).map_err(store_error)
     }
 
-    /// The run that is meant, whole.
+    /// The run that is meant, whole; also one that `weir export --json` wrote into a file.
     pub(crate) fn load(&self, selector: &Selector) -> anyhow::Result<Run> {
+        if let Some(run) = exported(selector)? {
+            return Ok(run);
+        }
         let store = self.open()?;
         let run = store.find(selector).map_err(store_error)?;
         store.load(run).map_err(store_error)
+    }
+
+    /// Whether a run is being measured now.
+    pub(crate) fn is_live(&self, run: &Run, selector: &Selector) -> anyhow::Result<bool> {
+        if exported_file(selector).is_some() {
+            return Ok(false);
+        }
+        let runs = self.open()?.runs().map_err(store_error)?;
+        Ok(runs.iter().any(|known| known.id == run.id && known.live))
     }
 
     /// `--db FILE` again, for a command that is suggested.
     pub(crate) fn flag(&self) -> String {
         db_flag(self.db.as_deref())
     }
+}
+
+/// The file that a selector names, where it names one.
+fn exported_file(selector: &Selector) -> Option<&Path> {
+    let Selector::Name(name) = selector else { return None };
+    Some(Path::new(name)).filter(|path| path.extension().is_some_and(|end| end == "json") && path.is_file())
+}
+
+/// The run in a file; nothing where the selector names none.
+fn exported(selector: &Selector) -> anyhow::Result<Option<Run>> {
+    let Some(path) = exported_file(selector) else { return Ok(None) };
+    let wrong = |why: &dyn std::fmt::Display| {
+        BadUse::new(format!("{}: {why}; `weir export --json` writes a run into a file", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    Ok(Some(serde_json::from_str(&text).map_err(|error| wrong(&error))?))
 }
 
 /// `--db FILE` for a command that is suggested; nothing for the database that is meant without it.
@@ -46,6 +75,15 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// In what a run was taken up differently, in a line: `kernel.release was 6.1, then 6.2`.
+pub(crate) fn mixed(mix: &[Difference]) -> String {
+    let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "not told".to_owned());
+    let one = |difference: &Difference| {
+        format!("{} was {}, then {}", difference.key, said(&difference.a), said(&difference.b))
+    };
+    mix.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
 /// `2026-11-21 12:05 UTC` for milliseconds since 1970.
 pub(crate) fn when(ms: i64) -> String {
     let minute = ms.div_euclid(60_000).rem_euclid(24 * 60);
@@ -59,25 +97,6 @@ pub(crate) fn clock(ms: i64) -> String {
     format!("{} {hour:02}:{minute:02}:{second:02} UTC", weir_store::date(ms))
 }
 
-/// Rows under their headings, columns two spaces apart. `right` names the columns of numbers.
-pub(crate) fn table(headings: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([headings[column].chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
-    let line = |cells: Vec<&str>| {
-        let padded = cells.iter().enumerate().map(|(column, cell)| {
-            let width = widths[column];
-            if right.contains(&column) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-        });
-        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    std::iter::once(line(headings.to_vec()))
-        .chain(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,13 +106,6 @@ mod tests {
         assert_eq!(when(1_795_219_200_000 + 12 * 3_600_000 + 5 * 60_000 + 59_999), "2026-11-21 12:05 UTC");
         assert_eq!(when(-1), "1969-12-31 23:59 UTC");
         assert_eq!(clock(1_795_219_200_000 + 12 * 3_600_000 + 9_999), "2026-11-21 12:00:09 UTC");
-    }
-
-    #[test]
-    fn columns_align_whatever_their_letters() {
-        let rows = [vec!["µs".to_owned(), "7".to_owned()], vec!["packets".to_owned(), "1234".to_owned()]];
-        let text = table(&["unit", "n"], &[1], &rows);
-        assert_eq!(text, "unit        n\nµs          7\npackets  1234\n");
     }
 
     #[test]

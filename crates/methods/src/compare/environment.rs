@@ -172,6 +172,8 @@ mod tests {
             state: RunState::Finished,
             plan: plan.to_owned(),
             weir: "weir 0.1.0 (abc)".to_owned(),
+            uuid: String::new(),
+            sessions: Vec::new(),
             self_checks: Vec::new(),
             environment: facts.iter().map(own).collect::<BTreeMap<_, _>>(),
             points: Vec::new(),

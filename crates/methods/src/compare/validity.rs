@@ -26,7 +26,7 @@ pub(super) fn of_result(result: &PointResult, trials: &[&StoredTrial]) -> Option
         }
         _ => {}
     }
-    if let Some(Limit { by: Limiter::Tester | Limiter::Line, why }) = result.limit() {
+    if let Some(Limit { by: Limiter::Tester | Limiter::Line | Limiter::Time, why }) = result.limit() {
         return not_this(&format!("not limited by the device: {why}"));
     }
     let wrong = trials.iter().find(|trial| trial.verdict.worst() == Some(Weight::Wrong));

@@ -119,6 +119,7 @@ fn samples(entry: &Entry<'_>, curve: &Curve<'_>, place: usize, subject: &str) ->
             y: Some(latency.percentiles[place].0.max(1) as f64),
             interval: None,
             suspect: place == 0 && (loss > curve.saturation.loss_ratio || invalid),
+            hollow: false,
             detail: if MARKED.contains(&place) { lines.join("\n") } else { String::new() },
         })
         .filter(|_| told)

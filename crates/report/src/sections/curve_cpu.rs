@@ -65,6 +65,7 @@ fn samples(curve: &Curve<'_>, subject: &str) -> Vec<Sample> {
             y: Some(share),
             interval: None,
             suspect: !trial.verdict.is_valid(),
+            hollow: false,
             detail: format!("{subject} · {}\n{:.1} % of a core", step.load, share * 100.0),
         })
     };

@@ -71,6 +71,7 @@ fn figure(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
             y: Some(cost.cycles),
             interval: None,
             suspect: cost.idle,
+            hollow: false,
             detail: format!(
                 "{} · {}\n{}{} cycles per packet\n{}, median of {} trials",
                 digest.subjects[entry.subject],

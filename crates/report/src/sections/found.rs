@@ -24,7 +24,7 @@ pub(crate) struct Found<'a> {
     pub(crate) upper: Option<Pps>,
     pub(crate) trial_duration: Nanos,
     pub(crate) trials: u32,
-    irregular: Option<&'a str>,
+    pub(crate) irregular: Option<&'a str>,
     pub(super) result: &'a PointResult,
 }
 
@@ -61,6 +61,7 @@ impl<'a> Found<'a> {
     pub(crate) fn warnings(&self, entry: &Entry<'_>) -> Vec<String> {
         let mut warnings: Vec<String> = doubted(entry, self.result).into_iter().collect();
         warnings.extend(self.irregular.map(|why| format!("irregular: {why}")));
+        warnings.extend(above_ceiling(entry, self.result));
         if let Some(share) = self.tester_late(entry) {
             warnings.push(format!(
                 "the tester was late with {} of the packets at the upper bound: the device may be faster",
@@ -73,6 +74,16 @@ impl<'a> Found<'a> {
     /// Whether a bound is missing.
     pub(crate) fn is_irregular(&self) -> bool {
         self.irregular.is_some()
+    }
+
+    /// Whether it is an estimate, no result: a bound is missing, and not because the greatest load passed.
+    pub(crate) fn is_estimate(&self) -> bool {
+        self.is_irregular() && self.limit().is_none_or(|limit| limit.by != Limiter::Line)
+    }
+
+    /// The rate, or where there is none the bound that is known.
+    pub(crate) fn known(&self) -> Option<Pps> {
+        self.throughput.or(self.lower).or(self.upper)
     }
 
     /// Who limits it, where that is known.
@@ -121,22 +132,26 @@ pub(super) fn doubted(entry: &Entry<'_>, result: &PointResult) -> Option<String>
     Some(if doubt.invalid { format!("INVALID, not ranked: {}", doubt.why) } else { doubt.why })
 }
 
-/// Who limits a result, in words.
-fn limited(limit: &Limit) -> String {
-    format!("limited by the {}: {}", limiter(limit.by), limit.why)
+/// That a rate passes what tester and wiring reached with nothing in between, where it does.
+pub(crate) fn above_ceiling(entry: &Entry<'_>, result: &PointResult) -> Option<String> {
+    let ceiling = entry.ceiling?;
+    let rate = match result {
+        PointResult::Throughput { throughput, .. } => (*throughput)?,
+        PointResult::Mrr { mean, .. } => *mean,
+        _ => return None,
+    };
+    (rate.0 > ceiling.0).then(|| {
+        format!("above the ceiling of {ceiling} that tester and wiring reached with nothing in between")
+    })
 }
 
-/// The name of a limiter.
-pub(crate) fn limiter(by: Limiter) -> &'static str {
-    match by {
-        Limiter::Dut => "device",
-        Limiter::Tester => "tester",
-        Limiter::Line => "load asked for",
-    }
+/// Who limits a result, in words.
+fn limited(limit: &Limit) -> String {
+    format!("limited by {}: {}", limit.by.name(), limit.why)
 }
 
 pub(super) fn limit_cell(limit: Option<&Limit>) -> Cell {
-    limit.map_or(Cell::None, |limit| Cell::Text(limiter(limit.by).to_owned()))
+    limit.map_or(Cell::None, |limit| Cell::Text(limit.by.name().to_owned()))
 }
 
 /// Why the device is not what limits a result, for the note; nothing where it is.
@@ -209,6 +224,7 @@ impl<'a> Greatest<'a> {
         }
         lines.extend(self.limit().map(limited));
         lines.extend(doubted(entry, self.result));
+        lines.extend(above_ceiling(entry, self.result));
         lines.join("\n")
     }
 }

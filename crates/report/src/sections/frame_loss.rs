@@ -81,6 +81,7 @@ fn sample(step: &LossStep, trial: &StoredTrial, label: &str) -> Sample {
         y: Some(step.loss_ratio.0),
         interval: None,
         suspect: !trial.verdict.is_valid(),
+        hollow: false,
         detail: lines.join("\n"),
     }
 }

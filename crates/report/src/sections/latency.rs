@@ -111,6 +111,7 @@ fn sample(entry: &Entry<'_>, taken: &Taken<'_>, subject: &str) -> Sample {
             .latency
             .map(|latency| (latency.min.0.max(1) as f64, latency.percentiles[BAR_END].0.max(1) as f64)),
         suspect: taken.latency.is_none(),
+        hollow: false,
         detail: lines.join("\n"),
     }
 }
@@ -221,6 +222,7 @@ fn curve(histogram: &LatencyHistogram, label: &str) -> Vec<Sample> {
         y: Some(time.0.max(1) as f64),
         interval: None,
         suspect: false,
+        hollow: false,
         detail,
     };
     let mut samples: Vec<Sample> = Vec::new();

@@ -67,7 +67,8 @@ impl Which {
                 format!("{nf}: throughput against frame size"),
                 "Each mark is the forwarded rate over all directions at the greatest load that met the goal; its bar \
                  spans the bounds of the search, [greatest load that met the goal, least load that did not]. MRR is the \
-                 mean at the greatest load, its bar the spread over its trials. A ring warns of a result; a cross on the \
+                 mean at the greatest load, its bar the spread over its trials. A hollow mark is an estimate: the search \
+                 was not settled, and the mark stands at the bound that is known. A ring warns of a result; a cross on the \
                  axis is a point that could not be measured. The dashed line is what the wire carries at most.",
             ),
             Self::Fed => (
@@ -105,6 +106,7 @@ impl Which {
                 y: Some(mrr.mean.0),
                 interval: mrr.spread(),
                 suspect: doubted(&entry, mrr.result).is_some(),
+                hollow: false,
                 detail: mrr.detail(&entry, &digest.subjects[entry.subject]),
             })
         };
@@ -123,9 +125,10 @@ fn goal_series(digest: &Digest<'_>, nf: Nf, goal: &str, stroke: usize) -> Vec<Se
         Some(Sample {
             x: entry.bytes(),
             x_name: entry.size_name(),
-            y: found.throughput.map(|pps| pps.0),
+            y: found.known().map(|pps| pps.0),
             interval: found.lower.zip(found.upper).map(|(lower, upper)| (lower.0, upper.0)),
             suspect: !found.warnings(&entry).is_empty(),
+            hollow: found.is_estimate(),
             detail: found.detail(&entry, &digest.subjects[entry.subject]),
         })
     };
@@ -142,6 +145,7 @@ fn failed_series(digest: &Digest<'_>, nf: Nf, drawn: &[Series]) -> Vec<Series> {
             y: None,
             interval: None,
             suspect: true,
+            hollow: false,
             detail: format!("{} · {}\nnot measured: {why}", digest.subjects[entry.subject], entry.size()),
         })
     };

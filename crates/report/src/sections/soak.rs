@@ -105,6 +105,7 @@ impl Mark<'_> {
             y,
             interval: None,
             suspect: spoilt > 0,
+            hollow: false,
             detail: lines.join("\n"),
         }
     }

@@ -214,6 +214,7 @@ fn sample(sweep: Sweep, place: &Place<'_>, label: &str) -> Sample {
         y: Some(millions(place.rate)),
         interval: place.interval.map(|(low, high)| (millions(low), millions(high))),
         suspect: place.suspect,
+        hollow: false,
         detail: format!(
             "{label}\n{}: {}\n{}",
             sweep.across(),

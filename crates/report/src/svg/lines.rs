@@ -306,7 +306,8 @@ fn draw_sample(sample: &Sample, series: &Series, aside: f64, ground: &Ground) ->
         @if sample.suspect {
             circle class="suspect" cx=(at(x)) cy=(at(y)) r="8.5" {}
         }
-        path class="mark" transform=(format!("translate({} {})", at(x), at(y))) d=(mark(series.hue)) {
+        path class=(if sample.hollow { "mark hollow" } else { "mark" })
+            transform=(format!("translate({} {})", at(x), at(y))) d=(mark(series.hue)) {
             title { (sample.detail) }
         }
     }

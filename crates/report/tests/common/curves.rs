@@ -90,6 +90,8 @@ pub(crate) fn curves(name: &str, id: i64) -> Run {
         plan: "# Curves, bursts and soaks.\n[latency_curve]\n".to_owned(),
         weir: "0.1.0 (b60bb37)".to_owned(),
         environment: environment(id),
+        uuid: String::new(),
+        sessions: Vec::new(),
         self_checks: vec![check],
         points,
     }
@@ -133,6 +135,7 @@ fn point(index: u32, dut: &str, (capacity, queue, foreign): (f64, u64, u64), byt
     Point {
         index,
         key,
+        configuration: Default::default(),
         trace_hashes: Vec::new(),
         seed: 1,
         packets: None,

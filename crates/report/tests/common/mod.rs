@@ -64,6 +64,8 @@ pub(crate) fn run(name: &str, id: i64, speed: f64) -> Run {
             .to_owned(),
         weir: "0.1.0 (b60bb37)".to_owned(),
         environment: environment(id),
+        uuid: String::new(),
+        sessions: Vec::new(),
         self_checks: Vec::new(),
         points,
     }
@@ -117,6 +119,7 @@ fn point(index: u32, nf: Nf, weight: f64, device: &Device, (size, bytes): (&str,
     Point {
         index,
         key,
+        configuration: Default::default(),
         trace_hashes: Vec::new(),
         seed: 1,
         packets: None,

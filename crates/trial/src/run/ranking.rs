@@ -109,6 +109,7 @@ mod tests {
                 line_rate: LineRate(Bps(10e9)),
             },
             dut_version: None,
+            configuration: Default::default(),
             trace_hashes: Vec::new(),
             seed: 1,
             packets: None,

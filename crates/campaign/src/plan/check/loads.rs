@@ -29,7 +29,7 @@ impl Checker<'_> {
         throughput: Option<&ThroughputPlan>,
     ) {
         let goals = goal_names(throughput);
-        let Some(goal) = load.goal().filter(|goal| !goals.contains(goal)) else { return };
+        let Some(goal) = load.goal().filter(|goal| self.whole && !goals.contains(goal)) else { return };
         let mut unknown = Diagnostic::unknown(span, "goal", goal, &goals);
         unknown.allowed.push(LoadSpec::LINE.to_owned());
         unknown.message =
@@ -123,7 +123,7 @@ impl Checker<'_> {
         let goals = goal_names(throughput);
         let span = table.goal.as_ref().map_or(whole, Spanned::span);
         let goal = table.goal.map_or_else(|| "ndr".to_owned(), Spanned::into_inner);
-        if !goals.contains(&goal.as_str()) {
+        if self.whole && !goals.contains(&goal.as_str()) {
             let cure = "add it to `goals` of [throughput]";
             let mut unknown = Diagnostic::unknown(span, "goal", &goal, &goals);
             unknown.message = format!(

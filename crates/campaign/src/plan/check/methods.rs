@@ -23,7 +23,7 @@ impl Checker<'_> {
     ) -> Option<ThroughputPlan> {
         let wanted = table.as_ref().map(|table| placed(&table.goals)).unwrap_or_default();
         for name in tables.keys() {
-            if !wanted.iter().any(|(_, wanted)| wanted == name.as_ref()) {
+            if self.whole && !wanted.iter().any(|(_, wanted)| wanted == name.as_ref()) {
                 let cure = "add it to `goals` of [throughput], or leave the table out";
                 self.refuse(
                     &name.span(),

@@ -4,10 +4,10 @@
 //! progress line has no ticker.
 
 use super::super::cells::{cell, size};
+use super::super::layout::Rows;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_campaign::plan::{ASSUMED_OVERHEAD, Plan};
@@ -17,6 +17,8 @@ use weir_trial::run::{PointKey, Purpose};
 use weir_trial::{Latency, SelfCheck, TrialResult};
 use weir_units::{Nanos, Pps};
 
+/// Columns before the results: network function, device, wiring, trace, size.
+const COLUMNS: usize = 5;
 /// Progress is kept in thousandths of the expected time.
 const WHOLE: u64 = 1000;
 
@@ -34,8 +36,8 @@ pub(super) struct Live {
     /// Latency trials of the point in hand by number, whose percentiles its row shows.
     latencies: BTreeMap<u32, Latency>,
     warnings: Vec<String>,
-    /// Widths of the columns of network functions, devices and traces.
-    widths: [usize; 3],
+    /// The table, a row a point.
+    rows: Rows,
 }
 
 impl Live {
@@ -57,11 +59,7 @@ impl Live {
             bounds: String::new(),
             latencies: BTreeMap::new(),
             warnings: plan.warnings(),
-            widths: [
-                widest(plan.nfs.iter().map(ToString::to_string)),
-                widest(plan.duts.iter().cloned()),
-                widest(plan.traces.iter().map(|trace| short(&trace.to_string()).to_owned())),
-            ],
+            rows: columns(plan),
         }
     }
 
@@ -69,14 +67,8 @@ impl Live {
         let what = if resumed { "going on with run" } else { "run" };
         let minutes = (self.expected * self.points).as_secs().div_ceil(60);
         self.say(&format!("{what} {name}: {} points, about {minutes} min", self.points));
-        self.say(&format!("\n{}  results", self.row(["NF", "DUT", "wiring", "trace", "size"])));
-    }
-
-    /// The columns before the results: as wide as the plan's names.
-    fn row(&self, cells: [&str; 5]) -> String {
-        let [nf, dut, wiring, trace, size] = cells;
-        let [nf_width, dut_width, trace_width] = self.widths;
-        format!("{nf:<nf_width$} {dut:<dut_width$} {wiring:<9} {trace:<trace_width$} {size:>8}")
+        self.say("");
+        self.row(["NF", "DUT", "wiring", "trace", "size"], &["results".to_owned()]);
     }
 
     /// Takes the progress line away.
@@ -99,11 +91,16 @@ impl Live {
         crate::cmd::print(&text)
     }
 
-    /// A line of the table, above the progress line. A reader that has seen enough is no error.
+    /// A row of the table.
+    fn row(&self, cells: [&str; COLUMNS], results: &[String]) {
+        self.say(self.rows.row(&cells, results).trim_end());
+    }
+
+    /// Lines above the progress line. A reader that has seen enough is no error.
     fn say(&self, line: &str) {
         if !self.quiet {
             self.bar.suspend(|| {
-                let _ = writeln!(std::io::stdout(), "{line}");
+                let _ = crate::cmd::print(&format!("{line}\n"));
             });
         }
     }
@@ -132,15 +129,12 @@ impl Watcher for Live {
     }
 
     fn self_check(&mut self, check: &SelfCheck) {
-        let columns = self.row(["self-check", "", &check.wiring, "", &check.size]);
         let floor = check.floor.as_ref().map_or_else(String::new, |floor| {
             format!(" · floor {} median, {} jitter", floor.percentiles[0], check.jitter().unwrap_or_default())
         });
-        self.say(&format!("{columns}  tester and wiring alone: {}{floor}", check.ceiling));
-        let indent = " ".repeat(columns.chars().count());
-        for finding in &check.findings {
-            self.say(&format!("{indent}  {}", finding.says));
-        }
+        let mut lines = vec![format!("tester and wiring alone: {}{floor}", check.ceiling)];
+        lines.extend(check.findings.iter().map(|finding| finding.says.clone()));
+        self.row(["self-check", "", &check.wiring, "", &check.size], &lines);
     }
 
     fn next(&mut self, next: &Next) {
@@ -169,8 +163,7 @@ impl Watcher for Live {
 
     fn done(&mut self, key: &PointKey, outcome: &PointOutcome) {
         self.done += 1;
-        let columns = self.row([&key.nf.to_string(), &key.dut, &key.wiring, short(&key.trace), &size(key)]);
-        let (cells, remarks) = match outcome {
+        let (mut cells, remarks) = match outcome {
             PointOutcome::Measured { results, remarks } => {
                 let latency = |trial: u32| self.latencies.get(&trial);
                 let cells = results.iter().map(|result| cell(key, result, &latency));
@@ -180,16 +173,30 @@ impl Watcher for Live {
             PointOutcome::Unsupported(reason) => (vec![format!("not supported: {reason}")], Vec::new()),
             PointOutcome::Failed(reason) => (vec![format!("FAILED: {reason}")], Vec::new()),
         };
-        let indent = " ".repeat(columns.chars().count());
-        for (place, line) in cells.iter().chain(&remarks).enumerate() {
-            self.say(&format!("{}  {line}", if place == 0 { &columns } else { &indent }));
-        }
+        cells.extend(remarks);
+        let about = [&key.nf.to_string(), &key.dut, &key.wiring, short(&key.trace), &size(key)];
+        self.row(about, &cells);
     }
 }
 
-/// The width of a column of names.
-fn widest(names: impl Iterator<Item = String>) -> usize {
-    names.map(|name| name.chars().count()).max().unwrap_or(0).max("self-check".len())
+/// The columns before the results, as wide as the plan's names.
+fn columns(plan: &Plan) -> Rows {
+    let widest = |names: Vec<String>, heading: &str| {
+        names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(heading.len()) as u16
+    };
+    let traces = plan.traces.iter().map(|trace| short(&trace.to_string()).to_owned());
+    let sizes = plan.sizes.iter().map(|size| format!("{size} B"));
+    let widths = vec![
+        widest(plan.nfs.iter().map(ToString::to_string).collect(), "self-check"),
+        widest(plan.duts.iter().chain(&plan.against).cloned().collect(), "DUT"),
+        widest(
+            plan.wirings.iter().map(ToString::to_string).chain(["simulated".to_owned()]).collect(),
+            "wiring",
+        ),
+        widest(traces.collect(), "trace"),
+        widest(sizes.collect(), "size"),
+    ];
+    Rows::new(widths, &[COLUMNS - 1])
 }
 
 /// The end of a long name: the file of a path.

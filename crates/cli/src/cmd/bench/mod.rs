@@ -11,10 +11,11 @@ use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use weir_campaign::lease::Lease;
 use weir_campaign::plan::{self, Known, Plan};
 use weir_campaign::{Campaign, Cores, Flags, Tally, now_ms};
 use weir_store::{NewRun, RunId, Selector, Store};
-use weir_trial::run::RunState;
+use weir_trial::run::{Run, RunState, Session};
 
 const LONG_ABOUT: &str = "\
 Measure network functions on dataplanes, keep every trial, and write a page.
@@ -37,7 +38,7 @@ Examples:
   A first look:
     weir bench
   Another device and other sizes, fed from memory, one direction:
-    weir bench fed --dut nf,testpmd --nf l2fwd --size 64,1500 --directions 1
+    weir bench fed --dut nf,testpmd --nf l2fwd --size 64,1500
   A plan of one's own, into a database of its own:
     weir bench mine.toml --db results.db -o page.html
   Two devices in turns, each point three times:
@@ -82,15 +83,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     catch_interrupts(&flags)?;
     args.output.as_deref().map_or(Ok(()), check_writable)?;
     // Before a run is begun that could not measure anything.
-    Cores::assign(&weir_dpdk::allowed_cores())?;
+    let cores = Cores::assign(&weir_dpdk::allowed_cores())?;
     let db = args.db.as_deref();
     let mut store = if args.resume.is_some() { Store::open_existing(db) } else { Store::open(db) }
         .map_err(super::store_error)?;
-    let (plan, run, done) = match &args.resume {
-        Some(selector) => resume(&mut store, selector)?,
-        None => begin(&mut store, &args)?,
+    let (mut lease, plan, run, done) = match &args.resume {
+        Some(selector) => resume(&mut store, selector, cores)?,
+        None => begin(&mut store, &args, cores)?,
     };
     let name = store.run_name(run).map_err(super::store_error)?;
+    if let Some(lease) = &mut lease {
+        lease.name(&format!("run {name} (process {})", std::process::id()));
+    }
     let again = format!("{name}{}", super::stored::db_flag(args.db.as_deref()));
     let mut live = Live::new(&plan, args.json);
     live.begin(&name, args.resume.is_some());
@@ -107,6 +111,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     if tally.left > 0 && !tally.interrupted {
+        drop(lease);
         return Err(go_on(&name, &args, store).into());
     }
     let page = write_page(&store, run, &name, args.output.as_deref()).inspect_err(|_| {
@@ -130,15 +135,33 @@ fn catch_interrupts(flags: &Flags) -> anyhow::Result<()> {
     Ok(ctrlc::set_handler(move || flags.interrupt())?)
 }
 
-/// Reads the plan, with the axes that the command line replaces, and begins a run.
-fn begin(store: &mut Store, args: &Args) -> anyhow::Result<(Plan, RunId, BTreeSet<u32>)> {
+/// A run begun or taken up again: its lease on the cores, its plan, its number, and the points done.
+type Begun = (Option<Lease>, Plan, RunId, BTreeSet<u32>);
+
+/// Leases the cores that a plan's devices are measured on; a simulated device needs none.
+fn lease(plan: &Plan, cores: Cores) -> Result<Option<Lease>, BadUse> {
+    if plan.duts.iter().chain(&plan.against).all(|dut| dut == weir_dut::SIMULATED) {
+        return Ok(None);
+    }
+    Lease::take(&[cores.tester, cores.dut]).map(Some).map_err(BadUse::new)
+}
+
+/// The plan, with the axes that the command line replaces, and where it was read.
+pub(super) fn read(args: &Args) -> Result<(Plan, PathBuf), BadUse> {
     let asked = args.plan.as_deref().unwrap_or("quick");
     let (text, file) = match plan::builtin(asked) {
         Some(builtin) => (builtin.text.to_owned(), PathBuf::from(format!("{asked}.toml"))),
         None => (read_plan(asked)?, PathBuf::from(asked)),
     };
-    let text = args.overrides.apply(&text).map_err(BadUse::new)?;
-    let plan = parse(&text, &file)?;
+    let applied = args.overrides.apply(&text);
+    let plan = Plan::parse(&applied.text, &file, &Known::here());
+    Ok((plan.map_err(|error| BadUse::new(applied.blame(error)))?, file))
+}
+
+/// Reads the plan and begins a run.
+fn begin(store: &mut Store, args: &Args, cores: Cores) -> anyhow::Result<Begun> {
+    let (plan, file) = read(args)?;
+    let lease = lease(&plan, cores)?;
     let mut environment = super::environment();
     // Relative paths in a plan start at its folder, also when the run is resumed from elsewhere.
     let absolute = std::path::absolute(&file).unwrap_or_else(|_| file.clone());
@@ -151,7 +174,7 @@ fn begin(store: &mut Store, args: &Args) -> anyhow::Result<(Plan, RunId, BTreeSe
         environment: &environment,
     };
     let run = store.begin_run(new).map_err(super::store_error)?;
-    Ok((plan, run, BTreeSet::new()))
+    Ok((lease, plan, run, BTreeSet::new()))
 }
 
 fn read_plan(asked: &str) -> Result<String, BadUse> {
@@ -165,17 +188,56 @@ fn read_plan(asked: &str) -> Result<String, BadUse> {
 }
 
 /// Takes an unfinished run up again, with the plan it was begun with.
-fn resume(store: &mut Store, selector: &Selector) -> anyhow::Result<(Plan, RunId, BTreeSet<u32>)> {
+fn resume(store: &mut Store, selector: &Selector, cores: Cores) -> anyhow::Result<Begun> {
     let run = store.find(selector).map_err(super::store_error)?;
     let stored = store.load(run).map_err(super::store_error)?;
     if stored.state == RunState::Finished {
         return Err(BadUse::new(format!("run {} is finished; nothing is left to resume", stored.name)).into());
     }
+    let session = Session {
+        started_ms: now_ms(),
+        weir: super::WEIR.to_owned(),
+        environment: super::environment().into_iter().chain(plan_file(&stored)).collect(),
+    };
+    another_machine(&stored, &session)?;
     let file = stored.environment.get(PLAN_FILE).map_or("plan.toml", String::as_str);
     let plan = parse(&stored.plan, Path::new(file))?;
-    store.resume_run(run).map_err(super::store_error)?;
+    let lease = lease(&plan, cores)?;
+    store.resume_run(run, &session).map_err(super::store_error)?;
+    let mix = store.load(run).map_err(super::store_error)?.mix();
+    if !mix.is_empty() {
+        eprintln!(
+            "warning: run {} goes on under other conditions: {}",
+            stored.name,
+            super::stored::mixed(&mix)
+        );
+    }
     let progress = store.progress(run).map_err(super::store_error)?;
-    Ok((plan, run, progress.finished.into_iter().chain(progress.failed).collect()))
+    Ok((lease, plan, run, progress.finished.into_iter().chain(progress.failed).collect()))
+}
+
+/// Where the plan was read stays as it was.
+fn plan_file(stored: &Run) -> Option<(String, String)> {
+    stored.environment.get_key_value(PLAN_FILE).map(|(name, value)| (name.clone(), value.clone()))
+}
+
+/// Facts that name a machine: with another value it is another one.
+const MACHINE: [&str; 2] = ["machine.id", "cpu.model"];
+
+/// Refuses to go on with a run of another machine: its points could not stand in one table.
+fn another_machine(stored: &Run, session: &Session) -> Result<(), BadUse> {
+    for name in MACHINE {
+        if let (Some(then), Some(now)) = (stored.environment.get(name), session.environment.get(name))
+            && then != now
+        {
+            return Err(BadUse::new(format!(
+                "run {} was begun on another machine ({name} was {then}, here it is {now}); resume it there, or \
+                 begin a run of its own here: weir show {} --plan > again.toml && weir bench again.toml",
+                stored.name, stored.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn parse(text: &str, file: &Path) -> Result<Plan, BadUse> {

@@ -3,7 +3,10 @@
 //! They become part of the plan's text, so that the stored run holds all that was measured and
 //! mistakes are reported the same way as in a file.
 
-use toml_edit::{Array, DocumentMut, Item, Value};
+use std::ops::Range;
+use toml_edit::{Array, Document, DocumentMut, Item, Value};
+use weir_campaign::plan::PlanError;
+use weir_diagnostic::Diagnostic;
 
 /// Axes that replace the plan's.
 #[derive(clap::Args)]
@@ -37,39 +40,104 @@ pub(super) struct Overrides {
     repeats: Option<i64>,
 }
 
+/// An axis as the command line gives it.
+struct Given {
+    key: &'static str,
+    option: &'static str,
+    said: String,
+    value: Value,
+}
+
+/// A plan with the axes of the command line in place of its own.
+#[derive(Debug)]
+pub(super) struct Applied {
+    /// The plan's text.
+    pub(super) text: String,
+    /// Where in it each option stands, and the option as it was given.
+    options: Vec<(Range<usize>, String)>,
+}
+
 impl Overrides {
     /// The plan with these axes in place of its own.
-    pub(super) fn apply(&self, plan: &str) -> Result<String, String> {
-        let lists: [(&str, Vec<Value>); 7] = [
-            ("nf", texts(&self.nf)),
-            ("dut", texts(&self.dut)),
-            ("wiring", texts(&self.wiring)),
-            ("trace", texts(&self.trace)),
-            ("size", words(&self.size)),
-            ("directions", self.directions.iter().map(|number| (*number).into()).collect()),
-            ("huge_pages", words(&self.huge_pages)),
-        ];
-        if self.repeats.is_none()
-            && self.against.is_none()
-            && lists.iter().all(|(_, values)| values.is_empty())
-        {
-            return Ok(plan.to_owned());
-        }
+    pub(super) fn apply(&self, plan: &str) -> Applied {
+        let given = self.given();
+        let whole = || Applied { text: plan.to_owned(), options: Vec::new() };
         // A plan with a mistake in it is left alone: the plan's reader says where the mistake is.
-        let Ok(mut document) = plan.parse::<DocumentMut>() else { return Ok(plan.to_owned()) };
-        for (key, values) in lists {
-            if !values.is_empty() {
-                set(&mut document, key, Value::Array(Array::from_iter(values)));
-            }
+        let Some(mut document) = plan.parse::<DocumentMut>().ok().filter(|_| !given.is_empty()) else {
+            return whole();
+        };
+        for one in &given {
+            set(&mut document, one.key, one.value.clone());
         }
+        let text = document.to_string();
+        let Ok(placed) = Document::parse(text.as_str()) else { return whole() };
+        let place = |one: &Given| {
+            let item = placed.get(one.key)?.span()?;
+            Some((item, format!("{} {}", one.option, one.said)))
+        };
+        let options = given.iter().filter_map(place).collect();
+        Applied { options, text }
+    }
+
+    fn given(&self) -> Vec<Given> {
+        let directions: Vec<String> = self.directions.iter().map(ToString::to_string).collect();
+        let lists = [
+            ("nf", "--nf", &self.nf, texts(&self.nf)),
+            ("dut", "--dut", &self.dut, texts(&self.dut)),
+            ("wiring", "--wiring", &self.wiring, texts(&self.wiring)),
+            ("trace", "--trace", &self.trace, texts(&self.trace)),
+            ("size", "--size", &self.size, words(&self.size)),
+            ("directions", "--directions", &directions, words(&directions)),
+            ("huge_pages", "--huge-pages", &self.huge_pages, words(&self.huge_pages)),
+        ];
+        let list = |(key, option, said, values): (&'static str, &'static str, &Vec<String>, Vec<Value>)| {
+            let value = Value::Array(Array::from_iter(values));
+            (!said.is_empty()).then(|| Given { key, option, said: said.join(","), value })
+        };
+        let mut given: Vec<Given> = lists.into_iter().filter_map(list).collect();
         if let Some(against) = &self.against {
-            set(&mut document, "against", against.as_str().into());
+            let value = against.as_str().into();
+            given.push(Given { key: "against", option: "--against", said: against.clone(), value });
         }
         if let Some(repeats) = self.repeats {
-            set(&mut document, "repeats", repeats.into());
+            let said = repeats.to_string();
+            given.push(Given { key: "repeats", option: "--repeats", said, value: repeats.into() });
         }
-        Ok(document.to_string())
+        given
     }
+}
+
+impl Applied {
+    /// The mistakes of a plan in the words of those who gave options: what an option says is told by
+    /// its name, and the rest in its place in the plan.
+    pub(super) fn blame(&self, mut error: PlanError) -> String {
+        let mut told = Vec::new();
+        for (place, option) in &self.options {
+            for mistake in error.take_within(place) {
+                told.push(of_option(option, &mistake));
+            }
+        }
+        if !error.is_empty() {
+            told.push(error.to_string());
+            let given: Vec<&str> = self.options.iter().map(|(_, option)| option.as_str()).collect();
+            if !given.is_empty() {
+                told.push(format!("in place of the plan's own stand {}", given.join(" ")));
+            }
+        }
+        told.join("\n")
+    }
+}
+
+/// A mistake in an option: what, and what may be written.
+fn of_option(option: &str, mistake: &Diagnostic) -> String {
+    let mut text = format!("{option}: {}", mistake.message);
+    if !mistake.label.is_empty() {
+        text.push_str(&format!("\n  {}", mistake.label));
+    }
+    if !mistake.allowed.is_empty() {
+        text.push_str(&format!("\n  allowed: {}", mistake.allowed.join(", ")));
+    }
+    text
 }
 
 fn set(document: &mut DocumentMut, key: &str, value: Value) {
@@ -120,7 +188,7 @@ mod tests {
     #[test]
     fn given_axes_replace_the_plans_and_the_rest_stays() {
         let plan = "# mine\nnf = \"l3fwd\" # routing\nsize = [512]\ntrace = \"tr3i\"\n\n[mrr]\ntrials = 2\n";
-        let text = overrides().apply(plan).unwrap();
+        let text = overrides().apply(plan).text;
         assert!(text.contains("nf = [\"l2fwd\"] # routing"), "{text}");
         assert!(text.contains("size = [64, \"imix\"]") && text.contains("trace = \"tr3i\""), "{text}");
         assert!(text.contains("against = \"testpmd\""), "{text}");
@@ -130,6 +198,6 @@ mod tests {
 
     #[test]
     fn a_plan_that_cannot_be_read_is_left_to_the_plans_reader() {
-        assert_eq!(overrides().apply("nf = ").unwrap(), "nf = ");
+        assert_eq!(overrides().apply("nf = ").text, "nf = ");
     }
 }

@@ -1,7 +1,8 @@
 //! A comparison as a person reads it: on the terminal, or as GitHub's Markdown.
 
 use crate::cmd::cells::size;
-use crate::cmd::stored::{table, when};
+use crate::cmd::layout::table;
+use crate::cmd::stored::when;
 use std::fmt::Write as _;
 use weir_methods::compare::{
     Alone, Better, BoundVerdict, Comparison, Head, MISS, Method, Of, Part, Row, TRIM, Unit, Verdict,

@@ -1,6 +1,7 @@
 //! The table of speed for a terminal, and as Markdown for docs/performance.md.
 
-use super::super::stored::{table, when};
+use super::super::layout::table;
+use super::super::stored::when;
 use std::fmt::Write as _;
 use weir_campaign::perf::{Measured, Pair, Perf, Reached, Row, Side, Unit, regressions};
 

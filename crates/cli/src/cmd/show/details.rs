@@ -1,7 +1,8 @@
 //! The results that have many loads, as tables of their own under the points.
 
 use super::super::cells::{length, percent};
-use super::super::stored::{clock, table};
+use super::super::layout::table;
+use super::super::stored::clock;
 use weir_trial::Latency;
 use weir_trial::run::{CurveStep, LossStep, Point, PointResult, Soaked, StoredTrial};
 use weir_units::{Nanos, Pps};

@@ -1,11 +1,11 @@
 //! Whether to believe it: self-checks, who limits a result, and what was found in the trials.
 
 use super::super::cells::count;
-use super::super::stored::table;
+use super::super::layout::table;
 use std::collections::BTreeMap;
+use weir_trial::SelfCheck;
 use weir_trial::run::{PointResult, Run};
 use weir_trial::verdict::{Code, Weight};
-use weir_trial::{Limiter, SelfCheck};
 
 /// What the tester can do over each wiring, and what was wrong with it.
 pub(super) fn self_checks(checks: &[SelfCheck]) -> String {
@@ -37,7 +37,7 @@ pub(super) fn limits(results: &[PointResult]) -> Vec<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for result in results {
         let Some(limit) = result.limit() else { continue };
-        let says = format!("{} ({})", who(limit.by), limit.why);
+        let says = format!("{} ({})", limit.by.name(), limit.why);
         match groups.iter_mut().find(|(known, _)| *known == says) {
             Some((_, names)) if names.contains(&result.name()) => {}
             Some((_, names)) => names.push(result.name()),
@@ -50,14 +50,6 @@ pub(super) fn limits(results: &[PointResult]) -> Vec<String> {
         format!("{whose}limited by: {says}")
     };
     groups.into_iter().map(line).collect()
-}
-
-fn who(by: Limiter) -> &'static str {
-    match by {
-        Limiter::Dut => "the device",
-        Limiter::Tester => "the tester",
-        Limiter::Line => "the greatest load asked for",
-    }
 }
 
 /// Findings that make trials invalid or wrong: each by its name, how often, and one of them.
@@ -81,7 +73,7 @@ pub(super) fn findings(run: &Run) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_trial::Limit;
+    use weir_trial::{Limit, Limiter};
     use weir_units::Pps;
 
     fn mrr(limit: Option<Limiter>) -> PointResult {

@@ -2,7 +2,7 @@
 
 use super::run::reloaded;
 use super::{Socket, client_error, controllers, view};
-use crate::cmd::stored::table;
+use crate::cmd::layout::table;
 use crate::cmd::{BadUse, print};
 use clap::Subcommand;
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 use super::{Socket, client_error, view};
 use crate::cmd::print;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_switch::{Request, Stats};
@@ -47,8 +47,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             (true, false) => format!("{}\n", serde_json::to_string_pretty(&now)?),
             (false, _) => view::render(&now, before.as_ref()),
         };
-        let clear = if args.watch && !args.json && std::io::stdout().is_terminal() { CLEAR } else { "" };
-        print(&format!("{clear}{text}"))?;
+        if args.watch && !args.json && std::io::stdout().is_terminal() {
+            // No colour: also where colours are refused the screen is cleared.
+            std::io::stdout().write_all(CLEAR.as_bytes())?;
+        }
+        print(&text)?;
         if !args.watch {
             return Ok(ExitCode::SUCCESS);
         }

@@ -1,16 +1,11 @@
 //! The ledger for people: ports, the sum and whether it comes out, where cycles and losses are.
 
 use crate::cmd::cells::length;
-use crate::cmd::paint;
-use crate::cmd::stored::table;
+use crate::cmd::layout::{BAD, GOOD, STRONG, paint, table};
 use std::collections::BTreeMap;
 use weir_switch::Stats;
 use weir_switch::stats::{InstanceStats, PortStats, ServiceStats, TableStats, WorkerStats};
 use weir_units::{Nanos, Pps};
-
-const BOLD: &str = "1";
-const GREEN: &str = "32";
-const RED: &str = "31";
 
 /// Cells that the longest bar has.
 const BAR: f64 = 24.0;
@@ -80,7 +75,7 @@ pub(super) fn render(now: &Stats, before: Option<&Stats>) -> String {
     );
     let mut section = |title: &str, body: String| {
         if !body.is_empty() {
-            out.push_str(&format!("\n{}\n{body}", paint(BOLD, title)));
+            out.push_str(&format!("\n{}\n{body}", paint(STRONG, title)));
         }
     };
     section("Trouble", trouble(&now.workers));
@@ -107,7 +102,7 @@ fn trouble(workers: &[WorkerStats]) -> String {
             None => format!("has not answered for {time}, in no service: its core may be taken away"),
         };
         let line = format!("worker {} on core {} {what}", worker.worker, worker.core);
-        Some(format!("{}; what it counted is of the time before\n", paint(RED, &line)))
+        Some(format!("{}; what it counted is of the time before\n", paint(BAD, &line)))
     };
     workers.iter().filter_map(line).collect()
 }
@@ -199,7 +194,7 @@ fn packets(now: &Stats, since: &Stats, counts: Counts) -> String {
     rows.push(row("busy", workers.iter().map(|w| load(w.busy_cycles, 1.0)), all));
     waiting(&mut rows, since, counts);
     let text = by_worker(workers, &rows);
-    let (colour, word) = if right { (GREEN, "exact") } else { (RED, "WRONG") };
+    let (colour, word) = if right { (GOOD, "exact") } else { (BAD, "WRONG") };
     text.replacen(&format!(" {word}\n"), &format!(" {}\n", paint(colour, word)), 1)
 }
 
