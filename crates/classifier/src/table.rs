@@ -58,6 +58,7 @@ struct Inner<T> {
     gathering: bool,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a table has one; a box would cost each lookup a cache line")]
 enum Body<T> {
     Linear(Linear<T>),
     Space(Space<T>),

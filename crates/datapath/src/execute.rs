@@ -305,11 +305,8 @@ fn context_fields(key: &Key) -> Match {
     }
     // As Open vSwitch tells them: the original tuple, and the kind of packet by which it is to be read.
     let (tracked, known) = (F::CtState.get(key) != 0, F::CtNwProto.get(key) != 0);
-    let addresses = if F::EthType.get(key) == 0x86dd {
-        [F::CtIpv6Src, F::CtIpv6Dst]
-    } else {
-        [F::CtNwSrc, F::CtNwDst]
-    };
+    let addresses =
+        if F::EthType.get(key) == 0x86dd { [F::CtIpv6Src, F::CtIpv6Dst] } else { [F::CtNwSrc, F::CtNwDst] };
     let tuple = addresses.into_iter().chain([F::CtNwProto, F::CtTpSrc, F::CtTpDst]).filter(|_| known);
     for field in std::iter::once(F::EthType).chain(tuple).filter(|_| tracked) {
         fields.demand(field, field.get(key), u128::MAX);
