@@ -31,7 +31,7 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
-/// A word in a style; [`print`] leaves the style out where it is not wanted.
+/// A word in a style; [`print()`] leaves the style out where it is not wanted.
 pub(crate) fn paint(style: Style, word: &str) -> String {
     format!("{style}{word}{style:#}")
 }

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const BEHIND: usize = 1 << 20;
 
 /// Bytes that one controller may make the switch hold: answers that wait for it, messages of its open bundles
-/// ([`Line::hold`]). Its connection ends with an answer above that; a message above it is refused.
+/// (`Line::hold`). Its connection ends with an answer above that; a message above it is refused.
 pub const MOST_WAITING: usize = 64 << 20;
 
 /// Bytes that all of them may make it hold; with more, one that is behind and gets an answer ends.
