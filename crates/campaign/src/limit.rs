@@ -98,8 +98,6 @@ pub(crate) struct Evidence<'a> {
 pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
     for result in results {
         match result {
-            // Nothing failed for lack of time, so nothing is known to limit it.
-            PointResult::Throughput { estimate: Some(_), limit, .. } => *limit = None,
             PointResult::Throughput { loss_ratio, throughput, lower, upper, limit, .. } => {
                 let rate = throughput.or(*lower);
                 *limit = match upper {
@@ -175,7 +173,11 @@ impl Evidence<'_> {
             trial.purpose == purpose && (trial.load.0 - failed.0).abs() <= failed.0 * SAME_LOAD
         };
         let mut causes: BTreeMap<Limiter, Vec<&Tried>> = BTreeMap::new();
-        for trial in self.trials.iter().filter(there) {
+        let failed_there = self.trials.iter().filter(there).filter(|trial| trial.loss() > tolerated.0);
+        let failed_there: Vec<&Tried> = failed_there.collect();
+        // A disturbed trial proves nothing to a search; it is asked where there is no other.
+        let decided = failed_there.iter().any(|trial| !trial.verdict.is_disturbed());
+        for trial in failed_there.into_iter().filter(|trial| !decided || !trial.verdict.is_disturbed()) {
             if let Some(cause) = trial.cause(tolerated) {
                 causes.entry(cause).or_default().push(trial);
             }

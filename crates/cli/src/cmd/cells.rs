@@ -12,9 +12,12 @@ pub(crate) fn cell<'a>(
     latency: &dyn Fn(u32) -> Option<&'a Latency>,
 ) -> String {
     match result {
-        PointResult::Throughput { goal, throughput, lower, upper, irregular, trials, .. } => {
+        PointResult::Throughput { goal, throughput, lower, upper, irregular, estimate, trials, .. } => {
             let show = |bound: &Option<Pps>| bound.map_or_else(|| "none".to_owned(), |rate| rate.to_string());
-            let mut text = format!("{goal:<8} {:>11} [{}, {}]", show(throughput), show(lower), show(upper));
+            let mut text = match (throughput, estimate) {
+                (None, Some(estimate)) => format!("{goal:<8} estimate: {estimate}"),
+                _ => format!("{goal:<8} {:>11} [{}, {}]", show(throughput), show(lower), show(upper)),
+            };
             if let Some(rate) = throughput {
                 let share = rate.0 / key.theoretical().0 * 100.0;
                 let _ = write!(text, " · {share:.0} % of {}", key.line_rate);

@@ -4,7 +4,7 @@ use super::rate_words;
 use crate::digest::{Entry, sum};
 use crate::table::Cell;
 use crate::units::percent;
-use weir_trial::run::PointResult;
+use weir_trial::run::{Estimate, PointResult};
 use weir_trial::{Limit, Limiter};
 use weir_units::{Nanos, Pps, Ratio};
 
@@ -25,6 +25,8 @@ pub(crate) struct Found<'a> {
     pub(crate) trial_duration: Nanos,
     pub(crate) trials: u32,
     pub(crate) irregular: Option<&'a str>,
+    /// What is known all the same, where the search did not settle the goal.
+    pub(crate) estimate: Option<&'a Estimate>,
     pub(super) result: &'a PointResult,
 }
 
@@ -37,6 +39,7 @@ impl<'a> Found<'a> {
             lower,
             upper,
             irregular,
+            estimate,
             trial_duration,
             trials,
             ..
@@ -53,6 +56,7 @@ impl<'a> Found<'a> {
             trial_duration: *trial_duration,
             trials: *trials,
             irregular: irregular.as_deref(),
+            estimate: estimate.as_ref(),
             result,
         })
     }
@@ -78,12 +82,20 @@ impl<'a> Found<'a> {
 
     /// Whether it is an estimate, no result: a bound is missing, and not because the greatest load passed.
     pub(crate) fn is_estimate(&self) -> bool {
-        self.is_irregular() && self.limit().is_none_or(|limit| limit.by != Limiter::Line)
+        self.estimate.is_some()
+            || self.is_irregular() && self.limit().is_none_or(|limit| limit.by != Limiter::Line)
     }
 
     /// The rate, or where there is none the bound that is known.
     pub(crate) fn known(&self) -> Option<Pps> {
-        self.throughput.or(self.lower).or(self.upper)
+        let estimated = self.estimate.and_then(|estimate| estimate.lower.or(estimate.upper));
+        self.throughput.or(self.lower).or(estimated).or(self.upper)
+    }
+
+    /// The bounds, or where the search was not settled those of its estimate.
+    pub(crate) fn interval(&self) -> Option<(f64, f64)> {
+        let estimated = || self.estimate.and_then(|estimate| estimate.lower.zip(estimate.upper));
+        self.lower.zip(self.upper).or_else(estimated).map(|(lower, upper)| (lower.0, upper.0))
     }
 
     /// Who limits it, where that is known.

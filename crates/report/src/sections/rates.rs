@@ -126,7 +126,7 @@ fn goal_series(digest: &Digest<'_>, nf: Nf, goal: &str, stroke: usize) -> Vec<Se
             x: entry.bytes(),
             x_name: entry.size_name(),
             y: found.known().map(|pps| pps.0),
-            interval: found.lower.zip(found.upper).map(|(lower, upper)| (lower.0, upper.0)),
+            interval: found.interval(),
             suspect: !found.warnings(&entry).is_empty(),
             hollow: found.is_estimate(),
             detail: found.detail(&entry, &digest.subjects[entry.subject]),
