@@ -20,7 +20,11 @@ fn well(output: Output) -> String {
 fn built_in() -> BTreeSet<String> {
     let program = std::fs::read(env!("CARGO_BIN_EXE_weir")).unwrap();
     let text = String::from_utf8_lossy(&program);
-    let folders = text.split("/registry/src/").skip(1).filter_map(|rest| rest.split('/').nth(1));
+    let is_part_of_a_name = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    let folders = text
+        .split("/registry/src/")
+        .skip(1)
+        .filter_map(|rest| rest.split('/').nth(1)?.split(|c| !is_part_of_a_name(c)).next());
     let package = |folder: &str| {
         let at = folder
             .match_indices('-')
