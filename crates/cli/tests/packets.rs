@@ -213,8 +213,9 @@ fn a_device_that_feeds_itself_is_looked_at_over_another_wiring_first() {
     ] {
         let run = Lab::new(&plan(&format!("{axes}\nwiring = \"fed\"\ntrace = \"flows:100\"\nsize = 64")))
             .measure(0);
+        // The untimed pass compares some hundreds; the audit all that is forwarded at the full rate.
         let compared = all_right(&run);
-        assert!(compared.chunks(2).all(|of| of[0] > 300 && of[1] > of[0]), "{compared:?}");
+        assert!(compared.iter().all(|compared| *compared > 100_000), "{compared:?}");
     }
 }
 
