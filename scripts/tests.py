@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds and runs every test of the workspace, and holds the run to account.
 
-Test programs that measure (those of the crate `weir`) run one after another with all cores; the others run as
-many at a time as there are cores, one thread each, so that a long test of one does not keep a core idle. At the
+Test programs that measure or pin threads to cores (those of MEASURING) run one after another with all cores; the
+others run as many at a time as there are cores, one thread each, so that a long test of one keeps no core idle. At the
 end: what each program took, how many tests passed, and whether each place that asks what the machine has
 (`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure, as is a skipped test.
 
@@ -21,7 +21,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LEDGER = ROOT / "target" / "test-ledger"
-MEASURING = "weir"
+MEASURING = {"weir", "weir-datapath", "weir-traffic"}
 # However slow the machine: only what hangs takes longer.
 PATIENCE = 1500
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
@@ -129,8 +129,8 @@ def main():
     programs = build()
     print(f"tests: {len(programs)} programs, built in {time.monotonic() - begin:.0f} s", flush=True)
     LEDGER.unlink(missing_ok=True)
-    measuring = [program for program in programs if program[0] == MEASURING]
-    others = [program for program in programs if program[0] != MEASURING]
+    measuring = [program for program in programs if program[0] in MEASURING]
+    others = [program for program in programs if program[0] not in MEASURING]
     results = [report(run(program, [], chosen)) for program in measuring]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         running = [pool.submit(run, program, ["--test-threads=1"], chosen) for program in others]

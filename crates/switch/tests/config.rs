@@ -218,5 +218,5 @@ fn the_configuration_in_the_documentation_makes_sense() {
     let example = example.replace("flows_file = \"my.flows\"", "flows = \"actions=drop\"");
     let settings = parse(&example).unwrap();
     assert_eq!((settings.ports.len(), settings.cores()), (2, vec![2, 3]));
-    assert_eq!((settings.openflow.listen.len(), settings.openflow.controllers.len()), (2, 1));
+    assert_eq!((settings.openflow.listen.len(), settings.openflow.controllers.len()), (1, 1));
 }

@@ -172,7 +172,7 @@ fn services_are_asked_and_their_answers_joined() {
     assert!(client.ask(&Request::Release { service: "nat".to_owned() }).is_err());
     let commands = bench.behind.lock().unwrap().commands.clone();
     assert_eq!((commands[0].1.as_str(), &commands[0].2["zone"]), ("dump", &json!(4)));
-    assert!(commands.iter().all(|(_, command, argument)| command == "release" || argument["limit"] == 256));
+    assert!(commands.iter().all(|(_, command, argument)| command == "release" || argument["limit"] == 32));
     assert_eq!(commands.last().unwrap().1, "release");
     let services = client.ask(&Request::Services {}).unwrap();
     assert_eq!((&services[0]["name"], &services[0]["packets"]), (&json!("conntrack"), &json!(3)));

@@ -44,7 +44,10 @@ pub(super) fn read(text: &str) -> Read {
     let (mut source, mut before, mut found) = (text.to_owned(), String::new(), Vec::new());
     while found.len() < MOST {
         let error = match toml::from_str(&format!("{before}{source}")) {
-            Ok(file) => return Read { file: Some(file), before: before.len(), found },
+            Ok(file) => {
+                drop_echoes(&mut found);
+                return Read { file: Some(file), before: before.len(), found };
+            }
             Err(error) => error,
         };
         let whole = format!("{before}{source}");
@@ -64,7 +67,18 @@ pub(super) fn read(text: &str) -> Read {
             before.push_str(stands_for);
         }
     }
+    drop_echoes(&mut found);
     Read { file: None, before: 0, found }
+}
+
+/// A key that was only misspelt is not missing besides.
+fn drop_echoes(found: &mut Vec<Diagnostic>) {
+    for (must, _) in MUST {
+        let meant = format!("did you mean `{must}`?");
+        if found.iter().any(|mistake| mistake.label == meant) {
+            found.retain(|mistake| mistake.message != format!("the key `{must}` is missing"));
+        }
+    }
 }
 
 /// What to go on with where a key that must be there is not.

@@ -68,6 +68,7 @@ fn understood(call: &[String]) -> Result<Cli, String> {
 /// Every example of a command and of all below it.
 fn examples(command: &clap::Command, found: &mut Vec<Vec<String>>) {
     let text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let text = text.replace("\\\n", " "); // a call goes on in the next line
     // Examples stand below their description, indented further.
     found.extend(text.lines().filter(|line| line.starts_with("    ")).flat_map(calls));
     command.get_subcommands().for_each(|below| examples(below, found));

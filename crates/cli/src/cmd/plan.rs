@@ -316,7 +316,9 @@ mod tests {
         assert_eq!(good["points"].as_array().unwrap().len(), 2 * 7 * 7);
         assert_eq!(good["points"][0]["dut"], json!("nf"));
 
-        let error = Plan::parse("nf = \"l2fwd\"\nsise = 64\n", Path::new("x"), &Known::here()).unwrap_err();
+        let error =
+            Plan::parse("nf = \"l2fwd\"\nsise = 64\ntrace = \"tr3i\"\n", Path::new("x"), &Known::here())
+                .unwrap_err();
         let bad = value(refused(error.places()));
         assert_eq!((&bad["good"], &bad["errors"][0]["line"]), (&json!(false), &json!(2)));
         assert!(bad["errors"][0]["allowed"].as_array().unwrap().contains(&json!("size")), "{bad}");

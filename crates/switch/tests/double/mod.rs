@@ -317,9 +317,14 @@ impl Plane for Double {
         let asked = (service.to_owned(), command.to_owned(), argument.clone());
         self.behind.lock().unwrap().commands.push(asked);
         // Two workers, of 300 and 700 connections, which they keep at places of their own.
-        let from = argument["from"].as_u64().unwrap_or(0);
+        // Each goes on at its own place of `from`; one that said no `next` is done.
+        let from = |worker: u64| match &argument["from"] {
+            Value::Array(places) => places[worker as usize].as_u64(),
+            place => Some(place.as_u64().unwrap_or(0)),
+        };
         let limit = argument["limit"].as_u64().unwrap_or(u64::MAX);
         let part = |worker: u64, connections: u64, step: u64| {
+            let from = from(worker).unwrap_or(u64::MAX);
             let all = (0..connections).filter(|number| number * step >= from);
             let found: Vec<Value> =
                 all.clone().take(limit as usize).map(|number| json!([worker, number])).collect();

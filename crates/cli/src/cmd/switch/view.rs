@@ -531,9 +531,14 @@ mod tests {
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1 000", "1 234 567"]);
     }
 
+    /// Without styles.
+    fn plain(stats: &Stats) -> String {
+        anstream::adapter::strip_str(&render(stats, None)).to_string()
+    }
+
     #[test]
     fn the_sum_is_checked_and_every_loss_explained() {
-        let text = render(&stats(), None);
+        let text = plain(&stats());
         for part in [
             "1  left  up    1 234 567",
             "core 2  core 3    all",
@@ -551,7 +556,7 @@ mod tests {
         );
         let mut wrong = stats();
         wrong.workers[1].sent -= 3;
-        assert!(render(&wrong, None).contains("off by 3  WRONG"), "{}", render(&wrong, None));
+        assert!(plain(&wrong).contains("off by 3  WRONG"), "{}", plain(&wrong));
     }
 
     #[test]

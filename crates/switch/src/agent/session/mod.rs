@@ -121,6 +121,7 @@ impl Agent {
             Heard::Opened { connection, version, peer: _, called, line } => {
                 self.look_at_ports(plane);
                 self.peers.insert(connection, Peer::new(version, called, line));
+                self.look_at_wants(plane);
                 self.controllers_changed(plane);
             }
             Heard::Message { connection, message } => {
