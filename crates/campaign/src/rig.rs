@@ -312,6 +312,10 @@ impl Rig {
     }
 }
 
+/// The longest trial at real-time priority. Of each second the kernel gives ordinary threads that wait 50 ms of
+/// a core (its fair server): a shorter trial ends before, a longer one would lose a twentieth of its time.
+const MOST_REAL_TIME: Nanos = Nanos(900_000_000);
+
 impl Device {
     fn new(eal: &'static Eal, (dut, core): (Box<dyn RunningDut>, usize), home: Home, flags: &Flags) -> Self {
         let Flags { stop, interrupted, .. } = flags.clone();
@@ -356,8 +360,11 @@ impl Device {
 
     /// Real-time priority for this thread, for those that it starts, the tester's among them, and for the
     /// DUT's forwarding threads alike; nothing where the system does not allow it, or a side would not
-    /// have it.
-    fn real_time(&self) -> Option<RealTime> {
+    /// have it, and where the trial is so long that the kernel would take the cores back in its midst.
+    fn real_time(&self, duration: Nanos) -> Option<RealTime> {
+        if duration > MOST_REAL_TIME {
+            return None;
+        }
         // Packets that pass through the kernel may be carried by its ordinary threads, which would wait.
         let through_kernel = self.home.pairs.is_some();
         let threads: Vec<u32> = self.dut.threads().into_iter().map(|(_, thread)| thread).collect();
@@ -460,7 +467,7 @@ impl Wired {
         let device = &mut self.device;
         let before = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
         let watch = device.watch();
-        let real_time = device.real_time();
+        let real_time = device.real_time(spec.duration);
         let raised = real_time.is_some();
         let ran = self.tester.run(spec, &device.stop);
         drop(real_time);

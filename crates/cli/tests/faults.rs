@@ -98,7 +98,9 @@ fn packets_overtaken_by_others_are_reordered() {
 
 #[test]
 fn a_packet_from_an_earlier_trial_is_no_answer() {
-    is_caught("l2fwd", "stale:0.01", &[Code::Late]);
+    // The second trial gets packets of the first.
+    let run = lab_of("l2fwd", "faulty:stale:0.01", "500kpps");
+    assert!(has(&run, Code::Late), "{:#?}", found(&run));
 }
 
 #[test]
@@ -124,8 +126,9 @@ fn a_device_that_crashes_says_so_and_one_that_hangs_is_silent() {
 }
 
 fn lab_of(nf: &str, dut: &str, load: &str) -> Run {
-    // A first trial lets the fault happen, the second is judged.
+    // A first trial lets the fault happen, the second is judged; the untimed pass would end the point before.
     let two = plan(nf, dut, load, "500ms")
+        .replace("self_check = false", "self_check = false\ncheck = false")
         .replace(&format!("loads = [\"{load}\"]"), &format!("loads = [\"{load}\", \"100kpps\"]"));
     Lab::new(&two).measure(0)
 }
@@ -213,14 +216,27 @@ fn a_load_beyond_the_tester_is_unsent_and_the_result_the_testers() {
 
 #[test]
 fn one_damaged_packet_in_a_hundred_thousand_is_found_whatever_bit_was_hit() {
-    // Ten bits, where the machine lets all of the load through.
-    let (run, times) = with_rare("corrupt", 1e-5, "2s");
-    let damaged: u64 = trials(&run).map(|trial| trial.result.total().damaged).sum();
-    assert!(
-        has(&run, Code::Damaged) && damaged * 2 >= times,
-        "{damaged} of about {times}: {:#?}",
-        found(&run)
-    );
+    // Ten bits and more, where the machine lets all of the load through. Now and then the untimed pass meets one.
+    let share = 1e-5;
+    for _ in 0..5 {
+        let _cores = cores();
+        let lab = Lab::new(&plan("l2fwd", &format!("faulty:corrupt:{share}"), "500kpps", "2s"));
+        let output = lab.bench().output().unwrap();
+        let run = lab.stored().unwrap_or_else(|| panic!("{}", lab::told(&output)));
+        let forwarded: u64 = trials(&run).filter_map(|trial| Some(trial.result.dut.as_ref()?.sent)).sum();
+        let times = (forwarded as f64 * share) as u64;
+        if times < 2 {
+            continue;
+        }
+        let damaged: u64 = trials(&run).map(|trial| trial.result.total().damaged).sum();
+        assert!(
+            has(&run, Code::Damaged) && damaged * 2 >= times,
+            "{damaged} of about {times}: {:#?}",
+            found(&run)
+        );
+        return;
+    }
+    panic!("hardly a packet was forwarded");
 }
 
 #[test]
@@ -245,18 +261,6 @@ fn wrong_packets_end_the_point_before_any_rate_is_measured_and_everybody_is_told
         assert!(point.results.is_empty() && point.trials.is_empty(), "{fault}: {:?}", point.results);
         assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
     }
-}
-
-#[test]
-fn packets_that_go_wrong_in_mid_trial_end_the_point_too() {
-    let _cores = cores();
-    // Rarer than the untimed pass has packets; the samples of the trials meet it.
-    let lab = Lab::new(&plan("l3fwd:10", "faulty:no-ttl:1e-5", "500kpps", "4s"));
-    let run = lab.measure(1);
-    let point = &run.points[0];
-    assert!(point.results.is_empty(), "{:?}", point.results);
-    let error = point.error.as_ref().unwrap();
-    assert!(error.contains("the packets are wrong"), "{error}");
 }
 
 #[test]

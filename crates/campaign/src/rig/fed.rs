@@ -184,7 +184,7 @@ impl FedDut {
         let device = &mut self.device;
         let before = device.dut.counters()?;
         let watch = device.watch();
-        let real_time = device.real_time();
+        let real_time = device.real_time(spec.duration);
         let raised = real_time.is_some();
         device.sleep_until(before.at + spec.duration.duration())?;
         drop(real_time);
