@@ -205,7 +205,7 @@ pub mod limits {
     pub const COUNTERS_LEAST: u64 = 64;
     /// Lines a second that a DUT may print.
     pub const LINES_A_SECOND: f64 = 100.0;
-    /// Packets sent from which on silence is no accident.
+    /// Packets offered from which on silence is no accident.
     pub const SILENT: u64 = 100;
     /// Packets of an earlier trial, of this trial's.
     pub const LATE: Ratio = Ratio(1e-4);
@@ -453,8 +453,10 @@ impl Bench<'_> {
     fn packets(&mut self, total: &DirectionCounts) {
         let of = |count: u64| format!("{count} of {} packets", total.intended);
         let lost = (total.sent + total.refused).saturating_sub(total.received);
-        if total.sent >= limits::SILENT && total.received + total.damaged == 0 {
-            let says = format!("nothing came back of {} packets sent", total.sent);
+        // A device that hangs with a full ring takes nothing more: what it refused counts, too.
+        let offered = total.sent + total.refused;
+        if offered >= limits::SILENT && total.received + total.damaged == 0 {
+            let says = format!("nothing came back of {offered} packets offered");
             self.find(Code::Silent, Weight::Wrong, says);
         } else if lost > 0 {
             let counted = self.result.counted().lost();
