@@ -36,7 +36,7 @@ const FLOWS: &[&str] = &[
     "dl_vlan=5,actions=strip_vlan,write_metadata:5/7,goto_table:9",
     "idle_timeout=1,send_flow_rem,arp,arp_op=1,actions=clone(set_field:2->arp_op,in_port)",
     "hard_timeout=1,ipv6,actions=write_actions(output:3,dec_ttl)",
-    "sf_stage=1,actions=set_field:3->sf_metadata,note:01.02.03,drop",
+    "sf_stage=1,actions=set_field:3->sf_metadata,note:01.02.03",
 ];
 
 /// Groups that refer to one another.
