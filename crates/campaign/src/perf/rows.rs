@@ -145,7 +145,7 @@ impl Row {
 const BESS: &str = "BESS's ACL module, one core, the same trace from memory, on a machine of this kind (EPYC \
                     Zen 4, TSC 2.6 GHz), built from source for its CPU with DPDK 19.11; not measured in this run";
 
-/// The table: what stands fixed, and what this release draws ([`super::drawn`]).
+/// The table: what stands fixed, and what this release draws (`drawn`).
 pub static ROWS: LazyLock<Vec<Row>> =
     LazyLock::new(|| FIXED.into_iter().chain(drawn::rows(env!("CARGO_PKG_VERSION"))).collect());
 

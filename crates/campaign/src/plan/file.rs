@@ -62,7 +62,7 @@ pub(super) struct PlanFile {
     /// How often every point is measured, 1 to 100. Default: 1.
     #[schemars(with = "Option<u32>")]
     pub(super) repeats: Option<Spanned<u32>>,
-    /// With `against` and [mrr]: both devices are started anew beyond `repeats` until an effect of this size would be seen, or the time is over.
+    /// With `against` and `[mrr]`: both devices are started anew beyond `repeats` until an effect of this size would be seen, or the time is over.
     #[schemars(with = "Option<UntilTable>")]
     pub(super) until: Option<Spanned<UntilTable>>,
     /// Whether packets are compared with what the network function must make of them: all of them in

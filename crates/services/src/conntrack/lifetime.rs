@@ -191,7 +191,7 @@ impl Tracker {
         looked
     }
 
-    /// Ends what timed out, as long as `may_go_on` says so, which is asked every [`SWEPT`] connections.
+    /// Ends what timed out, as long as `may_go_on` says so, which is asked every `SWEPT` connections.
     pub fn sweep(&mut self, now: Tick, mut may_go_on: impl FnMut() -> bool) {
         while self.sweep_some(now, SWEPT) == SWEPT && may_go_on() {}
     }
