@@ -67,6 +67,8 @@ fn a_memif_port_comes_up_and_outlives_peers_that_are_killed() {
         format!("left=net_memif1,role=server,socket={},socket-abstract=no", folder.join("memif").display());
     command.args(["--port", &memif, "--port", "right=trace:"]);
     let mut switch = Ending(command.spawn().unwrap());
+    // testpmd asks once for the socket: nothing connects to a switch that is not there yet.
+    wait_for("the switch", || stats(folder));
     let mut before = 0;
     for _ in 0..3 {
         let peer = peer(folder);

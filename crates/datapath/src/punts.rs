@@ -122,6 +122,6 @@ mod tests {
         assert_eq!([1, 2, 3, 4].map(|port| of(&taken, port)), [MOST / 2, 10, MOST / 4 - 5, 1]);
         assert_eq!(flood(&punts, 3, 100_000), MOST / 2, "what was taken makes room");
         assert_eq!(punted.take(100).count(), 100);
-        assert_eq!(flood(&punts, 3, 100_000), 50, "by half as many");
+        assert_eq!(flood(&punts, 3, 100_000), 100, "as much as was taken, for one that is alone");
     }
 }
