@@ -1,6 +1,10 @@
-//! CPU time of another process's threads, from `/proc`.
+//! CPU time of another process's threads, from `/proc`, and which core a process gets.
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use std::fs;
+use std::io;
+use std::process::{Child, Command};
 use weir_trial::health::ThreadReading;
 use weir_units::Nanos;
 
@@ -20,9 +24,24 @@ pub(crate) fn threads_named(process: u32, prefixes: &[&str]) -> Vec<u32> {
     threads.collect()
 }
 
+/// Starts a process on one core: a process that begins goes to the core with the least ordinary work, and one that
+/// forwards at real-time priority counts as none.
+pub(crate) fn spawn_on(core: usize, command: &mut Command) -> io::Result<Child> {
+    let own = Pid::from_raw(0);
+    let before = sched_getaffinity(own)?;
+    let mut there = CpuSet::new();
+    there.set(core)?;
+    // A process has the cores of the thread that starts it.
+    sched_setaffinity(own, &there)?;
+    let child = command.spawn();
+    sched_setaffinity(own, &before)?;
+    child
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Stdio;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
@@ -52,5 +71,22 @@ mod tests {
         worker.unwrap().join().unwrap();
         assert!(used.is_some_and(|used| used.0 > 0), "{used:?}");
         assert_eq!(thread_cpu(process, u32::MAX), None);
+    }
+
+    #[test]
+    fn a_process_gets_the_core_that_is_named_and_its_starter_keeps_its_own() {
+        let cores = || {
+            let own = sched_getaffinity(Pid::from_raw(0)).unwrap();
+            (0..CpuSet::count()).filter(|core| own.is_set(*core).unwrap()).collect::<Vec<_>>()
+        };
+        let before = cores();
+        for core in [before[0], before[before.len() - 1]] {
+            let mut command = Command::new("grep");
+            command.args(["Cpus_allowed_list", "/proc/self/status"]).stdout(Stdio::piped());
+            let output = spawn_on(core, &mut command).unwrap().wait_with_output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(text.split_whitespace().last(), Some(core.to_string().as_str()), "{text}");
+            assert_eq!(cores(), before);
+        }
     }
 }

@@ -182,13 +182,14 @@ impl FedDut {
         }
         let began = Instant::now();
         let device = &mut self.device;
-        let before = device.dut.counters()?;
+        // Its rate is from one reading of its counters to the other: so both readings are within what is watched.
         let watch = device.watch();
         let real_time = device.real_time(spec.duration);
         let raised = real_time.is_some();
+        let before = device.dut.counters()?;
         device.sleep_until(before.at + spec.duration.duration())?;
-        drop(real_time);
         let after = device.dut.counters()?;
+        drop(real_time);
         let reading = device.reading(before, after, true);
         let forgot = self.learns_still(&reading);
         let mut health = Health { real_time: raised, ..Health::default() };

@@ -7,6 +7,7 @@
 //! each ends at once when a daemon dies or the campaign is interrupted.
 
 use super::{DAEMON, NAME};
+use crate::cpu;
 use crate::process::Process;
 use crate::{DutError, StartRequest};
 use std::ffi::OsStr;
@@ -33,6 +34,8 @@ pub(super) const BRIDGE: &str = "weir";
 pub(super) struct Instance {
     folder: PathBuf,
     alarm: Arc<AtomicBool>,
+    /// Where the tools run.
+    core: usize,
     /// Ends before its database.
     daemon: Option<Process>,
     database: Option<Process>,
@@ -47,7 +50,7 @@ impl Instance {
     ) -> Result<Self, DutError> {
         let folder = request.folder.path().to_owned();
         let alarm = Arc::clone(&request.alarm);
-        let mut instance = Self { folder, alarm, daemon: None, database: None };
+        let mut instance = Self { folder, alarm, core: request.control_core, daemon: None, database: None };
         let database = instance.file("conf.db");
         instance.run("ovsdb-tool", &["create".to_owned(), database.clone(), SCHEMA.to_owned()])?;
         let arguments = [
@@ -143,7 +146,7 @@ impl Instance {
         self.run("ovs-appctl", &arguments)
     }
 
-    /// Runs a tool to its end, and returns what it printed. Complaints on standard error count as failure:
+    /// Runs a tool to its end, away from the core that forwards, and returns what it printed. Complaints on standard error count as failure:
     /// `ovs-vsctl` reports ports that could not be opened so, and still says success.
     fn run(&self, program: &'static str, arguments: &[String]) -> Result<String, DutError> {
         let spawn = |error: std::io::Error| match error.kind() {
@@ -152,7 +155,7 @@ impl Instance {
         };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut tool = command.spawn().map_err(spawn)?;
+        let mut tool = cpu::spawn_on(self.core, &mut command).map_err(spawn)?;
         let end = Instant::now() + Duration::from_secs(u64::from(TOOL_SECONDS) + 45);
         let outcome = loop {
             match tool.try_wait() {
