@@ -2,7 +2,7 @@
 //!
 //! A card holds results of one network function over one wiring, with one trace in as many directions,
 //! and for each frame size that it shows one result a device, of the same goal. Of repeats it shows the
-//! median. A device without a valid result there says why.
+//! median. A device without a valid result there shows its estimate, or says why it has none.
 
 use crate::digest::{Digest, Entry};
 use crate::sections::cycles::Cost;
@@ -10,7 +10,7 @@ use crate::sections::found::{Found, Greatest, bounds};
 use crate::units::{number, percent};
 use maud::{Markup, html};
 use std::collections::BTreeSet;
-use weir_trial::run::PointResult;
+use weir_trial::run::{Estimate, PointResult};
 use weir_trial::{Limit, Limiter};
 use weir_units::{Pps, Spread};
 
@@ -93,11 +93,17 @@ fn metric(entries: &[Entry<'_>]) -> Metric {
         .map_or(Metric::Mrr, |found| Metric::Goal(found.goal.to_owned()))
 }
 
-/// The sizes to show: of those at which most devices have a result the least and the greatest, which
-/// are the hardest in packets and in bits.
+/// The sizes to show: of those at which most devices have a result, or where none has one an estimate, the least
+/// and the greatest, which are the hardest in packets and in bits.
 fn sizes(entries: &[Entry<'_>], metric: &Metric) -> Vec<String> {
+    let ranked = sizes_of(entries, |entry| best(entry, metric).is_some());
+    if ranked.is_empty() { sizes_of(entries, |entry| estimate(entry, metric).is_some()) } else { ranked }
+}
+
+/// The same of those entries that have what is asked for.
+fn sizes_of(entries: &[Entry<'_>], has: impl Fn(&Entry<'_>) -> bool) -> Vec<String> {
     let mut counted: Vec<(f64, String, usize)> = Vec::new();
-    for entry in entries.iter().filter(|entry| best(entry, metric).is_some()) {
+    for entry in entries.iter().filter(|entry| has(entry)) {
         match counted.iter_mut().find(|(_, size, _)| *size == entry.size()) {
             Some((.., devices)) => *devices += 1,
             None => counted.push((entry.bytes(), entry.size(), 1)),
@@ -116,14 +122,27 @@ fn sizes(entries: &[Entry<'_>], metric: &Metric) -> Vec<String> {
 fn result(digest: &Digest<'_>, entry: &Entry<'_>, metric: &Metric) -> Markup {
     let subject = &digest.subjects[entry.subject];
     html! {
-        @match best(entry, metric) {
-            Some(best) => {
+        @match (best(entry, metric), estimate(entry, metric)) {
+            (Some(best), _) => {
                 p { (subject) " " strong { (best.rate) } (badges(&best)) span class="how" { (best.how) (of_wire(entry, &best)) } }
                 (aside(entry))
             }
-            None => p { (subject) " no valid result" (failures(std::slice::from_ref(entry))) },
+            (None, Some((goal, estimate))) => p {
+                (subject) " " span class="estimate" { (estimate) } " "
+                span class="badge invalid" title=(estimate.reason) { "estimate" }
+                span class="how" { (goal) ": " (estimate.reason) }
+            },
+            (None, None) => p { (subject) " no valid result" (failures(std::slice::from_ref(entry))) },
         }
     }
+}
+
+/// What is known of an entry whose search was not settled, and of which goal; nothing where its trials forbid to rank it.
+fn estimate<'a>(entry: &Entry<'a>, metric: &Metric) -> Option<(&'a str, &'a Estimate)> {
+    let Metric::Goal(goal) = metric else { return None };
+    let mut found = entry.point.results.iter().filter_map(Found::of);
+    let found = found.find(|found| found.goal == goal.as_str() && !found.is_invalid(entry))?;
+    Some((found.goal, found.estimate?))
 }
 
 fn of_wire(entry: &Entry<'_>, best: &Best<'_>) -> String {

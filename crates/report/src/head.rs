@@ -88,7 +88,7 @@ pub(crate) fn self_checks(digest: &Digest<'_>) -> Markup {
                             td class="n" { @match check.jitter() { Some(jitter) => (jitter), None => "–" } }
                             td {
                                 @if check.findings.is_empty() { "good" }
-                                @for finding in &check.findings { (finding.says) " " }
+                                @for finding in &check.findings { p { (finding.says) } }
                             }
                         }
                     } }

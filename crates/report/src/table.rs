@@ -51,6 +51,11 @@ pub(crate) enum Cell {
         pps: f64,
         mean_frame_bytes: f64,
     },
+    /// A rate that is no result, but is known all the same: shown, and not exported as if it were one.
+    Estimate {
+        pps: f64,
+        mean_frame_bytes: f64,
+    },
     None,
 }
 
@@ -70,6 +75,18 @@ impl Cell {
         pps.map_or(Self::None, |pps| Self::Rate { pps: pps.0, mean_frame_bytes })
     }
 
+    /// A rate, or where there is none what is known instead.
+    pub(crate) fn rate_or(
+        pps: Option<weir_units::Pps>,
+        estimate: Option<weir_units::Pps>,
+        mean_frame_bytes: f64,
+    ) -> Self {
+        match (pps, estimate) {
+            (None, Some(estimate)) => Self::Estimate { pps: estimate.0, mean_frame_bytes },
+            (pps, _) => Self::rate(pps, mean_frame_bytes),
+        }
+    }
+
     /// A time, exported in nanoseconds.
     pub(crate) fn time(time: weir_units::Nanos) -> Self {
         Self::Number(time.to_string().replace(' ', "\u{a0}"), time.0 as f64)
@@ -79,7 +96,7 @@ impl Cell {
         match self {
             Self::Text(text) => quote(text),
             Self::Number(_, value) | Self::Rate { pps: value, .. } if value.is_finite() => value.to_string(),
-            Self::Number(..) | Self::Rate { .. } | Self::None => String::new(),
+            Self::Number(..) | Self::Rate { .. } | Self::Estimate { .. } | Self::None => String::new(),
         }
     }
 }
@@ -119,6 +136,9 @@ impl Table {
                             Cell::Text(text) => (text),
                             Cell::Number(text, _) => (text),
                             Cell::Rate { pps, mean_frame_bytes } => (units::rate(*pps, *mean_frame_bytes, false)),
+                            Cell::Estimate { pps, mean_frame_bytes } => span class="estimate" title="an estimate, no result" {
+                                "≈\u{a0}" (units::rate(*pps, *mean_frame_bytes, false))
+                            },
                             Cell::None => "–",
                         }
                     }

@@ -4,7 +4,7 @@ mod common;
 
 use weir_report::{PageOptions, render};
 use weir_trial::Limit;
-use weir_trial::run::{Point, PointResult, Run, RunState};
+use weir_trial::run::{Estimate, Point, PointResult, Run, RunState};
 use weir_trial::{Fault, PacketCheck};
 use weir_units::{Nanos, Pps, Ratio};
 
@@ -442,4 +442,28 @@ fn an_estimate_is_drawn_hollow_at_the_bound_that_is_known_and_never_as_a_cross()
     assert_eq!(hollow(&page), 3, "one a view: packets, bits on layer 2 and on layer 1");
     assert!(!page.contains("class=\"mark failed\""), "no cross");
     assert!(page.contains("irregular: the search's time ran out"));
+}
+
+#[test]
+fn a_search_that_was_not_settled_shows_what_is_known_in_its_card_and_table() {
+    let mut run = otter();
+    run.points.retain(|point| point.key.size == "64" && point.key.wiring == "vhost" && point.key.dut == "nf");
+    run.points.truncate(1);
+    let point = first_point(&mut run);
+    point.results.truncate(1);
+    let PointResult::Throughput { throughput, lower, upper, irregular, estimate, .. } = &mut point.results[0]
+    else {
+        panic!("{:?}", point.results)
+    };
+    (*throughput, *lower, *upper) = (None, None, None);
+    *irregular = Some("the search's time ran out".to_owned());
+    let (least, most) = (Some(Pps(2.135e6)), Some(Pps(2.315e6)));
+    let reason = "time ran out".to_owned();
+    *estimate = Some(Estimate { lower: least, upper: most, measured: Nanos(1), reason });
+    let page = page(&[run]);
+    let card = &cards(&page, "l2fwd")[0];
+    assert!(!card.contains("No valid rate"), "{card}");
+    assert!(card.contains("<h4>64\u{a0}B</h4>"), "{card}");
+    assert!(card.contains("between 2.135 Mpps and 2.315 Mpps") && card.contains(">estimate<"), "{card}");
+    assert_eq!(page.matches("title=\"an estimate, no result\"").count(), 2, "both bounds, in the table");
 }

@@ -216,8 +216,8 @@ fn found_row(entry: &Entry<'_>, found: &Found<'_>, lead: [Cell; 2]) -> Row {
     cells.extend([
         Cell::Text(format!("{} ({})", found.goal, found.loss_ratio)),
         Cell::rate(found.throughput, bytes),
-        Cell::rate(found.lower, bytes),
-        Cell::rate(found.upper, bytes),
+        Cell::rate_or(found.lower, found.estimate.and_then(|estimate| estimate.lower), bytes),
+        Cell::rate_or(found.upper, found.estimate.and_then(|estimate| estimate.upper), bytes),
         found.throughput.map_or(Cell::None, |rate| Cell::percent(entry.of_theoretical(rate))),
         Cell::count(u64::from(found.trials)),
         Cell::Number(found.length().replace(' ', "\u{a0}"), found.trial_duration.0 as f64),
