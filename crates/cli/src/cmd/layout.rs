@@ -12,6 +12,11 @@ const GAP: u16 = 2;
 /// The least width that tables are fitted into: below it words would be cut into letters.
 const LEAST_WIDTH: u16 = 40;
 
+/// The least width of the last column, which holds sentences: with less, they stand below their row.
+const LEAST_LAST: usize = 30;
+/// How far they are moved in there.
+const INDENT: usize = 4;
+
 /// Something that works.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 /// Something that does not.
@@ -50,6 +55,12 @@ pub(crate) fn table(headings: &[&str], right: &[usize], rows: &[Vec<String>]) ->
 
 /// [`table`] in a width.
 fn fitted(headings: &[&str], right: &[usize], rows: &[Vec<String>], width: Option<u16>) -> String {
+    let headings: Vec<String> = headings.iter().map(|heading| (*heading).to_owned()).collect();
+    let all: Vec<&[String]> =
+        std::iter::once(headings.as_slice()).chain(rows.iter().map(Vec::as_slice)).collect();
+    if let Some(text) = width.and_then(|width| stacked(&all, right, usize::from(width))) {
+        return text;
+    }
     let mut table = bare(width);
     table.set_header(headings);
     for row in rows {
@@ -57,6 +68,44 @@ fn fitted(headings: &[&str], right: &[usize], rows: &[Vec<String>], width: Optio
     }
     align(&mut table, right);
     trimmed(&table)
+}
+
+/// Rows with their last cells below them, where those would have too little room beside the others; nothing where
+/// they have enough, or where the others do not fit by themselves.
+fn stacked(rows: &[&[String]], right: &[usize], width: usize) -> Option<String> {
+    let last = rows.first()?.len().checked_sub(1).filter(|last| *last > 0)?;
+    let longest = |place: usize| {
+        let lines = rows.iter().filter_map(|row| row.get(place)).flat_map(|cell| cell.lines());
+        lines.map(|line| line.chars().count()).max().unwrap_or(0)
+    };
+    let before = (0..last).map(|place| longest(place) + usize::from(GAP)).sum::<usize>();
+    let is_plain = rows.iter().all(|row| row[..last.min(row.len())].iter().all(|cell| !cell.contains('\n')));
+    let is_narrow = before + longest(last).min(LEAST_LAST) > width;
+    if !is_narrow || !is_plain || before > width + usize::from(GAP) {
+        return None;
+    }
+    let mut table = bare(None);
+    for row in rows {
+        table.add_row(&row[..last]);
+    }
+    align(&mut table, right);
+    let lines: Vec<String> = table.lines().collect();
+    // A row that goes on with the one above it has nothing but its last cell.
+    let text = lines.iter().zip(rows).map(|(line, row)| {
+        let lead = Some(format!("{}\n", line.trim_end())).filter(|lead| !lead.trim().is_empty());
+        let below = row.get(last).map(|cell| below(cell, width)).unwrap_or_default();
+        lead.unwrap_or_default() + &below
+    });
+    Some(text.collect())
+}
+
+/// A cell that stands below its row.
+fn below(cell: &str, width: usize) -> String {
+    let mut table = bare(Some(u16::try_from(width - INDENT).unwrap_or(u16::MAX)));
+    table.add_row([cell]);
+    align(&mut table, &[]);
+    let lines = table.lines().map(|line| format!("{:INDENT$}{}\n", "", line.trim_end()));
+    lines.filter(|line| !line.trim().is_empty()).collect()
 }
 
 /// The rows of a table that grows while it is printed: columns as wide as they are told, but for the last.
@@ -75,9 +124,12 @@ impl Rows {
 
     /// One row; `lines` stand below each other in the last column.
     pub(crate) fn row(&self, cells: &[&str], lines: &[String]) -> String {
-        let mut table = bare(self.width);
+        let before: usize = self.widths.iter().map(|width| usize::from(width + GAP)).sum();
+        let is_narrow = self.width.is_some_and(|width| before + LEAST_LAST > usize::from(width));
+        let (width, beside) = if is_narrow { (None, String::new()) } else { (self.width, lines.join("\n")) };
+        let mut table = bare(width);
         let mut cells: Vec<String> = cells.iter().map(|cell| (*cell).to_owned()).collect();
-        cells.push(lines.join("\n"));
+        cells.push(beside);
         table.add_row(cells);
         align(&mut table, &self.right);
         for (place, width) in self.widths.iter().enumerate() {
@@ -85,7 +137,11 @@ impl Rows {
                 column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + GAP)));
             }
         }
-        trimmed(&table)
+        let row = trimmed(&table);
+        match self.width.filter(|_| is_narrow) {
+            Some(width) => row + &below(&lines.join("\n"), usize::from(width)),
+            None => row,
+        }
     }
 }
 
@@ -157,5 +213,30 @@ mod tests {
         let long = rows.row(&["nf", "1500"], &["word ".repeat(12).trim().to_owned()]);
         assert!(long.lines().count() > 1 && long.lines().all(|line| line.chars().count() <= 48), "{long}");
         assert!(long.lines().skip(1).all(|line| line.starts_with(&" ".repeat(14))), "{long}");
+    }
+
+    #[test]
+    fn where_sentences_would_have_no_room_beside_their_row_they_stand_below_it() {
+        let lead = ["l3fwd:10", "ovs-dpdk#2", "vhost", "flows:10000", "64 B"];
+        let said = "mrr  18.96 Mpps\nlimited by: the device (its packets come from inside: no tester is at the wire)";
+        let row: Vec<String> = lead.iter().chain([&said]).map(|cell| (*cell).to_owned()).collect();
+        let headings = ["NF", "DUT", "wiring", "trace", "size", "results"];
+        let more: Vec<String> = ["", "", "", "", "", "p50 2 µs"].map(str::to_owned).to_vec();
+        let text = fitted(&headings, &[], &[row.clone(), more], Some(60));
+        assert!(text.ends_with("\n    p50 2 µs\n") && !text.contains("\n\n"), "{text}");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1].trim(), "results", "{text}");
+        assert_eq!(lines[2].split_whitespace().collect::<Vec<_>>()[..3], ["l3fwd:10", "ovs-dpdk#2", "vhost"]);
+        assert_eq!(lines[3], "    mrr  18.96 Mpps", "{text}");
+        assert!(lines.len() <= 7 && lines.iter().all(|line| line.chars().count() <= 60), "{text}");
+        assert_eq!(
+            fitted(&headings, &[], &[row], Some(80)).lines().next().unwrap().matches("results").count(),
+            1
+        );
+
+        let rows = Rows { widths: vec![10, 10, 6, 11, 5], right: vec![], width: Some(60) };
+        let grown = rows.row(&lead, &said.lines().map(str::to_owned).collect::<Vec<_>>());
+        assert!(grown.lines().nth(1).unwrap().starts_with("    mrr"), "{grown}");
+        assert!(grown.lines().all(|line| line.chars().count() <= 60), "{grown}");
     }
 }
