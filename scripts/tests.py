@@ -44,7 +44,9 @@ def environment():
 
 def build():
     """Builds the test programs: (package, target, folder, program) of each."""
-    command = ["cargo", "test", "--locked", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]
+    # The examples are linted; nothing here runs them.
+    command = ["cargo", "test", "--locked", "--workspace", "--lib", "--bins", "--tests", "--no-run",
+               "--message-format=json-render-diagnostics"]
     output = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if output.returncode != 0:
         sys.exit("tests: the tests do not build")
@@ -123,8 +125,23 @@ def account():
     return len(skipped), wrong
 
 
+def unlisted():
+    """Files of tests that no program has: where a crate's tests are one program, its `main.rs` names them all."""
+    found = []
+    for program in sorted((ROOT / "crates").glob("*/tests/main.rs")):
+        manifest = (program.parent.parent / "Cargo.toml").read_text()
+        named = set(re.findall(r"^mod (\w+);", program.read_text(), re.MULTILINE))
+        named |= set(re.findall(r'path = "tests/(\w+)\.rs"', manifest))
+        files = {path.stem for path in program.parent.glob("*.rs")}
+        found += [program.parent / f"{name}.rs" for name in sorted(files - named)]
+    return found
+
+
 def main():
     begin = time.monotonic()
+    if forgotten := unlisted():
+        names = ", ".join(str(path.relative_to(ROOT)) for path in forgotten)
+        sys.exit(f"tests: no program has {names}: add `mod NAME;` to the main.rs beside it")
     chosen = environment()
     programs = build()
     print(f"tests: {len(programs)} programs, built in {time.monotonic() - begin:.0f} s", flush=True)

@@ -1,7 +1,5 @@
 //! Every rule of `weir doctor` on a machine that trips it and on one that does not.
 
-mod machines;
-
 use std::collections::BTreeMap;
 use weir_campaign::doctor::{
     Checkup, CoreStalls, Finding, Machine, Measured, Missing, Severity, examine, rules,
@@ -18,7 +16,7 @@ const AS_IT_IS: Change = |_, _| {};
 
 impl Case {
     fn checkup(&self) -> Checkup {
-        let mut facts = machines::facts(self.0);
+        let mut facts = crate::machines::facts(self.0);
         for (name, value) in [("opt-level", "3"), ("assertions", "off"), ("profile", "release")] {
             facts.insert(format!("build.{name}"), value.to_owned());
         }

@@ -1,13 +1,11 @@
 //! The environment's readers on recorded machines.
 
-mod machines;
-
 use std::collections::BTreeMap;
 use weir_campaign::environment::{Claim, affects};
 
 /// Facts that a machine must tell, and some that it must not.
 fn tells(name: &str, expected: &[(&str, &str)], absent: &[&str]) {
-    let facts: BTreeMap<String, String> = machines::facts(name);
+    let facts: BTreeMap<String, String> = crate::machines::facts(name);
     for (key, value) in expected {
         assert_eq!(facts.get(*key).map(String::as_str), Some(*value), "{name}: {key}");
     }
@@ -162,7 +160,7 @@ fn the_table_of_facts_lists_every_fact_of_every_machine_and_says_truly_what_each
         .collect();
     assert!(rows.len() > 50);
     let mut machines =
-        ["server-untuned", "server-tuned", "cloud-vm", "container"].map(machines::facts).to_vec();
+        ["server-untuned", "server-tuned", "cloud-vm", "container"].map(crate::machines::facts).to_vec();
     machines.push(weir_campaign::environment::capture());
     for name in machines.iter().flat_map(BTreeMap::keys) {
         assert!(rows.iter().any(|(documented, _)| fits(documented, name)), "{name} is not in the table");

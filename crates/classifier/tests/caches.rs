@@ -1,8 +1,6 @@
 //! Caches against a plain list of their entries.
 
-mod common;
-
-use common::{Dice, key, mixed, rounds};
+use crate::common::{Dice, key, mixed, rounds};
 use weir_classifier::{Caches, Evicted, Found, Handle, LOOKUP_BURST, MASKS, Megaflows, PROBES, quantise};
 use weir_flow::{Field, Key, Mask, Seed};
 
@@ -95,7 +93,7 @@ impl Model {
 
 /// One of a few masks, so that some have many entries and some lose their last.
 fn mask(dice: &mut Dice) -> Mask {
-    let mut mask = common::matching(&mut Dice::new(dice.below(14))).mask();
+    let mut mask = crate::common::matching(&mut Dice::new(dice.below(14))).mask();
     if dice.one_in(2) {
         quantise(&mut mask);
     }

@@ -1,8 +1,6 @@
 //! Tables against the plain meaning of their rules: the highest priority that matches.
 
-mod common;
-
-use common::{Dice, key, matching, mixed, rounds, value};
+use crate::common::{Dice, key, matching, mixed, rounds, value};
 use std::collections::HashSet;
 
 use weir_classifier::{Rule, Structure, Table, quantise};
@@ -100,7 +98,7 @@ impl Model {
         }
         // And so it is when they are flipped, towards other keys and at random.
         for _ in 0..4 {
-            let mut other = common::key(dice);
+            let mut other = crate::common::key(dice);
             if dice.one_in(2) {
                 for place in 0..weir_flow::WORDS {
                     other.set_word(place, dice.roll());

@@ -1,9 +1,7 @@
 //! `weir bench --against`: two real devices measured in turns, and every way that can be cut short.
 //! Speeds are never asserted: only turns, states and messages.
 
-mod lab;
-
-use lab::{Lab, PROMPT, Working, check_sums, cores, told};
+use crate::lab::{Lab, PROMPT, Working, check_sums, cores, told};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -64,8 +62,12 @@ fn devices_take_turns_that_change_their_order_and_are_compared_pair_by_pair() {
     nothing_left(&lab);
 
     let sides = [format!("{}/nf", run.name), format!("{}/testpmd", run.name)];
-    let output =
-        lab::weir().args(["compare", "--json"]).args(sides).arg("--db").arg(lab.file("weir.db")).output();
+    let output = crate::lab::weir()
+        .args(["compare", "--json"])
+        .args(sides)
+        .arg("--db")
+        .arg(lab.file("weir.db"))
+        .output();
     let comparison: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
     assert_eq!(comparison["alternated"], true, "{comparison:#}");
 }
@@ -149,7 +151,7 @@ fn a_killed_lab_takes_both_along_the_frozen_one_too() {
     assert_eq!(lab.devices().len(), 2);
     working.signal(Signal::SIGKILL);
     working.end();
-    lab::wait_for("the end of both devices", || lab.devices().is_empty().then_some(()));
+    crate::lab::wait_for("the end of both devices", || lab.devices().is_empty().then_some(()));
 }
 
 #[test]

@@ -2,9 +2,7 @@
 //!
 //! 2 is the caller's mistake, 1 a measurement that failed. No test here needs a core for itself.
 
-mod lab;
-
-use lab::{Lab, told, weir};
+use crate::lab::{Lab, told, weir};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -187,7 +185,7 @@ fn a_device_that_is_not_installed_names_its_package() {
 #[test]
 fn a_file_that_is_no_database_is_left_alone() {
     let lab = Lab::new(PLAN);
-    let notes = lab::text_file(&lab.file(""));
+    let notes = crate::lab::text_file(&lab.file(""));
     let before = fs::read(&notes).unwrap();
     let run =
         |db: &Path| weir().arg("bench").arg(lab.file("plan.toml")).arg("--db").arg(db).output().unwrap();

@@ -1,9 +1,7 @@
 //! `weir bench` from plan to stored run: simulated and real devices, both wirings, and every way a
 //! campaign can be cut short. Speeds are never asserted: only sums, states and messages.
 
-mod lab;
-
-use lab::{Lab, PROMPT, Working, check_sums, cores, run_of, told, wait_for};
+use crate::lab::{Lab, PROMPT, Working, check_sums, cores, run_of, told, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;

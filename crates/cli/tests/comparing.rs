@@ -1,8 +1,6 @@
 //! `weir compare` and `weir rescore` as a person or a pipeline meets them, over simulated runs.
 
-mod lab;
-
-use lab::{Lab, told, weir};
+use crate::lab::{Lab, told, weir};
 use serde_json::Value;
 use std::fs;
 use std::process::Output;

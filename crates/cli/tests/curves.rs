@@ -1,9 +1,7 @@
 //! Curves, frame loss, bursts and soaks from plan to terminal, on a simulated device of known answers;
 //! and what `weir show` says of results that must not be believed.
 
-mod lab;
-
-use lab::{Lab, check_sums, told, weir};
+use crate::lab::{Lab, check_sums, told, weir};
 use std::collections::BTreeMap;
 use std::path::Path;
 use weir_store::{NewRun, Outcome, Store};

@@ -1,9 +1,7 @@
 //! Faults, injected one by one into the device, the machine or the load: each is caught by name, and
 //! runs without a fault raise no alarm. `docs/truth.md` lists them.
 
-mod lab;
-
-use lab::{Lab, cores};
+use crate::lab::{Lab, cores};
 use std::process::{Child, Command};
 use weir_trial::Limiter;
 use weir_trial::run::{PointResult, Run, StoredTrial};
@@ -222,7 +220,7 @@ fn one_damaged_packet_in_a_hundred_thousand_is_found_whatever_bit_was_hit() {
         let _cores = cores();
         let lab = Lab::new(&plan("l2fwd", &format!("faulty:corrupt:{share}"), "500kpps", "2s"));
         let output = lab.bench().output().unwrap();
-        let run = lab.stored().unwrap_or_else(|| panic!("{}", lab::told(&output)));
+        let run = lab.stored().unwrap_or_else(|| panic!("{}", crate::lab::told(&output)));
         let forwarded: u64 = trials(&run).filter_map(|trial| Some(trial.result.dut.as_ref()?.sent)).sum();
         let times = (forwarded as f64 * share) as u64;
         if times < 2 {
@@ -249,7 +247,7 @@ fn wrong_packets_end_the_point_before_any_rate_is_measured_and_everybody_is_told
     ] {
         let lab = Lab::new(&plan(nf, &format!("faulty:{fault}"), "500kpps", "1s"));
         let output = lab.bench().output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{}", lab::told(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", crate::lab::told(&output));
         let live = String::from_utf8_lossy(&output.stdout);
         assert!(live.contains("FAILED: the packets are wrong"), "{fault}: {live}");
         assert!(live.contains("0 points measured, 1 failed"), "{fault}: {live}");

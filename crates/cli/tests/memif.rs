@@ -1,8 +1,6 @@
 //! A memif port of the built switch, with a peer of another make: DPDK's testpmd comes, goes and is killed.
 
-mod lab;
-
-use lab::{wait_for, weir};
+use crate::lab::{wait_for, weir};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,9 +1,7 @@
 //! Right packets: the oracle against the network functions themselves, and the untimed pass and the
 //! samples of real campaigns.
 
-mod lab;
-
-use lab::{Lab, cores, told};
+use crate::lab::{Lab, cores, told};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -230,7 +228,7 @@ fn a_plan_may_go_without_and_people_are_told_what_was_compared() {
 
     let lab = Lab::new(&plan(axes));
     lab.measure(0);
-    let output = lab::weir().args(["show", "--db"]).arg(lab.file("weir.db")).output().unwrap();
+    let output = crate::lab::weir().args(["show", "--db"]).arg(lab.file("weir.db")).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("packets  ") && text.contains(" compared, all right"), "{}", told(&output));
     let page = std::fs::read_to_string(lab.file("page.html")).unwrap();

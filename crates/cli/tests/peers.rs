@@ -2,9 +2,7 @@
 //! has. What is not installed is skipped, and said to be (`./x setup --peers` installs all).
 //! Speeds are never asserted: only sums, states and messages.
 
-mod lab;
-
-use lab::{Lab, Working, check_counters, check_sums, cores, weir};
+use crate::lab::{Lab, Working, check_counters, check_sums, cores, weir};
 use nix::sys::signal::Signal;
 use std::path::PathBuf;
 use weir_testkit::Need;
@@ -191,7 +189,7 @@ fn open_vswitch_goes_with_a_lab_that_is_killed() {
     assert!(lab.devices().len() >= 2, "database and daemon");
     working.signal(Signal::SIGKILL);
     drop(working.end());
-    lab::wait_for("the end of both daemons", || lab.devices().is_empty().then_some(()));
+    crate::lab::wait_for("the end of both daemons", || lab.devices().is_empty().then_some(()));
 }
 
 #[test]
@@ -228,6 +226,6 @@ fn a_device_that_is_not_installed_says_what_installs_it() {
     let lab = Lab::new(
         "nf = \"l3fwd:10\"\ndut = \"l3fwd\"\nsize = 64\ntrace = \"flows:100\"\nwiring = \"fed\"\nhuge_pages = false\n[mrr]\ntrials = 1\n",
     );
-    let run = lab::run_of(lab.bench().env("XDG_CACHE_HOME", folder.path()), 1);
+    let run = crate::lab::run_of(lab.bench().env("XDG_CACHE_HOME", folder.path()), 1);
     assert!(run.points[0].error.as_ref().unwrap().contains("./x setup --peers"), "{run:?}");
 }

@@ -1,8 +1,6 @@
 //! `weir perf`, as people use it: that it measures, judges, keeps and prints; not that anything is fast.
 
-mod lab;
-
-use lab::{Lab, cores, told, weir};
+use crate::lab::{Lab, cores, told, weir};
 use serde_json::Value;
 use std::process::Command;
 

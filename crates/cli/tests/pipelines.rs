@@ -1,9 +1,7 @@
 //! SoftFlow's pipelines on devices that have OpenFlow tables, for real: every packet compared. A device that
 //! is not there is skipped, and said to be.
 
-mod lab;
-
-use lab::{Lab, cores, weir};
+use crate::lab::{Lab, cores, weir};
 use weir_testkit::Need;
 use weir_trial::run::{Point, Run};
 

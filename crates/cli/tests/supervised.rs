@@ -1,9 +1,7 @@
 //! A switch under a supervisor: a worker that goes round no more ends the process, and whatever killed it, the
 //! next start finds its way clear.
 
-mod lab;
-
-use lab::{wait_for, weir};
+use crate::lab::{wait_for, weir};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;

@@ -1,8 +1,6 @@
 //! `weir switch` as people and the lab use it: the built program over captures, changed while it runs.
 
-mod lab;
-
-use lab::{told, wait_for, weir};
+use crate::lab::{told, wait_for, weir};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -1,8 +1,6 @@
 //! `weir verify`: a run that holds, and one whose store was changed.
 
-mod lab;
-
-use lab::{Lab, told, weir};
+use crate::lab::{Lab, told, weir};
 use std::process::Output;
 
 const PLAN: &str = "nf = \"l2fwd\"\ndut = \"simulated\"\ntrace = \"tr3i\"\nsize = [64, 512]\nrepeats = 2\n\

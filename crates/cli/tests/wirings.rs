@@ -4,9 +4,7 @@
 //!
 //! What needs root, huge pages or a tool that is not there says so and is skipped.
 
-mod lab;
-
-use lab::{Lab, Working, check_counters, check_sums, cores, told, wait_for, weir};
+use crate::lab::{Lab, Working, check_counters, check_sums, cores, told, wait_for, weir};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -262,7 +260,7 @@ fn a_box_that_nobody_starts_is_measured_and_described() {
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", cable, "sh"]).arg(bench.get_program()).args(bench.get_args());
     command.env("TMPDIR", lab.temporary()).current_dir(bench.get_current_dir().unwrap());
-    let run = lab::run_of(&mut command, 0);
+    let run = crate::lab::run_of(&mut command, 0);
     packets_came_back(&run, 1);
     assert_eq!(run.points[0].dut_version.as_deref(), Some("a cable"));
     assert!(run.points[0].trials.iter().all(|trial| trial.result.dut.is_none()), "it has no counters");

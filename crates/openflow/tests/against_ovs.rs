@@ -1,9 +1,7 @@
 //! The text against `ovs-ofctl`, which needs no switch to read flows. Skipped, and said to be, where it
 //! is not installed.
 
-mod lines;
-
-use lines::{Dice, Line};
+use crate::lines::{Dice, Line};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::Command;
@@ -91,7 +89,7 @@ fn as_printed(flow: &Flow) -> String {
 fn random_lines(seed: u64) -> Vec<Line> {
     let mut dice = Dice(seed);
     // Priority 32768 is not printed.
-    (1..=LINES).map(|priority| lines::line(&mut dice, priority)).collect()
+    (1..=LINES).map(|priority| crate::lines::line(&mut dice, priority)).collect()
 }
 
 #[test]
@@ -188,7 +186,7 @@ fn where_a_line_is_broken_both_refuse_it_or_we_are_stricter() {
     let mut dice = Dice(3);
     let mut differ = 0;
     for number in 0..u64::from(TRIED) {
-        let line = mutated(&mut dice, &lines::line(&mut Dice(number), number + 1).text);
+        let line = mutated(&mut dice, &crate::lines::line(&mut Dice(number), number + 1).text);
         let ours = Flow::parse(&line, &Names::default());
         let (_, errors) = over(std::slice::from_ref(&line), &["diff-flows"], &["/dev/null"]);
         let theirs = errors.lines().find(|error| error.starts_with("ovs-ofctl: "));

@@ -8,6 +8,7 @@
 //! opened one after the other up to four millions, which takes a GiB.
 
 #[path = "../tests/support/mod.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
 mod support;
 
 use serde_json::json;

@@ -1,8 +1,6 @@
 //! `balancer`: who goes where, and who stays.
 
-mod common;
-
-use common::{Draw, Packets, group, packet, refused, seconds};
+use crate::common::{Draw, Packets, group, packet, refused, seconds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use weir_port::DropReason;
@@ -84,10 +82,10 @@ fn both_directions_of_a_connection_meet_in_one_bucket() {
         homes(service.as_mut(), 0..5, seconds(0));
         let known = counter(service.as_ref(), "new");
         let mut packets = Packets::new([
-            common::tcp_packet(client, server, 2, b""),
-            common::udp_packet(client, server, b""),
-            common::tcp_packet(server, client, 0x12, b""),
-            common::udp_packet(server, client, b""),
+            crate::common::tcp_packet(client, server, 2, b""),
+            crate::common::udp_packet(client, server, b""),
+            crate::common::tcp_packet(server, client, 0x12, b""),
+            crate::common::udp_packet(server, client, b""),
         ]);
         let said = packets.process(service.as_mut(), seconds(0));
         assert_eq!((said[0].0, said[1].0), (said[2].0, said[3].0));
@@ -254,7 +252,7 @@ fn what_is_wrong_is_named_with_how_to_mend_it() {
     assert!(text.contains("it wants a list as [{\"name\""), "{text}");
     assert!(set(group.as_ref(), &backends(&["b", "b"])).is_err());
     assert_eq!(homes(group.instance(0).as_mut(), 0..3, seconds(0)), [0; 3], "nothing changed");
-    let least = common::group("balancer", json!({}), 1);
+    let least = crate::common::group("balancer", json!({}), 1);
     let text = set(least.as_ref(), &json!([])).unwrap_err();
     assert!(text.contains("least-loaded"), "{text}");
 }

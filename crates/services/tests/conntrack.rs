@@ -1,9 +1,9 @@
 //! Connection tracking over scripted conversations: who may say what, and when.
 
-mod support;
-
+use crate::support::{
+    ACK, FIN, Net, PSH, RST, SYN, Tcp, echo, fragments, icmp, tcp, udp, unreachable, v4, v6,
+};
 use std::net::SocketAddr;
-use support::{ACK, FIN, Net, PSH, RST, SYN, Tcp, echo, fragments, icmp, tcp, udp, unreachable, v4, v6};
 use weir_flow::Key;
 use weir_services::conntrack::{
     Checksums, EarlyFragments, Event, Judgement, Packet, Reason, Settings, State, Timeouts, Tuple, ct,
@@ -486,7 +486,7 @@ fn neighbour_discovery_passes_untracked_unless_it_was_routed() {
 fn other_protocols_are_tracked_by_their_addresses() {
     let (inside, outside) = (v4(1, 0).ip(), v4(20, 0).ip());
     let mut net = Net::small();
-    let gre = |from, to| support::ip(from, to, 47, vec![0; 40], None);
+    let gre = |from, to| crate::support::ip(from, to, 47, vec![0; 40], None);
     assert_eq!(refused(net.pass(&gre(outside, inside))), Reason::NotCommitted);
     assert_eq!(state(net.allow(&gre(inside, outside))), NEW);
     assert_eq!(state(net.pass(&gre(outside, inside))), REPLY);

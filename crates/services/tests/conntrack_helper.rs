@@ -3,12 +3,10 @@
 //! Both hosts keep their own addresses and sequence numbers, and take a packet only if it is in them: what the
 //! router does in between must not show but where it should, in the announcement that the other side reads.
 
-mod support;
-
+use crate::support::gateway::{Gateway, Rules, Talk, Way as _, at, segment};
+use crate::support::{ACK, PSH, SYN, extract, ip, udp};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use support::gateway::{Gateway, Rules, Talk, Way as _, at, segment};
-use support::{ACK, PSH, SYN, extract, ip, udp};
 use weir_flow::Field;
 use weir_openflow::{Nat, NatRange};
 use weir_services::Verdict;

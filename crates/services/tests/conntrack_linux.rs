@@ -3,14 +3,12 @@
 //!
 //! Needs root, `ip` and `nft`; says so and is skipped without.
 
-mod support;
-
+use crate::support::router::{Class, Router, has_linux};
+use crate::support::wire::{Wire, forged};
+use crate::support::{ACK, FIN, Net, RST, SYN, Tcp, echo, fragments, icmp, tcp, udp, unreachable, v4, v6};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
-use support::router::{Class, Router, has_linux};
-use support::wire::{Wire, forged};
-use support::{ACK, FIN, Net, RST, SYN, Tcp, echo, fragments, icmp, tcp, udp, unreachable, v4, v6};
 use weir_services::conntrack::{Checksums, Judgement, Reason, Settings, ct};
 
 fn class(judgement: Judgement) -> Class {
@@ -519,7 +517,7 @@ fn medley(rng: &mut ChaCha8Rng, earlier: &[(usize, Vec<u8>)]) -> (usize, Vec<u8>
             let rest = udp(to, from, 20)[14..].to_vec();
             icmp(from.ip(), to.ip(), (kind[rng.random_range(0..9)], 0), [0, id as u8, 0, 0], &rest)
         }
-        10 => support::ip(from.ip(), to.ip(), 99, vec![1; 30], None),
+        10 => crate::support::ip(from.ip(), to.ip(), 99, vec![1; 30], None),
         _ => {
             let same = |packet: &&(usize, Vec<u8>)| (packet.1[12] == 0x86) == six;
             let near = earlier.len().saturating_sub(200);

@@ -4,14 +4,12 @@
 //!
 //! Needs root, `ip` and `nft`; says so and is skipped without.
 
-mod support;
-
+use crate::support::gateway::{Gateway, Rules, Talk, Way, at, segment};
+use crate::support::router::{Class, Router, has_linux};
+use crate::support::{ACK, FIN, PSH, SYN, echo, udp, unreachable, v4, v6};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::net::{IpAddr, SocketAddr};
-use support::gateway::{Gateway, Rules, Talk, Way, at, segment};
-use support::router::{Class, Router, has_linux};
-use support::{ACK, FIN, PSH, SYN, echo, udp, unreachable, v4, v6};
 
 /// The router's addresses outside, to which sources are translated.
 const PUBLIC: [&str; 2] = ["10.0.1.254", "fd00:0:0:1::254"];

@@ -3,11 +3,9 @@
 //!
 //! Ignored: it takes seconds and a GiB. `WEIR_CONNTRACK_CONNECTIONS` says how many connections.
 
-mod support;
-
+use crate::support::{ACK, SYN, Tcp, extract, tcp};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
-use support::{ACK, SYN, Tcp, extract, tcp};
 use weir_dpdk::Ticks;
 use weir_flow::Key;
 use weir_flow::Layout;

@@ -1,15 +1,13 @@
 //! Connection tracking against models: conversations of independent TCP endpoints over a bad network,
 //! forgers, a plain map as oracle of the table, random bytes.
 
-mod support;
-
+use crate::support::host::Phase;
+use crate::support::wire::{Wire, forged};
+use crate::support::{Net, SYN, Tcp, tcp, udp, v4, v6};
 use rand::{Rng, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use support::host::Phase;
-use support::wire::{Wire, forged};
-use support::{Net, SYN, Tcp, tcp, udp, v4, v6};
 use weir_services::conntrack::{Reason, Settings, ct};
 
 /// Runs conversations until so many packets were judged. Legal ones must pass, forged ones must not.
@@ -160,10 +158,10 @@ fn noise(rng: &mut ChaCha8Rng) -> Vec<u8> {
                 ..Tcp::default()
             },
         ),
-        2 => support::unreachable(b.ip(), a.ip(), &inner, rng.random_range(0..80)),
-        3 => support::echo(a.ip(), b.ip(), rng.random(), 5),
+        2 => crate::support::unreachable(b.ip(), a.ip(), &inner, rng.random_range(0..80)),
+        3 => crate::support::echo(a.ip(), b.ip(), rng.random(), 5),
         4 => {
-            let pieces = support::fragments(&inner, 4, 16);
+            let pieces = crate::support::fragments(&inner, 4, 16);
             pieces[rng.random_range(0..pieces.len())].clone()
         }
         _ => inner,
@@ -192,7 +190,7 @@ fn random_frames_never_panic_and_memory_stays_flat() {
     let memory = net.tracker.memory();
     for _ in 0..300_000 {
         let frame = noise(&mut rng);
-        let (key, mut layout) = support::extract(&frame);
+        let (key, mut layout) = crate::support::extract(&frame);
         if rng.random_bool(0.05) {
             // Not even a wrong layout may do harm.
             for at in [&mut layout.network, &mut layout.transport, &mut layout.end] {

@@ -1,9 +1,7 @@
 //! `conntrack` as the datapath and people see it: metadata, the key's fields, commands, settings.
 
-mod support;
-
+use crate::support::{ACK, SYN, Tcp, echo, extract, tcp, udp, unreachable, v4, v6};
 use serde_json::{Value, json};
-use support::{ACK, SYN, Tcp, echo, extract, tcp, udp, unreachable, v4, v6};
 use weir_flow::{Field, Key};
 use weir_services::{Burst, ConfigError, Group, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;

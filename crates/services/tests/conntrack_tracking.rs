@@ -1,12 +1,10 @@
 //! What `ct` does to packets that are rewritten between two of them, and where translations run out.
 
-mod support;
-
+use crate::support::gateway::{Gateway, Rules, at, segment};
+use crate::support::{ACK, FIN, SYN, extract, udp};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use support::gateway::{Gateway, Rules, at, segment};
-use support::{ACK, FIN, SYN, extract, udp};
 use weir_flow::{Field, Key};
 use weir_openflow::{Nat, NatRange};
 use weir_port::DropReason;

@@ -1,11 +1,10 @@
 //! The service that `SERVICES.md` walks through: it compiles, does what the text says, and the text
 //! shows it as it is.
 
-mod common;
 #[path = "example/policer.rs"]
 mod policer;
 
-use common::{Packets, extract, packet, seconds};
+use crate::common::{Packets, extract, packet, seconds};
 use policer::POLICER;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,8 +1,6 @@
 //! `noop`, `counter` and `memory`.
 
-mod common;
-
-use common::{Packets, group, packet, refused, seconds};
+use crate::common::{Packets, group, packet, refused, seconds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use weir_services::Verdict;

@@ -1,8 +1,6 @@
 //! `transcoder`: against OpenSSL, and against itself.
 
-mod common;
-
-use common::{Draw, Packets, checksum_is_right, group, packet, refused, seconds, udp_packet};
+use crate::common::{Draw, Packets, checksum_is_right, group, packet, refused, seconds, udp_packet};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;

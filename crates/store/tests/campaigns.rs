@@ -1,8 +1,6 @@
 //! Campaigns that are killed, taken up again, and run side by side.
 
-mod common;
-
-use common::{START_MS, begin, key, trial};
+use crate::common::{START_MS, begin, key, trial};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

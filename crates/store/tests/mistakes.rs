@@ -1,8 +1,6 @@
 //! Files that are not what they claim, folders that may not be written to, disks that are full.
 
-mod common;
-
-use common::{begin, key, trial};
+use crate::common::{begin, key, trial};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;

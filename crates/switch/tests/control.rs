@@ -1,8 +1,6 @@
 //! The control socket: requests, answers, slow and dead clients, reloading. The datapath is a double.
 
-mod double;
-
-use double::{Bench, settings};
+use crate::double::{Bench, settings};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -249,7 +247,7 @@ fn a_monitor_hears_what_happens() {
     assert_eq!(client.event().unwrap().unwrap(), json!({ "kind": "trouble", "error": "worker 0 panicked" }));
     std::thread::sleep(Duration::from_millis(300));
     *bench.behind.lock().unwrap() =
-        double::Behind { events: vec![Event::Link(PortNo(1), true)], ..Default::default() };
+        crate::double::Behind { events: vec![Event::Link(PortNo(1), true)], ..Default::default() };
     assert_eq!(client.event().unwrap().unwrap()["kind"], "link", "trouble is told once");
 }
 

@@ -3,9 +3,7 @@
 //!
 //! `WEIR_CASES` says how many of each kind are tried, `WEIR_SEED` which.
 
-mod double;
-
-use double::{Double, settings};
+use crate::double::{Double, settings};
 use serde_json::{Value, json};
 use std::path::Path;
 use weir_flow::samples::Sampler;

@@ -1,8 +1,6 @@
 //! Connections with controllers over real sockets: hello, echoes, bounds, hostile and dying peers, reloading.
 
-mod peer;
-
-use peer::{Bench, Peer, encoded, settings, tcp};
+use crate::peer::{Bench, Peer, encoded, settings, tcp};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;

@@ -1,8 +1,6 @@
 //! TLS: certificates made here, by both sides and by Open vSwitch's own client; wrong files and wrong peers.
 
-mod peer;
-
-use peer::{Bench, Peer, settings};
+use crate::peer::{Bench, Peer, settings};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -95,7 +93,7 @@ fn both_sides_show_certificates_and_long_messages_pass_both_ways() {
     let (_, version, line) = bench.opened();
     assert_eq!(version, Version::V13);
     let long = Body::EchoReply((0..60_000).map(|byte| byte as u8).collect());
-    (0..100).for_each(|xid| line.answer(peer::encoded(version, xid, long.clone())));
+    (0..100).for_each(|xid| line.answer(crate::peer::encoded(version, xid, long.clone())));
     for xid in 0..100 {
         assert_eq!(peer.hear().unwrap(), Message::new(version, xid, long.clone()));
     }
@@ -129,7 +127,7 @@ fn whoever_has_no_certificate_of_the_authority_is_refused_with_the_reason() {
     assert!(std::io::Read::read(&mut foreign.stream, &mut [0; 64]).is_err());
     refused("TLS: invalid peer certificate: UnknownIssuer");
     // Speaks no TLS at all.
-    let mut plain = peer::tcp(&bench.address());
+    let mut plain = crate::peer::tcp(&bench.address());
     std::io::Write::write_all(&mut plain.stream, &[4, 0, 0, 8, 0, 0, 0, 1]).unwrap();
     let _ = std::io::Read::read_to_end(&mut plain.stream, &mut Vec::new());
     refused("TLS: received corrupt message");

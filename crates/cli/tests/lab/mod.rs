@@ -1,8 +1,6 @@
 //! A `weir bench` of one's own: plan, database, page and temporary folder apart from everything else
 //! on the machine, so that tests see exactly what their own run left behind.
 
-#![allow(dead_code, reason = "each test program uses its part of it")]
-
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;

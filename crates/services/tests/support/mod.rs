@@ -1,6 +1,6 @@
 //! Packets for the tests of connection tracking, written and read independently of the tracker.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file takes what it needs")]
+#![allow(unreachable_pub, reason = "each test file takes what it needs")]
 
 pub mod gateway;
 pub mod host;

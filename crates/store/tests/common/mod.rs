@@ -1,7 +1,5 @@
 //! Points and trials for the store's tests, taken from the simulated device.
 
-#![allow(dead_code, reason = "each test file uses its share")]
-
 use std::collections::BTreeMap;
 use weir_store::{NewRun, RunId, Store};
 use weir_trial::run::{PointKey, Purpose, StoredTrial};

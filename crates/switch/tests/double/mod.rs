@@ -1,8 +1,6 @@
 //! A datapath that forwards nothing and remembers everything: what the control side is tried on without
 //! DPDK. What the real one does with the same requests is seen to by `crates/cli/tests/switch.rs`.
 
-#![allow(dead_code, reason = "each test program uses its part of it")]
-
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,7 +1,5 @@
 //! Controllers by hand, and the switch's end of their connections.
 
-#![allow(dead_code, reason = "each test program uses its part of it")]
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};

@@ -1,0 +1,6 @@
+//! Plans, and what is known of the machine.
+
+mod doctor;
+mod environment;
+mod machines;
+mod plan;

@@ -1,0 +1,5 @@
+//! The caches and the tables.
+
+mod caches;
+mod common;
+mod tables;

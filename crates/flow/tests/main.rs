@@ -1,0 +1,4 @@
+//! Fields of packets, beside other readers of them.
+
+mod etherparse;
+mod ovs;

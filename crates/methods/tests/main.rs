@@ -1,0 +1,6 @@
+//! Searches and comparisons.
+
+mod compare;
+mod oracle;
+mod rescore;
+mod search;

@@ -1,0 +1,7 @@
+//! Runs on disk.
+
+mod campaigns;
+mod common;
+mod conformance;
+mod mistakes;
+mod upgrade;
