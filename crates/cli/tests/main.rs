@@ -10,6 +10,7 @@ mod curves;
 mod doctor;
 mod examples;
 mod faults;
+mod figures;
 mod lab;
 mod memif;
 mod nf;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// What a figure may come from: commands that read runs or plans, and measure nothing.
-const READERS: [&str; 5] = ["show", "compare", "rescore", "verify", "plan"];
+const READERS: [&str; 6] = ["show", "compare", "rescore", "verify", "plan", "perf --stored"];
 /// Width of figures in documents.
 const COLUMNS: &str = "150";
 /// How a figure's command begins in a document, and how it ends.
@@ -13,6 +13,9 @@ const BEGIN: &str = "<!-- weir ";
 const END: &str = "-->";
 /// How a block of text begins and ends in Markdown.
 const FENCE: &str = "```";
+/// A command that prints Markdown has this word; its figure stands in the document as it is, up to this line.
+const MARKDOWN: &str = "--markdown";
+const MARKDOWN_END: &str = "<!-- end -->";
 
 const LONG_ABOUT: &str = "\
 Write the figures of Markdown documents anew from the runs they name, or check that they are what \
@@ -23,7 +26,8 @@ A figure is a fenced block right below a comment with the command that prints it
     <!-- weir show docs/runs/2026-11-23-otter-3f9a.json -->
 
 The command reads a run that was written with `weir export --json`, so that figure and run stand in one \
-repository. show, compare, rescore, verify and plan may stand there. Paths start in the current folder.
+repository. show, compare, rescore, verify, plan and perf --stored may stand there. What a command with --markdown \
+prints is no fenced block: it ends with the line <!-- end -->. Paths start in the current folder.
 
 Exit codes: 0 all figures are what their commands print, or were written; 1 with --check, one is not; 2 bad use.";
 
@@ -102,12 +106,21 @@ fn renewed(
         };
         let command = command.trim().to_owned();
         let wrong = |why: &str| BadUse::new(format!("{}:{}: {why}", file.display(), number + 1));
-        let fence = lines.next().map(|(_, line)| line).filter(|line| line.starts_with(FENCE));
-        keep(fence.ok_or_else(|| wrong("below a figure's comment stands its block, which begins with ```"))?);
+        let is_markdown = command.split_whitespace().any(|word| word == MARKDOWN);
+        let last = if is_markdown { MARKDOWN_END } else { FENCE };
+        if !is_markdown {
+            let fence = lines.next().map(|(_, line)| line).filter(|line| line.starts_with(FENCE));
+            keep(
+                fence.ok_or_else(|| {
+                    wrong("below a figure's comment stands its block, which begins with ```")
+                })?,
+            );
+        }
         let mut there = String::new();
         loop {
-            let (_, line) = lines.next().ok_or_else(|| wrong("the figure's block has no end"))?;
-            if line.starts_with(FENCE) {
+            let no_end = || wrong(&format!("the figure's block has no end, a line {last}"));
+            let (_, line) = lines.next().ok_or_else(no_end)?;
+            if line.starts_with(last) {
                 break;
             }
             there.push_str(&format!("{line}\n"));
@@ -115,7 +128,7 @@ fn renewed(
         let printed = print(&command).map_err(|error| wrong(&error.to_string()))?;
         let printed = format!("{}\n", printed.trim_end());
         keep(printed.trim_end_matches('\n'));
-        keep(FENCE);
+        keep(last);
         figures.push(Figure { line: number + 1, command, differs: there != printed });
     }
     Ok((renewed, figures))
@@ -124,7 +137,8 @@ fn renewed(
 /// What a command of this program prints.
 fn printed(command: &str) -> Result<String, BadUse> {
     let words: Vec<&str> = command.split_whitespace().collect();
-    if !words.first().is_some_and(|first| READERS.contains(first)) {
+    let line = words.join(" ");
+    if !READERS.iter().any(|reader| line == *reader || line.starts_with(&format!("{reader} "))) {
         return Err(BadUse::new(format!(
             "`weir {command}` makes no figure; there are {}",
             READERS.join(", ")
@@ -164,6 +178,19 @@ mod tests {
         assert_eq!(renewed, DOCUMENT.replace("typed: 5 Mpps", "what show a.json says"));
         let (again, figures) = super::renewed(&renewed, Path::new("a.md"), &say).unwrap();
         assert_eq!((again.as_str(), figures[0].differs), (renewed.as_str(), false));
+    }
+
+    #[test]
+    fn what_is_markdown_stands_as_it_is_up_to_its_end() {
+        let text = "<!-- weir perf --stored a.json --markdown -->\n| old |\n<!-- end -->\nText.\n";
+        let (renewed, figures) = super::renewed(text, Path::new("a.md"), &say).unwrap();
+        assert!(figures[0].differs);
+        assert_eq!(renewed, text.replace("| old |", "what perf --stored a.json --markdown says"));
+        let no_end = text.replace("<!-- end -->\n", "");
+        let error = super::renewed(&no_end, Path::new("a.md"), &say).unwrap_err().to_string();
+        assert!(error.contains("a line <!-- end -->"), "{error}");
+        let error = printed("perf --quick").unwrap_err().to_string();
+        assert!(error.contains("`weir perf --quick` makes no figure"), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::super::print;
 use super::runs::Runs;
 use super::{Args, default_name, effort};
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +29,7 @@ pub(super) fn run(args: &Args, comparisons: u32, interrupted: &Arc<AtomicBool>) 
     let huge_pages = args.huge_pages.into();
     let runs = Runs { db: &db, name: &name, effort, huge_pages, base: None };
     let mut aa = Aa::new(name.clone(), super::super::WEIR.to_owned(), effort, super::super::environment());
-    let kept = db.with_file_name(format!("{name}.aa.json"));
+    let kept = file(&db, &name);
     for number in (0..comparisons).take_while(|_| !interrupted.load(Ordering::Relaxed)) {
         let plan = aa.plan(number, huge_pages);
         eprintln!("[{}/{comparisons}] {}", number + 1, plan.suffix);
@@ -42,6 +43,24 @@ pub(super) fn run(args: &Args, comparisons: u32, interrupted: &Arc<AtomicBool>) 
     print(&if args.json { format!("{}\n", serde_json::to_string_pretty(&aa)?) } else { text(&aa) })?;
     let fine = ranked > 0 && !interrupted.load(Ordering::Relaxed);
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Where the counts are kept.
+fn file(db: &Path, name: &str) -> PathBuf {
+    db.with_file_name(format!("{name}.aa.json"))
+}
+
+/// Comparisons that were made before, as they are printed; nothing where the file or name is not of such.
+pub(super) fn stored(args: &Args, stored: &Path) -> anyhow::Result<Option<String>> {
+    let path = if stored.is_file() {
+        stored.to_owned()
+    } else {
+        let Ok(store) = Store::open_existing(args.db.as_deref()) else { return Ok(None) };
+        file(store.path(), &stored.to_string_lossy())
+    };
+    let Ok(bytes) = std::fs::read_to_string(&path) else { return Ok(None) };
+    let Ok(aa) = serde_json::from_str::<Aa>(&bytes) else { return Ok(None) };
+    Ok(Some(if args.json { format!("{}\n", serde_json::to_string_pretty(&aa)?) } else { text(&aa) }))
 }
 
 /// The counts by case, and what they come to.

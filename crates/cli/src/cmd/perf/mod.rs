@@ -43,7 +43,7 @@ row. Beside each row stands the smallest effect that it could see.";
 
 const EXAMPLES: &str = "\
 Examples:
-  The whole table, about half an hour:
+  The whole table, two to three hours; with --repeats 3 --duration 500ms about 45 minutes:
     weir perf
   Two rows:
     weir perf --only port,a-1000
@@ -128,6 +128,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let interrupted = Arc::new(AtomicBool::new(false));
     if let Some(comparisons) = args.aa {
         return aa::run(&args, comparisons, &interrupted);
+    }
+    if let Some(aa) = args.stored.as_deref().map(|stored| aa::stored(&args, stored)).transpose()?.flatten() {
+        super::print(&aa)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let perf = match &args.stored {
         Some(stored) => read(&args, stored)?,
