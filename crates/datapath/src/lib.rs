@@ -53,6 +53,7 @@ mod shortcut;
 mod steer;
 mod table_list;
 mod tables;
+mod timing;
 mod trace;
 mod translate;
 mod upcall;

@@ -24,6 +24,7 @@ use crate::pipeline::Pipeline;
 use crate::punts::Punts;
 use crate::short_way::{self, Fresh};
 use crate::steer::Claims;
+use crate::timing::Clock;
 use crate::translate::FrozenStore;
 use crate::upcall::Recording;
 use crate::wait::Waiting;
@@ -41,9 +42,6 @@ use weir_units::Nanos;
 
 /// Times that one packet may be looked up: stages, recirculations. More is taken for a loop.
 pub(crate) const PASSES: u8 = 64;
-
-/// Of so many bursts one is timed step by step.
-const SAMPLE: u64 = 64;
 
 /// Polls between two rounds of what is due, while nothing comes.
 const ROUND: u32 = 1024;
@@ -64,20 +62,6 @@ pub(crate) struct Input {
     pub(crate) is_shared_out: bool,
     /// Where its port gives hints, or is taken to.
     pub(crate) hints: Option<Box<Hints>>,
-}
-
-/// How a clock's ticks become time since the datapath started.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    pub(crate) start: Ticks,
-    pub(crate) nanos_per_tick: f64,
-}
-
-impl Clock {
-    #[inline]
-    pub(crate) fn at(&self, ticks: Ticks) -> Nanos {
-        Nanos((ticks.since(self.start) as f64 * self.nanos_per_tick) as u64)
-    }
 }
 
 /// The worker.
@@ -450,48 +434,6 @@ impl Worker {
                 let _ = burst.push(spawned.mbuf);
             }
             self.forward(burst, wanted);
-        }
-    }
-
-    /// Reads the clock when work begins or ends, so that under full load it is never read.
-    #[inline]
-    fn clock_in(&mut self, busy: bool) {
-        match (busy, self.busy_since) {
-            (true, None) => {
-                self.hinted.emulated = 0;
-                self.busy_since = Some(Ticks::now());
-            }
-            (false, Some(_)) => {
-                self.settle_busy();
-                self.busy_since = None;
-            }
-            _ => {}
-        }
-    }
-
-    /// Counts the cycles of the work at hand up to now, for whoever reads the ledger before it ends.
-    pub(crate) fn settle_busy(&mut self) {
-        let Some(begin) = self.busy_since else { return };
-        let now = Ticks::now();
-        let emulated = std::mem::take(&mut self.hinted.emulated);
-        self.counters.busy_cycles += now.since(begin).saturating_sub(emulated);
-        self.busy_since = Some(now);
-    }
-
-    #[inline]
-    fn begin_timing(&mut self) {
-        if self.counters.bursts.is_multiple_of(SAMPLE) {
-            self.timing = Some(Ticks::now());
-        }
-    }
-
-    /// Notes what a step took, when this burst is timed.
-    #[inline]
-    pub(crate) fn lap(&mut self, step: Step, packets: usize) {
-        if let Some(before) = self.timing {
-            let now = Ticks::now();
-            self.counters.step(step, packets as u64, now.since(before));
-            self.timing = Some(now);
         }
     }
 }
