@@ -3,7 +3,7 @@
 use crate::control::{BucketPlace, Refusal, Refused, Removal};
 use crate::living::Alive;
 use crate::meter::MeterState;
-use crate::pipeline::{GroupEntry, MeterEntry, Touched};
+use crate::pipeline::{Counts, GroupEntry, MeterEntry, Touched};
 use crate::tables::{Draft, check_actions, groups_of, meters_of, refuse_as};
 use crate::translate::ActionSet;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -81,6 +81,11 @@ impl Draft {
             return refuse_as(Refusal::GroupsExhausted, text);
         }
         self.check_group(group)?;
+        let goes = old.map_or(0, |old| memory_of(&old.group));
+        self.check_memory(memory_of(group), goes).map_err(|text| Refused {
+            why: Refusal::BucketsExhausted,
+            text: format!("group {}: {text}", group.id),
+        })?;
         let counts = old.map(|old| old.counts.clone()).unwrap_or_default();
         let of = |bucket: &Bucket| {
             let place = old.and_then(|old| old.group.buckets.iter().position(|other| other.id == bucket.id));
@@ -93,6 +98,7 @@ impl Draft {
         let unwatched = Arc::new(Alive::unwatched(group));
         let group = group.clone();
         let entry = GroupEntry { group, created, actions, counts, buckets, leads, watches, unwatched };
+        self.pipeline.actions = self.pipeline.actions - goes + memory_of(&entry.group);
         Arc::make_mut(&mut self.pipeline.groups).insert(entry.group.id, Arc::new(entry));
         self.touched.push(Touched::All);
         Ok(())
@@ -157,6 +163,7 @@ impl Draft {
     pub(crate) fn delete_group(&mut self, id: Option<GroupId>) {
         let gone = without(&mut self.pipeline.groups, id);
         if !gone.is_empty() {
+            self.pipeline.actions -= gone.values().map(|entry| memory_of(&entry.group)).sum::<usize>();
             // Flows are looked through once, however many groups go.
             self.remove_where(Removal::Group, |flow| groups_of(flow).iter().any(|id| gone.contains_key(id)));
             self.touched.push(Touched::All);
@@ -211,6 +218,13 @@ fn without<K: Ord + Copy, V: Clone>(of: &mut Arc<BTreeMap<K, V>>, id: Option<K>)
         Some(id) if of.contains_key(&id) => Arc::make_mut(of).remove_entry(&id).into_iter().collect(),
         Some(_) => BTreeMap::new(),
     }
+}
+
+/// Bytes that a group's buckets take: as they were told, as they are done, and their counters.
+fn memory_of(group: &Group) -> usize {
+    let each = size_of::<Bucket>() + size_of::<Counts>() + size_of::<Vec<Action>>();
+    let of = |bucket: &Bucket| each + 2 * Action::memory(&bucket.actions);
+    group.buckets.iter().map(of).sum()
 }
 
 /// The groups that a group's buckets send to, each once.

@@ -77,6 +77,6 @@ pub use report::{
     CacheReport, HintReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport,
     WaitReport, WorkerReport,
 };
-pub use tables::MOST_FLOWS;
+pub use tables::{MOST_ACTIONS, MOST_FLOWS};
 pub use vitals::{Dead, SILENT};
 pub use wait::PollMode;

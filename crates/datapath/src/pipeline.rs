@@ -247,6 +247,8 @@ pub(crate) struct Pipeline {
     pub(crate) by_flow: bool,
     /// Flow entries of all tables.
     pub(crate) entries: usize,
+    /// Bytes that the actions of entries and buckets take (`tables.rs`).
+    pub(crate) actions: usize,
     /// Those that go by themselves some time.
     pub(crate) timed: usize,
     /// Tables whose entries make room for others.
@@ -276,6 +278,7 @@ impl Pipeline {
             coalescing,
             by_flow: false,
             entries: 0,
+            actions: 0,
             timed: 0,
             eviction: Arc::default(),
             wants: Wants::default(),

@@ -124,6 +124,7 @@ impl Datapath {
         let mut next = (*self.pipeline).clone();
         next.tables.clone_from(&before.tables);
         next.entries = before.entries;
+        next.actions = before.actions;
         next.groups.clone_from(&before.groups);
         next.meters.clone_from(&before.meters);
         next.timed = before.timed;

@@ -18,6 +18,10 @@ use weir_units::Nanos;
 /// Flow entries of all tables together, at most: a controller that floods changes does not take all memory.
 pub const MOST_FLOWS: usize = 1 << 20;
 
+/// Bytes that the actions of all entries and buckets may take: eight actions for each of [`MOST_FLOWS`], and a little
+/// more. An entry may have thousands of actions, and one message gives them to all entries there are.
+pub const MOST_ACTIONS: usize = 512 << 20;
+
 /// A snapshot that is being changed.
 pub(crate) struct Draft {
     pub(crate) pipeline: Pipeline,
@@ -32,6 +36,8 @@ pub(crate) struct Draft {
     pub(crate) born: Birth,
     /// Flow entries that there may be.
     pub(crate) most: usize,
+    /// Bytes that actions may take.
+    pub(crate) most_actions: usize,
     /// What goes first where there are too many.
     pub(crate) evictions: Queues,
     /// The place of the change at hand.
@@ -56,7 +62,20 @@ impl Draft {
         let (touched, timed, removed) = (Vec::new(), Vec::new(), Vec::new());
         let (most, evictions) = (MOST_FLOWS, Queues::default());
         let born = Birth::new(now);
-        Self { pipeline, touched, timed, removed, told: None, born, most, evictions, at: 0, many: false }
+        let most_actions = MOST_ACTIONS;
+        Self {
+            pipeline,
+            touched,
+            timed,
+            removed,
+            told: None,
+            born,
+            most,
+            most_actions,
+            evictions,
+            at: 0,
+            many: false,
+        }
     }
 
     /// Does one change, or leaves all as it is.
@@ -113,6 +132,11 @@ impl Draft {
         let old = self.pipeline.tables[at].get(&flow.matching, flow.priority);
         let event = if old.is_some() { EntryEvent::Modified } else { EntryEvent::Added };
         let counts = old.filter(|_| !flow.flags.reset_counts).map(|old| old.counts().clone());
+        let goes = old.map_or(0, |old| old.flow.instructions.memory());
+        self.check_memory(flow.instructions.memory(), goes).map_err(|text| Refused {
+            why: Refusal::TableFull,
+            text: format!("table {}: {text}", flow.table),
+        })?;
         if event == EntryEvent::Added && self.pipeline.entries >= self.most {
             self.make_room(&flow)?;
         }
@@ -121,6 +145,18 @@ impl Draft {
         let entry = Arc::new(Entry::new(Flow { flags, ..flow }, self.born.clone(), counts));
         self.put(entry, event);
         Ok(())
+    }
+
+    /// Whether there is memory for so many bytes of actions, where so many go; what to say if not.
+    pub(crate) fn check_memory(&self, comes: usize, goes: usize) -> Result<(), String> {
+        if comes == 0 || self.pipeline.actions - goes + comes <= self.most_actions {
+            return Ok(());
+        }
+        let (most, has) = (self.most_actions >> 20, self.pipeline.actions >> 20);
+        Err(format!(
+            "{comes} bytes of actions; those of all flows and groups may take {most} MiB, and take {has}; delete \
+             some first"
+        ))
     }
 
     fn check_overlap(&self, flow: &Flow) -> Result<(), Refused> {
@@ -142,6 +178,7 @@ impl Draft {
         self.tell(&entry.flow, event);
         let priority = entry.flow.priority;
         self.pipeline.entries += usize::from(event == EntryEvent::Added);
+        self.pipeline.actions += entry.flow.instructions.memory();
         if entry.is_timed() {
             self.pipeline.timed += 1;
             self.timed.push(entry.clone());
@@ -152,7 +189,10 @@ impl Draft {
             of.gather();
         }
         let old = of.insert(matching, priority, entry);
-        self.pipeline.timed -= usize::from(old.is_some_and(|old| old.is_timed()));
+        if let Some(old) = old {
+            self.pipeline.actions -= old.flow.instructions.memory();
+            self.pipeline.timed -= usize::from(old.is_timed());
+        }
     }
 
     /// Notes what became of an entry, if anybody wants to know.
@@ -174,6 +214,10 @@ impl Draft {
             // Whether it could be done does not depend on what there is.
             return if or_add { self.add(flow) } else { self.check_instructions(&flow) };
         }
+        // Before any is made: together they may not fit into the machine.
+        let goes = selected.iter().map(|old| old.flow.instructions.memory()).sum();
+        self.check_memory(selected.len() * flow.instructions.memory(), goes)
+            .map_err(|text| Refused { why: Refusal::TableFull, text })?;
         let mut changed = Vec::with_capacity(selected.len());
         for old in selected {
             let mut new = old.flow.clone();
@@ -200,6 +244,7 @@ impl Draft {
             self.touched.push(Touched::Packets(TableId(at as u8), Match::any()));
             for rule in old.iter() {
                 let entry = &rule.value;
+                self.pipeline.actions -= entry.flow.instructions.memory();
                 self.pipeline.timed -= usize::from(entry.is_timed());
                 self.tell_gone(entry, Removal::Delete);
             }
@@ -225,6 +270,7 @@ impl Draft {
         let table = &mut self.pipeline.tables[usize::from(flow.table.0)];
         if table.remove(&flow.matching, flow.priority).is_some() {
             self.pipeline.entries -= 1;
+            self.pipeline.actions -= flow.instructions.memory();
             self.pipeline.timed -= usize::from(entry.is_timed());
             self.touched.push(Touched::Packets(flow.table, flow.matching.clone()));
         }
@@ -429,4 +475,86 @@ pub(crate) fn meters_of(flow: &Flow) -> BTreeSet<MeterId> {
         }
     });
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_flow::Seed;
+    use weir_openflow::{Group, Names};
+
+    /// What so many output actions take.
+    fn outputs(count: usize) -> usize {
+        count * size_of::<Action>()
+    }
+
+    /// Tables that may hold so many output actions.
+    fn draft(count: usize) -> Draft {
+        let mut draft = Draft::new(Pipeline::new(Seed::new(1), Vec::new(), true), Nanos(0));
+        draft.most_actions = outputs(count);
+        draft
+    }
+
+    fn flow(port: u16, count: usize) -> Flow {
+        let mut flow = Flow::parse(&format!("udp,tp_dst={port} actions=drop"), &Names::default()).unwrap();
+        flow.instructions.apply = vec![Action::Output(PortNo(1)); count];
+        flow
+    }
+
+    fn why(done: Result<(), Refused>) -> Option<Refusal> {
+        done.err().map(|refused| refused.why)
+    }
+
+    #[test]
+    fn actions_of_entries_have_a_bound_and_give_their_room_back() {
+        let mut draft = draft(10);
+        let add = |draft: &mut Draft, port, count| why(draft.change_flow(FlowMod::Add(flow(port, count))));
+        assert_eq!(add(&mut draft, 1, 6), None);
+        assert_eq!(add(&mut draft, 2, 5), Some(Refusal::TableFull));
+        assert_eq!(add(&mut draft, 2, 4), None);
+        assert_eq!(add(&mut draft, 3, 1), Some(Refusal::TableFull));
+        assert_eq!(add(&mut draft, 1, 5), None, "what is replaced makes room");
+        assert_eq!(draft.pipeline.actions, outputs(9));
+        let select = |port| Select { matching: flow(port, 0).matching, ..Select::default() };
+        assert_eq!(why(draft.change_flow(FlowMod::Delete(select(2)))), None);
+        assert_eq!(draft.pipeline.actions, outputs(5));
+        assert_eq!(add(&mut draft, 3, 5), None);
+        assert_eq!(why(draft.change_flow(FlowMod::Delete(Select::default()))), None);
+        assert_eq!(draft.pipeline.actions, 0);
+    }
+
+    #[test]
+    fn one_message_does_not_give_all_entries_more_actions_than_there_is_room_for() {
+        let mut draft = draft(100);
+        for port in 0..50 {
+            draft.change_flow(FlowMod::Add(flow(port, 1))).unwrap();
+        }
+        let modify = |count| {
+            let select = Select::default();
+            FlowMod::Modify { flow: flow(0, count), cookie: None, select, or_add: false }
+        };
+        assert_eq!(why(draft.change_flow(modify(3))), Some(Refusal::TableFull));
+        assert_eq!(draft.pipeline.actions, outputs(50), "nothing was changed");
+        assert_eq!(why(draft.change_flow(modify(2))), None);
+        assert_eq!(draft.pipeline.actions, outputs(100));
+        assert_eq!(why(draft.change_flow(modify(0))), None, "less is always possible");
+        assert_eq!(draft.pipeline.actions, 0);
+    }
+
+    #[test]
+    fn buckets_count_as_entries_do() {
+        let mut draft = draft(100);
+        let group = |id: u32, buckets: usize| {
+            let text = format!("group_id={id},type=all{}", ",bucket=output:1".repeat(buckets));
+            Group::parse(&text, &Names::default()).unwrap()
+        };
+        assert_eq!(why(draft.change(Change::AddGroup(group(1, 10)))), None);
+        let ten = draft.pipeline.actions;
+        assert!(ten > 10 * outputs(2), "{ten}");
+        assert_eq!(why(draft.change(Change::AddGroup(group(2, 1000)))), Some(Refusal::BucketsExhausted));
+        assert_eq!(why(draft.change(Change::SetGroup(group(1, 5)))), None);
+        assert_eq!(draft.pipeline.actions, ten / 2);
+        draft.change(Change::DeleteGroup(None)).unwrap();
+        assert_eq!(draft.pipeline.actions, 0);
+    }
 }

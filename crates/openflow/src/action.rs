@@ -126,6 +126,20 @@ pub enum Action {
     Note(Vec<u8>),
 }
 
+impl Action {
+    /// Bytes of memory that a list of actions takes, those on clones included.
+    pub fn memory(actions: &[Self]) -> usize {
+        let more = |action: &Self| match action {
+            Self::Clone(inner) => Self::memory(inner),
+            Self::Ct(ct) => size_of_val(&**ct) + size_of_val(ct.steps.as_slice()),
+            Self::DecTtl(controllers) => size_of_val(controllers.as_slice()),
+            Self::Note(words) => words.len(),
+            _ => 0,
+        };
+        size_of_val(actions) + actions.iter().map(more).sum::<usize>()
+    }
+}
+
 /// What a flow entry does, in the order of OpenFlow 1.3.5, section 5.9.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Instructions {
@@ -161,6 +175,11 @@ impl Instructions {
         }
         among(&self.apply, look);
         among(&self.write, look);
+    }
+
+    /// Bytes of memory that its actions take.
+    pub fn memory(&self) -> usize {
+        Action::memory(&self.apply) + Action::memory(&self.write)
     }
 
     /// Whether one of its actions, applied, written or on a clone, is such.
