@@ -22,6 +22,10 @@ pub(crate) enum Difference {
     /// A packet whose time to live is over ends in Weir (RFC 1812, section 5.3.1). In Open vSwitch it ends
     /// in the list of actions at hand only: the table that resubmitted it, and the action set, go on.
     TimeToLive,
+    /// An action set does `pop_vlan` first, whatever was written first. A VLAN that is set behind it has no tag: in Weir
+    /// nothing is done, as with every header that is not there; Open vSwitch pushes a tag (and refuses the same
+    /// where it sees it in one list).
+    NoTag,
     /// IP of protocol 0 and ARP of operation 0: Open vSwitch takes a zero for no header at all, and
     /// changes its fields in its tables only. So it does with reverse ARP.
     NotWritten,
@@ -45,6 +49,19 @@ impl Answers<'_> {
     /// Whether Weir did the same, but for so many bytes of each frame.
     fn differ_within(&self, bytes: usize) -> bool {
         self.theirs.len() == self.mine.len() && self.are_fewer(bytes)
+    }
+
+    /// Whether Weir did the same, but that some frames have a tag in Open vSwitch alone.
+    fn differ_by_tags(&self) -> bool {
+        let untagged =
+            |(port, frame): &At| (*port, [&frame[..12], frame.get(16..).unwrap_or_default()].concat());
+        let mut mine: Vec<&At> = self.mine.iter().collect();
+        let same = |theirs: &At, mine: &At| theirs == mine || untagged(theirs) == *mine;
+        let mut found = |theirs: &At| {
+            let at = mine.iter().position(|mine| same(theirs, mine));
+            at.map(|at| mine.remove(at)).is_some()
+        };
+        self.theirs.len() == self.mine.len() && self.theirs.iter().all(&mut found)
     }
 
     /// Whether Weir did the same, or a part of it, but for so many bytes of each frame.
@@ -73,6 +90,12 @@ pub(crate) fn find(ovs: &mut Ovs, ours: &mut Ours, at: &At, answers: &Answers<'_
     }
     if frames::labels(frame) + count(" push_mpls:") > frames::MAX_LABELS {
         return Some(Difference::FourthLabel);
+    }
+    let pushes = |behind: &str| behind.contains(" push_vlan:");
+    let sets = |behind: &str| behind.find(" set_vlan_vid:").is_some_and(|at| !pushes(&behind[..at]));
+    let popped = |place: (usize, &str)| sets(&story[place.0..]);
+    if story.match_indices(" pop_vlan").any(popped) && answers.differ_by_tags() {
+        return Some(Difference::NoTag);
     }
     if frames::has_length(frame) && count("_mpls:") > 0 && (answers.differ_within(4) || ours.refuses(at)) {
         return Some(Difference::LengthWithLabels);

@@ -141,7 +141,36 @@ impl Pair {
                 }
             }
         }
-        assert_eq!(theirs.get(&NOBODY), mine.get(&NOBODY), "round {}", round.number);
+        if theirs.get(&NOBODY) != mine.get(&NOBODY) {
+            self.compare_nobodys(round);
+        }
+    }
+
+    /// What lost its number is known by its packet again when each comes alone. With the third tag, Open vSwitch
+    /// loses what the number begins with.
+    fn compare_nobodys(&mut self, round: &Round) {
+        let mut found = 0;
+        for at in &round.packets {
+            self.ovs.ask(&["revalidator/purge"]);
+            let theirs = leaves(&self.ovs.forward(std::slice::from_ref(at)));
+            let mine = leaves(&self.ours.forward(std::slice::from_ref(at)));
+            if theirs.get(&NOBODY) == mine.get(&NOBODY) {
+                continue;
+            }
+            let [theirs, mine] =
+                [theirs, mine].map(|leaves| leaves.into_values().flatten().collect::<Vec<At>>());
+            let answers = Answers { theirs: &theirs, mine: &mine };
+            match differences::find(&mut self.ovs, &mut self.ours, at, &answers) {
+                Some(reason) => *self.differences.entry(reason).or_default() += 1,
+                None => self.fail(round, at, &theirs, &mine),
+            }
+            found += 1;
+        }
+        assert!(
+            found > 0,
+            "round {}: packets without numbers differ, and none does that comes alone",
+            round.number
+        );
     }
 
     fn reason(&mut self, at: &At, answers: &Answers<'_>) -> Option<Difference> {
@@ -211,7 +240,7 @@ fn check_order(packets: &[At], out: &[At]) {
         let Some(flow) = flows.get(&number).filter(|_| once[&(*port, number)] == 1) else { continue };
         let chosen = (frame[6..11] == CHOSEN).then_some(frame[11]);
         if let Some((before, bucket)) = last.insert((port, flow), (number, chosen)) {
-            assert!(before < number, "out of order at port {port}: {}", hex(frame));
+            assert!(before < number, "out of order at port {port}: {} behind {before:?}", hex(frame));
             assert_eq!(bucket, chosen, "another bucket at port {port}: {}", hex(frame));
         }
     }
@@ -223,7 +252,8 @@ fn open_vswitch_makes_the_same_of_the_same_packets() {
         return;
     }
     let rounds = weir_testkit::asked("WEIR_ROUNDS", ROUNDS as u64) as usize;
-    // Not CI's seed: others show differences from Open vSwitch that are not explained yet (docs/testing.md).
+    // Not the run's seed yet: with others (5805442664, 3317395808) packets of a flow change places within a burst
+    // (docs/openflow.md, Order), and some may show more.
     let mut random = Sampler::new(weir_testkit::asked("WEIR_OVS_SEED", 0x5eed));
     let mut pair = Pair { ovs: Ovs::start(), ours: Ours::start(true), differences: BTreeMap::new(), left: 0 };
     let mut flows = 0;

@@ -128,12 +128,13 @@ fn patiently<T>(mut ask: impl FnMut() -> Result<T, ControlError>) -> Result<T, C
 }
 
 /// A frame without the zeros behind its number, which Weir has where a popped header would leave it shorter than
-/// Ethernet's frames are, and Open vSwitch has not.
+/// Ethernet's frames are, and Open vSwitch has not. Headers that are pushed after that make it longer.
 fn unpadded(mut frame: Vec<u8>) -> Vec<u8> {
     let zeros = frame.iter().rev().take_while(|byte| **byte == 0).count();
-    if frame.len() == 60 && number(&frame).is_none() {
-        let end = (60 - zeros..60).find(|end| number(&frame[..*end]).is_some());
-        frame.truncate(end.unwrap_or(60));
+    if frame.len() >= 60 && number(&frame).is_none() {
+        let whole = frame.len();
+        let end = (whole - zeros..whole).find(|end| number(&frame[..*end]).is_some());
+        frame.truncate(end.unwrap_or(whole));
     }
     frame
 }

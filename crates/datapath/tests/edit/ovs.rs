@@ -238,6 +238,9 @@ impl Daemons {
             "datapath_type=dummy",
             "fail_mode=secure",
         ]);
+        // By default it hides the ICMP types and ports of first fragments, too; OpenFlow does not (1.3.5, section
+        // 7.3.2).
+        daemons.run("ovs-ofctl", &["set-frags", &format!("unix:{}", daemons.path("br0.mgmt")), "nx-match"]);
         daemons
     }
 
@@ -360,9 +363,7 @@ fn open_vswitch_makes_the_same_bytes() {
         return;
     }
     let daemons = Daemons::start();
-    // Not of the run's seed: others, such as 4242, draw a neighbour message that Open vSwitch sends on and we do
-    // not, or the other way round, which is not explained yet.
-    let mut sampler = Sampler::new(51);
+    let mut sampler = Sampler::new(weir_testkit::seed(51));
     let mut compared = 0;
     for (number, case) in (1..).zip(cases()) {
         daemons.add_port(number, case.flow);
@@ -382,9 +383,19 @@ fn open_vswitch_makes_the_same_bytes() {
         for (round, some) in frames.chunks(AT_ONCE).enumerate() {
             daemons.receive(number, some);
             // Its queue is empty again when what was to come is there.
-            let until = frames[..round * AT_ONCE + some.len()].iter().filter_map(|frame| ours(&case, frame));
-            let until = until.count();
-            assert_eq!(daemons.sent(number, until).len(), until, "{}", case.flow);
+            let mut until: Vec<_> = frames[..round * AT_ONCE + some.len()]
+                .iter()
+                .filter_map(|frame| Some((ours(&case, frame)?, frame)))
+                .collect();
+            let theirs = daemons.sent(number, until.len());
+            if theirs.len() != until.len() {
+                until.retain(|(frame, _)| !theirs.contains(frame));
+                panic!(
+                    "{}: {} sent, and of ours, with what they were made of, not {until:02x?}",
+                    case.flow,
+                    theirs.len()
+                );
+            }
         }
         let sent = daemons.sent(number, expected.len());
         assert_eq!(sent.len(), expected.len(), "{}", case.flow);
