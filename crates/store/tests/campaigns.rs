@@ -36,7 +36,7 @@ fn a_campaign_killed_at_any_moment_loses_no_acknowledged_trial() {
     if let Some(database) = std::env::var_os(CHILD) {
         write_until_killed(Path::new(&database));
     }
-    let test = "a_campaign_killed_at_any_moment_loses_no_acknowledged_trial";
+    let test = "campaigns::a_campaign_killed_at_any_moment_loses_no_acknowledged_trial";
     for wanted in [1, 7, 40] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("weir.db");
@@ -121,7 +121,7 @@ const EACH: u32 = 25;
 
 #[test]
 fn several_processes_find_a_new_file_at_once_and_write_side_by_side() {
-    let test = "several_processes_find_a_new_file_at_once_and_write_side_by_side";
+    let test = "campaigns::several_processes_find_a_new_file_at_once_and_write_side_by_side";
     if let Some(database) = std::env::var_os(CHILD) {
         let mut store = Store::open(Some(Path::new(&database))).unwrap();
         let run = begin(&mut store, None);
@@ -135,7 +135,8 @@ fn several_processes_find_a_new_file_at_once_and_write_side_by_side() {
     let children: Vec<_> = (0..4).map(|_| child(test, &path).spawn().unwrap()).collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
     let store = Store::open_existing(Some(&path)).unwrap();
     let runs = store.runs().unwrap();
