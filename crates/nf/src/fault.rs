@@ -1,13 +1,16 @@
 //! Faults on purpose: a device that does wrong, so that a tester can be tested.
 //!
 //! A [`Fault`] names what goes wrong and with which share of the packets: `corrupt:1e-6` flips a bit
-//! in every millionth. It acts where packets leave, on the worker's thread; a program without a
+//! in one of a million, drawn by chance, the same at each start. It acts where packets leave, on the worker's thread; a program without a
 //! fault is compiled without it. Injected losses are counted as [`DropReason::Injected`], so that the
 //! ledger still adds up; copies are not counted at all, as a device that makes them would not.
+
+mod frames;
 
 use crate::forwarder::Port;
 use crate::ledger::Counters;
 use crate::verdict::{DropReason, PORTS};
+use std::collections::VecDeque;
 use std::fmt;
 use std::process::{Child, Command};
 use std::str::FromStr;
@@ -46,11 +49,27 @@ pub enum FaultKind {
     Slow,
     /// Counters are read while traffic runs: the program answers with what it read the time before.
     OldCounters,
+    /// Packets that left 70,000 packets before leave once more.
+    Replay,
+    /// Source and destination address change places: every checksum stays right.
+    Swap,
+    /// The UDP checksum says that there is none, and a byte of the payload is broken.
+    NoChecksum,
+    /// The last bytes of packets, where a tester may have written when it sent them, say a later time.
+    Young,
+    /// Counters say more than was forwarded, by this share.
+    Boast,
+    /// In full bursts only the first packet is looked up; the others go where it goes.
+    SkipLookups,
+    /// This share of the flows gets nothing through, after the first 200,000 packets.
+    Starve,
+    /// Packets that leave by port 1 vanish; by port 0 none does.
+    OneWay,
 }
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 23] = [
         Self::Drop,
         Self::Duplicate,
         Self::Reorder,
@@ -66,6 +85,14 @@ impl FaultKind {
         Self::Chatter,
         Self::Slow,
         Self::OldCounters,
+        Self::Replay,
+        Self::Swap,
+        Self::NoChecksum,
+        Self::Young,
+        Self::Boast,
+        Self::SkipLookups,
+        Self::Starve,
+        Self::OneWay,
     ];
 
     /// The name people type.
@@ -86,6 +113,14 @@ impl FaultKind {
             Self::Chatter => "chatter",
             Self::Slow => "slow",
             Self::OldCounters => "old-counters",
+            Self::Replay => "replay",
+            Self::Swap => "swap",
+            Self::NoChecksum => "no-checksum",
+            Self::Young => "young",
+            Self::Boast => "boast",
+            Self::SkipLookups => "skip-lookups",
+            Self::Starve => "starve",
+            Self::OneWay => "one-way",
         }
     }
 }
@@ -137,6 +172,12 @@ pub const DELAY_TICKS: u64 = 30_000_000;
 /// The longest work, in TSC ticks, that a [`FaultKind::Slow`] device slows down at once.
 const LONGEST_WORK: u64 = 100_000;
 
+/// Packets after which a [`FaultKind::Starve`] device begins: more than a tester may look at in peace.
+const STARVES_AFTER: u64 = 200_000;
+
+/// How far behind the packets lie that a [`FaultKind::Replay`] device sends again.
+const REPLAY_BEHIND: usize = 70_000;
+
 /// Old packets that a [`FaultKind::Stale`] device remembers.
 const MEMORY: usize = 64;
 
@@ -150,6 +191,9 @@ pub(crate) trait Wire {
 
     /// Whether this denied packet passes.
     fn leaks(&mut self) -> bool;
+
+    /// Whether the packets of a full burst go where the first of them goes.
+    fn skips_lookups(&self) -> bool;
 }
 
 /// Nothing: what every program has that is not to do wrong.
@@ -167,6 +211,11 @@ impl Wire for Straight {
     fn leaks(&mut self) -> bool {
         false
     }
+
+    #[inline]
+    fn skips_lookups(&self) -> bool {
+        false
+    }
 }
 
 /// A [`Fault`] at work.
@@ -181,6 +230,10 @@ pub(crate) struct Saboteur {
     due: Ticks,
     /// The first packets there were.
     old: Vec<Vec<u8>>,
+    /// The last [`REPLAY_BEHIND`] packets of each port.
+    last: [VecDeque<Vec<u8>>; PORTS],
+    /// Packets that left so far, of a device that starves flows.
+    left_before: u64,
     /// State of the choice of bits.
     random: u64,
     child: Option<Child>,
@@ -191,17 +244,30 @@ pub(crate) struct Saboteur {
 impl Saboteur {
     pub(crate) fn new(fault: Fault, pool: Pool) -> Self {
         let held = [const { Burst::new() }; PORTS];
-        Self {
+        let mut saboteur = Self {
             fault,
             pool,
-            left: fault.every,
+            left: 0,
             held,
             due: Ticks(u64::MAX),
             old: Vec::with_capacity(MEMORY),
+            last: Default::default(),
+            left_before: 0,
             random: 1,
             child: None,
             since: Ticks::now(),
+        };
+        saboteur.left = saboteur.distance();
+        saboteur
+    }
+
+    /// How many packets on the next one goes wrong: by chance, so that every packet has the same share.
+    fn distance(&mut self) -> u64 {
+        if self.fault.every == 1 {
+            return 1;
         }
+        let drawn = (self.below(1 << 53) + 1) as f64 / 2.0_f64.powi(53);
+        1 + (drawn.ln() / (-1.0 / self.fault.every as f64).ln_1p()) as u64
     }
 
     /// Places in a burst of so many packets that go wrong.
@@ -210,7 +276,7 @@ impl Saboteur {
         for place in 0..packets {
             self.left -= 1;
             if self.left == 0 {
-                self.left = self.fault.every;
+                self.left = self.distance();
                 places.push(place);
             }
         }
@@ -239,9 +305,12 @@ impl Saboteur {
                     *byte ^= 1 << (bit % 8);
                 }
             }
-            FaultKind::NoTtl => raise_ttl(frame),
+            FaultKind::NoTtl => frames::raise_ttl(frame),
+            FaultKind::Swap => frames::swap_addresses(frame),
+            FaultKind::NoChecksum => frames::drop_checksum(frame),
+            FaultKind::Young => frames::make_younger(frame),
             FaultKind::BadChecksum => {
-                if let Some(byte) = frame.get_mut(CHECKSUM) {
+                if let Some(byte) = frame.get_mut(frames::CHECKSUM) {
                     *byte ^= 0x55;
                 }
             }
@@ -279,7 +348,7 @@ impl Saboteur {
     /// Takes the packets at these places out of the burst: held back, or gone.
     fn take_out(&mut self, port: usize, burst: &mut Burst, places: &[usize], counters: &Counters) {
         let mut kept = [Burst::new(), std::mem::take(&mut self.held[port])];
-        let hold = self.fault.kind != FaultKind::Drop;
+        let hold = matches!(self.fault.kind, FaultKind::Reorder | FaultKind::Delay);
         let gone = burst.distribute(&mut kept, |place, _| match places.contains(&place) {
             true if hold => Some(1),
             true => None,
@@ -288,6 +357,33 @@ impl Saboteur {
         counters.count_dropped(DropReason::Injected, gone);
         let [rest, held] = kept;
         (*burst, self.held[port]) = (rest, held);
+    }
+
+    /// Remembers what leaves, and sends packets again that left long before.
+    fn replay(&mut self, port: usize, burst: &Burst, tx: &mut TxQueue) {
+        let places = self.victims(burst.len());
+        for (place, packet) in burst.iter().enumerate() {
+            let last = &mut self.last[port];
+            last.push_back(packet.data().to_vec());
+            let first = if last.len() > REPLAY_BEHIND { last.pop_front() } else { None };
+            if let Some(old) = first.filter(|_| places.contains(&place)) {
+                self.duplicate(&old, tx);
+            }
+        }
+    }
+
+    /// Takes the packets of some flows out of the burst.
+    fn starve(&mut self, port: usize, burst: &mut Burst, counters: &Counters) {
+        self.left_before += burst.len() as u64;
+        if self.left_before < STARVES_AFTER {
+            return;
+        }
+        let starved = |frame: &[u8]| frames::flow(frame).is_some_and(|flow| flow % self.fault.every == 0);
+        let places = burst.iter().map(|packet| starved(packet.data())).enumerate();
+        let places: Vec<usize> = places.filter(|(_, starved)| *starved).map(|(place, _)| place).collect();
+        if !places.is_empty() {
+            self.take_out(port, burst, &places, counters);
+        }
     }
 
     fn disturb_the_process(&mut self) {
@@ -309,22 +405,6 @@ impl Saboteur {
     }
 }
 
-/// Where the IPv4 header's fields stand in an Ethernet frame.
-const TTL: usize = 14 + 8;
-const CHECKSUM: usize = 14 + 10;
-
-/// Raises the time to live by one, its checksum mended (RFC 1624): as if it had never been lowered.
-fn raise_ttl(frame: &mut [u8]) {
-    if frame.len() < CHECKSUM + 2 {
-        return;
-    }
-    frame[TTL] = frame[TTL].wrapping_add(1);
-    let old = u16::from_be_bytes([frame[CHECKSUM], frame[CHECKSUM + 1]]);
-    let (mended, borrow) = old.overflowing_sub(0x0100);
-    let mended = mended.wrapping_sub(u16::from(borrow));
-    frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&mended.to_be_bytes());
-}
-
 impl Wire for Saboteur {
     fn leaving(&mut self, port: usize, burst: &mut Burst, tx: &mut TxQueue, counters: &Counters) {
         if self.fault.kind == FaultKind::Stale && self.old.len() < MEMORY {
@@ -333,15 +413,19 @@ impl Wire for Saboteur {
         if self.fault.kind == FaultKind::Reorder && !self.held[port].is_empty() && !burst.is_empty() {
             self.due = Ticks(0); // this burst overtakes what is held
         }
-        if self.fault.kind == FaultKind::Slow {
-            return self.idle();
+        match self.fault.kind {
+            FaultKind::Slow => return self.idle(),
+            FaultKind::Replay => return self.replay(port, burst, tx),
+            FaultKind::Starve => return self.starve(port, burst, counters),
+            FaultKind::OneWay if port == 0 => return,
+            _ => {}
         }
         let victims = self.victims(burst.len());
         if victims.is_empty() {
             return;
         }
         match self.fault.kind {
-            FaultKind::Drop => self.take_out(port, burst, &victims, counters),
+            FaultKind::Drop | FaultKind::OneWay => self.take_out(port, burst, &victims, counters),
             FaultKind::Reorder | FaultKind::Delay if self.held[port].is_empty() => {
                 if self.fault.kind == FaultKind::Delay {
                     self.due = Ticks(Ticks::now().0 + DELAY_TICKS);
@@ -356,7 +440,13 @@ impl Wire for Saboteur {
                     }
                 }
             }
-            FaultKind::Corrupt | FaultKind::NoTtl | FaultKind::BadChecksum | FaultKind::Stale => {
+            FaultKind::Corrupt
+            | FaultKind::NoTtl
+            | FaultKind::BadChecksum
+            | FaultKind::Stale
+            | FaultKind::Swap
+            | FaultKind::NoChecksum
+            | FaultKind::Young => {
                 for place in victims {
                     if let Some(packet) = burst.get_mut(place) {
                         self.mangle(packet.data_mut());
@@ -382,12 +472,15 @@ impl Wire for Saboteur {
     fn leaks(&mut self) -> bool {
         self.fault.kind == FaultKind::Leak && !self.victims(1).is_empty()
     }
+
+    fn skips_lookups(&self) -> bool {
+        self.fault.kind == FaultKind::SkipLookups
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_wire::checksum;
 
     #[test]
     fn faults_are_read_with_their_share() {
@@ -396,23 +489,6 @@ mod tests {
         for text in ["corupt", "drop:0", "drop:2", "drop:x", ""] {
             let error = text.parse::<Fault>().unwrap_err().to_string();
             assert!(error.contains("no-ttl, bad-checksum"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_raised_ttl_keeps_the_checksum_right() {
-        for ttl in [1_u8, 63, 64, 254] {
-            for identification in [0_u16, 0x1234, 0xfeff, 0xffff] {
-                let mut frame = vec![0_u8; 34];
-                frame[14] = 0x45;
-                frame[18..20].copy_from_slice(&identification.to_be_bytes());
-                frame[TTL] = ttl;
-                let sum = checksum::finish(checksum::sum(&frame[14..]));
-                frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
-                raise_ttl(&mut frame);
-                assert_eq!(frame[TTL], ttl + 1);
-                assert_eq!(checksum::finish(checksum::sum(&frame[14..])), 0, "{ttl} {identification}");
-            }
         }
     }
 }

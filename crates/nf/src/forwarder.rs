@@ -64,6 +64,9 @@ impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
         let mut verdicts = [Verdict::drop(DropReason::TooShort); BURST];
         self.function.process(port, burst.iter_mut().map(Packet::data_mut), &mut verdicts);
         let first = verdicts[0];
+        if burst.len() == BURST && self.wire.skips_lookups() {
+            verdicts.fill(first);
+        }
         // No early end: all verdicts of a burst fit a few vector registers.
         let same = verdicts[..burst.len()].iter().fold(true, |same, verdict| same & (*verdict == first));
         match first.outcome() {
