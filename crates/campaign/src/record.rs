@@ -156,6 +156,7 @@ impl Measurer for Recorder<'_> {
 fn is_told(code: Code, purpose: Purpose) -> bool {
     match code {
         Code::Reordered | Code::Chatter | Code::WireChatter | Code::Forked => true,
+        Code::Starved | Code::OneSided => true,
         Code::Lost => matches!(purpose, Purpose::Latency | Purpose::Soak),
         _ => false,
     }

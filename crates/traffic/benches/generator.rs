@@ -6,6 +6,9 @@
 //! each. Rounds alternate between the cases, so that a machine whose speed drifts hits all of them; the
 //! table gives the median round and the range. With several threads each round is taken with one thread
 //! just before, and the last column is the median of their ratios.
+//!
+//! `./x generator --receive` measures the receiver instead: cycles a packet for a lap that came back, held to its
+//! stamps alone, to its checksums, and to the frames that its stamps name.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Barrier};
@@ -14,10 +17,12 @@ use weir_dpdk::{
     BURST, Burst, Eal, EalConfig, Memory, Pool, Port, PortConfig, RxQueue, Ticks, Tsc, Worker, WorkerError,
 };
 use weir_traffic::trace::{Sizes, TraceSpec};
-use weir_traffic::{Sender, Shape};
+use weir_traffic::{HeldTo, Receiver, Sender, Shape};
+use weir_trial::Oracle;
 use weir_units::{FrameSize, Pps};
 
 const ROUNDS: usize = 15;
+const LAPS: usize = 101;
 const ROUND: Duration = Duration::from_millis(100);
 
 /// One thread's share of a case.
@@ -44,6 +49,9 @@ struct Row {
 fn main() {
     let memory = if huge_pages_free() >= 128 { Memory::Huge } else { Memory::Normal };
     let cores = weir_dpdk::allowed_cores();
+    if std::env::args().any(|argument| argument == "--receive") {
+        return receive();
+    }
     let done = threads(cores.len()).and_then(|threads| {
         let config = EalConfig { memory, megabytes: 256, pci: false };
         let eal = Eal::init(config).map_err(|error| error.to_string())?;
@@ -57,6 +65,42 @@ fn main() {
     if let Err(error) = done {
         eprintln!("error: {error}");
         std::process::exit(1);
+    }
+}
+
+/// Cycles a packet of the receiver.
+fn receive() {
+    let eal = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 64, pci: false }).expect("EAL starts");
+    let hz = Tsc::get(eal).hz();
+    println!("receiver, on any core, {}, median of {LAPS} laps, TSC {:.3} GHz", Eal::version(), hz / 1e9);
+    println!("{:<10} {:>8} {:>7}  {:>18} {:>14}", "function", "flows", "size", "held to", "cycles/packet");
+    for (nf, flows, size) in [
+        ("l2fwd", "10k", 64),
+        ("l3fwd:10", "10k", 64),
+        ("l3fwd:10", "100k", 64),
+        ("l2fwd", "10k", 512),
+        ("l2fwd", "10k", 1500),
+    ] {
+        let oracle = Oracle::new(nf.parse().expect("a function"));
+        let spec = TraceSpec::parse(&format!("flows:{flows}")).expect("a trace by name");
+        let spec = spec.sizes(Sizes::Fixed(FrameSize::new(size).expect("a legal size")));
+        let built = spec.build().expect("a synthetic trace");
+        let table = built.table().expect("a trace in memory");
+        let kinds = [HeldTo::Stamps, HeldTo::Checksums, HeldTo::Frames];
+        let mut cases = kinds.map(|kind| (kind, Receiver::new(table, &oracle, kind), Vec::new()));
+        for _ in 0..LAPS {
+            for (_, receiver, laps) in &mut cases {
+                receiver.begin();
+                let start = Ticks::now();
+                let right = receiver.judge();
+                assert_eq!(right, table.len() as u64, "every packet is right");
+                laps.push(Ticks::now().since(start) as f64 / right as f64);
+            }
+        }
+        for (kind, _, laps) in &cases {
+            let held = format!("{kind:?}").to_lowercase();
+            println!("{nf:<10} {flows:>8} {size:>5} B  {held:>18} {:>14.1}", median(laps));
+        }
     }
 }
 

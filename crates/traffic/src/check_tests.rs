@@ -84,11 +84,11 @@ fn every_fault_of_one_packet_is_found_by_name() {
         (|out| out[VICTIM].1[15] ^= 1, &[(Fault::Header, 1)]),
         (|out| out[VICTIM].1[25] ^= 1, &[(Fault::Checksum, 1)]),
         (|out| out[VICTIM].1[35] ^= 1, &[(Fault::Header, 1)]),
-        // Each part of the stamp: magic, trial, number, time.
-        (|out| out[VICTIM].1[42] ^= 1, &[(Fault::Payload, 1)]),
-        (|out| out[VICTIM].1[45] ^= 4, &[(Fault::Payload, 1)]),
-        (|out| out[VICTIM].1[51] ^= 1, &[(Fault::Payload, 1)]),
-        (|out| out[VICTIM].1[59] ^= 1, &[(Fault::Payload, 1)]),
+        // Any part of a stamp makes all of it unreadable: which of its flow's packets it was, nobody can tell.
+        (|out| out[VICTIM].1[42] ^= 1, &[(Fault::Payload, 1), (Fault::Missing, 1)]),
+        (|out| out[VICTIM].1[45] ^= 4, &[(Fault::Payload, 1), (Fault::Missing, 1)]),
+        (|out| out[VICTIM].1[51] ^= 1, &[(Fault::Payload, 1), (Fault::Missing, 1)]),
+        (|out| out[VICTIM].1[59] ^= 1, &[(Fault::Payload, 1), (Fault::Missing, 1)]),
         (|out| out[VICTIM].0 ^= 1, &[(Fault::Port, 1)]),
         (|out| drop(out.remove(VICTIM)), &[(Fault::Missing, 1)]),
         (|out| out.push(out[VICTIM].clone()), &[(Fault::Duplicate, 1)]),
@@ -113,9 +113,10 @@ fn a_transcoder_that_encrypts_nothing_or_otherwise_is_named() {
         out[VICTIM].1 = undo;
     });
     assert_eq!(faults(&clear), [(Fault::Payload, 1)], "{clear}");
-    // Two bytes behind the last whole block are not encrypted, and are those of the stamp's time.
+    // Two bytes behind the last whole block are not encrypted, and are those of the stamp, which is none then; its
+    // translated address tells nobody which flow it was of.
     let tail = checked("pipeline-b:64", |out| out[VICTIM].1[59] ^= 1);
-    assert_eq!(faults(&tail), [(Fault::Payload, 1)], "{tail}");
+    assert_eq!(faults(&tail), [(Fault::Foreign, 1), (Fault::Missing, 1)], "{tail}");
     let address = checked("pipeline-b:64", |out| out[VICTIM].1[30] = 11);
     assert_eq!(faults(&address), [(Fault::Header, 1)], "{address}");
 }

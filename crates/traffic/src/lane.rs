@@ -192,7 +192,7 @@ impl Lane {
             let place = trackers.iter().position(|(direction, _)| *direction == receiver.direction);
             places.push(place.unwrap_or(trackers.len()));
             if place.is_none() {
-                trackers.push((receiver.direction, Tracker::new(course.setups[receiver.direction])));
+                trackers.push((receiver.direction, Tracker::new(course.setups[receiver.direction].clone())));
             }
             if let Some(sampler) = &mut receiver.sampler {
                 let packets = course.spec.load.0 * course.spec.duration.seconds();
@@ -277,13 +277,13 @@ impl Collector {
                     continue;
                 }
                 let now = Ticks::now();
-                let tracker = &mut self.trackers[*place].1;
+                let (tracker, port) = (&mut self.trackers[*place].1, receiver.port as u8);
                 match &mut receiver.sampler {
                     None => self.burst.iter().for_each(|packet| {
-                        tracker.judge(packet.data(), now, paused);
+                        tracker.judge(packet.data(), port, now, paused);
                     }),
                     Some(sampler) => self.burst.iter().for_each(|packet| {
-                        let known = tracker.judge(packet.data(), now, paused);
+                        let known = tracker.judge(packet.data(), port, now, paused);
                         sampler.see(packet.data(), now, known);
                     }),
                 }

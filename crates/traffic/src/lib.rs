@@ -9,6 +9,7 @@
 
 mod chatter;
 pub mod check;
+mod each;
 mod histogram;
 mod intact;
 mod lane;
@@ -16,6 +17,7 @@ mod layout;
 mod pacer;
 pub mod probes;
 mod recall;
+mod receiver;
 mod sample;
 mod sender;
 mod sink;
@@ -29,6 +31,7 @@ mod windows;
 pub use lane::Drain;
 pub use layout::{LanePlan, Layout};
 pub use pacer::{ParseShapeError, Shape};
+pub use receiver::{HeldTo, Receiver};
 pub use sender::Sender;
 pub use sink::WINDOW;
 pub use tester::{DirectionSetup, Tester, TesterError};

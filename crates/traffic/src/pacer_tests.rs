@@ -156,3 +156,64 @@ fn slots_that_are_given_up_are_counted_in_the_windows_in_which_they_were_due() {
         }
     }
 }
+
+/// What a trial comes to whose pacer is this slow, by what its packets' counts say.
+fn judged(shape: Shape, speed: f64) -> weir_trial::Verdict {
+    use weir_trial::{DirectionCounts, Planned, TesterAccount, TrialResult, TrialSpec};
+    let (tsc, schedule) = (tsc(), schedule(shape, 1e6, SECOND));
+    let mut pacer = Pacer::new(schedule, tsc);
+    (pacer.rate, pacer.mean) = ((pacer.rate as f64 * speed) as u64, pacer.mean / speed);
+    pacer.interval = (pacer.interval as f64 / speed) as u128;
+    let length = tsc.ticks(SECOND);
+    let mut windows = windows(length);
+    let (mut sent, mut now) = (0, 0);
+    while now < length {
+        sent += pacer.due(now, 32).count as u64;
+        now += 5_000;
+    }
+    let unsent = pacer.end(length, &mut windows);
+    let intended = schedule.packets().unwrap_or(sent + unsent);
+    let counts = DirectionCounts { intended, sent, unsent, received: sent, ..DirectionCounts::default() };
+    let planned = shape.apart(1e6).map(|apart| Planned { packets: 1_000_000, apart: apart + 1 });
+    let account = TesterAccount { planned, ..TesterAccount::default() };
+    let spec = TrialSpec { load: Pps(1e6), duration: SECOND };
+    weir_trial::judge(&TrialResult {
+        directions: vec![counts],
+        account: Some(account),
+        ..TrialResult::new(spec)
+    })
+}
+
+#[test]
+fn a_pacer_at_97_percent_spoils_the_trial_by_name() {
+    use weir_trial::verdict::{Code, Weight};
+    for (shape, code) in [
+        (Shape::Constant, Code::Unsent),
+        (Shape::Bursts(16), Code::Unsent),
+        (Shape::Poisson, Code::LoadNotOffered),
+    ] {
+        // The last packet may fall on the very end.
+        assert_ne!(judged(shape, 1.0).worst(), Some(Weight::Invalid), "{shape:?}: {:?}", judged(shape, 1.0));
+        let slow = judged(shape, 0.97);
+        assert!(slow.has(code) && slow.worst() == Some(Weight::Invalid), "{shape:?}: {slow:?}");
+    }
+}
+
+#[test]
+fn chance_takes_only_poisson_traffic_away_from_its_number_and_a_capture_has_its_own() {
+    assert_eq!(Shape::Constant.apart(1e6), Some(0));
+    assert_eq!(Shape::Bursts(3).apart(1e6), Some(0));
+    assert_eq!(Shape::Poisson.apart(1e6), Some(5_000));
+    assert_eq!(Shape::Poisson.apart(100.5), Some(51), "rounded up");
+    assert_eq!(Shape::Recorded.apart(1e6), None);
+}
+
+#[test]
+fn a_packet_is_due_at_its_very_tick_and_not_before() {
+    let mut pacer = Pacer::new(schedule(Shape::Constant, 1e6, SECOND), tsc());
+    assert_eq!(pacer.due(0, 32).count, 1);
+    let next = pacer.first();
+    assert_eq!(pacer.due(next - 1, 32).count, 0);
+    let due = pacer.due(next, 32);
+    assert_eq!((due.count, due.first), (1, next));
+}

@@ -1,19 +1,19 @@
 //! A trial's stamped frames, made again after it from the numbers in their stamps.
 
-use crate::stamp::{Stamp, StampSlot};
+use crate::stamp::Stamp;
 use crate::trace::FrameTable;
 use std::sync::Arc;
 
 /// A trial's stamped frames, made again from their numbers.
 ///
 /// Every `every`th frame has its turn to be stamped, and the `n`th that can be carries number `n`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Recall {
     table: Arc<FrameTable>,
     start: u64,
     every: u64,
     /// Turns of one cycle, after which places repeat, whose frames can be stamped; `None` where all can.
-    stampable: Option<Vec<u32>>,
+    stampable: Option<Arc<[u32]>>,
     /// Turns in one cycle.
     cycle: u64,
 }
@@ -22,8 +22,7 @@ impl Recall {
     pub(crate) fn new(table: Arc<FrameTable>, start: usize, every: u32) -> Self {
         let (len, start, every) = (table.len() as u64, start as u64, u64::from(every));
         let mut recall = Self { table, start, every, stampable: None, cycle: len / gcd(len, every) };
-        let all = recall.table.uniform_slot().is_some_and(StampSlot::is_stampable);
-        if !all {
+        if !recall.table.is_stampable() {
             let can = |turn: &u64| recall.table.slot(recall.place(*turn)).is_stampable();
             recall.stampable = Some((0..recall.cycle).filter(can).map(|turn| turn as u32).collect());
         }
@@ -31,16 +30,21 @@ impl Recall {
     }
 
     /// Place in the table of the frame that had this turn, from 0.
-    fn place(&self, turn: u64) -> usize {
+    pub(crate) fn place(&self, turn: u64) -> usize {
         let len = self.table.len() as u64;
         // Sums of numbers below the length, so that no number of packets overflows.
         let passed = (turn % len * (self.every % len) + self.every - 1) % len;
         ((self.start + passed) % len) as usize
     }
 
-    /// The frame that carried this stamp; nothing where no frame could.
-    pub(crate) fn frame(&self, stamp: Stamp) -> Option<Vec<u8>> {
-        let number = stamp.number();
+    /// Whether number and turn are the same, and each frame has one.
+    #[inline]
+    pub(crate) fn is_every(&self) -> bool {
+        self.every == 1 && self.stampable.is_none()
+    }
+
+    /// Place in the table of the frame that carried this number; nothing where no frame could.
+    pub(crate) fn place_of(&self, number: u64) -> Option<usize> {
         let turn = match &self.stampable {
             None => number,
             Some(turns) => {
@@ -48,7 +52,12 @@ impl Recall {
                 lap.checked_mul(self.cycle)?.checked_add(u64::from(turns[place as usize]))?
             }
         };
-        let place = self.place(turn);
+        Some(self.place(turn))
+    }
+
+    /// The frame that carried this stamp; nothing where no frame could.
+    pub(crate) fn frame(&self, stamp: Stamp) -> Option<Vec<u8>> {
+        let place = self.place_of(stamp.number())?;
         let mut frame = self.table.frame(place).to_vec();
         self.table.slot(place).stamp(&mut frame, stamp).then_some(frame)
     }

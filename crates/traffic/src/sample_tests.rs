@@ -85,12 +85,12 @@ fn right_packets_are_found_right() {
 #[test]
 fn faults_of_packets_with_and_without_their_stamp_are_named() {
     type Change = fn(&mut Vec<(usize, Vec<u8>, bool)>);
-    let cases: [(Change, Fault); 10] = [
+    let cases: [(Change, Fault); 11] = [
         (|out| out[4].1[0] ^= 1, Fault::Macs),
         (|out| out[4].1[22] ^= 1, Fault::Ttl),
         (|out| out[4].1[24] ^= 1, Fault::Checksum),
         (|out| out[4].1[36] ^= 1, Fault::Header),
-        (|out| out[4].1[52] ^= 0xff, Fault::Header), // the stamp is taken as it came; the checksum is not its
+        (|out| (out[4].1[52], out[4].2) = (out[4].1[52] ^ 0xff, false), Fault::Header), // a stamp no longer
         (|out| (out[4].0, out[4].2) = (0, false), Fault::Port),
         (|out| (out[4].1[42], out[4].2) = (0, false), Fault::Header),
         (
@@ -101,7 +101,25 @@ fn faults_of_packets_with_and_without_their_stamp_are_named() {
             Fault::Length,
         ),
         (|out| out.push((1, vec![3; 60], false)), Fault::Foreign),
-        (|out| (out[4].1[45], out[4].2) = (3, false), Fault::Stale),
+        (
+            |out| {
+                // Another time, and the checksum that goes with it: only the stamp is wrong.
+                let frame = &mut out[4].1;
+                frame[59] = frame[59].wrapping_add(9);
+                let stamp = *frame.last_chunk::<{ Stamp::BYTES }>().unwrap();
+                let (at, field) = StampSlot::of(frame).finish(&stamp).unwrap();
+                frame[at..at + 2].copy_from_slice(&field);
+                out[4].2 = false;
+            },
+            Fault::Payload,
+        ),
+        (
+            |out| {
+                Stamp { trial: 3 << 1, sequence: 4, tsc: 1_004 }.write(&mut out[4].1);
+                out[4].2 = false;
+            },
+            Fault::Stale,
+        ),
     ];
     for (number, (change, fault)) in cases.into_iter().enumerate() {
         let check = judged("l3fwd:10", change);

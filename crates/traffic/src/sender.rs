@@ -8,6 +8,7 @@
 //! fell to it and a number ([`Stamp::stream`]) that its stamps carry: the packets of a flow keep their
 //! order, and each stream's numbers are without gaps.
 
+use crate::each::{Each, Ways};
 use crate::histogram::Lateness;
 use crate::pacer::{Due, Pacer, Schedule, Shape};
 use crate::recall::Recall;
@@ -17,7 +18,7 @@ use crate::windows::{Grid, SentWindows};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use weir_dpdk::{BURST, Burst, Packet, Pool, Ticks, Tsc, TxQueue};
-use weir_trial::DirectionCounts;
+use weir_trial::{DirectionCounts, Oracle};
 
 /// One direction's sender.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub struct Sender {
     began_at: usize,
     /// Packets of the trial by load and duration, where these decide.
     planned: Option<u64>,
+    /// What must become of the frames of its table; nothing where that is not asked, or not known.
+    ways: Option<Arc<Ways>>,
 }
 
 /// What a sender is to do in a trial.
@@ -133,6 +136,7 @@ impl Sender {
             ended: false,
             began_at: 0,
             planned: None,
+            ways: None,
         }
     }
 
@@ -168,10 +172,7 @@ impl Sender {
         self.counts = DirectionCounts::default();
         self.stamps.stamp = Stamp { trial, sequence: Stamp::first_of(stream), tsc: 0 };
         self.stamps.until_next = self.stamps.every;
-        self.began_at = match &self.source {
-            FrameSource::Table(cursor) => cursor.position(),
-            FrameSource::Stream(_) => 0,
-        };
+        self.began_at = self.position();
         (self.start, self.length, self.catch_up) = (grid.start, grid.length, catch_up);
         self.windows.begin(grid);
         self.late.clear();
@@ -180,36 +181,64 @@ impl Sender {
         self.pacer = Some(Pacer::new(Schedule { seed, ..schedule }, tsc));
     }
 
+    /// From now on its packets are compared with what this oracle says, as they enter the device by a port.
+    pub(crate) fn compare_with(&mut self, oracle: &Oracle, port: u8) {
+        self.ways = self.table().and_then(|table| Ways::of(oracle, port, table)).map(Arc::new);
+    }
+
+    /// What the packets of the next trial are compared with, one by one.
+    pub(crate) fn each(&self) -> Option<Each> {
+        Some(Each::new(Arc::clone(self.ways.as_ref()?), self.next_recall()?))
+    }
+
     /// The trial begins at this tick.
     pub(crate) fn begin_at(&mut self, start: Ticks) {
         self.start = start;
     }
 
-    /// The means to make the trial's stamped frames again; nothing for a stream, which is gone.
-    pub(crate) fn recall(&self) -> Option<Recall> {
-        let table = Arc::clone(self.source.table()?);
-        Some(Recall::new(table, self.began_at, self.stamps.every))
+    /// Place in the table of the frame that comes next.
+    fn position(&self) -> usize {
+        match &self.source {
+            FrameSource::Table(cursor) => cursor.position(),
+            FrameSource::Stream(_) => 0,
+        }
     }
 
-    /// Sends one frame, trying again while the port's ring is full. Says whether the port took it.
-    /// Not for timed trials.
-    pub(crate) fn post(&mut self, frame: &[u8], patience: impl Fn() -> bool) -> bool {
-        self.burst.clear();
-        loop {
-            if self.burst.is_empty()
-                && self.pool.fill(&mut self.burst, 1)
-                && let Some(packet) = self.burst.get_mut(0)
-            {
+    /// The means to make the trial's stamped frames again; nothing for a stream, which is gone.
+    pub(crate) fn recall(&self) -> Option<Recall> {
+        self.recall_from(self.began_at)
+    }
+
+    /// The same of the next trial.
+    fn next_recall(&self) -> Option<Recall> {
+        self.recall_from(self.position())
+    }
+
+    fn recall_from(&self, place: usize) -> Option<Recall> {
+        let table = Arc::clone(self.source.table()?);
+        Some(Recall::new(table, place, self.stamps.every))
+    }
+
+    /// Sends frames in whole bursts, trying again while the port's ring is full or no buffer is free. Gives
+    /// the rest up when patience ends. Not for timed trials.
+    pub(crate) fn post(&mut self, frames: &[Vec<u8>], patience: impl Fn() -> bool) {
+        for chunk in frames.chunks(BURST) {
+            self.burst.clear();
+            while !self.pool.fill(&mut self.burst, chunk.len()) {
+                if !patience() {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+            for (packet, frame) in self.burst.iter_mut().zip(chunk) {
                 copy(frame, &[], packet);
             }
-            if !self.burst.is_empty() && self.tx.transmit(&mut self.burst) == 1 {
-                return true;
+            while !self.burst.is_empty() {
+                self.tx.transmit(&mut self.burst);
+                if !self.burst.is_empty() && !patience() {
+                    return self.burst.clear();
+                }
             }
-            if !patience() {
-                self.burst.clear();
-                return false;
-            }
-            std::hint::spin_loop();
         }
     }
 
@@ -404,3 +433,7 @@ fn fill_from_table(
     }
     filled
 }
+
+#[cfg(test)]
+#[path = "sender_tests.rs"]
+mod tests;

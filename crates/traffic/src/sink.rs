@@ -1,13 +1,16 @@
 //! What came back: each packet judged by its stamp.
 //!
 //! Loss, duplication and reordering are told apart by sequence numbers: a number above all seen is
-//! in order; one below is reordered (RFC 4737, section 3) or, if its bit in the window is set, a
-//! duplicate. Where several threads send a direction, each numbers its own packets, and order is told
+//! in order; one below is reordered (RFC 4737, section 3) or, if its bit is set, a duplicate. A trial has a
+//! bit for each of its packets, up to [`WINDOW`]; a packet that lies further behind cannot be told from a
+//! duplicate, and counts as one: what is not known to be new is no gain. Where several threads send a direction, each numbers its own packets, and order is told
 //! within what one of them sent. A packet whose stamp names an earlier trial is late, one with an unknown
-//! stamp is foreign, unless it is what neighbours on a wire say by themselves. Cost: a few nanoseconds a
+//! stamp is foreign, unless it is what neighbours on a wire say by themselves. One that is not what must become
+//! of the frame that its stamp names ([`crate::each`]), or fails its checksums, is damaged. Cost: a few nanoseconds a
 //! packet, no allocation. One tracker a direction, owned by one thread.
 
 use crate::chatter::is_wire_chatter;
+use crate::each::{Each, Look};
 use crate::histogram::Delays;
 use crate::intact::Integrity;
 use crate::stamp::{Reading, Stamp};
@@ -15,25 +18,36 @@ use crate::windows::{Grid, ReceivedWindows};
 use weir_dpdk::Ticks;
 use weir_trial::DirectionCounts;
 
-/// Sequence numbers told apart behind the greatest seen; a packet later than that counts as reordered.
-pub const WINDOW: u64 = 1 << 16;
+/// Sequence numbers told apart behind the greatest seen, at most: 4.5 s of the smallest frames at 10 Gb/s, in
+/// 8 MiB.
+pub const WINDOW: u64 = 1 << 26;
+/// And at least.
+const LEAST_WINDOW: u64 = 1 << 16;
+
+/// The window of a trial in which a sender has so many packets.
+pub(crate) fn window_of(packets: u64) -> u64 {
+    packets.clamp(LEAST_WINDOW, WINDOW).next_power_of_two()
+}
 
 /// What of one sender's numbers was seen.
 #[derive(Debug)]
 struct Numbers {
     /// One above the greatest seen.
     expected: u64,
-    seen: Box<[u64; (WINDOW / 64) as usize]>,
+    /// A bit a number, as many as the window has: a power of two.
+    seen: Vec<u64>,
     reordered: u64,
 }
 
 /// What a tracker is to expect.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TrackerSetup {
     /// The trial and direction that its packets carry.
     pub(crate) trial: u16,
-    /// Senders of the direction.
-    pub(crate) streams: usize,
+    /// Of each sender of the direction, what its packets are compared with; nothing where that is not known.
+    pub(crate) streams: Vec<Option<Each>>,
+    /// Bits of each sender's window, a power of two.
+    pub(crate) window: u64,
     /// Whether every packet sent in this direction carries a stamp.
     pub(crate) all_stamped: bool,
     /// What every packet is held to; nothing where it cannot be known.
@@ -42,11 +56,18 @@ pub(crate) struct TrackerSetup {
     pub(crate) grid: Grid,
 }
 
+/// What one sender's packets are held against.
+#[derive(Debug)]
+struct Stream {
+    numbers: Numbers,
+    each: Option<Each>,
+}
+
 /// The judge of one direction's packets.
 #[derive(Debug)]
 pub(crate) struct Tracker {
     setup: TrackerSetup,
-    streams: Vec<Numbers>,
+    streams: Vec<Stream>,
     delays: Delays,
     /// Delays of packets that were on their way while the tester paused.
     paused: Delays,
@@ -56,6 +77,8 @@ pub(crate) struct Tracker {
     late: u64,
     foreign: u64,
     damaged: u64,
+    /// Of the damaged, those that were told by the frame that their stamp names.
+    changed: u64,
     negative: u64,
     chatter: u64,
     /// The greatest delay, in ticks.
@@ -63,44 +86,70 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    pub(crate) fn new(setup: TrackerSetup) -> Self {
-        let numbers = |_| Numbers { expected: 0, seen: Box::new([0; (WINDOW / 64) as usize]), reordered: 0 };
+    pub(crate) fn new(mut setup: TrackerSetup) -> Self {
+        let each = std::mem::take(&mut setup.streams).into_iter();
+        let streams = each.map(|each| Stream { numbers: Numbers::new(setup.window), each }).collect();
         Self {
-            setup,
-            streams: (0..setup.streams).map(numbers).collect(),
+            streams,
             delays: Delays::new(),
             paused: Delays::new(),
             windows: ReceivedWindows::new(setup.grid),
+            setup,
             received: 0,
             duplicated: 0,
             late: 0,
             foreign: 0,
             damaged: 0,
+            changed: 0,
             negative: 0,
             chatter: 0,
             longest: 0,
         }
     }
 
-    /// Judges one packet that was received at `now` by a thread whose last pause ended at `paused`. False
-    /// where the tester never sent such a one.
+    /// Judges one packet that came by a port at `now`, to a thread whose last pause ended at `paused`. False
+    /// where it is none that must come: nobody sent it, or it was changed on its way.
     #[inline]
-    pub(crate) fn judge(&mut self, frame: &[u8], now: Ticks, paused: Ticks) -> bool {
-        if self.setup.integrity.is_some_and(|integrity| !integrity.holds(frame)) {
+    pub(crate) fn judge(&mut self, frame: &[u8], port: u8, now: Ticks, paused: Ticks) -> bool {
+        let stamp = self.setup.reading.read(frame);
+        let Some(stamp) = stamp.filter(|stamp| stamp.trial == self.setup.trial) else {
+            return self.judge_other(frame, stamp);
+        };
+        let Some(stream) = self.streams.get_mut(stamp.stream()) else {
+            return self.strange(frame, !self.is_intact(frame));
+        };
+        match stream.each.as_mut().map_or(Look::Open, |each| each.look(stamp, port, frame)) {
+            Look::Right => {}
+            Look::Wrong => {
+                self.damaged += 1;
+                self.changed += 1;
+                return false;
+            }
+            Look::Open if !self.is_intact(frame) => return self.strange(frame, true),
+            Look::Open => {}
+        }
+        let Some(stream) = self.streams.get_mut(stamp.stream()) else { return false };
+        if stream.numbers.note(stamp.number()) {
+            self.received += 1;
+            self.time(stamp, now, paused);
+        } else {
+            self.duplicated += 1;
+        }
+        true
+    }
+
+    /// Whether a packet's checksums hold, as far as they must.
+    #[inline]
+    fn is_intact(&self, frame: &[u8]) -> bool {
+        self.setup.integrity.is_none_or(|integrity| integrity.holds(frame))
+    }
+
+    /// Judges a packet without a stamp, or with that of another trial or direction.
+    fn judge_other(&mut self, frame: &[u8], stamp: Option<Stamp>) -> bool {
+        if !self.is_intact(frame) {
             return self.strange(frame, true);
         }
-        match self.setup.reading.read(frame) {
-            Some(stamp) if stamp.trial == self.setup.trial => {
-                let Some(numbers) = self.streams.get_mut(stamp.stream()) else {
-                    return self.strange(frame, false);
-                };
-                if numbers.note(stamp.number()) {
-                    self.received += 1;
-                    self.time(stamp, now, paused);
-                } else {
-                    self.duplicated += 1;
-                }
-            }
+        match stamp {
             // The lowest bit is the direction; a stamp of this direction with another trial is late.
             Some(stamp) if (stamp.trial ^ self.setup.trial) & 1 == 0 => self.late += 1,
             None if !self.setup.all_stamped => self.received += 1,
@@ -161,10 +210,20 @@ impl Tracker {
     pub(crate) fn complete(&self, counts: &mut DirectionCounts) {
         counts.received += self.received;
         counts.duplicated += self.duplicated;
-        counts.reordered += self.streams.iter().map(|numbers| numbers.reordered).sum::<u64>();
+        counts.reordered += self.streams.iter().map(|stream| stream.numbers.reordered).sum::<u64>();
         counts.late += self.late;
         counts.foreign += self.foreign;
         counts.damaged += self.damaged;
+    }
+
+    /// The packets of each sender, as they were held against its frames.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Each> {
+        self.streams.iter().filter_map(|stream| stream.each.as_ref())
+    }
+
+    /// Packets held against the frames that their stamps name, and those of them that were something else.
+    pub(crate) fn compared(&self) -> (u64, u64) {
+        (self.each().map(Each::compared).sum(), self.changed)
     }
 
     /// Delays of the packets that no pause of the tester delayed.
@@ -189,22 +248,37 @@ impl Tracker {
 }
 
 impl Numbers {
+    fn new(window: u64) -> Self {
+        // Each page of it touched.
+        let mut seen = vec![1; (window / 64) as usize];
+        seen.fill(0);
+        Self { expected: 0, seen, reordered: 0 }
+    }
+
+    fn window(&self) -> u64 {
+        self.seen.len() as u64 * 64
+    }
+
+    /// Where a number's bit stands.
+    #[inline]
+    fn bit(&self, sequence: u64) -> (usize, u64) {
+        ((sequence / 64) as usize & (self.seen.len() - 1), 1 << (sequence % 64))
+    }
+
     /// Marks a sequence number; false when it was seen before.
     #[inline]
     fn note(&mut self, sequence: u64) -> bool {
-        let (word, bit) = ((sequence % WINDOW / 64) as usize, 1_u64 << (sequence % 64));
+        let (word, bit) = self.bit(sequence);
         if sequence >= self.expected {
             self.forget_up_to(sequence);
             self.expected = sequence + 1;
             self.seen[word] |= bit;
             return true;
         }
-        if self.expected - sequence <= WINDOW {
-            if self.seen[word] & bit != 0 {
-                return false;
-            }
-            self.seen[word] |= bit;
+        if self.expected - sequence > self.window() || self.seen[word] & bit != 0 {
+            return false;
         }
+        self.seen[word] |= bit;
         self.reordered += 1;
         true
     }
@@ -213,15 +287,17 @@ impl Numbers {
     #[inline]
     fn forget_up_to(&mut self, sequence: u64) {
         if sequence == self.expected {
-            self.seen[(sequence % WINDOW / 64) as usize] &= !(1 << (sequence % 64));
+            let (word, bit) = self.bit(sequence);
+            self.seen[word] &= !bit;
             return;
         }
-        if sequence - self.expected >= WINDOW {
+        if sequence - self.expected >= self.window() {
             self.seen.fill(0);
             return;
         }
         for number in self.expected..=sequence {
-            self.seen[(number % WINDOW / 64) as usize] &= !(1 << (number % 64));
+            let (word, bit) = self.bit(number);
+            self.seen[word] &= !bit;
         }
     }
 }
@@ -230,11 +306,14 @@ impl Numbers {
 mod tests {
     use super::*;
 
+    const W: u64 = 1 << 16;
+
     fn tracker() -> Tracker {
         let grid = Grid { start: Ticks(0), length: 1_000, shift: 10 };
         Tracker::new(TrackerSetup {
             trial: 4,
-            streams: 2,
+            streams: vec![None, None],
+            window: W,
             all_stamped: true,
             integrity: None,
             reading: Reading::Plain,
@@ -252,7 +331,7 @@ mod tests {
     fn judged(sequences: &[u64]) -> DirectionCounts {
         let mut tracker = tracker();
         for sequence in sequences {
-            assert!(tracker.judge(&frame(4, *sequence), Ticks(600), Ticks(0)));
+            assert!(tracker.judge(&frame(4, *sequence), 0, Ticks(600), Ticks(0)));
         }
         let mut counts = DirectionCounts::default();
         tracker.complete(&mut counts);
@@ -273,27 +352,27 @@ mod tests {
 
     #[test]
     fn a_gap_wider_than_the_window_leaves_no_false_duplicate() {
-        let far = 3 * WINDOW + 17;
-        let counts = judged(&[0, 1, 2, far, far - 1, far - WINDOW + 1, far]);
+        let far = 3 * W + 17;
+        let counts = judged(&[0, 1, 2, far, far - 1, far - W + 1, far]);
         assert_eq!((counts.received, counts.duplicated, counts.reordered), (6, 1, 2));
     }
 
     #[test]
     fn a_place_in_the_window_is_used_again_for_later_numbers() {
-        let mut sequences: Vec<u64> = (0..WINDOW).collect();
-        sequences.extend((WINDOW..3 * WINDOW).step_by(7));
-        sequences.extend([3 * WINDOW - WINDOW / 2 + 1]);
+        let mut sequences: Vec<u64> = (0..W).collect();
+        sequences.extend((W..3 * W).step_by(7));
+        sequences.extend([3 * W - W / 2 + 1]);
         let counts = judged(&sequences);
-        assert_eq!(counts.duplicated, u64::from((3 * WINDOW - WINDOW / 2 + 1 - WINDOW).is_multiple_of(7)));
+        assert_eq!(counts.duplicated, u64::from((3 * W - W / 2 + 1 - W).is_multiple_of(7)));
         assert_eq!(counts.received + counts.duplicated, sequences.len() as u64);
     }
 
     #[test]
     fn late_and_foreign_packets_are_not_received() {
         let mut tracker = tracker();
-        tracker.judge(&frame(2, 0), Ticks(600), Ticks(0)); // the trial before
-        tracker.judge(&frame(5, 0), Ticks(600), Ticks(0)); // the other direction's packet
-        tracker.judge(&[0; 60], Ticks(600), Ticks(0)); // no stamp
+        tracker.judge(&frame(2, 0), 0, Ticks(600), Ticks(0)); // the trial before
+        tracker.judge(&frame(5, 0), 0, Ticks(600), Ticks(0)); // the other direction's packet
+        tracker.judge(&[0; 60], 0, Ticks(600), Ticks(0)); // no stamp
         let mut counts = DirectionCounts::default();
         tracker.complete(&mut counts);
         assert_eq!((counts.received, counts.late, counts.foreign), (0, 1, 2));
@@ -305,20 +384,20 @@ mod tests {
         let counts = judged(&[of(0, 0), of(1, 0), of(1, 1), of(0, 1), of(0, 3), of(1, 1), of(0, 2)]);
         assert_eq!((counts.received, counts.duplicated, counts.reordered), (6, 1, 1));
         let mut tracker = tracker();
-        assert!(!tracker.judge(&frame(4, of(2, 0)), Ticks(600), Ticks(0)), "there is no third sender");
+        assert!(!tracker.judge(&frame(4, of(2, 0)), 0, Ticks(600), Ticks(0)), "there is no third sender");
     }
 
     #[test]
     fn packets_on_their_way_in_a_pause_and_from_the_future_are_told_apart() {
         let mut tracker = tracker();
         // Stamped at 100: sent before the pause that ended at 101, or just as one ended.
-        tracker.judge(&frame(4, 0), Ticks(600), Ticks(101));
-        tracker.judge(&frame(4, 1), Ticks(600), Ticks(100));
-        tracker.judge(&frame(4, 2), Ticks(99), Ticks(0));
+        tracker.judge(&frame(4, 0), 0, Ticks(600), Ticks(101));
+        tracker.judge(&frame(4, 1), 0, Ticks(600), Ticks(100));
+        tracker.judge(&frame(4, 2), 0, Ticks(99), Ticks(0));
         let mut lldp = vec![0; 60];
         lldp[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 0x0e]);
         lldp[12..14].copy_from_slice(&[0x88, 0xcc]);
-        assert!(tracker.judge(&lldp, Ticks(600), Ticks(0)), "no sample is taken of it");
+        assert!(tracker.judge(&lldp, 0, Ticks(600), Ticks(0)), "no sample is taken of it");
         assert_eq!((tracker.received(), tracker.oddities()), (3, (1, 1)));
         let count = |delays: &Delays| {
             let mut histogram = weir_units::LatencyHistogram::default();

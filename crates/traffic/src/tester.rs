@@ -11,14 +11,15 @@
 //! ([`weir_trial::windows`]). All rates are over the schedule's own time.
 
 use crate::check::PassFrames;
+use crate::each;
 use crate::histogram::TickHistogram;
 use crate::intact::{Integrity, Link};
 use crate::lane::{Course, Drain, Lane, LaneReceiver, LaneReport, LaneSender, Meeting, stamp_of};
 use crate::layout::Layout;
-use crate::pacer::Schedule;
+use crate::pacer::{Schedule, Shape};
 use crate::sample::{SampleJudge, Sampler};
 use crate::sender::Sender;
-use crate::sink::TrackerSetup;
+use crate::sink::{TrackerSetup, window_of};
 use crate::stamp::Reading;
 use crate::windows::Grid;
 use std::sync::Arc;
@@ -141,8 +142,8 @@ impl Tester {
         }
     }
 
-    /// From now on compares a sample of every trial's packets with what this function must make of
-    /// them ([`TrialResult::packets`]). Sound where each direction enters the device by the port of
+    /// From now on compares each packet of every trial, and a sample of them byte by byte of all that can be
+    /// known, with what this function must make of them ([`TrialResult::packets`]). Sound where each direction enters the device by the port of
     /// the direction's number, and leaves it by the port whose receiver has the same place.
     pub fn compare_with(&mut self, oracle: Arc<Oracle>) {
         if let Some(engine) = &mut self.engine {
@@ -151,6 +152,9 @@ impl Tester {
                 receiver.sampler = Some(Sampler::new(reading));
             }
             let ends = engine.ends.iter().copied().enumerate();
+            for one in engine.lanes.iter_mut().flat_map(|lane| &mut lane.senders) {
+                one.sender.compare_with(&oracle, one.direction as u8);
+            }
             engine.integrities = ends.map(|end| integrity(&engine.lanes, end, &oracle)).collect();
             engine.oracle = Some(oracle);
         }
@@ -245,10 +249,14 @@ impl Engine {
         let load = Pps(spec.load.0 / self.ends.len().max(1) as f64);
         let grid = Grid::new(Ticks(0), tsc.ticks(spec.duration), tsc);
         let reading = self.oracle.as_deref().map_or(Reading::Plain, |oracle| Reading::behind(oracle.nf()));
+        let recorded = self.senders_of(0).any(|sender| sender.shape() == Shape::Recorded);
+        // Chance may make it some more.
+        let most = (load.0 * spec.duration.seconds() * 1.1) as u64;
         let setups: Vec<TrackerSetup> = (0..self.ends.len())
             .map(|direction| TrackerSetup {
                 trial: stamp_of(self.trial, direction),
-                streams: self.senders_of(direction).count(),
+                streams: self.senders_of(direction).map(Sender::each).collect(),
+                window: window_of(if recorded { u64::MAX } else { most }),
                 all_stamped: self.senders_of(direction).all(Sender::stamps_all),
                 integrity: self.integrities.get(direction).copied().flatten(),
                 reading,
@@ -298,7 +306,7 @@ impl Engine {
             latency: TickHistogram::summary(trackers().map(|(_, tracker)| tracker.delays()), tsc),
             directions,
             health: health(reports, tsc),
-            packets: self.compare_sample(called),
+            packets: self.compare_sample(called, reports),
             account: Some(self.account(course, reports)),
             ..TrialResult::new(course.spec)
         };
@@ -333,6 +341,7 @@ impl Engine {
             paused_delay: TickHistogram::summary(trackers().map(|(_, tracker)| tracker.paused()), tsc),
             negative_delays,
             wire_chatter,
+            shares: each::shares(trackers().flat_map(|(_, tracker)| tracker.each())),
         }
     }
 
@@ -371,15 +380,23 @@ impl Engine {
         log
     }
 
-    /// What the trial's sample came to; nothing where none was taken.
-    fn compare_sample(&self, start: Ticks) -> Option<PacketCheck> {
+    /// What comparing came to, packet by packet and of the trial's sample; nothing where nothing was compared.
+    fn compare_sample(&self, start: Ticks, reports: &[LaneReport]) -> Option<PacketCheck> {
         let oracle = self.oracle.as_deref()?;
         let recalls = (0..self.ends.len())
             .map(|direction| self.senders_of(direction).filter_map(Sender::recall).collect())
             .collect();
         let receivers = self.lanes.iter().flat_map(|lane| &lane.receivers);
         let samplers = receivers.filter_map(|receiver| Some((receiver.port, receiver.sampler.as_ref()?)));
-        Some(SampleJudge { oracle, recalls, trial: self.trial, start }.judge(samplers))
+        let mut check = SampleJudge { oracle, recalls, trial: self.trial, start }.judge(samplers);
+        let trackers = reports.iter().flat_map(|report| &report.trackers).map(|(_, one)| one.compared());
+        let (compared, changed) = trackers.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        check.compared = check.compared.max(compared);
+        let named: u64 = check.wrong.iter().map(|wrong| wrong.count).sum();
+        if changed > named {
+            check.remark(format!("{changed} packets were not what must come, the first of them are named"));
+        }
+        Some(check)
     }
 }
 

@@ -6,9 +6,13 @@
 //! did not come may have been lost to a machine that stood still; it is sent again, ever more
 //! patiently, before it is called missing. Without stalls a pass takes some tens of microseconds a
 //! chunk: about a second for two laps of a hundred thousand packets.
+//!
+//! A chunk is handed over in whole bursts, so that a device that does its work by bursts gets full ones of
+//! packets of different fates.
 
 use crate::check::{Examiner, Fate, Item, PassFrames};
 use crate::tester::Engine;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_dpdk::{Burst, Ticks};
@@ -91,17 +95,21 @@ impl Pass<'_> {
     fn chunk(&mut self, items: &[Item], (patience, standstill): (Nanos, Nanos)) -> Option<Vec<Item>> {
         let begin = Ticks::now();
         let (mut awaited, mut unseen) = (Vec::new(), 0);
+        let mut frames: BTreeMap<usize, Vec<Vec<u8>>> = BTreeMap::new();
         for item in items {
             let (frame, fate) = self.book.send(*item);
             match fate {
                 Fate::Comes => awaited.push(*item),
                 Fate::Gone | Fate::Open => unseen += 1,
             }
+            frames.entry(item.direction).or_default().push(frame);
+        }
+        let stop = self.stop;
+        for (direction, frames) in frames {
             let end = Ticks::now().0 + self.engine.tsc.ticks(STANDSTILL);
-            let stop = self.stop;
-            let Some(sender) = self.engine.sender_of(item.direction) else { continue };
-            // A port that takes nothing for so long has lost the packet; it is awaited in vain.
-            sender.post(&frame, || Ticks::now().0 < end && !stop.load(Ordering::Relaxed));
+            let Some(sender) = self.engine.sender_of(direction) else { continue };
+            // What a port does not take for so long is lost; it is awaited in vain.
+            sender.post(&frames, || Ticks::now().0 < end && !stop.load(Ordering::Relaxed));
         }
         let pause = Ticks(begin.0 + self.engine.tsc.ticks(Nanos(UNSEEN.0 * unseen)));
         let ticks = |time| self.engine.tsc.ticks(time);

@@ -25,9 +25,25 @@ pub struct TesterAccount {
     pub paused_delay: Option<Latency>,
     /// Packets that came before the time in their stamp; in no histogram.
     pub negative_delays: u64,
+    /// How what came back is shared among the frames of the trace; nothing where packets are not held against
+    /// them one by one.
+    pub shares: Option<Shares>,
     /// Frames that neighbours on a wire send by themselves (LLDP, spanning tree, ARP, neighbour
     /// discovery), which are no packets of the trial.
     pub wire_chatter: u64,
+}
+
+/// How often the distinct frames of a trace came back in a trial, as they must.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Shares {
+    /// Frames that must come out.
+    pub frames: u64,
+    /// How often one of them came for each time that it stands in a lap, in the median.
+    pub median: u64,
+    /// Frames that came less than half as often, and less often by more than chance makes likely.
+    pub starved: u64,
+    /// One of these, in words; empty where there is none.
+    pub example: String,
 }
 
 /// The size of a trial, from its load and duration.

@@ -30,7 +30,7 @@ pub mod simulated;
 pub mod verdict;
 pub mod windows;
 
-pub use account::{Planned, PointAccount, TesterAccount};
+pub use account::{Planned, PointAccount, Shares, TesterAccount};
 pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{

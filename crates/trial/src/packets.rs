@@ -111,7 +111,7 @@ pub struct PacketCheck {
 }
 
 /// What the lab's own sink counted of a device that feeds itself (`fed`), beside the device's own counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
     /// Packets that came to the sink.
     pub counted: u64,
@@ -121,6 +121,9 @@ pub struct Audit {
     pub resolution: u64,
     /// Packets a second with the sink, which costs the device some; the rate that counts is without it.
     pub rate: u64,
+    /// Packets that were compared, by the port that they left by.
+    #[serde(default)]
+    pub by_port: Vec<u64>,
 }
 
 /// `5,012,345 packets came to the lab's sink, the device says 5,012,300 (± 20,000 by the moments of reading), at 4.9 Mpps`.
@@ -166,7 +169,7 @@ impl PacketCheck {
         if let Some(remark) = other.remark.filter(|remark| self.remark.as_ref() != Some(remark)) {
             self.remark(remark);
         }
-        self.audit = other.audit.or(self.audit);
+        self.audit = other.audit.or(self.audit.take());
     }
 
     /// Whether nothing was wrong. A check that compared nothing finds nothing.
@@ -187,7 +190,7 @@ impl fmt::Display for PacketCheck {
             let (count, fault, example) = (grouped(wrong.count), wrong.fault, &wrong.example);
             write!(f, "{between}{count} {fault}, for one {example}")?;
         }
-        self.audit.map_or(Ok(()), |audit| write!(f, "; {audit}"))?;
+        self.audit.as_ref().map_or(Ok(()), |audit| write!(f, "; {audit}"))?;
         self.remark.as_ref().map_or(Ok(()), |remark| write!(f, " ({remark})"))
     }
 }

@@ -30,8 +30,8 @@ pub struct DirectionCounts {
     pub late: u64,
     /// Packets the tester never sent (not in `received`).
     pub foreign: u64,
-    /// Packets that came damaged: a checksum does not hold, or the Ethernet header is not what it
-    /// must be (not in `received`: a damaged packet is a lost one).
+    /// Packets that came damaged or changed: a checksum does not hold, or they are not what must become of the
+    /// packet that their stamp names (not in `received`: a damaged packet is a lost one).
     #[serde(default)]
     pub damaged: u64,
     /// Of the sent, those that carried a sequence number and time stamp.

@@ -7,6 +7,8 @@
 //! else, and is not ranked either. Loss is a note that says where packets
 //! were lost: it is what throughput searches look for.
 
+mod packets;
+
 use crate::{DirectionCounts, Side, TrialResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,12 +78,16 @@ pub enum Code {
     Late,
     /// Packets came that the tester never sent.
     Foreign,
-    /// Packets came damaged.
+    /// Packets came damaged or changed.
     Damaged,
     /// Packets were lost with nothing between the tester's ports (self-check only).
     LostAlone,
     /// Packets came out that are not what the network function must produce.
     WrongPackets,
+    /// Some flows got less than half of what others got.
+    Starved,
+    /// One direction lost packets, and the other next to none.
+    OneSided,
 }
 
 impl Code {
@@ -115,6 +121,8 @@ impl Code {
             Self::Foreign => "foreign",
             Self::LostAlone => "lost-alone",
             Self::WrongPackets => "wrong-packets",
+            Self::Starved => "starved",
+            Self::OneSided => "one-sided",
         }
     }
 }
@@ -209,6 +217,10 @@ pub mod limits {
     pub const SILENT: u64 = 100;
     /// Packets of an earlier trial, of this trial's.
     pub const LATE: Ratio = Ratio(1e-4);
+    /// One direction alone loses where its loss ratio is so many times the other's,
+    pub const ONE_SIDED: f64 = 10.0;
+    /// and so many of its packets are lost.
+    pub const ONE_SIDED_LEAST: u64 = 100;
 }
 
 /// Judges a trial by what it kept.
@@ -414,97 +426,6 @@ impl Bench<'_> {
     fn settled(&mut self) {
         if let Some(why) = self.result.health.unsettled.clone() {
             self.find(Code::Unsettled, Weight::Invalid, format!("the DUT was not settled: {why}"));
-        }
-    }
-
-    /// What the DUT says it received and sent, against what the tester sent and received. A DUT
-    /// may count less than was offered (lost before it); never more, and never send less than came.
-    fn counters(&mut self, total: &DirectionCounts) {
-        let Some(dut) = &self.result.dut else { return };
-        if self.result.directions.is_empty() {
-            return;
-        }
-        let slack = |packets: u64| limits::COUNTERS_LEAST.max((packets as f64 * limits::COUNTERS.0) as u64);
-        if dut.received > total.sent + slack(total.sent) {
-            let says = format!("the DUT counted {} packets in, the tester sent {}", dut.received, total.sent);
-            self.find(Code::CountersDisagree, Weight::Invalid, says);
-        }
-        let came = total.received + total.duplicated + total.late + total.foreign + total.damaged;
-        if dut.sent + slack(came) < came {
-            let says = format!("the DUT counted {} packets out, {came} came to the tester", dut.sent);
-            self.find(Code::CountersDisagree, Weight::Invalid, says);
-        }
-    }
-
-    /// Where packets were lost, as far as the DUT's own counters tell.
-    fn place_of_loss(&self, total: &DirectionCounts) -> String {
-        let Some(dut) = self.result.dut.as_ref().filter(|dut| dut.received > 0 || dut.sent > 0) else {
-            return String::new();
-        };
-        let before = total.sent.saturating_sub(dut.received);
-        let within = dut.received.saturating_sub(dut.sent);
-        let after = dut.sent.saturating_sub(total.received);
-        let refused = total.refused;
-        format!(
-            ": {refused} refused by its full ring, {before} on the way to it, {within} within, {after} on the way back"
-        )
-    }
-
-    fn packets(&mut self, total: &DirectionCounts) {
-        let of = |count: u64| format!("{count} of {} packets", total.intended);
-        let lost = (total.sent + total.refused).saturating_sub(total.received);
-        // A device that hangs with a full ring takes nothing more: what it refused counts, too.
-        let offered = total.sent + total.refused;
-        if offered >= limits::SILENT && total.received + total.damaged == 0 {
-            let says = format!("nothing came back of {offered} packets offered");
-            self.find(Code::Silent, Weight::Wrong, says);
-        } else if lost > 0 {
-            let counted = self.result.counted().lost();
-            let among = match &self.result.windows {
-                Some(windows) if windows.left_out > 0 => {
-                    format!(", {counted} of them in the windows that count")
-                }
-                _ => String::new(),
-            };
-            let says = format!("{} were lost{}{among}", of(lost), self.place_of_loss(total));
-            self.find(Code::Lost, Weight::Note, says);
-        }
-        if total.duplicated > 0 {
-            self.find(
-                Code::Duplicated,
-                Weight::Wrong,
-                format!("{} came more than once", of(total.duplicated)),
-            );
-        }
-        if total.reordered > 0 {
-            let says = format!("{} were overtaken by later ones", of(total.reordered));
-            self.find(Code::Reordered, Weight::Note, says);
-        }
-        if total.late > 0 {
-            let much = total.late as f64 > total.intended as f64 * limits::LATE.0;
-            let weight = if much { Weight::Invalid } else { Weight::Note };
-            let says = format!("{} packets of an earlier trial came during this one", total.late);
-            self.find(Code::Late, weight, says);
-        }
-        if total.foreign > 0 {
-            self.find(
-                Code::Foreign,
-                Weight::Wrong,
-                format!("{} packets came that nobody sent", total.foreign),
-            );
-        }
-        if total.damaged > 0 {
-            let says =
-                format!("{} came damaged: a checksum or the Ethernet header is wrong", of(total.damaged));
-            self.find(Code::Damaged, Weight::Wrong, says);
-        }
-        if let Some(check) = self.result.packets.as_ref().filter(|check| !check.is_right()) {
-            let mut says: Vec<String> = Vec::new();
-            for wrong in &check.wrong {
-                let (fault, count, example) = (wrong.fault, wrong.count, &wrong.example);
-                says.push(format!("{fault}: {count} of {} compared, for one {example}", check.compared));
-            }
-            self.find(Code::WrongPackets, Weight::Wrong, says.join("; "));
         }
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::windows::{Absences, WindowCounts};
 use crate::{
-    Clocks, CoreHealth, DutReading, Fault, Health, Latency, PacketCheck, Pauses, Planned, TesterAccount,
-    TrialSpec, Windows,
+    Clocks, CoreHealth, DutReading, Fault, Health, Latency, PacketCheck, Pauses, Planned, Shares,
+    TesterAccount, TrialSpec, Windows,
 };
 use weir_units::{LatencyHistogram, Pps};
 
@@ -88,7 +88,7 @@ fn what_is_usual_on_a_machine_is_no_finding() {
 #[test]
 fn each_disturbance_is_found_by_name() {
     type Change = fn(&mut TrialResult);
-    let cases: [(Code, Weight, Change); 24] = [
+    let cases: [(Code, Weight, Change); 26] = [
         (Code::Unsettled, Weight::Invalid, |r| {
             r.health.unsettled = Some("its flow limit is rising".to_owned())
         }),
@@ -116,6 +116,11 @@ fn each_disturbance_is_found_by_name() {
         (Code::DutPreempted, Weight::Invalid, |r| r.health.dut.as_mut().unwrap().waited = Nanos(30_000_000)),
         (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().sent = 999_935),
         (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().received = 1_000_065),
+        (Code::CountersDisagree, Weight::Invalid, |r| r.dut.as_mut().unwrap().sent = 1_000_065),
+        (Code::Starved, Weight::Note, |r| {
+            let shares = Shares { frames: 10_000, median: 100, starved: 50, example: "a flow".into() };
+            account(r).shares = Some(shares);
+        }),
         (Code::Chatter, Weight::Note, |r| r.health.conduct.lines = 150),
         (Code::Forked, Weight::Note, |r| r.health.conduct.children = 1),
         (Code::Reordered, Weight::Note, |r| r.directions[0].reordered = 1),
@@ -250,6 +255,38 @@ fn time_that_is_proved_to_lie_in_windows_left_out_spoils_nothing_and_what_is_not
     result.windows = Some(windows(0.5, 0, Nanos(270_000_000)));
     assert_eq!(judge(&result).findings[0].code, Code::DutPreempted);
     assert_eq!(judge(&result).worst(), Some(Weight::Invalid));
+}
+
+#[test]
+fn a_device_may_count_out_what_it_sent_twice_or_held() {
+    let mut result = clean();
+    result.dut.as_mut().unwrap().sent += 500;
+    assert!(judge(&result).has(Code::CountersDisagree));
+    result.directions[0].duplicated = 300;
+    result.directions[0].late = 200;
+    assert!(!judge(&result).has(Code::CountersDisagree));
+}
+
+#[test]
+fn a_direction_that_alone_loses_is_named_and_loss_on_both_sides_is_not() {
+    let both = |lost: [u64; 2]| {
+        let mut result = clean();
+        let counts = lost.map(|lost| DirectionCounts {
+            intended: 500_000,
+            sent: 500_000,
+            received: 500_000 - lost,
+            ..Default::default()
+        });
+        result.directions = counts.to_vec();
+        judge(&result)
+    };
+    let found = both([0, 5_000]);
+    let says = found.findings.iter().find(|finding| finding.code == Code::OneSided);
+    assert_eq!(says.map(|finding| finding.says.as_str()), Some("direction 1 alone lost 1%, the other 0%"));
+    assert!(both([5_000, 400]).has(Code::OneSided));
+    for alike in [[5_000, 500], [99, 0], [0, 0], [4_000, 5_000]] {
+        assert!(!both(alike).has(Code::OneSided), "{alike:?}");
+    }
 }
 
 #[test]

@@ -145,6 +145,17 @@ impl FrameTable {
         }
     }
 
+    /// The same of distinct frame `index`.
+    ///
+    /// # Panics
+    /// When `index` is not below [`Self::distinct`].
+    pub fn slot_of(&self, index: usize) -> StampSlot {
+        match &self.slots {
+            Slots::Same(slot) => *slot,
+            Slots::Each(slots) => slots[index],
+        }
+    }
+
     /// Recorded time between packet `i - 1` and packet `i`; for packet 0 the mean, so that laps join.
     #[inline]
     pub fn gap(&self, i: usize) -> Option<Nanos> {

@@ -1,0 +1,67 @@
+use super::*;
+use crate::trace::TraceSpec;
+use weir_dpdk::{Eal, EalConfig, Memory, Port, PortConfig};
+use weir_trial::verdict::Code;
+use weir_trial::{TrialResult, TrialSpec, judge};
+use weir_units::{FrameSize, Nanos, Pps};
+
+const SPEC: TrialSpec = TrialSpec { load: Pps(1e6), duration: Nanos(50_000_000) };
+
+/// A sender into a port that takes everything, in a trial that begins now; what it counted at its end.
+fn counted(port: &str, rogue: impl Fn(&mut Sender, u64)) -> (DirectionCounts, u64) {
+    let eal = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 64, pci: false }).unwrap();
+    let (tsc, pool) = (Tsc::get(eal), Pool::new(eal, 4_096, FrameSize::new(1522).unwrap()).unwrap());
+    let mut port = Port::open(port, PortConfig::default(), &pool).unwrap();
+    let (_rx, tx) = port.take_queue().unwrap();
+    let source = TraceSpec::parse("flows:10").unwrap().build().unwrap();
+    let mut sender = Sender::new(source, tx, &pool, Shape::Constant, NonZeroU32::MIN, 1);
+    let grid = Grid::new(Ticks(0), tsc.ticks(SPEC.duration), tsc);
+    let schedule =
+        Schedule { shape: Shape::Constant, load: SPEC.load, duration: SPEC.duration, phase: 0.0, seed: 1 };
+    let catch_up = tsc.ticks(Nanos(100_000));
+    sender.begin(SenderCourse { trial: 2, stream: 0, schedule, grid, catch_up }, tsc);
+    let start = Ticks::now();
+    sender.begin_at(start);
+    let (mut now, mut round) = (start, 0);
+    while now.since(start) < grid.length {
+        sender.offer(now);
+        rogue(&mut sender, round);
+        round += 1;
+        now = Ticks::now();
+    }
+    let counts = sender.finish();
+    let in_windows = sender.windows().windows().iter().map(|window| window.intended()).sum();
+    (counts, in_windows)
+}
+
+fn verdict(counts: DirectionCounts) -> weir_trial::Verdict {
+    judge(&TrialResult { directions: vec![counts], ..TrialResult::new(SPEC) })
+}
+
+#[test]
+fn what_a_sender_counts_is_its_schedule_in_all_and_in_the_windows() {
+    let (counts, in_windows) = counted("net_null_sums", |_, _| {});
+    assert_eq!((counts.intended, in_windows), (50_000, 50_000));
+    assert_eq!(counts.sent + counts.refused + counts.unsent, counts.intended);
+    assert_eq!((counts.stamped, counts.refused), (counts.sent, 0), "every packet is stamped and taken");
+    assert!(!verdict(counts).has(Code::CountsDoNotAddUp));
+}
+
+/// The check is no identity: the schedule was counted before the trial, what was sent during it.
+#[test]
+fn a_sender_that_sends_beside_its_schedule_does_not_add_up() {
+    let (counts, in_windows) = counted("net_null_rogue", |sender, round| {
+        if round == 100 {
+            sender.offer_now(5);
+        }
+    });
+    assert_eq!((counts.intended, in_windows), (50_000, 50_005));
+    assert!(verdict(counts).has(Code::CountsDoNotAddUp), "{counts:?}");
+}
+
+#[test]
+fn a_ring_that_nobody_empties_refuses_what_does_not_fit_and_all_of_it_is_counted() {
+    let (counts, _) = counted("net_ring_full", |_, _| {});
+    assert!(counts.refused > 0, "nobody empties the ring: {counts:?}");
+    assert_eq!(counts.sent + counts.refused + counts.unsent, 50_000);
+}
