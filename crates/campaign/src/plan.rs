@@ -106,6 +106,8 @@ pub struct Plan {
     pub self_check: bool,
     /// Seed of everything random.
     pub seed: u64,
+    /// Cores of the tester.
+    pub tester_cores: u32,
     /// How often every point is measured.
     pub repeats: u32,
     /// Whether starts go on until an effect is seen (`against` only).

@@ -64,6 +64,8 @@ pub struct RigSetup<'a> {
     pub huge_pages: bool,
     /// Who runs where.
     pub cores: Cores,
+    /// The tester's cores.
+    pub testers: &'a [usize],
     /// Over `fed`: how long the device is measured from its first packet on, before anything else; not
     /// at all when left out.
     pub from_start: Option<Nanos>,

@@ -124,6 +124,8 @@ pub struct Campaign<'a> {
     done: BTreeSet<u32>,
     flags: Flags,
     cores: Cores,
+    /// The tester's cores.
+    testers: Vec<usize>,
     wirings: Wirings,
     /// What searches for a device's best settings found, by the point's place: its other starts have the same.
     choices: BTreeMap<u32, Choice>,
@@ -143,7 +145,8 @@ impl<'a> Campaign<'a> {
         done: BTreeSet<u32>,
         flags: Flags,
     ) -> Result<Self, CampaignError> {
-        let cores = Cores::assign(&weir_dpdk::allowed_cores())?;
+        let allowed = weir_dpdk::allowed_cores();
+        let (cores, testers) = (Cores::assign(&allowed)?, Cores::testers(&allowed, plan.tester_cores)?);
         Ok(Self {
             plan,
             store,
@@ -151,6 +154,7 @@ impl<'a> Campaign<'a> {
             done,
             flags,
             cores,
+            testers,
             wirings: plan.wirings(),
             choices: BTreeMap::new(),
             checks: BTreeMap::new(),
@@ -498,6 +502,7 @@ impl<'a> Campaign<'a> {
             stamp_every: stamp_every(self.plan.stamped),
             huge_pages,
             cores: self.cores,
+            testers: &self.testers,
             from_start: self.plan.mrr.filter(|mrr| mrr.from_start).map(|mrr| mrr.duration),
         })
     }

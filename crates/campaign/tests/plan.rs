@@ -35,6 +35,16 @@ fn with(top: &str, end: &str) -> String {
     format!("{top}\n{axes}{method}{end}\n")
 }
 
+#[test]
+fn the_tester_may_have_up_to_four_cores() {
+    assert_eq!(parse(&with("", "")).unwrap().tester_cores, 1);
+    assert_eq!(parse(&with("tester_cores = 4", "")).unwrap().tester_cores, 4);
+    for refused in ["tester_cores = 0", "tester_cores = 5"] {
+        let error = error(refused, "");
+        assert!(error.contains("`tester_cores`") && error.contains("outside 1 to 4"), "{error}");
+    }
+}
+
 fn error(top: &str, end: &str) -> String {
     match parse(&with(top, end)) {
         Ok(plan) => panic!("the plan should not pass: {plan:?}"),

@@ -169,6 +169,25 @@ fn a_load_beyond_the_line_is_no_result_but_an_error() {
 }
 
 #[test]
+fn a_tester_that_wants_more_cores_than_there_are_is_told_how_many_are_missing() {
+    let plan =
+        PLAN.replace("simulated", "nf").replace("[mrr]", "tester_cores = 3\nhuge_pages = false\n[mrr]");
+    let lab = Lab::new(&plan);
+    let two: Vec<String> = weir_dpdk::allowed_cores().iter().take(2).map(ToString::to_string).collect();
+    let bench = lab.bench();
+    let mut command = Command::new("taskset");
+    command.args(["-c", &two.join(",")]).arg(bench.get_program()).args(bench.get_args());
+    command.envs(bench.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.current_dir(bench.get_current_dir().unwrap()).output().unwrap();
+    refused(
+        &output,
+        2,
+        &["the tester needs 3 and the DUT one", "Give the lab 4 cores", "smaller `tester_cores`"],
+    );
+    assert_eq!(lab.stored(), None, "no run was begun");
+}
+
+#[test]
 fn a_device_that_is_not_installed_names_its_package() {
     let lab = Lab::new(&PLAN.replace("simulated", "testpmd"));
     let path = lab.file("bin");

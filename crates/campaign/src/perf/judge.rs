@@ -177,7 +177,7 @@ fn complaints(point: &Point) -> Vec<String> {
     let spoilt = spoilt.first().map(|finding| {
         format!("{who}: {} of {} trials are left out: {}", spoilt.len(), counting().count(), finding.says)
     });
-    let audit = point.packets.as_ref().and_then(|packets| packets.audit);
+    let audit = point.packets.as_ref().and_then(|packets| packets.audit.as_ref());
     let audit = audit.map(|audit| format!("{who}: audited: {audit}"));
     error.into_iter().chain(wrong).chain(unchecked).chain(spoilt).chain(audit).collect()
 }

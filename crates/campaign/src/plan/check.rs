@@ -118,6 +118,7 @@ impl<'a> Checker<'a> {
             stamped,
             self_check: file.self_check.unwrap_or(true),
             seed,
+            tester_cores: self.within("tester_cores", file.tester_cores, 1, crate::cores::MOST_TESTERS),
             repeats: self.within("repeats", file.repeats, 1, MAX_REPEATS),
             until,
             throughput,

@@ -59,6 +59,10 @@ pub(super) struct PlanFile {
     pub(super) self_check: Option<bool>,
     /// Seed of everything random. Default: 1.
     pub(super) seed: Option<u64>,
+    /// Cores of the tester, 1 to 4. With several, senders and receivers are on threads of their own; two directions
+    /// keep four busy, one direction two. The machine needs one more, for the device. Default: 1.
+    #[schemars(with = "Option<u32>")]
+    pub(super) tester_cores: Option<Spanned<u32>>,
     /// How often every point is measured, 1 to 100. Default: 1.
     #[schemars(with = "Option<u32>")]
     pub(super) repeats: Option<Spanned<u32>>,

@@ -54,7 +54,7 @@ pub(crate) fn audit(
     let seconds = after.at.duration_since(before.at).as_secs_f64();
     // The device first, which must not wait for a sink that is gone.
     fed.stop()?;
-    let (_, mut check) = sink.finish();
+    let (mut check, by_port) = sink.finish();
     let counted = least.midpoint(most);
     if device > most + slack || device + slack < least {
         check.note(Fault::Counter, || {
@@ -66,6 +66,7 @@ pub(crate) fn audit(
         device,
         resolution: (most - least) / 2 + slack,
         rate: (counted as f64 / seconds.max(1e-9)) as u64,
+        by_port,
     });
     Ok(check)
 }

@@ -126,21 +126,26 @@ impl Sink {
         self.shared.looks.store(whether, Ordering::Release);
     }
 
-    /// Ends the reading, and says what all packets that were looked at came to.
-    pub(super) fn finish(mut self) -> (Seen, PacketCheck) {
+    /// Ends the reading, and says what all packets that were looked at came to, and how many left by each port.
+    pub(super) fn finish(mut self) -> (PacketCheck, Vec<u64>) {
         self.shared.stop.store(true, Ordering::Release);
         let (mut seen, mut check) = (self.expectations.nothing_seen(), PacketCheck::default());
+        let mut by_port = Vec::new();
         for thread in self.threads.drain(..) {
             match thread.join() {
                 Ok((own, found)) => {
                     seen.add(&own);
+                    by_port.push(found.compared);
                     check.merge(found);
                 }
-                Err(_) => check.remark("a thread of the sink ended early"),
+                Err(_) => {
+                    by_port.push(0);
+                    check.remark("a thread of the sink ended early");
+                }
             }
         }
         self.expectations.starved(&seen, &mut check);
-        (seen, check)
+        (check, by_port)
     }
 }
 
@@ -238,7 +243,6 @@ mod tests {
             std::thread::sleep(NAP);
         }
         assert_eq!(sink.counted(), 10_000);
-        let (_, check) = sink.finish();
-        assert_eq!(check, PacketCheck::default(), "nobody looked");
+        assert_eq!(sink.finish(), (PacketCheck::default(), vec![0]), "nobody looked");
     }
 }

@@ -137,7 +137,7 @@ pub(super) fn linked(
         directions.push(DirectionSetup { senders: vec![sender], to: 1 - from });
     }
     let ends: Vec<usize> = directions.iter().map(|direction| direction.to).collect();
-    let layout = Layout::of(&[setup.cores.tester], ports.len(), &ends, 1);
+    let layout = Layout::of(setup.testers, ports.len(), &ends, 1);
     let tester = Tester::new(eal, &layout, ports, receivers, directions);
     Ok(Wired { tester, device, dut_stops_first: setup.wiring == WiringKind::Memif })
 }

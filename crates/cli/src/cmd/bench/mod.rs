@@ -143,7 +143,9 @@ fn lease(plan: &Plan, cores: Cores) -> Result<Option<Lease>, BadUse> {
     if plan.duts.iter().chain(&plan.against).all(|dut| dut == weir_dut::SIMULATED) {
         return Ok(None);
     }
-    Lease::take(&[cores.tester, cores.dut]).map(Some).map_err(BadUse::new)
+    let mut leased = Cores::testers(&weir_dpdk::allowed_cores(), plan.tester_cores).map_err(BadUse::new)?;
+    leased.push(cores.dut);
+    Lease::take(&leased).map(Some).map_err(BadUse::new)
 }
 
 /// The plan, with the axes that the command line replaces, and where it was read.
