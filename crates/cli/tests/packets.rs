@@ -203,6 +203,18 @@ fn every_packet_of_a_wired_device_is_compared_and_a_sample_of_every_trial() {
 }
 
 #[test]
+fn the_untimed_pass_of_two_directions_compares_more_than_that_of_one() {
+    let _cores = cores();
+    let run = Lab::new(&plan(
+        "nf = [\"l2fwd\", \"l3fwd:10\"]\ndirections = [1, 2]\ntrace = \"flows:100\"\nsize = 64",
+    ))
+    .measure(0);
+    let compared = all_right(&run);
+    let [one, two, routed_one, routed_two] = compared[..] else { panic!("{compared:?}") };
+    assert!(two > one && routed_two > routed_one, "{compared:?}");
+}
+
+#[test]
 fn a_device_that_feeds_itself_is_looked_at_over_another_wiring_first() {
     let _cores = cores();
     for axes in [
@@ -214,6 +226,15 @@ fn a_device_that_feeds_itself_is_looked_at_over_another_wiring_first() {
         // The untimed pass compares some hundreds; the audit all that is forwarded at the full rate.
         let compared = all_right(&run);
         assert!(compared.iter().all(|compared| *compared > 100_000), "{compared:?}");
+        for point in &run.points {
+            let audit = point.packets.as_ref().unwrap().audit.as_ref().expect("an audit");
+            let [left, right] = audit.by_port[..] else { panic!("{audit:?}") };
+            match point.key.directions {
+                // What enters by port 0 leaves by port 1.
+                1 => assert!(left == 0 && right > 50_000, "{:?}: {audit:?}", point.key),
+                _ => assert!(left.min(right) * 2 > left.max(right), "{:?}: {audit:?}", point.key),
+            }
+        }
     }
 }
 
