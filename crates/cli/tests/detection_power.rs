@@ -2,7 +2,7 @@
 //! packets, drawn by chance. `docs/truth.md` has the table.
 //!
 //! ```text
-//! cargo test --release -p weir --test detection_power -- --ignored --nocapture
+//! cargo test --release -p weir --test tests detection_power -- --ignored --nocapture
 //! ```
 //!
 //! `WEIR_TRIALS` (100), `WEIR_WIRINGS` (`vhost memif`) and `WEIR_FAULTS` (`no-ttl:1e-5 ...`) change what is run.
@@ -55,7 +55,7 @@ impl Drop for Rig {
 
 impl Rig {
     fn new(number: u32, wiring: &str, nf: &str, fault: Option<&str>, size: u32) -> Self {
-        let config = EalConfig { memory: Memory::Normal, megabytes: 512, pci: false };
+        let config = EalConfig { memory: Memory::Normal, megabytes: 256, pci: false };
         let eal = Eal::init(config).expect("EAL starts anywhere");
         let (folder, frame) = (Folder::new().unwrap(), FrameSize::new(1522).unwrap());
         let ports = |side, number| match wiring {
@@ -76,7 +76,9 @@ impl Rig {
             let (kind, entries) = nf.split_once(':').unwrap_or((nf, ""));
             let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
             command.args(["nf", kind, "--control", "stdio", "--core", &dut.to_string()]);
-            ports(Side::Dut, 0).iter().for_each(|port| drop(command.args(["--port", port])));
+            for port in ports(Side::Dut, 0) {
+                command.args(["--port", &port]);
+            }
             command.args(fault.map_or(vec![], |fault| vec!["--fault", fault]));
             command.args(if entries.is_empty() { vec![] } else { vec!["--entries", entries] });
             let mut device = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -2,9 +2,7 @@
 //! time, a neighbour that sweeps the last-level cache. Without real-time priority for the trial where that would
 //! keep the disturbance away.
 
-mod lab;
-
-use lab::{Lab, cores};
+use crate::lab::{Lab, cores};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
@@ -179,7 +177,7 @@ fn a_quota_of_cpu_time_that_comes_in_mid_run_is_the_machines_doing() {
     let _cores = cores();
     let lab = Lab::new(&PLAN.replace("[\"200kpps\"]", "[\"200kpps\", \"200kpps\", \"200kpps\"]"));
     let mut child = lab.bench().stdout(std::process::Stdio::null()).spawn().unwrap();
-    lab::wait_for("the first trial", || lab.stored()?.points.first()?.trials.first().map(drop));
+    crate::lab::wait_for("the first trial", || lab.stored()?.points.first()?.trials.first().map(drop));
     let devices = lab.devices();
     assert!(!devices.is_empty() && devices.iter().all(|device| quota.take_in(*device)));
     assert_eq!(child.wait().unwrap().code(), Some(0));

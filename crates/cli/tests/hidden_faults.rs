@@ -1,9 +1,7 @@
 //! Faults that keep checksums and counts right, or are rare, or are only in some packets: each is found by
 //! name, over every wiring that it can be injected at. `docs/truth.md` lists them.
 
-mod lab;
-
-use lab::{Lab, cores, told};
+use crate::lab::{Lab, cores, told};
 use weir_trial::run::{Run, StoredTrial};
 use weir_trial::verdict::Code;
 
@@ -43,7 +41,7 @@ fn a_rare_change_that_keeps_the_checksums_ends_the_point_in_mid_trial() {
     for (nf, fault, size, what) in [
         ("l3fwd:10", "no-ttl:1e-5", 64, "wrong time to live"),
         ("l2fwd", "swap:1e-5", 64, "changed header"),
-        ("l2fwd", "no-checksum:1e-5", 128, "changed payload"),
+        ("l2fwd", "no-checksum:1e-5", 128, "transport checksum is 0x0000"),
         ("l2fwd", "young:1e-5", 64, "the stamp at its end is damaged"),
     ] {
         for wiring in ["vhost", "memif"] {
@@ -92,27 +90,6 @@ fn a_counter_that_boasts_contradicts_what_came_in() {
     }
 }
 
-/// Packets of one lap go the same way: only the untimed pass, whose full bursts mix packets of different fates, can
-/// see it.
-#[test]
-fn lookups_skipped_in_full_bursts_are_found_before_any_rate_is_measured() {
-    let _cores = cores();
-    for (nf, wiring) in
-        [("l3fwd:10", "vhost"), ("firewall:10", "vhost"), ("l3fwd:10", "memif"), ("l3fwd:10", "fed")]
-    {
-        let axes = axes(nf, "skip-lookups", wiring, 64);
-        let text = match wiring {
-            "fed" => plan(&axes, "200kpps").replace("[latency]\nloads = [\"200kpps\"]", "[mrr]\ntrials = 1"),
-            _ => plan(&axes, "200kpps"),
-        };
-        let run = Lab::new(&text).measure(1);
-        let point = &run.points[0];
-        let wrong = point.packets.as_ref().unwrap();
-        assert!(!wrong.is_right() && point.trials.is_empty(), "{nf} over {wiring}: {wrong}");
-        println!("{nf} over {wiring}: {wrong}");
-    }
-}
-
 #[test]
 fn fifty_starved_flows_of_ten_thousand_are_counted() {
     let _cores = cores();
@@ -146,7 +123,7 @@ fn an_audit_finds_what_a_device_that_feeds_itself_does_wrong() {
         ("l3fwd:10", "no-ttl:1e-5", "wrong time to live"),
         ("l2fwd", "swap:1e-5", ""),
         ("l2fwd", "no-checksum:1e-5", ""),
-        ("l2fwd", "replay:0.2", "a counter that is not right"),
+        ("l2fwd", "replay:0.2", ""),
         ("l2fwd", "boast:0.5", "a counter that is not right"),
         ("l2fwd", "starve:0.05", "missing"),
     ] {

@@ -172,6 +172,9 @@ pub const DELAY_TICKS: u64 = 30_000_000;
 /// The longest work, in TSC ticks, that a [`FaultKind::Slow`] device slows down at once.
 const LONGEST_WORK: u64 = 100_000;
 
+/// Where the choice of packets and bits begins: no small number, whose successors would be small as well.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Packets after which a [`FaultKind::Starve`] device begins: more than a tester may look at in peace.
 const STARVES_AFTER: u64 = 200_000;
 
@@ -253,7 +256,7 @@ impl Saboteur {
             old: Vec::with_capacity(MEMORY),
             last: Default::default(),
             left_before: 0,
-            random: 1,
+            random: SEED,
             child: None,
             since: Ticks::now(),
         };

@@ -7,8 +7,7 @@
 //! patiently, before it is called missing. Without stalls a pass takes some tens of microseconds a
 //! chunk: about a second for two laps of a hundred thousand packets.
 //!
-//! A chunk is handed over in whole bursts, so that a device that does its work by bursts gets full ones of
-//! packets of different fates.
+//! A chunk is handed over in bursts, as a trial's packets are.
 
 use crate::check::{Examiner, Fate, Item, PassFrames};
 use crate::tester::Engine;

@@ -282,7 +282,10 @@ fn a_direction_that_alone_loses_is_named_and_loss_on_both_sides_is_not() {
     };
     let found = both([0, 5_000]);
     let says = found.findings.iter().find(|finding| finding.code == Code::OneSided);
-    assert_eq!(says.map(|finding| finding.says.as_str()), Some("direction 1 alone lost 1%, the other 0%"));
+    assert_eq!(
+        says.map(|finding| finding.says.as_str()),
+        Some("direction 1 alone lost 1.00 %, the other 0.00 %")
+    );
     assert!(both([5_000, 400]).has(Code::OneSided));
     for alike in [[5_000, 500], [99, 0], [0, 0], [4_000, 5_000]] {
         assert!(!both(alike).has(Code::OneSided), "{alike:?}");

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn one_flow_of_two_hundred_is_chosen_whatever_its_size() {
-        let chosen = (0..10_000).filter(|port| flow(&frame(*port, 60)).unwrap() % 200 == 0).count();
+        let chosen = (0..10_000).filter(|port| flow(&frame(*port, 60)).unwrap().is_multiple_of(200)).count();
         assert!((25..100).contains(&chosen), "{chosen} of 10,000");
         assert_eq!(flow(&frame(77, 60)), flow(&frame(77, 1_000)));
     }
