@@ -26,7 +26,8 @@ pub const BEHIND: usize = 1 << 20;
 
 /// Bytes that one controller may make the switch hold: answers that wait for it, messages of its open bundles
 /// (`Line::hold`). Its connection ends with an answer above that; a message above it is refused.
-pub const MOST_WAITING: usize = 64 << 20;
+/// A bundle of half a million routes takes 78 MiB.
+pub const MOST_WAITING: usize = 128 << 20;
 
 /// Bytes that all of them may make it hold; with more, one that is behind and gets an answer ends.
 pub const MOST_WAITING_IN_ALL: usize = 256 << 20;
