@@ -58,14 +58,13 @@ fn a_wire_back_to_the_sender_is_no_forwarder_in_the_pass_and_in_every_sample() {
     tester.compare_with(Arc::new(Oracle::new(Nf::L2Fwd)));
     for _ in 0..3 {
         let result = tester.run(spec, &Arc::default()).unwrap();
-        let (sample, came) = (result.packets.as_ref().unwrap(), result.total().received);
-        assert!(came > 0 && sample.compared > 0 && sample.compared <= 520, "{sample} of {came}");
+        let (sample, total) = (result.packets.as_ref().unwrap(), result.total());
+        // Each packet is compared, none of them came by the port that it must; some are named.
+        assert!(total.received == 0 && total.damaged > 0 && total.foreign == 0, "{sample} of {total:?}");
+        assert_eq!(sample.compared, total.damaged, "{total:?}");
         assert_eq!(faults(sample), [Fault::Port], "{sample}");
-        assert_eq!(sample.wrong[0].count, sample.compared);
-        assert!(
-            result.total().foreign == 0 && result.total().duplicated == 0,
-            "the counts alone see nothing"
-        );
+        assert!(sample.wrong[0].count <= total.damaged, "{sample}");
+        assert_eq!(total.duplicated, 0, "the counts alone see nothing");
     }
     // A router does not send back what it did not change, either.
     let check = pass(&mut tester, Nf::L3Fwd { routes: 10 });
@@ -162,9 +161,8 @@ fn several_threads_count_stamp_and_order_as_exactly_as_one() {
     // A sender and a receiver, and two senders and a receiver: that they share a core changes nothing.
     for (number, threads) in [vec![first, last], vec![first, last, first, last]].into_iter().enumerate() {
         let mut tester = tester_on(&format!("net_ring_threads{number}"), &threads);
-        tester.compare_with(Arc::new(Oracle::new(Nf::L2Fwd)));
+        let spec = TrialSpec { load: Pps(200_001.0), duration: Nanos(250_000_000) };
         for _ in 0..2 {
-            let spec = TrialSpec { load: Pps(200_001.0), duration: Nanos(250_000_000) };
             let result = tester.run(spec, &Arc::default()).unwrap();
             let total = result.total();
             adds_up(&total);
@@ -174,12 +172,14 @@ fn several_threads_count_stamp_and_order_as_exactly_as_one() {
             let delays = [&result.latency, &result.account.as_ref().unwrap().paused_delay];
             let counted: u64 = delays.into_iter().flatten().map(|delays| delays.count).sum();
             assert_eq!(counted, total.received);
-            let sample = result.packets.unwrap();
-            assert!(sample.compared > 0, "{sample}");
-            // A wire back to the sender: each packet is right but for its port, in either stream.
-            assert_eq!(faults(&sample), [Fault::Port], "{sample}");
             let windows = result.windows.unwrap();
             assert!(windows.count > 100 && windows.total().intended() <= total.intended);
         }
+        // A wire back to the sender: each packet is right but for its port, in either stream.
+        tester.compare_with(Arc::new(Oracle::new(Nf::L2Fwd)));
+        let result = tester.run(spec, &Arc::default()).unwrap();
+        let (sample, total) = (result.packets.as_ref().unwrap(), result.total());
+        assert_eq!((sample.compared, total.damaged), (total.sent, total.sent), "{total:?}");
+        assert_eq!(faults(sample), [Fault::Port], "{sample}");
     }
 }
