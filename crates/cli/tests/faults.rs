@@ -273,6 +273,7 @@ fn wrong_packets_end_the_point_before_any_rate_is_measured_and_everybody_is_told
 fn clean_repeats_raise_no_alarm() {
     let _cores = cores();
     let clean = plan("l3fwd:10", "nf", "200kpps", "500ms").replace("self_check = false", "repeats = 5");
+    let clean = clean.replace("flows:100", "tr3i");
     let run = Lab::new(&clean).measure(0);
     let check = run.points[0].packets.as_ref().unwrap();
     assert!(check.is_right() && check.compared > 1000, "{check}");
