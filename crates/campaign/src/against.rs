@@ -233,7 +233,8 @@ fn methods(
     answers: Receiver<Answer>,
 ) -> Measured {
     let (mut results, mut remarks) = (Vec::new(), Vec::new());
-    let mut methods = Methods { plan, spec, key, purse: None, results: &mut results, remarks: &mut remarks };
+    let mut methods =
+        Methods { plan, spec, key, purse: None, ceiling: None, results: &mut results, remarks: &mut remarks };
     let mut distant = Distant { told: told.clone(), answers, decided: Vec::new() };
     methods.run(&mut distant, &mut Teller(told))?;
     Ok((results, remarks))

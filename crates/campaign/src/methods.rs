@@ -20,6 +20,8 @@ pub(crate) struct Methods<'a> {
     pub(crate) key: &'a PointKey,
     /// The time that all searches share; nothing where each has its own, as two devices in turns have.
     pub(crate) purse: Option<&'a mut Purse>,
+    /// What the tester can do over the point's wiring, where that was measured.
+    pub(crate) ceiling: Option<Pps>,
     pub(crate) results: &'a mut Vec<PointResult>,
     pub(crate) remarks: &'a mut Vec<String>,
 }
@@ -54,6 +56,7 @@ impl Methods<'_> {
         if let Some(throughput) = plan.throughput.as_ref().filter(|_| !self.spec.mrr_only) {
             let mut config = throughput.config(basis.line);
             basis.max_load = config.max_load;
+            config.first_load = self.ceiling;
             if let Some(purse) = &self.purse {
                 config.budget = purse.allows(config.least_budget());
             }

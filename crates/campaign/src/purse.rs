@@ -8,9 +8,10 @@
 use weir_units::Nanos;
 
 /// A search may take so many times its own share.
-const MOST: u64 = 3;
-/// Of the shares of the searches still to come, one part in so many stays theirs.
-const KEPT: u64 = 2;
+const MOST: u64 = 2;
+/// Of the shares of the searches still to come, so many parts in a hundred stay theirs: the first searches
+/// must not leave the last ones without.
+const KEPT_PERCENT: u64 = 80;
 
 /// What is left of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl Purse {
     /// What the next search may take, at least its smallest sensible budget `least`.
     pub(crate) fn allows(&self, least: Nanos) -> Nanos {
         let later = self.searches.saturating_sub(1);
-        let kept = (self.share.0 / KEPT).saturating_mul(later);
+        let kept = (self.share.0 * KEPT_PERCENT / 100).saturating_mul(later);
         let most = self.share.0.saturating_mul(MOST);
         Nanos(self.left.0.saturating_sub(kept).min(most)).max(least)
     }
@@ -54,7 +55,10 @@ mod tests {
         let mut spent = 0;
         for search in 0..12 {
             let allowed = purse.allows(LEAST);
-            assert!((SHARE.0 / KEPT..=SHARE.0 * MOST).contains(&allowed.0), "search {search}: {allowed:?}");
+            assert!(
+                (SHARE.0 * KEPT_PERCENT / 100..=SHARE.0 * MOST).contains(&allowed.0),
+                "search {search}: {allowed:?}"
+            );
             purse.take(allowed);
             spent += allowed.0;
         }

@@ -13,8 +13,15 @@ use weir_trial::verdict::Code;
 use weir_trial::{Measurer, TrialResult, TrialSpec};
 use weir_units::Nanos;
 
-/// How often a trial is run when the machine or the tester spoils it.
-const ATTEMPTS: u32 = 3;
+/// How often a trial is run when the machine or the tester spoils it. A search is told of each attempt:
+/// it leaves out what proves nothing, and decides itself which load is worth more of its time.
+fn attempts(purpose: Purpose) -> u32 {
+    match purpose {
+        // A soak's time goes on.
+        Purpose::WarmUp | Purpose::Search | Purpose::Soak => 1,
+        _ => 3,
+    }
+}
 
 /// Share of unsent packets from which the tester is overloaded rather than disturbed: another
 /// attempt would end the same way.
@@ -123,9 +130,8 @@ impl Measurer for Recorder<'_> {
             let result = self.rig.measure(spec).map_err(CampaignError::Rig)?;
             let purpose = self.shared.purpose.get();
             let mut trial = StoredTrial::new(*self.sequence, purpose, started_ms, result);
-            // A soak's time goes on, and a device starts once: what was spoilt then cannot be measured again.
-            let once = purpose == Purpose::Soak || self.rig.is_measured_once();
-            let attempts = if once { 1 } else { ATTEMPTS };
+            // A device starts once: what was spoilt then cannot be measured again.
+            let attempts = if self.rig.is_measured_once() { 1 } else { attempts(purpose) };
             trial.superseded =
                 attempt < attempts && trial.verdict.is_worth_repeating() && !overloaded(&trial);
             if !trial.superseded {

@@ -7,12 +7,14 @@ mod audit;
 mod expectations;
 mod fed;
 mod gate;
+mod rest;
 mod sink;
 mod tune;
 mod wire;
 
 pub(crate) use audit::audit;
 use fed::FedDut;
+use rest::Rests;
 pub(crate) use tune::Choice;
 
 use crate::cores::Cores;
@@ -29,7 +31,7 @@ use weir_dut::wiring::{Memif, Nic, Veth, VethPairs, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, RunningDut};
 use weir_traffic::check::PassFrames;
 use weir_traffic::{Shape, Tester, TesterError};
-use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, stolen};
+use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, ran_elsewhere, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{DutReading, Measurer, Nf, Oracle, PacketCheck, TrialResult, TrialSpec};
 use weir_units::Nanos;
@@ -148,6 +150,7 @@ struct Device {
     /// Where the DUT forwards.
     core: u32,
     tsc: Tsc,
+    rests: Rests,
 }
 
 /// A reading of a DUT's threads and conduct; what cannot be read is left out.
@@ -321,7 +324,7 @@ const MOST_REAL_TIME: Nanos = Nanos(900_000_000);
 impl Device {
     fn new(eal: &'static Eal, (dut, core): (Box<dyn RunningDut>, usize), home: Home, flags: &Flags) -> Self {
         let Flags { stop, interrupted, .. } = flags.clone();
-        Self { dut, home, stop, interrupted, core: core as u32, tsc: Tsc::get(eal) }
+        Self { dut, home, stop, interrupted, core: core as u32, tsc: Tsc::get(eal), rests: Rests::new() }
     }
 
     /// Waits for all links; ends early when the DUT dies or Ctrl-C is pressed.
@@ -376,6 +379,15 @@ impl Device {
         RealTime::raise(&threads).ok()
     }
 
+    /// Lets ordinary threads have their time of the cores before a trial of this length.
+    fn rest(&mut self, duration: Nanos) {
+        let rest = self.rests.before(Instant::now(), duration.duration());
+        if !rest.is_zero() {
+            std::thread::sleep(rest);
+            self.rests.before(Instant::now(), duration.duration());
+        }
+    }
+
     /// Reads what became of the DUT's threads so far.
     fn watch(&self) -> Watch {
         let threads = self.dut.threads();
@@ -386,7 +398,7 @@ impl Device {
         Watch {
             threads: sum.filter(|_| !threads.is_empty()),
             stolen: stolen(self.core),
-            conduct: self.dut.conduct(),
+            conduct: Conduct { elsewhere: ran_elsewhere(&threads), ..self.dut.conduct() },
         }
     }
 
@@ -399,6 +411,7 @@ impl Device {
         health.conduct = Conduct {
             lines: after.conduct.lines.saturating_sub(before.conduct.lines),
             children: after.conduct.children,
+            elsewhere: Nanos(after.conduct.elsewhere.0.saturating_sub(before.conduct.elsewhere.0)),
         };
     }
 
@@ -467,19 +480,31 @@ impl Wired {
     fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
         let began = Instant::now();
         let device = &mut self.device;
+        device.rest(spec.duration);
         let before = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
-        let watch = device.watch();
         let real_time = device.real_time(spec.duration);
-        let raised = real_time.is_some();
-        let ran = self.tester.run(spec, &device.stop);
-        drop(real_time);
+        let began_trial = Instant::now();
+        let watch = device.watch();
+        self.tester.watch(device.dut.threads());
+        let ran = self.tester.run(spec, &device.stop).map(|mut result| {
+            result.health.real_time = real_time.is_some();
+            device.watched(watch, &mut result.health);
+            result
+        });
+        let waited = self.tester.waited();
+        if real_time.is_some() {
+            drop(real_time);
+            device.rests.trial(began_trial.elapsed(), Instant::now());
+        }
         let mut result = match ran {
             Ok(result) => result,
             Err(TesterError::Stopped) => return Err(device.reason()),
             Err(error) => return Err(error.into()),
         };
-        result.health.real_time = raised;
-        device.watched(watch, &mut result.health);
+        // What they waited before its first packet is not of the trial.
+        if let (Some(dut), Some(waited)) = (&mut result.health.dut, waited) {
+            dut.waited = waited;
+        }
         let after = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
         result.dut = Some(device.reading(before, after, false));
         result.overhead = Nanos(Nanos::from(began.elapsed()).0.saturating_sub(result.elapsed.0));

@@ -326,9 +326,15 @@ impl<'a> Campaign<'a> {
             self.store.set_configuration(point, &rig.configuration())?;
             remarks.extend(self.keep_check(point, checked)?);
             let done = results.len();
-            let purse = self.purse.as_mut();
-            let mut methods =
-                Methods { plan: self.plan, spec, key, purse, results: &mut results, remarks: &mut remarks };
+            let mut methods = Methods {
+                plan: self.plan,
+                spec,
+                key,
+                purse: self.purse.as_mut(),
+                ceiling: check.as_ref().map(|check| check.ceiling),
+                results: &mut results,
+                remarks: &mut remarks,
+            };
             let shared = Shared::default();
             let mut recorder = Recorder {
                 rig: &mut rig,

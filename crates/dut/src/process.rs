@@ -219,7 +219,7 @@ impl Process {
 
     /// What it did so far beside what it is for: lines ever printed, and processes it has started that run.
     pub fn conduct(&self) -> Conduct {
-        Conduct { lines: self.mark(), children: self.others_in_group() }
+        Conduct { lines: self.mark(), children: self.others_in_group(), ..Conduct::default() }
     }
 
     /// Processes of its group beside itself.

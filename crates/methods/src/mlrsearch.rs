@@ -51,8 +51,12 @@ pub struct SearchConfig {
     pub max_load: Pps,
     /// Time the trials of the search may take, set-up and drain included.
     pub budget: Nanos,
-    /// One trial of this length at the greatest load before the search, discarded; zero for none.
+    /// One trial of this length before the search, at the load where it begins, discarded; zero for none.
     pub warm_up: Nanos,
+    /// The load of the first trial, where the greatest one is known to be beyond what can be offered or
+    /// forwarded; nothing for the greatest.
+    #[serde(default)]
+    pub first_load: Option<Pps>,
     /// Whether set-up and drain time count towards a goal's duration sum, as in the Python library
     /// that FD.io CSIT uses (the draft leaves it to the tester).
     pub overhead_counts: bool,
@@ -114,6 +118,7 @@ impl SearchConfig {
             max_load,
             budget: Self::DEFAULT_BUDGET,
             warm_up: Self::DEFAULT_WARM_UP,
+            first_load: None,
             overhead_counts: true,
         }
     }
@@ -238,30 +243,30 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Warm-up, then the trials that tell the goals where to look: the greatest load, and the rate
-    /// that the device forwarded of it.
+    /// Warm-up, then the trial that tells the goals where to look: a load that is likely too great, and the
+    /// rate that the device forwarded of it.
     fn start<M: Measurer, O: Observer>(
         &mut self,
         measurer: &mut M,
         observer: &mut O,
     ) -> Result<(), M::Error> {
-        let top = self.ladder.top();
-        self.expect(Bounds { lower: Some(top), upper: Some(top) });
+        let first = self.config.first_load.map_or(self.ladder.top(), |load| self.ladder.at_or_below(load));
+        self.expect(Bounds { lower: Some(first), upper: Some(first) });
         if self.config.warm_up.0 > 0 {
-            let spec = TrialSpec { load: self.ladder.load(top), duration: self.config.warm_up };
+            let spec = TrialSpec { load: self.ladder.load(first), duration: self.config.warm_up };
             self.run_trial(Purpose::WarmUp, spec, measurer, observer)?;
         }
-        let first = self.seekers.iter().map(|seeker| seeker.target());
+        let targets = self.seekers.iter().map(|seeker| seeker.target());
         let duration =
-            first.clone().map(|target| target.requirement.trial_duration).max().unwrap_or_default();
-        let width = first.map(|target| target.width).max().unwrap_or(1);
+            targets.clone().map(|target| target.requirement.trial_duration).max().unwrap_or_default();
+        let width = targets.map(|target| target.width).max().unwrap_or(1);
         let tolerated = self.config.goals.iter().map(|goal| goal.loss_ratio.0).fold(1.0, f64::min);
 
-        let result = self.measure(Want { load: top, duration }, measurer, observer)?;
+        let result = self.measure(Want { load: first, duration }, measurer, observer)?;
         let loss = result.loss_ratio().0;
         if loss > tolerated {
-            let forwarded = Pps(self.config.max_load.0 * (1.0 - loss) / (1.0 - tolerated));
-            let upper = self.ladder.at_or_below(forwarded).up(width).min(top);
+            let forwarded = Pps(self.ladder.load(first).0 * (1.0 - loss) / (1.0 - tolerated));
+            let upper = self.ladder.at_or_below(forwarded).up(width).min(first);
             self.expect(Bounds { lower: Some(upper.down(width)), upper: Some(upper) });
         }
         self.tell_bounds(observer);

@@ -15,7 +15,7 @@ use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::windows::{Absences, WindowCounts};
 use weir_trial::{
     Audit, Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Health, Latency, Limit, Limiter,
-    Nf, PacketCheck, Pauses, Planned, SelfCheck, TesterAccount, TrialResult, TrialSpec, Windows,
+    Nf, PacketCheck, Pauses, Planned, SelfCheck, Shares, TesterAccount, TrialResult, TrialSpec, Windows,
     WrongPackets,
 };
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
@@ -114,7 +114,8 @@ fn health() -> impl Strategy<Value = Health> {
     let pauses =
         (any::<u32>(), nanos(), nanos()).prop_map(|(count, total, longest)| Pauses { count, total, longest });
     let clocks = of((nanos(), nanos())).prop_map(|c| c.map(|(tsc, monotonic)| Clocks { tsc, monotonic }));
-    let conduct = (any::<u64>(), any::<u32>()).prop_map(|(lines, children)| Conduct { lines, children });
+    let conduct = (any::<u64>(), any::<u32>(), any::<u64>())
+        .prop_map(|(lines, children, elsewhere)| Conduct { lines, children, elsewhere: Nanos(elsewhere) });
     let real_time = any::<bool>();
     let all = (core(), core(), real_time, conduct, of(text()), pauses, clocks);
     all.prop_map(|(tester, dut, real_time, conduct, unsettled, pauses, clocks)| Health {
@@ -131,8 +132,15 @@ fn health() -> impl Strategy<Value = Health> {
 fn packets() -> impl Strategy<Value = PacketCheck> {
     let wrong = (select(Fault::ALL.to_vec()), any::<u64>(), text())
         .prop_map(|(fault, count, example)| WrongPackets { fault, count, example });
-    let audit = of((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>())).prop_map(|a| {
-        a.map(|(counted, device, resolution, rate)| Audit { counted, device, resolution, rate })
+    let ports = vec(any::<u64>(), 0..3);
+    let audit = of((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), ports)).prop_map(|a| {
+        a.map(|(counted, device, resolution, rate, by_port)| Audit {
+            counted,
+            device,
+            resolution,
+            rate,
+            by_port,
+        })
     });
     (any::<u64>(), vec(wrong, 0..3), of(text()), audit)
         .prop_map(|(compared, wrong, remark, audit)| PacketCheck { compared, wrong, remark, audit })
@@ -142,9 +150,13 @@ fn account() -> impl Strategy<Value = TesterAccount> {
     let planned =
         of((any::<u64>(), any::<u64>())).prop_map(|p| p.map(|(packets, apart)| Planned { packets, apart }));
     let times = (latency(), latency(), vec(latency(), 0..3), latency());
-    (planned, times, any::<u64>(), any::<u64>()).prop_map(
-        |(planned, (sent_late, poll_gaps, delays, paused_delay), negative_delays, wire_chatter)| {
+    let shares = of((any::<u64>(), any::<u64>(), any::<u64>(), text())).prop_map(|s| {
+        s.map(|(frames, median, starved, example)| Shares { frames, median, starved, example })
+    });
+    (planned, times, shares, any::<u64>(), any::<u64>()).prop_map(
+        |(planned, (sent_late, poll_gaps, delays, paused_delay), shares, negative_delays, wire_chatter)| {
             TesterAccount {
+                shares,
                 planned,
                 sent_late,
                 poll_gaps,

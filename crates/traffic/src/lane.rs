@@ -7,6 +7,7 @@ use crate::pacer::Schedule;
 use crate::sample::Sampler;
 use crate::sender::{Sender, SenderCourse};
 use crate::sink::{Tracker, TrackerSetup};
+use crate::waits::Waits;
 use crate::watch::{Gaps, Watch};
 use crate::windows::Grid;
 use std::sync::Arc;
@@ -82,8 +83,11 @@ pub(crate) struct Course {
     /// Windows; the start is known when all threads have met.
     pub(crate) grid: Grid,
     pub(crate) schedule: Schedule,
-    /// How far behind the schedule packets are still sent, and the longest gap that is no pause, in ticks.
+    /// How far behind the schedule packets are still sent, in ticks.
     pub(crate) catch_up: u64,
+    /// The longest gap of the loop that is its own, and what gaps may come to together before they are a
+    /// pause, in ticks.
+    pub(crate) pass: u64,
     pub(crate) pause: u64,
     pub(crate) drain: Drain,
     /// What the trackers of each direction expect.
@@ -142,20 +146,23 @@ pub(crate) struct LaneReport {
     /// Direction and tracker, one a direction that ends here.
     pub(crate) trackers: Vec<(usize, Tracker)>,
     pub(crate) gaps: Gaps,
+    /// What it saw of the DUT's threads.
+    pub(crate) waits: Waits,
     pub(crate) health: Option<CoreHealth>,
     pub(crate) clocks: Clocks,
 }
 
 impl Lane {
-    /// Runs this thread's share of a trial; nothing where it was stopped.
-    pub(crate) fn run(&mut self, course: &Course) -> Option<LaneReport> {
+    /// Runs this thread's share of a trial, with an eye on the DUT's threads; nothing where it was stopped.
+    pub(crate) fn run(&mut self, course: &Course, mut waits: Waits) -> Option<LaneReport> {
         let mut collector = self.prepare(course);
         let watch = Watch::start(self.core);
         let start = course.meeting.wait(course)?;
-        let mut gaps = Gaps::new(start, course.pause);
+        let mut gaps = Gaps::new(start, course.pass, course.pause);
         self.senders.iter_mut().for_each(|one| one.sender.begin_at(start));
         collector.trackers.iter_mut().for_each(|(_, tracker)| tracker.begin_at(start));
-        let ended = self.offer(course, start, &mut gaps, &mut collector);
+        waits.begin(Ticks::now());
+        let ended = self.offer(course, start, &mut gaps, &mut waits, &mut collector);
         let counts: Vec<_> =
             self.senders.iter_mut().map(|one| (one.direction, one.sender.finish())).collect();
         course.meeting.sent.fetch_add(counts.iter().map(|(_, count)| count.sent).sum(), Ordering::AcqRel);
@@ -165,10 +172,11 @@ impl Lane {
         if !self.receivers.is_empty() {
             self.drain(course, &mut gaps, &mut collector);
         }
+        waits.look(Ticks::now());
         let (health, clocks) = watch.end(course.tsc);
         let stopped = course.stop.load(Ordering::Relaxed);
         let trackers = collector.trackers;
-        (!stopped).then_some(LaneReport { start, ended, counts, trackers, gaps, health, clocks })
+        (!stopped).then_some(LaneReport { start, ended, counts, trackers, gaps, waits, health, clocks })
     }
 
     /// Takes and touches the memory of a trial.
@@ -204,13 +212,21 @@ impl Lane {
 
     /// Offers the load and collects what comes back, until every slot of the trial was offered or
     /// given up. Returns when that was: the last slots fall due at the end, so a little after it.
-    fn offer(&mut self, course: &Course, start: Ticks, gaps: &mut Gaps, collector: &mut Collector) -> Ticks {
+    fn offer(
+        &mut self,
+        course: &Course,
+        start: Ticks,
+        gaps: &mut Gaps,
+        waits: &mut Waits,
+        collector: &mut Collector,
+    ) -> Ticks {
         let end = Ticks(start.0 + course.grid.length);
         let last = Ticks(end.0.saturating_sub(1));
         let sends = !self.senders.is_empty();
         loop {
             let now = Ticks::now();
             gaps.pass(now);
+            waits.pass(now);
             let mut due = false;
             for one in &mut self.senders {
                 due |= one.sender.offer(now.min(last));

@@ -25,6 +25,7 @@ pub mod stamp;
 mod tester;
 pub mod trace;
 mod verify;
+mod waits;
 mod watch;
 mod windows;
 

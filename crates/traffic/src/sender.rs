@@ -158,6 +158,11 @@ impl Sender {
         self.source.packets().max(1) as f64
     }
 
+    /// The frames' mean length in bytes, with FCS.
+    pub(crate) fn mean_frame_bytes(&self) -> f64 {
+        self.source.mean_frame_bytes()
+    }
+
     /// Whether every packet of the trace will carry a stamp.
     pub fn stamps_all(&self) -> bool {
         self.stamps.every == 1 && self.whole

@@ -21,14 +21,15 @@ use crate::sample::{SampleJudge, Sampler};
 use crate::sender::Sender;
 use crate::sink::{TrackerSetup, window_of};
 use crate::stamp::Reading;
+use crate::waits::Waits;
 use crate::windows::Grid;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_dpdk::{Eal, Port, RxQueue, Ticks, Tsc, Worker, WorkerError};
+use weir_dpdk::{BURST, Eal, Port, RxQueue, Ticks, Tsc, Worker, WorkerError};
 use weir_trial::health::{CoreHealth, Health, Pauses};
 use weir_trial::windows::{Window, WindowLog};
 use weir_trial::{
-    Absence, DirectionCounts, NfKind, Oracle, PacketCheck, Planned, TesterAccount, TrialResult, TrialSpec,
+    DirectionCounts, NfKind, Oracle, PacketCheck, Planned, TesterAccount, TrialResult, TrialSpec,
 };
 use weir_units::{Nanos, Pps};
 use weir_wire::EtherType;
@@ -49,12 +50,15 @@ pub struct DirectionSetup {
 const CATCH_UP: u64 = 256;
 /// No packet is sent later than this, however low the load, where every packet is stamped and a gap can be
 /// told from the rest of the trial.
-const LATEST: Nanos = Nanos(100_000);
+const LATEST: Nanos = Nanos(500_000);
 /// And where it cannot.
 const LATEST_UNSTAMPED: Nanos = Nanos(1_000_000);
-/// A gap of the tester's loop is a pause from here on at the earliest: a pass over two ports with large
-/// packets may take half as long.
-const SHORTEST_PAUSE: Nanos = Nanos(20_000);
+/// A pass of the tester's loop takes no longer than this by itself, on a slow core, and what it copies: a burst
+/// sent and one received at each of two ports, at [`COPIES`] bytes a nanosecond at least. A longer one is time in
+/// which it did not run; a tester that is slow, in shorter ones, is at its limit, which counts.
+const PASS: Nanos = Nanos(50_000);
+/// Bytes that a core copies in a nanosecond, at least.
+const COPIES: f64 = 4.0;
 /// Descriptors of a ring between the tester and a device.
 const RING: f64 = 1024.0;
 /// Time left out on both sides of an absence: a ring of packets at the trial's load, within these bounds.
@@ -76,10 +80,10 @@ pub enum TesterError {
 pub struct Tester {
     eal: &'static Eal,
     drain: Drain,
-    /// The windows of the last trial.
-    log: WindowLog,
-    /// The tester's absences in it.
-    absences: Vec<Absence>,
+    /// The DUT's forwarding threads, by process and thread.
+    watched: Vec<(u32, u32)>,
+    /// What they waited for their cores in the last trial, where they were watched.
+    waited: Option<Nanos>,
     /// `None` only while a trial runs on the workers.
     engine: Option<Engine>,
 }
@@ -133,13 +137,7 @@ impl Tester {
         let (lanes, tsc) = (lanes.collect(), Tsc::get(eal));
         let engine =
             Engine { _ports: ports, lanes, ends, tsc, trial: 0, integrities: Vec::new(), oracle: None };
-        Self {
-            eal,
-            drain: Drain::default(),
-            log: WindowLog::default(),
-            absences: Vec::new(),
-            engine: Some(engine),
-        }
+        Self { eal, drain: Drain::default(), watched: Vec::new(), waited: None, engine: Some(engine) }
     }
 
     /// From now on compares each packet of every trial, and a sample of them byte by byte of all that can be
@@ -160,15 +158,30 @@ impl Tester {
         }
     }
 
+    /// Has the next trial look at these threads of the DUT, by process and thread: the windows in which one
+    /// of them waited for its core are left out, as those are in which the tester did.
+    pub fn watch(&mut self, threads: Vec<(u32, u32)>) {
+        self.watched = threads;
+    }
+
+    /// What those threads together waited for their cores in the last trial, from its first packet to the end
+    /// of its drain; nothing where none was watched.
+    pub fn waited(&self) -> Option<Nanos> {
+        self.waited
+    }
+
     /// Runs one trial. Raising `stop` ends it early, with an error.
     pub fn run(&mut self, spec: TrialSpec, stop: &Arc<AtomicBool>) -> Result<TrialResult, TesterError> {
         let mut engine = self.engine()?;
         let called = Ticks::now();
         let course = Arc::new(engine.course(spec, self.drain, stop));
+        // One thread looks at the DUT's for all.
+        let mut watched = std::mem::take(&mut self.watched);
         let work = std::mem::take(&mut engine.lanes).into_iter().map(|mut lane| {
             let course = Arc::clone(&course);
+            let waits = Waits::of(&std::mem::take(&mut watched), course.tsc);
             Worker::spawn(self.eal, "weir-tester", lane.core, move || {
-                let report = lane.run(&course);
+                let report = lane.run(&course, waits);
                 (lane, report)
             })
         });
@@ -185,22 +198,17 @@ impl Tester {
         let result = complete.then(|| engine.result(&course, &reports, called));
         self.engine = Some(engine);
         let Some((mut result, log)) = result else { return Err(TesterError::Stopped) };
-        self.absences = reports.iter().flat_map(|report| report.gaps.absences().iter().copied()).collect();
-        self.log = log;
-        self.leave_out(&mut result, &[]);
+        self.waited = reports.iter().find_map(|report| report.waits.waited());
+        // A trial whose packets do not all carry a stamp has no windows, and stays as it is.
+        if !log.directions.is_empty() {
+            let both = |report: &LaneReport| [report.gaps.absences(), report.waits.absences()].concat();
+            result.windows = Some(log.leave_out(&reports.iter().flat_map(both).collect::<Vec<_>>()));
+        }
         // A device that held packets for longer than it was waited for will do so again.
         if result.total().late > 0 {
             self.drain.quiet = self.drain.patience;
         }
         Ok(result)
-    }
-
-    /// Leaves the windows out of the last trial's result in which the tester was absent, or the DUT in
-    /// these times. A trial whose packets do not all carry a stamp has no windows, and stays as it is.
-    pub fn leave_out(&self, result: &mut TrialResult, of_dut: &[Absence]) {
-        if !self.log.directions.is_empty() {
-            result.windows = Some(self.log.leave_out(&[&self.absences, of_dut].concat()));
-        }
     }
 
     /// The untimed pass: sends these frames, a list a direction, few at a time, and compares all that
@@ -266,6 +274,9 @@ impl Engine {
         let all_stamped = setups.iter().all(|setup| setup.all_stamped);
         let latest = tsc.ticks(if all_stamped { LATEST } else { LATEST_UNSTAMPED });
         let catch_up = ((CATCH_UP as f64 / load.0.max(1.0) * tsc.hz()) as u64).min(latest);
+        let bytes = self.senders_of(0).next().map_or(0.0, Sender::mean_frame_bytes);
+        let copied = 4.0 * BURST as f64 * bytes / COPIES;
+        let pass = tsc.ticks(Nanos(PASS.0 + copied as u64));
         Course {
             trial: self.trial,
             spec,
@@ -279,7 +290,8 @@ impl Engine {
                 seed: 0,
             },
             catch_up,
-            pause: catch_up.clamp(tsc.ticks(SHORTEST_PAUSE), tsc.ticks(LATEST)),
+            pass,
+            pause: catch_up.max(pass),
             drain,
             setups,
             stop: Arc::clone(stop),

@@ -9,6 +9,8 @@ use weir_units::Nanos;
 
 /// Pauses of one thread that are kept one by one; beyond that the last grows over those behind it.
 const MOST: usize = 1 << 15;
+/// A tester that was away makes up for it in so many times as long: it sends faster than the load by then.
+const MADE_UP: u64 = 2;
 
 /// Reads the calling thread, its core and both clocks before and after a trial.
 #[derive(Debug)]
@@ -41,8 +43,15 @@ impl Watch {
 pub(crate) struct Gaps {
     begin: Ticks,
     last: Ticks,
-    /// A gap longer than this is a pause.
+    /// A longer gap is none of the loop's own doing: the core was away.
+    own: u64,
+    /// Gaps that come to more than this are a pause.
     limit: u64,
+    /// Time that gaps took and that was not made up for since, and when the first of them began.
+    debt: u64,
+    since: Ticks,
+    /// When the last gap ended.
+    gone: Ticks,
     /// When the last pause ended.
     paused: Ticks,
     histogram: Lateness,
@@ -51,12 +60,18 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// Account of a trial that begins at `begin`; a gap of more than `limit` ticks is a pause.
-    pub(crate) fn new(begin: Ticks, limit: u64) -> Self {
+    /// Account of a trial that begins at `begin`. Gaps of more than `own` ticks each that come to more than
+    /// `limit` are a pause: one of them, or several so soon after one another that what fell due meanwhile
+    /// could not be sent.
+    pub(crate) fn new(begin: Ticks, own: u64, limit: u64) -> Self {
         Self {
             begin,
             last: begin,
+            own,
             limit,
+            debt: 0,
+            since: begin,
+            gone: begin,
             paused: Ticks(0),
             histogram: Lateness::new(),
             absences: Vec::with_capacity(MOST),
@@ -72,21 +87,48 @@ impl Gaps {
         }
         let gap = now.since(self.last);
         self.histogram.record(gap);
-        if gap > self.limit {
-            self.pause(now, gap);
+        if gap > self.own {
+            self.gap(now, gap);
         }
         self.last = now;
     }
 
+    /// The core was away. What is due meanwhile is made up for in [`MADE_UP`] times as long.
     #[cold]
-    fn pause(&mut self, now: Ticks, gap: u64) {
-        self.paused = now;
-        self.pauses = (self.pauses.0 + 1, self.pauses.1 + gap, self.pauses.2.max(gap));
-        let absence = Absence { side: Side::Tester, from: self.last.0, to: now.0 };
-        match self.absences.last_mut().filter(|_| self.pauses.0 as usize > MOST) {
-            Some(last) => last.to = now.0,
-            None => self.absences.push(absence),
+    fn gap(&mut self, now: Ticks, gap: u64) {
+        let ran = self.last.since(self.gone);
+        self.debt = self.debt.saturating_sub(ran / MADE_UP);
+        if self.debt == 0 {
+            self.since = self.last;
         }
+        self.debt += gap;
+        self.gone = now;
+        if self.debt > self.limit {
+            self.pause(now);
+            // What fell due before that is not sent any more.
+            self.debt = self.limit;
+        }
+    }
+
+    /// The gaps since the debt began are a pause; one that goes on is the same one.
+    fn pause(&mut self, now: Ticks) {
+        self.paused = now;
+        let absence = Absence { side: Side::Tester, from: self.since.0, to: now.0 };
+        let is_full = self.absences.len() == MOST;
+        let length = match self.absences.last_mut().filter(|last| last.from == self.since.0 || is_full) {
+            Some(last) => {
+                self.pauses.1 += now.0 - last.to;
+                last.to = now.0;
+                now.0 - last.from
+            }
+            None => {
+                self.absences.push(absence);
+                self.pauses.0 += 1;
+                self.pauses.1 += absence.to - absence.from;
+                absence.to - absence.from
+            }
+        };
+        self.pauses.2 = self.pauses.2.max(length);
     }
 
     /// When the last pause ended; zero where there was none.
@@ -116,18 +158,37 @@ mod tests {
 
     #[test]
     fn a_gap_beyond_the_limit_is_an_absence_and_every_gap_is_counted() {
-        let mut gaps = Gaps::new(Ticks(1_000), 50);
-        [900, 999, 1_010, 1_060, 1_111, 1_120, 2_000].map(Ticks).into_iter().for_each(|now| gaps.pass(now));
+        let mut gaps = Gaps::new(Ticks(1_000), 50, 50);
+        [900, 999, 1_010, 1_060, 1_111].map(Ticks).into_iter().for_each(|now| gaps.pass(now));
+        // Twice the gap's time is enough to make up for it; the next one is another pause.
+        [1_151, 1_191, 1_231, 2_000].map(Ticks).into_iter().for_each(|now| gaps.pass(now));
         let absence = |from, to| Absence { side: Side::Tester, from, to };
-        assert_eq!(gaps.absences(), [absence(1_060, 1_111), absence(1_120, 2_000)]);
-        assert_eq!((gaps.paused(), gaps.pauses), (Ticks(2_000), (2, 931, 880)));
+        assert_eq!(gaps.absences(), [absence(1_060, 1_111), absence(1_231, 2_000)]);
+        assert_eq!((gaps.paused(), gaps.pauses), (Ticks(2_000), (2, 820, 769)));
+    }
+
+    #[test]
+    fn gaps_that_could_not_be_made_up_for_are_one_pause() {
+        let mut gaps = Gaps::new(Ticks(0), 50, 100);
+        // 60 ticks each, with 40 between them: the second makes too much of them, the third goes on.
+        [60, 80, 100, 160, 200, 260].map(Ticks).into_iter().for_each(|now| gaps.pass(now));
+        let absence = Absence { side: Side::Tester, from: 0, to: 260 };
+        assert_eq!((gaps.absences(), gaps.pauses), (&[absence][..], (1, 260, 260)));
+        // One that is made up for begins anew, and is none by itself.
+        (0..10).for_each(|step| gaps.pass(Ticks(300 + 40 * step)));
+        gaps.pass(Ticks(720));
+        assert_eq!((gaps.absences().len(), gaps.paused()), (1, Ticks(260)));
     }
 
     #[test]
     fn pauses_beyond_the_room_for_them_are_absent_all_the_same() {
-        let mut gaps = Gaps::new(Ticks(0), 50);
-        (1..=MOST as u64 + 10).for_each(|pass| gaps.pass(Ticks(100 * pass)));
+        let mut gaps = Gaps::new(Ticks(0), 50, 50);
+        // Each is made up for before the next.
+        (1..=MOST as u64 + 10).for_each(|pass| {
+            gaps.pass(Ticks(1_000 * pass));
+            (1..20).for_each(|step| gaps.pass(Ticks(1_000 * pass + 45 * step)));
+        });
         assert_eq!((gaps.absences.len(), gaps.absences.capacity()), (MOST, MOST));
-        assert_eq!(gaps.absences().last().unwrap().to, 100 * (MOST as u64 + 10));
+        assert_eq!(gaps.absences().last().unwrap().to, 1_000 * (MOST as u64 + 10));
     }
 }

@@ -8,8 +8,9 @@ use weir_dpdk::{Ticks, Tsc};
 use weir_trial::windows::Window;
 use weir_units::Nanos;
 
-/// Windows are at most this long, unless a trial has too many of them.
-const LONGEST: Nanos = Nanos(1_000_000);
+/// Windows are at most this long, unless a trial has too many of them: a hypervisor takes a core for some 100
+/// microseconds at a time, and what is left out beside that is lost to the trial.
+const LONGEST: Nanos = Nanos(200_000);
 /// Windows of a trial, at most: longer trials have longer windows.
 const MOST: u64 = 1 << 16;
 
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_about_a_millisecond_and_longer_where_a_trial_takes_hours() {
+    fn a_window_is_a_fraction_of_a_millisecond_and_longer_where_a_trial_takes_hours() {
         let eal = weir_dpdk::Eal::init(weir_dpdk::EalConfig {
             memory: weir_dpdk::Memory::Normal,
             megabytes: 64,
@@ -179,7 +180,7 @@ mod tests {
             assert!(grid.places() <= MOST as usize);
             tsc.nanos(1 << grid.shift).0
         };
-        assert!((500_000..=1_000_000).contains(&length(1)), "{}", length(1));
+        assert!((100_000..=200_000).contains(&length(1)), "{}", length(1));
         assert!((100_000_000..2_000_000_000).contains(&length(8 * 3600)), "{}", length(8 * 3600));
     }
 }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_units::Nanos;
@@ -31,11 +32,14 @@ pub struct Health {
 
 /// What a DUT's process did beside forwarding, during a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Conduct {
     /// Lines it printed.
     pub lines: u64,
     /// Processes it has started and left running.
     pub children: u32,
+    /// CPU time of its threads that do not forward.
+    pub elsewhere: Nanos,
 }
 
 /// What the kernel and the hypervisor took from one side's threads during a trial.
@@ -104,6 +108,21 @@ impl std::ops::Add for ThreadReading {
     }
 }
 
+/// CPU time, since they began, of those threads of these processes that are not among `threads`, which are
+/// given by process and thread.
+pub fn ran_elsewhere(threads: &[(u32, u32)]) -> Nanos {
+    let processes: BTreeSet<u32> = threads.iter().map(|(process, _)| *process).collect();
+    let folders = processes.into_iter().filter_map(|process| {
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+        Some(tasks.flatten().map(move |task| (process, task.file_name())))
+    });
+    let others = folders.flatten().filter_map(|(process, name)| {
+        let thread = name.to_str()?.parse().ok()?;
+        (!threads.contains(&(process, thread))).then(|| ThreadReading::of(process, thread)).flatten()
+    });
+    Nanos(others.map(|reading| reading.ran.0).sum())
+}
+
 /// Time the hypervisor has taken from a core since boot (`/proc/stat`, in ticks of 10 ms).
 pub fn stolen(core: u32) -> Option<Nanos> {
     /// `USER_HZ`, the unit of `/proc/stat`, is 100 on every architecture Linux runs DPDK on.
@@ -167,6 +186,21 @@ mod tests {
         let since = ThreadReading::of_self().unwrap().since(before);
         assert!(since.ran.0 > 1_000_000, "{since:?}");
         assert_eq!(ThreadReading::of(std::process::id(), u32::MAX), None);
+    }
+
+    #[test]
+    fn what_other_threads_ran_is_counted_and_what_these_ran_is_not() {
+        let process = std::process::id();
+        let all = || ran_elsewhere(&[(process, u32::MAX)]);
+        let before = all();
+        let own = std::fs::read_link("/proc/thread-self").unwrap();
+        let own = own.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        let mut sum = 0_u64;
+        (0..50_000_000_u64).for_each(|n| sum = std::hint::black_box(sum.wrapping_add(n)));
+        assert!(all().0 > before.0 + 1_000_000);
+        let of_self = ThreadReading::of(process, own).unwrap().ran.0;
+        assert!(ran_elsewhere(&[(process, own)]).0 + of_self / 2 < all().0);
+        assert_eq!(ran_elsewhere(&[]), Nanos(0));
     }
 
     #[test]

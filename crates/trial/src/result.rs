@@ -1,5 +1,6 @@
 //! What one trial returns.
 
+use crate::verdict::limits;
 use crate::windows::WindowCounts;
 use crate::{Health, PacketCheck, TesterAccount, TrialSpec, Windows};
 use schemars::JsonSchema;
@@ -207,13 +208,15 @@ impl TrialResult {
     }
 
     /// Lost packets over intended packets, where they count. Unsent and refused packets count as lost
-    /// (MLRsearch, draft 15): a tester that cannot send must not make a DUT look good.
+    /// (MLRsearch, draft 15): a tester that cannot send must not make a DUT look good. Unsent packets that
+    /// are forgiven ([`limits::UNSENT`]) were neither offered nor lost.
     pub fn loss_ratio(&self) -> Ratio {
         let counted = self.counted();
-        if counted.intended() == 0 {
-            return Ratio(0.0);
+        let forgiven = if limits::forgives(&counted) { counted.unsent } else { 0 };
+        match counted.intended() - forgiven {
+            0 => Ratio(0.0),
+            offered => Ratio((counted.lost().saturating_sub(forgiven)) as f64 / offered as f64),
         }
-        Ratio(counted.lost() as f64 / counted.intended() as f64)
     }
 }
 
@@ -246,6 +249,23 @@ mod tests {
         let result = TrialResult { directions: vec![counts, counts], ..TrialResult::new(spec) };
         assert_eq!(result.loss_ratio(), Ratio(220.0 / 2000.0));
         assert_eq!(result.forwarded_rate(), Pps(1780.0));
+    }
+
+    #[test]
+    fn a_thousandth_that_was_not_sent_is_not_lost_and_one_packet_more_is() {
+        let with = |unsent| {
+            let sent = 1_000_000 - unsent;
+            let counts =
+                DirectionCounts { intended: 1_000_000, sent, unsent, received: sent, ..Default::default() };
+            let spec = TrialSpec { load: Pps(1e6), duration: Nanos(Nanos::PER_SECOND) };
+            TrialResult { directions: vec![counts], ..TrialResult::new(spec) }
+        };
+        assert_eq!(with(1_000).loss_ratio(), Ratio(0.0));
+        assert_eq!(with(1_001).loss_ratio(), Ratio(0.001_001));
+        // What was sent and did not come is lost whatever else was not sent.
+        let mut result = with(1_000);
+        result.directions[0].received -= 999;
+        assert_eq!(result.loss_ratio(), Ratio(0.001));
     }
 
     #[test]

@@ -165,7 +165,9 @@ impl Verdict {
     /// Whether something beside its load spoilt the trial, so that it says nothing about that load. A
     /// tester that is too late with a load, and is disturbed by nothing, says that it cannot offer it.
     pub fn is_disturbed(&self) -> bool {
-        let disturbs = |finding: &Finding| finding.weight == Weight::Invalid && finding.code != Code::Unsent;
+        let of_load = [Code::Unsent, Code::LateSent];
+        let disturbs =
+            |finding: &Finding| finding.weight == Weight::Invalid && !of_load.contains(&finding.code);
         self.findings.iter().any(disturbs)
     }
 
@@ -179,12 +181,18 @@ impl Verdict {
 pub mod limits {
     use weir_units::{Nanos, Ratio};
 
-    /// Unsent packets that are forgiven: this much of the load (FD.io CSIT forgives the same).
-    pub const UNSENT: Nanos = Nanos(10_000);
+    /// Unsent packets that are forgiven, of those that count: far below the width of any search's answer.
+    pub const UNSENT: Ratio = Ratio(0.001);
+
+    /// Whether so few packets were unsent that the load was offered all the same.
+    pub fn forgives(counted: &crate::windows::WindowCounts) -> bool {
+        counted.unsent as f64 <= UNSENT.0 * counted.intended() as f64
+    }
+
     /// Packets sent late in a row: what is sent so late at once is an eighth of a device's ring of 1,024.
     pub const LATE_SENT_PACKETS: f64 = 128.0;
     /// Their time at the load of the trial, within these bounds, is late.
-    pub const LATE_SENT: (Nanos, Nanos) = (Nanos(5_000), Nanos(50_000));
+    pub const LATE_SENT: (Nanos, Nanos) = (Nanos(5_000), Nanos(250_000));
     /// Time in pauses of the tester that is no news, of the trial; where no window can be left out it is all
     /// that is forgiven.
     pub const DEAF: Ratio = Ratio(0.01);
@@ -333,9 +341,7 @@ impl Bench<'_> {
         // Only what counts: what a pause left unsent is left out with its windows.
         let counted = self.result.counted();
         if total.unsent > 0 {
-            let seconds = limits::UNSENT.seconds();
-            let forgiven = (self.result.spec.load.0 * seconds) as u64;
-            let weight = if counted.unsent > forgiven { Weight::Invalid } else { Weight::Note };
+            let weight = if limits::forgives(&counted) { Weight::Note } else { Weight::Invalid };
             let (unsent, intended) = match weight {
                 Weight::Invalid => (counted.unsent, counted.intended()),
                 _ => (total.unsent, total.intended),
@@ -376,8 +382,7 @@ impl Bench<'_> {
             let Some(health) = health else { continue };
             let side = if which == Side::Tester { "tester" } else { "DUT" };
             // Time whose windows are left out spoils nothing; what is not proved to lie there does.
-            let proved =
-                self.result.windows.as_ref().map_or(Nanos(0), |windows| windows.absences(which).total);
+            let proved = self.proved(which);
             let weight = |time: Nanos, most: Ratio| {
                 let rest = self.share(Nanos(time.0.saturating_sub(proved.0)));
                 if rest.0 > most.0 { Weight::Invalid } else { Weight::Note }
@@ -401,6 +406,16 @@ impl Bench<'_> {
                 );
                 self.find(preempted, of_waited, says);
             }
+        }
+    }
+
+    /// Time for which the machine is proved to have kept a side from its core. What other threads of the DUT
+    /// ran may have been at its forwarding threads' expense, and is not the machine's.
+    fn proved(&self, side: Side) -> Nanos {
+        let absent = self.result.windows.as_ref().map_or(Nanos(0), |windows| windows.absences(side).total);
+        match side {
+            Side::Tester => absent,
+            Side::Dut => Nanos(absent.0.saturating_sub(self.result.health.conduct.elsewhere.0)),
         }
     }
 

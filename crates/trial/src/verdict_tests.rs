@@ -92,12 +92,12 @@ fn each_disturbance_is_found_by_name() {
         (Code::Unsettled, Weight::Invalid, |r| {
             r.health.unsettled = Some("its flow limit is rising".to_owned())
         }),
-        (Code::Unsent, Weight::Invalid, |r| leave_unsent(r, 11)),
-        (Code::Unsent, Weight::Note, |r| leave_unsent(r, 10)),
+        (Code::Unsent, Weight::Invalid, |r| leave_unsent(r, 1_001)),
+        (Code::Unsent, Weight::Note, |r| leave_unsent(r, 1_000)),
         (Code::CountsDoNotAddUp, Weight::Invalid, |r| r.directions[0].intended += 1),
         (Code::LoadNotOffered, Weight::Invalid, |r| account(r).planned.as_mut().unwrap().packets = 1_030_000),
-        (Code::LateSent, Weight::Note, |r| account(r).sent_late = times(980, Nanos(60_000))),
-        (Code::LateSent, Weight::Invalid, |r| account(r).sent_late = times(880, Nanos(60_000))),
+        (Code::LateSent, Weight::Note, |r| account(r).sent_late = times(980, Nanos(300_000))),
+        (Code::LateSent, Weight::Invalid, |r| account(r).sent_late = times(880, Nanos(300_000))),
         (Code::NegativeDelay, Weight::Invalid, |r| account(r).negative_delays = 1),
         (Code::WireChatter, Weight::Note, |r| account(r).wire_chatter = 3),
         (Code::Deaf, Weight::Invalid, |r| r.health.pauses = pauses(15)),
@@ -290,6 +290,17 @@ fn a_direction_that_alone_loses_is_named_and_loss_on_both_sides_is_not() {
     for alike in [[5_000, 500], [99, 0], [0, 0], [4_000, 5_000]] {
         assert!(!both(alike).has(Code::OneSided), "{alike:?}");
     }
+}
+
+#[test]
+fn a_core_that_the_dut_takes_from_itself_is_not_taken_by_the_machine() {
+    let mut result = clean();
+    result.health.dut.as_mut().unwrap().waited = Nanos(100_000_000);
+    result.windows = Some(windows(0.8, 0, Nanos(100_000_000)));
+    assert!(judge(&result).is_valid());
+    result.health.conduct.elsewhere = Nanos(30_000_000);
+    assert_eq!(judge(&result).findings[0].code, Code::DutPreempted);
+    assert_eq!(judge(&result).worst(), Some(Weight::Invalid));
 }
 
 #[test]

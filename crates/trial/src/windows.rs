@@ -1,4 +1,4 @@
-//! A trial judged in windows of about a millisecond, by the send stamps of its packets.
+//! A trial judged in windows of a fraction of a millisecond, by the send stamps of its packets.
 //!
 //! A machine that takes a core from the tester or from the DUT spoils some milliseconds of a trial, not
 //! all of it. An [`Absence`] is a time in which one side is *proved* not to have run. The windows that it
@@ -71,7 +71,8 @@ pub struct WindowLog {
     pub length: u64,
     /// A window is 2 to the power of this many ticks long.
     pub shift: u32,
-    /// Ticks left out on both sides of an absence.
+    /// Ticks left out on both sides of an absence, at most: what waits after an absence came meanwhile, so
+    /// that twice its own length is enough of a short one.
     pub margin: u64,
     /// Length of a tick, in nanoseconds.
     pub nanos_per_tick: f64,
@@ -112,7 +113,7 @@ pub struct Windows {
     pub count: u32,
     /// Windows left out.
     pub left_out: u32,
-    /// Time left out on both sides of an absence.
+    /// Time left out on both sides of an absence, at most.
     pub margin: Nanos,
     /// Time of the windows kept.
     pub kept: Nanos,
@@ -174,8 +175,9 @@ impl WindowLog {
         };
         for absence in absences {
             // Ticks of the trial, as far as the margin reaches.
-            let from = absence.from.saturating_sub(self.margin).saturating_sub(self.start);
-            let Some(to) = absence.to.saturating_add(self.margin).checked_sub(self.start) else { continue };
+            let margin = self.margin.min(absence.to.saturating_sub(absence.from).saturating_mul(2));
+            let from = absence.from.saturating_sub(margin).saturating_sub(self.start);
+            let Some(to) = absence.to.saturating_add(margin).checked_sub(self.start) else { continue };
             let first = (from >> self.shift) as usize;
             for window in spoilt.iter_mut().take((to >> self.shift).saturating_add(1) as usize).skip(first) {
                 *window = true;

@@ -182,18 +182,21 @@ impl FedDut {
         }
         let began = Instant::now();
         let device = &mut self.device;
+        device.rest(spec.duration);
         // Its rate is from one reading of its counters to the other: so both readings are within what is watched.
-        let watch = device.watch();
         let real_time = device.real_time(spec.duration);
-        let raised = real_time.is_some();
+        let (watch, raised) = (device.watch(), Instant::now());
         let before = device.dut.counters()?;
         device.sleep_until(before.at + spec.duration.duration())?;
         let after = device.dut.counters()?;
-        drop(real_time);
+        let mut health = Health { real_time: real_time.is_some(), ..Health::default() };
+        device.watched(watch, &mut health);
+        if real_time.is_some() {
+            drop(real_time);
+            device.rests.trial(raised.elapsed(), Instant::now());
+        }
         let reading = device.reading(before, after, true);
         let forgot = self.learns_still(&reading);
-        let mut health = Health { real_time: raised, ..Health::default() };
-        self.device.watched(watch, &mut health);
         self.unsettled = self.unsettled.take().or(forgot);
         health.unsettled.clone_from(&self.unsettled);
         Ok(TrialResult {
