@@ -359,7 +359,8 @@ mod tests {
         let mut held: Vec<Held> = lines[1..].iter().map(|(line, _)| line.hold()).collect();
         let most = |held: &mut Held| (1..=64).take_while(|_| held.add(1 << 20)).count();
         let taken: Vec<usize> = held.iter_mut().map(most).collect();
-        assert_eq!(taken, [64, 64, 1, 1], "those that come late have a little still");
+        // The first one has half of all there is.
+        assert_eq!(taken, [64, 1, 1, 1], "those that come late have a little still");
         assert!(in_all.load(Ordering::Relaxed) <= MOST_WAITING_IN_ALL);
         drop((held, beside));
         lines[0].0.answer(vec![0; 16]);
