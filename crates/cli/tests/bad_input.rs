@@ -270,7 +270,7 @@ fn too_few_cores_are_refused_before_a_run_is_begun() {
     let mut command = Command::new("taskset");
     command.args(["-c", "0", env!("CARGO_BIN_EXE_weir"), "bench"]).arg(lab.file("plan.toml"));
     let output = command.arg("--db").arg(lab.file("weir.db")).output().unwrap();
-    refused(&output, 1, &["only core [0]", "one each", "taskset"]);
+    refused(&output, 1, &["only cores [0]", "the tester needs 1 and the DUT one", "taskset"]);
     assert_eq!(lab.stored(), None);
 }
 
