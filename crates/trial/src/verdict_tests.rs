@@ -250,7 +250,7 @@ fn time_that_is_proved_to_lie_in_windows_left_out_spoils_nothing_and_what_is_not
         verdict.findings.iter().any(|finding| finding.says.ends_with("500 of 1000 windows are left out"))
     );
     // Half a trial with packets unsent outside all pauses, or with a core gone and no proof when.
-    result.windows = Some(windows(0.5, 11, Nanos(300_000_000)));
+    result.windows = Some(windows(0.5, 1_100, Nanos(300_000_000)));
     assert_eq!(judge(&result).worst(), Some(Weight::Invalid));
     result.windows = Some(windows(0.5, 0, Nanos(270_000_000)));
     assert_eq!(judge(&result).findings[0].code, Code::DutPreempted);
