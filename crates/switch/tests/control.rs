@@ -33,13 +33,11 @@ fn dumped(bench: &Bench, flow: &str) -> Vec<String> {
 #[test]
 fn a_dead_worker_ends_the_switch_with_what_is_known() {
     let bench = bench("");
-    let client = std::thread::spawn({
-        let path = bench.path();
-        move || {
-            let mut client = weir_switch::Client::connect(&path).unwrap();
-            // Until the switch is gone.
-            while client.ask(&Request::Version {}).is_ok() {}
-        }
+    // Connected while the switch is there: it ends as soon as it looks.
+    let mut client = weir_switch::Client::connect(&bench.path()).unwrap();
+    let client = std::thread::spawn(move || {
+        // Until the switch is gone.
+        while client.ask(&Request::Version {}).is_ok() {}
     });
     let why = "has ended: it panicked".to_owned();
     bench.behind.lock().unwrap().dead = Some(Dead { worker: 1, core: 3, why });
