@@ -7,12 +7,13 @@
 //! payload as it stands, the L4 checksum with what the stamp makes of it. What the function must have changed (MAC
 //! addresses, time to live, header checksum) is compared with what it must be.
 //!
-//! What is not compared here: frames whose fate is open or one of several (a balancer's), encrypted ones, IPv4 headers
-//! with options that are routed, packets without a stamp, and traces of more than 262,144 distinct frames. Those are held to their checksums
-//! ([`crate::intact`]) and looked at in the sample ([`crate::sample`]).
+//! What is not compared here: frames whose fate is open or one of several (a balancer's), encrypted ones, IPv4
+//! headers with options that are routed, packets without a stamp, and traces of more distinct frames than
+//! [`MOST`]. Those are held to their checksums ([`crate::intact`]) and looked at in the sample
+//! ([`crate::sample`]).
 //!
-//! Cost: a lookup and a comparison of the whole frame, no allocation; `./x generator --receive` measures it. One [`Each`] a stream,
-//! owned by the receiver's thread; [`Ways`] are shared.
+//! Cost: a lookup and a comparison of the whole frame, no allocation; `./x generator --receive` measures it.
+//! One [`Each`] a stream, owned by the receiver's thread; [`Ways`] are shared.
 
 use crate::recall::Recall;
 use crate::stamp::{Stamp, StampSlot};
