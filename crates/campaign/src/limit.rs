@@ -94,7 +94,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) fed: bool,
 }
 
-/// Says of throughput and forwarded rates what limits them.
+/// Says of throughput and forwarded rates what limits them, and of delays what the bare wiring takes.
 pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
     for result in results {
         match result {
@@ -119,6 +119,9 @@ pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
                     None => saturation.lower.map(|lower| evidence.of_no_failure(lower)),
                     Some(_) => None,
                 });
+            }
+            PointResult::Latency { load, floor, .. } => {
+                *floor = evidence.check.and_then(|check| check.floor_at(*load));
             }
             PointResult::Mrr { load: None, limit, .. } if evidence.fed => {
                 let why = "its packets come from inside: no tester is at the wire".to_owned();

@@ -14,6 +14,7 @@ fn check(ceiling: f64) -> SelfCheck {
         ceiling: Pps(ceiling),
         floor_load: Pps(1e4),
         floor: None,
+        floors: Vec::new(),
         counts: DirectionCounts::default(),
         findings: Vec::new(),
     }

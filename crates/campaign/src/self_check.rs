@@ -5,12 +5,12 @@
 //! under test will be). What comes back is the ceiling of every result over this wiring, and the
 //! floor of every latency. Count errors at a load far below the ceiling are the tester's own.
 //!
-//! Cost: about two seconds for each wiring, size, number of directions and kind of memory.
+//! Cost: two seconds and a half for each wiring, size, number of directions and kind of memory.
 
 use crate::rig::{Rig, RigError};
 use weir_trial::run::PointKey;
 use weir_trial::verdict::{Code, Finding, Weight};
-use weir_trial::{Measurer, SelfCheck, TrialResult, TrialSpec, judge};
+use weir_trial::{Floor, Measurer, SelfCheck, TrialResult, TrialSpec, judge};
 use weir_units::{Nanos, Pps};
 
 /// Length of a trial that looks for the ceiling.
@@ -22,6 +22,9 @@ const FLOOR_TRIAL: Nanos = Nanos(500_000_000);
 /// Load of the trial at the floor, as a share of the ceiling; and the most.
 const FLOOR_LOAD: f64 = 0.01;
 const FLOOR_MOST: Pps = Pps(100_000.0);
+/// Loads at which the floor is measured besides, as shares of the ceiling, and the length of such a trial.
+const FLOOR_LOADS: [f64; 3] = [0.1, 0.5, 0.9];
+const FLOORS_TRIAL: Nanos = Nanos(100_000_000);
 /// Times the floor is measured before a count error is believed.
 const FLOOR_ATTEMPTS: u32 = 3;
 
@@ -40,6 +43,7 @@ pub(crate) fn run(rig: &mut Rig, key: &PointKey) -> Result<SelfCheck, RigError> 
     }
     let floor_load = Pps((ceiling.0 * FLOOR_LOAD).clamp(1_000.0, FLOOR_MOST.0));
     let (result, findings) = floor(rig, floor_load)?;
+    let floors = floors(rig, ceiling)?;
     Ok(SelfCheck {
         wiring: key.wiring.clone(),
         size: key.size.clone(),
@@ -51,6 +55,7 @@ pub(crate) fn run(rig: &mut Rig, key: &PointKey) -> Result<SelfCheck, RigError> 
         floor_load,
         counts: result.total(),
         floor: result.latency,
+        floors,
         findings,
     })
 }
@@ -66,6 +71,16 @@ pub(crate) fn ceiling_at(rig: &mut Rig, key: &PointKey, load: Pps) -> Result<Pps
         ceiling = Pps(ceiling.0.max(rate));
     }
     Ok(ceiling)
+}
+
+/// The floor at the loads where delays are usually taken: the tester's own queues grow with the load.
+fn floors(rig: &mut Rig, ceiling: Pps) -> Result<Vec<Floor>, RigError> {
+    let mut floors = Vec::new();
+    for load in FLOOR_LOADS.map(|share| Pps(ceiling.0 * share)).into_iter().filter(|load| load.0 > 0.0) {
+        let result = rig.measure(TrialSpec { load, duration: FLOORS_TRIAL })?;
+        floors.extend(result.latency.as_ref().map(|latency| Floor::of(load, latency)));
+    }
+    Ok(floors)
 }
 
 /// Measures the floor until it is clean, a few times at most.

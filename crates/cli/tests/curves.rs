@@ -175,6 +175,7 @@ fn show_tells_who_limits_a_result_what_is_invalid_and_what_the_tester_can_do() {
         ceiling: Pps(5.5e6),
         floor_load: Pps(1e5),
         floor: Latency::of(&floor),
+        floors: Vec::new(),
         counts: DirectionCounts::default(),
         findings: Vec::new(),
     };

@@ -80,7 +80,8 @@ fn verdicts() -> [PointResult; 3] {
         cycles_per_packet: Some(431.25),
         limit: None,
     };
-    let latency = PointResult::Latency { label: "50% ndr".to_owned(), load: Pps(2.5e6), trial: 2 };
+    let latency =
+        PointResult::Latency { label: "50% ndr".to_owned(), load: Pps(2.5e6), trial: 2, floor: None };
     [throughput, mrr, latency]
 }
 

@@ -210,7 +210,8 @@ impl LatencyPoint {
     /// nothing where the load could not be offered.
     pub fn point_result(&self, sequence: u32) -> Option<PointResult> {
         let trial = self.trial.as_ref().ok()?;
-        Some(PointResult::Latency { label: self.label.clone(), load: trial.spec.load, trial: sequence })
+        let (label, load) = (self.label.clone(), trial.spec.load);
+        Some(PointResult::Latency { label, load, trial: sequence, floor: None })
     }
 }
 

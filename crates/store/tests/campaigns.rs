@@ -81,7 +81,8 @@ fn goes_on(store: &mut Store, kept: u32) {
     let point = store.add_point(run, 0, &key(64)).unwrap();
     assert_eq!(point.next_sequence, kept);
     store.add_trial(point, &trial(kept)).unwrap();
-    let results = [PointResult::Latency { label: "1Mpps".to_owned(), load: Pps(1e6), trial: kept }];
+    let results =
+        [PointResult::Latency { label: "1Mpps".to_owned(), load: Pps(1e6), trial: kept, floor: None }];
     store.finish_point(point, Outcome { results: &results, ..Outcome::default() }).unwrap();
     store.end_run(run, RunState::Finished, START_MS + 1).unwrap();
 

@@ -14,9 +14,9 @@ use weir_trial::run::{
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::windows::{Absences, WindowCounts};
 use weir_trial::{
-    Audit, Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Health, Latency, Limit, Limiter,
-    Nf, PacketCheck, Pauses, Planned, SelfCheck, Shares, TesterAccount, TrialResult, TrialSpec, Windows,
-    WrongPackets,
+    Audit, Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Floor, Health, Latency, Limit,
+    Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck, Shares, TesterAccount, TrialResult, TrialSpec,
+    Windows, WrongPackets,
 };
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
 
@@ -213,8 +213,9 @@ fn finding() -> impl Strategy<Value = Finding> {
 }
 
 fn self_check() -> impl Strategy<Value = SelfCheck> {
-    (text(), number(), any::<bool>(), rate(), latency(), counts(), vec(finding(), 0..2)).prop_map(
-        |(name, mean_frame_bytes, huge_pages, ceiling, floor, counts, findings)| SelfCheck {
+    let floors = (latency(), vec(floor(), 0..3));
+    (text(), number(), any::<bool>(), rate(), floors, counts(), vec(finding(), 0..2)).prop_map(
+        |(name, mean_frame_bytes, huge_pages, ceiling, (floor, floors), counts, findings)| SelfCheck {
             wiring: name.clone(),
             size: name.clone(),
             mean_frame_bytes,
@@ -224,10 +225,15 @@ fn self_check() -> impl Strategy<Value = SelfCheck> {
             ceiling,
             floor_load: ceiling,
             floor,
+            floors,
             counts,
             findings,
         },
     )
+}
+
+fn floor() -> impl Strategy<Value = Floor> {
+    (rate(), nanos(), nanos()).prop_map(|(load, p50, p99)| Floor { load, p50, p99 })
 }
 
 fn trial() -> impl Strategy<Value = StoredTrial> {
@@ -326,11 +332,8 @@ fn result() -> impl Strategy<Value = PointResult> {
             limit,
         },
     );
-    let latency = (text(), rate(), any::<u32>()).prop_map(|(label, load, trial)| PointResult::Latency {
-        label,
-        load,
-        trial,
-    });
+    let latency = (text(), rate(), any::<u32>(), of(floor()))
+        .prop_map(|(label, load, trial, floor)| PointResult::Latency { label, load, trial, floor });
     prop_oneof![throughput, mrr, latency, curve(), frame_loss(), back_to_back(), soak()]
 }
 

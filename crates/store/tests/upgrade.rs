@@ -59,7 +59,7 @@ fn version_1_is_raised_with_every_number_in_it() {
         cycles_per_packet: Some(39.5),
         limit: None,
     };
-    let latency = PointResult::Latency { label: "50% ndr".into(), load: Pps(2.5e6), trial: 1 };
+    let latency = PointResult::Latency { label: "50% ndr".into(), load: Pps(2.5e6), trial: 1, floor: None };
     assert_eq!(point.results, [throughput, mrr, latency]);
     let trial = &point.trials[0];
     assert_eq!((trial.purpose, trial.superseded, trial.started_ms), (Purpose::Search, true, 1100));

@@ -39,7 +39,7 @@ pub use nf::{
 };
 pub use packets::{Audit, Fault, PacketCheck, WrongPackets};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
-pub use self_check::{Limit, Limiter, SelfCheck};
+pub use self_check::{Floor, Limit, Limiter, SelfCheck};
 pub use verdict::{Verdict, judge};
 pub use windows::{Absence, Side, Windows};
 

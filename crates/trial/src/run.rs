@@ -13,7 +13,7 @@ pub use repeats::{Repeats, Unit, repeats};
 
 use crate::environment::{Difference, affects, differences};
 use crate::verdict::Finding;
-use crate::{Limit, Nf, PacketCheck, SelfCheck, TrialResult, Verdict, judge};
+use crate::{Floor, Limit, Nf, PacketCheck, SelfCheck, TrialResult, Verdict, judge};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -213,6 +213,9 @@ pub enum PointResult {
         load: Pps,
         /// The point's trial that measured it ([`StoredTrial::sequence`]).
         trial: u32,
+        /// What the bare wiring takes at about this load; nothing where it was not checked.
+        #[serde(default)]
+        floor: Option<Floor>,
     },
     /// Latency and loss from the least load to beyond saturation.
     LatencyCurve {

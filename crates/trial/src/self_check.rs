@@ -28,13 +28,41 @@ pub struct SelfCheck {
     pub floor_load: Pps,
     /// One-way delay at that load: the floor of every latency measured over this wiring.
     pub floor: Option<Latency>,
+    /// The same at greater loads, the least first: what a delay at such a load is held against.
+    #[serde(default)]
+    pub floors: Vec<Floor>,
     /// Counts of that trial. Nothing may be lost, duplicated, reordered, late or foreign in it.
     pub counts: DirectionCounts,
     /// What was found wrong with the tester or the machine; empty when it may be trusted.
     pub findings: Vec<Finding>,
 }
 
+/// One-way delay of the bare wiring at a load: no device over it can be seen to be faster.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Floor {
+    /// Load of the trial, over all directions.
+    pub load: Pps,
+    /// Median.
+    pub p50: Nanos,
+    /// 99th percentile.
+    pub p99: Nanos,
+}
+
+impl Floor {
+    /// The floor that a trial at this load shows.
+    pub fn of(load: Pps, latency: &Latency) -> Self {
+        Self { load, p50: latency.percentiles[0], p99: latency.percentiles[2] }
+    }
+}
+
 impl SelfCheck {
+    /// The floor at the load, of those measured, that is nearest to this one by its ratio.
+    pub fn floor_at(&self, load: Pps) -> Option<Floor> {
+        let apart = |floor: &Floor| (floor.load.0 / load.0).ln().abs();
+        let least = self.floor.as_ref().map(|latency| Floor::of(self.floor_load, latency));
+        self.floors.iter().copied().chain(least).min_by(|a, b| apart(a).total_cmp(&apart(b)))
+    }
+
     /// Whether it stands for a point: the same wiring, frame sizes, directions and kind of memory.
     pub fn stands_for(&self, key: &PointKey) -> bool {
         self.wiring == key.wiring
@@ -87,4 +115,32 @@ pub struct Limit {
     pub by: Limiter,
     /// Why, in a sentence with numbers.
     pub why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DirectionCounts;
+
+    #[test]
+    fn a_delay_is_held_against_the_floor_at_the_load_nearest_by_ratio() {
+        let floor = |load: f64| Floor { load: Pps(load), p50: Nanos(load as u64 / 1000), p99: Nanos(1) };
+        let check = SelfCheck {
+            wiring: "vhost".into(),
+            size: "64".into(),
+            mean_frame_bytes: 64.0,
+            directions: 1,
+            huge_pages: false,
+            loop_of: "weir nf l2fwd".into(),
+            ceiling: Pps(1e7),
+            floor_load: Pps(1e5),
+            floor: None,
+            floors: vec![floor(1e6), floor(5e6), floor(9e6)],
+            counts: DirectionCounts::default(),
+            findings: Vec::new(),
+        };
+        let at = |load: f64| check.floor_at(Pps(load)).map(|floor| floor.load.0);
+        assert_eq!([1e3, 2e6, 2.5e6, 1e8].map(at), [1e6, 1e6, 5e6, 9e6].map(Some));
+        assert_eq!(SelfCheck { floors: Vec::new(), ..check }.floor_at(Pps(1e6)), None);
+    }
 }

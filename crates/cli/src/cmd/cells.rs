@@ -33,8 +33,9 @@ pub(crate) fn cell<'a>(
                 cycles_per_packet.map_or(String::new(), |cycles| format!(" · {cycles:.1} cycles/packet"));
             format!("{:<8} {:>11} ± {deviation} · {}{cycles}", "mrr", mean.to_string(), count(rates.len()))
         }
-        PointResult::Latency { label, load, trial } => {
-            format!("latency  {} at {label} ({load})", percentiles(latency(*trial)))
+        PointResult::Latency { label, load, trial, floor } => {
+            let floor = floor.map_or_else(String::new, |floor| format!(" · floor p50 {}", floor.p50));
+            format!("latency  {}{floor} at {label} ({load})", percentiles(latency(*trial)))
         }
         PointResult::LatencyCurve { steps, saturation, knee, .. } => curve(steps, saturation, *knee, latency),
         PointResult::FrameLoss { steps, zero_loss, .. } => {

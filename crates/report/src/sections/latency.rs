@@ -8,7 +8,7 @@ use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units;
 use maud::{Markup, html};
 use weir_trial::run::PointResult;
-use weir_trial::{Latency, Nf};
+use weir_trial::{Floor, Latency, Nf};
 use weir_units::{LatencyHistogram, Nanos, PERCENTILES, Pps};
 
 /// Marks that one curve of a distribution is thinned to, at most.
@@ -23,13 +23,15 @@ struct Taken<'a> {
     load: Pps,
     /// Nothing where the trial is missing or none of its stamped packets came back.
     latency: Option<&'a Latency>,
+    floor: Option<Floor>,
 }
 
 fn taken<'a>(entry: &Entry<'a>) -> Vec<Taken<'a>> {
     let of = |result: &'a PointResult| {
-        let PointResult::Latency { label, load, trial } = result else { return None };
+        let PointResult::Latency { label, load, trial, floor } = result else { return None };
         let stored = entry.trials().find(|stored| stored.sequence == *trial);
-        Some(Taken { label, load: *load, latency: stored.and_then(|stored| stored.result.latency.as_ref()) })
+        let latency = stored.and_then(|stored| stored.result.latency.as_ref());
+        Some(Taken { label, load: *load, latency, floor: *floor })
     };
     entry.point.results.iter().filter_map(of).collect()
 }
@@ -103,6 +105,9 @@ fn sample(entry: &Entry<'_>, taken: &Taken<'_>, subject: &str) -> Sample {
         }
         None => lines.push("no stamped packet came back".to_owned()),
     }
+    if let Some(floor) = taken.floor {
+        lines.push(format!("the bare wiring at {}: p50 {}, p99 {}", floor.load, floor.p50, floor.p99));
+    }
     Sample {
         x: entry.bytes(),
         x_name: entry.size_name(),
@@ -135,6 +140,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
                 }
                 None => cells.extend(std::iter::repeat_n(Cell::None, PERCENTILES.len() + 3)),
             }
+            cells.push(taken.floor.map_or(Cell::None, |floor| Cell::time(floor.p50)));
             rows.push(Row { cells, suspect: taken.latency.is_none() });
         }
     }
@@ -154,6 +160,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
             column("p99.99", "p99.99_ns", Kind::Number),
             column("Greatest", "greatest_ns", Kind::Number),
             column("Packets", "packets", Kind::Number),
+            column("Floor, p50", "floor_p50_ns", Kind::Number),
         ],
         rows,
     }

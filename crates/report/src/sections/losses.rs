@@ -60,7 +60,7 @@ fn loads<'a>(entry: &Entry<'a>) -> Vec<At<'a>> {
             | PointResult::FrameLoss { .. }
             | PointResult::BackToBack { .. }
             | PointResult::Soak { .. } => {}
-            PointResult::Latency { label, load, trial } => {
+            PointResult::Latency { label, load, trial, .. } => {
                 let trials = entry.trials().filter(|stored| stored.sequence == *trial).collect();
                 loads.push(At { what: format!("latency at {label}"), load: *load, trials });
             }

@@ -77,6 +77,7 @@ pub(crate) fn curves(name: &str, id: i64) -> Run {
         ceiling: Pps(CEILING),
         floor_load: Pps(1e5),
         floor: Latency::of(&floor),
+        floors: vec![],
         counts: DirectionCounts { intended: 100_000, sent: 100_000, received: 100_000, ..Default::default() },
         findings: Vec::new(),
     };

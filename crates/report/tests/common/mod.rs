@@ -217,6 +217,7 @@ impl Bench {
                 label: label.to_owned(),
                 load: Pps(found * share),
                 trial: self.trials.len() as u32 - 1,
+                floor: None,
             }
         });
         let mrr = self.mrr(Some(line.min(capacity * 1.3)));
