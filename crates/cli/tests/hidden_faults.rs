@@ -68,6 +68,20 @@ fn a_rare_change_that_keeps_the_checksums_ends_the_point_in_mid_trial() {
     }
 }
 
+/// Nearly all packets of a trace have one fate: who looks up one packet of a full burst must meet bursts of two.
+#[test]
+fn lookups_that_are_skipped_in_full_bursts_are_found_before_the_first_trial() {
+    let _cores = cores();
+    for nf in ["l3fwd:10", "firewall:100"] {
+        for wiring in ["vhost", "memif"] {
+            let run = Lab::new(&plan(&axes(nf, "skip-lookups", wiring, 64), "200kpps")).measure(1);
+            let check = run.points[0].packets.as_ref().unwrap();
+            assert!(!check.is_right() && run.points[0].trials.is_empty(), "{nf} over {wiring}: {check}");
+            println!("{nf} over {wiring}: {check}");
+        }
+    }
+}
+
 #[test]
 fn packets_of_70_000_packets_before_are_duplicates_and_no_gain() {
     let _cores = cores();

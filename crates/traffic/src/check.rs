@@ -205,6 +205,27 @@ impl Examiner {
         (0..longest).flat_map(turn).filter(|item| item.place < self.items[item.direction].len()).collect()
     }
 
+    /// Chunks of one direction each, in which items that came out and items that must not take turns, the former
+    /// first: `chunks` a direction. None for a direction without both, and for a function whose state decides.
+    pub fn mixed(&self, size: usize, chunks: usize) -> Vec<Vec<Item>> {
+        let mut mixed = Vec::new();
+        for (direction, states) in self.items.iter().enumerate() {
+            let all = |wanted: &dyn Fn(&State) -> bool| {
+                let places = (0..states.len()).filter(|place| wanted(&states[*place]));
+                places.map(|place| Item { direction, place }).collect::<Vec<_>>()
+            };
+            let come = all(&|state| state.fate == Some(Fate::Comes) && state.back);
+            let gone = all(&|state| state.fate == Some(Fate::Gone));
+            if come.is_empty() || gone.is_empty() || self.oracle.nf().is_stateful() {
+                continue;
+            }
+            let mut turns =
+                come.iter().cycle().zip(gone.iter().cycle()).flat_map(|(come, gone)| [*come, *gone]);
+            mixed.extend((0..chunks).map(|_| turns.by_ref().take(size).collect()));
+        }
+        mixed
+    }
+
     /// Whether a transmission of an item came back.
     pub fn is_back(&self, item: Item) -> bool {
         self.items[item.direction][item.place].back

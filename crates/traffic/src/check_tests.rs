@@ -264,6 +264,33 @@ fn a_long_trace_is_cut_and_the_remark_says_so() {
     );
 }
 
+/// A device that looks up the first packet of each burst of 32 and treats the others as that one.
+#[test]
+fn packets_that_must_come_and_packets_that_must_not_fill_bursts_together() {
+    for (nf, some) in [("l3fwd:10", true), ("firewall:50", true), ("l2fwd", false), ("pipeline-a:50", false)]
+    {
+        let mut book = book(nf);
+        through(&mut book).iter().for_each(|(port, frame)| book.came(*port, frame));
+        assert_eq!(!book.mixed(64, 3).is_empty(), some, "{nf}");
+        for skips in [false, true] {
+            for burst in book.mixed(64, 3).iter().flat_map(|chunk| chunk.chunks(32)) {
+                let sent: Vec<_> = burst.iter().map(|item| (item.direction, book.send(*item))).collect();
+                let fates: Vec<Fate> = sent.iter().map(|(_, (_, fate))| *fate).collect();
+                assert_eq!(fates, [Fate::Comes, Fate::Gone].repeat(16), "{nf}");
+                for (direction, (frame, _)) in sent {
+                    match book.oracle.expected(direction as u8, &frame) {
+                        Expected::Forward { port, frame } => book.came(port.into(), &frame),
+                        _ if skips => book.came(1 - direction, &frame),
+                        _ => {}
+                    }
+                }
+            }
+            let found = faults(&book.check);
+            assert_eq!(found.is_empty(), !(skips && some), "{nf}: {found:?}");
+        }
+    }
+}
+
 #[test]
 fn numbers_are_spread_and_gathered_again() {
     for number in (0..1000).chain([u64::from(u32::MAX), (1 << 48) - 1]) {

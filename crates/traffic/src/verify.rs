@@ -7,7 +7,9 @@
 //! patiently, before it is called missing. Without stalls a pass takes some tens of microseconds a
 //! chunk: about a second for two laps of a hundred thousand packets.
 //!
-//! A chunk is handed over in bursts, as a trial's packets are.
+//! A chunk is handed over in bursts, as a trial's packets are. What most packets of a trace have in common, that
+//! they are forwarded, could hide a device that looks up one packet of a full burst; so packets that must come and
+//! packets that must not are sent once more in full bursts of both.
 
 use crate::check::{Examiner, Fate, Item, PassFrames};
 use crate::tester::Engine;
@@ -32,6 +34,8 @@ const UNSEEN: Nanos = Nanos(20_000);
 const HOPELESS: usize = 512;
 /// Of a pass that was given up, so many of the missing packets are sent again to be sure.
 const SURE: usize = 64;
+/// Chunks in which packets that must come and packets that must not take turns.
+const MIXED: usize = 32;
 /// What may still come after the last packet: quiet for so long ends the pass.
 const QUIET: Nanos = Nanos(50_000_000);
 
@@ -64,6 +68,9 @@ impl Engine {
             missing.retain(|item| !pass.book.is_back(*item));
         }
         pass.again(missing)?;
+        for chunk in pass.book.mixed(CHUNK, MIXED) {
+            pass.chunk(&chunk, (PATIENCE, STANDSTILL))?;
+        }
         pass.wait(QUIET)?;
         Some(pass.book.finish())
     }
