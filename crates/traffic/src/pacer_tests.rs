@@ -89,8 +89,8 @@ fn no_slot_drifts_in_an_hour_at_line_rate() {
         passed += 1_000_003;
     }
     // In exact arithmetic: the interval is a double, of 53 bits, and so many of them are summed up.
-    let mantissa = (interval * 2.0_f64.powi(40)) as u128;
-    let exact = ((mantissa * u128::from(passed)) >> 40) as u64;
+    let mantissa = (interval * 2.0_f64.powi(52)) as u128;
+    let exact = ((mantissa * u128::from(passed)) >> 52) as u64;
     assert!(pacer.first().abs_diff(exact) <= 1, "{} is not {exact}", pacer.first());
     // And a burst is found due at its tick, neither before nor long after.
     let first = pacer.first();

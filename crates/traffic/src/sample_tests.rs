@@ -92,7 +92,7 @@ fn faults_of_packets_with_and_without_their_stamp_are_named() {
         (|out| out[4].1[36] ^= 1, Fault::Header),
         (|out| (out[4].1[52], out[4].2) = (out[4].1[52] ^ 0xff, false), Fault::Header), // a stamp no longer
         (|out| (out[4].0, out[4].2) = (0, false), Fault::Port),
-        (|out| (out[4].1[42], out[4].2) = (0, false), Fault::Header),
+        (|out| (out[4].1[42], out[4].2) = (out[4].1[42] ^ 0xff, false), Fault::Header),
         (
             |out| {
                 out[4].1.truncate(58);
