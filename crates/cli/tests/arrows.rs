@@ -129,3 +129,13 @@ fn every_crate_depends_only_on_rows_below_it() {
     }
     assert_eq!(seen, allowed.keys().copied().collect(), "the crate map names crates that are not there");
 }
+
+#[test]
+fn the_map_in_the_documents_has_every_crate() {
+    let map = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../ARCHITECTURE.md")).unwrap();
+    let map = map.split("\n## ").find(|section| section.starts_with("Crates\n")).expect("a section Crates");
+    for (name, _) in MAY_USE {
+        let short = name.strip_prefix("weir-").unwrap_or(name);
+        assert!(map.contains(&format!("`{short}`")), "ARCHITECTURE.md's table of crates lacks `{short}`");
+    }
+}
