@@ -1,4 +1,9 @@
 //! Where a worker's packets leave: one burst a port, sent when it is full or the worker's burst is done.
+//!
+//! A burst of which copies were made leaves in the order it came, whatever became of each packet: one that went by
+//! its megaflow at once, and the next, of the same flow, by a recirculation, do not change places. So the copies and
+//! the packets themselves are kept, by the packet that came in of which they are ([`Egress::keep`]), until the
+//! last of them is ready ([`Egress::release`]).
 
 use crate::capture::Tap;
 use crate::counters::{Counters, PortCounts};
@@ -29,12 +34,19 @@ impl Queue {
     }
 }
 
+/// Packets of one burst that are kept at most. Where there are more copies, those so far leave before the others.
+const KEPT: usize = 2048;
+
 /// The worker's side of all ports' transmit queues.
 #[derive(Debug, Default)]
 pub(crate) struct Egress {
     /// By place of the port.
     pub(crate) bursts: Vec<Burst>,
     ports: Vec<Option<OutPort>>,
+    /// Where packets go that are kept, by the packet that came in of which they are.
+    kept: [Vec<(u16, Mbuf)>; BURST],
+    /// How many these are.
+    keeps: usize,
     /// Those who watch what is sent.
     pub(crate) taps: Vec<Arc<Tap>>,
 }
@@ -67,6 +79,33 @@ impl Egress {
         }
     }
 
+    /// Keeps a packet or a copy for a port, behind what is kept of the same root: the packet that came in of which
+    /// it is, by its place in the burst.
+    pub(crate) fn keep(&mut self, place: u16, root: u8, mbuf: Mbuf, counters: &mut Counters) {
+        if self.keeps >= KEPT {
+            self.release(counters);
+        }
+        self.keeps += 1;
+        self.kept[usize::from(root) % BURST].push((place, mbuf));
+    }
+
+    /// Whether there is something that is kept.
+    #[inline]
+    pub(crate) const fn keeps(&self) -> bool {
+        self.keeps > 0
+    }
+
+    /// Sends what is kept, in the order in which the burst came, behind what waits.
+    pub(crate) fn release(&mut self, counters: &mut Counters) {
+        self.keeps = 0;
+        for root in 0..BURST {
+            let mut kept = std::mem::take(&mut self.kept[root]);
+            kept.drain(..).for_each(|(place, mbuf)| self.send(place, mbuf, counters));
+            self.kept[root] = kept;
+        }
+        self.flush_all(counters);
+    }
+
     /// Puts a packet behind those that wait for a port.
     pub(crate) fn send(&mut self, place: u16, mbuf: Mbuf, counters: &mut Counters) {
         let at = usize::from(place);
@@ -83,7 +122,7 @@ impl Egress {
         }
     }
 
-    /// Sends a burst of so many bytes by one port, behind what waits for it; the burst is empty then.
+    /// Sends a burst of so many bytes by one port; the burst is empty then.
     #[inline]
     pub(crate) fn send_all(&mut self, place: u16, burst: &mut Burst, bytes: u64, counters: &mut Counters) {
         let at = usize::from(place);
@@ -92,19 +131,7 @@ impl Egress {
             burst.clear();
             return;
         }
-        if !self.bursts[at].is_empty() {
-            self.flush(at, counters);
-        }
         hand_out(&mut self.ports[at], burst, bytes, &self.taps, (counters, at));
-    }
-
-    /// Makes sure that every port's burst takes a whole burst.
-    pub(crate) fn make_room(&mut self, counters: &mut Counters) {
-        for at in 0..self.bursts.len() {
-            if self.bursts[at].room() < BURST {
-                self.flush(at, counters);
-            }
-        }
     }
 
     /// Sends what waits, and counts what the ports do not take.
@@ -119,7 +146,7 @@ impl Egress {
 
     #[inline]
     fn flush(&mut self, at: usize, counters: &mut Counters) {
-        let Self { bursts, ports, taps } = self;
+        let Self { bursts, ports, taps, .. } = self;
         let bytes = length(&bursts[at]);
         hand_out(&mut ports[at], &mut bursts[at], bytes, taps, (counters, at));
     }

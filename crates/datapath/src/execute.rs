@@ -162,7 +162,7 @@ fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Opt
         },
         Op::Copy(port) => {
             if let Some(copy) = copy(packet, context) {
-                context.egress.send(*port, copy, context.counters);
+                context.egress.keep(*port, context.root, copy, context.counters);
             }
             None
         }
@@ -244,7 +244,7 @@ fn on_copy(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) {
     let (mut key, mut layout) = (subject.key.clone(), *subject.layout);
     let mut on = Subject { packet: &mut mbuf, layout: &mut layout, key: &mut key };
     match execute(ops, &mut on, context) {
-        Fate::Forward(port) => context.egress.send(port, mbuf, context.counters),
+        Fate::Forward(port) => context.egress.keep(port, context.root, mbuf, context.counters),
         Fate::Drop(reason) => context.counters.drop(reason, 1),
         Fate::Gone => {}
         Fate::Again | Fate::Service(..) | Fate::Track(..) | Fate::HandOver(_) => {

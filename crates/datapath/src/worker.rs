@@ -382,27 +382,31 @@ impl Worker {
     /// Packets leave, each as its fate says; the burst is empty then.
     #[inline]
     pub(crate) fn transmit(&mut self, burst: &mut Burst) {
-        self.egress.make_room(&mut self.counters);
-        if std::mem::take(&mut self.bench.others) != 0 {
-            self.hand_over(burst);
-        } else {
-            let (fates, counters) = (&self.bench.fates, &mut self.counters);
-            let ports = self.egress.bursts.len();
-            burst.distribute(&mut self.egress.bursts, |at, _| match fates[at] {
-                Fate::Forward(port) if usize::from(port) < ports => Some(usize::from(port)),
-                other => {
-                    end(other, counters);
-                    None
-                }
-            });
+        let others = std::mem::take(&mut self.bench.others) != 0;
+        if others || self.egress.keeps() || !self.spawned.is_empty() {
+            self.transmit_behind_copies(burst);
+            return;
         }
+        let (fates, counters) = (&self.bench.fates, &mut self.counters);
+        let ports = self.egress.bursts.len();
+        burst.distribute(&mut self.egress.bursts, |at, _| match fates[at] {
+            Fate::Forward(port) if usize::from(port) < ports => Some(usize::from(port)),
+            other => {
+                end(other, counters);
+                None
+            }
+        });
         self.egress.flush_all(&mut self.counters);
     }
 
-    /// The same where some packets may go to other workers.
-    fn hand_over(&mut self, burst: &mut Burst) {
-        let Self { bench, egress, counters, rings, .. } = self;
+    /// The same where copies were made, or some packets go to other workers. What leaves waits for copies that have
+    /// to be looked up first.
+    #[inline(never)]
+    fn transmit_behind_copies(&mut self, burst: &mut Burst) {
+        let Self { bench, egress, counters, rings, spawned, .. } = self;
+        let behind = egress.keeps() || !spawned.is_empty();
         burst.drain(|at, mbuf| match bench.fates[at] {
+            Fate::Forward(port) if behind => egress.keep(port, bench.roots[at], mbuf, counters),
             Fate::Forward(port) => egress.send(port, mbuf, counters),
             Fate::HandOver(worker) => {
                 let in_port = weir_flow::Field::InPort.get(&bench.keys[at]) as u32;
@@ -413,6 +417,9 @@ impl Worker {
             }
             other => end(other, counters),
         });
+        if spawned.is_empty() {
+            egress.release(counters);
+        }
     }
 
     /// Copies that need a lookup of their own, a burst at a time.

@@ -10,6 +10,7 @@ mod headers;
 mod hints;
 mod isolation;
 mod malformed;
+mod order;
 mod plan;
 mod random;
 mod rig;
