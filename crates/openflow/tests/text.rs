@@ -197,6 +197,7 @@ const ACTIONS: &[(&str, &str, &str)] = &[
         "clone(output:uplink,set_field:0x2->reg0),exit,note:01.02",
     ),
     ("", "clone()", "clone(drop)"),
+    ("ip", "ct(commit,nat(src=0.0.0.0))", "ct(commit,nat(src))"),
     ("", "set_tunnel:5,set_tunnel64:0x100000000", "set_field:0x5->tun_id,set_field:0x100000000->tun_id"),
     (
         "",

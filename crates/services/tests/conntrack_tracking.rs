@@ -64,6 +64,18 @@ fn a_packet_that_was_rewritten_moves_the_connection_that_it_is_of_then() {
 }
 
 #[test]
+fn a_packet_that_was_rewritten_to_be_of_no_connection_is_a_new_ones_first() {
+    let (client, known, other) = (at("10.0.0.1:1000"), at("10.0.0.2:80"), at("10.0.0.3:80"));
+    let mut router = gateway();
+    let look = Tracking { zone: ZONE, ..Tracking::default() };
+    track(&mut router, &mut udp(client, known, 5), None, &commit(None));
+    track(&mut router, &mut udp(known, client, 5), None, &look);
+    let (first, key) = track(&mut router, &mut udp(client, known, 5), None, &look);
+    let (second, _) = track(&mut router, &mut udp(client, other, 5), Some(&key), &look);
+    assert_eq!((first, second), (0x22, 0x21));
+}
+
+#[test]
 fn a_packet_that_was_translated_is_of_the_same_connection_still() {
     let range = NatRange::Ipv4("192.0.2.1".parse().unwrap(), None);
     let nat = Nat { source: true, range, ..Nat::default() };

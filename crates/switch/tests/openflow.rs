@@ -317,7 +317,12 @@ fn kinds_of_sockets_have_slots_of_their_own() {
     let settings = ChannelSettings { max_connections: 4, ..settings(&["ptcp:0:127.0.0.1", &unix], &[]) };
     let (address, back) = taken(Bench::new(&settings));
     let mut open: Vec<_> = (0..4).map(|_| tcp(&address)).collect();
-    open.iter_mut().for_each(|peer| peer.hello(Version::V13));
+    for peer in &mut open {
+        peer.hello(Version::V13);
+        // What is answered behind a hello has seen it: one that did not yet would make room.
+        peer.say(Version::V13, 2, Body::EchoRequest(vec![]));
+        assert_eq!(peer.hear().unwrap().body, Body::EchoReply(vec![]));
+    }
     let mut refused = tcp(&address);
     assert_eq!(refused.hear(), None, "all slots of TCP are taken");
     for _ in 0..4 {

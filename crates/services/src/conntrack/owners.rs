@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn no_two_workers_own_one_tuple() {
-        const ROUNDS: usize = 5000;
+        const ROUNDS: usize = 100_000;
         let owners = Owners::new(Seed::new(5));
         owners.prepare();
         let sight = |round: usize| {
