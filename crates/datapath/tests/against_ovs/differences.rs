@@ -4,6 +4,7 @@
 use crate::frames::{self, Sample};
 use crate::ours::Ours;
 use crate::ovs::{At, Ovs};
+use weir_flow::Field;
 
 /// A reason to differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +17,11 @@ pub(crate) enum Difference {
     /// In a frame that names its length (IEEE 802.3) Open vSwitch puts labels, and takes them away, without
     /// changing the length. Weir changes it, and ends a frame that has no EtherType to be changed.
     LengthWithLabels,
+    /// Where a label is pushed and another pushed or popped, Open vSwitch writes the one over the other, and leaves the
+    /// EtherType, 0x8847 or 0x8848, as it was.
+    LabelType,
+    /// Of a neighbour message with both addresses of the link layer, Open vSwitch writes the one that comes first.
+    SecondOption,
     /// Weir ends a packet whose header is to be changed and is malformed or cut short. Open vSwitch lets it
     /// pass as it is.
     MalformedHeader,
@@ -64,6 +70,22 @@ impl Answers<'_> {
         self.theirs.len() == self.mine.len() && self.theirs.iter().all(&mut found)
     }
 
+    /// Whether Weir did the same, but for which of the two EtherTypes labels have.
+    fn differ_by_label_type(&self) -> bool {
+        let unicast = |(port, frame): &At| {
+            let (mut frame, at) = (frame.clone(), 12 + 4 * frames::tags(frame));
+            if let Some([0x88, kind @ (0x47 | 0x48)]) = frame.get_mut(at..at + 2) {
+                *kind = 0x47;
+            }
+            (*port, frame)
+        };
+        let [mut theirs, mut mine] =
+            [self.theirs, self.mine].map(|all| all.iter().map(unicast).collect::<Vec<At>>());
+        theirs.sort();
+        mine.sort();
+        theirs == mine
+    }
+
     /// Whether Weir did the same, or a part of it, but for so many bytes of each frame.
     fn are_fewer(&self, bytes: usize) -> bool {
         let alike = |(port, frame): &At, (other, changed): &At| {
@@ -92,12 +114,27 @@ pub(crate) fn find(ovs: &mut Ovs, ours: &mut Ours, at: &At, answers: &Answers<'_
         return Some(Difference::FourthLabel);
     }
     let pushes = |behind: &str| behind.contains(" push_vlan:");
-    let sets = |behind: &str| behind.find(" set_vlan_vid:").is_some_and(|at| !pushes(&behind[..at]));
+    let first = |behind: &str| {
+        [" set_vlan_vid:", "->vlan_vid"].map(|word| behind.find(word)).into_iter().flatten().min()
+    };
+    let sets = |behind: &str| first(behind).is_some_and(|at| !pushes(&behind[..at]));
     let popped = |place: (usize, &str)| sets(&story[place.0..]);
     if story.match_indices(" pop_vlan").any(popped) && answers.differ_by_tags() {
         return Some(Difference::NoTag);
     }
-    if frames::has_length(frame) && count("_mpls:") > 0 && (answers.differ_within(4) || ours.refuses(at)) {
+    if count(" push_mpls:") > 0
+        && count(" push_mpls:") + count(" pop_mpls:") > 1
+        && answers.differ_by_label_type()
+    {
+        return Some(Difference::LabelType);
+    }
+    let options = [Field::NdSll, Field::NdTll].iter().all(|option| option.get(&sample.key) != 0);
+    // An address, and the checksum.
+    if options && count("->nd_") > 0 && answers.differ_within(8) {
+        return Some(Difference::SecondOption);
+    }
+    let of_length = if frames::has_length(frame) && count("_mpls:") > 0 { 4 } else { 0 };
+    if of_length > 0 && (answers.differ_within(of_length) || ours.refuses(at)) {
         return Some(Difference::LengthWithLabels);
     }
     let (reason, bytes) = if sample.is_not_written() {
@@ -110,7 +147,8 @@ pub(crate) fn find(ovs: &mut Ovs, ours: &mut Ours, at: &At, answers: &Answers<'_
     if reason.is_some() && answers.differ_within(bytes) {
         return reason;
     }
-    if !answers.are_fewer(bytes) {
+    // The length may differ besides.
+    if !answers.are_fewer(bytes + of_length) {
         return None;
     }
     if ours.refuses(at) {

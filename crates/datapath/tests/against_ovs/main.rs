@@ -40,6 +40,7 @@ use ovs::{At, Ovs};
 use std::collections::BTreeMap;
 use tables::{CHOSEN, Tables};
 use weir_flow::samples::Sampler;
+use weir_flow::{Key, extract};
 
 /// Rounds, each with tables of its own, where `WEIR_ROUNDS` does not say how many.
 const ROUNDS: usize = 250;
@@ -225,10 +226,22 @@ impl Pair {
     }
 }
 
+/// Whether headers reach into a frame's number, so that frames with different numbers are of different flows.
+fn is_number_read(frame: &[u8]) -> bool {
+    let read = |byte| {
+        let (mut frame, mut key) = (frame.to_vec(), Key::new());
+        let number = frame.len() - size_of::<u32>();
+        frame[number..].fill(byte);
+        extract(&frame, 0, &mut key);
+        key
+    };
+    read(0) != read(0xff)
+}
+
 /// Packets of a flow that leave a port once each do so in the order they came, and through one bucket.
 fn check_order(packets: &[At], out: &[At]) {
     let mut flows = BTreeMap::new();
-    for (port, frame) in packets {
+    for (port, frame) in packets.iter().filter(|(_, frame)| !is_number_read(frame)) {
         let flow = (*port, &frame[..frame.len() - 4]);
         flows.insert(number(frame), flow);
     }
@@ -237,7 +250,8 @@ fn check_order(packets: &[At], out: &[At]) {
     let mut last = BTreeMap::new();
     for (port, frame) in out {
         let number = number(frame);
-        let Some(flow) = flows.get(&number).filter(|_| once[&(*port, number)] == 1) else { continue };
+        let counts = once[&(*port, number)] == 1 && !is_number_read(frame);
+        let Some(flow) = flows.get(&number).filter(|_| counts) else { continue };
         let chosen = (frame[6..11] == CHOSEN).then_some(frame[11]);
         if let Some((before, bucket)) = last.insert((port, flow), (number, chosen)) {
             assert!(before < number, "out of order at port {port}: {} behind {before:?}", hex(frame));
@@ -252,8 +266,8 @@ fn open_vswitch_makes_the_same_of_the_same_packets() {
         return;
     }
     let rounds = weir_testkit::asked("WEIR_ROUNDS", ROUNDS as u64) as usize;
-    // Not the run's seed yet: with others (5805442664, 3317395808) packets of a flow change places within a burst
-    // (docs/openflow.md, Order), and some may show more.
+    // Not the run's seed yet: of others, one in four finds something that only Open vSwitch does and that no
+    // [`Difference`] names yet, mostly two reasons in one packet.
     let mut random = Sampler::new(weir_testkit::asked("WEIR_OVS_SEED", 0x5eed));
     let mut pair = Pair { ovs: Ovs::start(), ours: Ours::start(true), differences: BTreeMap::new(), left: 0 };
     let mut flows = 0;

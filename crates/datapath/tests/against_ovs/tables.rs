@@ -153,6 +153,7 @@ impl Tables<'_> {
             if field == Field::MplsBos
                 || !known.has(field.about().needs)
                 || matches!(field, Field::VlanTci | Field::VlanVid) && known.tag.is_some()
+                || matches!(field, Field::Icmpv6Type | Field::Icmpv6Code) && known.neighbour != 0
             {
                 continue;
             }
