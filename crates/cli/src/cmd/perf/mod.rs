@@ -43,7 +43,7 @@ row. Beside each row stands the smallest effect that it could see.";
 
 const EXAMPLES: &str = "\
 Examples:
-  The whole table, two to three hours; with --repeats 3 --duration 500ms about 45 minutes:
+  The whole table, two to three hours; with --repeats 3 --duration 300ms about an hour and a half:
     weir perf
   Two rows:
     weir perf --only port,a-1000
