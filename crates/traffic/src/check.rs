@@ -231,6 +231,17 @@ impl Examiner {
         self.items[item.direction][item.place].back
     }
 
+    /// How many packets were sent so far.
+    pub fn transmissions(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Whether a packet that must come, of those sent from the transmission of this number on, did not yet.
+    pub fn is_under_way(&self, first: usize) -> bool {
+        let must_come = |item: Item| self.items[item.direction][item.place].fate == Some(Fate::Comes);
+        self.sent[first..].iter().any(|sent| !sent.came && must_come(sent.item))
+    }
+
     /// Notes that an item is sent; returns the frame to send, stamped where it can be, and what
     /// must come of it.
     pub fn send(&mut self, item: Item) -> (Vec<u8>, Fate) {

@@ -274,9 +274,11 @@ fn packets_that_must_come_and_packets_that_must_not_fill_bursts_together() {
         assert_eq!(!book.mixed(64, 3).is_empty(), some, "{nf}");
         for skips in [false, true] {
             for burst in book.mixed(64, 3).iter().flat_map(|chunk| chunk.chunks(32)) {
+                let first = book.transmissions();
                 let sent: Vec<_> = burst.iter().map(|item| (item.direction, book.send(*item))).collect();
                 let fates: Vec<Fate> = sent.iter().map(|(_, (_, fate))| *fate).collect();
                 assert_eq!(fates, [Fate::Comes, Fate::Gone].repeat(16), "{nf}");
+                assert!(book.is_under_way(first), "{nf}");
                 for (direction, (frame, _)) in sent {
                     match book.oracle.expected(direction as u8, &frame) {
                         Expected::Forward { port, frame } => book.came(port.into(), &frame),
@@ -284,6 +286,7 @@ fn packets_that_must_come_and_packets_that_must_not_fill_bursts_together() {
                         _ => {}
                     }
                 }
+                assert!(!book.is_under_way(first), "{nf}: what must not come is not waited for");
             }
             let found = faults(&book.check);
             assert_eq!(found.is_empty(), !(skips && some), "{nf}: {found:?}");

@@ -68,9 +68,7 @@ impl Engine {
             missing.retain(|item| !pass.book.is_back(*item));
         }
         pass.again(missing)?;
-        for chunk in pass.book.mixed(CHUNK, MIXED) {
-            pass.chunk(&chunk, (PATIENCE, STANDSTILL))?;
-        }
+        pass.mixed()?;
         pass.wait(QUIET)?;
         Some(pass.book.finish())
     }
@@ -93,6 +91,26 @@ impl Pass<'_> {
             }
         }
         Some(missing)
+    }
+
+    /// Sends bursts in which packets that must come and packets that must not take turns, and waits until nothing of
+    /// a chunk is on its way: what is sent once more tells nothing by not coming, but would come in the next trial.
+    fn mixed(&mut self) -> Option<()> {
+        for chunk in self.book.mixed(CHUNK, MIXED) {
+            let first = self.book.transmissions();
+            self.chunk(&chunk, (PATIENCE, STANDSTILL))?;
+            let patience = self.engine.tsc.ticks(STANDSTILL);
+            let mut last = Ticks::now();
+            while self.book.is_under_way(first) && Ticks::now().since(last) < patience {
+                if self.stop.load(Ordering::Relaxed) {
+                    return None;
+                }
+                if self.collect() {
+                    last = Ticks::now();
+                }
+            }
+        }
+        Some(())
     }
 
     /// Sends some packets and waits for them; returns those that must have come and did not. Waiting
