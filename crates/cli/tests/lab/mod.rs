@@ -121,16 +121,21 @@ impl Lab {
     }
 
     /// Waits until the last run has a finished trial at the point, and the next one is under way. The
-    /// tester's thread lives as long as a trial; a device that feeds itself has no tester, and is
+    /// tester's thread lives as long as a trial, but with real-time priority it may leave this test no core
+    /// to see it from: a second finished trial does as well. A device that feeds itself has no tester, and is
     /// measured from one trial's end to the next one's.
     pub(crate) fn mid_trial(&self, working: &mut Working, point: usize) {
-        wait_for("a stored trial", || {
-            let run = self.stored()?;
-            (!run.points.get(point)?.trials.is_empty()).then_some(())
+        let finished = || self.stored().and_then(|run| Some(run.points.get(point)?.trials.len())).unwrap_or(0);
+        let first = wait_for("a stored trial", || {
+            working.must_be_at_work();
+            Some(finished()).filter(|&count| count > 0)
         });
         let plan = fs::read_to_string(self.file("plan.toml")).unwrap();
         if !plan.contains("wiring = \"fed\"") {
-            wait_for("the next trial", || working.is_testing().then_some(()));
+            wait_for("the next trial", || {
+                working.must_be_at_work();
+                (working.is_testing() || finished() > first).then_some(())
+            });
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -178,6 +183,14 @@ impl Working {
 
     pub(crate) fn signal(&mut self, signal: Signal) {
         kill(Pid::from_raw(self.child().id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Fails the test, with what the campaign printed, if the campaign has ended.
+    fn must_be_at_work(&mut self) {
+        if self.child().try_wait().unwrap().is_some() {
+            let output = self.0.take().unwrap().wait_with_output().unwrap();
+            panic!("the campaign ended before its time: {}", told(&output));
+        }
     }
 
     /// Whether a trial is under way between the tester's ports.
