@@ -39,3 +39,50 @@ fn a_figure_that_was_typed_is_found() {
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     assert!(told(&output).contains("differs from `weir "), "{}", told(&output));
 }
+
+/// The ratios with intervals, `2.56 (2.10 to 3.11)`, in the cells of a row.
+fn ratios(row: &str) -> Vec<&str> {
+    let is_ratio = |cell: &&str| {
+        let Some((ratio, interval)) = cell.split_once(" (") else { return false };
+        let bounds = interval.strip_suffix(')').and_then(|bounds| bounds.split_once(" to "));
+        let number = |text: &str| text.parse::<f64>().is_ok();
+        number(ratio) && bounds.is_some_and(|(low, high)| number(low) && number(high))
+    };
+    row.split('|').map(str::trim).filter(is_ratio).collect()
+}
+
+/// The rows of Markdown's tables in `text`, each with the name in its first cell; where that is empty, the row
+/// before has it.
+fn named_rows(text: &str) -> Vec<(String, &str)> {
+    let mut name = String::new();
+    let rows = text.lines().filter(|line| line.starts_with('|'));
+    rows.map(|row| {
+        let first = row.split('|').nth(1).unwrap_or_default().trim().trim_matches('`');
+        if !first.is_empty() {
+            name = first.to_owned();
+        }
+        (name.clone(), row)
+    })
+    .collect()
+}
+
+#[test]
+fn the_ratios_of_readme_are_those_of_the_run_that_it_names() {
+    let readme = std::fs::read_to_string(format!("{ROOT}/README.md")).unwrap();
+    let (_, rest) = readme.split_once("<!-- ratios of ").expect("README.md names the run of its ratios");
+    let (run, rest) = rest.split_once(" -->").unwrap();
+    let table = rest.split("\n\n").find(|part| part.trim_start().starts_with('|')).unwrap();
+    let output = weir().args(["perf", "--stored", run, "--markdown"]).current_dir(ROOT).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let measured = named_rows(&printed);
+    let mut compared = 0;
+    for (name, row) in named_rows(table) {
+        for ratio in ratios(row) {
+            let there = measured.iter().any(|(of, row)| *of == name && ratios(row).contains(&ratio));
+            assert!(there, "{run} has no ratio {ratio} in its row {name}:\n{printed}");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 5, "{table}");
+}

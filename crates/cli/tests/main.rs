@@ -15,6 +15,7 @@ mod faults;
 mod figures;
 mod hidden_faults;
 mod lab;
+mod links;
 mod memif;
 mod nf;
 mod packets;

@@ -1,5 +1,5 @@
-//! Tests: every command that a help text or README.md shows is one that this program understands, and the
-//! plans among them are plans.
+//! Tests: every command that a help text, README.md or docs/measuring.md shows is one that this program
+//! understands, and the plans among them are plans.
 
 use super::{Command, bench};
 use crate::Cli;
@@ -8,6 +8,7 @@ use std::path::Path;
 use weir_campaign::plan::{ASSUMED_OVERHEAD, Known, Plan};
 
 const README: &str = include_str!("../../../../README.md");
+const MEASURING: &str = include_str!("../../../../docs/measuring.md");
 
 /// The words of a command as a shell splits them; nothing where quotes do not close.
 fn words(command: &str) -> Option<Vec<String>> {
@@ -92,7 +93,7 @@ fn every_example_of_every_help_text_is_understood() {
 fn every_example_of_bench_has_a_plan_that_can_be_run() {
     let folder = tempfile::tempdir().unwrap();
     let mine = folder.path().join("mine.toml");
-    std::fs::write(&mine, plan_of_readme().0).unwrap();
+    std::fs::write(&mine, plan_of_page().0).unwrap();
     let of_bench = all_examples().into_iter().filter(|call| call[1] == "bench");
     let mut planned = 0;
     for call in of_bench.filter(|call| !call.contains(&"--resume".to_owned())) {
@@ -109,41 +110,50 @@ fn every_example_of_bench_has_a_plan_that_can_be_run() {
     assert!(planned >= 4, "{planned}");
 }
 
-/// The plan that README.md shows, and the words behind it.
-fn plan_of_readme() -> (&'static str, &'static str) {
-    let (_, rest) = README.split_once("```toml\n").expect("README.md shows a plan");
+/// The plan that docs/measuring.md shows, and the words behind it.
+fn plan_of_page() -> (&'static str, &'static str) {
+    let (_, rest) = MEASURING.split_once("```toml\n").expect("docs/measuring.md shows a plan");
     rest.split_once("```\n").expect("its end")
 }
 
 #[test]
-fn the_plan_of_readme_takes_the_time_that_readme_says() {
-    let (text, behind) = plan_of_readme();
+fn the_plan_of_the_page_takes_the_time_that_the_page_says() {
+    let (text, behind) = plan_of_page();
     let plan =
         Plan::parse(text, Path::new("mine.toml"), &Known::here()).unwrap_or_else(|error| panic!("{error}"));
     let minutes = |word: &str| -> f64 {
-        let (_, rest) =
-            behind.split_once(word).unwrap_or_else(|| panic!("README.md says {word:?} behind its plan"));
+        let (_, rest) = behind
+            .split_once(word)
+            .unwrap_or_else(|| panic!("docs/measuring.md says {word:?} behind its plan"));
         rest.split_whitespace().next().unwrap().parse().unwrap()
     };
     let (about, most) = (minutes("about"), minutes("at most"));
     let expected = plan.estimate(ASSUMED_OVERHEAD).time.seconds() / 60.0;
     let longest = plan.longest(ASSUMED_OVERHEAD).seconds() / 60.0;
-    assert!((expected - about).abs() <= 1.0 + about * 0.1, "README says {about} min, the plan {expected:.1}");
+    assert!(
+        (expected - about).abs() <= 1.0 + about * 0.1,
+        "docs/measuring.md says {about} min, the plan {expected:.1}"
+    );
     assert!(
         longest <= most && longest * 1.2 >= most,
-        "README says at most {most} min, the plan {longest:.1}"
+        "docs/measuring.md says at most {most} min, the plan {longest:.1}"
     );
     assert!(most <= 60.0, "a sample that nobody waits for");
 }
 
-#[test]
-fn every_command_in_readme_is_understood() {
-    let fenced = README.split("```").skip(1).step_by(2).flat_map(str::lines);
-    let outside: String = README.split("```").step_by(2).collect();
+/// The calls of this program that a page shows, in blocks and in its sentences.
+fn commands_of(page: &str) -> Vec<Vec<String>> {
+    let fenced = page.split("```").skip(1).step_by(2).flat_map(str::lines);
+    let outside: String = page.split("```").step_by(2).collect();
     let spans: Vec<String> =
         outside.split('`').skip(1).step_by(2).map(|span| span.replace('\n', " ")).collect();
     let lines = fenced.map(|line| line.split(" #").next().unwrap_or(line).trim_end_matches('\\').to_owned());
-    let all: Vec<Vec<String>> = lines.chain(spans).flat_map(|line| calls(&line)).collect();
+    lines.chain(spans).flat_map(|line| calls(&line)).collect()
+}
+
+#[test]
+fn every_command_in_readme_and_measuring_is_understood() {
+    let all: Vec<Vec<String>> = [README, MEASURING].into_iter().flat_map(commands_of).collect();
     let concrete: Vec<&Vec<String>> = all.iter().filter(|call| !is_pattern(call)).collect();
     assert!(concrete.len() > 12, "{concrete:?}");
     // A part of a command is shown, too: `weir switch` needs its ports on the next line.
