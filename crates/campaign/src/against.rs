@@ -12,7 +12,7 @@
 
 use crate::methods::Methods;
 use crate::plan::{Plan, PointSpec};
-use crate::record::{Keeper, Recorder, Relay, Shared};
+use crate::record::{Recorder, Relay, TrialNotes};
 use crate::rig::{Rig, RigError};
 use crate::runner::{CampaignError, Watcher};
 use crate::traffic::mixed;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use weir_methods::{GoalBounds, Next, Observer};
 use weir_store::{OpenPoint, Store};
 use weir_trial::run::{PointKey, PointResult, Purpose};
-use weir_trial::{Measurer, TrialResult, TrialSpec};
+use weir_trial::{KeptTrial, Measurer, TrialSpec};
 use weir_units::{Nanos, Pps};
 
 /// How long a device that was let go on runs before its trial: some thousand times what its loop
@@ -34,43 +34,34 @@ pub(crate) type Measured = Result<(Vec<PointResult>, Vec<String>), CampaignError
 /// What a method's thread tells; an [`Told::Ask`] waits for its answer.
 enum Told {
     Next(Next),
-    Trial(Purpose, Box<TrialResult>),
+    Trial(Purpose, Box<KeptTrial>),
     Bounds { goal: String, lower: Option<Pps>, upper: Option<Pps>, stages: (u32, u32) },
-    Ask(TrialSpec),
+    Ask(Purpose, TrialSpec),
 }
 
-/// The answer to a trial asked for: its result and its sequence number.
-type Answer = Result<(TrialResult, Vec<u32>), CampaignError>;
+/// The answer to a trial asked for.
+type Answer = Result<KeptTrial, CampaignError>;
 
 /// A measurer at the other end of a channel.
 struct Distant {
     told: Sender<Told>,
     answers: Receiver<Answer>,
-    decided: Vec<u32>,
 }
 
 impl Measurer for Distant {
     type Error = CampaignError;
 
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, CampaignError> {
+    fn measure(&mut self, purpose: Purpose, spec: TrialSpec) -> Result<KeptTrial, CampaignError> {
         // Nobody at the other end: the campaign ended while this method was deciding.
         let gone = || CampaignError::Rig(RigError::Interrupted);
-        self.told.send(Told::Ask(spec)).map_err(|_| gone())?;
-        let (result, decided) = self.answers.recv().map_err(|_| gone())??;
-        self.decided.extend(decided);
-        Ok(result)
+        self.told.send(Told::Ask(purpose, spec)).map_err(|_| gone())?;
+        self.answers.recv().map_err(|_| gone())?
     }
 
     /// In the method's own thread: the device idles, and nobody else's turn comes.
     fn rest(&mut self, time: Nanos) -> Result<(), CampaignError> {
         std::thread::sleep(time.duration());
         Ok(())
-    }
-}
-
-impl Keeper for Distant {
-    fn take_decided(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.decided)
     }
 }
 
@@ -88,8 +79,8 @@ impl Observer for Teller {
         self.tell(Told::Next(*next));
     }
 
-    fn trial(&mut self, purpose: Purpose, result: &TrialResult) {
-        self.tell(Told::Trial(purpose, Box::new(result.clone())));
+    fn trial(&mut self, purpose: Purpose, kept: &KeptTrial) {
+        self.tell(Told::Trial(purpose, Box::new(kept.clone())));
     }
 
     fn bounds(&mut self, bounds: &GoalBounds<'_>) {
@@ -128,7 +119,7 @@ pub(crate) struct Lane<'a> {
     /// Sequence number of the point's next trial.
     pub(crate) sequence: u32,
     /// Trials told to the watcher once the point is over.
-    pub(crate) trials: Vec<(u32, Purpose, TrialResult)>,
+    pub(crate) trials: Vec<(Purpose, KeptTrial)>,
 }
 
 /// The rigs of both; none for a device that could not be wired up or is gone. Dropping lets both go
@@ -183,8 +174,8 @@ pub(crate) fn measure(
     pair: &mut Pair,
     blocks: &mut Blocks,
     (store, watcher): (&mut Store, &mut dyn Watcher),
-) -> Result<[(Measured, Shared); 2], CampaignError> {
-    let shared = [Shared::default(), Shared::default()];
+) -> Result<[(Measured, TrialNotes); 2], CampaignError> {
+    let mut notes = [TrialNotes::default(), TrialNotes::default()];
     let parts = [(lanes[0].spec, lanes[0].key), (lanes[1].spec, lanes[1].key)];
     let measured = std::thread::scope(|scope| {
         let mut told = Vec::new();
@@ -199,14 +190,14 @@ pub(crate) fn measure(
         let mut turn = None;
         take_turns(&told, blocks, |place, told| {
             let lane = &mut lanes[place];
-            let Told::Ask(spec) = told else {
-                pass_on(told, lane, &shared[place], watcher);
+            let Told::Ask(purpose, spec) = told else {
+                pass_on(told, lane, watcher);
                 return Ok::<_, CampaignError>(false);
             };
             let thawed = if turn.replace(place) == Some(place) { Ok(()) } else { pair.turn(place) };
             let Some(rig) = &mut pair.0[place] else { return Ok(true) };
             let answer = match thawed {
-                Ok(()) => trial(spec, lane, rig, (store, &shared[place]))?,
+                Ok(()) => trial((purpose, spec), lane, rig, (store, &mut notes[place]))?,
                 Err(error) if error.is_interrupt() => return Err(error.into()),
                 Err(error) => Err(error.into()),
             };
@@ -221,7 +212,7 @@ pub(crate) fn measure(
         }))
     })?;
     let [a, b] = measured;
-    let [of_a, of_b] = shared;
+    let [of_a, of_b] = notes;
     Ok([(a, of_a), (b, of_b)])
 }
 
@@ -235,7 +226,7 @@ fn methods(
     let (mut results, mut remarks) = (Vec::new(), Vec::new());
     let mut methods =
         Methods { plan, spec, key, purse: None, ceiling: None, results: &mut results, remarks: &mut remarks };
-    let mut distant = Distant { told: told.clone(), answers, decided: Vec::new() };
+    let mut distant = Distant { told: told.clone(), answers };
     methods.run(&mut distant, &mut Teller(told))?;
     Ok((results, remarks))
 }
@@ -267,15 +258,15 @@ fn take_turns<T, E>(
 
 /// Runs one trial of one device and keeps it.
 fn trial(
-    spec: TrialSpec,
+    (purpose, spec): (Purpose, TrialSpec),
     lane: &mut Lane<'_>,
     rig: &mut Rig,
-    (store, shared): (&mut Store, &Shared),
+    (store, notes): (&mut Store, &mut TrialNotes),
 ) -> Result<Answer, CampaignError> {
     let (point, sequence) = (lane.point, &mut lane.sequence);
-    let mut recorder = Recorder { rig, store, point, sequence, shared };
-    match recorder.measure(spec) {
-        Ok(result) => Ok(Ok((result, recorder.take_decided()))),
+    let mut recorder = Recorder { rig, store, point, sequence, notes };
+    match recorder.measure(purpose, spec) {
+        Ok(kept) => Ok(Ok(kept)),
         Err(CampaignError::Rig(error)) if error.is_interrupt() => Err(error.into()),
         Err(error @ CampaignError::Store(_)) => Err(error),
         Err(error) => Ok(Err(error)),
@@ -283,15 +274,15 @@ fn trial(
 }
 
 /// Tells the watcher what concerns the trial at hand; trials are told when their point is over.
-fn pass_on(told: Told, lane: &mut Lane<'_>, shared: &Shared, watcher: &mut dyn Watcher) {
-    let mut relay = Relay { watcher, shared };
+fn pass_on(told: Told, lane: &mut Lane<'_>, watcher: &mut dyn Watcher) {
+    let mut relay = Relay(watcher);
     match told {
         Told::Next(next) => relay.next(&next),
-        Told::Trial(purpose, result) => lane.trials.push((shared.last(), purpose, *result)),
+        Told::Trial(purpose, kept) => lane.trials.push((purpose, *kept)),
         Told::Bounds { goal, lower, upper, stages: (stage, stages) } => {
             relay.bounds(&GoalBounds { goal: &goal, lower, upper, stage, stages });
         }
-        Told::Ask(_) => {}
+        Told::Ask(..) => {}
     }
 }
 

@@ -8,7 +8,7 @@ use crate::plan::Until;
 use std::time::Duration;
 use weir_methods::compare::{Gap, centre_of_starts};
 use weir_trial::run::Purpose;
-use weir_trial::{TrialResult, judge};
+use weir_trial::{KeptTrial, judge};
 
 /// Fewest starts before the scatter is believed.
 const LEAST: u32 = 5;
@@ -31,12 +31,11 @@ impl Enough {
     }
 
     /// Takes in what the trials of a start came to, both sides; trials that are not valid have no part in it.
-    pub(crate) fn note(&mut self, trials: [&[(u32, Purpose, TrialResult)]; 2]) {
+    pub(crate) fn note(&mut self, trials: [&[(Purpose, KeptTrial)]; 2]) {
         let centres = trials.map(|trials| {
-            let counts =
-                |trial: &&(u32, Purpose, TrialResult)| trial.1 == Purpose::Mrr && judge(&trial.2).is_valid();
-            let rates: Vec<f64> =
-                trials.iter().filter(counts).map(|trial| trial.2.forwarded_rate().0).collect();
+            let of_rate = trials.iter().filter(|(purpose, _)| *purpose == Purpose::Mrr);
+            let valid = of_rate.map(|(_, kept)| &kept.result).filter(|result| judge(result).is_valid());
+            let rates: Vec<f64> = valid.map(|result| result.forwarded_rate().0).collect();
             centre_of_starts(&rates)
         });
         if let [Some(a), Some(b)] = centres {
@@ -60,19 +59,19 @@ impl Enough {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_trial::{DutReading, TrialSpec};
+    use weir_trial::{DutReading, TrialResult, TrialSpec};
     use weir_units::{Nanos, Pps, Ratio};
 
     const SECOND: Nanos = Nanos(Nanos::PER_SECOND);
 
-    fn trial(rate: f64, unsettled: bool) -> (u32, Purpose, TrialResult) {
+    fn trial(rate: f64, unsettled: bool) -> (Purpose, KeptTrial) {
         let dut = DutReading { sent: rate as u64, elapsed: SECOND, ..DutReading::default() };
         let mut result = TrialResult {
             dut: Some(dut),
             ..TrialResult::new(TrialSpec { load: Pps(0.0), duration: SECOND })
         };
         result.health.unsettled = unsettled.then(|| "its flows grow".to_owned());
-        (0, Purpose::Mrr, result)
+        (Purpose::Mrr, KeptTrial { sequence: 0, result })
     }
 
     /// Starts taken until it is enough, with ratios that scatter by a share up and down.

@@ -3,13 +3,13 @@
 
 use crate::plan::{Plan, PointSpec};
 use crate::purse::Purse;
-use crate::record::Keeper;
 use crate::runner::CampaignError;
 use weir_methods::Observer;
 use weir_methods::back_to_back::LineAndThroughput;
 use weir_methods::latency::LoadBasis;
 use weir_methods::mlrsearch::{GoalOutcome, GoalState, Search};
 use weir_traffic::trace::Sizes;
+use weir_trial::Measurer;
 use weir_trial::run::{PointKey, PointResult};
 use weir_units::{Pps, WIRE_OVERHEAD_BYTES};
 
@@ -43,7 +43,7 @@ impl Basis {
 impl Methods<'_> {
     pub(crate) fn run(
         &mut self,
-        recorder: &mut impl Keeper,
+        measurer: &mut impl Measurer<Error = CampaignError>,
         relay: &mut impl Observer,
     ) -> Result<(), CampaignError> {
         let plan = self.plan;
@@ -60,7 +60,7 @@ impl Methods<'_> {
             if let Some(purse) = &self.purse {
                 config.budget = purse.allows(config.least_budget());
             }
-            let outcome = Search::new(config)?.run(recorder, relay)?;
+            let outcome = Search::new(config)?.run(measurer, relay)?;
             if let Some(purse) = &mut self.purse {
                 purse.take(outcome.spent);
             }
@@ -68,15 +68,15 @@ impl Methods<'_> {
             basis.goals = outcome.goals;
         }
         if let Some(mrr) = &plan.mrr {
-            let outcome = mrr.method(basis.line).run(recorder, relay)?;
+            let outcome = mrr.method(basis.line).run(measurer, relay)?;
             self.results.push(outcome.point_result());
         }
         if !self.spec.mrr_only {
-            self.latency(&basis, recorder, relay)?;
-            self.curve(&basis, recorder, relay)?;
-            self.frame_loss(&basis, recorder, relay)?;
-            self.back_to_back(&basis, recorder, relay)?;
-            self.soak(&basis, recorder, relay)?;
+            self.latency(&basis, measurer, relay)?;
+            self.curve(&basis, measurer, relay)?;
+            self.frame_loss(&basis, measurer, relay)?;
+            self.back_to_back(&basis, measurer, relay)?;
+            self.soak(&basis, measurer, relay)?;
         }
         if self.results.is_empty() && !self.remarks.is_empty() {
             return Err(CampaignError::Point(self.remarks.join("; ")));
@@ -92,17 +92,14 @@ impl Methods<'_> {
     fn latency(
         &mut self,
         basis: &Basis,
-        recorder: &mut impl Keeper,
+        measurer: &mut impl Measurer<Error = CampaignError>,
         relay: &mut impl Observer,
     ) -> Result<(), CampaignError> {
         let Some(latency) = &self.plan.latency else { return Ok(()) };
-        recorder.take_decided();
-        let points = latency.run(&basis.loads(), recorder, relay)?;
-        let mut trials = recorder.take_decided().into_iter();
-        for point in points {
-            match &point.trial {
-                Ok(_) => self.results.extend(trials.next().and_then(|trial| point.point_result(trial))),
-                Err(error) => self.remarks.push(format!("latency at {error}")),
+        for point in latency.run(&basis.loads(), measurer, relay)? {
+            self.results.extend(point.point_result());
+            if let Err(error) = &point.trial {
+                self.remarks.push(format!("latency at {error}"));
             }
         }
         Ok(())
@@ -111,36 +108,34 @@ impl Methods<'_> {
     fn curve(
         &mut self,
         basis: &Basis,
-        recorder: &mut impl Keeper,
+        measurer: &mut impl Measurer<Error = CampaignError>,
         relay: &mut impl Observer,
     ) -> Result<(), CampaignError> {
         let Some(curve) = &self.plan.latency_curve else { return Ok(()) };
         let method = curve.method(basis.max_load, self.plan.stamped);
         let capacity = basis.goals.iter().filter_map(GoalOutcome::best_lower);
         let capacity = capacity.max_by(|a, b| a.0.total_cmp(&b.0));
-        recorder.take_decided();
-        let outcome = method.run(capacity, recorder, relay)?;
-        self.results.push(outcome.point_result(&recorder.take_decided()));
+        let outcome = method.run(capacity, measurer, relay)?;
+        self.results.push(outcome.point_result());
         Ok(())
     }
 
     fn frame_loss(
         &mut self,
         basis: &Basis,
-        recorder: &mut impl Keeper,
+        measurer: &mut impl Measurer<Error = CampaignError>,
         relay: &mut impl Observer,
     ) -> Result<(), CampaignError> {
         let Some(frame_loss) = &self.plan.frame_loss else { return Ok(()) };
-        recorder.take_decided();
-        let outcome = frame_loss.run(basis.line, recorder, relay)?;
-        self.results.push(outcome.point_result(&recorder.take_decided()));
+        let outcome = frame_loss.run(basis.line, measurer, relay)?;
+        self.results.push(outcome.point_result());
         Ok(())
     }
 
     fn back_to_back(
         &mut self,
         basis: &Basis,
-        recorder: &mut impl Keeper,
+        measurer: &mut impl Measurer<Error = CampaignError>,
         relay: &mut impl Observer,
     ) -> Result<(), CampaignError> {
         let Some(bursts) = &self.plan.back_to_back else { return Ok(()) };
@@ -155,25 +150,23 @@ impl Methods<'_> {
         };
         let goal = basis.goals.iter().find(|outcome| outcome.goal.name == bursts.goal);
         let throughput = goal.filter(|outcome| !cut_off(outcome)).and_then(|outcome| outcome.throughput);
-        recorder.take_decided();
-        let outcome = bursts.run(LineAndThroughput { line: basis.line, throughput }, recorder, relay)?;
-        self.results.push(outcome.point_result(&recorder.take_decided()));
+        let outcome = bursts.run(LineAndThroughput { line: basis.line, throughput }, measurer, relay)?;
+        self.results.push(outcome.point_result());
         Ok(())
     }
 
     fn soak(
         &mut self,
         basis: &Basis,
-        recorder: &mut impl Keeper,
+        measurer: &mut impl Measurer<Error = CampaignError>,
         relay: &mut impl Observer,
     ) -> Result<(), CampaignError> {
         let Some(soak) = &self.plan.soak else { return Ok(()) };
         match soak.load.resolve(&basis.loads()) {
             Err(error) => self.remarks.push(format!("soak at {error}")),
             Ok(load) => {
-                recorder.take_decided();
-                let outcome = soak.run(load, recorder, relay)?;
-                self.results.push(outcome.point_result(&recorder.take_decided()));
+                let outcome = soak.run(load, measurer, relay)?;
+                self.results.push(outcome.point_result());
             }
         }
         Ok(())

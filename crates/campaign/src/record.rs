@@ -3,14 +3,13 @@
 use crate::limit::Tried;
 use crate::rig::{Rig, RigError};
 use crate::runner::{CampaignError, Watcher};
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_methods::{GoalBounds, Next, Observer};
 use weir_store::{OpenPoint, Store};
 use weir_trial::run::{Purpose, StoredTrial};
 use weir_trial::verdict::Code;
-use weir_trial::{Measurer, TrialResult, TrialSpec};
+use weir_trial::{KeptTrial, Measurer, TrialSpec};
 use weir_units::Nanos;
 
 /// How often a trial is run when the machine or the tester spoils it. A search is told of each attempt:
@@ -27,85 +26,47 @@ fn attempts(purpose: Purpose) -> u32 {
 /// attempt would end the same way.
 const OVERLOAD: f64 = 0.1;
 
-/// What the observer tells the recorder: a method announces each trial before it asks for it.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    purpose: Cell<Purpose>,
-    /// Sequence numbers of the trials that decided, one for each that a method asked for.
-    decided: RefCell<Vec<u32>>,
-    last: Cell<u32>,
+/// What a reader of a point must be told of its trials.
+#[derive(Debug, Default)]
+pub(crate) struct TrialNotes {
     /// Trials run, and those that were invalid.
-    trials: Cell<(u32, u32)>,
+    trials: (u32, u32),
     /// What the trials that decided say about the cause of their loss.
-    tried: RefCell<Vec<Tried>>,
+    tried: Vec<Tried>,
     /// What people are told: trials that stayed invalid or wrong by their gravest finding, and notes
     /// that are news, with their number and one that says it.
-    kept: RefCell<BTreeMap<Code, (u32, String)>>,
+    kept: BTreeMap<Code, (u32, String)>,
 }
 
-impl Default for Shared {
-    fn default() -> Self {
-        Self {
-            purpose: Cell::new(Purpose::WarmUp),
-            decided: RefCell::default(),
-            last: Cell::default(),
-            trials: Cell::default(),
-            tried: RefCell::default(),
-            kept: RefCell::default(),
-        }
-    }
-}
-
-impl Shared {
+impl TrialNotes {
     /// What to tell about trials that were not as they should be; nothing where all were.
     pub(crate) fn remarks(&self) -> Vec<String> {
-        let (trials, invalid) = self.trials.get();
+        let (trials, invalid) = self.trials;
         let again = (invalid > 0).then(|| {
             format!("{invalid} of {trials} trials were invalid: run again, or kept out of every ranking")
         });
-        let kept = self.kept.borrow();
-        let found = kept.values().map(|(count, says)| format!("{count} of {trials} trials: {says}"));
+        let found = self.kept.values().map(|(count, says)| format!("{count} of {trials} trials: {says}"));
         again.into_iter().chain(found).collect()
     }
 
     /// What the trials that decided since the last call say about the cause of their loss.
-    pub(crate) fn take_tried(&self) -> Vec<Tried> {
-        self.tried.take()
+    pub(crate) fn take_tried(&mut self) -> Vec<Tried> {
+        std::mem::take(&mut self.tried)
     }
 
-    fn note(&self, trial: &StoredTrial) {
-        let (trials, invalid) = self.trials.get();
-        self.trials.set((trials + 1, invalid + u32::from(trial.verdict.is_worth_repeating())));
+    fn note(&mut self, trial: &StoredTrial) {
+        let (trials, invalid) = &mut self.trials;
+        *trials += 1;
+        *invalid += u32::from(trial.verdict.is_worth_repeating());
         if trial.superseded {
             return;
         }
-        self.tried.borrow_mut().push(Tried::of(trial));
+        self.tried.push(Tried::of(trial));
         let gravest = trial.verdict.findings.iter().take(usize::from(!trial.verdict.is_valid()));
         let notes = trial.verdict.findings.iter().filter(|finding| is_told(finding.code, trial.purpose));
-        let mut kept = self.kept.borrow_mut();
         for finding in gravest.chain(notes) {
-            kept.entry(finding.code).or_insert_with(|| (0, finding.says.clone())).0 += 1;
+            self.kept.entry(finding.code).or_insert_with(|| (0, finding.says.clone())).0 += 1;
         }
-        self.decided.borrow_mut().push(trial.sequence);
-        self.last.set(trial.sequence);
-    }
-
-    /// Sequence number of the last trial that decided.
-    pub(crate) fn last(&self) -> u32 {
-        self.last.get()
-    }
-}
-
-/// A measurer that keeps its trials and knows under which number.
-pub(crate) trait Keeper: Measurer<Error = CampaignError> {
-    /// Sequence numbers of the trials that decided since the last call: the n-th belongs to the n-th
-    /// call of [`Measurer::measure`].
-    fn take_decided(&mut self) -> Vec<u32>;
-}
-
-impl Keeper for Recorder<'_> {
-    fn take_decided(&mut self) -> Vec<u32> {
-        self.shared.decided.take()
     }
 }
 
@@ -116,20 +77,20 @@ pub(crate) struct Recorder<'a> {
     pub(crate) point: OpenPoint,
     /// Sequence number of the point's next trial.
     pub(crate) sequence: &'a mut u32,
-    pub(crate) shared: &'a Shared,
+    pub(crate) notes: &'a mut TrialNotes,
 }
 
 impl Measurer for Recorder<'_> {
     type Error = CampaignError;
 
     /// Runs a trial, again when the machine or the tester spoilt it, and keeps every attempt.
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, CampaignError> {
+    fn measure(&mut self, purpose: Purpose, spec: TrialSpec) -> Result<KeptTrial, CampaignError> {
         let began = Instant::now();
         for attempt in 1.. {
             let started_ms = now_ms();
             let result = self.rig.measure(spec).map_err(CampaignError::Rig)?;
-            let purpose = self.shared.purpose.get();
-            let mut trial = StoredTrial::new(*self.sequence, purpose, started_ms, result);
+            let sequence = *self.sequence;
+            let mut trial = StoredTrial::new(sequence, purpose, started_ms, result);
             // A device starts once: what was spoilt then cannot be measured again.
             let attempts = if self.rig.is_measured_once() { 1 } else { attempts(purpose) };
             trial.superseded =
@@ -140,13 +101,13 @@ impl Measurer for Recorder<'_> {
                 trial.result.overhead = Nanos(whole.0.saturating_sub(trial.result.elapsed.0));
             }
             self.store.add_trial(self.point, &trial)?;
-            self.shared.note(&trial);
+            self.notes.note(&trial);
             *self.sequence += 1;
             if let Some(wrong) = wrong_packets(&trial) {
                 return Err(CampaignError::WrongPackets(wrong));
             }
             if !trial.superseded {
-                return Ok(trial.result);
+                return Ok(KeptTrial { sequence, result: trial.result });
             }
         }
         unreachable!("the last attempt is never repeated")
@@ -185,23 +146,19 @@ fn overloaded(trial: &StoredTrial) -> bool {
 }
 
 /// Passes what a method tells on to the watcher.
-pub(crate) struct Relay<'a> {
-    pub(crate) watcher: &'a mut dyn Watcher,
-    pub(crate) shared: &'a Shared,
-}
+pub(crate) struct Relay<'a>(pub(crate) &'a mut dyn Watcher);
 
 impl Observer for Relay<'_> {
     fn next(&mut self, next: &Next) {
-        self.shared.purpose.set(next.purpose);
-        self.watcher.next(next);
+        self.0.next(next);
     }
 
-    fn trial(&mut self, purpose: Purpose, result: &TrialResult) {
-        self.watcher.trial(self.shared.last(), purpose, result);
+    fn trial(&mut self, purpose: Purpose, kept: &KeptTrial) {
+        self.0.trial(kept.sequence, purpose, &kept.result);
     }
 
     fn bounds(&mut self, bounds: &GoalBounds<'_>) {
-        self.watcher.bounds(bounds);
+        self.0.bounds(bounds);
     }
 }
 

@@ -33,7 +33,7 @@ use weir_traffic::check::PassFrames;
 use weir_traffic::{Shape, Tester, TesterError};
 use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, ran_elsewhere, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
-use weir_trial::{DutReading, Measurer, Nf, Oracle, PacketCheck, TrialResult, TrialSpec};
+use weir_trial::{DutReading, Nf, Oracle, PacketCheck, TrialResult, TrialSpec};
 use weir_units::Nanos;
 
 /// Packet buffers of the lab: both rings of both ports, caches and bursts, twice over.
@@ -432,10 +432,9 @@ impl Device {
     }
 }
 
-impl Measurer for Rig {
-    type Error = RigError;
-
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
+impl Rig {
+    /// Runs one trial.
+    pub(crate) fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
         match self {
             Self::Wired(rig) => {
                 let mut result = rig.measure(spec)?;
@@ -449,7 +448,8 @@ impl Measurer for Rig {
         }
     }
 
-    fn rest(&mut self, time: Nanos) -> Result<(), RigError> {
+    /// Sends nothing for so long, that the device may empty its buffers.
+    pub(crate) fn rest(&mut self, time: Nanos) -> Result<(), RigError> {
         match self {
             Self::Wired(rig) => rig.device.sleep_until(Instant::now() + time.duration()),
             Self::Fed(rig) => rig.device.sleep_until(Instant::now() + time.duration()),

@@ -13,7 +13,7 @@ use crate::methods::Methods;
 use crate::packets::{self, Extent};
 use crate::plan::{HugePages, Plan, PointSpec};
 use crate::purse::Purse;
-use crate::record::{Recorder, Relay, Shared, now_ms};
+use crate::record::{Recorder, Relay, TrialNotes, now_ms};
 use crate::rig::{Choice, Flags, Rig, RigError, RigSetup, Wirings};
 use crate::self_check;
 use crate::traffic::Traffic;
@@ -335,17 +335,17 @@ impl<'a> Campaign<'a> {
                 results: &mut results,
                 remarks: &mut remarks,
             };
-            let shared = Shared::default();
+            let mut notes = TrialNotes::default();
             let mut recorder = Recorder {
                 rig: &mut rig,
                 store: self.store,
                 point,
                 sequence: &mut sequence,
-                shared: &shared,
+                notes: &mut notes,
             };
-            methods.run(&mut recorder, &mut Relay { watcher, shared: &shared })?;
-            tried.push((done..results.len(), shared.take_tried()));
-            remarks.extend(shared.remarks());
+            methods.run(&mut recorder, &mut Relay(watcher))?;
+            tried.push((done..results.len(), notes.take_tried()));
+            remarks.extend(notes.remarks());
             last = Some(rig);
         }
         last.map_or(Ok(()), Rig::take_down)?;

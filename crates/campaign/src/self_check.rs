@@ -10,7 +10,7 @@
 use crate::rig::{Rig, RigError};
 use weir_trial::run::PointKey;
 use weir_trial::verdict::{Code, Finding, Weight};
-use weir_trial::{Floor, Measurer, SelfCheck, TrialResult, TrialSpec, judge};
+use weir_trial::{Floor, SelfCheck, TrialResult, TrialSpec, judge};
 use weir_units::{Nanos, Pps};
 
 /// Length of a trial that looks for the ceiling.

@@ -3,7 +3,7 @@
 
 use crate::observe::{Next, Observer, Remaining};
 use weir_trial::run::Purpose;
-use weir_trial::{Measurer, TrialResult, TrialSpec};
+use weir_trial::{KeptTrial, Measurer, TrialSpec};
 use weir_units::Nanos;
 
 /// A method's hand on the measurer.
@@ -11,36 +11,36 @@ pub(crate) struct Asker<'a, M, O> {
     measurer: &'a mut M,
     observer: &'a mut O,
     purpose: Purpose,
-    asked: usize,
+    /// Numbers of the trials asked for, in order.
+    sequences: Vec<u32>,
     /// Set-up, drain and accounting of the latest trial.
     overhead: Nanos,
 }
 
 impl<'a, M: Measurer, O: Observer> Asker<'a, M, O> {
     pub(crate) fn new(measurer: &'a mut M, observer: &'a mut O, purpose: Purpose) -> Self {
-        Self { measurer, observer, purpose, asked: 0, overhead: Nanos(0) }
+        Self { measurer, observer, purpose, sequences: Vec::new(), overhead: Nanos(0) }
     }
 
-    /// Runs a trial. `left` is what is left with it: trials, and their time under load. Returns the
-    /// trial's place among those asked for, from 0, and what came of it.
-    pub(crate) fn ask(&mut self, spec: TrialSpec, left: Remaining) -> Result<(usize, TrialResult), M::Error> {
+    /// Runs a trial. `left` is what is left with it: trials, and their time under load.
+    pub(crate) fn ask(&mut self, spec: TrialSpec, left: Remaining) -> Result<KeptTrial, M::Error> {
         let time = left.time.0.saturating_add(self.overhead.0.saturating_mul(u64::from(left.trials)));
         let remaining = Remaining { trials: left.trials, time: Nanos(time) };
         self.observer.next(&Next { purpose: self.purpose, spec, remaining });
-        let result = self.measurer.measure(spec)?;
-        self.observer.trial(self.purpose, &result);
-        self.overhead = result.overhead;
-        self.asked += 1;
-        Ok((self.asked - 1, result))
+        let kept = self.measurer.measure(self.purpose, spec)?;
+        self.observer.trial(self.purpose, &kept);
+        self.overhead = kept.result.overhead;
+        self.sequences.push(kept.sequence);
+        Ok(kept)
+    }
+
+    /// Numbers of the trials asked for, in order.
+    pub(crate) fn into_sequences(self) -> Vec<u32> {
+        self.sequences
     }
 
     /// Sends nothing for so long.
     pub(crate) fn rest(&mut self, time: Nanos) -> Result<(), M::Error> {
         self.measurer.rest(time)
     }
-}
-
-/// The number under which a trial was kept, by its place among those asked for.
-pub(crate) fn numbered(sequences: &[u32], asked: usize) -> Option<u32> {
-    sequences.get(asked).copied()
 }

@@ -19,7 +19,7 @@ use crate::repeat::Spread;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::{Bursts, PointResult, Purpose};
-use weir_trial::{Measurer, TrialResult, TrialSpec};
+use weir_trial::{KeptTrial, Measurer, TrialResult, TrialSpec};
 use weir_units::{Nanos, Pps};
 
 /// First burst of a search, in frames.
@@ -63,6 +63,8 @@ pub struct BackToBackOutcome {
     pub frames: Vec<u64>,
     /// Why the lengths are not valid, or none was measured.
     pub invalid: Option<String>,
+    /// Numbers of the trials, in order.
+    pub trials: Vec<u32>,
 }
 
 /// How one search ended.
@@ -115,15 +117,28 @@ impl BackToBack {
             at,
             frames: Vec::new(),
             invalid: self.pointless(at),
+            trials: Vec::new(),
         };
         if outcome.invalid.is_some() {
             return Ok(outcome);
         }
         let mut asker = Asker::new(measurer, observer, Purpose::BackToBack);
+        self.searches(&mut outcome, &mut asker)?;
+        outcome.trials = asker.into_sequences();
+        Ok(outcome)
+    }
+
+    /// Every search, until one finds that there are no bursts at the line rate.
+    fn searches<M: Measurer, O: Observer>(
+        &self,
+        outcome: &mut BackToBackOutcome,
+        asker: &mut Asker<'_, M, O>,
+    ) -> Result<(), M::Error> {
+        let (line, ceiling) = (outcome.at.line, outcome.ceiling);
         let mut reached = 0;
         for search in 0..self.searches.max(1) {
             let left = Self { searches: self.searches.max(1) - search, ..self.clone() }.usual();
-            match self.search(at.line, ceiling, left, &mut asker)? {
+            match self.search(line, ceiling, left, asker)? {
                 Ended::Length(frames) => outcome.frames.push(frames),
                 Ended::Ceiling(frames) => {
                     reached += 1;
@@ -132,7 +147,7 @@ impl BackToBack {
                 Ended::NoBurst(why) => {
                     outcome.frames.clear();
                     outcome.invalid = Some(why);
-                    return Ok(outcome);
+                    return Ok(());
                 }
             }
         }
@@ -142,7 +157,7 @@ impl BackToBack {
                 "{reached} of {of} searches came to the ceiling of {ceiling} frames: the burst is at least so long"
             ));
         }
-        Ok(outcome)
+        Ok(())
     }
 
     /// Why a search would tell nothing.
@@ -176,7 +191,7 @@ impl BackToBack {
                 None => (whole * 2).clamp(FIRST.min(ceiling), ceiling),
             };
             asker.rest(self.rest)?;
-            let (_, result) = asker.ask(burst(line, frames), left)?;
+            let KeptTrial { result, .. } = asker.ask(burst(line, frames), left)?;
             left.trials = left.trials.saturating_sub(1).max(1);
             left.time = Nanos(left.time.0.saturating_sub(self.rest.0));
             if let Some(why) = not_at_the_line_rate(&result, line) {
@@ -231,8 +246,8 @@ impl BackToBackOutcome {
         Some(Nanos((self.implied()?.0 as f64 * (1.0 - gone)).round() as u64))
     }
 
-    /// The outcome in the form it is stored in; `sequences` are the numbers of its trials, in order.
-    pub fn point_result(&self, sequences: &[u32]) -> PointResult {
+    /// The outcome in the form it is stored in.
+    pub fn point_result(&self) -> PointResult {
         let bursts = self.spread().map(|spread| Bursts {
             frames: self.frames.clone(),
             mean: spread.mean,
@@ -250,7 +265,7 @@ impl BackToBackOutcome {
             step: self.step,
             ceiling: self.ceiling,
             invalid: self.invalid.clone(),
-            trials: sequences.to_vec(),
+            trials: self.trials.clone(),
             limit: None,
         }
     }
@@ -286,9 +301,9 @@ mod tests {
     impl Measurer for Rested {
         type Error = std::convert::Infallible;
 
-        fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+        fn measure(&mut self, purpose: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
             self.2 += 1;
-            self.0.measure(spec)
+            self.0.measure(purpose, spec)
         }
 
         fn rest(&mut self, time: Nanos) -> Result<(), Self::Error> {
@@ -311,6 +326,7 @@ mod tests {
             let corrected = outcome.corrected().unwrap().seconds() * LINE.0;
             assert!((corrected / queue as f64 - 1.0).abs() < 0.01, "{corrected} of {queue}");
             assert_eq!(device.1, device.2, "a rest before every burst");
+            assert_eq!(outcome.trials, (0..device.2).collect::<Vec<_>>(), "every trial by its number");
         }
     }
 
@@ -326,9 +342,7 @@ mod tests {
     fn noise_shows_as_spread() {
         let dut = SimulatedDut { capacity: Pps(5e6), noise: Ratio(0.05), ..Default::default() };
         let outcome = method().run(at(5e6), &mut dut.start(), &mut Silent).unwrap();
-        let PointResult::BackToBack { bursts: Some(bursts), .. } = outcome.point_result(&[]) else {
-            panic!()
-        };
+        let PointResult::BackToBack { bursts: Some(bursts), .. } = outcome.point_result() else { panic!() };
         assert!(bursts.deviation > 0.0 && bursts.min < bursts.max);
         assert!((bursts.min as f64..=bursts.max as f64).contains(&bursts.mean));
     }
@@ -338,7 +352,7 @@ mod tests {
         struct Never;
         impl Measurer for Never {
             type Error = std::convert::Infallible;
-            fn measure(&mut self, _: TrialSpec) -> Result<TrialResult, Self::Error> {
+            fn measure(&mut self, _: Purpose, _: TrialSpec) -> Result<KeptTrial, Self::Error> {
                 panic!("no trial is needed")
             }
         }
@@ -365,7 +379,7 @@ mod tests {
         struct Slow;
         impl Measurer for Slow {
             type Error = std::convert::Infallible;
-            fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+            fn measure(&mut self, _: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
                 let intended = (spec.load.0 * spec.duration.seconds()) as u64;
                 let sent = intended.min(100);
                 let counts = DirectionCounts {
@@ -375,11 +389,12 @@ mod tests {
                     received: sent,
                     ..Default::default()
                 };
-                Ok(TrialResult { directions: vec![counts], ..TrialResult::new(spec) })
+                let result = TrialResult { directions: vec![counts], ..TrialResult::new(spec) };
+                Ok(KeptTrial { sequence: 0, result })
             }
         }
         let outcome = method().run(at(5e6), &mut Slow, &mut Silent).unwrap();
-        let PointResult::BackToBack { bursts, invalid, implied, .. } = outcome.point_result(&[]) else {
+        let PointResult::BackToBack { bursts, invalid, implied, .. } = outcome.point_result() else {
             panic!()
         };
         assert_eq!((bursts, implied), (None, None));

@@ -11,12 +11,12 @@ mod knee;
 
 pub use knee::{Operating, knee, tail};
 
-use crate::ask::{Asker, numbered};
+use crate::ask::Asker;
 use crate::observe::{Observer, Remaining};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::{CurveStep, PointResult, Purpose, Saturation};
-use weir_trial::{Measurer, TrialResult, TrialSpec};
+use weir_trial::{KeptTrial, Measurer, TrialSpec};
 use weir_units::{Nanos, Pps, Ratio};
 
 /// Share of the capacity from which loads stand close.
@@ -62,8 +62,8 @@ pub struct CurvePoint {
     pub loss_ratio: Ratio,
     /// Median and 99th percentile of the delay; nothing where no stamped packet came back.
     pub delay: Option<(Nanos, Nanos)>,
-    /// Place of its trial among those asked for.
-    asked: usize,
+    /// Number of its trial.
+    pub trial: u32,
 }
 
 /// The curve.
@@ -168,8 +168,7 @@ struct Sweep<'a, M, O> {
 impl<M: Measurer, O: Observer> Sweep<'_, M, O> {
     fn trial(&mut self, load: Pps, left: Remaining) -> Result<CurvePoint, M::Error> {
         let spec = TrialSpec { load, duration: self.curve.trial_duration(load) };
-        let (asked, result) = self.asker.ask(spec, left)?;
-        let point = CurvePoint::new(load, &result, asked);
+        let point = CurvePoint::new(load, &self.asker.ask(spec, left)?);
         self.points.push(point);
         Ok(point)
     }
@@ -206,9 +205,10 @@ impl<M: Measurer, O: Observer> Sweep<'_, M, O> {
 }
 
 impl CurvePoint {
-    fn new(load: Pps, result: &TrialResult, asked: usize) -> Self {
+    fn new(load: Pps, KeptTrial { sequence, result }: &KeptTrial) -> Self {
         let delay = result.latency.as_ref().map(|latency| (latency.percentiles[0], latency.percentiles[2]));
-        Self { load, forwarded: result.forwarded_rate(), loss_ratio: result.loss_ratio(), delay, asked }
+        let (forwarded, loss_ratio) = (result.forwarded_rate(), result.loss_ratio());
+        Self { load, forwarded, loss_ratio, delay, trial: *sequence }
     }
 }
 
@@ -231,14 +231,11 @@ impl CurveOutcome {
         tail(&self.operating(|delay| delay.1), PointResult::TAIL).map(Pps)
     }
 
-    /// The curve in the form it is stored in; `sequences` are the numbers of its trials, in the
-    /// order asked for.
-    pub fn point_result(&self, sequences: &[u32]) -> PointResult {
-        let step = |point: &CurvePoint| {
-            Some(CurveStep { load: point.load, trial: numbered(sequences, point.asked)? })
-        };
+    /// The curve in the form it is stored in.
+    pub fn point_result(&self) -> PointResult {
+        let step = |point: &CurvePoint| CurveStep { load: point.load, trial: point.trial };
         PointResult::LatencyCurve {
-            steps: self.points.iter().filter_map(step).collect(),
+            steps: self.points.iter().map(step).collect(),
             saturation: self.saturation,
             knee: self.knee(),
             tail: self.tail(),
@@ -331,10 +328,11 @@ mod tests {
     #[test]
     fn every_step_names_its_own_trial() {
         let outcome = measured(None, SimulatedDut::default());
-        let numbers: Vec<u32> = (0..outcome.points.len() as u32).map(|n| 50 + n).collect();
-        let PointResult::LatencyCurve { steps, .. } = outcome.point_result(&numbers) else { panic!() };
-        assert_eq!(steps.len(), outcome.points.len());
-        let first = steps.iter().find(|step| step.trial == 50).unwrap();
+        let PointResult::LatencyCurve { steps, .. } = outcome.point_result() else { panic!() };
+        let mut trials: Vec<u32> = steps.iter().map(|step| step.trial).collect();
+        trials.sort_unstable();
+        assert_eq!(trials, (0..outcome.points.len() as u32).collect::<Vec<_>>());
+        let first = steps.iter().find(|step| step.trial == 0).unwrap();
         assert_eq!(first.load, Pps(20e6), "the bracket begins at the greatest load");
     }
 }

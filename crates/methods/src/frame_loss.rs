@@ -5,12 +5,12 @@
 //! trials are reported with a warning. A packet that the tester could not send counts as lost, and the
 //! verdict on its trial says so.
 
-use crate::ask::{Asker, numbered};
+use crate::ask::Asker;
 use crate::observe::{Observer, Remaining};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::{LossStep, PointResult, Purpose};
-use weir_trial::{Measurer, TrialSpec};
+use weir_trial::{KeptTrial, Measurer, TrialSpec};
 use weir_units::{Nanos, Pps, Ratio};
 
 /// What to measure.
@@ -27,8 +27,8 @@ pub struct FrameLoss {
 pub struct FrameLossOutcome {
     /// The line rate over all directions.
     pub line: Pps,
-    /// Share of the line rate, load and loss ratio, in the order offered.
-    pub steps: Vec<(Ratio, Pps, Ratio)>,
+    /// The trials, in the order offered.
+    pub steps: Vec<LossStep>,
     /// Share of the first of two successive trials without loss.
     pub zero_loss: Option<Ratio>,
 }
@@ -75,10 +75,11 @@ impl FrameLoss {
         let mut last_clean = None;
         for share in self.shares() {
             let load = Pps(line.0 * share.0);
-            let (_, result) = asker.ask(TrialSpec { load, duration: self.duration }, left)?;
+            let KeptTrial { sequence, result } =
+                asker.ask(TrialSpec { load, duration: self.duration }, left)?;
             left.trials -= 1;
             left.time = Nanos(left.time.0 - self.duration.0);
-            outcome.steps.push((share, load, result.loss_ratio()));
+            outcome.steps.push(LossStep { share, load, loss_ratio: result.loss_ratio(), trial: sequence });
             let clean = result.counted().lost() == 0;
             match last_clean.filter(|_| clean) {
                 Some(first) => {
@@ -93,14 +94,11 @@ impl FrameLoss {
 }
 
 impl FrameLossOutcome {
-    /// The outcome in the form it is stored in; `sequences` are the numbers of its trials, in order.
-    pub fn point_result(&self, sequences: &[u32]) -> PointResult {
-        let steps = self.steps.iter().enumerate().filter_map(|(asked, &(share, load, loss_ratio))| {
-            Some(LossStep { share, load, loss_ratio, trial: numbered(sequences, asked)? })
-        });
+    /// The outcome in the form it is stored in.
+    pub fn point_result(&self) -> PointResult {
         PointResult::FrameLoss {
             line: self.line,
-            steps: steps.collect(),
+            steps: self.steps.clone(),
             zero_loss: self.zero_loss,
             limit: None,
         }
@@ -123,9 +121,10 @@ mod tests {
     #[test]
     fn loss_falls_with_the_load_until_two_trials_lose_nothing() {
         let outcome = measured(SimulatedDut { capacity: Pps(5e6), queue: 0, ..Default::default() }, 0.1);
-        let shares: Vec<i64> = outcome.steps.iter().map(|step| (step.0.0 * 100.0).round() as i64).collect();
+        let shares: Vec<i64> =
+            outcome.steps.iter().map(|step| (step.share.0 * 100.0).round() as i64).collect();
         assert_eq!(shares, [100, 90, 80, 70, 60, 50, 40]);
-        for (share, load, loss) in &outcome.steps {
+        for LossStep { share, load, loss_ratio: loss, .. } in &outcome.steps {
             assert!((load.0 / 10e6 - share.0).abs() < 1e-9);
             assert!((loss.0 - (1.0 - 0.5 / share.0).max(0.0)).abs() < 1e-3, "{share}: {loss}");
         }
@@ -142,7 +141,7 @@ mod tests {
     fn a_device_that_always_loses_is_offered_every_step_and_has_no_end() {
         let outcome = measured(SimulatedDut { loss: Ratio(0.01), ..Default::default() }, 0.05);
         assert_eq!((outcome.steps.len(), outcome.zero_loss), (20, None));
-        assert!(outcome.steps.iter().all(|step| step.2.0 >= 0.009));
+        assert!(outcome.steps.iter().all(|step| step.loss_ratio.0 >= 0.009));
     }
 
     #[test]
@@ -151,12 +150,16 @@ mod tests {
         struct Odd;
         impl Measurer for Odd {
             type Error = std::convert::Infallible;
-            fn measure(&mut self, spec: TrialSpec) -> Result<weir_trial::TrialResult, Self::Error> {
+            fn measure(&mut self, _: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
                 let percent = (spec.load.0 / 1e5).round() as u64;
                 let lost = u64::from(percent != 90 && percent > 60);
                 let counts =
                     weir_trial::DirectionCounts { intended: 10, received: 10 - lost, ..Default::default() };
-                Ok(weir_trial::TrialResult { directions: vec![counts], ..weir_trial::TrialResult::new(spec) })
+                let result = weir_trial::TrialResult {
+                    directions: vec![counts],
+                    ..weir_trial::TrialResult::new(spec)
+                };
+                Ok(KeptTrial { sequence: 0, result })
             }
         }
         let method = FrameLoss { step: Ratio(0.1), duration: SECOND };
@@ -168,7 +171,7 @@ mod tests {
     #[test]
     fn steps_carry_the_numbers_of_their_trials() {
         let outcome = measured(SimulatedDut { capacity: Pps(20e6), ..Default::default() }, 0.1);
-        let PointResult::FrameLoss { steps, .. } = outcome.point_result(&[7, 9]) else { panic!() };
-        assert_eq!(steps.iter().map(|step| step.trial).collect::<Vec<_>>(), [7, 9]);
+        let PointResult::FrameLoss { steps, .. } = outcome.point_result() else { panic!() };
+        assert_eq!(steps.iter().map(|step| step.trial).collect::<Vec<_>>(), [0, 1]);
     }
 }

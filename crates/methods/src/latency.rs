@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use weir_trial::run::{PointResult, Purpose};
-use weir_trial::{Measurer, TrialResult, TrialSpec};
+use weir_trial::{KeptTrial, Measurer, TrialSpec};
 use weir_units::{Bps, Nanos, Pps, Ratio};
 
 /// A load, as stated.
@@ -202,16 +202,15 @@ pub struct LatencyPoint {
     /// How the load was stated.
     pub label: String,
     /// The trial, with its latencies; or why the load could not be offered.
-    pub trial: Result<TrialResult, LoadError>,
+    pub trial: Result<KeptTrial, LoadError>,
 }
 
 impl LatencyPoint {
-    /// The point in the form it is stored in, for the trial stored under that sequence number;
-    /// nothing where the load could not be offered.
-    pub fn point_result(&self, sequence: u32) -> Option<PointResult> {
+    /// The point in the form it is stored in; nothing where the load could not be offered.
+    pub fn point_result(&self) -> Option<PointResult> {
         let trial = self.trial.as_ref().ok()?;
-        let (label, load) = (self.label.clone(), trial.spec.load);
-        Some(PointResult::Latency { label, load, trial: sequence, floor: None })
+        let (label, load) = (self.label.clone(), trial.result.spec.load);
+        Some(PointResult::Latency { label, load, trial: trial.sequence, floor: None })
     }
 }
 
@@ -254,11 +253,11 @@ impl LatencyAt {
                         spec,
                         remaining: Remaining { trials: left, time },
                     });
-                    let result = measurer.measure(spec)?;
-                    observer.trial(Purpose::Latency, &result);
-                    cost = Nanos(result.elapsed.max(spec.duration).0.saturating_add(result.overhead.0));
+                    let kept = measurer.measure(Purpose::Latency, spec)?;
+                    observer.trial(Purpose::Latency, &kept);
+                    cost = kept.result.cost();
                     left -= 1;
-                    Ok(result)
+                    Ok(kept)
                 }
             };
             points.push(LatencyPoint { label, trial });
@@ -325,7 +324,8 @@ mod tests {
         let loads = ["10% ndr", "50% pdr", "99% ndr"].map(|text| text.parse().unwrap()).to_vec();
         let latency = LatencyAt { loads, duration: Nanos(Nanos::PER_SECOND) };
         let points = latency.run(&basis, &mut SimulatedDut::default().start(), &mut Silent).unwrap();
-        let median = |n: usize| points[n].trial.as_ref().unwrap().latency.as_ref().unwrap().percentiles[0];
+        let median =
+            |n: usize| points[n].trial.as_ref().unwrap().result.latency.as_ref().unwrap().percentiles[0];
         assert!(median(2) > median(0));
         assert!(points[1].trial.is_err());
         assert!(latency.warnings()[0].contains("shorter than RFC 2544's 120 s"));

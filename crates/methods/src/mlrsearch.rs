@@ -334,8 +334,9 @@ impl<'a> Session<'a> {
         observer: &mut O,
     ) -> Result<TrialResult, M::Error> {
         observer.next(&Next { purpose, spec, remaining: self.remaining() });
-        let result = measurer.measure(spec)?;
-        observer.trial(purpose, &result);
+        let kept = measurer.measure(purpose, spec)?;
+        observer.trial(purpose, &kept);
+        let result = kept.result;
         let cost = Sample::of(&result, true).effective;
         self.trials += 1;
         self.spent = Nanos(self.spent.0.saturating_add(cost.0));

@@ -55,9 +55,10 @@ impl Mrr {
             let left = trials - done;
             let time = Nanos(cost.0.saturating_mul(u64::from(left)));
             observer.next(&Next { purpose: Purpose::Mrr, spec, remaining: Remaining { trials: left, time } });
-            let result = measurer.measure(spec)?;
-            observer.trial(Purpose::Mrr, &result);
-            cost = Nanos(result.elapsed.max(spec.duration).0.saturating_add(result.overhead.0));
+            let kept = measurer.measure(Purpose::Mrr, spec)?;
+            observer.trial(Purpose::Mrr, &kept);
+            let result = kept.result;
+            cost = result.cost();
             offered |= !result.directions.is_empty();
             rates.push(result.forwarded_rate());
             cycles.extend(result.dut.and_then(|dut| dut.cycles_per_packet));
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
     use crate::observe::Silent;
     use weir_trial::simulated::SimulatedDut;
-    use weir_trial::{DutReading, TrialResult};
+    use weir_trial::{DutReading, KeptTrial, TrialResult};
     use weir_units::Ratio;
 
     #[test]
@@ -110,7 +111,7 @@ mod tests {
     impl Measurer for Fed {
         type Error = std::convert::Infallible;
 
-        fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+        fn measure(&mut self, _: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
             self.0 += 1;
             let dut = DutReading {
                 sent: self.0 * 1000,
@@ -118,7 +119,8 @@ mod tests {
                 cycles_per_packet: Some(self.0 as f64),
                 ..DutReading::default()
             };
-            Ok(TrialResult { dut: Some(dut), ..TrialResult::new(spec) })
+            let result = TrialResult { dut: Some(dut), ..TrialResult::new(spec) };
+            Ok(KeptTrial { sequence: self.0 as u32, result })
         }
     }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::Purpose;
-use weir_trial::{TrialResult, TrialSpec};
+use weir_trial::{KeptTrial, TrialSpec};
 use weir_units::{Nanos, Pps};
 
 /// The trial about to run.
@@ -47,7 +47,7 @@ pub trait Observer {
     fn next(&mut self, _next: &Next) {}
 
     /// A trial is over. Warm-up trials come too; they decide nothing.
-    fn trial(&mut self, _purpose: Purpose, _result: &TrialResult) {}
+    fn trial(&mut self, _purpose: Purpose, _kept: &KeptTrial) {}
 
     /// A goal's bounds have changed.
     fn bounds(&mut self, _bounds: &GoalBounds<'_>) {}

@@ -13,7 +13,7 @@ use crate::repeat::Spread;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::{Drift, PointResult, Purpose, Soaked};
-use weir_trial::{Latency, Measurer, TrialResult, TrialSpec, judge};
+use weir_trial::{KeptTrial, Latency, Measurer, TrialSpec, judge};
 use weir_units::{Nanos, Pps, Ratio};
 
 /// Slices with latencies from which first and last quarter are compared.
@@ -33,6 +33,8 @@ pub struct Soak {
 /// What is kept of a slice; its counts and histogram stand in its trial.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
+    /// Number of its trial.
+    trial: u32,
     invalid: bool,
     intended: u64,
     lost: u64,
@@ -82,27 +84,28 @@ impl Soak {
         };
         let mut left = self.most();
         while left.trials > 0 {
-            let (_, result) = asker.ask(TrialSpec { load, duration: self.slice }, left)?;
+            let kept = asker.ask(TrialSpec { load, duration: self.slice }, left)?;
             left.trials -= 1;
             left.time = Nanos(left.time.0.saturating_sub(self.slice.0));
-            outcome.add(&result);
+            outcome.add(&kept);
         }
         Ok(outcome)
     }
 }
 
 impl SoakOutcome {
-    fn add(&mut self, result: &TrialResult) {
+    fn add(&mut self, KeptTrial { sequence, result }: &KeptTrial) {
         let counted = result.counted();
         let delay = |latency: &Latency| (latency.percentiles[0], latency.percentiles[2]);
         self.slices.push(Slice {
+            trial: *sequence,
             invalid: judge(result).is_worth_repeating(),
             intended: counted.intended(),
             lost: counted.lost(),
             delay: result.latency.as_ref().map(delay),
         });
         self.busy.0 += result.spec.duration.0;
-        self.whole.0 += result.elapsed.max(result.spec.duration).0 + result.overhead.0;
+        self.whole.0 += result.cost().0;
     }
 
     /// The longest time under load in a row without a loss or a spoilt slice.
@@ -136,11 +139,10 @@ impl SoakOutcome {
         })
     }
 
-    /// The outcome in the form it is stored in; `sequences` are the numbers of the slices, in order.
-    pub fn point_result(&self, sequences: &[u32]) -> PointResult {
+    /// The outcome in the form it is stored in.
+    pub fn point_result(&self) -> PointResult {
         let those = |pick: fn(&Slice) -> bool| {
-            let numbered = self.slices.iter().zip(sequences);
-            numbered.filter(|(slice, _)| pick(slice)).map(|(_, number)| *number).collect::<Vec<_>>()
+            self.slices.iter().filter(|slice| pick(slice)).map(|slice| slice.trial).collect::<Vec<_>>()
         };
         let counted = || self.slices.iter().filter(|slice| !slice.invalid);
         PointResult::Soak {
@@ -148,7 +150,7 @@ impl SoakOutcome {
             load: self.load,
             slice: self.length,
             found: Soaked {
-                trials: sequences.to_vec(),
+                trials: those(|_| true),
                 invalid: those(|slice| slice.invalid),
                 lossy: those(|slice| !slice.invalid && slice.lost > 0),
                 intended: counted().map(|slice| slice.intended).sum(),
@@ -166,8 +168,8 @@ impl SoakOutcome {
 mod tests {
     use super::*;
     use crate::observe::Silent;
-    use weir_trial::DirectionCounts;
     use weir_trial::simulated::SimulatedDut;
+    use weir_trial::{DirectionCounts, TrialResult};
     use weir_units::LatencyHistogram;
 
     const SECOND: Nanos = Nanos(Nanos::PER_SECOND);
@@ -184,12 +186,20 @@ mod tests {
     }
 
     /// Slices by a list: packets lost, packets unsent, delay in microseconds.
-    struct Listed(Vec<(u64, u64, u64)>);
+    struct Listed(Vec<(u64, u64, u64)>, u32);
+
+    impl Listed {
+        /// Numbered from 100.
+        fn new(slices: Vec<(u64, u64, u64)>) -> Self {
+            Self(slices, 100)
+        }
+    }
 
     impl Measurer for Listed {
         type Error = std::convert::Infallible;
 
-        fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+        fn measure(&mut self, _: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
+            self.1 += 1;
             let (lost, unsent, delay) = self.0.remove(0);
             let mut histogram = LatencyHistogram::default();
             histogram.record_many(Nanos(delay * 1000), 100);
@@ -200,12 +210,13 @@ mod tests {
                 received: 1_000_000 - unsent - lost,
                 ..Default::default()
             };
-            Ok(TrialResult {
+            let result = TrialResult {
                 directions: vec![counts],
                 latency: Latency::of(&histogram),
                 overhead: Nanos(SECOND.0 / 4),
                 ..TrialResult::new(spec)
-            })
+            };
+            Ok(KeptTrial { sequence: self.1 - 1, result })
         }
     }
 
@@ -214,9 +225,8 @@ mod tests {
         let mut slices = vec![(0, 0, 10); 12];
         slices[2] = (7, 0, 10);
         slices[8] = (0, 500_000, 10);
-        let outcome = soak(12).run(Pps(1e6), &mut Listed(slices), &mut Silent).unwrap();
-        let numbers: Vec<u32> = (100..112).collect();
-        let found = found(outcome.point_result(&numbers));
+        let outcome = soak(12).run(Pps(1e6), &mut Listed::new(slices), &mut Silent).unwrap();
+        let found = found(outcome.point_result());
         assert_eq!((found.lossy, found.invalid), (vec![102], vec![108]));
         assert_eq!((found.intended, found.lost), (11_000_000, 7));
         // Slices 3 to 7, between the loss and the spoilt slice.
@@ -227,25 +237,24 @@ mod tests {
     #[test]
     fn latency_that_creeps_up_shows_as_drift() {
         let slices = (0..40).map(|n| (0, 0, 100 + n)).collect();
-        let outcome = soak(40).run(Pps(1e6), &mut Listed(slices), &mut Silent).unwrap();
-        let drift = found(outcome.point_result(&[])).drift.unwrap();
+        let outcome = soak(40).run(Pps(1e6), &mut Listed::new(slices), &mut Silent).unwrap();
+        let drift = found(outcome.point_result()).drift.unwrap();
         let micros = |time: Nanos| (time.0 as f64 / 1e3).round() as u64;
         assert!((104..=106).contains(&micros(drift.p50_first)), "{drift:?}");
         assert!((134..=136).contains(&micros(drift.p99_last)), "{drift:?}");
-        let few = soak(3).run(Pps(1e6), &mut Listed(vec![(0, 0, 1); 3]), &mut Silent).unwrap();
+        let few = soak(3).run(Pps(1e6), &mut Listed::new(vec![(0, 0, 1); 3]), &mut Silent).unwrap();
         assert_eq!(found_drift(few), None);
     }
 
     fn found_drift(outcome: SoakOutcome) -> Option<Drift> {
-        found(outcome.point_result(&[])).drift
+        found(outcome.point_result()).drift
     }
 
     #[test]
     fn a_disturbed_device_loses_in_about_as_many_slices_as_it_is_disturbed() {
         let dut = SimulatedDut { disturbed: Ratio(0.1), queue: 100, ..Default::default() };
         let outcome = soak(500).run(Pps(1e6), &mut dut.start(), &mut Silent).unwrap();
-        let numbers: Vec<u32> = (0..500).collect();
-        let found = found(outcome.point_result(&numbers));
+        let found = found(outcome.point_result());
         assert!((30..=70).contains(&found.lossy.len()), "{}", found.lossy.len());
         assert_eq!(found.lost, found.lossy.len() as u64 * (5_000 - 100));
         assert_eq!(found.trials.len(), 500);

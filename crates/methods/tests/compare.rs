@@ -9,7 +9,7 @@ use weir_methods::mlrsearch::{Goal, Search, SearchConfig};
 use weir_methods::mrr::Mrr;
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial};
 use weir_trial::simulated::{SimulatedDut, Simulation};
-use weir_trial::{Measurer, Nf, TrialResult, TrialSpec};
+use weir_trial::{KeptTrial, Measurer, Nf, TrialSpec};
 use weir_units::{Bps, LineRate, Nanos, Pps, Ratio};
 
 const LINE: Pps = Pps(14_880_952.0);
@@ -17,7 +17,6 @@ const LINE: Pps = Pps(14_880_952.0);
 /// A device whose trials are kept as a campaign keeps them.
 struct Kept<'a> {
     device: &'a mut Simulation,
-    purpose: Purpose,
     clock: i64,
     trials: &'a mut Vec<StoredTrial>,
 }
@@ -25,13 +24,12 @@ struct Kept<'a> {
 impl Measurer for Kept<'_> {
     type Error = std::convert::Infallible;
 
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+    fn measure(&mut self, purpose: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
         let result = self.device.run(spec);
         let sequence = self.trials.len() as u32;
         let started_ms = self.clock + i64::from(sequence) * 1000;
-        let purpose = self.purpose;
         self.trials.push(StoredTrial::new(sequence, purpose, started_ms, result.clone()));
-        Ok(result)
+        Ok(KeptTrial { sequence, result })
     }
 }
 
@@ -72,22 +70,19 @@ fn point(dut: SimulatedDut, plan: Plan) -> Point {
     let mut device = dut.start();
     let (mut trials, mut results) = (Vec::new(), Vec::new());
     for _ in 0..plan.repeats.max(1) {
-        let mut kept = Kept { device: &mut device, purpose: Purpose::Search, clock: 0, trials: &mut trials };
+        let mut kept = Kept { device: &mut device, clock: 0, trials: &mut trials };
         for _ in 0..plan.searches {
             results.extend(search().run(&mut kept, &mut Silent).unwrap().point_results());
         }
-        kept.purpose = Purpose::Mrr;
         if plan.mrr > 0 {
             let mrr = Mrr { trials: plan.mrr, duration: Nanos(Nanos::PER_SECOND), load: LINE };
             results.push(mrr.run(&mut kept, &mut Silent).unwrap().point_result());
         }
         if plan.latency {
-            kept.purpose = Purpose::Latency;
             let at = LatencyAt { loads: vec!["1Mpps".parse().unwrap()], duration: Nanos(Nanos::PER_SECOND) };
             let basis = LoadBasis { goals: &[], line: LINE, max_load: LINE, wire_bits: 672.0 };
-            let sequence = kept.trials.len() as u32;
             let found = at.run(&basis, &mut kept, &mut Silent).unwrap();
-            results.extend(found[0].point_result(sequence));
+            results.extend(found[0].point_result());
         }
     }
     Point {

@@ -5,7 +5,7 @@ use weir_methods::Observer;
 use weir_methods::mlrsearch::{Goal, GoalState, Search, SearchConfig, SearchError};
 use weir_trial::run::Purpose;
 use weir_trial::simulated::SimulatedDut;
-use weir_trial::{Measurer, TrialResult, TrialSpec};
+use weir_trial::{KeptTrial, TrialResult, TrialSpec};
 use weir_units::{Nanos, Pps, Ratio};
 
 const SECOND: u64 = Nanos::PER_SECOND;
@@ -15,7 +15,7 @@ const SECOND: u64 = Nanos::PER_SECOND;
 struct Keep(Vec<TrialResult>);
 
 impl Observer for Keep {
-    fn trial(&mut self, purpose: Purpose, result: &TrialResult) {
+    fn trial(&mut self, purpose: Purpose, KeptTrial { result, .. }: &KeptTrial) {
         if purpose == Purpose::Search {
             // What a store gives back is what a file held.
             let text = serde_json::to_string(result).unwrap();
@@ -87,7 +87,7 @@ fn what_a_goal_lacks_settles_it_once_it_is_measured() {
         };
         assert!(missing.there < missing.needed && missing.long_enough, "{missing:?}");
         let spec = TrialSpec { load: missing.load, duration: missing.duration };
-        trials.push(device.measure(spec).unwrap());
+        trials.push(device.run(spec));
     }
     panic!("200 trials did not settle the goal");
 }

@@ -6,7 +6,7 @@ use weir_methods::{GoalBounds, Next, Observer, Silent};
 use weir_trial::health::CoreHealth;
 use weir_trial::run::Purpose;
 use weir_trial::simulated::{SimulatedDut, Simulation};
-use weir_trial::{DirectionCounts, Measurer, TrialResult, TrialSpec};
+use weir_trial::{DirectionCounts, KeptTrial, Measurer, TrialResult, TrialSpec};
 use weir_units::{Nanos, Pps, Ratio};
 
 const SECOND: u64 = Nanos::PER_SECOND;
@@ -24,7 +24,7 @@ impl Observer for Notes {
         self.announced.push(*next);
     }
 
-    fn trial(&mut self, purpose: Purpose, result: &TrialResult) {
+    fn trial(&mut self, purpose: Purpose, KeptTrial { result, .. }: &KeptTrial) {
         self.done.push((purpose, result.spec));
     }
 
@@ -162,13 +162,13 @@ struct Outliers {
 impl Measurer for Outliers {
     type Error = std::convert::Infallible;
 
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+    fn measure(&mut self, _: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
         let mut result = self.device.run(spec);
         self.trials += 1;
         if self.trials.is_multiple_of(self.every) {
             result.directions[0].received /= 2;
         }
-        Ok(result)
+        Ok(KeptTrial { sequence: self.trials - 1, result })
     }
 }
 
@@ -292,7 +292,7 @@ struct Beside {
 impl Measurer for Beside {
     type Error = std::convert::Infallible;
 
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+    fn measure(&mut self, _: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
         let mut result = self.device.run(spec);
         self.trials += 1;
         // Every third number of ten in turn, so that no load meets the same ones twice.
@@ -304,7 +304,7 @@ impl Measurer for Beside {
             counts.received -= missed.saturating_sub(1024).min(counts.received);
             result.health.dut = Some(CoreHealth { core: 1, waited, ..CoreHealth::default() });
         }
-        Ok(result)
+        Ok(KeptTrial { sequence: self.trials as u32 - 1, result })
     }
 }
 
@@ -353,13 +353,14 @@ struct Livelock;
 impl Measurer for Livelock {
     type Error = std::convert::Infallible;
 
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+    fn measure(&mut self, _: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
         let intended = (spec.load.0 * spec.duration.seconds()) as u64;
         let share = if spec.load.0 <= 3e6 { 1.0 } else { (3e6 / spec.load.0).powi(4) };
         let received = (intended as f64 * share) as u64;
         let counts = DirectionCounts { intended, sent: intended, received, ..DirectionCounts::default() };
         let overhead = Nanos(SECOND / 10);
-        Ok(TrialResult { overhead, directions: vec![counts], ..TrialResult::new(spec) })
+        let result = TrialResult { overhead, directions: vec![counts], ..TrialResult::new(spec) };
+        Ok(KeptTrial { sequence: 0, result })
     }
 }
 
@@ -409,10 +410,10 @@ fn an_error_of_the_measurer_ends_the_search() {
     impl Measurer for Dead {
         type Error = &'static str;
 
-        fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+        fn measure(&mut self, purpose: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
             self.0 += 1;
-            let Ok(result) = SimulatedDut::default().start().measure(spec);
-            if self.0 < 5 { Ok(result) } else { Err("the device under test exited") }
+            let Ok(kept) = SimulatedDut::default().start().measure(purpose, spec);
+            if self.0 < 5 { Ok(kept) } else { Err("the device under test exited") }
         }
     }
     let mut notes = Notes::default();

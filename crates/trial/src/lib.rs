@@ -56,13 +56,22 @@ pub struct TrialSpec {
     pub duration: Nanos,
 }
 
-/// Something that can run a trial: the real tester, or a simulated device.
+/// A trial that was run and kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptTrial {
+    /// The number under which its point keeps it ([`run::StoredTrial::sequence`]).
+    pub sequence: u32,
+    /// What came of it.
+    pub result: TrialResult,
+}
+
+/// Something that can run a trial and keep it: the real tester with its store, or a simulated device.
 pub trait Measurer {
     /// Why a trial could not be run at all (the DUT died, the port went away, Ctrl-C).
     type Error;
 
-    /// Runs one trial and returns its counts.
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error>;
+    /// Runs one trial for a purpose, keeps it, and returns its counts and its number.
+    fn measure(&mut self, purpose: run::Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error>;
 
     /// Sends nothing for so long, that the device may empty its buffers. Who measures in no time
     /// has nothing to wait for.

@@ -166,6 +166,11 @@ impl TrialResult {
         }
     }
 
+    /// Time that the trial took, set-up and drain included.
+    pub fn cost(&self) -> Nanos {
+        Nanos(self.elapsed.max(self.spec.duration).0.saturating_add(self.overhead.0))
+    }
+
     /// Sum over the directions.
     pub fn total(&self) -> DirectionCounts {
         let mut total = DirectionCounts::default();

@@ -5,7 +5,8 @@
 //! Latency is service time plus queueing. Everything follows from the seed and the order of the
 //! trials, so a search over it can be repeated to the packet.
 
-use crate::{DirectionCounts, Latency, Measurer, TrialResult, TrialSpec};
+use crate::run::Purpose;
+use crate::{DirectionCounts, KeptTrial, Latency, Measurer, TrialResult, TrialSpec};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
@@ -50,6 +51,7 @@ pub struct Simulation {
     rng: ChaCha8Rng,
     /// The last trial's latencies: half a megabyte that the system need not find for each trial.
     latencies: LatencyHistogram,
+    trials: u32,
 }
 
 impl SimulatedDut {
@@ -59,7 +61,7 @@ impl SimulatedDut {
     /// Starts the device.
     pub fn start(self) -> Simulation {
         let latencies = LatencyHistogram::default();
-        Simulation { dut: self, rng: ChaCha8Rng::seed_from_u64(self.seed), latencies }
+        Simulation { dut: self, rng: ChaCha8Rng::seed_from_u64(self.seed), latencies, trials: 0 }
     }
 }
 
@@ -114,8 +116,10 @@ impl Simulation {
 impl Measurer for Simulation {
     type Error = std::convert::Infallible;
 
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
-        Ok(self.run(spec))
+    /// Keeps nothing, and numbers its trials from 0.
+    fn measure(&mut self, _: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
+        self.trials += 1;
+        Ok(KeptTrial { sequence: self.trials - 1, result: self.run(spec) })
     }
 }
 

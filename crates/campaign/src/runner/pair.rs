@@ -84,7 +84,7 @@ impl Campaign<'_> {
             watcher.point(lane.spec.index + 1, total, lane.key);
             lane.trials
                 .iter()
-                .for_each(|(sequence, purpose, result)| watcher.trial(*sequence, *purpose, result));
+                .for_each(|(purpose, kept)| watcher.trial(kept.sequence, *purpose, &kept.result));
             watcher.done(lane.key, &outcome);
             outcomes.push(outcome);
         }
@@ -148,14 +148,14 @@ impl Campaign<'_> {
             }
             let measured = against::measure(self.plan, lanes, &mut pair, &mut blocks, (self.store, watcher))?;
             enough.note([0, 1].map(|place| &lanes[place].trials[before[place]..]));
-            for (place, (measured, shared)) in measured.into_iter().enumerate() {
+            for (place, (measured, mut notes)) in measured.into_iter().enumerate() {
                 let Ok((results, remarks)) = &mut wholes[place] else { continue };
                 match measured {
                     Err(error) => wholes[place] = Err(error),
                     Ok((new, said)) => {
-                        tried[place].push((results.len()..results.len() + new.len(), shared.take_tried()));
+                        tried[place].push((results.len()..results.len() + new.len(), notes.take_tried()));
                         results.extend(new);
-                        remarks.extend(said.into_iter().chain(shared.remarks()));
+                        remarks.extend(said.into_iter().chain(notes.remarks()));
                     }
                 }
             }

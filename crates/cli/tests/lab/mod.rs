@@ -125,7 +125,8 @@ impl Lab {
     /// to see it from: a second finished trial does as well. A device that feeds itself has no tester, and is
     /// measured from one trial's end to the next one's.
     pub(crate) fn mid_trial(&self, working: &mut Working, point: usize) {
-        let finished = || self.stored().and_then(|run| Some(run.points.get(point)?.trials.len())).unwrap_or(0);
+        let finished =
+            || self.stored().and_then(|run| Some(run.points.get(point)?.trials.len())).unwrap_or(0);
         let first = wait_for("a stored trial", || {
             working.must_be_at_work();
             Some(finished()).filter(|&count| count > 0)

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use std::convert::Infallible;
-use weir_trial::{DirectionCounts, Measurer, TrialResult, TrialSpec};
+use weir_trial::run::Purpose;
+use weir_trial::{DirectionCounts, KeptTrial, Measurer, TrialResult, TrialSpec};
 use weir_units::Nanos;
 
 /// Times are given in 64ths of a second: such times and their sums are exact in binary.
@@ -65,7 +66,7 @@ impl Running {
 impl Measurer for Running {
     type Error = Infallible;
 
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Infallible> {
+    fn measure(&mut self, _: Purpose, spec: TrialSpec) -> Result<KeptTrial, Infallible> {
         let (intended, lost) = self.device.trial(self.trials, spec.load.0, spec.duration.seconds());
         self.trials += 1;
         let counts = DirectionCounts {
@@ -75,6 +76,7 @@ impl Measurer for Running {
             ..DirectionCounts::default()
         };
         let overhead = Nanos(TICK.0 * self.device.overhead_ticks);
-        Ok(TrialResult { overhead, directions: vec![counts], ..TrialResult::new(spec) })
+        let result = TrialResult { overhead, directions: vec![counts], ..TrialResult::new(spec) };
+        Ok(KeptTrial { sequence: self.trials as u32 - 1, result })
     }
 }

@@ -9,7 +9,7 @@ use weir_methods::mrr::Mrr;
 use weir_methods::soak::Soak;
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial};
 use weir_trial::simulated::{SimulatedDut, Simulation};
-use weir_trial::{DirectionCounts, Latency, Limit, Limiter, Measurer, Nf, SelfCheck, TrialResult, TrialSpec};
+use weir_trial::{DirectionCounts, KeptTrial, Latency, Limit, Limiter, Measurer, Nf, SelfCheck, TrialSpec};
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
 
 const SECOND: Nanos = Nanos(Nanos::PER_SECOND);
@@ -19,7 +19,6 @@ const CEILING: f64 = 12e6;
 /// Keeps the trials of one point; sends no more than it can.
 struct Kept {
     device: Simulation,
-    purpose: Purpose,
     ceiling: f64,
     foreign: u64,
     trials: Vec<StoredTrial>,
@@ -29,7 +28,7 @@ struct Kept {
 impl Measurer for Kept {
     type Error = std::convert::Infallible;
 
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, Self::Error> {
+    fn measure(&mut self, purpose: Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error> {
         let mut result = self.device.run(spec);
         let counts = &mut result.directions[0];
         counts.foreign = self.foreign;
@@ -38,19 +37,9 @@ impl Measurer for Kept {
         counts.received = counts.received.min(counts.sent);
         result.overhead = Nanos(SECOND.0 / 20);
         let sequence = self.trials.len() as u32;
-        self.trials.push(StoredTrial::new(sequence, self.purpose, self.clock, result.clone()));
+        self.trials.push(StoredTrial::new(sequence, purpose, self.clock, result.clone()));
         self.clock += ((spec.duration.0 + result.overhead.0) / 1_000_000) as i64;
-        Ok(result)
-    }
-}
-
-impl Kept {
-    /// Runs a method, and gives what it found with the numbers of its trials.
-    fn run<T>(&mut self, purpose: Purpose, method: impl FnOnce(&mut Self) -> T) -> (T, Vec<u32>) {
-        let first = self.trials.len() as u32;
-        self.purpose = purpose;
-        let outcome = method(self);
-        (outcome, (first..self.trials.len() as u32).collect())
+        Ok(KeptTrial { sequence, result })
     }
 }
 
@@ -119,14 +108,8 @@ fn point(index: u32, dut: &str, (capacity, queue, foreign): (f64, u64, u64), byt
         seed: u64::from(index),
         ..SimulatedDut::default()
     };
-    let mut kept = Kept {
-        device: device.start(),
-        purpose: Purpose::Mrr,
-        ceiling: CEILING,
-        foreign,
-        trials: Vec::new(),
-        clock: STARTED_MS,
-    };
+    let mut kept =
+        Kept { device: device.start(), ceiling: CEILING, foreign, trials: Vec::new(), clock: STARTED_MS };
     let line = key.theoretical();
     let mut results: Vec<PointResult> =
         (0..if foreign > 0 { 1 } else { 3 }).map(|_| mrr(&mut kept, line, capacity)).collect();
@@ -150,8 +133,7 @@ fn point(index: u32, dut: &str, (capacity, queue, foreign): (f64, u64, u64), byt
 
 fn mrr(kept: &mut Kept, line: Pps, capacity: f64) -> PointResult {
     let method = Mrr { trials: 3, duration: SECOND, load: Pps(line.0.min(capacity * 1.3)) };
-    let (outcome, _) = kept.run(Purpose::Mrr, |kept| method.run(kept, &mut Silent).unwrap());
-    let mut result = outcome.point_result();
+    let mut result = method.run(kept, &mut Silent).unwrap().point_result();
     if let PointResult::Mrr { limit, mean, .. } = &mut result {
         let (by, why) = if mean.0 > 3.5e6 {
             (Limiter::Tester, format!("the ceiling of this wiring is {}", Pps(CEILING)))
@@ -174,13 +156,9 @@ fn loads(kept: &mut Kept, line: Pps, capacity: f64) -> Vec<PointResult> {
         longest: Nanos(10 * SECOND.0),
         loss_ratio: Ratio(0.001),
     };
-    let (outcome, trials) =
-        kept.run(Purpose::Latency, |kept| curve.run(Some(Pps(capacity)), kept, &mut Silent).unwrap());
-    let mut results = vec![outcome.point_result(&trials)];
+    let mut results = vec![curve.run(Some(Pps(capacity)), kept, &mut Silent).unwrap().point_result()];
     let frame_loss = FrameLoss { step: Ratio(0.1), duration: SECOND };
-    let (outcome, trials) =
-        kept.run(Purpose::FrameLoss, |kept| frame_loss.run(line, kept, &mut Silent).unwrap());
-    results.push(outcome.point_result(&trials));
+    results.push(frame_loss.run(line, kept, &mut Silent).unwrap().point_result());
     let bursts = BackToBack {
         goal: "ndr".to_owned(),
         searches: 5,
@@ -189,11 +167,8 @@ fn loads(kept: &mut Kept, line: Pps, capacity: f64) -> Vec<PointResult> {
         rest: BackToBack::RFC9004_REST,
     };
     let at = LineAndThroughput { line, throughput: Some(Pps(capacity * 0.98)) };
-    let (outcome, trials) = kept.run(Purpose::BackToBack, |kept| bursts.run(at, kept, &mut Silent).unwrap());
-    results.push(outcome.point_result(&trials));
+    results.push(bursts.run(at, kept, &mut Silent).unwrap().point_result());
     let soak = Soak { load: "90% ndr".parse().unwrap(), time: Nanos(240 * SECOND.0), slice: SECOND };
-    let (outcome, trials) =
-        kept.run(Purpose::Soak, |kept| soak.run(Pps(capacity * 0.9), kept, &mut Silent).unwrap());
-    results.push(outcome.point_result(&trials));
+    results.push(soak.run(Pps(capacity * 0.9), kept, &mut Silent).unwrap().point_result());
     results
 }
