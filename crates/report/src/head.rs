@@ -4,6 +4,7 @@ use crate::digest::Digest;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_trial::run::{Run, RunState};
+use weir_units::utc;
 
 /// Name, time and state of every run.
 pub(crate) fn runs(digest: &Digest<'_>) -> Markup {
@@ -14,8 +15,8 @@ pub(crate) fn runs(digest: &Digest<'_>) -> Markup {
                     dt { (name) }
                     dd {
                         span class=(format!("state {}", state_class(run.state))) { (state(run.state)) }
-                        " · started " (date(run.started_ms))
-                        @if let Some(end) = run.ended_ms { ", last trial ended " (date(end)) }
+                        " · started " (utc(run.started_ms, utc::MINUTE))
+                        @if let Some(end) = run.ended_ms { ", last trial ended " (utc(end, utc::MINUTE)) }
                         " · " (run.points.len()) @if run.points.len() == 1 { " point" } @else { " points" }
                         ", " (trials(run)) " trials · Weir " (run.weir)
                     }
@@ -166,49 +167,5 @@ fn fact_table(digest: &Digest<'_>, facts: &[(&str, Vec<Option<&str>>)], caption:
                 }
             }
         }
-    }
-}
-
-/// A moment in UTC, to the minute: `2026-11-21 12:45 UTC`.
-pub(crate) fn date(milliseconds: i64) -> String {
-    const DAY: i64 = 86_400_000;
-    let (days, minutes) = (milliseconds.div_euclid(DAY), milliseconds.rem_euclid(DAY) / 60_000);
-    let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
-}
-
-/// A moment in UTC, to the second: `2026-11-21 12:45:09 UTC`.
-pub(crate) fn clock(milliseconds: i64) -> String {
-    let seconds = milliseconds.div_euclid(1000).rem_euclid(60);
-    date(milliseconds).replace(" UTC", &format!(":{seconds:02} UTC"))
-}
-
-/// The Gregorian date of a day counted from 1970-01-01. Years are taken to begin in March, so that
-/// the leap day comes last and month lengths follow one formula.
-fn civil(days: i64) -> (i64, i64, i64) {
-    const DAYS_OF_400_YEARS: i64 = 146_097;
-    const MARCH_OF_YEAR_0: i64 = 719_468;
-    let shifted = days.saturating_add(MARCH_OF_YEAR_0);
-    let (cycle, day) = (shifted.div_euclid(DAYS_OF_400_YEARS), shifted.rem_euclid(DAYS_OF_400_YEARS));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (year + cycle * 400 + carry, month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_right_at_leap_days_and_before_1970() {
-        assert_eq!(date(0), "1970-01-01 00:00 UTC");
-        assert_eq!(date(951_782_400_000), "2000-02-29 00:00 UTC");
-        assert_eq!(date(1_795_265_134_000), "2026-11-21 12:45 UTC");
-        assert_eq!(clock(1_795_265_134_000), "2026-11-21 12:45:34 UTC");
-        assert_eq!(date(-60_000), "1969-12-31 23:59 UTC");
-        assert!(!date(i64::MAX).is_empty() && !date(i64::MIN).is_empty());
     }
 }

@@ -4,6 +4,7 @@ use crate::digest::Digest;
 use crate::units::{RATE_UNITS, RateUnit, View};
 use crate::{PageOptions, cautions, findings, head, sections, svg};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use weir_units::utc;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -45,7 +46,7 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
                     p class="brand" { "Weir" }
                     h1 { (title) }
                     (head::runs(digest))
-                    @if let Some(made) = options.made_ms { p class="provenance" { "Page made " (head::date(made)) "." } }
+                    @if let Some(made) = options.made_ms { p class="provenance" { "Page made " (utc(made, utc::MINUTE)) "." } }
                 }
                 (toolbar(unit, &sections))
                 main {

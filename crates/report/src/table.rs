@@ -94,7 +94,7 @@ impl Cell {
 
     fn csv(&self) -> String {
         match self {
-            Self::Text(text) => quote(text),
+            Self::Text(text) => text.clone(),
             Self::Number(_, value) | Self::Rate { pps: value, .. } if value.is_finite() => value.to_string(),
             Self::Number(..) | Self::Rate { .. } | Self::Estimate { .. } | Self::None => String::new(),
         }
@@ -149,13 +149,13 @@ impl Table {
 
     /// The table in base units (RFC 4180).
     pub(crate) fn csv(&self) -> String {
-        let mut text = self.columns.iter().map(|column| quote(column.csv)).collect::<Vec<_>>().join(",");
-        text.push_str("\r\n");
-        for row in &self.rows {
-            text.push_str(&row.cells.iter().map(Cell::csv).collect::<Vec<_>>().join(","));
-            text.push_str("\r\n");
+        let mut lines = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+        let head = self.columns.iter().map(|column| column.csv.to_owned()).collect();
+        let rows = self.rows.iter().map(|row| row.cells.iter().map(Cell::csv).collect());
+        for record in std::iter::once::<Vec<String>>(head).chain(rows) {
+            lines.write_record(record).expect("memory takes every line, and all rows are of one length");
         }
-        text
+        String::from_utf8(lines.into_inner().expect("memory takes all")).expect("text stays text")
     }
 
     /// The CSV as a `data:` address (RFC 2397).
@@ -179,15 +179,6 @@ fn head(column: &Column) -> Markup {
             (column.head)
             @if column.kind == Kind::Rate { ", " (units::rate_unit()) }
         }
-    }
-}
-
-/// A field of CSV, in quotes where it must be (RFC 4180, section 2).
-fn quote(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }
 

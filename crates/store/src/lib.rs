@@ -23,7 +23,6 @@ mod select;
 mod write;
 
 pub use error::{StoreError, StoreResult};
-pub use name::date;
 pub use open::{BUSY_TIMEOUT, Store, VERSION, default_path};
 pub use read::{Progress, RunSummary};
 pub use select::{ParseSelectorError, Selector};

@@ -49,7 +49,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let run = args.database.load(&args.run)?;
-    let text = if args.csv { csv(&run) } else { format!("{}\n", serde_json::to_string_pretty(&run)?) };
+    let text = if args.csv { csv(&run)? } else { format!("{}\n", serde_json::to_string_pretty(&run)?) };
     match &args.output {
         None => super::print(&text)?,
         Some(path) => {
@@ -125,21 +125,22 @@ const TRIAL_COLUMNS: [&str; 33] = [
     "overhead_ns",
 ];
 
-fn csv(run: &Run) -> String {
+fn csv(run: &Run) -> anyhow::Result<String> {
+    let mut lines = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     let percentiles = PERCENTILES.iter().map(|percent| format!("latency_p{percent}_ns"));
     let headings = POINT_COLUMNS.iter().chain(&TRIAL_COLUMNS).map(|name| (*name).to_owned());
-    let mut text = line(headings.chain(percentiles));
+    lines.write_record(headings.chain(percentiles))?;
     for point in &run.points {
         let about = about(run, point);
         for trial in &point.trials {
-            text.push_str(&line(about.iter().cloned().chain(cells(trial))));
+            lines.write_record(about.iter().cloned().chain(cells(trial)))?;
         }
         if point.trials.is_empty() {
             let empty = vec![String::new(); TRIAL_COLUMNS.len() + PERCENTILES.len()];
-            text.push_str(&line(about.into_iter().chain(empty)));
+            lines.write_record(about.into_iter().chain(empty))?;
         }
     }
-    text
+    Ok(String::from_utf8(lines.into_inner()?)?)
 }
 
 fn about(run: &Run, point: &Point) -> Vec<String> {
@@ -216,27 +217,4 @@ fn cells(trial: &StoredTrial) -> Vec<String> {
     cells
         .extend((0..PERCENTILES.len()).map(|place| nanos(latency.map(|latency| latency.percentiles[place]))));
     cells
-}
-
-/// One record of RFC 4180.
-fn line(cells: impl Iterator<Item = String>) -> String {
-    let quote = |cell: String| {
-        if cell.contains(['"', ',', '\n', '\r']) {
-            format!("\"{}\"", cell.replace('"', "\"\""))
-        } else {
-            cell
-        }
-    };
-    format!("{}\r\n", cells.map(quote).collect::<Vec<_>>().join(","))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_with_commas_quotes_and_line_breaks_are_quoted() {
-        let cells = ["plain", "a,b", "say \"x\"", "two\nlines", ""].map(str::to_owned);
-        assert_eq!(line(cells.into_iter()), "plain,\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",\r\n");
-    }
 }

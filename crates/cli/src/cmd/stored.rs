@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use weir_store::{Selector, Store};
 use weir_trial::environment::Difference;
 use weir_trial::run::Run;
+use weir_units::utc;
 
 /// Where runs are kept.
 #[derive(clap::Args)]
@@ -86,15 +87,12 @@ pub(crate) fn mixed(mix: &[Difference]) -> String {
 
 /// `2026-11-21 12:05 UTC` for milliseconds since 1970.
 pub(crate) fn when(ms: i64) -> String {
-    let minute = ms.div_euclid(60_000).rem_euclid(24 * 60);
-    format!("{} {:02}:{:02} UTC", weir_store::date(ms), minute / 60, minute % 60)
+    utc(ms, utc::MINUTE)
 }
 
 /// `2026-11-21 12:05:09 UTC` for milliseconds since 1970.
 pub(crate) fn clock(ms: i64) -> String {
-    let second = ms.div_euclid(1000).rem_euclid(24 * 3600);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{} {hour:02}:{minute:02}:{second:02} UTC", weir_store::date(ms))
+    utc(ms, utc::SECOND)
 }
 
 #[cfg(test)]

@@ -3,14 +3,13 @@
 use super::{shown, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample, Series};
-use crate::head::clock;
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::count;
 use maud::{Markup, html};
 use weir_trial::Nf;
 use weir_trial::run::{PointResult, Soaked, StoredTrial};
-use weir_units::{Nanos, Pps};
+use weir_units::{Nanos, Pps, utc};
 
 /// Places on a line of loss at most; slices beyond that share places.
 const LOSS_PLACES: usize = 300;
@@ -94,7 +93,7 @@ impl Mark<'_> {
 
     fn sample(&self, unit: &Unit, name: &str, y: Option<f64>, says: String) -> Sample {
         let spoilt = self.slices.len() - self.valid().count();
-        let began = self.slices.first().map_or_else(String::new, |trial| clock(trial.started_ms));
+        let began = self.slices.first().map_or_else(String::new, |trial| utc(trial.started_ms, utc::SECOND));
         let mut lines = vec![name.to_owned(), format!("from {began}"), says];
         if spoilt > 0 {
             lines.push(format!("{spoilt} of {} slices invalid, left out", self.slices.len()));
@@ -278,7 +277,7 @@ fn losses(digest: &Digest<'_>, nf: Nf, soaks: &[Soak<'_>]) -> Table {
                 cells: vec![
                     Cell::Text(soak.entry.size()),
                     Cell::Text(digest.subjects[soak.entry.subject].clone()),
-                    Cell::Text(clock(trial.started_ms)),
+                    Cell::Text(utc(trial.started_ms, utc::SECOND)),
                     Cell::time(trial.result.spec.duration),
                     Cell::count(total.lost()),
                     Cell::count(total.intended),

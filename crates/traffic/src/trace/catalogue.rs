@@ -331,24 +331,8 @@ pub fn nearest(text: &str) -> Option<&'static str> {
     let text = text.to_ascii_lowercase();
     ENTRIES
         .iter()
-        .map(|entry| (edits(&text, entry.name), entry.name))
+        .map(|entry| (strsim::levenshtein(&text, entry.name), entry.name))
         .min_by_key(|(edits, _)| *edits)
         .filter(|(edits, _)| *edits <= 2 && *edits * 2 <= text.len())
         .map(|(_, name)| name)
-}
-
-/// Levenshtein distance.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

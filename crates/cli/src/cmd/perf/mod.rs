@@ -231,8 +231,7 @@ fn program(path: &Path) -> Result<String, BadUse> {
 }
 
 fn default_name(ms: i64) -> String {
-    let minute = ms.div_euclid(60_000).rem_euclid(24 * 60);
-    format!("perf-{}-{:02}{:02}", weir_store::date(ms), minute / 60, minute % 60)
+    weir_units::utc(ms, "perf-%Y-%m-%d-%H%M")
 }
 
 /// Where a table is kept.
