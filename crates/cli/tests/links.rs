@@ -1,4 +1,5 @@
-//! Links between this repository's documents: each leads to a file that is there, and to a heading in it.
+//! What this repository's documents lead to: each link to a file that is there and to a heading in it, each path
+//! to a file or folder that is there.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -76,6 +77,28 @@ fn broken(documents: &BTreeMap<PathBuf, String>) -> Vec<String> {
     broken
 }
 
+/// Paths from the root that a page names in its sentences, as far as they name one thing: not `crates/CRATE/...`.
+fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let folders = ["crates/", "docs/", "plans/", "schemas/", "scripts/"];
+    let outside = text.split("```").step_by(2);
+    let spans = outside.flat_map(|part| part.split('`').skip(1).step_by(2));
+    let whole = |span: &&str| span.chars().all(|letter| letter.is_alphanumeric() || "/._-".contains(letter));
+    let one = |span: &&str| !span.split(['/', '.']).any(|part| part.len() > 1 && part == part.to_uppercase());
+    spans
+        .map(str::trim)
+        .filter(move |span| folders.iter().any(|folder| span.starts_with(folder)))
+        .filter(whole)
+        .filter(one)
+}
+
+/// The paths of these documents that lead nowhere. The change log speaks of files as they were.
+fn lost(documents: &BTreeMap<PathBuf, String>) -> Vec<String> {
+    let today = documents.iter().filter(|(name, _)| name.as_path() != Path::new("CHANGELOG.md"));
+    let named = today.flat_map(|(name, text)| paths(text).map(move |path| (name, path)));
+    let lost = named.filter(|(_, path)| !Path::new(ROOT).join(path).exists());
+    lost.map(|(name, path)| format!("{}: there is no {path}", name.display())).collect()
+}
+
 #[test]
 fn every_link_between_documents_leads_somewhere() {
     let documents = documents();
@@ -92,4 +115,21 @@ fn a_link_to_a_file_or_heading_that_is_not_there_is_found() {
     let expected =
         ["README.md: no.md: there is no no.md", "README.md: #other: README.md has no such heading"];
     assert_eq!(broken(&documents), expected);
+}
+
+#[test]
+fn every_path_that_a_document_names_is_there() {
+    let documents = documents();
+    let named = documents.values().flat_map(|text| paths(text)).count();
+    assert!(named > 100, "{named} paths");
+    let lost = lost(&documents);
+    assert!(lost.is_empty(), "{}", lost.join("\n"));
+}
+
+#[test]
+fn a_path_that_leads_nowhere_is_found() {
+    let text =
+        "`crates/cli/tests/links.rs` `crates/cli/tests/chains.rs` `crates/CRATE/tests/` `docs/page.png`";
+    let documents = BTreeMap::from([(PathBuf::from("README.md"), text.to_owned())]);
+    assert_eq!(lost(&documents), ["README.md: there is no crates/cli/tests/chains.rs"]);
 }
