@@ -1,6 +1,6 @@
 //! Pairs of addresses that services keep state of, so that nobody else is given them.
 //!
-//! Why: a worker is chosen by the two addresses of a packet (`crates/datapath/src/steer.rs`), and who has a pair keeps it
+//! Why: a worker is chosen by the two addresses of a packet (`crates/datapath/src/worker/steer.rs`), and who has a pair keeps it
 //! while a service of it knows a connection between them. A pair that is not held and that no packet came of
 //! for a while may have another owner.
 //!

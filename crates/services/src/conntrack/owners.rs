@@ -1,7 +1,7 @@
 //! Which worker has a translated connection, so that its answers find the way there.
 //!
 //! Why: a worker is chosen by the two addresses of a packet, whichever comes first
-//! (`crates/datapath/src/steer.rs`). Of a translated connection, original and answers have different
+//! (`crates/datapath/src/worker/steer.rs`). Of a translated connection, original and answers have different
 //! addresses, and would come to different workers. So whoever makes such a connection says here that it has
 //! the answers' tuple, and packets are asked here first. Where another worker has the tuple already, in
 //! another zone, the next port is taken instead.

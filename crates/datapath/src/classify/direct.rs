@@ -1,0 +1,431 @@
+//! The direct path: packets that no megaflow answers for, classified by the tables themselves.
+//!
+//! What: a map of the ways that packets take through the tables. A way point is a lookup that is due,
+//! with all that was done before it; an edge leads from it, by the entry that the lookup finds, to the next
+//! way point, or to the operations at the end. So a packet costs a table lookup and an edge for each table
+//! and makes nothing: no mask, no translation, no megaflow. Its cost has a bound that depends on the
+//! tables alone and not on what other packets there are, which is what a cache cannot say.
+//!
+//! How: an edge that is missing is drawn by a translation that notes its way points ([`Waypoint`]). Way
+//! points at which the same is left to do are one, so that a pipeline of 500 + 500 + 500 entries has 1,500
+//! edges and not 500 × 500 × 500. That holds where all that a translation asks of a packet between two
+//! lookups is in its [`context`]; where it asks more (it moves bits, pushes a header, lowers a TTL before a
+//! lookup), the edge says so, and such packets take a megaflow.
+//!
+//! Counters are of edges, and credited to entries when somebody asks. Entries never change (a new one takes
+//! their place), so that edges stay right when tables change; what depends on ports, groups or services
+//! has the map drawn anew.
+//!
+//! Cost: some 20 cycles an edge beside the table's lookup; a microsecond or two to draw one. Edges have a
+//! limit ([`EDGES`]). Threads: one worker's.
+
+use crate::actions::program::{Credit, Segment, Step};
+use crate::model::pipeline::{Entry, Pipeline, TableCounts};
+use crate::slowpath::translate::{FrozenStore, Origins, Subject, Trail, Waypoint, follow};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use weir_flow::{Field, Key, Layout, TRANSPORT_CUT};
+use weir_openflow::TableId;
+use weir_units::Nanos;
+
+/// Edges of a map, at most; packets that need more take megaflows.
+const EDGES: usize = 1 << 18;
+
+/// Way points of a map, at most: as many as have a number in an edge's name.
+const POINTS: usize = 1 << 16;
+
+/// Lookups of one packet, at most.
+const STEPS: usize = 32;
+
+/// Where an edge leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// To another lookup.
+    Point(u32),
+    /// To operations.
+    End(u32),
+    /// To what this map cannot say.
+    Megaflow,
+}
+
+#[derive(Debug)]
+struct Edge {
+    next: Next,
+    table: TableId,
+    /// Nothing for a lookup that finds nothing.
+    entry: Option<Arc<Entry>>,
+    packets: u64,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Point {
+    table: u8,
+    in_port: Option<u32>,
+    context: u64,
+    waypoint: Waypoint,
+}
+
+/// From a 64-bit name to a number: open addressing. Names are addresses and contexts, which no packet
+/// chooses.
+#[derive(Debug)]
+struct Numbers {
+    slots: Vec<(u64, u32)>,
+    len: usize,
+}
+
+impl Numbers {
+    const NONE: u32 = u32::MAX;
+
+    fn new() -> Self {
+        Self { slots: vec![(0, Self::NONE); 64], len: 0 }
+    }
+
+    #[inline]
+    fn home(&self, name: u64) -> usize {
+        // The uppermost bits depend on all of the name: the way point as well as the address.
+        let bits = self.slots.len().trailing_zeros();
+        ((name ^ name >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
+    }
+
+    #[inline]
+    fn get(&self, name: u64) -> Option<u32> {
+        let mut at = self.home(name);
+        loop {
+            let (other, number) = self.slots[at];
+            if number == Self::NONE {
+                return None;
+            }
+            if other == name {
+                return Some(number);
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    fn insert(&mut self, name: u64, number: u32) {
+        if self.len * 2 >= self.slots.len() {
+            let doubled = vec![(0, Self::NONE); self.slots.len() * 2];
+            self.len = 0;
+            for (name, number) in std::mem::replace(&mut self.slots, doubled) {
+                if number != Self::NONE {
+                    self.insert(name, number);
+                }
+            }
+        }
+        let mut at = self.home(name);
+        while self.slots[at].1 != Self::NONE {
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        self.slots[at] = (name, number);
+        self.len += 1;
+    }
+}
+
+/// What a translation may ask of a packet without looking it up: its port and stage, whether it has a tag,
+/// which of the protocols that fields need it is of, whether it is a later fragment, and whether it is too
+/// short for its transport header.
+#[inline]
+fn context(key: &Key) -> u64 {
+    let head = key.head();
+    let ethertype: u64 = match head[1] as u16 {
+        0x0800 => 1,
+        0x86dd => 2,
+        0x0806 | 0x8035 => 3,
+        0x8847 | 0x8848 => 4,
+        0x88e7 => 5,
+        _ => 0,
+    };
+    let protocol: u64 = match (head[4] >> 56) as u8 {
+        6 => 1,
+        17 => 2,
+        132 => 3,
+        1 => 4,
+        58 => 5,
+        _ => 0,
+    };
+    let cut = u64::from(head[0] & TRANSPORT_CUT != 0);
+    let (later, tagged) = (head[0] >> 17 & 1, head[2] >> 12 & 1);
+    (head[0] & 0xffff_ffff_ff00_0000) | ethertype << 8 | protocol << 4 | cut << 2 | later << 1 | tagged
+}
+
+/// Which packet is to be sent on its way.
+pub(crate) struct Packet<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) layout: Layout,
+    pub(crate) frame: &'a [u8],
+}
+
+/// A worker's map.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    roots: Numbers,
+    points: Vec<Point>,
+    /// By context and digest; of those that have the same, by the next digest.
+    known: Numbers,
+    /// By address of the entry and number of the way point.
+    names: Numbers,
+    edges: Vec<Edge>,
+    ends: Vec<Segment>,
+    /// Edges and ends with something to credit.
+    dirty: Vec<u32>,
+    dirty_ends: Vec<u32>,
+    /// Of those, the ones whose turn it is.
+    due: Vec<u32>,
+    due_ends: Vec<u32>,
+    /// The generation of the tables it is right for.
+    generation: u64,
+    /// A key to be looked up other than as it came.
+    scratch: Key,
+}
+
+/// Where a walk came to.
+enum Walked {
+    End(u32),
+    /// An edge is missing.
+    Unknown,
+    Megaflow,
+}
+
+impl Direct {
+    pub(crate) fn new() -> Self {
+        Self {
+            roots: Numbers::new(),
+            points: Vec::new(),
+            known: Numbers::new(),
+            names: Numbers::new(),
+            edges: Vec::new(),
+            ends: Vec::new(),
+            dirty: Vec::new(),
+            dirty_ends: Vec::new(),
+            due: Vec::new(),
+            due_ends: Vec::new(),
+            generation: 0,
+            scratch: Key::new(),
+        }
+    }
+
+    /// Edges that are drawn.
+    pub(crate) fn len(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// Bytes it takes, about.
+    pub(crate) fn memory(&self) -> usize {
+        (self.names.slots.len() + self.roots.slots.len()) * 16
+            + self.edges.len() * size_of::<Edge>()
+            + self.points.len() * size_of::<Point>()
+            + self.ends.len() * (size_of::<Segment>() + 64)
+    }
+
+    /// The operations at an end.
+    #[inline]
+    pub(crate) fn end(&mut self, end: u32) -> Option<Step<'_>> {
+        self.ends.get_mut(end as usize).map(Segment::step)
+    }
+
+    /// Makes it right for these tables.
+    #[inline]
+    pub(crate) fn keep_up(&mut self, pipeline: &Pipeline, now: Nanos) {
+        if self.generation != pipeline.generation {
+            self.renew(pipeline, now);
+        }
+    }
+
+    #[cold]
+    fn renew(&mut self, pipeline: &Pipeline, now: Nanos) {
+        let of_entries = pipeline.journal().is_of_entries(self.generation);
+        // Edges by entries that went are never taken again: now and then they are cleared away.
+        if self.edges.len() >= EDGES / 2 || !of_entries {
+            self.begin_crediting();
+            self.credit_some(usize::MAX, &pipeline.table_counts, now);
+            *self = Self::new();
+        }
+        self.generation = pipeline.generation;
+    }
+
+    /// Finds the operations for a packet, counted. Nothing where it takes a megaflow.
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        pipeline: &Pipeline,
+        packet: &Packet<'_>,
+        store: &mut FrozenStore,
+    ) -> Option<u32> {
+        if packet.key.word(22) >> 32 != 0 {
+            // It comes back from a recirculation, in the middle of its way.
+            return None;
+        }
+        let mut steps = Steps { edges: [0; STEPS], len: 0 };
+        let mut walked = self.walk(pipeline, packet.key, &mut steps);
+        if let Walked::Unknown = walked {
+            self.draw(pipeline, packet, store);
+            steps.len = 0;
+            walked = self.walk(pipeline, packet.key, &mut steps);
+        }
+        let Walked::End(end) = walked else { return None };
+        let bytes = packet.frame.len() as u64;
+        for &edge in &steps.edges[..steps.len] {
+            let counted = &mut self.edges[edge as usize];
+            if counted.packets == 0 {
+                self.dirty.push(edge);
+            }
+            counted.packets += 1;
+            counted.bytes += bytes;
+        }
+        if self.ends[end as usize].counted.packets == 0 {
+            self.dirty_ends.push(end);
+        }
+        Some(end)
+    }
+
+    #[inline]
+    fn walk(&mut self, pipeline: &Pipeline, key: &Key, steps: &mut Steps) -> Walked {
+        let Some(mut at) = self.roots.get(context(key)) else { return Walked::Unknown };
+        loop {
+            let point = &self.points[at as usize];
+            let table = &pipeline.tables[usize::from(point.table)];
+            let written = &point.waypoint.written;
+            let found = if written.is_empty() && point.in_port.is_none() {
+                table.find(key)
+            } else {
+                self.scratch.clone_from(key);
+                for &(place, value, mask) in written {
+                    self.scratch.set_bits(usize::from(place), value, mask);
+                }
+                if let Some(port) = point.in_port {
+                    Field::InPort.set(&mut self.scratch, u128::from(port));
+                }
+                table.find(&self.scratch)
+            };
+            let Some(edge) = self.names.get(name(at, found.map(|rule| &rule.value))) else {
+                return Walked::Unknown;
+            };
+            if steps.len == STEPS {
+                return Walked::Megaflow;
+            }
+            steps.edges[steps.len] = edge;
+            steps.len += 1;
+            match self.edges[edge as usize].next {
+                Next::Point(next) => at = next,
+                Next::End(end) => return Walked::End(end),
+                Next::Megaflow => return Walked::Megaflow,
+            }
+        }
+    }
+
+    /// Draws the way of a packet.
+    #[cold]
+    fn draw(&mut self, pipeline: &Pipeline, packet: &Packet<'_>, store: &mut FrozenStore) {
+        if self.edges.len() >= EDGES || self.points.len() >= POINTS - STEPS {
+            return;
+        }
+        let as_it_came = Origins::default();
+        let subject = Subject {
+            key: packet.key,
+            layout: packet.layout,
+            frame: packet.frame,
+            origins: &as_it_came,
+            frozen: None,
+        };
+        let (outcome, Trail { steps, is_plain }) = follow(pipeline, &subject, store);
+        let context = context(packet.key);
+        let mut from: Option<usize> = None;
+        for step in steps {
+            let point = self.point(context, step.waypoint);
+            match from {
+                Some(edge) => self.edges[edge].next = Next::Point(point),
+                None if self.roots.get(context).is_none() => self.roots.insert(context, point),
+                None => {}
+            }
+            let name = name(point, step.entry.as_ref());
+            let table = TableId(self.points[point as usize].table);
+            let known = self.names.get(name);
+            let edge = known.unwrap_or(self.edges.len() as u32);
+            from = Some(edge as usize);
+            if known.is_none() {
+                let next = Next::Megaflow;
+                self.edges.push(Edge { next, table, entry: step.entry, packets: 0, bytes: 0 });
+                self.names.insert(name, edge);
+            }
+        }
+        let Some(edge) = from.map(|edge| &mut self.edges[edge]) else { return };
+        if is_plain && edge.next == Next::Megaflow {
+            edge.next = Next::End(self.ends.len() as u32);
+            let mut segment = outcome.segment;
+            segment.credits.retain(|credit| matches!(credit, Credit::Counts(_)));
+            self.ends.push(segment);
+        }
+    }
+
+    /// The way point at which this is due.
+    fn point(&mut self, context: u64, waypoint: Waypoint) -> u32 {
+        let mut digest = waypoint.digest() ^ context.rotate_left(32);
+        while let Some(at) = self.known.get(digest) {
+            let known = &self.points[at as usize];
+            if known.context == context && known.waypoint.is(&waypoint) {
+                return at;
+            }
+            digest = digest.wrapping_add(1);
+        }
+        let at = self.points.len() as u32;
+        self.known.insert(digest, at);
+        self.points.push(Point { table: waypoint.table.0, in_port: waypoint.in_port, context, waypoint });
+        at
+    }
+
+    /// From here on all that was counted is given to those it belongs to, by so many calls of
+    /// [`Self::credit_some`] as it takes.
+    pub(crate) fn begin_crediting(&mut self) {
+        self.due.append(&mut self.dirty);
+        self.due_ends.append(&mut self.dirty_ends);
+    }
+
+    /// Credits some of what was counted before the beginning, and says whether that was the last of it.
+    pub(crate) fn credit_some(&mut self, most: usize, counts: &[TableCounts], now: Nanos) -> bool {
+        for edge in self.due.drain(self.due.len().saturating_sub(most)..) {
+            let edge = &mut self.edges[edge as usize];
+            let (packets, bytes) = (std::mem::take(&mut edge.packets), std::mem::take(&mut edge.bytes));
+            let table = &counts[usize::from(edge.table.0)];
+            table.lookups.fetch_add(packets, Relaxed);
+            if let Some(entry) = &edge.entry {
+                table.matched.fetch_add(packets, Relaxed);
+                entry.counts().add(packets, bytes, now);
+            }
+        }
+        for end in self.due_ends.drain(self.due_ends.len().saturating_sub(most)..) {
+            self.ends[end as usize].credit(counts, now);
+        }
+        self.due.is_empty() && self.due_ends.is_empty()
+    }
+}
+
+#[cfg(test)]
+impl Direct {
+    /// Who is credited for what was found since it was asked last, the end at which the packet came out
+    /// included.
+    pub(crate) fn counted(&mut self, end: u32) -> Vec<Credit> {
+        self.dirty_ends.clear();
+        let mut all = self.ends[end as usize].credits.clone();
+        for edge in self.dirty.drain(..) {
+            let edge = &mut self.edges[edge as usize];
+            for _ in 0..std::mem::take(&mut edge.packets) {
+                all.push(edge.entry.clone().map_or(Credit::Miss(edge.table), Credit::Entry));
+            }
+        }
+        all
+    }
+}
+
+/// The edges that a walk took.
+struct Steps {
+    edges: [u32; STEPS],
+    len: usize,
+}
+
+/// An edge's name: where it starts, and by which entry. Addresses have 48 bits, and an edge keeps its entry
+/// alive, so that no other takes its address.
+#[inline]
+fn name(point: u32, entry: Option<&Arc<Entry>>) -> u64 {
+    u64::from(point) << 48 | entry.map_or(0, |entry| Arc::as_ptr(entry).addr() as u64)
+}

@@ -1,0 +1,307 @@
+//! Hints: the names of megaflows that come with the packets, from a port that classifies.
+//!
+//! What: each queue of a port may have a table in front of it that marks packets ([`HintSource`]): the
+//! flow rules of a NIC (`rules.rs`), or the emulation of one (`soft.rs`). [`Hints`] drives it: it decides
+//! which megaflows are in the table, keeps for each mark the megaflow's handle (place and generation), and
+//! resolves the marks of a burst. What a hint says is never believed: the megaflow has to be there, of
+//! that generation, and the packet has to agree with it under its mask; else the packet is looked up as
+//! if there were no hint (SoftFlow, section 6). So a table may lag behind, or be wrong, at no other cost.
+//!
+//! Which megaflows: those of the first stage only. A port sees packets before any service does: it
+//! knows neither `sf_stage` nor what a service wrote, and packets that go back to the caches behind a
+//! service do not pass it again. Coalescing therefore decides how much hints save: with it, the first
+//! lookup is often the only one.
+//!
+//! What enters the table: megaflows that packets without a hint were found to belong to, one a burst and no
+//! faster than the table takes updates, which makes busy megaflows the likely ones. What leaves: the
+//! least recently used, or the one of the lowest rate, of [`LOOKED_AT`] that are looked at in turn; and what
+//! a packet found to be stale.
+//!
+//! Cost: a few cycles a packet to resolve; no lookup then. Threads: the worker's.
+
+mod config;
+mod rules;
+mod soft;
+
+pub use config::{Eviction, TcamConfig};
+pub(crate) use rules::Installer;
+pub(crate) use soft::Soft;
+
+use crate::classify::cache::Caches;
+use crate::stats::report::HintReport;
+use crate::worker::Worker;
+use crate::worker::bench::Packets;
+use std::collections::HashMap;
+use weir_classifier::{Found, Handle, Mark, Refusal};
+use weir_dpdk::{Burst, Ticks};
+use weir_flow::{Key, Mask, places};
+use weir_units::Nanos;
+
+/// Megaflows of which one is chosen to leave.
+pub(crate) const LOOKED_AT: usize = 16;
+
+/// Something that marks packets before a worker sees them. Updates take their time: they are begun, and
+/// what became of them is asked for later.
+pub(crate) trait HintSource: Send {
+    /// Whether an update would be begun now.
+    fn is_ready(&self, now: Nanos) -> bool;
+
+    /// Begins to have packets marked that agree with the key in what the mask names. It may mark more:
+    /// what hardware cannot match on is left to the software.
+    fn write(&mut self, mark: Mark, key: &Key, mask: &Mask, now: Nanos) -> Result<(), Refusal>;
+
+    /// Begins to have them marked no more.
+    fn erase(&mut self, mark: Mark, now: Nanos) -> Result<(), Refusal>;
+
+    /// A mark that no packet will get any more: erased, or never written after all. Each is told once.
+    fn gone(&mut self, now: Nanos) -> Option<Mark>;
+
+    /// Marks packets of a burst, where that was not done by the port.
+    fn mark(&mut self, burst: &mut Burst, keys: &[Key], wanted: Packets, now: Nanos);
+
+    /// Cycles that emulation took since the last time it was asked, which no port would have cost.
+    fn emulated(&mut self) -> u64;
+}
+
+/// A place of the table, and its mark's meaning.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    handle: Handle,
+    state: State,
+    /// When the last packet came with it.
+    used: Nanos,
+    /// Since when packets are counted.
+    since: Nanos,
+    packets: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    Written,
+    Leaving,
+}
+
+const FREE: Slot =
+    Slot { handle: Handle::NONE, state: State::Free, used: Nanos(0), since: Nanos(0), packets: 0 };
+
+/// A table of marks, driven.
+pub(crate) struct Hints {
+    source: Box<dyn HintSource>,
+    /// The mark of the first place.
+    first: Mark,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_handle: HashMap<Handle, u32>,
+    eviction: Eviction,
+    hand: usize,
+}
+
+impl Hints {
+    /// An empty table; the marks of its places begin with `first`, which is not 0.
+    pub(crate) fn new(source: Box<dyn HintSource>, config: &TcamConfig, first: Mark) -> Self {
+        Self {
+            source,
+            first,
+            slots: vec![FREE; config.entries as usize],
+            free: (0..config.entries).rev().collect(),
+            by_handle: HashMap::with_capacity(config.entries as usize),
+            eviction: config.eviction,
+            hand: 0,
+        }
+    }
+
+    /// Places, and those that are taken.
+    pub(crate) fn fill(&self) -> (usize, usize) {
+        (self.slots.len(), self.slots.len() - self.free.len())
+    }
+
+    /// Resolves the marks of a burst: a bit set in the result is a packet whose megaflow is in `found`,
+    /// verified.
+    pub(crate) fn resolve(
+        &mut self,
+        (burst, keys): (&Burst, &[Key]),
+        wanted: Packets,
+        caches: &mut Caches,
+        (found, report): (&mut Found, &mut HintReport),
+        now: Nanos,
+    ) -> Packets {
+        let (mut hinted, mut places_of) = (0, [0; weir_dpdk::BURST]);
+        for (at, packet) in burst.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
+            let Some(mark) = packet.mark() else {
+                report.missed += 1;
+                continue;
+            };
+            let place = mark.wrapping_sub(self.first);
+            let Some(slot) = self.slots.get(place as usize) else {
+                report.wrong += 1;
+                continue;
+            };
+            (places_of[at], found.handles[at]) = (place, slot.handle);
+            hinted |= 1 << at;
+        }
+        let hits = caches.confirm(keys, hinted, &found.handles);
+        report.hits += u64::from(hits.count_ones());
+        for at in places(hits) {
+            let slot = &mut self.slots[places_of[at] as usize];
+            slot.used = now;
+            slot.packets += 1;
+        }
+        for at in places(hinted & !hits) {
+            if caches.holds(found.handles[at]) {
+                report.wrong += 1;
+            } else {
+                report.stale += 1;
+                self.erase(places_of[at], now);
+            }
+        }
+        hits
+    }
+
+    /// Has a place freed, if it is in use and the table takes an update.
+    fn erase(&mut self, place: u32, now: Nanos) -> bool {
+        let slot = &mut self.slots[place as usize];
+        let begun = slot.state == State::Written && self.source.erase(self.first + place, now).is_ok();
+        if begun {
+            slot.state = State::Leaving;
+            self.by_handle.remove(&slot.handle);
+        }
+        begun
+    }
+
+    /// A megaflow that a packet without a hint belongs to: it enters the table, or something leaves so
+    /// that the next may.
+    pub(crate) fn propose(&mut self, handle: Handle, caches: &Caches, report: &mut HintReport, now: Nanos) {
+        while let Some(mark) = self.source.gone(now) {
+            let place = mark.wrapping_sub(self.first);
+            if let Some(slot) = self.slots.get_mut(place as usize) {
+                if self.by_handle.get(&slot.handle) == Some(&place) {
+                    self.by_handle.remove(&slot.handle);
+                }
+                *slot = FREE;
+                self.free.push(place);
+            }
+        }
+        if !self.source.is_ready(now) || self.by_handle.contains_key(&handle) {
+            return;
+        }
+        let Some(place) = self.free.pop() else {
+            report.full += 1;
+            let victim = self.victim(now);
+            report.evicted += u64::from(victim.is_some_and(|place| self.erase(place, now)));
+            return;
+        };
+        let written =
+            caches.matching(handle).map(|(key, mask)| self.source.write(self.first + place, &key, mask, now));
+        if let Some(Ok(())) = written {
+            self.slots[place as usize] =
+                Slot { handle, state: State::Written, used: now, since: now, packets: 0 };
+            self.by_handle.insert(handle, place);
+            report.written += 1;
+        } else {
+            self.free.push(place);
+            report.full += u64::from(written == Some(Err(Refusal::Full)));
+        }
+    }
+
+    /// Who leaves: the worst of the next few.
+    fn victim(&mut self, now: Nanos) -> Option<u32> {
+        let mut worst: Option<(f64, usize)> = None;
+        for _ in 0..LOOKED_AT.min(self.slots.len()) {
+            let at = self.hand;
+            self.hand = if at + 1 == self.slots.len() { 0 } else { at + 1 };
+            let slot = &mut self.slots[at];
+            if slot.state != State::Written {
+                continue;
+            }
+            let age = now.0.saturating_sub(slot.since.0);
+            let worth = match self.eviction {
+                Eviction::LeastRecent => slot.used.0 as f64,
+                Eviction::LowestRate => slot.packets as f64 / age.max(1) as f64,
+            };
+            // The past counts half as much the next time.
+            slot.packets /= 2;
+            slot.since = Nanos(now.0 - age / 2);
+            if worst.is_none_or(|(least, _)| worth < least) {
+                worst = Some((worth, at));
+            }
+        }
+        worst.map(|(_, at)| at as u32)
+    }
+}
+
+/// The hints of the burst at hand.
+#[derive(Debug, Default)]
+pub(crate) struct Hinted {
+    /// Whether this is the first lookup of a burst whose port gives hints.
+    first: bool,
+    hits: Packets,
+    /// The megaflow of a packet that had none.
+    candidate: Option<Handle>,
+    /// Cycles of emulation since the worker became busy.
+    pub(crate) emulated: u64,
+}
+
+impl Hinted {
+    /// The packets whose megaflow hints found: at the first lookup, once.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Packets {
+        std::mem::take(&mut self.hits)
+    }
+
+    /// What software found for the others by a lookup, and whether that was the last lookup of the first
+    /// stage.
+    #[inline]
+    pub(crate) fn others(&mut self, found: Packets, last: bool, handles: &[Handle]) {
+        if self.first && found != 0 {
+            self.candidate = handles.get(found.trailing_zeros() as usize).copied();
+        }
+        self.first &= found == 0 && !last;
+    }
+}
+
+impl Worker {
+    /// Resolves the hints that came with a burst from a port.
+    #[inline]
+    pub(crate) fn resolve_hints(&mut self, input: usize, burst: &mut Burst, wanted: Packets) {
+        let Self { inputs, bench, caches, found, counters, hinted, now, .. } = self;
+        let Some(hints) = inputs.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
+        hints.source.mark(burst, &bench.keys, wanted, *now);
+        let (burst, report) = (&*burst, &mut counters.hints);
+        hinted.hits = hints.resolve((burst, &bench.keys), wanted, caches, (found, report), *now);
+        hinted.first = true;
+        let spent = hints.source.emulated();
+        self.set_apart(spent);
+    }
+
+    /// After the burst: offers a megaflow to the port that it came by.
+    #[inline]
+    pub(crate) fn propose_hint(&mut self, input: usize) {
+        let Some(handle) = self.hinted.candidate.take() else { return };
+        let Self { inputs, caches, counters, now, .. } = self;
+        let Some(hints) = inputs.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
+        hints.propose(handle, caches, &mut counters.hints, *now);
+        let spent = hints.source.emulated();
+        self.set_apart(spent);
+    }
+
+    /// Cycles that count neither as a step's nor as the worker's work.
+    fn set_apart(&mut self, spent: u64) {
+        self.hinted.emulated += spent;
+        self.counters.hints.emulated_cycles += spent;
+        if let Some(before) = &mut self.timing {
+            *before = Ticks(before.0 + spent);
+        }
+    }
+
+    /// The state of all tables.
+    pub(crate) fn report_hints(&mut self) {
+        let fills = self.inputs.iter().filter_map(|input| input.hints.as_ref()).map(|hints| hints.fill());
+        let (places, taken) = fills.fold((0, 0), |sum, fill| (sum.0 + fill.0, sum.1 + fill.1));
+        self.counters.hints.places = places as u64;
+        self.counters.hints.entries = taken as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests;

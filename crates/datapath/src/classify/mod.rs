@@ -1,0 +1,24 @@
+//! Classification: which megaflow a packet belongs to, or what the tables say of it without one.
+//!
+//! A packet is looked up in tiers, in this order, and takes the first answer:
+//!
+//! 1. The **fast path** ([`shortcut`]): a few bits of the frame itself name a megaflow whose actions are simple. No key
+//!    is extracted, and the packet leaves at once. Only for packets that just came in by a port.
+//! 2. **Flow hints** ([`hint`]): a port that classifies has marked the packet with a megaflow's name, which is verified.
+//! 3. The **exact-match cache** ([`cache`]): the hash of the whole key names a megaflow, which is verified.
+//! 4. The **table walk** ([`direct`]): a flow that was not here lately ([`admission`]) is classified by the tables
+//!    themselves, along a graph of the ways that packets took through them. It leaves nothing behind but counts.
+//! 5. The **megaflow cache** ([`cache`]): tuple-space search, with a bound of probes.
+//! 6. An **upcall**: the slow path translates the packet and makes a megaflow of it, within its port's budget. Beyond
+//!    that the packet walks the tables, and is dropped as `upcall-limit` where it cannot.
+//!
+//! A change of the tables ends all entries of the fast path; a megaflow survives it if the journal says that no change
+//! concerns it. `docs/lookup.md` has the bounds of each tier.
+//!
+//! Threads: one worker's. Nothing here is shared.
+
+pub(super) mod admission;
+pub(super) mod cache;
+pub(super) mod direct;
+pub(super) mod hint;
+pub(super) mod shortcut;

@@ -1,0 +1,468 @@
+//! A short way for packets whose megaflow does little: no key is extracted, and no megaflow touched.
+//!
+//! What: a cache in front of the others, keyed by a [`Glance`]: the frame's own bytes under the bits that
+//! the megaflows met so far have examined, which are few. It leads to a [`Brief`], a megaflow's program in
+//! one cache line with its own counts: the TTL lowered, Ethernet addresses set, forwarded or dropped.
+//! All other packets (and megaflows that do more) go the long way, from which the short one learns.
+//!
+//! Why it is right: a packet that looks like another through a lens that sees all that a megaflow's mask
+//! names agrees with that megaflow. Bits that are not the packet's (registers, recirculation) are zero
+//! for all packets that just came in, and the port is compared. So nothing has to be known of the tables
+//! here. Whatever else could make an entry wrong ends it: changed tables and a wider lens by the version
+//! in it, a removed megaflow by its brief, which says so until no entry leads there.
+//!
+//! Where it does not pay, because there are more flows than it has room for, it steps aside: after a
+//! window of [`WINDOW`] packets of which less than half were found, for [`ASIDE`] packets. So it costs
+//! no more than a lookup in one of `ASIDE / WINDOW` packets whatever comes.
+//!
+//! A burst is looked up in one loop, made for the lens at hand ([`Sight`]): look, sum up, compare, act. The
+//! packets do not depend on each other, so the CPU works on several at once, and what is known of one
+//! stays in registers. Where the lens is blind, as for tables that examine nothing but the port, one lookup
+//! does for the burst, and its frames are not read.
+//!
+//! Cost: a sum, a line for the entry and one for the brief, which is shared by a megaflow's entries: 20 to
+//! 30 cycles; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 4 MiB
+//! as they get into one another's places. Threads: one worker's.
+
+mod ahead;
+
+use crate::actions::deed::{Deed, End};
+use crate::actions::execute::Fate;
+use crate::actions::program::Counted;
+use std::ops::Range;
+use weir_classifier::Handle;
+use weir_dpdk::{BURST, Burst, Packet};
+use weir_flow::{Glance, Lens, Mask, Seed, Sight, WithSight, spread};
+use weir_openflow::PortNo;
+use weir_units::Nanos;
+
+/// Entries at the start, and at most: powers of two.
+const FEWEST: usize = 1 << 10;
+const MOST: usize = 1 << 16;
+
+/// Entries that do not fit a second-level cache: they are fetched for the burst before they are read.
+const FAR: usize = 1 << 14;
+
+/// Of so many entries one may be in another's place, where the CPU does not expect it, before there are
+/// twice as many.
+const CROWDED: usize = 64;
+
+/// Packets after which it is judged whether it pays.
+const WINDOW: u64 = 1 << 17;
+
+/// Packets for which it steps aside.
+const ASIDE: u64 = 1 << 22;
+
+/// The number of no brief.
+const NONE: u32 = u32::MAX;
+
+/// Where packets that look like this go.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Entry {
+    glance: Glance,
+    /// The version when it was learned in the upper half; in the lower the port.
+    origin: u64,
+    brief: u32,
+}
+
+impl Entry {
+    /// No packet has version 0.
+    const EMPTY: Self = Self { glance: [0; 4], origin: 0, brief: NONE };
+}
+
+/// A megaflow in brief: one line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Brief {
+    counted: Counted,
+    used: Nanos,
+    deed: Deed,
+}
+
+/// What became of a burst on the short way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// Packets that have to go the long way.
+    pub(crate) left: u64,
+    /// Where all others go, if that is one place.
+    pub(crate) all: Option<Fate>,
+}
+
+/// One worker's short way.
+pub(crate) struct Shortcut {
+    seed: Seed,
+    lens: Lens,
+    factors: Glance,
+    version: u32,
+    entries: Vec<Entry>,
+    briefs: Vec<Brief>,
+    /// The megaflow of each brief.
+    owners: Vec<Handle>,
+    /// Briefs without a megaflow: to which no entry leads, and to which one may.
+    free: Vec<u32>,
+    gone: Vec<u32>,
+    crowded: usize,
+    /// Packets of this window, and those of them that were found.
+    seen: u64,
+    found: u64,
+    /// Packets for which it still steps aside.
+    aside: u64,
+}
+
+/// How packets are told apart: by what is seen of them, and by where they come from.
+#[derive(Clone, Copy)]
+struct Telling {
+    masks: Glance,
+    factors: Glance,
+    origin: u64,
+    /// That as the sum begins, so that ports whose packets look alike have places of their own.
+    start: u64,
+}
+
+impl Telling {
+    /// Where what is known of such packets belongs, before that is cut to the number of entries.
+    #[inline(always)]
+    fn place<S: Sight>(&self, glance: &Glance) -> usize {
+        spread(S::sum(&self.factors, glance).wrapping_add(self.start)) as usize
+    }
+
+    /// The number of the brief of packets that look like this. It is in one of two entries, which share
+    /// what the adjacent-line prefetcher brings; mostly in the first.
+    #[inline(always)]
+    fn find<S: Sight>(&self, entries: &[Entry], glance: &Glance) -> Option<u32> {
+        self.find_at::<S>(entries, glance, self.place::<S>(glance))
+    }
+
+    /// The same where that place is known.
+    #[inline(always)]
+    fn find_at<S: Sight>(&self, entries: &[Entry], glance: &Glance, place: usize) -> Option<u32> {
+        let slot = place & entries.len().wrapping_sub(1);
+        let is_it = |entry: &&Entry| S::differ(&entry.glance, glance) == 0 && entry.origin == self.origin;
+        let first = entries.get(slot)?;
+        let found = if is_it(&first) { Some(first) } else { entries.get(slot ^ 1).filter(is_it) };
+        found.map(|entry| entry.brief)
+    }
+}
+
+/// A single lookup.
+struct Find<'e>(&'e Telling, &'e [Entry], Glance);
+
+impl WithSight for Find<'_> {
+    type Output = Option<u32>;
+
+    fn run<S: Sight>(self) -> Option<u32> {
+        self.0.find::<S>(self.1, &self.2)
+    }
+}
+
+/// Where a single one belongs.
+struct Place<'e>(&'e Telling, Glance);
+
+impl WithSight for Place<'_> {
+    type Output = usize;
+
+    fn run<S: Sight>(self) -> usize {
+        self.0.place::<S>(&self.1)
+    }
+}
+
+/// A burst whose packets are looked up one by one, and what that takes.
+struct OneByOne<'a> {
+    burst: &'a mut Burst,
+    fates: &'a mut [Fate; BURST],
+    telling: Telling,
+    entries: &'a [Entry],
+    briefs: &'a mut [Brief],
+    now: Nanos,
+}
+
+impl WithSight for OneByOne<'_> {
+    type Output = Taken;
+
+    /// Does to all packets that are known what is to be done to them.
+    #[inline(always)]
+    fn run<S: Sight>(self) -> Taken {
+        let Self { burst, fates, telling, entries, briefs, now } = self;
+        let (mut left, mut ends) = (0, [End::default(); BURST]);
+        burst.prefetch();
+        if entries.len() >= FAR {
+            let (burst, fates, briefs) = (&mut *burst, &mut *fates, &mut *briefs);
+            let mut all = OneByOne { burst, fates, telling, entries, briefs, now };
+            left = all.take_ahead::<S>(&mut ends);
+        } else {
+            for (at, packet) in burst.iter_mut().enumerate() {
+                match take::<S>(&telling, entries, briefs, now, packet) {
+                    Some(end) => ends[at % BURST] = end,
+                    None => left |= 1 << at,
+                }
+            }
+        }
+        let (first, ends) = (ends[0], &ends[..burst.len()]);
+        if left == 0 && ends.iter().all(|end| *end == first) {
+            return Taken { left, all: Some(first.into()) };
+        }
+        for (at, (fate, end)) in fates.iter_mut().zip(ends).enumerate() {
+            if left >> at & 1 == 0 {
+                *fate = (*end).into();
+            }
+        }
+        Taken { left, all: None }
+    }
+}
+
+/// Does to a packet what is to be done to it, if that is known, and says where it goes.
+#[inline(always)]
+fn take<S: Sight>(
+    telling: &Telling,
+    entries: &[Entry],
+    briefs: &mut [Brief],
+    now: Nanos,
+    packet: &mut Packet,
+) -> Option<End> {
+    if packet.is_chained() {
+        return None;
+    }
+    let glance = S::read(&telling.masks, packet.data())?;
+    let number = telling.find::<S>(entries, &glance)?;
+    briefs.get_mut(number as usize)?.take::<S>(now, packet.data_mut())
+}
+
+impl Shortcut {
+    pub(crate) fn new(seed: Seed) -> Self {
+        let mut entries = Vec::with_capacity(MOST);
+        entries.resize(FEWEST, Entry::EMPTY);
+        Self {
+            seed,
+            lens: Lens::new(),
+            factors: seed.factors(),
+            version: 1,
+            entries,
+            briefs: Vec::new(),
+            owners: Vec::new(),
+            free: Vec::new(),
+            gone: Vec::new(),
+            crowded: 0,
+            seen: 0,
+            found: 0,
+            aside: 0,
+        }
+    }
+
+    /// How packets of a port are told apart, at this version.
+    #[inline]
+    fn telling(&self, port: PortNo) -> Telling {
+        let origin = u64::from(self.version) << 32 | u64::from(port.0);
+        let start = self.seed.fold(u64::from(port.0), u64::from(self.version));
+        Telling { masks: *self.lens.masks(), factors: self.factors, origin, start }
+    }
+
+    /// Forgets what it learned: tables have changed, or it is to see less from now on.
+    pub(crate) fn forget(&mut self) {
+        self.lens = Lens::new();
+        self.outdate();
+    }
+
+    fn outdate(&mut self) {
+        self.crowded = 0;
+        self.free.append(&mut self.gone);
+        self.version = self.version.wrapping_add(1);
+        if self.version == 0 {
+            self.entries.fill(Entry::EMPTY);
+            self.version = 1;
+        }
+    }
+
+    /// Whether it is asked for this burst, and learns from it.
+    #[inline]
+    pub(crate) fn is_open(&mut self, packets: usize) -> bool {
+        if self.aside == 0 {
+            return true;
+        }
+        self.aside = self.aside.saturating_sub(packets as u64);
+        if self.aside == 0 {
+            self.forget();
+        }
+        false
+    }
+
+    /// Takes the packets it knows; `fates` says where they go.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        burst: &mut Burst,
+        port: PortNo,
+        now: Nanos,
+        fates: &mut [Fate; BURST],
+    ) -> Taken {
+        let count = burst.len();
+        if self.owners.len() == self.free.len() + self.gone.len() {
+            return Taken { left: u64::MAX >> (u64::BITS as usize - count), all: None };
+        }
+        let telling = self.telling(port);
+        let whole = if self.lens.is_blind() { self.take_whole(burst, &telling, now) } else { None };
+        let taken = whole.unwrap_or_else(|| {
+            let Self { lens, entries, briefs, .. } = self;
+            lens.with(OneByOne { burst, fates, telling, entries, briefs, now })
+        });
+        self.judge(count, taken.left);
+        taken
+    }
+
+    /// All packets look the same: so one lookup does.
+    #[inline]
+    fn take_whole(&mut self, burst: &Burst, telling: &Telling, now: Nanos) -> Option<Taken> {
+        let number = self.lens.with(Find(telling, &self.entries, [0; 4]))?;
+        let brief = self.briefs.get_mut(number as usize)?;
+        let usual = |packet: &Packet| !packet.is_chained() && packet.len() >= Lens::LEAST;
+        if brief.deed.changes() || !burst.iter().all(usual) {
+            return None;
+        }
+        let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
+        brief.count(burst.len() as u64, bytes, now);
+        Some(Taken { left: 0, all: Some(brief.deed.end().into()) })
+    }
+
+    #[inline]
+    fn judge(&mut self, packets: usize, left: u64) {
+        self.seen += packets as u64;
+        self.found += packets as u64 - u64::from(left.count_ones());
+        if self.seen >= WINDOW {
+            if self.found < self.seen / 2 {
+                self.aside = ASIDE;
+            }
+            (self.seen, self.found) = (0, 0);
+        }
+    }
+
+    /// Learns from a packet that just came in by a port and whose megaflow has this mask and brief.
+    pub(crate) fn learn(&mut self, packet: &Packet, port: PortNo, mask: &Mask, number: u32) {
+        if packet.is_chained() {
+            return;
+        }
+        if !self.lens.sees(mask) {
+            let Some(wider) = self.lens.widened(mask) else { return };
+            self.lens = wider;
+            self.outdate();
+        }
+        let Some(brief) = self.briefs.get(number as usize) else { return };
+        if brief.deed.lowers() && !self.lens.sees_ipv4() {
+            return;
+        }
+        let Some(glance) = self.lens.fits(packet.data()) else { return };
+        let telling = self.telling(port);
+        let own = self.lens.with(Place(&telling, glance)) & (self.entries.len() - 1);
+        let entry = Entry { glance, origin: telling.origin, brief: number };
+        let is_same = |&slot: &usize| {
+            let old = &self.entries[slot];
+            old.origin == entry.origin && old.glance == glance
+        };
+        let is_free = |&slot: &usize| self.entries[slot].origin >> 32 != u64::from(self.version);
+        let pair = [own, own ^ 1];
+        let slot =
+            pair.into_iter().find(is_same).or_else(|| pair.into_iter().find(is_free)).unwrap_or(own ^ 1);
+        self.entries[slot] = entry;
+        self.crowded += usize::from(slot != own);
+        if self.crowded * CROWDED > self.entries.len() && self.entries.len() < MOST {
+            let doubled = self.entries.len() * 2;
+            self.entries.resize(doubled, Entry::EMPTY);
+            self.outdate();
+        }
+    }
+
+    /// Makes a megaflow's brief; nothing when there are enough.
+    pub(crate) fn add(&mut self, owner: Handle, deed: Deed) -> Option<u32> {
+        if self.free.is_empty() && self.gone.len() > self.briefs.len() / 2 {
+            self.outdate();
+        }
+        if let Some(number) = self.free.pop() {
+            self.briefs[number as usize] = Brief::new(deed);
+            self.owners[number as usize] = owner;
+            return Some(number);
+        }
+        (self.briefs.len() < MOST).then(|| {
+            self.briefs.push(Brief::new(deed));
+            self.owners.push(owner);
+            self.briefs.len() as u32 - 1
+        })
+    }
+
+    /// When a brief was last used.
+    pub(crate) fn used(&self, number: u32) -> Nanos {
+        self.briefs.get(number as usize).map_or(Nanos(0), |brief| brief.used)
+    }
+
+    /// Gives a brief up, and says what it counted last.
+    pub(crate) fn remove(&mut self, number: u32) -> (Counted, Nanos) {
+        let Some(brief) = self.briefs.get_mut(number as usize) else { return Default::default() };
+        brief.deed.end_it();
+        self.gone.push(number);
+        brief.collect()
+    }
+
+    /// How many briefs there are.
+    pub(crate) fn briefs(&self) -> usize {
+        self.briefs.len()
+    }
+
+    /// What these briefs counted since the last call, with their megaflows.
+    pub(crate) fn collect(&mut self, places: Range<usize>, mut each: impl FnMut(Handle, Counted, Nanos)) {
+        let briefs = self.briefs.iter_mut().zip(&self.owners).skip(places.start).take(places.len());
+        for (brief, owner) in briefs.filter(|(brief, _)| brief.counted.packets > 0) {
+            let (counted, used) = brief.collect();
+            each(*owner, counted, used);
+        }
+    }
+
+    /// Bytes in use.
+    pub(crate) fn memory(&self) -> usize {
+        size_of_val(&*self.entries) + size_of_val(&*self.briefs) + size_of_val(&*self.owners)
+    }
+}
+
+impl Brief {
+    fn new(deed: Deed) -> Self {
+        Self { counted: Counted::default(), used: Nanos(0), deed }
+    }
+
+    #[inline(always)]
+    fn count(&mut self, packets: u64, bytes: u64, now: Nanos) {
+        self.counted.packets += packets;
+        self.counted.bytes += bytes;
+        self.used = now;
+    }
+
+    /// Does to a frame what is to be done, if it can be, and says where it goes.
+    #[inline(always)]
+    fn take<S: Sight>(&mut self, now: Nanos, frame: &mut [u8]) -> Option<End> {
+        if !self.deed.apply::<S>(frame) {
+            return None;
+        }
+        self.count(1, frame.len() as u64, now);
+        Some(self.deed.end())
+    }
+
+    /// What it counted, and when it was used last; it starts anew.
+    fn collect(&mut self) -> (Counted, Nanos) {
+        (std::mem::take(&mut self.counted), self.used)
+    }
+}
+
+const _: () = assert!(size_of::<Brief>() == 64, "a brief is one line");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ports_whose_packets_look_alike_have_places_of_their_own() {
+        let shortcut = Shortcut::new(Seed::new(7));
+        let place = |port: u32| {
+            let telling = shortcut.telling(PortNo(port));
+            shortcut.lens.with(Place(&telling, [1, 2, 3, 4])) & (FEWEST - 1)
+        };
+        let places: HashSet<usize> = (1..=64).map(place).collect();
+        assert!(places.len() > 52, "{} places for 64 ports", places.len());
+    }
+}

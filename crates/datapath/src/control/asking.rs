@@ -1,0 +1,83 @@
+//! What the datapath's owner asks of all its workers, and waits for.
+//!
+//! A worker answers between two bursts. One that hangs in a service is waited for once, for [`PATIENCE`].
+//!
+//! Threads: the owner's. Cost: as long as a burst of the slowest worker takes.
+
+use crate::control::datapath::{Datapath, PATIENCE};
+use crate::model::requests::ControlError;
+use crate::worker::mail::Mail;
+use crate::worker::thread::Running;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// A worker that is inside of a service for longer may not come back from it.
+const PROMPT: Duration = Duration::from_millis(1);
+
+impl Datapath {
+    /// Waits until every worker has read its mail.
+    pub(crate) fn fence(&self) -> Result<(), ControlError> {
+        self.wait_for_all(Running::wait_until_read)
+    }
+
+    /// Makes sure that every worker answers, before anything is changed: a change that is reported as failed is one
+    /// that none of them has been told of. Who answered a moment ago is not asked.
+    pub(crate) fn all_answer(&self) -> Result<(), ControlError> {
+        for (worker, vital) in self.workers.iter().zip(&self.vitals) {
+            if worker.is_finished() {
+                return Err(worker.ended());
+            }
+            if self.hangs(worker) {
+                return Err(worker.silent());
+            }
+            let in_service = worker.inside(self.clock).is_some_and(|(_, time)| time > PROMPT);
+            if in_service || worker.is_behind() || vital.stands_still() {
+                worker.send(Mail::Ping);
+                worker.wait_until_known(PATIENCE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for each worker. One that was seen to hang is not waited for again.
+    pub(crate) fn wait_for_all(
+        &self,
+        wait: impl Fn(&Running, Duration) -> Result<(), ControlError>,
+    ) -> Result<(), ControlError> {
+        self.workers.iter().try_for_each(|worker| {
+            let patience = if self.hangs(worker) { Duration::ZERO } else { PATIENCE };
+            wait(worker, patience)
+        })
+    }
+
+    /// Asks every worker something, and gathers the answers.
+    pub(crate) fn ask<T>(&self, mail: impl Fn(Sender<T>) -> Mail) -> Result<Vec<T>, ControlError> {
+        let asked: Vec<Receiver<T>> = self
+            .workers
+            .iter()
+            .map(|worker| {
+                let (answer, answers) = channel();
+                worker.send(mail(answer));
+                answers
+            })
+            .collect();
+        self.gather(&asked)
+    }
+
+    /// Waits for the answers of all workers; as above.
+    pub(crate) fn gather<T>(&self, asked: &[Receiver<T>]) -> Result<Vec<T>, ControlError> {
+        let answers = asked.iter().zip(&self.workers).map(|(answers, worker)| {
+            let patience = if self.hangs(worker) { Duration::ZERO } else { PATIENCE };
+            answers.recv_timeout(patience).map_err(|error| match error {
+                RecvTimeoutError::Disconnected => worker.ended(),
+                RecvTimeoutError::Timeout => worker.silent(),
+            })
+        });
+        answers.collect()
+    }
+
+    /// Whether a worker has been inside of one call of a service for longer than it may take to answer.
+    pub(crate) fn hangs(&self, worker: &Running) -> bool {
+        worker.inside(self.clock).is_some_and(|(_, time)| time > PATIENCE)
+    }
+}

@@ -1,0 +1,335 @@
+//! The datapath from outside: ports, tables and services in, the ledger out.
+//!
+//! Threads: one owner, who calls; the workers, pinned. The owner writes no memory that workers read per
+//! packet: it builds new tables beside the old ones and sends them by mail, and a worker that gets mail
+//! reads it between two bursts. What the owner asks of a worker takes as long as one burst does.
+
+use crate::actions::punts::{Punted, punts};
+use crate::classify::hint::{HintSource, Hints, Installer, Soft};
+use crate::control::evict::Queues;
+use crate::control::expiry::Expiry;
+use crate::control::known::Known;
+use crate::control::ports::Ports;
+use crate::control::vitals::Vital;
+use crate::model::pipeline::{Pipeline, Touched};
+use crate::model::requests::{CaptureFilter, Captured, Config, ControlError, Event, PortSpec};
+use crate::stats::capture::Tap;
+use crate::worker::mail::{Mail, Snapshot};
+use crate::worker::steer::Claims;
+use crate::worker::thread::{Running, Start};
+use crate::worker::timing::Clock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::time::Duration;
+use weir_dpdk::{Eal, Pool, Ticks, Tsc};
+use weir_flow::Seed;
+use weir_openflow::{Names, PortNo};
+use weir_port::Rx;
+use weir_units::Nanos;
+
+/// Bytes of a frame's checksum, which packets come and go without.
+const FCS: usize = 4;
+
+/// How long a worker may take to answer before that is an error: it hangs in a service then.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Packets that may wait for whoever captures.
+const CAPTURED: usize = 65_536;
+
+/// A running datapath. Dropping it stops it.
+pub struct Datapath {
+    pub(crate) config: Config,
+    pub(crate) names: Names,
+    /// By number.
+    pub(crate) services: BTreeMap<u16, Known>,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) workers: Vec<Running>,
+    /// Before the ports, which its rules keep open.
+    pub(crate) installer: Installer,
+    pub(crate) ports: Ports,
+    pub(crate) pool: Pool,
+    pub(crate) clock: Clock,
+    pub(crate) claims: Arc<Claims>,
+    pub(crate) punts: Punted,
+    retired: Receiver<Arc<Pipeline>>,
+    pub(crate) taps: Vec<Arc<Tap>>,
+    /// Flow entries that go by themselves.
+    pub(crate) expiry: Expiry,
+    /// Those that go to make room for others.
+    pub(crate) evictions: Queues,
+    /// What happened and nobody was told yet.
+    pub(crate) events: Vec<Event>,
+    /// When tables were settled last, and how long that took.
+    pub(crate) settled: (Nanos, Nanos),
+    /// Services in quarantine that were told of.
+    pub(crate) quarantined: std::collections::BTreeSet<(usize, u16)>,
+    /// What each worker told last.
+    pub(crate) last: Vec<Snapshot>,
+    /// What was seen of each worker's rounds.
+    pub(crate) vitals: Vec<Vital>,
+}
+
+impl Datapath {
+    /// Starts the workers, without a port and with empty tables.
+    ///
+    /// # Errors
+    /// Cores that are not there, no memory, a service's configuration.
+    pub fn start(eal: &'static Eal, config: Config) -> Result<Self, ControlError> {
+        if config.cores.is_empty() {
+            return Err(ControlError("no core is given for a worker; name at least one".to_owned()));
+        }
+        let seed = Seed::new(config.seed);
+        let pool =
+            Pool::with_room(eal, config.buffers, config.max_frame.bytes().max(config.room)).map_err(told)?;
+        let pipeline = Arc::new(Pipeline::new(seed, Vec::new(), config.coalescing));
+        let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get(eal).hz() };
+        let (punt, punts) = punts();
+        let (retire, retired) = channel();
+        let Config { poll, upcalls, .. } = config;
+        let claims = Arc::new(Claims::new(config.cores.len(), seed));
+        let start = Start {
+            eal,
+            pipeline: &pipeline,
+            pool: &pool,
+            longest: usize::from(config.max_frame.bytes()) - FCS,
+            clock,
+            poll,
+            seed,
+            claims: &claims,
+            upcalls,
+            punt,
+            retire,
+        };
+        let workers = start.all(&config.cores)?;
+        let mut datapath = Self {
+            names: Names::default(),
+            services: BTreeMap::new(),
+            pipeline,
+            workers,
+            installer: Installer::default(),
+            ports: Ports::default(),
+            pool,
+            clock,
+            claims,
+            punts,
+            retired,
+            taps: Vec::new(),
+            expiry: Expiry::default(),
+            evictions: Queues::default(),
+            events: Vec::new(),
+            quarantined: std::collections::BTreeSet::new(),
+            last: vec![Snapshot::default(); config.cores.len()],
+            vitals: vec![Vital::default(); config.cores.len()],
+            settled: (Nanos(0), Nanos(0)),
+            config,
+        };
+        datapath.first_services()?;
+        Ok(datapath)
+    }
+
+    /// What names stand for: ports, services.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The time since the datapath started.
+    pub fn now(&self) -> Nanos {
+        self.clock.at(Ticks::now())
+    }
+
+    /// Packet buffers that are in use: in rings, and in workers' hands.
+    pub fn buffers_in_use(&self) -> u32 {
+        self.pool.in_use()
+    }
+
+    /// Adds a port, while packets flow.
+    ///
+    /// # Errors
+    /// A name or number that is taken, or what DPDK says.
+    pub fn add_port(&mut self, spec: &PortSpec) -> Result<PortNo, ControlError> {
+        self.add_ports(std::slice::from_ref(spec)).map(|numbers| numbers[0])
+    }
+
+    /// Adds ports, while packets flow: all or none. None of them is polled before all are open and the
+    /// tables know them, so that what comes in by the first can leave by the last.
+    ///
+    /// # Errors
+    /// The first that cannot be added; none is there then.
+    pub fn add_ports(&mut self, specs: &[PortSpec]) -> Result<Vec<PortNo>, ControlError> {
+        let receive = self.open_ports(specs)?;
+        let numbers = receive.iter().map(|(number, _)| *number).collect();
+        self.poll(receive);
+        Ok(numbers)
+    }
+
+    /// Opens ports, all or none. Workers can send to them then, and nobody polls them yet.
+    pub(crate) fn open_ports(&mut self, specs: &[PortSpec]) -> Result<Vec<(PortNo, Vec<Rx>)>, ControlError> {
+        self.all_answer()?;
+        let mut opened = Vec::with_capacity(specs.len());
+        for spec in specs {
+            match self.ports.open(spec, &self.config, &self.pool) {
+                Ok((number, queues)) => {
+                    self.names.add_port(&spec.name, number);
+                    opened.push((number, queues));
+                }
+                Err(error) => {
+                    for (number, queues) in opened {
+                        drop(queues);
+                        let name = self.ports.forget(number);
+                        name.iter().for_each(|name| self.names.remove_port(name));
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        if opened.is_empty() {
+            return Ok(Vec::new());
+        }
+        let receive = self.ports.give_out(opened, &self.workers);
+        if let Err(error) = self.ports_changed() {
+            // A worker does not answer; out of sight they are in any case.
+            receive.iter().for_each(|(number, _)| drop(self.remove_port(*number)));
+            return Err(error);
+        }
+        Ok(receive)
+    }
+
+    /// Has the workers poll what was opened.
+    pub(crate) fn poll(&mut self, receive: Vec<(PortNo, Vec<Rx>)>) {
+        for (number, queues) in receive {
+            let Self { ports, config, installer, workers, .. } = self;
+            ports.poll(number, queues, workers, |place, queue| {
+                let marks = ports.at(place)?.marks.as_ref()?;
+                hints(config, installer, marks.is_ok(), (place, queue))
+            });
+        }
+    }
+
+    /// Removes a port, while packets flow; what waits to be sent there is counted as dropped.
+    ///
+    /// # Errors
+    /// No such port.
+    pub fn remove_port(&mut self, number: PortNo) -> Result<(), ControlError> {
+        self.all_answer()?;
+        let name = self.ports.hide(number)?;
+        self.names.remove_port(&name);
+        // First nothing is sent there any more, then the queues go, then the port.
+        self.ports_changed()?;
+        if let Some(place) = self.ports.place(number) {
+            self.installer.forget(place);
+        }
+        self.ports.close(number, &self.workers)
+    }
+
+    /// Tells the tables what ports there are and whether they are up.
+    pub(crate) fn ports_changed(&mut self) -> Result<(), ControlError> {
+        let mut next = (*self.pipeline).clone();
+        next.ports = self.ports.infos();
+        next.advance(vec![Touched::All]);
+        self.publish(next)
+    }
+
+    /// Hands new tables to the workers, and waits until all have them.
+    ///
+    /// # Errors
+    /// A worker does not answer; none was handed anything then, and the tables are what they were.
+    pub(crate) fn publish(&mut self, mut next: Pipeline) -> Result<(), ControlError> {
+        self.free_old_tables();
+        self.all_answer()?;
+        if !Arc::ptr_eq(&next.groups, &self.pipeline.groups) || next.ports != self.pipeline.ports {
+            next.look_who_lives();
+        }
+        self.pipeline = Arc::new(next);
+        for worker in &self.workers {
+            worker.send(Mail::Tables(self.pipeline.clone()));
+        }
+        // One that sleeps takes them up before it looks at a packet: nobody has to wait for that. Nor for one that
+        // stopped answering at this very moment: it does so too, if it ever comes back.
+        let _ = self.wait_for_all(Running::wait_until_known);
+        Ok(())
+    }
+
+    /// Frees the tables that no worker uses any more. To be called when nobody waits for an answer: it takes as
+    /// long as the change that replaced them did.
+    pub fn free_old_tables(&mut self) {
+        while self.retired.try_recv().is_ok() {}
+    }
+
+    /// Sends a packet through the tables, as if it came in by a port.
+    pub fn inject(&mut self, in_port: PortNo, frame: Vec<u8>) {
+        self.inject_all(in_port, vec![frame]);
+    }
+
+    /// Sends packets through the tables, as if they came in by a port together: a burst at a time.
+    pub fn inject_all(&mut self, in_port: PortNo, frames: Vec<Vec<u8>>) {
+        if let Some(worker) = self.workers.first() {
+            worker.send(Mail::Inject { in_port, frames });
+        }
+    }
+
+    /// Has copies of packets sent to a receiver, until the receiver is dropped.
+    pub fn capture(&mut self, filter: CaptureFilter) -> Receiver<Captured> {
+        let (to, captured) = sync_channel(CAPTURED);
+        self.taps.push(Arc::new(Tap::new(filter, to)));
+        self.tell_taps();
+        captured
+    }
+
+    pub(crate) fn tell_taps(&mut self) {
+        self.taps.retain(|tap| !tap.is_abandoned());
+        for worker in &self.workers {
+            worker.send(Mail::Capture(self.taps.clone()));
+        }
+    }
+
+    /// Stops the workers, closes the ports, and returns the final ledger with the number of packet
+    /// buffers that are not back in their pool: 0, or a driver or Weir lost some.
+    ///
+    /// # Errors
+    /// A worker that panicked, or does not answer.
+    pub fn stop(mut self) -> Result<(crate::Report, u32), ControlError> {
+        let report = self.end()?;
+        self.installer = Installer::default();
+        self.ports = Ports::default();
+        Ok((report, self.pool.in_use()))
+    }
+
+    fn end(&mut self) -> Result<crate::Report, ControlError> {
+        let snapshots = self.ask(Mail::Stop)?;
+        for worker in &mut self.workers {
+            worker.join()?;
+        }
+        let snapshots: Vec<_> = snapshots.into_iter().map(|snapshot| (snapshot, None)).collect();
+        Ok(self.report_of(&snapshots))
+    }
+}
+
+impl Drop for Datapath {
+    fn drop(&mut self) {
+        if !self.workers.iter().all(Running::is_joined) {
+            // A worker that does not end was told of when it was asked something.
+            let _ = self.end();
+        }
+    }
+}
+
+/// The table in front of a queue: the port's own, or an emulated one.
+fn hints(
+    config: &Config,
+    installer: &mut Installer,
+    marks: bool,
+    (place, queue): (u16, usize),
+) -> Option<Box<Hints>> {
+    let tcam = config.tcam.as_ref()?;
+    let source: Box<dyn HintSource> = if marks {
+        Box::new(installer.table(place, queue))
+    } else {
+        Box::new(Soft::new(Seed::new(config.seed), tcam))
+    };
+    Some(Box::new(Hints::new(source, tcam, queue as u32 * tcam.entries + 1)))
+}
+
+pub(crate) fn told(error: impl std::fmt::Display) -> ControlError {
+    ControlError(error.to_string())
+}

@@ -1,0 +1,14 @@
+//! What all parts of the datapath share, and what depends on none of them.
+//!
+//! - [`requests`]: what is asked of a datapath and what it answers, as plain data;
+//! - [`pipeline`]: the snapshot that workers forward by, with its tables ([`table_list`]), its meters ([`meter`]), the
+//!   buckets that are alive ([`living`]) and what the last snapshots changed ([`journal`]).
+//!
+//! Threads: a snapshot never changes once workers have it, but for counts and meters.
+
+pub(super) mod journal;
+pub(super) mod living;
+pub(super) mod meter;
+pub(super) mod pipeline;
+pub(super) mod requests;
+pub(super) mod table_list;

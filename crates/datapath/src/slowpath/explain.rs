@@ -1,0 +1,171 @@
+//! What a translation tells of itself to a person who asks (`weir switch trace`), and nothing otherwise.
+
+use crate::model::pipeline::Entry;
+use std::fmt::{Display, Write as _};
+use std::sync::Arc;
+use weir_flow::{Field, Key, Mask, Match, TRANSPORT_CUT};
+use weir_openflow::{Action, Flow, Instructions, Names, match_text};
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// An entry matched.
+    Matched(Arc<Entry>),
+    /// An action was done.
+    Action(Action),
+    /// Bits of a word of the key came to matter, and why.
+    Examined { place: usize, bits: u64, why: String },
+    /// Words.
+    Say(String),
+}
+
+/// Everything that happened, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Story {
+    pub(crate) steps: Vec<Step>,
+    why: String,
+}
+
+/// Where a translation tells what it does: a story, or nowhere.
+pub(crate) struct Explain<'a>(Option<&'a mut Story>);
+
+impl<'a> Explain<'a> {
+    /// Nobody listens; telling costs a branch.
+    pub(crate) const SILENT: Self = Self(None);
+
+    /// Tells a story.
+    pub(crate) fn to(story: &'a mut Story) -> Self {
+        Self(Some(story))
+    }
+
+    /// Says what the bits that are looked at next matter for.
+    pub(crate) fn why(&mut self, why: &dyn Display) {
+        if let Some(story) = &mut self.0 {
+            story.why = why.to_string();
+        }
+    }
+
+    pub(crate) fn examined(&mut self, place: usize, bits: u64) {
+        if let Some(story) = &mut self.0 {
+            let why = story.why.clone();
+            story.steps.push(Step::Examined { place, bits, why });
+        }
+    }
+
+    pub(crate) fn matched(&mut self, entry: &Arc<Entry>) {
+        if let Some(story) = &mut self.0 {
+            story.steps.push(Step::Matched(entry.clone()));
+        }
+    }
+
+    pub(crate) fn action(&mut self, action: &Action) {
+        if let Some(story) = &mut self.0 {
+            story.steps.push(Step::Action(action.clone()));
+        }
+    }
+
+    pub(crate) fn say(&mut self, words: impl FnOnce() -> String) {
+        if let Some(story) = &mut self.0 {
+            story.steps.push(Step::Say(words()));
+        }
+    }
+}
+
+impl Story {
+    /// The story for people, a line a step.
+    pub(crate) fn text(&self, names: &Names) -> String {
+        let mut out = String::new();
+        for step in &self.steps {
+            // Writing into a string cannot fail.
+            let _ = match step {
+                Step::Matched(entry) => {
+                    writeln!(out, "  table {}: {}", entry.flow.table, matched(&entry.flow, names))
+                }
+                Step::Action(action) => writeln!(out, "      {}", action_text(action, names)),
+                Step::Say(words) => writeln!(out, "      {words}"),
+                Step::Examined { .. } => Ok(()),
+            };
+        }
+        out
+    }
+
+    /// Which bits came to matter, and why: a line a field.
+    pub(crate) fn reasons(&self) -> String {
+        let mut out = String::new();
+        for field in fields() {
+            self.reasons_of(&mut out, field.name(), |mask| field.mask_of(mask));
+        }
+        self.reasons_of(&mut out, "(header cut)", |mask| u128::from(mask.word(0) & TRANSPORT_CUT != 0));
+        out
+    }
+
+    /// Why bits of a part of the key matter.
+    fn reasons_of(&self, out: &mut String, name: &str, part: impl Fn(&Mask) -> u128) {
+        let mut reasons: Vec<(u128, &str)> = Vec::new();
+        for step in &self.steps {
+            let Step::Examined { place, bits, why } = step else { continue };
+            let mut mask = Mask::new();
+            mask.add(*place, *bits);
+            let of_part = part(&mask);
+            match reasons.iter_mut().find(|reason| reason.1 == why) {
+                _ if of_part == 0 => {}
+                Some(reason) => reason.0 |= of_part,
+                None => reasons.push((of_part, why)),
+            }
+        }
+        for (bits, why) in reasons {
+            let _ = writeln!(out, "  {name:<12} {bits:#x}: {why}");
+        }
+    }
+}
+
+/// Fields that overlap no other in the list: together they are all of a key.
+fn fields() -> impl Iterator<Item = Field> {
+    let wide = |field: &Field| {
+        let name = field.name();
+        !name.starts_with("xreg")
+            && !name.starts_with("xxreg")
+            && !matches!(field, Field::VlanVid | Field::VlanPcp)
+    };
+    let mut seen = Mask::new();
+    Field::ALL.iter().copied().filter(wide).filter(move |field| {
+        let mut own = Mask::new();
+        field.examine(&mut own, u128::MAX);
+        let new = own.iter().any(|(place, bits)| bits & !seen.word(place) != 0);
+        seen.union(&own);
+        new
+    })
+}
+
+/// An entry by its match and priority.
+fn matched(flow: &Flow, names: &Names) -> String {
+    let text = match_text(&flow.matching, names);
+    let any = if text.is_empty() { "any packet" } else { &text };
+    format!("{any}, priority {}", flow.priority)
+}
+
+fn action_text(action: &Action, names: &Names) -> String {
+    let one = Instructions { apply: vec![action.clone()], ..Instructions::default() };
+    one.text(&Match::any(), names)
+}
+
+/// A packet as a match: its fields that are not zero.
+pub(crate) fn described(key: &Key) -> Match {
+    let mut matching = Match::any();
+    for field in fields() {
+        let value = field.get(key);
+        if value != 0 {
+            matching.demand(field, value, u128::MAX);
+        }
+    }
+    matching
+}
+
+/// The part of a key that a mask names, as a match.
+pub(crate) fn masked(key: &Key, mask: &Mask) -> Match {
+    let mut matching = Match::any();
+    for (place, bits) in mask.iter() {
+        matching.demand_bits(place, key.word(place), bits);
+    }
+    matching
+}

@@ -1,0 +1,123 @@
+//! Headers that are pushed and popped, TTLs that are copied between them, and fields that say what follows.
+
+use super::Translation;
+use super::state::State;
+use crate::actions::edit;
+use crate::actions::program::{HeaderOp, Op};
+use weir_flow::protocol::NO_ETHER_TYPE;
+use weir_flow::{Field, Mask, Needs};
+use weir_port::DropReason;
+
+impl Translation<'_> {
+    /// A header is pushed or popped. All that was known of tags and labels is looked at first, because
+    /// it moves.
+    pub(super) fn header(&mut self, op: HeaderOp) {
+        self.explain.why(&format_args!("{op:?}"));
+        self.flush(false);
+        let moved = [Field::EthType, Field::VlanTci, Field::MplsLabel, Field::PbbIsid];
+        let mut mask = Mask::new();
+        for field in moved {
+            mask.add(
+                usize::from(field.about().word),
+                match field {
+                    Field::EthType => 0xffff,
+                    Field::VlanTci => 0xffff,
+                    _ => u64::MAX,
+                },
+            );
+        }
+        mask.add(21, u64::MAX);
+        self.examine_mask(&mask);
+        if !self.has_for(op) {
+            return;
+        }
+        let ttl = matches!(op, HeaderOp::PushMpls(_) | HeaderOp::CopyTtlOut | HeaderOp::CopyTtlIn);
+        let pushes_mpls = matches!(op, HeaderOp::PushMpls(_));
+        if ttl {
+            self.examine_field(Field::NwTtl);
+        }
+        let hidden = self.hides_more();
+        let State { frame, layout, key, .. } = &mut self.state;
+        let done = apply_header(op, frame, layout, key);
+        self.state.in_step.clone_from(&self.state.key);
+        self.ops.push(Op::Header(op));
+        for (place, bits) in mask.iter() {
+            self.state.origins.fix(place, bits);
+        }
+        if ttl && !pushes_mpls {
+            self.fix(Field::NwTtl, u128::MAX);
+        }
+        if matches!(op, HeaderOp::SetProtocol(_)) {
+            self.fix(Field::NwProto, u128::MAX);
+        }
+        // What comes to light, comes from below the outermost label, or is read as something else, no key has.
+        self.state.opaque = match op {
+            HeaderOp::PushVlan(_) | HeaderOp::PushMpls(_) | HeaderOp::PushPbb(_) => false,
+            HeaderOp::PopVlan => hidden,
+            HeaderOp::PopMpls(_) | HeaderOp::PopPbb | HeaderOp::CopyTtlOut | HeaderOp::CopyTtlIn => true,
+            HeaderOp::SetEtherType(_) | HeaderOp::SetBottom(_) | HeaderOp::SetProtocol(_) => true,
+        };
+        if done.is_err() {
+            // The packet is cut short behind what its key has. It ends where the operation is done;
+            // packets that are whole come back to be followed further.
+            self.state.opaque = true;
+            self.freeze_rest();
+        }
+    }
+
+    /// The operation that sets a field which says what follows it; nothing for other fields.
+    pub(super) fn says_what_follows(&mut self, field: Field, value: u128, mask: u128) -> Option<HeaderOp> {
+        if !matches!(field, Field::EthType | Field::MplsBos | Field::NwProto) {
+            return None;
+        }
+        let value = self.examine_field(field) & !mask | value & mask;
+        Some(match field {
+            Field::EthType => HeaderOp::SetEtherType(value as u16),
+            Field::MplsBos => HeaderOp::SetBottom(value & 1 != 0),
+            _ => HeaderOp::SetProtocol(value as u8),
+        })
+    }
+
+    /// Whether there are more tags than the key has, and so headers that it does not have.
+    pub(super) fn hides_more(&self) -> bool {
+        matches!(Field::EthType.get(&self.state.key), 0x8100 | 0x88a8)
+    }
+
+    /// Whether the packet has what an operation changes. Without, it is left as it is, as Open vSwitch
+    /// leaves it.
+    pub(super) fn has_for(&mut self, op: HeaderOp) -> bool {
+        match op {
+            HeaderOp::PushVlan(_) | HeaderOp::PushMpls(_) | HeaderOp::PushPbb(_) => true,
+            HeaderOp::PopVlan => self.has_tag(),
+            HeaderOp::PopMpls(_) | HeaderOp::CopyTtlOut | HeaderOp::CopyTtlIn => self.is_there(Needs::Mpls),
+            HeaderOp::PopPbb => self.is_there(Needs::Pbb),
+            HeaderOp::SetEtherType(_) => Field::EthType.get(&self.state.key) != u128::from(NO_ETHER_TYPE),
+            HeaderOp::SetBottom(_) => self.is_there(Needs::Mpls),
+            HeaderOp::SetProtocol(_) => {
+                self.is_there(Needs::Ip) && self.examine_field(Field::Ipv6Exthdr) == 0
+            }
+        }
+    }
+}
+
+/// Does an operation on headers.
+pub(crate) fn apply_header<F: weir_port::Frame + ?Sized>(
+    op: HeaderOp,
+    frame: &mut F,
+    layout: &mut weir_flow::Layout,
+    key: &mut weir_flow::Key,
+) -> Result<(), DropReason> {
+    match op {
+        HeaderOp::PushVlan(tpid) => edit::push_vlan(frame, layout, key, tpid),
+        HeaderOp::PopVlan => edit::pop_vlan(frame, layout, key),
+        HeaderOp::PushMpls(ethertype) => edit::push_mpls(frame, layout, key, ethertype),
+        HeaderOp::PopMpls(ethertype) => edit::pop_mpls(frame, layout, key, ethertype),
+        HeaderOp::PushPbb(tpid) => edit::push_pbb(frame, layout, key, tpid),
+        HeaderOp::PopPbb => edit::pop_pbb(frame, layout, key),
+        HeaderOp::CopyTtlOut => edit::copy_ttl_out(frame, layout, key),
+        HeaderOp::CopyTtlIn => edit::copy_ttl_in(frame, layout, key),
+        HeaderOp::SetEtherType(ethertype) => edit::set_ether_type(frame, layout, key, ethertype),
+        HeaderOp::SetBottom(bottom) => edit::set_bottom(frame, layout, key, bottom),
+        HeaderOp::SetProtocol(protocol) => edit::set_protocol(frame, layout, key, protocol),
+    }
+}

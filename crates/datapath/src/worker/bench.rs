@@ -1,0 +1,122 @@
+//! What is known of each packet of the burst at hand: where a worker's steps leave it for the next.
+
+use crate::actions::execute::Fate;
+use crate::worker::PASSES;
+use weir_classifier::Handle;
+use weir_dpdk::BURST;
+use weir_flow::{Key, Layout, places};
+use weir_port::DropReason;
+use weir_services::Memo;
+
+/// Packets of a burst, one bit each.
+pub(crate) type Packets = u64;
+
+/// What a packet of the burst does next is said by a megaflow, by the recording of a new one, or by the
+/// tables themselves; or nobody has the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Megaflow(Handle),
+    Recording(usize),
+    Direct(u32),
+    Refused,
+}
+
+/// What is known of each packet of the burst at hand.
+pub(crate) struct Bench {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) layouts: [Layout; BURST],
+    pub(crate) fates: [Fate; BURST],
+    pub(crate) sources: [Source; BURST],
+    /// What the first service on each packet's way noted with its megaflow.
+    pub(crate) memos: [Memo; BURST],
+    /// The segment that comes next.
+    pub(crate) segments: [u8; BURST],
+    pub(crate) passes: [u8; BURST],
+    /// The place that the packet, or what it is a copy of, had in the burst that came in.
+    pub(crate) roots: [u8; BURST],
+    /// Packets that another worker owns.
+    pub(crate) others: Packets,
+    /// Copies made so far of each packet of the burst that came in, and of their copies.
+    pub(crate) copies: [u16; BURST],
+}
+
+/// Counts another pass of a packet; whether it was too many.
+#[inline]
+pub(crate) fn went_too_often(passes: &mut u8) -> bool {
+    *passes = passes.saturating_add(1);
+    *passes >= PASSES
+}
+
+/// Of these packets, the first and, where they come in trains, those right behind it that are like it.
+#[inline(always)]
+pub(crate) fn train<const TRAINS: bool>(
+    packets: Packets,
+    first: usize,
+    is_like: impl Fn(usize) -> bool,
+) -> Packets {
+    let first = 1 << first;
+    if !TRAINS {
+        return first;
+    }
+    places(packets & !first).take_while(|&at| is_like(at)).fold(first, |train, at| train | 1 << at)
+}
+
+/// Does something to each packet of a train, which is one packet where they come alone.
+#[inline(always)]
+pub(crate) fn each<const TRAINS: bool>(train: Packets, mut body: impl FnMut(usize)) {
+    if TRAINS {
+        places(train).for_each(body);
+    } else {
+        body(train.trailing_zeros() as usize);
+    }
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self {
+            keys: vec![Key::new(); BURST],
+            layouts: [Layout::default(); BURST],
+            fates: [Fate::Drop(DropReason::ByFlow); BURST],
+            sources: [Source::Recording(0); BURST],
+            memos: [Memo::NOWHERE; BURST],
+            segments: [0; BURST],
+            passes: [0; BURST],
+            roots: [0; BURST],
+            others: 0,
+            copies: [0; BURST],
+        }
+    }
+
+    /// A burst just came in.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        self.passes = [0; BURST];
+        self.roots = std::array::from_fn(|at| at as u8);
+        self.others = 0;
+        self.copies = [0; BURST];
+    }
+
+    /// Of these packets, those whose last stage was classified by the tables themselves.
+    #[inline]
+    pub(crate) fn direct(&self, wanted: Packets) -> Packets {
+        let is = |&at: &usize| matches!(self.sources[at], Source::Direct(_));
+        places(wanted).filter(is).fold(0, |set, at| set | 1 << at)
+    }
+
+    /// Of these packets, those that go back to the caches, counted as another pass; what went too often
+    /// ends.
+    #[inline]
+    pub(crate) fn again(&mut self, wanted: Packets) -> Packets {
+        let mut again = 0;
+        for at in places(wanted) {
+            if self.fates[at] == Fate::Again {
+                if went_too_often(&mut self.passes[at]) {
+                    self.fates[at] = Fate::Drop(DropReason::TooDeep);
+                } else {
+                    again |= 1 << at;
+                }
+            }
+        }
+        again
+    }
+}

@@ -1,0 +1,61 @@
+//! What the control thread tells a worker, between two bursts, and what it answers.
+
+use crate::actions::egress::Queue;
+use crate::model::pipeline::Pipeline;
+use crate::stats::capture::Tap;
+use crate::stats::counters::Counters;
+use crate::worker::Input;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use weir_openflow::PortNo;
+use weir_services::{Host, HostReport};
+
+pub(crate) use crate::model::requests::{PacketIn, PacketOut};
+
+/// A word to a worker.
+pub(crate) enum Mail {
+    /// New tables.
+    Tables(Arc<Pipeline>),
+    /// A port to send to.
+    Open { place: u16, number: PortNo, tx: Queue },
+    /// A queue of it to poll.
+    Poll(Box<Input>),
+    /// A port to forget; the answer comes when it is forgotten.
+    Close { place: u16, done: Sender<()> },
+    /// Credit what was counted, and tell.
+    Sync(Sender<Snapshot>),
+    /// Tell at once.
+    Tell(Sender<Snapshot>),
+    /// Ask a service.
+    Command {
+        service: u16,
+        command: String,
+        argument: serde_json::Value,
+        answer: Sender<Result<serde_json::Value, String>>,
+    },
+    /// Let a service out of quarantine.
+    Release(u16),
+    /// A service comes in the place of a number, or goes; what was there is given back.
+    Service { number: u16, host: Option<Box<Host>>, old: Sender<Option<Box<Host>>> },
+    /// Who watches from now on.
+    Capture(Vec<Arc<Tap>>),
+    /// Packets through the tables, as if they came in by a port, a burst at a time.
+    Inject { in_port: PortNo, frames: Vec<Vec<u8>> },
+    /// A packet, and what is to be done with it.
+    PacketOut(Box<PacketOut>),
+    /// Answer, by reading this.
+    Ping,
+    /// Tests have it do what no worker does.
+    #[cfg(test)]
+    Harm(Box<dyn FnOnce(&mut crate::worker::Worker) + Send>),
+    /// End, and tell the last of the ledger.
+    Stop(Sender<Snapshot>),
+}
+
+/// A worker's counters at a burst boundary.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) counters: Counters,
+    /// By service number, from 1; nothing where a service has gone.
+    pub(crate) services: Vec<Option<HostReport>>,
+}

@@ -1,0 +1,276 @@
+//! Packets before services: those of a burst that wait for the same service go together, whatever
+//! their flows; then each goes on with the next segment of its megaflow, or back to the caches.
+
+use crate::actions::execute::{Context, Fate, Subject, execute};
+use crate::worker::Worker;
+use crate::worker::bench::{Bench, Packets, Source, each, train, went_too_often};
+use arrayvec::ArrayVec;
+use weir_dpdk::{BURST, Burst};
+use weir_flow::{Field, Key, Layout, places};
+use weir_port::DropReason;
+use weir_services::{Host, Memo, Slot, Verdict};
+
+/// The greatest stage; more is taken for a loop (SoftFlow, section 5.2: a loop detector).
+pub(crate) const STAGES: u8 = 64;
+
+/// What became of the packets that a service judged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Served {
+    /// Those that it lets go on as their megaflow says, and those that have to be looked up again.
+    on: Packets,
+    again: Packets,
+    /// Of all of them, those whose way is said by the tables themselves, and by a recording.
+    direct: Packets,
+    recording: Packets,
+}
+
+impl Worker {
+    /// Runs services until no packet waits for one.
+    pub(crate) fn serve(&mut self, burst: &mut Burst, waiting: Packets) {
+        let mut waiting = waiting;
+        while waiting != 0 {
+            let first = waiting.trailing_zeros() as usize;
+            let Some(service) = self.bench.fates[first].service() else { return };
+            let together = places(waiting)
+                .filter(|&at| self.bench.fates[at].service() == Some(service))
+                .fold(0, |set, at| set | 1_u64 << at);
+            let served = self.run_service(burst, service, together);
+            waiting &= !together;
+            waiting |= self.go_on(burst, service, served);
+        }
+    }
+
+    /// One service judges its packets; what it says becomes their fate: dropped, on with the next
+    /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches.
+    fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) -> Served {
+        let Self { bench, services, caches, now, frozen, .. } = self;
+        let Bench { keys, layouts, fates, memos, segments, sources, .. } = bench;
+        let mut slots: ArrayVec<Slot<'_>, BURST> = ArrayVec::new();
+        let parts = burst.iter_mut().zip(keys).zip(&*layouts).zip(&*fates).zip(&*memos).enumerate();
+        for (_, ((((packet, key), layout), fate), memo)) in parts.filter(|(at, _)| together >> at & 1 == 1) {
+            let (argument, tracking) = match *fate {
+                Fate::Service(_, argument) => (argument, None),
+                Fate::Track(_, call) => (0, frozen.call(call).map(|call| &call.tracking)),
+                _ => (0, None),
+            };
+            let metadata = Field::SfMetadata.get(key) as u32;
+            let (frame, layout, memo, verdict) = (packet.data_mut(), *layout, *memo, Verdict::Pass);
+            let (coalesce, splice) = (false, None);
+            slots.push(Slot {
+                frame,
+                layout,
+                key,
+                argument,
+                tracking,
+                metadata,
+                memo,
+                coalesce,
+                verdict,
+                splice,
+            });
+        }
+        let mut known = usize::from(service).checked_sub(1).and_then(|at| services.get_mut(at)?.as_mut());
+        match known.as_mut() {
+            Some(host) => host.process(&mut slots, *now),
+            None => slots.iter_mut().for_each(|slot| slot.verdict = Verdict::Drop(DropReason::NoService)),
+        }
+        let mut served = Served::default();
+        let mut splices: ArrayVec<(usize, u8), BURST> = ArrayVec::new();
+        for (at, slot) in places(together).zip(&mut slots) {
+            if let Fate::Track(_, call) = fates[at] {
+                // It goes on where the call says, whether by the next segment or by the caches.
+                let next = frozen.call(call).map_or(0, |call| call.next.id);
+                Field::RecircId.set(slot.key, u128::from(next));
+            } else {
+                Field::SfMetadata.set(slot.key, u128::from(slot.metadata));
+                next_stage(slot.key, service);
+            }
+            let one = 1_u64 << at;
+            match sources[at] {
+                Source::Megaflow(handle) if slot.memo != memos[at] => caches.note(handle, slot.memo),
+                Source::Megaflow(_) | Source::Refused => {}
+                Source::Recording(_) => served.recording |= one,
+                Source::Direct(_) => served.direct |= one,
+            }
+            memos[at] = Memo::NOWHERE;
+            let stage = (Field::SfStage.get(slot.key) as u8).max(segments[at]);
+            match slot.verdict {
+                Verdict::Drop(reason) => fates[at] = Fate::Drop(reason),
+                Verdict::Pass if stage >= STAGES => fates[at] = Fate::Drop(DropReason::TooDeep),
+                Verdict::Pass if slot.coalesce => served.on |= one,
+                Verdict::Pass => {
+                    fates[at] = Fate::Again;
+                    served.again |= one;
+                }
+            }
+            if let (Verdict::Pass, Some(number)) = (slot.verdict, slot.splice) {
+                splices.push((at, number));
+            }
+        }
+        drop(slots);
+        for (at, number) in splices {
+            if !known.as_ref().is_some_and(|host| spliced(host, number, burst, at, &mut layouts[at])) {
+                fates[at] = Fate::Drop(DropReason::NoRoom);
+                served.on &= !(1 << at);
+                served.again &= !(1 << at);
+            }
+        }
+        served
+    }
+
+    /// Packets whose service lets them be coalesced go on with the segment that follows, if there is
+    /// one for what they look like now. Those that go by the tables directly do so at once as well, and so do
+    /// those that have to be looked up again, if others wait: so the next service sees a burst's packets in the
+    /// order they came. Returns those that wait for it.
+    fn go_on(&mut self, burst: &mut Burst, service: u16, served: Served) -> Packets {
+        let Served { on, again, direct, recording } = served;
+        let straight = if self.pipeline.coalescing { direct & on } else { 0 };
+        if straight != 0 {
+            self.next_stage_of(burst, straight, straight);
+        }
+        for at in places(recording & on) {
+            if let Source::Recording(number) = self.bench.sources[at] {
+                self.extend_recording(burst, at, number, (service, self.bench.fates[at]));
+            }
+        }
+        let (waiting, left) = self.next_segments(burst, on, straight);
+        let late = again | left;
+        if waiting == 0 || late == 0 { waiting } else { waiting | self.catch_up(burst, late) }
+    }
+
+    /// Packets that have to be looked up again do not wait until others have met the next service. Returns those
+    /// that wait for one.
+    fn catch_up(&mut self, burst: &mut Burst, late: Packets) -> Packets {
+        let late = self.bench.again(late);
+        let straight = self.bench.direct(late);
+        self.next_stage_of(burst, late, straight);
+        self.next_segments(burst, late, late).0
+    }
+
+    /// Does what the next segment of each of these packets says; of those in `begins`, that is the first after a
+    /// lookup. Returns the packets that wait for a service then, and those for which there is no segment as
+    /// they look now, whose fate is to be looked up again.
+    fn next_segments(&mut self, burst: &mut Burst, packets: Packets, begins: Packets) -> (Packets, Packets) {
+        if self.found.trains {
+            self.next_of_trains::<true>(burst, packets, begins)
+        } else {
+            self.next_of_trains::<false>(burst, packets, begins)
+        }
+    }
+
+    /// The same, made for packets that come in trains, or alone.
+    #[inline(always)]
+    fn next_of_trains<const TRAINS: bool>(
+        &mut self,
+        burst: &mut Burst,
+        packets: Packets,
+        begins: Packets,
+    ) -> (Packets, Packets) {
+        let Self { bench, caches, recordings, direct, .. } = self;
+        let Bench { keys, layouts, fates, sources, memos, segments, passes, roots, copies, .. } = bench;
+        let mut context = Context {
+            pool: &self.pool,
+            egress: &mut self.egress,
+            counters: &mut self.counters,
+            spawned: &mut self.spawned,
+            punts: &self.punts,
+            now: self.now,
+            seed: self.seed,
+            passes: 0,
+            root: 0,
+            copies,
+        };
+        let (mut waiting, mut left, mut rest) = (0, 0, packets);
+        while let Some(first) = places(rest).next() {
+            let (source, number) = (sources[first], segments[first]);
+            let is_first = begins >> first & 1 == 1;
+            let is_like =
+                |at: usize| (sources[at], segments[at], begins >> at & 1 == 1) == (source, number, is_first);
+            let together = train::<TRAINS>(rest, first, is_like);
+            rest &= !together;
+            let step = match source {
+                Source::Megaflow(handle) if is_first => {
+                    caches.program(handle, context.now).and_then(|program| {
+                        places(together).for_each(|at| memos[at] = program.memo);
+                        program.step(usize::from(number))
+                    })
+                }
+                Source::Megaflow(handle) => caches.step(handle, usize::from(number)),
+                Source::Recording(recording) => recordings[recording].step(usize::from(number)),
+                Source::Direct(end) if is_first => direct.end(end),
+                Source::Direct(_) => None,
+                Source::Refused => {
+                    places(together).for_each(|at| fates[at] = Fate::Drop(DropReason::UpcallLimit));
+                    continue;
+                }
+            };
+            let Some(step) = step else {
+                places(together).for_each(|at| fates[at] = Fate::Again);
+                left |= together;
+                continue;
+            };
+            each::<TRAINS>(together, |at| {
+                let Some(packet) = burst.get_mut(at) else { return };
+                if !step.guard.matches(&keys[at]) {
+                    context.counters.caches.revoked += 1;
+                    fates[at] = Fate::Again;
+                    left |= 1 << at;
+                    return;
+                }
+                // As often as it would be looked up if stages were not coalesced.
+                if !is_first && went_too_often(&mut passes[at]) {
+                    fates[at] = Fate::Drop(DropReason::TooDeep);
+                    return;
+                }
+                context.counters.caches.coalesced += u64::from(!is_first);
+                step.counted.add(packet.len());
+                (context.passes, context.root) = (passes[at], roots[at]);
+                segments[at] += 1;
+                let mut subject = Subject { packet, layout: &mut layouts[at], key: &mut keys[at] };
+                fates[at] = execute(step.ops, &mut subject, &mut context);
+                waiting |= u64::from(fates[at].service().is_some()) << at;
+            });
+        }
+        (waiting, left)
+    }
+}
+
+/// Has bytes of a packet replaced as its service said. False where there is no room for them.
+#[cold]
+fn spliced(host: &Host, number: u8, burst: &mut Burst, at: usize, layout: &mut Layout) -> bool {
+    let packet = burst.get_mut(at);
+    packet.zip(host.splice(number)).is_some_and(|(packet, splice)| splice.apply(packet, layout))
+}
+
+/// What a packet's key is when it comes out of a service: one stage on, and nothing left of what the
+/// tables knew of it but `sf_metadata`, as if it came in anew (SoftFlow, section 3.1).
+#[inline]
+pub(crate) fn next_stage(key: &mut Key, service: u16) {
+    let stage = Field::SfStage.get(key) + 1;
+    Field::SfStage.set(key, stage.min(255));
+    Field::SfAction.set(key, u128::from(service));
+    const BEHIND: u64 = {
+        let (mut bits, mut at) = (1 << 22, 0);
+        while at < STAGE_LOCAL.len() {
+            bits |= 1 << STAGE_LOCAL[at];
+            at += 1;
+        }
+        bits
+    };
+    if key.present() & BEHIND != 0 {
+        forget_stage(key);
+    }
+}
+
+#[cold]
+fn forget_stage(key: &mut Key) {
+    for place in STAGE_LOCAL {
+        if key.word(place) != 0 {
+            key.set_word(place, 0);
+        }
+    }
+    Field::RecircId.set(key, 0);
+}
+
+/// Words of the key that last for one stage: metadata, registers, conjunctions.
+pub(crate) const STAGE_LOCAL: [usize; 10] = [6, 23, 24, 25, 26, 27, 28, 29, 30, 38];

@@ -1,0 +1,82 @@
+//! The short way of a burst: packets whose megaflow does little are known by a few of their bits
+//! (`classify/shortcut.rs`), and leave before anything else is read of them.
+
+use crate::actions::execute::Fate;
+use crate::stats::counters::Step;
+use crate::worker::Worker;
+use crate::worker::bench::{Packets, Source};
+use weir_dpdk::Burst;
+use weir_flow::places;
+use weir_openflow::PortNo;
+
+/// Packets of the burst at hand that are as they came in by this port, for the short way to learn from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fresh {
+    packets: Packets,
+    port: PortNo,
+}
+
+impl Default for Fresh {
+    fn default() -> Self {
+        Self { packets: 0, port: PortNo(0) }
+    }
+}
+
+/// The first so many packets of a burst, at least one.
+#[inline]
+pub(crate) fn all(count: usize) -> Packets {
+    Packets::MAX >> (Packets::BITS as usize - count)
+}
+
+impl Worker {
+    /// Whether packets of this queue may come with their megaflow's name: they take no short way then.
+    #[inline]
+    pub(crate) fn has_hints(&mut self, at: usize) -> bool {
+        self.fresh = Fresh::default();
+        self.inputs.get(at).is_some_and(|input| input.hints.is_some())
+    }
+
+    /// Sends the packets that the short way knows, if it knows all; otherwise returns those that have to
+    /// go the long way first. It learns from these. There is at least one.
+    #[inline]
+    pub(crate) fn take_shortcuts(&mut self, burst: &mut Burst, port: PortNo, bytes: u64) -> Packets {
+        let count = burst.len();
+        let all = all(count);
+        let steered = self.pipeline.by_flow && self.rings.len() > 1;
+        self.fresh = Fresh::default();
+        if steered || !self.taps.is_empty() || !self.caches.shortcut.is_open(count) {
+            return all;
+        }
+        let taken = self.caches.shortcut.take(burst, port, self.now, &mut self.bench.fates);
+        self.counters.caches.shortcut_hits += u64::from((all & !taken.left).count_ones());
+        self.fresh = Fresh { packets: taken.left, port };
+        self.lap(Step::Shortcut, count);
+        if taken.left == 0 {
+            match taken.all {
+                Some(Fate::Forward(port)) => self.egress.send_all(port, burst, bytes, &mut self.counters),
+                Some(Fate::Drop(reason)) => {
+                    self.counters.drop(reason, count as u64);
+                    burst.clear();
+                }
+                _ => self.transmit(burst),
+            }
+            self.lap(Step::Transmit, count);
+            self.timing = None;
+        }
+        taken.left
+    }
+
+    /// Shows the short way the packets that it did not know, as they came in.
+    #[inline]
+    pub(crate) fn teach(&mut self, burst: &mut Burst, wanted: Packets) {
+        let Fresh { packets, port } = std::mem::take(&mut self.fresh);
+        if !self.caches.has_short() {
+            return;
+        }
+        for at in places(packets & wanted) {
+            if let (Some(packet), Source::Megaflow(handle)) = (burst.get_mut(at), self.bench.sources[at]) {
+                self.caches.learn(handle, packet, port);
+            }
+        }
+    }
+}

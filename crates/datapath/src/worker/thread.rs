@@ -1,0 +1,312 @@
+//! A worker as its owner sees it: a thread and a mailbox.
+
+use crate::actions::egress::Egress;
+use crate::actions::punts::Punts;
+use crate::classify::admission::Admission;
+use crate::classify::cache::Caches;
+use crate::classify::direct::Direct;
+use crate::classify::hint::Hinted;
+use crate::control::datapath::{PATIENCE, told};
+use crate::control::vitals::cpu_time;
+use crate::model::pipeline::Pipeline;
+use crate::model::requests::ControlError;
+use crate::slowpath::translate::FrozenStore;
+use crate::stats::counters::Counters;
+use crate::worker::bench::Bench;
+use crate::worker::credit::Accounts;
+use crate::worker::letterbox::Letterbox;
+use crate::worker::mail::Mail;
+use crate::worker::short_way::Fresh;
+use crate::worker::steer::Claims;
+use crate::worker::timing::Clock;
+use crate::worker::wait::{PollMode, Waiting};
+use crate::worker::{Handed, Worker};
+use crossbeam_queue::ArrayQueue;
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use weir_dpdk::{Eal, Pool, Ticks};
+use weir_flow::Seed;
+use weir_services::Watch;
+use weir_units::Nanos;
+
+/// Packets that may be on their way to one worker from the others.
+const RING: usize = 4096;
+
+/// So long the control thread spins for a worker that has to come to the end of its burst,
+const SPIN: Duration = Duration::from_micros(20);
+
+/// and so long it lets others have the core in between,
+const YIELD: Duration = Duration::from_millis(1);
+
+/// and from then on it sleeps for so long each time.
+const NAP: Duration = Duration::from_micros(100);
+
+/// A running worker.
+pub(crate) struct Running {
+    pub(crate) number: usize,
+    pub(crate) core: usize,
+    pub(crate) thread: u32,
+    mail: Sender<Mail>,
+    letterbox: Arc<Letterbox>,
+    /// Letters that were put into its box.
+    sent: AtomicU64,
+    /// Of its services by number: which it is inside of, and since when.
+    pub(crate) watches: BTreeMap<u16, Arc<Watch>>,
+    running: Option<weir_dpdk::Worker<()>>,
+}
+
+/// What all workers start with.
+pub(crate) struct Start<'a> {
+    pub(crate) eal: &'static Eal,
+    pub(crate) pipeline: &'a Arc<Pipeline>,
+    pub(crate) pool: &'a Pool,
+    /// Bytes, without FCS, of the longest packet that the ports are set up for.
+    pub(crate) longest: usize,
+    pub(crate) clock: Clock,
+    pub(crate) poll: PollMode,
+    pub(crate) seed: Seed,
+    pub(crate) claims: &'a Arc<Claims>,
+    pub(crate) upcalls: u32,
+    pub(crate) punt: Punts,
+    pub(crate) retire: Sender<Arc<Pipeline>>,
+}
+
+impl Start<'_> {
+    /// Starts one worker a core.
+    pub(crate) fn all(&self, cores: &[usize]) -> Result<Vec<Running>, ControlError> {
+        let rings: Vec<Arc<ArrayQueue<Handed>>> =
+            cores.iter().map(|_| Arc::new(ArrayQueue::new(RING))).collect();
+        cores.iter().enumerate().map(|(number, &core)| self.one(number, core, &rings)).collect()
+    }
+
+    fn one(
+        &self,
+        number: usize,
+        core: usize,
+        rings: &[Arc<ArrayQueue<Handed>>],
+    ) -> Result<Running, ControlError> {
+        let (mail, mailbox) = channel();
+        let letterbox = Arc::<Letterbox>::default();
+        let parts = Parts {
+            number,
+            pipeline: self.pipeline.clone(),
+            pool: self.pool.clone(),
+            longest: self.longest,
+            clock: self.clock,
+            poll: self.poll,
+            seed: self.seed,
+            claims: self.claims.clone(),
+            upcalls: self.upcalls,
+            punts: self.punt.clone(),
+            retired: self.retire.clone(),
+            rings: rings.to_vec(),
+            mail: mailbox,
+            letterbox: letterbox.clone(),
+        };
+        let (started, thread) = channel();
+        // The worker is built on its own thread, so that its memory is near its core.
+        let running = weir_dpdk::Worker::spawn(self.eal, "weir-worker", core, move || {
+            let mut worker = parts.build();
+            // The owner waits for this; it cannot be gone.
+            let _ = started.send(thread_id());
+            worker.run();
+        })
+        .map_err(told)?;
+        match thread.recv() {
+            Ok(thread) => {
+                let (watches, sent, running) = (BTreeMap::new(), AtomicU64::new(0), Some(running));
+                Ok(Running { number, core, thread, mail, letterbox, sent, watches, running })
+            }
+            Err(_) => Err(running.join().map_or_else(told, |()| {
+                ControlError(format!("worker {number} on core {core} ended before it began"))
+            })),
+        }
+    }
+}
+
+/// What a worker is built from, on its way to its thread.
+struct Parts {
+    number: usize,
+    pipeline: Arc<Pipeline>,
+    pool: Pool,
+    longest: usize,
+    clock: Clock,
+    poll: PollMode,
+    seed: Seed,
+    claims: Arc<Claims>,
+    upcalls: u32,
+    punts: Punts,
+    retired: Sender<Arc<Pipeline>>,
+    rings: Vec<Arc<ArrayQueue<Handed>>>,
+    mail: Receiver<Mail>,
+    letterbox: Arc<Letterbox>,
+}
+
+impl Parts {
+    fn build(self) -> Worker {
+        let number = self.number;
+        Worker {
+            number,
+            pipeline: self.pipeline,
+            inputs: Vec::new(),
+            egress: Egress::default(),
+            caches: Caches::new(self.seed),
+            found: weir_classifier::Found::default(),
+            services: Vec::new(),
+            counters: Counters::default(),
+            bench: Bench::new(),
+            recordings: Vec::new(),
+            direct: Direct::new(),
+            admission: Admission::new(self.upcalls),
+            fresh: Fresh::default(),
+            doomed: Vec::new(),
+            spawned: VecDeque::new(),
+            frozen: FrozenStore::default(),
+            pool: self.pool,
+            longest: self.longest,
+            punts: self.punts,
+            taps: Vec::new(),
+            hinted: Hinted::default(),
+            waiting: Waiting::new(self.poll, self.clock.nanos_per_tick),
+            clock: self.clock,
+            now: Nanos(0),
+            seed: self.seed,
+            claims: self.claims,
+            rings: self.rings,
+            mail: self.mail,
+            letterbox: self.letterbox,
+            retired: self.retired,
+            accounts: Accounts::default(),
+            stopping: None,
+            timing: None,
+            busy_since: None,
+            due: Nanos(0),
+        }
+    }
+}
+
+impl Running {
+    /// Puts mail into the worker's box and rings. A worker that has ended reads nothing any more, which
+    /// whoever waits for its answer will find.
+    pub(crate) fn send(&self, mail: Mail) {
+        let _ = self.mail.send(mail);
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.letterbox.ring();
+    }
+
+    /// Whether it has done all that letters say.
+    fn has_read(&self) -> bool {
+        self.letterbox.read() == self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it has done all that letters say.
+    ///
+    /// # Errors
+    /// It has ended, or does not answer for so long.
+    pub(crate) fn wait_until_read(&self, patience: Duration) -> Result<(), ControlError> {
+        self.wait_until(patience, Self::has_read)
+    }
+
+    /// Waits until it has done all that letters say, or will have before it looks at a packet again.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn wait_until_known(&self, patience: Duration) -> Result<(), ControlError> {
+        self.wait_until(patience, |worker| worker.has_read() || worker.letterbox.is_asleep())
+    }
+
+    /// Its bursts are short, so that it is mostly there after a moment; but it may need this very core.
+    fn wait_until(&self, patience: Duration, done: impl Fn(&Self) -> bool) -> Result<(), ControlError> {
+        let begin = Instant::now();
+        loop {
+            // Before `done`, which it may have come to at its very end.
+            let ended = self.is_finished();
+            if done(self) {
+                return Ok(());
+            }
+            if ended {
+                return Err(self.ended());
+            }
+            match begin.elapsed() {
+                waited if waited >= patience => return Err(self.silent()),
+                waited if waited >= YIELD => std::thread::sleep(NAP),
+                waited if waited >= SPIN => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// How often it came round.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.letterbox.rounds()
+    }
+
+    /// CPU time that its thread has used; nothing where the system does not tell.
+    pub(crate) fn cpu_time(&self) -> Option<Duration> {
+        cpu_time(self.thread)
+    }
+
+    /// Whether it has not read all of its mail, and does not sleep.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.has_read() && !self.letterbox.is_asleep()
+    }
+
+    /// Whether the thread has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.running.as_ref().is_none_or(weir_dpdk::Worker::is_finished)
+    }
+
+    /// Whether its end was waited for.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.running.is_none()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn join(&mut self) -> Result<(), ControlError> {
+        self.running.take().map_or(Ok(()), |running| running.join().map_err(told))
+    }
+
+    /// The service that it is inside of at this moment, and for how long.
+    pub(crate) fn inside(&self, clock: Clock) -> Option<(&str, Duration)> {
+        let now = Ticks::now();
+        self.watches.values().find_map(|watch| {
+            let cycles = now.since(watch.running_since()?);
+            Some((watch.name(), Duration::from_nanos((cycles as f64 * clock.nanos_per_tick) as u64)))
+        })
+    }
+
+    /// What is said when it has ended and is asked something.
+    pub(crate) fn ended(&self) -> ControlError {
+        let why = if self.is_finished() { "it panicked" } else { "it was told to stop" };
+        ControlError(format!("worker {} on core {} has ended: {why}", self.number, self.core))
+    }
+
+    /// What is said when it does not answer.
+    pub(crate) fn silent(&self) -> ControlError {
+        let inside = self.watches.values().find(|watch| watch.running_since().is_some());
+        let whereabouts = match inside {
+            _ if self.is_finished() => "it has ended".to_owned(),
+            Some(watch) => format!(
+                "it is inside of service `{}` and does not come back; end the switch, and leave that service out",
+                watch.name()
+            ),
+            None => "it is in no service: its core may be taken away".to_owned(),
+        };
+        ControlError(format!(
+            "worker {} on core {} has not answered for {PATIENCE:?}: {whereabouts}",
+            self.number, self.core
+        ))
+    }
+}
+
+/// This thread's number, or 0 where `/proc` is not mounted.
+fn thread_id() -> u32 {
+    std::fs::read_link("/proc/thread-self")
+        .ok()
+        .and_then(|path| path.file_name()?.to_str()?.parse().ok())
+        .unwrap_or(0)
+}
