@@ -6,6 +6,7 @@
 //! - `worker`: the loop, a burst's life, and what a worker does between bursts;
 //! - `classify`: which megaflow a packet belongs to, tier by tier;
 //! - `slowpath`: what the tables make of a packet that no megaflow answers for;
+//! - `services`: the datapath's side of services;
 //! - `actions`: what a megaflow does to its packets;
 //! - `stats`: what is counted;
 //! - `model`: what all of them share: requests as plain data, and the snapshot that workers forward by.
@@ -17,26 +18,27 @@ mod actions;
 mod classify;
 mod control;
 mod model;
+mod services;
 mod slowpath;
 mod stats;
 mod worker;
 
 pub use actions::edit;
 pub use actions::execute::COPIES;
-pub use classify::hint::{Eviction, TcamConfig};
 pub use control::commit::Ahead;
 pub use control::datapath::Datapath;
-pub use control::groups::{MOST_BUCKETS, MOST_CHAINED, MOST_GROUPS, MOST_METERS};
 pub use control::ledger::{GroupStats, MeterStats};
 pub use control::tables::{MOST_ACTIONS, MOST_FLOWS};
 pub use control::vitals::{Dead, SILENT};
+pub use model::pipeline::{MOST_BUCKETS, MOST_CHAINED, MOST_GROUPS, MOST_METERS};
+pub use model::poll::PollMode;
 pub use model::requests::{
     Applied, ApplyError, BucketPlace, CaptureFilter, Captured, Change, Config, ControlError, EntryChange,
     EntryEvent, Event, Evict, FlowStats, FlowSum, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec,
     Refusal, Refused, Removal, ServiceConfig, Wants,
 };
+pub use model::tcam::{Eviction, TcamConfig};
 pub use stats::report::{
     CacheReport, HintReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport,
     WaitReport, WorkerReport,
 };
-pub use worker::wait::PollMode;

@@ -5,9 +5,8 @@ use crate::actions::egress::Egress;
 use crate::actions::program::{Op, Punt, Select};
 use crate::actions::punts::Punts;
 use crate::model::meter::{Metered, remark};
-use crate::slowpath::translate::apply_header;
+use crate::model::requests::PacketIn;
 use crate::stats::counters::Counters;
-use crate::worker::mail::PacketIn;
 use std::collections::VecDeque;
 use weir_dpdk::{BURST, Mbuf, Packet, Pool};
 use weir_flow::{Field, Key, Layout, Mask, Match, Seed};
@@ -61,15 +60,21 @@ pub(crate) struct Spawned {
     pub(crate) root: u8,
 }
 
+/// Where packets go from a worker, and what copies of them are made of.
+pub(crate) struct Output {
+    pub(crate) egress: Egress,
+    /// Copies that have to be looked up.
+    pub(crate) spawned: VecDeque<Spawned>,
+    pub(crate) punts: Punts,
+    pub(crate) pool: Pool,
+    pub(crate) seed: Seed,
+}
+
 /// What operations work with, besides the packet.
 pub(crate) struct Context<'w> {
-    pub(crate) pool: &'w Pool,
-    pub(crate) egress: &'w mut Egress,
+    pub(crate) output: &'w mut Output,
     pub(crate) counters: &'w mut Counters,
-    pub(crate) spawned: &'w mut VecDeque<Spawned>,
-    pub(crate) punts: &'w Punts,
     pub(crate) now: Nanos,
-    pub(crate) seed: Seed,
     /// Lookups of the packet at hand so far.
     pub(crate) passes: u8,
     /// The packet that came in of which it is, or is a copy of, by its place in the burst.
@@ -140,7 +145,7 @@ fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Opt
     match op {
         Op::Header(op) => {
             let before = packet.len();
-            let done = apply_header(*op, *packet, layout, key);
+            let done = op.apply(*packet, layout, key);
             lengthen(packet, before);
             done.err().map(Fate::Drop)
         }
@@ -162,7 +167,7 @@ fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Opt
         },
         Op::Copy(port) => {
             if let Some(copy) = copy(packet, context) {
-                context.egress.keep(*port, context.root, copy, context.counters);
+                context.output.egress.keep(*port, context.root, copy, context.counters);
             }
             None
         }
@@ -180,12 +185,12 @@ fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Opt
             None
         }
         Op::SelectCopy(select) => {
-            let ops = choose(select, subject, context.seed);
+            let ops = choose(select, subject, context.output.seed);
             on_copy(ops, subject, context);
             None
         }
         Op::Select(select) => {
-            let ops = choose(select, subject, context.seed);
+            let ops = choose(select, subject, context.output.seed);
             Some(execute(ops, subject, context))
         }
         Op::Recirculate(frozen) => {
@@ -231,7 +236,7 @@ fn copy(packet: &Packet, context: &mut Context<'_>) -> Option<Mbuf> {
     if !context.may_copy() {
         return None;
     }
-    let copy = context.pool.packet(packet.data());
+    let copy = context.output.pool.packet(packet.data());
     if copy.is_none() {
         context.counters.drop(DropReason::NoBuffer, 1);
     }
@@ -244,12 +249,12 @@ fn on_copy(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) {
     let (mut key, mut layout) = (subject.key.clone(), *subject.layout);
     let mut on = Subject { packet: &mut mbuf, layout: &mut layout, key: &mut key };
     match execute(ops, &mut on, context) {
-        Fate::Forward(port) => context.egress.keep(port, context.root, mbuf, context.counters),
+        Fate::Forward(port) => context.output.egress.keep(port, context.root, mbuf, context.counters),
         Fate::Drop(reason) => context.counters.drop(reason, 1),
         Fate::Gone => {}
         Fate::Again | Fate::Service(..) | Fate::Track(..) | Fate::HandOver(_) => {
             let (passes, root) = (context.passes, context.root);
-            context.spawned.push_back(Spawned { mbuf, key, layout, passes, root });
+            context.output.spawned.push_back(Spawned { mbuf, key, layout, passes, root });
         }
     }
 }
@@ -326,7 +331,7 @@ fn give(punt: &Punt, subject: &Subject<'_>, context: &mut Context<'_>) -> Fate {
         fields: context_fields(subject.key),
         frame: subject.packet.data().to_vec(),
     };
-    if context.punts.send(in_port, packet) {
+    if context.output.punts.send(in_port, packet) {
         context.counters.to_controller += 1;
         Fate::Gone
     } else {
@@ -357,7 +362,7 @@ pub(crate) fn on_bytes(
 ) -> Result<(), DropReason> {
     match op {
         Op::Rewrite(rewrite) => rewrite.apply(frame, layout, key),
-        Op::Header(op) => apply_header(*op, frame, layout, key),
+        Op::Header(op) => op.apply(frame, layout, key),
         Op::DecTtl(_) => edit::dec_ttl(frame, layout, key),
         Op::DecMplsTtl(_) => edit::dec_mpls_ttl(frame, layout, key),
         _ => Ok(()),

@@ -2,7 +2,7 @@
 //!
 //! - [`program`]: operations, cut into segments at services; [`plans`]: those that megaflows share;
 //! - [`deed`]: the few that the fast path can do by itself;
-//! - [`execute`]: one packet's operations, to its disposition; [`edit`]: bytes of packets;
+//! - [`execute`]: one packet's operations, to its disposition; [`edit`], [`header`]: bytes of packets;
 //! - [`egress`]: where packets leave; [`punts`]: the queue to the controller.
 //!
 //! Threads: a worker's; the queue to the controller is shared.
@@ -11,6 +11,7 @@ pub(super) mod deed;
 pub mod edit;
 pub(super) mod egress;
 pub(super) mod execute;
+pub(super) mod header;
 pub(super) mod plans;
 pub(super) mod program;
 pub(super) mod punts;

@@ -10,6 +10,7 @@
 //! cache line of it. Threads: one worker's.
 
 use crate::actions::edit::Rewrite;
+use crate::actions::header::HeaderOp;
 use crate::model::pipeline::{Counts, Entry, MeterEntry, TableCounts};
 use crate::slowpath::translate::{Call, Frozen};
 use std::cell::Cell;
@@ -58,22 +59,6 @@ pub(crate) enum Op {
     Track(Arc<Call>),
     /// The packet goes back to the caches, to go on where the tables could not see. Last.
     Recirculate(Arc<Frozen>),
-}
-
-/// Operations on headers, without further words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeaderOp {
-    PushVlan(u16),
-    PopVlan,
-    PushMpls(u16),
-    PopMpls(u16),
-    PushPbb(u16),
-    PopPbb,
-    CopyTtlOut,
-    CopyTtlIn,
-    SetEtherType(u16),
-    SetBottom(bool),
-    SetProtocol(u8),
 }
 
 /// What goes to a controller, and why.

@@ -40,7 +40,7 @@ pub(crate) struct Admission {
 
 impl Admission {
     /// For so many megaflows a second and port.
-    pub(crate) fn new(rate: u32) -> Self {
+    pub(super) fn new(rate: u32) -> Self {
         let each = Nanos(Nanos::PER_SECOND / u64::from(rate.max(1)));
         Self { seen: vec![0; REMEMBERED / WAYS], drawn: 0, each, ports: Vec::new() }
     }

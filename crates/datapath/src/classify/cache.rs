@@ -16,7 +16,7 @@ use weir_services::Memo;
 use weir_units::Nanos;
 
 /// Megaflows that a worker keeps at most.
-pub(crate) const MEGAFLOWS: usize = 1 << 21;
+pub(super) const MEGAFLOWS: usize = 1 << 21;
 
 /// A megaflow without a packet for so long goes.
 const IDLE: Nanos = Nanos(10 * Nanos::PER_SECOND);
@@ -63,7 +63,7 @@ pub(crate) struct Made {
 }
 
 impl Caches {
-    pub(crate) fn new(seed: Seed) -> Self {
+    pub(super) fn new(seed: Seed) -> Self {
         Self {
             cached: Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS),
             plans: Plans::default(),
@@ -106,17 +106,17 @@ impl Caches {
 
     /// Verifies names that hints gave, and says which are right.
     #[inline]
-    pub(crate) fn confirm(&mut self, keys: &[Key], wanted: u64, handles: &[Handle]) -> u64 {
+    pub(super) fn confirm(&mut self, keys: &[Key], wanted: u64, handles: &[Handle]) -> u64 {
         self.cached.megaflows_mut().confirm_burst(keys, wanted, handles)
     }
 
     /// Whether a megaflow of this name is there.
-    pub(crate) fn holds(&self, handle: Handle) -> bool {
+    pub(super) fn holds(&self, handle: Handle) -> bool {
         self.cached.megaflows().get(handle).is_some()
     }
 
     /// What a megaflow matches.
-    pub(crate) fn matching(&self, handle: Handle) -> Option<(Key, &Mask)> {
+    pub(super) fn matching(&self, handle: Handle) -> Option<(Key, &Mask)> {
         let megaflows = self.cached.megaflows();
         megaflows.key(handle).zip(megaflows.mask(handle))
     }

@@ -22,3 +22,23 @@ pub(super) mod cache;
 pub(super) mod direct;
 pub(super) mod hint;
 pub(super) mod shortcut;
+
+use weir_flow::Seed;
+
+/// What a worker classifies by.
+pub(super) struct Tiers {
+    pub(super) caches: cache::Caches,
+    pub(super) admission: admission::Admission,
+    pub(super) direct: direct::Direct,
+}
+
+impl Tiers {
+    /// Empty, for ports that may have so many megaflows made a second.
+    pub(super) fn new(seed: Seed, upcalls: u32) -> Self {
+        Self {
+            caches: cache::Caches::new(seed),
+            admission: admission::Admission::new(upcalls),
+            direct: direct::Direct::new(),
+        }
+    }
+}

@@ -401,7 +401,7 @@ impl Shortcut {
     }
 
     /// How many briefs there are.
-    pub(crate) fn briefs(&self) -> usize {
+    pub(super) fn briefs(&self) -> usize {
         self.briefs.len()
     }
 

@@ -4,9 +4,10 @@
 //!
 //! Threads: the owner's. Cost: as long as a burst of the slowest worker takes.
 
-use crate::control::datapath::{Datapath, PATIENCE};
+use crate::control::datapath::Datapath;
 use crate::model::requests::ControlError;
 use crate::worker::mail::Mail;
+use crate::worker::thread::PATIENCE;
 use crate::worker::thread::Running;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -22,7 +23,7 @@ impl Datapath {
 
     /// Makes sure that every worker answers, before anything is changed: a change that is reported as failed is one
     /// that none of them has been told of. Who answered a moment ago is not asked.
-    pub(crate) fn all_answer(&self) -> Result<(), ControlError> {
+    pub(super) fn all_answer(&self) -> Result<(), ControlError> {
         for (worker, vital) in self.workers.iter().zip(&self.vitals) {
             if worker.is_finished() {
                 return Err(worker.ended());
@@ -40,7 +41,7 @@ impl Datapath {
     }
 
     /// Waits for each worker. One that was seen to hang is not waited for again.
-    pub(crate) fn wait_for_all(
+    pub(super) fn wait_for_all(
         &self,
         wait: impl Fn(&Running, Duration) -> Result<(), ControlError>,
     ) -> Result<(), ControlError> {
@@ -65,7 +66,7 @@ impl Datapath {
     }
 
     /// Waits for the answers of all workers; as above.
-    pub(crate) fn gather<T>(&self, asked: &[Receiver<T>]) -> Result<Vec<T>, ControlError> {
+    pub(super) fn gather<T>(&self, asked: &[Receiver<T>]) -> Result<Vec<T>, ControlError> {
         let answers = asked.iter().zip(&self.workers).map(|(answers, worker)| {
             let patience = if self.hangs(worker) { Duration::ZERO } else { PATIENCE };
             answers.recv_timeout(patience).map_err(|error| match error {
@@ -77,7 +78,7 @@ impl Datapath {
     }
 
     /// Whether a worker has been inside of one call of a service for longer than it may take to answer.
-    pub(crate) fn hangs(&self, worker: &Running) -> bool {
+    pub(super) fn hangs(&self, worker: &Running) -> bool {
         worker.inside(self.clock).is_some_and(|(_, time)| time > PATIENCE)
     }
 }

@@ -204,7 +204,7 @@ impl Datapath {
     }
 
     /// The same for tables that were left as they were by the last change.
-    pub(crate) fn settle(&mut self) -> Result<(), ControlError> {
+    pub(super) fn settle(&mut self) -> Result<(), ControlError> {
         if !self.pipeline.tables.iter_used().any(Table::is_unsettled) {
             return Ok(());
         }

@@ -12,8 +12,9 @@ use crate::control::known::Known;
 use crate::control::ports::Ports;
 use crate::control::vitals::Vital;
 use crate::model::pipeline::{Pipeline, Touched};
-use crate::model::requests::{CaptureFilter, Captured, Config, ControlError, Event, PortSpec};
+use crate::model::requests::{CaptureFilter, Captured, Config, ControlError, Event, PortSpec, told};
 use crate::stats::capture::Tap;
+use crate::stats::report::Report;
 use crate::worker::mail::{Mail, Snapshot};
 use crate::worker::steer::Claims;
 use crate::worker::thread::{Running, Start};
@@ -21,7 +22,6 @@ use crate::worker::timing::Clock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
-use std::time::Duration;
 use weir_dpdk::{Eal, Pool, Ticks, Tsc};
 use weir_flow::Seed;
 use weir_openflow::{Names, PortNo};
@@ -30,9 +30,6 @@ use weir_units::Nanos;
 
 /// Bytes of a frame's checksum, which packets come and go without.
 const FCS: usize = 4;
-
-/// How long a worker may take to answer before that is an error: it hangs in a service then.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Packets that may wait for whoever captures.
 const CAPTURED: usize = 65_536;
@@ -55,15 +52,15 @@ pub struct Datapath {
     retired: Receiver<Arc<Pipeline>>,
     pub(crate) taps: Vec<Arc<Tap>>,
     /// Flow entries that go by themselves.
-    pub(crate) expiry: Expiry,
+    pub(super) expiry: Expiry,
     /// Those that go to make room for others.
-    pub(crate) evictions: Queues,
+    pub(super) evictions: Queues,
     /// What happened and nobody was told yet.
-    pub(crate) events: Vec<Event>,
+    pub(super) events: Vec<Event>,
     /// When tables were settled last, and how long that took.
     pub(crate) settled: (Nanos, Nanos),
     /// Services in quarantine that were told of.
-    pub(crate) quarantined: std::collections::BTreeSet<(usize, u16)>,
+    pub(super) quarantined: std::collections::BTreeSet<(usize, u16)>,
     /// What each worker told last.
     pub(crate) last: Vec<Snapshot>,
     /// What was seen of each worker's rounds.
@@ -223,7 +220,7 @@ impl Datapath {
     }
 
     /// Tells the tables what ports there are and whether they are up.
-    pub(crate) fn ports_changed(&mut self) -> Result<(), ControlError> {
+    pub(super) fn ports_changed(&mut self) -> Result<(), ControlError> {
         let mut next = (*self.pipeline).clone();
         next.ports = self.ports.infos();
         next.advance(vec![Touched::All]);
@@ -234,7 +231,7 @@ impl Datapath {
     ///
     /// # Errors
     /// A worker does not answer; none was handed anything then, and the tables are what they were.
-    pub(crate) fn publish(&mut self, mut next: Pipeline) -> Result<(), ControlError> {
+    pub(super) fn publish(&mut self, mut next: Pipeline) -> Result<(), ControlError> {
         self.free_old_tables();
         self.all_answer()?;
         if !Arc::ptr_eq(&next.groups, &self.pipeline.groups) || next.ports != self.pipeline.ports {
@@ -276,7 +273,7 @@ impl Datapath {
         captured
     }
 
-    pub(crate) fn tell_taps(&mut self) {
+    pub(super) fn tell_taps(&mut self) {
         self.taps.retain(|tap| !tap.is_abandoned());
         for worker in &self.workers {
             worker.send(Mail::Capture(self.taps.clone()));
@@ -288,14 +285,14 @@ impl Datapath {
     ///
     /// # Errors
     /// A worker that panicked, or does not answer.
-    pub fn stop(mut self) -> Result<(crate::Report, u32), ControlError> {
+    pub fn stop(mut self) -> Result<(Report, u32), ControlError> {
         let report = self.end()?;
         self.installer = Installer::default();
         self.ports = Ports::default();
         Ok((report, self.pool.in_use()))
     }
 
-    fn end(&mut self) -> Result<crate::Report, ControlError> {
+    fn end(&mut self) -> Result<Report, ControlError> {
         let snapshots = self.ask(Mail::Stop)?;
         for worker in &mut self.workers {
             worker.join()?;
@@ -328,8 +325,4 @@ fn hints(
         Box::new(Soft::new(Seed::new(config.seed), tcam))
     };
     Some(Box::new(Hints::new(source, tcam, queue as u32 * tcam.entries + 1)))
-}
-
-pub(crate) fn told(error: impl std::fmt::Display) -> ControlError {
-    ControlError(error.to_string())
 }

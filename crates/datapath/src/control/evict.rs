@@ -28,7 +28,7 @@ type Rank = (u16, Nanos, Nanos);
 
 /// The queues of those tables that evicted before.
 #[derive(Debug, Default)]
-pub(crate) struct Queues(BTreeMap<TableId, Queue>);
+pub(super) struct Queues(BTreeMap<TableId, Queue>);
 
 #[derive(Debug)]
 struct Queue {
@@ -83,7 +83,7 @@ impl Queue {
 
 impl Queues {
     /// An entry came.
-    pub(crate) fn add(&mut self, entry: &Arc<Entry>) {
+    pub(super) fn add(&mut self, entry: &Arc<Entry>) {
         if let Some(queue) = self.0.get_mut(&entry.flow.table) {
             queue.add(entry);
         }
@@ -112,7 +112,7 @@ impl Queues {
 
 impl Draft {
     /// Makes room for an entry, where its table may.
-    pub(crate) fn make_room(&mut self, flow: &Flow) -> Result<(), Refused> {
+    pub(super) fn make_room(&mut self, flow: &Flow) -> Result<(), Refused> {
         let by = self.pipeline.eviction.get(&flow.table).copied();
         let first = by.and_then(|by| self.evictions.first(&self.pipeline, flow.table, by).zip(Some(by)));
         match first {
@@ -137,7 +137,7 @@ impl Draft {
     }
 
     /// Says whether a table, or each, makes room, and how.
-    pub(crate) fn set_eviction(&mut self, table: Option<TableId>, by: Option<Evict>) {
+    pub(super) fn set_eviction(&mut self, table: Option<TableId>, by: Option<Evict>) {
         let eviction = Arc::make_mut(&mut self.pipeline.eviction);
         let all = (0..=TableId::LAST.0).map(TableId);
         for table in all.filter(|one| table.is_none_or(|table| table == *one)) {

@@ -25,7 +25,7 @@ const SPARE: usize = 1024;
 
 /// Entries by the time at which they are to be looked at.
 #[derive(Debug, Default)]
-pub(crate) struct Expiry {
+pub(super) struct Expiry {
     queue: BinaryHeap<Reverse<Due>>,
 }
 
@@ -57,20 +57,20 @@ impl Ord for Due {
 
 impl Expiry {
     /// Queues an entry, if it has a timeout.
-    pub(crate) fn add(&mut self, entry: &Arc<Entry>) {
+    pub(super) fn add(&mut self, entry: &Arc<Entry>) {
         if let Some((at, _)) = entry.over_at() {
             self.queue.push(Reverse(Due { at, entry: Arc::downgrade(entry) }));
         }
     }
 
     /// Whether any entry is to be looked at.
-    pub(crate) fn is_due(&self, now: Nanos) -> bool {
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
         self.queue.peek().is_some_and(|due| due.0.at <= now)
     }
 
     /// Looks at those whose time has come, as many as one may, and returns those that are over, with the reason.
     /// `is_there` says whether an entry is in the tables still.
-    pub(crate) fn over(
+    pub(super) fn over(
         &mut self,
         now: Nanos,
         is_there: impl Fn(&Arc<Entry>) -> bool,
@@ -93,14 +93,14 @@ impl Expiry {
     }
 
     /// Leaves out those that are not in the tables any more, if those that are (`timed`) are less than half.
-    pub(crate) fn tidy(&mut self, timed: usize, is_there: impl Fn(&Arc<Entry>) -> bool) {
+    pub(super) fn tidy(&mut self, timed: usize, is_there: impl Fn(&Arc<Entry>) -> bool) {
         if self.queue.len() > 2 * timed + SPARE {
             self.queue.retain(|due| due.0.entry.upgrade().is_some_and(|entry| is_there(&entry)));
         }
     }
 
     /// Queues these and no others.
-    pub(crate) fn set<'a>(&mut self, entries: impl Iterator<Item = &'a Arc<Entry>>) {
+    pub(super) fn set<'a>(&mut self, entries: impl Iterator<Item = &'a Arc<Entry>>) {
         self.queue.clear();
         entries.for_each(|entry| self.add(entry));
     }

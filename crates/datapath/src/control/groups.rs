@@ -3,28 +3,17 @@
 use crate::control::tables::{Draft, check_actions, groups_of, meters_of, refuse_as};
 use crate::model::living::Alive;
 use crate::model::meter::MeterState;
-use crate::model::pipeline::{Counts, GroupEntry, MeterEntry, Touched};
+use crate::model::pipeline::{
+    Counts, GroupEntry, MOST_BUCKETS, MOST_CHAINED, MOST_GROUPS, MOST_METERS, MeterEntry, Touched,
+};
 use crate::model::requests::{BucketPlace, Refusal, Refused, Removal};
 use crate::slowpath::translate::ActionSet;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use weir_openflow::{Action, Bucket, Group, GroupId, GroupKind, Meter, MeterId};
 
-/// Groups, at most.
-pub const MOST_GROUPS: usize = 1 << 16;
-
-/// Meters, at most.
-pub const MOST_METERS: usize = 1 << 16;
-
-/// Buckets of a group, at most: as many as there are slots that a packet's hash takes one of
-/// (`slowpath/translate/spread.rs`).
-pub const MOST_BUCKETS: usize = 1024;
-
-/// Groups that one may lead to, or watch, through others, at most: what looking for a circle costs.
-pub const MOST_CHAINED: usize = 1024;
-
 impl Draft {
-    pub(crate) fn add_group(&mut self, group: &Group) -> Result<(), Refused> {
+    pub(super) fn add_group(&mut self, group: &Group) -> Result<(), Refused> {
         if self.pipeline.groups.contains_key(&group.id) {
             let text = format!("group {} is there already; a modification changes it", group.id);
             return refuse_as(Refusal::GroupExists, text);
@@ -32,7 +21,7 @@ impl Draft {
         self.set_group(group)
     }
 
-    pub(crate) fn modify_group(&mut self, group: &Group) -> Result<(), Refused> {
+    pub(super) fn modify_group(&mut self, group: &Group) -> Result<(), Refused> {
         self.group(group.id)?;
         self.set_group(group)
     }
@@ -42,7 +31,7 @@ impl Draft {
         self.pipeline.groups.get(&id).cloned().ok_or_else(unknown)
     }
 
-    pub(crate) fn insert_buckets(
+    pub(super) fn insert_buckets(
         &mut self,
         id: GroupId,
         place: BucketPlace,
@@ -63,7 +52,7 @@ impl Draft {
         self.set_group(&group)
     }
 
-    pub(crate) fn remove_buckets(&mut self, id: GroupId, place: BucketPlace) -> Result<(), Refused> {
+    pub(super) fn remove_buckets(&mut self, id: GroupId, place: BucketPlace) -> Result<(), Refused> {
         let mut group = self.group(id)?.group.clone();
         match place {
             BucketPlace::First => drop(group.buckets.drain(..group.buckets.len().min(1))),
@@ -74,7 +63,7 @@ impl Draft {
         self.set_group(&group)
     }
 
-    pub(crate) fn set_group(&mut self, group: &Group) -> Result<(), Refused> {
+    pub(super) fn set_group(&mut self, group: &Group) -> Result<(), Refused> {
         let old = self.pipeline.groups.get(&group.id);
         if old.is_none() && self.pipeline.groups.len() >= MOST_GROUPS {
             let text = format!("group {}: the switch has {MOST_GROUPS} groups, and takes no more", group.id);
@@ -160,7 +149,7 @@ impl Draft {
         Ok(())
     }
 
-    pub(crate) fn delete_group(&mut self, id: Option<GroupId>) {
+    pub(super) fn delete_group(&mut self, id: Option<GroupId>) {
         let gone = without(&mut self.pipeline.groups, id);
         if !gone.is_empty() {
             self.pipeline.actions -= gone.values().map(|entry| memory_of(&entry.group)).sum::<usize>();
@@ -170,7 +159,7 @@ impl Draft {
         }
     }
 
-    pub(crate) fn add_meter(&mut self, meter: &Meter) -> Result<(), Refused> {
+    pub(super) fn add_meter(&mut self, meter: &Meter) -> Result<(), Refused> {
         if self.pipeline.meters.contains_key(&meter.id) {
             let text = format!("meter {} is there already; a modification changes it", meter.id);
             return refuse_as(Refusal::MeterExists, text);
@@ -178,14 +167,14 @@ impl Draft {
         self.set_meter(meter)
     }
 
-    pub(crate) fn modify_meter(&mut self, meter: &Meter) -> Result<(), Refused> {
+    pub(super) fn modify_meter(&mut self, meter: &Meter) -> Result<(), Refused> {
         if !self.pipeline.meters.contains_key(&meter.id) {
             return refuse_as(Refusal::MeterUnknown, format!("there is no meter {}", meter.id));
         }
         self.set_meter(meter)
     }
 
-    pub(crate) fn set_meter(&mut self, meter: &Meter) -> Result<(), Refused> {
+    pub(super) fn set_meter(&mut self, meter: &Meter) -> Result<(), Refused> {
         let new = !self.pipeline.meters.contains_key(&meter.id);
         if new && self.pipeline.meters.len() >= MOST_METERS {
             let text = format!("meter {}: the switch has {MOST_METERS} meters, and takes no more", meter.id);
@@ -202,7 +191,7 @@ impl Draft {
         Ok(())
     }
 
-    pub(crate) fn delete_meter(&mut self, id: Option<MeterId>) {
+    pub(super) fn delete_meter(&mut self, id: Option<MeterId>) {
         let gone = without(&mut self.pipeline.meters, id);
         if !gone.is_empty() {
             self.remove_where(Removal::Meter, |flow| meters_of(flow).iter().any(|id| gone.contains_key(id)));

@@ -6,11 +6,11 @@
 //! A service's instances are built here, on the control thread, and handed to the workers ready; when
 //! it goes, they come back and are freed here. Its number stands for no other service afterwards.
 
-use crate::control::datapath::{Datapath, told};
+use crate::control::datapath::Datapath;
+use crate::model::kept::Kept;
 use crate::model::pipeline::{ServiceInfo, Touched};
-use crate::model::requests::{ControlError, ServiceConfig};
+use crate::model::requests::{ControlError, ServiceConfig, told};
 use crate::worker::mail::Mail;
-use crate::worker::steer::Kept;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -31,7 +31,7 @@ pub(crate) struct Known {
 
 /// A service's group and its instances, worker by worker, ready to be handed over; nothing while it
 /// sleeps.
-pub(crate) struct Built {
+pub(super) struct Built {
     number: u16,
     group: Option<Arc<dyn Group>>,
     hosts: Vec<Option<Box<Host>>>,
@@ -39,7 +39,7 @@ pub(crate) struct Built {
 
 impl Datapath {
     /// The services of the configuration; then, asleep, each kind that it does not name.
-    pub(crate) fn first_services(&mut self) -> Result<(), ControlError> {
+    pub(super) fn first_services(&mut self) -> Result<(), ControlError> {
         let named: Vec<(String, ServiceConfig)> =
             self.config.services.iter().map(|(name, service)| (name.clone(), service.clone())).collect();
         for (name, service) in &named {
@@ -58,7 +58,7 @@ impl Datapath {
     }
 
     /// Builds those services that sleep and that are called.
-    pub(crate) fn wake_services(&mut self, called: &BTreeSet<u16>) -> Result<(), ControlError> {
+    pub(super) fn wake_services(&mut self, called: &BTreeSet<u16>) -> Result<(), ControlError> {
         for number in called {
             if self.services.get(number).is_some_and(|known| known.group.is_none()) {
                 self.wake(*number)?;
@@ -98,7 +98,7 @@ impl Datapath {
     ///
     /// # Errors
     /// No such service, another kind, or settings that make no sense.
-    pub(crate) fn build_anew(&self, name: &str, service: &ServiceConfig) -> Result<Built, ControlError> {
+    pub(super) fn build_anew(&self, name: &str, service: &ServiceConfig) -> Result<Built, ControlError> {
         let number = self.service_number(name)?;
         let kind = self.services.get(&number).map_or("", |known| known.kind);
         match registered(kind).filter(|registered| registered.kind == service.kind) {
@@ -116,7 +116,7 @@ impl Datapath {
     ///
     /// # Errors
     /// A worker that does not answer.
-    pub(crate) fn install(&mut self, built: Built) -> Result<Built, ControlError> {
+    pub(super) fn install(&mut self, built: Built) -> Result<Built, ControlError> {
         self.all_answer()?;
         let Built { number, group, hosts } = built;
         let group =
@@ -211,7 +211,7 @@ impl Datapath {
     ///
     /// # Errors
     /// No such service, or flows or groups that call it.
-    pub(crate) fn check_unused(&self, name: &str) -> Result<(), ControlError> {
+    pub(super) fn check_unused(&self, name: &str) -> Result<(), ControlError> {
         if self.pipeline.calls(self.service_number(name)?) {
             return Err(ControlError(format!(
                 "service `{name}` is called by flows or groups; delete them before it"

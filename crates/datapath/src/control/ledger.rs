@@ -1,11 +1,12 @@
 //! The ledger as a report, flow entries with their counters, and what is due by the clock.
 
-use crate::control::datapath::{Datapath, PATIENCE};
+use crate::control::datapath::Datapath;
 use crate::control::tables::{Draft, groups_of, meters_of};
 use crate::model::pipeline::Entry;
 use crate::model::requests::{ControlError, Event, FlowStats, FlowSum, Removal};
 use crate::stats::report::{PortReport, Report, ServiceReport, StuckReport, TableReport, WorkerReport};
 use crate::worker::mail::{Mail, Snapshot};
+use crate::worker::thread::PATIENCE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,7 +17,7 @@ use weir_openflow::{Flow, Group, Meter, Select};
 use weir_units::Nanos;
 
 /// What a worker told, and where it is if it told that earlier.
-pub(crate) type Told = (Snapshot, Option<StuckReport>);
+pub(super) type Told = (Snapshot, Option<StuckReport>);
 
 /// A group with what it counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,7 +108,7 @@ impl Datapath {
         Ok(told)
     }
 
-    pub(crate) fn report_of(&self, told: &[Told]) -> Report {
+    pub(super) fn report_of(&self, told: &[Told]) -> Report {
         let workers = told.iter().zip(&self.workers).map(|((snapshot, stuck), worker)| {
             let counters = &snapshot.counters;
             WorkerReport {
@@ -320,7 +321,7 @@ impl Datapath {
     }
 
     /// Tells which entries went, and what they counted to the last.
-    pub(crate) fn tell_removed(&mut self, removed: Vec<(Arc<Entry>, Removal)>) {
+    pub(super) fn tell_removed(&mut self, removed: Vec<(Arc<Entry>, Removal)>) {
         if removed.is_empty() {
             return;
         }

@@ -9,14 +9,11 @@ use crate::model::pipeline::{Touched, called};
 use crate::model::requests::{
     ControlError, Event, PacketIn, PacketOut, PortAbout, PortFlags, Refusal, Refused, Wants,
 };
-use crate::slowpath::translate::{Origins, Subject, translate_actions};
-use crate::worker::Worker;
 use crate::worker::mail::Mail;
 use std::time::Duration;
-use weir_dpdk::{Burst, Ticks};
-use weir_flow::{Key, Match, extract};
+use weir_dpdk::Ticks;
+use weir_flow::{Key, extract};
 use weir_openflow::PortNo;
-use weir_port::DropReason;
 
 /// Packets for controllers that are taken in one go.
 const PACKET_INS: usize = 256;
@@ -103,54 +100,5 @@ impl Datapath {
         next.wants = wants;
         next.advance(vec![Touched::All]);
         self.publish(next)
-    }
-}
-
-impl Worker {
-    /// Does a packet-out.
-    pub(crate) fn send_out(&mut self, packet: PacketOut) {
-        self.counters.injected += 1;
-        let mut burst = Burst::new();
-        match self.pool.packet(&packet.frame) {
-            // A burst that is empty has room.
-            Some(mbuf) => drop(burst.push(mbuf)),
-            None => {
-                self.counters.drop(DropReason::NoBuffer, 1);
-                return;
-            }
-        }
-        self.now = self.clock.at(Ticks::now());
-        self.fresh = crate::worker::short_way::Fresh::default();
-        let wanted = self.extract(&mut burst, 1, |_| packet.in_port.0);
-        if wanted == 0 {
-            self.transmit(&mut burst);
-            return;
-        }
-        let key = &mut self.bench.keys[0];
-        set_fields(key, &packet.fields);
-        let as_it_came = Origins::default();
-        let subject = Subject {
-            key,
-            layout: self.bench.layouts[0],
-            frame: &packet.frame,
-            origins: &as_it_came,
-            frozen: None,
-        };
-        let outcome = translate_actions(&self.pipeline, &subject, packet.actions.into(), &mut self.frozen);
-        self.record_once(0, outcome);
-        let waiting = self.execute(&mut burst, wanted);
-        if waiting != 0 {
-            self.serve(&mut burst, waiting);
-        }
-        let again = self.bench.again(wanted);
-        self.forward(&mut burst, again);
-        self.drain_spawned(&mut burst);
-    }
-}
-
-/// Sets fields that a packet-out names.
-fn set_fields(key: &mut Key, fields: &Match) {
-    for term in fields.terms() {
-        key.set_bits(usize::from(term.place), term.value, term.mask);
     }
 }

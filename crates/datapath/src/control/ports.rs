@@ -4,8 +4,8 @@ use crate::actions::egress::Queue;
 use crate::classify::hint::Hints;
 use crate::model::pipeline::PortInfo;
 use crate::model::requests::{Config, ControlError, PortFlags, PortSpec};
-use crate::worker::Input;
 use crate::worker::mail::Mail;
+use crate::worker::receive::Input;
 use crate::worker::thread::Running;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
@@ -20,16 +20,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A port.
 pub(crate) struct Held {
-    pub(crate) spec: PortSpec,
-    pub(crate) open: OpenPort,
-    pub(crate) place: u16,
-    pub(crate) up: bool,
+    pub(super) spec: PortSpec,
+    pub(super) open: OpenPort,
+    pub(super) place: u16,
+    pub(super) up: bool,
     /// What it was told.
-    pub(crate) flags: PortFlags,
+    pub(super) flags: PortFlags,
     /// When it was opened.
-    pub(crate) since: Ticks,
+    pub(super) since: Ticks,
     /// Where its hints come from, if it was asked for any: its own table, or why that is emulated.
-    pub(crate) marks: Option<Result<(), MarkError>>,
+    pub(super) marks: Option<Result<(), MarkError>>,
     /// Whether the tables may use it.
     visible: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Ports(BTreeMap<PortNo, Held>);
 
 impl Ports {
     /// Opens a port; its queues are not polled yet.
-    pub(crate) fn open(
+    pub(super) fn open(
         &mut self,
         spec: &PortSpec,
         config: &Config,
@@ -69,7 +69,7 @@ impl Ports {
     }
 
     /// Gives each worker what it may send to, and returns what is to be polled.
-    pub(crate) fn give_out(
+    pub(super) fn give_out(
         &self,
         opened: Vec<(PortNo, Queues)>,
         workers: &[Running],
@@ -88,7 +88,7 @@ impl Ports {
 
     /// Has a port's queues polled by the workers in turn. Where each has one, it is that of its own number, so
     /// that what cards put into queues of one number meets; else ports begin with different workers.
-    pub(crate) fn poll(
+    pub(super) fn poll(
         &self,
         number: PortNo,
         queues: Vec<Rx>,
@@ -136,12 +136,12 @@ impl Ports {
     }
 
     /// Closes a port that no worker knows of yet; returns its name.
-    pub(crate) fn forget(&mut self, number: PortNo) -> Option<String> {
+    pub(super) fn forget(&mut self, number: PortNo) -> Option<String> {
         self.0.remove(&number).map(|held| held.spec.name)
     }
 
     /// Takes a port out of the tables' sight; returns its name.
-    pub(crate) fn hide(&mut self, number: PortNo) -> Result<String, ControlError> {
+    pub(super) fn hide(&mut self, number: PortNo) -> Result<String, ControlError> {
         let held =
             self.0.get_mut(&number).ok_or_else(|| ControlError(format!("there is no port {number}")))?;
         held.visible = false;
@@ -149,7 +149,7 @@ impl Ports {
     }
 
     /// Closes a port once the workers have let go of it.
-    pub(crate) fn close(&mut self, number: PortNo, workers: &[Running]) -> Result<(), ControlError> {
+    pub(super) fn close(&mut self, number: PortNo, workers: &[Running]) -> Result<(), ControlError> {
         let Some(held) = self.0.get(&number) else { return Ok(()) };
         let (done, all_done) = channel();
         for worker in workers {
@@ -165,29 +165,29 @@ impl Ports {
     }
 
     /// A port's place.
-    pub(crate) fn place(&self, number: PortNo) -> Option<u16> {
+    pub(super) fn place(&self, number: PortNo) -> Option<u16> {
         self.0.get(&number).map(|held| held.place)
     }
 
     /// A port by its place.
-    pub(crate) fn at(&self, place: u16) -> Option<&Held> {
+    pub(super) fn at(&self, place: u16) -> Option<&Held> {
         self.0.values().find(|held| held.place == place)
     }
 
     /// What the tables may know.
-    pub(crate) fn infos(&self) -> BTreeMap<PortNo, PortInfo> {
+    pub(super) fn infos(&self) -> BTreeMap<PortNo, PortInfo> {
         let visible = self.0.iter().filter(|(_, held)| held.visible);
         visible.map(|(&number, held)| (number, held.info(number))).collect()
     }
 
     /// Tells a port what it is told; what it was told before, if it is there.
-    pub(crate) fn tell(&mut self, number: PortNo, flags: PortFlags) -> Option<PortFlags> {
+    pub(super) fn tell(&mut self, number: PortNo, flags: PortFlags) -> Option<PortFlags> {
         let held = self.0.get_mut(&number).filter(|held| held.visible)?;
         Some(std::mem::replace(&mut held.flags, flags))
     }
 
     /// Reads the links; returns what changed.
-    pub(crate) fn look(&mut self) -> Vec<(PortNo, bool)> {
+    pub(super) fn look(&mut self) -> Vec<(PortNo, bool)> {
         let mut changed = Vec::new();
         for (&number, held) in &mut self.0 {
             let up = held.open.link_up();
@@ -205,7 +205,7 @@ impl Ports {
 }
 
 /// A port's queues, in order.
-pub(crate) type Queues = Vec<(Rx, Tx)>;
+pub(super) type Queues = Vec<(Rx, Tx)>;
 
 /// A transmit queue for each worker: its own where there are enough, or one that it shares.
 fn outputs(queues: Vec<Tx>, workers: usize) -> Vec<Queue> {

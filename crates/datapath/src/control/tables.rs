@@ -29,7 +29,7 @@ pub(crate) struct Draft {
     /// Entries that came and have a timeout; some may have gone again.
     pub(crate) timed: Vec<Arc<Entry>>,
     /// Entries that went and whose controller wants to know.
-    pub(crate) removed: Vec<(Arc<Entry>, Removal)>,
+    pub(super) removed: Vec<(Arc<Entry>, Removal)>,
     /// What became of entries, if anybody wants to know.
     pub(crate) told: Option<Vec<EntryChange>>,
     /// When entries are added, for all that are.
@@ -37,9 +37,9 @@ pub(crate) struct Draft {
     /// Flow entries that there may be.
     pub(crate) most: usize,
     /// Bytes that actions may take.
-    pub(crate) most_actions: usize,
+    pub(super) most_actions: usize,
     /// What goes first where there are too many.
-    pub(crate) evictions: Queues,
+    pub(super) evictions: Queues,
     /// The place of the change at hand.
     pub(crate) at: usize,
     /// Whether changes are many: tables make of them what lookups need at the end.
@@ -52,7 +52,7 @@ pub(crate) fn refuse<T>(text: String) -> Result<T, Refused> {
 }
 
 /// Refuses a change.
-pub(crate) fn refuse_as<T>(why: Refusal, text: String) -> Result<T, Refused> {
+pub(super) fn refuse_as<T>(why: Refusal, text: String) -> Result<T, Refused> {
     Err(Refused { why, text })
 }
 
@@ -106,7 +106,7 @@ impl Draft {
     }
 
     /// The same of flow entries.
-    pub(crate) fn change_flow(&mut self, change: FlowMod) -> Result<(), Refused> {
+    pub(super) fn change_flow(&mut self, change: FlowMod) -> Result<(), Refused> {
         match change {
             FlowMod::Add(flow) => self.add(flow),
             FlowMod::Modify { flow, cookie, select, or_add } => self.modify(flow, cookie, &select, or_add),
@@ -148,7 +148,7 @@ impl Draft {
     }
 
     /// Whether there is memory for so many bytes of actions, where so many go; what to say if not.
-    pub(crate) fn check_memory(&self, comes: usize, goes: usize) -> Result<(), String> {
+    pub(super) fn check_memory(&self, comes: usize, goes: usize) -> Result<(), String> {
         if comes == 0 || self.pipeline.actions - goes + comes <= self.most_actions {
             return Ok(());
         }
@@ -260,7 +260,7 @@ impl Draft {
     }
 
     /// Removes an entry, which is told if that was wanted.
-    pub(crate) fn delete(&mut self, entry: &Arc<Entry>, why: Removal) {
+    pub(super) fn delete(&mut self, entry: &Arc<Entry>, why: Removal) {
         self.remove(entry);
         self.tell_gone(entry, why);
     }
@@ -277,7 +277,7 @@ impl Draft {
     }
 
     /// The entries that are meant.
-    pub(crate) fn selected(&self, select: &Select) -> Vec<Arc<Entry>> {
+    pub(super) fn selected(&self, select: &Select) -> Vec<Arc<Entry>> {
         let tables = match select.table {
             Some(table) => self.pipeline.tables.get(usize::from(table.0)).into_iter().collect(),
             None => self.pipeline.tables.iter_used().collect::<Vec<_>>(),
@@ -291,7 +291,7 @@ impl Draft {
         within.map(|rule| &rule.value).filter(marked).cloned().collect()
     }
 
-    pub(crate) fn remove_where(&mut self, why: Removal, which: impl Fn(&Flow) -> bool) {
+    pub(super) fn remove_where(&mut self, why: Removal, which: impl Fn(&Flow) -> bool) {
         let all = self.pipeline.tables.iter_used().flat_map(|table| table.iter());
         let gone: Vec<Arc<Entry>> =
             all.filter(|rule| which(&rule.value.flow)).map(|rule| rule.value.clone()).collect();
@@ -370,7 +370,7 @@ fn check_ct(pipeline: &Pipeline, ct: &Ct) -> Result<(), Refused> {
 }
 
 /// Whether actions can be done; some cannot stand in a set (in a bucket, or written).
-pub(crate) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: bool) -> Result<(), Refused> {
+pub(super) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: bool) -> Result<(), Refused> {
     for action in actions {
         match action {
             Action::Ct(ct) => check_ct(pipeline, ct)?,
@@ -413,16 +413,16 @@ fn selects_all(select: &Select) -> bool {
 
 /// What changes have packets need beside the tables.
 #[derive(Debug, Default)]
-pub(crate) struct Uses {
+pub(super) struct Uses {
     /// The services that they call, by number.
-    pub(crate) called: BTreeSet<u16>,
+    pub(super) called: BTreeSet<u16>,
     /// Whether they have addresses translated.
-    pub(crate) translates: bool,
+    pub(super) translates: bool,
 }
 
 impl Uses {
     /// Of a list of changes, where the connection tracker is the service of this number.
-    pub(crate) fn of(changes: &[Change], tracker: Option<u16>) -> Self {
+    pub(super) fn of(changes: &[Change], tracker: Option<u16>) -> Self {
         let mut uses = Self::default();
         for change in changes {
             match change {
@@ -456,7 +456,7 @@ impl Uses {
 }
 
 /// The groups that a flow entry sends to.
-pub(crate) fn groups_of(flow: &Flow) -> BTreeSet<GroupId> {
+pub(super) fn groups_of(flow: &Flow) -> BTreeSet<GroupId> {
     let mut found = BTreeSet::new();
     flow.instructions.each(&mut |action| {
         if let Action::Group(id) = action {
@@ -467,7 +467,7 @@ pub(crate) fn groups_of(flow: &Flow) -> BTreeSet<GroupId> {
 }
 
 /// The meters that police a flow entry's packets.
-pub(crate) fn meters_of(flow: &Flow) -> BTreeSet<MeterId> {
+pub(super) fn meters_of(flow: &Flow) -> BTreeSet<MeterId> {
     let mut found = flow.instructions.meter.into_iter().collect::<BTreeSet<_>>();
     flow.instructions.each(&mut |action| {
         if let Action::Meter(id) = action {

@@ -6,9 +6,9 @@
 
 use crate::actions::program::Op;
 use crate::control::datapath::Datapath;
+use crate::services::stage::next_stage;
 use crate::slowpath::explain::{Explain, Story, described, masked};
 use crate::slowpath::translate::{FrozenStore, Origins, Subject, translate};
-use crate::worker::serve::next_stage;
 use std::fmt::Write as _;
 use weir_flow::{Field, Key, Mask, extract};
 use weir_openflow::{PortNo, match_text};

@@ -69,7 +69,7 @@ impl Vital {
     }
 
     /// Whether it had not come round since it was looked at before.
-    pub(crate) const fn stands_still(&self) -> bool {
+    pub(super) const fn stands_still(&self) -> bool {
         self.still_since.is_some()
     }
 }
@@ -103,12 +103,6 @@ impl Datapath {
         let told: Vec<_> = self.last.iter().map(|last| (last.clone(), None)).collect();
         Report { tables: Vec::new(), ..self.report_of(&told) }
     }
-}
-
-/// CPU time of a thread of this process (`/proc/PID/task/TID/schedstat`); nothing where the system does not tell.
-pub(crate) fn cpu_time(thread: u32) -> Option<Duration> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
 #[cfg(test)]

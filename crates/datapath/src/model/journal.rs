@@ -70,7 +70,7 @@ enum Parts {
 
 impl Journal {
     /// Notes what a generation changed. Each is the one after the last.
-    pub(crate) fn push(&mut self, generation: u64, touched: Vec<Touched>) {
+    pub(super) fn push(&mut self, generation: u64, touched: Vec<Touched>) {
         let changes = if touched.len() > CHANGES { condensed(&touched) } else { touched };
         let (cover, parts) = if changes.len() <= COVER {
             (changes, Parts::Cover)

@@ -51,7 +51,7 @@ struct Question<'a> {
 
 impl Living {
     /// Of these groups with these ports. What has not changed since `before` is kept, with its slots.
-    pub(crate) fn of(
+    pub(super) fn of(
         groups: &BTreeMap<GroupId, Arc<GroupEntry>>,
         ports: &BTreeMap<PortNo, PortInfo>,
         before: &Self,
@@ -121,6 +121,6 @@ impl Question<'_> {
 }
 
 /// The port that a bucket watches.
-pub(crate) fn watched_port(bucket: &Bucket) -> Option<PortNo> {
+pub(super) fn watched_port(bucket: &Bucket) -> Option<PortNo> {
     bucket.watch_port.filter(|port| *port != PortNo::ANY)
 }

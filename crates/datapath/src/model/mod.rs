@@ -7,8 +7,14 @@
 //! Threads: a snapshot never changes once workers have it, but for counts and meters.
 
 pub(super) mod journal;
+pub(super) mod kept;
 pub(super) mod living;
 pub(super) mod meter;
 pub(super) mod pipeline;
+pub(super) mod poll;
 pub(super) mod requests;
 pub(super) mod table_list;
+pub(super) mod tcam;
+
+/// Packets of a burst, one bit each.
+pub(crate) type Packets = u64;

@@ -8,11 +8,11 @@
 //! not be made again unless a change may concern it (`journal.rs`).
 
 use crate::model::journal::Journal;
+use crate::model::kept::Kept;
 use crate::model::living::{Alive, Living, watched_port};
 use crate::model::meter::MeterState;
 use crate::model::requests::{Evict, PortFlags, Removal, Wants};
 use crate::model::table_list::TableList;
-use crate::worker::steer::Kept;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use weir_services::conntrack::Owners;
 use weir_units::Nanos;
 
 /// Tables of a switch.
-pub(crate) const TABLES: usize = TableId::LAST.0 as usize + 1;
+pub(super) const TABLES: usize = TableId::LAST.0 as usize + 1;
 
 /// A flow entry with its counters. Workers add to them now and then, never per packet.
 #[derive(Debug)]
@@ -131,6 +131,19 @@ impl Entry {
     }
 }
 
+/// Groups, at most.
+pub const MOST_GROUPS: usize = 1 << 16;
+
+/// Meters, at most.
+pub const MOST_METERS: usize = 1 << 16;
+
+/// Buckets of a group, at most: as many as there are slots that a packet's hash takes one of
+/// (`slowpath/translate/spread.rs`).
+pub const MOST_BUCKETS: usize = 1024;
+
+/// Groups that one may lead to, or watch, through others, at most: what looking for a circle costs.
+pub const MOST_CHAINED: usize = 1024;
+
 /// A group with its counters.
 #[derive(Debug)]
 pub(crate) struct GroupEntry {
@@ -152,7 +165,7 @@ pub(crate) struct GroupEntry {
 
 impl GroupEntry {
     /// Whether it depends on anything else which of its buckets are alive.
-    pub(crate) fn watches_any(&self) -> bool {
+    pub(super) fn watches_any(&self) -> bool {
         !self.watches.is_empty() || self.group.buckets.iter().any(|bucket| watched_port(bucket).is_some())
     }
 }

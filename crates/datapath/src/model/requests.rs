@@ -1,5 +1,7 @@
 //! What is said to a datapath, and what it answers: plain data.
 
+use super::poll::PollMode;
+use super::tcam::TcamConfig;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_openflow::{Bucket, Flow, FlowMod, Group, GroupId, Meter, MeterId, PortNo, TableId, ToController};
@@ -22,10 +24,10 @@ pub struct Config {
     /// Whether stages are coalesced.
     pub coalescing: bool,
     /// How workers wait for packets.
-    pub poll: crate::PollMode,
+    pub poll: PollMode,
     /// The table that classifies in front of each queue, if there is to be one: the port's own where it
     /// has one, otherwise emulated.
-    pub tcam: Option<crate::TcamConfig>,
+    pub tcam: Option<TcamConfig>,
     /// Megaflows that each port's new flows may have made in a second, on each worker.
     pub upcalls: u32,
     /// Draws of hashes and groups; a number makes them repeatable.
@@ -306,6 +308,11 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ControlError(pub String);
+
+/// An error of what Weir is made of, as the datapath's owner is told it.
+pub(crate) fn told(error: impl std::fmt::Display) -> ControlError {
+    ControlError(error.to_string())
+}
 
 /// A flow entry with what it counted.
 #[derive(Clone, Debug, PartialEq)]

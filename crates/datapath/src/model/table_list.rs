@@ -27,7 +27,7 @@ pub(crate) struct TableList {
 
 impl TableList {
     /// Empty tables.
-    pub(crate) fn new(seed: Seed) -> Self {
+    pub(super) fn new(seed: Seed) -> Self {
         let rack: Arc<[Of; RACK]> = Arc::new(std::array::from_fn(|_| Table::new(seed)));
         Self { racks: std::array::from_fn(|_| Arc::clone(&rack)), used: [0; _] }
     }

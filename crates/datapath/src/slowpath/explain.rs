@@ -64,7 +64,7 @@ impl<'a> Explain<'a> {
         }
     }
 
-    pub(crate) fn say(&mut self, words: impl FnOnce() -> String) {
+    pub(super) fn say(&mut self, words: impl FnOnce() -> String) {
         if let Some(story) = &mut self.0 {
             story.steps.push(Step::Say(words()));
         }

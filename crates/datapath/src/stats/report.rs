@@ -5,8 +5,8 @@
 //! but for packets handed from one worker to another, which are counted as `handed_over` by the one and
 //! `taken_over` by the other, and held by nobody's worker while they are in the ring between them.
 
-use crate::classify::hint::TcamConfig;
-use crate::worker::wait::PollMode;
+use crate::model::poll::PollMode;
+use crate::model::tcam::TcamConfig;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_services::HostReport;

@@ -1,15 +1,15 @@
 //! What is known of each packet of the burst at hand: where a worker's steps leave it for the next.
 
 use crate::actions::execute::Fate;
+use crate::model::Packets;
 use crate::worker::PASSES;
-use weir_classifier::Handle;
+use crate::worker::hints::Hinted;
+use crate::worker::short_way::Fresh;
+use weir_classifier::{Found, Handle};
 use weir_dpdk::BURST;
 use weir_flow::{Key, Layout, places};
 use weir_port::DropReason;
 use weir_services::Memo;
-
-/// Packets of a burst, one bit each.
-pub(crate) type Packets = u64;
 
 /// What a packet of the burst does next is said by a megaflow, by the recording of a new one, or by the
 /// tables themselves; or nobody has the time.
@@ -24,11 +24,11 @@ pub(crate) enum Source {
 /// What is known of each packet of the burst at hand.
 pub(crate) struct Bench {
     pub(crate) keys: Vec<Key>,
-    pub(crate) layouts: [Layout; BURST],
+    pub(super) layouts: [Layout; BURST],
     pub(crate) fates: [Fate; BURST],
     pub(crate) sources: [Source; BURST],
     /// What the first service on each packet's way noted with its megaflow.
-    pub(crate) memos: [Memo; BURST],
+    pub(super) memos: [Memo; BURST],
     /// The segment that comes next.
     pub(crate) segments: [u8; BURST],
     pub(crate) passes: [u8; BURST],
@@ -36,20 +36,25 @@ pub(crate) struct Bench {
     pub(crate) roots: [u8; BURST],
     /// Packets that another worker owns.
     pub(crate) others: Packets,
+    /// What the last lookup found.
+    pub(crate) found: Found,
+    /// Packets that are as they came in, for the short way to learn from.
+    pub(crate) fresh: Fresh,
+    pub(crate) hinted: Hinted,
     /// Copies made so far of each packet of the burst that came in, and of their copies.
     pub(crate) copies: [u16; BURST],
 }
 
 /// Counts another pass of a packet; whether it was too many.
 #[inline]
-pub(crate) fn went_too_often(passes: &mut u8) -> bool {
+pub(super) fn went_too_often(passes: &mut u8) -> bool {
     *passes = passes.saturating_add(1);
     *passes >= PASSES
 }
 
 /// Of these packets, the first and, where they come in trains, those right behind it that are like it.
 #[inline(always)]
-pub(crate) fn train<const TRAINS: bool>(
+pub(super) fn train<const TRAINS: bool>(
     packets: Packets,
     first: usize,
     is_like: impl Fn(usize) -> bool,
@@ -83,6 +88,9 @@ impl Bench {
             passes: [0; BURST],
             roots: [0; BURST],
             others: 0,
+            found: Found::default(),
+            fresh: Fresh::default(),
+            hinted: Hinted::default(),
             copies: [0; BURST],
         }
     }

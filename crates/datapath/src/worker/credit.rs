@@ -13,7 +13,6 @@ use crate::worker::Worker;
 use crate::worker::mail::Snapshot;
 use std::sync::mpsc::Sender;
 use weir_dpdk::Ticks;
-use weir_services::Host;
 use weir_units::Nanos;
 
 /// Time between two bursts that goes to crediting: what the smallest ring in use (256 packets) takes in at 10
@@ -25,7 +24,7 @@ const STEP: usize = 8;
 
 /// Who asked, and waits for the answer.
 #[derive(Default)]
-pub(crate) struct Accounts {
+pub(super) struct Accounts {
     /// Those whose question came since the round at hand began.
     asked: Vec<Sender<Snapshot>>,
     /// Those who get their answer at its end.
@@ -34,7 +33,7 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     /// Somebody wants to know.
-    pub(crate) fn ask(&mut self, answer: Sender<Snapshot>) {
+    pub(super) fn ask(&mut self, answer: Sender<Snapshot>) {
         self.asked.push(answer);
     }
 }
@@ -54,13 +53,13 @@ impl Worker {
     fn credit_for(&mut self, time: Nanos) {
         if self.accounts.waiting.is_empty() {
             self.accounts.waiting.append(&mut self.accounts.asked);
-            self.caches.begin_crediting();
-            self.direct.begin_crediting();
+            self.tiers.caches.begin_crediting();
+            self.tiers.direct.begin_crediting();
         }
         let start = Ticks::now();
-        self.now = self.clock.at(start);
+        self.time.now = self.time.clock.at(start);
         while !self.credit_some(STEP) {
-            let taken = Ticks::now().since(start) as f64 * self.clock.nanos_per_tick;
+            let taken = Ticks::now().since(start) as f64 * self.time.clock.nanos_per_tick;
             if taken > time.0 as f64 {
                 return;
             }
@@ -73,14 +72,14 @@ impl Worker {
     }
 
     fn credit_some(&mut self, most: usize) -> bool {
-        self.caches.credit_some(most, &self.pipeline)
-            && self.direct.credit_some(most, &self.pipeline.table_counts, self.now)
+        self.tiers.caches.credit_some(most, &self.pipeline)
+            && self.tiers.direct.credit_some(most, &self.pipeline.table_counts, self.time.now)
     }
 
     /// Credits everything, at the end.
-    pub(crate) fn last_accounts(&mut self) -> Snapshot {
-        self.caches.begin_crediting();
-        self.direct.begin_crediting();
+    pub(super) fn last_accounts(&mut self) -> Snapshot {
+        self.tiers.caches.begin_crediting();
+        self.tiers.direct.begin_crediting();
         while !self.credit_some(usize::MAX / 2) {}
         let last = self.snapshot();
         for answer in self.accounts.waiting.drain(..).chain(self.accounts.asked.drain(..)) {
@@ -91,9 +90,9 @@ impl Worker {
 
     /// Counts each port's megaflows; those of ports that have gone are nobody's.
     fn report_ports(&mut self) {
-        let Self { caches, counters, pipeline, .. } = self;
+        let Self { tiers, counters, pipeline, .. } = self;
         counters.ports.iter_mut().for_each(|port| port.megaflows = 0);
-        for (port, megaflows) in caches.ports() {
+        for (port, megaflows) in tiers.caches.ports() {
             let place = pipeline.ports.get(&port).map(|info| usize::from(info.index));
             if let Some(counts) = place.and_then(|place| counters.ports.get_mut(place)) {
                 counts.megaflows = megaflows;
@@ -103,15 +102,12 @@ impl Worker {
 
     /// Copies the ledger.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
-        self.settle_busy();
-        self.caches.report(&mut self.counters.caches);
+        self.time.settle_busy(&mut self.counters);
+        self.tiers.caches.report(&mut self.counters.caches);
         self.report_ports();
         self.report_hints();
-        self.counters.caches.edges = self.direct.len() as u64;
-        self.counters.caches.memory += self.direct.memory() as u64;
-        Snapshot {
-            counters: self.counters.clone(),
-            services: self.services.iter().map(|host| host.as_deref().map(Host::report)).collect(),
-        }
+        self.counters.caches.edges = self.tiers.direct.len() as u64;
+        self.counters.caches.memory += self.tiers.direct.memory() as u64;
+        Snapshot { counters: self.counters.clone(), services: self.services.report() }
     }
 }

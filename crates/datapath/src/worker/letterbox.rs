@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// What both sides know of a worker's mail.
 #[derive(Debug, Default)]
-pub(crate) struct Letterbox {
+pub(super) struct Letterbox {
     /// There is mail, or was a moment ago.
     bell: AtomicBool,
     /// Letters that were read.
@@ -23,41 +23,41 @@ pub(crate) struct Letterbox {
 
 impl Letterbox {
     /// Says that there is mail, which was put there before.
-    pub(crate) fn ring(&self) {
+    pub(super) fn ring(&self) {
         self.bell.store(true, Ordering::SeqCst);
     }
 
     /// Whether there is mail to be read. What is put there after this rings again.
     #[inline]
-    pub(crate) fn has_mail(&self) -> bool {
+    pub(super) fn has_mail(&self) -> bool {
         // The swap pairs with the ringing: what was put there before it is seen.
         self.bell.load(Ordering::Relaxed) && self.bell.swap(false, Ordering::AcqRel)
     }
 
     /// The worker has done what a letter says.
-    pub(crate) fn was_read(&self) {
+    pub(super) fn was_read(&self) {
         // Nobody else writes it.
         self.read.store(self.read.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     /// Letters that the worker has done.
-    pub(crate) fn read(&self) -> u64 {
+    pub(super) fn read(&self) -> u64 {
         self.read.load(Ordering::Acquire)
     }
 
     /// The worker has come round once more.
-    pub(crate) fn came_round(&self) {
+    pub(super) fn came_round(&self) {
         // Nobody else writes it.
         self.rounds.store(self.rounds.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// How often the worker came round.
-    pub(crate) fn rounds(&self) -> u64 {
+    pub(super) fn rounds(&self) -> u64 {
         self.rounds.load(Ordering::Relaxed)
     }
 
     /// The worker is about to sleep. False if it has mail, and may not.
-    pub(crate) fn fall_asleep(&self) -> bool {
+    pub(super) fn fall_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         let may = !self.bell.load(Ordering::SeqCst);
         if !may {
@@ -67,14 +67,14 @@ impl Letterbox {
     }
 
     /// The worker is awake, and will look for mail before it does anything else.
-    pub(crate) fn wake_up(&self) {
+    pub(super) fn wake_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
         // Whoever rang and then saw it asleep did so before this: the bell is seen from here on.
         fence(Ordering::SeqCst);
     }
 
     /// Whether the worker sleeps. If so after the bell was rung, it reads that mail before it looks at a packet.
-    pub(crate) fn is_asleep(&self) -> bool {
+    pub(super) fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::SeqCst)
     }
 }

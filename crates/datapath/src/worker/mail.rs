@@ -2,15 +2,25 @@
 
 use crate::actions::egress::Queue;
 use crate::model::pipeline::Pipeline;
+use crate::model::requests::PacketOut;
 use crate::stats::capture::Tap;
 use crate::stats::counters::Counters;
-use crate::worker::Input;
+use crate::worker::letterbox::Letterbox;
+use crate::worker::receive::Input;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use weir_openflow::PortNo;
 use weir_services::{Host, HostReport};
 
-pub(crate) use crate::model::requests::{PacketIn, PacketOut};
+/// A worker's end of what the control thread tells it.
+pub(super) struct Commands {
+    pub(super) mail: Receiver<Mail>,
+    pub(super) letterbox: Arc<Letterbox>,
+    /// Where old tables go to be freed.
+    pub(super) retired: Sender<Arc<Pipeline>>,
+    /// Who told it to stop, and gets the last word.
+    pub(super) stopping: Option<Sender<Snapshot>>,
+}
 
 /// A word to a worker.
 pub(crate) enum Mail {

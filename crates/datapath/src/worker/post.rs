@@ -6,7 +6,6 @@ use std::time::Duration;
 use weir_dpdk::{BURST, Burst, Ticks};
 use weir_openflow::PortNo;
 use weir_port::DropReason;
-use weir_services::Host;
 use weir_units::Nanos;
 
 /// Time between two rounds of what is due while packets come without a break.
@@ -15,11 +14,11 @@ const DUE_EVERY: Nanos = Nanos(1_000_000);
 impl Worker {
     /// Reads what the control thread has to say, if the bell rang.
     #[inline]
-    pub(crate) fn read_mail(&mut self) {
-        if self.letterbox.has_mail() {
-            while let Ok(mail) = self.mail.try_recv() {
+    pub(super) fn read_mail(&mut self) {
+        if self.commands.letterbox.has_mail() {
+            while let Ok(mail) = self.commands.mail.try_recv() {
                 self.heed(mail);
-                self.letterbox.was_read();
+                self.commands.letterbox.was_read();
             }
         }
     }
@@ -28,15 +27,17 @@ impl Worker {
         match mail {
             Mail::Tables(pipeline) => {
                 let old = std::mem::replace(&mut self.pipeline, pipeline);
-                self.caches.shortcut.forget();
+                self.tiers.caches.shortcut.forget();
                 // If nobody takes them any more, the datapath is ending, and they are freed here.
-                let _ = self.retired.send(old);
+                let _ = self.commands.retired.send(old);
             }
-            Mail::Open { place, number, tx } => self.egress.open(place, number, tx, &mut self.counters),
-            Mail::Poll(input) => self.inputs.push(*input),
+            Mail::Open { place, number, tx } => {
+                self.output.egress.open(place, number, tx, &mut self.counters)
+            }
+            Mail::Poll(input) => self.input.queues.push(*input),
             Mail::Close { place, done } => {
-                self.inputs.retain(|input| input.place != place);
-                self.egress.close(place);
+                self.input.queues.retain(|input| input.place != place);
+                self.output.egress.close(place);
                 let _ = done.send(());
             }
             Mail::Sync(answer) => self.accounts.ask(answer),
@@ -45,28 +46,24 @@ impl Worker {
                 let _ = answer.send(self.snapshot());
             }
             Mail::Command { service, command, argument, answer } => {
-                let said = self.service(service).map_or_else(
+                let said = self.services.get(service).map_or_else(
                     || Err("no such service".to_owned()),
                     |host| host.command(&command, &argument),
                 );
                 let _ = answer.send(said);
             }
             Mail::Release(service) => {
-                if let Some(host) = self.service(service) {
+                if let Some(host) = self.services.get(service) {
                     host.release();
                 }
             }
             Mail::Service { number, host, old } => {
-                let at = usize::from(number).saturating_sub(1);
-                if self.services.len() <= at {
-                    self.services.resize_with(at + 1, || None);
-                }
                 // What has gone is freed by whoever asked, not here.
-                let _ = old.send(std::mem::replace(&mut self.services[at], host));
+                let _ = old.send(self.services.replace(number, host));
             }
             Mail::Capture(taps) => {
-                self.egress.taps.clone_from(&taps);
-                self.taps = taps;
+                self.output.egress.taps.clone_from(&taps);
+                self.input.taps = taps;
             }
             Mail::Inject { in_port, frames } => {
                 frames.chunks(BURST).for_each(|frames| self.inject(in_port, frames));
@@ -76,12 +73,8 @@ impl Worker {
             Mail::Ping => {}
             #[cfg(test)]
             Mail::Harm(how) => how(self),
-            Mail::Stop(answer) => self.stopping = Some(answer),
+            Mail::Stop(answer) => self.commands.stopping = Some(answer),
         }
-    }
-
-    fn service(&mut self, number: u16) -> Option<&mut Host> {
-        self.services.get_mut(usize::from(number).checked_sub(1)?)?.as_deref_mut()
     }
 
     /// Packets from elsewhere than a port, no more than a burst.
@@ -89,13 +82,13 @@ impl Worker {
         self.counters.injected += frames.len() as u64;
         let mut burst = Burst::new();
         for frame in frames {
-            match self.pool.packet(frame) {
+            match self.output.pool.packet(frame) {
                 // A burst has room for as many.
                 Some(mbuf) => drop(burst.push(mbuf)),
                 None => self.counters.drop(DropReason::NoBuffer, 1),
             }
         }
-        self.now = self.clock.at(Ticks::now());
+        self.time.look();
         let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
         if burst.is_empty() {
             return;
@@ -110,27 +103,25 @@ impl Worker {
 
     /// A little of what is due now and then: services' timeouts, idle megaflows.
     #[inline(never)]
-    pub(crate) fn what_is_due(&mut self) {
-        self.letterbox.came_round();
-        let clock = self.clock;
-        self.now = clock.at(Ticks::now());
-        self.due = Nanos(self.now.0 + DUE_EVERY.0);
-        for service in self.services.iter_mut().flatten() {
-            service.tick(self.now);
-        }
-        self.caches.sweep(|| clock.at(Ticks::now()), &self.pipeline);
+    pub(super) fn what_is_due(&mut self) {
+        self.commands.letterbox.came_round();
+        let clock = self.time.clock;
+        self.time.look();
+        self.time.due = Nanos(self.time.now.0 + DUE_EVERY.0);
+        self.services.tick(self.time.now);
+        self.tiers.caches.sweep(|| clock.at(Ticks::now()), &self.pipeline);
     }
 
     /// Nothing is lost in silence at the end: what other workers handed over last is counted.
-    pub(crate) fn hang_up(&mut self) {
+    pub(super) fn hang_up(&mut self) {
         // Others stop at about the same time, and hand nothing over after that.
         std::thread::sleep(Duration::from_millis(5));
-        while self.rings[self.number].pop().is_some() {
+        while self.steering.rings[self.steering.number].pop().is_some() {
             self.counters.taken_over += 1;
             self.counters.drop(DropReason::Stopping, 1);
         }
         let last = self.last_accounts();
-        if let Some(answer) = self.stopping.take() {
+        if let Some(answer) = self.commands.stopping.take() {
             let _ = answer.send(last);
         }
     }

@@ -2,16 +2,17 @@
 //! their flows; then each goes on with the next segment of its megaflow, or back to the caches.
 
 use crate::actions::execute::{Context, Fate, Subject, execute};
+use crate::classify::Tiers;
+use crate::model::Packets;
+use crate::services::stage::{STAGES, next_stage};
+use crate::slowpath::recording::SlowPath;
 use crate::worker::Worker;
-use crate::worker::bench::{Bench, Packets, Source, each, train, went_too_often};
+use crate::worker::bench::{Bench, Source, each, train, went_too_often};
 use arrayvec::ArrayVec;
 use weir_dpdk::{BURST, Burst};
-use weir_flow::{Field, Key, Layout, places};
+use weir_flow::{Field, Layout, places};
 use weir_port::DropReason;
 use weir_services::{Host, Memo, Slot, Verdict};
-
-/// The greatest stage; more is taken for a loop (SoftFlow, section 5.2: a loop detector).
-pub(crate) const STAGES: u8 = 64;
 
 /// What became of the packets that a service judged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +27,7 @@ struct Served {
 
 impl Worker {
     /// Runs services until no packet waits for one.
-    pub(crate) fn serve(&mut self, burst: &mut Burst, waiting: Packets) {
+    pub(super) fn serve(&mut self, burst: &mut Burst, waiting: Packets) {
         let mut waiting = waiting;
         while waiting != 0 {
             let first = waiting.trailing_zeros() as usize;
@@ -43,7 +44,9 @@ impl Worker {
     /// One service judges its packets; what it says becomes their fate: dropped, on with the next
     /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches.
     fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) -> Served {
-        let Self { bench, services, caches, now, frozen, .. } = self;
+        let Self {
+            bench, services, tiers: Tiers { caches, .. }, time, slow: SlowPath { frozen, .. }, ..
+        } = self;
         let Bench { keys, layouts, fates, memos, segments, sources, .. } = bench;
         let mut slots: ArrayVec<Slot<'_>, BURST> = ArrayVec::new();
         let parts = burst.iter_mut().zip(keys).zip(&*layouts).zip(&*fates).zip(&*memos).enumerate();
@@ -69,9 +72,9 @@ impl Worker {
                 splice,
             });
         }
-        let mut known = usize::from(service).checked_sub(1).and_then(|at| services.get_mut(at)?.as_mut());
+        let mut known = services.get(service);
         match known.as_mut() {
-            Some(host) => host.process(&mut slots, *now),
+            Some(host) => host.process(&mut slots, time.now),
             None => slots.iter_mut().for_each(|slot| slot.verdict = Verdict::Drop(DropReason::NoService)),
         }
         let mut served = Served::default();
@@ -151,7 +154,7 @@ impl Worker {
     /// lookup. Returns the packets that wait for a service then, and those for which there is no segment as
     /// they look now, whose fate is to be looked up again.
     fn next_segments(&mut self, burst: &mut Burst, packets: Packets, begins: Packets) -> (Packets, Packets) {
-        if self.found.trains {
+        if self.bench.found.trains {
             self.next_of_trains::<true>(burst, packets, begins)
         } else {
             self.next_of_trains::<false>(burst, packets, begins)
@@ -166,16 +169,12 @@ impl Worker {
         packets: Packets,
         begins: Packets,
     ) -> (Packets, Packets) {
-        let Self { bench, caches, recordings, direct, .. } = self;
+        let Self { bench, tiers: Tiers { caches, direct, .. }, slow: SlowPath { recordings, .. }, .. } = self;
         let Bench { keys, layouts, fates, sources, memos, segments, passes, roots, copies, .. } = bench;
         let mut context = Context {
-            pool: &self.pool,
-            egress: &mut self.egress,
+            output: &mut self.output,
             counters: &mut self.counters,
-            spawned: &mut self.spawned,
-            punts: &self.punts,
-            now: self.now,
-            seed: self.seed,
+            now: self.time.now,
             passes: 0,
             root: 0,
             copies,
@@ -241,36 +240,3 @@ fn spliced(host: &Host, number: u8, burst: &mut Burst, at: usize, layout: &mut L
     let packet = burst.get_mut(at);
     packet.zip(host.splice(number)).is_some_and(|(packet, splice)| splice.apply(packet, layout))
 }
-
-/// What a packet's key is when it comes out of a service: one stage on, and nothing left of what the
-/// tables knew of it but `sf_metadata`, as if it came in anew (SoftFlow, section 3.1).
-#[inline]
-pub(crate) fn next_stage(key: &mut Key, service: u16) {
-    let stage = Field::SfStage.get(key) + 1;
-    Field::SfStage.set(key, stage.min(255));
-    Field::SfAction.set(key, u128::from(service));
-    const BEHIND: u64 = {
-        let (mut bits, mut at) = (1 << 22, 0);
-        while at < STAGE_LOCAL.len() {
-            bits |= 1 << STAGE_LOCAL[at];
-            at += 1;
-        }
-        bits
-    };
-    if key.present() & BEHIND != 0 {
-        forget_stage(key);
-    }
-}
-
-#[cold]
-fn forget_stage(key: &mut Key) {
-    for place in STAGE_LOCAL {
-        if key.word(place) != 0 {
-            key.set_word(place, 0);
-        }
-    }
-    Field::RecircId.set(key, 0);
-}
-
-/// Words of the key that last for one stage: metadata, registers, conjunctions.
-pub(crate) const STAGE_LOCAL: [usize; 10] = [6, 23, 24, 25, 26, 27, 28, 29, 30, 38];

@@ -2,9 +2,10 @@
 //! (`classify/shortcut.rs`), and leave before anything else is read of them.
 
 use crate::actions::execute::Fate;
+use crate::model::Packets;
 use crate::stats::counters::Step;
 use crate::worker::Worker;
-use crate::worker::bench::{Packets, Source};
+use crate::worker::bench::Source;
 use weir_dpdk::Burst;
 use weir_flow::places;
 use weir_openflow::PortNo;
@@ -31,51 +32,53 @@ pub(crate) fn all(count: usize) -> Packets {
 impl Worker {
     /// Whether packets of this queue may come with their megaflow's name: they take no short way then.
     #[inline]
-    pub(crate) fn has_hints(&mut self, at: usize) -> bool {
-        self.fresh = Fresh::default();
-        self.inputs.get(at).is_some_and(|input| input.hints.is_some())
+    pub(super) fn has_hints(&mut self, at: usize) -> bool {
+        self.bench.fresh = Fresh::default();
+        self.input.queues.get(at).is_some_and(|input| input.hints.is_some())
     }
 
     /// Sends the packets that the short way knows, if it knows all; otherwise returns those that have to
     /// go the long way first. It learns from these. There is at least one.
     #[inline]
-    pub(crate) fn take_shortcuts(&mut self, burst: &mut Burst, port: PortNo, bytes: u64) -> Packets {
+    pub(super) fn take_shortcuts(&mut self, burst: &mut Burst, port: PortNo, bytes: u64) -> Packets {
         let count = burst.len();
         let all = all(count);
-        let steered = self.pipeline.by_flow && self.rings.len() > 1;
-        self.fresh = Fresh::default();
-        if steered || !self.taps.is_empty() || !self.caches.shortcut.is_open(count) {
+        let steered = self.pipeline.by_flow && self.steering.rings.len() > 1;
+        self.bench.fresh = Fresh::default();
+        if steered || !self.input.taps.is_empty() || !self.tiers.caches.shortcut.is_open(count) {
             return all;
         }
-        let taken = self.caches.shortcut.take(burst, port, self.now, &mut self.bench.fates);
+        let taken = self.tiers.caches.shortcut.take(burst, port, self.time.now, &mut self.bench.fates);
         self.counters.caches.shortcut_hits += u64::from((all & !taken.left).count_ones());
-        self.fresh = Fresh { packets: taken.left, port };
-        self.lap(Step::Shortcut, count);
+        self.bench.fresh = Fresh { packets: taken.left, port };
+        self.time.lap(Step::Shortcut, count, &mut self.counters);
         if taken.left == 0 {
             match taken.all {
-                Some(Fate::Forward(port)) => self.egress.send_all(port, burst, bytes, &mut self.counters),
+                Some(Fate::Forward(port)) => {
+                    self.output.egress.send_all(port, burst, bytes, &mut self.counters)
+                }
                 Some(Fate::Drop(reason)) => {
                     self.counters.drop(reason, count as u64);
                     burst.clear();
                 }
                 _ => self.transmit(burst),
             }
-            self.lap(Step::Transmit, count);
-            self.timing = None;
+            self.time.lap(Step::Transmit, count, &mut self.counters);
+            self.time.end_burst();
         }
         taken.left
     }
 
     /// Shows the short way the packets that it did not know, as they came in.
     #[inline]
-    pub(crate) fn teach(&mut self, burst: &mut Burst, wanted: Packets) {
-        let Fresh { packets, port } = std::mem::take(&mut self.fresh);
-        if !self.caches.has_short() {
+    pub(super) fn teach(&mut self, burst: &mut Burst, wanted: Packets) {
+        let Fresh { packets, port } = std::mem::take(&mut self.bench.fresh);
+        if !self.tiers.caches.has_short() {
             return;
         }
         for at in places(packets & wanted) {
             if let (Some(packet), Source::Megaflow(handle)) = (burst.get_mut(at), self.bench.sources[at]) {
-                self.caches.learn(handle, packet, port);
+                self.tiers.caches.learn(handle, packet, port);
             }
         }
     }

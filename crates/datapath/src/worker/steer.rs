@@ -20,12 +20,11 @@
 //! Costs: a hash, and a load from a table of 2 MiB that was fetched ahead; a store every [`EPOCH`]. Threads: all
 //! workers, without locks.
 
-use std::sync::Arc;
+use crate::model::kept::Age;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir_dpdk::prefetch;
 use weir_flow::{Field, Key, Layout, Seed};
-use weir_services::{Group, Pairs};
-use weir_units::Nanos;
+use weir_services::Pairs;
 
 /// ICMP types that quote the packet they are about (RFC 792).
 const ICMP_ERRORS: [u128; 5] = [3, 4, 5, 11, 12];
@@ -34,52 +33,8 @@ const ICMP_ERRORS: [u128; 5] = [3, 4, 5, 11, 12];
 /// other one (5,000 of 524,288 are its), one in eleven of 100,000.
 const BUCKETS: usize = Pairs::BUCKETS;
 
-/// The unit in which it is known when the last packet of a bucket came, in seconds.
-const EPOCH: u64 = 16;
-
 /// A bucket that is nobody's.
 const FREE: u16 = u16::MAX;
-
-/// What has pairs of addresses stay with their owner.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
-    pairs: Vec<Arc<Pairs>>,
-    /// Epochs without a packet for which they stay in any case.
-    idle: u16,
-}
-
-impl Kept {
-    /// What these services say.
-    pub(crate) fn of<'a>(groups: impl Iterator<Item = &'a dyn Group>) -> Self {
-        let mut kept = Self::default();
-        for group in groups {
-            kept.pairs.extend(group.pairs());
-            let epochs = u64::from(group.idle_seconds()).div_ceil(EPOCH) + 1;
-            kept.idle = kept.idle.max(u16::try_from(epochs).unwrap_or(u16::MAX));
-        }
-        kept
-    }
-
-    /// The same at a moment.
-    #[inline]
-    pub(crate) fn at(&self, now: Nanos) -> Age<'_> {
-        Age { epoch: (now.0 / (EPOCH * Nanos::PER_SECOND)) as u16, kept: self }
-    }
-}
-
-/// What decides whether a bucket is still its owner's.
-pub(crate) struct Age<'a> {
-    epoch: u16,
-    kept: &'a Kept,
-}
-
-impl Age<'_> {
-    /// Whether a bucket of which the last packet came in this epoch may have another owner.
-    fn is_over(&self, last: u16, bucket: usize) -> bool {
-        self.epoch.wrapping_sub(last) > self.kept.idle
-            && !self.kept.pairs.iter().any(|pairs| pairs.is_held(bucket))
-    }
-}
 
 /// An owner, and the epoch of the last packet.
 #[inline]
@@ -201,8 +156,11 @@ fn quoted_v6(key: &Key, layout: Layout, frame: &[u8]) -> Option<[[u64; 2]; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::kept::Kept;
+    use std::sync::Arc;
     use weir_flow::extract;
-    use weir_services::{Burst, GroupConfig, Memo, Service, Slot, Verdict, registered};
+    use weir_services::{Burst, Group, GroupConfig, Memo, Service, Slot, Verdict, registered};
+    use weir_units::Nanos;
 
     /// An IPv4 frame: addresses by their last byte, protocol, and what it carries.
     fn frame(source: u8, destination: u8, protocol: u8, carried: &[u8]) -> Vec<u8> {

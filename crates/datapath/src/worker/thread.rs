@@ -1,26 +1,25 @@
 //! A worker as its owner sees it: a thread and a mailbox.
 
 use crate::actions::egress::Egress;
+use crate::actions::execute::Output;
 use crate::actions::punts::Punts;
-use crate::classify::admission::Admission;
-use crate::classify::cache::Caches;
-use crate::classify::direct::Direct;
-use crate::classify::hint::Hinted;
-use crate::control::datapath::{PATIENCE, told};
-use crate::control::vitals::cpu_time;
+use crate::classify::Tiers;
 use crate::model::pipeline::Pipeline;
-use crate::model::requests::ControlError;
-use crate::slowpath::translate::FrozenStore;
+use crate::model::poll::PollMode;
+use crate::model::requests::{ControlError, told};
+use crate::services::Services;
+use crate::slowpath::recording::SlowPath;
 use crate::stats::counters::Counters;
+use crate::worker::Worker;
 use crate::worker::bench::Bench;
 use crate::worker::credit::Accounts;
 use crate::worker::letterbox::Letterbox;
-use crate::worker::mail::Mail;
-use crate::worker::short_way::Fresh;
+use crate::worker::mail::{Commands, Mail};
+use crate::worker::receive::Inputs;
+use crate::worker::redirect::{Handed, Steering};
 use crate::worker::steer::Claims;
-use crate::worker::timing::Clock;
-use crate::worker::wait::{PollMode, Waiting};
-use crate::worker::{Handed, Worker};
+use crate::worker::timing::{Clock, Time};
+use crate::worker::wait::Waiting;
 use crossbeam_queue::ArrayQueue;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -31,7 +30,6 @@ use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, Pool, Ticks};
 use weir_flow::Seed;
 use weir_services::Watch;
-use weir_units::Nanos;
 
 /// Packets that may be on their way to one worker from the others.
 const RING: usize = 4096;
@@ -44,6 +42,9 @@ const YIELD: Duration = Duration::from_millis(1);
 
 /// and from then on it sleeps for so long each time.
 const NAP: Duration = Duration::from_micros(100);
+
+/// How long a worker may take to answer before that is an error: it hangs in a service then.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running worker.
 pub(crate) struct Running {
@@ -148,43 +149,31 @@ struct Parts {
 
 impl Parts {
     fn build(self) -> Worker {
-        let number = self.number;
         Worker {
-            number,
             pipeline: self.pipeline,
-            inputs: Vec::new(),
-            egress: Egress::default(),
-            caches: Caches::new(self.seed),
-            found: weir_classifier::Found::default(),
-            services: Vec::new(),
-            counters: Counters::default(),
+            input: Inputs { queues: Vec::new(), longest: self.longest, taps: Vec::new() },
             bench: Bench::new(),
-            recordings: Vec::new(),
-            direct: Direct::new(),
-            admission: Admission::new(self.upcalls),
-            fresh: Fresh::default(),
-            doomed: Vec::new(),
-            spawned: VecDeque::new(),
-            frozen: FrozenStore::default(),
-            pool: self.pool,
-            longest: self.longest,
-            punts: self.punts,
-            taps: Vec::new(),
-            hinted: Hinted::default(),
-            waiting: Waiting::new(self.poll, self.clock.nanos_per_tick),
-            clock: self.clock,
-            now: Nanos(0),
-            seed: self.seed,
-            claims: self.claims,
-            rings: self.rings,
-            mail: self.mail,
-            letterbox: self.letterbox,
-            retired: self.retired,
+            tiers: Tiers::new(self.seed, self.upcalls),
+            slow: SlowPath::default(),
+            services: Services::default(),
+            output: Output {
+                egress: Egress::default(),
+                spawned: VecDeque::new(),
+                punts: self.punts,
+                pool: self.pool,
+                seed: self.seed,
+            },
+            steering: Steering { number: self.number, claims: self.claims, rings: self.rings },
+            commands: Commands {
+                mail: self.mail,
+                letterbox: self.letterbox,
+                retired: self.retired,
+                stopping: None,
+            },
+            counters: Counters::default(),
             accounts: Accounts::default(),
-            stopping: None,
-            timing: None,
-            busy_since: None,
-            due: Nanos(0),
+            time: Time::new(self.clock),
+            waiting: Waiting::new(self.poll, self.clock.nanos_per_tick),
         }
     }
 }
@@ -309,4 +298,10 @@ fn thread_id() -> u32 {
         .ok()
         .and_then(|path| path.file_name()?.to_str()?.parse().ok())
         .unwrap_or(0)
+}
+
+/// CPU time of a thread of this process (`/proc/PID/task/TID/schedstat`); nothing where the system does not tell.
+fn cpu_time(thread: u32) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }

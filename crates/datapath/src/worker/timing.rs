@@ -2,8 +2,7 @@
 //!
 //! Cost: nothing per packet; one burst of [`SAMPLE`] reads the clock at each step. Threads: the worker's.
 
-use crate::stats::counters::Step;
-use crate::worker::Worker;
+use crate::stats::counters::{Counters, Step};
 use weir_dpdk::Ticks;
 use weir_units::Nanos;
 
@@ -24,17 +23,42 @@ impl Clock {
     }
 }
 
-impl Worker {
+/// What time it is for a worker, and what it spends its time on.
+pub(super) struct Time {
+    pub(super) clock: Clock,
+    /// As of the burst at hand.
+    pub(super) now: Nanos,
+    /// When the next round of what is due is to be, however many packets come.
+    pub(super) due: Nanos,
+    /// When the steps of the burst at hand are timed, the last reading.
+    step: Option<Ticks>,
+    /// Since when it has been busy, as far as that is not counted yet.
+    busy_since: Option<Ticks>,
+    /// Cycles since then that are not its work: emulation of what a port would do.
+    apart: u64,
+}
+
+impl Time {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, now: Nanos(0), due: Nanos(0), step: None, busy_since: None, apart: 0 }
+    }
+
+    /// Reads the clock.
+    #[inline]
+    pub(super) fn look(&mut self) {
+        self.now = self.clock.at(Ticks::now());
+    }
+
     /// Reads the clock when work begins or ends, so that under full load it is never read.
     #[inline]
-    pub(crate) fn clock_in(&mut self, busy: bool) {
+    pub(super) fn clock_in(&mut self, busy: bool, counters: &mut Counters) {
         match (busy, self.busy_since) {
             (true, None) => {
-                self.hinted.emulated = 0;
+                self.apart = 0;
                 self.busy_since = Some(Ticks::now());
             }
             (false, Some(_)) => {
-                self.settle_busy();
+                self.settle_busy(counters);
                 self.busy_since = None;
             }
             _ => {}
@@ -42,28 +66,43 @@ impl Worker {
     }
 
     /// Counts the cycles of the work at hand up to now, for whoever reads the ledger before it ends.
-    pub(crate) fn settle_busy(&mut self) {
+    pub(super) fn settle_busy(&mut self, counters: &mut Counters) {
         let Some(begin) = self.busy_since else { return };
         let now = Ticks::now();
-        let emulated = std::mem::take(&mut self.hinted.emulated);
-        self.counters.busy_cycles += now.since(begin).saturating_sub(emulated);
+        let apart = std::mem::take(&mut self.apart);
+        counters.busy_cycles += now.since(begin).saturating_sub(apart);
         self.busy_since = Some(now);
     }
 
+    /// A burst is about to be received, which follows so many.
     #[inline]
-    pub(crate) fn begin_timing(&mut self) {
-        if self.counters.bursts.is_multiple_of(SAMPLE) {
-            self.timing = Some(Ticks::now());
+    pub(super) fn begin_burst(&mut self, bursts: u64) {
+        if bursts.is_multiple_of(SAMPLE) {
+            self.step = Some(Ticks::now());
         }
     }
 
     /// Notes what a step took, when this burst is timed.
     #[inline]
-    pub(crate) fn lap(&mut self, step: Step, packets: usize) {
-        if let Some(before) = self.timing {
+    pub(super) fn lap(&mut self, step: Step, packets: usize, counters: &mut Counters) {
+        if let Some(before) = self.step {
             let now = Ticks::now();
-            self.counters.step(step, packets as u64, now.since(before));
-            self.timing = Some(now);
+            counters.step(step, packets as u64, now.since(before));
+            self.step = Some(now);
+        }
+    }
+
+    /// The burst is done.
+    #[inline]
+    pub(super) fn end_burst(&mut self) {
+        self.step = None;
+    }
+
+    /// These cycles count neither as a step's nor as the worker's work.
+    pub(super) fn set_apart(&mut self, cycles: u64) {
+        self.apart += cycles;
+        if let Some(before) = &mut self.step {
+            *before = Ticks(before.0 + cycles);
         }
     }
 }

@@ -1,57 +1,28 @@
-//! Packets that no megaflow answers for: the slow path, and how what it makes becomes a megaflow.
-//!
-//! A recording is a megaflow in the making. It begins with the stage at hand; while services let the
-//! packet be coalesced, each further stage is translated and appended (SoftFlow, section 5.2); when the
-//! packet is done, it is put into the cache. Until then the packet goes through the burst like the
-//! others, so that services see packets in the order they came.
+//! The lookup of a burst, and what becomes of packets that no megaflow answers for: they walk the tables, or the slow
+//! path makes a megaflow of them (`slowpath/recording.rs`). `classify/mod.rs` has the order of the tiers.
 
 use crate::actions::execute::Fate;
-use crate::actions::program::{Segment, Step};
+use crate::classify::Tiers;
 use crate::classify::cache::Made;
 use crate::classify::direct;
+use crate::model::Packets;
 use crate::slowpath::explain::Explain;
+use crate::slowpath::recording::Recording;
 use crate::slowpath::translate::{Origins, Outcome, Subject, translate};
 use crate::worker::Worker;
-use crate::worker::bench::{Packets, Source};
+use crate::worker::bench::{Bench, Source};
 use weir_classifier::quantise;
 use weir_dpdk::Burst;
-use weir_flow::{Field, Key, Mask, places};
-
-/// A megaflow in the making.
-pub(crate) struct Recording {
-    /// The packet as it came to the caches.
-    key: Key,
-    mask: Mask,
-    origins: Origins,
-    segments: Vec<Segment>,
-    tables: [u64; 4],
-    /// Whether it becomes no megaflow, because no other packet begins as this one did.
-    once: bool,
-}
-
-impl Recording {
-    /// One segment, if it is made yet.
-    pub(crate) fn step(&mut self, number: usize) -> Option<Step<'_>> {
-        self.segments.get_mut(number).map(Segment::step)
-    }
-
-    fn append(&mut self, outcome: Outcome) {
-        self.mask.union(&outcome.examined);
-        self.origins = outcome.origins;
-        self.segments.push(outcome.segment);
-        for (tables, more) in self.tables.iter_mut().zip(outcome.tables) {
-            *tables |= more;
-        }
-    }
-}
+use weir_flow::{Field, Mask, places};
 
 impl Worker {
     /// Finds each packet's megaflow by its whole key. Returns those that have none that is right.
     #[inline]
     pub(crate) fn classify(&mut self, wanted: Packets) -> Packets {
-        let Self { caches, bench, counters, found, hinted, .. } = self;
+        let Self { tiers: Tiers { caches, .. }, bench, counters, .. } = self;
+        let Bench { keys, found, hinted, .. } = bench;
         let named = hinted.take();
-        let others = caches.lookup(&bench.keys, wanted & !named, found, &mut counters.caches);
+        let others = caches.lookup(keys, wanted & !named, found, &mut counters.caches);
         let misses = wanted & !named & !others;
         hinted.others(others, misses == 0, &found.handles);
         misses | self.take(named | others)
@@ -60,8 +31,9 @@ impl Worker {
     /// The same by masks, for those that the exact-match cache does not know: those that have none, and those
     /// whose megaflow is out of date.
     fn classify_masked(&mut self, wanted: Packets) -> (Packets, Packets) {
-        let Self { caches, bench, counters, found, hinted, .. } = self;
-        let hits = caches.lookup_masked(&bench.keys, wanted, found, &mut counters.caches);
+        let Self { tiers: Tiers { caches, .. }, bench, counters, .. } = self;
+        let Bench { keys, found, hinted, .. } = bench;
+        let hits = caches.lookup_masked(keys, wanted, found, &mut counters.caches);
         hinted.others(hits, true, &found.handles);
         (wanted & !hits, self.take(hits))
     }
@@ -71,13 +43,13 @@ impl Worker {
     fn take(&mut self, hits: Packets) -> Packets {
         let (mut stale, mut current) = (0, None);
         for at in places(hits) {
-            let handle = self.found.handles[at];
-            if current == Some(handle) || self.caches.is_current(handle, &self.pipeline) {
+            let handle = self.bench.found.handles[at];
+            if current == Some(handle) || self.tiers.caches.is_current(handle, &self.pipeline) {
                 self.bench.sources[at] = Source::Megaflow(handle);
                 current = Some(handle);
             } else {
                 self.counters.caches.revalidated += 1;
-                self.doomed.push(handle);
+                self.slow.doomed.push(handle);
                 stale |= 1 << at;
             }
         }
@@ -86,14 +58,14 @@ impl Worker {
 
     /// Packets whose way through the tables is on the map: they need no megaflow. Returns them.
     #[inline]
-    pub(crate) fn go_directly(&mut self, burst: &mut Burst, packets: Packets) -> Packets {
-        self.direct.keep_up(&self.pipeline, self.now);
+    pub(super) fn go_directly(&mut self, burst: &mut Burst, packets: Packets) -> Packets {
+        self.tiers.direct.keep_up(&self.pipeline, self.time.now);
         let mut found: Packets = 0;
         for at in places(packets) {
             let Some(packet) = burst.get_mut(at) else { continue };
             let (key, layout) = (&self.bench.keys[at], self.bench.layouts[at]);
             let packet = direct::Packet { key, layout, frame: packet.data() };
-            if let Some(end) = self.direct.find(&self.pipeline, &packet, &mut self.frozen) {
+            if let Some(end) = self.tiers.direct.find(&self.pipeline, &packet, &mut self.slow.frozen) {
                 self.bench.sources[at] = Source::Direct(end);
                 found |= 1 << at;
             }
@@ -104,7 +76,7 @@ impl Worker {
 
     /// Finds what the stage behind a service makes of packets: of those that went by the tables directly the
     /// same way if they can, else as of any packet that comes in.
-    pub(crate) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets, straight: Packets) {
+    pub(super) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets, straight: Packets) {
         let found = if straight == 0 { 0 } else { self.go_directly(burst, straight) };
         let misses = self.classify(packets & !found);
         if misses != 0 {
@@ -121,7 +93,7 @@ impl Worker {
     pub(crate) fn upcall(&mut self, burst: &mut Burst, misses: Packets) {
         let mut known = 0;
         for at in places(misses) {
-            known |= u64::from(self.admission.was_here(self.found.hashes[at])) << at;
+            known |= u64::from(self.tiers.admission.was_here(self.bench.found.hashes[at])) << at;
         }
         let direct = self.go_directly(burst, misses & !known);
         let left = misses & !direct;
@@ -134,7 +106,7 @@ impl Worker {
         let (misses, stale) = self.classify_masked(left);
         for at in places(misses) {
             let port = Field::InPort.get(&self.bench.keys[at]) as u32;
-            refused |= u64::from(!self.admission.admit(port, self.now)) << at;
+            refused |= u64::from(!self.tiers.admission.admit(port, self.time.now)) << at;
         }
         let direct = self.go_directly(burst, refused & known);
         for at in places(refused & !direct) {
@@ -151,7 +123,7 @@ impl Worker {
             let key = &self.bench.keys[at];
             // Whatever gave the packet the number still refers to it: a megaflow, or a recording of
             // this burst.
-            let frozen = self.frozen.get(Field::RecircId.get(key) as u32);
+            let frozen = self.slow.frozen.get(Field::RecircId.get(key) as u32);
             let as_it_came = Origins::default();
             let subject = Subject {
                 key,
@@ -160,7 +132,7 @@ impl Worker {
                 origins: &as_it_came,
                 frozen: frozen.as_deref(),
             };
-            let outcome = translate(&self.pipeline, &subject, &mut self.frozen, Explain::SILENT);
+            let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Explain::SILENT);
             let mut recording = Recording {
                 key: key.clone(),
                 mask: Mask::new(),
@@ -170,23 +142,23 @@ impl Worker {
                 once: false,
             };
             recording.append(outcome);
-            self.bench.sources[at] = Source::Recording(self.recordings.len());
-            self.recordings.push(recording);
+            self.bench.sources[at] = Source::Recording(self.slow.recordings.len());
+            self.slow.recordings.push(recording);
         }
     }
 
     /// Has a packet do what an outcome says, which is for this packet alone.
-    pub(crate) fn record_once(&mut self, at: usize, outcome: Outcome) {
+    pub(super) fn record_once(&mut self, at: usize, outcome: Outcome) {
         let (key, mask, origins) = (self.bench.keys[at].clone(), Mask::new(), Origins::default());
         let mut recording =
             Recording { key, mask, origins, segments: Vec::with_capacity(1), tables: [0; 4], once: true };
         recording.append(outcome);
-        self.bench.sources[at] = Source::Recording(self.recordings.len());
-        self.recordings.push(recording);
+        self.bench.sources[at] = Source::Recording(self.slow.recordings.len());
+        self.slow.recordings.push(recording);
     }
 
     /// The next stage of a packet whose megaflow is in the making, and whose service lets it go on.
-    pub(crate) fn extend_recording(
+    pub(super) fn extend_recording(
         &mut self,
         burst: &mut Burst,
         at: usize,
@@ -195,11 +167,11 @@ impl Worker {
     ) {
         let info = self.pipeline.service(service).filter(|info| info.coalesces && self.pipeline.coalescing);
         let (Some(info), Some(packet)) = (info, burst.get_mut(at)) else { return };
-        let recording = &mut self.recordings[number];
+        let recording = &mut self.slow.recordings[number];
         if usize::from(self.bench.segments[at]) != recording.segments.len() {
             return;
         }
-        let call = if let Fate::Track(_, call) = fate { self.frozen.call(call).cloned() } else { None };
+        let call = if let Fate::Track(_, call) = fate { self.slow.frozen.call(call).cloned() } else { None };
         let origins = match &call {
             Some(call) => call.behind(&recording.origins),
             None => recording.origins.next_stage(&info.rewrites),
@@ -211,28 +183,28 @@ impl Worker {
             origins: &origins,
             frozen: call.as_ref().map(|call| &*call.next),
         };
-        let outcome = translate(&self.pipeline, &subject, &mut self.frozen, Explain::SILENT);
+        let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Explain::SILENT);
         recording.append(outcome);
     }
 
     /// Recordings become megaflows, and what was found out of date goes.
     #[inline]
-    pub(crate) fn settle_recordings(&mut self) {
-        if !self.doomed.is_empty() {
-            for handle in self.doomed.drain(..) {
-                self.caches.remove(handle, &self.pipeline);
+    pub(super) fn settle_recordings(&mut self) {
+        if !self.slow.doomed.is_empty() {
+            for handle in self.slow.doomed.drain(..) {
+                self.tiers.caches.remove(handle, &self.pipeline);
             }
         }
-        if !self.recordings.is_empty() {
+        if !self.slow.recordings.is_empty() {
             self.keep_recordings();
         }
     }
 
     fn keep_recordings(&mut self) {
-        for mut recording in self.recordings.drain(..) {
+        for mut recording in self.slow.recordings.drain(..) {
             if recording.once {
                 let counts = &self.pipeline.table_counts;
-                recording.segments.iter_mut().for_each(|segment| segment.credit(counts, self.now));
+                recording.segments.iter_mut().for_each(|segment| segment.credit(counts, self.time.now));
                 continue;
             }
             quantise(&mut recording.mask);
@@ -240,9 +212,9 @@ impl Worker {
                 segments: recording.segments,
                 tables: recording.tables,
                 rewritten: recording.origins.rewritten(),
-                used: self.now,
+                used: self.time.now,
             };
-            let from = self.caches.insert(&recording.key, &recording.mask, made, &self.pipeline);
+            let from = self.tiers.caches.insert(&recording.key, &recording.mask, made, &self.pipeline);
             if let Some(port) = from {
                 self.counters.caches.evicted += 1;
                 let place = self.pipeline.ports.get(&port).map(|info| usize::from(info.index));

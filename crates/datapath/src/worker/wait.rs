@@ -17,23 +17,13 @@
 //! Cost: nothing while packets come; a clock reading, and later a yield, a poll that found none. Threads: the worker's.
 //! `docs/waiting.md` has what it costs in latency, and gives back in time.
 
+use crate::model::poll::PollMode;
 use crate::stats::report::WaitReport;
 use crate::worker::Worker;
 use crate::worker::letterbox::Letterbox;
-use serde::Serialize;
-use std::str::FromStr;
 use std::time::Duration;
 use weir_dpdk::{PowerHint, Ticks, fine_timers};
 use weir_units::Nanos;
-
-/// How long a packet may wait for a worker that is not told.
-const WITHIN: Nanos = Nanos(100_000);
-
-/// The least that can be stated: below, no system's timer is of use.
-const LEAST: Nanos = Nanos(10_000);
-
-/// The most: a port's ring has to hold what comes meanwhile.
-const MOST: Nanos = Nanos(10_000_000);
 
 /// Who shares the core is let in after so long without a packet: where packets come faster, a ring does not hold what
 /// comes in the milliseconds that somebody else may take.
@@ -56,58 +46,6 @@ const RETRY: Nanos = Nanos(Nanos::PER_SECOND);
 
 /// A sleep counts as so many polls towards the next round of what is due.
 const POLLS: u32 = 64;
-
-/// How workers wait for packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PollMode {
-    /// By polling on: the least latency, and the whole core.
-    #[default]
-    Busy,
-    /// By backing off, such that a packet waits no longer than this for its worker, but for sleeps that are late.
-    Adaptive {
-        /// How long a packet may wait.
-        within: Nanos,
-    },
-}
-
-impl std::fmt::Display for PollMode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Busy => f.write_str("busy"),
-            Self::Adaptive { within } => write!(f, "adaptive:{}us", within.0 as f64 / 1e3),
-        }
-    }
-}
-
-impl Serialize for PollMode {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl FromStr for PollMode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let within = match text.split_once(':') {
-            None if text == "busy" => return Ok(Self::Busy),
-            None if text == "adaptive" => WITHIN,
-            Some(("adaptive", within)) => {
-                within.parse().map_err(|error| format!("`{text}`: {error}; write such as adaptive:100us"))?
-            }
-            _ => {
-                return Err(format!(
-                    "`{text}` is no way to wait; write busy, adaptive, or adaptive:TIME such as adaptive:100us"
-                ));
-            }
-        };
-        if (LEAST..=MOST).contains(&within) {
-            Ok(Self::Adaptive { within })
-        } else {
-            Err(format!("`{text}`: a packet may wait for 10us to 10ms"))
-        }
-    }
-}
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,11 +143,11 @@ impl Backoff {
 
 /// How this worker waits; nothing for one that polls on.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(Option<Backoff>);
+pub(super) struct Waiting(Option<Backoff>);
 
 impl Waiting {
     /// For the thread that it is made on.
-    pub(crate) fn new(mode: PollMode, nanos_per_tick: f64) -> Self {
+    pub(super) fn new(mode: PollMode, nanos_per_tick: f64) -> Self {
         let PollMode::Adaptive { within } = mode else { return Self(None) };
         fine_timers();
         Self(Some(Backoff::new(within, PowerHint::of_this_cpu(), nanos_per_tick)))
@@ -227,9 +165,12 @@ impl Worker {
                 backoff.reset();
                 1
             }
-            Some(backoff) => {
-                rest(backoff, &self.letterbox, &mut self.counters.waiting, self.clock.nanos_per_tick)
-            }
+            Some(backoff) => rest(
+                backoff,
+                &self.commands.letterbox,
+                &mut self.counters.waiting,
+                self.time.clock.nanos_per_tick,
+            ),
         }
     }
 }
@@ -328,28 +269,5 @@ mod tests {
         let sleeps = idle(&mut backoff, &mut now, 1_500_000_000, 15_000);
         let last = *sleeps.last().expect("sleeps are tried again");
         assert!((70_000..=85_000).contains(&last), "{last}");
-    }
-
-    #[test]
-    fn a_way_to_wait_is_read_back_as_it_is_written() {
-        for (text, mode) in [
-            ("busy", PollMode::Busy),
-            ("adaptive:100us", PollMode::Adaptive { within: WITHIN }),
-            ("adaptive:2000us", PollMode::Adaptive { within: Nanos(2_000_000) }),
-        ] {
-            assert_eq!(text.parse(), Ok(mode));
-            assert_eq!(mode.to_string(), text);
-        }
-        assert_eq!("adaptive".parse(), Ok(PollMode::Adaptive { within: WITHIN }));
-        for (text, named) in [
-            ("lazy", "busy, adaptive"),
-            ("adaptive:1s", "10us to 10ms"),
-            ("adaptive:1us", "10us to 10ms"),
-            ("adaptive:soon", "adaptive:100us"),
-            ("busy:1us", "busy, adaptive"),
-        ] {
-            let error = text.parse::<PollMode>().unwrap_err();
-            assert!(error.contains(named) && error.contains(text), "{error}");
-        }
     }
 }

@@ -19,26 +19,24 @@
 //!
 //! Cost: a few cycles a packet to resolve; no lookup then. Threads: the worker's.
 
-mod config;
 mod rules;
 mod soft;
 
-pub use config::{Eviction, TcamConfig};
 pub(crate) use rules::Installer;
 pub(crate) use soft::Soft;
 
 use crate::classify::cache::Caches;
+use crate::model::Packets;
+use crate::model::tcam::{Eviction, TcamConfig};
 use crate::stats::report::HintReport;
-use crate::worker::Worker;
-use crate::worker::bench::Packets;
 use std::collections::HashMap;
 use weir_classifier::{Found, Handle, Mark, Refusal};
-use weir_dpdk::{Burst, Ticks};
+use weir_dpdk::Burst;
 use weir_flow::{Key, Mask, places};
 use weir_units::Nanos;
 
 /// Megaflows of which one is chosen to leave.
-pub(crate) const LOOKED_AT: usize = 16;
+pub(super) const LOOKED_AT: usize = 16;
 
 /// Something that marks packets before a worker sees them. Updates take their time: they are begun, and
 /// what became of them is asked for later.
@@ -114,6 +112,16 @@ impl Hints {
     /// Places, and those that are taken.
     pub(crate) fn fill(&self) -> (usize, usize) {
         (self.slots.len(), self.slots.len() - self.free.len())
+    }
+
+    /// Has the packets of a burst marked, where the port did not do that.
+    pub(crate) fn mark(&mut self, burst: &mut Burst, keys: &[Key], wanted: Packets, now: Nanos) {
+        self.source.mark(burst, keys, wanted, now);
+    }
+
+    /// Cycles that emulation took since the last time it was asked.
+    pub(crate) fn emulated(&mut self) -> u64 {
+        self.source.emulated()
     }
 
     /// Resolves the marks of a burst: a bit set in the result is a packet whose megaflow is in `found`,
@@ -227,79 +235,6 @@ impl Hints {
             }
         }
         worst.map(|(_, at)| at as u32)
-    }
-}
-
-/// The hints of the burst at hand.
-#[derive(Debug, Default)]
-pub(crate) struct Hinted {
-    /// Whether this is the first lookup of a burst whose port gives hints.
-    first: bool,
-    hits: Packets,
-    /// The megaflow of a packet that had none.
-    candidate: Option<Handle>,
-    /// Cycles of emulation since the worker became busy.
-    pub(crate) emulated: u64,
-}
-
-impl Hinted {
-    /// The packets whose megaflow hints found: at the first lookup, once.
-    #[inline]
-    pub(crate) fn take(&mut self) -> Packets {
-        std::mem::take(&mut self.hits)
-    }
-
-    /// What software found for the others by a lookup, and whether that was the last lookup of the first
-    /// stage.
-    #[inline]
-    pub(crate) fn others(&mut self, found: Packets, last: bool, handles: &[Handle]) {
-        if self.first && found != 0 {
-            self.candidate = handles.get(found.trailing_zeros() as usize).copied();
-        }
-        self.first &= found == 0 && !last;
-    }
-}
-
-impl Worker {
-    /// Resolves the hints that came with a burst from a port.
-    #[inline]
-    pub(crate) fn resolve_hints(&mut self, input: usize, burst: &mut Burst, wanted: Packets) {
-        let Self { inputs, bench, caches, found, counters, hinted, now, .. } = self;
-        let Some(hints) = inputs.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
-        hints.source.mark(burst, &bench.keys, wanted, *now);
-        let (burst, report) = (&*burst, &mut counters.hints);
-        hinted.hits = hints.resolve((burst, &bench.keys), wanted, caches, (found, report), *now);
-        hinted.first = true;
-        let spent = hints.source.emulated();
-        self.set_apart(spent);
-    }
-
-    /// After the burst: offers a megaflow to the port that it came by.
-    #[inline]
-    pub(crate) fn propose_hint(&mut self, input: usize) {
-        let Some(handle) = self.hinted.candidate.take() else { return };
-        let Self { inputs, caches, counters, now, .. } = self;
-        let Some(hints) = inputs.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
-        hints.propose(handle, caches, &mut counters.hints, *now);
-        let spent = hints.source.emulated();
-        self.set_apart(spent);
-    }
-
-    /// Cycles that count neither as a step's nor as the worker's work.
-    fn set_apart(&mut self, spent: u64) {
-        self.hinted.emulated += spent;
-        self.counters.hints.emulated_cycles += spent;
-        if let Some(before) = &mut self.timing {
-            *before = Ticks(before.0 + spent);
-        }
-    }
-
-    /// The state of all tables.
-    pub(crate) fn report_hints(&mut self) {
-        let fills = self.inputs.iter().filter_map(|input| input.hints.as_ref()).map(|hints| hints.fill());
-        let (places, taken) = fills.fold((0, 0), |sum, fill| (sum.0 + fill.0, sum.1 + fill.1));
-        self.counters.hints.places = places as u64;
-        self.counters.hints.entries = taken as u64;
     }
 }
 

@@ -9,7 +9,7 @@
 //! that out, and looks them up (SoftFlow, section 6).
 
 use super::HintSource;
-use crate::worker::bench::Packets;
+use crate::model::Packets;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use weir_classifier::{Mark, Refusal};

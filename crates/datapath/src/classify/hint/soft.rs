@@ -3,8 +3,9 @@
 //! The emulation runs on the worker's thread, for there is no other place that sees each packet; its
 //! cycles are counted, and kept apart from those of the switch's work.
 
-use super::{HintSource, TcamConfig};
-use crate::worker::bench::Packets;
+use super::HintSource;
+use crate::model::Packets;
+use crate::model::tcam::TcamConfig;
 use weir_classifier::{Mark, Refusal, Tcam};
 use weir_dpdk::{BURST, Burst, Ticks};
 use weir_flow::{Key, Mask, Seed};

@@ -56,7 +56,7 @@ pub(super) fn is_ended(ops: &[Op]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actions::program::HeaderOp;
+    use crate::actions::header::HeaderOp;
 
     fn finished(ops: Vec<Op>) -> String {
         format!("{:?}", finish(ops, DropReason::ByFlow))

@@ -2,11 +2,10 @@
 
 use super::Translation;
 use super::state::State;
-use crate::actions::edit;
-use crate::actions::program::{HeaderOp, Op};
+use crate::actions::header::HeaderOp;
+use crate::actions::program::Op;
 use weir_flow::protocol::NO_ETHER_TYPE;
 use weir_flow::{Field, Mask, Needs};
-use weir_port::DropReason;
 
 impl Translation<'_> {
     /// A header is pushed or popped. All that was known of tags and labels is looked at first, because
@@ -38,7 +37,7 @@ impl Translation<'_> {
         }
         let hidden = self.hides_more();
         let State { frame, layout, key, .. } = &mut self.state;
-        let done = apply_header(op, frame, layout, key);
+        let done = op.apply(frame, layout, key);
         self.state.in_step.clone_from(&self.state.key);
         self.ops.push(Op::Header(op));
         for (place, bits) in mask.iter() {
@@ -97,27 +96,5 @@ impl Translation<'_> {
                 self.is_there(Needs::Ip) && self.examine_field(Field::Ipv6Exthdr) == 0
             }
         }
-    }
-}
-
-/// Does an operation on headers.
-pub(crate) fn apply_header<F: weir_port::Frame + ?Sized>(
-    op: HeaderOp,
-    frame: &mut F,
-    layout: &mut weir_flow::Layout,
-    key: &mut weir_flow::Key,
-) -> Result<(), DropReason> {
-    match op {
-        HeaderOp::PushVlan(tpid) => edit::push_vlan(frame, layout, key, tpid),
-        HeaderOp::PopVlan => edit::pop_vlan(frame, layout, key),
-        HeaderOp::PushMpls(ethertype) => edit::push_mpls(frame, layout, key, ethertype),
-        HeaderOp::PopMpls(ethertype) => edit::pop_mpls(frame, layout, key, ethertype),
-        HeaderOp::PushPbb(tpid) => edit::push_pbb(frame, layout, key, tpid),
-        HeaderOp::PopPbb => edit::pop_pbb(frame, layout, key),
-        HeaderOp::CopyTtlOut => edit::copy_ttl_out(frame, layout, key),
-        HeaderOp::CopyTtlIn => edit::copy_ttl_in(frame, layout, key),
-        HeaderOp::SetEtherType(ethertype) => edit::set_ether_type(frame, layout, key, ethertype),
-        HeaderOp::SetBottom(bottom) => edit::set_bottom(frame, layout, key, bottom),
-        HeaderOp::SetProtocol(protocol) => edit::set_protocol(frame, layout, key, protocol),
     }
 }

@@ -30,7 +30,6 @@ mod trail;
 mod tuple;
 
 pub(crate) use connections::Call;
-pub(crate) use headers::apply_header;
 pub(crate) use origins::Origins;
 pub(crate) use set::ActionSet;
 pub(crate) use state::{Frozen, FrozenStore};
@@ -60,7 +59,7 @@ const NESTED: u32 = 64;
 
 /// What is to be done next.
 #[derive(Clone, Debug)]
-pub(crate) enum Task {
+pub(super) enum Task {
     /// Actions from a place on.
     Actions(List, usize),
     /// The instructions that follow an entry's applied actions.
@@ -79,7 +78,7 @@ pub(crate) enum Task {
 
 /// Where actions stand.
 #[derive(Clone, Debug)]
-pub(crate) enum List {
+pub(super) enum List {
     /// Applied by an entry.
     Entry(Arc<Entry>),
     /// Of a group's bucket.
@@ -130,7 +129,7 @@ pub(crate) struct Outcome {
 }
 
 /// A translation under way.
-pub(crate) struct Translation<'a> {
+pub(super) struct Translation<'a> {
     pipeline: &'a Pipeline,
     state: State,
     /// The packet's key when this stage began.

@@ -5,7 +5,7 @@
 //! as the borrow goes through them; or it is the packet's *own*: a service may have changed it for this packet
 //! alone, or a header that came to light holds it, and there is nothing to know it by but the bit itself.
 
-use crate::worker::serve::STAGE_LOCAL;
+use crate::services::stage::STAGE_LOCAL;
 use weir_flow::{Field, Mask, PACKET_BITS};
 
 /// Where each bit's value comes from.

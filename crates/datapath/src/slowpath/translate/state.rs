@@ -40,7 +40,7 @@ pub(crate) struct State {
 
 /// Where actions stand, as far as a controller is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stands {
+pub(super) enum Stands {
     /// In a table-miss entry (OpenFlow 1.3.5, section 5.4).
     Miss,
     /// In another entry.

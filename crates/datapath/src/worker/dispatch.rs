@@ -1,0 +1,71 @@
+//! What became of the lookup is done: each packet's source says which operations, and they are executed.
+
+use crate::actions::execute::{Context, Fate, Subject, execute};
+use crate::model::Packets;
+use crate::worker::Worker;
+use crate::worker::bench::{Source, each, train};
+use weir_dpdk::Burst;
+use weir_flow::places;
+use weir_port::DropReason;
+use weir_services::Memo;
+
+impl Worker {
+    /// Does what the packets' first segments say. Returns those that wait for a service.
+    #[inline]
+    pub(crate) fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
+        self.teach(burst, wanted);
+        if self.bench.found.trains {
+            self.execute_trains::<true>(burst, wanted)
+        } else {
+            self.execute_trains::<false>(burst, wanted)
+        }
+    }
+
+    /// The same, made for packets that come in trains, or alone.
+    #[inline(always)]
+    fn execute_trains<const TRAINS: bool>(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
+        let (mut waiting, now) = (0, self.time.now);
+        let mut context = Context {
+            output: &mut self.output,
+            counters: &mut self.counters,
+            now,
+            passes: 0,
+            root: 0,
+            copies: &mut self.bench.copies,
+        };
+        let mut left = wanted;
+        while let Some(first) = places(left).next() {
+            let (source, mut memo) = (self.bench.sources[first], Memo::NOWHERE);
+            let together = train::<TRAINS>(left, first, |at| self.bench.sources[at] == source);
+            left &= !together;
+            let step = match source {
+                Source::Megaflow(handle) => self.tiers.caches.program(handle, now).and_then(|program| {
+                    memo = program.memo;
+                    program.step(0)
+                }),
+                Source::Recording(number) => self.slow.recordings[number].step(0),
+                Source::Direct(end) => self.tiers.direct.end(end),
+                Source::Refused => {
+                    places(together)
+                        .for_each(|at| self.bench.fates[at] = Fate::Drop(DropReason::UpcallLimit));
+                    continue;
+                }
+            };
+            // The handle was found in this burst, and nothing is removed before its end.
+            let Some(step) = step else { continue };
+            each::<TRAINS>(together, |at| {
+                let Some(packet) = burst.get_mut(at) else { return };
+                step.counted.add(packet.len());
+                context.passes = self.bench.passes[at];
+                context.root = self.bench.roots[at];
+                let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
+                let fate = execute(step.ops, &mut Subject { packet, layout, key }, &mut context);
+                self.bench.fates[at] = fate;
+                self.bench.segments[at] = 1;
+                self.bench.memos[at] = memo;
+                waiting |= u64::from(fate.service().is_some()) << at;
+            });
+        }
+        waiting
+    }
+}

@@ -1,0 +1,78 @@
+//! The hints of a burst: resolved before its first lookup, and a megaflow offered to the port behind it.
+
+use crate::model::Packets;
+use crate::worker::Worker;
+use crate::worker::bench::Bench;
+use crate::worker::receive::Inputs;
+use weir_classifier::Handle;
+use weir_dpdk::Burst;
+
+/// The hints of the burst at hand.
+#[derive(Debug, Default)]
+pub(crate) struct Hinted {
+    /// Whether this is the first lookup of a burst whose port gives hints.
+    first: bool,
+    hits: Packets,
+    /// The megaflow of a packet that had none.
+    candidate: Option<Handle>,
+}
+
+impl Hinted {
+    /// The packets whose megaflow hints found: at the first lookup, once.
+    #[inline]
+    pub(super) fn take(&mut self) -> Packets {
+        std::mem::take(&mut self.hits)
+    }
+
+    /// What software found for the others by a lookup, and whether that was the last lookup of the first
+    /// stage.
+    #[inline]
+    pub(super) fn others(&mut self, found: Packets, last: bool, handles: &[Handle]) {
+        if self.first && found != 0 {
+            self.candidate = handles.get(found.trailing_zeros() as usize).copied();
+        }
+        self.first &= found == 0 && !last;
+    }
+}
+
+impl Worker {
+    /// Resolves the hints that came with a burst from a port.
+    #[inline]
+    pub(super) fn resolve_hints(&mut self, input: usize, burst: &mut Burst, wanted: Packets) {
+        let Self { input: Inputs { queues, .. }, bench, tiers, counters, time, .. } = self;
+        let Some(hints) = queues.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
+        hints.mark(burst, &bench.keys, wanted, time.now);
+        let (burst, report) = (&*burst, &mut counters.hints);
+        let Bench { keys, found, hinted, .. } = bench;
+        hinted.hits = hints.resolve((burst, keys), wanted, &mut tiers.caches, (found, report), time.now);
+        hinted.first = true;
+        let spent = hints.emulated();
+        self.set_apart(spent);
+    }
+
+    /// After the burst: offers a megaflow to the port that it came by.
+    #[inline]
+    pub(super) fn propose_hint(&mut self, input: usize) {
+        let Some(handle) = self.bench.hinted.candidate.take() else { return };
+        let Self { input: Inputs { queues, .. }, tiers, counters, time, .. } = self;
+        let Some(hints) = queues.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
+        hints.propose(handle, &tiers.caches, &mut counters.hints, time.now);
+        let spent = hints.emulated();
+        self.set_apart(spent);
+    }
+
+    /// Cycles that count neither as a step's nor as the worker's work.
+    fn set_apart(&mut self, spent: u64) {
+        self.time.set_apart(spent);
+        self.counters.hints.emulated_cycles += spent;
+    }
+
+    /// The state of all tables.
+    pub(super) fn report_hints(&mut self) {
+        let fills =
+            self.input.queues.iter().filter_map(|input| input.hints.as_ref()).map(|hints| hints.fill());
+        let (places, taken) = fills.fold((0, 0), |sum, fill| (sum.0 + fill.0, sum.1 + fill.1));
+        self.counters.hints.places = places as u64;
+        self.counters.hints.entries = taken as u64;
+    }
+}
