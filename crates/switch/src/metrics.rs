@@ -4,6 +4,7 @@
 //! naming conventions have it. Cycles are ticks of the time stamp counter, whose rate is
 //! `weir_switch_tsc_hertz`.
 
+use crate::stats::counters::{COUNTERS, FAMILIES, Kind};
 use crate::stats::{
     InstanceStats, PortStats, ServiceStats, Stats, StepStats, TableStats, WAITING, WorkerStats,
 };
@@ -11,12 +12,6 @@ use std::fmt::Write as _;
 
 /// The content type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Counter,
-    Gauge,
-}
 
 /// A page being written.
 struct Page(String);
@@ -75,7 +70,6 @@ pub fn render(stats: &Stats) -> String {
     page.family("tables_generation", Kind::Gauge, "Rises with every change of the tables.")
         .sample(&[], stats.generation as f64);
     workers(&mut page, &stats.workers);
-    caches(&mut page, &stats.workers);
     ports(&mut page, &stats.ports);
     services(&mut page, &stats.services);
     stuck(&mut page, &stats.workers);
@@ -86,36 +80,26 @@ pub fn render(stats: &Stats) -> String {
 type Of<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
 
 fn workers(page: &mut Page, workers: &[WorkerStats]) {
-    use Kind::{Counter, Gauge};
-    const FAMILIES: &[Of<WorkerStats>] = &[
-        ("received_packets_total", Counter, "Packets received from ports.", |w| w.received),
-        ("injected_packets_total", Counter, "Packets made by others than ports.", |w| w.injected),
-        ("copied_packets_total", Counter, "Copies made.", |w| w.copied),
-        ("sent_packets_total", Counter, "Packets that ports took.", |w| w.sent),
-        ("controller_packets_total", Counter, "Packets given to the queue to the controller.", |w| {
-            w.to_controller
-        }),
-        ("handed_over_packets_total", Counter, "Packets given to other workers.", |w| w.handed_over),
-        ("taken_over_packets_total", Counter, "Packets taken from other workers.", |w| w.taken_over),
-        ("held_packets", Gauge, "Packets in the worker's hands.", |w| w.held),
-        ("bursts_total", Counter, "Bursts received that were not empty.", |w| w.bursts),
-        ("busy_cycles_total", Counter, "Cycles of polls that found packets.", |w| w.busy_cycles),
-        ("worker_answers", Gauge, "Whether the worker answers: 1 or 0.", |w| u64::from(w.stuck.is_none())),
-        ("sleeps_total", Counter, "Sleeps for want of packets.", |w| w.waiting.sleeps),
-        ("slept_nanoseconds_total", Counter, "Time slept for want of packets.", |w| w.waiting.slept_ns),
-        ("late_sleeps_total", Counter, "Sleeps longer than a packet may wait.", |w| w.waiting.late),
-        ("power_hints_total", Counter, "Rests by the CPU's power hint.", |w| w.waiting.hints),
-    ];
-    for (name, kind, help, value) in FAMILIES {
-        let mut family = page.family(name, *kind, help);
+    for family in COUNTERS.chunk_by(|a, b| a.metric.0 == b.metric.0) {
+        let (name, kind) = (family[0].metric.0, family[0].kind);
+        let help = FAMILIES.iter().find(|(one, _)| *one == name).map_or(family[0].help, |(_, help)| help);
+        let mut samples = page.family(name, kind, help);
         for worker in workers {
-            family.sample(
-                &worker_labels(worker).each_ref().map(|(k, v)| (*k, v.as_str())),
-                value(worker) as f64,
-            );
+            let [(w, number), (c, core)] = worker_labels(worker);
+            for counter in family {
+                let mut labels = vec![(w, number.as_str()), (c, core.as_str())];
+                labels.extend(counter.metric.1);
+                samples.sample(&labels, (counter.get)(worker) as f64);
+            }
         }
     }
-    let mut family = page.family("dropped_packets_total", Counter, "Packets dropped, by reason.");
+    let help = "Whether the worker answers: 1 or 0.";
+    let mut family = page.family("worker_answers", Kind::Gauge, help);
+    for worker in workers {
+        let [(w, number), (c, core)] = worker_labels(worker);
+        family.sample(&[(w, &number), (c, &core)], f64::from(u8::from(worker.stuck.is_none())));
+    }
+    let mut family = page.family("dropped_packets_total", Kind::Counter, "Packets dropped, by reason.");
     for worker in workers {
         for (reason, packets) in &worker.dropped {
             let [(w, number), (c, core)] = worker_labels(worker);
@@ -139,67 +123,6 @@ fn step_family(page: &mut Page, workers: &[WorkerStats], what: &str, value: fn(&
 
 fn worker_labels(worker: &WorkerStats) -> [(&'static str, String); 2] {
     [("worker", worker.worker.to_string()), ("core", worker.core.to_string())]
-}
-
-fn caches(page: &mut Page, workers: &[WorkerStats]) {
-    let mut family = page.family("lookups_total", Kind::Counter, "Lookups, by who answered.");
-    for worker in workers {
-        let caches = &worker.caches;
-        for (by, lookups) in [
-            ("shortcut", caches.shortcut_hits),
-            ("exact-match", caches.exact_hits),
-            ("megaflow", caches.megaflow_hits),
-            ("upcall", caches.upcalls),
-        ] {
-            family.sample(&[("worker", &worker.worker.to_string()), ("by", by)], lookups as f64);
-        }
-    }
-    let mut family = page.family("hints_total", Kind::Counter, "Packets by what their hint was worth.");
-    for worker in workers {
-        let hints = &worker.hints;
-        for (was, packets) in
-            [("right", hints.hits), ("missing", hints.missed), ("stale", hints.stale), ("wrong", hints.wrong)]
-        {
-            family.sample(&[("worker", &worker.worker.to_string()), ("hint", was)], packets as f64);
-        }
-    }
-    const FAMILIES: &[Of<WorkerStats>] = &[
-        ("revalidated_total", Kind::Counter, "Megaflows looked at again after table changes.", |w| {
-            w.caches.revalidated
-        }),
-        ("hint_writes_total", Kind::Counter, "Megaflows written into tables that give hints.", |w| {
-            w.hints.written
-        }),
-        ("hint_evictions_total", Kind::Counter, "Megaflows that left full tables for others.", |w| {
-            w.hints.evicted
-        }),
-        ("hint_full_total", Kind::Counter, "Megaflows that a full table had no room for at once.", |w| {
-            w.hints.full
-        }),
-        ("hint_entries", Kind::Gauge, "Places taken of the tables that give hints.", |w| w.hints.entries),
-        ("hint_places", Kind::Gauge, "Places of the tables that give hints.", |w| w.hints.places),
-        ("hint_emulated_cycles_total", Kind::Counter, "Cycles that emulating tables took.", |w| {
-            w.hints.emulated_cycles
-        }),
-        ("coalesced_packets_total", Kind::Counter, "Packets that went on without a lookup.", |w| {
-            w.caches.coalesced
-        }),
-        ("revoked_packets_total", Kind::Counter, "Packets whose coalescing was revoked.", |w| {
-            w.caches.revoked
-        }),
-        ("megaflows", Kind::Gauge, "Megaflows in the cache.", |w| w.caches.megaflows),
-        ("megaflows_evicted_total", Kind::Counter, "Megaflows that had to make room for others.", |w| {
-            w.caches.evicted
-        }),
-        ("masks", Kind::Gauge, "Masks that the megaflows have.", |w| w.caches.masks),
-        ("cache_bytes", Kind::Gauge, "Memory of the caches, about.", |w| w.caches.memory),
-    ];
-    for (name, kind, help, value) in FAMILIES {
-        let mut family = page.family(name, *kind, help);
-        for worker in workers {
-            family.sample(&[("worker", &worker.worker.to_string())], value(worker) as f64);
-        }
-    }
 }
 
 fn ports(page: &mut Page, ports: &[PortStats]) {
@@ -435,6 +358,29 @@ mod tests {
         assert_eq!(value("port_waiting_packets", &[("name", "right")]), 2.0);
         assert_eq!(value("port_faults_total", &[("fault", "lost"), ("name", "left")]), 5.0);
         assert_eq!(value("table_entries", &[("table", "3"), ("structure", "hash")]), 500.0);
+    }
+
+    #[test]
+    fn the_page_has_every_counter_of_a_worker_and_nothing_else_but_lists_by_name() {
+        let mut stats = Stats::default();
+        stats.workers.push(WorkerStats { worker: 3, core: 5, ..WorkerStats::default() });
+        for (place, counter) in COUNTERS.iter().enumerate() {
+            *(counter.slot)(&mut stats.workers[0]) = 1 + place as u64;
+        }
+        let samples = page(&render(&stats));
+        let mut left: Vec<&Sample> =
+            samples.iter().filter(|sample| sample.labels.get("worker").is_some_and(|w| w == "3")).collect();
+        for (place, counter) in COUNTERS.iter().enumerate() {
+            let (family, label) = counter.metric;
+            let is = |sample: &&Sample| {
+                sample.name == format!("weir_switch_{family}")
+                    && label.is_none_or(|(label, value)| sample.labels[label] == value)
+            };
+            let at = left.iter().position(is).unwrap_or_else(|| panic!("{} is missing", counter.name));
+            assert_eq!(left.remove(at).value, 1.0 + place as f64, "{}", counter.name);
+        }
+        let names: Vec<&str> = left.iter().map(|sample| sample.name.as_str()).collect();
+        assert_eq!(names, ["weir_switch_worker_answers"]);
     }
 
     #[test]

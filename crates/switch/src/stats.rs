@@ -3,6 +3,7 @@
 //! Field by field it is the datapath's [`Report`], whose documentation says what is counted; here names
 //! are owned, so that the document can be read back. What lies between two readings: `stats/since.rs`.
 
+pub mod counters;
 mod since;
 
 use schemars::JsonSchema;

@@ -3,6 +3,7 @@
 //! Counts are subtracted; states stay as they are in the later reading. A test goes over all numbers of the
 //! document, so that a new one is either.
 
+use super::counters::{COUNTERS, Kind};
 use super::{InstanceStats, PortStats, Stats, WAITING, WorkerStats};
 
 impl Stats {
@@ -76,38 +77,10 @@ impl InstanceStats {
 
 impl WorkerStats {
     fn subtract(&mut self, before: &Self) {
-        less(&mut [
-            (&mut self.received, before.received),
-            (&mut self.injected, before.injected),
-            (&mut self.copied, before.copied),
-            (&mut self.sent, before.sent),
-            (&mut self.to_controller, before.to_controller),
-            (&mut self.handed_over, before.handed_over),
-            (&mut self.taken_over, before.taken_over),
-            (&mut self.bursts, before.bursts),
-            (&mut self.busy_cycles, before.busy_cycles),
-            (&mut self.caches.shortcut_hits, before.caches.shortcut_hits),
-            (&mut self.caches.exact_hits, before.caches.exact_hits),
-            (&mut self.caches.megaflow_hits, before.caches.megaflow_hits),
-            (&mut self.caches.direct, before.caches.direct),
-            (&mut self.caches.upcalls, before.caches.upcalls),
-            (&mut self.caches.revalidated, before.caches.revalidated),
-            (&mut self.caches.coalesced, before.caches.coalesced),
-            (&mut self.caches.revoked, before.caches.revoked),
-            (&mut self.caches.evicted, before.caches.evicted),
-            (&mut self.hints.hits, before.hints.hits),
-            (&mut self.hints.missed, before.hints.missed),
-            (&mut self.hints.stale, before.hints.stale),
-            (&mut self.hints.wrong, before.hints.wrong),
-            (&mut self.hints.written, before.hints.written),
-            (&mut self.hints.evicted, before.hints.evicted),
-            (&mut self.hints.full, before.hints.full),
-            (&mut self.hints.emulated_cycles, before.hints.emulated_cycles),
-            (&mut self.waiting.sleeps, before.waiting.sleeps),
-            (&mut self.waiting.slept_ns, before.waiting.slept_ns),
-            (&mut self.waiting.late, before.waiting.late),
-            (&mut self.waiting.hints, before.waiting.hints),
-        ]);
+        for counter in COUNTERS.iter().filter(|counter| counter.kind == Kind::Counter) {
+            let then = (counter.get)(before);
+            less(&mut [((counter.slot)(self), then)]);
+        }
         for (reason, packets) in &mut self.dropped {
             *packets = packets.saturating_sub(before.dropped.get(reason).copied().unwrap_or(0));
         }

@@ -4,6 +4,7 @@ use crate::cmd::cells::length;
 use crate::cmd::layout::{BAD, GOOD, STRONG, paint, table};
 use std::collections::BTreeMap;
 use weir_switch::Stats;
+use weir_switch::stats::counters::{self, Counter, Kind, Section, Unit};
 use weir_switch::stats::{InstanceStats, PortStats, ServiceStats, TableStats, WorkerStats};
 use weir_units::{Nanos, Pps};
 
@@ -21,6 +22,16 @@ impl Counts {
         match self.seconds {
             None => grouped(count),
             Some(seconds) => Pps(count as f64 / seconds).to_string(),
+        }
+    }
+
+    /// A counter's number: of packets, of something else, or a state.
+    fn of(self, counter: &Counter, count: u64) -> String {
+        match (counter.kind, counter.unit) {
+            (_, Unit::Bytes) => bytes(count),
+            (Kind::Gauge, _) => grouped(count),
+            (Kind::Counter, Unit::Packets | Unit::Lookups) => self.show(count),
+            (Kind::Counter, _) => self.show_times(count),
         }
     }
 
@@ -141,28 +152,27 @@ fn ports(ports: &[PortStats], counts: Counts) -> String {
 
 /// The sum, a column a worker.
 fn packets(now: &Stats, since: &Stats, counts: Counts) -> String {
-    type Row = (&'static str, fn(&WorkerStats) -> u64, bool);
-    const ROWS: &[Row] = &[
-        ("  received", |w| w.received, true),
-        ("+ injected", |w| w.injected, false),
-        ("+ copied", |w| w.copied, false),
-        ("+ taken over", |w| w.taken_over, false),
-        ("= sent", |w| w.sent, true),
-        ("+ dropped", WorkerStats::dropped, true),
-        ("+ to controller", |w| w.to_controller, false),
-        ("+ handed over", |w| w.handed_over, false),
-    ];
     let workers = &since.workers;
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for (name, of, always) in ROWS {
-        let total: u64 = workers.iter().map(of).sum();
-        if *always || total > 0 {
-            let cells = workers.iter().map(of).map(|count| counts.show(count));
-            rows.push(row(name, cells, counts.show(total)));
+    let counted = |counter: &Counter, sign: &str, always: bool| {
+        let total: u64 = workers.iter().map(counter.get).sum();
+        (always || total > 0).then(|| {
+            let cells = workers.iter().map(|w| counts.of(counter, (counter.get)(w)));
+            row(&format!("{sign} {}", counter.words), cells, counts.of(counter, total))
+        })
+    };
+    for (place, counter) in counters::of(Section::Came).enumerate() {
+        rows.extend(counted(counter, if place == 0 { " " } else { "+" }, place == 0));
+    }
+    for (place, counter) in counters::of(Section::Went).enumerate() {
+        let is_state = counter.kind == Kind::Gauge;
+        rows.extend(counted(counter, if place == 0 { "=" } else { "+" }, place == 0 || is_state));
+        if place == 0 {
+            let dropped = workers.iter().map(WorkerStats::dropped);
+            let cells = dropped.clone().map(|count| counts.show(count));
+            rows.push(row("+ dropped", cells, counts.show(dropped.sum())));
         }
     }
-    let held = |worker: &WorkerStats| grouped(worker.held);
-    rows.push(row("+ held", workers.iter().map(held), grouped(workers.iter().map(|w| w.held).sum())));
     let right = now.workers.iter().all(WorkerStats::balances);
     let verdict = |worker: &WorkerStats| {
         let off = worker.came() as i128 - worker.went() as i128;
@@ -203,22 +213,46 @@ fn waiting(rows: &mut Vec<Vec<String>>, since: &Stats, counts: Counts) {
     let workers = &since.workers;
     let slept =
         |ns: u64, workers: f64| format!("{:.1} %", ns as f64 / since.uptime_ns as f64 / workers * 100.0);
-    let whole = |of: fn(&WorkerStats) -> u64| -> u64 { workers.iter().map(of).sum() };
-    let total = whole(|w| w.waiting.slept_ns);
+    let total: u64 = workers.iter().map(|w| w.waiting.slept_ns).sum();
     if total > 0 && since.uptime_ns > 0 {
         let all = slept(total, workers.len().max(1) as f64);
         rows.push(row("asleep", workers.iter().map(|w| slept(w.waiting.slept_ns, 1.0)), all));
     }
-    type Row = (&'static str, fn(&WorkerStats) -> u64);
-    const COUNTED: &[Row] = &[
-        ("sleeps", |w| w.waiting.sleeps),
-        ("too long", |w| w.waiting.late),
-        ("power hints", |w| w.waiting.hints),
-    ];
-    for (name, of) in COUNTED.iter().filter(|(_, of)| whole(*of) > 0) {
-        let cells = workers.iter().map(|w| counts.show_times(of(w)));
-        rows.push(row(name, cells, counts.show_times(whole(*of))));
+    // The time is above, as a share of all time.
+    rows.extend(happened(
+        counters::of(Section::Waiting).filter(|c| c.unit != Unit::Nanoseconds),
+        workers,
+        counts,
+    ));
+}
+
+/// Rows of these numbers: of what is counted only what occurred, and every state.
+fn happened(
+    of: impl Iterator<Item = &'static Counter>,
+    workers: &[WorkerStats],
+    counts: Counts,
+) -> Vec<Vec<String>> {
+    of.filter_map(|counter| {
+        let total: u64 = workers.iter().map(counter.get).sum();
+        (counter.kind == Kind::Gauge || total > 0).then(|| {
+            let cells = workers.iter().map(|w| counts.of(counter, (counter.get)(w)));
+            row(counter.words, cells, counts.of(counter, total))
+        })
+    })
+    .collect()
+}
+
+/// These numbers as shares of their sum, below that.
+fn shares_of(sum: &str, section: Section, workers: &[WorkerStats], counts: Counts) -> Vec<Vec<String>> {
+    let whole = |w: &WorkerStats| -> u64 { counters::of(section).map(|counter| (counter.get)(w)).sum() };
+    let all: u64 = workers.iter().map(whole).sum();
+    let mut rows = vec![row(sum, workers.iter().map(|w| counts.show(whole(w))), counts.show(all))];
+    for counter in counters::of(section) {
+        let total = workers.iter().map(counter.get).sum();
+        let cells = workers.iter().map(|w| share((counter.get)(w), whole(w)));
+        rows.push(row(counter.words, cells, share(total, all)));
     }
+    rows
 }
 
 fn row(name: &str, cells: impl Iterator<Item = String>, total: String) -> Vec<String> {
@@ -261,50 +295,8 @@ fn drops(since: &Stats, counts: Counts) -> String {
 }
 
 fn caches(workers: &[WorkerStats], counts: Counts) -> String {
-    let lookups = |w: &WorkerStats| {
-        let caches = &w.caches;
-        caches.shortcut_hits + caches.exact_hits + caches.megaflow_hits + caches.direct + caches.upcalls
-    };
-    let all: u64 = workers.iter().map(lookups).sum();
-    type Row = (&'static str, fn(&WorkerStats) -> u64);
-    const SPLIT: &[Row] = &[
-        ("short way", |w| w.caches.shortcut_hits),
-        ("exact-match cache", |w| w.caches.exact_hits),
-        ("megaflow cache", |w| w.caches.megaflow_hits),
-        ("tables, directly", |w| w.caches.direct),
-        ("upcalls", |w| w.caches.upcalls),
-    ];
-    const COUNTED: &[Row] = &[
-        ("coalesced", |w| w.caches.coalesced),
-        ("revoked", |w| w.caches.revoked),
-        ("revalidated", |w| w.caches.revalidated),
-    ];
-    const HAPPENED: &[Row] = &[("megaflows that made room", |w| w.caches.evicted)];
-    const STATES: &[Row] = &[
-        ("megaflows", |w| w.caches.megaflows),
-        ("masks", |w| w.caches.masks),
-        ("most masks of a port and stage", |w| w.caches.most_masks),
-    ];
-    let total = |of: &fn(&WorkerStats) -> u64| -> u64 { workers.iter().map(of).sum() };
-    let mut rows = vec![row("lookups", workers.iter().map(|w| counts.show(lookups(w))), counts.show(all))];
-    for (name, of) in SPLIT {
-        rows.push(row(name, workers.iter().map(|w| share(of(w), lookups(w))), share(total(of), all)));
-    }
-    for (name, of) in COUNTED.iter().filter(|(_, of)| total(of) > 0) {
-        rows.push(row(name, workers.iter().map(|w| counts.show(of(w))), counts.show(total(of))));
-    }
-    for (name, of) in HAPPENED.iter().filter(|(_, of)| total(of) > 0) {
-        rows.push(row(name, workers.iter().map(|w| counts.show_times(of(w))), counts.show_times(total(of))));
-    }
-    for (name, of) in STATES {
-        rows.push(row(name, workers.iter().map(|w| grouped(of(w))), grouped(total(of))));
-    }
-    let memory = |w: &WorkerStats| w.caches.memory;
-    rows.push(row(
-        "memory",
-        workers.iter().map(|w| bytes(memory(w))),
-        bytes(workers.iter().map(memory).sum()),
-    ));
+    let mut rows = shares_of("lookups", Section::Lookups, workers, counts);
+    rows.extend(happened(counters::of(Section::Caches), workers, counts));
     by_worker(workers, &rows)
 }
 
@@ -312,31 +304,12 @@ fn caches(workers: &[WorkerStats], counts: Counts) -> String {
 fn hints(since: &Stats, counts: Counts) -> String {
     let Some(tcam) = &since.tcam else { return String::new() };
     let workers = &since.workers;
-    type Row = (&'static str, fn(&WorkerStats) -> u64);
-    const SPLIT: &[Row] = &[
-        ("right", |w| w.hints.hits),
-        ("missing", |w| w.hints.missed),
-        ("stale", |w| w.hints.stale),
-        ("wrong", |w| w.hints.wrong),
-    ];
-    const COUNTED: &[Row] =
-        &[("written", |w| w.hints.written), ("evicted", |w| w.hints.evicted), ("no room", |w| w.hints.full)];
-    const STATES: &[Row] = &[("places", |w| w.hints.places), ("taken", |w| w.hints.entries)];
-    let total = |of: &fn(&WorkerStats) -> u64| -> u64 { workers.iter().map(of).sum() };
-    let packets = |w: &WorkerStats| w.hints.packets();
-    let all = workers.iter().map(packets).sum();
-    let mut rows = vec![row("packets", workers.iter().map(|w| counts.show(packets(w))), counts.show(all))];
-    for (name, of) in SPLIT {
-        rows.push(row(name, workers.iter().map(|w| share(of(w), packets(w))), share(total(of), all)));
-    }
-    for (name, of) in COUNTED.iter().filter(|(_, of)| total(of) > 0) {
-        rows.push(row(name, workers.iter().map(|w| counts.show_times(of(w))), counts.show_times(total(of))));
-    }
-    for (name, of) in STATES {
-        rows.push(row(name, workers.iter().map(|w| grouped(of(w))), grouped(total(of))));
-    }
+    let mut rows = shares_of("packets", Section::Hinted, workers, counts);
+    // The cycles are below, by packet.
+    rows.extend(happened(counters::of(Section::Hints).filter(|c| c.unit != Unit::Cycles), workers, counts));
+    let all = workers.iter().map(|w| w.hints.packets()).sum();
     let emulated = workers.iter().map(|w| w.hints.emulated_cycles);
-    let each = workers.iter().map(|w| ratio(w.hints.emulated_cycles, packets(w)));
+    let each = workers.iter().map(|w| ratio(w.hints.emulated_cycles, w.hints.packets()));
     rows.push(row("cycles of emulation", each, ratio(emulated.sum(), all)));
     let mut out = format!("a table in front of each queue: {tcam}\n");
     for port in since.ports.iter().filter(|port| !port.hints.is_empty()) {
@@ -534,6 +507,23 @@ mod tests {
     /// Without styles.
     fn plain(stats: &Stats) -> String {
         anstream::adapter::strip_str(&render(stats, None)).to_string()
+    }
+
+    #[test]
+    fn every_counter_of_a_worker_is_shown_under_its_words() {
+        let mut stats = stats();
+        stats.tcam = Some("64".to_owned());
+        for worker in &mut stats.workers {
+            counters::COUNTERS.iter().for_each(|counter| *(counter.slot)(worker) = 90);
+        }
+        let text = plain(&stats);
+        for counter in counters::COUNTERS {
+            let is_there = |line: &str| {
+                let line = line.trim_start_matches(['=', '+', ' ']);
+                line.strip_prefix(counter.words).is_some_and(|rest| rest.starts_with("  "))
+            };
+            assert!(text.lines().any(is_there), "{:?} of {} is not in\n{text}", counter.words, counter.name);
+        }
     }
 
     #[test]
