@@ -90,7 +90,7 @@ fn print(before: &Report, after: &Report, cycles: f64) {
     for (old, new) in before.workers.iter().zip(&after.workers) {
         let (old_caches, caches, packets) = (&old.caches, &new.caches, (new.received - old.received) as f64);
         for (by, old, new) in [
-            ("short way", old_caches.shortcut_hits, caches.shortcut_hits),
+            ("fast path", old_caches.shortcut_hits, caches.shortcut_hits),
             ("exact match", old_caches.exact_hits, caches.exact_hits),
             ("megaflows", old_caches.megaflow_hits, caches.megaflow_hits),
             ("upcalls", old_caches.upcalls, caches.upcalls),

@@ -162,7 +162,7 @@ impl HintStats {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CacheStats {
-    /// Packets that took the short way, past the other caches.
+    /// Packets that took the fast path, past the other caches.
     pub shortcut_hits: u64,
     /// Lookups that the exact-match cache answered.
     pub exact_hits: u64,

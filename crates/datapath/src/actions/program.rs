@@ -138,7 +138,7 @@ pub(crate) struct Plan {
     /// Words of the key that were rewritten on the way, one bit each: later matches on them say
     /// nothing of the packet as it came.
     pub(crate) rewritten: u64,
-    /// Whether packets can have it that just came in, and the short way can do it.
+    /// Whether packets can have it that just came in, and the fast path can do it.
     pub(crate) is_short: bool,
 }
 
@@ -160,7 +160,7 @@ pub(crate) struct Program {
     pub(crate) memo: Memo,
     /// Whether it is listed as having something to credit.
     pub(crate) dirty: bool,
-    /// What the short way has of it.
+    /// What the fast path has of it.
     pub(crate) short: Short,
     /// Of the other segments.
     more: Box<[Counted]>,
@@ -170,7 +170,7 @@ pub(crate) struct Program {
 
 const _: () = assert!(std::mem::offset_of!(Program, short) <= 64, "a packet needs one line");
 
-/// What the short way (`classify/shortcut.rs`) has of a megaflow.
+/// What the fast path (`classify/fast_path.rs`) has of a megaflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Short {
     /// Nothing.

@@ -1,10 +1,10 @@
 //! A worker's caches, as the worker uses them: megaflows with their programs, the exact-match cache in
-//! front of them, and the short way past both.
+//! front of them, and the fast path past both.
 
 use crate::actions::deed::Deed;
 use crate::actions::plans::Plans;
 use crate::actions::program::{Program, Segment, Short, Stage, Step};
-use crate::classify::shortcut::Shortcut;
+use crate::classify::fast_path::FastPath;
 use crate::model::pipeline::{Pipeline, Touched};
 use crate::slowpath::translate::concerns;
 use crate::stats::report::CacheReport;
@@ -37,8 +37,8 @@ const LONGEST: Nanos = Nanos(10_000_000);
 pub(crate) struct Caches {
     cached: Cached<Program>,
     plans: Plans,
-    pub(crate) shortcut: Shortcut,
-    /// Megaflows that the short way can do.
+    pub(crate) fast_path: FastPath,
+    /// Megaflows that the fast path can do.
     short: usize,
     /// Megaflows with something to credit.
     dirty: Vec<Handle>,
@@ -67,7 +67,7 @@ impl Caches {
         Self {
             cached: Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS),
             plans: Plans::default(),
-            shortcut: Shortcut::new(seed),
+            fast_path: FastPath::new(seed),
             short: 0,
             dirty: Vec::new(),
             due: Vec::new(),
@@ -146,26 +146,26 @@ impl Caches {
         self.cached.megaflows_mut().get_mut(handle)?.step(number)
     }
 
-    /// Whether there is a megaflow that the short way can do.
+    /// Whether there is a megaflow that the fast path can do.
     #[inline]
     pub(crate) fn has_short(&self) -> bool {
         self.short > 0
     }
 
-    /// Shows the short way a packet as it came in, and its megaflow, which is right for it.
+    /// Shows the fast path a packet as it came in, and its megaflow, which is right for it.
     pub(crate) fn learn(&mut self, handle: Handle, packet: &Packet, port: PortNo) {
-        let Self { cached, shortcut, .. } = self;
+        let Self { cached, fast_path, .. } = self;
         let Some(program) = cached.megaflows_mut().get_mut(handle) else { return };
         if !program.plan().is_short {
             return;
         }
         if program.short == Short::Unknown {
             let deed = program.plan().stages.first().and_then(|first| Deed::of(&first.ops));
-            let brief = deed.and_then(|deed| shortcut.add(handle, deed));
+            let brief = deed.and_then(|deed| fast_path.add(handle, deed));
             program.short = brief.map_or(Short::Unknown, Short::Brief);
         }
         if let (Short::Brief(number), Some(mask)) = (program.short, cached.megaflows().mask(handle)) {
-            shortcut.learn(packet, port, mask, number);
+            fast_path.learn(packet, port, mask, number);
         }
     }
 
@@ -246,7 +246,7 @@ impl Caches {
     fn retire(&mut self, program: &mut Program, pipeline: &Pipeline) {
         self.short -= usize::from(program.plan().is_short);
         if let Short::Brief(number) = program.short {
-            let (counted, used) = self.shortcut.remove(number);
+            let (counted, used) = self.fast_path.remove(number);
             program.absorb(counted, used);
         }
         program.credit(&pipeline.table_counts);
@@ -259,10 +259,10 @@ impl Caches {
 
     /// Credits some of what was counted before the beginning, and says whether that was the last of it.
     pub(crate) fn credit_some(&mut self, most: usize, pipeline: &Pipeline) -> bool {
-        let Self { cached, shortcut, dirty, due, brief, .. } = self;
+        let Self { cached, fast_path, dirty, due, brief, .. } = self;
         if let Some(next) = *brief {
-            shortcut.collect(next..next + most, |handle, counted, used| {
-                // What the short way uses is in use, though no lookup finds it.
+            fast_path.collect(next..next + most, |handle, counted, used| {
+                // What the fast path uses is in use, though no lookup finds it.
                 cached.megaflows_mut().touch(handle);
                 if let Some(program) = cached.megaflows_mut().get_mut(handle) {
                     program.absorb(counted, used);
@@ -272,7 +272,7 @@ impl Caches {
                     }
                 }
             });
-            *brief = Some(next + most).filter(|&next| next < shortcut.briefs());
+            *brief = Some(next + most).filter(|&next| next < fast_path.briefs());
             if brief.is_none() {
                 due.append(dirty);
             }
@@ -324,7 +324,7 @@ impl Caches {
         self.hand = place + 1;
         let Some(handle) = megaflows.at(place) else { return };
         let used = megaflows.get(handle).map_or(now, |program| match program.short {
-            Short::Brief(number) => program.used.max(self.shortcut.used(number)),
+            Short::Brief(number) => program.used.max(self.fast_path.used(number)),
             Short::Unknown => program.used,
         });
         if now.0.saturating_sub(used.0) > IDLE.0 {
@@ -337,7 +337,7 @@ impl Caches {
         report.megaflows = self.cached.megaflows().len() as u64;
         report.masks = self.cached.megaflows().masks().count() as u64;
         report.most_masks = self.cached.megaflows().most_masks() as u64;
-        report.memory = (self.cached.memory() + self.shortcut.memory()) as u64;
+        report.memory = (self.cached.memory() + self.fast_path.memory()) as u64;
     }
 }
 

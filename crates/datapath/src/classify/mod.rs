@@ -2,7 +2,7 @@
 //!
 //! A packet is looked up in tiers, in this order, and takes the first answer:
 //!
-//! 1. The **fast path** ([`shortcut`]): a few bits of the frame itself name a megaflow whose actions are simple. No key
+//! 1. The **fast path** ([`fast_path`]): a few bits of the frame itself name a megaflow whose actions are simple. No key
 //!    is extracted, and the packet leaves at once. Only for packets that just came in by a port.
 //! 2. **Flow hints** ([`hint`]): a port that classifies has marked the packet with a megaflow's name, which is verified.
 //! 3. The **exact-match cache** ([`cache`]): the hash of the whole key names a megaflow, which is verified.
@@ -20,8 +20,8 @@
 pub(super) mod admission;
 pub(super) mod cache;
 pub(super) mod direct;
+pub(super) mod fast_path;
 pub(super) mod hint;
-pub(super) mod shortcut;
 
 use weir_flow::Seed;
 

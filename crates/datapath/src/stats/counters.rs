@@ -8,7 +8,7 @@ use weir_port::DropReason;
 #[repr(u8)]
 pub(crate) enum Step {
     Receive,
-    Shortcut,
+    FastPath,
     Extract,
     Lookup,
     Upcall,
@@ -20,7 +20,7 @@ pub(crate) enum Step {
 impl Step {
     const ALL: [(Self, &'static str); 8] = [
         (Self::Receive, "receive"),
-        (Self::Shortcut, "shortcut"),
+        (Self::FastPath, "shortcut"),
         (Self::Extract, "extract"),
         (Self::Lookup, "lookup"),
         (Self::Upcall, "upcall"),

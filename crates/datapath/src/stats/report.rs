@@ -137,7 +137,7 @@ pub struct HintReport {
 /// A worker's caches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CacheReport {
-    /// Packets that took the short way, past the other caches.
+    /// Packets that took the fast path, past the other caches.
     pub shortcut_hits: u64,
     /// Lookups that the exact-match cache answered.
     pub exact_hits: u64,

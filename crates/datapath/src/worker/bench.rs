@@ -3,8 +3,8 @@
 use crate::actions::execute::Fate;
 use crate::model::Packets;
 use crate::worker::PASSES;
+use crate::worker::fast_path::Fresh;
 use crate::worker::hints::Hinted;
-use crate::worker::short_way::Fresh;
 use weir_classifier::{Found, Handle};
 use weir_dpdk::BURST;
 use weir_flow::{Key, Layout, places};
@@ -38,7 +38,7 @@ pub(crate) struct Bench {
     pub(crate) others: Packets,
     /// What the last lookup found.
     pub(crate) found: Found,
-    /// Packets that are as they came in, for the short way to learn from.
+    /// Packets that are as they came in, for the fast path to learn from.
     pub(crate) fresh: Fresh,
     pub(crate) hinted: Hinted,
     /// Copies made so far of each packet of the burst that came in, and of their copies.

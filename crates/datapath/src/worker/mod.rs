@@ -4,7 +4,7 @@
 //! The loop is [`Worker::run`]; a burst's life is [`Worker::forward`]. Its steps, each in a file:
 //!
 //! - packets come in by a port's queue ([`receive`]), with hints or without ([`hints`]), and go to the worker that owns
-//!   their flow ([`steer`], [`redirect`]); those of whom little is to be known leave at once ([`short_way`]);
+//!   their flow ([`steer`], [`redirect`]); those of whom little is to be known leave at once ([`fast_path`]);
 //! - the others are looked up, and what misses the caches goes to the slow path on the same core ([`upcall`]);
 //! - what their megaflow says is done ([`dispatch`]); packets that meet a service wait for the others of their burst, so
 //!   that services see bursts whatever flows they are of ([`serve`]);
@@ -17,6 +17,7 @@
 pub(super) mod bench;
 pub(super) mod credit;
 pub(super) mod dispatch;
+pub(super) mod fast_path;
 pub(super) mod hints;
 pub(super) mod letterbox;
 pub(super) mod mail;
@@ -25,7 +26,6 @@ pub(super) mod post;
 pub(super) mod receive;
 pub(super) mod redirect;
 pub(super) mod serve;
-pub(super) mod short_way;
 pub(super) mod steer;
 pub(super) mod thread;
 pub(super) mod timing;

@@ -27,7 +27,7 @@ impl Worker {
         match mail {
             Mail::Tables(pipeline) => {
                 let old = std::mem::replace(&mut self.pipeline, pipeline);
-                self.tiers.caches.shortcut.forget();
+                self.tiers.caches.fast_path.forget();
                 // If nobody takes them any more, the datapath is ending, and they are freed here.
                 let _ = self.commands.retired.send(old);
             }
@@ -93,7 +93,7 @@ impl Worker {
         if burst.is_empty() {
             return;
         }
-        let left = self.take_shortcuts(&mut burst, in_port, bytes);
+        let left = self.take_fast_path(&mut burst, in_port, bytes);
         if left != 0 {
             let wanted = self.extract(&mut burst, left, |_| in_port.0);
             self.forward(&mut burst, wanted);

@@ -5,7 +5,7 @@ use crate::classify::hint::Hints;
 use crate::model::Packets;
 use crate::stats::capture::Tap;
 use crate::stats::counters::Step;
-use crate::worker::{Worker, short_way};
+use crate::worker::{Worker, fast_path};
 use std::sync::Arc;
 use weir_dpdk::Burst;
 use weir_flow::extract;
@@ -60,9 +60,9 @@ impl Worker {
         self.counters.ports[place].received += count as u64;
         self.counters.ports[place].received_bytes += bytes;
         let left = if self.has_hints(at) {
-            short_way::all(count)
+            fast_path::all(count)
         } else {
-            self.take_shortcuts(burst, number, bytes)
+            self.take_fast_path(burst, number, bytes)
         };
         if left != 0 {
             let wanted = self.extract(burst, left, |_| number.0);

@@ -4,7 +4,7 @@ use crate::actions::execute::Fate;
 use crate::model::Packets;
 use crate::worker::Worker;
 use crate::worker::bench::Bench;
-use crate::worker::short_way::Fresh;
+use crate::worker::fast_path::Fresh;
 use crate::worker::steer::Claims;
 use crossbeam_queue::ArrayQueue;
 use std::sync::Arc;

@@ -156,8 +156,8 @@ counters! {
         "Sleeps longer than a packet may wait.";
     waiting.hints Counter Sleeps Waiting "power hints" "power_hints_total"
         "Rests by the CPU's power hint.";
-    caches.shortcut_hits Counter Lookups Lookups "short way" "lookups_total" [by "shortcut"]
-        "Packets that took the short way, past the other caches.";
+    caches.shortcut_hits Counter Lookups Lookups "fast path" "lookups_total" [by "shortcut"]
+        "Packets that took the fast path, past the other caches.";
     caches.exact_hits Counter Lookups Lookups "exact-match cache" "lookups_total" [by "exact-match"]
         "Lookups that the exact-match cache answered.";
     caches.megaflow_hits Counter Lookups Lookups "megaflow cache" "lookups_total" [by "megaflow"]

@@ -1,5 +1,5 @@
-//! The short way of a burst: packets whose megaflow does little are known by a few of their bits
-//! (`classify/shortcut.rs`), and leave before anything else is read of them.
+//! The fast path of a burst: packets whose megaflow does little are known by a few of their bits
+//! (`classify/fast_path.rs`), and leave before anything else is read of them.
 
 use crate::actions::execute::Fate;
 use crate::model::Packets;
@@ -10,7 +10,7 @@ use weir_dpdk::Burst;
 use weir_flow::places;
 use weir_openflow::PortNo;
 
-/// Packets of the burst at hand that are as they came in by this port, for the short way to learn from.
+/// Packets of the burst at hand that are as they came in by this port, for the fast path to learn from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fresh {
     packets: Packets,
@@ -30,28 +30,28 @@ pub(crate) fn all(count: usize) -> Packets {
 }
 
 impl Worker {
-    /// Whether packets of this queue may come with their megaflow's name: they take no short way then.
+    /// Whether packets of this queue may come with their megaflow's name: they take no fast path then.
     #[inline]
     pub(super) fn has_hints(&mut self, at: usize) -> bool {
         self.bench.fresh = Fresh::default();
         self.input.queues.get(at).is_some_and(|input| input.hints.is_some())
     }
 
-    /// Sends the packets that the short way knows, if it knows all; otherwise returns those that have to
-    /// go the long way first. It learns from these. There is at least one.
+    /// Sends the packets that the fast path knows, if it knows all; otherwise returns those that have to
+    /// go through the other tiers first. It learns from these. There is at least one.
     #[inline]
-    pub(super) fn take_shortcuts(&mut self, burst: &mut Burst, port: PortNo, bytes: u64) -> Packets {
+    pub(super) fn take_fast_path(&mut self, burst: &mut Burst, port: PortNo, bytes: u64) -> Packets {
         let count = burst.len();
         let all = all(count);
         let steered = self.pipeline.by_flow && self.steering.rings.len() > 1;
         self.bench.fresh = Fresh::default();
-        if steered || !self.input.taps.is_empty() || !self.tiers.caches.shortcut.is_open(count) {
+        if steered || !self.input.taps.is_empty() || !self.tiers.caches.fast_path.is_open(count) {
             return all;
         }
-        let taken = self.tiers.caches.shortcut.take(burst, port, self.time.now, &mut self.bench.fates);
+        let taken = self.tiers.caches.fast_path.take(burst, port, self.time.now, &mut self.bench.fates);
         self.counters.caches.shortcut_hits += u64::from((all & !taken.left).count_ones());
         self.bench.fresh = Fresh { packets: taken.left, port };
-        self.time.lap(Step::Shortcut, count, &mut self.counters);
+        self.time.lap(Step::FastPath, count, &mut self.counters);
         if taken.left == 0 {
             match taken.all {
                 Some(Fate::Forward(port)) => {
@@ -69,7 +69,7 @@ impl Worker {
         taken.left
     }
 
-    /// Shows the short way the packets that it did not know, as they came in.
+    /// Shows the fast path the packets that it did not know, as they came in.
     #[inline]
     pub(super) fn teach(&mut self, burst: &mut Burst, wanted: Packets) {
         let Fresh { packets, port } = std::mem::take(&mut self.bench.fresh);

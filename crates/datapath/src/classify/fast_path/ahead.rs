@@ -1,4 +1,4 @@
-//! The short way of a burst where there are many entries: what its packets need is fetched for all of them
+//! The fast path of a burst where there are many entries: what its packets need is fetched for all of them
 //! before it is read of the first.
 //!
 //! Why: entries and briefs of some ten thousand flows lie in the third-level cache or behind it, and a loop over

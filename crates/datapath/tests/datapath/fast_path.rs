@@ -1,10 +1,10 @@
-//! The short way makes what the long way makes.
+//! The fast path makes what the other tiers make.
 
 use crate::rig::{Rig, config, udp};
 use weir_datapath::CaptureFilter;
 use weir_flow::samples::Sampler;
 
-/// Routes, rules by ports, forwarding by Ethernet address, and a flow that only the long way can do.
+/// Routes, rules by ports, forwarding by Ethernet address, and a flow that only the other tiers can do.
 const FLOWS: &str = "table=0,priority=9,udp,tp_dst=0/0x8000 actions=drop\n\
     table=0,priority=8,tcp,nw_ttl=64 actions=mod_nw_tos:16,output:2\n\
     table=0,priority=7,ip,nw_dst=0.0.0.0/1 actions=dec_ttl,mod_dl_src:02:00:00:00:00:09,\
@@ -39,7 +39,7 @@ type Sent = Vec<Vec<Vec<u8>>>;
 /// Packets dropped, by reason.
 type Dropped = Vec<(&'static str, u64)>;
 
-/// Hosts, each with a route of its own: more than the short way has entries in what it takes for near.
+/// Hosts, each with a route of its own: more than the fast path has entries in what it takes for near.
 const HOSTS: u32 = 24_000;
 
 /// Routes to all of them, every third by way of another port or nowhere.
@@ -51,10 +51,10 @@ fn routes() -> String {
     (0..HOSTS).map(route).collect()
 }
 
-/// What left, what each flow counted, what was dropped, and how many took the short way.
+/// What left, what each flow counted, what was dropped, and how many took the fast path.
 fn run(flows: &str, frames: &[Vec<u8>], watched: bool) -> (Sent, Vec<(u64, u64)>, Dropped, u64) {
     let mut rig = Rig::new(config(1));
-    // Whoever watches is shown every packet's key: then all go the long way.
+    // Whoever watches is shown every packet's key: then all go through the other tiers.
     let filter = CaptureFilter { received: true, snap: 1, ..CaptureFilter::default() };
     let _watching = watched.then(|| rig.datapath.capture(filter));
     let mut counts = Vec::new();
@@ -78,19 +78,19 @@ fn both_ways_make_the_same_packets_and_the_same_counts() {
     let (short, long) = (run(FLOWS, &frames, false), run(FLOWS, &frames, true));
     assert!(short.0 == long.0, "the same packets in the same order");
     assert_eq!((short.1, short.2), (long.1, long.2));
-    assert!(short.3 > 12_000, "only {} took the short way", short.3);
+    assert!(short.3 > 12_000, "only {} took the fast path", short.3);
     assert_eq!(long.3, 0);
 }
 
 #[test]
 fn they_do_so_with_more_flows_than_the_processor_has_at_hand() {
     let flows = routes();
-    // Often enough to be learnt, and then to go the short way.
+    // Often enough to be learnt, and then to go the fast path.
     let frames: Vec<Vec<u8>> =
         (0..6).flat_map(|_| 0..HOSTS).map(|host| udp(0xc612_0001, 0x0a00_0000 + host, (7, 9))).collect();
     let (short, long) = (run(&flows, &frames, false), run(&flows, &frames, true));
     assert!(short.0 == long.0, "the same packets in the same order");
     assert_eq!((short.1, short.2), (long.1, long.2));
-    assert!(short.3 > u64::from(HOSTS), "only {} took the short way", short.3);
+    assert!(short.3 > u64::from(HOSTS), "only {} took the fast path", short.3);
     assert_eq!(long.3, 0);
 }

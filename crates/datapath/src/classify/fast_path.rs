@@ -1,9 +1,9 @@
-//! A short way for packets whose megaflow does little: no key is extracted, and no megaflow touched.
+//! A fast path for packets whose megaflow does little: no key is extracted, and no megaflow touched.
 //!
 //! What: a cache in front of the others, keyed by a [`Glance`]: the frame's own bytes under the bits that
 //! the megaflows met so far have examined, which are few. It leads to a [`Brief`], a megaflow's program in
 //! one cache line with its own counts: the TTL lowered, Ethernet addresses set, forwarded or dropped.
-//! All other packets (and megaflows that do more) go the long way, from which the short one learns.
+//! All other packets (and megaflows that do more) go through the other tiers, from which the fast path learns.
 //!
 //! Why it is right: a packet that looks like another through a lens that sees all that a megaflow's mask
 //! names agrees with that megaflow. Bits that are not the packet's (registers, recirculation) are zero
@@ -80,17 +80,17 @@ struct Brief {
     deed: Deed,
 }
 
-/// What became of a burst on the short way.
+/// What became of a burst on the fast path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
-    /// Packets that have to go the long way.
+    /// Packets that have to go through the other tiers.
     pub(crate) left: u64,
     /// Where all others go, if that is one place.
     pub(crate) all: Option<Fate>,
 }
 
-/// One worker's short way.
-pub(crate) struct Shortcut {
+/// One worker's fast path.
+pub(crate) struct FastPath {
     seed: Seed,
     lens: Lens,
     factors: Glance,
@@ -228,7 +228,7 @@ fn take<S: Sight>(
     briefs.get_mut(number as usize)?.take::<S>(now, packet.data_mut())
 }
 
-impl Shortcut {
+impl FastPath {
     pub(crate) fn new(seed: Seed) -> Self {
         let mut entries = Vec::with_capacity(MOST);
         entries.resize(FEWEST, Entry::EMPTY);
@@ -457,10 +457,10 @@ mod tests {
 
     #[test]
     fn ports_whose_packets_look_alike_have_places_of_their_own() {
-        let shortcut = Shortcut::new(Seed::new(7));
+        let fast_path = FastPath::new(Seed::new(7));
         let place = |port: u32| {
-            let telling = shortcut.telling(PortNo(port));
-            shortcut.lens.with(Place(&telling, [1, 2, 3, 4])) & (FEWEST - 1)
+            let telling = fast_path.telling(PortNo(port));
+            fast_path.lens.with(Place(&telling, [1, 2, 3, 4])) & (FEWEST - 1)
         };
         let places: HashSet<usize> = (1..=64).map(place).collect();
         assert!(places.len() > 52, "{} places for 64 ports", places.len());
