@@ -5,7 +5,7 @@
 //! changed; else two, and two stores. Threads: plain data.
 
 use crate::actions::edit::{Addresses, PLAIN_TTL, one_less};
-use crate::actions::execute::Fate;
+use crate::actions::execute::Disposition;
 use crate::actions::program::Op;
 use weir_flow::Sight;
 use weir_port::DropReason;
@@ -40,7 +40,7 @@ impl End {
     }
 }
 
-impl From<End> for Fate {
+impl From<End> for Disposition {
     #[inline]
     fn from(End(number): End) -> Self {
         match number.checked_sub(End::DROPS) {

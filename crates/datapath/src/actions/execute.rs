@@ -20,7 +20,7 @@ pub const COPIES: u16 = 1024;
 
 /// Where a packet is after its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Disposition {
     /// It leaves by the port at this place.
     Forward(u16),
     /// It ends.
@@ -37,7 +37,7 @@ pub(crate) enum Fate {
     HandOver(u16),
 }
 
-impl Fate {
+impl Disposition {
     /// The service that it waits for.
     #[inline]
     pub(crate) const fn service(self) -> Option<u16> {
@@ -92,37 +92,37 @@ pub(crate) struct Subject<'p> {
 
 /// Does the operations, in order, and says where the packet is then. Nearly always there is one, which says so.
 #[inline(always)]
-pub(crate) fn execute(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) -> Fate {
+pub(crate) fn execute(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) -> Disposition {
     match ops {
-        [Op::Forward(port)] => Fate::Forward(*port),
-        [Op::Service(service, argument)] => Fate::Service(*service, *argument),
-        [Op::Track(call)] => Fate::Track(call.service, call.number),
+        [Op::Forward(port)] => Disposition::Forward(*port),
+        [Op::Service(service, argument)] => Disposition::Service(*service, *argument),
+        [Op::Track(call)] => Disposition::Track(call.service, call.number),
         _ => execute_all(ops, subject, context),
     }
 }
 
 #[inline(never)]
-fn execute_all(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) -> Fate {
+fn execute_all(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) -> Disposition {
     for op in ops {
         match op {
-            Op::Forward(port) => return Fate::Forward(*port),
-            Op::Drop(reason) => return Fate::Drop(*reason),
-            Op::Service(service, argument) => return Fate::Service(*service, *argument),
-            Op::Track(call) => return Fate::Track(call.service, call.number),
+            Op::Forward(port) => return Disposition::Forward(*port),
+            Op::Drop(reason) => return Disposition::Drop(*reason),
+            Op::Service(service, argument) => return Disposition::Service(*service, *argument),
+            Op::Track(call) => return Disposition::Track(call.service, call.number),
             Op::Rewrite(rewrite) => {
                 if let Err(reason) = rewrite.apply(subject.packet, subject.layout, subject.key) {
-                    return Fate::Drop(reason);
+                    return Disposition::Drop(reason);
                 }
             }
             other => {
-                if let Some(fate) = unusual(other, subject, context) {
-                    return fate;
+                if let Some(disposition) = unusual(other, subject, context) {
+                    return disposition;
                 }
             }
         }
     }
     // Each list ends with an operation that says so; an empty one would be a fault of the slow path.
-    Fate::Drop(DropReason::ByFlow)
+    Disposition::Drop(DropReason::ByFlow)
 }
 
 /// The shortest frame of Ethernet, without FCS (IEEE 802.3, 3.2.8 and 4A.2.3.2.4).
@@ -140,14 +140,14 @@ fn lengthen(packet: &mut Packet, before: usize) {
 }
 
 /// The operations that fewer packets need.
-fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Option<Fate> {
+fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Option<Disposition> {
     let Subject { packet, layout, key } = subject;
     match op {
         Op::Header(op) => {
             let before = packet.len();
             let done = op.apply(*packet, layout, key);
             lengthen(packet, before);
-            done.err().map(Fate::Drop)
+            done.err().map(Disposition::Drop)
         }
         Op::DecTtl(punt) => match edit::dec_ttl(*packet, layout, key) {
             Ok(()) => None,
@@ -159,7 +159,7 @@ fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Opt
         },
         Op::Meter(entry) => match entry.state.pass(packet.len(), context.now) {
             Metered::Pass => None,
-            Metered::Drop => Some(Fate::Drop(DropReason::Meter)),
+            Metered::Drop => Some(Disposition::Drop(DropReason::Meter)),
             Metered::Remark(levels) => {
                 raise_precedence(levels, subject);
                 None
@@ -173,7 +173,7 @@ fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Opt
         }
         Op::Controller(punt) => {
             if context.may_copy()
-                && let Fate::Drop(reason) = give(punt, subject, context)
+                && let Disposition::Drop(reason) = give(punt, subject, context)
             {
                 context.counters.drop(reason, 1);
             }
@@ -195,13 +195,13 @@ fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Opt
         }
         Op::Recirculate(frozen) => {
             Field::RecircId.set(key, u128::from(frozen.id));
-            Some(Fate::Again)
+            Some(Disposition::Again)
         }
-        Op::Forward(port) => Some(Fate::Forward(*port)),
-        Op::Drop(reason) => Some(Fate::Drop(*reason)),
-        Op::Service(service, argument) => Some(Fate::Service(*service, *argument)),
-        Op::Track(call) => Some(Fate::Track(call.service, call.number)),
-        Op::Rewrite(rewrite) => rewrite.apply(*packet, layout, key).err().map(Fate::Drop),
+        Op::Forward(port) => Some(Disposition::Forward(*port)),
+        Op::Drop(reason) => Some(Disposition::Drop(*reason)),
+        Op::Service(service, argument) => Some(Disposition::Service(*service, *argument)),
+        Op::Track(call) => Some(Disposition::Track(call.service, call.number)),
+        Op::Rewrite(rewrite) => rewrite.apply(*packet, layout, key).err().map(Disposition::Drop),
     }
 }
 
@@ -210,10 +210,10 @@ fn expired(
     punt: Option<&Punt>,
     subject: &mut Subject<'_>,
     context: &mut Context<'_>,
-) -> Fate {
+) -> Disposition {
     match punt {
         Some(punt) if reason == DropReason::TtlExpired => give(punt, subject, context),
-        _ => Fate::Drop(reason),
+        _ => Disposition::Drop(reason),
     }
 }
 
@@ -249,10 +249,10 @@ fn on_copy(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) {
     let (mut key, mut layout) = (subject.key.clone(), *subject.layout);
     let mut on = Subject { packet: &mut mbuf, layout: &mut layout, key: &mut key };
     match execute(ops, &mut on, context) {
-        Fate::Forward(port) => context.output.egress.keep(port, context.root, mbuf, context.counters),
-        Fate::Drop(reason) => context.counters.drop(reason, 1),
-        Fate::Gone => {}
-        Fate::Again | Fate::Service(..) | Fate::Track(..) | Fate::HandOver(_) => {
+        Disposition::Forward(port) => context.output.egress.keep(port, context.root, mbuf, context.counters),
+        Disposition::Drop(reason) => context.counters.drop(reason, 1),
+        Disposition::Gone => {}
+        Disposition::Again | Disposition::Service(..) | Disposition::Track(..) | Disposition::HandOver(_) => {
             let (passes, root) = (context.passes, context.root);
             context.output.spawned.push_back(Spawned { mbuf, key, layout, passes, root });
         }
@@ -320,7 +320,7 @@ fn context_fields(key: &Key) -> Match {
 }
 
 /// Gives the packet's bytes to the queue to the controller.
-fn give(punt: &Punt, subject: &Subject<'_>, context: &mut Context<'_>) -> Fate {
+fn give(punt: &Punt, subject: &Subject<'_>, context: &mut Context<'_>) -> Disposition {
     let in_port = PortNo(Field::InPort.get(subject.key) as u32);
     let packet = || PacketIn {
         in_port,
@@ -333,9 +333,9 @@ fn give(punt: &Punt, subject: &Subject<'_>, context: &mut Context<'_>) -> Fate {
     };
     if context.output.punts.send(in_port, packet) {
         context.counters.to_controller += 1;
-        Fate::Gone
+        Disposition::Gone
     } else {
-        Fate::Drop(DropReason::Controller)
+        Disposition::Drop(DropReason::Controller)
     }
 }
 

@@ -27,7 +27,7 @@
 mod ahead;
 
 use crate::actions::deed::{Deed, End};
-use crate::actions::execute::Fate;
+use crate::actions::execute::Disposition;
 use crate::actions::program::Counted;
 use std::ops::Range;
 use weir_classifier::Handle;
@@ -86,7 +86,7 @@ pub(crate) struct Taken {
     /// Packets that have to go through the other tiers.
     pub(crate) left: u64,
     /// Where all others go, if that is one place.
-    pub(crate) all: Option<Fate>,
+    pub(crate) all: Option<Disposition>,
 }
 
 /// One worker's fast path.
@@ -170,7 +170,7 @@ impl WithSight for Place<'_> {
 /// A burst whose packets are looked up one by one, and what that takes.
 struct OneByOne<'a> {
     burst: &'a mut Burst,
-    fates: &'a mut [Fate; BURST],
+    dispositions: &'a mut [Disposition; BURST],
     telling: Telling,
     entries: &'a [Entry],
     briefs: &'a mut [Brief],
@@ -183,12 +183,12 @@ impl WithSight for OneByOne<'_> {
     /// Does to all packets that are known what is to be done to them.
     #[inline(always)]
     fn run<S: Sight>(self) -> Taken {
-        let Self { burst, fates, telling, entries, briefs, now } = self;
+        let Self { burst, dispositions, telling, entries, briefs, now } = self;
         let (mut left, mut ends) = (0, [End::default(); BURST]);
         burst.prefetch();
         if entries.len() >= FAR {
-            let (burst, fates, briefs) = (&mut *burst, &mut *fates, &mut *briefs);
-            let mut all = OneByOne { burst, fates, telling, entries, briefs, now };
+            let (burst, dispositions, briefs) = (&mut *burst, &mut *dispositions, &mut *briefs);
+            let mut all = OneByOne { burst, dispositions, telling, entries, briefs, now };
             left = all.take_ahead::<S>(&mut ends);
         } else {
             for (at, packet) in burst.iter_mut().enumerate() {
@@ -202,9 +202,9 @@ impl WithSight for OneByOne<'_> {
         if left == 0 && ends.iter().all(|end| *end == first) {
             return Taken { left, all: Some(first.into()) };
         }
-        for (at, (fate, end)) in fates.iter_mut().zip(ends).enumerate() {
+        for (at, (disposition, end)) in dispositions.iter_mut().zip(ends).enumerate() {
             if left >> at & 1 == 0 {
-                *fate = (*end).into();
+                *disposition = (*end).into();
             }
         }
         Taken { left, all: None }
@@ -286,14 +286,14 @@ impl FastPath {
         false
     }
 
-    /// Takes the packets it knows; `fates` says where they go.
+    /// Takes the packets it knows; `dispositions` says where they go.
     #[inline]
     pub(crate) fn take(
         &mut self,
         burst: &mut Burst,
         port: PortNo,
         now: Nanos,
-        fates: &mut [Fate; BURST],
+        dispositions: &mut [Disposition; BURST],
     ) -> Taken {
         let count = burst.len();
         if self.owners.len() == self.free.len() + self.gone.len() {
@@ -303,7 +303,7 @@ impl FastPath {
         let whole = if self.lens.is_blind() { self.take_whole(burst, &telling, now) } else { None };
         let taken = whole.unwrap_or_else(|| {
             let Self { lens, entries, briefs, .. } = self;
-            lens.with(OneByOne { burst, fates, telling, entries, briefs, now })
+            lens.with(OneByOne { burst, dispositions, telling, entries, briefs, now })
         });
         self.judge(count, taken.left);
         taken

@@ -1,6 +1,6 @@
 //! What is known of each packet of the burst at hand: where a worker's steps leave it for the next.
 
-use crate::actions::execute::Fate;
+use crate::actions::execute::Disposition;
 use crate::model::Packets;
 use crate::worker::PASSES;
 use crate::worker::fast_path::Fresh;
@@ -25,7 +25,7 @@ pub(crate) enum Source {
 pub(crate) struct Bench {
     pub(crate) keys: Vec<Key>,
     pub(super) layouts: [Layout; BURST],
-    pub(crate) fates: [Fate; BURST],
+    pub(crate) dispositions: [Disposition; BURST],
     pub(crate) sources: [Source; BURST],
     /// What the first service on each packet's way noted with its megaflow.
     pub(super) memos: [Memo; BURST],
@@ -81,7 +81,7 @@ impl Bench {
         Self {
             keys: vec![Key::new(); BURST],
             layouts: [Layout::default(); BURST],
-            fates: [Fate::Drop(DropReason::ByFlow); BURST],
+            dispositions: [Disposition::Drop(DropReason::ByFlow); BURST],
             sources: [Source::Recording(0); BURST],
             memos: [Memo::NOWHERE; BURST],
             segments: [0; BURST],
@@ -117,9 +117,9 @@ impl Bench {
     pub(crate) fn again(&mut self, wanted: Packets) -> Packets {
         let mut again = 0;
         for at in places(wanted) {
-            if self.fates[at] == Fate::Again {
+            if self.dispositions[at] == Disposition::Again {
                 if went_too_often(&mut self.passes[at]) {
-                    self.fates[at] = Fate::Drop(DropReason::TooDeep);
+                    self.dispositions[at] = Disposition::Drop(DropReason::TooDeep);
                 } else {
                     again |= 1 << at;
                 }

@@ -1,6 +1,6 @@
 //! What became of the lookup is done: each packet's source says which operations, and they are executed.
 
-use crate::actions::execute::{Context, Fate, Subject, execute};
+use crate::actions::execute::{Context, Disposition, Subject, execute};
 use crate::model::Packets;
 use crate::worker::Worker;
 use crate::worker::bench::{Source, each, train};
@@ -46,8 +46,9 @@ impl Worker {
                 Source::Recording(number) => self.slow.recordings[number].step(0),
                 Source::Direct(end) => self.tiers.direct.end(end),
                 Source::Refused => {
-                    places(together)
-                        .for_each(|at| self.bench.fates[at] = Fate::Drop(DropReason::UpcallLimit));
+                    places(together).for_each(|at| {
+                        self.bench.dispositions[at] = Disposition::Drop(DropReason::UpcallLimit)
+                    });
                     continue;
                 }
             };
@@ -59,11 +60,11 @@ impl Worker {
                 context.passes = self.bench.passes[at];
                 context.root = self.bench.roots[at];
                 let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
-                let fate = execute(step.ops, &mut Subject { packet, layout, key }, &mut context);
-                self.bench.fates[at] = fate;
+                let disposition = execute(step.ops, &mut Subject { packet, layout, key }, &mut context);
+                self.bench.dispositions[at] = disposition;
                 self.bench.segments[at] = 1;
                 self.bench.memos[at] = memo;
-                waiting |= u64::from(fate.service().is_some()) << at;
+                waiting |= u64::from(disposition.service().is_some()) << at;
             });
         }
         waiting

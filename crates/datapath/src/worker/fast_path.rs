@@ -1,7 +1,7 @@
 //! The fast path of a burst: packets whose megaflow does little are known by a few of their bits
 //! (`classify/fast_path.rs`), and leave before anything else is read of them.
 
-use crate::actions::execute::Fate;
+use crate::actions::execute::Disposition;
 use crate::model::Packets;
 use crate::stats::counters::Step;
 use crate::worker::Worker;
@@ -48,16 +48,17 @@ impl Worker {
         if steered || !self.input.taps.is_empty() || !self.tiers.caches.fast_path.is_open(count) {
             return all;
         }
-        let taken = self.tiers.caches.fast_path.take(burst, port, self.time.now, &mut self.bench.fates);
+        let taken =
+            self.tiers.caches.fast_path.take(burst, port, self.time.now, &mut self.bench.dispositions);
         self.counters.caches.shortcut_hits += u64::from((all & !taken.left).count_ones());
         self.bench.fresh = Fresh { packets: taken.left, port };
         self.time.lap(Step::FastPath, count, &mut self.counters);
         if taken.left == 0 {
             match taken.all {
-                Some(Fate::Forward(port)) => {
+                Some(Disposition::Forward(port)) => {
                     self.output.egress.send_all(port, burst, bytes, &mut self.counters)
                 }
-                Some(Fate::Drop(reason)) => {
+                Some(Disposition::Drop(reason)) => {
                     self.counters.drop(reason, count as u64);
                     burst.clear();
                 }

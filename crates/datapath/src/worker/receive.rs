@@ -1,6 +1,6 @@
 //! Packets come in: from a port's queue, from which keys are extracted and other workers' packets handed on.
 
-use crate::actions::execute::Fate;
+use crate::actions::execute::Disposition;
 use crate::classify::hint::Hints;
 use crate::model::Packets;
 use crate::stats::capture::Tap;
@@ -103,8 +103,8 @@ impl Worker {
         for packet in burst.iter() {
             packet.prefetch();
         }
-        let places = bench.keys.iter_mut().zip(&mut bench.layouts).zip(&mut bench.fates);
-        for (at, (packet, ((key, layout), fate))) in burst.iter().zip(places).enumerate() {
+        let places = bench.keys.iter_mut().zip(&mut bench.layouts).zip(&mut bench.dispositions);
+        for (at, (packet, ((key, layout), disposition))) in burst.iter().zip(places).enumerate() {
             if packets >> at & 1 == 0 {
                 continue;
             }
@@ -112,7 +112,8 @@ impl Worker {
             *layout = extract(frame, in_port(at), key);
             if frame.len() < 14 || packet.is_chained() {
                 let long = packet.is_chained();
-                *fate = Fate::Drop(if long { DropReason::Chained } else { DropReason::TooShort });
+                *disposition =
+                    Disposition::Drop(if long { DropReason::Chained } else { DropReason::TooShort });
             } else {
                 wanted |= 1 << at;
             }

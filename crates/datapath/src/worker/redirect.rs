@@ -1,6 +1,6 @@
 //! Packets that change workers: those whose flow another one owns (`steer.rs`) go to it, and it takes them over.
 
-use crate::actions::execute::Fate;
+use crate::actions::execute::Disposition;
 use crate::model::Packets;
 use crate::worker::Worker;
 use crate::worker::bench::Bench;
@@ -38,7 +38,7 @@ impl Worker {
         }
         let first = self.input.queues[input].is_shared_out.then_some(self.steering.number);
         let age = self.pipeline.kept.at(self.time.now);
-        let Bench { keys, layouts, fates, others, .. } = &mut self.bench;
+        let Bench { keys, layouts, dispositions, others, .. } = &mut self.bench;
         let (mut hashes, mut owners) = ([None; BURST], [self.steering.number; BURST]);
         for (hash, (packet, (key, layout))) in
             hashes.iter_mut().zip(burst.iter().zip(keys.iter().zip(&*layouts)))
@@ -59,7 +59,7 @@ impl Worker {
         let strange = places(wanted).filter(|&at| owners[at] != self.steering.number);
         *others = strange.fold(0, |set, at| set | 1 << at);
         for at in places(*others) {
-            fates[at] = Fate::HandOver(owners[at] as u16);
+            dispositions[at] = Disposition::HandOver(owners[at] as u16);
         }
         wanted & !*others
     }

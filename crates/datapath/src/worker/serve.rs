@@ -1,7 +1,7 @@
 //! Packets before services: those of a burst that wait for the same service go together, whatever
 //! their flows; then each goes on with the next segment of its megaflow, or back to the caches.
 
-use crate::actions::execute::{Context, Fate, Subject, execute};
+use crate::actions::execute::{Context, Disposition, Subject, execute};
 use crate::classify::Tiers;
 use crate::model::Packets;
 use crate::services::stage::{STAGES, next_stage};
@@ -31,9 +31,9 @@ impl Worker {
         let mut waiting = waiting;
         while waiting != 0 {
             let first = waiting.trailing_zeros() as usize;
-            let Some(service) = self.bench.fates[first].service() else { return };
+            let Some(service) = self.bench.dispositions[first].service() else { return };
             let together = places(waiting)
-                .filter(|&at| self.bench.fates[at].service() == Some(service))
+                .filter(|&at| self.bench.dispositions[at].service() == Some(service))
                 .fold(0, |set, at| set | 1_u64 << at);
             let served = self.run_service(burst, service, together);
             waiting &= !together;
@@ -41,19 +41,21 @@ impl Worker {
         }
     }
 
-    /// One service judges its packets; what it says becomes their fate: dropped, on with the next
+    /// One service judges its packets; what it says becomes their disposition: dropped, on with the next
     /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches.
     fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) -> Served {
         let Self {
             bench, services, tiers: Tiers { caches, .. }, time, slow: SlowPath { frozen, .. }, ..
         } = self;
-        let Bench { keys, layouts, fates, memos, segments, sources, .. } = bench;
+        let Bench { keys, layouts, dispositions, memos, segments, sources, .. } = bench;
         let mut slots: ArrayVec<Slot<'_>, BURST> = ArrayVec::new();
-        let parts = burst.iter_mut().zip(keys).zip(&*layouts).zip(&*fates).zip(&*memos).enumerate();
-        for (_, ((((packet, key), layout), fate), memo)) in parts.filter(|(at, _)| together >> at & 1 == 1) {
-            let (argument, tracking) = match *fate {
-                Fate::Service(_, argument) => (argument, None),
-                Fate::Track(_, call) => (0, frozen.call(call).map(|call| &call.tracking)),
+        let parts = burst.iter_mut().zip(keys).zip(&*layouts).zip(&*dispositions).zip(&*memos).enumerate();
+        for (_, ((((packet, key), layout), disposition), memo)) in
+            parts.filter(|(at, _)| together >> at & 1 == 1)
+        {
+            let (argument, tracking) = match *disposition {
+                Disposition::Service(_, argument) => (argument, None),
+                Disposition::Track(_, call) => (0, frozen.call(call).map(|call| &call.tracking)),
                 _ => (0, None),
             };
             let metadata = Field::SfMetadata.get(key) as u32;
@@ -80,7 +82,7 @@ impl Worker {
         let mut served = Served::default();
         let mut splices: ArrayVec<(usize, u8), BURST> = ArrayVec::new();
         for (at, slot) in places(together).zip(&mut slots) {
-            if let Fate::Track(_, call) = fates[at] {
+            if let Disposition::Track(_, call) = dispositions[at] {
                 // It goes on where the call says, whether by the next segment or by the caches.
                 let next = frozen.call(call).map_or(0, |call| call.next.id);
                 Field::RecircId.set(slot.key, u128::from(next));
@@ -98,11 +100,11 @@ impl Worker {
             memos[at] = Memo::NOWHERE;
             let stage = (Field::SfStage.get(slot.key) as u8).max(segments[at]);
             match slot.verdict {
-                Verdict::Drop(reason) => fates[at] = Fate::Drop(reason),
-                Verdict::Pass if stage >= STAGES => fates[at] = Fate::Drop(DropReason::TooDeep),
+                Verdict::Drop(reason) => dispositions[at] = Disposition::Drop(reason),
+                Verdict::Pass if stage >= STAGES => dispositions[at] = Disposition::Drop(DropReason::TooDeep),
                 Verdict::Pass if slot.coalesce => served.on |= one,
                 Verdict::Pass => {
-                    fates[at] = Fate::Again;
+                    dispositions[at] = Disposition::Again;
                     served.again |= one;
                 }
             }
@@ -113,7 +115,7 @@ impl Worker {
         drop(slots);
         for (at, number) in splices {
             if !known.as_ref().is_some_and(|host| spliced(host, number, burst, at, &mut layouts[at])) {
-                fates[at] = Fate::Drop(DropReason::NoRoom);
+                dispositions[at] = Disposition::Drop(DropReason::NoRoom);
                 served.on &= !(1 << at);
                 served.again &= !(1 << at);
             }
@@ -133,7 +135,7 @@ impl Worker {
         }
         for at in places(recording & on) {
             if let Source::Recording(number) = self.bench.sources[at] {
-                self.extend_recording(burst, at, number, (service, self.bench.fates[at]));
+                self.extend_recording(burst, at, number, (service, self.bench.dispositions[at]));
             }
         }
         let (waiting, left) = self.next_segments(burst, on, straight);
@@ -152,7 +154,7 @@ impl Worker {
 
     /// Does what the next segment of each of these packets says; of those in `begins`, that is the first after a
     /// lookup. Returns the packets that wait for a service then, and those for which there is no segment as
-    /// they look now, whose fate is to be looked up again.
+    /// they look now, whose disposition is to be looked up again.
     fn next_segments(&mut self, burst: &mut Burst, packets: Packets, begins: Packets) -> (Packets, Packets) {
         if self.bench.found.trains {
             self.next_of_trains::<true>(burst, packets, begins)
@@ -170,7 +172,8 @@ impl Worker {
         begins: Packets,
     ) -> (Packets, Packets) {
         let Self { bench, tiers: Tiers { caches, direct, .. }, slow: SlowPath { recordings, .. }, .. } = self;
-        let Bench { keys, layouts, fates, sources, memos, segments, passes, roots, copies, .. } = bench;
+        let Bench { keys, layouts, dispositions, sources, memos, segments, passes, roots, copies, .. } =
+            bench;
         let mut context = Context {
             output: &mut self.output,
             counters: &mut self.counters,
@@ -199,12 +202,13 @@ impl Worker {
                 Source::Direct(end) if is_first => direct.end(end),
                 Source::Direct(_) => None,
                 Source::Refused => {
-                    places(together).for_each(|at| fates[at] = Fate::Drop(DropReason::UpcallLimit));
+                    places(together)
+                        .for_each(|at| dispositions[at] = Disposition::Drop(DropReason::UpcallLimit));
                     continue;
                 }
             };
             let Some(step) = step else {
-                places(together).for_each(|at| fates[at] = Fate::Again);
+                places(together).for_each(|at| dispositions[at] = Disposition::Again);
                 left |= together;
                 continue;
             };
@@ -212,13 +216,13 @@ impl Worker {
                 let Some(packet) = burst.get_mut(at) else { return };
                 if !step.guard.matches(&keys[at]) {
                     context.counters.caches.revoked += 1;
-                    fates[at] = Fate::Again;
+                    dispositions[at] = Disposition::Again;
                     left |= 1 << at;
                     return;
                 }
                 // As often as it would be looked up if stages were not coalesced.
                 if !is_first && went_too_often(&mut passes[at]) {
-                    fates[at] = Fate::Drop(DropReason::TooDeep);
+                    dispositions[at] = Disposition::Drop(DropReason::TooDeep);
                     return;
                 }
                 context.counters.caches.coalesced += u64::from(!is_first);
@@ -226,8 +230,8 @@ impl Worker {
                 (context.passes, context.root) = (passes[at], roots[at]);
                 segments[at] += 1;
                 let mut subject = Subject { packet, layout: &mut layouts[at], key: &mut keys[at] };
-                fates[at] = execute(step.ops, &mut subject, &mut context);
-                waiting |= u64::from(fates[at].service().is_some()) << at;
+                dispositions[at] = execute(step.ops, &mut subject, &mut context);
+                waiting |= u64::from(dispositions[at].service().is_some()) << at;
             });
         }
         (waiting, left)

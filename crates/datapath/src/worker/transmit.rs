@@ -1,6 +1,6 @@
 //! Packets leave: by ports, to other workers, or with a reason; and copies that need a lookup of their own get it.
 
-use crate::actions::execute::{Fate, Output};
+use crate::actions::execute::{Disposition, Output};
 use crate::stats::counters::Counters;
 use crate::worker::redirect::Handed;
 use crate::worker::{PASSES, Worker};
@@ -8,7 +8,7 @@ use weir_dpdk::{BURST, Burst};
 use weir_port::DropReason;
 
 impl Worker {
-    /// Packets leave, each as its fate says; the burst is empty then.
+    /// Packets leave, each as its disposition says; the burst is empty then.
     #[inline]
     pub(crate) fn transmit(&mut self, burst: &mut Burst) {
         let others = std::mem::take(&mut self.bench.others) != 0;
@@ -16,10 +16,10 @@ impl Worker {
             self.transmit_behind_copies(burst);
             return;
         }
-        let (fates, counters) = (&self.bench.fates, &mut self.counters);
+        let (dispositions, counters) = (&self.bench.dispositions, &mut self.counters);
         let ports = self.output.egress.bursts.len();
-        burst.distribute(&mut self.output.egress.bursts, |at, _| match fates[at] {
-            Fate::Forward(port) if usize::from(port) < ports => Some(usize::from(port)),
+        burst.distribute(&mut self.output.egress.bursts, |at, _| match dispositions[at] {
+            Disposition::Forward(port) if usize::from(port) < ports => Some(usize::from(port)),
             other => {
                 end(other, counters);
                 None
@@ -34,10 +34,10 @@ impl Worker {
     fn transmit_behind_copies(&mut self, burst: &mut Burst) {
         let Self { bench, output: Output { egress, spawned, .. }, counters, steering, .. } = self;
         let behind = egress.keeps() || !spawned.is_empty();
-        burst.drain(|at, mbuf| match bench.fates[at] {
-            Fate::Forward(port) if behind => egress.keep(port, bench.roots[at], mbuf, counters),
-            Fate::Forward(port) => egress.send(port, mbuf, counters),
-            Fate::HandOver(worker) => {
+        burst.drain(|at, mbuf| match bench.dispositions[at] {
+            Disposition::Forward(port) if behind => egress.keep(port, bench.roots[at], mbuf, counters),
+            Disposition::Forward(port) => egress.send(port, mbuf, counters),
+            Disposition::HandOver(worker) => {
                 let in_port = weir_flow::Field::InPort.get(&bench.keys[at]) as u32;
                 match steering.rings[usize::from(worker)].push(Handed { mbuf, in_port }) {
                     Ok(()) => counters.handed_over += 1,
@@ -62,7 +62,7 @@ impl Worker {
                 self.bench.passes[at] = spawned.passes.saturating_add(1);
                 self.bench.roots[at] = spawned.root;
                 if spawned.passes >= PASSES {
-                    self.bench.fates[at] = Fate::Drop(DropReason::TooDeep);
+                    self.bench.dispositions[at] = Disposition::Drop(DropReason::TooDeep);
                 } else {
                     wanted |= 1 << at;
                 }
@@ -76,13 +76,13 @@ impl Worker {
 
 /// Counts a packet that ends here.
 #[inline]
-fn end(fate: Fate, counters: &mut Counters) {
-    match fate {
-        Fate::Drop(reason) => counters.drop(reason, 1),
-        Fate::Gone => {}
-        Fate::Forward(_) => counters.drop(DropReason::NoPort, 1),
+fn end(disposition: Disposition, counters: &mut Counters) {
+    match disposition {
+        Disposition::Drop(reason) => counters.drop(reason, 1),
+        Disposition::Gone => {}
+        Disposition::Forward(_) => counters.drop(DropReason::NoPort, 1),
         // Everything else was resolved before packets leave.
-        Fate::Service(..) | Fate::Track(..) | Fate::Again | Fate::HandOver(_) => {
+        Disposition::Service(..) | Disposition::Track(..) | Disposition::Again | Disposition::HandOver(_) => {
             counters.drop(DropReason::TooDeep, 1);
         }
     }

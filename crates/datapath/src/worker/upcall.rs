@@ -1,7 +1,7 @@
 //! The lookup of a burst, and what becomes of packets that no megaflow answers for: they walk the tables, or the slow
 //! path makes a megaflow of them (`slowpath/recording.rs`). `classify/mod.rs` has the order of the tiers.
 
-use crate::actions::execute::Fate;
+use crate::actions::execute::Disposition;
 use crate::classify::Tiers;
 use crate::classify::cache::Made;
 use crate::classify::direct;
@@ -163,7 +163,7 @@ impl Worker {
         burst: &mut Burst,
         at: usize,
         number: usize,
-        (service, fate): (u16, Fate),
+        (service, disposition): (u16, Disposition),
     ) {
         let info = self.pipeline.service(service).filter(|info| info.coalesces && self.pipeline.coalescing);
         let (Some(info), Some(packet)) = (info, burst.get_mut(at)) else { return };
@@ -171,7 +171,11 @@ impl Worker {
         if usize::from(self.bench.segments[at]) != recording.segments.len() {
             return;
         }
-        let call = if let Fate::Track(_, call) = fate { self.slow.frozen.call(call).cloned() } else { None };
+        let call = if let Disposition::Track(_, call) = disposition {
+            self.slow.frozen.call(call).cloned()
+        } else {
+            None
+        };
         let origins = match &call {
             Some(call) => call.behind(&recording.origins),
             None => recording.origins.next_stage(&info.rewrites),
