@@ -1,13 +1,12 @@
 //! Actions: what a megaflow does to its packets, as operations that were compiled by the slow path.
 //!
 //! - [`program`]: operations, cut into segments at services; [`plans`]: those that megaflows share;
-//! - [`deed`]: the few that the fast path can do by itself;
+//! - [`simple`]: the few that the fast path can do by itself;
 //! - [`execute`]: one packet's operations, to its disposition; [`edit`], [`header`]: bytes of packets;
 //! - [`egress`]: where packets leave; [`punts`]: the queue to the controller.
 //!
 //! Threads: a worker's; the queue to the controller is shared.
 
-pub(super) mod deed;
 pub mod edit;
 pub(super) mod egress;
 pub(super) mod execute;
@@ -15,3 +14,4 @@ pub(super) mod header;
 pub(super) mod plans;
 pub(super) mod program;
 pub(super) mod punts;
+pub(super) mod simple;

@@ -9,8 +9,8 @@
 //! Cost: a hash over a few words for each megaflow that is made. A plan goes with its last megaflow; its place
 //! here when as many came as there were. Threads: one worker's.
 
-use crate::actions::deed::Deed;
 use crate::actions::program::{Op, Plan, Stage};
+use crate::actions::simple::SimpleActions;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::{Rc, Weak};
@@ -37,7 +37,7 @@ impl Plans {
         (tables, rewritten): ([u64; 4], u64),
         fresh: bool,
     ) -> Rc<Plan> {
-        let is_short = fresh && stages.first().is_some_and(|first| Deed::of(&first.ops).is_some());
+        let is_short = fresh && stages.first().is_some_and(|first| SimpleActions::of(&first.ops).is_some());
         let mut hasher = DefaultHasher::new();
         (tables, rewritten, stages.len()).hash(&mut hasher);
         for stage in &stages {

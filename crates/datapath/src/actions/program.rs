@@ -175,8 +175,8 @@ const _: () = assert!(std::mem::offset_of!(Program, short) <= 64, "a packet need
 pub(crate) enum Short {
     /// Nothing.
     Unknown,
-    /// The brief of this number, which may have counted what is not in the segments yet.
-    Brief(u32),
+    /// The target of this number, which may have counted what is not in the segments yet.
+    Target(u32),
 }
 
 impl Counted {
@@ -283,7 +283,7 @@ impl Program {
         Some(Step { guard, ops, counted })
     }
 
-    /// Takes over what its brief counted.
+    /// Takes over what its target counted.
     pub(crate) fn absorb(&mut self, counted: Counted, used: Nanos) {
         self.counted[0].packets += counted.packets;
         self.counted[0].bytes += counted.bytes;

@@ -1,9 +1,9 @@
 //! A worker's caches, as the worker uses them: megaflows with their programs, the exact-match cache in
 //! front of them, and the fast path past both.
 
-use crate::actions::deed::Deed;
 use crate::actions::plans::Plans;
 use crate::actions::program::{Program, Segment, Short, Stage, Step};
+use crate::actions::simple::SimpleActions;
 use crate::classify::fast_path::FastPath;
 use crate::model::pipeline::{Pipeline, Touched};
 use crate::slowpath::translate::concerns;
@@ -44,8 +44,8 @@ pub(crate) struct Caches {
     dirty: Vec<Handle>,
     /// Of those, the ones whose turn it is.
     due: Vec<Handle>,
-    /// The next brief whose counts are to be collected; nothing when all were.
-    brief: Option<usize>,
+    /// The next target whose counts are to be collected; nothing when all were.
+    target: Option<usize>,
     /// The next place to be looked at, and when places were looked at last.
     hand: usize,
     swept: Nanos,
@@ -71,7 +71,7 @@ impl Caches {
             short: 0,
             dirty: Vec::new(),
             due: Vec::new(),
-            brief: None,
+            target: None,
             hand: 0,
             swept: Nanos(0),
         }
@@ -160,11 +160,11 @@ impl Caches {
             return;
         }
         if program.short == Short::Unknown {
-            let deed = program.plan().stages.first().and_then(|first| Deed::of(&first.ops));
-            let brief = deed.and_then(|deed| fast_path.add(handle, deed));
-            program.short = brief.map_or(Short::Unknown, Short::Brief);
+            let actions = program.plan().stages.first().and_then(|first| SimpleActions::of(&first.ops));
+            let target = actions.and_then(|actions| fast_path.add(handle, actions));
+            program.short = target.map_or(Short::Unknown, Short::Target);
         }
-        if let (Short::Brief(number), Some(mask)) = (program.short, cached.megaflows().mask(handle)) {
+        if let (Short::Target(number), Some(mask)) = (program.short, cached.megaflows().mask(handle)) {
             fast_path.learn(packet, port, mask, number);
         }
     }
@@ -245,7 +245,7 @@ impl Caches {
     /// Credits what a megaflow counted that has gone.
     fn retire(&mut self, program: &mut Program, pipeline: &Pipeline) {
         self.short -= usize::from(program.plan().is_short);
-        if let Short::Brief(number) = program.short {
+        if let Short::Target(number) = program.short {
             let (counted, used) = self.fast_path.remove(number);
             program.absorb(counted, used);
         }
@@ -254,13 +254,13 @@ impl Caches {
 
     /// From here on all that was counted is credited, by so many calls of [`Self::credit_some`] as it takes.
     pub(crate) fn begin_crediting(&mut self) {
-        self.brief = Some(0);
+        self.target = Some(0);
     }
 
     /// Credits some of what was counted before the beginning, and says whether that was the last of it.
     pub(crate) fn credit_some(&mut self, most: usize, pipeline: &Pipeline) -> bool {
-        let Self { cached, fast_path, dirty, due, brief, .. } = self;
-        if let Some(next) = *brief {
+        let Self { cached, fast_path, dirty, due, target, .. } = self;
+        if let Some(next) = *target {
             fast_path.collect(next..next + most, |handle, counted, used| {
                 // What the fast path uses is in use, though no lookup finds it.
                 cached.megaflows_mut().touch(handle);
@@ -272,8 +272,8 @@ impl Caches {
                     }
                 }
             });
-            *brief = Some(next + most).filter(|&next| next < fast_path.briefs());
-            if brief.is_none() {
+            *target = Some(next + most).filter(|&next| next < fast_path.targets());
+            if target.is_none() {
                 due.append(dirty);
             }
             return false;
@@ -324,7 +324,7 @@ impl Caches {
         self.hand = place + 1;
         let Some(handle) = megaflows.at(place) else { return };
         let used = megaflows.get(handle).map_or(now, |program| match program.short {
-            Short::Brief(number) => program.used.max(self.fast_path.used(number)),
+            Short::Target(number) => program.used.max(self.fast_path.used(number)),
             Short::Unknown => program.used,
         });
         if now.0.saturating_sub(used.0) > IDLE.0 {

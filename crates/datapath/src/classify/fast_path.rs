@@ -1,7 +1,7 @@
 //! A fast path for packets whose megaflow does little: no key is extracted, and no megaflow touched.
 //!
 //! What: a cache in front of the others, keyed by a [`Glance`]: the frame's own bytes under the bits that
-//! the megaflows met so far have examined, which are few. It leads to a [`Brief`], a megaflow's program in
+//! the megaflows met so far have examined, which are few. It leads to a [`Target`], a megaflow's program in
 //! one cache line with its own counts: the TTL lowered, Ethernet addresses set, forwarded or dropped.
 //! All other packets (and megaflows that do more) go through the other tiers, from which the fast path learns.
 //!
@@ -9,7 +9,7 @@
 //! names agrees with that megaflow. Bits that are not the packet's (registers, recirculation) are zero
 //! for all packets that just came in, and the port is compared. So nothing has to be known of the tables
 //! here. Whatever else could make an entry wrong ends it: changed tables and a wider lens by the version
-//! in it, a removed megaflow by its brief, which says so until no entry leads there.
+//! in it, a removed megaflow by its target, which says so until no entry leads there.
 //!
 //! Where it does not pay, because there are more flows than it has room for, it steps aside: after a
 //! window of [`WINDOW`] packets of which less than half were found, for [`ASIDE`] packets. So it costs
@@ -20,15 +20,15 @@
 //! stays in registers. Where the lens is blind, as for tables that examine nothing but the port, one lookup
 //! does for the burst, and its frames are not read.
 //!
-//! Cost: a sum, a line for the entry and one for the brief, which is shared by a megaflow's entries: 20 to
+//! Cost: a sum, a line for the entry and one for the target, which is shared by a megaflow's entries: 20 to
 //! 30 cycles; `examples/forward.rs` measures it, all in. Memory: the entries double from 64 KiB to 4 MiB
 //! as they get into one another's places. Threads: one worker's.
 
 mod ahead;
 
-use crate::actions::deed::{Deed, End};
 use crate::actions::execute::Disposition;
 use crate::actions::program::Counted;
+use crate::actions::simple::{End, SimpleActions};
 use std::ops::Range;
 use weir_classifier::Handle;
 use weir_dpdk::{BURST, Burst, Packet};
@@ -53,7 +53,7 @@ const WINDOW: u64 = 1 << 17;
 /// Packets for which it steps aside.
 const ASIDE: u64 = 1 << 22;
 
-/// The number of no brief.
+/// The number of no target.
 const NONE: u32 = u32::MAX;
 
 /// Where packets that look like this go.
@@ -63,21 +63,21 @@ struct Entry {
     glance: Glance,
     /// The version when it was learned in the upper half; in the lower the port.
     origin: u64,
-    brief: u32,
+    target: u32,
 }
 
 impl Entry {
     /// No packet has version 0.
-    const EMPTY: Self = Self { glance: [0; 4], origin: 0, brief: NONE };
+    const EMPTY: Self = Self { glance: [0; 4], origin: 0, target: NONE };
 }
 
-/// A megaflow in brief: one line.
+/// A megaflow as the fast path has it, in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Brief {
+struct Target {
     counted: Counted,
     used: Nanos,
-    deed: Deed,
+    actions: SimpleActions,
 }
 
 /// What became of a burst on the fast path.
@@ -96,10 +96,10 @@ pub(crate) struct FastPath {
     factors: Glance,
     version: u32,
     entries: Vec<Entry>,
-    briefs: Vec<Brief>,
-    /// The megaflow of each brief.
+    targets: Vec<Target>,
+    /// The megaflow of each target.
     owners: Vec<Handle>,
-    /// Briefs without a megaflow: to which no entry leads, and to which one may.
+    /// Targets without a megaflow: to which no entry leads, and to which one may.
     free: Vec<u32>,
     gone: Vec<u32>,
     crowded: usize,
@@ -127,7 +127,7 @@ impl Telling {
         spread(S::sum(&self.factors, glance).wrapping_add(self.start)) as usize
     }
 
-    /// The number of the brief of packets that look like this. It is in one of two entries, which share
+    /// The number of the target of packets that look like this. It is in one of two entries, which share
     /// what the adjacent-line prefetcher brings; mostly in the first.
     #[inline(always)]
     fn find<S: Sight>(&self, entries: &[Entry], glance: &Glance) -> Option<u32> {
@@ -141,7 +141,7 @@ impl Telling {
         let is_it = |entry: &&Entry| S::differ(&entry.glance, glance) == 0 && entry.origin == self.origin;
         let first = entries.get(slot)?;
         let found = if is_it(&first) { Some(first) } else { entries.get(slot ^ 1).filter(is_it) };
-        found.map(|entry| entry.brief)
+        found.map(|entry| entry.target)
     }
 }
 
@@ -173,7 +173,7 @@ struct OneByOne<'a> {
     dispositions: &'a mut [Disposition; BURST],
     telling: Telling,
     entries: &'a [Entry],
-    briefs: &'a mut [Brief],
+    targets: &'a mut [Target],
     now: Nanos,
 }
 
@@ -183,16 +183,16 @@ impl WithSight for OneByOne<'_> {
     /// Does to all packets that are known what is to be done to them.
     #[inline(always)]
     fn run<S: Sight>(self) -> Taken {
-        let Self { burst, dispositions, telling, entries, briefs, now } = self;
+        let Self { burst, dispositions, telling, entries, targets, now } = self;
         let (mut left, mut ends) = (0, [End::default(); BURST]);
         burst.prefetch();
         if entries.len() >= FAR {
-            let (burst, dispositions, briefs) = (&mut *burst, &mut *dispositions, &mut *briefs);
-            let mut all = OneByOne { burst, dispositions, telling, entries, briefs, now };
+            let (burst, dispositions, targets) = (&mut *burst, &mut *dispositions, &mut *targets);
+            let mut all = OneByOne { burst, dispositions, telling, entries, targets, now };
             left = all.take_ahead::<S>(&mut ends);
         } else {
             for (at, packet) in burst.iter_mut().enumerate() {
-                match take::<S>(&telling, entries, briefs, now, packet) {
+                match take::<S>(&telling, entries, targets, now, packet) {
                     Some(end) => ends[at % BURST] = end,
                     None => left |= 1 << at,
                 }
@@ -216,7 +216,7 @@ impl WithSight for OneByOne<'_> {
 fn take<S: Sight>(
     telling: &Telling,
     entries: &[Entry],
-    briefs: &mut [Brief],
+    targets: &mut [Target],
     now: Nanos,
     packet: &mut Packet,
 ) -> Option<End> {
@@ -225,7 +225,7 @@ fn take<S: Sight>(
     }
     let glance = S::read(&telling.masks, packet.data())?;
     let number = telling.find::<S>(entries, &glance)?;
-    briefs.get_mut(number as usize)?.take::<S>(now, packet.data_mut())
+    targets.get_mut(number as usize)?.take::<S>(now, packet.data_mut())
 }
 
 impl FastPath {
@@ -238,7 +238,7 @@ impl FastPath {
             factors: seed.factors(),
             version: 1,
             entries,
-            briefs: Vec::new(),
+            targets: Vec::new(),
             owners: Vec::new(),
             free: Vec::new(),
             gone: Vec::new(),
@@ -302,8 +302,8 @@ impl FastPath {
         let telling = self.telling(port);
         let whole = if self.lens.is_blind() { self.take_whole(burst, &telling, now) } else { None };
         let taken = whole.unwrap_or_else(|| {
-            let Self { lens, entries, briefs, .. } = self;
-            lens.with(OneByOne { burst, dispositions, telling, entries, briefs, now })
+            let Self { lens, entries, targets, .. } = self;
+            lens.with(OneByOne { burst, dispositions, telling, entries, targets, now })
         });
         self.judge(count, taken.left);
         taken
@@ -313,14 +313,14 @@ impl FastPath {
     #[inline]
     fn take_whole(&mut self, burst: &Burst, telling: &Telling, now: Nanos) -> Option<Taken> {
         let number = self.lens.with(Find(telling, &self.entries, [0; 4]))?;
-        let brief = self.briefs.get_mut(number as usize)?;
+        let target = self.targets.get_mut(number as usize)?;
         let usual = |packet: &Packet| !packet.is_chained() && packet.len() >= Lens::LEAST;
-        if brief.deed.changes() || !burst.iter().all(usual) {
+        if target.actions.changes() || !burst.iter().all(usual) {
             return None;
         }
         let bytes = burst.iter().map(|packet| packet.len() as u64).sum();
-        brief.count(burst.len() as u64, bytes, now);
-        Some(Taken { left: 0, all: Some(brief.deed.end().into()) })
+        target.count(burst.len() as u64, bytes, now);
+        Some(Taken { left: 0, all: Some(target.actions.end().into()) })
     }
 
     #[inline]
@@ -335,7 +335,7 @@ impl FastPath {
         }
     }
 
-    /// Learns from a packet that just came in by a port and whose megaflow has this mask and brief.
+    /// Learns from a packet that just came in by a port and whose megaflow has this mask and target.
     pub(crate) fn learn(&mut self, packet: &Packet, port: PortNo, mask: &Mask, number: u32) {
         if packet.is_chained() {
             return;
@@ -345,14 +345,14 @@ impl FastPath {
             self.lens = wider;
             self.outdate();
         }
-        let Some(brief) = self.briefs.get(number as usize) else { return };
-        if brief.deed.lowers() && !self.lens.sees_ipv4() {
+        let Some(target) = self.targets.get(number as usize) else { return };
+        if target.actions.lowers() && !self.lens.sees_ipv4() {
             return;
         }
         let Some(glance) = self.lens.fits(packet.data()) else { return };
         let telling = self.telling(port);
         let own = self.lens.with(Place(&telling, glance)) & (self.entries.len() - 1);
-        let entry = Entry { glance, origin: telling.origin, brief: number };
+        let entry = Entry { glance, origin: telling.origin, target: number };
         let is_same = |&slot: &usize| {
             let old = &self.entries[slot];
             old.origin == entry.origin && old.glance == glance
@@ -370,59 +370,59 @@ impl FastPath {
         }
     }
 
-    /// Makes a megaflow's brief; nothing when there are enough.
-    pub(crate) fn add(&mut self, owner: Handle, deed: Deed) -> Option<u32> {
-        if self.free.is_empty() && self.gone.len() > self.briefs.len() / 2 {
+    /// Makes a megaflow's target; nothing when there are enough.
+    pub(crate) fn add(&mut self, owner: Handle, actions: SimpleActions) -> Option<u32> {
+        if self.free.is_empty() && self.gone.len() > self.targets.len() / 2 {
             self.outdate();
         }
         if let Some(number) = self.free.pop() {
-            self.briefs[number as usize] = Brief::new(deed);
+            self.targets[number as usize] = Target::new(actions);
             self.owners[number as usize] = owner;
             return Some(number);
         }
-        (self.briefs.len() < MOST).then(|| {
-            self.briefs.push(Brief::new(deed));
+        (self.targets.len() < MOST).then(|| {
+            self.targets.push(Target::new(actions));
             self.owners.push(owner);
-            self.briefs.len() as u32 - 1
+            self.targets.len() as u32 - 1
         })
     }
 
-    /// When a brief was last used.
+    /// When a target was last used.
     pub(crate) fn used(&self, number: u32) -> Nanos {
-        self.briefs.get(number as usize).map_or(Nanos(0), |brief| brief.used)
+        self.targets.get(number as usize).map_or(Nanos(0), |target| target.used)
     }
 
-    /// Gives a brief up, and says what it counted last.
+    /// Gives a target up, and says what it counted last.
     pub(crate) fn remove(&mut self, number: u32) -> (Counted, Nanos) {
-        let Some(brief) = self.briefs.get_mut(number as usize) else { return Default::default() };
-        brief.deed.end_it();
+        let Some(target) = self.targets.get_mut(number as usize) else { return Default::default() };
+        target.actions.end_it();
         self.gone.push(number);
-        brief.collect()
+        target.collect()
     }
 
-    /// How many briefs there are.
-    pub(super) fn briefs(&self) -> usize {
-        self.briefs.len()
+    /// How many targets there are.
+    pub(super) fn targets(&self) -> usize {
+        self.targets.len()
     }
 
-    /// What these briefs counted since the last call, with their megaflows.
+    /// What these targets counted since the last call, with their megaflows.
     pub(crate) fn collect(&mut self, places: Range<usize>, mut each: impl FnMut(Handle, Counted, Nanos)) {
-        let briefs = self.briefs.iter_mut().zip(&self.owners).skip(places.start).take(places.len());
-        for (brief, owner) in briefs.filter(|(brief, _)| brief.counted.packets > 0) {
-            let (counted, used) = brief.collect();
+        let targets = self.targets.iter_mut().zip(&self.owners).skip(places.start).take(places.len());
+        for (target, owner) in targets.filter(|(target, _)| target.counted.packets > 0) {
+            let (counted, used) = target.collect();
             each(*owner, counted, used);
         }
     }
 
     /// Bytes in use.
     pub(crate) fn memory(&self) -> usize {
-        size_of_val(&*self.entries) + size_of_val(&*self.briefs) + size_of_val(&*self.owners)
+        size_of_val(&*self.entries) + size_of_val(&*self.targets) + size_of_val(&*self.owners)
     }
 }
 
-impl Brief {
-    fn new(deed: Deed) -> Self {
-        Self { counted: Counted::default(), used: Nanos(0), deed }
+impl Target {
+    fn new(actions: SimpleActions) -> Self {
+        Self { counted: Counted::default(), used: Nanos(0), actions }
     }
 
     #[inline(always)]
@@ -435,11 +435,11 @@ impl Brief {
     /// Does to a frame what is to be done, if it can be, and says where it goes.
     #[inline(always)]
     fn take<S: Sight>(&mut self, now: Nanos, frame: &mut [u8]) -> Option<End> {
-        if !self.deed.apply::<S>(frame) {
+        if !self.actions.apply::<S>(frame) {
             return None;
         }
         self.count(1, frame.len() as u64, now);
-        Some(self.deed.end())
+        Some(self.actions.end())
     }
 
     /// What it counted, and when it was used last; it starts anew.
@@ -448,7 +448,7 @@ impl Brief {
     }
 }
 
-const _: () = assert!(size_of::<Brief>() == 64, "a brief is one line");
+const _: () = assert!(size_of::<Target>() == 64, "a target is one line");
 
 #[cfg(test)]
 mod tests {

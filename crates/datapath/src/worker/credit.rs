@@ -1,4 +1,4 @@
-//! Crediting: what megaflows, briefs and edges counted goes to the entries, tables and groups it belongs to.
+//! Crediting: what megaflows, targets and edges counted goes to the entries, tables and groups it belongs to.
 //!
 //! Packets count where they are anyway; what was counted is added up when somebody asks. That takes some cache
 //! misses for each megaflow that was used, milliseconds for ten thousand, which packets cannot wait for: a

@@ -1,13 +1,13 @@
 //! The fast path of a burst where there are many entries: what its packets need is fetched for all of them
 //! before it is read of the first.
 //!
-//! Why: entries and briefs of some ten thousand flows lie in the third-level cache or behind it, and a loop over
+//! Why: entries and targets of some ten thousand flows lie in the third-level cache or behind it, and a loop over
 //! packets has only a few of them under way at once. Where they fit the second level, the three loops here cost
 //! more than they save. Cost: some ten cycles a packet more, and a miss for many packets at once instead of
 //! for a few. Threads: one worker's.
 
 use super::{NONE, OneByOne};
-use crate::actions::deed::End;
+use crate::actions::simple::End;
 use weir_dpdk::{BURST, prefetch};
 use weir_flow::Sight;
 
@@ -16,7 +16,7 @@ impl OneByOne<'_> {
     /// others.
     #[inline(never)]
     pub(super) fn take_ahead<S: Sight>(&mut self, ends: &mut [End; BURST]) -> u64 {
-        let Self { burst, telling, entries, briefs, now, .. } = self;
+        let Self { burst, telling, entries, targets, now, .. } = self;
         let mut places = [0; BURST];
         for (place, packet) in places.iter_mut().zip(burst.iter()) {
             // Of a frame that shows nothing, any place does as well.
@@ -29,15 +29,18 @@ impl OneByOne<'_> {
         for ((number, &place), packet) in numbers.iter_mut().zip(&places).zip(burst.iter()) {
             let glance = S::read(&telling.masks, packet.data()).filter(|_| !packet.is_chained());
             let found = glance.and_then(|glance| telling.find_at::<S>(entries, &glance, place));
-            if let Some(brief) = found.and_then(|found| briefs.get(found as usize)) {
-                prefetch(brief);
+            if let Some(target) = found.and_then(|found| targets.get(found as usize)) {
+                prefetch(target);
             }
             *number = found.unwrap_or(NONE);
         }
         let mut left = 0;
         for (at, ((end, &number), packet)) in ends.iter_mut().zip(&numbers).zip(burst.iter_mut()).enumerate()
         {
-            match briefs.get_mut(number as usize).and_then(|brief| brief.take::<S>(*now, packet.data_mut())) {
+            match targets
+                .get_mut(number as usize)
+                .and_then(|target| target.take::<S>(*now, packet.data_mut()))
+            {
                 Some(went) => *end = went,
                 None => left |= 1 << at,
             }

@@ -12,7 +12,7 @@ use weir_port::DropReason;
 
 /// What is done to a packet, if it is no more than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deed {
+pub(crate) struct SimpleActions {
     addresses: Addresses,
     end: End,
     /// The least time to live: 2 where it is lowered, 0 where nothing is asked of it.
@@ -50,8 +50,8 @@ impl From<End> for Disposition {
     }
 }
 
-impl Deed {
-    /// A segment's operations as a deed, if they are that little.
+impl SimpleActions {
+    /// A segment's operations as simple actions, if they are that little.
     pub(crate) fn of(ops: &[Op]) -> Option<Self> {
         let (last, before) = ops.split_last()?;
         let end = match last {
@@ -59,18 +59,18 @@ impl Deed {
             Op::Drop(reason) => End::drop(*reason),
             _ => return None,
         };
-        let mut deed = Self { addresses: Addresses::NONE, end, least: 0, changes: false };
+        let mut actions = Self { addresses: Addresses::NONE, end, least: 0, changes: false };
         for op in before {
             match op {
-                Op::DecTtl(_) if !deed.lowers() => deed.least = 2,
-                Op::Rewrite(rewrite) if deed.addresses == Addresses::NONE => {
-                    deed.addresses = rewrite.only_addresses()?;
+                Op::DecTtl(_) if !actions.lowers() => actions.least = 2,
+                Op::Rewrite(rewrite) if actions.addresses == Addresses::NONE => {
+                    actions.addresses = rewrite.only_addresses()?;
                 }
                 _ => return None,
             }
         }
-        deed.changes = deed.lowers() || deed.addresses != Addresses::NONE;
-        Some(deed)
+        actions.changes = actions.lowers() || actions.addresses != Addresses::NONE;
+        Some(actions)
     }
 
     /// Where a packet goes when it is done.
