@@ -11,12 +11,12 @@ use weir_flow::{Key, Layout, places};
 use weir_port::DropReason;
 use weir_services::Memo;
 
-/// What a packet of the burst does next is said by a megaflow, by the recording of a new one, or by the
+/// What a packet of the burst does next is said by a megaflow, by a pending one, or by the
 /// tables themselves; or nobody has the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Megaflow(Handle),
-    Recording(usize),
+    Pending(usize),
     Direct(u32),
     Refused,
 }
@@ -82,7 +82,7 @@ impl Bench {
             keys: vec![Key::new(); BURST],
             layouts: [Layout::default(); BURST],
             dispositions: [Disposition::Drop(DropReason::ByFlow); BURST],
-            sources: [Source::Recording(0); BURST],
+            sources: [Source::Pending(0); BURST],
             memos: [Memo::NOWHERE; BURST],
             segments: [0; BURST],
             passes: [0; BURST],

@@ -43,7 +43,7 @@ impl Worker {
                     memo = program.memo;
                     program.step(0)
                 }),
-                Source::Recording(number) => self.slow.recordings[number].step(0),
+                Source::Pending(number) => self.slow.pending[number].step(0),
                 Source::Direct(end) => self.tiers.direct.end(end),
                 Source::Refused => {
                     places(together).for_each(|at| {

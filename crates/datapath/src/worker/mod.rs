@@ -38,7 +38,7 @@ use crate::classify::Tiers;
 use crate::model::Packets;
 use crate::model::pipeline::Pipeline;
 use crate::services::Services;
-use crate::slowpath::recording::SlowPath;
+use crate::slowpath::pending::SlowPath;
 use crate::stats::counters::{Counters, Step};
 use crate::worker::bench::Bench;
 use crate::worker::credit::Accounts;
@@ -123,7 +123,7 @@ impl Worker {
             wanted = self.bench.again(wanted);
             straight = self.bench.direct(wanted);
         }
-        self.settle_recordings();
+        self.settle_pending();
         self.transmit(burst);
         self.time.lap(Step::Transmit, count, &mut self.counters);
         self.time.end_burst();

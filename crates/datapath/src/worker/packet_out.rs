@@ -40,7 +40,7 @@ impl Worker {
         };
         let outcome =
             translate_actions(&self.pipeline, &subject, packet.actions.into(), &mut self.slow.frozen);
-        self.record_once(0, outcome);
+        self.translate_once(0, outcome);
         let waiting = self.execute(&mut burst, wanted);
         if waiting != 0 {
             self.serve(&mut burst, waiting);

@@ -5,7 +5,7 @@ use crate::actions::execute::{Context, Disposition, Subject, execute};
 use crate::classify::Tiers;
 use crate::model::Packets;
 use crate::services::stage::{STAGES, next_stage};
-use crate::slowpath::recording::SlowPath;
+use crate::slowpath::pending::SlowPath;
 use crate::worker::Worker;
 use crate::worker::bench::{Bench, Source, each, train, went_too_often};
 use arrayvec::ArrayVec;
@@ -20,9 +20,9 @@ struct Served {
     /// Those that it lets go on as their megaflow says, and those that have to be looked up again.
     on: Packets,
     again: Packets,
-    /// Of all of them, those whose way is said by the tables themselves, and by a recording.
+    /// Of all of them, those whose way is said by the tables themselves, and by a pending megaflow.
     direct: Packets,
-    recording: Packets,
+    pending: Packets,
 }
 
 impl Worker {
@@ -94,7 +94,7 @@ impl Worker {
             match sources[at] {
                 Source::Megaflow(handle) if slot.memo != memos[at] => caches.note(handle, slot.memo),
                 Source::Megaflow(_) | Source::Refused => {}
-                Source::Recording(_) => served.recording |= one,
+                Source::Pending(_) => served.pending |= one,
                 Source::Direct(_) => served.direct |= one,
             }
             memos[at] = Memo::NOWHERE;
@@ -128,14 +128,14 @@ impl Worker {
     /// those that have to be looked up again, if others wait: so the next service sees a burst's packets in the
     /// order they came. Returns those that wait for it.
     fn go_on(&mut self, burst: &mut Burst, service: u16, served: Served) -> Packets {
-        let Served { on, again, direct, recording } = served;
+        let Served { on, again, direct, pending } = served;
         let straight = if self.pipeline.coalescing { direct & on } else { 0 };
         if straight != 0 {
             self.next_stage_of(burst, straight, straight);
         }
-        for at in places(recording & on) {
-            if let Source::Recording(number) = self.bench.sources[at] {
-                self.extend_recording(burst, at, number, (service, self.bench.dispositions[at]));
+        for at in places(pending & on) {
+            if let Source::Pending(number) = self.bench.sources[at] {
+                self.extend_pending(burst, at, number, (service, self.bench.dispositions[at]));
             }
         }
         let (waiting, left) = self.next_segments(burst, on, straight);
@@ -171,7 +171,7 @@ impl Worker {
         packets: Packets,
         begins: Packets,
     ) -> (Packets, Packets) {
-        let Self { bench, tiers: Tiers { caches, direct, .. }, slow: SlowPath { recordings, .. }, .. } = self;
+        let Self { bench, tiers: Tiers { caches, direct, .. }, slow: SlowPath { pending, .. }, .. } = self;
         let Bench { keys, layouts, dispositions, sources, memos, segments, passes, roots, copies, .. } =
             bench;
         let mut context = Context {
@@ -198,7 +198,7 @@ impl Worker {
                     })
                 }
                 Source::Megaflow(handle) => caches.step(handle, usize::from(number)),
-                Source::Recording(recording) => recordings[recording].step(usize::from(number)),
+                Source::Pending(which) => pending[which].step(usize::from(number)),
                 Source::Direct(end) if is_first => direct.end(end),
                 Source::Direct(_) => None,
                 Source::Refused => {

@@ -8,7 +8,7 @@ use crate::model::pipeline::Pipeline;
 use crate::model::poll::PollMode;
 use crate::model::requests::{ControlError, told};
 use crate::services::Services;
-use crate::slowpath::recording::SlowPath;
+use crate::slowpath::pending::SlowPath;
 use crate::stats::counters::Counters;
 use crate::worker::Worker;
 use crate::worker::bench::Bench;

@@ -1,5 +1,5 @@
 //! The lookup of a burst, and what becomes of packets that no megaflow answers for: they walk the tables, or the slow
-//! path makes a megaflow of them (`slowpath/recording.rs`). `classify/mod.rs` has the order of the tiers.
+//! path makes a megaflow of them (`slowpath/pending.rs`). `classify/mod.rs` has the order of the tiers.
 
 use crate::actions::execute::Disposition;
 use crate::classify::Tiers;
@@ -7,7 +7,7 @@ use crate::classify::cache::Made;
 use crate::classify::direct;
 use crate::model::Packets;
 use crate::slowpath::explain::Explain;
-use crate::slowpath::recording::Recording;
+use crate::slowpath::pending::PendingMegaflow;
 use crate::slowpath::translate::{Origins, Outcome, Subject, translate};
 use crate::worker::Worker;
 use crate::worker::bench::{Bench, Source};
@@ -112,16 +112,16 @@ impl Worker {
         for at in places(refused & !direct) {
             self.bench.sources[at] = Source::Refused;
         }
-        self.record(burst, (misses & !refused) | stale);
+        self.translate_misses(burst, (misses & !refused) | stale);
     }
 
-    /// Sends packets to the slow path, each with a recording of its own.
-    fn record(&mut self, burst: &mut Burst, packets: Packets) {
+    /// Sends packets to the slow path, each with a pending megaflow of its own.
+    fn translate_misses(&mut self, burst: &mut Burst, packets: Packets) {
         for at in places(packets) {
             let Some(packet) = burst.get_mut(at) else { continue };
             self.counters.caches.upcalls += 1;
             let key = &self.bench.keys[at];
-            // Whatever gave the packet the number still refers to it: a megaflow, or a recording of
+            // Whatever gave the packet the number still refers to it: a megaflow, or a pending megaflow of
             // this burst.
             let frozen = self.slow.frozen.get(Field::RecircId.get(key) as u32);
             let as_it_came = Origins::default();
@@ -133,7 +133,7 @@ impl Worker {
                 frozen: frozen.as_deref(),
             };
             let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Explain::SILENT);
-            let mut recording = Recording {
+            let mut pending = PendingMegaflow {
                 key: key.clone(),
                 mask: Mask::new(),
                 origins: Origins::default(),
@@ -141,24 +141,30 @@ impl Worker {
                 tables: [0; 4],
                 once: false,
             };
-            recording.append(outcome);
-            self.bench.sources[at] = Source::Recording(self.slow.recordings.len());
-            self.slow.recordings.push(recording);
+            pending.append(outcome);
+            self.bench.sources[at] = Source::Pending(self.slow.pending.len());
+            self.slow.pending.push(pending);
         }
     }
 
     /// Has a packet do what an outcome says, which is for this packet alone.
-    pub(super) fn record_once(&mut self, at: usize, outcome: Outcome) {
+    pub(super) fn translate_once(&mut self, at: usize, outcome: Outcome) {
         let (key, mask, origins) = (self.bench.keys[at].clone(), Mask::new(), Origins::default());
-        let mut recording =
-            Recording { key, mask, origins, segments: Vec::with_capacity(1), tables: [0; 4], once: true };
-        recording.append(outcome);
-        self.bench.sources[at] = Source::Recording(self.slow.recordings.len());
-        self.slow.recordings.push(recording);
+        let mut pending = PendingMegaflow {
+            key,
+            mask,
+            origins,
+            segments: Vec::with_capacity(1),
+            tables: [0; 4],
+            once: true,
+        };
+        pending.append(outcome);
+        self.bench.sources[at] = Source::Pending(self.slow.pending.len());
+        self.slow.pending.push(pending);
     }
 
     /// The next stage of a packet whose megaflow is in the making, and whose service lets it go on.
-    pub(super) fn extend_recording(
+    pub(super) fn extend_pending(
         &mut self,
         burst: &mut Burst,
         at: usize,
@@ -167,8 +173,8 @@ impl Worker {
     ) {
         let info = self.pipeline.service(service).filter(|info| info.coalesces && self.pipeline.coalescing);
         let (Some(info), Some(packet)) = (info, burst.get_mut(at)) else { return };
-        let recording = &mut self.slow.recordings[number];
-        if usize::from(self.bench.segments[at]) != recording.segments.len() {
+        let pending = &mut self.slow.pending[number];
+        if usize::from(self.bench.segments[at]) != pending.segments.len() {
             return;
         }
         let call = if let Disposition::Track(_, call) = disposition {
@@ -177,8 +183,8 @@ impl Worker {
             None
         };
         let origins = match &call {
-            Some(call) => call.behind(&recording.origins),
-            None => recording.origins.next_stage(&info.rewrites),
+            Some(call) => call.behind(&pending.origins),
+            None => pending.origins.next_stage(&info.rewrites),
         };
         let subject = Subject {
             key: &self.bench.keys[at],
@@ -188,37 +194,37 @@ impl Worker {
             frozen: call.as_ref().map(|call| &*call.next),
         };
         let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Explain::SILENT);
-        recording.append(outcome);
+        pending.append(outcome);
     }
 
-    /// Recordings become megaflows, and what was found out of date goes.
+    /// Pending megaflows become megaflows, and what was found out of date goes.
     #[inline]
-    pub(super) fn settle_recordings(&mut self) {
+    pub(super) fn settle_pending(&mut self) {
         if !self.slow.doomed.is_empty() {
             for handle in self.slow.doomed.drain(..) {
                 self.tiers.caches.remove(handle, &self.pipeline);
             }
         }
-        if !self.slow.recordings.is_empty() {
-            self.keep_recordings();
+        if !self.slow.pending.is_empty() {
+            self.install_pending();
         }
     }
 
-    fn keep_recordings(&mut self) {
-        for mut recording in self.slow.recordings.drain(..) {
-            if recording.once {
+    fn install_pending(&mut self) {
+        for mut pending in self.slow.pending.drain(..) {
+            if pending.once {
                 let counts = &self.pipeline.table_counts;
-                recording.segments.iter_mut().for_each(|segment| segment.credit(counts, self.time.now));
+                pending.segments.iter_mut().for_each(|segment| segment.credit(counts, self.time.now));
                 continue;
             }
-            quantise(&mut recording.mask);
+            quantise(&mut pending.mask);
             let made = Made {
-                segments: recording.segments,
-                tables: recording.tables,
-                rewritten: recording.origins.rewritten(),
+                segments: pending.segments,
+                tables: pending.tables,
+                rewritten: pending.origins.rewritten(),
                 used: self.time.now,
             };
-            let from = self.tiers.caches.insert(&recording.key, &recording.mask, made, &self.pipeline);
+            let from = self.tiers.caches.insert(&pending.key, &pending.mask, made, &self.pipeline);
             if let Some(port) = from {
                 self.counters.caches.evicted += 1;
                 let place = self.pipeline.ports.get(&port).map(|info| usize::from(info.index));

@@ -1,6 +1,6 @@
 //! Megaflows in the making.
 //!
-//! A recording begins with the stage at hand; while services let the packet be coalesced, each further stage is
+//! A pending megaflow begins with the stage at hand; while services let the packet be coalesced, each further stage is
 //! translated and appended (SoftFlow, section 5.2); when the packet is done, it is put into the cache. Until then the
 //! packet goes through the burst like the others, so that services see packets in the order they came.
 
@@ -10,7 +10,7 @@ use weir_classifier::Handle;
 use weir_flow::{Key, Mask};
 
 /// A megaflow in the making.
-pub(crate) struct Recording {
+pub(crate) struct PendingMegaflow {
     /// The packet as it came to the caches.
     pub(crate) key: Key,
     pub(crate) mask: Mask,
@@ -21,7 +21,7 @@ pub(crate) struct Recording {
     pub(crate) once: bool,
 }
 
-impl Recording {
+impl PendingMegaflow {
     /// One segment, if it is made yet.
     pub(crate) fn step(&mut self, number: usize) -> Option<Step<'_>> {
         self.segments.get_mut(number).map(Segment::step)
@@ -41,7 +41,7 @@ impl Recording {
 #[derive(Default)]
 pub(crate) struct SlowPath {
     /// Of the burst at hand.
-    pub(crate) recordings: Vec<Recording>,
+    pub(crate) pending: Vec<PendingMegaflow>,
     /// Megaflows that are no longer right, and go when the burst is done.
     pub(crate) doomed: Vec<Handle>,
     pub(crate) frozen: FrozenStore,
