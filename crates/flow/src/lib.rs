@@ -24,7 +24,9 @@ pub mod samples;
 mod seed;
 
 pub use compose::compose;
-pub use extract::{Glance, Lens, MAX_FRAME, PACKET_BITS, Sight, WithSight, extract, extract_again, words};
+pub use extract::{
+    Extractor, HeaderMask, MAX_FRAME, MaskedHeader, PACKET_BITS, WithExtractor, extract, extract_again, words,
+};
 pub use field::{About, Field, Form, Needs, Subfield, ones};
 pub use key::{HEAD, Key, Mask, TRANSPORT_CUT, WORDS, places};
 pub use layout::Layout;

@@ -7,7 +7,7 @@
 use crate::actions::edit::{Addresses, PLAIN_TTL, one_less};
 use crate::actions::execute::Disposition;
 use crate::actions::program::Op;
-use weir_flow::Sight;
+use weir_flow::Extractor;
 use weir_port::DropReason;
 
 /// What is done to a packet, if it is no more than this.
@@ -96,14 +96,14 @@ impl SimpleActions {
         self.least == 2
     }
 
-    /// Changes a frame, through whose lens something was shown, as it says; returns whether it could. What
+    /// Changes a frame whose masked header was read, as it says; returns whether it could. What
     /// it could not change is as it was.
     #[inline(always)]
-    pub(crate) fn apply<S: Sight>(&self, frame: &mut [u8]) -> bool {
+    pub(crate) fn apply<S: Extractor>(&self, frame: &mut [u8]) -> bool {
         if !self.changes {
             return true;
         }
-        // Nothing lowers a time to live that no lens shows.
+        // Nothing lowers a time to live that no header mask covers.
         let header =
             if S::IPV4 { frame.get_mut(PLAIN_TTL..).and_then(<[u8]>::first_chunk_mut) } else { None };
         if let Some(header) = header {

@@ -1,23 +1,23 @@
 //! A fast path for packets whose megaflow does little: no key is extracted, and no megaflow touched.
 //!
-//! What: a cache in front of the others, keyed by a [`Glance`]: the frame's own bytes under the bits that
+//! What: a cache in front of the others, keyed by a [`MaskedHeader`]: the frame's own bytes under the bits that
 //! the megaflows met so far have examined, which are few. It leads to a [`Target`], a megaflow's program in
 //! one cache line with its own counts: the TTL lowered, Ethernet addresses set, forwarded or dropped.
 //! All other packets (and megaflows that do more) go through the other tiers, from which the fast path learns.
 //!
-//! Why it is right: a packet that looks like another through a lens that sees all that a megaflow's mask
+//! Why it is right: a packet with the masked header of another, under a header mask that covers all that a megaflow's mask
 //! names agrees with that megaflow. Bits that are not the packet's (registers, recirculation) are zero
 //! for all packets that just came in, and the port is compared. So nothing has to be known of the tables
-//! here. Whatever else could make an entry wrong ends it: changed tables and a wider lens by the version
+//! here. Whatever else could make an entry wrong ends it: changed tables and a wider header mask by the version
 //! in it, a removed megaflow by its target, which says so until no entry leads there.
 //!
 //! Where it does not pay, because there are more flows than it has room for, it steps aside: after a
 //! window of [`WINDOW`] packets of which less than half were found, for [`ASIDE`] packets. So it costs
 //! no more than a lookup in one of `ASIDE / WINDOW` packets whatever comes.
 //!
-//! A burst is looked up in one loop, made for the lens at hand ([`Sight`]): look, sum up, compare, act. The
+//! A burst is looked up in one loop, made for the header mask at hand ([`Extractor`]): look, sum up, compare, act. The
 //! packets do not depend on each other, so the CPU works on several at once, and what is known of one
-//! stays in registers. Where the lens is blind, as for tables that examine nothing but the port, one lookup
+//! stays in registers. Where the header mask is empty, as for tables that examine nothing but the port, one lookup
 //! does for the burst, and its frames are not read.
 //!
 //! Cost: a sum, a line for the entry and one for the target, which is shared by a megaflow's entries: 20 to
@@ -32,7 +32,7 @@ use crate::actions::simple::{End, SimpleActions};
 use std::ops::Range;
 use weir_classifier::Handle;
 use weir_dpdk::{BURST, Burst, Packet};
-use weir_flow::{Glance, Lens, Mask, Seed, Sight, WithSight, spread};
+use weir_flow::{Extractor, HeaderMask, Mask, MaskedHeader, Seed, WithExtractor, spread};
 use weir_openflow::PortNo;
 use weir_units::Nanos;
 
@@ -60,7 +60,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Entry {
-    glance: Glance,
+    header: MaskedHeader,
     /// The version when it was learned in the upper half; in the lower the port.
     origin: u64,
     target: u32,
@@ -68,7 +68,7 @@ struct Entry {
 
 impl Entry {
     /// No packet has version 0.
-    const EMPTY: Self = Self { glance: [0; 4], origin: 0, target: NONE };
+    const EMPTY: Self = Self { header: [0; 4], origin: 0, target: NONE };
 }
 
 /// A megaflow as the fast path has it, in one cache line.
@@ -92,8 +92,8 @@ pub(crate) struct Taken {
 /// One worker's fast path.
 pub(crate) struct FastPath {
     seed: Seed,
-    lens: Lens,
-    factors: Glance,
+    header_mask: HeaderMask,
+    factors: MaskedHeader,
     version: u32,
     entries: Vec<Entry>,
     targets: Vec<Target>,
@@ -113,8 +113,8 @@ pub(crate) struct FastPath {
 /// How packets are told apart: by what is seen of them, and by where they come from.
 #[derive(Clone, Copy)]
 struct Telling {
-    masks: Glance,
-    factors: Glance,
+    masks: MaskedHeader,
+    factors: MaskedHeader,
     origin: u64,
     /// That as the sum begins, so that ports whose packets look alike have places of their own.
     start: u64,
@@ -123,22 +123,22 @@ struct Telling {
 impl Telling {
     /// Where what is known of such packets belongs, before that is cut to the number of entries.
     #[inline(always)]
-    fn place<S: Sight>(&self, glance: &Glance) -> usize {
-        spread(S::sum(&self.factors, glance).wrapping_add(self.start)) as usize
+    fn place<S: Extractor>(&self, header: &MaskedHeader) -> usize {
+        spread(S::sum(&self.factors, header).wrapping_add(self.start)) as usize
     }
 
     /// The number of the target of packets that look like this. It is in one of two entries, which share
     /// what the adjacent-line prefetcher brings; mostly in the first.
     #[inline(always)]
-    fn find<S: Sight>(&self, entries: &[Entry], glance: &Glance) -> Option<u32> {
-        self.find_at::<S>(entries, glance, self.place::<S>(glance))
+    fn find<S: Extractor>(&self, entries: &[Entry], header: &MaskedHeader) -> Option<u32> {
+        self.find_at::<S>(entries, header, self.place::<S>(header))
     }
 
     /// The same where that place is known.
     #[inline(always)]
-    fn find_at<S: Sight>(&self, entries: &[Entry], glance: &Glance, place: usize) -> Option<u32> {
+    fn find_at<S: Extractor>(&self, entries: &[Entry], header: &MaskedHeader, place: usize) -> Option<u32> {
         let slot = place & entries.len().wrapping_sub(1);
-        let is_it = |entry: &&Entry| S::differ(&entry.glance, glance) == 0 && entry.origin == self.origin;
+        let is_it = |entry: &&Entry| S::differ(&entry.header, header) == 0 && entry.origin == self.origin;
         let first = entries.get(slot)?;
         let found = if is_it(&first) { Some(first) } else { entries.get(slot ^ 1).filter(is_it) };
         found.map(|entry| entry.target)
@@ -146,23 +146,23 @@ impl Telling {
 }
 
 /// A single lookup.
-struct Find<'e>(&'e Telling, &'e [Entry], Glance);
+struct Find<'e>(&'e Telling, &'e [Entry], MaskedHeader);
 
-impl WithSight for Find<'_> {
+impl WithExtractor for Find<'_> {
     type Output = Option<u32>;
 
-    fn run<S: Sight>(self) -> Option<u32> {
+    fn run<S: Extractor>(self) -> Option<u32> {
         self.0.find::<S>(self.1, &self.2)
     }
 }
 
 /// Where a single one belongs.
-struct Place<'e>(&'e Telling, Glance);
+struct Place<'e>(&'e Telling, MaskedHeader);
 
-impl WithSight for Place<'_> {
+impl WithExtractor for Place<'_> {
     type Output = usize;
 
-    fn run<S: Sight>(self) -> usize {
+    fn run<S: Extractor>(self) -> usize {
         self.0.place::<S>(&self.1)
     }
 }
@@ -177,12 +177,12 @@ struct OneByOne<'a> {
     now: Nanos,
 }
 
-impl WithSight for OneByOne<'_> {
+impl WithExtractor for OneByOne<'_> {
     type Output = Taken;
 
     /// Does to all packets that are known what is to be done to them.
     #[inline(always)]
-    fn run<S: Sight>(self) -> Taken {
+    fn run<S: Extractor>(self) -> Taken {
         let Self { burst, dispositions, telling, entries, targets, now } = self;
         let (mut left, mut ends) = (0, [End::default(); BURST]);
         burst.prefetch();
@@ -213,7 +213,7 @@ impl WithSight for OneByOne<'_> {
 
 /// Does to a packet what is to be done to it, if that is known, and says where it goes.
 #[inline(always)]
-fn take<S: Sight>(
+fn take<S: Extractor>(
     telling: &Telling,
     entries: &[Entry],
     targets: &mut [Target],
@@ -223,8 +223,8 @@ fn take<S: Sight>(
     if packet.is_chained() {
         return None;
     }
-    let glance = S::read(&telling.masks, packet.data())?;
-    let number = telling.find::<S>(entries, &glance)?;
+    let header = S::read(&telling.masks, packet.data())?;
+    let number = telling.find::<S>(entries, &header)?;
     targets.get_mut(number as usize)?.take::<S>(now, packet.data_mut())
 }
 
@@ -234,7 +234,7 @@ impl FastPath {
         entries.resize(FEWEST, Entry::EMPTY);
         Self {
             seed,
-            lens: Lens::new(),
+            header_mask: HeaderMask::new(),
             factors: seed.factors(),
             version: 1,
             entries,
@@ -254,12 +254,12 @@ impl FastPath {
     fn telling(&self, port: PortNo) -> Telling {
         let origin = u64::from(self.version) << 32 | u64::from(port.0);
         let start = self.seed.fold(u64::from(port.0), u64::from(self.version));
-        Telling { masks: *self.lens.masks(), factors: self.factors, origin, start }
+        Telling { masks: *self.header_mask.masks(), factors: self.factors, origin, start }
     }
 
     /// Forgets what it learned: tables have changed, or it is to see less from now on.
     pub(crate) fn forget(&mut self) {
-        self.lens = Lens::new();
+        self.header_mask = HeaderMask::new();
         self.outdate();
     }
 
@@ -300,10 +300,10 @@ impl FastPath {
             return Taken { left: u64::MAX >> (u64::BITS as usize - count), all: None };
         }
         let telling = self.telling(port);
-        let whole = if self.lens.is_blind() { self.take_whole(burst, &telling, now) } else { None };
+        let whole = if self.header_mask.is_empty() { self.take_whole(burst, &telling, now) } else { None };
         let taken = whole.unwrap_or_else(|| {
-            let Self { lens, entries, targets, .. } = self;
-            lens.with(OneByOne { burst, dispositions, telling, entries, targets, now })
+            let Self { header_mask, entries, targets, .. } = self;
+            header_mask.with(OneByOne { burst, dispositions, telling, entries, targets, now })
         });
         self.judge(count, taken.left);
         taken
@@ -312,9 +312,9 @@ impl FastPath {
     /// All packets look the same: so one lookup does.
     #[inline]
     fn take_whole(&mut self, burst: &Burst, telling: &Telling, now: Nanos) -> Option<Taken> {
-        let number = self.lens.with(Find(telling, &self.entries, [0; 4]))?;
+        let number = self.header_mask.with(Find(telling, &self.entries, [0; 4]))?;
         let target = self.targets.get_mut(number as usize)?;
-        let usual = |packet: &Packet| !packet.is_chained() && packet.len() >= Lens::LEAST;
+        let usual = |packet: &Packet| !packet.is_chained() && packet.len() >= HeaderMask::LEAST;
         if target.actions.changes() || !burst.iter().all(usual) {
             return None;
         }
@@ -340,22 +340,22 @@ impl FastPath {
         if packet.is_chained() {
             return;
         }
-        if !self.lens.sees(mask) {
-            let Some(wider) = self.lens.widened(mask) else { return };
-            self.lens = wider;
+        if !self.header_mask.covers(mask) {
+            let Some(wider) = self.header_mask.widened(mask) else { return };
+            self.header_mask = wider;
             self.outdate();
         }
         let Some(target) = self.targets.get(number as usize) else { return };
-        if target.actions.lowers() && !self.lens.sees_ipv4() {
+        if target.actions.lowers() && !self.header_mask.covers_ipv4() {
             return;
         }
-        let Some(glance) = self.lens.fits(packet.data()) else { return };
+        let Some(header) = self.header_mask.fits(packet.data()) else { return };
         let telling = self.telling(port);
-        let own = self.lens.with(Place(&telling, glance)) & (self.entries.len() - 1);
-        let entry = Entry { glance, origin: telling.origin, target: number };
+        let own = self.header_mask.with(Place(&telling, header)) & (self.entries.len() - 1);
+        let entry = Entry { header, origin: telling.origin, target: number };
         let is_same = |&slot: &usize| {
             let old = &self.entries[slot];
-            old.origin == entry.origin && old.glance == glance
+            old.origin == entry.origin && old.header == header
         };
         let is_free = |&slot: &usize| self.entries[slot].origin >> 32 != u64::from(self.version);
         let pair = [own, own ^ 1];
@@ -434,7 +434,7 @@ impl Target {
 
     /// Does to a frame what is to be done, if it can be, and says where it goes.
     #[inline(always)]
-    fn take<S: Sight>(&mut self, now: Nanos, frame: &mut [u8]) -> Option<End> {
+    fn take<S: Extractor>(&mut self, now: Nanos, frame: &mut [u8]) -> Option<End> {
         if !self.actions.apply::<S>(frame) {
             return None;
         }
@@ -460,7 +460,7 @@ mod tests {
         let fast_path = FastPath::new(Seed::new(7));
         let place = |port: u32| {
             let telling = fast_path.telling(PortNo(port));
-            fast_path.lens.with(Place(&telling, [1, 2, 3, 4])) & (FEWEST - 1)
+            fast_path.header_mask.with(Place(&telling, [1, 2, 3, 4])) & (FEWEST - 1)
         };
         let places: HashSet<usize> = (1..=64).map(place).collect();
         assert!(places.len() > 52, "{} places for 64 ports", places.len());

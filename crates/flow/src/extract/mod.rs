@@ -14,12 +14,12 @@
 //! branch of weight, 64 bytes of the frame and one cache line of the key; all others take a walk from
 //! header to header. No allocation. Threads: pure functions.
 
-mod lens;
+mod header_mask;
 mod link;
 mod network;
 mod transport;
 
-pub use lens::{Glance, Lens, Sight, WithSight, words};
+pub use header_mask::{Extractor, HeaderMask, MaskedHeader, WithExtractor, words};
 pub(crate) use link::SNAP;
 pub(crate) use network::ARP_FRONT;
 

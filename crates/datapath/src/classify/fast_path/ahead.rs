@@ -9,26 +9,26 @@
 use super::{NONE, OneByOne};
 use crate::actions::simple::End;
 use weir_dpdk::{BURST, prefetch};
-use weir_flow::Sight;
+use weir_flow::Extractor;
 
 impl OneByOne<'_> {
     /// Does to the packets that are known what is to be done to them; `ends` says where they go. Returns the
     /// others.
     #[inline(never)]
-    pub(super) fn take_ahead<S: Sight>(&mut self, ends: &mut [End; BURST]) -> u64 {
+    pub(super) fn take_ahead<S: Extractor>(&mut self, ends: &mut [End; BURST]) -> u64 {
         let Self { burst, telling, entries, targets, now, .. } = self;
         let mut places = [0; BURST];
         for (place, packet) in places.iter_mut().zip(burst.iter()) {
             // Of a frame that shows nothing, any place does as well.
-            *place = S::read(&telling.masks, packet.data()).map_or(0, |glance| telling.place::<S>(&glance));
+            *place = S::read(&telling.masks, packet.data()).map_or(0, |header| telling.place::<S>(&header));
             if let Some(entry) = entries.get(*place & entries.len().wrapping_sub(1)) {
                 prefetch(entry);
             }
         }
         let mut numbers = [NONE; BURST];
         for ((number, &place), packet) in numbers.iter_mut().zip(&places).zip(burst.iter()) {
-            let glance = S::read(&telling.masks, packet.data()).filter(|_| !packet.is_chained());
-            let found = glance.and_then(|glance| telling.find_at::<S>(entries, &glance, place));
+            let header = S::read(&telling.masks, packet.data()).filter(|_| !packet.is_chained());
+            let found = header.and_then(|header| telling.find_at::<S>(entries, &header, place));
             if let Some(target) = found.and_then(|found| targets.get(found as usize)) {
                 prefetch(target);
             }

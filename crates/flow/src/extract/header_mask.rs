@@ -1,35 +1,35 @@
-//! A narrow look at a frame: only the bits that somebody cares for, where they lie in a plain packet.
+//! Headers under a mask: only the bits that tables examine, read where they lie in a plain packet.
 //!
-//! What: a [`Lens`] is made for the bits of some masks. It reads a frame into a [`Glance`], four words
-//! of the frame's own bytes under its masks. Two frames with one glance have keys that agree in every
-//! bit that the lens sees, if one of them [fits](Lens::fits): that a packet is a plain one (IPv4 without
-//! options or fragments, lengths that agree) [`Lens::read`] looks at, and nothing else is parsed.
+//! What: a [`HeaderMask`] is made for the bits of some masks. It reads a frame into a [`MaskedHeader`], four words of the
+//! frame's own bytes under its masks. Two frames with the same masked header have keys that agree in every bit that the
+//! header mask covers, if one of them [fits](HeaderMask::fits). [`HeaderMask::read`] makes sure that a packet is a plain
+//! one (IPv4 without options or fragments, lengths that agree), and parses nothing else.
 //!
-//! Why: most tables look at few bits, and a whole key costs more than they do.
+//! Why: most tables examine few bits, and a whole key costs more than they do.
 //!
-//! A loop over many frames is made for each kind of lens by the compiler: [`Lens::with`] calls a
-//! [`WithSight`] with the [`Sight`] that fits, which has no choices left but the packet's own.
+//! The compiler makes a loop over many frames for each depth of header mask: [`HeaderMask::with`] calls a
+//! [`WithExtractor`] with the [`Extractor`] of that depth, which has no choices left but the packet's own.
 //!
-//! Cost: as deep as it must look: a load for Ethernet addresses, five and two comparisons down to the
-//! ports; two multiplications for the sum, four where bits of both headers are seen. Threads: plain data.
+//! Cost: as deep as it must read: a load for Ethernet addresses, five and two comparisons down to the
+//! ports; two multiplications for the sum, four where bits of both headers are covered. Threads: plain data.
 
 use super::{MAX_FRAME, PACKET_BITS};
 use crate::key::{Mask, TRANSPORT_CUT};
 use crate::protocol::{ETHERNET_LEN, IPV4, TCP, UDP};
 
-/// What a lens shows of a frame, as words of its bytes in the order in which they lie: the first 16, which
+/// What a header mask leaves of a frame, as words of its bytes in the order in which they lie: the first 16, which
 /// are addresses, EtherType and the front of IP; and the 16 from the time to live on, with the protocol,
 /// the addresses of IP and the ports.
-pub type Glance = [u64; 4];
+pub type MaskedHeader = [u64; 4];
 
-/// Bytes that a glance can show of the front of a frame.
+/// Bytes of the front of a frame that a masked header may have.
 const FRONT: usize = 16;
 
 /// Where the others of a plain packet begin, and where the ports behind them end.
 const BACK: usize = 22;
 const SHOWN: usize = BACK + 16;
 
-/// Bytes that are looked at where the lens sees ports: TCP's header length is among them.
+/// Bytes that are read where the mask covers ports: TCP's header length is among them.
 const LOOKED_AT: usize = 48;
 
 /// Version 4, a header of 5 words.
@@ -42,7 +42,7 @@ const FRAGMENT: u16 = 0x3fff;
 const PORTS: u64 = 0xffff_ffff;
 const TCP_FLAGS: u64 = 0xffff << 16;
 
-/// How far into a packet a lens looks.
+/// How far into a packet a header mask reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Depth {
     /// Not at all: all frames look the same.
@@ -57,41 +57,41 @@ enum Depth {
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lens {
+pub struct HeaderMask {
     depth: Depth,
-    masks: Glance,
-    sees: Mask,
+    masks: MaskedHeader,
+    covered: Mask,
 }
 
-/// How a kind of lens looks at a frame: functions for a loop to be made of.
-pub trait Sight: Copy {
-    /// Whether what is shown is a frame of plain IPv4.
+/// Reads frames to one depth: functions for a loop to be made of.
+pub trait Extractor: Copy {
+    /// Whether what it reads is a frame of plain IPv4.
     const IPV4: bool;
 
-    /// What is shown of a frame under the lens's masks; nothing where [`Lens::read`] shows nothing.
-    fn read(masks: &Glance, frame: &[u8]) -> Option<Glance>;
+    /// A frame's header under the masks; nothing where [`HeaderMask::read`] has nothing.
+    fn read(masks: &MaskedHeader, frame: &[u8]) -> Option<MaskedHeader>;
 
-    /// The sum of a glance's words, each times its factor.
-    fn sum(factors: &Glance, glance: &Glance) -> u64;
+    /// The sum of a masked header's words, each times its factor.
+    fn sum(factors: &MaskedHeader, header: &MaskedHeader) -> u64;
 
-    /// The bits in which two glances differ, joined.
-    fn differ(one: &Glance, other: &Glance) -> u64;
+    /// The bits in which two masked headers differ, joined.
+    fn differ(one: &MaskedHeader, other: &MaskedHeader) -> u64;
 }
 
-/// What is done with the sight of a lens, whichever that is.
-pub trait WithSight {
+/// What is done with the extractor of a header mask, whichever that is.
+pub trait WithExtractor {
     /// What comes of it.
     type Output;
 
     /// Does it.
-    fn run<S: Sight>(self) -> Self::Output;
+    fn run<S: Extractor>(self) -> Self::Output;
 }
 
 /// Down to Ethernet addresses.
 #[derive(Clone, Copy)]
 struct Link;
 
-/// Down to IPv4. `ALL`: whether the lens sees anything of the front.
+/// Down to IPv4. `ALL`: whether the mask covers anything of the front.
 #[derive(Clone, Copy)]
 struct Network<const ALL: bool>;
 
@@ -99,31 +99,31 @@ struct Network<const ALL: bool>;
 #[derive(Clone, Copy)]
 struct Transport<const ALL: bool>;
 
-impl Sight for Link {
+impl Extractor for Link {
     const IPV4: bool = false;
 
     #[inline(always)]
-    fn read(masks: &Glance, frame: &[u8]) -> Option<Glance> {
+    fn read(masks: &MaskedHeader, frame: &[u8]) -> Option<MaskedHeader> {
         let [a, b] = words(frame.first_chunk()?);
         Some([a & masks[0], b & masks[1], 0, 0])
     }
 
     #[inline(always)]
-    fn sum(factors: &Glance, glance: &Glance) -> u64 {
-        front(factors, glance)
+    fn sum(factors: &MaskedHeader, header: &MaskedHeader) -> u64 {
+        front(factors, header)
     }
 
     #[inline(always)]
-    fn differ(one: &Glance, other: &Glance) -> u64 {
+    fn differ(one: &MaskedHeader, other: &MaskedHeader) -> u64 {
         (one[0] ^ other[0]) | (one[1] ^ other[1])
     }
 }
 
-impl<const ALL: bool> Sight for Network<ALL> {
+impl<const ALL: bool> Extractor for Network<ALL> {
     const IPV4: bool = true;
 
     #[inline(always)]
-    fn read(masks: &Glance, frame: &[u8]) -> Option<Glance> {
+    fn read(masks: &MaskedHeader, frame: &[u8]) -> Option<MaskedHeader> {
         let shown: &[u8; SHOWN] = frame.first_chunk()?;
         // The total length is at least 20 and at most what is behind the Ethernet header.
         let total = plain_total(shown)?.wrapping_sub(20);
@@ -132,21 +132,21 @@ impl<const ALL: bool> Sight for Network<ALL> {
     }
 
     #[inline(always)]
-    fn sum(factors: &Glance, glance: &Glance) -> u64 {
-        sum::<ALL>(factors, glance)
+    fn sum(factors: &MaskedHeader, header: &MaskedHeader) -> u64 {
+        sum::<ALL>(factors, header)
     }
 
     #[inline(always)]
-    fn differ(one: &Glance, other: &Glance) -> u64 {
+    fn differ(one: &MaskedHeader, other: &MaskedHeader) -> u64 {
         differ::<ALL>(one, other)
     }
 }
 
-impl<const ALL: bool> Sight for Transport<ALL> {
+impl<const ALL: bool> Extractor for Transport<ALL> {
     const IPV4: bool = true;
 
     #[inline(always)]
-    fn read(masks: &Glance, frame: &[u8]) -> Option<Glance> {
+    fn read(masks: &MaskedHeader, frame: &[u8]) -> Option<MaskedHeader> {
         let front: &[u8; LOOKED_AT] = frame.first_chunk()?;
         let total = plain_total(front.first_chunk()?)?;
         // By choices that the CPU need not guess, so that TCP and UDP in turns cost no wrong ones. A header
@@ -160,12 +160,12 @@ impl<const ALL: bool> Sight for Transport<ALL> {
     }
 
     #[inline(always)]
-    fn sum(factors: &Glance, glance: &Glance) -> u64 {
-        sum::<ALL>(factors, glance)
+    fn sum(factors: &MaskedHeader, header: &MaskedHeader) -> u64 {
+        sum::<ALL>(factors, header)
     }
 
     #[inline(always)]
-    fn differ(one: &Glance, other: &Glance) -> u64 {
+    fn differ(one: &MaskedHeader, other: &MaskedHeader) -> u64 {
         differ::<ALL>(one, other)
     }
 }
@@ -181,20 +181,20 @@ fn plain_total(shown: &[u8; SHOWN]) -> Option<usize> {
 
 /// The sum over what is seen of the front.
 #[inline(always)]
-fn front(factors: &Glance, glance: &Glance) -> u64 {
-    glance[0].wrapping_mul(factors[0]).wrapping_add(glance[1].wrapping_mul(factors[1]))
+fn front(factors: &MaskedHeader, header: &MaskedHeader) -> u64 {
+    header[0].wrapping_mul(factors[0]).wrapping_add(header[1].wrapping_mul(factors[1]))
 }
 
 /// The sum over what is behind the front, and over the front where that is seen.
 #[inline(always)]
-fn sum<const ALL: bool>(factors: &Glance, glance: &Glance) -> u64 {
-    let back = glance[2].wrapping_mul(factors[2]).wrapping_add(glance[3].wrapping_mul(factors[3]));
-    if ALL { back.wrapping_add(front(factors, glance)) } else { back }
+fn sum<const ALL: bool>(factors: &MaskedHeader, header: &MaskedHeader) -> u64 {
+    let back = header[2].wrapping_mul(factors[2]).wrapping_add(header[3].wrapping_mul(factors[3]));
+    if ALL { back.wrapping_add(front(factors, header)) } else { back }
 }
 
-/// The bits in which two glances differ, joined.
+/// The bits in which two masked headers differ, joined.
 #[inline(always)]
-fn differ<const ALL: bool>(one: &Glance, other: &Glance) -> u64 {
+fn differ<const ALL: bool>(one: &MaskedHeader, other: &MaskedHeader) -> u64 {
     let back = (one[2] ^ other[2]) | (one[3] ^ other[3]);
     if ALL { back | (one[0] ^ other[0]) | (one[1] ^ other[1]) } else { back }
 }
@@ -206,82 +206,82 @@ pub fn words(bytes: &[u8; 16]) -> [u64; 2] {
     [both as u64, (both >> 64) as u64]
 }
 
-/// The bytes that a glance shows.
+/// The bytes of a masked header.
 #[inline(always)]
-fn under<const ALL: bool>(masks: &Glance, shown: &[u8; SHOWN]) -> Glance {
+fn under<const ALL: bool>(masks: &MaskedHeader, shown: &[u8; SHOWN]) -> MaskedHeader {
     let [c, d] = shown.last_chunk::<{ SHOWN - BACK }>().map_or([0; 2], words);
     let [a, b] = if ALL { shown.first_chunk::<FRONT>().map_or([0; 2], words) } else { [0; 2] };
     [a & masks[0], b & masks[1], c & masks[2], d & masks[3]]
 }
 
-/// A sight for one frame.
-struct ReadOne<'f>(&'f Glance, &'f [u8]);
+/// One frame to read.
+struct ReadOne<'f>(&'f MaskedHeader, &'f [u8]);
 
-impl WithSight for ReadOne<'_> {
-    type Output = Option<Glance>;
+impl WithExtractor for ReadOne<'_> {
+    type Output = Option<MaskedHeader>;
 
-    fn run<S: Sight>(self) -> Option<Glance> {
+    fn run<S: Extractor>(self) -> Option<MaskedHeader> {
         S::read(self.0, self.1)
     }
 }
 
-impl Default for Lens {
+impl Default for HeaderMask {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Lens {
-    /// Bytes of a frame of which any lens shows something, if that is blind or sees addresses.
+impl HeaderMask {
+    /// Bytes of a frame that any header mask can read, if that is empty or covers addresses.
     pub const LEAST: usize = FRONT;
 
-    /// A lens that sees nothing.
+    /// A header mask that covers nothing.
     pub const fn new() -> Self {
-        Self { depth: Depth::Nothing, masks: [0; 4], sees: Mask::new() }
+        Self { depth: Depth::Nothing, masks: [0; 4], covered: Mask::new() }
     }
 
-    /// Whether all frames look the same through it.
+    /// Whether it covers nothing: all frames have the same masked header.
     #[inline]
-    pub fn is_blind(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.depth == Depth::Nothing
     }
 
-    /// Whether what it shows is the header of IPv4.
-    pub fn sees_ipv4(&self) -> bool {
+    /// Whether it reads the header of IPv4.
+    pub fn covers_ipv4(&self) -> bool {
         self.depth >= Depth::Network
     }
 
-    /// Whether it sees all bits of a mask that come from the packet.
-    pub fn sees(&self, mask: &Mask) -> bool {
+    /// Whether it covers all bits of a mask that come from the packet.
+    pub fn covers(&self, mask: &Mask) -> bool {
         let of_packet = |place: usize| PACKET_BITS.get(place).copied().unwrap_or(0);
-        mask.iter().all(|(place, bits)| bits & of_packet(place) & !self.sees.word(place) == 0)
+        mask.iter().all(|(place, bits)| bits & of_packet(place) & !self.covered.word(place) == 0)
     }
 
-    /// The masks under which it shows what it sees.
+    /// The masks, as words of a frame.
     #[inline]
-    pub fn masks(&self) -> &Glance {
+    pub fn masks(&self) -> &MaskedHeader {
         &self.masks
     }
 
-    /// A lens that sees also the bits of a mask that come from the packet; nothing where no lens does,
+    /// A header mask that covers also the bits of a mask that come from the packet; nothing where none can,
     /// which is so for TCP's flags.
     pub fn widened(&self, mask: &Mask) -> Option<Self> {
-        let mut sees = self.sees.clone();
+        let mut covered = self.covered.clone();
         for (place, bits) in mask.iter() {
-            sees.add(place, bits & PACKET_BITS.get(place).copied().unwrap_or(0));
+            covered.add(place, bits & PACKET_BITS.get(place).copied().unwrap_or(0));
         }
-        if sees.word(5) & TCP_FLAGS != 0 {
+        if covered.word(5) & TCP_FLAGS != 0 {
             return None;
         }
-        let addresses = sees.word(1) >> 16 | sees.word(2) >> 16;
+        let addresses = covered.word(1) >> 16 | covered.word(2) >> 16;
         let further = |&(place, bits): &(usize, u64)| match place {
             1 | 2 => bits & 0xffff != 0,
             _ => true,
         };
-        let ports = sees.word(4) & PORTS | sees.word(0) & TRANSPORT_CUT;
+        let ports = covered.word(4) & PORTS | covered.word(0) & TRANSPORT_CUT;
         let depth = if ports != 0 {
             Depth::Transport
-        } else if sees.iter().any(|word| further(&word)) {
+        } else if covered.iter().any(|word| further(&word)) {
             Depth::Network
         } else if addresses != 0 {
             Depth::Link
@@ -289,8 +289,8 @@ impl Lens {
             Depth::Nothing
         };
         let mut wire = [0; SHOWN];
-        wire[..6].copy_from_slice(&sees.word(1).to_be_bytes()[..6]);
-        wire[6..12].copy_from_slice(&sees.word(2).to_be_bytes()[..6]);
+        wire[..6].copy_from_slice(&covered.word(1).to_be_bytes()[..6]);
+        wire[6..12].copy_from_slice(&covered.word(2).to_be_bytes()[..6]);
         if depth >= Depth::Network {
             // The make-up of a plain packet is looked at whatever is seen, and with it that all else is
             // not there.
@@ -298,23 +298,23 @@ impl Lens {
             for (place, bits) in (0..).zip(PACKET_BITS) {
                 match place {
                     // Whether there are ports is seen only where they are looked at.
-                    0 => sees.add(place, if whole { bits } else { bits & !TRANSPORT_CUT }),
-                    8.. => sees.add(place, bits),
-                    1 | 2 => sees.add(place, bits & 0xffff),
+                    0 => covered.add(place, if whole { bits } else { bits & !TRANSPORT_CUT }),
+                    8.. => covered.add(place, bits),
+                    1 | 2 => covered.add(place, bits & 0xffff),
                     _ => {}
                 }
             }
-            let [protocol, tos, ttl, _, ports @ ..] = sees.word(4).to_be_bytes();
+            let [protocol, tos, ttl, _, ports @ ..] = covered.word(4).to_be_bytes();
             (wire[15], wire[22], wire[23]) = (tos, ttl, if whole { 0xff } else { protocol });
-            wire[26..34].copy_from_slice(&sees.word(3).to_be_bytes());
+            wire[26..34].copy_from_slice(&covered.word(3).to_be_bytes());
             wire[34..].copy_from_slice(&ports);
         }
-        Some(Self { depth, masks: under::<true>(&[u64::MAX; 4], &wire), sees })
+        Some(Self { depth, masks: under::<true>(&[u64::MAX; 4], &wire), covered })
     }
 
-    /// Does something with the sight of this lens.
+    /// Does something with this header mask's extractor.
     #[inline(always)]
-    pub fn with<W: WithSight>(&self, work: W) -> W::Output {
+    pub fn with<W: WithExtractor>(&self, work: W) -> W::Output {
         let all = self.masks[0] | self.masks[1] != 0;
         match (self.depth, all) {
             (Depth::Nothing | Depth::Link, _) => work.run::<Link>(),
@@ -325,15 +325,15 @@ impl Lens {
         }
     }
 
-    /// What it shows of a frame. Where it sees IPv4, nothing is shown of a frame that is not plain (another
+    /// The masked header of a frame. Where it covers IPv4, there is none of a frame that is not plain (another
     /// EtherType, options, a fragment) or whose lengths contradict each other; nor of one that is too short.
-    pub fn read(&self, frame: &[u8]) -> Option<Glance> {
+    pub fn read(&self, frame: &[u8]) -> Option<MaskedHeader> {
         self.with(ReadOne(&self.masks, frame))
     }
 
-    /// What it shows of a frame for which that says all: any other with the same glance is like it in
-    /// all that the lens sees.
-    pub fn fits(&self, frame: &[u8]) -> Option<Glance> {
+    /// The masked header of a frame for which that says all: any other with the same one is like it in
+    /// all that the header mask covers.
+    pub fn fits(&self, frame: &[u8]) -> Option<MaskedHeader> {
         let with_ports = || frame.get(23).is_some_and(|protocol| matches!(*protocol, TCP | UDP));
         self.read(frame).filter(|_| self.depth < Depth::Transport || with_ports())
     }
@@ -345,7 +345,7 @@ mod tests {
     use crate::samples::Sampler;
     use crate::{Field, Key, extract, key::places};
 
-    /// Fields that tables match, and one that no lens sees.
+    /// Fields that tables match, and one that no header mask covers.
     const FIELDS: [Field; 12] = [
         Field::EthDst,
         Field::EthSrc,
@@ -393,25 +393,27 @@ mod tests {
         let (mut sampler, mut alike, mut deep) = (Sampler::new(11), 0, 0);
         for round in 0..150_000 {
             let first = mask(&mut sampler);
-            let Some(lens) = Lens::new().widened(&first).and_then(|lens| lens.widened(&mask(&mut sampler)))
+            let Some(header_mask) = HeaderMask::new()
+                .widened(&first)
+                .and_then(|header_mask| header_mask.widened(&mask(&mut sampler)))
             else {
                 continue;
             };
-            assert!(lens.sees(&first));
+            assert!(header_mask.covers(&first));
             let frame = if round % 4 == 0 { sampler.mangled() } else { sampler.frame() };
             let other = changed(&frame, &mut sampler);
-            let Some(glance) = lens.fits(&frame) else { continue };
-            if lens.read(&other) != Some(glance) {
+            let Some(header) = header_mask.fits(&frame) else { continue };
+            if header_mask.read(&other) != Some(header) {
                 continue;
             }
             alike += 1;
-            deep += u32::from(lens.depth == Depth::Transport);
+            deep += u32::from(header_mask.depth == Depth::Transport);
             let (mut key, mut like) = (Key::new(), Key::new());
             extract(&frame, 1, &mut key);
             extract(&other, 1, &mut like);
-            for place in places(lens.sees.present()) {
-                let differs = (key.word(place) ^ like.word(place)) & lens.sees.word(place);
-                assert_eq!(differs, 0, "word {place}: {lens:?}\n{frame:02x?}\n{other:02x?}");
+            for place in places(header_mask.covered.present()) {
+                let differs = (key.word(place) ^ like.word(place)) & header_mask.covered.word(place);
+                assert_eq!(differs, 0, "word {place}: {header_mask:?}\n{frame:02x?}\n{other:02x?}");
             }
         }
         assert!(alike > 10_000 && deep > 1_000, "{alike} pairs, {deep} of them by ports");
@@ -422,7 +424,7 @@ mod tests {
         let of = |field: Field| {
             let mut mask = Mask::new();
             field.examine(&mut mask, u128::MAX);
-            Lens::new().widened(&mask).map(|lens| lens.depth)
+            HeaderMask::new().widened(&mask).map(|header_mask| header_mask.depth)
         };
         assert_eq!(of(Field::InPort), Some(Depth::Nothing));
         assert_eq!(of(Field::EthSrc), Some(Depth::Link));
@@ -433,14 +435,18 @@ mod tests {
         assert_eq!(of(Field::TcpFlags), None);
         let mut cut = Mask::new();
         cut.add(0, TRANSPORT_CUT);
-        let network = Lens::new().widened(&Mask::new()).and_then(|lens| {
+        let network = HeaderMask::new().widened(&Mask::new()).and_then(|header_mask| {
             let mut fragments = Mask::new();
             Field::NwFrag.examine(&mut fragments, u128::MAX);
-            lens.widened(&fragments)
+            header_mask.widened(&fragments)
         });
-        assert!(network.as_ref().is_some_and(|lens| lens.sees_ipv4() && !lens.sees(&cut)));
+        assert!(
+            network
+                .as_ref()
+                .is_some_and(|header_mask| header_mask.covers_ipv4() && !header_mask.covers(&cut))
+        );
         assert_eq!(
-            network.and_then(|lens| lens.widened(&cut)).map(|lens| lens.depth),
+            network.and_then(|header_mask| header_mask.widened(&cut)).map(|header_mask| header_mask.depth),
             Some(Depth::Transport)
         );
     }
