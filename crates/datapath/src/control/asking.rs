@@ -6,7 +6,7 @@
 
 use crate::control::datapath::Datapath;
 use crate::model::requests::ControlError;
-use crate::worker::mail::Mail;
+use crate::worker::command::Command;
 use crate::worker::thread::PATIENCE;
 use crate::worker::thread::Running;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,9 +16,9 @@ use std::time::Duration;
 const PROMPT: Duration = Duration::from_millis(1);
 
 impl Datapath {
-    /// Waits until every worker has read its mail.
+    /// Waits until every worker has carried out its commands.
     pub(crate) fn fence(&self) -> Result<(), ControlError> {
-        self.wait_for_all(Running::wait_until_read)
+        self.wait_for_all(Running::wait_until_done)
     }
 
     /// Makes sure that every worker answers, before anything is changed: a change that is reported as failed is one
@@ -33,7 +33,7 @@ impl Datapath {
             }
             let in_service = worker.inside(self.clock).is_some_and(|(_, time)| time > PROMPT);
             if in_service || worker.is_behind() || vital.stands_still() {
-                worker.send(Mail::Ping);
+                worker.send(Command::Ping);
                 worker.wait_until_known(PATIENCE)?;
             }
         }
@@ -52,13 +52,13 @@ impl Datapath {
     }
 
     /// Asks every worker something, and gathers the answers.
-    pub(crate) fn ask<T>(&self, mail: impl Fn(Sender<T>) -> Mail) -> Result<Vec<T>, ControlError> {
+    pub(crate) fn ask<T>(&self, command: impl Fn(Sender<T>) -> Command) -> Result<Vec<T>, ControlError> {
         let asked: Vec<Receiver<T>> = self
             .workers
             .iter()
             .map(|worker| {
                 let (answer, answers) = channel();
-                worker.send(mail(answer));
+                worker.send(command(answer));
                 answers
             })
             .collect();

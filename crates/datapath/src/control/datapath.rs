@@ -1,8 +1,8 @@
 //! The datapath from outside: ports, tables and services in, the ledger out.
 //!
 //! Threads: one owner, who calls; the workers, pinned. The owner writes no memory that workers read per
-//! packet: it builds new tables beside the old ones and sends them by mail, and a worker that gets mail
-//! reads it between two bursts. What the owner asks of a worker takes as long as one burst does.
+//! packet: it builds new tables beside the old ones and hands them over by its command queue, which a worker
+//! looks into between two bursts. What the owner asks of a worker takes as long as one burst does.
 
 use crate::actions::punts::{Punted, punts};
 use crate::classify::hint::{HintSource, Hints, Installer, Soft};
@@ -15,7 +15,7 @@ use crate::model::pipeline::{Pipeline, Touched};
 use crate::model::requests::{CaptureFilter, Captured, Config, ControlError, Event, PortSpec, told};
 use crate::stats::capture::Tap;
 use crate::stats::report::Report;
-use crate::worker::mail::{Mail, Snapshot};
+use crate::worker::command::{Command, Snapshot};
 use crate::worker::steer::Claims;
 use crate::worker::thread::{Running, Start};
 use crate::worker::timing::Clock;
@@ -239,7 +239,7 @@ impl Datapath {
         }
         self.pipeline = Arc::new(next);
         for worker in &self.workers {
-            worker.send(Mail::Tables(self.pipeline.clone()));
+            worker.send(Command::Tables(self.pipeline.clone()));
         }
         // One that sleeps takes them up before it looks at a packet: nobody has to wait for that. Nor for one that
         // stopped answering at this very moment: it does so too, if it ever comes back.
@@ -261,7 +261,7 @@ impl Datapath {
     /// Sends packets through the tables, as if they came in by a port together: a burst at a time.
     pub fn inject_all(&mut self, in_port: PortNo, frames: Vec<Vec<u8>>) {
         if let Some(worker) = self.workers.first() {
-            worker.send(Mail::Inject { in_port, frames });
+            worker.send(Command::Inject { in_port, frames });
         }
     }
 
@@ -276,7 +276,7 @@ impl Datapath {
     pub(super) fn tell_taps(&mut self) {
         self.taps.retain(|tap| !tap.is_abandoned());
         for worker in &self.workers {
-            worker.send(Mail::Capture(self.taps.clone()));
+            worker.send(Command::Capture(self.taps.clone()));
         }
     }
 
@@ -293,7 +293,7 @@ impl Datapath {
     }
 
     fn end(&mut self) -> Result<Report, ControlError> {
-        let snapshots = self.ask(Mail::Stop)?;
+        let snapshots = self.ask(Command::Stop)?;
         for worker in &mut self.workers {
             worker.join()?;
         }

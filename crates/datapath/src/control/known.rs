@@ -10,7 +10,7 @@ use crate::control::datapath::Datapath;
 use crate::model::kept::Kept;
 use crate::model::pipeline::{ServiceInfo, Touched};
 use crate::model::requests::{ControlError, ServiceConfig, told};
-use crate::worker::mail::Mail;
+use crate::worker::command::Command;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -137,7 +137,7 @@ impl Datapath {
                 None => drop(worker.watches.remove(&number)),
             }
             let (old, olds) = channel();
-            worker.send(Mail::Service { number, host, old });
+            worker.send(Command::Service { number, host, old });
             asked.push(olds);
         }
         let hosts = self.gather(&asked)?;
@@ -259,7 +259,7 @@ impl Datapath {
             return answer.map(|answer| vec![answer]).map_err(of_service);
         }
         self.all_answer()?;
-        let answers = self.ask(|answer| Mail::Command {
+        let answers = self.ask(|answer| Command::AskService {
             service: number,
             command: command.to_owned(),
             argument: argument.clone(),
@@ -290,7 +290,7 @@ impl Datapath {
         let number = self.service_number(service)?;
         self.all_answer()?;
         self.quarantined.retain(|(_, other)| *other != number);
-        self.workers.iter().for_each(|worker| worker.send(Mail::Release(number)));
+        self.workers.iter().for_each(|worker| worker.send(Command::Release(number)));
         self.fence()
     }
 

@@ -5,7 +5,7 @@ use crate::control::tables::{Draft, groups_of, meters_of};
 use crate::model::pipeline::Entry;
 use crate::model::requests::{ControlError, Event, FlowStats, FlowSum, Removal};
 use crate::stats::report::{PortReport, Report, ServiceReport, StuckReport, TableReport, WorkerReport};
-use crate::worker::mail::{Mail, Snapshot};
+use crate::worker::command::{Command, Snapshot};
 use crate::worker::thread::PATIENCE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Datapath {
     /// # Errors
     /// A worker that has ended.
     pub fn report(&mut self) -> Result<Report, ControlError> {
-        let told = self.told(Mail::Sync)?;
+        let told = self.told(Command::Sync)?;
         Ok(self.report_of(&told))
     }
 
@@ -70,17 +70,17 @@ impl Datapath {
     /// # Errors
     /// A worker that has ended.
     pub fn report_without_tables(&mut self) -> Result<Report, ControlError> {
-        let told = self.told(Mail::Tell)?;
+        let told = self.told(Command::Tell)?;
         Ok(Report { tables: Vec::new(), ..self.report_of(&told) })
     }
 
     /// What each worker tells, or told last and where it is instead.
-    fn told(&mut self, question: fn(Sender<Snapshot>) -> Mail) -> Result<Vec<Told>, ControlError> {
+    fn told(&mut self, question: fn(Sender<Snapshot>) -> Command) -> Result<Vec<Told>, ControlError> {
         let asked: Vec<_> = self
             .workers
             .iter()
             .map(|worker| {
-                // The box of one that reads no mail would only fill.
+                // The queue of one that takes no commands would only fill.
                 (!self.hangs(worker)).then(|| {
                     let (answer, answers) = channel();
                     worker.send(question(answer));
@@ -214,7 +214,7 @@ impl Datapath {
     /// # Errors
     /// A worker that does not answer.
     pub fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {
-        self.ask(Mail::Sync)?;
+        self.ask(Command::Sync)?;
         let now = self.now();
         let mut flows: Vec<FlowStats> = self.meant(select).map(|entry| stats(entry, now)).collect();
         flows.sort_by_key(|stats| (stats.flow.table, std::cmp::Reverse(stats.flow.priority)));
@@ -226,7 +226,7 @@ impl Datapath {
     /// # Errors
     /// A worker that does not answer.
     pub fn sum_of(&mut self, select: &Select) -> Result<FlowSum, ControlError> {
-        self.ask(Mail::Sync)?;
+        self.ask(Command::Sync)?;
         Ok(self.meant(select).fold(FlowSum::default(), |sum, entry| {
             let (packets, bytes) = entry.counts().read();
             FlowSum { flows: sum.flows + 1, packets: sum.packets + packets, bytes: sum.bytes + bytes }
@@ -243,7 +243,7 @@ impl Datapath {
     /// # Errors
     /// A worker that does not answer.
     pub fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError> {
-        self.ask(Mail::Sync)?;
+        self.ask(Command::Sync)?;
         let (now, uses) = (self.now(), uses(self.pipeline.flows(), groups_of));
         let of = |entry: &Arc<crate::model::pipeline::GroupEntry>| {
             let (packets, bytes) = entry.counts.read();
@@ -303,7 +303,7 @@ impl Datapath {
         if !self.expiry.is_due(self.now()) {
             return Ok(());
         }
-        self.ask(Mail::Sync)?;
+        self.ask(Command::Sync)?;
         let now = self.now();
         let over = self.expiry.over(now, |entry| self.pipeline.holds(entry));
         if over.is_empty() {
@@ -327,14 +327,14 @@ impl Datapath {
         }
         // What came between the look and the removal counts too. They are gone already, so a worker that
         // does not answer only makes this less exact.
-        let _ = self.ask(Mail::Sync);
+        let _ = self.ask(Command::Sync);
         let now = self.now();
         let told = removed.into_iter().map(|(entry, why)| Event::FlowRemoved(stats(&entry, now), why));
         self.events.extend(told);
     }
 
     fn watch_services(&mut self) -> Result<(), ControlError> {
-        for (worker, (snapshot, _)) in self.told(Mail::Tell)?.iter().enumerate() {
+        for (worker, (snapshot, _)) in self.told(Command::Tell)?.iter().enumerate() {
             for (number, report) in (1..).zip(&snapshot.services) {
                 let Some(why) = report.as_ref().and_then(|report| report.quarantine) else { continue };
                 if self.quarantined.insert((worker, number)) {

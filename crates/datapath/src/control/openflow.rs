@@ -9,7 +9,7 @@ use crate::model::pipeline::{Touched, called};
 use crate::model::requests::{
     ControlError, Event, PacketIn, PacketOut, PortAbout, PortFlags, Refusal, Refused, Wants,
 };
-use crate::worker::mail::Mail;
+use crate::worker::command::Command;
 use std::time::Duration;
 use weir_dpdk::Ticks;
 use weir_flow::{Key, extract};
@@ -34,7 +34,7 @@ impl Datapath {
         let age = self.pipeline.kept.at(self.clock.at(Ticks::now()));
         let owner = self.claims.owner(self.claims.expect(&key, layout, &packet.frame), None, &age);
         if let Some(worker) = self.workers.get(owner) {
-            worker.send(Mail::PacketOut(Box::new(packet)));
+            worker.send(Command::PacketOut(Box::new(packet)));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! when nothing speaks of it any more. Each step that was done is remembered with how it is taken back,
 //! down to the instances of a service that was built anew, and to the counters of flow entries.
 //!
-//! Costs and threads: the control thread; opening a port takes up to a second. Workers see a few letters.
+//! Costs and threads: the control thread; opening a port takes up to a second. Workers get a few commands.
 
 use crate::control::datapath::Datapath;
 use crate::control::known::Built;

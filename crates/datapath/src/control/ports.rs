@@ -4,7 +4,7 @@ use crate::actions::egress::Queue;
 use crate::classify::hint::Hints;
 use crate::model::pipeline::PortInfo;
 use crate::model::requests::{Config, ControlError, PortFlags, PortSpec};
-use crate::worker::mail::Mail;
+use crate::worker::command::Command;
 use crate::worker::receive::Input;
 use crate::worker::thread::Running;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl Ports {
             let Some(held) = self.0.get(&number) else { continue };
             let (rx, tx): (Vec<Rx>, Vec<Tx>) = queues.into_iter().unzip();
             for (worker, tx) in workers.iter().zip(outputs(tx, workers.len())) {
-                worker.send(Mail::Open { place: held.place, number, tx });
+                worker.send(Command::Open { place: held.place, number, tx });
             }
             receive.push((number, rx));
         }
@@ -101,7 +101,7 @@ impl Ports {
         for (queue, rx) in queues.into_iter().enumerate() {
             let worker = (first + queue) % workers.len();
             let input = Input { place, number, rx, is_shared_out, hints: hints(place, queue) };
-            workers[worker].send(Mail::Poll(Box::new(input)));
+            workers[worker].send(Command::Poll(Box::new(input)));
         }
     }
 
@@ -153,7 +153,7 @@ impl Ports {
         let Some(held) = self.0.get(&number) else { return Ok(()) };
         let (done, all_done) = channel();
         for worker in workers {
-            worker.send(Mail::Close { place: held.place, done: done.clone() });
+            worker.send(Command::Close { place: held.place, done: done.clone() });
         }
         for _ in workers {
             all_done.recv_timeout(PATIENCE).map_err(|_| {

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::model::requests::{Change, Config, Plan, PortSpec};
     use crate::worker::Worker;
-    use crate::worker::mail::Mail;
+    use crate::worker::command::Command;
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -158,7 +158,7 @@ mod tests {
 
     /// Has a worker do something that no worker does.
     fn harm(datapath: &Datapath, worker: usize, how: impl FnOnce(&mut Worker) + Send + 'static) {
-        datapath.workers[worker].send(Mail::Harm(Box::new(how)));
+        datapath.workers[worker].send(Command::Harm(Box::new(how)));
     }
 
     fn wait_for_death(datapath: &mut Datapath) -> Dead {

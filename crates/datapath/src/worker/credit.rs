@@ -10,7 +10,7 @@
 //! Threads: the worker's.
 
 use crate::worker::Worker;
-use crate::worker::mail::Snapshot;
+use crate::worker::command::Snapshot;
 use std::sync::mpsc::Sender;
 use weir_dpdk::Ticks;
 use weir_units::Nanos;

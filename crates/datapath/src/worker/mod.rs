@@ -11,18 +11,18 @@
 //! - they leave ([`transmit`]).
 //!
 //! [`bench`] has what is known of each packet meanwhile. Between bursts comes what the control thread has to say
-//! ([`mail`], [`letterbox`], [`post`], [`packet_out`]), what is asked of the counters ([`credit`], [`timing`]), and the
+//! ([`command`], [`doorbell`], [`between`], [`packet_out`]), what is asked of the counters ([`credit`], [`timing`]), and the
 //! wait for the next packet ([`wait`]).
 
 pub(super) mod bench;
+pub(super) mod between;
+pub(super) mod command;
 pub(super) mod credit;
 pub(super) mod dispatch;
+pub(super) mod doorbell;
 pub(super) mod fast_path;
 pub(super) mod hints;
-pub(super) mod letterbox;
-pub(super) mod mail;
 pub(super) mod packet_out;
-pub(super) mod post;
 pub(super) mod receive;
 pub(super) mod redirect;
 pub(super) mod serve;
@@ -41,8 +41,8 @@ use crate::services::Services;
 use crate::slowpath::pending::SlowPath;
 use crate::stats::counters::{Counters, Step};
 use crate::worker::bench::Bench;
+use crate::worker::command::CommandQueue;
 use crate::worker::credit::Accounts;
-use crate::worker::mail::Commands;
 use crate::worker::receive::Inputs;
 use crate::worker::redirect::Steering;
 use crate::worker::timing::Time;
@@ -68,7 +68,7 @@ pub(crate) struct Worker {
     services: Services,
     output: Output,
     steering: Steering,
-    commands: Commands,
+    commands: CommandQueue,
     counters: Counters,
     /// Who asked for what was counted.
     accounts: Accounts,
@@ -82,7 +82,7 @@ impl Worker {
         let mut burst = Burst::new();
         let mut round = 0;
         while self.commands.stopping.is_none() {
-            self.read_mail();
+            self.take_commands();
             let mut busy = false;
             for at in 0..self.input.queues.len() {
                 busy |= self.poll(at, &mut burst);

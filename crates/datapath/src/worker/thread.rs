@@ -1,4 +1,4 @@
-//! A worker as its owner sees it: a thread and a mailbox.
+//! A worker as its owner sees it: a thread and a command queue.
 
 use crate::actions::egress::Egress;
 use crate::actions::execute::Output;
@@ -12,9 +12,9 @@ use crate::slowpath::pending::SlowPath;
 use crate::stats::counters::Counters;
 use crate::worker::Worker;
 use crate::worker::bench::Bench;
+use crate::worker::command::{Command, CommandQueue};
 use crate::worker::credit::Accounts;
-use crate::worker::letterbox::Letterbox;
-use crate::worker::mail::{Commands, Mail};
+use crate::worker::doorbell::Doorbell;
 use crate::worker::receive::Inputs;
 use crate::worker::redirect::{Handed, Steering};
 use crate::worker::steer::Claims;
@@ -51,9 +51,9 @@ pub(crate) struct Running {
     pub(crate) number: usize,
     pub(crate) core: usize,
     pub(crate) thread: u32,
-    mail: Sender<Mail>,
-    letterbox: Arc<Letterbox>,
-    /// Letters that were put into its box.
+    commands: Sender<Command>,
+    doorbell: Arc<Doorbell>,
+    /// Commands that were put into its queue.
     sent: AtomicU64,
     /// Of its services by number: which it is inside of, and since when.
     pub(crate) watches: BTreeMap<u16, Arc<Watch>>,
@@ -90,8 +90,8 @@ impl Start<'_> {
         core: usize,
         rings: &[Arc<ArrayQueue<Handed>>],
     ) -> Result<Running, ControlError> {
-        let (mail, mailbox) = channel();
-        let letterbox = Arc::<Letterbox>::default();
+        let (commands, queue) = channel();
+        let doorbell = Arc::<Doorbell>::default();
         let parts = Parts {
             number,
             pipeline: self.pipeline.clone(),
@@ -105,8 +105,8 @@ impl Start<'_> {
             punts: self.punt.clone(),
             retired: self.retire.clone(),
             rings: rings.to_vec(),
-            mail: mailbox,
-            letterbox: letterbox.clone(),
+            queue,
+            doorbell: doorbell.clone(),
         };
         let (started, thread) = channel();
         // The worker is built on its own thread, so that its memory is near its core.
@@ -120,7 +120,7 @@ impl Start<'_> {
         match thread.recv() {
             Ok(thread) => {
                 let (watches, sent, running) = (BTreeMap::new(), AtomicU64::new(0), Some(running));
-                Ok(Running { number, core, thread, mail, letterbox, sent, watches, running })
+                Ok(Running { number, core, thread, commands, doorbell, sent, watches, running })
             }
             Err(_) => Err(running.join().map_or_else(told, |()| {
                 ControlError(format!("worker {number} on core {core} ended before it began"))
@@ -143,8 +143,8 @@ struct Parts {
     punts: Punts,
     retired: Sender<Arc<Pipeline>>,
     rings: Vec<Arc<ArrayQueue<Handed>>>,
-    mail: Receiver<Mail>,
-    letterbox: Arc<Letterbox>,
+    queue: Receiver<Command>,
+    doorbell: Arc<Doorbell>,
 }
 
 impl Parts {
@@ -164,9 +164,9 @@ impl Parts {
                 seed: self.seed,
             },
             steering: Steering { number: self.number, claims: self.claims, rings: self.rings },
-            commands: Commands {
-                mail: self.mail,
-                letterbox: self.letterbox,
+            commands: CommandQueue {
+                queue: self.queue,
+                doorbell: self.doorbell,
                 retired: self.retired,
                 stopping: None,
             },
@@ -179,33 +179,33 @@ impl Parts {
 }
 
 impl Running {
-    /// Puts mail into the worker's box and rings. A worker that has ended reads nothing any more, which
+    /// Puts a command into the worker's queue and rings the doorbell. A worker that has ended takes none any more, which
     /// whoever waits for its answer will find.
-    pub(crate) fn send(&self, mail: Mail) {
-        let _ = self.mail.send(mail);
+    pub(crate) fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
         self.sent.fetch_add(1, Ordering::Relaxed);
-        self.letterbox.ring();
+        self.doorbell.ring();
     }
 
-    /// Whether it has done all that letters say.
-    fn has_read(&self) -> bool {
-        self.letterbox.read() == self.sent.load(Ordering::Relaxed)
+    /// Whether it has carried out all commands.
+    fn has_done_all(&self) -> bool {
+        self.doorbell.done() == self.sent.load(Ordering::Relaxed)
     }
 
-    /// Waits until it has done all that letters say.
+    /// Waits until it has carried out all commands.
     ///
     /// # Errors
     /// It has ended, or does not answer for so long.
-    pub(crate) fn wait_until_read(&self, patience: Duration) -> Result<(), ControlError> {
-        self.wait_until(patience, Self::has_read)
+    pub(crate) fn wait_until_done(&self, patience: Duration) -> Result<(), ControlError> {
+        self.wait_until(patience, Self::has_done_all)
     }
 
-    /// Waits until it has done all that letters say, or will have before it looks at a packet again.
+    /// Waits until it has carried out all commands, or will have before it looks at a packet again.
     ///
     /// # Errors
     /// As above.
     pub(crate) fn wait_until_known(&self, patience: Duration) -> Result<(), ControlError> {
-        self.wait_until(patience, |worker| worker.has_read() || worker.letterbox.is_asleep())
+        self.wait_until(patience, |worker| worker.has_done_all() || worker.doorbell.is_asleep())
     }
 
     /// Its bursts are short, so that it is mostly there after a moment; but it may need this very core.
@@ -231,7 +231,7 @@ impl Running {
 
     /// How often it came round.
     pub(crate) fn rounds(&self) -> u64 {
-        self.letterbox.rounds()
+        self.doorbell.rounds()
     }
 
     /// CPU time that its thread has used; nothing where the system does not tell.
@@ -239,9 +239,9 @@ impl Running {
         cpu_time(self.thread)
     }
 
-    /// Whether it has not read all of its mail, and does not sleep.
+    /// Whether there are commands that it has not carried out, and it does not sleep.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.has_read() && !self.letterbox.is_asleep()
+        !self.has_done_all() && !self.doorbell.is_asleep()
     }
 
     /// Whether the thread has ended.

@@ -20,7 +20,7 @@
 use crate::model::poll::PollMode;
 use crate::stats::report::WaitReport;
 use crate::worker::Worker;
-use crate::worker::letterbox::Letterbox;
+use crate::worker::doorbell::Doorbell;
 use std::time::Duration;
 use weir_dpdk::{PowerHint, Ticks, fine_timers};
 use weir_units::Nanos;
@@ -167,7 +167,7 @@ impl Worker {
             }
             Some(backoff) => rest(
                 backoff,
-                &self.commands.letterbox,
+                &self.commands.doorbell,
                 &mut self.counters.waiting,
                 self.time.clock.nanos_per_tick,
             ),
@@ -175,7 +175,7 @@ impl Worker {
     }
 }
 
-fn rest(backoff: &mut Backoff, letterbox: &Letterbox, report: &mut WaitReport, nanos_per_tick: f64) -> u32 {
+fn rest(backoff: &mut Backoff, doorbell: &Doorbell, report: &mut WaitReport, nanos_per_tick: f64) -> u32 {
     let now = Ticks::now();
     match (backoff.rest(now), backoff.hint) {
         (Rest::Hint(ticks), Some((hint, ..))) => {
@@ -183,13 +183,13 @@ fn rest(backoff: &mut Backoff, letterbox: &Letterbox, report: &mut WaitReport, n
             report.hints += 1;
             1
         }
-        (Rest::Sleep(ticks), _) if letterbox.fall_asleep() => {
+        (Rest::Sleep(ticks), _) if doorbell.fall_asleep() => {
             std::thread::sleep(Duration::from_nanos((ticks as f64 * nanos_per_tick) as u64));
             let took = Ticks::now().since(now);
             report.sleeps += 1;
             report.slept_ns += (took as f64 * nanos_per_tick) as u64;
             report.late += u64::from(!backoff.slept(ticks, took));
-            letterbox.wake_up();
+            doorbell.wake_up();
             POLLS
         }
         (Rest::Spin, _) => 1,

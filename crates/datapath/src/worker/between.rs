@@ -1,7 +1,7 @@
-//! What a worker does between bursts: mail, what is due, and the end.
+//! What a worker does between bursts: commands, what is due, and the end.
 
 use crate::worker::Worker;
-use crate::worker::mail::Mail;
+use crate::worker::command::Command;
 use std::time::Duration;
 use weir_dpdk::{BURST, Burst, Ticks};
 use weir_openflow::PortNo;
@@ -14,66 +14,66 @@ const DUE_EVERY: Nanos = Nanos(1_000_000);
 impl Worker {
     /// Reads what the control thread has to say, if the bell rang.
     #[inline]
-    pub(super) fn read_mail(&mut self) {
-        if self.commands.letterbox.has_mail() {
-            while let Ok(mail) = self.commands.mail.try_recv() {
-                self.heed(mail);
-                self.commands.letterbox.was_read();
+    pub(super) fn take_commands(&mut self) {
+        if self.commands.doorbell.has_rung() {
+            while let Ok(command) = self.commands.queue.try_recv() {
+                self.carry_out(command);
+                self.commands.doorbell.one_done();
             }
         }
     }
 
-    fn heed(&mut self, mail: Mail) {
-        match mail {
-            Mail::Tables(pipeline) => {
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Tables(pipeline) => {
                 let old = std::mem::replace(&mut self.pipeline, pipeline);
                 self.tiers.caches.fast_path.forget();
                 // If nobody takes them any more, the datapath is ending, and they are freed here.
                 let _ = self.commands.retired.send(old);
             }
-            Mail::Open { place, number, tx } => {
+            Command::Open { place, number, tx } => {
                 self.output.egress.open(place, number, tx, &mut self.counters)
             }
-            Mail::Poll(input) => self.input.queues.push(*input),
-            Mail::Close { place, done } => {
+            Command::Poll(input) => self.input.queues.push(*input),
+            Command::Close { place, done } => {
                 self.input.queues.retain(|input| input.place != place);
                 self.output.egress.close(place);
                 let _ = done.send(());
             }
-            Mail::Sync(answer) => self.accounts.ask(answer),
-            Mail::Tell(answer) => {
+            Command::Sync(answer) => self.accounts.ask(answer),
+            Command::Tell(answer) => {
                 // Who does not wait any more is not told.
                 let _ = answer.send(self.snapshot());
             }
-            Mail::Command { service, command, argument, answer } => {
+            Command::AskService { service, command, argument, answer } => {
                 let said = self.services.get(service).map_or_else(
                     || Err("no such service".to_owned()),
                     |host| host.command(&command, &argument),
                 );
                 let _ = answer.send(said);
             }
-            Mail::Release(service) => {
+            Command::Release(service) => {
                 if let Some(host) = self.services.get(service) {
                     host.release();
                 }
             }
-            Mail::Service { number, host, old } => {
+            Command::Service { number, host, old } => {
                 // What has gone is freed by whoever asked, not here.
                 let _ = old.send(self.services.replace(number, host));
             }
-            Mail::Capture(taps) => {
+            Command::Capture(taps) => {
                 self.output.egress.taps.clone_from(&taps);
                 self.input.taps = taps;
             }
-            Mail::Inject { in_port, frames } => {
+            Command::Inject { in_port, frames } => {
                 frames.chunks(BURST).for_each(|frames| self.inject(in_port, frames));
             }
-            Mail::PacketOut(packet) => self.send_out(*packet),
+            Command::PacketOut(packet) => self.send_out(*packet),
             // That it was read is all that is asked.
-            Mail::Ping => {}
+            Command::Ping => {}
             #[cfg(test)]
-            Mail::Harm(how) => how(self),
-            Mail::Stop(answer) => self.commands.stopping = Some(answer),
+            Command::Harm(how) => how(self),
+            Command::Stop(answer) => self.commands.stopping = Some(answer),
         }
     }
 
@@ -104,7 +104,7 @@ impl Worker {
     /// A little of what is due now and then: services' timeouts, idle megaflows.
     #[inline(never)]
     pub(super) fn what_is_due(&mut self) {
-        self.commands.letterbox.came_round();
+        self.commands.doorbell.came_round();
         let clock = self.time.clock;
         self.time.look();
         self.time.due = Nanos(self.time.now.0 + DUE_EVERY.0);

@@ -5,7 +5,7 @@ use crate::model::pipeline::Pipeline;
 use crate::model::requests::PacketOut;
 use crate::stats::capture::Tap;
 use crate::stats::counters::Counters;
-use crate::worker::letterbox::Letterbox;
+use crate::worker::doorbell::Doorbell;
 use crate::worker::receive::Input;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -13,17 +13,17 @@ use weir_openflow::PortNo;
 use weir_services::{Host, HostReport};
 
 /// A worker's end of what the control thread tells it.
-pub(super) struct Commands {
-    pub(super) mail: Receiver<Mail>,
-    pub(super) letterbox: Arc<Letterbox>,
+pub(super) struct CommandQueue {
+    pub(super) queue: Receiver<Command>,
+    pub(super) doorbell: Arc<Doorbell>,
     /// Where old tables go to be freed.
     pub(super) retired: Sender<Arc<Pipeline>>,
     /// Who told it to stop, and gets the last word.
     pub(super) stopping: Option<Sender<Snapshot>>,
 }
 
-/// A word to a worker.
-pub(crate) enum Mail {
+/// What a worker is told to do.
+pub(crate) enum Command {
     /// New tables.
     Tables(Arc<Pipeline>),
     /// A port to send to.
@@ -37,7 +37,7 @@ pub(crate) enum Mail {
     /// Tell at once.
     Tell(Sender<Snapshot>),
     /// Ask a service.
-    Command {
+    AskService {
         service: u16,
         command: String,
         argument: serde_json::Value,
