@@ -40,7 +40,7 @@ pub(crate) struct Caches {
     pub(crate) fast_path: FastPath,
     /// Megaflows that the fast path can do.
     short: usize,
-    /// Megaflows with something to credit.
+    /// Megaflows with something to flush.
     dirty: Vec<Handle>,
     /// Of those, the ones whose turn it is.
     due: Vec<Handle>,
@@ -252,13 +252,13 @@ impl Caches {
         program.credit(&pipeline.table_counts);
     }
 
-    /// From here on all that was counted is credited, by so many calls of [`Self::credit_some`] as it takes.
-    pub(crate) fn begin_crediting(&mut self) {
+    /// From here on all that was counted is flushed, by so many calls of [`Self::flush_some`] as it takes.
+    pub(crate) fn begin_flush(&mut self) {
         self.target = Some(0);
     }
 
     /// Credits some of what was counted before the beginning, and says whether that was the last of it.
-    pub(crate) fn credit_some(&mut self, most: usize, pipeline: &Pipeline) -> bool {
+    pub(crate) fn flush_some(&mut self, most: usize, pipeline: &Pipeline) -> bool {
         let Self { cached, fast_path, dirty, due, target, .. } = self;
         if let Some(next) = *target {
             fast_path.collect(next..next + most, |handle, counted, used| {

@@ -167,7 +167,7 @@ pub(crate) struct Direct {
     names: Numbers,
     edges: Vec<Edge>,
     ends: Vec<Segment>,
-    /// Edges and ends with something to credit.
+    /// Edges and ends with something to flush.
     dirty: Vec<u32>,
     dirty_ends: Vec<u32>,
     /// Of those, the ones whose turn it is.
@@ -237,8 +237,8 @@ impl Direct {
         let of_entries = pipeline.journal().is_of_entries(self.generation);
         // Edges by entries that went are never taken again: now and then they are cleared away.
         if self.edges.len() >= EDGES / 2 || !of_entries {
-            self.begin_crediting();
-            self.credit_some(usize::MAX, &pipeline.table_counts, now);
+            self.begin_flush();
+            self.flush_some(usize::MAX, &pipeline.table_counts, now);
             *self = Self::new();
         }
         self.generation = pipeline.generation;
@@ -375,14 +375,14 @@ impl Direct {
     }
 
     /// From here on all that was counted is given to those it belongs to, by so many calls of
-    /// [`Self::credit_some`] as it takes.
-    pub(crate) fn begin_crediting(&mut self) {
+    /// [`Self::flush_some`] as it takes.
+    pub(crate) fn begin_flush(&mut self) {
         self.due.append(&mut self.dirty);
         self.due_ends.append(&mut self.dirty_ends);
     }
 
     /// Credits some of what was counted before the beginning, and says whether that was the last of it.
-    pub(crate) fn credit_some(&mut self, most: usize, counts: &[TableCounts], now: Nanos) -> bool {
+    pub(crate) fn flush_some(&mut self, most: usize, counts: &[TableCounts], now: Nanos) -> bool {
         for edge in self.due.drain(self.due.len().saturating_sub(most)..) {
             let edge = &mut self.edges[edge as usize];
             let (packets, bytes) = (std::mem::take(&mut edge.packets), std::mem::take(&mut edge.bytes));

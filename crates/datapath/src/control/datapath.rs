@@ -16,7 +16,7 @@ use crate::model::requests::{CaptureFilter, Captured, Config, ControlError, Even
 use crate::stats::capture::Tap;
 use crate::stats::report::Report;
 use crate::worker::command::{Command, Snapshot};
-use crate::worker::steer::Claims;
+use crate::worker::steer::SteeringTable;
 use crate::worker::thread::{Running, Start};
 use crate::worker::timing::Clock;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub struct Datapath {
     pub(crate) ports: Ports,
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
-    pub(crate) claims: Arc<Claims>,
+    pub(crate) steering: Arc<SteeringTable>,
     pub(crate) punts: Punted,
     retired: Receiver<Arc<Pipeline>>,
     pub(crate) taps: Vec<Arc<Tap>>,
@@ -84,7 +84,7 @@ impl Datapath {
         let (punt, punts) = punts();
         let (retire, retired) = channel();
         let Config { poll, upcalls, .. } = config;
-        let claims = Arc::new(Claims::new(config.cores.len(), seed));
+        let steering = Arc::new(SteeringTable::new(config.cores.len(), seed));
         let start = Start {
             eal,
             pipeline: &pipeline,
@@ -93,7 +93,7 @@ impl Datapath {
             clock,
             poll,
             seed,
-            claims: &claims,
+            steering: &steering,
             upcalls,
             punt,
             retire,
@@ -108,7 +108,7 @@ impl Datapath {
             ports: Ports::default(),
             pool,
             clock,
-            claims,
+            steering,
             punts,
             retired,
             taps: Vec::new(),

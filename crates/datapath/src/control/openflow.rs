@@ -32,7 +32,7 @@ impl Datapath {
         let mut key = Key::new();
         let layout = extract(&packet.frame, packet.in_port.0, &mut key);
         let age = self.pipeline.kept.at(self.clock.at(Ticks::now()));
-        let owner = self.claims.owner(self.claims.expect(&key, layout, &packet.frame), None, &age);
+        let owner = self.steering.owner(self.steering.expect(&key, layout, &packet.frame), None, &age);
         if let Some(worker) = self.workers.get(owner) {
             worker.send(Command::PacketOut(Box::new(packet)));
         }

@@ -40,7 +40,7 @@ impl Worker {
                 self.output.egress.close(place);
                 let _ = done.send(());
             }
-            Command::Sync(answer) => self.accounts.ask(answer),
+            Command::Sync(answer) => self.flushes.ask(answer),
             Command::Tell(answer) => {
                 // Who does not wait any more is not told.
                 let _ = answer.send(self.snapshot());
@@ -120,7 +120,7 @@ impl Worker {
             self.counters.taken_over += 1;
             self.counters.drop(DropReason::Stopping, 1);
         }
-        let last = self.last_accounts();
+        let last = self.last_flush();
         if let Some(answer) = self.commands.stopping.take() {
             let _ = answer.send(last);
         }

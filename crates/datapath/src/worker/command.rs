@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Poll(Box<Input>),
     /// A port to forget; the answer comes when it is forgotten.
     Close { place: u16, done: Sender<()> },
-    /// Credit what was counted, and tell.
+    /// Flush what was counted, and tell.
     Sync(Sender<Snapshot>),
     /// Tell at once.
     Tell(Sender<Snapshot>),

@@ -11,16 +11,16 @@
 //! - they leave ([`transmit`]).
 //!
 //! [`bench`] has what is known of each packet meanwhile. Between bursts comes what the control thread has to say
-//! ([`command`], [`doorbell`], [`between`], [`packet_out`]), what is asked of the counters ([`credit`], [`timing`]), and the
+//! ([`command`], [`doorbell`], [`between`], [`packet_out`]), what is asked of the counters ([`flush`], [`timing`]), and the
 //! wait for the next packet ([`wait`]).
 
 pub(super) mod bench;
 pub(super) mod between;
 pub(super) mod command;
-pub(super) mod credit;
 pub(super) mod dispatch;
 pub(super) mod doorbell;
 pub(super) mod fast_path;
+pub(super) mod flush;
 pub(super) mod hints;
 pub(super) mod packet_out;
 pub(super) mod receive;
@@ -42,7 +42,7 @@ use crate::slowpath::pending::SlowPath;
 use crate::stats::counters::{Counters, Step};
 use crate::worker::bench::Bench;
 use crate::worker::command::CommandQueue;
-use crate::worker::credit::Accounts;
+use crate::worker::flush::FlushRequests;
 use crate::worker::receive::Inputs;
 use crate::worker::redirect::Steering;
 use crate::worker::timing::Time;
@@ -71,7 +71,7 @@ pub(crate) struct Worker {
     commands: CommandQueue,
     counters: Counters,
     /// Who asked for what was counted.
-    accounts: Accounts,
+    flushes: FlushRequests,
     time: Time,
     waiting: Waiting,
 }
@@ -88,7 +88,7 @@ impl Worker {
                 busy |= self.poll(at, &mut burst);
             }
             busy |= self.take_over(&mut burst);
-            busy |= self.credit();
+            busy |= self.flush_stats();
             self.time.clock_in(busy, &mut self.counters);
             round += self.wait(busy);
             // A poll that finds packets reads the clock: what is due does not wait for one that finds none.

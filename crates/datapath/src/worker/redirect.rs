@@ -5,7 +5,7 @@ use crate::model::Packets;
 use crate::worker::Worker;
 use crate::worker::bench::Bench;
 use crate::worker::fast_path::Fresh;
-use crate::worker::steer::Claims;
+use crate::worker::steer::SteeringTable;
 use crossbeam_queue::ArrayQueue;
 use std::sync::Arc;
 use weir_dpdk::{BURST, Burst, Mbuf};
@@ -24,7 +24,7 @@ pub(super) struct Steering {
     /// Its number.
     pub(super) number: usize,
     /// Whose flows are whose.
-    pub(super) claims: Arc<Claims>,
+    pub(super) table: Arc<SteeringTable>,
     /// Rings into every worker; this one's own is at its number.
     pub(super) rings: Vec<Arc<ArrayQueue<Handed>>>,
 }
@@ -43,17 +43,17 @@ impl Worker {
         for (hash, (packet, (key, layout))) in
             hashes.iter_mut().zip(burst.iter().zip(keys.iter().zip(&*layouts)))
         {
-            *hash = self.steering.claims.expect(key, *layout, packet.data());
+            *hash = self.steering.table.expect(key, *layout, packet.data());
         }
         if let Some(translated) = self.pipeline.owners.as_deref() {
             for (at, packet) in burst.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
                 let (frame, layout, key) = (packet.data(), layouts[at], &keys[at]);
                 let known = translated.of(&conntrack::Packet { frame, layout, key });
-                owners[at] = known.unwrap_or_else(|| self.steering.claims.owner(hashes[at], first, &age));
+                owners[at] = known.unwrap_or_else(|| self.steering.table.owner(hashes[at], first, &age));
             }
         } else {
             for (owner, hash) in owners.iter_mut().zip(&hashes).take(burst.len()) {
-                *owner = self.steering.claims.owner(*hash, first, &age);
+                *owner = self.steering.table.owner(*hash, first, &age);
             }
         }
         let strange = places(wanted).filter(|&at| owners[at] != self.steering.number);

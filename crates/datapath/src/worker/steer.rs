@@ -43,14 +43,14 @@ const fn word(owner: u16, epoch: u16) -> u32 {
 }
 
 /// Which worker has which bucket.
-pub(crate) struct Claims {
+pub(crate) struct SteeringTable {
     buckets: Box<[AtomicU32]>,
     /// Buckets of each worker.
     counts: Box<[AtomicU32]>,
     seed: Seed,
 }
 
-impl Claims {
+impl SteeringTable {
     /// None yet, for so many workers.
     pub(crate) fn new(workers: usize, seed: Seed) -> Self {
         let none = |_| AtomicU32::new(0);
@@ -171,19 +171,19 @@ mod tests {
         frame
     }
 
-    fn owner_of(claims: &Claims, frame: &[u8], first: Option<usize>) -> usize {
-        owner_at(claims, frame, first, &Kept::default().at(Nanos(0)))
+    fn owner_of(table: &SteeringTable, frame: &[u8], first: Option<usize>) -> usize {
+        owner_at(table, frame, first, &Kept::default().at(Nanos(0)))
     }
 
-    fn owner_at(claims: &Claims, frame: &[u8], first: Option<usize>, age: &Age<'_>) -> usize {
+    fn owner_at(table: &SteeringTable, frame: &[u8], first: Option<usize>, age: &Age<'_>) -> usize {
         let mut key = Key::new();
         let layout = extract(frame, 1, &mut key);
-        claims.owner(claims.expect(&key, layout, frame), first, age)
+        table.owner(table.expect(&key, layout, frame), first, age)
     }
 
     #[test]
     fn both_directions_fragments_and_errors_have_one_owner() {
-        let claims = Claims::new(64, Seed::new(7));
+        let table = SteeringTable::new(64, Seed::new(7));
         let ports = [0, 80, 0, 81, 0, 12, 0, 0, 1, 2, 3, 4];
         let there = frame(1, 2, 17, &ports);
         let back = frame(2, 1, 17, &ports);
@@ -192,21 +192,21 @@ mod tests {
         let mut error = vec![3, 3, 0, 0, 0, 0, 0, 0];
         error.extend(&there[14..]);
         let error = frame(9, 1, 1, &error);
-        let owners = [&there, &back, &later, &error].map(|frame| owner_of(&claims, frame, None));
+        let owners = [&there, &back, &later, &error].map(|frame| owner_of(&table, frame, None));
         assert!(owners.iter().all(|owner| *owner == owners[0]), "{owners:?}");
-        let others = (3..40).map(|last| owner_of(&claims, &frame(1, last, 17, &ports), None));
+        let others = (3..40).map(|last| owner_of(&table, &frame(1, last, 17, &ports), None));
         assert!(others.collect::<std::collections::BTreeSet<_>>().len() > 10, "owners are spread");
     }
 
     #[test]
     fn who_has_a_flow_first_keeps_it() {
-        let claims = Claims::new(4, Seed::new(7));
+        let table = SteeringTable::new(4, Seed::new(7));
         let there = frame(1, 2, 17, &[0, 80, 0, 81, 0, 12, 0, 0]);
         let back = frame(2, 1, 17, &[0, 81, 0, 80, 0, 12, 0, 0]);
-        assert_eq!(owner_of(&claims, &there, Some(3)), 3);
-        assert_eq!(owner_of(&claims, &back, Some(1)), 3);
-        assert_eq!(owner_of(&claims, &there, None), 3);
-        assert_eq!(owner_of(&claims, &frame(5, 6, 17, &[0; 8]), Some(1)), 1);
+        assert_eq!(owner_of(&table, &there, Some(3)), 3);
+        assert_eq!(owner_of(&table, &back, Some(1)), 3);
+        assert_eq!(owner_of(&table, &there, None), 3);
+        assert_eq!(owner_of(&table, &frame(5, 6, 17, &[0; 8]), Some(1)), 1);
     }
 
     fn tracker(seed: u64) -> Arc<dyn Group> {
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_pair_is_released_when_nothing_comes_of_it_and_no_connection_is_there() {
-        let claims = Claims::new(2, Seed::new(7));
+        let table = SteeringTable::new(2, Seed::new(7));
         let group = tracker(7);
         let mut service = group.instance(0);
         let kept = Kept::of(std::iter::once(&*group));
@@ -246,20 +246,20 @@ mod tests {
         let (mut held, loose) = (frame(1, 2, 17, &datagram), frame(3, 4, 17, &datagram));
         begin(&mut *service, &mut held, at(0));
         for frame in [&held, &loose] {
-            assert_eq!(owner_at(&claims, frame, Some(0), &kept.at(at(0))), 0);
-            assert_eq!(owner_at(&claims, frame, Some(1), &kept.at(at(20))), 0, "it was used a moment ago");
+            assert_eq!(owner_at(&table, frame, Some(0), &kept.at(at(0))), 0);
+            assert_eq!(owner_at(&table, frame, Some(1), &kept.at(at(20))), 0, "it was used a moment ago");
         }
         // The connection lasts for 30 seconds of its own time; the service was not asked since.
-        assert_eq!(owner_at(&claims, &held, Some(1), &kept.at(at(400))), 0, "a connection is there");
-        assert_eq!(owner_at(&claims, &loose, Some(1), &kept.at(at(400))), 1);
+        assert_eq!(owner_at(&table, &held, Some(1), &kept.at(at(400))), 0, "a connection is there");
+        assert_eq!(owner_at(&table, &loose, Some(1), &kept.at(at(400))), 1);
         service.tick(at(401));
-        assert_eq!(owner_at(&claims, &held, Some(1), &kept.at(at(402))), 0, "it was used a moment ago");
-        assert_eq!(owner_at(&claims, &held, Some(1), &kept.at(at(800))), 1);
+        assert_eq!(owner_at(&table, &held, Some(1), &kept.at(at(402))), 0, "it was used a moment ago");
+        assert_eq!(owner_at(&table, &held, Some(1), &kept.at(at(800))), 1);
     }
 
     #[test]
     fn who_draws_addresses_gets_no_more_than_its_share_and_not_for_long() {
-        let claims = Claims::new(2, Seed::new(7));
+        let table = SteeringTable::new(2, Seed::new(7));
         let group = tracker(7);
         let kept = Kept::of(std::iter::once(&*group));
         let first = kept.at(Nanos(0));
@@ -267,7 +267,7 @@ mod tests {
             (0..1_u64 << 22)
                 .filter(|number| {
                     let hash = Pairs::v4(Seed::new(7), (*number as u32, 9));
-                    claims.owner(Some(hash), Some(worker), age) == worker
+                    table.owner(Some(hash), Some(worker), age) == worker
                 })
                 .count() as f64
                 / f64::from(1 << 22)

@@ -13,11 +13,11 @@ use crate::stats::counters::Counters;
 use crate::worker::Worker;
 use crate::worker::bench::Bench;
 use crate::worker::command::{Command, CommandQueue};
-use crate::worker::credit::Accounts;
 use crate::worker::doorbell::Doorbell;
+use crate::worker::flush::FlushRequests;
 use crate::worker::receive::Inputs;
 use crate::worker::redirect::{Handed, Steering};
-use crate::worker::steer::Claims;
+use crate::worker::steer::SteeringTable;
 use crate::worker::timing::{Clock, Time};
 use crate::worker::wait::Waiting;
 use crossbeam_queue::ArrayQueue;
@@ -70,7 +70,7 @@ pub(crate) struct Start<'a> {
     pub(crate) clock: Clock,
     pub(crate) poll: PollMode,
     pub(crate) seed: Seed,
-    pub(crate) claims: &'a Arc<Claims>,
+    pub(crate) steering: &'a Arc<SteeringTable>,
     pub(crate) upcalls: u32,
     pub(crate) punt: Punts,
     pub(crate) retire: Sender<Arc<Pipeline>>,
@@ -100,7 +100,7 @@ impl Start<'_> {
             clock: self.clock,
             poll: self.poll,
             seed: self.seed,
-            claims: self.claims.clone(),
+            steering: self.steering.clone(),
             upcalls: self.upcalls,
             punts: self.punt.clone(),
             retired: self.retire.clone(),
@@ -138,7 +138,7 @@ struct Parts {
     clock: Clock,
     poll: PollMode,
     seed: Seed,
-    claims: Arc<Claims>,
+    steering: Arc<SteeringTable>,
     upcalls: u32,
     punts: Punts,
     retired: Sender<Arc<Pipeline>>,
@@ -163,7 +163,7 @@ impl Parts {
                 pool: self.pool,
                 seed: self.seed,
             },
-            steering: Steering { number: self.number, claims: self.claims, rings: self.rings },
+            steering: Steering { number: self.number, table: self.steering, rings: self.rings },
             commands: CommandQueue {
                 queue: self.queue,
                 doorbell: self.doorbell,
@@ -171,7 +171,7 @@ impl Parts {
                 stopping: None,
             },
             counters: Counters::default(),
-            accounts: Accounts::default(),
+            flushes: FlushRequests::default(),
             time: Time::new(self.clock),
             waiting: Waiting::new(self.poll, self.clock.nanos_per_tick),
         }

@@ -1,11 +1,10 @@
-//! Crediting: what megaflows, targets and edges counted goes to the entries, tables and groups it belongs to.
+//! The stats flush: what megaflows, the fast path's targets and edges counted goes to flow entries, tables and groups.
 //!
-//! Packets count where they are anyway; what was counted is added up when somebody asks. That takes some cache
-//! misses for each megaflow that was used, milliseconds for ten thousand, which packets cannot wait for: a
-//! ring overflows meanwhile. So it is done a little at a time between bursts, and the answer is given when
-//! all that was counted before the question is credited. Who does not ask about entries, tables or groups gets the
-//! ledger without that: with a million flows it would cost each of their packets some 70 cycles if somebody looked ten
-//! times a second.
+//! Packets count where they are anyway; a flush adds that up when somebody asks. It takes some cache misses for each
+//! megaflow that was used, milliseconds for ten thousand, which packets cannot wait for: a ring overflows meanwhile. So
+//! the worker flushes a little at a time between bursts, and answers when all that was counted before the question has
+//! been flushed. A snapshot without counts of entries, tables or groups needs no flush: with a million flows a flush
+//! costs each of their packets some 70 cycles if somebody asks ten times a second.
 //!
 //! Threads: the worker's.
 
@@ -15,7 +14,7 @@ use std::sync::mpsc::Sender;
 use weir_dpdk::Ticks;
 use weir_units::Nanos;
 
-/// Time between two bursts that goes to crediting: what the smallest ring in use (256 packets) takes in at 10
+/// Time between two bursts that goes to a flush: what the smallest ring in use (256 packets) takes in at 10
 /// million packets a second is 25 µs.
 const TURN: Nanos = Nanos(10_000);
 
@@ -24,14 +23,14 @@ const STEP: usize = 8;
 
 /// Who asked, and waits for the answer.
 #[derive(Default)]
-pub(super) struct Accounts {
+pub(super) struct FlushRequests {
     /// Those whose question came since the round at hand began.
     asked: Vec<Sender<Snapshot>>,
     /// Those who get their answer at its end.
     waiting: Vec<Sender<Snapshot>>,
 }
 
-impl Accounts {
+impl FlushRequests {
     /// Somebody wants to know.
     pub(super) fn ask(&mut self, answer: Sender<Snapshot>) {
         self.asked.push(answer);
@@ -39,50 +38,50 @@ impl Accounts {
 }
 
 impl Worker {
-    /// Gives some time to crediting, if somebody waits for it. Says whether anybody did.
+    /// Gives some time to a flush, if somebody waits for it. Says whether anybody did.
     #[inline]
-    pub(crate) fn credit(&mut self) -> bool {
-        let asked = !self.accounts.asked.is_empty() || !self.accounts.waiting.is_empty();
+    pub(crate) fn flush_stats(&mut self) -> bool {
+        let asked = !self.flushes.asked.is_empty() || !self.flushes.waiting.is_empty();
         if asked {
-            self.credit_for(TURN);
+            self.flush_for(TURN);
         }
         asked
     }
 
     #[cold]
-    fn credit_for(&mut self, time: Nanos) {
-        if self.accounts.waiting.is_empty() {
-            self.accounts.waiting.append(&mut self.accounts.asked);
-            self.tiers.caches.begin_crediting();
-            self.tiers.direct.begin_crediting();
+    fn flush_for(&mut self, time: Nanos) {
+        if self.flushes.waiting.is_empty() {
+            self.flushes.waiting.append(&mut self.flushes.asked);
+            self.tiers.caches.begin_flush();
+            self.tiers.direct.begin_flush();
         }
         let start = Ticks::now();
         self.time.now = self.time.clock.at(start);
-        while !self.credit_some(STEP) {
+        while !self.flush_some(STEP) {
             let taken = Ticks::now().since(start) as f64 * self.time.clock.nanos_per_tick;
             if taken > time.0 as f64 {
                 return;
             }
         }
         let snapshot = self.snapshot();
-        for answer in self.accounts.waiting.drain(..) {
+        for answer in self.flushes.waiting.drain(..) {
             // Who does not wait any more is not told.
             let _ = answer.send(snapshot.clone());
         }
     }
 
-    fn credit_some(&mut self, most: usize) -> bool {
-        self.tiers.caches.credit_some(most, &self.pipeline)
-            && self.tiers.direct.credit_some(most, &self.pipeline.table_counts, self.time.now)
+    fn flush_some(&mut self, most: usize) -> bool {
+        self.tiers.caches.flush_some(most, &self.pipeline)
+            && self.tiers.direct.flush_some(most, &self.pipeline.table_counts, self.time.now)
     }
 
-    /// Credits everything, at the end.
-    pub(super) fn last_accounts(&mut self) -> Snapshot {
-        self.tiers.caches.begin_crediting();
-        self.tiers.direct.begin_crediting();
-        while !self.credit_some(usize::MAX / 2) {}
+    /// Flushes everything, at the end.
+    pub(super) fn last_flush(&mut self) -> Snapshot {
+        self.tiers.caches.begin_flush();
+        self.tiers.direct.begin_flush();
+        while !self.flush_some(usize::MAX / 2) {}
         let last = self.snapshot();
-        for answer in self.accounts.waiting.drain(..).chain(self.accounts.asked.drain(..)) {
+        for answer in self.flushes.waiting.drain(..).chain(self.flushes.asked.drain(..)) {
             let _ = answer.send(last.clone());
         }
         last
