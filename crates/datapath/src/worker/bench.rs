@@ -52,27 +52,27 @@ pub(super) fn went_too_often(passes: &mut u8) -> bool {
     *passes >= PASSES
 }
 
-/// Of these packets, the first and, where they come in trains, those right behind it that are like it.
+/// Of these packets, the first and, where they come in runs, those right behind it that are like it.
 #[inline(always)]
-pub(super) fn train<const TRAINS: bool>(
+pub(super) fn run<const RUNS: bool>(
     packets: Packets,
     first: usize,
     is_like: impl Fn(usize) -> bool,
 ) -> Packets {
     let first = 1 << first;
-    if !TRAINS {
+    if !RUNS {
         return first;
     }
-    places(packets & !first).take_while(|&at| is_like(at)).fold(first, |train, at| train | 1 << at)
+    places(packets & !first).take_while(|&at| is_like(at)).fold(first, |run, at| run | 1 << at)
 }
 
-/// Does something to each packet of a train, which is one packet where they come alone.
+/// Does something to each packet of a run, which is one packet where they come alone.
 #[inline(always)]
-pub(crate) fn each<const TRAINS: bool>(train: Packets, mut body: impl FnMut(usize)) {
-    if TRAINS {
-        places(train).for_each(body);
+pub(crate) fn each<const RUNS: bool>(run: Packets, mut body: impl FnMut(usize)) {
+    if RUNS {
+        places(run).for_each(body);
     } else {
-        body(train.trailing_zeros() as usize);
+        body(run.trailing_zeros() as usize);
     }
 }
 

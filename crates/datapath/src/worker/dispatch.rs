@@ -3,7 +3,7 @@
 use crate::actions::execute::{Context, Disposition, Subject, execute};
 use crate::model::Packets;
 use crate::worker::Worker;
-use crate::worker::bench::{Source, each, train};
+use crate::worker::bench::{Source, each, run};
 use weir_dpdk::Burst;
 use weir_flow::places;
 use weir_port::DropReason;
@@ -15,15 +15,15 @@ impl Worker {
     pub(crate) fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
         self.teach(burst, wanted);
         if self.bench.found.trains {
-            self.execute_trains::<true>(burst, wanted)
+            self.execute_runs::<true>(burst, wanted)
         } else {
-            self.execute_trains::<false>(burst, wanted)
+            self.execute_runs::<false>(burst, wanted)
         }
     }
 
-    /// The same, made for packets that come in trains, or alone.
+    /// The same, made for packets that come in runs, or alone.
     #[inline(always)]
-    fn execute_trains<const TRAINS: bool>(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
+    fn execute_runs<const RUNS: bool>(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
         let (mut waiting, now) = (0, self.time.now);
         let mut context = Context {
             output: &mut self.output,
@@ -36,7 +36,7 @@ impl Worker {
         let mut left = wanted;
         while let Some(first) = places(left).next() {
             let (source, mut memo) = (self.bench.sources[first], Memo::NOWHERE);
-            let together = train::<TRAINS>(left, first, |at| self.bench.sources[at] == source);
+            let together = run::<RUNS>(left, first, |at| self.bench.sources[at] == source);
             left &= !together;
             let step = match source {
                 Source::Megaflow(handle) => self.tiers.caches.program(handle, now).and_then(|program| {
@@ -54,7 +54,7 @@ impl Worker {
             };
             // The handle was found in this burst, and nothing is removed before its end.
             let Some(step) = step else { continue };
-            each::<TRAINS>(together, |at| {
+            each::<RUNS>(together, |at| {
                 let Some(packet) = burst.get_mut(at) else { return };
                 step.counted.add(packet.len());
                 context.passes = self.bench.passes[at];

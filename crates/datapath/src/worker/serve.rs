@@ -7,7 +7,7 @@ use crate::model::Packets;
 use crate::services::stage::{STAGES, next_stage};
 use crate::slowpath::pending::SlowPath;
 use crate::worker::Worker;
-use crate::worker::bench::{Bench, Source, each, train, went_too_often};
+use crate::worker::bench::{Bench, Source, each, run, went_too_often};
 use arrayvec::ArrayVec;
 use weir_dpdk::{BURST, Burst};
 use weir_flow::{Field, Layout, places};
@@ -157,15 +157,15 @@ impl Worker {
     /// they look now, whose disposition is to be looked up again.
     fn next_segments(&mut self, burst: &mut Burst, packets: Packets, begins: Packets) -> (Packets, Packets) {
         if self.bench.found.trains {
-            self.next_of_trains::<true>(burst, packets, begins)
+            self.next_of_runs::<true>(burst, packets, begins)
         } else {
-            self.next_of_trains::<false>(burst, packets, begins)
+            self.next_of_runs::<false>(burst, packets, begins)
         }
     }
 
-    /// The same, made for packets that come in trains, or alone.
+    /// The same, made for packets that come in runs, or alone.
     #[inline(always)]
-    fn next_of_trains<const TRAINS: bool>(
+    fn next_of_runs<const RUNS: bool>(
         &mut self,
         burst: &mut Burst,
         packets: Packets,
@@ -188,7 +188,7 @@ impl Worker {
             let is_first = begins >> first & 1 == 1;
             let is_like =
                 |at: usize| (sources[at], segments[at], begins >> at & 1 == 1) == (source, number, is_first);
-            let together = train::<TRAINS>(rest, first, is_like);
+            let together = run::<RUNS>(rest, first, is_like);
             rest &= !together;
             let step = match source {
                 Source::Megaflow(handle) if is_first => {
@@ -212,7 +212,7 @@ impl Worker {
                 left |= together;
                 continue;
             };
-            each::<TRAINS>(together, |at| {
+            each::<RUNS>(together, |at| {
                 let Some(packet) = burst.get_mut(at) else { return };
                 if !step.guard.matches(&keys[at]) {
                     context.counters.caches.revoked += 1;

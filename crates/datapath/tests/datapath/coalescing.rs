@@ -317,7 +317,7 @@ fn packets_in_trains_meet_what_each_alone_would() {
         let changes = tables(&mut random, &together, &like, &spine, false);
         let sides = [together.round(&changes, &batches), alone.round(&changes, &singly)];
         if let Some(difference) = difference(&sides[0], &sides[1], true) {
-            panic!("round {round}, {spine:?}, in trains and alone:\n{difference}");
+            panic!("round {round}, {spine:?}, in runs and alone:\n{difference}");
         }
     }
 }
