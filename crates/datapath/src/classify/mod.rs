@@ -6,7 +6,7 @@
 //!    is extracted, and the packet leaves at once. Only for packets that just came in by a port.
 //! 2. **Flow hints** ([`hint`]): a port that classifies has marked the packet with a megaflow's name, which is verified.
 //! 3. The **exact-match cache** ([`cache`]): the hash of the whole key names a megaflow, which is verified.
-//! 4. The **table walk** ([`direct`]): a flow that was not here lately ([`admission`]) is classified by the tables
+//! 4. The **table walk** ([`direct`]): a flow that was not here lately ([`new_flows`]) is classified by the tables
 //!    themselves, along a graph of the ways that packets took through them. It leaves nothing behind but counts.
 //! 5. The **megaflow cache** ([`cache`]): tuple-space search, with a bound of probes.
 //! 6. An **upcall**: the slow path translates the packet and makes a megaflow of it, within its port's budget. Beyond
@@ -17,18 +17,19 @@
 //!
 //! Threads: one worker's. Nothing here is shared.
 
-pub(super) mod admission;
 pub(super) mod cache;
 pub(super) mod direct;
 pub(super) mod fast_path;
 pub(super) mod hint;
+pub(super) mod new_flows;
 
 use weir_flow::Seed;
 
 /// What a worker classifies by.
 pub(super) struct Tiers {
     pub(super) caches: cache::Caches,
-    pub(super) admission: admission::Admission,
+    pub(super) new_flows: new_flows::NewFlowFilter,
+    pub(super) upcall_budget: new_flows::UpcallBudget,
     pub(super) direct: direct::Direct,
 }
 
@@ -37,7 +38,8 @@ impl Tiers {
     pub(super) fn new(seed: Seed, upcalls: u32) -> Self {
         Self {
             caches: cache::Caches::new(seed),
-            admission: admission::Admission::new(upcalls),
+            new_flows: new_flows::NewFlowFilter::new(),
+            upcall_budget: new_flows::UpcallBudget::new(upcalls),
             direct: direct::Direct::new(),
         }
     }

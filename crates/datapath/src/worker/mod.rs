@@ -106,7 +106,7 @@ impl Worker {
         let count = burst.len();
         let (mut wanted, mut straight) = (wanted, 0);
         while wanted != 0 {
-            // Whose last stage took no megaflow finds none for this one either, mostly.
+            // If the last stage missed the megaflow cache, this one mostly will: walk the tables first.
             let found = if straight == 0 { 0 } else { self.go_directly(burst, straight) };
             let misses = self.classify(wanted & !found);
             self.time.lap(Step::Lookup, count, &mut self.counters);

@@ -93,7 +93,7 @@ impl Worker {
     pub(crate) fn upcall(&mut self, burst: &mut Burst, misses: Packets) {
         let mut known = 0;
         for at in places(misses) {
-            known |= u64::from(self.tiers.admission.was_here(self.bench.found.hashes[at])) << at;
+            known |= u64::from(self.tiers.new_flows.was_here(self.bench.found.hashes[at])) << at;
         }
         let direct = self.go_directly(burst, misses & !known);
         let left = misses & !direct;
@@ -101,12 +101,12 @@ impl Worker {
             return;
         }
         let mut refused = 0;
-        // What tables that change cost is not to be paid by the flows that were here before: those whose
-        // megaflow is made again need nobody's leave.
+        // Revalidated megaflows are exempt from the upcall budget, so that table changes cannot starve established
+        // flows.
         let (misses, stale) = self.classify_masked(left);
         for at in places(misses) {
             let port = Field::InPort.get(&self.bench.keys[at]) as u32;
-            refused |= u64::from(!self.tiers.admission.admit(port, self.time.now)) << at;
+            refused |= u64::from(!self.tiers.upcall_budget.admit(port, self.time.now)) << at;
         }
         let direct = self.go_directly(burst, refused & known);
         for at in places(refused & !direct) {

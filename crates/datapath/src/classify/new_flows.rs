@@ -1,4 +1,5 @@
-//! Which new flows get a megaflow: those that send a second packet, as many a second as a port may.
+//! Which new flows get a megaflow: those that send a second packet ([`NewFlowFilter`]), as many a second as a port may
+//! have made ([`UpcallBudget`]).
 //!
 //! A megaflow pays when it is hit. A flow of one packet, and a flow of a million whose next packet comes
 //! after the cache has forgotten it, is cheaper taken directly ([`crate::classify::direct`]). So a small table
@@ -25,24 +26,19 @@ const WAYS: usize = 4;
 /// Megaflows that were not made are saved up for so long.
 const PATIENCE: Nanos = Nanos(Nanos::PER_SECOND / 5);
 
-/// A worker's admissions.
+/// Who was here lately: the new-flow filter.
 #[derive(Debug)]
-pub(crate) struct Admission {
+pub(crate) struct NewFlowFilter {
     /// By a part of the flow's hash, another part of four that were here.
     seen: Vec<u64>,
     /// What places are drawn from.
     drawn: u64,
-    /// The time that one megaflow takes of a port's account.
-    each: Nanos,
-    /// By port: when its account is full again.
-    ports: Vec<(u32, Nanos)>,
 }
 
-impl Admission {
-    /// For so many megaflows a second and port.
-    pub(super) fn new(rate: u32) -> Self {
-        let each = Nanos(Nanos::PER_SECOND / u64::from(rate.max(1)));
-        Self { seen: vec![0; REMEMBERED / WAYS], drawn: 0, each, ports: Vec::new() }
+impl NewFlowFilter {
+    /// It knows no flow.
+    pub(super) fn new() -> Self {
+        Self { seen: vec![0; REMEMBERED / WAYS], drawn: 0 }
     }
 
     /// Whether a flow of this hash was here lately; it was from now on.
@@ -60,8 +56,24 @@ impl Admission {
         *seen = *seen & !(0xffff << place) | tag << place;
         false
     }
+}
 
-    /// Takes one megaflow from a port's account, if there is one.
+/// How many megaflows each port may still have made: the upcall budget.
+#[derive(Debug)]
+pub(crate) struct UpcallBudget {
+    /// The time that one megaflow takes of a port's budget.
+    each: Nanos,
+    /// By port: when its budget is full again.
+    ports: Vec<(u32, Nanos)>,
+}
+
+impl UpcallBudget {
+    /// For so many megaflows a second and port.
+    pub(super) fn new(rate: u32) -> Self {
+        Self { each: Nanos(Nanos::PER_SECOND / u64::from(rate.max(1))), ports: Vec::new() }
+    }
+
+    /// Takes one megaflow from a port's budget, if there is one.
     pub(crate) fn admit(&mut self, port: u32, now: Nanos) -> bool {
         let at = self.ports.iter().position(|(other, _)| *other == port).unwrap_or_else(|| {
             self.ports.push((port, Nanos(0)));
@@ -82,37 +94,37 @@ mod tests {
 
     #[test]
     fn a_port_has_its_rate_and_what_it_saved_and_another_port_has_its_own() {
-        let mut admission = Admission::new(1000);
+        let mut budget = UpcallBudget::new(1000);
         let start = Nanos(7 * Nanos::PER_SECOND);
-        let at_once = (0..5000).filter(|_| admission.admit(1, start)).count();
+        let at_once = (0..5000).filter(|_| budget.admit(1, start)).count();
         assert_eq!(at_once, 201, "a fifth of a second's, and one");
         let mut later = 0;
         for milli in 1..=1000 {
             let now = Nanos(start.0 + milli * Nanos::PER_SECOND / 1000);
-            later += (0..50).filter(|_| admission.admit(1, now)).count();
+            later += (0..50).filter(|_| budget.admit(1, now)).count();
         }
         assert_eq!(later, 1000);
-        assert!(admission.admit(2, start));
+        assert!(budget.admit(2, start));
     }
 
     #[test]
     fn of_flows_that_come_in_turn_few_are_left_unknown_after_a_few_rounds() {
-        let mut admission = Admission::new(1);
+        let mut filter = NewFlowFilter::new();
         let mut unknown: Vec<u64> =
             (0..REMEMBERED as u64 / 2).map(|flow| weir_flow::Seed::new(3).fold(flow, 1)).collect();
         // Who is known gets a megaflow, and is not asked for again.
         for _ in 0..6 {
-            unknown.retain(|&hash| !admission.was_here(hash));
+            unknown.retain(|&hash| !filter.was_here(hash));
         }
         assert!(unknown.len() < REMEMBERED / 2000, "{} of {}", unknown.len(), REMEMBERED / 2);
     }
 
     #[test]
     fn a_flow_is_known_when_it_comes_again() {
-        let mut admission = Admission::new(1);
+        let mut filter = NewFlowFilter::new();
         let hash = |flow: u64| weir_flow::Seed::new(3).fold(flow, 1);
-        assert_eq!((0..1000).filter(|&flow| admission.was_here(hash(flow))).count(), 0);
-        let known = (0..1000).filter(|&flow| admission.was_here(hash(flow))).count();
+        assert_eq!((0..1000).filter(|&flow| filter.was_here(hash(flow))).count(), 0);
+        let known = (0..1000).filter(|&flow| filter.was_here(hash(flow))).count();
         assert!(known > 950, "{known} of 1,000");
     }
 }
