@@ -3,7 +3,7 @@
 use crate::actions::execute::{Context, Disposition, Subject, execute};
 use crate::model::Packets;
 use crate::worker::Worker;
-use crate::worker::bench::{Source, each, run};
+use crate::worker::state::{Source, each, run};
 use weir_dpdk::Burst;
 use weir_flow::places;
 use weir_port::DropReason;
@@ -14,7 +14,7 @@ impl Worker {
     #[inline]
     pub(crate) fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
         self.teach(burst, wanted);
-        if self.bench.found.trains {
+        if self.state.found.trains {
             self.execute_runs::<true>(burst, wanted)
         } else {
             self.execute_runs::<false>(burst, wanted)
@@ -31,12 +31,12 @@ impl Worker {
             now,
             passes: 0,
             root: 0,
-            copies: &mut self.bench.copies,
+            copies: &mut self.state.copies,
         };
         let mut left = wanted;
         while let Some(first) = places(left).next() {
-            let (source, mut memo) = (self.bench.sources[first], Memo::NOWHERE);
-            let together = run::<RUNS>(left, first, |at| self.bench.sources[at] == source);
+            let (source, mut memo) = (self.state.sources[first], Memo::NOWHERE);
+            let together = run::<RUNS>(left, first, |at| self.state.sources[at] == source);
             left &= !together;
             let step = match source {
                 Source::Megaflow(handle) => self.tiers.caches.program(handle, now).and_then(|program| {
@@ -47,7 +47,7 @@ impl Worker {
                 Source::Direct(end) => self.tiers.direct.end(end),
                 Source::Refused => {
                     places(together).for_each(|at| {
-                        self.bench.dispositions[at] = Disposition::Drop(DropReason::UpcallLimit)
+                        self.state.dispositions[at] = Disposition::Drop(DropReason::UpcallLimit)
                     });
                     continue;
                 }
@@ -57,13 +57,13 @@ impl Worker {
             each::<RUNS>(together, |at| {
                 let Some(packet) = burst.get_mut(at) else { return };
                 step.counted.add(packet.len());
-                context.passes = self.bench.passes[at];
-                context.root = self.bench.roots[at];
-                let (layout, key) = (&mut self.bench.layouts[at], &mut self.bench.keys[at]);
+                context.passes = self.state.passes[at];
+                context.root = self.state.roots[at];
+                let (layout, key) = (&mut self.state.layouts[at], &mut self.state.keys[at]);
                 let disposition = execute(step.ops, &mut Subject { packet, layout, key }, &mut context);
-                self.bench.dispositions[at] = disposition;
-                self.bench.segments[at] = 1;
-                self.bench.memos[at] = memo;
+                self.state.dispositions[at] = disposition;
+                self.state.segments[at] = 1;
+                self.state.memos[at] = memo;
                 waiting |= u64::from(disposition.service().is_some()) << at;
             });
         }

@@ -5,7 +5,7 @@ use crate::actions::execute::Disposition;
 use crate::model::Packets;
 use crate::stats::counters::Step;
 use crate::worker::Worker;
-use crate::worker::bench::Source;
+use crate::worker::state::Source;
 use weir_dpdk::Burst;
 use weir_flow::places;
 use weir_openflow::PortNo;
@@ -33,7 +33,7 @@ impl Worker {
     /// Whether packets of this queue may come with their megaflow's name: they take no fast path then.
     #[inline]
     pub(super) fn has_hints(&mut self, at: usize) -> bool {
-        self.bench.fresh = Fresh::default();
+        self.state.fresh = Fresh::default();
         self.input.queues.get(at).is_some_and(|input| input.hints.is_some())
     }
 
@@ -44,14 +44,14 @@ impl Worker {
         let count = burst.len();
         let all = all(count);
         let steered = self.pipeline.by_flow && self.steering.rings.len() > 1;
-        self.bench.fresh = Fresh::default();
+        self.state.fresh = Fresh::default();
         if steered || !self.input.taps.is_empty() || !self.tiers.caches.fast_path.is_open(count) {
             return all;
         }
         let taken =
-            self.tiers.caches.fast_path.take(burst, port, self.time.now, &mut self.bench.dispositions);
+            self.tiers.caches.fast_path.take(burst, port, self.time.now, &mut self.state.dispositions);
         self.counters.caches.shortcut_hits += u64::from((all & !taken.left).count_ones());
-        self.bench.fresh = Fresh { packets: taken.left, port };
+        self.state.fresh = Fresh { packets: taken.left, port };
         self.time.lap(Step::FastPath, count, &mut self.counters);
         if taken.left == 0 {
             match taken.all {
@@ -73,12 +73,12 @@ impl Worker {
     /// Shows the fast path the packets that it did not know, as they came in.
     #[inline]
     pub(super) fn teach(&mut self, burst: &mut Burst, wanted: Packets) {
-        let Fresh { packets, port } = std::mem::take(&mut self.bench.fresh);
+        let Fresh { packets, port } = std::mem::take(&mut self.state.fresh);
         if !self.tiers.caches.has_short() {
             return;
         }
         for at in places(packets & wanted) {
-            if let (Some(packet), Source::Megaflow(handle)) = (burst.get_mut(at), self.bench.sources[at]) {
+            if let (Some(packet), Source::Megaflow(handle)) = (burst.get_mut(at), self.state.sources[at]) {
                 self.tiers.caches.learn(handle, packet, port);
             }
         }

@@ -2,8 +2,8 @@
 
 use crate::model::Packets;
 use crate::worker::Worker;
-use crate::worker::bench::Bench;
 use crate::worker::receive::Inputs;
+use crate::worker::state::BurstState;
 use weir_classifier::Handle;
 use weir_dpdk::Burst;
 
@@ -39,11 +39,11 @@ impl Worker {
     /// Resolves the hints that came with a burst from a port.
     #[inline]
     pub(super) fn resolve_hints(&mut self, input: usize, burst: &mut Burst, wanted: Packets) {
-        let Self { input: Inputs { queues, .. }, bench, tiers, counters, time, .. } = self;
+        let Self { input: Inputs { queues, .. }, state, tiers, counters, time, .. } = self;
         let Some(hints) = queues.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
-        hints.mark(burst, &bench.keys, wanted, time.now);
+        hints.mark(burst, &state.keys, wanted, time.now);
         let (burst, report) = (&*burst, &mut counters.hints);
-        let Bench { keys, found, hinted, .. } = bench;
+        let BurstState { keys, found, hinted, .. } = state;
         hinted.hits = hints.resolve((burst, keys), wanted, &mut tiers.caches, (found, report), time.now);
         hinted.first = true;
         let spent = hints.emulated();
@@ -53,7 +53,7 @@ impl Worker {
     /// After the burst: offers a megaflow to the port that it came by.
     #[inline]
     pub(super) fn propose_hint(&mut self, input: usize) {
-        let Some(handle) = self.bench.hinted.candidate.take() else { return };
+        let Some(handle) = self.state.hinted.candidate.take() else { return };
         let Self { input: Inputs { queues, .. }, tiers, counters, time, .. } = self;
         let Some(hints) = queues.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
         hints.propose(handle, &tiers.caches, &mut counters.hints, time.now);

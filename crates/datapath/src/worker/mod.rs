@@ -10,11 +10,10 @@
 //!   that services see bursts whatever flows they are of ([`serve`]);
 //! - they leave ([`transmit`]).
 //!
-//! [`bench`] has what is known of each packet meanwhile. Between bursts comes what the control thread has to say
+//! [`state`] has what is known of each packet meanwhile. Between bursts comes what the control thread has to say
 //! ([`command`], [`doorbell`], [`between`], [`packet_out`]), what is asked of the counters ([`flush`], [`timing`]), and the
 //! wait for the next packet ([`wait`]).
 
-pub(super) mod bench;
 pub(super) mod between;
 pub(super) mod command;
 pub(super) mod dispatch;
@@ -26,6 +25,7 @@ pub(super) mod packet_out;
 pub(super) mod receive;
 pub(super) mod redirect;
 pub(super) mod serve;
+pub(super) mod state;
 pub(super) mod steer;
 pub(super) mod thread;
 pub(super) mod timing;
@@ -40,11 +40,11 @@ use crate::model::pipeline::Pipeline;
 use crate::services::Services;
 use crate::slowpath::pending::SlowPath;
 use crate::stats::counters::{Counters, Step};
-use crate::worker::bench::Bench;
 use crate::worker::command::CommandQueue;
 use crate::worker::flush::FlushRequests;
 use crate::worker::receive::Inputs;
 use crate::worker::redirect::Steering;
+use crate::worker::state::BurstState;
 use crate::worker::timing::Time;
 use crate::worker::wait::Waiting;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(crate) struct Worker {
     pub(crate) pipeline: Arc<Pipeline>,
     input: Inputs,
     /// What is known of each packet of the burst at hand.
-    bench: Bench,
+    state: BurstState,
     tiers: Tiers,
     slow: SlowPath,
     services: Services,
@@ -120,8 +120,8 @@ impl Worker {
                 self.serve(burst, waiting);
                 self.time.lap(Step::Services, count, &mut self.counters);
             }
-            wanted = self.bench.again(wanted);
-            straight = self.bench.direct(wanted);
+            wanted = self.state.again(wanted);
+            straight = self.state.direct(wanted);
         }
         self.settle_pending();
         self.transmit(burst);

@@ -22,18 +22,18 @@ impl Worker {
             }
         }
         self.time.look();
-        self.bench.fresh = Fresh::default();
+        self.state.fresh = Fresh::default();
         let wanted = self.extract(&mut burst, 1, |_| packet.in_port.0);
         if wanted == 0 {
             self.transmit(&mut burst);
             return;
         }
-        let key = &mut self.bench.keys[0];
+        let key = &mut self.state.keys[0];
         set_fields(key, &packet.fields);
         let as_it_came = Origins::default();
         let subject = Subject {
             key,
-            layout: self.bench.layouts[0],
+            layout: self.state.layouts[0],
             frame: &packet.frame,
             origins: &as_it_came,
             frozen: None,
@@ -45,7 +45,7 @@ impl Worker {
         if waiting != 0 {
             self.serve(&mut burst, waiting);
         }
-        let again = self.bench.again(wanted);
+        let again = self.state.again(wanted);
         self.forward(&mut burst, again);
         self.drain_spawned(&mut burst);
     }

@@ -97,13 +97,13 @@ impl Worker {
         packets: Packets,
         in_port: impl Fn(usize) -> u32,
     ) -> Packets {
-        let bench = &mut self.bench;
-        bench.begin();
+        let state = &mut self.state;
+        state.begin();
         let mut wanted = 0;
         for packet in burst.iter() {
             packet.prefetch();
         }
-        let places = bench.keys.iter_mut().zip(&mut bench.layouts).zip(&mut bench.dispositions);
+        let places = state.keys.iter_mut().zip(&mut state.layouts).zip(&mut state.dispositions);
         for (at, (packet, ((key, layout), disposition))) in burst.iter().zip(places).enumerate() {
             if packets >> at & 1 == 0 {
                 continue;

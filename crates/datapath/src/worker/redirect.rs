@@ -3,8 +3,8 @@
 use crate::actions::execute::Disposition;
 use crate::model::Packets;
 use crate::worker::Worker;
-use crate::worker::bench::Bench;
 use crate::worker::fast_path::Fresh;
+use crate::worker::state::BurstState;
 use crate::worker::steer::SteeringTable;
 use crossbeam_queue::ArrayQueue;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Worker {
         }
         let first = self.input.queues[input].is_shared_out.then_some(self.steering.number);
         let age = self.pipeline.kept.at(self.time.now);
-        let Bench { keys, layouts, dispositions, others, .. } = &mut self.bench;
+        let BurstState { keys, layouts, dispositions, others, .. } = &mut self.state;
         let (mut hashes, mut owners) = ([None; BURST], [self.steering.number; BURST]);
         for (hash, (packet, (key, layout))) in
             hashes.iter_mut().zip(burst.iter().zip(keys.iter().zip(&*layouts)))
@@ -80,7 +80,7 @@ impl Worker {
         }
         self.time.look();
         self.counters.taken_over += burst.len() as u64;
-        self.bench.fresh = Fresh::default();
+        self.state.fresh = Fresh::default();
         let wanted = self.extract(burst, Packets::MAX, |at| in_ports[at]);
         self.forward(burst, wanted);
         self.drain_spawned(burst);

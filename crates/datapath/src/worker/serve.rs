@@ -7,7 +7,7 @@ use crate::model::Packets;
 use crate::services::stage::{STAGES, next_stage};
 use crate::slowpath::pending::SlowPath;
 use crate::worker::Worker;
-use crate::worker::bench::{Bench, Source, each, run, went_too_often};
+use crate::worker::state::{BurstState, Source, each, run, went_too_often};
 use arrayvec::ArrayVec;
 use weir_dpdk::{BURST, Burst};
 use weir_flow::{Field, Layout, places};
@@ -31,9 +31,9 @@ impl Worker {
         let mut waiting = waiting;
         while waiting != 0 {
             let first = waiting.trailing_zeros() as usize;
-            let Some(service) = self.bench.dispositions[first].service() else { return };
+            let Some(service) = self.state.dispositions[first].service() else { return };
             let together = places(waiting)
-                .filter(|&at| self.bench.dispositions[at].service() == Some(service))
+                .filter(|&at| self.state.dispositions[at].service() == Some(service))
                 .fold(0, |set, at| set | 1_u64 << at);
             let served = self.run_service(burst, service, together);
             waiting &= !together;
@@ -45,9 +45,9 @@ impl Worker {
     /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches.
     fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) -> Served {
         let Self {
-            bench, services, tiers: Tiers { caches, .. }, time, slow: SlowPath { frozen, .. }, ..
+            state, services, tiers: Tiers { caches, .. }, time, slow: SlowPath { frozen, .. }, ..
         } = self;
-        let Bench { keys, layouts, dispositions, memos, segments, sources, .. } = bench;
+        let BurstState { keys, layouts, dispositions, memos, segments, sources, .. } = state;
         let mut slots: ArrayVec<Slot<'_>, BURST> = ArrayVec::new();
         let parts = burst.iter_mut().zip(keys).zip(&*layouts).zip(&*dispositions).zip(&*memos).enumerate();
         for (_, ((((packet, key), layout), disposition), memo)) in
@@ -134,8 +134,8 @@ impl Worker {
             self.next_stage_of(burst, straight, straight);
         }
         for at in places(pending & on) {
-            if let Source::Pending(number) = self.bench.sources[at] {
-                self.extend_pending(burst, at, number, (service, self.bench.dispositions[at]));
+            if let Source::Pending(number) = self.state.sources[at] {
+                self.extend_pending(burst, at, number, (service, self.state.dispositions[at]));
             }
         }
         let (waiting, left) = self.next_segments(burst, on, straight);
@@ -146,8 +146,8 @@ impl Worker {
     /// Packets that have to be looked up again do not wait until others have met the next service. Returns those
     /// that wait for one.
     fn catch_up(&mut self, burst: &mut Burst, late: Packets) -> Packets {
-        let late = self.bench.again(late);
-        let straight = self.bench.direct(late);
+        let late = self.state.again(late);
+        let straight = self.state.direct(late);
         self.next_stage_of(burst, late, straight);
         self.next_segments(burst, late, late).0
     }
@@ -156,7 +156,7 @@ impl Worker {
     /// lookup. Returns the packets that wait for a service then, and those for which there is no segment as
     /// they look now, whose disposition is to be looked up again.
     fn next_segments(&mut self, burst: &mut Burst, packets: Packets, begins: Packets) -> (Packets, Packets) {
-        if self.bench.found.trains {
+        if self.state.found.trains {
             self.next_of_runs::<true>(burst, packets, begins)
         } else {
             self.next_of_runs::<false>(burst, packets, begins)
@@ -171,9 +171,10 @@ impl Worker {
         packets: Packets,
         begins: Packets,
     ) -> (Packets, Packets) {
-        let Self { bench, tiers: Tiers { caches, direct, .. }, slow: SlowPath { pending, .. }, .. } = self;
-        let Bench { keys, layouts, dispositions, sources, memos, segments, passes, roots, copies, .. } =
-            bench;
+        let Self { state, tiers: Tiers { caches, direct, .. }, slow: SlowPath { pending, .. }, .. } = self;
+        let BurstState {
+            keys, layouts, dispositions, sources, memos, segments, passes, roots, copies, ..
+        } = state;
         let mut context = Context {
             output: &mut self.output,
             counters: &mut self.counters,

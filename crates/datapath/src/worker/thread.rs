@@ -11,12 +11,12 @@ use crate::services::Services;
 use crate::slowpath::pending::SlowPath;
 use crate::stats::counters::Counters;
 use crate::worker::Worker;
-use crate::worker::bench::Bench;
 use crate::worker::command::{Command, CommandQueue};
 use crate::worker::doorbell::Doorbell;
 use crate::worker::flush::FlushRequests;
 use crate::worker::receive::Inputs;
 use crate::worker::redirect::{Handed, Steering};
+use crate::worker::state::BurstState;
 use crate::worker::steer::SteeringTable;
 use crate::worker::timing::{Clock, Time};
 use crate::worker::wait::Waiting;
@@ -152,7 +152,7 @@ impl Parts {
         Worker {
             pipeline: self.pipeline,
             input: Inputs { queues: Vec::new(), longest: self.longest, taps: Vec::new() },
-            bench: Bench::new(),
+            state: BurstState::new(),
             tiers: Tiers::new(self.seed, self.upcalls),
             slow: SlowPath::default(),
             services: Services::default(),

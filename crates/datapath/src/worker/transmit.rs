@@ -11,12 +11,12 @@ impl Worker {
     /// Packets leave, each as its disposition says; the burst is empty then.
     #[inline]
     pub(crate) fn transmit(&mut self, burst: &mut Burst) {
-        let others = std::mem::take(&mut self.bench.others) != 0;
+        let others = std::mem::take(&mut self.state.others) != 0;
         if others || self.output.egress.keeps() || !self.output.spawned.is_empty() {
             self.transmit_behind_copies(burst);
             return;
         }
-        let (dispositions, counters) = (&self.bench.dispositions, &mut self.counters);
+        let (dispositions, counters) = (&self.state.dispositions, &mut self.counters);
         let ports = self.output.egress.bursts.len();
         burst.distribute(&mut self.output.egress.bursts, |at, _| match dispositions[at] {
             Disposition::Forward(port) if usize::from(port) < ports => Some(usize::from(port)),
@@ -32,13 +32,13 @@ impl Worker {
     /// to be looked up first.
     #[inline(never)]
     fn transmit_behind_copies(&mut self, burst: &mut Burst) {
-        let Self { bench, output: Output { egress, spawned, .. }, counters, steering, .. } = self;
+        let Self { state, output: Output { egress, spawned, .. }, counters, steering, .. } = self;
         let behind = egress.keeps() || !spawned.is_empty();
-        burst.drain(|at, mbuf| match bench.dispositions[at] {
-            Disposition::Forward(port) if behind => egress.keep(port, bench.roots[at], mbuf, counters),
+        burst.drain(|at, mbuf| match state.dispositions[at] {
+            Disposition::Forward(port) if behind => egress.keep(port, state.roots[at], mbuf, counters),
             Disposition::Forward(port) => egress.send(port, mbuf, counters),
             Disposition::HandOver(worker) => {
-                let in_port = weir_flow::Field::InPort.get(&bench.keys[at]) as u32;
+                let in_port = weir_flow::Field::InPort.get(&state.keys[at]) as u32;
                 match steering.rings[usize::from(worker)].push(Handed { mbuf, in_port }) {
                     Ok(()) => counters.handed_over += 1,
                     Err(_) => counters.drop(DropReason::HandOver, 1),
@@ -57,12 +57,12 @@ impl Worker {
             let count = self.output.spawned.len().min(BURST);
             let mut wanted = 0;
             for (at, spawned) in self.output.spawned.drain(..count).enumerate() {
-                self.bench.keys[at] = spawned.key;
-                self.bench.layouts[at] = spawned.layout;
-                self.bench.passes[at] = spawned.passes.saturating_add(1);
-                self.bench.roots[at] = spawned.root;
+                self.state.keys[at] = spawned.key;
+                self.state.layouts[at] = spawned.layout;
+                self.state.passes[at] = spawned.passes.saturating_add(1);
+                self.state.roots[at] = spawned.root;
                 if spawned.passes >= PASSES {
-                    self.bench.dispositions[at] = Disposition::Drop(DropReason::TooDeep);
+                    self.state.dispositions[at] = Disposition::Drop(DropReason::TooDeep);
                 } else {
                     wanted |= 1 << at;
                 }

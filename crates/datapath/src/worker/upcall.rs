@@ -10,7 +10,7 @@ use crate::slowpath::explain::Explain;
 use crate::slowpath::pending::PendingMegaflow;
 use crate::slowpath::translate::{Origins, Outcome, Subject, translate};
 use crate::worker::Worker;
-use crate::worker::bench::{Bench, Source};
+use crate::worker::state::{BurstState, Source};
 use weir_classifier::quantise;
 use weir_dpdk::Burst;
 use weir_flow::{Field, Mask, places};
@@ -19,8 +19,8 @@ impl Worker {
     /// Finds each packet's megaflow by its whole key. Returns those that have none that is right.
     #[inline]
     pub(crate) fn classify(&mut self, wanted: Packets) -> Packets {
-        let Self { tiers: Tiers { caches, .. }, bench, counters, .. } = self;
-        let Bench { keys, found, hinted, .. } = bench;
+        let Self { tiers: Tiers { caches, .. }, state, counters, .. } = self;
+        let BurstState { keys, found, hinted, .. } = state;
         let named = hinted.take();
         let others = caches.lookup(keys, wanted & !named, found, &mut counters.caches);
         let misses = wanted & !named & !others;
@@ -31,8 +31,8 @@ impl Worker {
     /// The same by masks, for those that the exact-match cache does not know: those that have none, and those
     /// whose megaflow is out of date.
     fn classify_masked(&mut self, wanted: Packets) -> (Packets, Packets) {
-        let Self { tiers: Tiers { caches, .. }, bench, counters, .. } = self;
-        let Bench { keys, found, hinted, .. } = bench;
+        let Self { tiers: Tiers { caches, .. }, state, counters, .. } = self;
+        let BurstState { keys, found, hinted, .. } = state;
         let hits = caches.lookup_masked(keys, wanted, found, &mut counters.caches);
         hinted.others(hits, true, &found.handles);
         (wanted & !hits, self.take(hits))
@@ -43,9 +43,9 @@ impl Worker {
     fn take(&mut self, hits: Packets) -> Packets {
         let (mut stale, mut current) = (0, None);
         for at in places(hits) {
-            let handle = self.bench.found.handles[at];
+            let handle = self.state.found.handles[at];
             if current == Some(handle) || self.tiers.caches.is_current(handle, &self.pipeline) {
-                self.bench.sources[at] = Source::Megaflow(handle);
+                self.state.sources[at] = Source::Megaflow(handle);
                 current = Some(handle);
             } else {
                 self.counters.caches.revalidated += 1;
@@ -63,10 +63,10 @@ impl Worker {
         let mut found: Packets = 0;
         for at in places(packets) {
             let Some(packet) = burst.get_mut(at) else { continue };
-            let (key, layout) = (&self.bench.keys[at], self.bench.layouts[at]);
+            let (key, layout) = (&self.state.keys[at], self.state.layouts[at]);
             let packet = direct::Packet { key, layout, frame: packet.data() };
             if let Some(end) = self.tiers.direct.find(&self.pipeline, &packet, &mut self.slow.frozen) {
-                self.bench.sources[at] = Source::Direct(end);
+                self.state.sources[at] = Source::Direct(end);
                 found |= 1 << at;
             }
         }
@@ -83,7 +83,7 @@ impl Worker {
             self.upcall(burst, misses);
         }
         for at in places(packets) {
-            self.bench.segments[at] = 0;
+            self.state.segments[at] = 0;
         }
     }
 
@@ -93,7 +93,7 @@ impl Worker {
     pub(crate) fn upcall(&mut self, burst: &mut Burst, misses: Packets) {
         let mut known = 0;
         for at in places(misses) {
-            known |= u64::from(self.tiers.new_flows.was_here(self.bench.found.hashes[at])) << at;
+            known |= u64::from(self.tiers.new_flows.was_here(self.state.found.hashes[at])) << at;
         }
         let direct = self.go_directly(burst, misses & !known);
         let left = misses & !direct;
@@ -105,12 +105,12 @@ impl Worker {
         // flows.
         let (misses, stale) = self.classify_masked(left);
         for at in places(misses) {
-            let port = Field::InPort.get(&self.bench.keys[at]) as u32;
+            let port = Field::InPort.get(&self.state.keys[at]) as u32;
             refused |= u64::from(!self.tiers.upcall_budget.admit(port, self.time.now)) << at;
         }
         let direct = self.go_directly(burst, refused & known);
         for at in places(refused & !direct) {
-            self.bench.sources[at] = Source::Refused;
+            self.state.sources[at] = Source::Refused;
         }
         self.translate_misses(burst, (misses & !refused) | stale);
     }
@@ -120,14 +120,14 @@ impl Worker {
         for at in places(packets) {
             let Some(packet) = burst.get_mut(at) else { continue };
             self.counters.caches.upcalls += 1;
-            let key = &self.bench.keys[at];
+            let key = &self.state.keys[at];
             // Whatever gave the packet the number still refers to it: a megaflow, or a pending megaflow of
             // this burst.
             let frozen = self.slow.frozen.get(Field::RecircId.get(key) as u32);
             let as_it_came = Origins::default();
             let subject = Subject {
                 key,
-                layout: self.bench.layouts[at],
+                layout: self.state.layouts[at],
                 frame: packet.data(),
                 origins: &as_it_came,
                 frozen: frozen.as_deref(),
@@ -142,14 +142,14 @@ impl Worker {
                 once: false,
             };
             pending.append(outcome);
-            self.bench.sources[at] = Source::Pending(self.slow.pending.len());
+            self.state.sources[at] = Source::Pending(self.slow.pending.len());
             self.slow.pending.push(pending);
         }
     }
 
     /// Has a packet do what an outcome says, which is for this packet alone.
     pub(super) fn translate_once(&mut self, at: usize, outcome: Outcome) {
-        let (key, mask, origins) = (self.bench.keys[at].clone(), Mask::new(), Origins::default());
+        let (key, mask, origins) = (self.state.keys[at].clone(), Mask::new(), Origins::default());
         let mut pending = PendingMegaflow {
             key,
             mask,
@@ -159,7 +159,7 @@ impl Worker {
             once: true,
         };
         pending.append(outcome);
-        self.bench.sources[at] = Source::Pending(self.slow.pending.len());
+        self.state.sources[at] = Source::Pending(self.slow.pending.len());
         self.slow.pending.push(pending);
     }
 
@@ -174,7 +174,7 @@ impl Worker {
         let info = self.pipeline.service(service).filter(|info| info.coalesces && self.pipeline.coalescing);
         let (Some(info), Some(packet)) = (info, burst.get_mut(at)) else { return };
         let pending = &mut self.slow.pending[number];
-        if usize::from(self.bench.segments[at]) != pending.segments.len() {
+        if usize::from(self.state.segments[at]) != pending.segments.len() {
             return;
         }
         let call = if let Disposition::Track(_, call) = disposition {
@@ -187,8 +187,8 @@ impl Worker {
             None => pending.origins.next_stage(&info.rewrites),
         };
         let subject = Subject {
-            key: &self.bench.keys[at],
-            layout: self.bench.layouts[at],
+            key: &self.state.keys[at],
+            layout: self.state.layouts[at],
             frame: packet.data(),
             origins: &origins,
             frozen: call.as_ref().map(|call| &*call.next),

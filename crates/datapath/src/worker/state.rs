@@ -1,4 +1,4 @@
-//! What is known of each packet of the burst at hand: where a worker's steps leave it for the next.
+//! The burst state: what is known of each packet of the burst at hand, where a worker's steps leave it for the next.
 
 use crate::actions::execute::Disposition;
 use crate::model::Packets;
@@ -22,7 +22,7 @@ pub(crate) enum Source {
 }
 
 /// What is known of each packet of the burst at hand.
-pub(crate) struct Bench {
+pub(crate) struct BurstState {
     pub(crate) keys: Vec<Key>,
     pub(super) layouts: [Layout; BURST],
     pub(crate) dispositions: [Disposition; BURST],
@@ -76,7 +76,7 @@ pub(crate) fn each<const RUNS: bool>(run: Packets, mut body: impl FnMut(usize)) 
     }
 }
 
-impl Bench {
+impl BurstState {
     pub(crate) fn new() -> Self {
         Self {
             keys: vec![Key::new(); BURST],
