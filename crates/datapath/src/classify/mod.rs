@@ -6,7 +6,7 @@
 //!    is extracted, and the packet leaves at once. Only for packets that just came in by a port.
 //! 2. **Flow hints** ([`hint`]): a port that classifies has marked the packet with a megaflow's name, which is verified.
 //! 3. The **exact-match cache** ([`cache`]): the hash of the whole key names a megaflow, which is verified.
-//! 4. The **table walk** ([`direct`]): a flow that was not here lately ([`new_flows`]) is classified by the tables
+//! 4. The **table walk** ([`table_walk`]): a flow that was not here lately ([`new_flows`]) is classified by the tables
 //!    themselves, along a graph of the ways that packets took through them. It leaves nothing behind but counts.
 //! 5. The **megaflow cache** ([`cache`]): tuple-space search, with a bound of probes.
 //! 6. An **upcall**: the slow path translates the packet and makes a megaflow of it, within its port's budget. Beyond
@@ -18,10 +18,10 @@
 //! Threads: one worker's. Nothing here is shared.
 
 pub(super) mod cache;
-pub(super) mod direct;
 pub(super) mod fast_path;
 pub(super) mod hint;
 pub(super) mod new_flows;
+pub(super) mod table_walk;
 
 use weir_flow::Seed;
 
@@ -30,7 +30,7 @@ pub(super) struct Tiers {
     pub(super) caches: cache::Caches,
     pub(super) new_flows: new_flows::NewFlowFilter,
     pub(super) upcall_budget: new_flows::UpcallBudget,
-    pub(super) direct: direct::Direct,
+    pub(super) table_walk: table_walk::TableWalk,
 }
 
 impl Tiers {
@@ -40,7 +40,7 @@ impl Tiers {
             caches: cache::Caches::new(seed),
             new_flows: new_flows::NewFlowFilter::new(),
             upcall_budget: new_flows::UpcallBudget::new(upcalls),
-            direct: direct::Direct::new(),
+            table_walk: table_walk::TableWalk::new(),
         }
     }
 }

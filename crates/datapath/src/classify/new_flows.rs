@@ -2,7 +2,7 @@
 //! have made ([`UpcallBudget`]).
 //!
 //! A megaflow pays when it is hit. A flow of one packet, and a flow of a million whose next packet comes
-//! after the cache has forgotten it, is cheaper taken directly ([`crate::classify::direct`]). So a small table
+//! after the cache has forgotten it, is cheaper taken directly ([`crate::classify::table_walk`]). So a small table
 //! remembers by hash who was here lately, and the second packet asks for a megaflow. Making one costs
 //! some microseconds on the core that forwards: each port has so many a second ([`crate::Config`]), and
 //! as many more as it did not use in the last [`PATIENCE`], so that new flows cannot starve those that

@@ -44,7 +44,7 @@ impl Worker {
                     program.step(0)
                 }),
                 Source::Pending(number) => self.slow.pending[number].step(0),
-                Source::Direct(end) => self.tiers.direct.end(end),
+                Source::Walk(end) => self.tiers.table_walk.end(end),
                 Source::Refused => {
                     places(together).for_each(|at| {
                         self.state.dispositions[at] = Disposition::Drop(DropReason::UpcallLimit)

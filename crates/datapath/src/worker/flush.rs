@@ -53,7 +53,7 @@ impl Worker {
         if self.flushes.waiting.is_empty() {
             self.flushes.waiting.append(&mut self.flushes.asked);
             self.tiers.caches.begin_flush();
-            self.tiers.direct.begin_flush();
+            self.tiers.table_walk.begin_flush();
         }
         let start = Ticks::now();
         self.time.now = self.time.clock.at(start);
@@ -72,13 +72,13 @@ impl Worker {
 
     fn flush_some(&mut self, most: usize) -> bool {
         self.tiers.caches.flush_some(most, &self.pipeline)
-            && self.tiers.direct.flush_some(most, &self.pipeline.table_counts, self.time.now)
+            && self.tiers.table_walk.flush_some(most, &self.pipeline.table_counts, self.time.now)
     }
 
     /// Flushes everything, at the end.
     pub(super) fn last_flush(&mut self) -> Snapshot {
         self.tiers.caches.begin_flush();
-        self.tiers.direct.begin_flush();
+        self.tiers.table_walk.begin_flush();
         while !self.flush_some(usize::MAX / 2) {}
         let last = self.snapshot();
         for answer in self.flushes.waiting.drain(..).chain(self.flushes.asked.drain(..)) {
@@ -105,8 +105,8 @@ impl Worker {
         self.tiers.caches.report(&mut self.counters.caches);
         self.report_ports();
         self.report_hints();
-        self.counters.caches.edges = self.tiers.direct.len() as u64;
-        self.counters.caches.memory += self.tiers.direct.memory() as u64;
+        self.counters.caches.edges = self.tiers.table_walk.len() as u64;
+        self.counters.caches.memory += self.tiers.table_walk.memory() as u64;
         Snapshot { counters: self.counters.clone(), services: self.services.report() }
     }
 }

@@ -107,7 +107,7 @@ impl Worker {
         let (mut wanted, mut straight) = (wanted, 0);
         while wanted != 0 {
             // If the last stage missed the megaflow cache, this one mostly will: walk the tables first.
-            let found = if straight == 0 { 0 } else { self.go_directly(burst, straight) };
+            let found = if straight == 0 { 0 } else { self.walk_tables(burst, straight) };
             let misses = self.classify(wanted & !found);
             self.time.lap(Step::Lookup, count, &mut self.counters);
             if misses != 0 {
@@ -121,7 +121,7 @@ impl Worker {
                 self.time.lap(Step::Services, count, &mut self.counters);
             }
             wanted = self.state.again(wanted);
-            straight = self.state.direct(wanted);
+            straight = self.state.walked(wanted);
         }
         self.settle_pending();
         self.transmit(burst);

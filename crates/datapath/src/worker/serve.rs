@@ -21,7 +21,7 @@ struct Served {
     on: Packets,
     again: Packets,
     /// Of all of them, those whose way is said by the tables themselves, and by a pending megaflow.
-    direct: Packets,
+    walked: Packets,
     pending: Packets,
 }
 
@@ -95,7 +95,7 @@ impl Worker {
                 Source::Megaflow(handle) if slot.memo != memos[at] => caches.note(handle, slot.memo),
                 Source::Megaflow(_) | Source::Refused => {}
                 Source::Pending(_) => served.pending |= one,
-                Source::Direct(_) => served.direct |= one,
+                Source::Walk(_) => served.walked |= one,
             }
             memos[at] = Memo::NOWHERE;
             let stage = (Field::SfStage.get(slot.key) as u8).max(segments[at]);
@@ -128,8 +128,8 @@ impl Worker {
     /// those that have to be looked up again, if others wait: so the next service sees a burst's packets in the
     /// order they came. Returns those that wait for it.
     fn go_on(&mut self, burst: &mut Burst, service: u16, served: Served) -> Packets {
-        let Served { on, again, direct, pending } = served;
-        let straight = if self.pipeline.coalescing { direct & on } else { 0 };
+        let Served { on, again, walked, pending } = served;
+        let straight = if self.pipeline.coalescing { walked & on } else { 0 };
         if straight != 0 {
             self.next_stage_of(burst, straight, straight);
         }
@@ -147,7 +147,7 @@ impl Worker {
     /// that wait for one.
     fn catch_up(&mut self, burst: &mut Burst, late: Packets) -> Packets {
         let late = self.state.again(late);
-        let straight = self.state.direct(late);
+        let straight = self.state.walked(late);
         self.next_stage_of(burst, late, straight);
         self.next_segments(burst, late, late).0
     }
@@ -171,7 +171,8 @@ impl Worker {
         packets: Packets,
         begins: Packets,
     ) -> (Packets, Packets) {
-        let Self { state, tiers: Tiers { caches, direct, .. }, slow: SlowPath { pending, .. }, .. } = self;
+        let Self { state, tiers: Tiers { caches, table_walk, .. }, slow: SlowPath { pending, .. }, .. } =
+            self;
         let BurstState {
             keys, layouts, dispositions, sources, memos, segments, passes, roots, copies, ..
         } = state;
@@ -200,8 +201,8 @@ impl Worker {
                 }
                 Source::Megaflow(handle) => caches.step(handle, usize::from(number)),
                 Source::Pending(which) => pending[which].step(usize::from(number)),
-                Source::Direct(end) if is_first => direct.end(end),
-                Source::Direct(_) => None,
+                Source::Walk(end) if is_first => table_walk.end(end),
+                Source::Walk(_) => None,
                 Source::Refused => {
                     places(together)
                         .for_each(|at| dispositions[at] = Disposition::Drop(DropReason::UpcallLimit));

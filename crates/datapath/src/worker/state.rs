@@ -17,7 +17,7 @@ use weir_services::Memo;
 pub(crate) enum Source {
     Megaflow(Handle),
     Pending(usize),
-    Direct(u32),
+    Walk(u32),
     Refused,
 }
 
@@ -106,8 +106,8 @@ impl BurstState {
 
     /// Of these packets, those whose last stage was classified by the tables themselves.
     #[inline]
-    pub(crate) fn direct(&self, wanted: Packets) -> Packets {
-        let is = |&at: &usize| matches!(self.sources[at], Source::Direct(_));
+    pub(crate) fn walked(&self, wanted: Packets) -> Packets {
+        let is = |&at: &usize| matches!(self.sources[at], Source::Walk(_));
         places(wanted).filter(is).fold(0, |set, at| set | 1 << at)
     }
 

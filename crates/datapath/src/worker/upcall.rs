@@ -4,7 +4,7 @@
 use crate::actions::execute::Disposition;
 use crate::classify::Tiers;
 use crate::classify::cache::Made;
-use crate::classify::direct;
+use crate::classify::table_walk;
 use crate::model::Packets;
 use crate::slowpath::explain::Explain;
 use crate::slowpath::pending::PendingMegaflow;
@@ -56,17 +56,17 @@ impl Worker {
         stale
     }
 
-    /// Packets whose way through the tables is on the map: they need no megaflow. Returns them.
+    /// Packets whose way through the tables is in the graph of the table walk: they need no megaflow. Returns them.
     #[inline]
-    pub(super) fn go_directly(&mut self, burst: &mut Burst, packets: Packets) -> Packets {
-        self.tiers.direct.keep_up(&self.pipeline, self.time.now);
+    pub(super) fn walk_tables(&mut self, burst: &mut Burst, packets: Packets) -> Packets {
+        self.tiers.table_walk.keep_up(&self.pipeline, self.time.now);
         let mut found: Packets = 0;
         for at in places(packets) {
             let Some(packet) = burst.get_mut(at) else { continue };
             let (key, layout) = (&self.state.keys[at], self.state.layouts[at]);
-            let packet = direct::Packet { key, layout, frame: packet.data() };
-            if let Some(end) = self.tiers.direct.find(&self.pipeline, &packet, &mut self.slow.frozen) {
-                self.state.sources[at] = Source::Direct(end);
+            let packet = table_walk::Packet { key, layout, frame: packet.data() };
+            if let Some(end) = self.tiers.table_walk.find(&self.pipeline, &packet, &mut self.slow.frozen) {
+                self.state.sources[at] = Source::Walk(end);
                 found |= 1 << at;
             }
         }
@@ -74,10 +74,10 @@ impl Worker {
         found
     }
 
-    /// Finds what the stage behind a service makes of packets: of those that went by the tables directly the
+    /// Finds what the stage behind a service makes of packets: of those that walked the tables the
     /// same way if they can, else as of any packet that comes in.
     pub(super) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets, straight: Packets) {
-        let found = if straight == 0 { 0 } else { self.go_directly(burst, straight) };
+        let found = if straight == 0 { 0 } else { self.walk_tables(burst, straight) };
         let misses = self.classify(packets & !found);
         if misses != 0 {
             self.upcall(burst, misses);
@@ -95,8 +95,8 @@ impl Worker {
         for at in places(misses) {
             known |= u64::from(self.tiers.new_flows.was_here(self.state.found.hashes[at])) << at;
         }
-        let direct = self.go_directly(burst, misses & !known);
-        let left = misses & !direct;
+        let walked = self.walk_tables(burst, misses & !known);
+        let left = misses & !walked;
         if left == 0 {
             return;
         }
@@ -108,8 +108,8 @@ impl Worker {
             let port = Field::InPort.get(&self.state.keys[at]) as u32;
             refused |= u64::from(!self.tiers.upcall_budget.admit(port, self.time.now)) << at;
         }
-        let direct = self.go_directly(burst, refused & known);
-        for at in places(refused & !direct) {
+        let walked = self.walk_tables(burst, refused & known);
+        for at in places(refused & !walked) {
             self.state.sources[at] = Source::Refused;
         }
         self.translate_misses(burst, (misses & !refused) | stale);

@@ -7,7 +7,7 @@ mod draw;
 mod regressions;
 
 use super::*;
-use crate::classify::direct::{self, Direct};
+use crate::classify::table_walk::{self, TableWalk};
 use crate::control::tables::Draft;
 use crate::model::pipeline::{PortInfo, ServiceInfo};
 use crate::model::requests::Change;
@@ -238,14 +238,14 @@ fn check(
 /// Whether a packet can go directly; if so, what becomes of it is what the translation says, and the same
 /// entries are credited.
 fn goes_the_same_way(
-    map: &mut Direct,
+    map: &mut TableWalk,
     pipeline: &Pipeline,
     packet: &Sample,
     fresh: &Outcome,
     store: &mut FrozenStore,
 ) -> bool {
     let Sample { key, layout, frame } = packet;
-    let Some(end) = map.find(pipeline, &direct::Packet { key, layout: *layout, frame }, store) else {
+    let Some(end) = map.find(pipeline, &table_walk::Packet { key, layout: *layout, frame }, store) else {
         return false;
     };
     let mut said = Model { pipeline, store, effect: Effect::default() };
@@ -273,7 +273,7 @@ fn a_megaflow_answers_as_the_tables_do_and_no_bit_outside_its_mask_matters() {
         let pipeline = pipeline(&mut random, &pool);
         let mut store = FrozenStore::default();
         let mut megaflows = Megaflows::new(Seed::new(1), 4096);
-        let mut map = Direct::new();
+        let mut map = TableWalk::new();
         map.keep_up(&pipeline, Nanos(0));
         for _ in 0..300 {
             let mut packet = pool[random.below(pool.len())].clone();

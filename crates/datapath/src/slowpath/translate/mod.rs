@@ -33,7 +33,7 @@ pub(crate) use connections::Call;
 pub(crate) use origins::Origins;
 pub(crate) use set::ActionSet;
 pub(crate) use state::{Frozen, FrozenStore};
-pub(crate) use trail::{Trail, Waypoint, follow};
+pub(crate) use trail::{DueLookup, Trail, follow};
 
 use crate::actions::program::{Counted, Credit, Op, Segment};
 use crate::model::pipeline::{Entry, GroupEntry, Pipeline, Touched};
@@ -323,7 +323,7 @@ impl Translation<'_> {
         };
         self.explain.say(|| format!("table {table}: looked up in {}", of.structure()));
         match &mut self.trail {
-            // The direct path knows packets by their own addresses.
+            // The table walk knows packets by their own addresses.
             Some(trail) if tracked => trail.leave(),
             Some(_) => self.way_point(table, in_port, resubmitted),
             None => {}

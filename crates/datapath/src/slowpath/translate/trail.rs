@@ -12,7 +12,7 @@ use weir_port::DropReason;
 
 /// A lookup that is due, and all that is left to do when it is done.
 #[derive(Debug)]
-pub(crate) struct Waypoint {
+pub(crate) struct DueLookup {
     /// The table.
     pub(crate) table: TableId,
     /// The port that the packet is looked up as if it came in by.
@@ -31,7 +31,7 @@ pub(crate) struct Waypoint {
 /// A lookup, and what it found.
 #[derive(Debug)]
 pub(crate) struct Step {
-    pub(crate) waypoint: Waypoint,
+    pub(crate) due: DueLookup,
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
@@ -51,7 +51,7 @@ impl Trail {
     }
 }
 
-impl Waypoint {
+impl DueLookup {
     /// Whether the same is due, with the same behind it.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (self.table, self.in_port, self.resubmitted, self.origin, self.why)
@@ -63,7 +63,7 @@ impl Waypoint {
             && self.tasks.iter().zip(&other.tasks).all(|(a, b)| a.is(b))
     }
 
-    /// A number that two of which [`Waypoint::is`] holds have in common, and others mostly not.
+    /// A number that two of which [`DueLookup::is`] holds have in common, and others mostly not.
     pub(crate) fn digest(&self) -> u64 {
         let start = u64::from(self.table.0) << 8 | self.tasks.len() as u64;
         let fold = |all: u64, &(place, value, mask): &(u8, u64, u64)| {
@@ -107,7 +107,7 @@ impl Translation<'_> {
             .map(|(place, mask)| (place as u8, state.key.word(place) & mask, mask));
         let silent = |task: &Task| matches!(task, Task::ActionSet);
         let forgotten = self.stack.iter().all(silent) && self.set == ActionSet::default();
-        let waypoint = Waypoint {
+        let due = DueLookup {
             table,
             in_port,
             resubmitted,
@@ -118,7 +118,7 @@ impl Translation<'_> {
             origin: (!forgotten).then_some((state.table, state.cookie, state.stands)),
             why: self.why,
         };
-        trail.steps.push(Step { waypoint, entry: None });
+        trail.steps.push(Step { due, entry: None });
     }
 
     /// What the lookup that was noted last found.
@@ -139,7 +139,7 @@ impl Translation<'_> {
         }
     }
 
-    /// Asks what all have in common who go the same way: see [`crate::classify::direct`].
+    /// Asks what all have in common who go the same way: see [`crate::classify::table_walk`].
     pub(super) fn of_context<R>(&mut self, ask: impl FnOnce(&mut Self) -> R) -> R {
         self.of_context += 1;
         let answer = ask(self);

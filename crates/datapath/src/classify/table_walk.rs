@@ -1,38 +1,37 @@
-//! The direct path: packets that no megaflow answers for, classified by the tables themselves.
+//! The table walk: packets that no megaflow answers for, classified by the tables themselves.
 //!
-//! What: a map of the ways that packets take through the tables. A way point is a lookup that is due,
-//! with all that was done before it; an edge leads from it, by the entry that the lookup finds, to the next
-//! way point, or to the operations at the end. So a packet costs a table lookup and an edge for each table
-//! and makes nothing: no mask, no translation, no megaflow. Its cost has a bound that depends on the
-//! tables alone and not on what other packets there are, which is what a cache cannot say.
+//! What: a graph of the ways that packets take through the tables. A node is a lookup that is due, with all that was
+//! done before it; an edge leads from it, by the entry that the lookup finds, to the next node, or to the operations at
+//! the end. So a packet costs a table lookup and an edge for each table and makes nothing: no mask, no translation, no
+//! megaflow. Its cost has a bound that depends on the tables alone and not on what other packets there are, which no
+//! cache can state.
 //!
-//! How: an edge that is missing is drawn by a translation that notes its way points ([`Waypoint`]). Way
-//! points at which the same is left to do are one, so that a pipeline of 500 + 500 + 500 entries has 1,500
-//! edges and not 500 × 500 × 500. That holds where all that a translation asks of a packet between two
-//! lookups is in its [`context`]; where it asks more (it moves bits, pushes a header, lowers a TTL before a
-//! lookup), the edge says so, and such packets take a megaflow.
+//! How: a missing edge is added by a translation that notes the lookups that are due on its way ([`DueLookup`]). Lookups
+//! at which the same is left to do share a node, so that a pipeline of 500 + 500 + 500 entries has 1,500 edges and not
+//! 500 × 500 × 500. That holds where all that a translation asks of a packet between two lookups is in its [`context`];
+//! where it asks more (it moves bits, pushes a header, lowers a TTL before a lookup), the edge says so, and such packets
+//! take a megaflow.
 //!
-//! Counters are of edges, and credited to entries when somebody asks. Entries never change (a new one takes
-//! their place), so that edges stay right when tables change; what depends on ports, groups or services
-//! has the map drawn anew.
+//! Counters are of edges, and flushed to entries when somebody asks. Entries never change (a new one takes their place),
+//! so that edges stay right when tables change; a change of ports, groups or services empties the graph.
 //!
-//! Cost: some 20 cycles an edge beside the table's lookup; a microsecond or two to draw one. Edges have a
-//! limit ([`EDGES`]). Threads: one worker's.
+//! Cost: some 20 cycles an edge beside the table's lookup; a microsecond or two to add one. Edges have a limit
+//! ([`EDGES`]). Threads: one worker's.
 
 use crate::actions::program::{Credit, Segment, Step};
 use crate::model::pipeline::{Entry, Pipeline, TableCounts};
-use crate::slowpath::translate::{FrozenStore, Origins, Subject, Trail, Waypoint, follow};
+use crate::slowpath::translate::{DueLookup, FrozenStore, Origins, Subject, Trail, follow};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use weir_flow::{Field, Key, Layout, TRANSPORT_CUT};
 use weir_openflow::TableId;
 use weir_units::Nanos;
 
-/// Edges of a map, at most; packets that need more take megaflows.
+/// Edges of a graph, at most; packets that need more take megaflows.
 const EDGES: usize = 1 << 18;
 
-/// Way points of a map, at most: as many as have a number in an edge's name.
-const POINTS: usize = 1 << 16;
+/// Nodes of a graph, at most: as many as have a number in an edge's name.
+const NODES: usize = 1 << 16;
 
 /// Lookups of one packet, at most.
 const STEPS: usize = 32;
@@ -41,10 +40,10 @@ const STEPS: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// To another lookup.
-    Point(u32),
+    Node(u32),
     /// To operations.
     End(u32),
-    /// To what this map cannot say.
+    /// To what this graph cannot say.
     Megaflow,
 }
 
@@ -59,11 +58,11 @@ struct Edge {
 }
 
 #[derive(Debug)]
-struct Point {
+struct Node {
     table: u8,
     in_port: Option<u32>,
     context: u64,
-    waypoint: Waypoint,
+    due: DueLookup,
 }
 
 /// From a 64-bit name to a number: open addressing. Names are addresses and contexts, which no packet
@@ -83,7 +82,7 @@ impl Numbers {
 
     #[inline]
     fn home(&self, name: u64) -> usize {
-        // The uppermost bits depend on all of the name: the way point as well as the address.
+        // The uppermost bits depend on all of the name: the node as well as the address.
         let bits = self.slots.len().trailing_zeros();
         ((name ^ name >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
     }
@@ -156,14 +155,14 @@ pub(crate) struct Packet<'a> {
     pub(crate) frame: &'a [u8],
 }
 
-/// A worker's map.
+/// A worker's graph.
 #[derive(Debug)]
-pub(crate) struct Direct {
+pub(crate) struct TableWalk {
     roots: Numbers,
-    points: Vec<Point>,
+    nodes: Vec<Node>,
     /// By context and digest; of those that have the same, by the next digest.
     known: Numbers,
-    /// By address of the entry and number of the way point.
+    /// By address of the entry and number of the node.
     names: Numbers,
     edges: Vec<Edge>,
     ends: Vec<Segment>,
@@ -187,11 +186,11 @@ enum Walked {
     Megaflow,
 }
 
-impl Direct {
+impl TableWalk {
     pub(crate) fn new() -> Self {
         Self {
             roots: Numbers::new(),
-            points: Vec::new(),
+            nodes: Vec::new(),
             known: Numbers::new(),
             names: Numbers::new(),
             edges: Vec::new(),
@@ -205,7 +204,7 @@ impl Direct {
         }
     }
 
-    /// Edges that are drawn.
+    /// Edges that there are.
     pub(crate) fn len(&self) -> usize {
         self.edges.len()
     }
@@ -214,7 +213,7 @@ impl Direct {
     pub(crate) fn memory(&self) -> usize {
         (self.names.slots.len() + self.roots.slots.len()) * 16
             + self.edges.len() * size_of::<Edge>()
-            + self.points.len() * size_of::<Point>()
+            + self.nodes.len() * size_of::<Node>()
             + self.ends.len() * (size_of::<Segment>() + 64)
     }
 
@@ -283,17 +282,17 @@ impl Direct {
     fn walk(&mut self, pipeline: &Pipeline, key: &Key, steps: &mut Steps) -> Walked {
         let Some(mut at) = self.roots.get(context(key)) else { return Walked::Unknown };
         loop {
-            let point = &self.points[at as usize];
-            let table = &pipeline.tables[usize::from(point.table)];
-            let written = &point.waypoint.written;
-            let found = if written.is_empty() && point.in_port.is_none() {
+            let node = &self.nodes[at as usize];
+            let table = &pipeline.tables[usize::from(node.table)];
+            let written = &node.due.written;
+            let found = if written.is_empty() && node.in_port.is_none() {
                 table.find(key)
             } else {
                 self.scratch.clone_from(key);
                 for &(place, value, mask) in written {
                     self.scratch.set_bits(usize::from(place), value, mask);
                 }
-                if let Some(port) = point.in_port {
+                if let Some(port) = node.in_port {
                     Field::InPort.set(&mut self.scratch, u128::from(port));
                 }
                 table.find(&self.scratch)
@@ -307,7 +306,7 @@ impl Direct {
             steps.edges[steps.len] = edge;
             steps.len += 1;
             match self.edges[edge as usize].next {
-                Next::Point(next) => at = next,
+                Next::Node(next) => at = next,
                 Next::End(end) => return Walked::End(end),
                 Next::Megaflow => return Walked::Megaflow,
             }
@@ -317,7 +316,7 @@ impl Direct {
     /// Draws the way of a packet.
     #[cold]
     fn draw(&mut self, pipeline: &Pipeline, packet: &Packet<'_>, store: &mut FrozenStore) {
-        if self.edges.len() >= EDGES || self.points.len() >= POINTS - STEPS {
+        if self.edges.len() >= EDGES || self.nodes.len() >= NODES - STEPS {
             return;
         }
         let as_it_came = Origins::default();
@@ -332,14 +331,14 @@ impl Direct {
         let context = context(packet.key);
         let mut from: Option<usize> = None;
         for step in steps {
-            let point = self.point(context, step.waypoint);
+            let node = self.node(context, step.due);
             match from {
-                Some(edge) => self.edges[edge].next = Next::Point(point),
-                None if self.roots.get(context).is_none() => self.roots.insert(context, point),
+                Some(edge) => self.edges[edge].next = Next::Node(node),
+                None if self.roots.get(context).is_none() => self.roots.insert(context, node),
                 None => {}
             }
-            let name = name(point, step.entry.as_ref());
-            let table = TableId(self.points[point as usize].table);
+            let name = name(node, step.entry.as_ref());
+            let table = TableId(self.nodes[node as usize].table);
             let known = self.names.get(name);
             let edge = known.unwrap_or(self.edges.len() as u32);
             from = Some(edge as usize);
@@ -358,19 +357,19 @@ impl Direct {
         }
     }
 
-    /// The way point at which this is due.
-    fn point(&mut self, context: u64, waypoint: Waypoint) -> u32 {
-        let mut digest = waypoint.digest() ^ context.rotate_left(32);
+    /// The node at which this is due.
+    fn node(&mut self, context: u64, due: DueLookup) -> u32 {
+        let mut digest = due.digest() ^ context.rotate_left(32);
         while let Some(at) = self.known.get(digest) {
-            let known = &self.points[at as usize];
-            if known.context == context && known.waypoint.is(&waypoint) {
+            let known = &self.nodes[at as usize];
+            if known.context == context && known.due.is(&due) {
                 return at;
             }
             digest = digest.wrapping_add(1);
         }
-        let at = self.points.len() as u32;
+        let at = self.nodes.len() as u32;
         self.known.insert(digest, at);
-        self.points.push(Point { table: waypoint.table.0, in_port: waypoint.in_port, context, waypoint });
+        self.nodes.push(Node { table: due.table.0, in_port: due.in_port, context, due });
         at
     }
 
@@ -401,7 +400,7 @@ impl Direct {
 }
 
 #[cfg(test)]
-impl Direct {
+impl TableWalk {
     /// Who is credited for what was found since it was asked last, the end at which the packet came out
     /// included.
     pub(crate) fn counted(&mut self, end: u32) -> Vec<Credit> {
@@ -426,6 +425,6 @@ struct Steps {
 /// An edge's name: where it starts, and by which entry. Addresses have 48 bits, and an edge keeps its entry
 /// alive, so that no other takes its address.
 #[inline]
-fn name(point: u32, entry: Option<&Arc<Entry>>) -> u64 {
-    u64::from(point) << 48 | entry.map_or(0, |entry| Arc::as_ptr(entry).addr() as u64)
+fn name(node: u32, entry: Option<&Arc<Entry>>) -> u64 {
+    u64::from(node) << 48 | entry.map_or(0, |entry| Arc::as_ptr(entry).addr() as u64)
 }
