@@ -1,4 +1,4 @@
-//! The little that the fast path (`classify/fast_path.rs`) can do to a packet, in half a cache line.
+//! Simple actions: what the fast path (`classify/fast_path.rs`) can do to a packet, in half a cache line.
 //!
 //! What: the time to live of plain IPv4 lowered, Ethernet addresses set, forwarded or dropped. Why: it is
 //! done where it lies in the frame, without a key or a layout. Cost: a branch for a packet that is not

@@ -1,4 +1,4 @@
-//! A fast path for packets whose megaflow does little: no key is extracted, and no megaflow touched.
+//! The fast path, for packets whose megaflow has simple actions: no key is extracted, and no megaflow touched.
 //!
 //! What: a cache in front of the others, keyed by a [`MaskedHeader`]: the frame's own bytes under the bits that
 //! the megaflows met so far have examined, which are few. It leads to a [`Target`], a megaflow's program in

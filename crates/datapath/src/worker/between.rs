@@ -12,7 +12,7 @@ use weir_units::Nanos;
 const DUE_EVERY: Nanos = Nanos(1_000_000);
 
 impl Worker {
-    /// Reads what the control thread has to say, if the bell rang.
+    /// Carries out the control thread's commands, if the doorbell rang.
     #[inline]
     pub(super) fn take_commands(&mut self) {
         if self.commands.doorbell.has_rung() {

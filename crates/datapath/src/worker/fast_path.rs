@@ -1,5 +1,5 @@
-//! The fast path of a burst: packets whose megaflow does little are known by a few of their bits
-//! (`classify/fast_path.rs`), and leave before anything else is read of them.
+//! The fast path of a burst: packets with simple actions are found by a masked header (`classify/fast_path.rs`), and
+//! leave before anything else is read of them.
 
 use crate::actions::execute::Disposition;
 use crate::model::Packets;

@@ -4,15 +4,15 @@
 //! The loop is [`Worker::run`]; a burst's life is [`Worker::forward`]. Its steps, each in a file:
 //!
 //! - packets come in by a port's queue ([`receive`]), with hints or without ([`hints`]), and go to the worker that owns
-//!   their flow ([`steer`], [`redirect`]); those of whom little is to be known leave at once ([`fast_path`]);
+//!   their flow ([`steer`], [`redirect`]); those with simple actions leave at once by the fast path ([`fast_path`]);
 //! - the others are looked up, and what misses the caches goes to the slow path on the same core ([`upcall`]);
 //! - what their megaflow says is done ([`dispatch`]); packets that meet a service wait for the others of their burst, so
 //!   that services see bursts whatever flows they are of ([`serve`]);
 //! - they leave ([`transmit`]).
 //!
-//! [`state`] has what is known of each packet meanwhile. Between bursts comes what the control thread has to say
-//! ([`command`], [`doorbell`], [`between`], [`packet_out`]), what is asked of the counters ([`flush`], [`timing`]), and the
-//! wait for the next packet ([`wait`]).
+//! [`state`] has what is known of each packet meanwhile. Between bursts come the control thread's commands
+//! ([`command`], [`doorbell`], [`between`], [`packet_out`]), the stats flush ([`flush`], [`timing`]), and the wait for the
+//! next packet ([`wait`]).
 
 pub(super) mod between;
 pub(super) mod command;

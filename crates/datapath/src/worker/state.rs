@@ -12,7 +12,7 @@ use weir_port::DropReason;
 use weir_services::Memo;
 
 /// What a packet of the burst does next is said by a megaflow, by a pending one, or by the
-/// tables themselves; or nobody has the time.
+/// table walk; or it is refused: its port has used up its upcall budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Megaflow(Handle),

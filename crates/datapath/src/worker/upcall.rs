@@ -87,9 +87,9 @@ impl Worker {
         }
     }
 
-    /// Packets that the exact-match cache does not know. Those of flows that were not here lately go by
-    /// the tables directly; the others, and those that cannot, are looked up by masks, and what is not
-    /// found has a megaflow made, as many as its port may.
+    /// Packets that the exact-match cache does not know. Those of flows that the new-flow filter does not know walk the
+    /// tables; the others, and those that cannot, are looked up among the megaflows, and for those that miss there a
+    /// megaflow is made, within the upcall budget of their port.
     pub(crate) fn upcall(&mut self, burst: &mut Burst, misses: Packets) {
         let mut known = 0;
         for at in places(misses) {
