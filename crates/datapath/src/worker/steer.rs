@@ -17,7 +17,7 @@
 //! first has it. Who draws addresses at random therefore holds no bucket for longer than that. While more pairs come
 //! by than there are buckets, a new one may find its bucket with another worker, and is handed over.
 //!
-//! Costs: a hash, and a load from a table of 2 MiB that was fetched ahead; a store every [`EPOCH`]. Threads: all
+//! Costs: a hash, and a load from a table of 2 MiB that was fetched ahead; a store every `EPOCH` of `model/kept.rs`. Threads: all
 //! workers, without locks.
 
 use crate::model::kept::Age;
