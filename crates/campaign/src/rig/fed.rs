@@ -41,6 +41,8 @@ const TUNING_LOOK: Duration = Duration::from_millis(300);
 
 /// Time between two looks for the first packet.
 const GLANCE: Duration = Duration::from_millis(1);
+/// From this share of a trial on, counters that are waited for are of no known moment of it.
+const LATE: f64 = 0.1;
 /// The details by which devices say how long they were busy, in cycles.
 const BUSY: [&str; 2] = ["busy cycles", "busy_cycles"];
 
@@ -184,11 +186,15 @@ impl FedDut {
         let device = &mut self.device;
         device.rest(spec.duration);
         // Its rate is from one reading of its counters to the other: so both readings are within what is watched.
-        let real_time = device.real_time(spec.duration);
+        let real_time =
+            leaves_a_core(device.dut.threads().len()).then(|| device.real_time(spec.duration)).flatten();
         let (watch, raised) = (device.watch(), Instant::now());
         let before = device.dut.counters()?;
+        let answered = raised.elapsed();
         device.sleep_until(before.at + spec.duration.duration())?;
+        let asked = Instant::now();
         let after = device.dut.counters()?;
+        let late = late_answer(answered.max(asked.elapsed()), spec.duration);
         let mut health = Health { real_time: real_time.is_some(), ..Health::default() };
         device.watched(watch, &mut health);
         if real_time.is_some() {
@@ -198,7 +204,7 @@ impl FedDut {
         let reading = device.reading(before, after, true);
         let forgot = self.learns_still(&reading);
         self.unsettled = self.unsettled.take().or(forgot);
-        health.unsettled.clone_from(&self.unsettled);
+        health.unsettled = self.unsettled.clone().or(late);
         Ok(TrialResult {
             elapsed: reading.elapsed,
             overhead: Nanos(Nanos::from(began.elapsed()).0.saturating_sub(reading.elapsed.0)),
@@ -217,7 +223,40 @@ impl FedDut {
     }
 }
 
+/// Whether forwarding threads that never wait leave a core to the device's other threads, which answer for its counters.
+fn leaves_a_core(forwarding: usize) -> bool {
+    std::thread::available_parallelism().is_ok_and(|cores| forwarding < cores.get())
+}
+
+/// What is wrong with a trial whose counters came so late that nobody knows of which moment they are.
+fn late_answer(took: Duration, duration: Nanos) -> Option<String> {
+    let is_late = took.as_secs_f64() > LATE * duration.seconds();
+    is_late.then(|| {
+        let took = Nanos::from(took);
+        format!("its counters came {took} after they were asked for, in a trial of {duration}: its rate is not known")
+    })
+}
+
 /// Packets that went to the slow path, out of a device's details.
 fn upcalls(details: &BTreeMap<String, u64>) -> u64 {
     UPCALLS.iter().find_map(|name| details.get(*name)).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_that_come_late_are_told_and_prompt_ones_are_not() {
+        let trial = Nanos(300_000_000);
+        assert_eq!(late_answer(Duration::from_millis(3), trial), None);
+        let told = late_answer(Duration::from_millis(980), trial).unwrap();
+        assert!(told.contains("980 ms") && told.contains("300 ms"), "{told}");
+    }
+
+    #[test]
+    fn as_many_forwarding_threads_as_cores_leave_none() {
+        let cores = std::thread::available_parallelism().unwrap().get();
+        assert!(leaves_a_core(cores - 1) && !leaves_a_core(cores));
+    }
 }
