@@ -117,6 +117,8 @@ pub enum Fate {
 struct State {
     fate: Option<Fate>,
     back: bool,
+    /// Whether it was sent more than once: without a stamp, nobody knows which of them came.
+    resent: bool,
 }
 
 /// One sending of an item; its place in the list is its number.
@@ -179,8 +181,10 @@ impl Examiner {
         for (direction, left_out) in left_out {
             check.remark(format!("direction {direction}: {left_out}"));
         }
-        let items =
-            frames.iter().map(|frames| vec![State { fate: None, back: false }; frames.len()]).collect();
+        let items = frames
+            .iter()
+            .map(|frames| vec![State { fate: None, back: false, resent: false }; frames.len()])
+            .collect();
         let reading = Reading::behind(oracle.nf());
         Self {
             oracle,
@@ -265,7 +269,9 @@ impl Examiner {
         if let Some(flow) = flow(&frame) {
             self.flows.entry((item.direction, flow)).or_insert((number, None)).0 = number;
         }
-        let again = self.items[item.direction][item.place].fate.replace(fate).is_some();
+        let state = &mut self.items[item.direction][item.place];
+        let again = state.fate.replace(fate).is_some();
+        state.resent |= again;
         self.sent.push(Transmission { item, stamped, again, came: false });
         (frame, fate)
     }
@@ -349,15 +355,17 @@ impl Examiner {
     }
 
     fn judge(&mut self, number: usize, port: usize, frame: &[u8]) {
-        let Transmission { item, again, came, .. } = self.sent[number];
+        let Transmission { item, again, came, stamped } = self.sent[number];
         if came {
             return self.check.note(Fault::Duplicate, || format!("{}, by port {port}", describe(frame)));
         }
         self.sent[number].came = true;
-        self.items[item.direction][item.place].back = true;
+        let state = &mut self.items[item.direction][item.place];
+        state.back = true;
+        let has_a_place = !again && (stamped || !state.resent);
         self.note_faults(number, port, frame);
         // The flow is that of the packet as sent: what came may be damaged.
-        let flow = flow(&self.transmitted(item, number).0).filter(|_| !again);
+        let flow = flow(&self.transmitted(item, number).0).filter(|_| has_a_place);
         let Some((_, last)) = flow.and_then(|flow| self.flows.get_mut(&(item.direction, flow))) else {
             return;
         };

@@ -34,6 +34,27 @@ fn the_right_packet_has_no_fault() {
     assert_eq!(compare(&Expected::Open, &came, 0), []);
 }
 
+/// DPDK's l3fwd adds one to the checksum of a packet whose TTL it lowers, which makes 0xffff where 0x0000 is due.
+#[test]
+fn a_checksum_of_zero_may_be_written_in_either_form() {
+    let oracle = Oracle::new(Nf::L3Fwd { routes: 10 });
+    let mut sent = frame(9000);
+    let zero = (0..=u16::MAX).find_map(|identification| {
+        sent[18..20].copy_from_slice(&identification.to_be_bytes());
+        mend(&mut sent);
+        match oracle.expected(0, &sent) {
+            Expected::Forward { port, frame } if frame[24..26] == [0, 0] => Some((port, frame)),
+            _ => None,
+        }
+    });
+    let (port, mut came) = zero.expect("one identification of all makes a sum of zero");
+    let expected = oracle.expected(0, &sent);
+    came[24..26].copy_from_slice(&[0xff, 0xff]);
+    assert_eq!(compare(&expected, &came, port), []);
+    came[24..26].copy_from_slice(&[0xff, 0xfe]);
+    assert_eq!(compare(&expected, &came, port)[0].0, Fault::Checksum);
+}
+
 #[test]
 fn every_change_is_named_with_what_was_and_what_must_be() {
     type Change = fn(&mut Vec<u8>);
