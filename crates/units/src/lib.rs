@@ -6,7 +6,7 @@
 //! DPDK holds in memory is [`FrameSize::without_fcs`]. On the wire each frame takes
 //! [`WIRE_OVERHEAD_BYTES`] more: preamble (7), start delimiter (1) and inter-frame gap (12).
 //!
-//! Numbers taken several times have a [`Spread`]; moments are written by [`utc`].
+//! Numbers taken several times have a [`Spread`]; moments are written by [`utc()`].
 
 mod frame;
 mod histogram;
