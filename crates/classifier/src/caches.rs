@@ -6,7 +6,7 @@
 //! the exact-match cache. A packet that is found at once costs a hash and two lines that were fetched
 //! ahead, whatever the number of masks; one that is not costs at most a probe a mask more.
 //!
-//! Packets often come in trains, several of one flow right behind one another. Those have one lookup, where bursts have
+//! Packets often come in runs, several of one flow right behind one another. Those have one lookup, where bursts have
 //! been such lately.
 //!
 //! Cost: `examples/lookup.rs` measures it. Threads: one worker's.
@@ -17,7 +17,7 @@ use crate::exact::Exact;
 use crate::handle::Handle;
 use crate::megaflows::{Inserted, LOOKUP_BURST, Megaflows};
 
-/// Bursts that are taken as they come after one that had no trains: looking for them costs a
+/// Bursts that are taken as they come after one that had no runs: looking for them costs a
 /// seventh of a lookup.
 const APART: u32 = 31;
 
@@ -29,12 +29,12 @@ pub struct Found {
     /// The megaflow of each key that was found; of others, nothing that means anything.
     pub handles: [Handle; LOOKUP_BURST],
     /// Whether half of the last burst's packets, or more, came right behind another of their flow.
-    pub trains: bool,
+    pub runs: bool,
 }
 
 impl Default for Found {
     fn default() -> Self {
-        Self { hashes: [0; LOOKUP_BURST], handles: [Handle::NONE; LOOKUP_BURST], trains: false }
+        Self { hashes: [0; LOOKUP_BURST], handles: [Handle::NONE; LOOKUP_BURST], runs: false }
     }
 }
 
@@ -58,7 +58,7 @@ pub struct Caches<T> {
     exact: Exact,
     megaflows: Megaflows<T>,
     counts: LookupCounts,
-    /// Bursts for which trains are not looked for.
+    /// Bursts for which runs are not looked for.
     apart: u32,
 }
 
@@ -87,7 +87,7 @@ impl<T> Caches<T> {
         let hit = if self.apart == 0 {
             self.lookup_trains(keys, wanted, found)
         } else {
-            (self.apart, found.trains) = (self.apart - 1, false);
+            (self.apart, found.runs) = (self.apart - 1, false);
             self.lookup_each(keys, wanted, found)
         };
         self.counts.exact += u64::from(hit.count_ones());
@@ -101,8 +101,8 @@ impl<T> Caches<T> {
             trailing |= u64::from(before.is_some_and(|before: usize| keys[i].repeats(&keys[before]))) << i;
             before = Some(i);
         }
-        found.trains = trailing != 0 && trailing.count_ones() * 2 >= wanted.count_ones();
-        if !found.trains {
+        found.runs = trailing != 0 && trailing.count_ones() * 2 >= wanted.count_ones();
+        if !found.runs {
             self.apart = APART;
         }
         let mut hit = self.lookup_each(keys, wanted & !trailing, found);

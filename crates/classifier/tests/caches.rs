@@ -157,7 +157,7 @@ fn megaflows_are_found_as_a_list_would_and_stale_handles_name_nothing() {
 
 #[test]
 fn a_burst_finds_what_each_key_alone_would_whatever_became_of_its_megaflow() {
-    let (mut missed, mut trains) = (0, 0);
+    let (mut missed, mut runs) = (0, 0);
     for round in 0..rounds(48) {
         let mut dice = Dice::new(round);
         let capacity = [4, 60, 400][round as usize % 3];
@@ -193,17 +193,17 @@ fn a_burst_finds_what_each_key_alone_would_whatever_became_of_its_megaflow() {
                 assert_eq!(found.hashes[i], key.hash(Seed::new(round)));
             }
             counted += u64::from(wanted.count_ones());
-            trains += u64::from(found.trains);
+            runs += u64::from(found.runs);
         }
         let counts = caches.counts();
         assert_eq!(counts.exact + counts.megaflow + counts.missed, counted);
-        // Of trains there are fewer keys a burst, which meet more changes between two lookups.
+        // Of runs there are fewer keys a burst, which meet more changes between two lookups.
         let least = if round % 2 == 1 { 0 } else { counts.megaflow };
         assert!(counts.exact > least && counts.megaflow > 0, "{counts:?}");
         missed += counts.missed;
     }
     assert_ne!(missed, 0, "no key was ever missed");
-    assert_ne!(trains, 0, "no packets came in trains");
+    assert_ne!(runs, 0, "no packets came in runs");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::classify::hint::Hints;
 use crate::model::pipeline::PortInfo;
 use crate::model::requests::{Config, ControlError, PortFlags, PortSpec};
 use crate::worker::command::Command;
-use crate::worker::receive::Input;
+use crate::worker::input::Input;
 use crate::worker::thread::Running;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;

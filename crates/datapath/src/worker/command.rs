@@ -6,7 +6,7 @@ use crate::model::requests::PacketOut;
 use crate::stats::capture::Tap;
 use crate::stats::counters::Counters;
 use crate::worker::doorbell::Doorbell;
-use crate::worker::receive::Input;
+use crate::worker::input::Input;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use weir_openflow::PortNo;
@@ -68,4 +68,20 @@ pub(crate) struct Snapshot {
     pub(crate) counters: Counters,
     /// By service number, from 1; nothing where a service has gone.
     pub(crate) services: Vec<Option<HostReport>>,
+}
+
+/// Who asked for a snapshot behind a stats flush, and waits for it.
+#[derive(Default)]
+pub(super) struct FlushRequests {
+    /// Those whose question came since the round at hand began.
+    pub(super) asked: Vec<Sender<Snapshot>>,
+    /// Those who get their answer at its end.
+    pub(super) waiting: Vec<Sender<Snapshot>>,
+}
+
+impl FlushRequests {
+    /// Somebody wants to know.
+    pub(super) fn ask(&mut self, answer: Sender<Snapshot>) {
+        self.asked.push(answer);
+    }
 }

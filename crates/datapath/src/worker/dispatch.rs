@@ -14,7 +14,7 @@ impl Worker {
     #[inline]
     pub(crate) fn execute(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
         self.teach(burst, wanted);
-        if self.state.found.trains {
+        if self.state.found.runs {
             self.execute_runs::<true>(burst, wanted)
         } else {
             self.execute_runs::<false>(burst, wanted)

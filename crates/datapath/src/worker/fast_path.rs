@@ -5,23 +5,10 @@ use crate::actions::execute::Disposition;
 use crate::model::Packets;
 use crate::stats::counters::Step;
 use crate::worker::Worker;
-use crate::worker::state::Source;
+use crate::worker::state::{Fresh, Source};
 use weir_dpdk::Burst;
 use weir_flow::places;
 use weir_openflow::PortNo;
-
-/// Packets of the burst at hand that are as they came in by this port, for the fast path to learn from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fresh {
-    packets: Packets,
-    port: PortNo,
-}
-
-impl Default for Fresh {
-    fn default() -> Self {
-        Self { packets: 0, port: PortNo(0) }
-    }
-}
 
 /// The first so many packets of a burst, at least one.
 #[inline]

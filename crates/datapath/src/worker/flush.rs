@@ -10,7 +10,6 @@
 
 use crate::worker::Worker;
 use crate::worker::command::Snapshot;
-use std::sync::mpsc::Sender;
 use weir_dpdk::Ticks;
 use weir_units::Nanos;
 
@@ -20,22 +19,6 @@ const TURN: Nanos = Nanos(10_000);
 
 /// Megaflows between two looks at the clock.
 const STEP: usize = 8;
-
-/// Who asked, and waits for the answer.
-#[derive(Default)]
-pub(super) struct FlushRequests {
-    /// Those whose question came since the round at hand began.
-    asked: Vec<Sender<Snapshot>>,
-    /// Those who get their answer at its end.
-    waiting: Vec<Sender<Snapshot>>,
-}
-
-impl FlushRequests {
-    /// Somebody wants to know.
-    pub(super) fn ask(&mut self, answer: Sender<Snapshot>) {
-        self.asked.push(answer);
-    }
-}
 
 impl Worker {
     /// Gives some time to a flush, if somebody waits for it. Says whether anybody did.

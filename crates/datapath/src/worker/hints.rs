@@ -2,38 +2,9 @@
 
 use crate::model::Packets;
 use crate::worker::Worker;
-use crate::worker::receive::Inputs;
+use crate::worker::input::Inputs;
 use crate::worker::state::BurstState;
-use weir_classifier::Handle;
 use weir_dpdk::Burst;
-
-/// The hints of the burst at hand.
-#[derive(Debug, Default)]
-pub(crate) struct Hinted {
-    /// Whether this is the first lookup of a burst whose port gives hints.
-    first: bool,
-    hits: Packets,
-    /// The megaflow of a packet that had none.
-    candidate: Option<Handle>,
-}
-
-impl Hinted {
-    /// The packets whose megaflow hints found: at the first lookup, once.
-    #[inline]
-    pub(super) fn take(&mut self) -> Packets {
-        std::mem::take(&mut self.hits)
-    }
-
-    /// What software found for the others by a lookup, and whether that was the last lookup of the first
-    /// stage.
-    #[inline]
-    pub(super) fn others(&mut self, found: Packets, last: bool, handles: &[Handle]) {
-        if self.first && found != 0 {
-            self.candidate = handles.get(found.trailing_zeros() as usize).copied();
-        }
-        self.first &= found == 0 && !last;
-    }
-}
 
 impl Worker {
     /// Resolves the hints that came with a burst from a port.

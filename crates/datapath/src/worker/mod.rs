@@ -21,6 +21,7 @@ pub(super) mod doorbell;
 pub(super) mod fast_path;
 pub(super) mod flush;
 pub(super) mod hints;
+pub(super) mod input;
 pub(super) mod packet_out;
 pub(super) mod receive;
 pub(super) mod redirect;
@@ -40,18 +41,14 @@ use crate::model::pipeline::Pipeline;
 use crate::services::Services;
 use crate::slowpath::pending::SlowPath;
 use crate::stats::counters::{Counters, Step};
-use crate::worker::command::CommandQueue;
-use crate::worker::flush::FlushRequests;
-use crate::worker::receive::Inputs;
-use crate::worker::redirect::Steering;
+use crate::worker::command::{CommandQueue, FlushRequests};
+use crate::worker::input::Inputs;
 use crate::worker::state::BurstState;
+use crate::worker::steer::Steering;
 use crate::worker::timing::Time;
 use crate::worker::wait::Waiting;
 use std::sync::Arc;
 use weir_dpdk::Burst;
-
-/// Times that one packet may be looked up: stages, recirculations. More is taken for a loop.
-pub(crate) const PASSES: u8 = 64;
 
 /// Polls between two rounds of what is due, while nothing comes.
 const ROUND: u32 = 1024;
@@ -90,7 +87,8 @@ impl Worker {
             busy |= self.take_over(&mut burst);
             busy |= self.flush_stats();
             self.time.clock_in(busy, &mut self.counters);
-            round += self.wait(busy);
+            let (doorbell, waited) = (&self.commands.doorbell, &mut self.counters.waiting);
+            round += self.waiting.wait(busy, doorbell, waited, self.time.clock.nanos_per_tick);
             // A poll that finds packets reads the clock: what is due does not wait for one that finds none.
             if round >= ROUND || self.time.now >= self.time.due {
                 round = 0;

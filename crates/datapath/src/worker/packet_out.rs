@@ -3,7 +3,7 @@
 use crate::model::requests::PacketOut;
 use crate::slowpath::translate::{Origins, Subject, translate_actions};
 use crate::worker::Worker;
-use crate::worker::fast_path::Fresh;
+use crate::worker::state::Fresh;
 use weir_dpdk::Burst;
 use weir_flow::{Key, Match};
 use weir_port::DropReason;

@@ -1,36 +1,13 @@
 //! Packets come in: from a port's queue, from which keys are extracted and other workers' packets handed on.
 
 use crate::actions::execute::Disposition;
-use crate::classify::hint::Hints;
 use crate::model::Packets;
-use crate::stats::capture::Tap;
 use crate::stats::counters::Step;
 use crate::worker::{Worker, fast_path};
-use std::sync::Arc;
 use weir_dpdk::Burst;
 use weir_flow::extract;
 use weir_openflow::PortNo;
-use weir_port::{DropReason, Rx, TooLong};
-
-/// A port's queue that this worker polls.
-pub(crate) struct Input {
-    pub(crate) place: u16,
-    pub(crate) number: PortNo,
-    pub(crate) rx: Rx,
-    /// Whether its port has a queue for every worker.
-    pub(crate) is_shared_out: bool,
-    /// Where its port gives hints, or is taken to.
-    pub(crate) hints: Option<Box<Hints>>,
-}
-
-/// What a worker receives from.
-pub(super) struct Inputs {
-    pub(super) queues: Vec<Input>,
-    /// Bytes, without FCS, of the longest packet that the ports were set up for.
-    pub(super) longest: usize,
-    /// Those who watch.
-    pub(super) taps: Vec<Arc<Tap>>,
-}
+use weir_port::{DropReason, TooLong};
 
 impl Worker {
     /// Receives from one queue and forwards what came.

@@ -3,31 +3,10 @@
 use crate::actions::execute::Disposition;
 use crate::model::Packets;
 use crate::worker::Worker;
-use crate::worker::fast_path::Fresh;
-use crate::worker::state::BurstState;
-use crate::worker::steer::SteeringTable;
-use crossbeam_queue::ArrayQueue;
-use std::sync::Arc;
-use weir_dpdk::{BURST, Burst, Mbuf};
+use crate::worker::state::{BurstState, Fresh};
+use weir_dpdk::{BURST, Burst};
 use weir_flow::places;
 use weir_services::conntrack;
-
-/// A packet on its way from one worker to another.
-#[derive(Debug)]
-pub(super) struct Handed {
-    pub(crate) mbuf: Mbuf,
-    pub(super) in_port: u32,
-}
-
-/// A worker among the others.
-pub(super) struct Steering {
-    /// Its number.
-    pub(super) number: usize,
-    /// Whose flows are whose.
-    pub(super) table: Arc<SteeringTable>,
-    /// Rings into every worker; this one's own is at its number.
-    pub(super) rings: Vec<Arc<ArrayQueue<Handed>>>,
-}
 
 impl Worker {
     /// Where flows have owners, the packets of others are on their way to them.

@@ -156,7 +156,7 @@ impl Worker {
     /// lookup. Returns the packets that wait for a service then, and those for which there is no segment as
     /// they look now, whose disposition is to be looked up again.
     fn next_segments(&mut self, burst: &mut Burst, packets: Packets, begins: Packets) -> (Packets, Packets) {
-        if self.state.found.trains {
+        if self.state.found.runs {
             self.next_of_runs::<true>(burst, packets, begins)
         } else {
             self.next_of_runs::<false>(burst, packets, begins)

@@ -2,14 +2,15 @@
 
 use crate::actions::execute::Disposition;
 use crate::model::Packets;
-use crate::worker::PASSES;
-use crate::worker::fast_path::Fresh;
-use crate::worker::hints::Hinted;
 use weir_classifier::{Found, Handle};
 use weir_dpdk::BURST;
 use weir_flow::{Key, Layout, places};
+use weir_openflow::PortNo;
 use weir_port::DropReason;
 use weir_services::Memo;
+
+/// Times that one packet may be looked up: stages, recirculations. More is taken for a loop.
+pub(crate) const PASSES: u8 = 64;
 
 /// What a packet of the burst does next is said by a megaflow, by a pending one, or by the
 /// table walk; or it is refused: its port has used up its upcall budget.
@@ -19,6 +20,47 @@ pub(crate) enum Source {
     Pending(usize),
     Walk(u32),
     Refused,
+}
+
+/// Packets of the burst at hand that are as they came in by this port, for the fast path to learn from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fresh {
+    pub(super) packets: Packets,
+    pub(super) port: PortNo,
+}
+
+impl Default for Fresh {
+    fn default() -> Self {
+        Self { packets: 0, port: PortNo(0) }
+    }
+}
+
+/// The hints of the burst at hand.
+#[derive(Debug, Default)]
+pub(crate) struct Hinted {
+    /// Whether this is the first lookup of a burst whose port gives hints.
+    pub(super) first: bool,
+    pub(super) hits: Packets,
+    /// The megaflow of a packet that had none.
+    pub(super) candidate: Option<Handle>,
+}
+
+impl Hinted {
+    /// The packets whose megaflow hints found: at the first lookup, once.
+    #[inline]
+    pub(super) fn take(&mut self) -> Packets {
+        std::mem::take(&mut self.hits)
+    }
+
+    /// What software found for the others by a lookup, and whether that was the last lookup of the first
+    /// stage.
+    #[inline]
+    pub(super) fn others(&mut self, found: Packets, last: bool, handles: &[Handle]) {
+        if self.first && found != 0 {
+            self.candidate = handles.get(found.trailing_zeros() as usize).copied();
+        }
+        self.first &= found == 0 && !last;
+    }
 }
 
 /// What is known of each packet of the burst at hand.

@@ -21,8 +21,10 @@
 //! workers, without locks.
 
 use crate::model::kept::Age;
+use crossbeam_queue::ArrayQueue;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use weir_dpdk::prefetch;
+use weir_dpdk::{Mbuf, prefetch};
 use weir_flow::{Field, Key, Layout, Seed};
 use weir_services::Pairs;
 
@@ -153,11 +155,27 @@ fn quoted_v6(key: &Key, layout: Layout, frame: &[u8]) -> Option<[[u64; 2]; 2]> {
     (inner[0] >> 4 == 6).then(|| [[half(8), half(16)], [half(24), half(32)]])
 }
 
+/// A packet on its way from one worker to another.
+#[derive(Debug)]
+pub(super) struct Handed {
+    pub(crate) mbuf: Mbuf,
+    pub(super) in_port: u32,
+}
+
+/// A worker among the others.
+pub(super) struct Steering {
+    /// Its number.
+    pub(super) number: usize,
+    /// Whose flows are whose.
+    pub(super) table: Arc<SteeringTable>,
+    /// Rings into every worker; this one's own is at its number.
+    pub(super) rings: Vec<Arc<ArrayQueue<Handed>>>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::kept::Kept;
-    use std::sync::Arc;
     use weir_flow::extract;
     use weir_services::{Burst, Group, GroupConfig, Memo, Service, Slot, Verdict, registered};
     use weir_units::Nanos;

@@ -2,8 +2,9 @@
 
 use crate::actions::execute::{Disposition, Output};
 use crate::stats::counters::Counters;
-use crate::worker::redirect::Handed;
-use crate::worker::{PASSES, Worker};
+use crate::worker::Worker;
+use crate::worker::state::PASSES;
+use crate::worker::steer::Handed;
 use weir_dpdk::{BURST, Burst};
 use weir_port::DropReason;
 

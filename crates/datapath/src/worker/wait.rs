@@ -19,7 +19,6 @@
 
 use crate::model::poll::PollMode;
 use crate::stats::report::WaitReport;
-use crate::worker::Worker;
 use crate::worker::doorbell::Doorbell;
 use std::time::Duration;
 use weir_dpdk::{PowerHint, Ticks, fine_timers};
@@ -152,25 +151,24 @@ impl Waiting {
         fine_timers();
         Self(Some(Backoff::new(within, PowerHint::of_this_cpu(), nanos_per_tick)))
     }
-}
 
-impl Worker {
     /// What follows a round of all queues, `busy` if there was a packet. Returns as how many polls it
     /// counts.
     #[inline]
-    pub(crate) fn wait(&mut self, busy: bool) -> u32 {
-        match &mut self.waiting.0 {
+    pub(super) fn wait(
+        &mut self,
+        busy: bool,
+        doorbell: &Doorbell,
+        report: &mut WaitReport,
+        nanos_per_tick: f64,
+    ) -> u32 {
+        match &mut self.0 {
             None => 1,
             Some(backoff) if busy => {
                 backoff.reset();
                 1
             }
-            Some(backoff) => rest(
-                backoff,
-                &self.commands.doorbell,
-                &mut self.counters.waiting,
-                self.time.clock.nanos_per_tick,
-            ),
+            Some(backoff) => rest(backoff, doorbell, report, nanos_per_tick),
         }
     }
 }

@@ -292,7 +292,7 @@ fn packets_reasons_and_counters_are_the_same_whether_stages_are_coalesced_or_not
 }
 
 /// Each packet several times, right behind one another.
-fn trains(batches: Vec<(PortNo, Vec<Vec<u8>>)>, random: &mut Sampler) -> Vec<(PortNo, Vec<Vec<u8>>)> {
+fn runs(batches: Vec<(PortNo, Vec<Vec<u8>>)>, random: &mut Sampler) -> Vec<(PortNo, Vec<Vec<u8>>)> {
     let mut long = |frame: Vec<u8>| std::iter::repeat_n(frame, 1 + random.below(9));
     batches
         .into_iter()
@@ -306,7 +306,7 @@ fn packets_in_trains_meet_what_each_alone_would() {
     let (mut together, mut alone) = (Side::new(true), Side::new(true));
     for round in 0..asked("WEIR_ROUNDS", 30) {
         let batches = traffic(&mut random, false);
-        let batches = trains(batches, &mut random);
+        let batches = runs(batches, &mut random);
         let each = |(port, frames): &(PortNo, Vec<Vec<u8>>)| -> Vec<(PortNo, Vec<Vec<u8>>)> {
             frames.iter().map(|frame| (*port, vec![frame.clone()])).collect()
         };
