@@ -30,7 +30,7 @@ pub use control::datapath::Datapath;
 pub use control::ledger::{GroupStats, MeterStats};
 pub use control::tables::{MOST_ACTIONS, MOST_FLOWS};
 pub use control::vitals::{Dead, SILENT};
-pub use model::pipeline::{MOST_BUCKETS, MOST_CHAINED, MOST_GROUPS, MOST_METERS};
+pub use model::entries::{MOST_BUCKETS, MOST_CHAINED, MOST_GROUPS, MOST_METERS};
 pub use model::poll::PollMode;
 pub use model::requests::{
     Applied, ApplyError, BucketPlace, CaptureFilter, Captured, Change, Config, ControlError, EntryChange,

@@ -11,7 +11,7 @@
 
 use crate::actions::edit::Rewrite;
 use crate::actions::header::HeaderOp;
-use crate::model::pipeline::{Counts, Entry, MeterEntry, TableCounts};
+use crate::model::entries::{Counts, Entry, MeterEntry, TableCounts};
 use crate::slowpath::translate::{Call, Frozen};
 use std::cell::Cell;
 use std::rc::Rc;

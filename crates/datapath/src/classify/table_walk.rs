@@ -19,7 +19,8 @@
 //! ([`EDGES`]). Threads: one worker's.
 
 use crate::actions::program::{Credit, Segment, Step};
-use crate::model::pipeline::{Entry, Pipeline, TableCounts};
+use crate::model::entries::{Entry, TableCounts};
+use crate::model::pipeline::Pipeline;
 use crate::slowpath::translate::{DueLookup, FrozenStore, Origins, Subject, Trail, follow};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

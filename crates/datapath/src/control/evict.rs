@@ -12,7 +12,8 @@
 //! Cost: the logarithm of their number for each entry that goes. Threads: the control thread.
 
 use crate::control::tables::{Draft, MOST_FLOWS, refuse_as};
-use crate::model::pipeline::{Entry, Pipeline};
+use crate::model::entries::Entry;
+use crate::model::pipeline::Pipeline;
 use crate::model::requests::{Evict, Refusal, Refused, Removal};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};

@@ -10,7 +10,7 @@
 //!
 //! Cost: the logarithm of their number for each look. Threads: the control thread.
 
-use crate::model::pipeline::Entry;
+use crate::model::entries::Entry;
 use crate::model::requests::Removal;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -109,7 +109,7 @@ impl Expiry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::pipeline::Birth;
+    use crate::model::entries::Birth;
     use weir_openflow::Flow;
 
     const SECOND: u64 = Nanos::PER_SECOND;

@@ -1,11 +1,11 @@
 //! Changes of groups and meters, on a draft of the tables: see [`crate::control::tables`].
 
 use crate::control::tables::{Draft, check_actions, groups_of, meters_of, refuse_as};
-use crate::model::living::Alive;
-use crate::model::meter::MeterState;
-use crate::model::pipeline::{
+use crate::model::entries::Alive;
+use crate::model::entries::{
     Counts, GroupEntry, MOST_BUCKETS, MOST_CHAINED, MOST_GROUPS, MOST_METERS, MeterEntry, Touched,
 };
+use crate::model::meter::MeterState;
 use crate::model::requests::{BucketPlace, Refusal, Refused, Removal};
 use crate::slowpath::translate::ActionSet;
 use std::collections::{BTreeMap, BTreeSet, HashSet};

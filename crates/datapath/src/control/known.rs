@@ -7,8 +7,8 @@
 //! it goes, they come back and are freed here. Its number stands for no other service afterwards.
 
 use crate::control::datapath::Datapath;
+use crate::model::entries::{ServiceInfo, Touched};
 use crate::model::kept::Kept;
-use crate::model::pipeline::{ServiceInfo, Touched};
 use crate::model::requests::{ControlError, ServiceConfig, told};
 use crate::worker::command::Command;
 use std::collections::BTreeSet;

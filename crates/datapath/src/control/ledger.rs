@@ -2,7 +2,7 @@
 
 use crate::control::datapath::Datapath;
 use crate::control::tables::{Draft, groups_of, meters_of};
-use crate::model::pipeline::Entry;
+use crate::model::entries::Entry;
 use crate::model::requests::{ControlError, Event, FlowStats, FlowSum, Removal};
 use crate::stats::report::{PortReport, Report, ServiceReport, StuckReport, TableReport, WorkerReport};
 use crate::worker::command::{Command, Snapshot};
@@ -245,7 +245,7 @@ impl Datapath {
     pub fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError> {
         self.ask(Command::Sync)?;
         let (now, uses) = (self.now(), uses(self.pipeline.flows(), groups_of));
-        let of = |entry: &Arc<crate::model::pipeline::GroupEntry>| {
+        let of = |entry: &Arc<crate::model::entries::GroupEntry>| {
             let (packets, bytes) = entry.counts.read();
             let buckets = entry.buckets.iter().map(|bucket| bucket.read()).collect();
             let flows = uses.get(&entry.group.id).copied().unwrap_or(0);
@@ -258,7 +258,7 @@ impl Datapath {
     /// The meters with their counters.
     pub fn meters(&self) -> Vec<MeterStats> {
         let (now, uses) = (self.now(), uses(self.pipeline.flows(), meters_of));
-        let of = |entry: &Arc<crate::model::pipeline::MeterEntry>| MeterStats {
+        let of = |entry: &Arc<crate::model::entries::MeterEntry>| MeterStats {
             meter: entry.meter.clone(),
             packets: entry.state.packets.load(Relaxed),
             bytes: entry.state.bytes.load(Relaxed),

@@ -5,7 +5,8 @@
 
 use crate::control::datapath::Datapath;
 use crate::control::tables::check_actions;
-use crate::model::pipeline::{Touched, called};
+use crate::model::entries::Touched;
+use crate::model::pipeline::called;
 use crate::model::requests::{
     ControlError, Event, PacketIn, PacketOut, PortAbout, PortFlags, Refusal, Refused, Wants,
 };

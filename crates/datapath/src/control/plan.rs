@@ -9,7 +9,8 @@
 
 use crate::control::datapath::Datapath;
 use crate::control::known::Built;
-use crate::model::pipeline::{Pipeline, Touched};
+use crate::model::entries::Touched;
+use crate::model::pipeline::Pipeline;
 use crate::model::requests::{ControlError, Plan, PortSpec};
 use std::sync::Arc;
 use weir_openflow::PortNo;

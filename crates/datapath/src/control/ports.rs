@@ -2,7 +2,7 @@
 
 use crate::actions::egress::Queue;
 use crate::classify::hint::Hints;
-use crate::model::pipeline::PortInfo;
+use crate::model::entries::PortInfo;
 use crate::model::requests::{Config, ControlError, PortFlags, PortSpec};
 use crate::worker::command::Command;
 use crate::worker::input::Input;

@@ -4,7 +4,8 @@
 //! nothing has happened.
 
 use crate::control::evict::Queues;
-use crate::model::pipeline::{Birth, Entry, Pipeline, Touched, called};
+use crate::model::entries::{Birth, Entry, Touched};
+use crate::model::pipeline::{Pipeline, called};
 use crate::model::requests::{Change, EntryChange, EntryEvent, Refusal, Refused, Removal};
 use std::collections::BTreeSet;
 use std::sync::Arc;

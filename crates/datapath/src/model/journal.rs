@@ -17,7 +17,7 @@
 //!
 //! Cost: a microsecond a snapshot, on the control thread; a clone is some pointers. Threads: as `Arc`.
 
-use crate::model::pipeline::Touched;
+use crate::model::entries::Touched;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_flow::{Mask, Match};

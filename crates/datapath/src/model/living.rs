@@ -7,29 +7,10 @@
 //! Cost: as many steps as watching groups have buckets, when groups or ports change; a look into a map for each
 //! group that a translation meets. Threads: a value in a snapshot.
 
-use crate::model::pipeline::{GroupEntry, PortInfo};
+use crate::model::entries::{Alive, GroupEntry, PortInfo, watched_port};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
-use weir_openflow::{Bucket, Group, GroupId, GroupKind, PortNo};
-
-/// The buckets of a group that are alive.
-#[derive(Debug, Default)]
-pub(crate) struct Alive {
-    /// By place, rising.
-    pub(crate) buckets: Vec<usize>,
-    /// Which of them each slot goes to, once somebody asked (`slowpath/translate/spread.rs`).
-    pub(crate) slots: OnceLock<Arc<[u16]>>,
-}
-
-impl Alive {
-    /// Those of a group in which nothing is watched: all; in a fast failover group none (OpenFlow 1.3.5,
-    /// section 5.6.1).
-    pub(crate) fn unwatched(group: &Group) -> Self {
-        let none = group.kind == GroupKind::FastFailover;
-        let buckets = if none { Vec::new() } else { (0..group.buckets.len()).collect() };
-        Self { buckets, slots: OnceLock::new() }
-    }
-}
+use weir_openflow::{Bucket, GroupId, GroupKind, PortNo};
 
 /// The groups of a snapshot in which something is watched.
 #[derive(Debug, Default)]
@@ -118,9 +99,4 @@ impl Question<'_> {
         let group_up = |watched| self.known.get(&watched) == Some(&Known::Alive(true));
         port_up || bucket.watch_group.is_some_and(group_up)
     }
-}
-
-/// The port that a bucket watches.
-pub(super) fn watched_port(bucket: &Bucket) -> Option<PortNo> {
-    bucket.watch_port.filter(|port| *port != PortNo::ANY)
 }

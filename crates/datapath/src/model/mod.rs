@@ -1,11 +1,12 @@
 //! What all parts of the datapath share, and what depends on none of them.
 //!
 //! - [`requests`]: what is asked of a datapath and what it answers, as plain data;
-//! - [`pipeline`]: the snapshot that workers forward by, with its tables ([`table_list`]), its meters ([`meter`]), the
+//! - [`entries`]: what a snapshot is made of; [`pipeline`]: the snapshot that workers forward by, with its tables ([`table_list`]), its meters ([`meter`]), the
 //!   buckets that are alive ([`living`]) and what the last snapshots changed ([`journal`]).
 //!
 //! Threads: a snapshot never changes once workers have it, but for counts and meters.
 
+pub(super) mod entries;
 pub(super) mod journal;
 pub(super) mod kept;
 pub(super) mod living;

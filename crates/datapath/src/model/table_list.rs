@@ -6,7 +6,7 @@
 //!
 //! Cost: a clone is sixteen pointers; changing a table copies sixteen more. Threads: as `Arc`.
 
-use crate::model::pipeline::{Entry, TABLES};
+use crate::model::entries::{Entry, TABLES};
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use weir_classifier::Table;
@@ -74,7 +74,7 @@ impl IndexMut<usize> for TableList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::pipeline::Birth;
+    use crate::model::entries::Birth;
     use weir_flow::Match;
     use weir_openflow::Flow;
     use weir_units::Nanos;

@@ -1,6 +1,6 @@
 //! What a translation tells of itself to a person who asks (`weir switch trace`), and nothing otherwise.
 
-use crate::model::pipeline::Entry;
+use crate::model::entries::Entry;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use weir_flow::{Field, Key, Mask, Match, TRANSPORT_CUT};

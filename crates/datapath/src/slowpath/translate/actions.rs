@@ -7,7 +7,7 @@ use crate::actions::edit;
 use crate::actions::edit::Rewrite;
 use crate::actions::header::HeaderOp;
 use crate::actions::program::{Op, Punt};
-use crate::model::pipeline::PortInfo;
+use crate::model::entries::PortInfo;
 use crate::services::stage::STAGE_LOCAL;
 use std::sync::Arc;
 use weir_flow::{Field, Mask, Needs, Subfield, TRANSPORT_CUT};

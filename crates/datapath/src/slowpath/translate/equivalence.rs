@@ -9,7 +9,7 @@ mod regressions;
 use super::*;
 use crate::classify::table_walk::{self, TableWalk};
 use crate::control::tables::Draft;
-use crate::model::pipeline::{PortInfo, ServiceInfo};
+use crate::model::entries::{PortInfo, ServiceInfo};
 use crate::model::requests::Change;
 use crate::slowpath::explain::Story;
 use draw::{FIELDS, Sample, flow, group, sample};

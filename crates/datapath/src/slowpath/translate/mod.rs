@@ -36,7 +36,8 @@ pub(crate) use state::{Frozen, FrozenStore};
 pub(crate) use trail::{DueLookup, Trail, follow};
 
 use crate::actions::program::{Counted, Credit, Op, Segment};
-use crate::model::pipeline::{Entry, GroupEntry, Pipeline, Touched};
+use crate::model::entries::{Entry, GroupEntry, Touched};
+use crate::model::pipeline::Pipeline;
 use crate::slowpath::explain::Explain;
 use state::{Copied, Stands, State};
 use std::sync::Arc;

@@ -7,8 +7,8 @@
 //!
 //! Costs: a draw for each slot and bucket, once a group; for the slots of dead buckets once they died.
 
-use crate::model::living::Alive;
-use crate::model::pipeline::MOST_BUCKETS;
+use crate::model::entries::Alive;
+use crate::model::entries::MOST_BUCKETS;
 use std::sync::Arc;
 use weir_flow::Seed;
 use weir_openflow::Group;

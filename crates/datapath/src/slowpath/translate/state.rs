@@ -114,9 +114,9 @@ impl CopyKind {
 /// A group's choices, as far as they are translated.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
-    pub(super) group: Arc<crate::model::pipeline::GroupEntry>,
+    pub(super) group: Arc<crate::model::entries::GroupEntry>,
     /// Buckets that take part.
-    pub(super) alive: Arc<crate::model::living::Alive>,
+    pub(super) alive: Arc<crate::model::entries::Alive>,
     /// How many of them are done.
     pub(super) done: usize,
     /// Where in the list of operations the choice at hand begins.

@@ -3,7 +3,8 @@
 use super::state::Stands;
 use super::{ActionSet, Explain, Outcome, Subject, Task, Translation, begin};
 use crate::actions::program::Credit;
-use crate::model::pipeline::{Entry, Pipeline};
+use crate::model::entries::Entry;
+use crate::model::pipeline::Pipeline;
 use crate::slowpath::translate::FrozenStore;
 use std::sync::Arc;
 use weir_flow::Mask;
