@@ -6,7 +6,9 @@
 //! they blame the device, the ceiling of tester and wiring still has to be far enough away.
 
 use std::collections::BTreeMap;
-use weir_trial::run::{PointResult, Purpose, StoredTrial};
+use weir_trial::run::{
+    CurveResult, LatencyResult, MrrResult, PointResult, Purpose, StoredTrial, ThroughputResult,
+};
 use weir_trial::verdict::{Code, Verdict, Weight};
 use weir_trial::windows::WindowCounts;
 use weir_trial::{Limit, Limiter, SelfCheck};
@@ -98,19 +100,21 @@ pub(crate) struct Evidence<'a> {
 pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
     for result in results {
         match result {
-            PointResult::Throughput { loss_ratio, throughput, lower, upper, limit, .. } => {
+            PointResult::Throughput(ThroughputResult {
+                loss_ratio, throughput, lower, upper, limit, ..
+            }) => {
                 let rate = throughput.or(*lower);
                 *limit = match upper {
                     Some(upper) => evidence.of_failure(rate, *upper, *loss_ratio, Purpose::Search),
                     None => lower.map(|lower| evidence.of_no_failure(lower)),
                 };
             }
-            PointResult::Mrr { load: Some(load), mean, limit, .. } => {
+            PointResult::Mrr(MrrResult { load: Some(load), mean, limit, .. }) => {
                 *limit = evidence.of_failure(Some(*mean), *load, Ratio(0.0), Purpose::Mrr).or_else(|| {
                     (mean.0 >= load.0 * (1.0 - SAME_LOAD)).then(|| evidence.of_no_failure(*load))
                 });
             }
-            PointResult::LatencyCurve { saturation, limit, .. } => {
+            PointResult::LatencyCurve(CurveResult { saturation, limit, .. }) => {
                 let tolerated = saturation.loss_ratio;
                 let found = saturation.upper.and_then(|upper| {
                     evidence.of_failure(saturation.lower, upper, tolerated, Purpose::Latency)
@@ -120,10 +124,10 @@ pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
                     Some(_) => None,
                 });
             }
-            PointResult::Latency { load, floor, .. } => {
+            PointResult::Latency(LatencyResult { load, floor, .. }) => {
                 *floor = evidence.check.and_then(|check| check.floor_at(*load));
             }
-            PointResult::Mrr { load: None, limit, .. } if evidence.fed => {
+            PointResult::Mrr(MrrResult { load: None, limit, .. }) if evidence.fed => {
                 let why = "its packets come from inside: no tester is at the wire".to_owned();
                 *limit = Some(Limit { by: Limiter::Dut, why });
             }
@@ -135,15 +139,14 @@ pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
 /// The load at which a ceiling must be known better: that of a result which comes near it, or passes it.
 pub(crate) fn near_ceiling(check: &SelfCheck, results: &[PointResult]) -> Option<Pps> {
     let near = |rate: Pps, least: f64| rate.0 >= check.ceiling.0 * least;
-    let loads = results.iter().filter_map(|result| match result {
-        PointResult::Throughput { throughput: Some(rate), upper: Some(upper), .. }
-            if near(*rate, NEAR_CEILING) =>
-        {
-            Some(upper.0)
-        }
-        PointResult::Mrr { load: Some(load), mean, .. } if near(*mean, 1.0) => Some(load.0),
-        _ => None,
-    });
+    let loads =
+        results.iter().filter_map(|result| match result {
+            PointResult::Throughput(ThroughputResult {
+                throughput: Some(rate), upper: Some(upper), ..
+            }) if near(*rate, NEAR_CEILING) => Some(upper.0),
+            PointResult::Mrr(MrrResult { load: Some(load), mean, .. }) if near(*mean, 1.0) => Some(load.0),
+            _ => None,
+        });
     loads.reduce(f64::max).map(Pps)
 }
 

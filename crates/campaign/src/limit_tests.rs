@@ -39,7 +39,7 @@ fn search(load: f64, unsent: u64, lost: u64) -> Tried {
 }
 
 fn throughput(rate: Option<f64>, upper: Option<f64>) -> PointResult {
-    PointResult::Throughput {
+    PointResult::Throughput(ThroughputResult {
         goal: "ndr".into(),
         loss_ratio: Ratio(0.0),
         throughput: rate.map(Pps),
@@ -51,18 +51,18 @@ fn throughput(rate: Option<f64>, upper: Option<f64>) -> PointResult {
         duration_sum: Nanos(1),
         trials: 1,
         limit: None,
-    }
+    })
 }
 
 fn mrr(load: Option<f64>, mean: f64) -> PointResult {
-    PointResult::Mrr {
+    PointResult::Mrr(MrrResult {
         load: load.map(Pps),
         rates: vec![Pps(mean)],
         mean: Pps(mean),
         deviation: Pps(0.0),
         cycles_per_packet: None,
         limit: None,
-    }
+    })
 }
 
 fn limit(mut result: PointResult, evidence: Evidence<'_>) -> Option<Limit> {

@@ -12,16 +12,6 @@ use weir_trial::verdict::Code;
 use weir_trial::{KeptTrial, Measurer, TrialSpec};
 use weir_units::Nanos;
 
-/// How often a trial is run when the machine or the tester spoils it. A search is told of each attempt:
-/// it leaves out what proves nothing, and decides itself which load is worth more of its time.
-fn attempts(purpose: Purpose) -> u32 {
-    match purpose {
-        // A soak's time goes on.
-        Purpose::WarmUp | Purpose::Search | Purpose::Soak => 1,
-        _ => 3,
-    }
-}
-
 /// Share of unsent packets from which the tester is overloaded rather than disturbed: another
 /// attempt would end the same way.
 const OVERLOAD: f64 = 0.1;
@@ -92,7 +82,7 @@ impl Measurer for Recorder<'_> {
             let sequence = *self.sequence;
             let mut trial = StoredTrial::new(sequence, purpose, started_ms, result);
             // A device starts once: what was spoilt then cannot be measured again.
-            let attempts = if self.rig.is_measured_once() { 1 } else { attempts(purpose) };
+            let attempts = if self.rig.is_measured_once() { 1 } else { purpose.attempts() };
             trial.superseded =
                 attempt < attempts && trial.verdict.is_worth_repeating() && !overloaded(&trial);
             if !trial.superseded {
@@ -118,13 +108,12 @@ impl Measurer for Recorder<'_> {
     }
 }
 
-/// Whether people are told of a finding even where the trial is valid. Loss is what a search looks
-/// for; at a load that was chosen it is news.
+/// Whether people are told of a finding even where the trial is valid.
 fn is_told(code: Code, purpose: Purpose) -> bool {
     match code {
         Code::Reordered | Code::Chatter | Code::WireChatter | Code::Forked => true,
         Code::Starved | Code::OneSided => true,
-        Code::Lost => matches!(purpose, Purpose::Latency | Purpose::Soak),
+        Code::Lost => purpose.loss_is_news(),
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
-use weir_trial::run::{PointResult, Purpose, Run, RunState};
+use weir_trial::run::{LatencyResult, MrrResult, PointResult, Purpose, Run, RunState, ThroughputResult};
 
 /// A plan over real devices: forwarded rate, and latency at a load that any machine carries.
 fn plan(axes: &str, latency: &str) -> String {
@@ -72,14 +72,14 @@ fn a_simulated_device_is_bracketed_at_its_known_capacity() {
     let mut goals = Vec::new();
     for result in &point.results {
         match result {
-            PointResult::Throughput { goal, lower, upper, irregular, .. } => {
+            PointResult::Throughput(ThroughputResult { goal, lower, upper, irregular, .. }) => {
                 let (lower, upper) = (lower.unwrap().0, upper.unwrap().0);
                 // A queue of 64 packets and a tolerated loss let a load slightly above pass.
                 assert!(lower < 3.02e6 && upper > 3e6 && (upper - lower) / upper < 0.02, "{lower} {upper}");
                 assert_eq!(*irregular, None);
                 goals.push(goal.as_str());
             }
-            PointResult::Latency { trial, .. } => {
+            PointResult::Latency(LatencyResult { trial, .. }) => {
                 let trial = &point.trials[*trial as usize];
                 assert_eq!(
                     (trial.sequence as usize, trial.purpose),
@@ -180,7 +180,7 @@ fn a_fed_device_says_what_it_forwarded_and_its_cycles() {
         for trial in &point.trials {
             assert!(trial.result.directions.is_empty() && trial.result.forwarded() > 0, "{trial:?}");
         }
-        let [PointResult::Mrr { load: None, rates, cycles_per_packet: Some(cycles), .. }] =
+        let [PointResult::Mrr(MrrResult { load: None, rates, cycles_per_packet: Some(cycles), .. })] =
             point.results.as_slice()
         else {
             panic!("{:?}", point.results)

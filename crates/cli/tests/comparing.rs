@@ -4,7 +4,7 @@ use crate::lab::{Lab, told, weir};
 use serde_json::Value;
 use std::fs;
 use std::process::Output;
-use weir_trial::run::PointResult;
+use weir_trial::run::{PointResult, ThroughputResult};
 
 fn plan(capacity: &str, seed: u32, repeats: u32) -> String {
     format!(
@@ -136,7 +136,9 @@ fn the_goals_of_the_plan_give_the_stored_results_again() {
     assert_eq!(searches.len(), 6, "two points, three repeats");
     let mut answers = searches.iter().flat_map(|search| search["answers"].as_array().unwrap());
     for result in run.points.iter().flat_map(|point| &point.results) {
-        let PointResult::Throughput { throughput, lower, upper, irregular, goal, .. } = result else {
+        let PointResult::Throughput(ThroughputResult { throughput, lower, upper, irregular, goal, .. }) =
+            result
+        else {
             continue;
         };
         let outcome = &answers.next().unwrap()["outcome"];

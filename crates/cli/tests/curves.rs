@@ -5,7 +5,10 @@ use crate::lab::{Lab, check_sums, told, weir};
 use std::collections::BTreeMap;
 use std::path::Path;
 use weir_store::{NewRun, Outcome, Store};
-use weir_trial::run::{Point, PointKey, PointResult, Purpose, RunState, StoredTrial};
+use weir_trial::run::{
+    BackToBackResult, CurveResult, FrameLossResult, MrrResult, Point, PointKey, PointResult, Purpose,
+    RunState, SoakResult, StoredTrial,
+};
 use weir_trial::simulated::SimulatedDut;
 use weir_trial::verdict::{Code, Finding, Weight};
 use weir_trial::{DirectionCounts, Latency, Limit, Limiter, Nf, SelfCheck, TrialSpec};
@@ -67,7 +70,7 @@ fn a_device_of_known_capacity_and_queue_gives_the_known_curves_and_bursts() {
         let line = point.key.theoretical().0;
         for result in &point.results {
             match result {
-                PointResult::LatencyCurve { steps, saturation, knee, .. } => {
+                PointResult::LatencyCurve(CurveResult { steps, saturation, knee, .. }) => {
                     assert!(steps.is_sorted_by(|a, b| a.load.0 <= b.load.0) && steps[0].load == Pps(100.0));
                     for step in steps {
                         assert_eq!(point.trial(step.trial).unwrap().result.spec.load, step.load);
@@ -77,20 +80,20 @@ fn a_device_of_known_capacity_and_queue_gives_the_known_curves_and_bursts() {
                     let knee = knee.expect("a queueing device has a knee").0 / CAPACITY;
                     assert!((0.4..1.0).contains(&knee), "{knee}");
                 }
-                PointResult::FrameLoss { steps, .. } => {
+                PointResult::FrameLoss(FrameLossResult { steps, .. }) => {
                     for step in steps.iter().filter(|step| step.load.0 > CAPACITY * 1.1) {
                         let expected = 1.0 - CAPACITY / step.load.0;
                         assert!((step.loss_ratio.0 - expected).abs() < 0.02, "{step:?}");
                     }
                     assert!((steps[0].load.0 / line - 1.0).abs() < 1e-9);
                 }
-                PointResult::BackToBack { corrected, invalid, bursts, .. } => {
+                PointResult::BackToBack(BackToBackResult { corrected, invalid, bursts, .. }) => {
                     assert_eq!(*invalid, None);
                     assert_eq!(bursts.as_ref().unwrap().frames.len(), 3);
                     let buffer = corrected.unwrap().seconds() * line;
                     assert!((buffer / QUEUE - 1.0).abs() < 0.05, "{buffer} frames");
                 }
-                PointResult::Soak { found, .. } => {
+                PointResult::Soak(SoakResult { found, .. }) => {
                     assert_eq!(found.trials.len(), 40);
                     let lost: u64 = found
                         .lossy
@@ -103,11 +106,11 @@ fn a_device_of_known_capacity_and_queue_gives_the_known_curves_and_bursts() {
             }
         }
         let soaks = named(point, |result| match result {
-            PointResult::Soak { found, .. } => Some(found.trials.clone()),
+            PointResult::Soak(SoakResult { found, .. }) => Some(found.trials.clone()),
             _ => None,
         });
         let bursts = named(point, |result| match result {
-            PointResult::BackToBack { trials, .. } => Some(trials.clone()),
+            PointResult::BackToBack(BackToBackResult { trials, .. }) => Some(trials.clone()),
             _ => None,
         });
         assert_eq!(purposes(point, &soaks), [Purpose::Soak]);
@@ -194,7 +197,7 @@ fn show_tells_who_limits_a_result_what_is_invalid_and_what_the_tester_can_do() {
     let point = store.add_point(run, 0, &key).unwrap();
     store.add_trial(point, &trial(0, None)).unwrap();
     store.add_trial(point, &trial(1, Some(Weight::Wrong))).unwrap();
-    let mrr = PointResult::Mrr {
+    let mrr = PointResult::Mrr(MrrResult {
         load: Some(Pps(4e6)),
         rates: vec![Pps(4e6); 2],
         mean: Pps(4e6),
@@ -204,7 +207,7 @@ fn show_tells_who_limits_a_result_what_is_invalid_and_what_the_tester_can_do() {
             by: Limiter::Tester,
             why: "the ceiling of this wiring is 5.500 Mpps".to_owned(),
         }),
-    };
+    });
     store.finish_point(point, Outcome { results: &[mrr], ..Outcome::default() }).unwrap();
     store.end_run(run, RunState::Finished, 1000).unwrap();
     let text = show(&db, "checked");

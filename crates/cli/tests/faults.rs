@@ -4,7 +4,7 @@
 use crate::lab::{Lab, cores};
 use std::process::{Child, Command};
 use weir_trial::Limiter;
-use weir_trial::run::{PointResult, Run, StoredTrial};
+use weir_trial::run::{MrrResult, PointResult, Run, StoredTrial};
 use weir_trial::verdict::{Code, Weight};
 
 /// A plan at one load that any machine carries. The trace is short, so that the untimed pass is too short for a rare
@@ -211,7 +211,7 @@ fn a_load_beyond_the_tester_is_unsent_and_the_result_the_testers() {
                   [mrr]\ntrials = 2\nduration = \"300ms\"\n";
     let run = Lab::new(beyond).measure(0);
     assert!(has(&run, Code::Unsent), "{:#?}", found(&run));
-    let PointResult::Mrr { limit: Some(limit), .. } = &run.points[0].results[0] else {
+    let PointResult::Mrr(MrrResult { limit: Some(limit), .. }) = &run.points[0].results[0] else {
         panic!("{:?}", run.points[0].results)
     };
     assert_eq!(limit.by, Limiter::Tester, "{}", limit.why);

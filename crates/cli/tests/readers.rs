@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use weir_store::{NewRun, Outcome, Store};
-use weir_trial::run::{PointKey, PointResult, Purpose, RunState, StoredTrial};
+use weir_trial::run::{
+    LatencyResult, MrrResult, PointKey, PointResult, Purpose, RunState, StoredTrial, ThroughputResult,
+};
 use weir_trial::simulated::SimulatedDut;
 use weir_trial::{Nf, TrialSpec};
 use weir_units::{Bps, LineRate, Nanos, Pps, Ratio};
@@ -59,7 +61,7 @@ fn trial(sequence: u32, purpose: Purpose, load: f64) -> StoredTrial {
 }
 
 fn verdicts() -> [PointResult; 3] {
-    let throughput = PointResult::Throughput {
+    let throughput = PointResult::Throughput(ThroughputResult {
         goal: "ndr".to_owned(),
         loss_ratio: Ratio(0.0),
         throughput: Some(Pps(4.9e6)),
@@ -71,17 +73,21 @@ fn verdicts() -> [PointResult; 3] {
         duration_sum: Nanos(Nanos::PER_SECOND),
         trials: 2,
         limit: None,
-    };
-    let mrr = PointResult::Mrr {
+    });
+    let mrr = PointResult::Mrr(MrrResult {
         load: Some(Pps(10e6)),
         rates: vec![Pps(5e6), Pps(5.1e6)],
         mean: Pps(5.05e6),
         deviation: Pps(7.07e4),
         cycles_per_packet: Some(431.25),
         limit: None,
-    };
-    let latency =
-        PointResult::Latency { label: "50% ndr".to_owned(), load: Pps(2.5e6), trial: 2, floor: None };
+    });
+    let latency = PointResult::Latency(LatencyResult {
+        label: "50% ndr".to_owned(),
+        load: Pps(2.5e6),
+        trial: 2,
+        floor: None,
+    });
     [throughput, mrr, latency]
 }
 

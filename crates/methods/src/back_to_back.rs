@@ -18,7 +18,7 @@ use crate::observe::{Observer, Remaining};
 use crate::repeat::Spread;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_trial::run::{Bursts, PointResult, Purpose};
+use weir_trial::run::{BackToBackResult, Bursts, PointResult, Purpose};
 use weir_trial::{KeptTrial, Measurer, TrialResult, TrialSpec};
 use weir_units::{Nanos, Pps};
 
@@ -255,7 +255,7 @@ impl BackToBackOutcome {
             max: spread.max as u64,
             deviation: spread.deviation.unwrap_or(0.0),
         });
-        PointResult::BackToBack {
+        PointResult::BackToBack(BackToBackResult {
             line: self.at.line,
             throughput: self.at.throughput,
             goal: self.goal.clone(),
@@ -267,7 +267,7 @@ impl BackToBackOutcome {
             invalid: self.invalid.clone(),
             trials: self.trials.clone(),
             limit: None,
-        }
+        })
     }
 }
 
@@ -342,7 +342,10 @@ mod tests {
     fn noise_shows_as_spread() {
         let dut = SimulatedDut { capacity: Pps(5e6), noise: Ratio(0.05), ..Default::default() };
         let outcome = method().run(at(5e6), &mut dut.start(), &mut Silent).unwrap();
-        let PointResult::BackToBack { bursts: Some(bursts), .. } = outcome.point_result() else { panic!() };
+        let PointResult::BackToBack(BackToBackResult { bursts: Some(bursts), .. }) = outcome.point_result()
+        else {
+            panic!()
+        };
         assert!(bursts.deviation > 0.0 && bursts.min < bursts.max);
         assert!((bursts.min as f64..=bursts.max as f64).contains(&bursts.mean));
     }
@@ -394,7 +397,9 @@ mod tests {
             }
         }
         let outcome = method().run(at(5e6), &mut Slow, &mut Silent).unwrap();
-        let PointResult::BackToBack { bursts, invalid, implied, .. } = outcome.point_result() else {
+        let PointResult::BackToBack(BackToBackResult { bursts, invalid, implied, .. }) =
+            outcome.point_result()
+        else {
             panic!()
         };
         assert_eq!((bursts, implied), (None, None));

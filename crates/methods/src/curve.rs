@@ -15,7 +15,7 @@ use crate::ask::Asker;
 use crate::observe::{Observer, Remaining};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_trial::run::{CurveStep, PointResult, Purpose, Saturation};
+use weir_trial::run::{CurveResult, CurveStep, PointResult, Purpose, Saturation};
 use weir_trial::{KeptTrial, Measurer, TrialSpec};
 use weir_units::{Nanos, Pps, Ratio};
 
@@ -228,19 +228,19 @@ impl CurveOutcome {
 
     /// Load from which on the 99th percentile stays high.
     pub fn tail(&self) -> Option<Pps> {
-        tail(&self.operating(|delay| delay.1), PointResult::TAIL).map(Pps)
+        tail(&self.operating(|delay| delay.1), CurveResult::TAIL).map(Pps)
     }
 
     /// The curve in the form it is stored in.
     pub fn point_result(&self) -> PointResult {
         let step = |point: &CurvePoint| CurveStep { load: point.load, trial: point.trial };
-        PointResult::LatencyCurve {
+        PointResult::LatencyCurve(CurveResult {
             steps: self.points.iter().map(step).collect(),
             saturation: self.saturation,
             knee: self.knee(),
             tail: self.tail(),
             limit: None,
-        }
+        })
     }
 }
 
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn every_step_names_its_own_trial() {
         let outcome = measured(None, SimulatedDut::default());
-        let PointResult::LatencyCurve { steps, .. } = outcome.point_result() else { panic!() };
+        let PointResult::LatencyCurve(CurveResult { steps, .. }) = outcome.point_result() else { panic!() };
         let mut trials: Vec<u32> = steps.iter().map(|step| step.trial).collect();
         trials.sort_unstable();
         assert_eq!(trials, (0..outcome.points.len() as u32).collect::<Vec<_>>());

@@ -9,7 +9,7 @@ use crate::ask::Asker;
 use crate::observe::{Observer, Remaining};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_trial::run::{LossStep, PointResult, Purpose};
+use weir_trial::run::{FrameLossResult, LossStep, PointResult, Purpose};
 use weir_trial::{KeptTrial, Measurer, TrialSpec};
 use weir_units::{Nanos, Pps, Ratio};
 
@@ -96,12 +96,12 @@ impl FrameLoss {
 impl FrameLossOutcome {
     /// The outcome in the form it is stored in.
     pub fn point_result(&self) -> PointResult {
-        PointResult::FrameLoss {
+        PointResult::FrameLoss(FrameLossResult {
             line: self.line,
             steps: self.steps.clone(),
             zero_loss: self.zero_loss,
             limit: None,
-        }
+        })
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn steps_carry_the_numbers_of_their_trials() {
         let outcome = measured(SimulatedDut { capacity: Pps(20e6), ..Default::default() }, 0.1);
-        let PointResult::FrameLoss { steps, .. } = outcome.point_result() else { panic!() };
+        let PointResult::FrameLoss(FrameLossResult { steps, .. }) = outcome.point_result() else { panic!() };
         assert_eq!(steps.iter().map(|step| step.trial).collect::<Vec<_>>(), [0, 1]);
     }
 }

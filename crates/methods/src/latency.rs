@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use weir_trial::run::{PointResult, Purpose};
+use weir_trial::run::{LatencyResult, PointResult, Purpose};
 use weir_trial::{KeptTrial, Measurer, TrialSpec};
 use weir_units::{Bps, Nanos, Pps, Ratio};
 
@@ -210,7 +210,7 @@ impl LatencyPoint {
     pub fn point_result(&self) -> Option<PointResult> {
         let trial = self.trial.as_ref().ok()?;
         let (label, load) = (self.label.clone(), trial.result.spec.load);
-        Some(PointResult::Latency { label, load, trial: trial.sequence, floor: None })
+        Some(PointResult::Latency(LatencyResult { label, load, trial: trial.sequence, floor: None }))
     }
 }
 

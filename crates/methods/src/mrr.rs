@@ -7,7 +7,7 @@ use crate::observe::{Next, Observer, Remaining};
 use crate::repeat::Spread;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_trial::run::{PointResult, Purpose};
+use weir_trial::run::{MrrResult, PointResult, Purpose};
 use weir_trial::{Measurer, TrialSpec};
 use weir_units::{Nanos, Pps};
 
@@ -76,14 +76,14 @@ impl Mrr {
 impl MrrOutcome {
     /// The outcome in the form it is stored in. The deviation of a single trial is stored as zero.
     pub fn point_result(&self) -> PointResult {
-        PointResult::Mrr {
+        PointResult::Mrr(MrrResult {
             load: self.load,
             rates: self.rates.clone(),
             mean: Pps(self.spread.mean),
             deviation: Pps(self.spread.deviation.unwrap_or(0.0)),
             cycles_per_packet: self.cycles_per_packet,
             limit: None,
-        }
+        })
     }
 }
 

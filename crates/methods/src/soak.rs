@@ -12,7 +12,7 @@ use crate::observe::{Observer, Remaining};
 use crate::repeat::Spread;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_trial::run::{Drift, PointResult, Purpose, Soaked};
+use weir_trial::run::{Drift, PointResult, Purpose, SoakResult, Soaked};
 use weir_trial::{KeptTrial, Latency, Measurer, TrialSpec, judge};
 use weir_units::{Nanos, Pps, Ratio};
 
@@ -145,7 +145,7 @@ impl SoakOutcome {
             self.slices.iter().filter(|slice| pick(slice)).map(|slice| slice.trial).collect::<Vec<_>>()
         };
         let counted = || self.slices.iter().filter(|slice| !slice.invalid);
-        PointResult::Soak {
+        PointResult::Soak(SoakResult {
             label: self.label.clone(),
             load: self.load,
             slice: self.length,
@@ -160,7 +160,7 @@ impl SoakOutcome {
                 drift: self.drift(),
             },
             limit: None,
-        }
+        })
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
 
     fn found(result: PointResult) -> Soaked {
         match result {
-            PointResult::Soak { found, .. } => found,
+            PointResult::Soak(SoakResult { found, .. }) => found,
             other => panic!("not a soak: {other:?}"),
         }
     }

@@ -3,7 +3,7 @@
 //! Trials that were superseded have no part in anything. A point measured several times holds the
 //! results of each time one after the other, and its trials likewise.
 
-use weir_trial::run::{Point, PointResult, Purpose, StoredTrial};
+use weir_trial::run::{LatencyResult, MrrResult, Point, PointResult, Purpose, StoredTrial, ThroughputResult};
 
 /// One throughput search as stored.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ pub fn searches(point: &Point) -> Vec<StoredSearch<'_>> {
     let mut found: Vec<StoredSearch<'_>> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     for result in &point.results {
-        let PointResult::Throughput { goal, .. } = result else { continue };
+        let PointResult::Throughput(ThroughputResult { goal, .. }) = result else { continue };
         // A goal named again begins the next repeat's search.
         if found.is_empty() || names.contains(&goal.as_str()) {
             names.clear();
@@ -52,7 +52,8 @@ pub fn searches(point: &Point) -> Vec<StoredSearch<'_>> {
     }
     let mut trials = search_trials(point).into_iter();
     for search in &mut found {
-        if let Some(PointResult::Throughput { trials: count, .. }) = search.results.first() {
+        if let Some(PointResult::Throughput(ThroughputResult { trials: count, .. })) = search.results.first()
+        {
             search.trials = trials.by_ref().take(*count as usize).collect();
         }
     }
@@ -68,7 +69,7 @@ pub fn forwarded_rates(point: &Point) -> Vec<(&PointResult, Vec<&StoredTrial>)> 
     let mut trials = counting(point).into_iter().filter(|trial| trial.purpose == Purpose::Mrr);
     let mut found = Vec::new();
     for result in &point.results {
-        if let PointResult::Mrr { rates, .. } = result {
+        if let PointResult::Mrr(MrrResult { rates, .. }) = result {
             found.push((result, trials.by_ref().take(rates.len()).collect()));
         }
     }
@@ -77,6 +78,6 @@ pub fn forwarded_rates(point: &Point) -> Vec<(&PointResult, Vec<&StoredTrial>)> 
 
 /// The trial that a result about latency names.
 pub fn latency_trial<'a>(point: &'a Point, result: &PointResult) -> Option<&'a StoredTrial> {
-    let PointResult::Latency { trial, .. } = result else { return None };
+    let PointResult::Latency(LatencyResult { trial, .. }) = result else { return None };
     point.trials.iter().find(|kept| kept.sequence == *trial)
 }

@@ -9,7 +9,10 @@ use crate::repeat::Spread;
 use crate::stored::{forwarded_rates, searches};
 use schemars::JsonSchema;
 use serde::Serialize;
-use weir_trial::run::{Point, PointResult, Purpose, StoredTrial};
+use weir_trial::run::{
+    BackToBackResult, CurveResult, FrameLossResult, LatencyResult, MrrResult, Point, PointResult, Purpose,
+    SoakResult, StoredTrial, ThroughputResult,
+};
 use weir_trial::{Latency, TrialResult, judge};
 use weir_units::{LatencyHistogram, Pps};
 
@@ -86,7 +89,9 @@ fn of_searches(point: &Point, search: Option<&SearchConfig>) -> Vec<Derived> {
             .map(|trial| &trial.result)
             .collect();
         for result in stored.results {
-            let PointResult::Throughput { goal: name, throughput, lower, upper, .. } = result else {
+            let PointResult::Throughput(ThroughputResult { goal: name, throughput, lower, upper, .. }) =
+                result
+            else {
                 continue;
             };
             let config = search
@@ -118,7 +123,7 @@ fn of_searches(point: &Point, search: Option<&SearchConfig>) -> Vec<Derived> {
 /// The forwarded rates, from their trials.
 fn of_forwarded_rates(point: &Point) -> Vec<Derived> {
     let one = |(result, trials): (&PointResult, Vec<&StoredTrial>)| {
-        let PointResult::Mrr { rates, mean, .. } = result else { return None };
+        let PointResult::Mrr(MrrResult { rates, mean, .. }) = result else { return None };
         let mut differs = Vec::new();
         if trials.len() != rates.len() {
             differs.push(format!("{} rates of {} trials", rates.len(), trials.len()));
@@ -156,16 +161,16 @@ fn of_trials(point: &Point, result: &PointResult) -> Option<Derived> {
         Some(trial)
     };
     match result {
-        PointResult::Throughput { .. } | PointResult::Mrr { .. } => return None,
-        PointResult::Latency { load, trial, .. } => {
+        PointResult::Throughput(_) | PointResult::Mrr(_) => return None,
+        PointResult::Latency(LatencyResult { load, trial, .. }) => {
             there(*trial, Some(*load));
         }
-        PointResult::LatencyCurve { steps, .. } => {
+        PointResult::LatencyCurve(CurveResult { steps, .. }) => {
             for step in steps {
                 there(step.trial, Some(step.load));
             }
         }
-        PointResult::FrameLoss { steps, .. } => {
+        PointResult::FrameLoss(FrameLossResult { steps, .. }) => {
             let mut losses = Vec::new();
             for step in steps {
                 if let Some(trial) = there(step.trial, Some(step.load)) {
@@ -177,12 +182,12 @@ fn of_trials(point: &Point, result: &PointResult) -> Option<Derived> {
                 differs.push(format!("loss of trial {number}: {now} by its counts, {stored} stored"));
             }
         }
-        PointResult::BackToBack { trials, .. } => {
+        PointResult::BackToBack(BackToBackResult { trials, .. }) => {
             for trial in trials {
                 there(*trial, None);
             }
         }
-        PointResult::Soak { found, .. } => {
+        PointResult::Soak(SoakResult { found, .. }) => {
             let (mut intended, mut lost) = (0, 0);
             for number in &found.trials {
                 if let Some(trial) = there(*number, None).filter(|_| !found.invalid.contains(number)) {

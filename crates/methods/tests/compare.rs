@@ -7,7 +7,10 @@ use weir_methods::compare::{BoundVerdict, Comparison, Gap, Method, Side, Verdict
 use weir_methods::latency::{LatencyAt, LoadBasis};
 use weir_methods::mlrsearch::{Goal, Search, SearchConfig};
 use weir_methods::mrr::Mrr;
-use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial};
+use weir_trial::run::{
+    LatencyResult, MrrResult, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION,
+    StoredTrial,
+};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{KeptTrial, Measurer, Nf, TrialSpec};
 use weir_units::{Bps, LineRate, Nanos, Pps, Ratio};
@@ -354,7 +357,9 @@ fn a_machine_that_drifts_tells_nobody_apart_whose_trials_were_taken_in_turns() {
             let mut point = point(noisy(1, 0.0), Plan { mrr: trials as u32, ..FIVE });
             point.key.dut = ["one", "other"][second].to_owned();
             point.trials.iter_mut().zip(starts).for_each(|(trial, start)| trial.started_ms = start);
-            let PointResult::Mrr { rates: stored, .. } = &mut point.results[0] else { unreachable!() };
+            let PointResult::Mrr(MrrResult { rates: stored, .. }) = &mut point.results[0] else {
+                unreachable!()
+            };
             stored.iter_mut().zip(rates).for_each(|(stored, rate)| *stored = Pps(rate));
             point
         };
@@ -412,7 +417,7 @@ fn latency_is_ranked_over_repeats_at_one_load_with_the_smaller_the_better() {
 
     let mut elsewhere = point(noisy(2, 0.0), plan);
     for result in &mut elsewhere.results {
-        let PointResult::Latency { load, .. } = result else { continue };
+        let PointResult::Latency(LatencyResult { load, .. }) = result else { continue };
         *load = Pps(2e6);
     }
     let apart = between(&run("a", vec![point(noisy(1, 0.0), plan)]), &run("b", vec![elsewhere]), None);

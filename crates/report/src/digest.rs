@@ -1,7 +1,7 @@
 //! The runs, sorted for the page: which devices there are, what sets them apart, which goals.
 
 use std::collections::BTreeSet;
-use weir_trial::run::{Point, PointResult, Purpose, Run, StoredTrial};
+use weir_trial::run::{Point, PointResult, Purpose, Run, StoredTrial, ThroughputResult};
 use weir_trial::{DirectionCounts, Nf};
 use weir_units::{Bps, Pps};
 
@@ -54,7 +54,7 @@ impl<'a> Digest<'a> {
             let check = runs[run].self_checks.iter().find(|check| check.stands_for(&point.key));
             entries.push(Entry { point, subject, ceiling: check.map(|check| check.ceiling) });
             for result in &point.results {
-                if let PointResult::Throughput { goal, .. } = result {
+                if let PointResult::Throughput(ThroughputResult { goal, .. }) = result {
                     index_of(&mut goals, goal.clone());
                 }
             }
@@ -92,16 +92,8 @@ impl<'a> Digest<'a> {
 
     /// The greatest rate anywhere, to choose a unit by.
     pub(crate) fn greatest(&self) -> f64 {
-        let rates = self.entries.iter().flat_map(|entry| &entry.point.results).map(|result| match result {
-            PointResult::Throughput { throughput, upper, .. } => {
-                throughput.or(*upper).map_or(0.0, |pps| pps.0)
-            }
-            PointResult::Mrr { mean, .. } => mean.0,
-            PointResult::Latency { load, .. } | PointResult::Soak { load, .. } => load.0,
-            PointResult::LatencyCurve { steps, .. } => steps.last().map_or(0.0, |step| step.load.0),
-            // Shares of the line rate, which may lie far above what any device does.
-            PointResult::FrameLoss { .. } | PointResult::BackToBack { .. } => 0.0,
-        });
+        let results = self.entries.iter().flat_map(|entry| &entry.point.results);
+        let rates = results.filter_map(|result| result.of_method().greatest()).map(|rate| rate.0);
         rates.fold(0.0, f64::max)
     }
 }

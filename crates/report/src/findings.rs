@@ -10,7 +10,7 @@ use crate::sections::found::{Found, Greatest, bounds};
 use crate::units::{number, percent};
 use maud::{Markup, html};
 use std::collections::BTreeSet;
-use weir_trial::run::{Estimate, PointResult};
+use weir_trial::run::{Estimate, LatencyResult, PointResult};
 use weir_trial::{Limit, Limiter};
 use weir_units::{Pps, Spread};
 
@@ -232,7 +232,7 @@ fn of_repeats(spread: &Spread) -> String {
 /// What a packet costs and how long it takes, where that was measured.
 fn aside(entry: &Entry<'_>) -> Markup {
     let taken = entry.point.results.iter().find_map(|result| match result {
-        PointResult::Latency { label, trial, .. } => {
+        PointResult::Latency(LatencyResult { label, trial, .. }) => {
             let stored = entry.trials().find(|stored| stored.sequence == *trial)?;
             Some((label, stored.result.latency.as_ref()?))
         }

@@ -4,7 +4,10 @@ mod common;
 
 use weir_report::{PageOptions, render};
 use weir_trial::Limit;
-use weir_trial::run::{Estimate, Point, PointResult, Run, RunState};
+use weir_trial::run::{
+    BackToBackResult, CurveResult, Estimate, FrameLossResult, LatencyResult, MrrResult, Point, PointResult,
+    Run, RunState, SoakResult, ThroughputResult,
+};
 use weir_trial::{Fault, PacketCheck};
 use weir_units::{Nanos, Pps, Ratio};
 
@@ -18,7 +21,8 @@ fn otter() -> Run {
 
 fn limit_of(result: &mut PointResult) -> Option<&mut Limit> {
     match result {
-        PointResult::Throughput { limit, .. } | PointResult::Mrr { limit, .. } => limit.as_mut(),
+        PointResult::Throughput(ThroughputResult { limit, .. })
+        | PointResult::Mrr(MrrResult { limit, .. }) => limit.as_mut(),
         _ => None,
     }
 }
@@ -59,19 +63,17 @@ fn texts_of_a_run_cannot_become_markup() {
         point.dut_version = Some(hostile.into());
         for result in &mut point.results {
             match result {
-                PointResult::Throughput { goal, irregular, .. } => {
+                PointResult::Throughput(ThroughputResult { goal, irregular, .. }) => {
                     *goal = hostile.into();
                     *irregular = Some(hostile.into());
                 }
-                PointResult::Latency { label, .. } => *label = hostile.into(),
-                PointResult::Soak { label, .. } => *label = hostile.into(),
-                PointResult::BackToBack { goal, invalid, .. } => {
+                PointResult::Latency(LatencyResult { label, .. }) => *label = hostile.into(),
+                PointResult::Soak(SoakResult { label, .. }) => *label = hostile.into(),
+                PointResult::BackToBack(BackToBackResult { goal, invalid, .. }) => {
                     *goal = hostile.into();
                     *invalid = Some(hostile.into());
                 }
-                PointResult::Mrr { .. }
-                | PointResult::LatencyCurve { .. }
-                | PointResult::FrameLoss { .. } => {}
+                PointResult::Mrr(_) | PointResult::LatencyCurve(_) | PointResult::FrameLoss(_) => {}
             }
         }
     }
@@ -93,7 +95,12 @@ fn every_throughput_stands_with_bounds_and_trials() {
     let mut seen = 0;
     for point in &run.points {
         for result in &point.results {
-            let PointResult::Throughput { throughput: Some(rate), lower: Some(lower), trials, .. } = result
+            let PointResult::Throughput(ThroughputResult {
+                throughput: Some(rate),
+                lower: Some(lower),
+                trials,
+                ..
+            }) = result
             else {
                 continue;
             };
@@ -222,7 +229,9 @@ fn numbers_that_are_none_or_not_finite_do_not_spoil_a_page() {
     run.points.extend(common::curves("2026-11-21-heron", 2).points);
     for (index, result) in run.points.iter_mut().flat_map(|point| &mut point.results).enumerate() {
         match result {
-            PointResult::Throughput { throughput, lower, upper, trial_duration, .. } => {
+            PointResult::Throughput(ThroughputResult {
+                throughput, lower, upper, trial_duration, ..
+            }) => {
                 (*throughput, *lower, *upper) = match index % 3 {
                     0 => (None, None, Some(Pps(1.0))),
                     1 => (Some(Pps(f64::NAN)), Some(Pps(0.0)), Some(Pps(f64::INFINITY))),
@@ -230,23 +239,25 @@ fn numbers_that_are_none_or_not_finite_do_not_spoil_a_page() {
                 };
                 *trial_duration = Nanos(0);
             }
-            PointResult::Mrr { rates, mean, cycles_per_packet, .. } => {
+            PointResult::Mrr(MrrResult { rates, mean, cycles_per_packet, .. }) => {
                 rates.clear();
                 *mean = Pps(0.0);
                 *cycles_per_packet = None;
             }
-            PointResult::Latency { trial, .. } => *trial = u32::MAX,
-            PointResult::LatencyCurve { steps, knee, saturation, .. } => {
+            PointResult::Latency(LatencyResult { trial, .. }) => *trial = u32::MAX,
+            PointResult::LatencyCurve(CurveResult { steps, knee, saturation, .. }) => {
                 steps[0].load = Pps(f64::NAN);
                 steps[1].trial = u32::MAX;
                 (*knee, saturation.upper) = (Some(Pps(f64::NAN)), None);
             }
-            PointResult::FrameLoss { steps, .. } => {
+            PointResult::FrameLoss(FrameLossResult { steps, .. }) => {
                 steps[0].share = Ratio(f64::INFINITY);
                 steps[1].loss_ratio = Ratio(f64::NAN);
             }
-            PointResult::BackToBack { bursts, implied, .. } => (*bursts, *implied) = (None, None),
-            PointResult::Soak { found, .. } => {
+            PointResult::BackToBack(BackToBackResult { bursts, implied, .. }) => {
+                (*bursts, *implied) = (None, None)
+            }
+            PointResult::Soak(SoakResult { found, .. }) => {
                 found.trials.truncate(1);
                 found.intended = 0;
             }
@@ -263,7 +274,7 @@ fn a_curve_stands_with_its_knee_and_every_load() {
     let page = page(std::slice::from_ref(&run));
     let mut knees = 0;
     for result in run.points.iter().flat_map(|point| &point.results) {
-        let PointResult::LatencyCurve { steps, knee: Some(knee), .. } = result else { continue };
+        let PointResult::LatencyCurve(CurveResult { steps, knee: Some(knee), .. }) = result else { continue };
         assert!(page.contains(&format!("knee {knee}")), "the knee at {knee} is not drawn");
         for step in steps {
             assert!(page.contains(&format!(" · {} · ", step.load)), "no mark at {}", step.load);
@@ -280,7 +291,7 @@ fn bursts_that_are_not_valid_say_why_and_the_others_their_buffer() {
     let page = page(std::slice::from_ref(&run));
     assert!(page.contains("not valid: the tester did not reach the line rate of"));
     let corrected = run.points.iter().flat_map(|point| &point.results).find_map(|result| match result {
-        PointResult::BackToBack { corrected, .. } => *corrected,
+        PointResult::BackToBack(BackToBackResult { corrected, .. }) => *corrected,
         _ => None,
     });
     let shown = corrected.unwrap().to_string().replace(' ', "\u{a0}");
@@ -294,7 +305,7 @@ fn each_loss_of_a_soak_has_its_time() {
     let mut losses = 0;
     for point in &run.points {
         for result in &point.results {
-            let PointResult::Soak { found, .. } = result else { continue };
+            let PointResult::Soak(SoakResult { found, .. }) = result else { continue };
             for trial in &found.lossy {
                 let second = point.trial(*trial).unwrap().started_ms / 1000 % 60;
                 assert!(page.contains(&format!(":{second:02} UTC")), "the loss of trial {trial} has no time");
@@ -312,7 +323,7 @@ fn invalid_results_are_marked_and_never_ranked() {
         point
             .results
             .iter()
-            .any(|result| matches!(result, PointResult::Mrr { .. }) && point.doubt(result).is_some())
+            .any(|result| matches!(result, PointResult::Mrr(_)) && point.doubt(result).is_some())
     });
     assert_eq!(invalid.count(), 1, "the example has a point whose forwarded rates are wrong");
     let page = page(std::slice::from_ref(&run));
@@ -397,10 +408,12 @@ fn a_card_says_why_a_device_has_no_result_where_others_have() {
 fn of_repeats_a_card_shows_the_median_and_from_where_to_where_they_went() {
     let mut run = otter();
     let point = results_of(&mut run, "nf", "vhost", "64");
-    let PointResult::Throughput { .. } = &point.results[0] else { panic!("{:?}", point.results[0]) };
+    let PointResult::Throughput(_) = &point.results[0] else { panic!("{:?}", point.results[0]) };
     let with = |rate: f64| {
         let mut result = point.results[0].clone();
-        let PointResult::Throughput { throughput, irregular, .. } = &mut result else { unreachable!() };
+        let PointResult::Throughput(ThroughputResult { throughput, irregular, .. }) = &mut result else {
+            unreachable!()
+        };
         *throughput = Some(Pps(rate));
         *irregular = (rate < 1.5e6).then(|| "the search's time ran out".to_owned());
         result
@@ -433,7 +446,9 @@ fn an_estimate_is_drawn_hollow_at_the_bound_that_is_known_and_never_as_a_cross()
     point.results.truncate(1);
     let hollow = |page: &str| page.matches("class=\"mark hollow\"").count();
     assert_eq!(hollow(&page(std::slice::from_ref(&run))), 0, "what was settled is filled");
-    let PointResult::Throughput { throughput, lower, irregular, .. } = &mut run.points[0].results[0] else {
+    let PointResult::Throughput(ThroughputResult { throughput, lower, irregular, .. }) =
+        &mut run.points[0].results[0]
+    else {
         panic!("{:?}", run.points[0].results)
     };
     (*throughput, *lower) = (None, None);
@@ -451,7 +466,8 @@ fn a_search_that_was_not_settled_shows_what_is_known_in_its_card_and_table() {
     run.points.truncate(1);
     let point = first_point(&mut run);
     point.results.truncate(1);
-    let PointResult::Throughput { throughput, lower, upper, irregular, estimate, .. } = &mut point.results[0]
+    let PointResult::Throughput(ThroughputResult { throughput, lower, upper, irregular, estimate, .. }) =
+        &mut point.results[0]
     else {
         panic!("{:?}", point.results)
     };

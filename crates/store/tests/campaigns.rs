@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use weir_store::{Outcome, RunId, Selector, Store, StoreError};
-use weir_trial::run::{PointResult, RunState, Session};
+use weir_trial::run::{LatencyResult, PointResult, RunState, Session};
 use weir_units::Pps;
 
 /// Set in the processes that the tests start: the database they write to.
@@ -81,8 +81,12 @@ fn goes_on(store: &mut Store, kept: u32) {
     let point = store.add_point(run, 0, &key(64)).unwrap();
     assert_eq!(point.next_sequence, kept);
     store.add_trial(point, &trial(kept)).unwrap();
-    let results =
-        [PointResult::Latency { label: "1Mpps".to_owned(), load: Pps(1e6), trial: kept, floor: None }];
+    let results = [PointResult::Latency(LatencyResult {
+        label: "1Mpps".to_owned(),
+        load: Pps(1e6),
+        trial: kept,
+        floor: None,
+    })];
     store.finish_point(point, Outcome { results: &results, ..Outcome::default() }).unwrap();
     store.end_run(run, RunState::Finished, START_MS + 1).unwrap();
 

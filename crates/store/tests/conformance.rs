@@ -8,8 +8,9 @@ use proptest::strategy::ValueTree as _;
 use std::collections::BTreeMap;
 use weir_store::{NewRun, Outcome, RunId, Store};
 use weir_trial::run::{
-    Bursts, CurveStep, Drift, Estimate, LossStep, Point, PointKey, PointResult, Purpose, Run, RunState,
-    SCHEMA_VERSION, Saturation, Soaked, StoredTrial,
+    BackToBackResult, Bursts, CurveResult, CurveStep, Drift, Estimate, FrameLossResult, LatencyResult,
+    LossStep, MrrResult, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, Saturation,
+    SoakResult, Soaked, StoredTrial, ThroughputResult,
 };
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::windows::{Absences, WindowCounts};
@@ -307,7 +308,7 @@ fn result() -> impl Strategy<Value = PointResult> {
                 (duration_sum, trials),
                 limit,
             )| {
-                PointResult::Throughput {
+                PointResult::Throughput(ThroughputResult {
                     goal,
                     loss_ratio: Ratio(loss),
                     throughput,
@@ -319,21 +320,17 @@ fn result() -> impl Strategy<Value = PointResult> {
                     duration_sum,
                     trials,
                     limit,
-                }
+                })
             },
         );
     let mrr = (of(rate()), vec(rate(), 0..5), rate(), rate(), of(number()), limit()).prop_map(
-        |(load, rates, mean, deviation, cycles_per_packet, limit)| PointResult::Mrr {
-            load,
-            rates,
-            mean,
-            deviation,
-            cycles_per_packet,
-            limit,
+        |(load, rates, mean, deviation, cycles_per_packet, limit)| {
+            PointResult::Mrr(MrrResult { load, rates, mean, deviation, cycles_per_packet, limit })
         },
     );
-    let latency = (text(), rate(), any::<u32>(), of(floor()))
-        .prop_map(|(label, load, trial, floor)| PointResult::Latency { label, load, trial, floor });
+    let latency = (text(), rate(), any::<u32>(), of(floor())).prop_map(|(label, load, trial, floor)| {
+        PointResult::Latency(LatencyResult { label, load, trial, floor })
+    });
     prop_oneof![throughput, mrr, latency, curve(), frame_loss(), back_to_back(), soak()]
 }
 
@@ -345,12 +342,8 @@ fn curve() -> impl Strategy<Value = PointResult> {
         upper,
     });
     (vec(step, 0..4), saturation, of(rate()), of(rate()), limit()).prop_map(
-        |(steps, saturation, knee, tail, limit)| PointResult::LatencyCurve {
-            steps,
-            saturation,
-            knee,
-            tail,
-            limit,
+        |(steps, saturation, knee, tail, limit)| {
+            PointResult::LatencyCurve(CurveResult { steps, saturation, knee, tail, limit })
         },
     )
 }
@@ -362,8 +355,11 @@ fn frame_loss() -> impl Strategy<Value = PointResult> {
         loss_ratio: Ratio(loss),
         trial,
     });
-    (rate(), vec(step, 0..4), of(number().prop_map(Ratio)), limit())
-        .prop_map(|(line, steps, zero_loss, limit)| PointResult::FrameLoss { line, steps, zero_loss, limit })
+    (rate(), vec(step, 0..4), of(number().prop_map(Ratio)), limit()).prop_map(
+        |(line, steps, zero_loss, limit)| {
+            PointResult::FrameLoss(FrameLossResult { line, steps, zero_loss, limit })
+        },
+    )
 }
 
 fn back_to_back() -> impl Strategy<Value = PointResult> {
@@ -372,7 +368,7 @@ fn back_to_back() -> impl Strategy<Value = PointResult> {
     let times = (of(nanos()), of(nanos()), any::<u64>(), any::<u64>());
     (rate(), of(rate()), text(), of(bursts), times, of(text()), vec(any::<u32>(), 0..4), limit()).prop_map(
         |(line, throughput, goal, bursts, (implied, corrected, step, ceiling), invalid, trials, limit)| {
-            PointResult::BackToBack {
+            PointResult::BackToBack(BackToBackResult {
                 line,
                 throughput,
                 goal,
@@ -384,7 +380,7 @@ fn back_to_back() -> impl Strategy<Value = PointResult> {
                 invalid,
                 trials,
                 limit,
-            }
+            })
         },
     )
 }
@@ -411,8 +407,9 @@ fn soak() -> impl Strategy<Value = PointResult> {
             drift,
         },
     );
-    (text(), rate(), nanos(), found, limit())
-        .prop_map(|(label, load, slice, found, limit)| PointResult::Soak { label, load, slice, found, limit })
+    (text(), rate(), nanos(), found, limit()).prop_map(|(label, load, slice, found, limit)| {
+        PointResult::Soak(SoakResult { label, load, slice, found, limit })
+    })
 }
 
 fn point() -> impl Strategy<Value = Point> {

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use weir_store::{Store, VERSION};
-use weir_trial::run::{PointResult, Purpose};
+use weir_trial::run::{LatencyResult, MrrResult, PointResult, Purpose, ThroughputResult};
 use weir_units::{Nanos, Pps, Ratio};
 
 /// A finished run as version 1 kept it.
@@ -38,7 +38,7 @@ fn version_1_is_raised_with_every_number_in_it() {
     assert!(run.sessions.is_empty() && run.mix().is_empty());
     let point = &run.points[0];
     assert!(point.configuration.is_empty());
-    let throughput = PointResult::Throughput {
+    let throughput = PointResult::Throughput(ThroughputResult {
         goal: "ndr".into(),
         loss_ratio: Ratio(0.1),
         throughput: Some(Pps(4_876_543.210_987_654_1)),
@@ -50,16 +50,21 @@ fn version_1_is_raised_with_every_number_in_it() {
         duration_sum: Nanos(u64::MAX),
         trials: 14,
         limit: None,
-    };
-    let mrr = PointResult::Mrr {
+    });
+    let mrr = PointResult::Mrr(MrrResult {
         load: None,
         rates: vec![Pps(5e6), Pps(0.300_000_000_000_000_04)],
         mean: Pps(0.1),
         deviation: Pps(0.2),
         cycles_per_packet: Some(39.5),
         limit: None,
-    };
-    let latency = PointResult::Latency { label: "50% ndr".into(), load: Pps(2.5e6), trial: 1, floor: None };
+    });
+    let latency = PointResult::Latency(LatencyResult {
+        label: "50% ndr".into(),
+        load: Pps(2.5e6),
+        trial: 1,
+        floor: None,
+    });
     assert_eq!(point.results, [throughput, mrr, latency]);
     let trial = &point.trials[0];
     assert_eq!((trial.purpose, trial.superseded, trial.started_ms), (Purpose::Search, true, 1100));

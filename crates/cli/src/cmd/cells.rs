@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 use weir_trial::Latency;
-use weir_trial::run::{CurveStep, PointKey, PointResult, Saturation, Soaked};
+use weir_trial::run::{
+    BackToBackResult, CurveResult, CurveStep, FrameLossResult, LatencyResult, MrrResult, PointKey,
+    PointResult, Saturation, SoakResult, Soaked, ThroughputResult,
+};
 use weir_units::{Nanos, Pps, Ratio};
 
 /// A verdict in a line. `latency` gives the delays of a trial by its number.
@@ -12,7 +15,16 @@ pub(crate) fn cell<'a>(
     latency: &dyn Fn(u32) -> Option<&'a Latency>,
 ) -> String {
     match result {
-        PointResult::Throughput { goal, throughput, lower, upper, irregular, estimate, trials, .. } => {
+        PointResult::Throughput(ThroughputResult {
+            goal,
+            throughput,
+            lower,
+            upper,
+            irregular,
+            estimate,
+            trials,
+            ..
+        }) => {
             let show = |bound: &Option<Pps>| bound.map_or_else(|| "none".to_owned(), |rate| rate.to_string());
             let mut text = match (throughput, estimate) {
                 (None, Some(estimate)) => format!("{goal:<8} estimate: {estimate}"),
@@ -28,17 +40,19 @@ pub(crate) fn cell<'a>(
             }
             text
         }
-        PointResult::Mrr { rates, mean, deviation, cycles_per_packet, .. } => {
+        PointResult::Mrr(MrrResult { rates, mean, deviation, cycles_per_packet, .. }) => {
             let cycles =
                 cycles_per_packet.map_or(String::new(), |cycles| format!(" · {cycles:.1} cycles/packet"));
             format!("{:<8} {:>11} ± {deviation} · {}{cycles}", "mrr", mean.to_string(), count(rates.len()))
         }
-        PointResult::Latency { label, load, trial, floor } => {
+        PointResult::Latency(LatencyResult { label, load, trial, floor }) => {
             let floor = floor.map_or_else(String::new, |floor| format!(" · floor p50 {}", floor.p50));
             format!("latency  {}{floor} at {label} ({load})", percentiles(latency(*trial)))
         }
-        PointResult::LatencyCurve { steps, saturation, knee, .. } => curve(steps, saturation, *knee, latency),
-        PointResult::FrameLoss { steps, zero_loss, .. } => {
+        PointResult::LatencyCurve(CurveResult { steps, saturation, knee, .. }) => {
+            curve(steps, saturation, *knee, latency)
+        }
+        PointResult::FrameLoss(FrameLossResult { steps, zero_loss, .. }) => {
             let greatest = steps.first().map_or_else(String::new, |step| {
                 format!("{} lost at {}", step.loss_ratio, percent(step.share))
             });
@@ -48,7 +62,7 @@ pub(crate) fn cell<'a>(
             );
             format!("loss     {greatest} · {ends} · {}", count(steps.len()))
         }
-        PointResult::BackToBack { bursts, implied, corrected, invalid, .. } => {
+        PointResult::BackToBack(BackToBackResult { bursts, implied, corrected, invalid, .. }) => {
             let length = bursts.as_ref().map(|bursts| {
                 let searches = bursts.frames.len();
                 format!("{:.1} frames ± {:.1} of {searches} searches", bursts.mean, bursts.deviation)
@@ -60,7 +74,7 @@ pub(crate) fn cell<'a>(
             let parts: Vec<String> = [length, buffer, invalid].into_iter().flatten().collect();
             format!("bursts   {}", parts.join(" · "))
         }
-        PointResult::Soak { label, load, slice, found, .. } => soak(label, *load, *slice, found),
+        PointResult::Soak(SoakResult { label, load, slice, found, .. }) => soak(label, *load, *slice, found),
     }
 }
 

@@ -10,7 +10,7 @@ use super::stored::{Database, when};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use weir_store::Selector;
-use weir_trial::run::{Point, PointResult, Purpose, Run, RunState, StoredTrial};
+use weir_trial::run::{Point, PointResult, Purpose, Run, RunState, StoredTrial, ThroughputResult};
 use weir_units::Nanos;
 
 /// RFC 2544, section 24: a trial lasts at least 60 seconds.
@@ -144,7 +144,7 @@ fn results(point: &Point) -> Vec<String> {
     for result in &point.results {
         lines.push(cell(&point.key, result, &latency));
         // Bursts say by themselves why they are not valid.
-        let says_so = matches!(result, PointResult::BackToBack { .. });
+        let says_so = matches!(result, PointResult::BackToBack(_));
         if let Some(doubt) = point.doubt(result).filter(|doubt| doubt.invalid && !says_so) {
             lines.push(format!("         INVALID, not to be ranked: {}", doubt.why));
         }
@@ -205,13 +205,16 @@ fn deciding(point: &Point) -> impl Iterator<Item = &StoredTrial> {
 }
 
 fn is_irregular(point: &Point) -> bool {
-    point.results.iter().any(|result| matches!(result, PointResult::Throughput { irregular: Some(_), .. }))
+    point
+        .results
+        .iter()
+        .any(|result| matches!(result, PointResult::Throughput(ThroughputResult { irregular: Some(_), .. })))
 }
 
 /// The shortest final trials among the goals of a point.
 fn shortest(point: &Point) -> Option<Nanos> {
     let durations = point.results.iter().filter_map(|result| match result {
-        PointResult::Throughput { trial_duration, .. } => Some(*trial_duration),
+        PointResult::Throughput(ThroughputResult { trial_duration, .. }) => Some(*trial_duration),
         _ => None,
     });
     durations.min()

@@ -3,7 +3,7 @@
 use super::validity::{Objection, of_result, of_trial};
 use super::{Better, Of, Unit};
 use crate::stored;
-use weir_trial::run::{Point, PointResult, StoredTrial};
+use weir_trial::run::{LatencyResult, MrrResult, Point, PointResult, StoredTrial, ThroughputResult};
 use weir_units::{PERCENTILES, Pps};
 
 /// The percentiles of latency that are compared, in per cent.
@@ -90,7 +90,10 @@ fn began(trials: &[&StoredTrial]) -> i64 {
 fn throughput(point: &Point, found: &mut Vec<(Quantity, Numbers)>) {
     for search in stored::searches(point) {
         for result in search.results {
-            let PointResult::Throughput { goal, throughput, lower, upper, .. } = result else { continue };
+            let PointResult::Throughput(ThroughputResult { goal, throughput, lower, upper, .. }) = result
+            else {
+                continue;
+            };
             let name = format!("throughput {goal}");
             let numbers = entry(found, Quantity { name, unit: Unit::Pps, better: Better::Higher });
             numbers.of = Of::Repeat;
@@ -109,7 +112,7 @@ fn throughput(point: &Point, found: &mut Vec<(Quantity, Numbers)>) {
 fn forwarded(point: &Point, found: &mut Vec<(Quantity, Numbers)>) {
     let repeats = stored::forwarded_rates(point);
     for (result, trials) in &repeats {
-        let PointResult::Mrr { load, rates, .. } = result else { continue };
+        let PointResult::Mrr(MrrResult { load, rates, .. }) = result else { continue };
         let quantity =
             Quantity { name: "forwarded rate".to_owned(), unit: Unit::Pps, better: Better::Higher };
         let numbers = entry(found, quantity);
@@ -139,7 +142,7 @@ fn forwarded(point: &Point, found: &mut Vec<(Quantity, Numbers)>) {
 
 fn latency(point: &Point, found: &mut Vec<(Quantity, Numbers)>) {
     for result in &point.results {
-        let PointResult::Latency { label, load, .. } = result else { continue };
+        let PointResult::Latency(LatencyResult { label, load, .. }) = result else { continue };
         let trial = stored::latency_trial(point, result);
         let trials: Vec<&StoredTrial> = trial.into_iter().collect();
         for percent in COMPARED {

@@ -1,6 +1,6 @@
 //! Which numbers may be ranked. Asked in this one place for every method.
 
-use weir_trial::run::{PointResult, StoredTrial};
+use weir_trial::run::{PointResult, StoredTrial, ThroughputResult};
 use weir_trial::verdict::Weight;
 use weir_trial::{Limit, Limiter};
 
@@ -18,10 +18,12 @@ pub(super) enum Objection {
 pub(super) fn of_result(result: &PointResult, trials: &[&StoredTrial]) -> Option<Objection> {
     let not_this = |why: &str| Some(Objection::NotThis(why.to_owned()));
     match result {
-        PointResult::Throughput { irregular: Some(reason), .. } => {
+        PointResult::Throughput(ThroughputResult { irregular: Some(reason), .. }) => {
             return not_this(&format!("irregular: {reason}"));
         }
-        PointResult::Throughput { throughput, .. } if throughput.is_none_or(|rate| rate.0 <= 0.0) => {
+        PointResult::Throughput(ThroughputResult { throughput, .. })
+            if throughput.is_none_or(|rate| rate.0 <= 0.0) =>
+        {
             return not_this("nothing was forwarded");
         }
         _ => {}
@@ -32,7 +34,7 @@ pub(super) fn of_result(result: &PointResult, trials: &[&StoredTrial]) -> Option
     let wrong = trials.iter().find(|trial| trial.verdict.worst() == Some(Weight::Wrong));
     match (wrong, result) {
         (Some(trial), _) => Some(Objection::NotThis(finding(trial))),
-        (None, PointResult::Throughput { lower, upper, .. }) => {
+        (None, PointResult::Throughput(ThroughputResult { lower, upper, .. })) => {
             // Whatever happened at other loads, these two decided.
             let decides = |trial: &&&StoredTrial| {
                 let load = Some(trial.result.spec.load);
@@ -40,7 +42,7 @@ pub(super) fn of_result(result: &PointResult, trials: &[&StoredTrial]) -> Option
             };
             trials.iter().filter(decides).find_map(|trial| of_trial(trial))
         }
-        (None, PointResult::Latency { .. }) => trials.iter().find_map(|trial| of_trial(trial)),
+        (None, PointResult::Latency(_)) => trials.iter().find_map(|trial| of_trial(trial)),
         (None, _) => None,
     }
 }

@@ -3,7 +3,7 @@
 use super::goal::Goal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_trial::run::{Estimate, PointResult};
+use weir_trial::run::{Estimate, PointResult, ThroughputResult};
 use weir_units::{Nanos, Pps};
 
 /// How a goal's search ended.
@@ -81,18 +81,20 @@ impl SearchOutcome {
 
     /// The answers in the form they are stored in.
     pub fn point_results(&self) -> Vec<PointResult> {
-        let result = |outcome: &GoalOutcome| PointResult::Throughput {
-            goal: outcome.goal.name.clone(),
-            loss_ratio: outcome.goal.loss_ratio,
-            throughput: outcome.throughput,
-            lower: outcome.lower,
-            upper: outcome.upper,
-            irregular: outcome.irregular(),
-            estimate: outcome.estimate.clone(),
-            trial_duration: outcome.goal.final_trial_duration,
-            duration_sum: outcome.goal.duration_sum,
-            trials: self.trials,
-            limit: None,
+        let result = |outcome: &GoalOutcome| {
+            PointResult::Throughput(ThroughputResult {
+                goal: outcome.goal.name.clone(),
+                loss_ratio: outcome.goal.loss_ratio,
+                throughput: outcome.throughput,
+                lower: outcome.lower,
+                upper: outcome.upper,
+                irregular: outcome.irregular(),
+                estimate: outcome.estimate.clone(),
+                trial_duration: outcome.goal.final_trial_duration,
+                duration_sum: outcome.goal.duration_sum,
+                trials: self.trials,
+                limit: None,
+            })
         };
         self.goals.iter().map(result).collect()
     }

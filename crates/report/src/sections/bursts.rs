@@ -6,7 +6,7 @@ use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::number;
 use maud::{Markup, html};
 use weir_trial::Nf;
-use weir_trial::run::PointResult;
+use weir_trial::run::{BackToBackResult, PointResult};
 
 /// The whole section; nothing where no burst was measured.
 pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
@@ -28,7 +28,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Option<Table> {
     let mut rows = Vec::new();
     for entry in digest.of(nf) {
         for result in &entry.point.results {
-            let PointResult::BackToBack {
+            let PointResult::BackToBack(BackToBackResult {
                 line,
                 throughput,
                 goal,
@@ -38,7 +38,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Option<Table> {
                 step,
                 invalid,
                 ..
-            } = result
+            }) = result
             else {
                 continue;
             };

@@ -8,7 +8,7 @@ use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units;
 use maud::{Markup, html};
 use weir_trial::Nf;
-use weir_trial::run::{CurveStep, PointResult, Saturation, StoredTrial};
+use weir_trial::run::{CurveResult, CurveStep, PointResult, Saturation, StoredTrial};
 use weir_units::{PERCENTILES, Pps};
 
 /// How many of [`PERCENTILES`] are drawn, each with a stroke of its own: 50, 90, 99, 99.9.
@@ -27,7 +27,9 @@ pub(super) struct Curve<'a> {
 
 pub(super) fn curves<'a>(entry: &Entry<'a>) -> Vec<Curve<'a>> {
     let of = |result: &'a PointResult| {
-        let PointResult::LatencyCurve { steps, saturation, knee, tail, .. } = result else { return None };
+        let PointResult::LatencyCurve(CurveResult { steps, saturation, knee, tail, .. }) = result else {
+            return None;
+        };
         let steps = steps.iter().filter_map(|step| Some((*step, entry.point.trial(step.trial)?)));
         Some(Curve { steps: steps.collect(), saturation, knee: *knee, tail: *tail })
     };
@@ -158,7 +160,7 @@ fn knees(digest: &Digest<'_>, nf: Nf, entries: &[Entry<'_>]) -> Table {
         id: format!("knees-{}-table", slug(&nf.to_string())),
         caption: format!(
             "{nf}: knee, tail (p99 stays above {} times its level at small loads) and saturation",
-            PointResult::TAIL
+            CurveResult::TAIL
         ),
         columns: vec![
             column("Frame", "frame", Kind::Text),

@@ -4,7 +4,7 @@ use super::rate_words;
 use crate::digest::{Entry, sum};
 use crate::table::Cell;
 use crate::units::percent;
-use weir_trial::run::{Estimate, PointResult};
+use weir_trial::run::{Estimate, MrrResult, PointResult, ThroughputResult};
 use weir_trial::{Limit, Limiter};
 use weir_units::{Nanos, Pps, Ratio};
 
@@ -32,7 +32,7 @@ pub(crate) struct Found<'a> {
 
 impl<'a> Found<'a> {
     pub(crate) fn of(result: &'a PointResult) -> Option<Self> {
-        let PointResult::Throughput {
+        let PointResult::Throughput(ThroughputResult {
             goal,
             loss_ratio,
             throughput,
@@ -43,7 +43,7 @@ impl<'a> Found<'a> {
             trial_duration,
             trials,
             ..
-        } = result
+        }) = result
         else {
             return None;
         };
@@ -147,11 +147,7 @@ pub(super) fn doubted(entry: &Entry<'_>, result: &PointResult) -> Option<String>
 /// That a rate passes what tester and wiring reached with nothing in between, where it does.
 pub(crate) fn above_ceiling(entry: &Entry<'_>, result: &PointResult) -> Option<String> {
     let ceiling = entry.ceiling?;
-    let rate = match result {
-        PointResult::Throughput { throughput, .. } => (*throughput)?,
-        PointResult::Mrr { mean, .. } => *mean,
-        _ => return None,
-    };
+    let rate = result.of_method().forwards()?;
     (rate.0 > ceiling.0).then(|| {
         format!("above the ceiling of {ceiling} that tester and wiring reached with nothing in between")
     })
@@ -190,7 +186,8 @@ pub(crate) struct Greatest<'a> {
 
 impl<'a> Greatest<'a> {
     pub(crate) fn of(result: &'a PointResult) -> Option<Self> {
-        let PointResult::Mrr { load, rates, mean, deviation, cycles_per_packet, .. } = result else {
+        let PointResult::Mrr(MrrResult { load, rates, mean, deviation, cycles_per_packet, .. }) = result
+        else {
             return None;
         };
         let cycles = *cycles_per_packet;

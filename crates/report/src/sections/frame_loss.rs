@@ -8,14 +8,14 @@ use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::{count, percent};
 use maud::Markup;
 use weir_trial::Nf;
-use weir_trial::run::{LossStep, PointResult, StoredTrial};
+use weir_trial::run::{FrameLossResult, LossStep, PointResult, StoredTrial};
 
 type Steps<'a> = Vec<(LossStep, &'a StoredTrial)>;
 
 /// The steps of every frame loss curve of a point.
 fn curves<'a>(entry: &Entry<'a>) -> Vec<Steps<'a>> {
     let of = |result: &'a PointResult| {
-        let PointResult::FrameLoss { steps, .. } = result else { return None };
+        let PointResult::FrameLoss(FrameLossResult { steps, .. }) = result else { return None };
         Some(steps.iter().filter_map(|step| Some((*step, entry.point.trial(step.trial)?))).collect())
     };
     entry.point.results.iter().filter_map(of).collect()

@@ -7,7 +7,7 @@ use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units;
 use maud::{Markup, html};
-use weir_trial::run::PointResult;
+use weir_trial::run::{LatencyResult, PointResult};
 use weir_trial::{Floor, Latency, Nf};
 use weir_units::{LatencyHistogram, Nanos, PERCENTILES, Pps};
 
@@ -28,7 +28,7 @@ struct Taken<'a> {
 
 fn taken<'a>(entry: &Entry<'a>) -> Vec<Taken<'a>> {
     let of = |result: &'a PointResult| {
-        let PointResult::Latency { label, load, trial, floor } = result else { return None };
+        let PointResult::Latency(LatencyResult { label, load, trial, floor }) = result else { return None };
         let stored = entry.trials().find(|stored| stored.sequence == *trial);
         let latency = stored.and_then(|stored| stored.result.latency.as_ref());
         Some(Taken { label, load: *load, latency, floor: *floor })

@@ -10,9 +10,9 @@ use crate::figure::{Bar, Bars, Figure, Plot};
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::count;
 use maud::Markup;
-use weir_trial::run::{PointResult, Purpose, StoredTrial};
+use weir_trial::run::At;
 use weir_trial::{DirectionCounts, Nf};
-use weir_units::{Nanos, Pps};
+use weir_units::Nanos;
 
 /// The ways of a packet that did not come back, in the order of the bars.
 const PARTS: [&str; 3] = [
@@ -21,55 +21,20 @@ const PARTS: [&str; 3] = [
     "unsent: the tester was late",
 ];
 
-/// The trials of one point at one load.
-struct At<'a> {
-    what: String,
-    load: Pps,
-    trials: Vec<&'a StoredTrial>,
-}
-
-impl At<'_> {
-    fn time(&self) -> Nanos {
-        Nanos(self.trials.iter().map(|trial| trial.result.spec.duration.0).sum())
-    }
+/// How long the trials at a load took together.
+fn time(at: &At<'_>) -> Nanos {
+    Nanos(at.trials.iter().map(|trial| trial.result.spec.duration.0).sum())
 }
 
 /// The loads of a point that are worth a line.
 fn loads<'a>(entry: &Entry<'a>) -> Vec<At<'a>> {
-    let mut loads = Vec::new();
-    for result in &entry.point.results {
-        match result {
-            PointResult::Throughput { goal, lower, upper, .. } => {
-                for (bound, load) in [("lower", lower), ("upper", upper)] {
-                    if let Some(load) = load {
-                        loads.push(At {
-                            what: format!("{goal}, {bound} bound"),
-                            load: *load,
-                            trials: entry.at(*load),
-                        });
-                    }
-                }
-            }
-            PointResult::Mrr { load: Some(load), .. } => {
-                let trials = entry.trials().filter(|trial| trial.purpose == Purpose::Mrr).collect();
-                loads.push(At { what: "MRR".to_owned(), load: *load, trials });
-            }
-            PointResult::Mrr { load: None, .. } => {}
-            // These have sections of their own.
-            PointResult::LatencyCurve { .. }
-            | PointResult::FrameLoss { .. }
-            | PointResult::BackToBack { .. }
-            | PointResult::Soak { .. } => {}
-            PointResult::Latency { label, load, trial, .. } => {
-                let trials = entry.trials().filter(|stored| stored.sequence == *trial).collect();
-                loads.push(At { what: format!("latency at {label}"), load: *load, trials });
-            }
-        }
-    }
+    let results = entry.point.results.iter();
+    let mut loads: Vec<At<'a>> =
+        results.flat_map(|result| result.of_method().told_losses(entry.point)).collect();
     // Repeats share their loads: one line tells of all their trials.
     let mut told: Vec<(String, f64)> = Vec::new();
     loads.retain(|at| {
-        let new = !told.contains(&(at.what.clone(), at.load.0)) || at.what.starts_with("latency");
+        let new = !told.contains(&(at.what.clone(), at.load.0)) || !at.of_repeats;
         told.push((at.what.clone(), at.load.0));
         new
     });
@@ -140,7 +105,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
                     Cell::Text(digest.subjects[entry.subject].clone()),
                     Cell::Text(at.what.clone()),
                     Cell::rate(Some(at.load), entry.bytes()),
-                    Cell::time(at.time()),
+                    Cell::time(time(&at)),
                     Cell::count(counts.intended),
                     Cell::count(counts.received),
                     Cell::percent(counts.lost() as f64 / counts.intended.max(1) as f64),

@@ -8,7 +8,7 @@ use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::count;
 use maud::{Markup, html};
 use weir_trial::Nf;
-use weir_trial::run::{PointResult, Soaked, StoredTrial};
+use weir_trial::run::{PointResult, SoakResult, Soaked, StoredTrial};
 use weir_units::{Nanos, Pps, utc};
 
 /// Places on a line of loss at most; slices beyond that share places.
@@ -31,7 +31,7 @@ fn soaks<'a>(digest: &Digest<'a>, nf: Nf) -> Vec<Soak<'a>> {
     let mut soaks = Vec::new();
     for entry in digest.of(nf) {
         for result in &entry.point.results {
-            let PointResult::Soak { label, load, slice, found, .. } = result else { continue };
+            let PointResult::Soak(SoakResult { label, load, slice, found, .. }) = result else { continue };
             let slices = found.trials.iter().filter_map(|trial| entry.point.trial(*trial)).collect();
             let name = format!("{} · {} · {label}", digest.subjects[entry.subject], entry.size());
             soaks.push(Soak { entry, name, load: *load, slice: *slice, found, slices });

@@ -7,7 +7,7 @@ mod driver;
 use driver::Browser;
 use serde_json::{Value, json};
 use weir_report::{PageOptions, render};
-use weir_trial::run::{PointResult, Run};
+use weir_trial::run::{PointResult, Run, SoakResult, ThroughputResult};
 use weir_units::Pps;
 
 /// Arrow right, as WebDriver writes keys.
@@ -28,9 +28,12 @@ fn opened(runs: &[Run]) -> Browser {
 /// Throughput, lower and upper bound of the run's first point for its first goal.
 fn first_found(run: &Run) -> (Pps, Pps, Pps) {
     match &run.points[0].results[0] {
-        PointResult::Throughput {
-            throughput: Some(rate), lower: Some(lower), upper: Some(upper), ..
-        } => (*rate, *lower, *upper),
+        PointResult::Throughput(ThroughputResult {
+            throughput: Some(rate),
+            lower: Some(lower),
+            upper: Some(upper),
+            ..
+        }) => (*rate, *lower, *upper),
         other => panic!("the example's first result is a throughput, not {other:?}"),
     }
 }
@@ -258,7 +261,7 @@ fn losses_of_a_soak_are_marked_where_they_were_and_clean_slices_are_not() {
     let browser = opened(std::slice::from_ref(&run));
     let soaks = run.points.iter().filter(|point| point.key.size == "64").flat_map(|point| &point.results);
     let lossy = soaks.filter_map(|result| match result {
-        PointResult::Soak { found, .. } => Some(found.lossy.len() as u64),
+        PointResult::Soak(SoakResult { found, .. }) => Some(found.lossy.len() as u64),
         _ => None,
     });
     let marks = browser.run(

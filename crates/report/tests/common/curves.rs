@@ -7,7 +7,9 @@ use weir_methods::curve::LatencyCurve;
 use weir_methods::frame_loss::FrameLoss;
 use weir_methods::mrr::Mrr;
 use weir_methods::soak::Soak;
-use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial};
+use weir_trial::run::{
+    MrrResult, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial,
+};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{DirectionCounts, KeptTrial, Latency, Limit, Limiter, Measurer, Nf, SelfCheck, TrialSpec};
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
@@ -134,7 +136,7 @@ fn point(index: u32, dut: &str, (capacity, queue, foreign): (f64, u64, u64), byt
 fn mrr(kept: &mut Kept, line: Pps, capacity: f64) -> PointResult {
     let method = Mrr { trials: 3, duration: SECOND, load: Pps(line.0.min(capacity * 1.3)) };
     let mut result = method.run(kept, &mut Silent).unwrap().point_result();
-    if let PointResult::Mrr { limit, mean, .. } = &mut result {
+    if let PointResult::Mrr(MrrResult { limit, mean, .. }) = &mut result {
         let (by, why) = if mean.0 > 3.5e6 {
             (Limiter::Tester, format!("the ceiling of this wiring is {}", Pps(CEILING)))
         } else {

@@ -5,7 +5,10 @@ mod curves;
 pub(crate) use curves::curves;
 
 use std::collections::BTreeMap;
-use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial};
+use weir_trial::run::{
+    LatencyResult, MrrResult, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION,
+    StoredTrial, ThroughputResult,
+};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{DutReading, Nf, TrialResult, TrialSpec};
 use weir_units::{Bps, LineRate, Nanos, Pps, Ratio};
@@ -183,7 +186,7 @@ impl Bench {
                 failed = true;
             }
         }
-        PointResult::Throughput {
+        PointResult::Throughput(ThroughputResult {
             goal: goal.to_owned(),
             loss_ratio,
             throughput: Some(Pps(throughput)),
@@ -195,7 +198,7 @@ impl Bench {
             duration_sum: Nanos(TRIAL.0 * 4),
             trials: self.trials.len() as u32,
             limit: None,
-        }
+        })
     }
 
     fn wired(&mut self, capacity: f64, line: f64, tester_late: bool) -> Vec<PointResult> {
@@ -208,17 +211,17 @@ impl Bench {
             }
         }
         let found = match &ndr {
-            PointResult::Throughput { lower: Some(lower), .. } => lower.0,
+            PointResult::Throughput(ThroughputResult { lower: Some(lower), .. }) => lower.0,
             _ => capacity,
         };
         let latencies = [("50% ndr", 0.5), ("90% ndr", 0.9)].map(|(label, share)| {
             self.trial(Purpose::Latency, found * share);
-            PointResult::Latency {
+            PointResult::Latency(LatencyResult {
                 label: label.to_owned(),
                 load: Pps(found * share),
                 trial: self.trials.len() as u32 - 1,
                 floor: None,
-            }
+            })
         });
         let mrr = self.mrr(Some(line.min(capacity * 1.3)));
         [ndr, pdr, mrr].into_iter().chain(latencies).collect()
@@ -237,19 +240,19 @@ impl Bench {
         let mean = rates.iter().map(|rate| rate.0).sum::<f64>() / count;
         let squares = rates.iter().map(|rate| (rate.0 - mean).powi(2)).sum::<f64>();
         let cycles = trials.iter().filter_map(|trial| trial.result.dut.as_ref()?.cycles_per_packet);
-        PointResult::Mrr {
+        PointResult::Mrr(MrrResult {
             load: load.map(Pps),
             rates,
             mean: Pps(mean),
             deviation: Pps((squares / (count - 1.0)).sqrt()),
             cycles_per_packet: Some(cycles.sum::<f64>() / count),
             limit: None,
-        }
+        })
     }
 
     /// The source in the device: no counts at a wire, only the device's own reading.
     fn fed(&mut self, capacity: Pps) -> PointResult {
-        let PointResult::Mrr { rates, mean, deviation, cycles_per_packet, .. } =
+        let PointResult::Mrr(MrrResult { rates, mean, deviation, cycles_per_packet, .. }) =
             self.mrr(Some(capacity.0 * 2.0))
         else {
             unreachable!("mrr() returns MRR")
@@ -258,6 +261,6 @@ impl Bench {
             trial.result.directions.clear();
             trial.result.latency = None;
         }
-        PointResult::Mrr { load: None, rates, mean, deviation, cycles_per_packet, limit: None }
+        PointResult::Mrr(MrrResult { load: None, rates, mean, deviation, cycles_per_packet, limit: None })
     }
 }

@@ -4,9 +4,8 @@
 //! forwarded rate and the rest on all of theirs. One *wrong* trial spoils it: the DUT did something else than
 //! its network function. *Invalid* trials spoil it when they are more than half of them; fewer are told.
 
-use super::{Point, PointResult, Purpose, StoredTrial};
+use super::{Point, PointResult, StoredTrial};
 use crate::verdict::Weight;
-use weir_units::Pps;
 
 /// What speaks against a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,46 +16,28 @@ pub struct Doubt {
     pub why: String,
 }
 
-/// Loads of one search differ by more than this when they differ at all.
-const SAME_LOAD: f64 = 1e-6;
-
 impl Point {
     /// The trial of that number.
     pub fn trial(&self, sequence: u32) -> Option<&StoredTrial> {
         self.trials.binary_search_by_key(&sequence, |trial| trial.sequence).ok().map(|at| &self.trials[at])
     }
 
+    /// The trials of these numbers, as far as they are there.
+    pub(super) fn numbered(&self, trials: &[u32]) -> Vec<&StoredTrial> {
+        trials.iter().filter_map(|number| self.trial(*number)).collect()
+    }
+
     /// The trials that carry a result's number. Repeats of a measurement share those found by their
     /// load or purpose.
     pub fn rests_on(&self, result: &PointResult) -> Vec<&StoredTrial> {
-        let deciding = self.trials.iter().filter(|trial| !trial.superseded);
-        let at = |load: Pps, trial: &StoredTrial| {
-            (trial.result.spec.load.0 - load.0).abs() <= load.0.abs() * SAME_LOAD
-        };
-        let numbered =
-            |trials: &[u32]| trials.iter().filter_map(|number| self.trial(*number)).collect::<Vec<_>>();
-        match result {
-            PointResult::Throughput { lower: Some(lower), .. } => {
-                deciding.filter(|trial| trial.purpose == Purpose::Search && at(*lower, trial)).collect()
-            }
-            PointResult::Throughput { lower: None, .. } => Vec::new(),
-            PointResult::Mrr { .. } => deciding.filter(|trial| trial.purpose == Purpose::Mrr).collect(),
-            PointResult::Latency { trial, .. } => numbered(&[*trial]),
-            PointResult::LatencyCurve { steps, .. } => {
-                numbered(&steps.iter().map(|step| step.trial).collect::<Vec<_>>())
-            }
-            PointResult::FrameLoss { steps, .. } => {
-                numbered(&steps.iter().map(|step| step.trial).collect::<Vec<_>>())
-            }
-            PointResult::BackToBack { trials, .. } => numbered(trials),
-            PointResult::Soak { found, .. } => numbered(&found.trials),
-        }
+        result.of_method().rests_on(self)
     }
 
     /// What speaks against a result; nothing where all its trials are as they should be.
     pub fn doubt(&self, result: &PointResult) -> Option<Doubt> {
-        if let PointResult::BackToBack { invalid: Some(why), .. } = result {
-            return Some(Doubt { invalid: true, why: why.clone() });
+        let of_method = result.of_method();
+        if let Some(why) = of_method.says_invalid() {
+            return Some(Doubt { invalid: true, why: why.to_owned() });
         }
         let trials = self.rests_on(result);
         let of = |weight: Weight| {
@@ -65,8 +46,7 @@ impl Point {
         let (wrong, invalid) = (of(Weight::Wrong), of(Weight::Invalid));
         let (bad, word) = if wrong.is_empty() { (&invalid, "invalid") } else { (&wrong, "wrong") };
         let says = &bad.first()?.verdict.findings.first()?.says;
-        // A soak leaves its invalid slices out by itself, and counts them.
-        let left_out = matches!(result, PointResult::Soak { .. }) && invalid.len() < trials.len();
+        let left_out = of_method.leaves_invalid_out() && invalid.len() < trials.len();
         Some(Doubt {
             invalid: !wrong.is_empty() || (invalid.len() * 2 > trials.len() && !left_out),
             why: format!("{} of {} trials {word}: {says}", bad.len(), trials.len()),
@@ -77,10 +57,10 @@ impl Point {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::PointKey;
+    use crate::run::{MrrResult, PointKey, Purpose, ThroughputResult};
     use crate::verdict::{Code, Finding, Verdict};
     use crate::{Nf, TrialResult, TrialSpec};
-    use weir_units::{Bps, LineRate, Nanos};
+    use weir_units::{Bps, LineRate, Nanos, Pps};
 
     fn point(weights: &[Option<Weight>]) -> Point {
         let trials = weights.iter().zip(0..).map(|(weight, sequence)| {
@@ -121,14 +101,14 @@ mod tests {
     }
 
     fn mrr() -> PointResult {
-        PointResult::Mrr {
+        PointResult::Mrr(MrrResult {
             load: None,
             rates: Vec::new(),
             mean: Pps(1.0),
             deviation: Pps(0.0),
             cycles_per_packet: None,
             limit: None,
-        }
+        })
     }
 
     #[test]
@@ -152,7 +132,7 @@ mod tests {
         let mut point = point(&[Some(Weight::Wrong), None]);
         point.trials.iter_mut().for_each(|trial| trial.purpose = Purpose::Search);
         point.trials[0].result.spec.load = Pps(2e6);
-        let found = PointResult::Throughput {
+        let found = PointResult::Throughput(ThroughputResult {
             goal: "ndr".into(),
             loss_ratio: weir_units::Ratio(0.0),
             throughput: Some(Pps(1e6)),
@@ -164,7 +144,7 @@ mod tests {
             duration_sum: Nanos(1),
             trials: 2,
             limit: None,
-        };
+        });
         assert_eq!(point.rests_on(&found).len(), 1);
         assert_eq!(point.doubt(&found), None);
     }

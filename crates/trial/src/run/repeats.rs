@@ -33,24 +33,11 @@ impl Repeats {
     }
 }
 
-/// The number of a result that repeats share, with its name.
-fn number(result: &PointResult) -> Option<(&str, Unit, f64)> {
-    let rate = |name, rate: Pps| (name, Unit::PacketsPerSecond, rate.0);
-    match result {
-        PointResult::Throughput { goal, throughput, .. } => Some(rate(goal.as_str(), (*throughput)?)),
-        PointResult::Mrr { mean, .. } => Some(rate("mrr", *mean)),
-        PointResult::LatencyCurve { knee, .. } => Some(rate("knee", (*knee)?)),
-        PointResult::BackToBack { corrected, .. } => {
-            Some(("buffer", Unit::Nanoseconds, (*corrected)?.0 as f64))
-        }
-        PointResult::Latency { .. } | PointResult::FrameLoss { .. } | PointResult::Soak { .. } => None,
-    }
-}
-
 /// The spread of every number that was measured more than once, in order of first appearance.
 pub fn repeats(results: &[PointResult]) -> Vec<Repeats> {
     let mut groups: Vec<(&str, Unit, Vec<f64>)> = Vec::new();
-    for (name, unit, value) in results.iter().filter_map(number).filter(|(.., value)| value.is_finite()) {
+    let numbers = results.iter().filter_map(|result| result.of_method().number());
+    for (name, unit, value) in numbers.filter(|(.., value)| value.is_finite()) {
         match groups.iter_mut().find(|(known, ..)| *known == name) {
             Some((.., values)) => values.push(value),
             None => groups.push((name, unit, vec![value])),
@@ -66,16 +53,17 @@ pub fn repeats(results: &[PointResult]) -> Vec<Repeats> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::MrrResult;
 
     fn mrr(mean: f64) -> PointResult {
-        PointResult::Mrr {
+        PointResult::Mrr(MrrResult {
             load: None,
             rates: Vec::new(),
             mean: Pps(mean),
             deviation: Pps(0.0),
             cycles_per_packet: None,
             limit: None,
-        }
+        })
     }
 
     #[test]

@@ -138,16 +138,7 @@ impl Watcher for Live {
     }
 
     fn next(&mut self, next: &Next) {
-        let doing = match next.purpose {
-            Purpose::WarmUp => "warm-up".to_owned(),
-            Purpose::Search => format!("search at {}", next.spec.load),
-            Purpose::Latency => format!("latency at {}", next.spec.load),
-            Purpose::Mrr => "forwarded rate".to_owned(),
-            Purpose::FrameLoss => format!("frame loss at {}", next.spec.load),
-            Purpose::BackToBack => format!("burst of {}", next.spec.duration),
-            Purpose::Soak => format!("soak at {}", next.spec.load),
-        };
-        self.show(next.remaining.time, &doing);
+        self.show(next.remaining.time, &next.purpose.doing(&next.spec));
     }
 
     fn trial(&mut self, sequence: u32, purpose: Purpose, result: &TrialResult) {

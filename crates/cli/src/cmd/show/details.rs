@@ -4,7 +4,10 @@ use super::super::cells::{length, percent};
 use super::super::layout::table;
 use super::super::stored::clock;
 use weir_trial::Latency;
-use weir_trial::run::{CurveStep, LossStep, Point, PointResult, Soaked, StoredTrial};
+use weir_trial::run::{
+    BackToBackResult, CurveResult, CurveStep, FrameLossResult, LossStep, Point, PointResult, SoakResult,
+    Soaked, StoredTrial,
+};
 use weir_units::{Nanos, Pps};
 
 /// Lossy slices of a soak that are listed before the rest is counted.
@@ -18,13 +21,13 @@ pub(super) fn of(point: &Point) -> String {
         format!("point {} · {} · {} · {size} · {what}\n", point.index, key.nf, key.dut)
     };
     let tables = point.results.iter().filter_map(|result| match result {
-        PointResult::LatencyCurve { steps, knee, tail, .. } => {
+        PointResult::LatencyCurve(CurveResult { steps, knee, tail, .. }) => {
             Some(format!("{}{}", head("latency against load"), curve(point, steps, *knee, *tail)))
         }
-        PointResult::FrameLoss { steps, .. } => {
+        PointResult::FrameLoss(FrameLossResult { steps, .. }) => {
             Some(format!("{}{}", head("frame loss, RFC 2544 section 26.3"), frame_loss(point, steps)))
         }
-        PointResult::BackToBack { bursts: Some(bursts), step, ceiling, .. } => {
+        PointResult::BackToBack(BackToBackResult { bursts: Some(bursts), step, ceiling, .. }) => {
             let frames: Vec<String> = bursts.frames.iter().map(u64::to_string).collect();
             let (min, max) = (bursts.min, bursts.max);
             Some(format!(
@@ -33,7 +36,9 @@ pub(super) fn of(point: &Point) -> String {
                 frames.join(", ")
             ))
         }
-        PointResult::Soak { found, .. } => Some(format!("{}{}", head("soak"), soak(point, found))),
+        PointResult::Soak(SoakResult { found, .. }) => {
+            Some(format!("{}{}", head("soak"), soak(point, found)))
+        }
         _ => None,
     });
     tables.map(|text| text + "\n").collect()
@@ -60,7 +65,7 @@ fn curve(point: &Point, steps: &[CurveStep], knee: Option<Pps>, tail: Option<Pps
         cells.push(samples.to_string());
         let marks = [
             (knee == Some(step.load)).then(|| "← knee".to_owned()),
-            (tail == Some(step.load)).then(|| format!("← p99 stays above {} × its level", PointResult::TAIL)),
+            (tail == Some(step.load)).then(|| format!("← p99 stays above {} × its level", CurveResult::TAIL)),
             remark(trial),
         ];
         cells.push(marks.into_iter().flatten().collect::<Vec<_>>().join("; "));

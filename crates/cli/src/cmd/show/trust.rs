@@ -73,18 +73,19 @@ pub(super) fn findings(run: &Run) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_trial::run::MrrResult;
     use weir_trial::{Limit, Limiter};
     use weir_units::Pps;
 
     fn mrr(limit: Option<Limiter>) -> PointResult {
-        PointResult::Mrr {
+        PointResult::Mrr(MrrResult {
             load: None,
             rates: Vec::new(),
             mean: Pps(1.0),
             deviation: Pps(0.0),
             cycles_per_packet: None,
             limit: limit.map(|by| Limit { by, why: "8 of 9 Mpps".to_owned() }),
-        }
+        })
     }
 
     #[test]

@@ -1,0 +1,78 @@
+//! The longest burst that comes through whole.
+
+use super::{Method, MethodResult, Unit};
+use crate::Limit;
+use crate::run::{Point, StoredTrial};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_units::{Nanos, Pps};
+
+/// The longest burst at the line rate that comes through whole (RFC 9004).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct BackToBackResult {
+    /// The line rate over all directions.
+    pub line: Pps,
+    /// The throughput that the correction is made with; nothing where the search found none.
+    pub throughput: Option<Pps>,
+    /// The goal that found it.
+    pub goal: String,
+    /// Lengths found; nothing where there is no valid one.
+    pub bursts: Option<Bursts>,
+    /// Time that the mean burst takes at the line rate (RFC 9004, implied buffer time).
+    pub implied: Option<Nanos>,
+    /// The same without the packets that left during the burst (corrected buffer time).
+    pub corrected: Option<Nanos>,
+    /// Frames to which each search went.
+    pub step: u64,
+    /// Greatest burst tried.
+    pub ceiling: u64,
+    /// Why there is no valid length, or the lengths are not valid; nothing for a valid one.
+    pub invalid: Option<String>,
+    /// Every trial of every search, in order.
+    pub trials: Vec<u32>,
+    /// Who limits it; nothing where the wiring was not checked.
+    #[serde(default)]
+    pub limit: Option<Limit>,
+}
+
+/// Burst lengths of a back-to-back measurement, in frames over all directions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bursts {
+    /// Longest burst without loss of each complete search.
+    pub frames: Vec<u64>,
+    /// Mean.
+    pub mean: f64,
+    /// Least.
+    pub min: u64,
+    /// Greatest.
+    pub max: u64,
+    /// Sample standard deviation; zero for a single search.
+    pub deviation: f64,
+}
+
+impl MethodResult for BackToBackResult {
+    fn method(&self) -> Method {
+        Method::BackToBack
+    }
+
+    fn name(&self) -> &str {
+        "back-to-back"
+    }
+
+    fn limit(&self) -> Option<&Limit> {
+        self.limit.as_ref()
+    }
+
+    fn rests_on<'a>(&self, point: &'a Point) -> Vec<&'a StoredTrial> {
+        point.numbered(&self.trials)
+    }
+
+    fn number(&self) -> Option<(&str, Unit, f64)> {
+        Some(("buffer", Unit::Nanoseconds, self.corrected?.0 as f64))
+    }
+
+    fn says_invalid(&self) -> Option<&str> {
+        self.invalid.as_deref()
+    }
+}
