@@ -15,7 +15,9 @@
 
 use crate::ask::Asker;
 use crate::observe::{Observer, Remaining};
+use crate::registry::Stored;
 use crate::repeat::Spread;
+use crate::verify::Named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::{BackToBackResult, Bursts, PointResult, Purpose};
@@ -268,6 +270,15 @@ impl BackToBackOutcome {
             trials: self.trials.clone(),
             limit: None,
         })
+    }
+}
+
+impl Stored for BackToBackResult {
+    fn holds(&self, trials: &mut Named<'_>) -> bool {
+        for trial in &self.trials {
+            trials.trial(*trial, None);
+        }
+        true
     }
 }
 

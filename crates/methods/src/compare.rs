@@ -11,17 +11,18 @@
 //! Pure: runs in, a [`Comparison`] out. Cost: linear in the trials but for one sort a quantity.
 
 mod environment;
-mod gap;
-mod numbers;
+pub(crate) mod gap;
+pub(crate) mod numbers;
 mod row;
 mod student;
-mod validity;
+pub(crate) mod validity;
 
 pub use environment::Difference;
 pub use gap::{Gap, MISS, Method, TRIM, beyond_chance, centre, centre_of_starts};
 pub use student::share_interval;
 
 use crate::repeat::Interval;
+pub(crate) use numbers::Found;
 use numbers::{Numbers, Quantity};
 use row::{in_turns, row};
 use schemars::JsonSchema;

@@ -13,6 +13,8 @@ pub use knee::{Operating, knee, tail};
 
 use crate::ask::Asker;
 use crate::observe::{Observer, Remaining};
+use crate::registry::Stored;
+use crate::verify::Named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::{CurveResult, CurveStep, PointResult, Purpose, Saturation};
@@ -241,6 +243,15 @@ impl CurveOutcome {
             tail: self.tail(),
             limit: None,
         })
+    }
+}
+
+impl Stored for CurveResult {
+    fn holds(&self, trials: &mut Named<'_>) -> bool {
+        for step in &self.steps {
+            trials.trial(step.trial, Some(step.load));
+        }
+        true
     }
 }
 

@@ -7,6 +7,8 @@
 
 use crate::ask::Asker;
 use crate::observe::{Observer, Remaining};
+use crate::registry::Stored;
+use crate::verify::{Named, SAME};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::{FrameLossResult, LossStep, PointResult, Purpose};
@@ -102,6 +104,22 @@ impl FrameLossOutcome {
             zero_loss: self.zero_loss,
             limit: None,
         })
+    }
+}
+
+impl Stored for FrameLossResult {
+    fn holds(&self, trials: &mut Named<'_>) -> bool {
+        let mut losses = Vec::new();
+        for step in &self.steps {
+            if let Some(trial) = trials.trial(step.trial, Some(step.load)) {
+                losses.push((trial.result.loss_ratio(), step));
+            }
+        }
+        for (now, step) in losses.iter().filter(|(now, step)| (now.0 - step.loss_ratio.0).abs() > SAME) {
+            let (number, stored) = (step.trial, step.loss_ratio);
+            trials.differs.push(format!("loss of trial {number}: {now} by its counts, {stored} stored"));
+        }
+        true
     }
 }
 

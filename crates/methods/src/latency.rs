@@ -5,15 +5,20 @@
 //! (`10% line`). RFC 2544 (section 26.2) asks for trials of 120 s at the throughput, repeated 20
 //! times; shorter trials are reported with a warning. Each trial keeps its whole histogram.
 
+use crate::compare::numbers::{Quantity, began};
+use crate::compare::validity::of_result;
+use crate::compare::{Better, Found, Of, Unit};
 use crate::mlrsearch::GoalOutcome;
 use crate::observe::{Next, Observer, Remaining};
+use crate::registry::Stored;
+use crate::verify::Named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use weir_trial::run::{LatencyResult, PointResult, Purpose};
+use weir_trial::run::{LatencyResult, Point, PointResult, Purpose, StoredTrial};
 use weir_trial::{KeptTrial, Measurer, TrialSpec};
-use weir_units::{Bps, Nanos, Pps, Ratio};
+use weir_units::{Bps, Nanos, PERCENTILES, Pps, Ratio};
 
 /// A load, as stated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -187,6 +192,9 @@ impl TryFrom<String> for LoadSpec {
     }
 }
 
+/// The percentiles of latency that are compared, in per cent.
+const COMPARED: [f64; 2] = [50.0, 99.0];
+
 /// What to measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyAt {
@@ -263,6 +271,33 @@ impl LatencyAt {
             points.push(LatencyPoint { label, trial });
         }
         Ok(points)
+    }
+}
+
+impl Stored for LatencyResult {
+    fn holds(&self, trials: &mut Named<'_>) -> bool {
+        trials.trial(self.trial, Some(self.load));
+        true
+    }
+
+    fn compared(point: &Point, found: &mut Found) {
+        for result in &point.results {
+            let PointResult::Latency(LatencyResult { label, load, trial, .. }) = result else { continue };
+            let trial = point.trial(*trial);
+            let trials: Vec<&StoredTrial> = trial.into_iter().collect();
+            for percent in COMPARED {
+                let name = format!("p{percent} latency at {label}");
+                let quantity = Quantity { name, unit: Unit::Nanoseconds, better: Better::Lower };
+                let numbers = found.numbers(quantity);
+                numbers.of = Of::Repeat;
+                // Loads that follow from a search differ a little from repeat to repeat.
+                numbers.load = Some(numbers.load.map_or(*load, |other| Pps((other.0 * load.0).sqrt())));
+                let place = PERCENTILES.iter().position(|known| *known == percent);
+                let latency = trial.and_then(|trial| trial.result.latency.as_ref());
+                let number = place.zip(latency).map(|(place, latency)| latency.percentiles[place].0 as f64);
+                numbers.take(number, began(&trials), of_result(None, &trials, &trials));
+            }
+        }
     }
 }
 

@@ -29,6 +29,7 @@ pub mod latency;
 pub mod mlrsearch;
 pub mod mrr;
 mod observe;
+mod registry;
 pub mod repeat;
 pub mod soak;
 pub mod stored;

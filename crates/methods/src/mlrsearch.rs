@@ -8,7 +8,7 @@
 //! The parts, one file each: goals and their targets (`goal`), the loads that may be offered
 //! (`ladder`), what trials at a load prove (`load`), all trials and the bounds they prove (`book`),
 //! what a goal wants measured next (`seek`), what is left (`estimate`), the answer (`outcome`), and the
-//! same answer from stored trials (`rescore`).
+//! same answer from stored trials (`rescore`); what is asked of stored answers (`kept`).
 //!
 //! Where several goals want a trial, the least load goes first, and of those the longest trial:
 //! a lossy trial settles several goals at once, and the answer stays on the careful side.
@@ -19,6 +19,7 @@
 mod book;
 mod estimate;
 mod goal;
+mod kept;
 mod ladder;
 mod load;
 mod outcome;

@@ -3,11 +3,19 @@
 //! A rate under overload, not a throughput: it says nothing about loss. Some trials of equal length
 //! at one load; the forwarded rate of each, their mean and their sample standard deviation.
 
+use crate::compare::gap::centre;
+use crate::compare::numbers::{Numbers, Quantity, began};
+use crate::compare::validity::{Objection, of_result, of_trial};
+use crate::compare::{Better, Found, Of, Unit};
+use crate::mlrsearch::SearchConfig;
 use crate::observe::{Next, Observer, Remaining};
+use crate::registry::Stored;
 use crate::repeat::Spread;
+use crate::stored::forwarded_rates;
+use crate::verify::{Derived, Named, rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_trial::run::{MrrResult, PointResult, Purpose};
+use weir_trial::run::{MrrResult, Point, PointResult, Purpose, StoredTrial};
 use weir_trial::{Measurer, TrialSpec};
 use weir_units::{Nanos, Pps};
 
@@ -85,6 +93,65 @@ impl MrrOutcome {
             limit: None,
         })
     }
+}
+
+impl Stored for MrrResult {
+    /// The forwarded rates, from their trials.
+    fn together(point: &Point, _search: Option<&SearchConfig>) -> Vec<Derived> {
+        forwarded_rates(point).into_iter().map(|(result, trials)| derived(result, &trials)).collect()
+    }
+
+    fn holds(&self, _trials: &mut Named<'_>) -> bool {
+        false
+    }
+
+    /// One repeat's trials are the numbers; of several repeats each counts once, by its centre, as
+    /// trials of one repeat have more in common than the repeats have.
+    fn compared(point: &Point, found: &mut Found) {
+        let repeats = forwarded_rates(point);
+        for (result, trials) in &repeats {
+            let name = "forwarded rate".to_owned();
+            let numbers = found.numbers(Quantity { name, unit: Unit::Pps, better: Better::Higher });
+            numbers.load = result.load;
+            if let Some(Objection::NotThis(why)) = of_result(result.limit.as_ref(), trials, &[]) {
+                numbers.not_this.get_or_insert(why);
+            }
+            let mut own = Numbers::default();
+            for (place, rate) in result.rates.iter().enumerate() {
+                let trial = trials.get(place);
+                let began = trial.map_or(0, |trial| trial.started_ms);
+                own.take(Some(rate.0), began, trial.and_then(|trial| of_trial(trial)));
+            }
+            let of_own = own.values();
+            numbers.spoilt = own.spoilt.or(numbers.spoilt.take());
+            if repeats.len() == 1 {
+                numbers.slots.extend(own.slots);
+            } else {
+                numbers.of = Of::RepeatCentre;
+                numbers.slots.push((centre(&of_own), began(trials)));
+            }
+            if of_own.iter().any(|rate| *rate <= 0.0) {
+                numbers.not_this.get_or_insert("nothing was forwarded".to_owned());
+            }
+        }
+    }
+}
+
+/// A stored result derived again from its trials.
+fn derived(stored: &MrrResult, trials: &[&StoredTrial]) -> Derived {
+    let MrrResult { rates, mean, .. } = stored;
+    let mut differs = Vec::new();
+    if trials.len() != rates.len() {
+        differs.push(format!("{} rates of {} trials", rates.len(), trials.len()));
+    }
+    for (stored, trial) in rates.iter().zip(trials) {
+        let now = trial.result.forwarded_rate();
+        differs.extend(rate(&format!("rate of trial {}", trial.sequence), Some(now), Some(*stored)));
+    }
+    let values: Vec<f64> = rates.iter().map(|rate| rate.0).collect();
+    let now = Spread::of(&values).map(|spread| Pps(spread.mean));
+    differs.extend(rate("mean", now, Some(*mean)));
+    Derived { what: "mrr".to_owned(), differs }
 }
 
 #[cfg(test)]

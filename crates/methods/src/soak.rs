@@ -9,7 +9,9 @@
 use crate::ask::Asker;
 use crate::latency::LoadSpec;
 use crate::observe::{Observer, Remaining};
+use crate::registry::Stored;
 use crate::repeat::Spread;
+use crate::verify::Named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::run::{Drift, PointResult, Purpose, SoakResult, Soaked};
@@ -161,6 +163,27 @@ impl SoakOutcome {
             },
             limit: None,
         })
+    }
+}
+
+impl Stored for SoakResult {
+    fn holds(&self, trials: &mut Named<'_>) -> bool {
+        let found = &self.found;
+        let (mut intended, mut lost) = (0, 0);
+        for number in &found.trials {
+            let trial = trials.trial(*number, None);
+            if let Some(trial) = trial.filter(|_| !found.invalid.contains(number)) {
+                let total = trial.result.total();
+                (intended, lost) = (intended + total.intended, lost + total.lost());
+            }
+        }
+        if (intended, lost) != (found.intended, found.lost) {
+            trials.differs.push(format!(
+                "its slices lost {lost} of {intended} packets, stored are {} of {}",
+                found.lost, found.intended
+            ));
+        }
+        true
     }
 }
 

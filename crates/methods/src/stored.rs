@@ -3,7 +3,7 @@
 //! Trials that were superseded have no part in anything. A point measured several times holds the
 //! results of each time one after the other, and its trials likewise.
 
-use weir_trial::run::{LatencyResult, MrrResult, Point, PointResult, Purpose, StoredTrial, ThroughputResult};
+use weir_trial::run::{MrrResult, Point, PointResult, Purpose, StoredTrial, ThroughputResult};
 
 /// One throughput search as stored.
 #[derive(Clone, Debug, Default)]
@@ -65,19 +65,13 @@ pub fn searches(point: &Point) -> Vec<StoredSearch<'_>> {
 }
 
 /// The forwarded rates of a point: each result with its trials.
-pub fn forwarded_rates(point: &Point) -> Vec<(&PointResult, Vec<&StoredTrial>)> {
+pub fn forwarded_rates(point: &Point) -> Vec<(&MrrResult, Vec<&StoredTrial>)> {
     let mut trials = counting(point).into_iter().filter(|trial| trial.purpose == Purpose::Mrr);
     let mut found = Vec::new();
     for result in &point.results {
-        if let PointResult::Mrr(MrrResult { rates, .. }) = result {
-            found.push((result, trials.by_ref().take(rates.len()).collect()));
+        if let PointResult::Mrr(result) = result {
+            found.push((result, trials.by_ref().take(result.rates.len()).collect()));
         }
     }
     found
-}
-
-/// The trial that a result about latency names.
-pub fn latency_trial<'a>(point: &'a Point, result: &PointResult) -> Option<&'a StoredTrial> {
-    let PointResult::Latency(LatencyResult { trial, .. }) = result else { return None };
-    point.trials.iter().find(|kept| kept.sequence == *trial)
 }

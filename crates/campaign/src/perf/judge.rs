@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_methods::compare::{self, Comparison, Gap, Verdict, beyond_chance, compare};
-use weir_methods::stored::{forwarded_rates, latency_trial};
-use weir_trial::run::{LatencyResult, MrrResult, Point, PointResult, Run, StoredTrial};
+use weir_methods::stored::forwarded_rates;
+use weir_trial::run::{Point, PointResult, Run, StoredTrial};
 use weir_units::{PERCENTILES, Spread};
 
 /// What a step of a packet's life costs.
@@ -260,8 +260,8 @@ fn loads(run: &Run, labels: [&str; 2]) -> Option<Pair> {
     let median = PERCENTILES.iter().position(|percent| *percent == 50.0)?;
     let delays = labels.map(|wanted| {
         let at = |result: &PointResult| {
-            let PointResult::Latency(LatencyResult { label, .. }) = result else { return None };
-            let trial = latency_trial(point, result).filter(|_| label == wanted)?;
+            let PointResult::Latency(result) = result else { return None };
+            let trial = point.trial(result.trial).filter(|_| result.label == wanted)?;
             let latency = trial.result.latency.as_ref().filter(|_| trial.spoilt_by().is_none())?;
             Some(latency.percentiles[median].0 as f64)
         };
@@ -290,8 +290,7 @@ type Rate<'a> = (Option<f64>, &'a StoredTrial);
 fn rates(point: &Point) -> Vec<Rate<'_>> {
     let mut found = Vec::new();
     for (result, trials) in forwarded_rates(point) {
-        let PointResult::Mrr(MrrResult { rates, .. }) = result else { continue };
-        let each = rates.iter().zip(trials);
+        let each = result.rates.iter().zip(trials);
         found.extend(each.map(|(rate, trial)| (Some(rate.0).filter(|_| trial.spoilt_by().is_none()), trial)));
     }
     found
