@@ -5,10 +5,9 @@
 //! much is asked for the cause of its loss, and the cause of most of them limits the result. Where
 //! they blame the device, the ceiling of tester and wiring still has to be far enough away.
 
+use crate::methods::{limited, limited_mut};
 use std::collections::BTreeMap;
-use weir_trial::run::{
-    CurveResult, LatencyResult, MrrResult, PointResult, Purpose, StoredTrial, ThroughputResult,
-};
+use weir_trial::run::{PointResult, Purpose, StoredTrial};
 use weir_trial::verdict::{Code, Verdict, Weight};
 use weir_trial::windows::WindowCounts;
 use weir_trial::{Limit, Limiter, SelfCheck};
@@ -17,7 +16,7 @@ use weir_units::{Pps, Ratio};
 /// From this share of the tester's ceiling on, a result says more about the tester than about the device.
 pub(crate) const NEAR_CEILING: f64 = 0.9;
 /// Loads nearer than this are the same load.
-const SAME_LOAD: f64 = 1e-6;
+pub(crate) const SAME_LOAD: f64 = 1e-6;
 
 /// What a trial says about the cause of its loss.
 #[derive(Clone, Debug)]
@@ -96,63 +95,25 @@ pub(crate) struct Evidence<'a> {
     pub(crate) fed: bool,
 }
 
-/// Says of throughput and forwarded rates what limits them, and of delays what the bare wiring takes.
+/// Says of results what limits them, and of delays what the bare wiring takes.
 pub(crate) fn assign(results: &mut [PointResult], evidence: Evidence<'_>) {
-    for result in results {
-        match result {
-            PointResult::Throughput(ThroughputResult {
-                loss_ratio, throughput, lower, upper, limit, ..
-            }) => {
-                let rate = throughput.or(*lower);
-                *limit = match upper {
-                    Some(upper) => evidence.of_failure(rate, *upper, *loss_ratio, Purpose::Search),
-                    None => lower.map(|lower| evidence.of_no_failure(lower)),
-                };
-            }
-            PointResult::Mrr(MrrResult { load: Some(load), mean, limit, .. }) => {
-                *limit = evidence.of_failure(Some(*mean), *load, Ratio(0.0), Purpose::Mrr).or_else(|| {
-                    (mean.0 >= load.0 * (1.0 - SAME_LOAD)).then(|| evidence.of_no_failure(*load))
-                });
-            }
-            PointResult::LatencyCurve(CurveResult { saturation, limit, .. }) => {
-                let tolerated = saturation.loss_ratio;
-                let found = saturation.upper.and_then(|upper| {
-                    evidence.of_failure(saturation.lower, upper, tolerated, Purpose::Latency)
-                });
-                *limit = found.or_else(|| match saturation.upper {
-                    None => saturation.lower.map(|lower| evidence.of_no_failure(lower)),
-                    Some(_) => None,
-                });
-            }
-            PointResult::Latency(LatencyResult { load, floor, .. }) => {
-                *floor = evidence.check.and_then(|check| check.floor_at(*load));
-            }
-            PointResult::Mrr(MrrResult { load: None, limit, .. }) if evidence.fed => {
-                let why = "its packets come from inside: no tester is at the wire".to_owned();
-                *limit = Some(Limit { by: Limiter::Dut, why });
-            }
-            _ => {}
-        }
-    }
+    results.iter_mut().for_each(|result| limited_mut(result).limit(&evidence));
 }
 
 /// The load at which a ceiling must be known better: that of a result which comes near it, or passes it.
 pub(crate) fn near_ceiling(check: &SelfCheck, results: &[PointResult]) -> Option<Pps> {
-    let near = |rate: Pps, least: f64| rate.0 >= check.ceiling.0 * least;
-    let loads =
-        results.iter().filter_map(|result| match result {
-            PointResult::Throughput(ThroughputResult {
-                throughput: Some(rate), upper: Some(upper), ..
-            }) if near(*rate, NEAR_CEILING) => Some(upper.0),
-            PointResult::Mrr(MrrResult { load: Some(load), mean, .. }) if near(*mean, 1.0) => Some(load.0),
-            _ => None,
-        });
-    loads.reduce(f64::max).map(Pps)
+    let loads = results.iter().filter_map(|result| limited(result).near_ceiling(check));
+    loads.map(|load| load.0).reduce(f64::max).map(Pps)
+}
+
+/// Whether a rate comes to this share of a ceiling.
+pub(crate) fn near(check: &SelfCheck, rate: Pps, least: f64) -> bool {
+    rate.0 >= check.ceiling.0 * least
 }
 
 impl Evidence<'_> {
     /// No load failed: the greatest one passed, or the time to try a greater one was not there.
-    fn of_no_failure(&self, passed: Pps) -> Limit {
+    pub(crate) fn of_no_failure(&self, passed: Pps) -> Limit {
         let is = |greatest: Pps| passed.0 >= greatest.0 * (1.0 - SAME_LOAD);
         if self.line.0 > 0.0 && is(self.line) {
             let why = format!("{passed}, all that the line carries, passed");
@@ -168,7 +129,7 @@ impl Evidence<'_> {
 
     /// Of a rate that was found below a load that was too much. Nothing where no trial at that load
     /// is there to be asked, or the device is blamed and the wiring was not checked.
-    fn of_failure(
+    pub(crate) fn of_failure(
         &self,
         rate: Option<Pps>,
         failed: Pps,

@@ -1,5 +1,6 @@
 use super::*;
 use weir_trial::DirectionCounts;
+use weir_trial::run::{MrrResult, ThroughputResult};
 use weir_trial::verdict::Finding;
 use weir_units::Nanos;
 

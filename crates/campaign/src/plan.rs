@@ -2,7 +2,7 @@
 //!
 //! A plan names axes (network functions, devices, wirings, traces, sizes, directions, huge pages);
 //! [`Plan::expand`] makes every combination of them a point, the axis written first in the file
-//! varying slowest. At each point the plan's methods run: throughput, forwarded rate, latency, curves, bursts, a soak.
+//! varying slowest. At each point the plan's methods run, each a file of `crate::methods`.
 //!
 //! Reading is pure: what devices and wirings there are, and whether a file exists, the
 //! caller says ([`Known`]); what traces there are, `weir-traffic`. A mistake is reported with file, line and column, the line itself, what
@@ -10,37 +10,31 @@
 //! reported all at once. The format is `file`'s types; [`schema`] is made of them.
 
 mod builtin;
-mod check;
-mod file;
+pub(crate) mod check;
+pub(crate) mod file;
 mod goal;
-mod methods;
 mod recover;
-mod text;
+pub(crate) mod text;
 mod wirings;
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use goal::goal;
-pub use methods::CurvePlan;
 pub use text::HugePages;
 pub use wirings::{ExternalPlan, MemifPlan, Server, VethPlan, VhostEnd, VhostPlan};
 
+use crate::methods::Assumed;
+pub use crate::methods::{CurvePlan, MrrPlan, OfPlanned, Planned, ThroughputPlan};
 use check::Checker;
 use std::fmt;
 use std::path::Path;
 pub use weir_diagnostic::{FileError as PlanError, Place};
 use weir_dut::wiring::{Nic, WiringKind};
 use weir_methods::Remaining;
-use weir_methods::back_to_back::BackToBack;
-use weir_methods::frame_loss::FrameLoss;
-use weir_methods::latency::LatencyAt;
-use weir_methods::mlrsearch::{Goal, Search, SearchConfig};
-use weir_methods::mrr::Mrr;
-use weir_methods::soak::Soak;
 use weir_traffic::Shape;
 use weir_traffic::trace::{Sizes, TraceName};
 use weir_trial::Nf;
 use weir_trial::simulated::SimulatedDut;
-use weir_units::{LineRate, Nanos, Pps, Ratio};
+use weir_units::{LineRate, Nanos, Ratio};
 
 /// What this build and machine have, for the names in a plan.
 #[derive(Clone, Debug)]
@@ -112,20 +106,8 @@ pub struct Plan {
     pub repeats: u32,
     /// Whether starts go on until an effect is seen (`against` only).
     pub until: Option<Until>,
-    /// Throughput, if it is measured.
-    pub throughput: Option<ThroughputPlan>,
-    /// Forwarded rate at the greatest load, if it is measured.
-    pub mrr: Option<MrrPlan>,
-    /// Latency, if it is measured.
-    pub latency: Option<LatencyAt>,
-    /// Latency against load, if it is measured.
-    pub latency_curve: Option<CurvePlan>,
-    /// Loss against load, if it is measured.
-    pub frame_loss: Option<FrameLoss>,
-    /// Bursts, if they are measured.
-    pub back_to_back: Option<BackToBack>,
-    /// A load over a long time, if it is measured.
-    pub soak: Option<Soak>,
+    /// What is measured at every point, in that order.
+    pub methods: Vec<Planned>,
     /// Numbers of the simulated device.
     pub simulated: SimulatedDut,
     /// The wiring `vhost`.
@@ -153,35 +135,6 @@ pub struct Until {
     pub effect: Ratio,
     /// The most time of a point.
     pub time: Nanos,
-}
-
-/// A throughput search over several goals.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ThroughputPlan {
-    /// The goals.
-    pub goals: Vec<Goal>,
-    /// Least load offered, over all directions.
-    pub min_load: Pps,
-    /// Greatest load offered, over all directions; nothing for what the line carries.
-    pub max_load: Option<Pps>,
-    /// Time that the trials of one search may take; the searches of a plan share theirs ([`Self::config`]
-    /// has the plain share).
-    pub budget: Nanos,
-    /// Discarded trial before each search.
-    pub warm_up: Nanos,
-}
-
-/// Forwarded rate at the greatest load.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MrrPlan {
-    /// Trials.
-    pub trials: u32,
-    /// Length of each.
-    pub duration: Nanos,
-    /// Load offered, over all directions; nothing for what the line carries.
-    pub load: Option<Pps>,
-    /// Whether the one trial of each repeat counts from the device's first packet on (`fed` only).
-    pub from_start: bool,
 }
 
 /// What is sent, for each direction.
@@ -253,27 +206,6 @@ impl fmt::Display for TraceChoice {
         } else {
             f.pad(&format!("{}|{}", self.first, self.second))
         }
-    }
-}
-
-impl ThroughputPlan {
-    /// The search at a point whose line carries at most `theoretical`, over all directions.
-    pub fn config(&self, theoretical: Pps) -> SearchConfig {
-        SearchConfig {
-            min_load: self.min_load,
-            budget: self.budget,
-            warm_up: self.warm_up,
-            // Only time under load proves anything about a load.
-            overhead_counts: false,
-            ..SearchConfig::new(self.goals.clone(), self.max_load.unwrap_or(theoretical))
-        }
-    }
-}
-
-impl MrrPlan {
-    /// The measurement at a point whose line carries at most `theoretical`, over all directions.
-    pub fn method(&self, theoretical: Pps) -> Mrr {
-        Mrr { trials: self.trials, duration: self.duration, load: self.load.unwrap_or(theoretical) }
     }
 }
 
@@ -352,71 +284,59 @@ impl Plan {
         }
     }
 
+    /// What it asks of one method, by what that method's plan is; nothing where it does not ask for it.
+    pub fn method<P: OfPlanned>(&self) -> Option<&P> {
+        self.methods.iter().find_map(P::of)
+    }
+
+    /// The methods that a point is measured by.
+    pub(crate) fn measured_at(&self, point: &PointSpec) -> impl Iterator<Item = &Planned> {
+        let mrr_only = point.mrr_only;
+        self.methods.iter().filter(move |planned| !(mrr_only && planned.needs_tester()))
+    }
+
     /// What the whole plan will take, if every trial has so much set-up and drain time and no
     /// search meets a surprise. Starting the devices comes on top.
     pub fn estimate(&self, overhead: Nanos) -> Remaining {
-        let points = self.expand();
+        let (line, search) = (self.line_rate.max_pps(check::SMALLEST), self.method::<ThroughputPlan>());
+        let max_load = search.and_then(|search| search.max_load).unwrap_or(line);
+        let (searched, stamped) = (search.is_some(), self.stamped);
+        let assumed = Assumed { line, max_load, searched, stamped, overhead };
         let mut total = Remaining::default();
-        let mut add = |part: Remaining, times: usize| {
-            let times = times as u64 * u64::from(self.repeats);
+        for (planned, points) in self.points_of_methods() {
+            let Some(part) = planned.estimate(&assumed) else { continue };
+            let times = points * u64::from(self.repeats);
             total.trials = total.trials.saturating_add(part.trials.saturating_mul(times as u32));
             total.time = Nanos(total.time.0.saturating_add(part.time.0.saturating_mul(times)));
-        };
-        let trials = |trials: u32, duration: Nanos| Remaining {
-            trials,
-            time: Nanos(duration.0.saturating_add(overhead.0).saturating_mul(u64::from(trials))),
-        };
-        let tested = points.iter().filter(|point| !point.mrr_only).count();
-        if let Some(throughput) = &self.throughput {
-            let line = self.line_rate.max_pps(check::SMALLEST);
-            if let Ok(search) = Search::new(throughput.config(line)) {
-                add(search.estimate(overhead), tested);
-            }
-        }
-        if let Some(mrr) = &self.mrr {
-            add(trials(mrr.trials, mrr.duration), points.len());
-        }
-        if let Some(latency) = &self.latency {
-            add(trials(latency.loads.len() as u32, latency.duration), tested);
-        }
-        for part in self.loads() {
-            let spent = overhead.0.saturating_mul(u64::from(part.trials));
-            add(Remaining { time: Nanos(part.time.0.saturating_add(spent)), ..part }, tested);
         }
         total
     }
 
-    /// Trials at one point, and their time under load, of the methods that offer many loads or one for long.
-    fn loads(&self) -> Vec<Remaining> {
-        let max_load = self.throughput.as_ref().and_then(|throughput| throughput.max_load);
-        let max_load = max_load.unwrap_or(self.line_rate.max_pps(check::SMALLEST));
-        let curve = self
-            .latency_curve
-            .map(|curve| curve.method(max_load, self.stamped).usual(self.throughput.is_some()));
-        let frame_loss = self.frame_loss.as_ref().map(FrameLoss::most);
-        let bursts = self.back_to_back.as_ref().map(BackToBack::usual);
-        let soak = self.soak.as_ref().map(Soak::most);
-        [curve, frame_loss, bursts, soak].into_iter().flatten().collect()
+    /// Every method, and how many points it measures.
+    fn points_of_methods(&self) -> impl Iterator<Item = (&Planned, u64)> {
+        let points = self.expand();
+        let (all, tested) = (points.len(), points.iter().filter(|point| !point.mrr_only).count());
+        self.methods
+            .iter()
+            .map(move |planned| (planned, if planned.needs_tester() { tested } else { all } as u64))
     }
 
     /// The most time the whole plan's trials can take: as [`Self::estimate`], every search using
     /// its whole budget.
     pub fn longest(&self, overhead: Nanos) -> Nanos {
-        let searches = self.expand().iter().filter(|point| !point.mrr_only).count() as u64;
-        let budget = self.throughput.as_ref().map_or(0, |throughput| throughput.budget.0);
-        let searching = budget.saturating_mul(searches).saturating_mul(u64::from(self.repeats));
-        let without = Self { throughput: None, ..self.clone() };
+        let budget = |(planned, points): (&Planned, u64)| {
+            let times = points.saturating_mul(u64::from(self.repeats));
+            Some(planned.budget()?.0.saturating_mul(times))
+        };
+        let searching = self.points_of_methods().filter_map(budget).fold(0, u64::saturating_add);
+        let methods = self.methods.iter().filter(|planned| planned.budget().is_none()).cloned().collect();
+        let without = Self { methods, ..self.clone() };
         Nanos(without.estimate(overhead).time.0.saturating_add(searching))
     }
 
     /// What a reader of the plan's results must be told.
     pub fn warnings(&self) -> Vec<String> {
-        let goals = self.throughput.iter().flat_map(|throughput| &throughput.goals);
-        let mut warnings: Vec<String> = goals.flat_map(Goal::warnings).collect();
-        warnings.extend(self.latency.iter().flat_map(LatencyAt::warnings));
-        warnings.extend(self.frame_loss.iter().flat_map(FrameLoss::warnings));
-        warnings.extend(self.back_to_back.iter().flat_map(BackToBack::warnings));
-        warnings
+        self.methods.iter().flat_map(Planned::warnings).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::environment::free_huge_pages;
 use crate::limit::{self, Evidence, Tried};
 use crate::methods::Methods;
 use crate::packets::{self, Extent};
-use crate::plan::{HugePages, Plan, PointSpec};
+use crate::plan::{HugePages, MrrPlan, Plan, PointSpec, ThroughputPlan};
 use crate::purse::Purse;
 use crate::record::{Recorder, Relay, TrialNotes, now_ms};
 use crate::rig::{Choice, Flags, Rig, RigError, RigSetup, Wirings};
@@ -193,7 +193,8 @@ impl<'a> Campaign<'a> {
         let searched =
             now.iter().filter(|point| !point.mrr_only && unsupported(point).is_none()).count() as u64;
         let searches = searched * u64::from(self.plan.repeats.max(1));
-        self.purse = self.plan.throughput.as_ref().map(|throughput| Purse::new(throughput.budget, searches));
+        self.purse =
+            self.plan.method::<ThroughputPlan>().map(|throughput| Purse::new(throughput.budget, searches));
         let rigs = if self.plan.against.is_some() { 2 } else { 1 };
         let eal = start_eal(huge_pages, rigs, self.wirings.nic.lab_has_pci())?;
         let whole = (points.len() as u32, huge_pages);
@@ -484,7 +485,7 @@ impl<'a> Campaign<'a> {
         trials: &'e [Tried],
     ) -> Evidence<'e> {
         let line = key.theoretical();
-        let max_load = self.plan.throughput.as_ref().and_then(|throughput| throughput.max_load);
+        let max_load = self.plan.method::<ThroughputPlan>().and_then(|throughput| throughput.max_load);
         Evidence { check, trials, line, max_load: max_load.unwrap_or(line), fed: spec.mrr_only }
     }
 
@@ -509,7 +510,7 @@ impl<'a> Campaign<'a> {
             huge_pages,
             cores: self.cores,
             testers: &self.testers,
-            from_start: self.plan.mrr.filter(|mrr| mrr.from_start).map(|mrr| mrr.duration),
+            from_start: self.plan.method::<MrrPlan>().filter(|mrr| mrr.from_start).map(|mrr| mrr.duration),
         })
     }
 }
@@ -550,7 +551,7 @@ fn check_shape(plan: &Plan, traffic: &Traffic) -> Result<(), CampaignError> {
     let refuse = |why: &str| Err(CampaignError::Point(format!("shape `recorded` {why}")));
     match plan.shape {
         Shape::Recorded if !traffic.has_gaps() => refuse("needs a capture file as the trace"),
-        Shape::Recorded if plan.throughput.is_some() => refuse(
+        Shape::Recorded if plan.method::<ThroughputPlan>().is_some() => refuse(
             "sends at the capture's own rate, so there is no load to search for; leave out [throughput]",
         ),
         _ => Ok(()),

@@ -1,9 +1,14 @@
 //! Plans: what is understood, and what is said about what is not.
 
 use std::path::Path;
-use weir_campaign::plan::{self, HugePages, Known, Plan, PlanError, Server, VhostEnd};
+use weir_campaign::plan::{
+    self, CurvePlan, HugePages, Known, Plan, PlanError, Server, ThroughputPlan, VhostEnd,
+};
 use weir_dut::wiring::{Side, VethDriver};
+use weir_methods::back_to_back::BackToBack;
+use weir_methods::frame_loss::FrameLoss;
 use weir_methods::mlrsearch::{Goal, SearchConfig};
+use weir_methods::soak::Soak;
 use weir_traffic::trace::Sizes;
 use weir_trial::Nf;
 use weir_units::{Nanos, Pps, Ratio};
@@ -310,7 +315,7 @@ fn what_a_plan_says_is_what_it_holds() {
         (Pps(2e6), Ratio(0.01), 7)
     );
     assert_eq!((plan.vhost.lab, plan.vhost.server), (VhostEnd::Vhost, Server::Lab));
-    let config = plan.throughput.as_ref().unwrap().config(Pps(1.0));
+    let config = plan.method::<ThroughputPlan>().unwrap().config(Pps(1.0));
     assert_eq!((config.max_load, config.min_load), (Pps(8e6), SearchConfig::DEFAULT_MIN_LOAD));
     assert_eq!(config.goals[0], Goal::pdr());
     let mine = &config.goals[1];
@@ -439,15 +444,15 @@ fn a_device_comes_only_in_the_variants_it_has() {
 fn curves_bursts_and_soaks_have_defaults() {
     let plan = parse(&with("", "[latency_curve]\n[frame_loss]\n[back_to_back]\n[soak]\nload = \"90% ndr\""))
         .unwrap();
-    let curve = plan.latency_curve.unwrap().method(Pps(10e6), Ratio(0.5));
+    let curve = plan.method::<CurvePlan>().unwrap().method(Pps(10e6), Ratio(0.5));
     assert_eq!((curve.from, curve.to, curve.packets), (Pps(100.0), Pps(10e6), 2000));
     assert_eq!((curve.duration, curve.longest), (Nanos(SECOND), Nanos(10 * SECOND)));
-    let frame_loss = plan.frame_loss.unwrap();
+    let frame_loss = plan.method::<FrameLoss>().unwrap();
     assert_eq!((frame_loss.step, frame_loss.duration), (Ratio(0.1), Nanos(10 * SECOND)));
-    let bursts = plan.back_to_back.as_ref().unwrap();
+    let bursts = plan.method::<BackToBack>().unwrap();
     assert_eq!((bursts.goal.as_str(), bursts.searches, bursts.step), ("ndr", 5, 10));
     assert_eq!((bursts.ceiling, bursts.rest), (Nanos(30 * SECOND), Nanos(2 * SECOND)));
-    assert_eq!(plan.soak.as_ref().unwrap().slices(), 60);
+    assert_eq!(plan.method::<Soak>().unwrap().slices(), 60);
     let warnings = plan.warnings().join("\n");
     says(&warnings, &["frame loss: trials of 10 s are shorter than RFC 2544's 60 s"]);
 }

@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn from_the_start_means_the_first_second() {
         let [plan] = plans(crate::perf::find("cold").unwrap(), None).try_into().unwrap();
-        let mrr = plan.mrr.unwrap();
+        let mrr = plan.method::<crate::plan::MrrPlan>().unwrap();
         assert!(mrr.from_start && mrr.trials == 1 && mrr.duration.0 == Nanos::PER_SECOND);
     }
 }

@@ -1,16 +1,17 @@
 //! From what a plan file says to what a campaign does: names, ranges, and whether it makes sense
-//! together. All mistakes of one plan are reported at once. Here the axes, in `methods` and `loads` the
-//! methods.
+//! together. All mistakes of one plan are reported at once. Here the axes, in [`crate::methods`] the
+//! methods, in `values` what both share.
 
-mod loads;
-mod methods;
 mod ports;
+mod simulated;
+mod values;
 
 use super::file::{PlanFile, UntilTable};
 use super::text::{HugePages, List, SizesText, Text};
-use super::{Axis, Known, Plan, TraceChoice, Until};
-pub(super) use methods::overridden;
-use methods::simulated;
+use super::{Axis, Known, Plan, Planned, TraceChoice, Until};
+use crate::methods::{self, GoalTable, check_goals};
+use simulated::simulated;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::Range;
 use std::path::Path;
@@ -21,9 +22,9 @@ use weir_traffic::Shape;
 use weir_traffic::trace::catalogue::ENTRIES;
 use weir_traffic::trace::{Sizes, TraceError, TraceName};
 use weir_trial::{Nf, NfKind};
-use weir_units::{Bps, FrameSize, LineRate, Nanos, Ratio};
+use weir_units::{Bps, FrameSize, LineRate, Ratio};
 
-type Span = Range<usize>;
+pub(crate) type Span = Range<usize>;
 
 /// Most repeats of a plan.
 const MAX_REPEATS: u32 = 100;
@@ -32,26 +33,33 @@ const MAX_REPEATS: u32 = 100;
 type Placed<T> = (Span, T);
 
 /// Checks one plan and collects what is wrong with it.
-pub(super) struct Checker<'a> {
+pub(crate) struct Checker<'a> {
     known: &'a Known<'a>,
     /// Folder that relative capture paths start from.
     base: &'a Path,
     /// Whether the whole file could be read: else what one key says about another is not judged.
-    whole: bool,
-    pub(super) found: Vec<Diagnostic>,
+    pub(crate) whole: bool,
+    /// How packets are spread over time.
+    pub(crate) shape: Shape,
+    /// Tables of goals.
+    pub(crate) goals: BTreeMap<Spanned<String>, GoalTable>,
+    /// Goals that the search has, once it was checked.
+    pub(crate) searched: Vec<String>,
+    pub(crate) found: Vec<Diagnostic>,
 }
 
 impl<'a> Checker<'a> {
     pub(super) fn new(known: &'a Known<'a>, base: &'a Path, whole: bool) -> Self {
-        Self { known, base, whole, found: Vec::new() }
+        let (goals, searched, found) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { known, base, whole, shape: Shape::default(), goals, searched, found }
     }
 
-    fn refuse(&mut self, span: &Span, message: impl Into<String>) {
+    pub(crate) fn refuse(&mut self, span: &Span, message: impl Into<String>) {
         self.found.push(Diagnostic::new(span.clone(), message));
     }
 
     /// The plan, or what can be made of it when `found` is not empty.
-    pub(super) fn plan(&mut self, file: PlanFile, name: &str, source: &str) -> Plan {
+    pub(super) fn plan(&mut self, mut file: PlanFile, name: &str, source: &str) -> Plan {
         let mut order: Vec<(usize, Axis)> = [
             (Some(file.nf.span()), Axis::Nf),
             (file.dut.as_ref().map(Spanned::span), Axis::Dut),
@@ -66,13 +74,16 @@ impl<'a> Checker<'a> {
         .collect();
         order.sort_by_key(|(start, _)| *start);
 
-        let (nf_span, measures_nothing) = (file.nf.span(), file.measures_nothing());
+        let (nf_span, has_mrr) = (file.nf.span(), file.mrr.is_some());
+        self.goals = std::mem::take(&mut file.goal);
+        check_goals(self, file.throughput.as_ref());
+        let asked = methods::asked(&mut file);
         let nfs = self.nfs(file.nf);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));
-        let until = file.until.map(|table| self.until(table, against.is_some() && file.mrr.is_some()));
+        let until = file.until.map(|table| self.until(table, against.is_some() && has_mrr));
         let wiring_span = file.wiring.as_ref().map(Spanned::span);
-        let wirings = self.wirings(file.wiring, file.mrr.is_some());
+        let wirings = self.wirings(file.wiring, has_mrr);
         let nic = self.nic(file.nic);
         if let Some(span) =
             wiring_span.filter(|_| self.whole && wirings.iter().any(|name| name == WiringKind::Nic.name()))
@@ -87,19 +98,13 @@ impl<'a> Checker<'a> {
         let directions = self.directions(file.directions);
         let huge_pages = file.huge_pages.map(|list| self.axis("huge_pages", list));
 
-        if measures_nothing && self.whole {
+        if asked.is_empty() && self.whole {
             let others = "[latency], [latency_curve], [frame_loss] or [soak]";
             self.refuse(&nf_span, format!("the plan measures nothing; add [throughput], [mrr], {others}"));
         }
-        let shape = file.shape.map_or(Shape::default(), |text| text.0);
-        let throughput = self.throughput(file.throughput, file.goal);
-        let latency = file.latency.map(|table| self.latency(table, throughput.as_ref()));
-        let latency_curve = file.latency_curve.map(|table| self.latency_curve(table, shape));
-        let frame_loss = file.frame_loss.map(|table| self.frame_loss(table, shape));
-        let back_to_back =
-            file.back_to_back.map(|table| self.back_to_back(table, throughput.as_ref(), shape));
-        let soak = file.soak.map(|table| self.soak(table, throughput.as_ref(), shape));
-        let stamped = self.stamped(file.stamped, latency.is_some() || latency_curve.is_some());
+        self.shape = file.shape.map_or(Shape::default(), |text| text.0);
+        let methods: Vec<Planned> = asked.into_iter().map(|check| check(self)).collect();
+        let stamped = self.stamped(file.stamped, methods.iter().any(Planned::needs_stamps));
         let seed = file.seed.unwrap_or(1);
         Plan {
             name: file.name.map_or_else(|| name.to_owned(), |name| self.plan_name(name)),
@@ -113,7 +118,7 @@ impl<'a> Checker<'a> {
             sizes: values(sizes),
             directions,
             huge_pages: huge_pages.map_or_else(|| vec![HugePages::Auto], values),
-            shape,
+            shape: self.shape,
             line_rate: file.line_rate.map_or(LineRate(Bps(10e9)), |text| text.0),
             stamped,
             self_check: file.self_check.unwrap_or(true),
@@ -121,13 +126,7 @@ impl<'a> Checker<'a> {
             tester_cores: self.within("tester_cores", file.tester_cores, 1, crate::cores::MOST_TESTERS),
             repeats: self.within("repeats", file.repeats, 1, MAX_REPEATS),
             until,
-            throughput,
-            mrr: file.mrr.map(|table| self.mrr(table)),
-            latency,
-            latency_curve,
-            frame_loss,
-            back_to_back,
-            soak,
+            methods,
             simulated: simulated(file.simulated, seed),
             vhost: file.vhost,
             memif: file.memif,
@@ -149,7 +148,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The values of an axis: at least one, none twice.
-    fn axis<T: Display + Clone>(&mut self, key: &str, list: Spanned<List<T>>) -> Vec<Placed<T>> {
+    pub(crate) fn axis<T: Display + Clone>(&mut self, key: &str, list: Spanned<List<T>>) -> Vec<Placed<T>> {
         let whole = list.span();
         let mut seen: Vec<String> = Vec::new();
         let mut axis = Vec::new();
@@ -345,15 +344,6 @@ impl<'a> Checker<'a> {
         share
     }
 
-    fn duration(&mut self, duration: Option<Spanned<Text<Nanos>>>, default: Nanos) -> Nanos {
-        let Some(duration) = duration else { return default };
-        let length = unit(&duration);
-        if length.0 == 0 {
-            self.refuse(&duration.span(), "`duration` is zero; write for example \"1s\"");
-        }
-        length
-    }
-
     fn until(&mut self, table: Spanned<UntilTable>, has_pairs: bool) -> Until {
         let span = table.span();
         let UntilTable { effect: Text(effect), time: Text(time) } = table.into_inner();
@@ -371,28 +361,19 @@ impl<'a> Checker<'a> {
         }
         Until { effect, time }
     }
-
-    fn within(&mut self, key: &str, number: Option<Spanned<u32>>, min: u32, max: u32) -> u32 {
-        let Some(number) = number else { return min };
-        let value = *number.as_ref();
-        if !(min..=max).contains(&value) {
-            self.refuse(&number.span(), format!("`{key}`: {value} is outside {min} to {max}"));
-        }
-        value
-    }
 }
 
 fn values<T>(axis: Vec<Placed<T>>) -> Vec<T> {
     axis.into_iter().map(|(_, value)| value).collect()
 }
 
-fn placed(list: &Spanned<List<String>>) -> Vec<Placed<String>> {
+pub(crate) fn placed(list: &Spanned<List<String>>) -> Vec<Placed<String>> {
     let value =
         |(span, text): &(Option<Span>, String)| (span.clone().unwrap_or_else(|| list.span()), text.clone());
     list.as_ref().0.iter().map(value).collect()
 }
 
-fn unit<T: Copy>(text: &Spanned<Text<T>>) -> T {
+pub(crate) fn unit<T: Copy>(text: &Spanned<Text<T>>) -> T {
     text.as_ref().0
 }
 

@@ -1,15 +1,18 @@
 //! The plan file, key by key: what TOML may hold, and the JSON Schema made of it.
 //!
 //! Comments on the keys become the schema's descriptions, which editors show. Whether the values
-//! make sense together is `check`'s affair.
+//! make sense together is `check`'s affair. The tables of the methods are in their files ([`crate::methods`]).
 
 use super::text::{HugePages, List, SizesText, Text};
 use super::wirings::{ExternalPlan, MemifPlan, NicTable, VethPlan, VhostPlan};
+use crate::methods::{
+    BackToBackTable, FrameLossTable, GoalTable, LatencyCurveTable, LatencyTable, MrrTable, SoakTable,
+    ThroughputTable,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
-use weir_methods::latency::LoadSpec;
 use weir_traffic::Shape;
 use weir_trial::Nf;
 use weir_units::{LineRate, Nanos, Pps, Ratio};
@@ -18,7 +21,7 @@ use weir_units::{LineRate, Nanos, Pps, Ratio};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Weir plan")]
-pub(super) struct PlanFile {
+pub(crate) struct PlanFile {
     /// Name of the plan; the file's name when left out.
     #[schemars(with = "Option<String>")]
     pub(super) name: Option<Spanned<String>>,
@@ -73,27 +76,27 @@ pub(super) struct PlanFile {
     /// an untimed pass before each point's trials, a sample in every trial. Default: true.
     pub(super) check: Option<bool>,
     /// Throughput by MLRsearch.
-    pub(super) throughput: Option<ThroughputTable>,
+    pub(crate) throughput: Option<ThroughputTable>,
     /// Goals of the throughput search: changes to a preset (rfc2544, bswlv, ndr, pdr), or goals of your own.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, GoalTable>")]
     pub(super) goal: BTreeMap<Spanned<String>, GoalTable>,
     /// Forwarded rate at the greatest load.
-    pub(super) mrr: Option<MrrTable>,
+    pub(crate) mrr: Option<MrrTable>,
     /// Latency at given loads.
-    pub(super) latency: Option<LatencyTable>,
+    pub(crate) latency: Option<LatencyTable>,
     /// Latency and loss from next to no load to beyond saturation, with the knee.
     #[schemars(with = "Option<LatencyCurveTable>")]
-    pub(super) latency_curve: Option<Spanned<LatencyCurveTable>>,
+    pub(crate) latency_curve: Option<Spanned<LatencyCurveTable>>,
     /// Loss against load, from the line rate down (RFC 2544, section 26.3).
     #[schemars(with = "Option<FrameLossTable>")]
-    pub(super) frame_loss: Option<Spanned<FrameLossTable>>,
+    pub(crate) frame_loss: Option<Spanned<FrameLossTable>>,
     /// The longest burst at the line rate that comes through whole (RFC 9004).
     #[schemars(with = "Option<BackToBackTable>")]
-    pub(super) back_to_back: Option<Spanned<BackToBackTable>>,
+    pub(crate) back_to_back: Option<Spanned<BackToBackTable>>,
     /// One load over a long time.
     #[schemars(with = "Option<SoakTable>")]
-    pub(super) soak: Option<Spanned<SoakTable>>,
+    pub(crate) soak: Option<Spanned<SoakTable>>,
     /// Numbers of the simulated device, for the device `simulated`.
     #[serde(default)]
     pub(super) simulated: SimulatedTable,
@@ -114,19 +117,6 @@ pub(super) struct PlanFile {
     pub(super) external: ExternalPlan,
 }
 
-impl PlanFile {
-    /// Whether no method was asked for.
-    pub(super) fn measures_nothing(&self) -> bool {
-        self.throughput.is_none()
-            && self.mrr.is_none()
-            && self.latency.is_none()
-            && self.latency_curve.is_none()
-            && self.frame_loss.is_none()
-            && self.back_to_back.is_none()
-            && self.soak.is_none()
-    }
-}
-
 /// How long two devices measured in turns are started anew.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -135,157 +125,6 @@ pub(super) struct UntilTable {
     pub(super) effect: Text<Ratio>,
     /// The most time that a point's starts may take, for example "5min".
     pub(super) time: Text<Nanos>,
-}
-
-/// Throughput by MLRsearch (draft-ietf-bmwg-mlrsearch-15). All goals share one search.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ThroughputTable {
-    /// Presets (rfc2544, bswlv, ndr, pdr) or names of [goal.NAME] tables.
-    #[schemars(with = "List<String>")]
-    pub(super) goals: Spanned<List<String>>,
-    /// Least load offered, over all directions. Default: 9001pps.
-    #[schemars(with = "Option<Text<Pps>>")]
-    pub(super) min_load: Option<Spanned<Text<Pps>>>,
-    /// Greatest load offered, over all directions. Default: what the line rate carries.
-    #[schemars(with = "Option<Text<Pps>>")]
-    pub(super) max_load: Option<Spanned<Text<Pps>>>,
-    /// Time that the trials of one search may take, set-up and drain included. Default: 20min. What a search leaves goes to the searches after it, and one that a disturbed machine makes hard may take up to three times this of what the later ones are likely to leave; all together never take more than this each.
-    #[schemars(with = "Option<Text<Nanos>>")]
-    pub(super) budget: Option<Spanned<Text<Nanos>>>,
-    /// Discarded trial at the greatest load before each search; 0s for none. Default: 1s, and never longer than a goal's final trial.
-    pub(super) warm_up: Option<Text<Nanos>>,
-}
-
-/// A goal of the throughput search.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GoalTable {
-    /// Preset that gives what is left out here. Default: the preset of the goal's own name, else ndr.
-    #[schemars(with = "Option<String>")]
-    pub(super) like: Option<Spanned<String>>,
-    /// A trial with more loss speaks against its load.
-    pub(super) loss_ratio: Option<Text<Ratio>>,
-    /// Share of the duration sum that such trials may take at a load that still passes.
-    pub(super) exceed_ratio: Option<Text<Ratio>>,
-    /// Duration of the first, shortest trials.
-    pub(super) initial_trial_duration: Option<Text<Nanos>>,
-    /// Duration of the trials that decide. Without duration_sum, that is scaled in proportion.
-    pub(super) final_trial_duration: Option<Text<Nanos>>,
-    /// Trial time that settles a load.
-    pub(super) duration_sum: Option<Text<Nanos>>,
-    /// Distance of the bounds at which the search ends, (upper - lower) / upper.
-    pub(super) width: Option<Text<Ratio>>,
-    /// Coarser, shorter targets before the goal's own, 0 to 8.
-    pub(super) preceding_targets: Option<u32>,
-}
-
-/// Forwarded rate at the greatest load.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MrrTable {
-    /// Trials, 1 to 1000. Default: 10.
-    #[schemars(with = "Option<u32>")]
-    pub(super) trials: Option<Spanned<u32>>,
-    /// Length of each. Default: 1s.
-    #[schemars(with = "Option<Text<Nanos>>")]
-    pub(super) duration: Option<Spanned<Text<Nanos>>>,
-    /// Load offered, over all directions. Default: what the line rate carries.
-    #[schemars(with = "Option<Text<Pps>>")]
-    pub(super) load: Option<Spanned<Text<Pps>>>,
-    /// Over `fed`: whether the one trial of each repeat counts from the device's first packet on, with
-    /// its caches empty, instead of at a steady rate. Default: false.
-    #[schemars(with = "Option<bool>")]
-    pub(super) from_start: Option<Spanned<bool>>,
-}
-
-/// Latency at given loads.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LatencyTable {
-    /// Loads: a rate (100kpps), a share of a goal's lower bound (50% ndr), a share of the line (10% line).
-    #[schemars(with = "List<Text<LoadSpec>>")]
-    pub(super) loads: Spanned<List<Text<LoadSpec>>>,
-    /// Length of each trial. Default: 5s.
-    #[schemars(with = "Option<Text<Nanos>>")]
-    pub(super) duration: Option<Spanned<Text<Nanos>>>,
-}
-
-/// Latency and loss from next to no load to beyond saturation. Without a throughput search, trials find out where that is.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LatencyCurveTable {
-    /// Least load, over all directions. Default: 100pps.
-    #[schemars(with = "Option<Text<Pps>>")]
-    pub(super) from: Option<Spanned<Text<Pps>>>,
-    /// Greatest load, over all directions. Default: the greatest of the throughput search, else what the line rate carries.
-    #[schemars(with = "Option<Text<Pps>>")]
-    pub(super) to: Option<Spanned<Text<Pps>>>,
-    /// Loads a decade, up to 60 % of what the device carries. Default: 3.
-    #[schemars(with = "Option<u32>")]
-    pub(super) per_decade: Option<Spanned<u32>>,
-    /// Loads from there to 110 %, evenly. Default: 12.
-    #[schemars(with = "Option<u32>")]
-    pub(super) dense: Option<Spanned<u32>>,
-    /// Length of each trial. Default: 1s.
-    #[schemars(with = "Option<Text<Nanos>>")]
-    pub(super) duration: Option<Spanned<Text<Nanos>>>,
-    /// Delays a trial should have: trials at small loads are longer for it. Default: 1000.
-    #[schemars(with = "Option<u32>")]
-    pub(super) samples: Option<Spanned<u32>>,
-    /// Longest trial, however few delays it has. Default: 10s.
-    #[schemars(with = "Option<Text<Nanos>>")]
-    pub(super) longest: Option<Spanned<Text<Nanos>>>,
-    /// Loss ratio from which a load is more than the device carries. Default: 0.1%.
-    #[schemars(with = "Option<Text<Ratio>>")]
-    pub(super) loss_ratio: Option<Spanned<Text<Ratio>>>,
-}
-
-/// Loss against load, from the line rate down until two successive trials lose nothing (RFC 2544, section 26.3).
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct FrameLossTable {
-    /// Distance of two loads as a share of the line rate, 1% to 10%. Default: 10%.
-    #[schemars(with = "Option<Text<Ratio>>")]
-    pub(super) step: Option<Spanned<Text<Ratio>>>,
-    /// Length of each trial. Default: 10s; RFC 2544 asks for 60s.
-    #[schemars(with = "Option<Text<Nanos>>")]
-    pub(super) duration: Option<Spanned<Text<Nanos>>>,
-}
-
-/// The longest burst at the line rate that comes through whole (RFC 9004). Frames of one size only.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BackToBackTable {
-    /// Goal of the throughput search whose answer corrects the burst. Default: ndr.
-    #[schemars(with = "Option<String>")]
-    pub(super) goal: Option<Spanned<String>>,
-    /// Complete searches, 1 to 1000. Default: 5.
-    #[schemars(with = "Option<u32>")]
-    pub(super) searches: Option<Spanned<u32>>,
-    /// Frames to which a search goes. Default: 10.
-    #[schemars(with = "Option<u32>")]
-    pub(super) step: Option<Spanned<u32>>,
-    /// Time that the longest burst may take. Default: 30s.
-    #[schemars(with = "Option<Text<Nanos>>")]
-    pub(super) ceiling: Option<Spanned<Text<Nanos>>>,
-    /// Time without traffic before each burst. Default: 2s.
-    pub(super) rest: Option<Text<Nanos>>,
-}
-
-/// One load over a long time, slice by slice, with the time of each loss.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SoakTable {
-    /// The load: a rate (1Mpps), a share of a goal's lower bound (90% ndr), a share of the line (10% line).
-    #[schemars(with = "Text<LoadSpec>")]
-    pub(super) load: Spanned<Text<LoadSpec>>,
-    /// Time under load. Default: 10min.
-    #[schemars(with = "Option<Text<Nanos>>")]
-    pub(super) time: Option<Spanned<Text<Nanos>>>,
-    /// Length of a slice: each is a trial with a time, and the load pauses between two. Default: 10s.
-    #[schemars(with = "Option<Text<Nanos>>")]
-    pub(super) slice: Option<Spanned<Text<Nanos>>>,
 }
 
 /// Numbers of the simulated device.

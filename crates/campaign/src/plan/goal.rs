@@ -1,8 +1,7 @@
 //! A goal in one line, with the keys of a plan's `[goal.NAME]` table: `ndr`, `loss_ratio=0.1%`,
 //! `pdr:loss_ratio=0.1%,final_trial_duration=250ms`.
 
-use super::check::overridden;
-use super::file::GoalTable;
+use crate::methods::{GoalTable, overridden};
 use weir_methods::mlrsearch::Goal;
 
 /// Keys of a goal, for whoever mistypes one.

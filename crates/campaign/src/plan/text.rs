@@ -18,7 +18,7 @@ use weir_units::{FrameSize, LineRate, Nanos, Pps, Ratio};
 
 /// One value, or several in brackets. A single value has no place of its own.
 #[derive(Clone, Debug)]
-pub(super) struct List<T>(pub(super) Vec<(Option<Range<usize>>, T)>);
+pub(crate) struct List<T>(pub(crate) Vec<(Option<Range<usize>>, T)>);
 
 struct ListVisitor<T>(PhantomData<T>);
 
@@ -121,7 +121,7 @@ impl Written for Ratio {
 
 /// A value written as text, such as `"250ms"`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Text<T>(pub(super) T);
+pub(crate) struct Text<T>(pub(crate) T);
 
 struct TextVisitor<T>(PhantomData<T>);
 

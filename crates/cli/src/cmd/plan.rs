@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_campaign::plan::{self, ASSUMED_OVERHEAD, Known, Place, Plan, PointSpec};
+use weir_campaign::plan::{self, ASSUMED_OVERHEAD, Known, Place, Plan, Planned, PointSpec};
 use weir_trial::Nf;
 
 /// Version of the JSON that `weir plan check --json` prints.
@@ -121,30 +121,8 @@ fn summary(plan: &Plan, file: &Path, list_points: bool) -> String {
     line("plan", format!("{} ({})", plan.name, file.display()));
     let repeats = if plan.repeats > 1 { format!(", each {} times", plan.repeats) } else { String::new() };
     line("points", format!("{}{repeats}", points.len()));
-    if let Some(throughput) = &plan.throughput {
-        let goals: Vec<&str> = throughput.goals.iter().map(|goal| goal.name.as_str()).collect();
-        line("throughput", format!("{}, at most {} a search", goals.join(", "), throughput.budget));
-    }
-    if let Some(mrr) = &plan.mrr {
-        line("mrr", format!("{} trials of {}", mrr.trials, mrr.duration));
-    }
-    if let Some(latency) = &plan.latency {
-        let loads: Vec<String> = latency.loads.iter().map(ToString::to_string).collect();
-        line("latency", format!("at {}, {} each", loads.join(", "), latency.duration));
-    }
-    if let Some(curve) = &plan.latency_curve {
-        let (from, longest) = (curve.from, curve.longest);
-        line("curve", format!("latency from {from} to saturation, {} to {longest} each", curve.duration));
-    }
-    if let Some(frame_loss) = &plan.frame_loss {
-        line("frame loss", format!("in steps of {}, {} each", frame_loss.step, frame_loss.duration));
-    }
-    if let Some(bursts) = &plan.back_to_back {
-        line("bursts", format!("{} searches, corrected by {}", bursts.searches, bursts.goal));
-    }
-    if let Some(soak) = &plan.soak {
-        let (slices, slice) = (soak.slices(), soak.slice);
-        line("soak", format!("{slices} slices of {slice} at {}", soak.load));
+    for (name, does) in plan.methods.iter().map(Planned::line) {
+        line(name, does);
     }
     line("measuring", format!("about {}, at most {}", people(estimate.time), people(longest)));
     for warning in plan.warnings() {
@@ -283,6 +261,7 @@ fn refused(places: Vec<Place>) -> Checked {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+    use weir_trial::run::Method;
     use weir_units::Nanos;
 
     fn value(checked: Checked) -> Value {
@@ -306,6 +285,15 @@ mod tests {
             "\n   11  firewall:10  weir  vhost   tr3i   1500  2           false\n",
         ] {
             assert!(text.contains(line), "`{line}` is not in\n{text}");
+        }
+    }
+
+    /// The help is one text, and so cannot be made of the list of methods.
+    #[test]
+    fn the_help_names_every_methods_table() {
+        for method in Method::ALL {
+            let table = format!("[{}]", method.table());
+            assert!(LONG_ABOUT.contains(&table), "{table} is not in the help of `weir plan`");
         }
     }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
-use weir_campaign::plan::{self, Known, Plan};
+use weir_campaign::plan::{self, Known, Plan, ThroughputPlan};
 use weir_methods::mlrsearch::{Goal, Missing, Rescored};
 use weir_methods::stored::searches;
 use weir_store::Selector;
@@ -87,7 +87,7 @@ struct Judged {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let run = args.database.load(&args.run)?;
     let plan = plan_of(&run)?;
-    let throughput = plan.throughput.as_ref().ok_or_else(|| {
+    let throughput = plan.method::<ThroughputPlan>().ok_or_else(|| {
         BadUse::new(format!("run {} searched for no throughput; there is nothing to judge again", run.name))
     })?;
     let goal = |text: &String| plan::goal(text, &throughput.goals).map_err(BadUse::new);
@@ -116,7 +116,7 @@ pub(super) fn plan_of(run: &Run) -> Result<Plan, BadUse> {
 }
 
 fn judge(point: &Point, plan: &Plan, goals: &[Goal], judged: &mut Vec<Judged>) -> Result<(), BadUse> {
-    let Some(throughput) = &plan.throughput else { return Ok(()) };
+    let Some(throughput) = plan.method::<ThroughputPlan>() else { return Ok(()) };
     let config = throughput.config(point.key.theoretical());
     for (repeat, search) in searches(point).into_iter().enumerate() {
         let counting = search.trials.iter().filter(|trial| trial.purpose == Purpose::Search);

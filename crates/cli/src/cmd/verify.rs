@@ -87,7 +87,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn verify(run: &Run) -> anyhow::Result<Verified> {
     let plan = plan_of(run)?;
     let of_point = |point: &weir_trial::run::Point| {
-        let config = plan.throughput.as_ref().map(|throughput| throughput.config(point.key.theoretical()));
+        let config = plan.method::<ThroughputPlan>().map(|throughput| throughput.config(point.key.theoretical()));
         OfPoint { point: point.index, derived: derive(point, config.as_ref()) }
     };
     let points: Vec<OfPoint> = run.points.iter().map(of_point).collect();
