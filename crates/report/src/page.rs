@@ -1,8 +1,9 @@
 //! The page: one HTML file that asks nobody for anything, with scripts or without.
 
 use crate::digest::Digest;
+use crate::sections::{SECTIONS, Section};
 use crate::units::{RATE_UNITS, RateUnit, View};
-use crate::{PageOptions, cautions, findings, head, sections, svg};
+use crate::{PageOptions, cautions, findings, head, svg};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_units::utc;
 
@@ -16,20 +17,8 @@ const SWITCHABLE: usize = 48;
 pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
     let unit = RateUnit::fitting(digest.greatest());
     let title = options.title.clone().unwrap_or_else(|| default_title(digest));
-    let sections = [
-        Section::new("throughput", "Throughput", Some(sections::rates::section(digest))),
-        Section::new("sweeps", "Sweeps", sections::sweeps::section(digest)),
-        Section::new("latency", "Latency", sections::latency::section(digest)),
-        Section::new("curves", "Latency against load", sections::curve::section(digest)),
-        Section::new("cycles", "Cycles per packet", sections::cycles::section(digest)),
-        Section::new("packets", "Packets", sections::packets::section(digest)),
-        Section::new("losses", "Losses", sections::losses::section(digest)),
-        Section::new("own-time", "The tester's time", sections::own_time::section(digest)),
-        Section::new("frame-loss", "Frame loss", sections::frame_loss::section(digest)),
-        Section::new("bursts", "Back-to-back", sections::bursts::section(digest)),
-        Section::new("soak", "Soak", sections::soak::section(digest)),
-    ];
-    let sections: Vec<Section> = sections.into_iter().flatten().collect();
+    let shown: Vec<(&Section, Markup)> =
+        SECTIONS.iter().filter_map(|section| Some((section, (section.inside)(digest)?))).collect();
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -48,14 +37,14 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
                     (head::runs(digest))
                     @if let Some(made) = options.made_ms { p class="provenance" { "Page made " (utc(made, utc::MINUTE)) "." } }
                 }
-                (toolbar(unit, &sections))
+                (toolbar(unit, &shown))
                 main {
                     (head::differences(digest))
                     (head::self_checks(digest))
                     (findings::findings(digest))
                     (cautions::cautions(digest))
-                    @for section in &sections {
-                        section id=(section.id) { h2 { (section.title) } (section.inside) }
+                    @for (section, inside) in &shown {
+                        section id=(section.id) { h2 { (section.title) } (inside) }
                     }
                     (head::details(digest))
                 }
@@ -69,22 +58,8 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
     }
 }
 
-/// A part of the page that the toolbar leads to.
-struct Section {
-    id: &'static str,
-    title: &'static str,
-    inside: Markup,
-}
-
-impl Section {
-    /// Nothing where there is nothing inside.
-    fn new(id: &'static str, title: &'static str, inside: Option<Markup>) -> Option<Self> {
-        inside.map(|inside| Self { id, title, inside })
-    }
-}
-
 /// The choice of the unit and the ways through the page; stays in sight.
-fn toolbar(unit: &str, sections: &[Section]) -> Markup {
+fn toolbar(unit: &str, shown: &[(&Section, Markup)]) -> Markup {
     html! {
         div class="toolbar" {
             fieldset class="units" {
@@ -98,7 +73,7 @@ fn toolbar(unit: &str, sections: &[Section]) -> Markup {
                 }
             }
             nav aria-label="Sections" {
-                @for section in sections { a href=(format!("#{}", section.id)) { (section.title) } }
+                @for (section, _) in shown { a href=(format!("#{}", section.id)) { (section.title) } }
                 a href="#details" { "How" }
             }
         }

@@ -1,10 +1,9 @@
 //! `weir show`: a run on the terminal, with what to beware of.
 
-mod details;
 mod own_time;
 mod trust;
 
-use super::cells::{cell, count, size};
+use super::cells::{self, cell, count, size};
 use super::layout::table;
 use super::stored::{Database, when};
 use std::fmt::Write as _;
@@ -74,7 +73,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         text.push_str(&trust::self_checks(&run.self_checks));
         text.push_str(&points(&run));
-        run.points.iter().for_each(|point| text.push_str(&details::of(point)));
+        run.points.iter().for_each(|point| text.push_str(&details(point)));
         for warning in warnings(&run) {
             let _ = writeln!(text, "note: {warning}");
         }
@@ -154,6 +153,15 @@ fn results(point: &Point) -> Vec<String> {
     lines.extend(point.packets.iter().map(|check| format!("packets  {check}")));
     lines.extend(own_time::lines(point));
     lines
+}
+
+/// The results that have many loads, as tables of their own under the points; empty where there are none.
+fn details(point: &Point) -> String {
+    let key = &point.key;
+    let told = |(what, text)| {
+        format!("point {} · {} · {} · {} · {what}\n{text}\n", point.index, key.nf, key.dut, size(key))
+    };
+    point.results.iter().filter_map(|result| cells::of(result).details(point)).map(told).collect()
 }
 
 /// What a reader must know before believing a number.

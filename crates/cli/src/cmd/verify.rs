@@ -6,6 +6,7 @@ use super::stored::Database;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
+use weir_campaign::plan::ThroughputPlan;
 use weir_methods::verify::{Derived, derive};
 use weir_store::Selector;
 use weir_trial::run::Run;
@@ -87,7 +88,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn verify(run: &Run) -> anyhow::Result<Verified> {
     let plan = plan_of(run)?;
     let of_point = |point: &weir_trial::run::Point| {
-        let config = plan.method::<ThroughputPlan>().map(|throughput| throughput.config(point.key.theoretical()));
+        let config =
+            plan.method::<ThroughputPlan>().map(|throughput| throughput.config(point.key.theoretical()));
         OfPoint { point: point.index, derived: derive(point, config.as_ref()) }
     };
     let points: Vec<OfPoint> = run.points.iter().map(of_point).collect();

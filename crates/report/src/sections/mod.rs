@@ -1,19 +1,19 @@
 //! The sections of the page, each a plot and the table behind it for every network function.
 
-pub(crate) mod bursts;
-pub(crate) mod curve;
+mod bursts;
+mod curve;
 mod curve_cpu;
 pub(crate) mod cycles;
 pub(crate) mod found;
-pub(crate) mod frame_loss;
-pub(crate) mod latency;
-pub(crate) mod losses;
-pub(crate) mod own_time;
-pub(crate) mod packets;
-pub(crate) mod rates;
+mod frame_loss;
+mod latency;
+mod losses;
+mod own_time;
+mod packets;
+mod rates;
 mod repeats;
-pub(crate) mod soak;
-pub(crate) mod sweeps;
+mod soak;
+mod sweeps;
 
 use crate::digest::{Digest, Entry};
 use crate::figure::{Figure, Plot, Sample, Series};
@@ -22,7 +22,67 @@ use crate::table::Table;
 use crate::units;
 use maud::{Markup, html};
 use weir_trial::Nf;
-use weir_trial::run::StoredTrial;
+use weir_trial::run::{Method, StoredTrial};
+
+/// A part of the page that the toolbar leads to.
+pub(crate) struct Section {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    /// The methods whose results it is there for; none for one that draws from the trials of all.
+    methods: &'static [Method],
+    /// Nothing where there is nothing inside.
+    pub(crate) inside: fn(&Digest<'_>) -> Option<Markup>,
+}
+
+impl Section {
+    const fn new(
+        id: &'static str,
+        title: &'static str,
+        methods: &'static [Method],
+        inside: fn(&Digest<'_>) -> Option<Markup>,
+    ) -> Self {
+        Self { id, title, methods, inside }
+    }
+}
+
+/// The sections, in the order of the page.
+pub(crate) const SECTIONS: [Section; 11] = [
+    Section::new("throughput", "Throughput", &[Method::Throughput, Method::Mrr], rates::section),
+    Section::new("sweeps", "Sweeps", &[], sweeps::section),
+    Section::new("latency", "Latency", &[Method::Latency], latency::section),
+    Section::new("curves", "Latency against load", &[Method::LatencyCurve], curve::section),
+    Section::new("cycles", "Cycles per packet", &[], cycles::section),
+    Section::new("packets", "Packets", &[], packets::section),
+    Section::new("losses", "Losses", &[], losses::section),
+    Section::new("own-time", "The tester's time", &[], own_time::section),
+    Section::new("frame-loss", "Frame loss", &[Method::FrameLoss], frame_loss::section),
+    Section::new("bursts", "Back-to-back", &[Method::BackToBack], bursts::section),
+    Section::new("soak", "Soak", &[Method::Soak], soak::section),
+];
+
+/// A method whose results have no section does not compile.
+const _: () = {
+    let mut place = 0;
+    while place < Method::ALL.len() {
+        assert!(has_section(Method::ALL[place]), "a method's results have no section of the page");
+        place += 1;
+    }
+};
+
+const fn has_section(method: Method) -> bool {
+    let (mut section, mut place) = (0, 0);
+    while section < SECTIONS.len() {
+        let methods = SECTIONS[section].methods;
+        if place == methods.len() {
+            (section, place) = (section + 1, 0);
+        } else if methods[place] as u8 == method as u8 {
+            return true;
+        } else {
+            place += 1;
+        }
+    }
+    false
+}
 
 /// A figure with its legend, its caption and the tables behind it.
 fn shown(figure: &Figure, tables: &[Table]) -> Markup {

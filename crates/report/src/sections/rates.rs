@@ -11,9 +11,9 @@ use maud::{Markup, html};
 use weir_trial::Nf;
 use weir_units::Pps;
 
-/// The whole section.
-pub(crate) fn section(digest: &Digest<'_>) -> Markup {
-    html! { @for nf in digest.functions() { (function(digest, nf)) } }
+/// The whole section; it is there even where no rate was found.
+pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+    Some(html! { @for nf in digest.functions() { (function(digest, nf)) } })
 }
 
 /// The plots of one function and the tables that are not empty, each table under its plot if there is one.

@@ -1,0 +1,30 @@
+//! Bursts.
+
+use super::{Cell, Delays};
+use weir_trial::run::{BackToBackResult, Point, PointKey};
+
+impl Cell for BackToBackResult {
+    fn cell(&self, _key: &PointKey, _latency: Delays<'_, '_>) -> String {
+        let length = self.bursts.as_ref().map(|bursts| {
+            let searches = bursts.frames.len();
+            format!("{:.1} frames ± {:.1} of {searches} searches", bursts.mean, bursts.deviation)
+        });
+        let buffer = self
+            .implied
+            .zip(self.corrected)
+            .map(|(implied, corrected)| format!("buffer of {corrected} (implied {implied})"));
+        let invalid = self.invalid.as_ref().map(|why| format!("not valid: {why}"));
+        let parts: Vec<String> = [length, buffer, invalid].into_iter().flatten().collect();
+        format!("bursts   {}", parts.join(" · "))
+    }
+
+    fn details(&self, _point: &Point) -> Option<(&'static str, String)> {
+        let (bursts, step, ceiling) = (self.bursts.as_ref()?, self.step, self.ceiling);
+        let frames: Vec<String> = bursts.frames.iter().map(u64::to_string).collect();
+        let (frames, min, max) = (frames.join(", "), bursts.min, bursts.max);
+        let text = format!(
+            "longest bursts: {frames} frames; {min} to {max}, in steps of {step}, ceiling {ceiling}\n"
+        );
+        Some(("back-to-back, RFC 9004", text))
+    }
+}
