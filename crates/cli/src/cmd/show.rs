@@ -142,8 +142,8 @@ fn results(point: &Point) -> Vec<String> {
     let mut lines = Vec::new();
     for result in &point.results {
         lines.push(cell(&point.key, result, &latency));
-        // Bursts say by themselves why they are not valid.
-        let says_so = matches!(result, PointResult::BackToBack(_));
+        // One that says by itself why it is not valid has said so.
+        let says_so = result.of_method().says_invalid().is_some();
         if let Some(doubt) = point.doubt(result).filter(|doubt| doubt.invalid && !says_so) {
             lines.push(format!("         INVALID, not to be ranked: {}", doubt.why));
         }
@@ -256,11 +256,70 @@ fn next(run: &Run, live: bool, flag: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_trial::run::{BackToBackResult, PointKey};
+    use weir_trial::verdict::{Code, Finding, Weight};
+    use weir_trial::{Nf, TrialResult, TrialSpec, Verdict};
+    use weir_units::{Bps, LineRate, Pps};
 
     #[test]
     fn points_are_named_until_there_are_many() {
         assert_eq!(named(&[3]), "point 3");
         assert_eq!(named(&[0, 3, 7]), "points 0, 3 and 7");
         assert_eq!(named(&[0, 1, 2, 3, 4, 5, 6]), "points 0, 1, 2, 3, 4 and 2 more");
+    }
+
+    /// A point whose only result is of bursts, that rest on one trial spoilt by the machine.
+    fn of_bursts(invalid: Option<&str>) -> Point {
+        let spec = TrialSpec { load: Pps(1e6), duration: Nanos(Nanos::PER_SECOND) };
+        let finding =
+            Finding { code: Code::TesterPreempted, weight: Weight::Invalid, says: "no core".to_owned() };
+        let trial = StoredTrial {
+            verdict: Verdict { findings: vec![finding] },
+            ..StoredTrial::new(0, Purpose::BackToBack, 0, TrialResult::new(spec))
+        };
+        let result = BackToBackResult {
+            line: Pps(1e6),
+            throughput: Some(Pps(5e5)),
+            goal: "ndr".to_owned(),
+            bursts: None,
+            implied: None,
+            corrected: None,
+            step: 10,
+            ceiling: 1000,
+            invalid: invalid.map(str::to_owned),
+            trials: vec![0],
+            limit: None,
+        };
+        let key = PointKey {
+            nf: Nf::L2Fwd,
+            dut: "nf".to_owned(),
+            wiring: "vhost".to_owned(),
+            trace: "tr3i".to_owned(),
+            size: "64".to_owned(),
+            mean_frame_bytes: 64.0,
+            directions: 1,
+            huge_pages: false,
+            line_rate: LineRate(Bps(1e10)),
+        };
+        Point {
+            index: 0,
+            key,
+            dut_version: None,
+            configuration: Default::default(),
+            trace_hashes: Vec::new(),
+            seed: 1,
+            packets: None,
+            error: None,
+            finished: true,
+            results: vec![PointResult::BackToBack(result)],
+            trials: vec![trial],
+        }
+    }
+
+    #[test]
+    fn bursts_on_spoilt_trials_are_called_invalid_unless_they_say_so_themselves() {
+        let says_invalid = |invalid| results(&of_bursts(invalid)).iter().any(|line| line.contains("INVALID"));
+        assert!(says_invalid(None), "{:?}", results(&of_bursts(None)));
+        assert!(!says_invalid(Some("skipped")), "{:?}", results(&of_bursts(Some("skipped"))));
     }
 }
