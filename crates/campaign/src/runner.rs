@@ -22,7 +22,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use weir_dpdk::{Eal, EalConfig, EalError, Memory, Pool};
 use weir_dut::wiring::{VethDriver, WiringKind};
-use weir_dut::{DutError, SIMULATED, adapter};
+use weir_dut::{DutError, Kind, adapter};
 use weir_methods::{GoalBounds, Next};
 use weir_store::{OpenPoint, Outcome, RunId, Store, StoreError};
 use weir_traffic::Shape;
@@ -286,15 +286,16 @@ impl<'a> Campaign<'a> {
     }
 
     fn key(&self, spec: &PointSpec, traffic: Option<&Traffic>, huge_pages: bool) -> PointKey {
+        let computed = weir_dut::kind(&spec.dut) == Kind::Arithmetic;
         PointKey {
             nf: spec.nf,
             dut: spec.dut.clone(),
-            wiring: if spec.dut == SIMULATED { SIMULATED.to_owned() } else { spec.wiring.clone() },
+            wiring: if computed { weir_dut::split(&spec.dut).0.to_owned() } else { spec.wiring.clone() },
             trace: spec.trace.to_string(),
             size: spec.size.to_string(),
             mean_frame_bytes: traffic.map_or(f64::from(FrameSize::MIN.bytes()), Traffic::mean_frame_bytes),
             directions: spec.directions,
-            huge_pages: huge_pages && spec.dut != SIMULATED,
+            huge_pages: huge_pages && !computed,
             line_rate: self.plan.line_rate,
         }
     }
@@ -370,7 +371,9 @@ impl<'a> Campaign<'a> {
         match last {
             Some(rig @ Rig::Simulated(_)) => return Ok((rig, None)),
             Some(rig) => rig.take_down()?,
-            None if spec.dut == SIMULATED => return Ok((Rig::simulated(self.plan.simulated), None)),
+            None if weir_dut::kind(&spec.dut) == Kind::Arithmetic => {
+                return Ok((Rig::simulated(self.plan.simulated), None));
+            }
             None => {}
         }
         self.rigs += 1;
@@ -419,7 +422,7 @@ impl<'a> Campaign<'a> {
         watcher: &mut dyn Watcher,
     ) -> Result<Option<SelfCheck>, CampaignError> {
         if spec.mrr_only
-            || [SIMULATED, weir_dut::EXTERNAL].contains(&spec.dut.as_str())
+            || weir_dut::kind(&spec.dut) != Kind::Started
             || !self.plan.self_check
             || self.plan.shape == Shape::Recorded
         {
@@ -517,7 +520,7 @@ impl<'a> Campaign<'a> {
 
 /// Why the DUT of a point cannot do what the point asks; nothing when it can.
 fn unsupported(spec: &PointSpec) -> Option<String> {
-    let adapter = adapter(&spec.dut)?;
+    let adapter = adapter(&spec.dut).filter(|adapter| adapter.kind() != Kind::Arithmetic)?;
     let wiring: WiringKind = spec.wiring.parse().ok()?;
     if !adapter.wirings().contains(&wiring) {
         return Some(format!("{} cannot be reached by the `{wiring}` wiring", spec.dut));

@@ -6,14 +6,11 @@
 
 use crate::process::Process;
 use crate::wiring::WiringKind;
-use crate::{Adapter, Counters, DutError, RunningDut, StartRequest};
+use crate::{Adapter, Counters, DutError, Kind, RunningDut, StartRequest};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use weir_trial::Nf;
 use weir_units::Nanos;
-
-/// The name people type.
-pub const EXTERNAL: &str = "external";
 
 /// The adapter.
 pub(crate) struct External;
@@ -24,11 +21,15 @@ struct OnTheWire {
 
 impl Adapter for External {
     fn name(&self) -> &'static str {
-        EXTERNAL
+        "external"
     }
 
     fn about(&self) -> &'static str {
         "a box on the wire that nobody starts; the plan says what it is"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::OnTheWire
     }
 
     fn wirings(&self) -> &'static [WiringKind] {

@@ -36,8 +36,6 @@ pub mod wiring;
 
 pub use cpu::thread_cpu;
 pub use error::DutError;
-pub use external::EXTERNAL;
-pub use simulated::SIMULATED;
 
 use folder::Folder;
 use namespace::Namespace;
@@ -57,6 +55,11 @@ pub trait Adapter: Sync {
 
     /// One line of what it is.
     fn about(&self) -> &'static str;
+
+    /// How it comes to be there.
+    fn kind(&self) -> Kind {
+        Kind::Started
+    }
 
     /// The wirings it can be reached by.
     fn wirings(&self) -> &'static [WiringKind];
@@ -96,6 +99,17 @@ pub trait Adapter: Sync {
 
     /// Starts it. It must have its ports open and forward before this returns.
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError>;
+}
+
+/// How a device comes to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The lab starts it.
+    Started,
+    /// It is on the wire already, and nobody starts it.
+    OnTheWire,
+    /// Its trials are computed: it has no ports, takes no core, and its wiring in a result is its own name.
+    Arithmetic,
 }
 
 /// What an adapter needs to know to start its dataplane.
@@ -241,6 +255,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &linux::Linux,
     &external::External,
     &nf::NfProgram::FAULTY,
+    &simulated::Simulated,
 ];
 
 /// Why a dataplane without OpenFlow tables cannot be a function that is made of them.
@@ -250,13 +265,18 @@ pub(crate) fn wants_tables(dut: &str, nf: Nf) -> String {
 
 /// The names that a plan's `dut` may hold.
 pub fn names() -> Vec<&'static str> {
-    ADAPTERS.iter().map(|adapter| adapter.name()).chain([SIMULATED]).collect()
+    ADAPTERS.iter().map(|adapter| adapter.name()).collect()
 }
 
 /// The adapter of a device's name, `NAME` or `NAME:VARIANT`.
 pub fn adapter(device: &str) -> Option<&'static dyn Adapter> {
     let name = split(device).0;
     ADAPTERS.iter().copied().find(|adapter| adapter.name() == name)
+}
+
+/// How a device comes to be there; one of an unknown name would have to be started.
+pub fn kind(device: &str) -> Kind {
+    adapter(device).map_or(Kind::Started, Adapter::kind)
 }
 
 /// Whether a device of a known name comes in the variant it is named with; the mistake where not.

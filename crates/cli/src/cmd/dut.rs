@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
 use weir_dut::wiring::WiringKind;
-use weir_dut::{ADAPTERS, Adapter, SIMULATED};
-use weir_trial::{Nf, NfKind};
+use weir_dut::{ADAPTERS, Adapter};
+use weir_trial::Nf;
 
 /// Version of the JSON that `weir dut list --json` prints.
 const SCHEMA_VERSION: u32 = 1;
@@ -60,7 +60,7 @@ struct Row {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Action::List { json } = args.action;
-    let rows: Vec<Row> = ADAPTERS.iter().map(|adapter| row(*adapter)).chain([simulated()]).collect();
+    let rows: Vec<Row> = ADAPTERS.iter().map(|adapter| row(*adapter)).collect();
     if json {
         let document = Duts { schema: SCHEMA_VERSION, duts: rows };
         super::print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
@@ -94,17 +94,6 @@ fn row(adapter: &dyn Adapter) -> Row {
         version: version.ok(),
         wirings: adapter.wirings().iter().map(|wiring: &WiringKind| wiring.name()).collect(),
         nfs: nfs.collect(),
-    }
-}
-
-fn simulated() -> Row {
-    Row {
-        name: SIMULATED,
-        about: "arithmetic of known capacity, queue, noise and loss; no packets",
-        version: Some(format!("weir {}", env!("CARGO_PKG_VERSION"))),
-        missing: None,
-        wirings: Vec::new(),
-        nfs: NfKind::ALL.map(NfKind::name).to_vec(),
     }
 }
 

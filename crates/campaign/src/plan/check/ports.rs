@@ -4,8 +4,8 @@ use super::super::text::List;
 use super::super::wirings::NicTable;
 use super::{Checker, Span};
 use toml::Spanned;
+use weir_dut::Kind;
 use weir_dut::wiring::Nic;
-use weir_dut::{EXTERNAL, SIMULATED};
 
 /// Ports on each side.
 const PORTS: usize = 2;
@@ -38,7 +38,7 @@ impl Checker<'_> {
             let table = "[nic] with lab = [\"0000:01:00.0\", \"0000:01:00.1\"]";
             self.refuse(wiring, format!("`wiring`: nic needs the lab's ports; add a table {table}"));
         }
-        let started = duts.iter().find(|name| ![EXTERNAL, SIMULATED].contains(&name.as_str()));
+        let started = duts.iter().find(|name| weir_dut::kind(name) == Kind::Started);
         if let Some(name) = started.filter(|_| nic.dut.is_empty()) {
             let why = format!("nic needs the ports of {name}");
             self.refuse(wiring, format!("`wiring`: {why}; add dut = [PORT, PORT] to [nic]"));

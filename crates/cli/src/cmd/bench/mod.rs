@@ -14,6 +14,7 @@ use std::process::{Command, ExitCode};
 use weir_campaign::lease::Lease;
 use weir_campaign::plan::{self, Known, Plan};
 use weir_campaign::{Campaign, Cores, Flags, Tally, now_ms};
+use weir_dut::Kind;
 use weir_store::{NewRun, RunId, Selector, Store};
 use weir_trial::run::{Run, RunState, Session};
 
@@ -140,7 +141,7 @@ type Begun = (Option<Lease>, Plan, RunId, BTreeSet<u32>);
 
 /// Leases the cores that a plan's devices are measured on; a simulated device needs none.
 fn lease(plan: &Plan, cores: Cores) -> Result<Option<Lease>, BadUse> {
-    if plan.duts.iter().chain(&plan.against).all(|dut| dut == weir_dut::SIMULATED) {
+    if plan.duts.iter().chain(&plan.against).all(|dut| weir_dut::kind(dut) == Kind::Arithmetic) {
         return Ok(None);
     }
     let mut leased = Cores::testers(&weir_dpdk::allowed_cores(), plan.tester_cores).map_err(BadUse::new)?;
