@@ -194,19 +194,24 @@ impl Measured {
 impl Row {
     /// Why the row cannot be measured on this machine, where so.
     pub fn obstacle(&self, huge_pages: HugePages) -> Option<String> {
-        if self.service().is_some() {
-            return None;
-        }
-        let free = free_huge_pages();
-        let lacks = huge_pages == HugePages::On && free < HUGE_PAGES;
-        let pages = lacks.then(|| {
-            format!(
-                "{free} huge pages are free and two switches at once need {HUGE_PAGES}: sysctl vm.nr_hugepages={HUGE_PAGES}, \
-                 or --huge-pages false, whose figures are others"
-            )
-        });
-        pages.or_else(|| Cores::assign(&weir_dpdk::allowed_cores()).err().map(|error| error.to_string()))
+        if self.service().is_some() { None } else { obstacle(huge_pages) }
     }
+}
+
+/// What of this machine keeps every row and every comparison but a service's from being measured; nothing
+/// where they can be.
+pub fn obstacle(huge_pages: HugePages) -> Option<String> {
+    let no_cores = || Cores::assign(&weir_dpdk::allowed_cores()).err().map(|error| error.to_string());
+    too_few_pages(huge_pages, free_huge_pages()).or_else(no_cores)
+}
+
+fn too_few_pages(huge_pages: HugePages, free: u64) -> Option<String> {
+    (huge_pages == HugePages::On && free < HUGE_PAGES).then(|| {
+        format!(
+            "{free} huge pages are free and two switches at once need {HUGE_PAGES}: sysctl vm.nr_hugepages={HUGE_PAGES}, \
+             or --huge-pages false, whose figures are others"
+        )
+    })
 }
 
 impl Effort {

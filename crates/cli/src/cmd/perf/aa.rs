@@ -3,13 +3,14 @@
 use super::super::print;
 use super::runs::Runs;
 use super::{Args, default_name, effort};
+use anyhow::bail;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_campaign::now_ms;
-use weir_campaign::perf::{Aa, Effort};
+use weir_campaign::perf::{Aa, Effort, obstacle};
 use weir_store::Store;
 use weir_units::Spread;
 
@@ -30,19 +31,46 @@ pub(super) fn run(args: &Args, comparisons: u32, interrupted: &Arc<AtomicBool>) 
     let runs = Runs { db: &db, name: &name, effort, huge_pages, base: None };
     let mut aa = Aa::new(name.clone(), super::super::WEIR.to_owned(), effort, super::super::environment());
     let kept = file(&db, &name);
-    for number in (0..comparisons).take_while(|_| !interrupted.load(Ordering::Relaxed)) {
-        let plan = aa.plan(number, huge_pages);
-        eprintln!("[{}/{comparisons}] {}", number + 1, plan.suffix);
-        match runs.bench(&plan)? {
-            Ok(run) => aa.note(number, &run),
-            Err(why) => aa.remark(why),
-        }
-        std::fs::write(&kept, serde_json::to_string_pretty(&aa)?)?;
+    let numbers = (0..comparisons).take_while(|_| !interrupted.load(Ordering::Relaxed));
+    let in_the_way = unless(
+        || obstacle(huge_pages),
+        numbers,
+        |number| {
+            let plan = aa.plan(number, huge_pages);
+            eprintln!("[{}/{comparisons}] {}", number + 1, plan.suffix);
+            match runs.bench(&plan)? {
+                Ok(run) => aa.note(number, &run),
+                Err(why) => aa.remark(why),
+            }
+            Ok(std::fs::write(&kept, serde_json::to_string_pretty(&aa)?)?)
+        },
+    )?;
+    if let Some((0, why)) = in_the_way {
+        bail!("no comparison was made: {why}");
+    }
+    if let Some((made, why)) = in_the_way {
+        bail!("{made} of {comparisons} comparisons were made, kept in {}: {why}", kept.display());
     }
     let (ranked, ..) = aa.total();
     print(&if args.json { format!("{}\n", serde_json::to_string_pretty(&aa)?) } else { text(&aa) })?;
     let fine = ranked > 0 && !interrupted.load(Ordering::Relaxed);
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Makes the comparisons, unless something of the machine comes in the way, which would be in the way of all the
+/// rest: how many were made then, and what it is.
+fn unless(
+    obstacle: impl Fn() -> Option<String>,
+    numbers: impl Iterator<Item = u32>,
+    mut make: impl FnMut(u32) -> anyhow::Result<()>,
+) -> anyhow::Result<Option<(u32, String)>> {
+    for number in numbers {
+        if let Some(why) = obstacle() {
+            return Ok(Some((number, why)));
+        }
+        make(number)?;
+    }
+    Ok(None)
 }
 
 /// Where the counts are kept.
@@ -90,4 +118,30 @@ fn text(aa: &Aa) -> String {
         let _ = writeln!(text, "{remark}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Comparisons made, and what ended them, where pages are gone after so many.
+    fn made(pages_for: u32) -> (u32, Option<(u32, String)>) {
+        let made = Cell::new(0);
+        let obstacle = || (made.get() >= pages_for).then(|| "0 huge pages are free".to_owned());
+        let make = |number| {
+            made.set(number + 1);
+            Ok(())
+        };
+        let ended = unless(obstacle, 0..100, make).unwrap();
+        (made.get(), ended)
+    }
+
+    #[test]
+    fn what_is_in_the_way_of_all_comparisons_ends_them_at_once() {
+        let why = || "0 huge pages are free".to_owned();
+        assert_eq!(made(0), (0, Some((0, why()))));
+        assert_eq!(made(7), (7, Some((7, why()))));
+        assert_eq!(made(100), (100, None));
+    }
 }
