@@ -4,20 +4,15 @@
 //! packet comes from and what the switch knows of it, then its link header, then its network header,
 //! and its ports last, which differ from conversation to conversation. Words of a key mix these (word 4
 //! holds the protocol, the state of the connection and the ports), so that the order is one of slices
-//! of words and not of words.
+//! of words and not of words. Both follow from the table of fields: a field is a slice, its layer the stage.
 //!
 //! Cost: constants. Threads: none.
 
-/// Stages of a lookup, in order: metadata, link, network, transport.
-pub(crate) const STAGES: usize = 4;
+use weir_flow::span::HIDDEN;
+use weir_flow::{Field, Layer, Rounding, Span, WORDS};
 
-const METADATA: u8 = 0;
-const LINK: u8 = 1;
-const NETWORK: u8 = 2;
-const TRANSPORT: u8 = 3;
-
-const HIGH: u64 = 0xffff_ffff_0000_0000;
-const LOW: u64 = 0x0000_0000_ffff_ffff;
+/// Stages of a lookup: one a layer.
+pub(crate) const STAGES: usize = Layer::COUNT;
 
 /// Bits of one word that are examined together.
 #[derive(Clone, Copy, Debug)]
@@ -32,87 +27,61 @@ pub(crate) struct Slice {
     pub(crate) prefix: bool,
 }
 
-const fn whole(place: u8, mask: u64, stage: u8) -> Slice {
-    Slice { place, mask, stage, prefix: false }
-}
+/// Every bit of a key once, by place: a slice a field, and one of the bits that no field has.
+pub(crate) const SLICES: &[Slice] = MADE.0.split_at(MADE.1).0;
 
-const fn prefix(place: u8, mask: u64, stage: u8) -> Slice {
-    Slice { place, mask, stage, prefix: true }
-}
+/// Room for them, and how many they are.
+const MADE: ([Slice; ROOM], usize) = made();
 
-/// Every bit of a key once, by place.
-pub(crate) const SLICES: &[Slice] = &[
-    whole(0, HIGH, METADATA),
-    whole(0, 0xff00_0000, METADATA),
-    whole(0, 0x00ff_0000, NETWORK),
-    whole(0, 0x0000_ffff, METADATA),
-    whole(1, 0xffff, LINK),
-    whole(1, !0xffff, LINK),
-    whole(2, 0xffff, LINK),
-    whole(2, !0xffff, LINK),
-    prefix(3, HIGH, NETWORK),
-    prefix(3, LOW, NETWORK),
-    whole(4, 0xff << 56, NETWORK),
-    whole(4, 0xff << 48, NETWORK),
-    whole(4, 0xff << 40, NETWORK),
-    whole(4, 0xff << 32, METADATA),
-    prefix(4, 0xffff_0000, TRANSPORT),
-    prefix(4, 0x0000_ffff, TRANSPORT),
-    whole(5, HIGH, METADATA),
-    whole(5, 0xffff_0000, TRANSPORT),
-    whole(5, 0x0000_ffff, METADATA),
-    whole(6, u64::MAX, METADATA),
-    whole(7, u64::MAX, METADATA),
-    prefix(8, u64::MAX, NETWORK),
-    prefix(9, u64::MAX, NETWORK),
-    prefix(10, u64::MAX, NETWORK),
-    prefix(11, u64::MAX, NETWORK),
-    prefix(12, u64::MAX, TRANSPORT),
-    prefix(13, u64::MAX, TRANSPORT),
-    whole(14, !0xffff, TRANSPORT),
-    whole(14, 0xffff, NETWORK),
-    whole(15, u64::MAX, TRANSPORT),
-    whole(16, HIGH, NETWORK),
-    whole(16, LOW, METADATA),
-    whole(17, u64::MAX, METADATA),
-    whole(18, u64::MAX, METADATA),
-    whole(19, HIGH, LINK),
-    whole(19, LOW, LINK),
-    whole(20, HIGH, LINK),
-    whole(20, LOW, LINK),
-    whole(21, u64::MAX, LINK),
-    whole(22, HIGH, METADATA),
-    whole(22, LOW, METADATA),
-    whole(23, HIGH, METADATA),
-    whole(23, LOW, METADATA),
-    whole(24, HIGH, METADATA),
-    whole(24, LOW, METADATA),
-    whole(25, HIGH, METADATA),
-    whole(25, LOW, METADATA),
-    whole(26, HIGH, METADATA),
-    whole(26, LOW, METADATA),
-    whole(27, HIGH, METADATA),
-    whole(27, LOW, METADATA),
-    whole(28, HIGH, METADATA),
-    whole(28, LOW, METADATA),
-    whole(29, HIGH, METADATA),
-    whole(29, LOW, METADATA),
-    whole(30, HIGH, METADATA),
-    whole(30, LOW, METADATA),
-    prefix(31, HIGH, TRANSPORT),
-    prefix(31, LOW, TRANSPORT),
-    whole(32, HIGH, TRANSPORT),
-    prefix(32, 0xffff_0000, TRANSPORT),
-    prefix(32, 0x0000_ffff, TRANSPORT),
-    prefix(33, u64::MAX, TRANSPORT),
-    prefix(34, u64::MAX, TRANSPORT),
-    prefix(35, u64::MAX, TRANSPORT),
-    prefix(36, u64::MAX, TRANSPORT),
-    prefix(37, HIGH, METADATA),
-    prefix(37, LOW, METADATA),
-    whole(38, HIGH, METADATA),
-    whole(38, LOW, METADATA),
-];
+/// So many slices there are at most: fields of two words, what no field has, and a rest of each word.
+const ROOM: usize = 2 * Field::ALL.len() + HIDDEN.len() + WORDS;
+
+/// Of a word, narrow fields come before wide ones: of two that show the same, they name fewer bits.
+const fn made() -> ([Slice; ROOM], usize) {
+    let nothing = Slice { place: 0, mask: 0, stage: 0, prefix: false };
+    let (mut slices, mut count, mut place) = ([nothing; ROOM], 0, 0);
+    while place < WORDS {
+        let (mut rest, mut wide) = (u64::MAX, false);
+        loop {
+            let mut at = 0;
+            while at < Field::ALL.len() {
+                let (field, about) = (Field::ALL[at], Field::ALL[at].about());
+                let lower = about.bits > 64 && place == about.word as usize + 1;
+                let here = place == about.word as usize || lower;
+                if field.is_owner() && here && wide == (about.bits > 32) {
+                    let mask = if lower { u64::MAX } else { field.span().mask() };
+                    let prefix = matches!(about.rounding, Rounding::Prefix(_));
+                    slices[count] = Slice { place: place as u8, mask, stage: about.layer as u8, prefix };
+                    (rest, count) = (rest & !mask, count + 1);
+                }
+                at += 1;
+            }
+            if wide {
+                break;
+            }
+            wide = true;
+        }
+        let mut at = 0;
+        while at < HIDDEN.len() {
+            let Span { word, .. } = HIDDEN[at].span;
+            if word as usize == place {
+                let mask = HIDDEN[at].span.mask();
+                slices[count] = Slice { place: word, mask, stage: HIDDEN[at].layer as u8, prefix: false };
+                (rest, count) = (rest & !mask, count + 1);
+            }
+            at += 1;
+        }
+        if rest != 0 {
+            let run = rest >> rest.trailing_zeros();
+            assert!(run & run.wrapping_add(1) == 0, "bits of a word that no field has do not lie together");
+            slices[count] =
+                Slice { place: place as u8, mask: rest, stage: Layer::Metadata as u8, prefix: false };
+            count += 1;
+        }
+        place += 1;
+    }
+    (slices, count)
+}
 
 /// The slices of one word.
 pub(crate) fn of(place: u8) -> &'static [Slice] {
@@ -124,7 +93,6 @@ pub(crate) fn of(place: u8) -> &'static [Slice] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_flow::{Field, WORDS};
 
     #[test]
     fn every_bit_of_a_key_is_in_one_slice() {
@@ -145,7 +113,7 @@ mod tests {
             of(u8::try_from(place).unwrap()).iter().find(|slice| slice.mask & mask != 0).unwrap().stage
         };
         let order = [Field::InPort, Field::EthDst, Field::NwDst, Field::TcpDst].map(stage);
-        assert_eq!(order, [METADATA, LINK, NETWORK, TRANSPORT]);
-        assert_eq!([Field::CtState, Field::Reg3, Field::NwProto].map(stage), [METADATA, METADATA, NETWORK]);
+        assert_eq!(order, [0, 1, 2, 3]);
+        assert_eq!([Field::CtState, Field::Reg3, Field::NwProto].map(stage), [0, 0, 2]);
     }
 }

@@ -14,17 +14,22 @@
 
 use std::sync::Arc;
 
-use weir_flow::{Field, Key, Mask, ones};
+use weir_flow::{Field, Key, Mask, Rounding, ones};
 
 /// The fields whose prefixes are kept, with the stage (see `slices`) that looks at them.
 pub(crate) const FIELDS: [(Field, u8); 6] = [
-    (Field::NwSrc, 2),
-    (Field::NwDst, 2),
-    (Field::Ipv6Src, 2),
-    (Field::Ipv6Dst, 2),
-    (Field::TcpSrc, 3),
-    (Field::TcpDst, 3),
+    staged(Field::NwSrc),
+    staged(Field::NwDst),
+    staged(Field::Ipv6Src),
+    staged(Field::Ipv6Dst),
+    staged(Field::TcpSrc),
+    staged(Field::TcpDst),
 ];
+
+const fn staged(field: Field) -> (Field, u8) {
+    assert!(matches!(field.about().rounding, Rounding::Prefix(_)), "of this field a prefix says nothing");
+    (field, field.about().layer as u8)
+}
 
 /// Prefixes that are gathered before they are added: sorting and adding so many takes some milliseconds.
 const GATHERED: usize = 1 << 16;

@@ -2,6 +2,7 @@
 
 use crate::common::{Dice, key, mixed, rounds};
 use weir_classifier::{Caches, Evicted, Found, Handle, LOOKUP_BURST, MASKS, Megaflows, PROBES, quantise};
+use weir_flow::span::PORTS;
 use weir_flow::{Field, Key, Mask, Seed};
 
 /// An entry as it was inserted.
@@ -210,10 +211,10 @@ fn a_burst_finds_what_each_key_alone_would_whatever_became_of_its_megaflow() {
 fn making_room_spares_what_is_in_use() {
     let mut cache = Megaflows::new(Seed::new(1), 100);
     let mut mask = Mask::new();
-    mask.add(4, 0xffff_ffff);
+    PORTS.examine(&mut mask);
     let flow = |number: u64| {
         let mut key = Key::new();
-        key.set_word(4, number);
+        PORTS.set(&mut key, number);
         key
     };
     for number in 0..100 {
@@ -243,10 +244,10 @@ fn a_port_that_fills_the_cache_leaves_the_others_their_share() {
     const CAPACITY: usize = 999;
     let mut cache = Megaflows::new(Seed::new(1), CAPACITY);
     let mut mask = Mask::new();
-    mask.add(4, 0xffff_ffff);
+    PORTS.examine(&mut mask);
     let flow = |port: u128, number: u64| {
         let mut key = Key::new();
-        key.set_word(4, number);
+        PORTS.set(&mut key, number);
         Field::InPort.set(&mut key, port);
         key
     };
@@ -287,10 +288,10 @@ fn a_port_that_fills_the_cache_leaves_the_others_their_share() {
 fn a_key_that_was_inserted_with_its_megaflow_is_found_exactly() {
     let mut caches = Caches::new(Seed::new(1), 100_000, 1 << 14);
     let mut mask = Mask::new();
-    mask.add(4, 0xffff_ffff);
+    PORTS.examine(&mut mask);
     let flow = |number: u64| {
         let mut key = Key::new();
-        key.set_word(4, number);
+        PORTS.set(&mut key, number);
         key
     };
     for number in 0..20_000 {

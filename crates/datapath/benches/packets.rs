@@ -7,6 +7,7 @@
 use std::hint::black_box;
 use weir_datapath::edit::{Rewrite, dec_ttl, pop_vlan, push_vlan};
 use weir_dpdk::Ticks;
+use weir_flow::span::TTL;
 use weir_flow::{Field, Key, Layout, Mask, compose, extract};
 
 const FRAMES: usize = 32;
@@ -26,7 +27,7 @@ fn burst(fields: &[(Field, u128)], payload: usize) -> Vec<Packet> {
             let mut key = Key::new();
             fields.iter().for_each(|&(field, value)| field.set(&mut key, value));
             Field::EthDst.set(&mut key, 0x0200_0000_0000 + number as u128);
-            key.set_bits(4, (1000 + number as u64) << 16, 0xffff << 16);
+            Field::TcpSrc.set(&mut key, 1000 + number as u128);
             let mut frame = compose(&key, &vec![0; payload]);
             // So that a tag that is pushed finds room, as in a packet's buffer.
             frame.reserve(64);
@@ -99,9 +100,9 @@ fn main() {
             Box::new(|burst| {
                 for Packet { frame, layout, key } in burst {
                     // A time to live that lasts: what is lowered is put back in the key and the frame.
-                    let (word, old) = (key.word(4), [frame[22], frame[24], frame[25]]);
+                    let (word, old) = (key.ttl(), [frame[22], frame[24], frame[25]]);
                     black_box(dec_ttl(black_box(frame), layout, key)).expect("it has one");
-                    key.set_word(4, word);
+                    TTL.set(key, word.into());
                     [frame[22], frame[24], frame[25]] = old;
                 }
             }),

@@ -1,108 +1,15 @@
 //! Every field that can be matched, set or moved: its names, its place in the key, its prerequisites.
 //!
-//! One table, [`Field::about`], is the home of all of it. Names are those of `ovs-fields(7)`; Weir's
-//! own are `sf_stage`, `sf_action` and `sf_metadata` (SoftFlow, section 3).
+//! One table, `field/table.rs`, is the home of all of it; [`Field::about`] reads it. Names are those of
+//! `ovs-fields(7)`; Weir's own are `sf_stage`, `sf_action` and `sf_metadata` (SoftFlow, section 3).
+
+pub(crate) mod derived;
+pub mod span;
+mod table;
 
 use crate::key::{Key, Mask};
-
-/// A field. Numbers are places in [`Field::ALL`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-#[allow(missing_docs, reason = "each is described in `ovs-fields(7)` under its name, in this order")]
-pub enum Field {
-    InPort,
-    Metadata,
-    TunId,
-    TunSrc,
-    TunDst,
-    PktMark,
-    RecircId,
-    ConjId,
-    ActsetOutput,
-    SfStage,
-    SfAction,
-    SfMetadata,
-    Reg0,
-    Reg1,
-    Reg2,
-    Reg3,
-    Reg4,
-    Reg5,
-    Reg6,
-    Reg7,
-    Reg8,
-    Reg9,
-    Reg10,
-    Reg11,
-    Reg12,
-    Reg13,
-    Reg14,
-    Reg15,
-    Xreg0,
-    Xreg1,
-    Xreg2,
-    Xreg3,
-    Xreg4,
-    Xreg5,
-    Xreg6,
-    Xreg7,
-    Xxreg0,
-    Xxreg1,
-    Xxreg2,
-    Xxreg3,
-    EthDst,
-    EthSrc,
-    EthType,
-    VlanTci,
-    VlanVid,
-    VlanPcp,
-    MplsLabel,
-    MplsTc,
-    MplsBos,
-    MplsTtl,
-    PbbIsid,
-    ArpOp,
-    ArpSpa,
-    ArpTpa,
-    ArpSha,
-    ArpTha,
-    NwSrc,
-    NwDst,
-    Ipv6Src,
-    Ipv6Dst,
-    Ipv6Label,
-    Ipv6Exthdr,
-    NwProto,
-    NwTos,
-    NwEcn,
-    NwTtl,
-    NwFrag,
-    TcpSrc,
-    TcpDst,
-    TcpFlags,
-    UdpSrc,
-    UdpDst,
-    SctpSrc,
-    SctpDst,
-    IcmpType,
-    IcmpCode,
-    Icmpv6Type,
-    Icmpv6Code,
-    NdTarget,
-    NdSll,
-    NdTll,
-    CtState,
-    CtZone,
-    CtMark,
-    CtLabel,
-    CtNwSrc,
-    CtNwDst,
-    CtNwProto,
-    CtTpSrc,
-    CtTpDst,
-    CtIpv6Src,
-    CtIpv6Dst,
-}
+pub use span::Span;
+pub use table::Field;
 
 /// What must be so in a packet for a field to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +73,58 @@ pub enum Form {
     Service,
 }
 
+/// Where a field's value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The switch knows it of the packet, as long as it has it.
+    Switch,
+    /// The switch knows it until a service begins another stage.
+    OneStage,
+    /// The packet: a plain one (`extract/header_mask.rs`) has it from this bit of the frame on.
+    At(u16),
+    /// The packet: plain ones have it all alike, most of them as zero.
+    Implied,
+    /// The packet: plain ones have it, and no header mask reads it.
+    Unread,
+}
+
+impl Source {
+    /// Whether it is the packet's bytes.
+    pub const fn is_packet(self) -> bool {
+        matches!(self, Self::At(_) | Self::Implied | Self::Unread)
+    }
+}
+
+/// Which part of a lookup examines a field, in this order: what separates most and changes least comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Layer {
+    /// What the switch knows of the packet.
+    Metadata,
+    /// The link header.
+    Link,
+    /// The network header.
+    Network,
+    /// Ports and what lies behind them.
+    Transport,
+}
+
+impl Layer {
+    /// How many there are.
+    pub const COUNT: usize = Self::Transport as usize + 1;
+}
+
+/// How many bits of a field are examined at once, so that there are few different masks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    /// Those that matter.
+    Exact,
+    /// Upper bits that reach as far as those that matter, by one of these lengths.
+    Prefix(&'static [u8]),
+    /// All of them, but for these, which tables often ask about alone.
+    Whole(u128),
+}
+
 /// All about a field.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
@@ -188,130 +147,16 @@ pub struct About {
     pub maskable: bool,
     /// Whether actions may write it.
     pub writable: bool,
-}
-
-macro_rules! fields {
-    ($($field:ident $name:literal $aliases:tt $bits:literal @ $word:literal >> $shift:literal $needs:ident $form:ident $mask:ident $write:ident;)*) => {
-        impl Field {
-            /// All fields, by number.
-            pub const ALL: &'static [Self] = &[$(Self::$field),*];
-
-            /// All about this field.
-            pub const fn about(self) -> &'static About {
-                const ABOUT: &[About] = &[$(About {
-                    name: $name,
-                    aliases: &$aliases,
-                    bits: $bits,
-                    word: $word,
-                    shift: $shift,
-                    needs: Needs::$needs,
-                    form: Form::$form,
-                    maskable: fields!(@ $mask),
-                    writable: fields!(@ $write),
-                }),*];
-                &ABOUT[self as usize]
-            }
-        }
-    };
-    (@ masked) => { true };
-    (@ whole) => { false };
-    (@ writable) => { true };
-    (@ fixed) => { false };
-}
-
-fields! {
-    InPort "in_port" [] 32 @ 0 >> 32 Nothing Port whole writable;
-    Metadata "metadata" [] 64 @ 6 >> 0 Nothing Number masked writable;
-    TunId "tun_id" ["tunnel_id"] 64 @ 7 >> 0 Nothing Number masked writable;
-    TunSrc "tun_src" [] 32 @ 37 >> 32 Nothing Ipv4 masked writable;
-    TunDst "tun_dst" [] 32 @ 37 >> 0 Nothing Ipv4 masked writable;
-    PktMark "pkt_mark" [] 32 @ 22 >> 0 Nothing Number masked writable;
-    RecircId "recirc_id" [] 32 @ 22 >> 32 Nothing Number whole fixed;
-    ConjId "conj_id" [] 32 @ 38 >> 32 Nothing Decimal whole fixed;
-    ActsetOutput "actset_output" [] 32 @ 38 >> 0 Nothing Port whole fixed;
-    SfStage "sf_stage" [] 8 @ 0 >> 24 Nothing Decimal masked fixed;
-    SfAction "sf_action" [] 16 @ 0 >> 0 Nothing Service whole fixed;
-    SfMetadata "sf_metadata" [] 32 @ 5 >> 32 Nothing Number masked writable;
-    Reg0 "reg0" [] 32 @ 23 >> 32 Nothing Number masked writable;
-    Reg1 "reg1" [] 32 @ 23 >> 0 Nothing Number masked writable;
-    Reg2 "reg2" [] 32 @ 24 >> 32 Nothing Number masked writable;
-    Reg3 "reg3" [] 32 @ 24 >> 0 Nothing Number masked writable;
-    Reg4 "reg4" [] 32 @ 25 >> 32 Nothing Number masked writable;
-    Reg5 "reg5" [] 32 @ 25 >> 0 Nothing Number masked writable;
-    Reg6 "reg6" [] 32 @ 26 >> 32 Nothing Number masked writable;
-    Reg7 "reg7" [] 32 @ 26 >> 0 Nothing Number masked writable;
-    Reg8 "reg8" [] 32 @ 27 >> 32 Nothing Number masked writable;
-    Reg9 "reg9" [] 32 @ 27 >> 0 Nothing Number masked writable;
-    Reg10 "reg10" [] 32 @ 28 >> 32 Nothing Number masked writable;
-    Reg11 "reg11" [] 32 @ 28 >> 0 Nothing Number masked writable;
-    Reg12 "reg12" [] 32 @ 29 >> 32 Nothing Number masked writable;
-    Reg13 "reg13" [] 32 @ 29 >> 0 Nothing Number masked writable;
-    Reg14 "reg14" [] 32 @ 30 >> 32 Nothing Number masked writable;
-    Reg15 "reg15" [] 32 @ 30 >> 0 Nothing Number masked writable;
-    Xreg0 "xreg0" [] 64 @ 23 >> 0 Nothing Number masked writable;
-    Xreg1 "xreg1" [] 64 @ 24 >> 0 Nothing Number masked writable;
-    Xreg2 "xreg2" [] 64 @ 25 >> 0 Nothing Number masked writable;
-    Xreg3 "xreg3" [] 64 @ 26 >> 0 Nothing Number masked writable;
-    Xreg4 "xreg4" [] 64 @ 27 >> 0 Nothing Number masked writable;
-    Xreg5 "xreg5" [] 64 @ 28 >> 0 Nothing Number masked writable;
-    Xreg6 "xreg6" [] 64 @ 29 >> 0 Nothing Number masked writable;
-    Xreg7 "xreg7" [] 64 @ 30 >> 0 Nothing Number masked writable;
-    Xxreg0 "xxreg0" [] 128 @ 23 >> 0 Nothing Number masked writable;
-    Xxreg1 "xxreg1" [] 128 @ 25 >> 0 Nothing Number masked writable;
-    Xxreg2 "xxreg2" [] 128 @ 27 >> 0 Nothing Number masked writable;
-    Xxreg3 "xxreg3" [] 128 @ 29 >> 0 Nothing Number masked writable;
-    EthDst "dl_dst" ["eth_dst"] 48 @ 1 >> 16 Nothing Mac masked writable;
-    EthSrc "dl_src" ["eth_src"] 48 @ 2 >> 16 Nothing Mac masked writable;
-    EthType "dl_type" ["eth_type"] 16 @ 1 >> 0 Nothing Number whole writable;
-    VlanTci "vlan_tci" [] 16 @ 2 >> 0 Nothing Number masked writable;
-    VlanVid "vlan_vid" [] 13 @ 2 >> 0 Nothing Number masked writable;
-    VlanPcp "dl_vlan_pcp" ["vlan_pcp"] 3 @ 2 >> 13 Vlan Decimal whole writable;
-    MplsLabel "mpls_label" [] 20 @ 19 >> 44 Mpls Decimal whole writable;
-    MplsTc "mpls_tc" [] 3 @ 19 >> 41 Mpls Decimal whole writable;
-    MplsBos "mpls_bos" [] 1 @ 19 >> 40 Mpls Decimal whole writable;
-    MplsTtl "mpls_ttl" [] 8 @ 19 >> 32 Mpls Decimal whole writable;
-    PbbIsid "pbb_isid" [] 24 @ 20 >> 0 Pbb Number masked writable;
-    ArpOp "arp_op" [] 16 @ 4 >> 16 Arp Decimal whole writable;
-    ArpSpa "arp_spa" [] 32 @ 3 >> 32 Arp Ipv4 masked writable;
-    ArpTpa "arp_tpa" [] 32 @ 3 >> 0 Arp Ipv4 masked writable;
-    ArpSha "arp_sha" [] 48 @ 14 >> 16 Arp Mac masked writable;
-    ArpTha "arp_tha" [] 48 @ 15 >> 16 Arp Mac masked writable;
-    NwSrc "nw_src" ["ip_src"] 32 @ 3 >> 32 Ipv4 Ipv4 masked writable;
-    NwDst "nw_dst" ["ip_dst"] 32 @ 3 >> 0 Ipv4 Ipv4 masked writable;
-    Ipv6Src "ipv6_src" [] 128 @ 8 >> 0 Ipv6 Ipv6 masked writable;
-    Ipv6Dst "ipv6_dst" [] 128 @ 10 >> 0 Ipv6 Ipv6 masked writable;
-    Ipv6Label "ipv6_label" [] 20 @ 16 >> 32 Ipv6 Number masked writable;
-    Ipv6Exthdr "ipv6_exthdr" [] 9 @ 14 >> 0 Ipv6 Number masked fixed;
-    NwProto "nw_proto" ["ip_proto"] 8 @ 4 >> 56 Ip Decimal whole writable;
-    NwTos "nw_tos" ["ip_dscp"] 6 @ 4 >> 50 Ip Decimal whole writable;
-    NwEcn "nw_ecn" ["ip_ecn"] 2 @ 4 >> 48 Ip Decimal whole writable;
-    NwTtl "nw_ttl" ["ip_ttl"] 8 @ 4 >> 40 Ip Decimal whole writable;
-    NwFrag "nw_frag" ["ip_frag"] 2 @ 0 >> 16 Ip Fragment masked fixed;
-    TcpSrc "tcp_src" ["tp_src"] 16 @ 4 >> 16 Tcp Decimal masked writable;
-    TcpDst "tcp_dst" ["tp_dst"] 16 @ 4 >> 0 Tcp Decimal masked writable;
-    TcpFlags "tcp_flags" [] 12 @ 5 >> 16 Tcp TcpFlags masked fixed;
-    UdpSrc "udp_src" [] 16 @ 4 >> 16 Udp Decimal masked writable;
-    UdpDst "udp_dst" [] 16 @ 4 >> 0 Udp Decimal masked writable;
-    SctpSrc "sctp_src" [] 16 @ 4 >> 16 Sctp Decimal masked writable;
-    SctpDst "sctp_dst" [] 16 @ 4 >> 0 Sctp Decimal masked writable;
-    IcmpType "icmp_type" [] 8 @ 4 >> 16 Icmp Decimal whole writable;
-    IcmpCode "icmp_code" [] 8 @ 4 >> 0 Icmp Decimal whole writable;
-    Icmpv6Type "icmpv6_type" [] 8 @ 4 >> 16 Icmpv6 Decimal whole writable;
-    Icmpv6Code "icmpv6_code" [] 8 @ 4 >> 0 Icmpv6 Decimal whole writable;
-    NdTarget "nd_target" [] 128 @ 12 >> 0 Nd Ipv6 masked writable;
-    NdSll "nd_sll" [] 48 @ 14 >> 16 NdSolicit Mac masked writable;
-    NdTll "nd_tll" [] 48 @ 15 >> 16 NdAdvert Mac masked writable;
-    CtState "ct_state" [] 8 @ 4 >> 32 Nothing CtState masked fixed;
-    CtZone "ct_zone" [] 16 @ 5 >> 0 Nothing Number whole fixed;
-    CtMark "ct_mark" [] 32 @ 16 >> 0 Nothing Number masked writable;
-    CtLabel "ct_label" [] 128 @ 17 >> 0 Nothing Number masked writable;
-    CtNwSrc "ct_nw_src" [] 32 @ 31 >> 32 Ipv4 Ipv4 masked fixed;
-    CtNwDst "ct_nw_dst" [] 32 @ 31 >> 0 Ipv4 Ipv4 masked fixed;
-    CtNwProto "ct_nw_proto" [] 8 @ 32 >> 56 Ip Decimal whole fixed;
-    CtTpSrc "ct_tp_src" [] 16 @ 32 >> 16 Nothing Decimal masked fixed;
-    CtTpDst "ct_tp_dst" [] 16 @ 32 >> 0 Nothing Decimal masked fixed;
-    CtIpv6Src "ct_ipv6_src" [] 128 @ 33 >> 0 Ipv6 Ipv6 masked fixed;
-    CtIpv6Dst "ct_ipv6_dst" [] 128 @ 35 >> 0 Ipv6 Ipv6 masked fixed;
+    /// Whether it says what follows it in the packet, so that an operation of its own writes it.
+    pub leads: bool,
+    /// The field whose bits these are: itself, or, where several have the same, one of them.
+    pub owner: Field,
+    /// Where its value comes from.
+    pub source: Source,
+    /// Which part of a lookup examines it.
+    pub layer: Layer,
+    /// How its bits in a mask are rounded up.
+    pub rounding: Rounding,
 }
 
 /// The lowest `bits` bits.
@@ -337,9 +182,49 @@ impl Field {
         self.about().bits as u32
     }
 
+    /// The registers of 32 bits, which follow one another.
+    pub const REGISTERS: &'static [Self] =
+        Self::ALL.split_at(Self::Reg0 as usize).1.split_at(Self::Reg15 as usize - Self::Reg0 as usize + 1).0;
+
     /// Register n, of 16.
     pub fn register(number: usize) -> Option<Self> {
-        Self::ALL[Self::Reg0 as usize..=Self::Reg15 as usize].get(number).copied()
+        Self::REGISTERS.get(number).copied()
+    }
+
+    /// Whether its bits are its own, and no narrower field's: such fields together are all that fields have of a key.
+    pub const fn is_owner(self) -> bool {
+        self.about().owner as u8 == self as u8
+    }
+
+    /// Fields with bits of their own that are in none of these lists, and how many they are: what a list in a
+    /// given order leaves out.
+    pub const fn owners_without(lists: &[&[Self]]) -> ([Self; Self::ALL.len()], usize) {
+        let (mut rest, mut count, mut at) = ([Self::InPort; Self::ALL.len()], 0, 0);
+        while at < Self::ALL.len() {
+            let field = Self::ALL[at];
+            let mut listed = !field.is_owner();
+            let mut list = 0;
+            while list < lists.len() {
+                let mut place = 0;
+                while place < lists[list].len() {
+                    listed |= lists[list][place].about().owner as u8 == field as u8;
+                    place += 1;
+                }
+                list += 1;
+            }
+            if !listed {
+                rest[count] = field;
+                count += 1;
+            }
+            at += 1;
+        }
+        (rest, count)
+    }
+
+    /// Where a key has it; of a field of more than 64 bits, its upper half.
+    pub const fn span(self) -> Span {
+        let About { word, shift, bits, .. } = *self.about();
+        Span { word, shift, bits: if bits > 64 { 64 } else { bits } }
     }
 
     /// The whole field.
@@ -468,11 +353,51 @@ mod tests {
             let words = if about.bits > 64 { 2 } else { 1 };
             assert!(usize::from(about.word) + words <= WORDS, "{}", about.name);
             assert!(words == 2 || about.shift + about.bits <= 64, "{}", about.name);
+            assert!(!about.leads || about.source.is_packet(), "{} is followed by nothing", about.name);
             for name in std::iter::once(&about.name).chain(about.aliases) {
                 assert!(names.insert(*name), "{name} twice");
                 assert_eq!(Field::named(name), Some(field));
             }
         }
+    }
+
+    /// The map in the header of `key.rs`, as the table has it: each word, from the most significant bit.
+    fn map() -> String {
+        let mut own: Vec<(Span, String)> = Field::ALL
+            .iter()
+            .filter(|field| field.is_owner())
+            .map(|field| (field.span(), field.name().to_owned()))
+            .collect();
+        own.extend(span::HIDDEN.iter().map(|hidden| (hidden.span, format!("`{}`", hidden.name))));
+        let wide = |word: u8| {
+            Field::ALL
+                .iter()
+                .find(|field| field.is_owner() && field.bits() > 64 && field.about().word + 1 == word)
+        };
+        let mut map = String::from("//! | word | fields |\n//! |---|---|\n");
+        for word in 0..WORDS as u8 {
+            let mut here: Vec<_> = own.iter().filter(|(span, _)| span.word == word).collect();
+            here.sort_by_key(|(span, _)| std::cmp::Reverse(span.shift));
+            let (mut parts, mut left) = (Vec::new(), 64);
+            let unused = |bits: u8| (bits != 0).then(|| format!("unused {bits}"));
+            for (span, name) in here {
+                parts.extend(unused(left - span.shift - span.bits));
+                parts.push(format!("{name} {}", span.bits));
+                left = span.shift;
+            }
+            match wide(word) {
+                Some(field) => parts.push(format!("the lower half of {}", field.name())),
+                None => parts.extend(unused(left)),
+            }
+            map.push_str(&format!("//! | {word} | {} |\n", parts.join(", ")));
+        }
+        map
+    }
+
+    #[test]
+    fn the_map_of_a_key_is_that_of_the_table() {
+        let map = map();
+        assert!(include_str!("key.rs").contains(&map), "the map in the header of key.rs must be\n{map}");
     }
 
     proptest! {

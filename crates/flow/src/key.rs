@@ -5,30 +5,47 @@
 //! clearing, hashing and comparing touch one cache line for plain IPv4 and more only where a packet
 //! needs more.
 //!
-//! Word by word, from the most significant bit:
+//! Word by word, from the most significant bit, as `field/table.rs` says and a test compares:
 //!
 //! | word | fields |
 //! |---|---|
-//! | 0 | in_port 32, sf_stage 8, unused 5, [`TRANSPORT_CUT`] 1, nw_frag 2, sf_action 16 |
-//! | 1 | eth_dst 48, eth_type 16 |
-//! | 2 | eth_src 48, vlan_tci 16 |
-//! | 3 | nw_src 32, nw_dst 32 (arp_spa, arp_tpa) |
-//! | 4 | nw_proto 8, nw_tos 8, nw_ttl 8, ct_state 8, tp_src 16, tp_dst 16 (arp_op in tp_src) |
-//! | 5 | sf_metadata 32, tcp_flags 16, ct_zone 16 |
-//! | 6 | metadata |
-//! | 7 | tun_id |
-//! | 8, 9; 10, 11; 12, 13 | ipv6_src; ipv6_dst; nd_target |
-//! | 14 | arp_sha or nd_sll 48, ipv6_exthdr 16 |
-//! | 15 | arp_tha or nd_tll 48, unused 16 |
-//! | 16 | ipv6_label 32, ct_mark 32 |
-//! | 17, 18 | ct_label |
-//! | 19, 20 | MPLS label stack entries 0, 1; entry 2, pbb_isid 32 |
-//! | 21 | inner vlan_tci 16, outer TPID 16, inner TPID 16, unused 16 |
+//! | 0 | in_port 32, sf_stage 8, unused 5, `CUT` 1, nw_frag 2, sf_action 16 |
+//! | 1 | dl_dst 48, dl_type 16 |
+//! | 2 | dl_src 48, vlan_tci 16 |
+//! | 3 | nw_src 32, nw_dst 32 |
+//! | 4 | nw_proto 8, nw_tos 6, nw_ecn 2, nw_ttl 8, ct_state 8, tcp_src 16, tcp_dst 16 |
+//! | 5 | sf_metadata 32, unused 4, tcp_flags 12, ct_zone 16 |
+//! | 6 | metadata 64 |
+//! | 7 | tun_id 64 |
+//! | 8 | ipv6_src 64 |
+//! | 9 | the lower half of ipv6_src |
+//! | 10 | ipv6_dst 64 |
+//! | 11 | the lower half of ipv6_dst |
+//! | 12 | nd_target 64 |
+//! | 13 | the lower half of nd_target |
+//! | 14 | arp_sha 48, unused 7, ipv6_exthdr 9 |
+//! | 15 | arp_tha 48, unused 16 |
+//! | 16 | unused 12, ipv6_label 20, ct_mark 32 |
+//! | 17 | ct_label 64 |
+//! | 18 | the lower half of ct_label |
+//! | 19 | mpls_label 20, mpls_tc 3, mpls_bos 1, mpls_ttl 8, `SECOND_LABEL` 32 |
+//! | 20 | `THIRD_LABEL` 32, unused 8, pbb_isid 24 |
+//! | 21 | `INNER_TCI` 16, `OUTER_TPID` 16, `INNER_TPID` 16, unused 16 |
 //! | 22 | recirc_id 32, pkt_mark 32 |
-//! | 23 to 30 | reg0 to reg15, 32 bits each |
+//! | 23 | reg0 32, reg1 32 |
+//! | 24 | reg2 32, reg3 32 |
+//! | 25 | reg4 32, reg5 32 |
+//! | 26 | reg6 32, reg7 32 |
+//! | 27 | reg8 32, reg9 32 |
+//! | 28 | reg10 32, reg11 32 |
+//! | 29 | reg12 32, reg13 32 |
+//! | 30 | reg14 32, reg15 32 |
 //! | 31 | ct_nw_src 32, ct_nw_dst 32 |
 //! | 32 | ct_nw_proto 8, unused 24, ct_tp_src 16, ct_tp_dst 16 |
-//! | 33, 34; 35, 36 | ct_ipv6_src; ct_ipv6_dst |
+//! | 33 | ct_ipv6_src 64 |
+//! | 34 | the lower half of ct_ipv6_src |
+//! | 35 | ct_ipv6_dst 64 |
+//! | 36 | the lower half of ct_ipv6_dst |
 //! | 37 | tun_src 32, tun_dst 32 |
 //! | 38 | conj_id 32, actset_output 32 |
 //!
@@ -36,16 +53,10 @@
 
 use std::fmt;
 
-/// Words of a key.
-pub const WORDS: usize = 39;
+pub use crate::field::derived::WORDS;
 
 /// Words at the front that every packet has.
 pub const HEAD: usize = 6;
-
-/// The bit of word 0 that says that the packet is too short for its transport header, of TCP, UDP, SCTP,
-/// ICMP or ICMPv6. No field has it, and no flow can match it: to the tables, such a packet has ports of zero.
-/// But those of one that has them can be set, and so a megaflow must tell the two apart.
-pub const TRANSPORT_CUT: u64 = 1 << 18;
 
 /// The bits of `present` that stand for the head.
 const HEAD_BITS: u64 = (1 << HEAD) - 1;

@@ -1,7 +1,8 @@
 //! Flow keys: what a packet looks like to the tables, field by field.
 //!
 //! - [`Key`], [`Mask`]: all fields of a packet as 64-bit words, and which bits of them matter;
-//! - [`Field`], [`Subfield`]: the fields by name, their places and prerequisites;
+//! - [`Field`], [`Subfield`]: the fields by name, their places and prerequisites: one table, of which also
+//!   [`PACKET_BITS`], [`SETTABLE`] and [`ONE_STAGE`] are made, and the [spans](span) of a key's words;
 //! - [`Match`]: what a flow entry demands;
 //! - [`extract()`], [`compose()`]: from a frame to its key, and back;
 //! - [`Layout`]: where a packet's headers start; [`ipv6`], [`neighbour`], [`protocol`]: what else
@@ -22,13 +23,16 @@ pub mod neighbour;
 pub mod protocol;
 pub mod samples;
 mod seed;
+mod typed;
 
 pub use compose::compose;
 pub use extract::{
-    Extractor, HeaderMask, MAX_FRAME, MaskedHeader, PACKET_BITS, WithExtractor, extract, extract_again, words,
+    Extractor, HeaderMask, MAX_FRAME, MaskedHeader, WithExtractor, extract, extract_again, words,
 };
-pub use field::{About, Field, Form, Needs, Subfield, ones};
-pub use key::{HEAD, Key, Mask, TRANSPORT_CUT, WORDS, places};
+pub use field::derived::{ONE_STAGE, PACKET_BITS, PACKET_WORDS, SETTABLE};
+pub use field::span;
+pub use field::{About, Field, Form, Layer, Needs, Rounding, Source, Span, Subfield, ones};
+pub use key::{HEAD, Key, Mask, WORDS, places};
 pub use layout::Layout;
 pub use matching::{Match, Term};
 pub use seed::{Seed, spread};

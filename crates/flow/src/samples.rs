@@ -1,14 +1,40 @@
-//! Random frames of every kind that keys know, well-formed and mangled: for tests and stress.
+//! Random frames of every kind that keys know, well-formed and mangled, and what fields need: for tests and stress.
 //!
-//! They are built byte by byte, not by [`compose()`](crate::compose()), so that each can be checked against the
+//! Frames are built byte by byte, not by [`compose()`](crate::compose()), so that each can be checked against the
 //! other. The same seed gives the same frames. Costs: allocates. Threads: plain data.
 
+use crate::field::{Field, Needs};
 use crate::ipv6::{AUTHENTICATION, DESTINATION, ESP, FRAGMENT, HOP_BY_HOP, NOTHING, ROUTING};
 use crate::protocol::{
-    ARP, ICMP, ICMPV6, IPV4, IPV6, MPLS, MPLS_UPSTREAM, PBB, RARP, SCTP, SERVICE_VLAN, TCP, UDP, VLAN,
+    ARP, ICMP, ICMPV6, IPV4, IPV6, MPLS, MPLS_UPSTREAM, NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, PBB,
+    RARP, SCTP, SERVICE_VLAN, TAG_PRESENT, TCP, UDP, VLAN,
 };
 use weir_wire::checksum::{finish, sum, udp_nonzero};
 use weir_wire::crc32c::crc32c;
+
+/// Fields of a packet that has what a field needs, in an order in which each has what it needs itself.
+pub fn needed(needs: Needs) -> Vec<(Field, u128)> {
+    let (ether_type, protocol, kind) = match needs {
+        Needs::Nothing => return Vec::new(),
+        Needs::Vlan => return vec![(Field::VlanTci, TAG_PRESENT.into())],
+        Needs::Mpls => (MPLS, None, None),
+        Needs::Pbb => (PBB, None, None),
+        Needs::Arp => (ARP, None, None),
+        Needs::Ipv4 | Needs::Ip => (IPV4, None, None),
+        Needs::Ipv6 => (IPV6, None, None),
+        Needs::Tcp => (IPV4, Some(TCP), None),
+        Needs::Udp => (IPV4, Some(UDP), None),
+        Needs::Sctp => (IPV4, Some(SCTP), None),
+        Needs::Icmp => (IPV4, Some(ICMP), None),
+        Needs::Icmpv6 => (IPV6, Some(ICMPV6), None),
+        Needs::Nd | Needs::NdSolicit => (IPV6, Some(ICMPV6), Some(NEIGHBOUR_SOLICITATION)),
+        Needs::NdAdvert => (IPV6, Some(ICMPV6), Some(NEIGHBOUR_ADVERTISEMENT)),
+    };
+    let mut fields = vec![(Field::EthType, ether_type.into())];
+    fields.extend(protocol.map(|protocol| (Field::NwProto, protocol.into())));
+    fields.extend(kind.map(|kind| (Field::Icmpv6Type, kind.into())));
+    fields
+}
 
 /// A source of random frames.
 #[derive(Clone, Debug)]

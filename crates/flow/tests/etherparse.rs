@@ -2,6 +2,7 @@
 
 use etherparse::{LinkExtHeader, NetHeaders, PacketHeaders, TransportHeader};
 use weir_flow::samples::Sampler;
+use weir_flow::span::{INNER_TCI, TCI};
 use weir_flow::{Field, Key, Layout, extract};
 
 const FRAMES: usize = 100_000;
@@ -23,7 +24,7 @@ fn tags_agree(key: &Key, headers: &PacketHeaders<'_>) {
         u64::from(vlan.pcp.value()) << 13 | 0x1000 | u64::from(vlan.vlan_id.value())
     };
     let found: Vec<u64> = headers.link_exts.iter().map(tci).collect();
-    let ours = [key.word(2) & 0xffff, key.word(21) >> 48];
+    let ours = [TCI, INNER_TCI].map(|span| span.get(key));
     assert_eq!(ours[0], found.first().copied().unwrap_or(0));
     assert_eq!(ours[1], found.get(1).copied().unwrap_or(0));
 }

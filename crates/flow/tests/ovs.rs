@@ -7,7 +7,8 @@ use std::io::BufWriter;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use weir_flow::samples::Sampler;
-use weir_flow::{Field, Key, TRANSPORT_CUT, extract};
+use weir_flow::span::{CUT, INNER_TCI, INNER_TPID, OUTER_TPID, PORTS, SECOND_LABEL, THIRD_LABEL};
+use weir_flow::{Field, Key, extract};
 use weir_units::Nanos;
 use weir_wire::MacAddress;
 use weir_wire::pcap::{CaptureWriter, Format};
@@ -100,20 +101,20 @@ fn key_of(line: &str) -> Key {
             "tp_dst" => Field::TcpDst.set(&mut key, number(text)),
             // Of solicitations and advertisements Open vSwitch knows two fields more.
             "nd_reserved" | "nd_options_type" => {}
-            "mpls_lse1" => key.set_bits(19, number(text) as u64, 0xffff_ffff),
-            "mpls_lse2" => key.set_bits(20, (number(text) as u64) << 32, !0 << 32),
+            "mpls_lse1" => SECOND_LABEL.set(&mut key, number(text) as u64),
+            "mpls_lse2" => THIRD_LABEL.set(&mut key, number(text) as u64),
             _ => {
                 let field = Field::named(name).unwrap_or_else(|| panic!("`{name}` in `{line}`"));
                 field.set(&mut key, value(text));
             }
         }
     }
-    key.set_bits(21, (inner as u64) << 48, !0 << 48);
+    INNER_TCI.set(&mut key, inner as u64);
     let foreign = matches!((Field::EthType.get(&key), Field::NwProto.get(&key)), (0x0800, 58) | (0x86dd, 1));
     if Field::NwProto.get(&key) == IGMP || foreign {
         // Type and code of IGMP have no field of ours, and ICMP belongs to its version of IP.
-        key.set_bits(4, 0, 0xffff_ffff);
-        (12..16).for_each(|place| key.set_word(place, 0));
+        PORTS.set(&mut key, 0);
+        [Field::NdTarget, Field::NdSll, Field::NdTll].iter().for_each(|field| field.set(&mut key, 0));
     }
     key
 }
@@ -121,8 +122,7 @@ fn key_of(line: &str) -> Key {
 /// What Open vSwitch does not have or print is left out of our key.
 fn comparable(key: &Key) -> Key {
     let mut key = key.clone();
-    key.set_bits(21, 0, !0 >> 16);
-    key.set_bits(0, 0, TRANSPORT_CUT);
+    [OUTER_TPID, INNER_TPID, CUT].iter().for_each(|span| span.set(&mut key, 0));
     Field::Ipv6Exthdr.set(&mut key, 0);
     Field::PbbIsid.set(&mut key, 0);
     if matches!(Field::EthType.get(&key), 0x0806 | 0x8035) && Field::ArpOp.get(&key) > 255 {

@@ -348,16 +348,17 @@ mod tests {
     use crate::actions::program::{Counted, Op};
     use std::cell::Cell;
     use weir_flow::Match;
+    use weir_flow::span::ADDRESSES;
     use weir_port::DropReason;
 
     /// Caches with so many megaflows, last used at the start.
     fn filled(megaflows: u64, pipeline: &Pipeline) -> Caches {
         let mut caches = Caches::new(Seed::new(1));
         let mut mask = Mask::new();
-        mask.add(3, u64::MAX);
+        ADDRESSES.examine(&mut mask);
         for number in 0..megaflows {
             let mut key = Key::new();
-            key.set_word(3, number);
+            ADDRESSES.set(&mut key, number);
             Field::InPort.set(&mut key, 1);
             let ops = vec![Op::Drop(DropReason::ByFlow)];
             let (credits, counted) = (Vec::new(), Counted::default());

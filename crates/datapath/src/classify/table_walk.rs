@@ -24,7 +24,8 @@ use crate::model::pipeline::Pipeline;
 use crate::slowpath::translate::{DueLookup, FrozenStore, Origins, Subject, Trail, follow};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use weir_flow::{Field, Key, Layout, TRANSPORT_CUT};
+use weir_flow::protocol::{FRAGMENT_LATER, TAG_PRESENT};
+use weir_flow::{Field, Key, Layout, Span};
 use weir_openflow::TableId;
 use weir_units::Nanos;
 
@@ -122,13 +123,15 @@ impl Numbers {
     }
 }
 
+const STAGE: Span = Field::SfStage.span();
+const RECIRC_ID: Span = Field::RecircId.span();
+
 /// What a translation may ask of a packet without looking it up: its port and stage, whether it has a tag,
 /// which of the protocols that fields need it is of, whether it is a later fragment, and whether it is too
 /// short for its transport header.
 #[inline]
 fn context(key: &Key) -> u64 {
-    let head = key.head();
-    let ethertype: u64 = match head[1] as u16 {
+    let ethertype: u64 = match key.ether_type() {
         0x0800 => 1,
         0x86dd => 2,
         0x0806 | 0x8035 => 3,
@@ -136,7 +139,7 @@ fn context(key: &Key) -> u64 {
         0x88e7 => 5,
         _ => 0,
     };
-    let protocol: u64 = match (head[4] >> 56) as u8 {
+    let protocol: u64 = match key.protocol() {
         6 => 1,
         17 => 2,
         132 => 3,
@@ -144,9 +147,11 @@ fn context(key: &Key) -> u64 {
         58 => 5,
         _ => 0,
     };
-    let cut = u64::from(head[0] & TRANSPORT_CUT != 0);
-    let (later, tagged) = (head[0] >> 17 & 1, head[2] >> 12 & 1);
-    (head[0] & 0xffff_ffff_ff00_0000) | ethertype << 8 | protocol << 4 | cut << 2 | later << 1 | tagged
+    let cut = u64::from(key.is_cut());
+    let later = u64::from(key.fragment() & FRAGMENT_LATER != 0);
+    let tagged = u64::from(key.tci() & TAG_PRESENT != 0);
+    let origin = u64::from(key.in_port()) << 32 | STAGE.get(key) << 24;
+    origin | ethertype << 8 | protocol << 4 | cut << 2 | later << 1 | tagged
 }
 
 /// Which packet is to be sent on its way.
@@ -252,7 +257,7 @@ impl TableWalk {
         packet: &Packet<'_>,
         store: &mut FrozenStore,
     ) -> Option<u32> {
-        if packet.key.word(22) >> 32 != 0 {
+        if RECIRC_ID.get(packet.key) != 0 {
             // It comes back from a recirculation, in the middle of its way.
             return None;
         }

@@ -1,6 +1,6 @@
 //! Stages: what a service leaves of what the tables knew of a packet (SoftFlow, section 3.1).
 
-use weir_flow::{Field, Key};
+use weir_flow::{Field, HEAD, Key, ONE_STAGE, places};
 
 /// The greatest stage; more is taken for a loop (SoftFlow, section 5.2: a loop detector).
 pub(crate) const STAGES: u8 = 64;
@@ -12,28 +12,27 @@ pub(crate) fn next_stage(key: &mut Key, service: u16) {
     let stage = Field::SfStage.get(key) + 1;
     Field::SfStage.set(key, stage.min(255));
     Field::SfAction.set(key, u128::from(service));
-    const BEHIND: u64 = {
-        let (mut bits, mut at) = (1 << 22, 0);
-        while at < STAGE_LOCAL.len() {
-            bits |= 1 << STAGE_LOCAL[at];
-            at += 1;
-        }
-        bits
-    };
     if key.present() & BEHIND != 0 {
         forget_stage(key);
     }
 }
 
+/// Words behind the key's head that have bits which last for one stage.
+const BEHIND: u64 = {
+    let (mut words, mut place) = (0, 0);
+    while place < ONE_STAGE.len() {
+        assert!(place >= HEAD || ONE_STAGE[place] == 0, "the head is not looked at when a stage ends");
+        if ONE_STAGE[place] != 0 {
+            words |= 1 << place;
+        }
+        place += 1;
+    }
+    words
+};
+
 #[cold]
 fn forget_stage(key: &mut Key) {
-    for place in STAGE_LOCAL {
-        if key.word(place) != 0 {
-            key.set_word(place, 0);
-        }
+    for place in places(BEHIND & key.present()) {
+        key.set_bits(place, 0, ONE_STAGE[place]);
     }
-    Field::RecircId.set(key, 0);
 }
-
-/// Words of the key that last for one stage: metadata, registers, conjunctions.
-pub(crate) const STAGE_LOCAL: [usize; 10] = [6, 23, 24, 25, 26, 27, 28, 29, 30, 38];

@@ -3,7 +3,8 @@
 use crate::model::entries::Entry;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
-use weir_flow::{Field, Key, Mask, Match, TRANSPORT_CUT};
+use weir_flow::span::CUT;
+use weir_flow::{Field, Key, Mask, Match};
 use weir_openflow::{Action, Flow, Instructions, Names, match_text};
 
 /// One thing that happened.
@@ -95,7 +96,7 @@ impl Story {
         for field in fields() {
             self.reasons_of(&mut out, field.name(), |mask| field.mask_of(mask));
         }
-        self.reasons_of(&mut out, "(header cut)", |mask| u128::from(mask.word(0) & TRANSPORT_CUT != 0));
+        self.reasons_of(&mut out, "(header cut)", |mask| CUT.mask_of(mask).into());
         out
     }
 
@@ -119,20 +120,19 @@ impl Story {
     }
 }
 
-/// Fields that overlap no other in the list: together they are all of a key.
+/// Fields that overlap no other in the list: together they are all of a key. Of those that have the same bits, the
+/// first.
 fn fields() -> impl Iterator<Item = Field> {
-    let wide = |field: &Field| {
-        let name = field.name();
-        !name.starts_with("xreg")
-            && !name.starts_with("xxreg")
-            && !matches!(field, Field::VlanVid | Field::VlanPcp)
-    };
     let mut seen = Mask::new();
-    Field::ALL.iter().copied().filter(wide).filter(move |field| {
+    Field::ALL.iter().copied().filter(move |field| {
+        let owner = field.about().owner;
+        let whole = field.bits() == owner.bits();
         let mut own = Mask::new();
         field.examine(&mut own, u128::MAX);
-        let new = own.iter().any(|(place, bits)| bits & !seen.word(place) != 0);
-        seen.union(&own);
+        let new = whole && own.iter().any(|(place, bits)| bits & !seen.word(place) != 0);
+        if new {
+            seen.union(&own);
+        }
         new
     })
 }

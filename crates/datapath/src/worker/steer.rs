@@ -117,10 +117,9 @@ fn addresses(key: &Key, layout: Layout, frame: &[u8], seed: Seed) -> Option<u64>
     const ICMP: u128 = 1;
     match Field::EthType.get(key) {
         0x0800 if Field::NwProto.get(key) == ICMP => {
-            let own = ((key.word(3) >> 32) as u32, key.word(3) as u32);
-            Some(Pairs::v4(seed, quoted_v4(key, layout, frame).unwrap_or(own)))
+            Some(Pairs::v4(seed, quoted_v4(key, layout, frame).unwrap_or(own_v4(key))))
         }
-        0x0800 => Some(Pairs::v4(seed, ((key.word(3) >> 32) as u32, key.word(3) as u32))),
+        0x0800 => Some(Pairs::v4(seed, own_v4(key))),
         0x86dd => Some(addresses_v6(key, layout, frame, seed)),
         _ => None,
     }
@@ -128,10 +127,17 @@ fn addresses(key: &Key, layout: Layout, frame: &[u8], seed: Seed) -> Option<u64>
 
 #[inline(never)]
 fn addresses_v6(key: &Key, layout: Layout, frame: &[u8], seed: Seed) -> u64 {
-    let own = [[key.word(8), key.word(9)], [key.word(10), key.word(11)]];
-    let [a, b] = quoted_v6(key, layout, frame).unwrap_or(own);
     let wide = |words: [u64; 2]| u128::from(words[0]) << 64 | u128::from(words[1]);
-    Pairs::v6(seed, wide(a), wide(b))
+    let quoted = quoted_v6(key, layout, frame).map(|pair| pair.map(wide));
+    let [a, b] = quoted.unwrap_or_else(|| [Field::Ipv6Src, Field::Ipv6Dst].map(|field| field.get(key)));
+    Pairs::v6(seed, a, b)
+}
+
+/// The packet's own addresses.
+#[inline]
+fn own_v4(key: &Key) -> (u32, u32) {
+    let both = key.addresses();
+    ((both >> 32) as u32, both as u32)
 }
 
 /// Addresses of the packet that an ICMP error quotes.

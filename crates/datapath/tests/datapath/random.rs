@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 use weir_datapath::Change;
 use weir_flow::samples::Sampler;
-use weir_flow::{Field, Key, Match, Subfield, TRANSPORT_CUT, compose, extract, ones};
+use weir_flow::span::CUT;
+use weir_flow::{Field, Key, Match, Subfield, compose, extract, ones};
 use weir_openflow::{
     Action, Bucket, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, MeterId, Names, PortNo, TableId,
     ToController,
@@ -479,7 +480,7 @@ pub(crate) fn twins(random: &mut Sampler) -> Vec<Vec<u8>> {
             own.push((Field::NwProto, random.pick(&[1, 6, 17, 58, 132])));
             own.iter().for_each(|(field, value)| field.set(&mut key, *value));
             let whole = compose(&key, &[7; 20]);
-            key.set_bits(0, TRANSPORT_CUT, TRANSPORT_CUT);
+            CUT.set(&mut key, 1);
             vec![whole, compose(&key, &[])]
         }
         1 => {

@@ -1,6 +1,7 @@
 //! Random edits of random packets.
 
 use super::*;
+use weir_flow::span::TCI;
 
 /// Frames of the automatic runs.
 const FRAMES: u64 = 150_000;
@@ -63,7 +64,7 @@ fn a_rewrite_changes_no_byte_but_its_fields_and_checksums() {
         let mut packet = Packet::new(if sampler.one_in(4) { sampler.mangled() } else { sampler.frame() });
         let (value, mut mask) = random_fields(&mut sampler, &packet.key);
         // Tags move all bytes; see `tags_move_all_bytes_and_change_none`.
-        mask.remove(2, 0xffff);
+        mask.remove(TCI.place(), TCI.mask());
         let before = packet.clone();
         if packet.apply(&rewrite(value, mask.clone())).is_err() {
             continue;
@@ -83,52 +84,56 @@ fn places(packet: &Packet, mask: &Mask) -> Vec<(usize, usize)> {
     let (network, transport) = (usize::from(layout.network), usize::from(layout.transport));
     let [ether_type, protocol] = packet.get([Field::EthType, Field::NwProto]);
     let mut places = vec![];
-    let mut put = |place: usize, bits: u64, from: usize, count: usize| {
-        if mask.word(place) & bits != 0 {
+    let mut put = |field: Field, from: usize, count: usize| {
+        if field.mask_of(mask) != 0 {
             places.push((from, count));
         }
     };
-    put(1, !0xffff, 0, 6);
-    put(2, !0xffff, 6, 6);
-    put(19, !0, layout.mpls.into(), 4);
-    put(20, 0x00ff_ffff, usize::from(layout.ether_type) + 3, 3);
+    use Field as F;
+    let sums = |put: &mut dyn FnMut(Field, usize, usize), fields: &[Field], from: usize, count: usize| {
+        fields.iter().for_each(|&field| put(field, from, count));
+    };
+    put(F::EthDst, 0, 6);
+    put(F::EthSrc, 6, 6);
+    sums(&mut put, &[F::MplsLabel, F::MplsTc, F::MplsBos, F::MplsTtl], layout.mpls.into(), 4);
+    put(F::PbbIsid, usize::from(layout.ether_type) + 3, 3);
     match ether_type {
         0x0800 => {
-            put(3, !0 << 32, network + 12, 4);
-            put(3, 0xffff_ffff, network + 16, 4);
-            put(4, 0xff << 48, network + 1, 1);
-            put(4, 0xff << 40, network + 8, 1);
-            put(3, !0, network + 10, 2);
-            put(4, 0xffff << 40, network + 10, 2);
+            put(F::NwSrc, network + 12, 4);
+            put(F::NwDst, network + 16, 4);
+            sums(&mut put, &[F::NwTos, F::NwEcn], network + 1, 1);
+            put(F::NwTtl, network + 8, 1);
+            sums(&mut put, &[F::NwSrc, F::NwDst, F::NwTos, F::NwEcn, F::NwTtl], network + 10, 2);
         }
         0x86dd => {
-            put(4, 0xff << 48, network, 2);
-            put(4, 0xff << 40, network + 7, 1);
-            put(16, 0x000f_ffff << 32, network + 1, 3);
-            (0..4).for_each(|half| put(8 + half, !0, network + 8 + 8 * half, 8));
+            sums(&mut put, &[F::NwTos, F::NwEcn], network, 2);
+            put(F::NwTtl, network + 7, 1);
+            put(F::Ipv6Label, network + 1, 3);
+            put(F::Ipv6Src, network + 8, 16);
+            put(F::Ipv6Dst, network + 24, 16);
             let options = usize::from(layout.end) - transport;
-            (12..16).for_each(|place| put(place, !0, transport + 8, options));
+            sums(&mut put, &[F::NdTarget, F::NdSll, F::NdTll], transport + 8, options);
         }
         _ => {
-            put(3, !0 << 32, network + 14, 4);
-            put(3, 0xffff_ffff, network + 24, 4);
-            put(4, 0xffff << 16, network + 6, 2);
-            put(14, !0xffff, network + 8, 6);
-            put(15, !0xffff, network + 18, 6);
+            put(F::ArpSpa, network + 14, 4);
+            put(F::ArpTpa, network + 24, 4);
+            put(F::ArpOp, network + 6, 2);
+            put(F::ArpSha, network + 8, 6);
+            put(F::ArpTha, network + 18, 6);
         }
     }
     let icmp = matches!(protocol, 1 | 58);
     if transport != 0 {
-        put(4, 0xffff << 16, transport, if icmp { 1 } else { 2 });
-        put(4, 0xffff, transport + if icmp { 1 } else { 2 }, if icmp { 1 } else { 2 });
-        let (from, count) = match protocol {
-            6 => (16, 2),
-            17 => (6, 2),
-            132 => (8, 4),
-            _ => (2, 2),
-        };
-        let summed: &[usize] = if protocol == 132 { &[4] } else { &[3, 4, 8, 9, 10, 11, 12, 13, 14, 15] };
-        summed.iter().for_each(|&place| put(place, !0, transport + from, count));
+        put(F::TcpSrc, transport, if icmp { 1 } else { 2 });
+        put(F::TcpDst, transport + if icmp { 1 } else { 2 }, if icmp { 1 } else { 2 });
+        let ports = [F::TcpSrc, F::TcpDst];
+        let pseudo = [F::NwSrc, F::NwDst, F::Ipv6Src, F::Ipv6Dst, F::NdTarget, F::NdSll, F::NdTll];
+        match protocol {
+            6 => sums(&mut put, &[&ports[..], &pseudo].concat(), transport + 16, 2),
+            17 => sums(&mut put, &[&ports[..], &pseudo].concat(), transport + 6, 2),
+            132 => sums(&mut put, &ports, transport + 8, 4),
+            _ => sums(&mut put, &[&ports[..], &pseudo].concat(), transport + 2, 2),
+        }
     }
     places
 }

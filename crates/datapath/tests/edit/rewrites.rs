@@ -2,6 +2,7 @@
 
 use super::*;
 use Field::*;
+use weir_flow::samples::needed;
 
 fn packet(fields: &[(Field, u128)], payload: &[u8]) -> Packet {
     let mut key = Key::new();
@@ -98,6 +99,30 @@ fn a_field_without_its_header_is_refused_and_changes_nothing() {
     assert_eq!(short.apply(&setting(&[(EthDst, 1)])), Err(DropReason::TooShort));
     assert_eq!(short.apply(&setting(&[(Reg0, 1)])), Ok(()));
     assert_eq!(short.get([Reg0]), [1]);
+}
+
+#[test]
+fn every_field_that_can_be_set_is_set_in_the_packet() {
+    let mut tried = 0;
+    for &field in Field::ALL {
+        let about = field.about();
+        if !about.source.is_packet() || !about.writable || about.leads {
+            continue;
+        }
+        tried += 1;
+        let tag = matches!(field, VlanTci | VlanVid);
+        let value = if tag { 0x1005 } else { 5 & weir_flow::ones(field.bits()) };
+        let needs = with(vec![(EthType, 0x88b5), (NwTtl, 64)], &needed(about.needs));
+        // Neighbour discovery has an option for an address only where there is one.
+        let old = if about.form == weir_flow::Form::Mac { 9 } else { 0 };
+        let before = packet(&with(needs, &[(field, if tag { 0x1000 } else { old })]), b"");
+        let mut after = before.clone();
+        assert_eq!(after.apply(&setting(&[(field, value)])), Ok(()), "{}", about.name);
+        let expected = value & weir_flow::ones(field.bits());
+        assert_eq!(after.get([field]), [expected], "{} is not set in the key", about.name);
+        assert!(after.is_in_step(&before.key), "{} is set in the key and not in the frame", about.name);
+    }
+    assert!(tried > 30, "only {tried} fields were tried");
 }
 
 #[test]

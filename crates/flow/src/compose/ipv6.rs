@@ -1,6 +1,6 @@
 //! IPv6 with a chain of extension headers that means what the key says.
 
-use super::{fragment, tos, transport};
+use super::transport;
 use crate::field::Field;
 use crate::ipv6::{AUTHENTICATION, DESTINATION, FRAGMENT, HOP_BY_HOP, NOTHING, Order, ROUTING, exthdr};
 use crate::key::Key;
@@ -11,24 +11,24 @@ use weir_wire::checksum;
 const LONGEST: usize = 7;
 
 pub(super) fn packet(key: &Key, payload: &[u8], frame: &mut Vec<u8>) {
-    let last = match Field::NwProto.get(key) as u8 {
+    let last = match key.protocol() {
         // Those that only lead to another.
         HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION => NOTHING,
         protocol => protocol,
     };
-    let mut headers = chain(Field::Ipv6Exthdr.get(key) as u16, fragment(key), last);
+    let mut headers = chain(Field::Ipv6Exthdr.get(key) as u16, key.fragment(), last);
     headers.push(last);
-    let addresses: Vec<u8> = (8..12).flat_map(|place| key.word(place).to_be_bytes()).collect();
-    let body = if fragment(key) & FRAGMENT_LATER != 0 {
+    let addresses = [Field::Ipv6Src, Field::Ipv6Dst].map(|field| field.get(key).to_be_bytes()).concat();
+    let body = if key.fragment() & FRAGMENT_LATER != 0 {
         payload.to_vec()
     } else {
         transport::packet(key, last, payload, u32::from(checksum::fold(checksum::sum(&addresses))))
     };
-    let extensions = extensions(&headers, fragment(key));
+    let extensions = extensions(&headers, key.fragment());
     let label = Field::Ipv6Label.get(key) as u32;
-    frame.extend((6 << 28 | u32::from(tos(key)) << 20 | label).to_be_bytes());
+    frame.extend((6 << 28 | u32::from(key.tos()) << 20 | label).to_be_bytes());
     frame.extend(((extensions.len() + body.len()) as u16).to_be_bytes());
-    frame.extend([headers[0], Field::NwTtl.get(key) as u8]);
+    frame.extend([headers[0], key.ttl()]);
     frame.extend(addresses);
     frame.extend(extensions);
     frame.extend(body);

@@ -7,6 +7,7 @@ mod transport;
 
 use crate::extract::{ARP_FRONT, SNAP};
 use crate::field::Field;
+use crate::field::span::{INNER_TCI, INNER_TPID, MPLS, OUTER_TPID, SECOND_LABEL, TCI, THIRD_LABEL};
 use crate::key::Key;
 use crate::protocol::{
     ARP, BOTTOM_OF_STACK, ETHER_TYPE_MIN, FRAGMENT_ANY, FRAGMENT_LATER, IPV4, IPV6, MAX_LABELS, MAX_TAGS,
@@ -30,8 +31,8 @@ const MAX_802_3: usize = 1500;
 pub fn compose(key: &Key, payload: &[u8]) -> Vec<u8> {
     let payload = &payload[..payload.len().min(MAX_PAYLOAD)];
     let mut frame = Vec::with_capacity(256 + payload.len());
-    frame.extend(&key.word(1).to_be_bytes()[..6]);
-    frame.extend(&key.word(2).to_be_bytes()[..6]);
+    frame.extend(mac(key, Field::EthDst));
+    frame.extend(mac(key, Field::EthSrc));
     let tags = tags(key, &mut frame);
     let ether_type = Field::EthType.get(key) as u16;
     if ether_type < ETHER_TYPE_MIN {
@@ -58,9 +59,8 @@ pub fn compose(key: &Key, payload: &[u8]) -> Vec<u8> {
 
 /// Appends the tags, and counts them. The second is there only behind a first.
 fn tags(key: &Key, frame: &mut Vec<u8>) -> usize {
-    let word = key.word(21);
-    let tags =
-        [(word >> 32, key.word(2)), (word >> 16, word >> 48)].map(|(tpid, tci)| (tpid as u16, tci as u16));
+    let tags = [(OUTER_TPID, TCI), (INNER_TPID, INNER_TCI)]
+        .map(|(tpid, tci)| (tpid.get(key) as u16, tci.get(key) as u16));
     let present = tags.iter().take_while(|(_, tci)| tci & TAG_PRESENT != 0);
     let mut count = 0;
     for &(tpid, tci) in present {
@@ -84,8 +84,7 @@ fn length_and_llc(frame: &mut Vec<u8>, payload: &[u8]) {
 /// A label stack, or a service instance tag.
 fn shim(key: &Key, ether_type: u16, frame: &mut Vec<u8>) {
     if is_mpls(ether_type) {
-        let entries: [u32; MAX_LABELS] =
-            [(key.word(19) >> 32) as u32, key.word(19) as u32, (key.word(20) >> 32) as u32];
+        let entries: [u32; MAX_LABELS] = [MPLS, SECOND_LABEL, THIRD_LABEL].map(|span| span.get(key) as u32);
         for entry in entries {
             frame.extend(entry.to_be_bytes());
             if entry & BOTTOM_OF_STACK != 0 {
@@ -100,38 +99,35 @@ fn shim(key: &Key, ether_type: u16, frame: &mut Vec<u8>) {
 fn arp(key: &Key, frame: &mut Vec<u8>) {
     frame.extend(ARP_FRONT);
     frame.extend((Field::ArpOp.get(key) as u16).to_be_bytes());
-    frame.extend(&key.word(14).to_be_bytes()[..6]);
-    frame.extend(&key.word(3).to_be_bytes()[..4]);
-    frame.extend(&key.word(15).to_be_bytes()[..6]);
-    frame.extend(&key.word(3).to_be_bytes()[4..]);
+    frame.extend(mac(key, Field::ArpSha));
+    frame.extend((Field::ArpSpa.get(key) as u32).to_be_bytes());
+    frame.extend(mac(key, Field::ArpTha));
+    frame.extend((Field::ArpTpa.get(key) as u32).to_be_bytes());
 }
 
-/// Bits of `nw_frag`.
-fn fragment(key: &Key) -> u8 {
-    Field::NwFrag.get(key) as u8
-}
-
-fn tos(key: &Key) -> u8 {
-    (key.word(4) >> 48) as u8
+/// An Ethernet address.
+fn mac(key: &Key, field: Field) -> [u8; 6] {
+    let [_, _, bytes @ ..] = field.span().get(key).to_be_bytes();
+    bytes
 }
 
 fn ipv4(key: &Key, payload: &[u8], frame: &mut Vec<u8>) {
     const FROM: usize = 12;
-    let protocol = Field::NwProto.get(key) as u8;
+    let protocol = key.protocol();
     let mut header = [0_u8; 20];
     header[0] = 0x45;
-    header[1] = tos(key);
-    header[6..8].copy_from_slice(&match fragment(key) {
+    header[1] = key.tos();
+    header[6..8].copy_from_slice(&match key.fragment() {
         0 => [0, 0],
         // More follow; or at offset 8, the last.
         FRAGMENT_ANY => [0x20, 0],
         _ => [0, 1],
     });
-    header[8] = Field::NwTtl.get(key) as u8;
+    header[8] = key.ttl();
     header[9] = protocol;
-    header[FROM..].copy_from_slice(&key.word(3).to_be_bytes());
+    header[FROM..].copy_from_slice(&key.addresses().to_be_bytes());
     let addresses = checksum::sum(&header[FROM..]);
-    let body = if fragment(key) & FRAGMENT_LATER != 0 {
+    let body = if key.fragment() & FRAGMENT_LATER != 0 {
         payload.to_vec()
     } else {
         transport::packet(key, protocol, payload, addresses)

@@ -1,7 +1,7 @@
 //! Transport headers with their checksums.
 
 use crate::field::Field;
-use crate::key::{Key, TRANSPORT_CUT};
+use crate::key::Key;
 use crate::neighbour::Neighbour;
 use crate::protocol::{ICMP, ICMPV6, IPV4, IPV6, SCTP, TCP, UDP};
 use weir_wire::checksum::{finish, sum, udp_nonzero};
@@ -10,12 +10,12 @@ use weir_wire::crc32c::crc32c;
 /// A packet of a protocol, by the sum of the addresses it goes between. Protocols without fields are
 /// their payload; a packet that is too short for its header is empty.
 pub(super) fn packet(key: &Key, protocol: u8, payload: &[u8], addresses: u32) -> Vec<u8> {
-    let is = |ether_type: u16| Field::EthType.get(key) as u16 == ether_type;
-    let ports = (key.word(4) as u32).to_be_bytes();
+    let is = |ether_type: u16| key.ether_type() == ether_type;
+    let ports = key.ports().to_be_bytes();
     let has_fields = matches!(protocol, TCP | UDP | SCTP)
         || (protocol == ICMP && is(IPV4))
         || (protocol == ICMPV6 && is(IPV6));
-    if has_fields && key.word(0) & TRANSPORT_CUT != 0 {
+    if has_fields && key.is_cut() {
         return Vec::new();
     }
     let mut packet = Vec::with_capacity(64 + payload.len());
@@ -60,7 +60,7 @@ pub(super) fn packet(key: &Key, protocol: u8, payload: &[u8], addresses: u32) ->
 
 /// Type and code.
 fn kind(key: &Key) -> [u8; 2] {
-    [(key.word(4) >> 16) as u8, key.word(4) as u8]
+    [Field::IcmpType.get(key) as u8, Field::IcmpCode.get(key) as u8]
 }
 
 fn is_neighbour(key: &Key) -> bool {
@@ -81,12 +81,11 @@ fn icmpv6(key: &Key, packet: &mut Vec<u8>) {
     packet.extend(kind(key));
     packet.extend([0; 6]);
     if is_neighbour(key) {
-        packet.extend(key.word(12).to_be_bytes());
-        packet.extend(key.word(13).to_be_bytes());
-        for (option, word) in [(1, key.word(14)), (2, key.word(15))] {
-            if word >> 16 != 0 {
+        packet.extend(Field::NdTarget.get(key).to_be_bytes());
+        for (option, field) in [(1, Field::NdSll), (2, Field::NdTll)] {
+            if field.get(key) != 0 {
                 packet.extend([option, 1]);
-                packet.extend(&word.to_be_bytes()[..6]);
+                packet.extend(super::mac(key, field));
             }
         }
     }

@@ -13,8 +13,10 @@
 //! Cost: as deep as it must read: a load for Ethernet addresses, five and two comparisons down to the
 //! ports; two multiplications for the sum, four where bits of both headers are covered. Threads: plain data.
 
-use super::{MAX_FRAME, PACKET_BITS};
-use crate::key::{Mask, TRANSPORT_CUT};
+use super::MAX_FRAME;
+use crate::field::derived::{IMPLIED, PACKET_BITS, PACKET_WORDS, READ, UNREAD};
+use crate::field::span::CUT;
+use crate::key::Mask;
 use crate::protocol::{ETHERNET_LEN, IPV4, TCP, UDP};
 
 /// What a header mask leaves of a frame, as words of its bytes in the order in which they lie: the first 16, which
@@ -38,9 +40,50 @@ const PLAIN_IPV4: u8 = 0x45;
 /// The bits of the fragment field that make a fragment: more follow, or it has an offset.
 const FRAGMENT: u16 = 0x3fff;
 
-/// Bits of key words that stand for ports, and for TCP's flags.
-const PORTS: u64 = 0xffff_ffff;
-const TCP_FLAGS: u64 = 0xffff << 16;
+/// Where the network header of a plain packet begins, its transport header, and the byte of its protocol.
+const NETWORK_AT: u16 = 8 * ETHERNET_LEN as u16;
+const TRANSPORT_AT: u16 = NETWORK_AT + 8 * 20;
+const PROTOCOL_AT: usize = ETHERNET_LEN + 9;
+
+/// What the table of fields says that header masks read, they do.
+const _: () = {
+    let mut at = 0;
+    while at < READ.len() {
+        let (from, to) = (READ[at].1 as usize, READ[at].1 as usize + READ[at].0.bits as usize);
+        let shown = to <= 8 * FRONT || (from >= 8 * BACK && to <= 8 * SHOWN);
+        assert!(shown, "header masks do not read where a field of the table lies: it is `Unread`");
+        at += 1;
+    }
+};
+
+/// The bit that says that a packet is too short for its transport header, by words of a key.
+const CUT_BITS: [u64; PACKET_WORDS] = {
+    let mut bits = [0; PACKET_WORDS];
+    bits[CUT.place()] = CUT.mask();
+    bits
+};
+
+/// How deep a header mask must read for a field that begins at this bit of the frame.
+const fn depth_of(at: u16) -> Depth {
+    match at {
+        ..NETWORK_AT => Depth::Link,
+        NETWORK_AT..TRANSPORT_AT => Depth::Network,
+        _ => Depth::Transport,
+    }
+}
+
+/// Writes bits of a field, which begins at a bit of a frame.
+fn show(wire: &mut [u8; SHOWN], at: u16, width: u8, bits: u64) {
+    for bit in (0..u16::from(width)).filter(|bit| bits >> bit & 1 != 0) {
+        let at = usize::from(at + u16::from(width) - 1 - bit);
+        wire[at / 8] |= 0x80 >> (at % 8);
+    }
+}
+
+/// The bits of a key's word that come from the packet.
+fn of_packet(place: usize) -> u64 {
+    PACKET_BITS.get(place).copied().unwrap_or(0)
+}
 
 /// How far into a packet a header mask reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -253,7 +296,6 @@ impl HeaderMask {
 
     /// Whether it covers all bits of a mask that come from the packet.
     pub fn covers(&self, mask: &Mask) -> bool {
-        let of_packet = |place: usize| PACKET_BITS.get(place).copied().unwrap_or(0);
         mask.iter().all(|(place, bits)| bits & of_packet(place) & !self.covered.word(place) == 0)
     }
 
@@ -264,50 +306,42 @@ impl HeaderMask {
     }
 
     /// A header mask that covers also the bits of a mask that come from the packet; nothing where none can,
-    /// which is so for TCP's flags.
+    /// which is so for TCP's flags (those fields of the table that are [unread](crate::Source::Unread)).
     pub fn widened(&self, mask: &Mask) -> Option<Self> {
         let mut covered = self.covered.clone();
         for (place, bits) in mask.iter() {
-            covered.add(place, bits & PACKET_BITS.get(place).copied().unwrap_or(0));
+            covered.add(place, bits & of_packet(place));
         }
-        if covered.word(5) & TCP_FLAGS != 0 {
-            return None;
+        let mut depth = Depth::Nothing;
+        for (place, bits) in covered.iter() {
+            if bits & IMPLIED[place] & !CUT_BITS[place] != 0 {
+                depth = depth.max(Depth::Network);
+            }
+            if bits & CUT_BITS[place] != 0 {
+                depth = Depth::Transport;
+            }
+            if bits & UNREAD[place] != 0 {
+                return None;
+            }
         }
-        let addresses = covered.word(1) >> 16 | covered.word(2) >> 16;
-        let further = |&(place, bits): &(usize, u64)| match place {
-            1 | 2 => bits & 0xffff != 0,
-            _ => true,
-        };
-        let ports = covered.word(4) & PORTS | covered.word(0) & TRANSPORT_CUT;
-        let depth = if ports != 0 {
-            Depth::Transport
-        } else if covered.iter().any(|word| further(&word)) {
-            Depth::Network
-        } else if addresses != 0 {
-            Depth::Link
-        } else {
-            Depth::Nothing
-        };
         let mut wire = [0; SHOWN];
-        wire[..6].copy_from_slice(&covered.word(1).to_be_bytes()[..6]);
-        wire[6..12].copy_from_slice(&covered.word(2).to_be_bytes()[..6]);
+        for (span, at) in READ {
+            let bits = span.mask_of(&covered);
+            if bits != 0 {
+                depth = depth.max(depth_of(at));
+                show(&mut wire, at, span.bits, bits);
+            }
+        }
         if depth >= Depth::Network {
             // The make-up of a plain packet is looked at whatever is seen, and with it that all else is
-            // not there.
+            // not there. Whether there are ports is seen only where they are looked at.
             let whole = depth == Depth::Transport;
-            for (place, bits) in (0..).zip(PACKET_BITS) {
-                match place {
-                    // Whether there are ports is seen only where they are looked at.
-                    0 => covered.add(place, if whole { bits } else { bits & !TRANSPORT_CUT }),
-                    8.. => covered.add(place, bits),
-                    1 | 2 => covered.add(place, bits & 0xffff),
-                    _ => {}
-                }
+            for (place, bits) in IMPLIED.into_iter().enumerate() {
+                covered.add(place, if whole { bits } else { bits & !CUT_BITS[place] });
             }
-            let [protocol, tos, ttl, _, ports @ ..] = covered.word(4).to_be_bytes();
-            (wire[15], wire[22], wire[23]) = (tos, ttl, if whole { 0xff } else { protocol });
-            wire[26..34].copy_from_slice(&covered.word(3).to_be_bytes());
-            wire[34..].copy_from_slice(&ports);
+            if whole {
+                wire[PROTOCOL_AT] = 0xff;
+            }
         }
         Some(Self { depth, masks: under::<true>(&[u64::MAX; 4], &wire), covered })
     }
@@ -342,8 +376,9 @@ impl HeaderMask {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::places;
     use crate::samples::Sampler;
-    use crate::{Field, Key, extract, key::places};
+    use crate::{Field, Key, extract};
 
     /// Fields that tables match, and one that no header mask covers.
     const FIELDS: [Field; 12] = [
@@ -368,7 +403,7 @@ mod tests {
             sampler.pick(&FIELDS).examine(&mut mask, bits);
         }
         if sampler.one_in(4) {
-            mask.add(0, TRANSPORT_CUT);
+            CUT.examine(&mut mask);
         }
         mask
     }
@@ -434,7 +469,7 @@ mod tests {
         assert_eq!(of(Field::TcpDst), Some(Depth::Transport));
         assert_eq!(of(Field::TcpFlags), None);
         let mut cut = Mask::new();
-        cut.add(0, TRANSPORT_CUT);
+        CUT.examine(&mut cut);
         let network = HeaderMask::new().widened(&Mask::new()).and_then(|header_mask| {
             let mut fragments = Mask::new();
             Field::NwFrag.examine(&mut fragments, u128::MAX);

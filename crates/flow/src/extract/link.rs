@@ -1,10 +1,16 @@
 //! Ethernet, VLAN tags, LLC and SNAP, MPLS, provider backbone tags.
 
 use super::{Walk, be16, be32, be64, offset};
+use crate::field::span::{
+    ETH_DST, ETH_SRC, ETH_TYPE, INNER_TCI, INNER_TPID, MPLS, OUTER_TPID, SECOND_LABEL, TCI, THIRD_LABEL,
+};
+use crate::field::{Field, Span};
 use crate::protocol::{
     ARP, BOTTOM_OF_STACK, ETHER_TYPE_MIN, ETHERNET_LEN, IPV4, IPV6, MAX_LABELS, MAX_TAGS, NO_ETHER_TYPE, PBB,
     RARP, TAG_LEN, TAG_PRESENT, is_mpls, is_tag,
 };
+
+const PBB_ISID: Span = Field::PbbIsid.span();
 
 /// LLC and SNAP headers whose organisation says that an EtherType follows (RFC 1042).
 pub(crate) const SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
@@ -33,12 +39,17 @@ impl Walk<'_> {
         self.layout.ether_type = offset(at);
         self.layout.end = offset(self.frame.len());
         let Some(addresses) = self.bytes::<ETHERNET_LEN>(0) else { return };
-        self.key.set_word(1, (be64(addresses, 0) & !0xffff) | u64::from(ether_type));
-        self.key.set_word(2, (be64(addresses, 6) & !0xffff) | u64::from(tags[0].1));
-        if tags[0].1 != 0 {
-            let [(outer, _), (inner, inner_tci)] = tags;
-            let word = u64::from(inner_tci) << 48 | u64::from(outer) << 32 | u64::from(inner) << 16;
-            self.key.set_word(21, word);
+        ETH_DST.set(self.key, be64(addresses, 0) >> 16);
+        ETH_SRC.set(self.key, be64(addresses, 6) >> 16);
+        ETH_TYPE.set(self.key, u64::from(ether_type));
+        let [(outer, outer_tci), (inner, inner_tci)] =
+            tags.map(|(tpid, tci)| (u64::from(tpid), u64::from(tci)));
+        if outer_tci != 0 {
+            for (span, value) in
+                [(TCI, outer_tci), (INNER_TCI, inner_tci), (OUTER_TPID, outer), (INNER_TPID, inner)]
+            {
+                span.set(self.key, value);
+            }
         }
         let at = at + 2;
         match ether_type {
@@ -75,15 +86,15 @@ impl Walk<'_> {
                 break;
             }
         }
-        self.key.set_word(19, entries[0] << 32 | entries[1]);
-        self.key.set_word(20, entries[2] << 32);
+        for (span, entry) in [MPLS, SECOND_LABEL, THIRD_LABEL].into_iter().zip(entries) {
+            span.set(self.key, entry);
+        }
     }
 
     /// A service instance tag (IEEE 802.1ah, figure 9-3): priority, flags, 24 bits of I-SID.
     fn pbb(&mut self, at: usize) {
         if let Some(bytes) = self.bytes::<4>(at) {
-            let word = u64::from(be32(bytes, 0) & 0x00ff_ffff);
-            self.key.set_word(20, word);
+            PBB_ISID.set(self.key, u64::from(be32(bytes, 0)));
         }
     }
 }

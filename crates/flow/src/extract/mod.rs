@@ -8,7 +8,7 @@
 //! What is malformed is left out from there on, and what came before it stays: a cut-off tag is an
 //! EtherType 0x8100, an IPv4 header that contradicts itself leaves nothing but Ethernet, an IPv6
 //! extension header that is cut off leaves only the addresses, a TCP header that is leaves no ports, and
-//! [`TRANSPORT_CUT`] says so.
+//! [`CUT`](crate::span::CUT) says so.
 //!
 //! Costs: an untagged IPv4 packet without options that is no fragment and carries TCP or UDP takes one
 //! branch of weight, 64 bytes of the frame and one cache line of the key; all others take a walk from
@@ -23,33 +23,18 @@ pub use header_mask::{Extractor, HeaderMask, MaskedHeader, WithExtractor, words}
 pub(crate) use link::SNAP;
 pub(crate) use network::ARP_FRONT;
 
-use crate::key::{HEAD, Key, TRANSPORT_CUT, places};
+use crate::field::derived::PACKET_BITS;
+use crate::field::span::{ADDRESSES, ETH_DST, ETH_SRC, ETH_TYPE, PORTS, PROTOCOL, TOS, TTL};
+use crate::field::{Field, Span};
+use crate::key::{HEAD, Key, places};
 use crate::layout::Layout;
 use crate::protocol::{ETHERNET_LEN, IPV4, TCP, UDP};
 
+const IN_PORT: Span = Field::InPort.span();
+const TCP_FLAGS: Span = Field::TcpFlags.span();
+
 /// Bytes of a frame that are looked at: offsets of a [`Layout`] go no further.
 pub const MAX_FRAME: usize = u16::MAX as usize;
-
-/// The bits of each of the first words that come from the packet; later words have none.
-pub const PACKET_BITS: [u64; 22] = {
-    let mut bits = [0; 22];
-    bits[0] = 0x3 << 16 | TRANSPORT_CUT; // nw_frag
-    bits[1] = u64::MAX;
-    bits[2] = u64::MAX;
-    bits[3] = u64::MAX;
-    bits[4] = !(0xff << 32); // all but ct_state
-    bits[5] = 0xffff << 16; // tcp_flags
-    let mut place = 8;
-    while place < 16 {
-        bits[place] = u64::MAX;
-        place += 1;
-    }
-    bits[16] = !0 << 32; // ipv6_label, not ct_mark
-    bits[19] = u64::MAX;
-    bits[20] = u64::MAX;
-    bits[21] = u64::MAX;
-    bits
-};
 
 /// Fills a key from a frame (without FCS) that came in by a port, and says where its headers are.
 ///
@@ -120,14 +105,19 @@ fn plain(frame: &[u8], in_port: u32) -> Option<([u64; HEAD], Layout)> {
     }
     let flags = offset_and_flags & 0xfff;
     let (tos, ttl) = (u64::from(front[NETWORK + 1]), u64::from(front[NETWORK + 8]));
-    let head = [
-        u64::from(in_port) << 32,
-        (be64(front, 0) & !0xffff) | u64::from(IPV4),
-        be64(front, 6) & !0xffff,
-        be64(front, NETWORK + 12),
-        u64::from(protocol) << 56 | tos << 48 | ttl << 40 | u64::from(be32(front, TRANSPORT)),
-        u64::from(flags) << 16,
-    ];
+    // Constants say where: this is one store a word.
+    let mut head = [0; HEAD];
+    let mut put = |span: Span, value: u64| head[span.place()] |= span.put(value);
+    put(IN_PORT, u64::from(in_port));
+    put(ETH_DST, be64(front, 0) >> 16);
+    put(ETH_TYPE, u64::from(IPV4));
+    put(ETH_SRC, be64(front, 6) >> 16);
+    put(ADDRESSES, be64(front, NETWORK + 12));
+    put(PROTOCOL, u64::from(protocol));
+    put(TOS, tos);
+    put(TTL, ttl);
+    put(PORTS, u64::from(be32(front, TRANSPORT)));
+    put(TCP_FLAGS, u64::from(flags));
     let layout = Layout {
         ether_type: 12,
         mpls: 0,
@@ -144,7 +134,7 @@ fn plain(frame: &[u8], in_port: u32) -> Option<([u64; HEAD], Layout)> {
 #[inline(never)]
 fn walk(frame: &[u8], in_port: u32, key: &mut Key) -> (u64, u32) {
     key.clear();
-    key.set_word(0, u64::from(in_port) << 32);
+    IN_PORT.set(key, u64::from(in_port));
     let frame = &frame[..frame.len().min(MAX_FRAME)];
     let mut walk = Walk { frame, key, layout: Layout::default() };
     walk.ethernet();

@@ -1,8 +1,14 @@
 //! IPv4, IPv6, ARP and RARP.
 
-use super::{PACKET_BITS, Walk, be16, be32, be64, mac, offset};
+use super::{Walk, be16, be32, be64, mac, offset};
+use crate::field::span::{ADDRESSES, PROTOCOL, TOS, TTL};
+use crate::field::{Field, Span};
 use crate::ipv6;
 use crate::protocol::{FRAGMENT_ANY, FRAGMENT_LATER, ICMP, ICMPV6, IPV4};
+
+const FRAGMENT: Span = Field::NwFrag.span();
+const LABEL: Span = Field::Ipv6Label.span();
+const EXTENSIONS: Span = Field::Ipv6Exthdr.span();
 
 /// What an IP header, whichever version, says of its packet.
 pub(super) struct Ip {
@@ -25,7 +31,7 @@ impl Walk<'_> {
             return;
         }
         self.frame = &self.frame[..at + total];
-        self.key.set_word(3, be64(header, 12));
+        ADDRESSES.set(self.key, be64(header, 12));
         let fragment = be16(header, 6);
         let later = if fragment & 0x1fff != 0 { FRAGMENT_LATER } else { 0 };
         let any = if fragment & 0x3fff != 0 { FRAGMENT_ANY } else { 0 };
@@ -41,15 +47,16 @@ impl Walk<'_> {
         if self.frame.len() < end {
             return;
         }
-        for place in 0..4 {
-            self.key.set_word(8 + place, be64(header, 8 + 8 * place));
-        }
+        let [source, destination] =
+            [8, 24].map(|at| u128::from(be64(header, at)) << 64 | u128::from(be64(header, at + 8)));
+        Field::Ipv6Src.set(self.key, source);
+        Field::Ipv6Dst.set(self.key, destination);
         self.frame = &self.frame[..end];
         let Some(chain) = ipv6::Chain::walk(self.frame, at + header.len(), header[6]) else { return };
         let first = be32(header, 0);
-        self.key.set_bits(16, u64::from(first & 0x000f_ffff) << 32, !0 << 32);
+        LABEL.set(self.key, u64::from(first));
         if chain.headers != 0 {
-            self.key.set_bits(14, u64::from(chain.headers), 0xffff);
+            EXTENSIONS.set(self.key, u64::from(chain.headers));
         }
         let (tos, ttl) = ((first >> 20) as u8, header[7]);
         let ip = Ip { protocol: chain.protocol, tos, ttl, fragment: chain.fragment };
@@ -61,9 +68,9 @@ impl Walk<'_> {
     fn internet(&mut self, at: usize, behind: usize, ip: &Ip, foreign: u8) {
         self.layout.network = offset(at);
         self.layout.end = offset(self.frame.len());
-        self.key.set_bits(0, u64::from(ip.fragment) << 16, PACKET_BITS[0]);
-        let word = u64::from(ip.protocol) << 56 | u64::from(ip.tos) << 48 | u64::from(ip.ttl) << 40;
-        self.key.set_word(4, word);
+        for (span, byte) in [(FRAGMENT, ip.fragment), (PROTOCOL, ip.protocol), (TOS, ip.tos), (TTL, ip.ttl)] {
+            span.set(self.key, u64::from(byte));
+        }
         if ip.fragment & FRAGMENT_LATER == 0 && ip.protocol != foreign {
             self.transport(behind, ip.protocol);
         }
@@ -73,14 +80,16 @@ impl Walk<'_> {
     pub(super) fn arp(&mut self, at: usize) {
         let Some(packet) = self.bytes::<28>(at).filter(|bytes| bytes.starts_with(&ARP_FRONT)) else { return };
         let [.., a, b, c, d, e, f, _, _, _, _] = *packet;
-        let target = mac([a, b, c, d, e, f]);
-        let sender = be64(packet, 8) >> 16;
-        let (sender_ip, target_ip) = (be32(packet, 14), be32(packet, 24));
         self.layout.network = offset(at);
         self.layout.end = offset(at + packet.len());
-        self.key.set_word(3, u64::from(sender_ip) << 32 | u64::from(target_ip));
-        self.key.set_word(4, u64::from(be16(packet, 6)) << 16);
-        self.key.set_word(14, sender << 16);
-        self.key.set_word(15, target << 16);
+        for (field, value) in [
+            (Field::ArpOp, u64::from(be16(packet, 6))),
+            (Field::ArpSpa, u64::from(be32(packet, 14))),
+            (Field::ArpTpa, u64::from(be32(packet, 24))),
+            (Field::ArpSha, be64(packet, 8) >> 16),
+            (Field::ArpTha, mac([a, b, c, d, e, f])),
+        ] {
+            field.span().set(self.key, value);
+        }
     }
 }

@@ -1,9 +1,10 @@
 use super::*;
 use crate::compose;
-use crate::field::Field;
+use crate::field::span::{INNER_TCI, INNER_TPID, MPLS as MPLS_ENTRY, OUTER_TPID, SECOND_LABEL, THIRD_LABEL};
+use crate::field::{Field, ones};
 use crate::key::{Mask, WORDS};
-use crate::protocol::{ARP, ICMP, ICMPV6, MPLS, NO_ETHER_TYPE, PBB, SCTP};
-use crate::samples::Sampler;
+use crate::protocol::{ARP, ICMP, ICMPV6, MPLS, NO_ETHER_TYPE, PBB, SCTP, TAG_PRESENT};
+use crate::samples::{Sampler, needed};
 
 fn key_of(frame: &[u8]) -> (Key, Layout) {
     let mut key = Key::new();
@@ -50,8 +51,8 @@ fn offsets_lie_in_the_frame_and_in_order_whatever_the_bytes() {
         assert!(transport == 0 || (network != 0 && transport >= network + 20), "{layout:?}");
         assert!(transport == 0 || (payload >= transport + 8 && payload <= end), "{layout:?}");
         for (place, word) in key.words().iter().enumerate() {
-            let allowed =
-                PACKET_BITS.get(place).copied().unwrap_or(0) | if place == 0 { !0 << 32 } else { 0 };
+            let port = if place == IN_PORT.place() { IN_PORT.mask() } else { 0 };
+            let allowed = PACKET_BITS.get(place).copied().unwrap_or(0) | port;
             assert_eq!(word & !allowed, 0, "word {place} {word:x}");
             assert!(*word == 0 || key.present() >> place & 1 == 1);
         }
@@ -133,10 +134,41 @@ fn a_frame_composed_for_a_key_has_that_key() {
 }
 
 #[test]
+fn every_field_of_a_packet_is_composed_and_extracted() {
+    let mut sampler = Sampler::new(6);
+    for &field in Field::ALL.iter().filter(|field| field.about().source.is_packet()) {
+        for round in 0..20 {
+            let bits = ones(field.bits());
+            let value = match field {
+                Field::EthType => 0x88b6,
+                Field::NwProto => sampler.pick(&[2, 47, 50]),
+                Field::NwFrag => sampler.pick(&[1, 3]),
+                Field::Ipv6Exthdr => sampler.pick(&[0x8, 0x10, 0x20, 0x40]),
+                Field::Icmpv6Type => 1 + sampler.below(100) as u128,
+                Field::VlanTci | Field::VlanVid => {
+                    u128::from(sampler.bits()) & bits | u128::from(TAG_PRESENT)
+                }
+                _ if round == 0 => bits,
+                _ => (u128::from(sampler.bits()) << 64 | u128::from(sampler.bits())) & bits,
+            };
+            let mut key = Key::new();
+            Field::EthType.set(&mut key, 0x88b5);
+            Field::NwProto.set(&mut key, 47);
+            for (field, value) in needed(field.about().needs).into_iter().chain([(field, value)]) {
+                field.set(&mut key, value);
+            }
+            let (found, _) = key_of(&compose(&key, &[]));
+            assert_eq!(field.get(&found), value, "{} is not in the frame, or not found there", field.name());
+        }
+    }
+}
+
+#[test]
 fn tags_are_found_outer_first_and_a_third_is_an_ether_type() {
     let (key, layout) = key_of(&frame("88a8 e064 8100 0065 8100 0066 0800"));
     assert_eq!(Field::VlanTci.get(&key), 0xf064);
-    assert_eq!(key.word(21), 0x1065_88a8_8100_0000);
+    let inner = [INNER_TCI, OUTER_TPID, INNER_TPID].map(|span| span.get(&key));
+    assert_eq!(inner, [0x1065, 0x88a8, 0x8100]);
     assert_eq!((Field::EthType.get(&key), layout.ether_type, layout.end), (0x8100, 20, 26));
     let (key, layout) = key_of(&frame("8100 0001 08"));
     assert_eq!(get(&key, &[Field::VlanTci, Field::EthType]), [0, 0x8100]);
@@ -166,7 +198,8 @@ fn three_labels_and_a_service_instance_are_found() {
         get(&key, &[Field::MplsLabel, Field::MplsTc, Field::MplsBos, Field::MplsTtl]),
         [0x10, 0, 0, 64]
     );
-    assert_eq!((key.word(19), key.word(20)), (0x0001_0040_0002_0041, 0x0003_0141 << 32));
+    let entries = [MPLS_ENTRY, SECOND_LABEL, THIRD_LABEL].map(|span| span.get(&key));
+    assert_eq!(entries, [0x0001_0040, 0x0002_0041, 0x0003_0141]);
     assert_eq!((layout.mpls, layout.network, layout.end), (14, 0, 27));
     let (key, _) = key_of(&frame("88e7 e0abcdef 0800 45"));
     assert_eq!(get(&key, &[Field::EthType, Field::PbbIsid, Field::NwSrc]), [u128::from(PBB), 0x00ab_cdef, 0]);
@@ -200,10 +233,10 @@ fn a_packet_too_short_for_its_transport_header_says_so_and_no_other_does() {
             packet[17] = 20 + carried;
             let (key, layout) = key_of(&packet);
             let cut = carried < least;
-            assert_eq!(key.word(0) & TRANSPORT_CUT != 0, cut, "{carried} bytes of protocol {protocol}");
+            assert_eq!(key.is_cut(), cut, "{carried} bytes of protocol {protocol}");
             assert_eq!(layout.transport == 0, cut || least == 0);
             packet[21] = 1;
-            assert_eq!(key_of(&packet).0.word(0) & TRANSPORT_CUT, 0, "a later fragment has no header to cut");
+            assert!(!key_of(&packet).0.is_cut(), "a later fragment has no header to cut");
             packet[21] = 0;
         }
     }
@@ -211,7 +244,7 @@ fn a_packet_too_short_for_its_transport_header_says_so_and_no_other_does() {
     for offset in [0x40, 0x60] {
         let mut packet = [frame(front), vec![0; 20]].concat();
         (packet[23], packet[46]) = (TCP, offset);
-        assert_ne!(key_of(&packet).0.word(0) & TRANSPORT_CUT, 0);
+        assert!(key_of(&packet).0.is_cut());
     }
 }
 

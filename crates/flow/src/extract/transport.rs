@@ -1,7 +1,8 @@
 //! TCP, UDP, SCTP, ICMP, ICMPv6 and neighbour discovery.
 
-use super::{Walk, be16, be32, be64, mac, offset};
-use crate::key::TRANSPORT_CUT;
+use super::{TCP_FLAGS, Walk, be16, be32, mac, offset};
+use crate::field::Field;
+use crate::field::span::{CUT, PORTS};
 use crate::neighbour::Neighbour;
 use crate::protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
@@ -20,12 +21,12 @@ impl Walk<'_> {
                 self.layout.transport = offset(at);
                 self.layout.payload = offset(at + header);
             }
-            None => self.key.set_bits(0, TRANSPORT_CUT, TRANSPORT_CUT),
+            None => CUT.set(self.key, 1),
         }
     }
 
     fn set_ports(&mut self, ports: u32) {
-        self.key.set_bits(4, u64::from(ports), 0xffff_ffff);
+        PORTS.set(self.key, u64::from(ports));
     }
 
     /// A header of `N` bytes that starts with source and destination port: UDP's has 8, SCTP's common
@@ -42,7 +43,7 @@ impl Walk<'_> {
             return None;
         }
         self.set_ports(be32(header, 0));
-        self.key.set_bits(5, u64::from(be16(header, 12) & 0xfff) << 16, 0xffff << 16);
+        TCP_FLAGS.set(self.key, u64::from(be16(header, 12)));
         Some(len)
     }
 
@@ -60,12 +61,11 @@ impl Walk<'_> {
     fn neighbour(&mut self, at: usize) {
         let found = Neighbour::find(&self.frame[at..]);
         if let Some(target) = found.target.and_then(|target| self.bytes::<16>(at + target)) {
-            self.key.set_word(12, be64(target, 0));
-            self.key.set_word(13, be64(target, 8));
+            Field::NdTarget.set(self.key, u128::from_be_bytes(*target));
         }
-        for (place, address) in [(14, found.source), (15, found.destination)] {
+        for (field, address) in [(Field::NdSll, found.source), (Field::NdTll, found.destination)] {
             if let Some(address) = address.and_then(|address| self.bytes::<6>(at + address)) {
-                self.key.set_bits(place, mac(*address) << 16, !0xffff);
+                field.span().set(self.key, mac(*address));
             }
         }
     }

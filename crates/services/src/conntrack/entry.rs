@@ -333,12 +333,12 @@ impl Entries {
         same && (!sight.v6() || self.addresses[at as usize] == sight.addresses)
     }
 
-    /// Whether what lives at a place is the connection of a packet of IPv4 with these words for its addresses, and
-    /// for its protocol and ports; and if so, whether its source is the higher endpoint.
+    /// Whether what lives at a place is the connection of a packet of IPv4 with these addresses, and
+    /// protocol and ports; and if so, whether its source is the higher endpoint.
     #[inline(always)]
-    pub(super) fn is_of(&self, at: u32, addresses: u64, ports: u64, zone: u16) -> Option<bool> {
+    pub(super) fn is_of(&self, at: u32, addresses: u64, ports: (u8, u32), zone: u16) -> Option<bool> {
         let hot = self.hot.get(at as usize)?;
-        let (protocol, ports) = ((ports >> 56) as u8, ports as u32);
+        let (protocol, ports) = ports;
         let straight = (addresses, Sight::second_of(ports, protocol, zone));
         let flipped = (hot.a, hot.b) != straight;
         let turn = u32::from(flipped) * 32;

@@ -3,16 +3,9 @@
 
 use super::reason::Reason;
 use super::tuple::{ICMP, ICMP6, SCTP, Sight, TCP, Tuple, UDP, icmp_role};
-use weir_flow::{Key, Layout, Seed};
+use weir_flow::protocol::{ARP, FRAGMENT_ANY, FRAGMENT_LATER, IPV4, IPV6};
+use weir_flow::{Field, Key, Layout, Seed};
 use weir_wire::checksum;
-
-const IPV4: u64 = 0x0800;
-const ARP: u64 = 0x0806;
-const IPV6: u64 = 0x86dd;
-
-/// In `nw_frag`: a fragment; not the first.
-const FRAGMENT: u64 = 1;
-const LATER: u64 = 2;
 
 /// A packet, as the datapath has it.
 #[derive(Clone, Copy, Debug)]
@@ -67,30 +60,30 @@ impl Look {
 impl<'a> Packet<'a> {
     #[inline]
     pub(super) fn v6(&self) -> bool {
-        self.key.word(1) & 0xffff == IPV6
+        self.key.ether_type() == IPV6
     }
 
     /// The port that it came in by.
     #[inline]
     pub(super) fn in_port(&self) -> u32 {
-        (self.key.word(0) >> 32) as u32
+        self.key.in_port()
     }
 
     #[inline]
     pub(super) fn protocol(&self) -> u8 {
-        (self.key.word(4) >> 56) as u8
+        self.key.protocol()
     }
 
     /// Whether it is a first fragment.
     #[inline]
     pub(super) fn is_first_fragment(&self) -> bool {
-        (self.key.word(0) >> 16) & (FRAGMENT | LATER) == FRAGMENT
+        self.key.fragment() == FRAGMENT_ANY
     }
 
     /// Whether it is IPv4 and no fragment.
     #[inline]
     pub(super) fn is_whole_v4(&self) -> bool {
-        self.key.word(1) & 0xffff == IPV4 && (self.key.word(0) >> 16) & (FRAGMENT | LATER) == 0
+        self.key.ether_type() == IPV4 && self.key.fragment() == 0
     }
 
     /// From the transport header to the packet's end.
@@ -120,9 +113,8 @@ impl<'a> Packet<'a> {
     /// would be copied, and that copy waits for the pieces it was made of.
     #[inline(always)]
     pub(super) fn look_into(&self, look: &mut Look, zone: u16, seed: Seed) {
-        let plain = self.key.word(1) & 0xffff == IPV4 && (self.key.word(0) >> 16) & LATER == 0;
-        let word = self.key.word(4);
-        let protocol = (word >> 56) as u8;
+        let plain = self.key.ether_type() == IPV4 && self.key.fragment() & FRAGMENT_LATER == 0;
+        let protocol = self.key.protocol();
         look.kind = match protocol {
             TCP if plain => Kind::Tcp,
             UDP if plain => Kind::Udp,
@@ -132,13 +124,13 @@ impl<'a> Packet<'a> {
             }
         };
         look.zone = zone;
-        look.sight.set_v4(self.key.word(3), word as u32, protocol, zone, seed);
+        look.sight.set_v4(self.key.addresses(), self.key.ports(), protocol, zone, seed);
     }
 
     #[inline(never)]
     fn look_closer(self, zone: u16, seed: Seed) -> Look {
         let mut look = Look { zone, ..Look::default() };
-        let v6 = match self.key.word(1) & 0xffff {
+        let v6 = match self.key.ether_type() {
             IPV4 => false,
             IPV6 => true,
             other => {
@@ -151,7 +143,7 @@ impl<'a> Packet<'a> {
             look.kind = Kind::Bad(Reason::Truncated);
             return look;
         }
-        if (self.key.word(0) >> 16) & LATER != 0 {
+        if self.key.fragment() & FRAGMENT_LATER != 0 {
             look.kind = Kind::Later;
             return look;
         }
@@ -166,8 +158,8 @@ impl<'a> Packet<'a> {
             }
             _ => {
                 if tuple.has_ports() {
-                    tuple.source_port = (self.key.word(4) >> 16) as u16;
-                    tuple.destination_port = self.key.word(4) as u16;
+                    let ports = self.key.ports();
+                    (tuple.source_port, tuple.destination_port) = ((ports >> 16) as u16, ports as u16);
                     if self.layout.transport == 0 {
                         look.kind = Kind::Bad(Reason::Truncated);
                         return look;
@@ -186,11 +178,10 @@ impl<'a> Packet<'a> {
 
     /// A tuple of its addresses alone.
     pub(super) fn addresses(&self) -> Tuple {
-        let wide = |at: usize| u128::from(self.key.word(at)) << 64 | u128::from(self.key.word(at + 1));
         let v6 = self.v6();
-        let narrow = self.key.word(3);
-        let (source, destination) =
-            if v6 { (wide(8), wide(10)) } else { (u128::from(narrow >> 32), u128::from(narrow as u32)) };
+        let [source, destination] =
+            if v6 { [Field::Ipv6Src, Field::Ipv6Dst] } else { [Field::NwSrc, Field::NwDst] }
+                .map(|field| field.get(self.key));
         Tuple {
             v6,
             source,
@@ -205,7 +196,7 @@ impl<'a> Packet<'a> {
 
     /// Whether an ICMP packet is a reply.
     pub(super) fn answers(&self) -> bool {
-        icmp_role(self.v6(), (self.key.word(4) >> 16) as u8).is_some_and(|(_, answer)| answer)
+        icmp_role(self.v6(), Field::IcmpType.get(self.key) as u8).is_some_and(|(_, answer)| answer)
     }
 
     /// What an ICMP packet is; fills the tuple of requests and replies.
@@ -220,7 +211,7 @@ impl<'a> Packet<'a> {
             (tuple.source_port, tuple.destination_port) = if answer { (ports.1, ports.0) } else { ports };
             return Kind::Icmp;
         }
-        let hops = (self.key.word(4) >> 40) as u8;
+        let hops = self.key.ttl();
         match (v6, icmp_type) {
             (false, 3 | 4 | 5 | 11 | 12) | (true, 1..=4) => Kind::Report,
             // Neighbour discovery is not routed (RFC 4861, section 7.1: hop limit 255), nor is multicast

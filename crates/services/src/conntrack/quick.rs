@@ -53,7 +53,8 @@ impl Tracker {
         if !self.may_be_quick || !packet.is_whole_v4() {
             return None;
         }
-        let flipped = self.entries.is_of(at, packet.key.word(3), packet.key.word(4), zone)?;
+        let ports = (packet.key.protocol(), packet.key.ports());
+        let flipped = self.entries.is_of(at, packet.key.addresses(), ports, zone)?;
         self.pass_quickly(packet, at, flipped, now)
     }
 

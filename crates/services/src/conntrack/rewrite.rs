@@ -9,7 +9,8 @@
 use super::packet::{Kind, ported};
 use super::tracker::ct;
 use super::tuple::{ICMP, ICMP6, SCTP, TCP, Tuple, UDP};
-use weir_flow::{Key, Layout};
+use weir_flow::span::{ADDRESSES, PORTS};
+use weir_flow::{Field, Key, Layout};
 use weir_wire::checksum::{finish, udp_nonzero};
 use weir_wire::crc32c;
 
@@ -78,22 +79,26 @@ impl Turn {
     fn apply_key(&self, key: &mut Key) {
         let Self { from, to, .. } = self;
         if to.v6 {
-            for (at, (old, new)) in [(8, (from.source, to.source)), (10, (from.destination, to.destination))]
+            for (field, old, new) in
+                [(Field::Ipv6Src, from.source, to.source), (Field::Ipv6Dst, from.destination, to.destination)]
             {
                 if old != new {
-                    key.set_word(at, (new >> 64) as u64);
-                    key.set_word(at + 1, new as u64);
+                    field.set(key, new);
                 }
             }
         } else {
-            let source = if from.source == to.source { key.word(3) >> 32 } else { to.source as u64 };
-            let destination =
-                if from.destination == to.destination { key.word(3) as u32 } else { to.destination as u32 };
-            key.set_word(3, source << 32 | u64::from(destination));
+            let [source, destination] = [key.addresses() >> 32, u64::from(key.addresses() as u32)];
+            let source = if from.source == to.source { source } else { u64::from(to.source as u32) };
+            let destination = if from.destination == to.destination {
+                destination
+            } else {
+                u64::from(to.destination as u32)
+            };
+            ADDRESSES.set(key, source << 32 | destination);
         }
         if self.ports && ported(to.protocol) {
             let ports = u64::from(to.source_port) << 16 | u64::from(to.destination_port);
-            key.set_bits(4, ports, 0xffff_ffff);
+            PORTS.set(key, ports);
         }
     }
 }

@@ -52,7 +52,7 @@ fn at<const N: usize>(bytes: &mut [u8], offset: impl Into<usize>) -> Result<&mut
 
 #[inline]
 fn ether_type(key: &Key) -> u16 {
-    key.word(1) as u16
+    key.ether_type()
 }
 
 /// Why an IP header is not there: the packet has none, or it is malformed.

@@ -3,40 +3,30 @@
 use super::sums::{Change, Transport};
 use super::{Version, at, ether_type};
 use weir_flow::protocol::{ICMP, IPV4};
-use weir_flow::{Key, Layout, Mask, PACKET_BITS, Term};
+use weir_flow::span::{ADDRESSES, ETH_DST, ETH_SRC, PORTS, TOS, TTL};
+use weir_flow::{Field, Key, Layout, Mask, PACKET_BITS, PACKET_WORDS, SETTABLE, Span, Term};
 use weir_port::{DropReason, Frame};
 
-/// Words of a key that hold something of the packet.
-const PACKET_WORDS: usize = PACKET_BITS.len();
+/// The bits of type and code of ICMP among those of ports.
+const ICMP_BITS: u32 = PORTS.of(Field::IcmpType.span().mask() | Field::IcmpCode.span().mask()) as u32;
 
-/// The bits of them that can be set. Those that say what the packet is made of cannot: EtherType,
-/// protocol, fragment, TCP flags, extension headers, bottom of stack, and what is below the outermost
-/// tag and label.
-const SETTABLE: [u64; PACKET_WORDS] = {
-    let mut bits = [0; PACKET_WORDS];
-    bits[1] = !0xffff;
-    bits[2] = u64::MAX;
-    bits[3] = u64::MAX;
-    bits[4] = TOS | TTL | PORTS;
-    let mut place = 8;
-    while place < 14 {
-        bits[place] = u64::MAX;
-        place += 1;
+/// What an Ethernet header has that is set, and an IPv4 packet.
+const ETHERNET: [Span; 2] = [ETH_DST, ETH_SRC];
+const INTERNET: [Span; 4] = [ADDRESSES, TOS, TTL, PORTS];
+
+/// The rest of a packet's bits that can be set. Those that say what the packet is made of cannot: EtherType,
+/// protocol, fragment, TCP flags, extension headers, bottom of stack, and what is below the outermost tag and
+/// label.
+const OTHERS: [u64; PACKET_WORDS] = without(without(SETTABLE, &ETHERNET), &INTERNET);
+
+const fn without(mut bits: [u64; PACKET_WORDS], spans: &[Span]) -> [u64; PACKET_WORDS] {
+    let mut at = 0;
+    while at < spans.len() {
+        bits[spans[at].place()] &= !spans[at].mask();
+        at += 1;
     }
-    bits[14] = !0xffff;
-    bits[15] = !0xffff;
-    bits[16] = 0x000f_ffff << 32;
-    bits[19] = 0xffff_feff << 32;
-    bits[20] = 0x00ff_ffff;
     bits
-};
-
-/// Bits of word 4.
-pub(super) const TOS: u64 = 0xff << 48;
-pub(super) const TTL: u64 = 0xff << 40;
-pub(super) const PORTS: u64 = 0xffff_ffff;
-/// Bits of word 2.
-pub(super) const TCI: u64 = 0xffff;
+}
 
 /// What is set in a word: side by side, so that the usual ones share a cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -87,9 +77,8 @@ impl Addresses {
 impl Rewrite {
     /// The Ethernet addresses it sets, if it changes nothing else of the packet.
     pub(crate) fn only_addresses(&self) -> Option<Addresses> {
-        // Of words 1 and 2, the upper six bytes are the destination and the source.
         let front = |part: fn(&Masked) -> u64| {
-            let [to, from] = [1, 2].map(|place| u128::from(part(&self.words[place]) >> 16));
+            let [to, from] = ETHERNET.map(|span| u128::from(span.of(part(&self.words[span.place()]))));
             weir_flow::words(&(to << 80 | from << 32).to_be_bytes())
         };
         let keep = front(|word| word.mask).map(|mask| !mask);
@@ -112,12 +101,11 @@ impl Rewrite {
                 apart.push(Term { place: place as u8, value: value.word(place) & mask, mask });
             }
         }
-        let any = |bits: &[(usize, u64)]| bits.iter().any(|&(place, bits)| words[place].mask & bits != 0);
-        let others = (8..PACKET_WORDS).any(|place| words[place].mask != 0);
+        let any = |spans: &[Span]| spans.iter().any(|span| words[span.place()].mask & span.mask() != 0);
         Self {
-            ethernet: any(&[(1, !0), (2, !TCI)]),
-            ipv4: any(&[(3, !0), (4, !0)]),
-            others: others || any(&[(2, TCI)]),
+            ethernet: any(&ETHERNET),
+            ipv4: any(&INTERNET),
+            others: words.iter().zip(OTHERS).any(|(word, others)| word.mask & others != 0),
             words,
             apart: apart.into_boxed_slice(),
         }
@@ -186,24 +174,42 @@ impl Rewrite {
     /// Both addresses in one go: the key knows those that are not set.
     #[inline]
     fn apply_ethernet(&self, bytes: &mut [u8], key: &mut Key) -> Result<(), DropReason> {
-        let (destination, source) = (self.merged(key, 1), self.merged(key, 2) & !TCI | key.word(2) & TCI);
+        let (destination, source) = (self.merged(key, ETH_DST), self.merged(key, ETH_SRC));
         let front = at::<12>(bytes, 0_usize)?;
-        let (first, second) = ((destination & !0xffff) | source >> 48, (source >> 16) as u32);
+        let (first, second) = (destination << 16 | source >> 32, source as u32);
         front[..8].copy_from_slice(&first.to_be_bytes());
         front[8..].copy_from_slice(&second.to_be_bytes());
-        key.set_word(1, destination);
-        key.set_word(2, source);
+        ETH_DST.set(key, destination);
+        ETH_SRC.set(key, source);
         Ok(())
     }
 
-    /// Whether some of these bits of a word are set.
-    pub(super) fn sets(&self, place: usize, bits: u64) -> bool {
-        self.words[place].mask & bits != 0
+    /// Whether some of these bits are set.
+    pub(super) fn sets(&self, span: Span) -> bool {
+        self.words[span.place()].mask & span.mask() != 0
+    }
+
+    /// Whether some of a field's bits are.
+    pub(super) fn sets_field(&self, field: Field) -> bool {
+        field.spread(0, u128::MAX).any(|(place, _, bits)| self.words[place].mask & bits != 0)
+    }
+
+    /// What a key has there, with what is set.
+    #[inline]
+    pub(super) fn merged(&self, key: &Key, span: Span) -> u64 {
+        span.of(self.merged_word(key, span.place()))
+    }
+
+    /// What a key has of a field, with what is set.
+    pub(super) fn merged_field(&self, key: &Key, field: Field) -> u128 {
+        field.spread(0, u128::MAX).fold(0, |value, (place, _, bits)| {
+            value << 64 | u128::from((self.merged_word(key, place) & bits) >> bits.trailing_zeros())
+        })
     }
 
     /// A word of the key with its fields set.
     #[inline]
-    pub(super) fn merged(&self, key: &Key, place: usize) -> u64 {
+    fn merged_word(&self, key: &Key, place: usize) -> u64 {
         let Masked { value, mask } = self.words[place];
         (key.word(place) & !mask) | value
     }
@@ -211,11 +217,11 @@ impl Rewrite {
     /// Ports, or type and code, after the fields are set: as they are where there is no such header.
     #[inline]
     pub(super) fn merged_ports(&self, layout: &Layout, key: &Key, icmp: u8) -> u32 {
-        let (old, new) = (key.word(4) as u32, self.merged(key, 4) as u32);
+        let (old, new) = (key.ports(), self.merged(key, PORTS) as u32);
         if layout.transport == 0 {
             old
-        } else if (key.word(4) >> 56) as u8 == icmp {
-            new & 0x00ff_00ff
+        } else if key.protocol() == icmp {
+            new & ICMP_BITS
         } else {
             new
         }
@@ -229,25 +235,33 @@ impl Rewrite {
         layout: &Layout,
         key: &mut Key,
     ) -> Result<(), DropReason> {
-        let (old, new) = (key.word(3), self.merged(key, 3));
-        let (old_rest, new_rest) = (key.word(4), self.merged(key, 4));
+        let (old, new) = (key.addresses(), self.merged(key, ADDRESSES));
+        let (tos, ttl) = (self.merged(key, TOS) as u8, self.merged(key, TTL) as u8);
         let ports = self.merged_ports(layout, key, ICMP);
         let addresses = Change::default().of(old, new);
         // TOS is the lower byte of the header's first word, TTL the upper byte of its fifth.
-        let word = |rest: u64| ((rest & TOS) >> 48 | (rest & TTL) >> 16) & 0xff00_00ff;
+        let word = |tos: u8, ttl: u8| u64::from(tos) | u64::from(ttl) << 24;
         let header = at::<20>(bytes, layout.network)?;
-        let change = addresses.of(word(old_rest), word(new_rest));
-        header[1] = (new_rest >> 48) as u8;
-        header[8] = (new_rest >> 40) as u8;
+        let change = addresses.of(word(key.tos(), key.ttl()), word(tos, ttl));
+        header[1] = tos;
+        header[8] = ttl;
         header[12..].copy_from_slice(&new.to_be_bytes());
         change.apply(header, 10)?;
         if layout.transport != 0 {
-            let protocol = (old_rest >> 56) as u8;
-            let ports = (old_rest as u32, ports);
+            let (protocol, ports) = (key.protocol(), (key.ports(), ports));
             Transport { version: Version::Four, protocol, addresses, ports }.apply(bytes, layout)?;
         }
-        key.set_word(3, new);
-        key.set_word(4, (new_rest & !PORTS) | u64::from(ports));
+        ADDRESSES.set(key, new);
+        set_rest(key, tos, ttl, ports);
         Ok(())
     }
+}
+
+/// Writes what both versions of IP have, with what is behind them, at once.
+#[inline]
+pub(super) fn set_rest(key: &mut Key, tos: u8, ttl: u8, ports: u32) {
+    const PLACE: usize = TOS.place();
+    const _: () = assert!(TTL.place() == PLACE && PORTS.place() == PLACE, "they are in one word");
+    let value = TOS.put(tos.into()) | TTL.put(ttl.into()) | PORTS.put(ports.into());
+    key.set_bits(PLACE, value, TOS.mask() | TTL.mask() | PORTS.mask());
 }

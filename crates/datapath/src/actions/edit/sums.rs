@@ -25,6 +25,11 @@ impl Change {
         Self(self.0 + words(!old) + words(new))
     }
 
+    /// Eight words change.
+    pub(super) fn of_wide(self, old: u128, new: u128) -> Self {
+        self.of((old >> 64) as u64, (new >> 64) as u64).of(old as u64, new as u64)
+    }
+
     /// One word changes.
     #[inline]
     pub(super) fn of_word(self, old: u16, new: u16) -> Self {

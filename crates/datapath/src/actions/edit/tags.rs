@@ -5,6 +5,7 @@ use weir_flow::protocol::{
     BOTTOM_OF_STACK, ETHER_TYPE_MIN, ETHERNET_LEN, IPV4, IPV6, MAX_TAGS, NO_ETHER_TYPE, PBB, TAG_LEN,
     TAG_PRESENT, is_tag,
 };
+use weir_flow::span::{INNER_TCI, INNER_TPID, MPLS, OUTER_TPID, TCI};
 use weir_flow::{Field, Key, Layout, MAX_FRAME, extract_again};
 use weir_port::{DropReason, Frame};
 
@@ -51,7 +52,7 @@ pub fn push_vlan<F: Frame + ?Sized>(
     key: &mut Key,
     tpid: u16,
 ) -> Result<(), DropReason> {
-    let tci = key.word(2) as u16;
+    let tci = key.tci();
     insert_vlan(frame, layout, key, tpid, tci)
 }
 
@@ -69,17 +70,23 @@ pub(super) fn insert_vlan<F: Frame + ?Sized>(
     let [a, b] = tpid.to_be_bytes();
     let [c, d] = (tci & !TAG_PRESENT).to_be_bytes();
     *at(bytes, ADDRESSES)? = [a, b, c, d];
-    let (outer_tci, tags) = (key.word(2) & 0xffff, key.word(21));
-    if tags >> 48 != 0 || !is_tag(tpid) {
+    if INNER_TCI.get(key) != 0 || !is_tag(tpid) {
         // A third tag: what is behind two is not looked at.
         *layout = extract_again(frame.bytes(), key);
         return Ok(());
     }
-    let outer_tpid = tags >> 32 & 0xffff;
-    key.set_bits(2, u64::from(tci | TAG_PRESENT), 0xffff);
-    key.set_word(21, outer_tci << 48 | u64::from(tpid) << 32 | outer_tpid << 16);
+    let (outer_tci, outer_tpid) = (TCI.get(key), OUTER_TPID.get(key));
+    set_tags(key, [(tpid.into(), u64::from(tci | TAG_PRESENT)), (outer_tpid, outer_tci)]);
     shift(layout, |offset| offset.saturating_add(TAG_LEN as u16));
     Ok(())
+}
+
+/// Writes the tags of a key (TPID, TCI), the outermost first.
+fn set_tags(key: &mut Key, [outer, inner]: [(u64, u64); MAX_TAGS]) {
+    for (span, value) in [(OUTER_TPID, outer.0), (TCI, outer.1), (INNER_TPID, inner.0), (INNER_TCI, inner.1)]
+    {
+        span.set(key, value);
+    }
 }
 
 /// Pops the outermost VLAN tag.
@@ -92,7 +99,7 @@ pub fn pop_vlan<F: Frame + ?Sized>(
     layout: &mut Layout,
     key: &mut Key,
 ) -> Result<(), DropReason> {
-    if key.word(2) as u16 & TAG_PRESENT == 0 || usize::from(layout.ether_type) < ADDRESSES + TAG_LEN {
+    if key.tci() & TAG_PRESENT == 0 || usize::from(layout.ether_type) < ADDRESSES + TAG_LEN {
         return Err(DropReason::NoSuchHeader);
     }
     let bytes = frame.bytes_mut();
@@ -102,20 +109,19 @@ pub fn pop_vlan<F: Frame + ?Sized>(
     let whole = bytes.len() <= MAX_FRAME;
     bytes.copy_within(..ADDRESSES, TAG_LEN);
     frame.pull_front(TAG_LEN);
-    if key.word(21) >> 48 != 0 || !whole {
+    if INNER_TCI.get(key) != 0 || !whole {
         // There may be a third, which is seen now.
         *layout = extract_again(frame.bytes(), key);
         return Ok(());
     }
-    key.set_bits(2, 0, 0xffff);
-    key.set_word(21, 0);
+    set_tags(key, [(0, 0); MAX_TAGS]);
     shift(layout, |offset| offset.saturating_sub(TAG_LEN as u16));
     Ok(())
 }
 
 /// Where the length of an IEEE 802.3 frame with a SNAP header is; nothing for Ethernet II.
 fn snap_length(layout: &Layout, key: &Key) -> Option<usize> {
-    let tags = [key.word(2), key.word(21) >> 48];
+    let tags = [TCI, INNER_TCI].map(|span| span.get(key));
     let tags = tags.iter().take(MAX_TAGS).filter(|tci| *tci & u64::from(TAG_PRESENT) != 0).count();
     let first = ADDRESSES + tags * TAG_LEN;
     (usize::from(layout.ether_type) != first).then_some(first)
@@ -139,9 +145,9 @@ pub fn push_mpls<F: Frame + ?Sized>(
         return Err(DropReason::NoSuchHeader);
     }
     let entry = if layout.mpls != 0 {
-        (key.word(19) >> 32) as u32 & !BOTTOM_OF_STACK
+        MPLS.get(key) as u32 & !BOTTOM_OF_STACK
     } else if layout.network != 0 && matches!(ether_type(key), IPV4 | IPV6) {
-        BOTTOM_OF_STACK | Field::NwTtl.get(key) as u32
+        BOTTOM_OF_STACK | u32::from(key.ttl())
     } else {
         BOTTOM_OF_STACK
     };

@@ -3,8 +3,11 @@
 use super::sums::Change;
 use super::{Version, at, ether_type, ip_version};
 use weir_flow::protocol::{BOTTOM_OF_STACK, ETHERNET_LEN, TAG_LEN, is_mpls};
-use weir_flow::{Field, Key, Layout};
+use weir_flow::span::{MPLS, SECOND_LABEL, TTL};
+use weir_flow::{Field, Key, Layout, Span};
 use weir_port::{DropReason, Frame};
+
+const MPLS_TTL: Span = Field::MplsTtl.span();
 
 /// Offset of the hop limit in an IPv6 header.
 const HOP_LIMIT: usize = 7;
@@ -22,12 +25,12 @@ pub fn dec_ttl<F: Frame + ?Sized>(
     key: &mut Key,
 ) -> Result<(), DropReason> {
     let version = ip_version(layout, key)?;
-    let ttl = (key.word(4) >> 40) as u8;
+    let ttl = key.ttl();
     if ttl <= 1 {
         return Err(DropReason::TtlExpired);
     }
     set_ip_ttl(frame.bytes_mut(), layout.network.into(), version, ttl - 1)?;
-    key.set_word(4, key.word(4) - (1 << 40));
+    TTL.set(key, u64::from(ttl - 1));
     Ok(())
 }
 
@@ -84,12 +87,12 @@ fn outermost(layout: &Layout, key: &Key) -> Result<u8, DropReason> {
     if layout.mpls == 0 || !is_mpls(ether_type(key)) {
         return Err(DropReason::NoSuchHeader);
     }
-    Ok((key.word(19) >> 32) as u8)
+    Ok(MPLS_TTL.get(key) as u8)
 }
 
 fn set_outermost(bytes: &mut [u8], layout: &Layout, key: &mut Key, ttl: u8) -> Result<(), DropReason> {
     at::<4>(bytes, layout.mpls)?[3] = ttl;
-    Field::MplsTtl.set(key, u128::from(ttl));
+    MPLS_TTL.set(key, u64::from(ttl));
     Ok(())
 }
 
@@ -107,7 +110,7 @@ fn below(bytes: &[u8], layout: &Layout, key: &Key) -> Result<(Below, u8), DropRe
     outermost(layout, key)?;
     let start = usize::from(layout.mpls) + TAG_LEN;
     let rest = bytes.get(start..).ok_or(DropReason::NoSuchHeader)?;
-    if (key.word(19) >> 32) as u32 & BOTTOM_OF_STACK == 0 {
+    if MPLS.get(key) as u32 & BOTTOM_OF_STACK == 0 {
         let entry: &[u8; TAG_LEN] = rest.first_chunk().ok_or(DropReason::NoSuchHeader)?;
         return Ok((Below::Label(start), entry[3]));
     }
@@ -152,7 +155,8 @@ pub fn copy_ttl_in<F: Frame + ?Sized>(
     match below {
         Below::Label(start) => {
             at::<TAG_LEN>(frame.bytes_mut(), start)?[3] = ttl;
-            key.set_bits(19, u64::from(ttl), 0xff);
+            // Of the second entry, the lowest byte.
+            SECOND_LABEL.set(key, SECOND_LABEL.get(key) & !0xff | u64::from(ttl));
             Ok(())
         }
         Below::Ip(start, version) => set_ip_ttl(frame.bytes_mut(), start, version, ttl),

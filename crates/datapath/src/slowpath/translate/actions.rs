@@ -8,9 +8,9 @@ use crate::actions::edit::Rewrite;
 use crate::actions::header::HeaderOp;
 use crate::actions::program::{Op, Punt};
 use crate::model::entries::PortInfo;
-use crate::services::stage::STAGE_LOCAL;
 use std::sync::Arc;
-use weir_flow::{Field, Mask, Needs, Subfield, TRANSPORT_CUT};
+use weir_flow::span::CUT;
+use weir_flow::{Field, Mask, Needs, ONE_STAGE, Subfield};
 use weir_openflow::{Action, MeterId, PortNo, ToController};
 use weir_port::DropReason;
 
@@ -20,11 +20,10 @@ const BY_ACTION: u8 = 1;
 /// OpenFlow's reason of packets whose time to live is used up.
 const EXPIRED: u8 = 2;
 
-/// Words of the key that do not come from the packet's bytes: stage, metadata, registers and the like.
-/// They are known even where headers are not.
+/// Whether a field, or whether the packet has it, depends on the packet's bytes. Stage, metadata, registers and the
+/// like do not: they are known even where headers are not.
 fn is_of_frame(field: Field) -> bool {
-    !matches!(field.about().needs, Needs::Nothing)
-        || matches!(field, Field::EthDst | Field::EthSrc | Field::EthType | Field::VlanTci | Field::VlanVid)
+    field.about().source.is_packet() || !matches!(field.about().needs, Needs::Nothing)
 }
 
 impl Translation<'_> {
@@ -241,8 +240,8 @@ impl Translation<'_> {
             if of.examine_field(Field::NwProto) != protocol || of.examine_field(Field::NwFrag) & 2 != 0 {
                 return false;
             }
-            of.examine_bits(0, TRANSPORT_CUT);
-            of.state.key.word(0) & TRANSPORT_CUT == 0
+            of.examine_bits(CUT.place(), CUT.mask());
+            !of.state.key.is_cut()
         })
     }
 
@@ -266,8 +265,9 @@ impl Translation<'_> {
         let mut later = Mask::new();
         for (place, bits) in self.state.pending.iter() {
             // Registers, metadata and the like are of use only to what looks the packet up again.
-            let kept = !registers && STAGE_LOCAL.contains(&place);
-            if kept { later.add(place, bits) } else { now.add(place, bits) }
+            let kept = if registers { 0 } else { bits & ONE_STAGE[place] };
+            later.add(place, kept);
+            now.add(place, bits & !kept);
         }
         self.state.pending = later;
         if now.present() == 0 {

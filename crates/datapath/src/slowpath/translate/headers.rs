@@ -5,7 +5,20 @@ use super::state::State;
 use crate::actions::header::HeaderOp;
 use crate::actions::program::Op;
 use weir_flow::protocol::NO_ETHER_TYPE;
-use weir_flow::{Field, Mask, Needs};
+use weir_flow::span::{ETH_TYPE, HIDDEN, MPLS, TCI};
+use weir_flow::{Field, Layer, Mask, Needs};
+
+/// What tags and labels say: it moves when one is pushed or popped.
+fn moved() -> Mask {
+    let mut mask = Mask::new();
+    for span in [ETH_TYPE, TCI, MPLS, Field::PbbIsid.span()] {
+        span.examine(&mut mask);
+    }
+    for hidden in HIDDEN.iter().filter(|hidden| hidden.layer == Layer::Link) {
+        hidden.span.examine(&mut mask);
+    }
+    mask
+}
 
 impl Translation<'_> {
     /// A header is pushed or popped. All that was known of tags and labels is looked at first, because
@@ -13,19 +26,7 @@ impl Translation<'_> {
     pub(super) fn header(&mut self, op: HeaderOp) {
         self.explain.why(&format_args!("{op:?}"));
         self.flush(false);
-        let moved = [Field::EthType, Field::VlanTci, Field::MplsLabel, Field::PbbIsid];
-        let mut mask = Mask::new();
-        for field in moved {
-            mask.add(
-                usize::from(field.about().word),
-                match field {
-                    Field::EthType => 0xffff,
-                    Field::VlanTci => 0xffff,
-                    _ => u64::MAX,
-                },
-            );
-        }
-        mask.add(21, u64::MAX);
+        let mask = moved();
         self.examine_mask(&mask);
         if !self.has_for(op) {
             return;
@@ -66,7 +67,7 @@ impl Translation<'_> {
 
     /// The operation that sets a field which says what follows it; nothing for other fields.
     pub(super) fn says_what_follows(&mut self, field: Field, value: u128, mask: u128) -> Option<HeaderOp> {
-        if !matches!(field, Field::EthType | Field::MplsBos | Field::NwProto) {
+        if !field.about().leads {
             return None;
         }
         let value = self.examine_field(field) & !mask | value & mask;

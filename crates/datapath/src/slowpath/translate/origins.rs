@@ -5,8 +5,7 @@
 //! as the borrow goes through them; or it is the packet's *own*: a service may have changed it for this packet
 //! alone, or a header that came to light holds it, and there is nothing to know it by but the bit itself.
 
-use crate::services::stage::STAGE_LOCAL;
-use weir_flow::{Field, Mask, PACKET_BITS};
+use weir_flow::{Field, Mask, ONE_STAGE, PACKET_BITS};
 
 /// Where each bit's value comes from.
 #[derive(Clone, Debug, Default)]
@@ -66,11 +65,11 @@ impl Origins {
     /// what the service may have changed is the packet's own.
     pub(crate) fn next_stage(&self, rewrites: &Mask) -> Self {
         let mut next = self.clone();
-        for field in [Field::SfStage, Field::SfAction, Field::RecircId] {
+        for field in [Field::SfStage, Field::SfAction] {
             field.examine(&mut next.fixed, u128::MAX);
         }
-        for place in STAGE_LOCAL {
-            next.fixed.add(place, u64::MAX);
+        for (place, bits) in ONE_STAGE.into_iter().enumerate() {
+            next.fixed.add(place, bits);
         }
         next.takes(rewrites);
         next
@@ -125,15 +124,16 @@ impl Origins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_flow::span::TTL;
 
     /// The bits of the time to live on which bits of it depend.
     fn ttl(origins: &Origins, bits: u64) -> u64 {
-        origins.of(4, bits << 40).came >> 40
+        TTL.of(origins.of(TTL.place(), TTL.put(bits)).came)
     }
 
     fn fixed(bits: u64) -> Origins {
         let mut origins = Origins::default();
-        origins.fix(4, bits << 40);
+        origins.fix(TTL.place(), TTL.put(bits));
         origins
     }
 
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(ttl(&origins, 0x80), 0x80);
         origins.lower(Field::NwTtl);
         assert_eq!(ttl(&origins, 0x80), 0xff);
-        origins.fix(4, 0x26 << 40);
+        origins.fix(TTL.place(), TTL.put(0x26));
         assert_eq!(ttl(&origins, 0x81), 0xff, "also on bits that were written since");
         assert_eq!(ttl(&origins, 0x22), 0);
         origins.lower(Field::NwTtl);

@@ -84,7 +84,7 @@ fn a_tag_that_loses_its_presence_by_being_set_goes_and_shows_the_one_below() {
     let effect = effect(&pipeline, &made, &packets[0], &mut store);
     let left = sample_of(effect.leaves[0].1.clone());
     assert_eq!(Field::VlanTci.get(&left.key), 0x1000, "both tags went, and a new one came");
-    assert_eq!((Field::EthType.get(&left.key), left.key.word(21) >> 48), (0x8847, 0));
+    assert_eq!((Field::EthType.get(&left.key), weir_flow::span::INNER_TCI.get(&left.key)), (0x8847, 0));
 }
 
 #[test]
