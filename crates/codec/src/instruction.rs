@@ -3,7 +3,9 @@
 use crate::action::{Known, Unsayable, put_actions, put_resubmit, put_write_metadata, read_actions};
 use crate::cursor::{Cursor, Decoded, Fault, Put};
 use crate::{Code, NICIRA, Version};
-use weir_flow::{Field, Match};
+use weir_flow::Match;
+use weir_flow::protocol::TAG_PRESENT;
+use weir_flow::span::TCI;
 use weir_openflow::{Action, Instructions, MeterId, TableId};
 
 const GOTO: u16 = 1;
@@ -198,7 +200,6 @@ fn put_plain(out: &mut Vec<u8>, kind: u16, argument: [u8; 4]) {
 
 /// Whether packets of this match have an 802.1Q tag.
 fn is_tagged(matching: &Match) -> bool {
-    let about = Field::VlanTci.about();
-    let bit = 0x1000 << about.shift;
-    matching.terms().iter().any(|term| term.place == about.word && term.value & bit != 0)
+    let bit = TCI.put(TAG_PRESENT.into());
+    matching.terms().iter().any(|term| term.place == TCI.word && term.value & bit != 0)
 }

@@ -6,10 +6,12 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use weir_flow::samples::needed;
 use weir_flow::{Field, Form, Match, Subfield, ones};
 use weir_openflow::{
     Action, Band, BandKind, Bucket, Flow, FlowFlags, FlowMod, Group, GroupId, GroupKind, Instructions, Meter,
-    MeterId, MeterUnit, Names, PortNo, Select, TableId, ToController, parse_flow_file, parse_match,
+    MeterId, MeterUnit, Names, PortNo, Select, TableId, ToController, match_text, parse_flow_file,
+    parse_match,
 };
 
 fn names() -> Names {
@@ -528,5 +530,26 @@ proptest! {
         let at = at.index(text.len());
         text[at] = letter;
         read_everything(&text.into_iter().collect::<String>());
+    }
+}
+
+#[test]
+fn every_field_of_a_match_is_printed_and_read_back() {
+    let names = names();
+    for &field in Field::ALL {
+        let value = match field {
+            Field::VlanTci | Field::VlanVid => 0x1005,
+            Field::NwFrag => 1,
+            Field::InPort | Field::ActsetOutput => 77,
+            _ => 5 & ones(field.bits()),
+        };
+        let mut matching = Match::any();
+        for (field, value) in needed(field.about().needs).into_iter().chain([(field, value)]) {
+            matching.demand(field, value, u128::MAX);
+        }
+        let text = match_text(&matching, &names);
+        let read =
+            parse_match(&text, &names).unwrap_or_else(|error| panic!("{}: `{text}`: {error}", field.name()));
+        assert_eq!(read, matching, "{} in `{text}`", field.name());
     }
 }

@@ -18,25 +18,6 @@ const IP: &[Field] = &[F::NwFrag, F::NwTos, F::NwEcn, F::NwTtl];
 const ARP: &[Field] = &[F::ArpOp, F::ArpSpa, F::ArpTpa, F::ArpSha, F::ArpTha];
 /// Fields of the tunnel.
 const TUNNEL: &[Field] = &[F::TunId, F::TunSrc, F::TunDst];
-/// Registers, one by one.
-const REGISTERS: &[Field] = &[
-    F::Reg0,
-    F::Reg1,
-    F::Reg2,
-    F::Reg3,
-    F::Reg4,
-    F::Reg5,
-    F::Reg6,
-    F::Reg7,
-    F::Reg8,
-    F::Reg9,
-    F::Reg10,
-    F::Reg11,
-    F::Reg12,
-    F::Reg13,
-    F::Reg14,
-    F::Reg15,
-];
 /// Registers in pairs.
 const PAIRS: &[Field] = &[F::Xreg0, F::Xreg1, F::Xreg2, F::Xreg3, F::Xreg4, F::Xreg5, F::Xreg6, F::Xreg7];
 /// Fields of tracked connections.
@@ -54,8 +35,30 @@ const TRACKED: &[Field] = &[
     F::CtTpSrc,
     F::CtTpDst,
 ];
-/// The rest.
+/// What the switch knows of the packet besides.
 const LAST: &[Field] = &[F::Metadata, F::SfStage, F::SfAction, F::SfMetadata];
+/// Fields that are written somewhere else: tags, and those of the network and transport headers.
+const APART: &[Field] = &[
+    F::VlanTci,
+    F::PbbIsid,
+    F::NwSrc,
+    F::NwDst,
+    F::Ipv6Src,
+    F::Ipv6Dst,
+    F::Ipv6Label,
+    F::Ipv6Exthdr,
+    F::NwProto,
+    F::TcpSrc,
+    F::TcpDst,
+    F::TcpFlags,
+    F::NdTarget,
+];
+/// All others, at the end.
+const REST: &[Field] = WITHOUT.0.split_at(WITHOUT.1).0;
+
+/// Fields with bits of their own that no list above has.
+const WITHOUT: ([Field; Field::ALL.len()], usize) =
+    Field::owners_without(&[FIRST, MPLS, IP, ARP, TUNNEL, Field::REGISTERS, TRACKED, LAST, APART]);
 
 /// Writes a header, with that of its experimenter.
 pub(crate) fn put_header(out: &mut Vec<u8>, row: &Row, masked: bool) {
@@ -155,9 +158,10 @@ impl Writer<'_> {
         }
         self.network(self.exact(F::EthType));
         self.all(TUNNEL);
-        self.all(if self.version == Version::V15 { PAIRS } else { REGISTERS });
+        self.all(if self.version == Version::V15 { PAIRS } else { Field::REGISTERS });
         self.all(TRACKED);
         self.all(LAST);
+        self.all(REST);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::action::{Known, put_actions, read_actions};
 use crate::cursor::{Cursor, Decoded, Put};
 use crate::field::{put_fields, put_nxm, read_fields, read_nxm};
 use crate::{Code, PacketIn, PacketInForm, PacketOut, Version};
-use weir_flow::{Field, Match};
+use weir_flow::{Field, Match, Span};
 use weir_openflow::{PortNo, TableId};
 
 /// The greatest reason that OpenFlow has names for until 1.3.
@@ -193,11 +193,10 @@ pub(crate) fn read_out(mut body: Cursor<'_>, version: Version) -> Decoded<Packet
 
 /// The fields but for the port.
 fn without_port(fields: &Match) -> Match {
-    let about = Field::InPort.about();
-    let bits = (weir_flow::ones(32) as u64) << about.shift;
+    const PORT: Span = Field::InPort.span();
     let mut out = Match::any();
     for term in fields.terms() {
-        let mask = if term.place == about.word { term.mask & !bits } else { term.mask };
+        let mask = if term.place == PORT.word { term.mask & !PORT.mask() } else { term.mask };
         out.demand_bits(term.place.into(), term.value, mask);
     }
     out

@@ -4,6 +4,7 @@
 //! `nw_src` is `arp_spa` beside `arp`, `nw_proto` is `arp_op`, and ports are those of the protocol.
 
 use super::error::{Fault, Parsed, TextWarning};
+use super::packet::Known;
 use super::scan::{Pair, number_of};
 use super::spelling::{self, How, Spelling};
 use super::value::{self, Masked};
@@ -60,6 +61,42 @@ pub(super) const PROTOCOLS: &[(&str, u16, Option<u8>)] = &[
     ("mpls", ether::MPLS, None),
     ("mplsm", ether::MPLS_MULTICAST, None),
 ];
+
+/// Fields whose prerequisites are looked for by what shares their bits, or, as in Open vSwitch's tools, not at all.
+const SETTLED: &[Field] = &[
+    Field::NwSrc,
+    Field::NwDst,
+    Field::Ipv6Src,
+    Field::Ipv6Dst,
+    Field::Ipv6Label,
+    Field::Ipv6Exthdr,
+    Field::NwProto,
+    Field::NwTos,
+    Field::NwEcn,
+    Field::NwTtl,
+    Field::NwFrag,
+    Field::MplsLabel,
+    Field::MplsTc,
+    Field::MplsBos,
+    Field::MplsTtl,
+    Field::PbbIsid,
+    Field::TcpSrc,
+    Field::TcpDst,
+    Field::TcpFlags,
+    Field::NdTarget,
+    Field::ArpSha,
+    Field::ArpTha,
+    Field::CtNwSrc,
+    Field::CtNwDst,
+    Field::CtNwProto,
+    Field::CtIpv6Src,
+    Field::CtIpv6Dst,
+];
+
+/// All others.
+const REST: &[Field] = WITHOUT.0.split_at(WITHOUT.1).0;
+
+const WITHOUT: ([Field; Field::ALL.len()], usize) = Field::owners_without(&[SETTLED]);
 
 /// What a match demands so far.
 pub(super) struct Demands {
@@ -215,11 +252,22 @@ impl Demands {
         let tha = "arp, or icmp6 with icmp_type=136";
         self.need(arp || advertised, &[F::ArpTha], tha, warnings);
 
+        self.need_rest(warnings);
         if icmp {
             self.narrow(F::TcpSrc);
             self.narrow(F::TcpDst);
         }
         self.settle_operation(arp, warnings);
+    }
+
+    /// Leaves out what else has not got what it needs.
+    fn need_rest(&mut self, warnings: &mut Vec<TextWarning>) {
+        let rest = REST.iter().filter(|field| field.mask_of(&self.mask) != 0);
+        let rest: Vec<Field> = rest.copied().collect();
+        for field in rest {
+            let needs = field.about().needs;
+            self.need(Known::of_key(&self.key).meets(needs), &[field], Known::words(needs), warnings);
+        }
     }
 
     /// ARP's operation may have come as `nw_proto`.

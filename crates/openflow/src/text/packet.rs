@@ -2,7 +2,7 @@
 //! have done to it. From it follows whether a field can be set.
 
 use super::matching::{ADVERTISEMENT, SOLICITATION, TAG, ether, ip};
-use weir_flow::{Field, Match, Needs};
+use weir_flow::{Field, Key, Match, Needs};
 
 /// What is known.
 #[derive(Clone, Copy, Debug)]
@@ -27,15 +27,19 @@ const TAGS: u8 = 2;
 impl Known {
     /// What a match says.
     pub(super) fn of(matching: &Match) -> Self {
-        let key = matching.key();
+        Self::of_key(&matching.key())
+    }
+
+    /// The same by the values it demands.
+    pub(super) fn of_key(key: &Key) -> Self {
         Self {
             checked: true,
-            ether_type: Field::EthType.get(&key) as u16,
-            protocol: Field::NwProto.get(&key) as u8,
-            later_fragment: Field::NwFrag.get(&key) & 2 != 0,
-            tags: u8::from(Field::VlanTci.get(&key) & TAG != 0),
-            icmp_type: Field::Icmpv6Type.get(&key),
-            invalid: Field::CtState.get(&key) & INVALID != 0,
+            ether_type: Field::EthType.get(key) as u16,
+            protocol: Field::NwProto.get(key) as u8,
+            later_fragment: Field::NwFrag.get(key) & 2 != 0,
+            tags: u8::from(Field::VlanTci.get(key) & TAG != 0),
+            icmp_type: Field::Icmpv6Type.get(key),
+            invalid: Field::CtState.get(key) & INVALID != 0,
         }
     }
 
@@ -86,7 +90,8 @@ impl Known {
         (self.checked && self.has(field)).then_some(field)
     }
 
-    fn meets(&self, needs: Needs) -> bool {
+    /// Whether what a field needs is there.
+    pub(super) fn meets(&self, needs: Needs) -> bool {
         let ipv4 = self.ether_type == ether::IPV4;
         let ipv6 = self.ether_type == ether::IPV6;
         let of = |protocol| self.protocol == protocol && !self.later_fragment;

@@ -43,6 +43,35 @@ const LAST: &[Field] = &[
     Field::NwFrag,
 ];
 
+/// Fields that are printed somewhere else: registers, tags, and those of the network and transport headers.
+const APART: &[Field] = &[
+    Field::VlanTci,
+    Field::EthSrc,
+    Field::EthDst,
+    Field::EthType,
+    Field::NwSrc,
+    Field::NwDst,
+    Field::Ipv6Src,
+    Field::Ipv6Dst,
+    Field::Ipv6Label,
+    Field::Ipv6Exthdr,
+    Field::PbbIsid,
+    Field::NwProto,
+    Field::NwTos,
+    Field::ArpSha,
+    Field::ArpTha,
+    Field::TcpSrc,
+    Field::TcpDst,
+    Field::TcpFlags,
+    Field::NdTarget,
+];
+
+/// All others, behind those that they may need.
+const REST: &[Field] = WITHOUT.0.split_at(WITHOUT.1).0;
+
+const WITHOUT: ([Field; Field::ALL.len()], usize) =
+    Field::owners_without(&[FIRST, MIDDLE, LAST, APART, Field::REGISTERS]);
+
 struct Printer<'a> {
     out: String,
     names: &'a Names,
@@ -89,7 +118,7 @@ impl Printer<'_> {
 
         self.fields(FIRST);
         let (named_type, named_protocol) = self.protocol(kind, protocol);
-        self.fields(&Field::ALL[Field::Reg0 as usize..=Field::Reg15 as usize]);
+        self.fields(Field::REGISTERS);
         self.fields(MIDDLE);
         self.tag();
         self.fields(&[Field::EthSrc, Field::EthDst]);
@@ -99,6 +128,7 @@ impl Printer<'_> {
         }
         self.network(kind, if named_protocol { None } else { protocol });
         self.transport(kind, protocol);
+        self.fields(REST);
     }
 
     /// `tcp` and the like; says whether it covers the EtherType, and the protocol.

@@ -1,14 +1,14 @@
 //! How fields are spelt: the names of `ovs-fields(7)`, and the NXM and OXM names that `move`, `load` and
 //! `output` print.
 //!
-//! Not one to one with [`Field`]: some spellings see a field otherwise than the key holds it, such as
+//! Not one to one with [`Field`]: a field without a row here has the names of the table of fields, and some spellings see a field otherwise than the key holds it, such as
 //! `nw_tos`, whose two low bits belong to another field.
 
 use super::error::{Fault, Parsed};
 use super::scan::number_of;
 use std::collections::HashMap;
 use std::sync::LazyLock;
-use weir_flow::{Field, Subfield};
+use weir_flow::{About, Field, Subfield};
 
 /// How a spelling sees the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) enum How {
 }
 
 /// A spelling of a field.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Spelling {
     /// The name `set_field` prints.
     pub(super) name: &'static str,
@@ -44,7 +44,8 @@ pub(super) struct Spelling {
 
 macro_rules! spellings {
     ($($name:literal $aliases:tt $nxm:tt $field:ident $bits:tt $how:ident;)*) => {
-        static SPELLINGS: &[Spelling] = &[$(Spelling {
+        /// Spellings that the table of fields does not have.
+        const ROWS: &[Spelling] = &[$(Spelling {
             name: $name,
             aliases: &$aliases,
             nxm: &$nxm,
@@ -155,6 +156,29 @@ spellings! {
     "ct_ipv6_src" [] ["NXM_NX_CT_IPV6_SRC"] CtIpv6Src _ Plain;
     "ct_ipv6_dst" [] ["NXM_NX_CT_IPV6_DST"] CtIpv6Dst _ Plain;
 }
+
+/// All spellings: those above, and of fields that have none the names that the table of fields has.
+static SPELLINGS: &[Spelling] = ALL.0.split_at(ALL.1).0;
+
+const ALL: ([Spelling; ROWS.len() + Field::ALL.len()], usize) = {
+    let mut all = [ROWS[0]; ROWS.len() + Field::ALL.len()];
+    all.split_at_mut(ROWS.len()).0.copy_from_slice(ROWS);
+    let (mut count, mut at) = (ROWS.len(), 0);
+    while at < Field::ALL.len() {
+        let (field, mut row, mut spelt) = (Field::ALL[at], 0, false);
+        while row < ROWS.len() {
+            spelt |= ROWS[row].field as u8 == field as u8;
+            row += 1;
+        }
+        if !spelt {
+            let &About { name, aliases, bits, .. } = field.about();
+            all[count] = Spelling { name, aliases, nxm: &[], field, bits, how: How::Plain };
+            count += 1;
+        }
+        at += 1;
+    }
+    (all, count)
+};
 
 /// Fields of Open vSwitch that Weir's keys do not have.
 const FOREIGN: &[&str] = &[
