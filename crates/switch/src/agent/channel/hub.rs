@@ -226,11 +226,12 @@ impl Hub {
         let (endpoint, open_since) = (link.endpoint, link.open_since());
         // What waited for it goes first, or its requests would wait for that.
         drop(link);
-        if open_since.is_some() {
-            self.backlog.over(id, end.why.clone(), end.still_told);
-        }
         let open = open_since.map(|since| now.saturating_duration_since(since));
-        self.failed(endpoint, Some(id), end.why, open, now);
+        // Whoever is told of the end finds it in the status too.
+        self.failed(endpoint, Some(id), end.why.clone(), open, now);
+        if open_since.is_some() {
+            self.backlog.over(id, end.why, end.still_told);
+        }
     }
 
     /// A connection is over, or was not made.
