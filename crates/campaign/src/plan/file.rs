@@ -60,7 +60,7 @@ pub(crate) struct PlanFile {
     /// Whether what the tester itself can do over each wiring is measured first: about two seconds for
     /// each wiring and size, without which no result can say who limits it. Default: true.
     pub(super) self_check: Option<bool>,
-    /// Seed of everything random. Default: 1.
+    /// Seed of everything random. One that is chosen moves the addresses of generated traces as well. Default: 1.
     pub(super) seed: Option<u64>,
     /// Cores of the tester, 1 to 4. With several, senders and receivers are on threads of their own; two directions
     /// keep four busy, one direction two. The machine needs one more, for the device. Default: 1.

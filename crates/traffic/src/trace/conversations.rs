@@ -162,8 +162,8 @@ impl Frames {
         mixed: bool,
     ) -> Self {
         let flow = match direction {
-            Direction::Forward => flow(k),
-            Direction::Reverse => flow(k).mirrored(),
+            Direction::Forward => template.flow(flow(k)),
+            Direction::Reverse => template.flow(flow(k)).mirrored(),
         };
         let mut push = |(head, len, slot)| builder.push_head(head, len, slot);
         if k >= TCP {

@@ -4,7 +4,8 @@
 //! damaged on its way; stamps mend the UDP checksum. Addresses are those of RFC 2544 (appendix C.2.2) as RFC 6890
 //! registers them: direction 0 goes from 198.18.0.0/16 to 198.19.0.0/16, direction 1 is its mirror
 //! image. Where a trace has `n` addresses in a /16 they lie `65534/n` apart, so that prefixes of
-//! equal length get equal shares of them, and successive flows jump about the range. MAC addresses are
+//! equal length get equal shares of them, and successive flows jump about the range. A seed that somebody chose
+//! moves all hosts on by a number of its own, so that a device cannot know the tester's addresses. MAC addresses are
 //! locally administered. Ports are 1024 and above on both sides: what lies below is left to the
 //! deny rules of firewalls under test.
 
@@ -36,6 +37,8 @@ pub const TTL: u8 = 64;
 const MIXED_LAP: usize = 16_384;
 /// Addresses of `flows:N`; further flows differ in their source port.
 const FLOW_ADDRESSES: u32 = 50_000;
+/// Hosts of each network.
+const HOSTS: u32 = 65_534;
 /// Packets of a trace that holds several laps, which `fed` must keep in packet buffers; and its most laps.
 const SEVERAL_LAPS: u32 = 131_072;
 const MOST_LAPS: u32 = 64;
@@ -79,7 +82,18 @@ impl Flow {
         }
     }
 
-    /// Flow `k` of a trace in direction 0. `k` is below the trace's number of flows. Those that are made for
+    /// The same flow with both hosts moved on by so many in their networks, round from the last to the first.
+    fn moved(self, by: u16) -> Self {
+        let host = |address: Ipv4Addr| {
+            let [first, second, high, low] = address.octets();
+            let host = u32::from(u16::from_be_bytes([high, low])) - 1;
+            let [high, low] = (1 + ((host + u32::from(by)) % HOSTS) as u16).to_be_bytes();
+            Ipv4Addr::new(first, second, high, low)
+        };
+        Self { source: host(self.source), destination: host(self.destination), ..self }
+    }
+
+    /// Flow `k` of a trace in direction 0, with the usual seed. `k` is below the trace's number of flows. Those that are made for
     /// a function's tables are found in [`super::gateway`].
     pub fn of(name: &TraceName, k: u32) -> Self {
         let mut flow = Self {
@@ -196,14 +210,13 @@ pub(super) fn destination_address(k: u32, n: u32) -> Ipv4Addr {
 
 /// Host number `k` of `n` (at most 65,534): evenly spread over 1..=65534, in a scattered order.
 fn host(k: u32, n: u32) -> u16 {
-    const HOSTS: u64 = 65_534;
     let (k, n) = (u64::from(k), u64::from(n));
     // A stride near the golden section of n and without a common divisor visits every rank once.
     let mut stride = (n * 618 / 1000).max(1);
     while gcd(stride, n) != 1 {
         stride += 1;
     }
-    (1 + (k * stride % n) * HOSTS / n) as u16
+    (1 + (k * stride % n) * u64::from(HOSTS) / n) as u16
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -222,6 +235,27 @@ pub(super) struct Template {
     source_mac: Option<MacAddress>,
     destination_mac: Option<MacAddress>,
     vlan: Option<u16>,
+    /// How far the seed moves all hosts.
+    moved: u16,
+}
+
+/// Seeds of whoever names none: of plans, and of [`TraceSpec`].
+const USUAL_SEEDS: [u64; 2] = [1, TraceSpec::DEFAULT_SEED];
+
+/// How far the seed moves the hosts of a trace: a usual one not at all, and those of a trace that is made for a
+/// function's tables never.
+fn moved(spec: &TraceSpec) -> u16 {
+    let is_of_tables = matches!(
+        spec.name,
+        TraceName::Conversations { .. }
+            | TraceName::L2Flows { .. }
+            | TraceName::Colocated(_)
+            | TraceName::General(_)
+    );
+    if is_of_tables || USUAL_SEEDS.contains(&spec.seed) {
+        return 0;
+    }
+    ChaCha8Rng::seed_from_u64(spec.seed ^ 0xadd7_e55e).random_range(1..HOSTS as u16)
 }
 
 impl Template {
@@ -258,7 +292,14 @@ impl Template {
             source_mac: options.source_mac,
             destination_mac: options.destination_mac,
             vlan: options.vlan.and_then(VlanChange::vlan),
+            moved: moved(spec),
         })
+    }
+
+    /// A flow as the seed has it.
+    pub(super) fn flow(self, flow: Flow) -> Flow {
+        // Tables' own flows have hosts that no rank has.
+        if self.moved == 0 { flow } else { flow.moved(self.moved) }
     }
 
     /// Bytes of Ethernet header and tag.
@@ -368,6 +409,7 @@ pub(super) fn build(spec: &TraceSpec) -> Result<FrameTable, TraceError> {
             Some(made) => made[place_of(spec, k, flows) as usize],
             None => Flow::of(&spec.name, k),
         };
+        let flow = template.flow(flow);
         if spec.direction == Direction::Forward { flow } else { flow.mirrored() }
     };
 
