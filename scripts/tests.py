@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Builds and runs every test of the workspace, and holds the run to account.
+"""Builds and runs every test of the workspace with cargo-nextest, and holds the run to account.
 
-Test programs that measure or pin threads to cores (those of MEASURING) run one after another with all cores; the
-others run as many at a time as there are cores, one thread each, so that a long test of one keeps no core idle. At the
-end: what each program took, how many tests passed, and whether each place that asks what the machine has
-(`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure, as is a skipped test.
+A test is a process of its own; as many run at a time as there are cores. Those of the crates that measure or pin threads
+to cores run first and beside nobody else's (PHASES); .config/nextest.toml says what else may not run side by side. At
+the end: what each program and the slowest tests took, how many tests passed, and whether each place that asks what the
+machine has (`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure, as is a skipped test.
 
 Random tests draw from WEIR_SEED; in CI that is a new number each time, which is printed.
 """
 
-import concurrent.futures
 import json
 import os
 import pathlib
@@ -18,13 +17,16 @@ import secrets
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+NEXTEST = ROOT / ".weir" / "venv" / "bin" / "cargo-nextest"
 LEDGER = ROOT / "target" / "test-ledger"
-MEASURING = {"weir", "weir-datapath", "weir-traffic"}
-# However slow the machine: only what hangs takes longer.
-PATIENCE = 1500
-RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
+JUNIT = ROOT / "target" / "nextest" / "default" / "junit.xml"
+# One after another.
+PHASES = ["package(weir)", "package(weir-datapath) or package(weir-traffic)",
+          "not (package(weir) or package(weir-datapath) or package(weir-traffic))"]
+SLOWEST = 20
 
 
 def is_ci():
@@ -42,59 +44,59 @@ def environment():
     return chosen
 
 
-def build():
-    """Builds the test programs: (package, target, folder, program) of each."""
-    # The examples are linted; nothing here runs them.
-    command = ["cargo", "test", "--locked", "--workspace", "--lib", "--bins", "--tests", "--no-run",
-               "--message-format=json-render-diagnostics"]
-    output = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    if output.returncode != 0:
+def nextest(words, chosen, **how):
+    """Runs `cargo nextest`, all of the workspace's test programs; the examples are linted, nothing here runs them."""
+    command = [NEXTEST, "nextest", *words, "--locked", "--workspace", "--lib", "--bins", "--tests"]
+    return subprocess.run(command, cwd=ROOT, env=chosen, **how)
+
+
+def build(chosen):
+    """Builds the test programs. Returns how many tests there are, and how many of them take minutes."""
+    listed = nextest(["list", "--message-format=json"], chosen, stdout=subprocess.PIPE)
+    if listed.returncode != 0:
         sys.exit("tests: the tests do not build")
-    programs = []
-    for line in output.stdout.splitlines():
-        message = json.loads(line)
-        if message.get("reason") == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
-            folder = pathlib.Path(message["manifest_path"]).parent
-            target = message["target"]
-            package = re.search(r'^name = "(.*)"', (folder / "Cargo.toml").read_text(), re.MULTILINE).group(1)
-            programs.append((package, f"{package} {'/'.join(target['kind'])} {target['name']}", folder,
-                             message["executable"]))
-    return programs
+    suites = json.loads(listed.stdout)["rust-suites"].values()
+    tests = [test for suite in suites for test in suite["testcases"].values()]
+    ignored = sum(test["ignored"] for test in tests)
+    return len(tests) - ignored, ignored
 
 
-def run(program, arguments, chosen):
-    """Runs one of them: name, seconds, exit code, what it printed."""
-    package, name, folder, executable = program
-    chosen = dict(chosen, CARGO_MANIFEST_DIR=str(folder), CARGO_PKG_NAME=package)
-    begin = time.monotonic()
-    try:
-        done = subprocess.run([executable, *arguments], cwd=folder, env=chosen, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
-        code, text = done.returncode, done.stdout
-    except subprocess.TimeoutExpired as hanging:
-        code, text = "none: it hangs", hanging.stdout or b""
-    return name, time.monotonic() - begin, code, text.decode(errors="replace")
+def run(packages, chosen):
+    """Runs the tests of these: (program, test, seconds, whether it passed) of each."""
+    JUNIT.unlink(missing_ok=True)
+    nextest(["run", "--no-tests=fail", "-E", packages], chosen, stdin=subprocess.DEVNULL)
+    if not JUNIT.exists():
+        sys.exit(f"tests: `cargo nextest` left no account of {packages}")
+    return [(case.get("classname"), case.get("name"), float(case.get("time")),
+             case.find("failure") is None and case.find("error") is None)
+            for case in xml.etree.ElementTree.parse(JUNIT).iter("testcase")]
 
 
 def doc_tests(chosen):
-    """The examples in the documentation."""
+    """The examples in the documentation, as one test."""
     begin = time.monotonic()
     command = ["cargo", "test", "--locked", "--workspace", "--doc", "--no-fail-fast", "--quiet"]
     done = subprocess.run(command, cwd=ROOT, env=chosen, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return "examples of the documentation", time.monotonic() - begin, done.returncode, done.stdout
+    if done.returncode != 0:
+        print(done.stdout)
+    return "documentation", "examples", time.monotonic() - begin, done.returncode == 0
 
 
-def report(result):
-    name, seconds, code, text = result
-    counts = [tuple(map(int, found)) for found in RESULT.findall(text)]
-    passed, failed, ignored = (sum(column) for column in zip(*counts)) if counts else (0, 0, 0)
-    is_well = code == 0 and counts
-    if not is_well:
-        failed = max(failed, 1)
-        print(text)
-        print(f"tests: {name} ended with exit code {code}")
-    print(f"{seconds:7.1f} s  {passed:4} passed  {name}", flush=True)
-    return passed, failed, ignored
+def report(results):
+    """What each program took, and the tests that took longest."""
+    programs = {}
+    for program, _, seconds, _ in results:
+        tests, sum_of = programs.get(program, (0, 0.0))
+        programs[program] = (tests + 1, sum_of + seconds)
+    print("\nseconds of all tests of a program, one after another")
+    for program, (tests, seconds) in sorted(programs.items(), key=lambda one: -one[1][1]):
+        print(f"{seconds:9.1f}  {tests:4} tests  {program}")
+    print(f"\nthe {SLOWEST} tests that took longest, in seconds")
+    for program, test, seconds, _ in sorted(results, key=lambda one: -one[2])[:SLOWEST]:
+        print(f"{seconds:9.1f}  {program} {test}")
+    for program, test, _, is_well in results:
+        if not is_well:
+            print(f"failed: {program} {test}")
 
 
 def places():
@@ -143,17 +145,16 @@ def main():
         names = ", ".join(str(path.relative_to(ROOT)) for path in forgotten)
         sys.exit(f"tests: no program has {names}: add `mod NAME;` to the main.rs beside it")
     chosen = environment()
-    programs = build()
-    print(f"tests: {len(programs)} programs, built in {time.monotonic() - begin:.0f} s", flush=True)
+    wanted, ignored = build(chosen)
+    print(f"tests: {wanted} tests, built in {time.monotonic() - begin:.0f} s", flush=True)
     LEDGER.unlink(missing_ok=True)
-    measuring = [program for program in programs if program[0] in MEASURING]
-    others = [program for program in programs if program[0] not in MEASURING]
-    results = [report(run(program, [], chosen)) for program in measuring]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        running = [pool.submit(run, program, ["--test-threads=1"], chosen) for program in others]
-        results += [report(done.result()) for done in concurrent.futures.as_completed(running)]
-    results.append(report(doc_tests(chosen)))
-    passed, failed, ignored = (sum(column) for column in zip(*results))
+    results = [result for packages in PHASES for result in run(packages, chosen)]
+    passed = sum(is_well for *_, is_well in results)
+    if len(results) != wanted:
+        sys.exit(f"tests: {len(results)} tests of {wanted} ran")
+    results.append(doc_tests(chosen))
+    report(results)
+    failed = sum(not is_well for *_, is_well in results)
     skipped, wrong = account()
     for line in wrong:
         print(f"tests: {line}")

@@ -3,14 +3,11 @@
 //!
 //! What needs root or a package that is not there says so and is skipped; `./x setup --test` installs them.
 
+use crate::lab::alone;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, PoisonError};
 use weir_testkit::Need;
-
-/// One client at a time: several switches, hosts and tools are busy in each.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// The repository.
 fn root() -> PathBuf {
@@ -22,7 +19,8 @@ fn client(arguments: &[&str]) -> Option<Output> {
     if !weir_testkit::needs!(Need::Root, Need::Namespaces, Need::Program("python3", "python3")) {
         return None;
     }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // Several switches, hosts and tools are busy in each.
+    let _alone = alone("clients");
     let output = Command::new("python3")
         .arg("-B")
         .arg(root().join("scripts/clients"))

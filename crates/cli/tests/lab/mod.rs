@@ -1,12 +1,12 @@
 //! A `weir bench` of one's own: plan, database, page and temporary folder apart from everything else
 //! on the machine, so that tests see exactly what their own run left behind.
 
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_store::{Selector, Store};
 use weir_trial::run::{Point, Run};
@@ -20,11 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// waits ten seconds and more.
 pub(crate) const PROMPT: Duration = Duration::from_secs(8);
 
-static CORES: Mutex<()> = Mutex::new(());
-
 /// Both cores of the machine, for as long as it is held: real devices are measured one at a time.
-pub(crate) fn cores() -> MutexGuard<'static, ()> {
-    CORES.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn cores() -> Flock<File> {
+    alone("cores")
+}
+
+/// What only one test at a time may have, also where each test is a process of its own.
+pub(crate) fn alone(what: &str) -> Flock<File> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{what}.lock"));
+    let file = File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Flock::lock(file, FlockArg::LockExclusive)
+        .unwrap_or_else(|(_, error)| panic!("{}: {error}", path.display()))
 }
 
 /// The built program.
