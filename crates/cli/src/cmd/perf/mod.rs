@@ -1,6 +1,7 @@
 //! `weir perf`: the table of speed, Weir beside its peers.
 
 mod aa;
+mod kept;
 mod runs;
 mod text;
 
@@ -11,10 +12,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_campaign::now_ms;
-use weir_campaign::perf::{Effort, Measured, Perf, ROWS, Row, SCHEMA_VERSION, find, judge, regressions};
+use weir_campaign::perf::{Effort, Measured, Perf, ROWS, Row, SCHEMA_VERSION, find, regressions};
 use weir_campaign::plan::HugePages;
 use weir_store::Store;
-use weir_trial::run::Run;
 use weir_units::Nanos;
 
 const LONG_ABOUT: &str = "\
@@ -53,6 +53,10 @@ Examples:
     weir perf --aa 100
   The last table again, for a page:
     weir perf --stored perf-2026-11-21-1405 --markdown
+  The table measured in pieces, then printed as one:
+    weir perf --name monday --only port,mac
+    weir perf --name tuesday --only a-1000
+    weir perf --stored monday,tuesday
 
 Exit codes: 0 measured, and nothing slower than the base; 1 slower than the base beyond chance, no row could \
 be measured, or interrupted; 2 bad use.";
@@ -89,9 +93,9 @@ pub(crate) struct Args {
     /// The database [default: in the per-user data folder]
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
-    /// Print a table measured before: its name, or the file
-    #[arg(long, value_name = "NAME|FILE")]
-    stored: Option<PathBuf>,
+    /// Print tables measured before, by their names or files: of a row in several, the newest
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
+    stored: Vec<PathBuf>,
     /// Print the rows' names, works and targets, and measure nothing
     #[arg(long, conflicts_with_all = ["stored", "against"])]
     list: bool,
@@ -129,21 +133,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(comparisons) = args.aa {
         return aa::run(&args, comparisons, &interrupted);
     }
-    if let Some(aa) = args.stored.as_deref().map(|stored| aa::stored(&args, stored)).transpose()?.flatten() {
+    if let [stored] = args.stored.as_slice()
+        && let Some(aa) = aa::stored(&args, stored)?
+    {
         super::print(&aa)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let perf = match &args.stored {
-        Some(stored) => read(&args, stored)?,
-        None => measure(&args, &interrupted)?,
-    };
-    super::print(&match (args.json, args.markdown) {
-        (true, _) => format!("{}\n", serde_json::to_string_pretty(&perf)?),
-        (_, true) => text::markdown(&perf),
-        _ => text::terminal(&perf),
+    let tables =
+        if args.stored.is_empty() { vec![measure(&args, &interrupted)?] } else { kept::read(&args)? };
+    super::print(&match (tables.as_slice(), args.markdown) {
+        ([table], _) if args.json => format!("{}\n", serde_json::to_string_pretty(table)?),
+        (tables, true) => text::markdown(tables),
+        (tables, false) => text::terminal(tables),
     })?;
-    let measured = perf.rows.iter().any(|row| !row.pairs.is_empty());
-    let slower = perf.base.is_some() && !regressions(&perf.rows).is_empty();
+    let measured = tables.iter().flat_map(|table| &table.rows).any(|row| !row.pairs.is_empty());
+    let slower = tables.iter().any(|table| table.base.is_some() && !regressions(&table.rows).is_empty());
     let fine = measured && !slower && !interrupted.load(Ordering::Relaxed);
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -237,38 +241,4 @@ fn default_name(ms: i64) -> String {
 /// Where a table is kept.
 fn file(db: &Path, name: &str) -> PathBuf {
     db.with_file_name(format!("{name}.perf.json"))
-}
-
-/// Reads a table that was kept, and judges its runs again where the store still has them.
-fn read(args: &Args, stored: &Path) -> anyhow::Result<Perf> {
-    let path = if stored.is_file() {
-        stored.to_owned()
-    } else {
-        let store = Store::open_existing(args.db.as_deref()).map_err(super::store_error)?;
-        file(store.path(), &stored.to_string_lossy())
-    };
-    let wrong = |why: String| BadUse::new(format!("--stored {}: {why}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-    let mut perf: Perf = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    if perf.schema != SCHEMA_VERSION {
-        return Err(wrong(format!(
-            "it is of version {}, and this program reads {SCHEMA_VERSION}",
-            perf.schema
-        ))
-        .into());
-    }
-    if let Ok(store) = Store::open_existing(args.db.as_deref()) {
-        perf.rows.iter_mut().for_each(|row| again(row, &store));
-    }
-    Ok(perf)
-}
-
-/// Judges a row's stored runs again; one whose runs are not all in the store stays as it was.
-fn again(measured: &mut Measured, store: &Store) {
-    let names = measured.pairs.iter().flat_map(|pair| &pair.runs);
-    let load = |name: &String| store.load(store.find(&name.parse().ok()?).ok()?).ok();
-    let runs: Option<Vec<Run>> = names.map(load).collect();
-    if let (Some(row), Some(runs)) = (find(&measured.row), runs.filter(|runs| !runs.is_empty())) {
-        *measured = judge(row, &runs);
-    }
 }

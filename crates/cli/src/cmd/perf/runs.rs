@@ -3,12 +3,11 @@
 //! DPDK takes its memory once a process, and what a row leaves behind must not reach the next one.
 
 use super::super::store_error;
-use super::judge;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use weir_campaign::Cores;
-use weir_campaign::perf::{Effort, Measured, PlannedRun, Row, judge_service};
+use weir_campaign::perf::{Effort, Measured, PlannedRun, Row, judge, judge_service};
 use weir_campaign::plan::HugePages;
 use weir_store::{Selector, Store};
 use weir_trial::run::Run;

@@ -3,7 +3,10 @@
 use super::super::layout::table;
 use super::super::stored::when;
 use std::fmt::Write as _;
-use weir_campaign::perf::{Measured, Pair, Perf, Reached, Row, Side, Unit, regressions};
+use weir_campaign::perf::{Measured, Pair, Perf, ROWS, Reached, Row, Side, Unit, regressions};
+
+/// What a remark about an audit says.
+const AUDITED: &str = ": audited: ";
 
 /// Columns of the table.
 const HEADINGS: [&str; 8] = ["row", "work", "weir", "cycles", "beside", "there", "ratio (95 %)", "target"];
@@ -171,18 +174,25 @@ pub(super) fn progress(measured: &Measured) -> String {
     pairs.chain(target).chain(remarks).collect::<Vec<_>>().join("\n")
 }
 
-fn cells(perf: &Perf) -> Vec<Vec<String>> {
-    perf.rows.iter().flat_map(lines).collect()
+/// The rows of all tables, in the order of `--list`.
+fn ordered(tables: &[Perf]) -> Vec<&Measured> {
+    let mut rows: Vec<&Measured> = tables.iter().flat_map(|table| &table.rows).collect();
+    rows.sort_by_key(|measured| ROWS.iter().position(|row| row.id == measured.row));
+    rows
+}
+
+fn cells(tables: &[Perf]) -> Vec<Vec<String>> {
+    ordered(tables).into_iter().flat_map(lines).collect()
 }
 
 /// What stands below the table: remarks, sources of quoted figures, and for a base what is slower.
-fn notes(perf: &Perf) -> Vec<String> {
+fn notes(tables: &[Perf]) -> Vec<String> {
     let mut notes = Vec::new();
-    for row in &perf.rows {
+    for row in ordered(tables) {
         notes.extend(row.remarks.iter().map(|remark| format!("{}: {remark}", row.row)));
         notes.extend(row.quoted.iter().map(|quoted| format!("{}: quoted: {}", row.row, quoted.what)));
     }
-    if perf.base.is_some() {
+    for perf in tables.iter().filter(|table| table.base.is_some()) {
         let slower = regressions(&perf.rows);
         let names: Vec<&str> = slower.iter().map(|row| row.row.as_str()).collect();
         notes.push(sight(perf));
@@ -208,7 +218,7 @@ fn sight(perf: &Perf) -> String {
 }
 
 /// Where the cycles go, a row a line: the steps by their cost.
-fn profiles(perf: &Perf) -> Vec<Vec<String>> {
+fn profiles(tables: &[Perf]) -> Vec<Vec<String>> {
     let line = |row: &Measured| {
         let whole: f64 = row.profile.iter().map(|step| step.cycles_per_packet).sum();
         let (great, small): (Vec<_>, Vec<_>) =
@@ -221,7 +231,17 @@ fn profiles(perf: &Perf) -> Vec<Vec<String>> {
         }
         vec![row.row.clone(), format!("{whole:.0}"), steps.join(" · ")]
     };
-    perf.rows.iter().filter(|row| !row.profile.is_empty()).map(line).collect()
+    ordered(tables).into_iter().filter(|row| !row.profile.is_empty()).map(line).collect()
+}
+
+/// When, of what and how much: a line a table, with its rows where there are several.
+fn headings(tables: &[Perf]) -> Vec<String> {
+    let of = |perf: &Perf| {
+        let rows: Vec<&str> = perf.rows.iter().map(|row| row.row.as_str()).collect();
+        let of_rows = if tables.len() > 1 { format!(": {}", rows.join(", ")) } else { String::new() };
+        heading(perf) + &of_rows
+    };
+    tables.iter().filter(|table| tables.len() == 1 || !table.rows.is_empty()).map(of).collect()
 }
 
 fn heading(perf: &Perf) -> String {
@@ -242,46 +262,78 @@ fn heading(perf: &Perf) -> String {
     )
 }
 
-pub(super) fn terminal(perf: &Perf) -> String {
-    let mut text = format!("{}\n\n", heading(perf));
-    text += &table(&HEADINGS, &[3], &cells(perf));
-    let profiles = profiles(perf);
+pub(super) fn terminal(tables: &[Perf]) -> String {
+    let mut text = format!("{}\n\n", headings(tables).join("\n"));
+    text += &table(&HEADINGS, &[3], &cells(tables));
+    let profiles = profiles(tables);
     if !profiles.is_empty() {
         text += "\nWhere Weir's cycles go, a packet (the switch's ledger, from a sample of bursts)\n";
         text += &table(&["row", "cycles", "steps"], &[1], &profiles);
     }
     let _ = writeln!(text, "\n{LEGEND}");
-    for note in notes(perf) {
+    for note in notes(tables) {
         let _ = writeln!(text, "{note}");
     }
     text
 }
 
-pub(super) fn markdown(perf: &Perf) -> String {
-    let mut text = format!("Measured: {}.\n\n", heading(perf));
-    markdown_table(&mut text, &HEADINGS, &cells(perf));
+pub(super) fn markdown(tables: &[Perf]) -> String {
+    let mut text = match headings(tables).as_slice() {
+        [one] => format!("Measured: {one}.\n\n"),
+        several => {
+            format!("Measured:\n\n{}\n", several.iter().map(|one| format!("- {one}\n")).collect::<String>())
+        }
+    };
+    markdown_table(&mut text, &HEADINGS, &cells(tables));
     let _ = writeln!(text, "\n{LEGEND}\n");
-    for note in notes(perf) {
-        let _ = writeln!(text, "- {note}");
+    let (audits, notes): (Vec<String>, Vec<String>) =
+        notes(tables).into_iter().partition(|note| note.contains(AUDITED));
+    list_of(&mut text, &notes);
+    if !audits.is_empty() {
+        let _ = writeln!(text, "\n<details><summary>What the audits counted: {}</summary>\n", audits.len());
+        list_of(&mut text, &audits);
+        text += "\n</details>\n";
     }
     text += "\n### Where the cycles go\n\nTSC cycles a packet by step, from the switch's own ledger \
              (a sample of the bursts); services count in `services`.\n\n";
-    markdown_table(&mut text, &["row", "sum", "steps"], &profiles(perf));
+    markdown_table(&mut text, &["row", "sum", "steps"], &profiles(tables));
     text += "\n### Environment\n\n";
-    let known = |name: &str| perf.environment.get(name).map(|value| vec![format!("`{name}`"), value.clone()]);
-    let facts: Vec<Vec<String>> = FACTS.iter().filter_map(|name| known(name)).collect();
-    markdown_table(&mut text, &["fact", "value"], &facts);
-    let mut versions: Vec<String> = perf
-        .rows
-        .iter()
-        .flat_map(|row| &row.pairs)
-        .filter_map(|pair| pair.other.as_ref().filter(|other| !other.name.starts_with("weir")))
+    markdown_table(&mut text, &["fact", "value"], &facts(tables));
+    let _ = writeln!(text, "\nPeers: {}.", peers(tables).join("; "));
+    text
+}
+
+fn list_of(text: &mut String, notes: &[String]) {
+    for note in notes {
+        let _ = writeln!(*text, "- {note}");
+    }
+}
+
+/// Facts of the machine; where tables differ in one, all its values, the oldest table's first.
+fn facts(tables: &[Perf]) -> Vec<Vec<String>> {
+    let of = |name: &&str| {
+        let mut values: Vec<&str> = Vec::new();
+        for value in tables.iter().filter_map(|table| table.environment.get(*name)) {
+            if !values.contains(&value.as_str()) {
+                values.push(value);
+            }
+        }
+        (!values.is_empty()).then(|| vec![format!("`{name}`"), values.join("; ")])
+    };
+    FACTS.iter().filter_map(of).collect()
+}
+
+/// Devices that are not Weir's switch, with their versions.
+fn peers(tables: &[Perf]) -> Vec<String> {
+    let pairs = ordered(tables).into_iter().flat_map(|row| &row.pairs);
+    let mut versions: Vec<String> = pairs
+        .filter_map(|pair| pair.other.as_ref())
+        .filter(|other| other.version.as_deref().is_some_and(|version| !version.starts_with("weir ")))
         .filter_map(|other| Some(format!("{}: {}", other.name, other.version.as_deref()?.split(';').next()?)))
         .collect();
     versions.sort_unstable();
     versions.dedup();
-    let _ = writeln!(text, "\nPeers: {}.", versions.join("; "));
-    text
+    versions
 }
 
 fn markdown_table(text: &mut String, headings: &[&str], rows: &[Vec<String>]) {
