@@ -34,6 +34,36 @@ fn counted(port: &str, rogue: impl Fn(&mut Sender, u64)) -> (DirectionCounts, u6
     (counts, in_windows)
 }
 
+/// When the first packets of a trial's stream are due, where gaps are drawn.
+fn drawn(sender: &mut Sender, tsc: Tsc, trial: u16, stream: u8) -> Vec<u64> {
+    let grid = Grid::new(Ticks(0), tsc.ticks(SPEC.duration), tsc);
+    let schedule =
+        Schedule { shape: Shape::Poisson, load: SPEC.load, duration: SPEC.duration, phase: 0.0, seed: 1 };
+    sender.begin(SenderCourse { trial, stream, schedule, grid, catch_up: 0 }, tsc);
+    let pacer = sender.pacer.as_mut().unwrap();
+    let next = |_| {
+        let due = pacer.first();
+        pacer.due(due, 1);
+        due
+    };
+    (0..10).map(next).collect()
+}
+
+#[test]
+fn each_trial_and_stream_draws_gaps_of_its_own_and_the_same_again() {
+    let eal = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 64, pci: false }).unwrap();
+    let (tsc, pool) = (Tsc::get(eal), Pool::new(eal, 4_096, FrameSize::new(1522).unwrap()).unwrap());
+    let mut port = Port::open("net_null_drawn", PortConfig::default(), &pool).unwrap();
+    let (_rx, tx) = port.take_queue().unwrap();
+    let source = TraceSpec::parse("flows:10").unwrap().build().unwrap();
+    let mut sender = Sender::new(source, tx, &pool, Shape::Poisson, NonZeroU32::MIN, 1);
+    let first = drawn(&mut sender, tsc, 2, 0);
+    assert!(first.is_sorted() && first[0] < first[9], "{first:?}");
+    assert_ne!(first, drawn(&mut sender, tsc, 4, 0), "another trial");
+    assert_ne!(first, drawn(&mut sender, tsc, 2, 1), "another stream");
+    assert_eq!(first, drawn(&mut sender, tsc, 2, 0), "the same trial again");
+}
+
 fn verdict(counts: DirectionCounts) -> weir_trial::Verdict {
     judge(&TrialResult { directions: vec![counts], ..TrialResult::new(SPEC) })
 }

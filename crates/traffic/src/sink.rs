@@ -371,11 +371,12 @@ mod tests {
     fn late_and_foreign_packets_are_not_received() {
         let mut tracker = tracker();
         tracker.judge(&frame(2, 0), 0, Ticks(600), Ticks(0)); // the trial before
+        tracker.judge(&frame(2, 1), 0, Ticks(600), Ticks(0)); // and again: one more than of the other direction
         tracker.judge(&frame(5, 0), 0, Ticks(600), Ticks(0)); // the other direction's packet
         tracker.judge(&[0; 60], 0, Ticks(600), Ticks(0)); // no stamp
         let mut counts = DirectionCounts::default();
         tracker.complete(&mut counts);
-        assert_eq!((counts.received, counts.late, counts.foreign), (0, 1, 2));
+        assert_eq!((counts.received, counts.late, counts.foreign), (0, 2, 2));
     }
 
     #[test]
@@ -385,6 +386,9 @@ mod tests {
         assert_eq!((counts.received, counts.duplicated, counts.reordered), (6, 1, 1));
         let mut tracker = tracker();
         assert!(!tracker.judge(&frame(4, of(2, 0)), 0, Ticks(600), Ticks(0)), "there is no third sender");
+        let mut counts = DirectionCounts::default();
+        tracker.complete(&mut counts);
+        assert_eq!((counts.foreign, counts.damaged), (1, 0), "it is whole, and nobody sent it");
     }
 
     #[test]
@@ -399,6 +403,10 @@ mod tests {
         lldp[12..14].copy_from_slice(&[0x88, 0xcc]);
         assert!(tracker.judge(&lldp, 0, Ticks(600), Ticks(0)), "no sample is taken of it");
         assert_eq!((tracker.received(), tracker.oddities()), (3, (1, 1)));
+        assert_eq!(tracker.longest(), 500);
+        let mut windows = [weir_trial::windows::Window::default()];
+        tracker.windows().pour(&mut windows);
+        assert_eq!((windows[0].received, windows[0].delay), (3, 1_000), "a delay below nothing adds none");
         let count = |delays: &Delays| {
             let mut histogram = weir_units::LatencyHistogram::default();
             let config =
