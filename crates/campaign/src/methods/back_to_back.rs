@@ -1,4 +1,4 @@
-//! Back-to-back frames: the table [back_to_back], the bursts at a point.
+//! Back-to-back frames: the table `[back_to_back]`, the bursts at a point.
 
 use super::{Assumed, AtPoint, Limited, PlannedMethod};
 use crate::plan::check::Checker;

@@ -1,4 +1,4 @@
-//! Latency against load: the table [latency_curve], the curve at a point, who limits it.
+//! Latency against load: the table `[latency_curve]`, the curve at a point, who limits it.
 
 use super::{Assumed, AtPoint, Limited, PlannedMethod};
 use crate::limit::Evidence;

@@ -1,4 +1,4 @@
-//! Frame loss: the table [frame_loss], the trials at a point.
+//! Frame loss: the table `[frame_loss]`, the trials at a point.
 
 use super::{Assumed, AtPoint, Limited, PlannedMethod};
 use crate::plan::check::{Checker, unit};

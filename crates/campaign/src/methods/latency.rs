@@ -1,4 +1,4 @@
-//! Latency at given loads: the table [latency], the loads at a point, what the bare wiring takes.
+//! Latency at given loads: the table `[latency]`, the loads at a point, what the bare wiring takes.
 
 use super::{Assumed, AtPoint, Limited, PlannedMethod};
 use crate::limit::Evidence;

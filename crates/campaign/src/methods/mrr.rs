@@ -1,4 +1,4 @@
-//! Forwarded rate at the greatest load: the table [mrr], the trials at a point, who limits the rate.
+//! Forwarded rate at the greatest load: the table `[mrr]`, the trials at a point, who limits the rate.
 
 use super::{Assumed, AtPoint, Limited, PlannedMethod};
 use crate::limit::{Evidence, SAME_LOAD, near};

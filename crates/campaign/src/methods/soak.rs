@@ -1,4 +1,4 @@
-//! A soak: the table [soak], the slices at a point.
+//! A soak: the table `[soak]`, the slices at a point.
 
 use super::{Assumed, AtPoint, Limited, PlannedMethod};
 use crate::plan::check::Checker;

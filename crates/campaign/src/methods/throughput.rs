@@ -1,4 +1,4 @@
-//! Throughput by MLRsearch: the tables [throughput] and [goal.NAME], the search at a point, who limits it.
+//! Throughput by MLRsearch: the tables `[throughput]` and `[goal.NAME]`, the search at a point, who limits it.
 
 use super::{Assumed, AtPoint, Limited, PlannedMethod};
 use crate::limit::{Evidence, NEAR_CEILING, near};
