@@ -138,13 +138,20 @@ impl Rig {
     /// Waits until so many packets came in, and none is on its way to another worker: one that has no
     /// core for a while would be stopped before it took them.
     pub(crate) fn wait(&mut self, received: u64) -> Report {
+        self.wait_until(|report| {
+            let sum = |of: fn(&WorkerReport) -> u64| report.workers.iter().map(of).sum::<u64>();
+            let all_taken = sum(|worker| worker.handed_over) == sum(|worker| worker.taken_over);
+            sum(|worker| worker.received) >= received && all_taken
+        })
+    }
+
+    /// Waits until it is so, for a minute at most.
+    pub(crate) fn wait_until(&mut self, is_so: impl Fn(&Report) -> bool) -> Report {
         let begin = Instant::now();
         loop {
             let report = self.datapath.report().unwrap();
             check_sum(&report);
-            let sum = |of: fn(&WorkerReport) -> u64| report.workers.iter().map(of).sum::<u64>();
-            let all_taken = sum(|worker| worker.handed_over) == sum(|worker| worker.taken_over);
-            if sum(|worker| worker.received) >= received && all_taken {
+            if is_so(&report) {
                 return report;
             }
             assert!(begin.elapsed() < Duration::from_secs(60), "{report:#?}");
