@@ -49,19 +49,44 @@ fn drawn(sender: &mut Sender, tsc: Tsc, trial: u16, stream: u8) -> Vec<u64> {
     (0..10).map(next).collect()
 }
 
-#[test]
-fn each_trial_and_stream_draws_gaps_of_its_own_and_the_same_again() {
+/// A sender of a trace into a port that takes everything, which stamps one packet in so many.
+fn sender(trace: &str, port: &str, shape: Shape, every: u32) -> (Sender, Tsc) {
     let eal = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 64, pci: false }).unwrap();
     let (tsc, pool) = (Tsc::get(eal), Pool::new(eal, 4_096, FrameSize::new(1522).unwrap()).unwrap());
-    let mut port = Port::open("net_null_drawn", PortConfig::default(), &pool).unwrap();
+    let mut port = Port::open(port, PortConfig::default(), &pool).unwrap();
     let (_rx, tx) = port.take_queue().unwrap();
-    let source = TraceSpec::parse("flows:10").unwrap().build().unwrap();
-    let mut sender = Sender::new(source, tx, &pool, Shape::Poisson, NonZeroU32::MIN, 1);
+    let source = TraceSpec::parse(trace).unwrap().build().unwrap();
+    (Sender::new(source, tx, &pool, shape, NonZeroU32::new(every).unwrap(), 1), tsc)
+}
+
+#[test]
+fn each_trial_and_stream_draws_gaps_of_its_own_and_the_same_again() {
+    let (mut sender, tsc) = sender("flows:10", "net_null_drawn", Shape::Poisson, 1);
     let first = drawn(&mut sender, tsc, 2, 0);
     assert!(first.is_sorted() && first[0] < first[9], "{first:?}");
     assert_ne!(first, drawn(&mut sender, tsc, 4, 0), "another trial");
     assert_ne!(first, drawn(&mut sender, tsc, 2, 1), "another stream");
     assert_eq!(first, drawn(&mut sender, tsc, 2, 0), "the same trial again");
+}
+
+#[test]
+fn all_packets_are_stamped_only_where_each_is_to_be_and_each_can_be() {
+    let all = |trace, port, every| sender(trace, port, Shape::Constant, every).0.stamps_all();
+    assert!(all("flows:10", "net_null_all", 1));
+    assert!(!all("flows:10", "net_null_second", 2), "every other packet");
+    assert!(!all("tcp:10", "net_null_bare", 1), "a SYN has no room for a stamp");
+}
+
+#[test]
+fn a_trial_counts_anew_to_its_first_stamp() {
+    let (mut sender, tsc) = sender("flows:10", "net_null_anew", Shape::Constant, 3);
+    let stamped = |sender: &mut Sender, packets| {
+        drawn(sender, tsc, 2, 0);
+        sender.offer_now(packets);
+        sender.finish().stamped
+    };
+    assert_eq!(stamped(&mut sender, 4), 1);
+    assert_eq!(stamped(&mut sender, 2), 0, "the third of this trial is the first to be stamped");
 }
 
 fn verdict(counts: DirectionCounts) -> weir_trial::Verdict {
