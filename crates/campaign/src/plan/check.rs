@@ -20,7 +20,7 @@ use weir_diagnostic::Diagnostic;
 use weir_dut::wiring::WiringKind;
 use weir_traffic::Shape;
 use weir_traffic::trace::catalogue::ENTRIES;
-use weir_traffic::trace::{Sizes, TraceError, TraceName};
+use weir_traffic::trace::{Sizes, TraceError, TraceName, TraceSpec};
 use weir_trial::{Nf, NfKind};
 use weir_units::{Bps, FrameSize, LineRate, Ratio};
 
@@ -105,7 +105,7 @@ impl<'a> Checker<'a> {
         self.shape = file.shape.map_or(Shape::default(), |text| text.0);
         let methods: Vec<Planned> = asked.into_iter().map(|check| check(self)).collect();
         let stamped = self.stamped(file.stamped, methods.iter().any(Planned::needs_stamps));
-        let seed = file.seed.unwrap_or(1);
+        let seed = file.seed.unwrap_or(TraceSpec::PLAN_SEED);
         Plan {
             name: file.name.map_or_else(|| name.to_owned(), |name| self.plan_name(name)),
             source: source.to_owned(),

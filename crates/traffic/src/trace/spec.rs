@@ -393,6 +393,9 @@ impl TraceSpec {
     /// The seed when none is given.
     pub const DEFAULT_SEED: u64 = 2544;
 
+    /// The seed that a plan has when it names none.
+    pub const PLAN_SEED: u64 = 1;
+
     /// Reads a trace's name, or the path of a capture; sizes, direction and seed are the defaults.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         TraceName::parse(text).map(Self::of)

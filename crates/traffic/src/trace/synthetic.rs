@@ -239,9 +239,6 @@ pub(super) struct Template {
     moved: u16,
 }
 
-/// Seeds of whoever names none: of plans, and of [`TraceSpec`].
-const USUAL_SEEDS: [u64; 2] = [1, TraceSpec::DEFAULT_SEED];
-
 /// How far the seed moves the hosts of a trace: a usual one not at all, and those of a trace that is made for a
 /// function's tables never.
 fn moved(spec: &TraceSpec) -> u16 {
@@ -252,7 +249,7 @@ fn moved(spec: &TraceSpec) -> u16 {
             | TraceName::Colocated(_)
             | TraceName::General(_)
     );
-    if is_of_tables || USUAL_SEEDS.contains(&spec.seed) {
+    if is_of_tables || [TraceSpec::DEFAULT_SEED, TraceSpec::PLAN_SEED].contains(&spec.seed) {
         return 0;
     }
     ChaCha8Rng::seed_from_u64(spec.seed ^ 0xadd7_e55e).random_range(1..HOSTS as u16)
