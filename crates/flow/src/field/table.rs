@@ -52,11 +52,10 @@ struct Row {
 
 macro_rules! fields {
     ($($field:ident $name:literal $aliases:tt $bits:literal $home:tt $needs:ident $form:ident $mask:ident $write:ident;)*) => {
-        /// A field. Numbers are places in [`Field::ALL`].
+        /// A field; `ovs-fields(7)` describes each under its name. Numbers are places in [`Field::ALL`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
-        #[allow(missing_docs, reason = "each is described in `ovs-fields(7)` under its name, in this order")]
-        pub enum Field { $($field),* }
+        pub enum Field { $(#[doc = concat!("`", $name, "`")] $field),* }
 
         impl Field {
             /// All fields, by number.
