@@ -161,9 +161,9 @@ pub struct CacheReport {
     pub masks: u64,
     /// The most masks that any port and stage has: so many probes a lookup costs at most.
     pub most_masks: u64,
-    /// Edges in the map of the ways that packets take through the tables.
+    /// Edges of the table walk's graph.
     pub edges: u64,
-    /// Bytes that the caches and that map take, about.
+    /// Bytes that the caches and that graph take, about.
     pub memory: u64,
 }
 

@@ -36,7 +36,7 @@ pub enum Unit {
     Megaflows,
     /// Masks of megaflows.
     Masks,
-    /// Edges of the map of ways through the tables.
+    /// Edges of the table walk's graph.
     Edges,
     /// Places of tables that give hints.
     Places,
@@ -181,9 +181,9 @@ counters! {
     caches.most_masks Gauge Masks Caches "most masks of a port and stage" "most_masks"
         "The most masks that any port and stage has: so many probes a lookup costs at most.";
     caches.edges Gauge Edges Caches "edges" "edges"
-        "Edges in the map of the ways that packets take through the tables.";
+        "Edges of the table walk's graph.";
     caches.memory Gauge Bytes Caches "memory" "cache_bytes"
-        "Bytes that the caches and that map take, about.";
+        "Bytes that the caches and that graph take, about.";
     hints.hits Counter Packets Hinted "right" "hints_total" [hint "right"]
         "Packets whose hint was right: they were not looked up.";
     hints.missed Counter Packets Hinted "missing" "hints_total" [hint "missing"]
