@@ -23,9 +23,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NEXTEST = ROOT / ".weir" / "venv" / "bin" / "cargo-nextest"
 LEDGER = ROOT / "target" / "test-ledger"
 JUNIT = ROOT / "target" / "nextest" / "default" / "junit.xml"
-# One after another.
-PHASES = ["package(weir)", "package(weir-datapath) or package(weir-traffic)",
-          "not (package(weir) or package(weir-datapath) or package(weir-traffic))"]
+# One after another: those that measure or pin threads, then all others.
+ALONE = ["package(weir)", "package(weir-datapath) or package(weir-traffic)"]
+PHASES = [*ALONE, f"not ({' or '.join(ALONE)})"]
+NEXTEST_CONFIG = ROOT / ".config" / "nextest.toml"
 SLOWEST = 20
 
 
@@ -139,11 +140,22 @@ def unlisted():
     return found
 
 
+def misgrouped():
+    """Files of the crate `weir` whose tests hold both cores, and that nextest may start side by side; or the reverse."""
+    folder = ROOT / "crates" / "cli" / "tests"
+    hold = {path.stem for path in folder.glob("*.rs") if "cores()" in path.read_text()}
+    grouped = re.search(r"/\^\((.*)\)::/", NEXTEST_CONFIG.read_text())
+    return sorted(hold ^ set(grouped[1].split("|") if grouped else []))
+
+
 def main():
     begin = time.monotonic()
     if forgotten := unlisted():
         names = ", ".join(str(path.relative_to(ROOT)) for path in forgotten)
         sys.exit(f"tests: no program has {names}: add `mod NAME;` to the main.rs beside it")
+    if wrong := misgrouped():
+        sys.exit(f"tests: {NEXTEST_CONFIG.relative_to(ROOT)}: the group `measuring` must be the files whose tests hold "
+                 f"both cores (`cores()`); it differs in {', '.join(wrong)}")
     chosen = environment()
     wanted, ignored = build(chosen)
     print(f"tests: {wanted} tests, built in {time.monotonic() - begin:.0f} s", flush=True)
