@@ -60,7 +60,7 @@ pub(crate) fn wire_up(
     let oracle = Arc::new(Oracle::new(setup.nf));
     let is_fed = setup.wiring == WiringKind::Fed;
     if extent == Extent::Audited && is_fed {
-        let audited = audit(eal, setup, flags, &oracle)?;
+        let audited = audit(setup, flags, &oracle)?;
         return Ok((Rig::wire_up(eal, setup, number, flags)?, Some(audited)));
     }
     if extent != Extent::All {
@@ -75,7 +75,7 @@ pub(crate) fn wire_up(
         let seen = RigSetup { wiring: WiringKind::Vhost, ..*setup };
         let (rig, mut checked) = checked(eal, &seen, number, flags, Arc::clone(&oracle))?;
         rig.take_down()?;
-        checked.get_or_insert_default().merge(audit(eal, setup, flags, &oracle)?);
+        checked.get_or_insert_default().merge(audit(setup, flags, &oracle)?);
         return Ok((Rig::wire_up(eal, setup, number, flags)?, checked));
     }
     checked(eal, setup, number, flags, oracle)

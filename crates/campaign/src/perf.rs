@@ -201,7 +201,7 @@ impl Row {
 /// What of this machine keeps every row and every comparison but a service's from being measured; nothing
 /// where they can be.
 pub fn obstacle(huge_pages: HugePages) -> Option<String> {
-    let no_cores = || Cores::assign(&weir_dpdk::allowed_cores()).err().map(|error| error.to_string());
+    let no_cores = || Cores::assign(&weir_cpu::allowed_cores()).err().map(|error| error.to_string());
     too_few_pages(huge_pages, free_huge_pages()).or_else(no_cores)
 }
 

@@ -24,7 +24,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_dpdk::{Eal, PoolError, Port, PortError, RealTime, Tsc};
+use weir_cpu::{RealTime, Tsc};
+use weir_dpdk::{Eal, PoolError, Port, PortError};
 use weir_dut::folder::Folder;
 use weir_dut::process::Process;
 use weir_dut::wiring::{Memif, Nic, Veth, VethPairs, Vhost, WiringKind};
@@ -218,7 +219,7 @@ impl Rig {
         flags.rearm();
         match setup.wiring {
             WiringKind::Fed => {
-                let mut fed = wire::fed(eal, setup, flags, &[])?;
+                let mut fed = wire::fed(setup, flags, &[])?;
                 match setup.from_start {
                     Some(duration) => fed.begin(duration)?,
                     None => {
@@ -322,9 +323,9 @@ impl Rig {
 const MOST_REAL_TIME: Nanos = Nanos(900_000_000);
 
 impl Device {
-    fn new(eal: &'static Eal, (dut, core): (Box<dyn RunningDut>, usize), home: Home, flags: &Flags) -> Self {
+    fn new((dut, core): (Box<dyn RunningDut>, usize), home: Home, flags: &Flags) -> Self {
         let Flags { stop, interrupted, .. } = flags.clone();
-        Self { dut, home, stop, interrupted, core: core as u32, tsc: Tsc::get(eal), rests: Rests::new() }
+        Self { dut, home, stop, interrupted, core: core as u32, tsc: Tsc::get(), rests: Rests::new() }
     }
 
     /// Waits for all links; ends early when the DUT dies or Ctrl-C is pressed.

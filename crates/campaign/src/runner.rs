@@ -145,7 +145,7 @@ impl<'a> Campaign<'a> {
         done: BTreeSet<u32>,
         flags: Flags,
     ) -> Result<Self, CampaignError> {
-        let allowed = weir_dpdk::allowed_cores();
+        let allowed = weir_cpu::allowed_cores();
         let (cores, testers) = (Cores::assign(&allowed)?, Cores::testers(&allowed, plan.tester_cores)?);
         Ok(Self {
             plan,

@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use weir_classifier::{Caches, EXACT_BUCKETS, Found, Handle, Table};
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_flow::{Field, Key, Mask, Match, Seed};
 
 const BURST: usize = 32;

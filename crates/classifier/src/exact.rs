@@ -21,7 +21,7 @@
 //! Cost: one line a lookup, fetched ahead. Memory is reserved at the start and touched as it grows;
 //! nothing allocates afterwards. Threads: one worker's.
 
-use weir_dpdk::{prefer_huge_pages, prefetch};
+use weir_cpu::{prefer_huge_pages, prefetch};
 
 /// Entries of a bucket.
 pub const WAYS: usize = 8;

@@ -35,7 +35,7 @@
 
 mod change;
 
-use weir_dpdk::{prefer_huge_pages, prefetch, prefetch_whole};
+use weir_cpu::{prefer_huge_pages, prefetch, prefetch_whole};
 use weir_flow::{HEAD, Key, Mask, Seed, places};
 
 use crate::groups::{Groups, MASKS};

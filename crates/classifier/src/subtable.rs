@@ -11,7 +11,7 @@
 //!
 //! Cost: some 15 cycles a hash, a line a probe. Threads: one worker's.
 
-use weir_dpdk::prefetch;
+use weir_cpu::prefetch;
 use weir_flow::{HEAD, Key, Mask, Seed};
 
 /// Slots of a new table, a power of two.

@@ -18,7 +18,7 @@ struct Cli {
 
 /// Counts what services of the switch allocate.
 #[global_allocator]
-static ALLOCATOR: weir_dpdk::CountingAllocator = weir_dpdk::CountingAllocator;
+static ALLOCATOR: weir_cpu::CountingAllocator = weir_cpu::CountingAllocator;
 
 const LONG_ABOUT: &str = "\
 Weir measures software dataplanes: how fast is this network function, on this dataplane, on this \
@@ -42,6 +42,6 @@ fn main() -> ExitCode {
 mod tests {
     #[test]
     fn what_services_allocate_is_counted_in_this_program() {
-        assert!(weir_dpdk::Heap::is_counted());
+        assert!(weir_cpu::Heap::is_counted());
     }
 }

@@ -11,10 +11,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-diagnostic", &[]),
     ("weir-testkit", &[]),
     ("weir-wire", &["weir-units"]),
-    ("weir-dpdk", &["weir-units"]),
+    ("weir-cpu", &["weir-units"]),
+    ("weir-packet", &[]),
+    ("weir-dpdk", &["weir-units", "weir-cpu", "weir-packet"]),
     ("weir-trial", &["weir-units", "weir-wire"]),
     ("weir-methods", &["weir-units", "weir-trial"]),
-    ("weir-traffic", &["weir-units", "weir-wire", "weir-dpdk", "weir-trial"]),
+    ("weir-traffic", &["weir-units", "weir-wire", "weir-cpu", "weir-dpdk", "weir-trial"]),
     ("weir-dut", &["weir-units", "weir-wire", "weir-trial"]),
     ("weir-store", &["weir-units", "weir-trial"]),
     ("weir-report", &["weir-units", "weir-trial"]),
@@ -24,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-units",
             "weir-diagnostic",
             "weir-wire",
+            "weir-cpu",
             "weir-dpdk",
             "weir-trial",
             "weir-methods",
@@ -32,18 +35,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-store",
         ],
     ),
-    ("weir-nf", &["weir-units", "weir-wire", "weir-dpdk"]),
-    ("weir-port", &["weir-units", "weir-wire", "weir-dpdk"]),
+    ("weir-nf", &["weir-units", "weir-wire", "weir-cpu", "weir-dpdk"]),
+    ("weir-port", &["weir-units", "weir-wire", "weir-cpu", "weir-dpdk"]),
     ("weir-flow", &["weir-wire"]),
     ("weir-openflow", &["weir-wire", "weir-flow"]),
     ("weir-codec", &["weir-flow", "weir-openflow"]),
-    ("weir-classifier", &["weir-dpdk", "weir-flow", "weir-units"]),
-    ("weir-services", &["weir-units", "weir-wire", "weir-dpdk", "weir-port", "weir-flow", "weir-openflow"]),
+    ("weir-classifier", &["weir-cpu", "weir-flow", "weir-units"]),
+    ("weir-services", &["weir-units", "weir-wire", "weir-cpu", "weir-packet", "weir-flow", "weir-openflow"]),
     (
         "weir-datapath",
         &[
             "weir-units",
             "weir-wire",
+            "weir-cpu",
+            "weir-packet",
             "weir-dpdk",
             "weir-port",
             "weir-flow",
@@ -58,6 +63,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-units",
             "weir-diagnostic",
             "weir-wire",
+            "weir-cpu",
+            "weir-packet",
             "weir-dpdk",
             "weir-port",
             "weir-flow",
@@ -73,6 +80,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-units",
             "weir-diagnostic",
             "weir-wire",
+            "weir-cpu",
             "weir-dpdk",
             "weir-trial",
             "weir-methods",
@@ -87,6 +95,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-switch",
         ],
     ),
+];
+
+/// The crates that sit on DPDK. Every other is built and tested without it.
+const ON_DPDK: &[&str] = &[
+    "weir",
+    "weir-campaign",
+    "weir-datapath",
+    "weir-dpdk",
+    "weir-nf",
+    "weir-port",
+    "weir-switch",
+    "weir-traffic",
 ];
 
 /// What is built here: packages of other platforms need not even be downloaded.
@@ -128,6 +148,38 @@ fn every_crate_depends_only_on_rows_below_it() {
         }
     }
     assert_eq!(seen, allowed.keys().copied().collect(), "the crate map names crates that are not there");
+}
+
+/// A crate's dependencies of these kinds, by their ids.
+fn needs<'a>(metadata: &'a Value, id: &str, kinds: &[Option<&str>]) -> Vec<&'a str> {
+    let nodes = list(&metadata["resolve"]["nodes"]);
+    let node = nodes.iter().find(|node| text(node, "id") == id).expect("a resolved package");
+    let wanted = |dependency: &&Value| {
+        list(&dependency["dep_kinds"]).iter().any(|kind| kinds.contains(&kind["kind"].as_str()))
+    };
+    list(&node["deps"]).iter().filter(wanted).map(|dependency| text(dependency, "pkg")).collect()
+}
+
+/// Whether building the crate and its tests takes this other one, also by way of others.
+fn takes(metadata: &Value, id: &str, wanted: &str) -> bool {
+    let mut next = needs(metadata, id, &[None, Some("build"), Some("dev")]);
+    let mut seen = BTreeSet::new();
+    while let Some(one) = next.pop() {
+        if seen.insert(one) {
+            next.extend(needs(metadata, one, &[None, Some("build")]));
+        }
+    }
+    id == wanted || seen.contains(wanted)
+}
+
+#[test]
+fn only_what_moves_packets_is_built_and_tested_with_dpdk() {
+    let metadata = metadata();
+    let ours = || list(&metadata["packages"]).iter().filter(|package| package["source"].is_null());
+    let dpdk = ours().find(|package| text(package, "name") == "weir-dpdk").expect("a crate");
+    let on_it = ours().filter(|package| takes(&metadata, text(package, "id"), text(dpdk, "id")));
+    let on_it: BTreeSet<_> = on_it.map(|package| text(package, "name")).collect();
+    assert_eq!(on_it, ON_DPDK.iter().copied().collect(), "the crates that sit on DPDK, and those that may");
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn a_tester_that_wants_more_cores_than_there_are_is_told_how_many_are_missing() 
     let plan =
         PLAN.replace("simulated", "nf").replace("[mrr]", "tester_cores = 3\nhuge_pages = false\n[mrr]");
     let lab = Lab::new(&plan);
-    let two: Vec<String> = weir_dpdk::allowed_cores().iter().take(2).map(ToString::to_string).collect();
+    let two: Vec<String> = weir_cpu::allowed_cores().iter().take(2).map(ToString::to_string).collect();
     let bench = lab.bench();
     let mut command = Command::new("taskset");
     command.args(["-c", &two.join(",")]).arg(bench.get_program()).args(bench.get_args());

@@ -63,7 +63,7 @@ impl Rig {
             "memif" => Memif::default().ports(side, &folder, number, frame),
             other => panic!("WEIR_WIRINGS: `{other}` is neither vhost nor memif"),
         };
-        let cores = weir_dpdk::allowed_cores();
+        let cores = weir_cpu::allowed_cores();
         let [.., tester, dut] = cores[..] else { panic!("two cores are needed, one is there") };
         let open = || {
             let pool = Pool::new(eal, 16_384, frame).unwrap();

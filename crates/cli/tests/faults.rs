@@ -186,7 +186,7 @@ fn a_busy_neighbour_on_either_core_spoils_the_trial_by_name() {
 /// real-time priority on both sides they wait. Shorter than the time after which the kernel lets them in.
 #[test]
 fn with_real_time_priority_busy_neighbours_on_both_cores_wait() {
-    let may = weir_dpdk::RealTime::raise(&[]).map(drop);
+    let may = weir_cpu::RealTime::raise(&[]).map(drop);
     let (tester, dut) = tester_and_dut();
     let _cores = cores();
     let _neighbours = [tester, dut].map(Neighbour::on);

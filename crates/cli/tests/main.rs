@@ -27,6 +27,6 @@ mod supervised;
 mod supply;
 mod switch;
 mod trace;
-mod unsafe_lives_in_dpdk;
+mod unsafe_lives_in_two_crates;
 mod verify;
 mod wirings;

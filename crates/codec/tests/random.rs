@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use weir_codec::*;
-use weir_dpdk::{CountingAllocator, Heap};
+use weir_cpu::{CountingAllocator, Heap};
 use weir_openflow::{Flow, Group, GroupKind, Meter, Names, PortNo, TableId};
 
 #[global_allocator]

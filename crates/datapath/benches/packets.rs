@@ -5,8 +5,8 @@
 //! hits all of them; the table gives the median round and the best.
 
 use std::hint::black_box;
+use weir_cpu::Ticks;
 use weir_datapath::edit::{Rewrite, dec_ttl, pop_vlan, push_vlan};
-use weir_dpdk::Ticks;
 use weir_flow::span::TTL;
 use weir_flow::{Field, Key, Layout, Mask, compose, extract};
 

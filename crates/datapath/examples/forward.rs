@@ -7,8 +7,9 @@
 //! With several cores (`2,3`), each is a worker: the rate is that of all together.
 
 use std::time::Duration;
+use weir_cpu::Ticks;
 use weir_datapath::{Change, Config, Datapath, PortSpec, Report};
-use weir_dpdk::{Eal, EalConfig, Memory, Pool, Ticks};
+use weir_dpdk::{Eal, EalConfig, Memory, Pool};
 use weir_openflow::parse_flows;
 use weir_units::FrameSize;
 

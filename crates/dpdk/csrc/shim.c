@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
-#include <immintrin.h>
 #include <semaphore.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,20 +68,6 @@ const char *weir_version(void) { return rte_version(); }
 const char *weir_strerror(int error) { return rte_strerror(error); }
 int weir_thread_register(void) { return rte_thread_register() < 0 ? -rte_errno : 0; }
 void weir_thread_unregister(void) { rte_thread_unregister(); }
-
-/* ---- waiting without work ---- */
-
-/* Both instructions are faults on CPUs without them: src/pause.rs asks CPUID first. */
-__attribute__((target("waitpkg"))) void weir_tpause(uint64_t deadline)
-{
-    _tpause(0, deadline); /* 0: the deeper of the two states, C0.2 */
-}
-/* Waits until `line` is written or so many ticks went by; nobody writes it. */
-__attribute__((target("mwaitx"))) void weir_mwaitx(const void *line, uint32_t ticks)
-{
-    _mm_monitorx((void *)(uintptr_t)line, 0, 0);
-    _mm_mwaitx(2, 0, ticks); /* 2: with a time limit; state 0: C1 */
-}
 
 /* ---- the interrupt thread ---- */
 

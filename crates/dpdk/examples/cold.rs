@@ -9,7 +9,8 @@
 
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_dpdk::{Eal, EalConfig, Memory, Ticks, Tsc, Worker, allowed_cores};
+use weir_cpu::{Ticks, Tsc, allowed_cores};
+use weir_dpdk::{Eal, EalConfig, Memory, Worker};
 
 /// Cache lines of a walk.
 const LINES: usize = 200;
@@ -93,7 +94,7 @@ fn main() -> ExitCode {
     let done = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 64, pci: false })
         .map_err(|error| error.to_string())
         .and_then(|eal| {
-            let tsc = Tsc::get(eal);
+            let tsc = Tsc::get();
             println!("core {core}, {LINES} cache lines in {PAGES} pages");
             let worker = Worker::spawn(eal, "cold", core, move || measure(tsc));
             worker.and_then(Worker::join).map_err(|error| error.to_string())

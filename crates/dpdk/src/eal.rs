@@ -72,7 +72,7 @@ static CONTROL: Mutex<()> = Mutex::new(());
 impl Eal {
     /// Starts DPDK, or returns the running one when it was started with the same configuration.
     pub fn init(config: EalConfig) -> Result<&'static Self, EalError> {
-        crate::Tsc::begin();
+        weir_cpu::Tsc::begin();
         let eal = EAL.get_or_init(|| {
             std::thread::Builder::new()
                 .name("weir-eal".into())
@@ -156,7 +156,7 @@ fn huge_pages_free() -> String {
 }
 
 fn arguments(config: EalConfig) -> Vec<String> {
-    let core = crate::allowed_cores().first().copied().unwrap_or(0);
+    let core = weir_cpu::allowed_cores().first().copied().unwrap_or(0);
     let mut arguments = vec!["weir".to_owned(), "-m".to_owned(), config.megabytes.to_string()];
     arguments.extend(["-l".to_owned(), core.to_string()]);
     arguments.extend(["--no-telemetry", "--log-level=4"].map(str::to_owned));

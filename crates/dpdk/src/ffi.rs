@@ -36,8 +36,6 @@ unsafe extern "C" {
     pub(crate) fn weir_strerror(error: c_int) -> *const c_char;
     pub(crate) fn weir_thread_register() -> c_int;
     pub(crate) fn weir_thread_unregister();
-    pub(crate) fn weir_tpause(deadline: u64);
-    pub(crate) fn weir_mwaitx(line: *const u8, ticks: u32);
     pub(crate) fn weir_interrupts_hold() -> c_int;
     pub(crate) fn weir_interrupts_release();
 

@@ -8,9 +8,7 @@ use crate::ffi::{self, RteMbuf};
 use std::marker::{PhantomData, PhantomPinned};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-
-/// Most packets in one burst.
-pub const BURST: usize = 32;
+use weir_packet::BURST;
 
 /// `RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID`: a flow rule's mark is in the mbuf.
 const MARKED: u64 = 1 << 2 | 1 << 13;

@@ -4,6 +4,7 @@
 
 use crate::{Eal, ffi};
 use std::thread::JoinHandle;
+use weir_cpu::{allowed_cores, pin};
 
 /// A thread on one core.
 #[derive(Debug)]
@@ -44,7 +45,11 @@ impl<T: Send + 'static> Worker<T> {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Self, WorkerError> {
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            pin(core)?;
+            pin(core).map_err(|refused| WorkerError::Core {
+                core,
+                reason: refused.to_string(),
+                allowed: allowed_cores(),
+            })?;
             let _registered = Registered::new()?;
             Ok(body())
         })?;
@@ -86,30 +91,4 @@ impl Drop for Registered {
         // SAFETY: this thread registered in `new`.
         unsafe { ffi::weir_thread_unregister() };
     }
-}
-
-fn pin(core: usize) -> Result<(), WorkerError> {
-    let refused = |reason: String| WorkerError::Core { core, reason, allowed: allowed_cores() };
-    if core >= libc::CPU_SETSIZE as usize {
-        return Err(refused("the number is out of range".to_owned()));
-    }
-    // SAFETY: cpu_set_t is plain data, for which zero is valid; CPU_SET is bounded by the check above.
-    let result = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    if result == 0 { Ok(()) } else { Err(refused(std::io::Error::last_os_error().to_string())) }
-}
-
-/// The cores this thread may run on, rising.
-pub fn allowed_cores() -> Vec<usize> {
-    // SAFETY: cpu_set_t is plain data; the kernel fills at most its size.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
-        set
-    };
-    // SAFETY: the index is below CPU_SETSIZE.
-    (0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect()
 }

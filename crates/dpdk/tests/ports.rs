@@ -19,7 +19,7 @@ fn pool() -> Pool {
 
 /// Runs the body as DPDK wants it: on a registered thread, one a test.
 fn on_worker(body: impl FnOnce() + Send + 'static) {
-    let core = weir_dpdk::allowed_cores()[0];
+    let core = weir_cpu::allowed_cores()[0];
     Worker::spawn(eal(), "test", core, body).unwrap().join().unwrap();
 }
 
@@ -190,7 +190,7 @@ fn a_memif_port_is_polled_while_peers_come_and_go() {
     let (mut rx, mut tx) = server.take_queue().unwrap();
     let (ours, stop) = (pool.clone(), Arc::new(AtomicBool::new(false)));
     let stopped = stop.clone();
-    let core = weir_dpdk::allowed_cores()[0];
+    let core = weir_cpu::allowed_cores()[0];
     // It never stops to poll, so that many peers go in the middle of a burst.
     let poller = Worker::spawn(eal(), "test", core, move || {
         let (mut burst, mut received) = (Burst::new(), 0);
@@ -341,7 +341,7 @@ fn a_core_that_is_not_there_is_refused_with_those_that_are() {
 
 #[test]
 fn a_panic_on_a_worker_is_returned_as_an_error() {
-    let core = weir_dpdk::allowed_cores()[0];
+    let core = weir_cpu::allowed_cores()[0];
     let worker = Worker::spawn(eal(), "test", core, || panic!("on purpose")).unwrap();
     assert!(worker.join().unwrap_err().to_string().contains("on purpose"));
 }

@@ -14,7 +14,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::process::{Child, Command};
 use std::str::FromStr;
-use weir_dpdk::{Burst, Pool, Ticks, TxQueue};
+use weir_cpu::Ticks;
+use weir_dpdk::{Burst, Pool, TxQueue};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

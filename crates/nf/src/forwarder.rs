@@ -10,7 +10,8 @@ use crate::ledger::Counters;
 use crate::verdict::{DropReason, NetworkFunction, Outcome, PORTS, Verdict, Verdicts, other_port};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_dpdk::{BURST, Burst, Packet, RxQueue, Ticks, TxQueue};
+use weir_cpu::Ticks;
+use weir_dpdk::{BURST, Burst, Packet, RxQueue, TxQueue};
 
 /// One port's queues, as the worker owns them.
 #[derive(Debug)]

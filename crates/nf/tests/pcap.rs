@@ -6,7 +6,8 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_dpdk::{Eal, EalConfig, Memory, PortConfig, allowed_cores};
+use weir_cpu::allowed_cores;
+use weir_dpdk::{Eal, EalConfig, Memory, PortConfig};
 use weir_nf::{DropReason, Firewall, Function, L2Fwd, L3Fwd, Ledger, Program, ProgramConfig, ProgramError};
 use weir_wire::table::{
     Action, FiveTuple, Route, Rule, first_match, has_ports, longest_match, next_hop_mac, port_mac,

@@ -20,7 +20,8 @@ use random::Random;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_dpdk::{BURST, Burst, Mbuf, Packet, Pool, Ticks};
+use weir_cpu::Ticks;
+use weir_dpdk::{BURST, Burst, Mbuf, Packet, Pool};
 
 /// Packets that may wait in a queue at most; no more are received until there is room.
 const WAITING: usize = 1024;

@@ -1,28 +1,22 @@
-//! Ports of the switch: where packets come from and go to, and why some end in between.
+//! Ports of the switch: where packets come from and go to.
 //!
 //! Threads: a queue belongs to one worker; an [`OpenPort`] may be read from any thread.
 //!
 //! - [`open()`], [`OpenPort`]: any port by its spec: DPDK's, an interface's raw sockets, null, a trace, or one of these that
 //!   does wrong on purpose;
-//! - [`Rx`], [`Tx`]: the two ends of a port's queue, each owned by one worker;
-//! - [`Frame`]: a packet that actions can change, also in length;
-//! - [`DropReason`]: the closed list of reasons.
+//! - [`Rx`], [`Tx`]: the two ends of a port's queue, each owned by one worker.
 
 mod af_packet;
 mod driver;
 mod fault;
-mod frame;
 mod open;
 mod queue;
-mod reason;
 mod spec;
 mod trace;
 
 pub use af_packet::{SocketRx, SocketTx};
 pub use fault::{FaultRx, FaultTx};
-pub use frame::Frame;
 pub use open::{OpenPort, PortError, open};
 pub use queue::{Rx, TooLong, Tx};
-pub use reason::DropReason;
 pub use spec::{device, is_pci};
 pub use trace::{TraceRx, TraceTx};

@@ -10,7 +10,8 @@ use crate::{Rx, TraceRx, TraceTx, Tx};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_dpdk::{Headers, MarkError, MarkRule, Pool, Port, PortConfig, PortStats, SocketError, Tsc};
+use weir_cpu::Tsc;
+use weir_dpdk::{Headers, MarkError, MarkRule, Pool, Port, PortConfig, PortStats, SocketError};
 
 /// A port that could not be opened.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -86,7 +87,7 @@ fn open_fault(
     pool: &Pool,
 ) -> Result<(Device, Vec<(Rx, Tx)>), PortError> {
     let mut inner = open(inner, config, pool)?;
-    let hz = Tsc::get(pool.eal()).hz();
+    let hz = Tsc::get().hz();
     let queues = std::iter::from_fn(|| inner.take_queue());
     let (mut queues, faults): (Vec<(Rx, Tx)>, Vec<Arc<Faults>>) =
         queues.zip(0..).map(|(queue, number)| fault::wrap(queue, spec, number, pool, hz)).unzip();
@@ -136,7 +137,7 @@ fn open_trace(
     let total: usize = parts.iter().map(Frames::len).sum();
     let packets_per_tick = |part: &Frames| {
         let share = part.len() as f64 / total as f64;
-        trace.rate.map(|rate| rate.0 * share / Tsc::get(pool.eal()).hz())
+        trace.rate.map(|rate| rate.0 * share / Tsc::get().hz())
     };
     let (mut received, mut sent, mut queues) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {

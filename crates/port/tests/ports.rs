@@ -17,7 +17,7 @@ fn pool() -> Pool {
 fn on_worker(body: impl FnOnce(&Pool) + Send + 'static) {
     let pool = pool();
     let inner = pool.clone();
-    let core = weir_dpdk::allowed_cores()[0];
+    let core = weir_cpu::allowed_cores()[0];
     Worker::spawn(pool.eal(), "test", core, move || body(&inner)).unwrap().join().unwrap();
     assert_eq!(pool.in_use(), 0, "packet buffers are missing");
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 use support::{ACK, SYN, Tcp, extract, tcp, udp};
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_flow::{Key, Layout};
 use weir_services::{Burst, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;

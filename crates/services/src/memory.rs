@@ -15,7 +15,7 @@
 use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, schema};
 use std::any::Any;
 use std::sync::Arc;
-use weir_dpdk::{prefer_huge_pages, prefetch};
+use weir_cpu::{prefer_huge_pages, prefetch};
 use weir_flow::Seed;
 
 /// Reads that are fetched before they are made. A core has 10 to 48 misses under way at most.

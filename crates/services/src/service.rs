@@ -18,7 +18,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_units::Nanos;
 
 /// One packet before a service, and what the service says of it.

@@ -8,7 +8,7 @@
 
 use arrayvec::ArrayVec;
 use weir_flow::Layout;
-use weir_port::Frame;
+use weir_packet::Frame;
 use weir_wire::checksum::{finish, fold, sum_at};
 
 /// Bytes that can be put in, at most.

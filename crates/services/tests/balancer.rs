@@ -3,7 +3,7 @@
 use crate::common::{Draw, Packets, group, packet, refused, seconds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::{Group, Host, Limits, Service, Verdict};
 use weir_units::Nanos;
 

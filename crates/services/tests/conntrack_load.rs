@@ -6,7 +6,7 @@
 use crate::support::{ACK, SYN, Tcp, extract, tcp};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_flow::Key;
 use weir_flow::Layout;
 use weir_services::{Burst, GroupConfig, Memo, Service, Slot, Verdict, registered};

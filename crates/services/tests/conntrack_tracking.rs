@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use weir_flow::{Field, Key};
 use weir_openflow::{Nat, NatRange};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::Verdict;
 use weir_services::conntrack::{STATE, Tracking};
 

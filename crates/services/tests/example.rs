@@ -9,7 +9,7 @@ use policer::POLICER;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use weir_flow::{Field, Key};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::{Group, GroupConfig, Host, Limits, SERVICES};
 use weir_units::Nanos;
 use weir_wire::Ipv4View;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use weir_dpdk::{CountingAllocator, Heap, Ticks};
-use weir_port::DropReason;
+use weir_cpu::{CountingAllocator, Heap, Ticks};
+use weir_packet::DropReason;
 use weir_services::{
     Burst, Group, GroupConfig, Host, Limits, Policy, Quarantine, Registration, Service, Verdict,
 };

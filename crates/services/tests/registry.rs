@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_dpdk::{CountingAllocator, Heap};
+use weir_cpu::{CountingAllocator, Heap};
 use weir_flow::{Field, Key};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::{Burst, Group, Host, Limits, SERVICES, Service, Verdict};
 use weir_units::Nanos;
 

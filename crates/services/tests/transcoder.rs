@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
-use weir_dpdk::aes::Kernel;
+use weir_cpu::aes::Kernel;
 use weir_services::{Service, Verdict};
 use weir_wire::{Dissection, checksum::update_u16};
 

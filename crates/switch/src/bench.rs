@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::time::Instant;
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_flow::{Key, Layout, extract};
 use weir_services::{ConfigError, GroupConfig, Host, Limits, Memo, SERVICES, Slot, Verdict, registered};
 use weir_units::Nanos;

@@ -49,5 +49,5 @@ pub use weir_datapath::{PollMode, PortSpec, ServiceConfig, TcamConfig};
 
 /// What a drop reason means, by its name in documents.
 pub fn drop_reason(name: &str) -> Option<&'static str> {
-    weir_port::DropReason::ALL.iter().find(|reason| reason.name() == name).map(|reason| reason.about())
+    weir_packet::DropReason::ALL.iter().find(|reason| reason.name() == name).map(|reason| reason.about())
 }

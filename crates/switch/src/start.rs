@@ -9,8 +9,9 @@ use crate::{Settings, Stats};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use weir_cpu::Tsc;
 use weir_datapath::{ControlError, Datapath};
-use weir_dpdk::{Eal, EalError, Tsc};
+use weir_dpdk::{Eal, EalError};
 
 /// Requests that wait for the switch at most; who asks when so many wait, waits too.
 const WAITING: usize = 64;
@@ -69,7 +70,7 @@ pub fn start(settings: Settings, loader: Loader, weir: &str) -> Result<Running, 
     // Whoever finds the address taken should not first have to wait for ports.
     let control = control.map(|path| ControlSocket::listen(&path, asks.clone())).transpose()?;
     let metrics = metrics.map(|at| MetricsServer::listen(&at, asks.clone())).transpose()?;
-    let about = About { weir: weir.to_owned(), dpdk: Eal::version(), tsc_hz: Tsc::get(eal).hz() };
+    let about = About { weir: weir.to_owned(), dpdk: Eal::version(), tsc_hz: Tsc::get().hz() };
     let datapath = Datapath::start(eal, settings.datapath(drawn()))?;
     let mut switch =
         Switch::new(datapath, settings, loader, about.clone()).map_err(StartError::Configuration)?;

@@ -13,9 +13,8 @@
 use std::num::NonZeroU32;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
-use weir_dpdk::{
-    BURST, Burst, Eal, EalConfig, Memory, Pool, Port, PortConfig, RxQueue, Ticks, Tsc, Worker, WorkerError,
-};
+use weir_cpu::{Ticks, Tsc};
+use weir_dpdk::{BURST, Burst, Eal, EalConfig, Memory, Pool, Port, PortConfig, RxQueue, Worker, WorkerError};
 use weir_traffic::trace::{Sizes, TraceSpec};
 use weir_traffic::{HeldTo, Receiver, Sender, Shape};
 use weir_trial::Oracle;
@@ -48,7 +47,7 @@ struct Row {
 
 fn main() {
     let memory = if huge_pages_free() >= 128 { Memory::Huge } else { Memory::Normal };
-    let cores = weir_dpdk::allowed_cores();
+    let cores = weir_cpu::allowed_cores();
     if std::env::args().any(|argument| argument == "--receive") {
         return receive();
     }
@@ -59,7 +58,7 @@ fn main() {
         let cores = &cores[cores.len() - threads..];
         println!("generator on cores {cores:?}, {memory:?} pages, {}, rounds of {ROUND:?}", Eal::version());
         let rows = measure(eal, cores).map_err(|error| error.to_string())?;
-        print(eal, &rows);
+        print(&rows);
         Ok(())
     });
     if let Err(error) = done {
@@ -70,8 +69,7 @@ fn main() {
 
 /// Cycles a packet of the receiver.
 fn receive() {
-    let eal = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 64, pci: false }).expect("EAL starts");
-    let hz = Tsc::get(eal).hz();
+    let hz = Tsc::get().hz();
     println!("receiver, on any core, {}, median of {LAPS} laps, TSC {:.3} GHz", Eal::version(), hz / 1e9);
     println!("{:<10} {:>8} {:>7}  {:>18} {:>14}", "function", "flows", "size", "held to", "cycles/packet");
     for (nf, flows, size) in [
@@ -168,7 +166,7 @@ impl Case {
             let barrier = Arc::clone(&barrier);
             Worker::spawn(eal, "generator", lane.core, move || {
                 barrier.wait();
-                let rate = lane.round(Tsc::get(eal));
+                let rate = lane.round(Tsc::get());
                 (lane, rate)
             })
         });
@@ -211,7 +209,7 @@ fn median(values: &[f64]) -> f64 {
     values[values.len() / 2]
 }
 
-fn print(eal: &'static Eal, rows: &[Row]) {
+fn print(rows: &[Row]) {
     println!(
         "{:<5} {:>10} {:>7}  {:>7}   {:>12} {:>25} {:>14}  {:>9}",
         "sink", "trace", "size", "threads", "median", "range", "cycles/packet", "times one"
@@ -229,7 +227,7 @@ fn print(eal: &'static Eal, rows: &[Row]) {
                 "{}  {threads:>7}   {:>12} {range:>25} {:>14.1}  {times}",
                 row.label,
                 Pps(case.median()),
-                Tsc::get(eal).hz() * threads as f64 / case.median()
+                Tsc::get().hz() * threads as f64 / case.median()
             );
         }
     }

@@ -1,6 +1,6 @@
 //! Times in ticks of the time stamp counter, counted while a trial runs.
 
-use weir_dpdk::Tsc;
+use weir_cpu::Tsc;
 use weir_trial::Latency;
 use weir_units::LatencyHistogram;
 

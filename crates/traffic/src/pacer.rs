@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
-use weir_dpdk::Tsc;
+use weir_cpu::Tsc;
 use weir_units::{Nanos, Pps};
 
 /// How packets are spread over time at a given mean rate.

@@ -1,10 +1,9 @@
 use super::*;
 use crate::windows::Grid;
-use weir_dpdk::{Eal, EalConfig, Memory, Ticks};
+use weir_cpu::Ticks;
 
 fn tsc() -> Tsc {
-    let config = EalConfig { memory: Memory::Normal, megabytes: 64, pci: false };
-    Tsc::get(Eal::init(config).expect("EAL starts anywhere"))
+    Tsc::get()
 }
 
 fn schedule(shape: Shape, load: f64, duration: Nanos) -> Schedule {

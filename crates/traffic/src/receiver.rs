@@ -8,7 +8,7 @@ use crate::stamp::{Reading, Stamp};
 use crate::trace::FrameTable;
 use crate::windows::Grid;
 use std::sync::Arc;
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_trial::{Expected, Oracle};
 
 /// What packets are held to.

@@ -12,7 +12,7 @@
 
 use crate::recall::Recall;
 use crate::stamp::{Reading, Stamp, StampSlot};
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_trial::compare::{Steadiness, compare, describe, is_router_report, note};
 use weir_trial::expected;
 use weir_trial::{Expected, Fault, NfKind, Oracle, PacketCheck};

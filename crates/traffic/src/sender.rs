@@ -17,7 +17,8 @@ use crate::trace::{FrameSource, FrameTable};
 use crate::windows::{Grid, SentWindows};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use weir_dpdk::{BURST, Burst, Packet, Pool, Ticks, Tsc, TxQueue};
+use weir_cpu::{Ticks, Tsc};
+use weir_dpdk::{BURST, Burst, Packet, Pool, TxQueue};
 use weir_trial::{DirectionCounts, Oracle};
 
 /// One direction's sender.

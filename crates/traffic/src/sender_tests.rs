@@ -10,7 +10,7 @@ const SPEC: TrialSpec = TrialSpec { load: Pps(1e6), duration: Nanos(50_000_000) 
 /// A sender into a port that takes everything, in a trial that begins now; what it counted at its end.
 fn counted(port: &str, rogue: impl Fn(&mut Sender, u64)) -> (DirectionCounts, u64) {
     let eal = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 64, pci: false }).unwrap();
-    let (tsc, pool) = (Tsc::get(eal), Pool::new(eal, 4_096, FrameSize::new(1522).unwrap()).unwrap());
+    let (tsc, pool) = (Tsc::get(), Pool::new(eal, 4_096, FrameSize::new(1522).unwrap()).unwrap());
     let mut port = Port::open(port, PortConfig::default(), &pool).unwrap();
     let (_rx, tx) = port.take_queue().unwrap();
     let source = TraceSpec::parse("flows:10").unwrap().build().unwrap();
@@ -52,7 +52,7 @@ fn drawn(sender: &mut Sender, tsc: Tsc, trial: u16, stream: u8) -> Vec<u64> {
 /// A sender of a trace into a port that takes everything, which stamps one packet in so many.
 fn sender(trace: &str, port: &str, shape: Shape, every: u32) -> (Sender, Tsc) {
     let eal = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 64, pci: false }).unwrap();
-    let (tsc, pool) = (Tsc::get(eal), Pool::new(eal, 4_096, FrameSize::new(1522).unwrap()).unwrap());
+    let (tsc, pool) = (Tsc::get(), Pool::new(eal, 4_096, FrameSize::new(1522).unwrap()).unwrap());
     let mut port = Port::open(port, PortConfig::default(), &pool).unwrap();
     let (_rx, tx) = port.take_queue().unwrap();
     let source = TraceSpec::parse(trace).unwrap().build().unwrap();

@@ -15,7 +15,7 @@ use crate::histogram::Delays;
 use crate::intact::Integrity;
 use crate::stamp::{Reading, Stamp};
 use crate::windows::{Grid, ReceivedWindows};
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_trial::DirectionCounts;
 
 /// Sequence numbers told apart behind the greatest seen, at most: 4.5 s of the smallest frames at 10 Gb/s, in
@@ -409,10 +409,7 @@ mod tests {
         assert_eq!((windows[0].received, windows[0].delay), (3, 1_000), "a delay below nothing adds none");
         let count = |delays: &Delays| {
             let mut histogram = weir_units::LatencyHistogram::default();
-            let config =
-                weir_dpdk::EalConfig { memory: weir_dpdk::Memory::Normal, megabytes: 64, pci: false };
-            let tsc = weir_dpdk::Tsc::get(weir_dpdk::Eal::init(config).expect("EAL starts anywhere"));
-            delays.pour(tsc, &mut histogram);
+            delays.pour(weir_cpu::Tsc::get(), &mut histogram);
             histogram.count()
         };
         assert_eq!((count(tracker.delays()), count(tracker.paused())), (1, 1));

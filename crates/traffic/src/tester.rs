@@ -25,7 +25,8 @@ use crate::waits::Waits;
 use crate::windows::Grid;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_dpdk::{BURST, Eal, Port, RxQueue, Ticks, Tsc, Worker, WorkerError};
+use weir_cpu::{Ticks, Tsc};
+use weir_dpdk::{BURST, Eal, Port, RxQueue, Worker, WorkerError};
 use weir_trial::health::{CoreHealth, Health, Pauses};
 use weir_trial::windows::{Window, WindowLog};
 use weir_trial::{
@@ -134,7 +135,7 @@ impl Tester {
             });
             Lane { core: plan.core, senders: of_plan.collect(), receivers: from_plan.collect() }
         });
-        let (lanes, tsc) = (lanes.collect(), Tsc::get(eal));
+        let (lanes, tsc) = (lanes.collect(), Tsc::get());
         let engine =
             Engine { _ports: ports, lanes, ends, tsc, trial: 0, integrities: Vec::new(), oracle: None };
         Self { eal, drain: Drain::default(), watched: Vec::new(), waited: None, engine: Some(engine) }

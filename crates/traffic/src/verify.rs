@@ -16,7 +16,8 @@ use crate::tester::Engine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_dpdk::{Burst, Ticks};
+use weir_cpu::Ticks;
+use weir_dpdk::Burst;
 use weir_trial::{Oracle, PacketCheck};
 use weir_units::Nanos;
 

@@ -9,7 +9,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use weir_dpdk::{Ticks, Tsc};
+use weir_cpu::{Ticks, Tsc};
 use weir_trial::{Absence, Side};
 use weir_units::Nanos;
 
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_shares_its_core_is_absent_while_it_waits_and_one_that_sleeps_is_not() {
-        let (eal, core) = (eal(), weir_dpdk::allowed_cores()[0]);
+        let (eal, core) = (eal(), weir_cpu::allowed_cores()[0]);
         let end = Arc::new(AtomicBool::new(false));
         let numbers = [Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0))];
         let workers: Vec<_> = numbers
@@ -171,7 +171,7 @@ mod tests {
         while numbers.iter().any(|number| number.load(Ordering::SeqCst) == 0) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let tsc = Tsc::get(eal);
+        let tsc = Tsc::get();
         let number = |place: usize| (std::process::id(), numbers[place].load(Ordering::SeqCst));
         let mut waits = Waits::of(&[number(0), (std::process::id(), u32::MAX)], tsc);
         assert_eq!(waits.threads.len(), 1, "one that is not there is left out");

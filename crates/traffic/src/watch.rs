@@ -2,7 +2,7 @@
 
 use crate::histogram::Lateness;
 use std::time::Instant;
-use weir_dpdk::{Ticks, Tsc};
+use weir_cpu::{Ticks, Tsc};
 use weir_trial::health::{Clocks, CoreHealth, Pauses, ThreadReading, stolen};
 use weir_trial::{Absence, Side};
 use weir_units::Nanos;

@@ -4,7 +4,7 @@
 //! Cost: a subtraction, a shift and an addition; a burst is one visit for the sender. The memory is
 //! taken, and touched, before the trial.
 
-use weir_dpdk::{Ticks, Tsc};
+use weir_cpu::{Ticks, Tsc};
 use weir_trial::windows::Window;
 use weir_units::Nanos;
 
@@ -169,12 +169,7 @@ mod tests {
 
     #[test]
     fn a_window_is_a_fraction_of_a_millisecond_and_longer_where_a_trial_takes_hours() {
-        let eal = weir_dpdk::Eal::init(weir_dpdk::EalConfig {
-            memory: weir_dpdk::Memory::Normal,
-            megabytes: 64,
-            pci: false,
-        });
-        let tsc = Tsc::get(eal.expect("EAL starts anywhere"));
+        let tsc = Tsc::get();
         let length = |seconds: u64| {
             let grid = Grid::new(Ticks(0), tsc.ticks(Nanos(seconds * Nanos::PER_SECOND)), tsc);
             assert!(grid.places() <= MOST as usize);

@@ -163,5 +163,5 @@ pub fn examine(machine: &Machine<'_>) -> Checkup {
 
 /// The cores that a campaign on this machine would use.
 pub fn cores_here() -> Option<Cores> {
-    Cores::assign(&weir_dpdk::allowed_cores()).ok()
+    Cores::assign(&weir_cpu::allowed_cores()).ok()
 }

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs;
 use std::time::Duration;
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_units::Nanos;
 
 /// Gaps from this length count: ten times what a timer interrupt takes.
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_watched_core_gives_an_account_that_adds_up() {
-        let core = weir_dpdk::allowed_cores()[0];
+        let core = weir_cpu::allowed_cores()[0];
         let found = watch_cores(&[core], Duration::from_millis(100));
         let [stalls] = found.as_slice() else { panic!("one core, one account") };
         assert_eq!(stalls.core, core);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_neighbour_on_the_core_is_seen_as_gaps_in_which_the_thread_waited() {
-        let core = weir_dpdk::allowed_cores()[0];
+        let core = weir_cpu::allowed_cores()[0];
         let hold = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
         let held = std::sync::Arc::clone(&hold);
         let (tell, hear) = std::sync::mpsc::channel();

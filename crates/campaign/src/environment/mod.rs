@@ -26,7 +26,7 @@ pub use weir_trial::environment::{Affects, Claim, Difference, affects, differenc
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_dpdk::{RealTime, Ticks};
+use weir_cpu::{RealTime, Ticks};
 
 /// How long other processes are watched.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -84,7 +84,7 @@ mod tests {
         assert!(of_its_own < Duration::from_secs(3), "{elapsed:?}, {did:?}");
         let cores: usize = facts["cpu.cores"].parse().unwrap();
         assert!(cores >= 1);
-        assert_eq!(core_list::parse(&facts["cpu.allowed"]), weir_dpdk::allowed_cores());
+        assert_eq!(core_list::parse(&facts["cpu.allowed"]), weir_cpu::allowed_cores());
         assert!(facts["kernel.release"].contains('.'));
         assert!(facts["dpdk.version"].starts_with("DPDK "));
         assert!(facts["build.rustc"].starts_with("rustc "));

@@ -43,7 +43,7 @@ fn hypervisor(source: &Source) -> Option<String> {
     if !flagged {
         return kind;
     }
-    let cpuid = || source.is_here().then(weir_dpdk::hypervisor).flatten().map(by_signature);
+    let cpuid = || source.is_here().then(weir_cpu::hypervisor).flatten().map(by_signature);
     let dmi = || {
         let said = ["sys_vendor", "product_name"]
             .map(|file| source.read(&format!("sys/class/dmi/id/{file}")).unwrap_or_default().to_lowercase());

@@ -10,7 +10,6 @@ use super::expectations::Expectations;
 use super::sink::Sink;
 use super::{Flags, RigError, RigSetup, wire};
 use std::time::Duration;
-use weir_dpdk::Eal;
 use weir_dut::folder::Folder;
 use weir_trial::{Audit, Fault, Oracle, PacketCheck};
 
@@ -20,12 +19,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts the device once more with the lab's sink, and says what that came to.
-pub(crate) fn audit(
-    eal: &'static Eal,
-    setup: &RigSetup<'_>,
-    flags: &Flags,
-    oracle: &Oracle,
-) -> Result<PacketCheck, RigError> {
+pub(crate) fn audit(setup: &RigSetup<'_>, flags: &Flags, oracle: &Oracle) -> Result<PacketCheck, RigError> {
     let mut nothing = PacketCheck::default();
     if setup.adapter.queues(setup.variant) > 1 {
         nothing.remark("over `fed`, a device of several workers is not audited");
@@ -38,7 +32,7 @@ pub(crate) fn audit(
     let expectations = Expectations::new(oracle, laps.into_iter(), setup.adapter.deviates(setup.nf));
     let folder = Folder::new()?;
     let (sink, pipes) = Sink::open(folder.path(), 2, expectations).map_err(RigError::Sink)?;
-    let mut fed = wire::fed(eal, setup, flags, &pipes)?;
+    let mut fed = wire::fed(setup, flags, &pipes)?;
     if setup.from_start.is_none() {
         fed.settle_within(PATIENCE)?;
     }

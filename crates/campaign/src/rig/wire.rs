@@ -124,7 +124,7 @@ pub(super) fn linked(
         let ports = open()?;
         (ports, setup.adapter.start(&request)?)
     };
-    let mut device = Device::new(eal, (dut, setup.cores.dut), home, flags);
+    let mut device = Device::new((dut, setup.cores.dut), home, flags);
     device.wait_links(&ports)?;
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
     for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
@@ -157,12 +157,7 @@ fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Fl
 }
 
 /// A rig whose DUT feeds itself, and discards what it sends or writes it into these sinks, one a port.
-pub(super) fn fed(
-    eal: &'static Eal,
-    setup: &RigSetup<'_>,
-    flags: &Flags,
-    sinks: &[PathBuf],
-) -> Result<FedDut, RigError> {
+pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Result<FedDut, RigError> {
     let folder = Folder::new()?;
     let (queues, most) = (setup.adapter.queues(setup.variant), setup.adapter.most_fed());
     let (captures, packets) = setup.traffic.write_captures(&folder, queues, most)?;
@@ -175,7 +170,7 @@ pub(super) fn fed(
         request.max_frame = setup.traffic.longest_frame();
     }
     let dut = setup.adapter.start(&request)?;
-    let device = Device::new(eal, (dut, setup.cores.dut), home, flags);
+    let device = Device::new((dut, setup.cores.dut), home, flags);
     Ok(FedDut {
         device,
         packets,

@@ -10,7 +10,8 @@ use crate::stats::counters::{Counters, PortCounts};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_dpdk::{BURST, Burst, Mbuf};
 use weir_openflow::PortNo;
-use weir_port::{DropReason, TooLong, Tx};
+use weir_packet::DropReason;
+use weir_port::{TooLong, Tx};
 
 /// A transmit queue: the worker's own, or, where a port has fewer queues than there are workers, one
 /// that some of them share.

@@ -12,7 +12,7 @@ use weir_dpdk::{BURST, Mbuf, Packet, Pool};
 use weir_flow::span::{ETH_DST, ETH_SRC, PORTS, PROTOCOL};
 use weir_flow::{Field, Key, Layout, Mask, Match, Seed};
 use weir_openflow::PortNo;
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_units::Nanos;
 
 /// Copies of one packet that came in, and copies of those, at most: as many as leave by a thousand ports.

@@ -2,7 +2,7 @@
 
 use super::edit;
 use weir_flow::{Key, Layout};
-use weir_port::{DropReason, Frame};
+use weir_packet::{DropReason, Frame};
 
 /// Operations on headers, without further words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,10 +17,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use weir_dpdk::prefetch;
+use weir_cpu::prefetch;
 use weir_flow::{Key, Match};
 use weir_openflow::{TableId, ToController};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::Memo;
 use weir_units::Nanos;
 

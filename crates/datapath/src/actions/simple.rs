@@ -8,7 +8,7 @@ use crate::actions::edit::{Addresses, PLAIN_TTL, one_less};
 use crate::actions::execute::Disposition;
 use crate::actions::program::Op;
 use weir_flow::Extractor;
-use weir_port::DropReason;
+use weir_packet::DropReason;
 
 /// What is done to a packet, if it is no more than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -349,7 +349,7 @@ mod tests {
     use std::cell::Cell;
     use weir_flow::Match;
     use weir_flow::span::ADDRESSES;
-    use weir_port::DropReason;
+    use weir_packet::DropReason;
 
     /// Caches with so many megaflows, last used at the start.
     fn filled(megaflows: u64, pipeline: &Pipeline) -> Caches {

@@ -23,7 +23,8 @@ use crate::worker::timing::Clock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
-use weir_dpdk::{Eal, Pool, Ticks, Tsc};
+use weir_cpu::{Ticks, Tsc};
+use weir_dpdk::{Eal, Pool};
 use weir_flow::Seed;
 use weir_openflow::{Names, PortNo};
 use weir_port::Rx;
@@ -81,7 +82,7 @@ impl Datapath {
         let pool =
             Pool::with_room(eal, config.buffers, config.max_frame.bytes().max(config.room)).map_err(told)?;
         let pipeline = Arc::new(Pipeline::new(seed, Vec::new(), config.coalescing));
-        let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get(eal).hz() };
+        let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get().hz() };
         let (punt, punts) = punts();
         let (retire, retired) = channel();
         let Config { poll, upcalls, .. } = config;

@@ -12,7 +12,7 @@ use crate::model::requests::{
 };
 use crate::worker::command::Command;
 use std::time::Duration;
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_flow::{Key, extract};
 use weir_openflow::PortNo;
 

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weir_dpdk::{MarkError, Pool, PortConfig, Ticks};
+use weir_cpu::Ticks;
+use weir_dpdk::{MarkError, Pool, PortConfig};
 use weir_openflow::PortNo;
 use weir_port::{OpenPort, Rx, Tx};
 

@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn datapath(workers: usize) -> Datapath {
-        let cores = weir_dpdk::allowed_cores();
+        let cores = weir_cpu::allowed_cores();
         let config = Config {
             cores: cores.into_iter().cycle().take(workers).collect(),
             buffers: 2048,

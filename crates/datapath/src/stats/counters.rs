@@ -1,7 +1,7 @@
 //! A worker's ledger while it runs: plain numbers that it alone writes and copies out when asked.
 
 use crate::stats::report::{CacheReport, HintReport, StepReport, WaitReport};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 
 /// The steps of a packet's life, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 use crate::worker::Worker;
 use crate::worker::command::Command;
 use std::time::Duration;
-use weir_dpdk::{BURST, Burst, Ticks};
+use weir_cpu::Ticks;
+use weir_dpdk::{BURST, Burst};
 use weir_openflow::PortNo;
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_units::Nanos;
 
 /// Time between two rounds of what is due while packets come without a break.

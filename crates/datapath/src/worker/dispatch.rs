@@ -6,7 +6,7 @@ use crate::worker::Worker;
 use crate::worker::state::{Source, each, run};
 use weir_dpdk::Burst;
 use weir_flow::places;
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::Memo;
 
 impl Worker {

@@ -10,7 +10,7 @@
 
 use crate::worker::Worker;
 use crate::worker::command::Snapshot;
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_units::Nanos;
 
 /// Time between two bursts that goes to a flush: what the smallest ring in use (256 packets) takes in at 10

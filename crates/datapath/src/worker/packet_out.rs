@@ -6,7 +6,7 @@ use crate::worker::Worker;
 use crate::worker::state::Fresh;
 use weir_dpdk::Burst;
 use weir_flow::{Key, Match};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 
 impl Worker {
     /// Does a packet-out.

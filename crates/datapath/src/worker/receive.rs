@@ -7,7 +7,8 @@ use crate::worker::{Worker, fast_path};
 use weir_dpdk::Burst;
 use weir_flow::extract;
 use weir_openflow::PortNo;
-use weir_port::{DropReason, TooLong};
+use weir_packet::DropReason;
+use weir_port::TooLong;
 
 impl Worker {
     /// Receives from one queue and forwards what came.

@@ -11,7 +11,7 @@ use crate::worker::state::{BurstState, Source, each, run, went_too_often};
 use arrayvec::ArrayVec;
 use weir_dpdk::{BURST, Burst};
 use weir_flow::{Field, Layout, places};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::{Host, Memo, Slot, Verdict};
 
 /// What became of the packets that a service judged.

@@ -6,7 +6,7 @@ use weir_classifier::{Found, Handle};
 use weir_dpdk::BURST;
 use weir_flow::{Key, Layout, places};
 use weir_openflow::PortNo;
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::Memo;
 
 /// Times that one packet may be looked up: stages, recirculations. More is taken for a loop.

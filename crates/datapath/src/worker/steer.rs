@@ -24,7 +24,8 @@ use crate::model::kept::Age;
 use crossbeam_queue::ArrayQueue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use weir_dpdk::{Mbuf, prefetch};
+use weir_cpu::prefetch;
+use weir_dpdk::Mbuf;
 use weir_flow::{Field, Key, Layout, Seed};
 use weir_services::Pairs;
 

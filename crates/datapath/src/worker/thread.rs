@@ -25,7 +25,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-use weir_dpdk::{Eal, Pool, Ticks};
+use weir_cpu::Ticks;
+use weir_dpdk::{Eal, Pool};
 use weir_flow::Seed;
 use weir_services::Watch;
 

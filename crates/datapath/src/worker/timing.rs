@@ -3,7 +3,7 @@
 //! Cost: nothing per packet; one burst of [`SAMPLE`] reads the clock at each step. Threads: the worker's.
 
 use crate::stats::counters::{Counters, Step};
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_units::Nanos;
 
 /// Of so many bursts one is timed step by step.

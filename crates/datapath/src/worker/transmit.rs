@@ -6,7 +6,7 @@ use crate::worker::Worker;
 use crate::worker::state::PASSES;
 use crate::worker::steer::Handed;
 use weir_dpdk::{BURST, Burst};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 
 impl Worker {
     /// Packets leave, each as its disposition says; the burst is empty then.

@@ -21,7 +21,7 @@ use crate::model::poll::PollMode;
 use crate::stats::report::WaitReport;
 use crate::worker::doorbell::Doorbell;
 use std::time::Duration;
-use weir_dpdk::{PowerHint, Ticks, fine_timers};
+use weir_cpu::{PowerHint, Ticks, fine_timers};
 use weir_units::Nanos;
 
 /// Who shares the core is let in after so long without a packet: where packets come faster, a ring does not hold what

@@ -20,7 +20,7 @@ impl Ours {
     pub(crate) fn start(coalescing: bool) -> Self {
         let eal = EalConfig { memory: Memory::Normal, megabytes: 256, pci: false };
         let config = Config {
-            cores: weir_dpdk::allowed_cores().into_iter().take(1).collect(),
+            cores: weir_cpu::allowed_cores().into_iter().take(1).collect(),
             buffers: 8192,
             max_frame: FrameSize::new(1522).unwrap(),
             services: BTreeMap::new(),

@@ -9,7 +9,7 @@ use weir_datapath::{Event, Report};
 use weir_services::{Burst, Group, GroupConfig, Limits, Policy, Registration, Service};
 
 #[global_allocator]
-static ALLOCATOR: weir_dpdk::CountingAllocator = weir_dpdk::CountingAllocator;
+static ALLOCATOR: weir_cpu::CountingAllocator = weir_cpu::CountingAllocator;
 
 /// What the service does wrong, by its argument: 1 panics, 2 takes its time, 3 keeps memory, 4 never comes
 /// back until it is told to; anything else passes.

@@ -23,7 +23,7 @@ pub(crate) struct End {
 }
 
 pub(crate) fn config(workers: usize) -> Config {
-    let cores = weir_dpdk::allowed_cores();
+    let cores = weir_cpu::allowed_cores();
     Config {
         cores: cores.into_iter().cycle().take(workers).collect(),
         buffers: 8192,

@@ -10,7 +10,7 @@ const FRAMES: usize = 30_000;
 fn run() {
     let eal = Eal::init(EalConfig { memory: Memory::Normal, megabytes: 256, pci: false })
         .expect("EAL starts anywhere");
-    let core = weir_dpdk::allowed_cores()[0];
+    let core = weir_cpu::allowed_cores()[0];
     let body = move || {
         let pool = Pool::new(eal, 1024, FrameSize::MIN).expect("memory for a small pool");
         let mut sampler = Sampler::new(weir_testkit::seed(31));

@@ -10,7 +10,7 @@ use weir_datapath::edit::{self, Rewrite};
 use weir_flow::ipv6::Chain;
 use weir_flow::samples::Sampler;
 use weir_flow::{Field, Key, Layout, Mask, PACKET_BITS, WORDS, extract};
-use weir_port::{DropReason, Frame};
+use weir_packet::{DropReason, Frame};
 use weir_wire::checksum::{fold, sum};
 use weir_wire::crc32c::crc32c;
 

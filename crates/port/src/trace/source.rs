@@ -3,7 +3,8 @@
 use super::{Count, Frames};
 use crate::TooLong;
 use std::sync::Arc;
-use weir_dpdk::{Burst, Pool, Ticks};
+use weir_cpu::Ticks;
+use weir_dpdk::{Burst, Pool};
 
 /// Replays its part of a capture into packets of a pool.
 #[derive(Debug)]

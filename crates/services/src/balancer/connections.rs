@@ -11,7 +11,7 @@
 //!
 //! Cost: a hit touches one cache line, seldom two; never allocates after it was made.
 
-use weir_dpdk::prefetch;
+use weir_cpu::prefetch;
 use weir_units::Nanos;
 
 /// Sets that one sweep looks at: 32 KiB of the table, a few microseconds.

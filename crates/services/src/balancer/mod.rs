@@ -33,7 +33,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_flow::Seed;
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_units::Nanos;
 
 /// Packets whose connections are looked for together.

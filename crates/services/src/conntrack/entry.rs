@@ -294,15 +294,15 @@ impl Entries {
     #[inline]
     pub(super) fn prefetch_hot(&self, at: u32) {
         if let Some(hot) = self.hot.get(at as usize) {
-            weir_dpdk::prefetch(hot);
+            weir_cpu::prefetch(hot);
         }
     }
 
     #[inline]
     pub(super) fn prefetch(&self, at: u32, v6: bool) {
-        weir_dpdk::prefetch(&self.hot[at as usize]);
+        weir_cpu::prefetch(&self.hot[at as usize]);
         if v6 {
-            weir_dpdk::prefetch(&self.addresses[at as usize]);
+            weir_cpu::prefetch(&self.addresses[at as usize]);
         }
     }
 

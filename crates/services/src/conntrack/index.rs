@@ -11,7 +11,7 @@
 //!
 //! It never shrinks. Threads: none; it belongs to one worker.
 
-use weir_dpdk::{equal_words, prefetch};
+use weir_cpu::{equal_words, prefetch};
 
 /// Slots in a bucket.
 const SLOTS: usize = 7;

@@ -1,7 +1,7 @@
 //! Memory for tables: reserved for their largest size when they are built, taken from the machine when
 //! it is first touched or at once, in huge pages where it is much.
 
-use weir_dpdk::prefer_huge_pages;
+use weir_cpu::prefer_huge_pages;
 
 /// Tables below this many bytes are left to ordinary pages: 2 MiB, the size of a huge one.
 const MUCH: usize = 2 << 20;

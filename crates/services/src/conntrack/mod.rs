@@ -73,9 +73,8 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracking::{Attended, own_tuple};
-use weir_dpdk::BURST;
 use weir_flow::{Field, Key, Seed};
-use weir_port::DropReason;
+use weir_packet::{BURST, DropReason};
 use weir_units::Nanos;
 
 /// Argument: the packet may open a connection.

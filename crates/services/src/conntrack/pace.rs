@@ -3,7 +3,7 @@
 //! Why by time: counted by rounds of the worker it would starve where rounds are long, which is under full load. The
 //! TSC is read every few connections, so that a step ends soon after its time is over, whatever was in the caches.
 
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_units::Nanos;
 
 /// Cycles of the TSC that a step takes, about: some 20 µs.

@@ -85,13 +85,13 @@ impl Reason {
     }
 
     /// The switch's reason, for those that drop by themselves.
-    pub const fn drop_reason(self) -> weir_port::DropReason {
+    pub const fn drop_reason(self) -> weir_packet::DropReason {
         if matches!(self, Self::NatExhausted) {
-            weir_port::DropReason::NatExhausted
+            weir_packet::DropReason::NatExhausted
         } else if self.is_limit() {
-            weir_port::DropReason::ConntrackLimit
+            weir_packet::DropReason::ConntrackLimit
         } else {
-            weir_port::DropReason::ConntrackInvalid
+            weir_packet::DropReason::ConntrackInvalid
         }
     }
 }

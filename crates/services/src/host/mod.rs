@@ -13,7 +13,7 @@
 //! stack. It can be seen from any other thread, by name and time: [`Host::watch`].
 //!
 //! **Memory.** What the instance takes from the heap is counted around each call
-//! ([`weir_dpdk::Heap`]); over its limit it is dropped, which frees its memory, and put in quarantine.
+//! ([`weir_cpu::Heap`]); over its limit it is dropped, which frees its memory, and put in quarantine.
 //! This is looked at after each call. So a service that allocates without end inside *one* call, or
 //! asks for more at once than the system has, is not caught: the system's refusal ends the process.
 //! Threads that a service starts are not counted, nor is what its group allocates.
@@ -42,8 +42,8 @@ use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot,
 use limits::Offences;
 use serde_json::Value;
 use std::sync::Arc;
-use weir_dpdk::{Heap, Ticks};
-use weir_port::DropReason;
+use weir_cpu::{Heap, Ticks};
+use weir_packet::DropReason;
 use weir_units::Nanos;
 
 /// Panics of an instance that are printed one by one; of further ones, those whose number is a power

@@ -6,7 +6,7 @@
 //! that only the worker writes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 
 /// What a control thread holds to see whether an instance hangs.
 #[derive(Debug)]

@@ -16,7 +16,7 @@
 //! Transport checksums are updated; a UDP datagram without one stays without. Packets are coalesced:
 //! their payload is no field.
 //!
-//! The instructions are the fastest that the CPU has ([`weir_dpdk::aes::Kernel`]) unless
+//! The instructions are the fastest that the CPU has ([`weir_cpu::aes::Kernel`]) unless
 //! [`Settings::kernel`] names others; the counter `kernel-...` says by its name which they are.
 //!
 //! Cost: about a quarter of a cycle a byte with VAES and AVX-512 and bursts of 32, the sums included
@@ -33,7 +33,7 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_dpdk::aes::{Aes128Cbc, BLOCK, Kernel, Text};
+use weir_cpu::aes::{Aes128Cbc, BLOCK, Kernel, Text};
 
 /// Packets that are transcoded together: as many as the widest kernel has lanes.
 const TOGETHER: usize = 32;

@@ -6,7 +6,7 @@
 //! complement sum permits (RFC 1071, section 2 (B)).
 
 use crate::Slot;
-use weir_dpdk::aes::BLOCK;
+use weir_cpu::aes::BLOCK;
 use weir_flow::Field;
 
 const TCP: u128 = 6;

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::{Burst, Group, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;
 use weir_wire::checksum::{self, finish, pseudo_ipv4, pseudo_ipv6, sum, udp_nonzero};

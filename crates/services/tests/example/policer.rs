@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::sync::Arc;
 use weir_flow::Field;
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict, schema};
 use weir_units::Nanos;
 use weir_wire::checksum;

@@ -13,10 +13,11 @@ use crate::http::MetricsAt;
 use check::Checker;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use weir_cpu::allowed_cores;
 use weir_datapath::{Config, PollMode, PortSpec, ServiceConfig, TcamConfig};
 use weir_diagnostic::Diagnostic;
 pub use weir_diagnostic::FileError as ConfigFileError;
-use weir_dpdk::{EalConfig, Memory, Pool, allowed_cores};
+use weir_dpdk::{EalConfig, Memory, Pool};
 use weir_openflow::PortNo;
 use weir_units::FrameSize;
 

@@ -84,7 +84,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     catch_interrupts(&flags)?;
     args.output.as_deref().map_or(Ok(()), check_writable)?;
     // Before a run is begun that could not measure anything.
-    let cores = Cores::assign(&weir_dpdk::allowed_cores())?;
+    let cores = Cores::assign(&weir_cpu::allowed_cores())?;
     let db = args.db.as_deref();
     let mut store = if args.resume.is_some() { Store::open_existing(db) } else { Store::open(db) }
         .map_err(super::store_error)?;
@@ -144,7 +144,7 @@ fn lease(plan: &Plan, cores: Cores) -> Result<Option<Lease>, BadUse> {
     if plan.duts.iter().chain(&plan.against).all(|dut| weir_dut::kind(dut) == Kind::Arithmetic) {
         return Ok(None);
     }
-    let mut leased = Cores::testers(&weir_dpdk::allowed_cores(), plan.tester_cores).map_err(BadUse::new)?;
+    let mut leased = Cores::testers(&weir_cpu::allowed_cores(), plan.tester_cores).map_err(BadUse::new)?;
     leased.push(cores.dut);
     Lease::take(&leased).map(Some).map_err(BadUse::new)
 }

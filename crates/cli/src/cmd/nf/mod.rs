@@ -9,7 +9,8 @@ use nix::sys::signal::{SigSet, Signal};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_dpdk::{Eal, EalConfig, Memory, Pool, PortConfig, Tsc, allowed_cores};
+use weir_cpu::{Tsc, allowed_cores};
+use weir_dpdk::{Eal, EalConfig, Memory, Pool, PortConfig};
 use weir_nf::{Fault, Firewall, Function, L2Fwd, L3Fwd, PORTS, Program, ProgramConfig};
 use weir_trial::Nf;
 use weir_units::FrameSize;
@@ -153,7 +154,7 @@ fn start(args: &Args) -> anyhow::Result<Session> {
     .map_err(BadUse::new)?;
     let config = ProgramConfig { ports, port, buffers: args.buffers, core, fault: args.fault };
     let program = Program::start(eal, function, &config).map_err(BadUse::new)?;
-    Ok(Session { program, function: nf, core, tsc: Tsc::get(eal), fault: args.fault })
+    Ok(Session { program, function: nf, core, tsc: Tsc::get(), fault: args.fault })
 }
 
 /// Mebibytes beside the packet buffers: rings, ports, DPDK's own tables.

@@ -80,7 +80,7 @@ impl Runs<'_> {
 
     /// Runs a service's benchmark in several processes, one after the other, on the forwarding core.
     fn service(&self, row: &Row, arguments: &[String]) -> anyhow::Result<Measured> {
-        let core = Cores::assign(&weir_dpdk::allowed_cores()).map(|cores| cores.dut);
+        let core = Cores::assign(&weir_cpu::allowed_cores()).map(|cores| cores.dut);
         let core = match core {
             Ok(core) => core,
             Err(error) => return Ok(Measured::unavailable(row, error.to_string())),

@@ -10,7 +10,7 @@ use std::io::{self, BufRead as _, Write as _};
 use std::process::ExitCode;
 use std::sync::mpsc::SyncSender;
 use std::thread;
-use weir_dpdk::Ticks;
+use weir_cpu::Ticks;
 use weir_switch::stats::WorkerStats;
 use weir_switch::{Answer, Inbound, Request, Running, Stats, ask};
 

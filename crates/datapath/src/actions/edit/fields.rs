@@ -9,7 +9,7 @@ use weir_flow::neighbour::Neighbour;
 use weir_flow::protocol::{ARP, ICMPV6, PBB, RARP, TAG_PRESENT, VLAN};
 use weir_flow::span::{ADDRESSES, MPLS, PORTS, TCI, TOS, TTL};
 use weir_flow::{Field, Key, Layout, Span, extract_again};
-use weir_port::{DropReason, Frame};
+use weir_packet::{DropReason, Frame};
 
 const PBB_ISID: Span = Field::PbbIsid.span();
 const LABEL: Span = Field::Ipv6Label.span();

@@ -5,7 +5,7 @@ use super::sums::{Change, Transport};
 use super::{Version, at, ether_type, ip_version};
 use weir_flow::protocol::{ICMPV6, NO_ETHER_TYPE, TCP, UDP};
 use weir_flow::{Field, Key, Layout, extract_again};
-use weir_port::{DropReason, Frame};
+use weir_packet::{DropReason, Frame};
 
 /// Sets the EtherType, behind all tags.
 ///

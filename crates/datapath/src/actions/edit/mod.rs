@@ -40,7 +40,7 @@ pub use ttl::{copy_ttl_in, copy_ttl_out, dec_mpls_ttl, dec_ttl};
 
 use weir_flow::protocol::{IPV4, IPV6};
 use weir_flow::{Key, Layout};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 
 /// The `N` bytes at an offset that a layout gave. They are there unless frame and layout are not in
 /// step.

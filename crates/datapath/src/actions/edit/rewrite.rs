@@ -5,7 +5,7 @@ use super::{Version, at, ether_type};
 use weir_flow::protocol::{ICMP, IPV4};
 use weir_flow::span::{ADDRESSES, ETH_DST, ETH_SRC, PORTS, TOS, TTL};
 use weir_flow::{Field, Key, Layout, Mask, PACKET_BITS, PACKET_WORDS, SETTABLE, Span, Term};
-use weir_port::{DropReason, Frame};
+use weir_packet::{DropReason, Frame};
 
 /// The bits of type and code of ICMP among those of ports.
 const ICMP_BITS: u32 = PORTS.of(Field::IcmpType.span().mask() | Field::IcmpCode.span().mask()) as u32;

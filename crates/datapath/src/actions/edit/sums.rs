@@ -3,7 +3,7 @@
 use super::{Version, at};
 use weir_flow::Layout;
 use weir_flow::protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_wire::checksum::{finish, udp_nonzero};
 use weir_wire::crc32c;
 

@@ -7,7 +7,7 @@ use weir_flow::protocol::{
 };
 use weir_flow::span::{INNER_TCI, INNER_TPID, MPLS, OUTER_TPID, TCI};
 use weir_flow::{Field, Key, Layout, MAX_FRAME, extract_again};
-use weir_port::{DropReason, Frame};
+use weir_packet::{DropReason, Frame};
 
 /// Bytes of both Ethernet addresses.
 const ADDRESSES: usize = 12;

@@ -5,7 +5,7 @@ use super::{Version, at, ether_type, ip_version};
 use weir_flow::protocol::{BOTTOM_OF_STACK, ETHERNET_LEN, TAG_LEN, is_mpls};
 use weir_flow::span::{MPLS, SECOND_LABEL, TTL};
 use weir_flow::{Field, Key, Layout, Span};
-use weir_port::{DropReason, Frame};
+use weir_packet::{DropReason, Frame};
 
 const MPLS_TTL: Span = Field::MplsTtl.span();
 

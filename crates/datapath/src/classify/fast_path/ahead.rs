@@ -8,7 +8,8 @@
 
 use super::{NONE, OneByOne};
 use crate::actions::simple::End;
-use weir_dpdk::{BURST, prefetch};
+use weir_cpu::prefetch;
+use weir_dpdk::BURST;
 use weir_flow::Extractor;
 
 impl OneByOne<'_> {

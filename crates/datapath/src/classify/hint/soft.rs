@@ -7,7 +7,8 @@ use super::HintSource;
 use crate::model::Packets;
 use crate::model::tcam::TcamConfig;
 use weir_classifier::{Mark, Refusal, Tcam};
-use weir_dpdk::{BURST, Burst, Ticks};
+use weir_cpu::Ticks;
+use weir_dpdk::{BURST, Burst};
 use weir_flow::{Key, Mask, Seed};
 use weir_units::Nanos;
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use weir_flow::span::CUT;
 use weir_flow::{Field, Mask, Needs, ONE_STAGE, Subfield};
 use weir_openflow::{Action, MeterId, PortNo, ToController};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 
 /// OpenFlow's reason of packets that an action sends to a controller.
 const BY_ACTION: u8 = 1;

@@ -16,7 +16,7 @@ use crate::actions::program::Op;
 use std::sync::Arc;
 use weir_flow::{Field, Mask};
 use weir_openflow::{Action, Ct, CtStep, CtZone};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 use weir_services::conntrack::{Helper, STATE, Tracking};
 
 /// What translation may change.

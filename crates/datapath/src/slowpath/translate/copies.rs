@@ -9,7 +9,7 @@ use crate::actions::program::{Choice, Credit, Op, Select};
 use std::cell::Cell;
 use std::sync::Arc;
 use weir_openflow::{Action, GroupId, GroupKind};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 
 impl Translation<'_> {
     pub(super) fn service(&mut self, service: u16, argument: u32) {

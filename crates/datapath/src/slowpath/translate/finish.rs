@@ -1,7 +1,7 @@
 //! The end of a list of operations: what the packet itself becomes, so that the last copy need not be one.
 
 use crate::actions::program::Op;
-use weir_port::DropReason;
+use weir_packet::DropReason;
 
 /// Ends a list of operations: those after the last that has an effect go, and the last copy becomes the
 /// packet itself. Where nothing is done with the packet, it is dropped for the reason.

@@ -43,7 +43,7 @@ use state::{Copied, Stands, State};
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout, Mask, Match};
 use weir_openflow::{Action, PortNo, TableId, ToController};
-use weir_port::DropReason;
+use weir_packet::DropReason;
 
 /// Lookups of one translation. More is taken for a loop.
 const LOOKUPS: u32 = 1024;

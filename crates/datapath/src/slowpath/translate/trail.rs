@@ -9,7 +9,7 @@ use crate::slowpath::translate::FrozenStore;
 use std::sync::Arc;
 use weir_flow::Mask;
 use weir_openflow::TableId;
-use weir_port::DropReason;
+use weir_packet::DropReason;
 
 /// A lookup that is due, and all that is left to do when it is done.
 #[derive(Debug)]

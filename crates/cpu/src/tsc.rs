@@ -58,10 +58,10 @@ pub struct Tsc {
 }
 
 impl Tsc {
-    /// The machine's TSC, measured against the system's clock since the EAL was started: to about a
+    /// The machine's TSC, measured against the system's clock since [`Self::begin`]: to about a
     /// millionth. DPDK's own measurement is rounded to 10 MHz, which is off by up to 0.2 % on a
     /// machine of 2.6 GHz: so much every load and every delay would be off.
-    pub fn get(_eal: &crate::Eal) -> Self {
+    pub fn get() -> Self {
         static HZ: OnceLock<f64> = OnceLock::new();
         let hz = *HZ.get_or_init(|| {
             let begin = *BEGIN.get_or_init(Ticks::with_clock);
@@ -72,8 +72,9 @@ impl Tsc {
         Self { hz, nanos_per_tick: 1e9 / hz }
     }
 
-    /// Notes when the measurement of the frequency begins.
-    pub(crate) fn begin() {
+    /// Notes when the measurement of the frequency begins, the first time: what calls it early (DPDK's start does) need
+    /// not wait for the measurement later.
+    pub fn begin() {
         BEGIN.get_or_init(Ticks::with_clock);
     }
 

@@ -1,6 +1,5 @@
-//! A frame that actions can change, also in length: a packet in DPDK's memory, or plain bytes.
-
-use weir_dpdk::Packet;
+//! A frame that actions can change, also in length. A packet in DPDK's memory is one (`crates/dpdk/src/frame.rs`), and so
+//! are plain bytes.
 
 /// A frame without FCS.
 pub trait Frame {
@@ -20,36 +19,6 @@ pub trait Frame {
     /// Makes it so long, at its end; what new bytes hold is undefined. False, and nothing is changed, where
     /// there is no room.
     fn set_len(&mut self, len: usize) -> bool;
-}
-
-impl Frame for Packet {
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        self.data()
-    }
-
-    #[inline]
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        self.data_mut()
-    }
-
-    #[inline]
-    fn push_front(&mut self, count: usize) -> bool {
-        Packet::push_front(self, count)
-    }
-
-    #[inline]
-    fn pull_front(&mut self, count: usize) -> bool {
-        Packet::pull_front(self, count)
-    }
-
-    fn set_len(&mut self, len: usize) -> bool {
-        let fits = !self.is_chained() && len <= self.room().min(usize::from(u16::MAX));
-        if fits {
-            Packet::set_len(self, len as u16);
-        }
-        fits
-    }
 }
 
 impl Frame for Vec<u8> {

@@ -7,7 +7,8 @@
 //! Cost: the core is back within about a microsecond (Intel's and AMD's optimisation manuals say less).
 //! Threads: each for itself.
 
-use crate::{Ticks, ffi};
+use crate::Ticks;
+use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 
 /// Bit of WAITPKG in ECX of CPUID leaf 7 (Intel SDM, volume 2, CPUID).
@@ -58,12 +59,50 @@ impl PowerHint {
     pub fn rest(self, now: Ticks, ticks: u64) {
         match self.0 {
             // SAFETY: made by `of_this_cpu` only, so the CPU has the instruction.
-            Instruction::Tpause => unsafe { ffi::weir_tpause(now.0.saturating_add(ticks)) },
-            // SAFETY: as above; the line is static.
-            Instruction::Mwaitx => unsafe {
-                ffi::weir_mwaitx(NOBODY_WRITES.0.as_ptr(), u32::try_from(ticks).unwrap_or(u32::MAX));
-            },
+            Instruction::Tpause => unsafe { tpause(now.0.saturating_add(ticks)) },
+            // SAFETY: as above.
+            Instruction::Mwaitx => unsafe { mwaitx(u32::try_from(ticks).unwrap_or(u32::MAX)) },
         }
+    }
+}
+
+/// Rests until the counter reads so much.
+///
+/// # Safety
+/// The CPU has the instruction: it is a fault on one that does not.
+#[inline]
+unsafe fn tpause(deadline: u64) {
+    /// The deeper of the two states, C0.2.
+    const STATE: u32 = 0;
+    let (low, high) = (deadline as u32, (deadline >> 32) as u32);
+    // SAFETY: reads three registers, and writes flags only.
+    unsafe {
+        asm!("tpause {state:e}", state = in(reg) STATE, in("eax") low, in("edx") high, options(nostack))
+    };
+}
+
+/// Rests until [`NOBODY_WRITES`] is written or so many ticks went by.
+///
+/// # Safety
+/// The CPU has the instructions: they are faults on one that does not.
+#[inline]
+unsafe fn mwaitx(ticks: u32) {
+    /// The limit in EBX counts.
+    const WITH_LIMIT: u32 = 2;
+    let line = NOBODY_WRITES.0.as_ptr();
+    // SAFETY: names a line to be watched, which is static; then reads registers, and gives back the one that
+    // the compiler keeps for itself.
+    unsafe {
+        asm!("monitorx", in("rax") line, in("ecx") 0, in("edx") 0, options(nostack, preserves_flags));
+        asm!(
+            "xchg rbx, {limit}",
+            "mwaitx",
+            "mov rbx, {limit}",
+            limit = inout(reg) u64::from(ticks) => _,
+            in("eax") 0, // state C1
+            in("ecx") WITH_LIMIT,
+            options(nostack, preserves_flags),
+        );
     }
 }
 

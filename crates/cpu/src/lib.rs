@@ -1,0 +1,36 @@
+//! What the CPU and the kernel offer a packet program, and neither DPDK nor a device is needed for. Beside
+//! `crates/dpdk` the only home of `unsafe` in Weir.
+//!
+//! - [`Ticks`], [`Tsc`]: the time stamp counter; [`hypervisor`]: under whose it ticks.
+//! - [`prefetch()`], [`prefetch_whole`], [`prefer_huge_pages`], [`equal_words`]: what tables that are looked up for each
+//!   packet need.
+//! - [`aes`]: AES-128-CBC over many texts at once, by the CPU's instructions.
+//! - [`allowed_cores`], [`pin`]: the cores that a thread may run on.
+//! - [`PowerHint`], [`fine_timers`]: how a thread waits; [`RealTime`]: real-time priority for threads, for a while.
+//! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
+//!
+//! Threads: each function is for any thread, and speaks of the calling one unless it says otherwise.
+
+#![allow(
+    unsafe_code,
+    reason = "vector instructions, the time stamp counter and calls of the C library; each says why it is sound"
+)]
+
+pub mod aes;
+mod allocator;
+mod cores;
+mod equal;
+mod huge;
+mod pause;
+mod prefetch;
+mod priority;
+mod tsc;
+
+pub use allocator::{CountingAllocator, Heap};
+pub use cores::{allowed_cores, pin};
+pub use equal::equal_words;
+pub use huge::prefer_huge_pages;
+pub use pause::{PowerHint, fine_timers};
+pub use prefetch::{prefetch, prefetch_whole};
+pub use priority::RealTime;
+pub use tsc::{Ticks, Tsc, hypervisor};
