@@ -4,63 +4,92 @@
 //! naming conventions have it. Cycles are ticks of the time stamp counter, whose rate is
 //! `weir_switch_tsc_hertz`.
 
-use crate::stats::counters::{COUNTERS, FAMILIES, Kind};
+use crate::stats::counters::{Counter, FAMILIES, INSTANCE, Kind, PORT, TABLE, WORKER};
 use crate::stats::{
     InstanceStats, PortStats, ServiceStats, Stats, StepStats, TableStats, WAITING, WorkerStats,
 };
-use std::fmt::Write as _;
+use prometheus::TextEncoder;
+use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
 
 /// The content type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// Names and texts of a sample's labels.
+type Labels<'a> = [(&'a str, &'a str)];
+
 /// A page being written.
-struct Page(String);
+#[derive(Default)]
+struct Page(Vec<MetricFamily>);
 
 impl Page {
     /// Begins a family of samples.
     fn family(&mut self, name: &str, kind: Kind, help: &str) -> Family<'_> {
-        let word = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        };
-        let _ = write!(
-            self.0,
-            "# HELP weir_switch_{name} {}\n# TYPE weir_switch_{name} {word}\n",
-            escape_help(help)
-        );
-        Family { page: &mut self.0, name: name.to_owned() }
+        let mut family = MetricFamily::default();
+        family.set_name(format!("weir_switch_{name}"));
+        family.set_help(help.to_owned());
+        family.set_field_type(match kind {
+            Kind::Counter | Kind::Total => MetricType::COUNTER,
+            Kind::Gauge => MetricType::GAUGE,
+        });
+        self.0.push(family);
+        Family(self.0.last_mut().expect("it was just put there"))
+    }
+
+    /// The families of a table of counters, with a sample for each of these.
+    fn counters<T>(&mut self, table: &[Counter<T>], of: &[(Vec<(&str, String)>, &T)]) {
+        for family in table.chunk_by(|a, b| a.metric.0 == b.metric.0) {
+            let (name, kind) = (family[0].metric.0, family[0].kind);
+            let help = FAMILIES.iter().find(|(one, _)| *one == name).map_or(family[0].help, |(_, help)| help);
+            let mut samples = self.family(name, kind, help);
+            for (labels, part) in of {
+                for counter in family {
+                    let labels = labels.iter().map(|(name, text)| (*name, text.as_str()));
+                    let labels: Vec<_> = labels.chain(counter.metric.1).collect();
+                    samples.sample(&labels, (counter.get)(part) as f64);
+                }
+            }
+        }
+    }
+
+    /// The text; families without a sample are left out.
+    fn text(mut self) -> String {
+        self.0.retain(|family| !family.get_metric().is_empty());
+        TextEncoder::new().encode_to_string(&self.0).expect("every family has a name and a sample")
     }
 }
 
-struct Family<'a> {
-    page: &'a mut String,
-    name: String,
-}
+/// A family being written.
+struct Family<'a>(&'a mut MetricFamily);
 
 impl Family<'_> {
     /// Adds a sample.
-    fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
-        let _ = write!(self.page, "weir_switch_{}", self.name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            let before = if place == 0 { '{' } else { ',' };
-            let _ = write!(self.page, "{before}{label}=\"{}\"", escape_label(text));
+    fn sample(&mut self, labels: &Labels<'_>, value: f64) {
+        let pair = |(name, text): &(&str, &str)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*name).to_owned());
+            pair.set_value((*text).to_owned());
+            pair
+        };
+        let mut metric = Metric::from_label(labels.iter().map(pair).collect());
+        match self.0.get_field_type() {
+            MetricType::COUNTER => {
+                let mut counter = proto::Counter::default();
+                counter.set_value(value);
+                metric.set_counter(counter);
+            }
+            _ => {
+                let mut gauge = proto::Gauge::default();
+                gauge.set_value(value);
+                metric.set_gauge(gauge);
+            }
         }
-        let end = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.page, "{end} {value}");
+        self.0.mut_metric().push(metric);
     }
-}
-
-fn escape_help(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('\n', "\\n")
-}
-
-fn escape_label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// The whole page.
 pub fn render(stats: &Stats) -> String {
-    let mut page = Page(String::new());
+    let mut page = Page::default();
     page.family("info", Kind::Gauge, "The switch's version; always 1.")
         .sample(&[("version", &stats.version)], 1.0);
     page.family("uptime_seconds", Kind::Gauge, "Time since the datapath started.")
@@ -74,25 +103,12 @@ pub fn render(stats: &Stats) -> String {
     services(&mut page, &stats.services);
     stuck(&mut page, &stats.workers);
     tables(&mut page, &stats.tables);
-    page.0
+    page.text()
 }
 
-type Of<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
-
 fn workers(page: &mut Page, workers: &[WorkerStats]) {
-    for family in COUNTERS.chunk_by(|a, b| a.metric.0 == b.metric.0) {
-        let (name, kind) = (family[0].metric.0, family[0].kind);
-        let help = FAMILIES.iter().find(|(one, _)| *one == name).map_or(family[0].help, |(_, help)| help);
-        let mut samples = page.family(name, kind, help);
-        for worker in workers {
-            let [(w, number), (c, core)] = worker_labels(worker);
-            for counter in family {
-                let mut labels = vec![(w, number.as_str()), (c, core.as_str())];
-                labels.extend(counter.metric.1);
-                samples.sample(&labels, (counter.get)(worker) as f64);
-            }
-        }
-    }
+    let of: Vec<_> = workers.iter().map(|worker| (worker_labels(worker).to_vec(), worker)).collect();
+    page.counters(WORKER, &of);
     let help = "Whether the worker answers: 1 or 0.";
     let mut family = page.family("worker_answers", Kind::Gauge, help);
     for worker in workers {
@@ -126,36 +142,23 @@ fn worker_labels(worker: &WorkerStats) -> [(&'static str, String); 2] {
 }
 
 fn ports(page: &mut Page, ports: &[PortStats]) {
-    use Kind::{Counter, Gauge};
-    const FAMILIES: &[Of<PortStats>] = &[
-        ("port_up", Gauge, "Whether the link is up: 1 or 0.", |p| u64::from(p.link_up)),
-        ("port_received_packets_total", Counter, "Packets received.", |p| p.received),
-        ("port_received_bytes_total", Counter, "Bytes received, without FCS.", |p| p.received_bytes),
-        ("port_sent_packets_total", Counter, "Packets sent.", |p| p.sent),
-        ("port_sent_bytes_total", Counter, "Bytes sent, without FCS.", |p| p.sent_bytes),
-        ("port_send_dropped_packets_total", Counter, "Packets that the port could not take.", |p| {
-            p.send_dropped
-        }),
-        ("port_missed_packets_total", Counter, "Packets that the driver lost.", |p| p.missed),
-        ("port_megaflows", Gauge, "Megaflows for what comes in by the port.", |p| p.megaflows),
-        ("port_megaflows_evicted_total", Counter, "Megaflows of it that made room for others.", |p| {
-            p.evicted
-        }),
-    ];
-    for (name, kind, help, value) in FAMILIES {
-        let mut family = page.family(name, *kind, help);
-        for port in ports {
-            family.sample(&[("port", &port.number.to_string()), ("name", &port.name)], value(port) as f64);
-        }
+    let labels = |port: &PortStats| vec![("port", port.number.to_string()), ("name", port.name.clone())];
+    let mut family = page.family("port_up", Kind::Gauge, "Whether the link is up: 1 or 0.");
+    for port in ports {
+        let up = f64::from(u8::from(port.link_up));
+        family.sample(&[("port", &port.number.to_string()), ("name", &port.name)], up);
     }
-    let mut family = page.family("port_faults_total", Counter, "What a fault port did on purpose, by name.");
+    page.counters(PORT, &ports.iter().map(|port| (labels(port), port)).collect::<Vec<_>>());
+    let mut family =
+        page.family("port_faults_total", Kind::Counter, "What a fault port did on purpose, by name.");
     for port in ports {
         for (fault, count) in port.faults.iter().filter(|(fault, _)| *fault != WAITING) {
             let labels = [("port", &*port.number.to_string()), ("name", &port.name), ("fault", fault)];
             family.sample(&labels, *count as f64);
         }
     }
-    let mut family = page.family("port_waiting_packets", Gauge, "Packets that a fault port holds back.");
+    let mut family =
+        page.family("port_waiting_packets", Kind::Gauge, "Packets that a fault port holds back.");
     for port in ports {
         if let Some(waiting) = port.faults.get(WAITING) {
             family.sample(&[("port", &port.number.to_string()), ("name", &port.name)], *waiting as f64);
@@ -175,28 +178,19 @@ fn stuck(page: &mut Page, workers: &[WorkerStats]) {
 }
 
 fn services(page: &mut Page, services: &[ServiceStats]) {
-    use Kind::{Counter, Gauge};
-    const FAMILIES: &[Of<InstanceStats>] = &[
-        ("service_packets_total", Counter, "Packets the service was called for.", |i| i.packets),
-        ("service_bursts_total", Counter, "Bursts the service was called for.", |i| i.bursts),
-        ("service_dropped_packets_total", Counter, "Packets the service dropped.", |i| i.dropped),
-        ("service_coalesced_packets_total", Counter, "Packets whose verdict was coalesced.", |i| i.coalesced),
-        ("service_cycles_total", Counter, "Cycles the service took.", |i| i.cycles),
-        ("service_panics_total", Counter, "Panics of the service.", |i| i.panics),
-        ("service_overruns_total", Counter, "Bursts over the cycle budget.", |i| i.overruns),
-        ("service_memory_bytes", Gauge, "State the service holds.", |i| i.memory),
-        ("service_quarantined", Gauge, "Whether it is in quarantine: 1 or 0.", |i| {
-            u64::from(i.quarantine.is_some())
-        }),
-    ];
-    for (name, kind, help, value) in FAMILIES {
-        let mut family = page.family(name, *kind, help);
-        for (service, worker, instance) in instances(services) {
-            let labels = [("service", service.name.as_str()), ("kind", &service.kind), ("worker", &worker)];
-            family.sample(&labels, value(instance) as f64);
-        }
+    let labels = |service: &ServiceStats, worker| {
+        vec![("service", service.name.clone()), ("kind", service.kind.clone()), ("worker", worker)]
+    };
+    let of: Vec<(Vec<(&str, String)>, &InstanceStats)> =
+        instances(services).map(|(service, worker, instance)| (labels(service, worker), instance)).collect();
+    page.counters(INSTANCE, &of);
+    let mut family =
+        page.family("service_quarantined", Kind::Gauge, "Whether the service is in quarantine: 1 or 0.");
+    for (labels, instance) in &of {
+        let labels: Vec<_> = labels.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        family.sample(&labels, f64::from(u8::from(instance.quarantine.is_some())));
     }
-    let mut family = page.family("service_counter", Gauge, "What the service counts itself, by name.");
+    let mut family = page.family("service_counter", Kind::Gauge, "What the service counts itself, by name.");
     for (service, worker, instance) in instances(services) {
         for (counter, value) in &instance.counters {
             let labels = [("service", service.name.as_str()), ("worker", &worker), ("counter", counter)];
@@ -204,7 +198,7 @@ fn services(page: &mut Page, services: &[ServiceStats]) {
         }
     }
     let help = "What a zone and port have of the service's tables, of those that have most.";
-    let mut family = page.family("service_share", Gauge, help);
+    let mut family = page.family("service_share", Kind::Gauge, help);
     for (service, worker, instance) in instances(services) {
         for share in &instance.shares {
             let (zone, port) = (share.zone.to_string(), share.port.to_string());
@@ -233,18 +227,9 @@ fn instances(services: &[ServiceStats]) -> impl Iterator<Item = (&ServiceStats, 
 }
 
 fn tables(page: &mut Page, tables: &[TableStats]) {
-    const FAMILIES: &[Of<TableStats>] = &[
-        ("table_entries", Kind::Gauge, "Flow entries.", |t| t.entries),
-        ("table_lookups_total", Kind::Counter, "Packets looked up.", |t| t.lookups),
-        ("table_matched_total", Kind::Counter, "Packets for which an entry was found.", |t| t.matched),
-    ];
-    for (name, kind, help, value) in FAMILIES {
-        let mut family = page.family(name, *kind, help);
-        for table in tables {
-            let labels = [("table", table.table.to_string()), ("structure", table.structure.clone())];
-            family.sample(&labels.each_ref().map(|(k, v)| (*k, v.as_str())), value(table) as f64);
-        }
-    }
+    let labels =
+        |table: &TableStats| vec![("table", table.table.to_string()), ("structure", table.structure.clone())];
+    page.counters(TABLE, &tables.iter().map(|table| (labels(table), table)).collect::<Vec<_>>());
 }
 
 #[cfg(test)]
@@ -360,17 +345,19 @@ mod tests {
         assert_eq!(value("table_entries", &[("table", "3"), ("structure", "hash")]), 500.0);
     }
 
-    #[test]
-    fn the_page_has_every_counter_of_a_worker_and_nothing_else_but_lists_by_name() {
-        let mut stats = Stats::default();
-        stats.workers.push(WorkerStats { worker: 3, core: 5, ..WorkerStats::default() });
-        for (place, counter) in COUNTERS.iter().enumerate() {
-            *(counter.slot)(&mut stats.workers[0]) = 1 + place as u64;
+    /// All numbers of a table set, each to its own value.
+    fn filled<T>(table: &[Counter<T>], mut part: T) -> T {
+        for (place, counter) in table.iter().enumerate() {
+            *(counter.slot)(&mut part) = 1 + place as u64;
         }
-        let samples = page(&render(&stats));
-        let mut left: Vec<&Sample> =
-            samples.iter().filter(|sample| sample.labels.get("worker").is_some_and(|w| w == "3")).collect();
-        for (place, counter) in COUNTERS.iter().enumerate() {
+        part
+    }
+
+    /// The samples with this label are the table's, with the values of [`filled`], and beside them these only.
+    fn has_all<T>(samples: &[Sample], (label, text): (&str, &str), table: &[Counter<T>], others: &[&str]) {
+        let is_of = |sample: &&Sample| sample.labels.get(label).is_some_and(|of| of == text);
+        let mut left: Vec<&Sample> = samples.iter().filter(is_of).collect();
+        for (place, counter) in table.iter().enumerate() {
             let (family, label) = counter.metric;
             let is = |sample: &&Sample| {
                 sample.name == format!("weir_switch_{family}")
@@ -380,7 +367,22 @@ mod tests {
             assert_eq!(left.remove(at).value, 1.0 + place as f64, "{}", counter.name);
         }
         let names: Vec<&str> = left.iter().map(|sample| sample.name.as_str()).collect();
-        assert_eq!(names, ["weir_switch_worker_answers"]);
+        assert_eq!(names, others);
+    }
+
+    #[test]
+    fn the_page_has_every_counter_and_nothing_else_but_lists_by_name() {
+        let mut stats = Stats::default();
+        stats.workers.push(filled(WORKER, WorkerStats { worker: 3, core: 5, ..WorkerStats::default() }));
+        stats.ports.push(filled(PORT, PortStats { number: 4, ..PortStats::default() }));
+        let instances = vec![filled(INSTANCE, InstanceStats::default())];
+        stats.services.push(ServiceStats { name: "fw".to_owned(), instances, ..ServiceStats::default() });
+        stats.tables.push(filled(TABLE, TableStats { table: 9, ..TableStats::default() }));
+        let samples = page(&render(&stats));
+        has_all(&samples, ("worker", "3"), WORKER, &["weir_switch_worker_answers"]);
+        has_all(&samples, ("port", "4"), PORT, &["weir_switch_port_up"]);
+        has_all(&samples, ("service", "fw"), INSTANCE, &["weir_switch_service_quarantined"]);
+        has_all(&samples, ("table", "9"), TABLE, &[]);
     }
 
     #[test]

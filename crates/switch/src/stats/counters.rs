@@ -1,18 +1,20 @@
-//! Every number that a worker counts, said once.
+//! Every number of the ledger, said once: of workers, ports, services and tables.
 //!
-//! The table feeds what lies between two readings (`since.rs`), the metrics (`metrics.rs`), the text of
-//! `weir switch stats` and the list in `docs/switch.md`; the document's fields are [`WorkerStats`] itself. Tests compare
-//! each of them with the table, so that a number that is new in one of them has to be in all.
+//! These tables feed what lies between two readings (`since.rs`), the metrics (`metrics.rs`), the text of
+//! `weir switch stats` and the lists in `docs/switch.md`; the document's fields are [`WorkerStats`] and its like
+//! themselves. Tests compare each of them with the tables, so that a number that is new in one of them has to be in all.
 //!
-//! What is counted by name (drops by reason, steps, services) has a list of its own.
+//! What is counted by name (drops by reason, steps, faults, what services count themselves) has lists of its own.
 
-use super::WorkerStats;
+use super::{InstanceStats, PortStats, TableStats, WorkerStats};
 
 /// Whether a number is added up, or is a state that comes and goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows: between two readings lies their difference.
     Counter,
+    /// It only grows, and so seldom that all of it is wanted: of two readings the later one holds.
+    Total,
     /// A state: of two readings the later one holds.
     Gauge,
 }
@@ -42,6 +44,12 @@ pub enum Unit {
     Places,
     /// Sleeps and rests.
     Sleeps,
+    /// Flow entries.
+    Entries,
+    /// Whatever happened so many times.
+    Times,
+    /// Ticks of the time stamp counter, of one packet.
+    CyclesEach,
 }
 
 impl Unit {
@@ -59,6 +67,9 @@ impl Unit {
             Self::Edges => "edges",
             Self::Places => "places",
             Self::Sleeps => "sleeps",
+            Self::Entries => "entries",
+            Self::Times => "times",
+            Self::CyclesEach => "cycles a packet",
         }
     }
 }
@@ -82,12 +93,16 @@ pub enum Section {
     Hinted,
     /// What the tables that give hints did, and what is in them.
     Hints,
+    /// A column of its port's, service's or table's row.
+    Row,
+    /// In a note below the rows, or not at all.
+    Aside,
 }
 
-/// One number of a worker.
+/// One number of a worker, a port, a service's instance or a table.
 #[derive(Clone, Copy, Debug)]
-pub struct Counter {
-    /// Its place in a worker's part of the document, such as `caches.exact_hits`.
+pub struct Counter<T: 'static> {
+    /// Its place in that part of the document, such as `caches.exact_hits`.
     pub name: &'static str,
     /// Whether it is added up.
     pub kind: Kind,
@@ -102,16 +117,16 @@ pub struct Counter {
     /// What it means, in a sentence.
     pub help: &'static str,
     /// The number.
-    pub get: fn(&WorkerStats) -> u64,
+    pub get: fn(&T) -> u64,
     /// The same, to be changed.
-    pub slot: fn(&mut WorkerStats) -> &mut u64,
+    pub slot: fn(&mut T) -> &mut u64,
 }
 
 macro_rules! counters {
-    ($($field:ident$(.$below:ident)? $kind:ident $unit:ident $section:ident $words:literal $family:literal
-        $([$label:ident $value:literal])? $help:literal;)*) => {
-        /// Every number that a worker counts, in the order in which they are told. Numbers of a family stand together.
-        pub const COUNTERS: &[Counter] = &[$(Counter {
+    ($(#[$about:meta])* $table:ident of $of:ident { $($field:ident$(.$below:ident)? $kind:ident $unit:ident
+        $section:ident $words:literal $family:literal $([$label:ident $value:literal])? $help:literal;)* }) => {
+        $(#[$about])*
+        pub const $table: &[Counter<$of>] = &[$(Counter {
             name: concat!(stringify!($field) $(, ".", stringify!($below))?),
             kind: Kind::$kind,
             unit: Unit::$unit,
@@ -119,8 +134,8 @@ macro_rules! counters {
             section: Section::$section,
             words: $words,
             help: $help,
-            get: |worker| worker.$field$(.$below)?,
-            slot: |worker| &mut worker.$field$(.$below)?,
+            get: |of| of.$field$(.$below)?,
+            slot: |of| &mut of.$field$(.$below)?,
         },)*];
     };
     (@label) => { None };
@@ -128,6 +143,8 @@ macro_rules! counters {
 }
 
 counters! {
+    /// A worker's, in the order in which they are told. Numbers of a family stand together.
+    WORKER of WorkerStats {
     received Counter Packets Came "received" "received_packets_total"
         "Packets received from ports.";
     injected Counter Packets Came "injected" "injected_packets_total"
@@ -204,6 +221,75 @@ counters! {
         "Places that are taken of the tables that give hints.";
     hints.emulated_cycles Counter Cycles Hints "cycles of emulation" "hint_emulated_cycles_total"
         "Cycles that emulating tables took: neither in `busy_cycles` nor in any step.";
+    }
+}
+
+counters! {
+    /// A port's.
+    PORT of PortStats {
+    received Counter Packets Row "received" "port_received_packets_total"
+        "Packets received.";
+    received_bytes Counter Bytes Aside "received" "port_received_bytes_total"
+        "Bytes received, without FCS.";
+    sent Counter Packets Row "sent" "port_sent_packets_total"
+        "Packets sent.";
+    sent_bytes Counter Bytes Aside "sent" "port_sent_bytes_total"
+        "Bytes sent, without FCS.";
+    send_dropped Counter Packets Row "not taken" "port_send_dropped_packets_total"
+        "Packets that the port could not take.";
+    missed Counter Packets Row "missed" "port_missed_packets_total"
+        "Packets that the driver lost before Weir saw them.";
+    megaflows Gauge Megaflows Aside "megaflows" "port_megaflows"
+        "Megaflows for what comes in by the port.";
+    evicted Counter Megaflows Aside "megaflows that made room" "port_megaflows_evicted_total"
+        "Megaflows of the port that made room for others: it had more than its share.";
+    }
+}
+
+counters! {
+    /// Of a service's instance on one worker.
+    INSTANCE of InstanceStats {
+    packets Counter Packets Row "packets" "service_packets_total"
+        "Packets the service was called for.";
+    bursts Counter Bursts Aside "bursts" "service_bursts_total"
+        "Bursts the service was called for.";
+    dropped Counter Packets Row "dropped" "service_dropped_packets_total"
+        "Packets the service dropped, panics and quarantine included.";
+    coalesced Counter Packets Row "coalesced" "service_coalesced_packets_total"
+        "Packets whose verdict was coalesced.";
+    cycles Counter Cycles Row "cycles" "service_cycles_total"
+        "Cycles the service took.";
+    panics Total Times Row "panics" "service_panics_total"
+        "Panics of the service.";
+    overruns Total Bursts Row "overruns" "service_overruns_total"
+        "Bursts over the cycle budget.";
+    worst_cycles Gauge CyclesEach Row "worst" "service_worst_cycles"
+        "The most cycles a packet that a burst took.";
+    memory Gauge Bytes Row "state of" "service_memory_bytes"
+        "State the service holds, as it says itself.";
+    heap Gauge Bytes Aside "heap" "service_heap_bytes"
+        "Bytes that the service allocated and holds, as the allocator counts them.";
+    builds Total Times Aside "builds" "service_builds_total"
+        "How often the service was built: once, and again after panics.";
+    worst_build_cycles Gauge Cycles Aside "worst build" "service_worst_build_cycles"
+        "The most cycles that a building took.";
+    }
+}
+
+counters! {
+    /// A table's.
+    TABLE of TableStats {
+    entries Gauge Entries Row "entries" "table_entries"
+        "Flow entries.";
+    lookups Counter Packets Row "looked up" "table_lookups_total"
+        "Packets looked up.";
+    matched Counter Packets Row "matched" "table_matched_total"
+        "Packets for which an entry was found.";
+    masks Gauge Masks Row "masks" "table_masks"
+        "Masks that the table's entries have.";
+    memory Gauge Bytes Row "memory" "table_memory_bytes"
+        "Bytes that the entries' matches and the structures take, about.";
+    }
 }
 
 /// What families of several numbers count.
@@ -212,99 +298,152 @@ pub const FAMILIES: &[(&str, &str)] = &[
     ("hints_total", "Packets by what their hint was worth."),
 ];
 
-/// The numbers of a part of the text.
-pub fn of(section: Section) -> impl Iterator<Item = &'static Counter> + Clone {
-    COUNTERS.iter().filter(move |counter| counter.section == section)
+/// A worker's numbers of a part of the text.
+pub fn of(section: Section) -> impl Iterator<Item = &'static Counter<WorkerStats>> + Clone {
+    WORKER.iter().filter(move |counter| counter.section == section)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Stats;
+    use crate::stats::ServiceStats;
     use crate::stats::tests::report;
+    use serde::Serialize;
     use std::collections::BTreeSet;
 
-    /// Of a worker's part of the document, what is no number of the table: who it is, and lists by name.
-    const OTHERS: [&str; 6] = ["worker", "core", "thread", "dropped", "steps", "stuck"];
+    /// What is no number of a table: what it is that is counted, and lists by name.
+    const OTHERS_OF_WORKERS: &[&str] = &["worker", "core", "thread", "dropped", "steps", "stuck"];
+    const OTHERS_OF_PORTS: &[&str] = &["number", "name", "spec", "link_up", "faults", "hints"];
+    const OTHERS_OF_INSTANCES: &[&str] = &["last_panic", "quarantine", "counters", "shares"];
+    const OTHERS_OF_TABLES: &[&str] = &["table", "structure"];
 
-    fn names() -> BTreeSet<String> {
-        COUNTERS.iter().map(|counter| counter.name.to_owned()).collect()
-    }
-
-    #[test]
-    fn the_document_has_every_counter_and_nothing_else() {
-        let worker = serde_json::to_value(&Stats::new(&report(), "", 1.0).workers[0]).unwrap();
+    /// The table names every number of this part of the document and nothing else, each once.
+    fn names_all<T: Serialize>(table: &[Counter<T>], part: &T, others: &[&str]) {
+        let part = serde_json::to_value(part).unwrap();
         let mut found = BTreeSet::new();
         for (name, value) in
-            worker.as_object().unwrap().iter().filter(|(name, _)| !OTHERS.contains(&name.as_str()))
+            part.as_object().unwrap().iter().filter(|(name, _)| !others.contains(&name.as_str()))
         {
             match value.as_object() {
                 Some(below) => found.extend(below.keys().map(|key| format!("{name}.{key}"))),
                 None => drop(found.insert(name.clone())),
             }
         }
-        assert_eq!(found, names());
-        assert_eq!(COUNTERS.len(), names().len(), "a name is there twice");
+        let names: BTreeSet<String> = table.iter().map(|counter| counter.name.to_owned()).collect();
+        assert_eq!(found, names);
+        assert_eq!(table.len(), names.len(), "a name is there twice");
     }
 
     #[test]
-    fn a_counter_reads_and_changes_the_field_that_it_names() {
-        for (place, counter) in COUNTERS.iter().enumerate() {
-            let mut worker = WorkerStats::default();
-            *(counter.slot)(&mut worker) = 7 + place as u64;
-            assert_eq!((counter.get)(&worker), 7 + place as u64, "{}", counter.name);
-            let document = serde_json::to_value(&worker).unwrap();
+    fn the_document_has_every_counter_and_nothing_else() {
+        let stats = Stats::new(&report(), "", 1.0);
+        names_all(WORKER, &stats.workers[0], OTHERS_OF_WORKERS);
+        names_all(PORT, &stats.ports[0], OTHERS_OF_PORTS);
+        names_all(INSTANCE, &stats.services[0].instances[0], OTHERS_OF_INSTANCES);
+        names_all(TABLE, &stats.tables[0], OTHERS_OF_TABLES);
+    }
+
+    fn read_and_change<T: Serialize + Default>(table: &[Counter<T>]) {
+        for (place, counter) in table.iter().enumerate() {
+            let mut part = T::default();
+            *(counter.slot)(&mut part) = 7 + place as u64;
+            assert_eq!((counter.get)(&part), 7 + place as u64, "{}", counter.name);
+            let document = serde_json::to_value(&part).unwrap();
             let field = counter.name.split('.').fold(&document, |at, name| &at[name]);
             assert_eq!(field.as_u64(), Some(7 + place as u64), "{}", counter.name);
         }
     }
 
     #[test]
-    fn between_two_readings_counters_are_subtracted_and_gauges_stay() {
-        let mut before = Stats::default();
-        before.workers.push(WorkerStats::default());
-        let mut after = before.clone();
-        for counter in COUNTERS {
-            *(counter.slot)(&mut before.workers[0]) = 30;
-            *(counter.slot)(&mut after.workers[0]) = 100;
-        }
-        let since = after.since(&before);
-        for counter in COUNTERS {
+    fn a_counter_reads_and_changes_the_field_that_it_names() {
+        read_and_change(WORKER);
+        read_and_change(PORT);
+        read_and_change(INSTANCE);
+        read_and_change(TABLE);
+    }
+
+    /// All numbers of a table set to one value.
+    fn filled<T: Default>(table: &[Counter<T>], value: u64) -> T {
+        let mut part = T::default();
+        table.iter().for_each(|counter| *(counter.slot)(&mut part) = value);
+        part
+    }
+
+    fn all(value: u64) -> Stats {
+        let mut stats = Stats::default();
+        stats.workers.push(filled(WORKER, value));
+        stats.ports.push(filled(PORT, value));
+        stats
+            .services
+            .push(ServiceStats { instances: vec![filled(INSTANCE, value)], ..ServiceStats::default() });
+        stats.tables.push(filled(TABLE, value));
+        stats
+    }
+
+    fn is_left<T>(table: &[Counter<T>], part: &T) {
+        for counter in table {
             let left = if counter.kind == Kind::Counter { 70 } else { 100 };
-            assert_eq!((counter.get)(&since.workers[0]), left, "{}", counter.name);
+            assert_eq!((counter.get)(part), left, "{}", counter.name);
         }
     }
 
     #[test]
-    fn numbers_of_a_family_stand_together_and_are_told_apart() {
-        let mut seen: Vec<(&str, Option<(&str, &str)>)> = Vec::new();
-        for counter in COUNTERS {
+    fn between_two_readings_counters_are_subtracted_and_states_stay() {
+        let since = all(100).since(&all(30));
+        is_left(WORKER, &since.workers[0]);
+        is_left(PORT, &since.ports[0]);
+        is_left(INSTANCE, &since.services[0].instances[0]);
+        is_left(TABLE, &since.tables[0]);
+    }
+
+    type Metric = (&'static str, Option<(&'static str, &'static str)>);
+
+    fn told_apart<T>(table: &[Counter<T>], prefix: &str, seen: &mut Vec<Metric>) {
+        for counter in table {
             let (family, label) = counter.metric;
+            assert!(family.starts_with(prefix), "{family}");
             let known = seen.iter().filter(|(other, _)| *other == family).count();
             let alone = !FAMILIES.iter().any(|(other, _)| *other == family);
             assert_eq!(alone, label.is_none(), "{family}");
             assert!(known == 0 || !alone && seen.last().is_some_and(|(last, _)| *last == family), "{family}");
             assert!(!seen.contains(&counter.metric), "{family} {label:?} is there twice");
-            assert_eq!(family.ends_with("_total"), counter.kind == Kind::Counter, "{family}");
+            assert_eq!(family.ends_with("_total"), counter.kind != Kind::Gauge, "{family}");
             assert!(counter.help.ends_with('.'), "{}", counter.help);
             seen.push(counter.metric);
         }
     }
 
     #[test]
-    fn the_documents_list_every_counter() {
-        let page =
-            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/switch.md")).unwrap();
-        let mut list =
-            "| in the document | unit | among the metrics | what it counts |\n|---|---|---|---|\n".to_owned();
-        for Counter { name, kind, unit, metric: (family, label), help, .. } in COUNTERS {
+    fn numbers_of_a_family_stand_together_and_are_told_apart() {
+        let mut seen = Vec::new();
+        told_apart(WORKER, "", &mut seen);
+        told_apart(PORT, "port_", &mut seen);
+        told_apart(INSTANCE, "service_", &mut seen);
+        told_apart(TABLE, "table_", &mut seen);
+    }
+
+    fn list<T>(of: &str, table: &[Counter<T>]) -> String {
+        let mut list = format!("| {of} | unit | among the metrics | what it counts |\n|---|---|---|---|\n");
+        for Counter { name, kind, unit, metric: (family, label), help, .. } in table {
             let label = label.map_or(String::new(), |(label, value)| format!("{{{label}=\"{value}\"}}"));
             let state = if *kind == Kind::Gauge { ", a state" } else { "" };
             list += &format!("| `{name}` | {}{state} | `{family}{label}` | {help} |\n", unit.name());
         }
-        assert!(
-            page.contains(&list),
-            "docs/switch.md does not have this list of a worker's counters:\n{list}"
-        );
+        list
+    }
+
+    #[test]
+    fn the_documents_list_every_counter() {
+        let page =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/switch.md")).unwrap();
+        for list in [
+            list("`workers`", WORKER),
+            list("`ports`", PORT),
+            list("`services.instances`", INSTANCE),
+            list("`tables`", TABLE),
+        ] {
+            assert!(page.contains(&list), "docs/switch.md does not have this list of counters:\n{list}");
+        }
     }
 }

@@ -3,8 +3,8 @@
 //! Counts are subtracted; states stay as they are in the later reading. A test goes over all numbers of the
 //! document, so that a new one is either.
 
-use super::counters::{COUNTERS, Kind};
-use super::{InstanceStats, PortStats, Stats, WAITING, WorkerStats};
+use super::counters::{Counter, INSTANCE, Kind, PORT, TABLE, WORKER};
+use super::{PortStats, Stats, WAITING, WorkerStats};
 
 impl Stats {
     /// What was counted since an earlier reading of the same switch; what is a state (held packets,
@@ -27,66 +27,48 @@ impl Stats {
             for (instance, before) in
                 service.instances.iter_mut().zip(before.map_or(&[][..], |before| &before.instances))
             {
-                instance.subtract(before);
+                subtract(INSTANCE, instance, before);
             }
         }
         for table in &mut out.tables {
             if let Some(before) = before.tables.iter().find(|other| other.table == table.table) {
-                less(&mut [(&mut table.lookups, before.lookups), (&mut table.matched, before.matched)]);
+                subtract(TABLE, table, before);
             }
         }
         out
     }
 }
 
-/// Subtracts, down to zero: a port or service of the same name may have been replaced meanwhile.
-fn less(counts: &mut [(&mut u64, u64)]) {
-    for (count, before) in counts {
-        **count = count.saturating_sub(*before);
+/// Subtracts what is counted, down to zero: a port or service of the same name may have been replaced meanwhile.
+fn subtract<T>(table: &[Counter<T>], from: &mut T, before: &T) {
+    for counter in table.iter().filter(|counter| counter.kind == Kind::Counter) {
+        less((counter.slot)(from), (counter.get)(before));
     }
+}
+
+fn less(count: &mut u64, before: u64) {
+    *count = count.saturating_sub(before);
 }
 
 impl PortStats {
     fn subtract(&mut self, before: &Self) {
-        less(&mut [
-            (&mut self.received, before.received),
-            (&mut self.received_bytes, before.received_bytes),
-            (&mut self.sent, before.sent),
-            (&mut self.sent_bytes, before.sent_bytes),
-            (&mut self.send_dropped, before.send_dropped),
-            (&mut self.missed, before.missed),
-            (&mut self.evicted, before.evicted),
-        ]);
+        subtract(PORT, self, before);
         for (fault, count) in self.faults.iter_mut().filter(|(fault, _)| *fault != WAITING) {
-            *count = count.saturating_sub(before.faults.get(fault).copied().unwrap_or(0));
+            less(count, before.faults.get(fault).copied().unwrap_or(0));
         }
-    }
-}
-
-impl InstanceStats {
-    fn subtract(&mut self, before: &Self) {
-        less(&mut [
-            (&mut self.packets, before.packets),
-            (&mut self.bursts, before.bursts),
-            (&mut self.dropped, before.dropped),
-            (&mut self.coalesced, before.coalesced),
-            (&mut self.cycles, before.cycles),
-        ]);
     }
 }
 
 impl WorkerStats {
     fn subtract(&mut self, before: &Self) {
-        for counter in COUNTERS.iter().filter(|counter| counter.kind == Kind::Counter) {
-            let then = (counter.get)(before);
-            less(&mut [((counter.slot)(self), then)]);
-        }
+        subtract(WORKER, self, before);
         for (reason, packets) in &mut self.dropped {
-            *packets = packets.saturating_sub(before.dropped.get(reason).copied().unwrap_or(0));
+            less(packets, before.dropped.get(reason).copied().unwrap_or(0));
         }
         for step in &mut self.steps {
             if let Some(before) = before.steps.iter().find(|other| other.step == step.step) {
-                less(&mut [(&mut step.packets, before.packets), (&mut step.cycles, before.cycles)]);
+                less(&mut step.packets, before.packets);
+                less(&mut step.cycles, before.cycles);
             }
         }
     }

@@ -26,10 +26,10 @@ impl Counts {
     }
 
     /// A counter's number: of packets, of something else, or a state.
-    fn of(self, counter: &Counter, count: u64) -> String {
+    fn of<T>(self, counter: &Counter<T>, count: u64) -> String {
         match (counter.kind, counter.unit) {
             (_, Unit::Bytes) => bytes(count),
-            (Kind::Gauge, _) => grouped(count),
+            (Kind::Gauge | Kind::Total, _) => grouped(count),
             (Kind::Counter, Unit::Packets | Unit::Lookups) => self.show(count),
             (Kind::Counter, _) => self.show_times(count),
         }
@@ -123,13 +123,13 @@ fn ports(ports: &[PortStats], counts: Counts) -> String {
     if ports.is_empty() {
         return "none; `weir switch ctl add-port NAME SPEC` adds one\n".to_owned();
     }
+    let columns = || counters::PORT.iter().filter(|counter| counter.section == Section::Row);
     let rows: Vec<Vec<String>> = ports
         .iter()
         .map(|port| {
             let link = if port.link_up { "up" } else { "down" };
-            let numbers = [port.received, port.sent, port.send_dropped, port.missed];
             let mut row = vec![port.number.to_string(), port.name.clone(), link.to_owned()];
-            row.extend(numbers.map(|count| counts.show(count)));
+            row.extend(columns().map(|counter| counts.of(counter, (counter.get)(port))));
             row.push(port.spec.clone());
             row
         })
@@ -143,18 +143,20 @@ fn ports(ports: &[PortStats], counts: Counts) -> String {
         let (evicted, left) = (counts.show_times(port.evicted), grouped(port.megaflows));
         format!("  {}: {evicted} of its megaflows made room for others; it has {left}\n", port.name)
     });
-    table(
-        &["no", "name", "link", "received", "sent", "not taken", "missed", "opened by"],
-        &[0, 3, 4, 5, 6],
-        &rows,
-    ) + &faults.chain(crowded).collect::<String>()
+    let headings: Vec<&str> = ["no", "name", "link"]
+        .into_iter()
+        .chain(columns().map(|counter| counter.words))
+        .chain(["opened by"])
+        .collect();
+    let right: Vec<usize> = std::iter::once(0).chain(3..headings.len() - 1).collect();
+    table(&headings, &right, &rows) + &faults.chain(crowded).collect::<String>()
 }
 
 /// The sum, a column a worker.
 fn packets(now: &Stats, since: &Stats, counts: Counts) -> String {
     let workers = &since.workers;
     let mut rows: Vec<Vec<String>> = Vec::new();
-    let counted = |counter: &Counter, sign: &str, always: bool| {
+    let counted = |counter: &Counter<WorkerStats>, sign: &str, always: bool| {
         let total: u64 = workers.iter().map(counter.get).sum();
         (always || total > 0).then(|| {
             let cells = workers.iter().map(|w| counts.of(counter, (counter.get)(w)));
@@ -228,7 +230,7 @@ fn waiting(rows: &mut Vec<Vec<String>>, since: &Stats, counts: Counts) {
 
 /// Rows of these numbers: of what is counted only what occurred, and every state.
 fn happened(
-    of: impl Iterator<Item = &'static Counter>,
+    of: impl Iterator<Item = &'static Counter<WorkerStats>>,
     workers: &[WorkerStats],
     counts: Counts,
 ) -> Vec<Vec<String>> {
@@ -514,10 +516,10 @@ mod tests {
         let mut stats = stats();
         stats.tcam = Some("64".to_owned());
         for worker in &mut stats.workers {
-            counters::COUNTERS.iter().for_each(|counter| *(counter.slot)(worker) = 90);
+            counters::WORKER.iter().for_each(|counter| *(counter.slot)(worker) = 90);
         }
         let text = plain(&stats);
-        for counter in counters::COUNTERS {
+        for counter in counters::WORKER {
             let is_there = |line: &str| {
                 let line = line.trim_start_matches(['=', '+', ' ']);
                 line.strip_prefix(counter.words).is_some_and(|rest| rest.starts_with("  "))
