@@ -10,6 +10,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-units", &[]),
     ("weir-diagnostic", &[]),
     ("weir-testkit", &[]),
+    ("weir-frames", &["weir-flow"]),
     ("weir-wire", &["weir-units"]),
     ("weir-cpu", &["weir-units"]),
     ("weir-packet", &[]),
@@ -37,11 +38,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("weir-nf", &["weir-units", "weir-wire", "weir-cpu", "weir-dpdk"]),
     ("weir-port", &["weir-units", "weir-wire", "weir-cpu", "weir-dpdk"]),
-    ("weir-flow", &["weir-wire"]),
+    ("weir-flow", &["weir-wire", "weir-packet"]),
     ("weir-openflow", &["weir-wire", "weir-flow"]),
     ("weir-codec", &["weir-flow", "weir-openflow"]),
     ("weir-classifier", &["weir-cpu", "weir-flow", "weir-units"]),
-    ("weir-services", &["weir-units", "weir-wire", "weir-cpu", "weir-packet", "weir-flow", "weir-openflow"]),
+    ("weir-conntrack", &["weir-units", "weir-wire", "weir-cpu", "weir-packet", "weir-flow", "weir-openflow"]),
+    (
+        "weir-services",
+        &[
+            "weir-units",
+            "weir-wire",
+            "weir-cpu",
+            "weir-packet",
+            "weir-flow",
+            "weir-openflow",
+            "weir-conntrack",
+        ],
+    ),
     (
         "weir-datapath",
         &[

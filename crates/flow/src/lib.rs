@@ -7,8 +7,9 @@
 //! - [`extract()`], [`compose()`]: from a frame to its key, and back;
 //! - [`Layout`]: where a packet's headers start; [`ipv6`], [`neighbour`], [`protocol`]: what else
 //!   has to be known of headers to change them;
+//! - [`Splice`]: bytes of a segment that give way to others;
 //! - [`samples`]: random frames for tests;
-//! - [`Seed`]: the keyed hash.
+//! - [`Seed`]: the keyed hash; [`Pairs`]: pairs of addresses that state is kept of.
 //!
 //! Costs and threads: plain data, nothing allocates but [`Match`], [`compose()`] and [`samples`].
 
@@ -20,9 +21,11 @@ mod key;
 mod layout;
 mod matching;
 pub mod neighbour;
+mod pairs;
 pub mod protocol;
 pub mod samples;
 mod seed;
+mod splice;
 mod typed;
 
 pub use compose::compose;
@@ -35,4 +38,6 @@ pub use field::{About, Field, Form, Layer, Needs, Rounding, Source, Span, Subfie
 pub use key::{HEAD, Key, Mask, WORDS, places};
 pub use layout::Layout;
 pub use matching::{Match, Term};
+pub use pairs::Pairs;
 pub use seed::{Seed, spread};
+pub use splice::{MOST_SPLICED, Splice};

@@ -2,7 +2,7 @@
 
 use crate::{Action, TableId};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use weir_flow::Subfield;
+use weir_flow::{Field, Subfield};
 
 /// Connection tracking.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -85,4 +85,78 @@ pub enum NatRange {
     Ipv4(Ipv4Addr, Option<Ipv4Addr>),
     /// IPv6.
     Ipv6(Ipv6Addr, Option<Ipv6Addr>),
+}
+
+/// What reads a connection's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Helper {
+    /// RFC 959, RFC 2428.
+    Ftp,
+    /// RFC 1350: the answer to a request comes from another port.
+    Tftp,
+}
+
+impl Helper {
+    /// The helper that `ct` names by this port.
+    pub const fn by_port(port: u16) -> Option<Self> {
+        match port {
+            Ct::FTP => Some(Self::Ftp),
+            Ct::TFTP => Some(Self::Tftp),
+            _ => None,
+        }
+    }
+
+    /// Its name, in flows and dumps.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ftp => "ftp",
+            Self::Tftp => "tftp",
+        }
+    }
+
+    /// The IP protocol of connections that it can be of.
+    pub const fn protocol(self) -> u8 {
+        match self {
+            Self::Ftp => 6,
+            Self::Tftp => 17,
+        }
+    }
+}
+
+/// A `ct` action whose fields are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tracking {
+    /// The zone.
+    pub zone: u16,
+    /// The connection is kept.
+    pub commit: bool,
+    /// A connection that began the other way round is replaced.
+    pub force: bool,
+    /// How addresses are translated, if they are.
+    pub nat: Option<Nat>,
+    /// Bits of the connection's mark that are set: value and mask.
+    pub mark: (u32, u32),
+    /// The same of its label.
+    pub label: (u128, u128),
+    /// What reads the data of a connection that is made.
+    pub helper: Option<Helper>,
+    /// Whether the packet goes on as one that is not tracked.
+    pub forgets: bool,
+}
+
+impl Tracking {
+    /// The fields that say what is known of a packet's connection.
+    pub const FIELDS: [Field; 11] = [
+        Field::CtState,
+        Field::CtZone,
+        Field::CtMark,
+        Field::CtLabel,
+        Field::CtNwSrc,
+        Field::CtNwDst,
+        Field::CtNwProto,
+        Field::CtTpSrc,
+        Field::CtTpDst,
+        Field::CtIpv6Src,
+        Field::CtIpv6Dst,
+    ];
 }

@@ -19,7 +19,7 @@ mod text;
 mod unsupported;
 
 pub use action::{Action, Instructions, ToController};
-pub use ct::{Ct, CtStep, CtZone, Nat, NatRange};
+pub use ct::{Ct, CtStep, CtZone, Helper, Nat, NatRange, Tracking};
 pub use flow::{Flow, FlowFlags, FlowMod, Select};
 pub use group::{Band, BandKind, Bucket, Group, GroupKind, Meter, MeterUnit};
 pub use names::Names;

@@ -7,16 +7,12 @@
 //! cases; the table gives the median burst and the range of nine tenths of them. New connections are
 //! opened one after the other up to four millions, which takes a GiB.
 
-#[path = "../tests/support/mod.rs"]
-#[allow(dead_code, reason = "the tests use the rest")]
-mod support;
-
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
-use support::{ACK, SYN, Tcp, extract, tcp, udp};
 use weir_cpu::Ticks;
 use weir_flow::{Key, Layout};
+use weir_frames::{ACK, SYN, Tcp, extract, tcp, udp};
 use weir_services::{Burst, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;
 

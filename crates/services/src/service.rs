@@ -10,14 +10,13 @@
 //! [`Slot::coalesce`] whether the packet may go on with the actions that its megaflow learnt, or must
 //! be classified again.
 
-use crate::conntrack::{Owners, Tracking};
-use crate::{Pairs, Splice};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
-use weir_flow::{Field, Key, Layout};
+use weir_flow::{Field, Key, Layout, Pairs, Splice};
+use weir_openflow::Tracking;
 use weir_packet::DropReason;
 use weir_units::Nanos;
 
@@ -195,6 +194,15 @@ pub trait Service: Send {
     }
 }
 
+/// Which worker has a flow whose packets have other addresses in each direction.
+pub trait OwnerTable: std::fmt::Debug + Send + Sync {
+    /// Takes the memory that it needs, if it was not taken yet: before the first flow that it is asked for.
+    fn prepare(&self);
+
+    /// The worker that has a packet's flow, if it is one of those. Called for each packet.
+    fn of(&self, frame: &[u8], layout: Layout, key: &Key) -> Option<usize>;
+}
+
 /// A configured service: what its instances share, and how they are built.
 pub trait Group: Send + Sync {
     /// Builds the instance of a worker, from nothing or again after a panic.
@@ -211,8 +219,8 @@ pub trait Group: Send + Sync {
         None
     }
 
-    /// Who has which translated connection, where instances of several workers translate addresses.
-    fn owners(&self) -> Option<Arc<Owners>> {
+    /// Who has which flow, where that does not follow from its addresses: instances of several workers translate them.
+    fn owners(&self) -> Option<Arc<dyn OwnerTable>> {
         None
     }
 

@@ -8,9 +8,8 @@ use crate::support::{ACK, PSH, SYN, extract, ip, udp};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use weir_flow::Field;
-use weir_openflow::{Nat, NatRange};
+use weir_openflow::{Nat, NatRange, Tracking};
 use weir_services::Verdict;
-use weir_services::conntrack::{Packet, Tracking};
 use weir_units::Nanos;
 
 const PUBLIC: &str = "203.0.113.1";
@@ -39,7 +38,7 @@ fn a_server_connects_to_a_translated_client_where_it_said_and_nobody_else_does()
     let owners = router.group.owners().unwrap();
     let owner = |frame: &[u8]| {
         let (key, layout) = extract(frame);
-        owners.of(&Packet { frame, layout, key: &key })
+        owners.of(frame, layout, &key)
     };
     assert_eq!(owner(&elsewhere), Some(1), "wherever the first packet comes to, it is handed over");
     let mut data =

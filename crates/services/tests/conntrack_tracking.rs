@@ -6,10 +6,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use weir_flow::{Field, Key};
-use weir_openflow::{Nat, NatRange};
+use weir_openflow::{Nat, NatRange, Tracking};
 use weir_packet::DropReason;
 use weir_services::Verdict;
-use weir_services::conntrack::{STATE, Tracking};
 
 const ZONE: u16 = 1;
 
@@ -24,7 +23,7 @@ fn commit(nat: Option<Nat>) -> Tracking {
 /// A packet through `ct(commit)`, on with the key it had before if there was one; its state.
 fn track(router: &mut Gateway, frame: &mut Vec<u8>, before: Option<&Key>, asked: &Tracking) -> (u128, Key) {
     let mut key = extract(frame).0;
-    for field in STATE {
+    for field in Tracking::FIELDS {
         if let Some(before) = before {
             field.set(&mut key, field.get(before));
         }

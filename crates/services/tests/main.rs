@@ -2,12 +2,9 @@
 
 mod balancer;
 mod common;
-mod conntrack;
 mod conntrack_helper;
-mod conntrack_linux;
 mod conntrack_linux_nat;
 mod conntrack_load;
-mod conntrack_model;
 mod conntrack_service;
 mod conntrack_tracking;
 mod example;

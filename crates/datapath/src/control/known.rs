@@ -14,8 +14,9 @@ use crate::worker::command::Command;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use weir_services::conntrack::Owners;
-use weir_services::{Group, GroupConfig, Host, Limits, Registration, SERVICES, ask_group, registered};
+use weir_services::{
+    Group, GroupConfig, Host, Limits, OwnerTable, Registration, SERVICES, ask_group, registered,
+};
 
 /// The name, and the kind, of the service that does `ct`.
 const TRACKER: &str = "conntrack";
@@ -269,7 +270,7 @@ impl Datapath {
     }
 
     /// Who has which translated connection, ready for use.
-    pub(crate) fn owners(&self) -> Option<Arc<Owners>> {
+    pub(crate) fn owners(&self) -> Option<Arc<dyn OwnerTable>> {
         let tracker = self.services.get(&self.pipeline.tracker?)?;
         let owners = tracker.group.as_ref()?.owners()?;
         owners.prepare();

@@ -2,7 +2,8 @@
 //! of a snapshot say.
 
 use std::sync::Arc;
-use weir_services::{Group, Pairs};
+use weir_flow::Pairs;
+use weir_services::Group;
 use weir_units::Nanos;
 
 /// The unit in which it is known when the last packet of a bucket came, in seconds.

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_flow::Seed;
 use weir_openflow::{Action, Flow, GroupId, MeterId, PortNo, TableId};
-use weir_services::conntrack::Owners;
+use weir_services::OwnerTable;
 
 /// The snapshot.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ pub(crate) struct Pipeline {
     /// The service that does `ct`.
     pub(crate) tracker: Option<u16>,
     /// Who has which translated connection, if any flow translates and there are several workers.
-    pub(crate) owners: Option<Arc<Owners>>,
+    pub(crate) owners: Option<Arc<dyn OwnerTable>>,
     /// What has pairs of addresses stay with their worker.
     pub(crate) kept: Kept,
     /// Whether stages are coalesced.

@@ -6,7 +6,6 @@ use crate::worker::Worker;
 use crate::worker::state::{BurstState, Fresh};
 use weir_dpdk::{BURST, Burst};
 use weir_flow::places;
-use weir_services::conntrack;
 
 impl Worker {
     /// Where flows have owners, the packets of others are on their way to them.
@@ -26,8 +25,7 @@ impl Worker {
         }
         if let Some(translated) = self.pipeline.owners.as_deref() {
             for (at, packet) in burst.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
-                let (frame, layout, key) = (packet.data(), layouts[at], &keys[at]);
-                let known = translated.of(&conntrack::Packet { frame, layout, key });
+                let known = translated.of(packet.data(), layouts[at], &keys[at]);
                 owners[at] = known.unwrap_or_else(|| self.steering.table.owner(hashes[at], first, &age));
             }
         } else {

@@ -4,7 +4,7 @@
 //! worker. So the owner is chosen by the two addresses alone, whichever comes first; an ICMP error goes
 //! where the packet that it quotes would. The price: all flows between the same two addresses have one
 //! owner. Answers of connections whose addresses are translated have other addresses; who has them is asked
-//! first (`weir_services::conntrack::Owners`).
+//! first (`weir_services::OwnerTable`).
 //!
 //! Pairs of addresses fall into buckets by a keyed hash, and a bucket belongs to who was first to get a packet
 //! of it from a port that has a queue for every worker: where the card has both directions of a conversation
@@ -26,8 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir_cpu::prefetch;
 use weir_dpdk::Mbuf;
-use weir_flow::{Field, Key, Layout, Seed};
-use weir_services::Pairs;
+use weir_flow::{Field, Key, Layout, Pairs, Seed};
 
 /// ICMP types that quote the packet they are about (RFC 792).
 const ICMP_ERRORS: [u128; 5] = [3, 4, 5, 11, 12];

@@ -7,7 +7,7 @@
 //! outside with their destination translated, and between two hosts through a firewall that translates
 //! nothing; ICMP errors about what was received, from both sides; and packets that nobody asked for.
 //!
-//! Left out, as the two differ on purpose (`crates/services/src/conntrack/tracking.rs`): third packets of a
+//! Left out, as the two differ on purpose (`crates/conntrack/src/tracking.rs`): third packets of a
 //! side that was not answered, segments that only one of the two takes for invalid, and the original tuple
 //! of ICMP errors, which Open vSwitch 3.1 does not tell.
 

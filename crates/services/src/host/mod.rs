@@ -38,11 +38,12 @@ mod watch;
 pub use limits::{HostReport, Limits, MOST_OFFENCES, Policy, Quarantine};
 pub use watch::Watch;
 
-use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Splice, Verdict};
+use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict};
 use limits::Offences;
 use serde_json::Value;
 use std::sync::Arc;
 use weir_cpu::{Heap, Ticks};
+use weir_flow::Splice;
 use weir_packet::DropReason;
 use weir_units::Nanos;
 

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use weir_flow::{Field, Key};
-use weir_openflow::{Nat, NatRange};
-use weir_services::conntrack::{Helper, Tracking};
+use weir_openflow::{Helper, Nat, NatRange, Tracking};
 use weir_services::{Burst, Group, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;
 

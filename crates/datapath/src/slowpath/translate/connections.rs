@@ -15,9 +15,8 @@ use super::{Frozen, List, Origins, Task, Translation};
 use crate::actions::program::Op;
 use std::sync::Arc;
 use weir_flow::{Field, Mask};
-use weir_openflow::{Action, Ct, CtStep, CtZone};
+use weir_openflow::{Action, Ct, CtStep, CtZone, Helper, Tracking};
 use weir_packet::DropReason;
-use weir_services::conntrack::{Helper, STATE, Tracking};
 
 /// What translation may change.
 const TRANSLATED: [Field; 6] =
@@ -38,7 +37,7 @@ impl Call {
     /// What bits depend on behind it.
     pub(crate) fn behind(&self, origins: &Origins) -> Origins {
         let (mut rewrites, mut fixed) = (Mask::new(), Mask::new());
-        for field in STATE {
+        for field in Tracking::FIELDS {
             field.examine(if self.tracking.forgets { &mut fixed } else { &mut rewrites }, u128::MAX);
         }
         for field in TRANSLATED.iter().filter(|_| self.tracking.nat.is_some()) {
@@ -93,7 +92,7 @@ impl Translation<'_> {
         if self.examine_field(Field::CtState) == 0 {
             return;
         }
-        for field in STATE {
+        for field in Tracking::FIELDS {
             self.write(field, 0, u128::MAX);
         }
     }

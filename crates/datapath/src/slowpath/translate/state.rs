@@ -7,9 +7,8 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 use weir_flow::{Key, Layout, Mask};
-use weir_openflow::TableId;
+use weir_openflow::{TableId, Tracking};
 use weir_packet::DropReason;
-use weir_services::conntrack::Tracking;
 
 /// The cookie that packets have that no entry sent: all ones (OpenFlow 1.3.5, section 7.4.1).
 pub(super) const NO_ENTRY: u64 = u64::MAX;

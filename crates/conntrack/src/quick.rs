@@ -43,13 +43,7 @@ impl Tracker {
     /// The same of a packet that was not looked at, where its connection may be at this place: which way round
     /// its tuple is shows by that connection's, and nothing has to be hashed.
     #[inline(always)]
-    pub(super) fn quick_at(
-        &mut self,
-        packet: &Packet<'_>,
-        at: u32,
-        zone: u16,
-        now: Tick,
-    ) -> Option<Judgement> {
+    pub fn quick_at(&mut self, packet: &Packet<'_>, at: u32, zone: u16, now: Tick) -> Option<Judgement> {
         if !self.may_be_quick || !packet.is_whole_v4() {
             return None;
         }

@@ -7,8 +7,8 @@
 //! Cost: 4 bytes a bucket and worker; a write a connection that begins or ends, where there are several workers.
 //! Threads: each worker writes its own counts; all read.
 
+use crate::Seed;
 use std::sync::atomic::{AtomicU32, Ordering};
-use weir_flow::Seed;
 
 /// Connections between pairs of addresses, by the buckets that pairs fall into.
 #[derive(Debug)]
@@ -62,17 +62,17 @@ impl Pairs {
     }
 
     /// A worker knows one connection more between these addresses.
-    pub(crate) fn hold(&self, worker: usize, v6: bool, ends: [u128; 2]) {
+    pub fn hold(&self, worker: usize, v6: bool, ends: [u128; 2]) {
         self.count(worker, self.of(v6, ends), 1);
     }
 
     /// A worker knows one connection less.
-    pub(crate) fn let_go(&self, worker: usize, v6: bool, ends: [u128; 2]) {
+    pub fn let_go(&self, worker: usize, v6: bool, ends: [u128; 2]) {
         self.count(worker, self.of(v6, ends), -1);
     }
 
     /// A worker begins without connections.
-    pub(crate) fn clear(&self, worker: usize) {
+    pub fn clear(&self, worker: usize) {
         for count in self.held.get(worker).into_iter().flatten() {
             count.store(0, Ordering::Release);
         }

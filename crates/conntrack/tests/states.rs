@@ -4,10 +4,10 @@ use crate::support::{
     ACK, FIN, Net, PSH, RST, SYN, Tcp, echo, fragments, icmp, tcp, udp, unreachable, v4, v6,
 };
 use std::net::SocketAddr;
-use weir_flow::Key;
-use weir_services::conntrack::{
+use weir_conntrack::{
     Checksums, EarlyFragments, Event, Judgement, Packet, Reason, Settings, State, Timeouts, Tuple, ct,
 };
+use weir_flow::Key;
 
 /// A conversation between a client inside and a server outside.
 struct Talk {

@@ -22,7 +22,8 @@ use weir_flow::Seed;
 /// Where a connection is, as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    pub(super) at: u32,
+    /// The number by which it can be found again ([`Tracker::expect_at`](crate::Tracker::expect_at)).
+    pub at: u32,
     pub(super) generation: u32,
 }
 

@@ -18,7 +18,7 @@ use super::wheel::{Linked as _, Links, Tick};
 
 /// Connections that were due and are looked at for each one that is made: as long as it is more than one, what is
 /// over is gone before as many new ones came.
-pub(super) const LOOKS_PAID: usize = 2;
+pub const LOOKS_PAID: usize = 2;
 
 /// Connections that [`Tracker::sweep`] ends before it looks at what it may spend again.
 pub(super) const SWEPT: usize = 16;
@@ -171,7 +171,7 @@ impl Tracker {
     }
 
     /// Ends what timed out: looks at so many at most whose time has come. How many it looked at.
-    pub(super) fn sweep_some(&mut self, now: Tick, looks: usize) -> usize {
+    pub fn sweep_some(&mut self, now: Tick, looks: usize) -> usize {
         let mut over = [0_u32; SWEPT];
         let (mut count, mut looked) = (0, 0);
         self.wheel.due(&mut self.entries, now, looks.min(SWEPT), |entries, at, _| {

@@ -14,27 +14,27 @@ const EVERY: Nanos = Nanos(1_000_000);
 
 /// A step that has begun.
 #[derive(Debug)]
-pub(super) struct Step(Ticks);
+pub(crate) struct Step(Ticks);
 
 impl Step {
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         Self(Ticks::now())
     }
 
     /// Whether its time is not over.
-    pub(super) fn has_time(&self) -> bool {
+    pub(crate) fn has_time(&self) -> bool {
         Ticks::now().since(self.0) < CYCLES
     }
 }
 
 /// When a worker swept last.
 #[derive(Debug, Default)]
-pub(super) struct Pace(Nanos);
+pub(crate) struct Pace(Nanos);
 
 impl Pace {
     /// Whether it is time to sweep.
     #[inline]
-    pub(super) fn is_due(&mut self, now: Nanos) -> bool {
+    pub(crate) fn is_due(&mut self, now: Nanos) -> bool {
         let due = now.0.saturating_sub(self.0.0) >= EVERY.0;
         if due {
             self.0 = now;

@@ -9,7 +9,7 @@ use crate::support::{ACK, FIN, Net, RST, SYN, Tcp, echo, fragments, icmp, tcp, u
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
-use weir_services::conntrack::{Checksums, Judgement, Reason, Settings, ct};
+use weir_conntrack::{Checksums, Judgement, Reason, Settings, ct};
 
 fn class(judgement: Judgement) -> Class {
     match judgement.refused {

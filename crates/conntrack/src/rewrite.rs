@@ -16,7 +16,7 @@ use weir_wire::crc32c;
 
 /// How the addresses of a packet change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub struct Turn {
     /// What they are, and will be. Of an ICMP error: as if it were a packet of the connection.
     from: Tuple,
     to: Tuple,
@@ -42,7 +42,7 @@ impl Turn {
     }
 
     /// Writes it into the frame and its key.
-    pub(super) fn apply(&self, frame: &mut [u8], layout: Layout, key: &mut Key) {
+    pub fn apply(&self, frame: &mut [u8], layout: Layout, key: &mut Key) {
         let (network, transport) = (usize::from(layout.network), usize::from(layout.transport));
         let end = usize::from(layout.end).min(frame.len());
         let Some(packet) = frame.get_mut(network..end) else { return };

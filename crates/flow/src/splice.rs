@@ -6,13 +6,13 @@
 //!
 //! Cost: the data behind the place is read twice and moved once. Threads: plain data.
 
+use crate::Layout;
 use arrayvec::ArrayVec;
-use weir_flow::Layout;
 use weir_packet::Frame;
 use weir_wire::checksum::{finish, fold, sum_at};
 
 /// Bytes that can be put in, at most.
-pub(crate) const MOST: usize = 64;
+pub const MOST_SPLICED: usize = 64;
 
 /// What is replaced, and by what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Splice {
     /// How many bytes go.
     pub removed: usize,
     /// What comes in their place.
-    pub bytes: ArrayVec<u8, MOST>,
+    pub bytes: ArrayVec<u8, MOST_SPLICED>,
 }
 
 impl Splice {
@@ -92,8 +92,8 @@ fn follow(bytes: &mut [u8], at: usize, change: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Key, extract};
     use proptest::prelude::*;
-    use weir_flow::{Key, extract};
     use weir_wire::checksum::{checksum, sum};
 
     /// A frame with this data, and so many bytes of padding.
@@ -126,7 +126,7 @@ mod tests {
         fn a_spliced_frame_is_the_one_that_was_made_with_the_other_data(
             v6: bool,
             data in proptest::collection::vec(any::<u8>(), 1..90),
-            bytes in proptest::collection::vec(any::<u8>(), 0..MOST),
+            bytes in proptest::collection::vec(any::<u8>(), 0..MOST_SPLICED),
             (from, to) in (0.0..1.0, 0.0..1.0),
             padding in 0..9_usize,
         ) {

@@ -18,48 +18,28 @@
 //!
 //! Cost: beside the judgement a few cycles; translations see `nat.rs` and `rewrite.rs`. Threads: none.
 
-use super::Helper;
 use super::entry::{HELPED, TRANSLATED};
+use super::key::words;
 use super::packet::{Look, Packet};
 use super::reason::{Event, Reason};
 use super::rewrite::Turn;
 use super::tracker::{Judgement, Tracker, ct};
 use super::tuple::{Sight, Tuple};
 use super::wheel::Tick;
-use super::words;
 use weir_flow::Key;
-use weir_openflow::Nat;
-
-/// A `ct` action whose fields are known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Tracking {
-    /// The zone.
-    pub zone: u16,
-    /// The connection is kept.
-    pub commit: bool,
-    /// A connection that began the other way round is replaced.
-    pub force: bool,
-    /// How addresses are translated, if they are.
-    pub nat: Option<Nat>,
-    /// Bits of the connection's mark that are set: value and mask.
-    pub mark: (u32, u32),
-    /// The same of its label.
-    pub label: (u128, u128),
-    /// What reads the data of a connection that is made.
-    pub helper: Option<Helper>,
-    /// Whether the packet goes on as one that is not tracked.
-    pub forgets: bool,
-}
+use weir_openflow::Tracking;
 
 /// What came of it.
-pub(super) struct Attended {
-    pub(super) judgement: Judgement,
+#[derive(Debug)]
+pub struct Attended {
+    /// What the packet is.
+    pub judgement: Judgement,
     /// How its addresses change.
-    pub(super) turn: Option<Turn>,
+    pub turn: Option<Turn>,
     /// Why the packet ends here.
-    pub(super) drop: Option<Reason>,
+    pub drop: Option<Reason>,
     /// Whether its connection has a helper that is to read it.
-    pub(super) helped: bool,
+    pub helped: bool,
 }
 
 /// `ct_state` of a packet as its key has it, if it was tracked in this zone and found valid.
@@ -72,13 +52,7 @@ fn state_before(key: &Key, zone: u16) -> Option<u8> {
 impl Tracker {
     /// Does what `ct` asks for a packet that was looked at.
     #[inline]
-    pub(super) fn attend(
-        &mut self,
-        packet: &Packet<'_>,
-        look: &Look,
-        asked: &Tracking,
-        now: Tick,
-    ) -> Attended {
+    pub fn attend(&mut self, packet: &Packet<'_>, look: &Look, asked: &Tracking, now: Tick) -> Attended {
         let before = state_before(packet.key, asked.zone);
         if asked.force {
             self.replace(look, now);

@@ -24,9 +24,8 @@ use super::settings::{Checksums, Settings};
 use super::tcp::{Step, Tcp};
 use super::tuple::{Sight, Tuple};
 use super::wheel::{NONE, Tick, Wheel};
-use crate::{Memo, Pairs};
 use std::sync::Arc;
-use weir_flow::Seed;
+use weir_flow::{Pairs, Seed};
 
 /// Bits of `ct_state`, as OVS numbers them.
 pub mod ct {
@@ -60,7 +59,8 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    pub(super) const UNTRACKED: Self = Self { state: 0, place: None, refused: None };
+    /// Nothing is known, and nothing was asked.
+    pub const UNTRACKED: Self = Self { state: 0, place: None, refused: None };
 
     fn refuse(reason: Reason) -> Self {
         let state = match reason {
@@ -121,17 +121,17 @@ impl Tracker {
     }
 
     /// Has other workers know of its translated connections.
-    pub(super) fn share(&mut self, owners: Arc<Owners>, worker: usize) {
+    pub fn share(&mut self, owners: Arc<Owners>, worker: usize) {
         self.owners = Some((owners, worker));
     }
 
     /// Says of which pairs of addresses it knows connections.
-    pub(super) fn hold_pairs(&mut self, pairs: Arc<Pairs>, worker: usize) {
+    pub fn hold_pairs(&mut self, pairs: Arc<Pairs>, worker: usize) {
         self.pairs = Some((pairs, worker));
     }
 
     /// Draws its random numbers from another stream of them than other trackers with the same seed do.
-    pub(super) fn draw_from(&mut self, stream: u64) {
+    pub fn draw_from(&mut self, stream: u64) {
         self.search = Search::new(self.seed, stream);
     }
 
@@ -195,21 +195,13 @@ impl Tracker {
     /// Has the connection fetched that a packet's megaflow has a note of. Whether it is the packet's own is
     /// verified when that is judged.
     #[inline]
-    pub(super) fn expect_at(&self, at: u32) {
+    pub fn expect_at(&self, at: u32) {
         self.entries.prefetch_hot(at);
     }
 
-    /// What is to be noted with a packet's megaflow, which had another note: its connection, if the packet's own
-    /// tuple leads there; otherwise nothing any more, for what changes is not worth noting.
-    #[cold]
-    pub(super) fn noted(&self, look: &Look, judgement: &Judgement, before: Memo) -> Memo {
-        match judgement.place {
-            Some(place) if before == Memo::BLANK && self.entries.is(place.at, &look.sight) => {
-                Memo::of(place.at)
-            }
-            None if before == Memo::BLANK => Memo::BLANK,
-            _ => Memo::NOWHERE,
-        }
+    /// Whether the packet's own tuple leads to the connection at this place.
+    pub fn is_at(&self, place: Place, look: &Look) -> bool {
+        self.entries.is(place.at, &look.sight)
     }
 
     /// Judges one packet. With `commit` it may open a connection.

@@ -8,7 +8,7 @@ use rand::{Rng, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use weir_services::conntrack::{Reason, Settings, ct};
+use weir_conntrack::{Reason, Settings, ct};
 
 /// Runs conversations until so many packets were judged. Legal ones must pass, forged ones must not.
 fn converse(seed: u64, packets: usize) -> [usize; 2] {
@@ -197,7 +197,7 @@ fn random_frames_never_panic_and_memory_stays_flat() {
                 *at = rng.random_range(0..200);
             }
         }
-        let packet = weir_services::conntrack::Packet { frame: &frame, layout, key: &key };
+        let packet = weir_conntrack::Packet { frame: &frame, layout, key: &key };
         let judgement = net.tracker.track(&packet, rng.random_range(0..3), rng.random(), net.tick_now());
         assert_eq!(judgement.state & ct::INV != 0, judgement.refused.is_some_and(Reason::is_invalid));
         net.now.0 += 1_000_000;

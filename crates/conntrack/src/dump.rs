@@ -162,8 +162,11 @@ impl Selection {
     }
 }
 
-/// Does what a command asks of a worker.
-pub(super) fn command(
+/// Does what a command (`dump`, `flush`) asks of a worker's tracker.
+///
+/// # Errors
+/// What is not understood, as a sentence.
+pub fn command(
     (tracker, worker): (&mut Tracker, usize),
     now: Tick,
     command: &str,

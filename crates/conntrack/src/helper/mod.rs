@@ -30,13 +30,11 @@ use super::segment::{Segment, flag};
 use super::tracker::Tracker;
 use super::tuple::{TCP, Tuple, UDP};
 use super::wheel::Tick;
-use crate::Splice;
-use crate::splice::MOST;
 use expect::{Expectation, Wanted};
 use shift::Shift;
 use std::collections::HashMap;
-use weir_flow::Layout;
-use weir_openflow::Ct;
+use weir_flow::{Layout, MOST_SPLICED, Splice};
+use weir_openflow::Helper;
 
 /// Control connections of a worker, at most.
 pub(super) const CONTROLS: usize = 1 << 14;
@@ -49,42 +47,6 @@ const PATIENCE: u32 = 300;
 
 /// The least port that is believed.
 const LEAST_PORT: u16 = 1024;
-
-/// What reads a connection's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Helper {
-    /// RFC 959, RFC 2428.
-    Ftp,
-    /// RFC 1350: the answer to a request comes from another port.
-    Tftp,
-}
-
-impl Helper {
-    /// The helper that `ct` names by this port.
-    pub const fn by_port(port: u16) -> Option<Self> {
-        match port {
-            Ct::FTP => Some(Self::Ftp),
-            Ct::TFTP => Some(Self::Tftp),
-            _ => None,
-        }
-    }
-
-    /// Its name, in flows and dumps.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ftp => "ftp",
-            Self::Tftp => "tftp",
-        }
-    }
-
-    /// The protocol of connections that it can be of.
-    const fn protocol(self) -> u8 {
-        match self {
-            Self::Ftp => TCP,
-            Self::Tftp => UDP,
-        }
-    }
-}
 
 /// What one side of a control connection said.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,15 +86,16 @@ pub(super) struct Helpers {
 
 /// What is done to a packet of a control connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Help {
+pub struct Help {
     own: Shift,
     other: Shift,
-    pub(super) splice: Option<Splice>,
+    /// What is replaced in it.
+    pub splice: Option<Splice>,
 }
 
 impl Help {
     /// Numbers the packet as its receiver counts.
-    pub(super) fn renumber(&self, frame: &mut [u8], layout: Layout) {
+    pub fn renumber(&self, frame: &mut [u8], layout: Layout) {
         let segment = usize::from(layout.transport)..usize::from(layout.end);
         if let Some(segment) = frame.get_mut(segment) {
             shift::renumber(segment, &self.own, &self.other);
@@ -198,7 +161,7 @@ impl Tracker {
     /// Reads what a packet of a control connection says, and tells what becomes of it. `turned` says whether
     /// its addresses change.
     #[cold]
-    pub(super) fn help(
+    pub fn help(
         &mut self,
         packet: &Packet<'_>,
         (place, side): (Place, usize),
@@ -273,7 +236,7 @@ impl Tracker {
             return None;
         }
         let data_at = usize::from(packet.layout.transport) + bytes.len() - data.len();
-        let text = announced.write::<MOST>(seen.source_address(), shown);
+        let text = announced.write::<MOST_SPLICED>(seen.source_address(), shown);
         let at = data_at + announced.place.start;
         let splice = Splice { at, removed: announced.place.len(), bytes: text };
         let behind = segment.seq.wrapping_add(announced.place.end as u32);

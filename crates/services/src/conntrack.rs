@@ -9,71 +9,26 @@
 //!
 //! It writes `sf_metadata` 1 for a packet that is allowed and 0 for one that the tables should drop, and
 //! lets its verdict be coalesced. For tables written like OVS's, it also fills `ct_state`, `ct_zone`,
-//! `ct_mark`, `ct_label` and the original tuple. What it makes of a packet:
+//! `ct_mark`, `ct_label` and the original tuple. `crates/conntrack` says what it makes of a
+//! packet.
 //!
-//! - TCP, UDP, ICMP requests and replies, SCTP and other protocols are tracked (`tcp.rs` has the rules
-//!   for TCP); ICMP errors are related to the connection of the packet that they quote.
-//! - ARP, neighbour discovery and multicast listener discovery always pass untracked: the network does
-//!   not work without. Anything else that is not IP passes as the argument's bit 0 says.
-//! - Later fragments follow their first one (`fragments.rs`).
-//! - What FTP and TFTP announce is related to their connection, if `ct` says so (`helper/`).
-//!
-//! Cost: an established IPv4 packet touches one line of the index and one of the connection, both
-//! fetched ahead over the burst; `benches/conntrack.rs` has it in cycles. Nothing is locked, and nothing
-//! allocated once the instance is built: its tables are reserved for their largest size and filled as
-//! connections come. Threads: one instance a worker; both directions of a connection must come to the
-//! same one.
+//! Cost and threads: the tracker's; `benches/conntrack.rs` has it in cycles.
 
-mod connection;
-mod dump;
-mod entry;
-mod fragments;
-mod helper;
-mod index;
-mod lifetime;
-mod memory;
-mod nat;
-mod owners;
-mod pace;
-mod packet;
-mod pieces;
-mod quick;
-mod reason;
-mod rewrite;
-mod segment;
-mod settings;
-mod shares;
-mod tcp;
-mod tracker;
-mod tracking;
-mod tuple;
-mod wheel;
-
-pub use connection::{Connection, TenantShare};
-pub use entry::{Place, State};
-pub use helper::Helper;
-pub use owners::Owners;
-pub use packet::{Look, Packet};
-pub use reason::{Counters, Event, Reason};
-pub use settings::{Checksums, EarlyFragments, Settings, Timeouts};
-pub use shares::Tenant;
-pub use tracker::{Judgement, Tracker, ct};
-pub use tracking::Tracking;
-pub use tuple::Tuple;
-pub use wheel::Tick;
-
+use crate::pace::{Pace, Step};
 use crate::{
-    Burst, ConfigError, Group, GroupConfig, Memo, Pairs, Registration, Service, Share, Slot, Splice, Verdict,
+    Burst, ConfigError, Group, GroupConfig, Memo, OwnerTable, Registration, Service, Share, Slot, Verdict,
 };
 use arrayvec::ArrayVec;
-use lifetime::LOOKS_PAID;
-use pace::{Pace, Step};
 use serde_json::Value;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tracking::{Attended, own_tuple};
-use weir_flow::{Field, Key, Seed};
+use weir_conntrack::{
+    Attended, Event, Judgement, LOOKS_PAID, Look, Owners, Packet, Settings, TenantShare, Tick, Tracker,
+    command, ct,
+};
+use weir_flow::{Key, Layout, Pairs, Seed, Splice};
+use weir_openflow::Tracking;
 use weir_packet::{BURST, DropReason};
 use weir_units::Nanos;
 
@@ -92,26 +47,11 @@ const SHARES: usize = 16;
 /// Packets looked at before the first of them is judged.
 const AHEAD: usize = 32;
 
-/// What the tracker says of a packet.
-pub const STATE: [Field; 11] = [
-    Field::CtState,
-    Field::CtZone,
-    Field::CtMark,
-    Field::CtLabel,
-    Field::CtNwSrc,
-    Field::CtNwDst,
-    Field::CtNwProto,
-    Field::CtTpSrc,
-    Field::CtTpDst,
-    Field::CtIpv6Src,
-    Field::CtIpv6Dst,
-];
-
 /// The kind's word in the registry.
 pub(crate) const CONNTRACK: Registration = Registration {
     kind: "conntrack",
     about: "tracks connections: allows what belongs to one, and what the argument lets open one",
-    rewrites: &STATE,
+    rewrites: &Tracking::FIELDS,
     coalesces: true,
     by_flow: true,
     schema: || schemars::schema_for!(Settings).into(),
@@ -156,8 +96,8 @@ impl Group for Conntrack {
         Box::new(Instance { tracker, worker, looks, splices, now, pace })
     }
 
-    fn owners(&self) -> Option<Arc<Owners>> {
-        self.owners.clone()
+    fn owners(&self) -> Option<Arc<dyn OwnerTable>> {
+        self.owners.clone().map(|owners| owners as Arc<dyn OwnerTable>)
     }
 
     fn pairs(&self) -> Option<Arc<Pairs>> {
@@ -171,6 +111,16 @@ impl Group for Conntrack {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+impl OwnerTable for Owners {
+    fn prepare(&self) {
+        Self::prepare(self);
+    }
+
+    fn of(&self, frame: &[u8], layout: Layout, key: &Key) -> Option<usize> {
+        Self::of(self, &Packet { frame, layout, key })
     }
 }
 
@@ -250,7 +200,18 @@ impl Instance {
     fn note(tracker: &Tracker, look: &Look, judgement: &Judgement, memo: &mut Memo) {
         let noted = judgement.place.is_some_and(|place| *memo == Memo::of(place.at));
         if !noted && *memo != Memo::NOWHERE {
-            *memo = tracker.noted(look, judgement, *memo);
+            *memo = Self::noted(tracker, look, judgement, *memo);
+        }
+    }
+
+    /// What is to be noted with a packet's megaflow, which had another note: its connection, if the packet's own
+    /// tuple leads there; otherwise nothing any more, for what changes is not worth noting.
+    #[cold]
+    fn noted(tracker: &Tracker, look: &Look, judgement: &Judgement, before: Memo) -> Memo {
+        match judgement.place {
+            Some(place) if before == Memo::BLANK && tracker.is_at(place, look) => Memo::of(place.at),
+            None if before == Memo::BLANK => Memo::BLANK,
+            _ => Memo::NOWHERE,
         }
     }
 
@@ -272,25 +233,13 @@ impl Instance {
             turn.apply(slot.frame, slot.layout, slot.key);
         }
         if asked.forgets {
-            write(&self.tracker, &Judgement::UNTRACKED, 0, slot.key);
+            self.tracker.write(&Judgement::UNTRACKED, 0, slot.key);
             return;
         }
-        write(&self.tracker, &judgement, asked.zone, slot.key);
+        self.tracker.write(&judgement, asked.zone, slot.key);
         if judgement.state & ct::NEW != 0 && judgement.place.is_none() {
-            self.write_without(slot.key, at, &judgement, asked.zone);
-        }
-    }
-
-    /// Writes what is known of a packet whose connection is not kept: its own tuple, or what its connection
-    /// would have of the one that announced it.
-    fn write_without(&mut self, key: &mut Key, at: usize, judgement: &Judgement, zone: u16) {
-        let look = &self.looks[at];
-        let related = judgement.state & ct::REL != 0;
-        let control = if related { self.tracker.control_of(look, self.now) } else { None };
-        if control.is_some() {
-            write(&self.tracker, &Judgement { place: control, ..*judgement }, zone, key);
-        } else if let Some(tuple) = own_tuple(look) {
-            write_tuple(key, tuple.as_words());
+            let look = &self.looks[at];
+            self.tracker.write_without(look, &judgement, asked.zone, self.now, slot.key);
         }
     }
 
@@ -329,6 +278,20 @@ impl Instance {
     }
 }
 
+impl From<TenantShare> for Share {
+    fn from(share: TenantShare) -> Self {
+        let TenantShare { tenant, connections, half_open, fragments, evicted } = share;
+        let counters = [
+            ("connections", connections.into()),
+            ("half-open", half_open.into()),
+            ("fragments", fragments.into()),
+            ("evicted", evicted),
+        ];
+        let counters = counters.map(|(name, count)| (name.to_owned(), count)).to_vec();
+        Self { zone: tenant.zone, port: tenant.port, counters }
+    }
+}
+
 impl Service for Instance {
     fn process(&mut self, burst: &mut Burst<'_, '_>) {
         self.now = Tick::of(burst.now);
@@ -345,7 +308,7 @@ impl Service for Instance {
                 }
                 let judgement = self.judge(slot, at);
                 slot.metadata = u32::from(judgement.refused.is_none());
-                write(&self.tracker, &judgement, zone(slot), slot.key);
+                self.tracker.write(&judgement, zone(slot), slot.key);
             }
         }
         self.sweep(burst.now, self.tracker.counters().of(Event::Created) - made);
@@ -373,79 +336,11 @@ impl Service for Instance {
         self.tracker.shares().into_iter().take(SHARES).map(Share::from).collect()
     }
 
-    fn command(&mut self, command: &str, argument: &Value) -> Result<Value, String> {
-        dump::command((&mut self.tracker, self.worker), self.now, command, argument)
+    fn command(&mut self, word: &str, argument: &Value) -> Result<Value, String> {
+        command((&mut self.tracker, self.worker), self.now, word, argument)
     }
 
     fn memory(&self) -> usize {
         self.tracker.memory()
-    }
-}
-
-/// Places of a key's words, as `weir_flow` lays them out, and the bits of `ct_state` and `ct_zone`.
-mod words {
-    pub(super) const STATE: usize = 4;
-    pub(super) const STATE_SHIFT: u32 = 32;
-    pub(super) const ZONE: usize = 5;
-    pub(super) const MARK: usize = 16;
-    pub(super) const LABEL: [usize; 2] = [17, 18];
-    pub(super) const ADDRESSES: usize = 31;
-    pub(super) const PORTS: usize = 32;
-    pub(super) const ADDRESSES6: usize = 33;
-    /// All that hold nothing but the original tuple and the label.
-    pub(super) const ALL: [usize; 8] = [17, 18, 31, 32, 33, 34, 35, 36];
-}
-
-/// Writes what is known of a packet's connection into its key.
-#[inline(always)]
-pub(crate) fn write(tracker: &Tracker, judgement: &Judgement, zone: u16, key: &mut Key) {
-    const OURS: u64 = {
-        let mut bits = 1 << words::MARK;
-        let mut at = 0;
-        while at < words::ALL.len() {
-            bits |= 1 << words::ALL[at];
-            at += 1;
-        }
-        bits
-    };
-    key.set_bits(words::STATE, u64::from(judgement.state) << words::STATE_SHIFT, 0xff << words::STATE_SHIFT);
-    key.set_bits(words::ZONE, u64::from(if judgement.state == 0 { 0 } else { zone }), 0xffff);
-    if key.present() & OURS != 0 {
-        clear(key);
-    }
-    let Some(place) = judgement.place else { return };
-    write_tuple(key, tracker.original(place));
-    if let Some((mark, label)) = tracker.marks(place) {
-        key.set_bits(words::MARK, u64::from(mark), 0xffff_ffff);
-        key.set_word(words::LABEL[0], (label >> 64) as u64);
-        key.set_word(words::LABEL[1], label as u64);
-    }
-}
-
-/// Writes an original tuple: IPv4 addresses; protocol and ports; IPv6 addresses.
-#[inline(always)]
-fn write_tuple(key: &mut Key, (addresses, ports, v6): (u64, u64, Option<[u128; 2]>)) {
-    key.set_word(words::PORTS, ports);
-    match v6 {
-        None => key.set_word(words::ADDRESSES, addresses),
-        Some([source, destination]) => {
-            let all = [source >> 64, source, destination >> 64, destination];
-            for (at, word) in all.into_iter().enumerate() {
-                key.set_word(words::ADDRESSES6 + at, word as u64);
-            }
-        }
-    }
-}
-
-/// Takes out what an earlier tracking left.
-#[cold]
-fn clear(key: &mut Key) {
-    for place in words::ALL {
-        if key.present() & 1 << place != 0 {
-            key.set_word(place, 0);
-        }
-    }
-    if key.present() & 1 << words::MARK != 0 {
-        key.set_bits(words::MARK, 0, 0xffff_ffff);
     }
 }

@@ -1,12 +1,12 @@
 //! What is told of a connection, and what may be said of it: mark, label, translated answers, its end.
 
-use super::Helper;
 use super::entry::{Counts, FLIPPED, HALF_OPEN, HELPED, MARKED, Place, RELATED, REPLIED, State, TRANSLATED};
 use super::reason::Event;
 use super::shares::Tenant;
 use super::tracker::Tracker;
 use super::tuple::{Sight, TCP, Tuple};
 use super::wheel::Tick;
+use weir_openflow::Helper;
 
 /// A connection, as it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,20 +53,6 @@ pub struct TenantShare {
     pub fragments: u32,
     /// Connections and fragmented packets of it that made room for others, ever.
     pub evicted: u64,
-}
-
-impl From<TenantShare> for crate::Share {
-    fn from(share: TenantShare) -> Self {
-        let TenantShare { tenant, connections, half_open, fragments, evicted } = share;
-        let counters = [
-            ("connections", connections.into()),
-            ("half-open", half_open.into()),
-            ("fragments", fragments.into()),
-            ("evicted", evicted),
-        ];
-        let counters = counters.map(|(name, count)| (name.to_owned(), count)).to_vec();
-        Self { zone: tenant.zone, port: tenant.port, counters }
-    }
 }
 
 impl Tracker {

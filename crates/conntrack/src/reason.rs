@@ -170,6 +170,7 @@ impl Counters {
     }
 
     /// How often this happened.
+    #[inline]
     pub fn of(&self, event: Event) -> u64 {
         self.events[event as usize]
     }

@@ -46,7 +46,7 @@ pub struct Look {
     pub(super) kind: Kind,
     pub(super) zone: u16,
     /// Where its connection may be ([`super::Tracker::approach`]); to be verified.
-    pub(super) at: u32,
+    pub at: u32,
 }
 
 impl Look {
@@ -112,7 +112,7 @@ impl<'a> Packet<'a> {
     /// The same, into a place that is used again. Fields are written one by one: a whole structure
     /// would be copied, and that copy waits for the pieces it was made of.
     #[inline(always)]
-    pub(super) fn look_into(&self, look: &mut Look, zone: u16, seed: Seed) {
+    pub fn look_into(&self, look: &mut Look, zone: u16, seed: Seed) {
         let plain = self.key.ether_type() == IPV4 && self.key.fragment() & FRAGMENT_LATER == 0;
         let protocol = self.key.protocol();
         look.kind = match protocol {

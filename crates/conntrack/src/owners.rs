@@ -43,7 +43,8 @@ pub struct Owners {
 }
 
 impl Owners {
-    pub(super) fn new(seed: Seed) -> Self {
+    /// Nobody has any, for tuples hashed by this seed.
+    pub fn new(seed: Seed) -> Self {
         Self { seed, lines: OnceLock::new(), expects: AtomicBool::new(false) }
     }
 
@@ -130,7 +131,7 @@ impl Owners {
     }
 
     /// Takes all of a worker's words back: it begins without connections.
-    pub(super) fn clear(&self, worker: usize) {
+    pub fn clear(&self, worker: usize) {
         for place in self.lines.get().into_iter().flatten().flat_map(|line| &line.0) {
             let entry = place.load(Ordering::Relaxed);
             if entry & WORKER == worker as u64 + 1 {
