@@ -41,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-flow", &["weir-wire", "weir-packet"]),
     ("weir-openflow", &["weir-wire", "weir-flow"]),
     ("weir-codec", &["weir-flow", "weir-openflow"]),
+    ("weir-agent", &["weir-flow", "weir-openflow", "weir-codec"]),
     ("weir-classifier", &["weir-cpu", "weir-flow", "weir-units"]),
     ("weir-conntrack", &["weir-units", "weir-wire", "weir-cpu", "weir-packet", "weir-flow", "weir-openflow"]),
     (
@@ -83,6 +84,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-flow",
             "weir-openflow",
             "weir-codec",
+            "weir-agent",
             "weir-services",
             "weir-datapath",
         ],

@@ -27,10 +27,9 @@ pub use actions::edit;
 pub use actions::execute::COPIES;
 pub use control::commit::Ahead;
 pub use control::datapath::Datapath;
-pub use control::ledger::{GroupStats, MeterStats};
-pub use control::tables::{MOST_ACTIONS, MOST_FLOWS};
+pub use control::tables::MOST_ACTIONS;
 pub use control::vitals::{Dead, SILENT};
-pub use model::entries::{MOST_BUCKETS, MOST_CHAINED, MOST_GROUPS, MOST_METERS};
+pub use model::entries::{MOST_BUCKETS, MOST_CHAINED};
 pub use model::poll::PollMode;
 pub use model::requests::{
     Applied, ApplyError, BucketPlace, CaptureFilter, Captured, Change, Config, ControlError, EntryChange,
@@ -42,3 +41,4 @@ pub use stats::report::{
     CacheReport, HintReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport,
     WaitReport, WorkerReport,
 };
+pub use weir_openflow::{GroupStats, MeterStats};

@@ -4,6 +4,7 @@
 //! - [`Instructions`], [`Action`], [`Ct`]: what entries do;
 //! - [`Group`], [`Meter`]: what actions refer to;
 //! - [`PortNo`], [`TableId`], [`GroupId`], [`MeterId`]: numbers;
+//! - [`Tables`], [`Change`], [`FlowStats`] and the like: what a switch is asked, and what it answers;
 //! - [`Names`]: what names in the text stand for;
 //! - [`Flow::parse`], [`Flow::text`] and the like, [`parse_flow_file`]: the text, as `ovs-ofctl` has it.
 //!
@@ -15,6 +16,7 @@ mod flow;
 mod group;
 mod names;
 mod numbers;
+mod tables;
 mod text;
 mod unsupported;
 
@@ -24,6 +26,11 @@ pub use flow::{Flow, FlowFlags, FlowMod, Select};
 pub use group::{Band, BandKind, Bucket, Group, GroupKind, Meter, MeterUnit};
 pub use names::Names;
 pub use numbers::{GroupId, MeterId, PortNo, TableId};
+pub use tables::{
+    Ahead, Applied, ApplyError, BucketPlace, Change, ControlError, EntryChange, EntryEvent, Event, Evict,
+    FlowStats, FlowSum, GroupStats, MOST_FLOWS, MOST_GROUPS, MOST_METERS, MeterStats, PacketIn, PacketOut,
+    PortAbout, PortCounts, PortFlags, Refusal, Refused, Removal, TableSum, Tables, Wants,
+};
 pub use text::{
     FlowCommand, FlowFile, TextError, TextErrors, TextWarning, match_text, parse_flow_file, parse_flows,
     parse_match,

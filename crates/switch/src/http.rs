@@ -12,7 +12,7 @@
 
 use crate::metrics;
 use crate::protocol::Request;
-use crate::socket::{ask, bind_private, is_ours};
+use crate::socket::ask;
 use crate::stats::Stats;
 use crate::switch::{Answer, Inbound};
 use std::collections::BTreeMap;
@@ -27,6 +27,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use weir_agent::private::{bind_private, is_ours};
 
 /// Clients that are served at once.
 const CLIENTS: usize = 16;

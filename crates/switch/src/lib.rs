@@ -11,7 +11,6 @@
 //! Costs and threads: all of this is beside the packet path. One thread owns the datapath's control side
 //! ([`Switch::run`]); every client has a thread of its own, and waits in it.
 
-mod agent;
 pub mod bench;
 mod client;
 pub mod config;
@@ -30,21 +29,22 @@ mod switch;
 mod tables;
 mod text;
 
-pub use agent::channel::{
-    BEHIND, ChannelError, ChannelSettings, ChannelStatus, Channels, ConnectionStatus, Controller,
-    ECHO_SECONDS, FailMode, Host, Line, Listen, MAX_CONNECTIONS, MOST_WAITING, MOST_WAITING_IN_ALL,
-    OPENFLOW_PORT, TlsError, TlsFiles,
-};
-pub use agent::{ConnectionId, Heard};
 pub use client::{Client, ClientError, HangUp};
 pub use config::{ConfigFileError, Known, Settings, TableText};
 pub use http::{MetricsAt, MetricsServer};
 pub use plane::{Ended, Plane};
 pub use protocol::Request;
-pub use socket::{ControlSocket, SocketError, ask, default_path};
+pub use socket::{ControlSocket, ask, default_path};
 pub use start::{Finished, Running, StartError, start};
 pub use stats::Stats;
 pub use switch::{About, Answer, Ask, Inbound, Loader, RunError, Switch};
+pub use weir_agent::channel::{
+    BEHIND, ChannelError, ChannelSettings, ChannelStatus, Channels, ConnectionStatus, Controller,
+    ECHO_SECONDS, FailMode, Host, Line, Listen, MAX_CONNECTIONS, MOST_WAITING, MOST_WAITING_IN_ALL,
+    OPENFLOW_PORT, TlsError, TlsFiles,
+};
+pub use weir_agent::private::SocketError;
+pub use weir_agent::{ConnectionId, Heard};
 pub use weir_datapath::{PollMode, PortSpec, ServiceConfig, TcamConfig};
 
 /// What a drop reason means, by its name in documents.

@@ -1,11 +1,7 @@
 //! What the control side asks of a datapath: [`Datapath`], or something that plays one in a test.
 
-use weir_datapath::{
-    Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Datapath, Dead, Event,
-    FlowStats, FlowSum, GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec,
-    Refused, Report, Wants,
-};
-use weir_openflow::{Names, PortNo, Select};
+use weir_datapath::{CaptureFilter, Captured, ControlError, Datapath, Dead, Event, Plan, PortSpec, Report};
+use weir_openflow::{Names, PortNo, Tables};
 
 /// How a datapath ended.
 #[derive(Clone, Debug)]
@@ -16,8 +12,8 @@ pub struct Ended {
     pub buffers_missing: u32,
 }
 
-/// A datapath, from outside. What each does is said at [`Datapath`].
-pub trait Plane {
+/// A datapath, from outside: its tables, and what no controller asks for. What each does is said at [`Datapath`].
+pub trait Plane: Tables {
     /// See [`Datapath::names`].
     fn names(&self) -> &Names;
     /// See [`Datapath::add_ports`].
@@ -30,28 +26,6 @@ pub trait Plane {
     /// # Errors
     /// As there.
     fn remove_port(&mut self, number: PortNo) -> Result<(), ControlError>;
-    /// See [`Datapath::apply`].
-    ///
-    /// # Errors
-    /// As there.
-    fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError>;
-    /// See [`Datapath::apply_all`].
-    ///
-    /// # Errors
-    /// As there.
-    fn apply_all(&mut self, changes: Vec<Change>, tell: bool) -> Result<Applied, ApplyError>;
-    /// See [`Datapath::apply_each`].
-    ///
-    /// # Errors
-    /// As there.
-    fn apply_each(&mut self, changes: Vec<Change>, tell: bool) -> Result<Applied, ControlError>;
-    /// See [`Datapath::ahead`].
-    fn ahead(&self) -> Option<Ahead>;
-    /// See [`Datapath::apply_ahead`].
-    ///
-    /// # Errors
-    /// As there.
-    fn apply_ahead(&mut self, ahead: Ahead) -> Result<bool, ControlError>;
     /// See [`Datapath::free_old_tables`].
     fn free_old_tables(&mut self);
     /// See [`Datapath::carry_out`].
@@ -59,54 +33,6 @@ pub trait Plane {
     /// # Errors
     /// As there.
     fn carry_out(&mut self, plan: &Plan) -> Result<Vec<PortNo>, ControlError>;
-    /// See [`Datapath::groups`].
-    ///
-    /// # Errors
-    /// A worker that does not answer.
-    fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError>;
-    /// See [`Datapath::meters`].
-    fn meters(&mut self) -> Vec<MeterStats>;
-    /// See [`Datapath::flows`].
-    ///
-    /// # Errors
-    /// A worker that does not answer.
-    fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError>;
-    /// See [`Datapath::flows_of`].
-    ///
-    /// # Errors
-    /// A worker that does not answer.
-    fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError>;
-    /// See [`Datapath::sum_of`].
-    ///
-    /// # Errors
-    /// A worker that does not answer.
-    fn sum_of(&mut self, select: &Select) -> Result<FlowSum, ControlError>;
-    /// See [`Datapath::ports`].
-    fn ports(&self) -> Vec<PortAbout>;
-    /// See [`Datapath::configure_port`].
-    ///
-    /// # Errors
-    /// No such port.
-    fn configure_port(&mut self, number: PortNo, flags: PortFlags) -> Result<(), ControlError>;
-    /// See [`Datapath::set_wants`].
-    ///
-    /// # Errors
-    /// A worker that does not answer.
-    fn set_wants(&mut self, wants: Wants) -> Result<(), ControlError>;
-    /// See [`Datapath::packet_out`].
-    ///
-    /// # Errors
-    /// What cannot be done.
-    fn packet_out(&mut self, packet: PacketOut) -> Result<(), Refused>;
-    /// See [`Datapath::settled`].
-    ///
-    /// # Errors
-    /// A worker that does not answer.
-    fn settled(&mut self) -> Result<(), ControlError>;
-    /// See [`Datapath::packet_ins`].
-    fn packet_ins(&mut self) -> Vec<PacketIn>;
-    /// See [`Datapath::happened`].
-    fn happened(&mut self) -> Vec<Event>;
     /// See [`Datapath::report`].
     ///
     /// # Errors
@@ -126,16 +52,6 @@ pub trait Plane {
     /// # Errors
     /// A worker that does not answer.
     fn tick(&mut self) -> Result<Vec<Event>, ControlError>;
-    /// See [`Datapath::command`].
-    ///
-    /// # Errors
-    /// As there.
-    fn command(
-        &mut self,
-        service: &str,
-        command: &str,
-        argument: &serde_json::Value,
-    ) -> Result<Vec<serde_json::Value>, ControlError>;
     /// Lets a service out of quarantine, built anew.
     ///
     /// # Errors
@@ -166,80 +82,12 @@ impl Plane for Datapath {
         Self::remove_port(self, number)
     }
 
-    fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
-        Self::apply(self, changes)
-    }
-
     fn free_old_tables(&mut self) {
         Self::free_old_tables(self);
     }
 
-    fn apply_all(&mut self, changes: Vec<Change>, tell: bool) -> Result<Applied, ApplyError> {
-        Self::apply_all(self, changes, tell)
-    }
-
-    fn apply_each(&mut self, changes: Vec<Change>, tell: bool) -> Result<Applied, ControlError> {
-        Self::apply_each(self, changes, tell)
-    }
-
-    fn ahead(&self) -> Option<Ahead> {
-        Self::ahead(self)
-    }
-
-    fn apply_ahead(&mut self, ahead: Ahead) -> Result<bool, ControlError> {
-        Self::apply_ahead(self, ahead)
-    }
-
-    fn flows_of(&mut self, select: &Select) -> Result<Vec<FlowStats>, ControlError> {
-        Self::flows_of(self, select)
-    }
-
-    fn sum_of(&mut self, select: &Select) -> Result<FlowSum, ControlError> {
-        Self::sum_of(self, select)
-    }
-
-    fn ports(&self) -> Vec<PortAbout> {
-        Self::ports(self)
-    }
-
-    fn configure_port(&mut self, number: PortNo, flags: PortFlags) -> Result<(), ControlError> {
-        Self::configure_port(self, number, flags)
-    }
-
-    fn set_wants(&mut self, wants: Wants) -> Result<(), ControlError> {
-        Self::set_wants(self, wants)
-    }
-
-    fn packet_out(&mut self, packet: PacketOut) -> Result<(), Refused> {
-        Self::packet_out(self, packet)
-    }
-
-    fn settled(&mut self) -> Result<(), ControlError> {
-        Self::settled(self)
-    }
-
-    fn packet_ins(&mut self) -> Vec<PacketIn> {
-        Self::packet_ins(self)
-    }
-
-    fn happened(&mut self) -> Vec<Event> {
-        Self::happened(self)
-    }
-
     fn carry_out(&mut self, plan: &Plan) -> Result<Vec<PortNo>, ControlError> {
         Self::carry_out(self, plan)
-    }
-
-    fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError> {
-        Self::groups(self)
-    }
-
-    fn meters(&mut self) -> Vec<MeterStats> {
-        Self::meters(self)
-    }
-
-    fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {
-        Self::flows(self)
     }
 
     fn report(&mut self) -> Result<Report, ControlError> {
@@ -260,15 +108,6 @@ impl Plane for Datapath {
 
     fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
         Self::tick(self)
-    }
-
-    fn command(
-        &mut self,
-        service: &str,
-        command: &str,
-        argument: &serde_json::Value,
-    ) -> Result<Vec<serde_json::Value>, ControlError> {
-        Self::command(self, service, command, argument)
     }
 
     fn capture(&mut self, filter: CaptureFilter) -> std::sync::mpsc::Receiver<Captured> {

@@ -6,12 +6,12 @@
 //! carried out as a whole, or all stays as it was.
 
 use crate::Settings;
-use crate::agent::channel::ChannelSettings;
 use crate::plane::Plane;
 use crate::switch::Switch;
 use crate::tables::Wanted;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use weir_agent::channel::ChannelSettings;
 use weir_datapath::{Change, Plan, PortSpec, ServiceConfig};
 use weir_openflow::{FlowMod, Names};
 

@@ -1,14 +1,15 @@
 //! Starting a switch: DPDK, the datapath, its tables and ports, and the ways to reach it.
 
-use crate::agent::channel::ChannelError;
 use crate::http::{MetricsAt, MetricsServer};
 use crate::plane::Ended;
-use crate::socket::{ControlSocket, SocketError};
+use crate::socket::ControlSocket;
 use crate::switch::{About, Inbound, Loader, RunError, Switch};
 use crate::{Settings, Stats};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use weir_agent::channel::ChannelError;
+use weir_agent::private::SocketError;
 use weir_cpu::Tsc;
 use weir_datapath::{ControlError, Datapath};
 use weir_dpdk::{Eal, EalError};

@@ -4,9 +4,6 @@
 //! and the metrics server send it [`Ask`]s through a bounded queue and wait for the answer in their
 //! own threads, so that none of them can hold it up.
 
-use crate::agent::channel::{ChannelError, ChannelStatus, Channels};
-use crate::agent::session::{Agent, PACKET_INS_EVERY, SessionSettings};
-use crate::agent::{ConnectionId, Heard};
 use crate::events::{Listeners, describe};
 use crate::plane::{Ended, Plane};
 use crate::protocol::{PROTOCOL, Request, from_hex, to_hex};
@@ -17,6 +14,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
+use weir_agent::channel::{ChannelError, ChannelStatus, Channels};
+use weir_agent::session::{Agent, PACKET_INS_EVERY, SessionSettings};
+use weir_agent::{ConnectionId, Heard};
 use weir_datapath::{CaptureFilter, Captured, Change, ControlError, Dead, Event, PortSpec, Report};
 use weir_openflow::{Names, PortNo};
 

@@ -11,14 +11,14 @@
 //!
 //! Cost: the logarithm of their number for each entry that goes. Threads: the control thread.
 
-use crate::control::tables::{Draft, MOST_FLOWS, refuse_as};
+use crate::control::tables::{Draft, refuse_as};
 use crate::model::entries::Entry;
 use crate::model::pipeline::Pipeline;
 use crate::model::requests::{Evict, Refusal, Refused, Removal};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Weak};
-use weir_openflow::{Flow, TableId};
+use weir_openflow::{Flow, MOST_FLOWS, TableId};
 use weir_units::Nanos;
 
 /// So many that are gone do not matter.

@@ -2,15 +2,13 @@
 
 use crate::control::tables::{Draft, check_actions, groups_of, meters_of, refuse_as};
 use crate::model::entries::Alive;
-use crate::model::entries::{
-    Counts, GroupEntry, MOST_BUCKETS, MOST_CHAINED, MOST_GROUPS, MOST_METERS, MeterEntry, Touched,
-};
+use crate::model::entries::{Counts, GroupEntry, MOST_BUCKETS, MOST_CHAINED, MeterEntry, Touched};
 use crate::model::meter::MeterState;
 use crate::model::requests::{BucketPlace, Refusal, Refused, Removal};
 use crate::slowpath::translate::ActionSet;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use weir_openflow::{Action, Bucket, Group, GroupId, GroupKind, Meter, MeterId};
+use weir_openflow::{Action, Bucket, Group, GroupId, GroupKind, MOST_GROUPS, MOST_METERS, Meter, MeterId};
 
 impl Draft {
     pub(super) fn add_group(&mut self, group: &Group) -> Result<(), Refused> {

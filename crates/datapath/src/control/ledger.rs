@@ -13,45 +13,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use weir_dpdk::MarkError;
-use weir_openflow::{Flow, Group, Meter, Select};
+use weir_openflow::{Flow, GroupStats, MeterStats, Select};
 use weir_units::Nanos;
 
 /// What a worker told, and where it is if it told that earlier.
 pub(super) type Told = (Snapshot, Option<StuckReport>);
-
-/// A group with what it counted.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GroupStats {
-    /// The group.
-    pub group: Group,
-    /// Packets.
-    pub packets: u64,
-    /// Bytes, without FCS.
-    pub bytes: u64,
-    /// Packets and bytes by bucket.
-    pub buckets: Vec<(u64, u64)>,
-    /// Time since it was added.
-    pub age: Duration,
-    /// Flow entries that send to it.
-    pub flows: usize,
-}
-
-/// A meter with what it counted.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MeterStats {
-    /// The meter.
-    pub meter: Meter,
-    /// Packets that met it.
-    pub packets: u64,
-    /// Their bytes, without FCS.
-    pub bytes: u64,
-    /// Packets and bytes that each band acted on, in the order of the meter's bands.
-    pub bands: Vec<(u64, u64)>,
-    /// Time since it was added, or changed.
-    pub age: Duration,
-    /// Flow entries whose packets it polices.
-    pub flows: usize,
-}
 
 impl Datapath {
     /// The ledger, as of now. Of a worker that does not answer it says where that is, and what it told

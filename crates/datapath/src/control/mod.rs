@@ -8,6 +8,7 @@
 //!
 //! Threads: one owner, who calls. Nothing here runs on a worker.
 
+mod as_tables;
 pub(super) mod asking;
 pub(super) mod commit;
 pub(super) mod datapath;

@@ -12,12 +12,10 @@ use std::sync::Arc;
 use weir_classifier::Table;
 use weir_flow::{Field, Match};
 use weir_openflow::{
-    Action, Bucket, Ct, Flow, FlowFlags, FlowMod, GroupId, MeterId, PortNo, Select, TableId, unsupported,
+    Action, Bucket, Ct, Flow, FlowFlags, FlowMod, GroupId, MOST_FLOWS, MeterId, PortNo, Select, TableId,
+    unsupported,
 };
 use weir_units::Nanos;
-
-/// Flow entries of all tables together, at most: a controller that floods changes does not take all memory.
-pub const MOST_FLOWS: usize = 1 << 20;
 
 /// Bytes that the actions of all entries and buckets may take: eight actions for each of [`MOST_FLOWS`], and a little
 /// more. An entry may have thousands of actions, and one message gives them to all entries there are.

@@ -121,12 +121,6 @@ impl Entry {
     }
 }
 
-/// Groups, at most.
-pub const MOST_GROUPS: usize = 1 << 16;
-
-/// Meters, at most.
-pub const MOST_METERS: usize = 1 << 16;
-
 /// Buckets of a group, at most: as many as there are slots that a packet's hash takes one of
 /// (`slowpath/translate/spread.rs`).
 pub const MOST_BUCKETS: usize = 1024;

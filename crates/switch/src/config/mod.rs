@@ -8,11 +8,11 @@ mod check;
 mod file;
 mod openflow;
 
-use crate::agent::channel::ChannelSettings;
 use crate::http::MetricsAt;
 use check::Checker;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use weir_agent::channel::ChannelSettings;
 use weir_cpu::allowed_cores;
 use weir_datapath::{Config, PollMode, PortSpec, ServiceConfig, TcamConfig};
 use weir_diagnostic::Diagnostic;

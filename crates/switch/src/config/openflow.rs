@@ -2,14 +2,14 @@
 
 use super::check::Checker;
 use super::file::OpenflowTable;
-use crate::agent::channel::{
-    ChannelSettings, Controller, ECHO_SECONDS, FailMode, Listen, MAX_CONNECTIONS, TlsFiles,
-};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use toml::Spanned;
+use weir_agent::channel::{
+    ChannelSettings, Controller, ECHO_SECONDS, FailMode, Listen, MAX_CONNECTIONS, TlsFiles,
+};
 
 /// Connections that may be accepted at once.
 const CONNECTIONS: RangeInclusive<u32> = 1..=1024;

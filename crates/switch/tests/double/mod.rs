@@ -10,11 +10,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 use weir_datapath::{
-    Ahead, Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Dead, Event, FlowStats,
-    FlowSum, GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortReport, PortSpec,
-    Refused, Report, ServiceReport, Wants, WorkerReport,
+    Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Dead, Event, FlowStats, FlowSum,
+    GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortReport, PortSpec, Refused,
+    Report, ServiceReport, TableReport, Wants, WorkerReport,
 };
-use weir_openflow::{FlowMod, Group, GroupId, Meter, MeterId, Names, PortNo, Select};
+use weir_openflow::{
+    Ahead, FlowMod, Group, GroupId, Meter, MeterId, Names, PortCounts, PortNo, Select, TableSum, Tables,
+};
 use weir_services::HostReport;
 use weir_switch::{
     About, ChannelSettings, Client, ControlSocket, Ended, Inbound, Plane, RunError, Settings, Switch,
@@ -100,8 +102,98 @@ impl Plane for Double {
         self.names.remove_port(&port.name);
         Ok(())
     }
+
     fn free_old_tables(&mut self) {}
 
+    /// Refuses what `apply` or `add_ports` would, before anything is done.
+    fn carry_out(&mut self, plan: &Plan) -> Result<Vec<PortNo>, ControlError> {
+        if let Some(port) = plan.open_ports.iter().find(|port| port.spec == "bad") {
+            return Err(ControlError(format!(
+                "opening ports: port `{}`; all is as it was before",
+                port.name
+            )));
+        }
+        if !plan.changes.is_empty() {
+            self.apply(&plan.changes)?;
+        }
+        plan.add_services.iter().for_each(|(name, _)| {
+            self.names.add_service(name);
+        });
+        plan.close_ports.iter().try_for_each(|number| self.remove_port(*number))?;
+        let numbers = self.add_ports(&plan.open_ports)?;
+        plan.remove_services.iter().for_each(|name| self.names.remove_service(name));
+        self.behind.lock().unwrap().plans.push(plan.clone());
+        Ok(numbers)
+    }
+
+    fn report_without_tables(&mut self) -> Result<Report, ControlError> {
+        self.report().map(|report| Report { tables: Vec::new(), ..report })
+    }
+
+    fn report(&mut self) -> Result<Report, ControlError> {
+        let worker = WorkerReport {
+            received: 10,
+            sent: 8,
+            dropped: BTreeMap::from([("no-match", 2)]),
+            ..WorkerReport::default()
+        };
+        let port = |(number, spec): (&PortNo, &PortSpec)| PortReport {
+            number: number.0,
+            name: spec.name.clone(),
+            spec: spec.spec.clone(),
+            link_up: true,
+            ..PortReport::default()
+        };
+        let service = ServiceReport {
+            name: "conntrack".to_owned(),
+            kind: "conntrack",
+            instances: vec![HostReport { packets: 3, ..HostReport::default() }],
+        };
+        Ok(Report {
+            workers: vec![worker],
+            ports: self.ports.iter().map(port).collect(),
+            services: vec![service],
+            ..Report::default()
+        })
+    }
+
+    fn dead(&mut self) -> Option<Dead> {
+        self.behind.lock().unwrap().dead.clone()
+    }
+
+    fn last_report(&self) -> Report {
+        Report { uptime_ns: 77, ..Report::default() }
+    }
+
+    fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
+        let mut behind = self.behind.lock().unwrap();
+        match &behind.trouble {
+            Some(trouble) => Err(ControlError(trouble.clone())),
+            None => Ok(std::mem::take(&mut behind.events)),
+        }
+    }
+
+    fn capture(&mut self, filter: CaptureFilter) -> Receiver<Captured> {
+        let (sender, receiver) = channel();
+        self.behind.lock().unwrap().captures.push((filter, sender));
+        receiver
+    }
+
+    fn release(&mut self, service: &str) -> Result<(), ControlError> {
+        self.command(service, "release", &Value::Null).map(drop)
+    }
+
+    fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String {
+        self.behind.lock().unwrap().explained.push((in_port, frame.to_vec()));
+        format!("{} bytes at port {in_port} {metadata:?}", frame.len())
+    }
+
+    fn stop(mut self) -> Result<Ended, ControlError> {
+        Ok(Ended { report: self.report()?, buffers_missing: 0 })
+    }
+}
+
+impl Tables for Double {
     fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
         if let Some(Change::Flow(FlowMod::Add(flow))) = changes
             .iter()
@@ -153,11 +245,11 @@ impl Plane for Double {
         self.apply(&changes).map(|()| Applied::default())
     }
 
-    fn ahead(&self) -> Option<Ahead> {
+    fn ahead(&self) -> Option<Box<dyn Ahead>> {
         None
     }
 
-    fn apply_ahead(&mut self, _: Ahead) -> Result<bool, ControlError> {
+    fn apply_ahead(&mut self, _: Box<dyn Ahead>) -> Result<bool, ControlError> {
         Ok(false)
     }
 
@@ -207,27 +299,6 @@ impl Plane for Double {
         Vec::new()
     }
 
-    /// Refuses what `apply` or `add_ports` would, before anything is done.
-    fn carry_out(&mut self, plan: &Plan) -> Result<Vec<PortNo>, ControlError> {
-        if let Some(port) = plan.open_ports.iter().find(|port| port.spec == "bad") {
-            return Err(ControlError(format!(
-                "opening ports: port `{}`; all is as it was before",
-                port.name
-            )));
-        }
-        if !plan.changes.is_empty() {
-            self.apply(&plan.changes)?;
-        }
-        plan.add_services.iter().for_each(|(name, _)| {
-            self.names.add_service(name);
-        });
-        plan.close_ports.iter().try_for_each(|number| self.remove_port(*number))?;
-        let numbers = self.add_ports(&plan.open_ports)?;
-        plan.remove_services.iter().for_each(|name| self.names.remove_service(name));
-        self.behind.lock().unwrap().plans.push(plan.clone());
-        Ok(numbers)
-    }
-
     fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError> {
         let of = |group: &Group| GroupStats {
             group: group.clone(),
@@ -254,53 +325,6 @@ impl Plane for Double {
 
     fn flows(&mut self) -> Result<Vec<FlowStats>, ControlError> {
         Ok(self.flows.clone())
-    }
-
-    fn report_without_tables(&mut self) -> Result<Report, ControlError> {
-        self.report().map(|report| Report { tables: Vec::new(), ..report })
-    }
-
-    fn report(&mut self) -> Result<Report, ControlError> {
-        let worker = WorkerReport {
-            received: 10,
-            sent: 8,
-            dropped: BTreeMap::from([("no-match", 2)]),
-            ..WorkerReport::default()
-        };
-        let port = |(number, spec): (&PortNo, &PortSpec)| PortReport {
-            number: number.0,
-            name: spec.name.clone(),
-            spec: spec.spec.clone(),
-            link_up: true,
-            ..PortReport::default()
-        };
-        let service = ServiceReport {
-            name: "conntrack".to_owned(),
-            kind: "conntrack",
-            instances: vec![HostReport { packets: 3, ..HostReport::default() }],
-        };
-        Ok(Report {
-            workers: vec![worker],
-            ports: self.ports.iter().map(port).collect(),
-            services: vec![service],
-            ..Report::default()
-        })
-    }
-
-    fn dead(&mut self) -> Option<Dead> {
-        self.behind.lock().unwrap().dead.clone()
-    }
-
-    fn last_report(&self) -> Report {
-        Report { uptime_ns: 77, ..Report::default() }
-    }
-
-    fn tick(&mut self) -> Result<Vec<Event>, ControlError> {
-        let mut behind = self.behind.lock().unwrap();
-        match &behind.trouble {
-            Some(trouble) => Err(ControlError(trouble.clone())),
-            None => Ok(std::mem::take(&mut behind.events)),
-        }
     }
 
     fn command(
@@ -333,23 +357,12 @@ impl Plane for Double {
         Ok(vec![part(0, 300, 3), part(1, 700, 2)])
     }
 
-    fn capture(&mut self, filter: CaptureFilter) -> Receiver<Captured> {
-        let (sender, receiver) = channel();
-        self.behind.lock().unwrap().captures.push((filter, sender));
-        receiver
+    fn port_counts(&mut self) -> Result<Vec<PortCounts>, ControlError> {
+        Ok(self.report()?.ports.iter().map(PortReport::counts).collect())
     }
 
-    fn release(&mut self, service: &str) -> Result<(), ControlError> {
-        self.command(service, "release", &Value::Null).map(drop)
-    }
-
-    fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String {
-        self.behind.lock().unwrap().explained.push((in_port, frame.to_vec()));
-        format!("{} bytes at port {in_port} {metadata:?}", frame.len())
-    }
-
-    fn stop(mut self) -> Result<Ended, ControlError> {
-        Ok(Ended { report: self.report()?, buffers_missing: 0 })
+    fn table_counts(&mut self) -> Result<Vec<TableSum>, ControlError> {
+        Ok(self.report()?.tables.iter().map(TableReport::sum).collect())
     }
 }
 

@@ -1,15 +1,15 @@
 //! Tracked connections that controllers have forgotten (`NXT_CT_FLUSH`, `NXT_CT_FLUSH_ZONE`).
 
-use crate::connections::{TRACKER, flush};
-use crate::plane::Plane;
+use crate::tracker::{TRACKER, flush};
 use serde_json::{Map, Value};
 use weir_codec::{Code, CtFlush, CtTuple};
+use weir_openflow::Tables;
 
 /// Forgets the connections that a message names.
 ///
 /// # Errors
 /// No service that tracks.
-pub(super) fn forget(wanted: &CtFlush, plane: &mut impl Plane) -> Result<(), Code> {
+pub(super) fn forget(wanted: &CtFlush, plane: &mut impl Tables) -> Result<(), Code> {
     flush(plane, TRACKER, selection(wanted)).map(drop).map_err(|_| Code::BadExperimenterType)
 }
 

@@ -2,10 +2,14 @@
 //!
 //! - `channel`: connections and bytes, in threads of its own; it tells the switch's thread what it heard
 //!   ([`Heard`]) and takes what is to be said ([`Line`]);
-//! - `session`: what each message means for the switch, on the switch's thread.
+//! - `session`: what each message means for the switch, on the switch's thread. It knows the switch as
+//!   [`weir_openflow::Tables`], whatever forwards behind that;
+//! - `tracker`: connections of a connection-tracking service, in parts; `private`: sockets of one user.
 
-pub(crate) mod channel;
-pub(crate) mod session;
+pub mod channel;
+pub mod private;
+pub mod session;
+pub mod tracker;
 
 use channel::Line;
 

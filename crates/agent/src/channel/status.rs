@@ -2,7 +2,7 @@
 //!
 //! Threads: the channel's writes, anybody reads; counters are relaxed, as no decision depends on them.
 
-use crate::agent::ConnectionId;
+use crate::ConnectionId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,7 @@
 use super::doorway;
 use super::endpoint::Listen;
 use super::transport::Socket;
-use crate::socket::{bind_private, is_ours};
+use crate::private::{bind_private, is_ours};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, TcpListener};

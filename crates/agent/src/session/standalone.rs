@@ -12,11 +12,11 @@
 
 use super::Agent;
 use super::addresses::{Address, Addresses, Learned};
-use crate::plane::Plane;
 use std::time::{Duration, Instant};
-use weir_datapath::{Change, PacketIn};
 use weir_flow::{Field, Match};
-use weir_openflow::{Action, Flow, FlowMod, Instructions, PortNo, Select, TableId, ToController};
+use weir_openflow::{
+    Action, Change, Flow, FlowMod, Instructions, PacketIn, PortNo, Select, TableId, Tables, ToController,
+};
 
 /// How long controllers may be gone before the switch goes on alone.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -140,12 +140,12 @@ fn learned(address: Address, port: PortNo, learned: Learned) -> Vec<Change> {
 
 impl Agent {
     /// Whether it is to forward by itself when controllers are gone.
-    pub(crate) const fn may_stand_alone(&self) -> bool {
+    pub const fn may_stand_alone(&self) -> bool {
         self.standalone.wanted
     }
 
     /// A controller came or went.
-    pub(super) fn controllers_changed(&mut self, plane: &mut impl Plane) {
+    pub(super) fn controllers_changed(&mut self, plane: &mut impl Tables) {
         if !self.standalone.wanted {
             return;
         }
@@ -166,7 +166,7 @@ impl Agent {
     }
 
     /// Begins to learn when controllers have been gone for long enough.
-    pub(super) fn learning_is_due(&mut self, plane: &mut impl Plane, now: Instant) {
+    pub(super) fn learning_is_due(&mut self, plane: &mut impl Tables, now: Instant) {
         if let State::Alone(since) = self.standalone.state
             && now.saturating_duration_since(since) >= PATIENCE
             && let Ok(there) = plane.flows()
@@ -180,7 +180,7 @@ impl Agent {
 
     /// Learns from packets whose source address is not known where they came in, of each port as many a second
     /// as controllers would be told of.
-    pub(super) fn learn(&mut self, packets: &[PacketIn], plane: &mut impl Plane) {
+    pub(super) fn learn(&mut self, packets: &[PacketIn], plane: &mut impl Tables) {
         let State::On(known) = &mut self.standalone.state else { return };
         let (mut changes, now) = (Vec::new(), Instant::now());
         for packet in packets.iter().filter(|packet| packet.to.id == LEARNER) {
@@ -201,7 +201,7 @@ impl Agent {
     }
 
     /// An address was silent for long enough to be forgotten.
-    pub(super) fn forget(&mut self, flow: &Flow, plane: &mut impl Plane) {
+    pub(super) fn forget(&mut self, flow: &Flow, plane: &mut impl Tables) {
         let State::On(known) = &mut self.standalone.state else { return };
         let (source, mask) = flow.matching.field(Field::EthSrc);
         if flow.cookie != COOKIE || flow.table != SOURCES || mask == 0 {

@@ -16,7 +16,7 @@ use super::status::{Board, Shown};
 use super::tls::Tls;
 use super::transport::{Socket, Transport};
 use super::waker::{Waker, Woken};
-use crate::agent::ConnectionId;
+use crate::ConnectionId;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use std::collections::BTreeMap;

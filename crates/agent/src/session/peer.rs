@@ -3,8 +3,8 @@
 use super::bundle::Bundles;
 use super::bytes;
 use super::stats::{Parts, without_unsayable};
-use crate::agent::ConnectionId;
-use crate::agent::channel::Line;
+use crate::ConnectionId;
+use crate::channel::Line;
 use std::collections::BTreeMap;
 use weir_codec::{
     AsyncConfig, AsyncKind, Body, Code, ERROR_DATA, ErrorMessage, FlowForm, Message, MonitorRequest,

@@ -1,14 +1,12 @@
 //! A message to whoever answers it.
 
 use super::{Agent, Peer, connections};
-use crate::agent::ConnectionId;
-use crate::plane::Plane;
+use crate::ConnectionId;
 use weir_codec::{
     AsyncConfig, Body, Code, Config, CtFlush, FlowForm, Message, QueueConfig, Request, TableConfig, TableMod,
     Version,
 };
-use weir_datapath::{Change, Evict};
-use weir_openflow::{PortNo, TableId};
+use weir_openflow::{Change, Evict, PortNo, TableId, Tables};
 
 /// Fragments are matched as such, first ones with their ports: nothing special.
 const FRAGMENTS_NORMAL: u16 = 0;
@@ -47,7 +45,7 @@ fn writes(body: &Body) -> bool {
 
 impl Agent {
     /// Does what a message asks, and answers it.
-    pub(super) fn message(&mut self, from: ConnectionId, message: Message, plane: &mut impl Plane) {
+    pub(super) fn message(&mut self, from: ConnectionId, message: Message, plane: &mut impl Tables) {
         let secondary = self.peers.get(&from).is_some_and(Peer::is_secondary);
         if secondary && writes(&message.body) {
             self.flush(plane);
@@ -69,7 +67,12 @@ impl Agent {
     }
 
     /// Answers a request that is no change of flows, groups or meters.
-    fn request(&mut self, from: ConnectionId, message: &Message, plane: &mut impl Plane) -> Result<(), Code> {
+    fn request(
+        &mut self,
+        from: ConnectionId,
+        message: &Message,
+        plane: &mut impl Tables,
+    ) -> Result<(), Code> {
         let xid = message.xid;
         let Some(peer) = self.peers.get_mut(&from) else { return Ok(()) };
         match &message.body {
@@ -127,7 +130,12 @@ impl Agent {
         Ok(())
     }
 
-    fn set_config(&mut self, from: ConnectionId, config: Config, plane: &mut impl Plane) -> Result<(), Code> {
+    fn set_config(
+        &mut self,
+        from: ConnectionId,
+        config: Config,
+        plane: &mut impl Tables,
+    ) -> Result<(), Code> {
         let fragments = config.flags & FRAGMENTS;
         let known = if fragments == FRAGMENTS { FRAGMENTS } else { FRAGMENTS | EXPIRED };
         if !matches!(fragments, FRAGMENTS_NORMAL | FRAGMENTS_MATCHED) || config.flags & !known != 0 {
@@ -145,7 +153,7 @@ impl Agent {
         Ok(())
     }
 
-    fn set_async(&mut self, from: ConnectionId, config: &AsyncConfig, plane: &mut impl Plane) {
+    fn set_async(&mut self, from: ConnectionId, config: &AsyncConfig, plane: &mut impl Tables) {
         if let Some(peer) = self.peers.get_mut(&from) {
             peer.asked = config.over(&peer.asked);
         }
@@ -153,7 +161,12 @@ impl Agent {
     }
 
     /// Whether entries of a table make room for others, and which go first. Vacancy events there are none.
-    fn table_mod(&mut self, version: Version, change: &TableMod, plane: &mut impl Plane) -> Result<(), Code> {
+    fn table_mod(
+        &mut self,
+        version: Version,
+        change: &TableMod,
+        plane: &mut impl Tables,
+    ) -> Result<(), Code> {
         if change.table.is_some_and(|table| table > TableId::LAST) {
             return Err(Code::TableBad);
         }

@@ -1,16 +1,14 @@
 //! Flow-mods, group-mods and meter-mods as changes of the tables, gathered and done together.
 
 use super::{Agent, refusal};
-use crate::agent::ConnectionId;
-use crate::plane::Plane;
+use crate::ConnectionId;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 use weir_codec::{
     ALL_GROUPS, ALL_METERS, Body, BucketAt, Code, FlowCommand, GroupCommand, GroupMod, Message, MeterCommand,
     MeterMod, Version,
 };
-use weir_datapath::{BucketPlace, Change};
-use weir_openflow::{Action, Ct, MeterId};
+use weir_openflow::{Action, BucketPlace, Change, Ct, MeterId, Tables};
 
 /// Changes that are gathered at most before they are done.
 const MOST: usize = 8192;
@@ -128,7 +126,7 @@ pub(super) fn buffer_of(message: &Message) -> Option<u32> {
 
 impl Agent {
     /// Notes a change; it is done with those that follow at once.
-    pub(super) fn gather(&mut self, from: ConnectionId, message: Message, plane: &mut impl Plane) {
+    pub(super) fn gather(&mut self, from: ConnectionId, message: Message, plane: &mut impl Tables) {
         match change(&message) {
             Ok(Some(change)) => {
                 self.pending.since.get_or_insert_with(Instant::now);
@@ -149,13 +147,13 @@ impl Agent {
     }
 
     /// When what was gathered is to be done, if anything was.
-    pub(crate) fn due(&self) -> Option<Instant> {
+    pub fn due(&self) -> Option<Instant> {
         let wait = self.pending.took.clamp(*GATHERING.start(), *GATHERING.end());
         self.pending.since.map(|since| since + wait)
     }
 
     /// Does what was gathered.
-    pub(crate) fn flush(&mut self, plane: &mut impl Plane) {
+    pub fn flush(&mut self, plane: &mut impl Tables) {
         if self.pending.changes.is_empty() {
             return;
         }
@@ -193,7 +191,7 @@ impl Agent {
     }
 
     /// Tells what happened by changes of the tables, here and to other listeners.
-    pub(super) fn tell_what_happened(&mut self, plane: &mut impl Plane) {
+    pub(super) fn tell_what_happened(&mut self, plane: &mut impl Tables) {
         for event in plane.happened() {
             self.happened(&event, plane);
             self.seen.push(event);

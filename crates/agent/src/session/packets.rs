@@ -2,13 +2,11 @@
 
 use super::buffers::Missing;
 use super::{Agent, Peer, refusal};
-use crate::agent::ConnectionId;
-use crate::plane::Plane;
+use crate::ConnectionId;
 use std::time::Instant;
 use weir_codec::{self as codec, AsyncKind, Body, Code, Message, PacketInForm, Version};
-use weir_datapath::{FlowStats, PacketIn, PacketOut, Removal, Wants};
 use weir_flow::{Field, Match};
-use weir_openflow::{Action, PortNo, TableId};
+use weir_openflow::{Action, FlowStats, PacketIn, PacketOut, PortNo, Removal, TableId, Tables, Wants};
 
 /// No entry matched, or a table-miss entry: OpenFlow's reason.
 const NO_MATCH: u8 = 0;
@@ -63,7 +61,7 @@ impl Agent {
         &mut self,
         version: Version,
         packet: &codec::PacketOut,
-        plane: &mut impl Plane,
+        plane: &mut impl Tables,
     ) -> Result<(), Code> {
         let in_port = packet.in_port;
         let special = matches!(in_port, PortNo::CONTROLLER | PortNo::LOCAL | PortNo::ANY);
@@ -81,7 +79,7 @@ impl Agent {
         self.send(PacketOut { in_port, fields, actions, frame }, plane)
     }
 
-    fn send(&mut self, packet: PacketOut, plane: &mut impl Plane) -> Result<(), Code> {
+    fn send(&mut self, packet: PacketOut, plane: &mut impl Tables) -> Result<(), Code> {
         plane.packet_out(packet).map_err(|refused| refusal::code(refused.why))?;
         self.sent_out = true;
         Ok(())
@@ -93,7 +91,7 @@ impl Agent {
         from: ConnectionId,
         message: &Message,
         number: u32,
-        plane: &mut impl Plane,
+        plane: &mut impl Tables,
     ) {
         let sent = self.buffers.fetch(number).map_err(missing).and_then(|kept| {
             let actions = vec![Action::Output(PortNo::TABLE)];
@@ -107,7 +105,7 @@ impl Agent {
     }
 
     /// What controllers want beside what actions send them.
-    pub(super) fn look_at_wants(&mut self, plane: &mut impl Plane) {
+    pub(super) fn look_at_wants(&mut self, plane: &mut impl Tables) {
         let misses = |peer: &Peer| {
             peer.version == Version::V10
                 && peer.configured

@@ -1,7 +1,7 @@
 //! Errors by number, for what the datapath says by kind.
 
 use weir_codec::Code;
-use weir_datapath::Refusal;
+use weir_openflow::Refusal;
 
 /// The error that says why a change was refused (OpenFlow 1.3.5, section 7.5.4).
 pub(super) const fn code(why: Refusal) -> Code {

@@ -31,7 +31,7 @@ mod transport;
 mod waker;
 mod watch;
 
-use crate::agent::Heard;
+use crate::Heard;
 use backlog::Backlog;
 use hub::{Command, Hub, Keep, Rules, SCRATCH};
 use listener::Listener;

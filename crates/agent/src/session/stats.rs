@@ -1,17 +1,17 @@
 //! Multiparts: questions whose answers may be long (OpenFlow 1.3.5, section 7.3.5).
 
 use super::{Agent, bytes, describe, features, monitor};
-use crate::agent::ConnectionId;
-use crate::agent::channel::{Held, Line};
-use crate::plane::Plane;
+use crate::ConnectionId;
+use crate::channel::{Held, Line};
 use std::collections::BTreeMap;
 use weir_codec::{
     ALL_GROUPS, ALL_METERS, ALL_QUEUES, Aggregate, Body, Code, FlowForm, FlowQuery, FlowStats, GroupStats,
     MeterStats, MonitorRequest, MultipartReply, MultipartRequest, PortStats, QueueQuery, Reply, Request,
     TableDesc, TableStats, Version,
 };
-use weir_datapath::{FlowSum, MOST_FLOWS, PortReport};
-use weir_openflow::{Action, Group, GroupId, MeterId, PortNo, TableId};
+use weir_openflow::{
+    Action, FlowSum, Group, GroupId, MOST_FLOWS, MeterId, PortCounts, PortNo, TableId, Tables,
+};
 
 /// Monitors that a request in parts may be about: each that there may be, and as many that go before.
 const MOST_ASKED: usize = 2 * monitor::MOST;
@@ -81,7 +81,7 @@ impl Agent {
         from: ConnectionId,
         xid: u32,
         part: &MultipartRequest,
-        plane: &mut impl Plane,
+        plane: &mut impl Tables,
     ) -> Result<(), Code> {
         let Some(peer) = self.peers.get_mut(&from) else { return Ok(()) };
         let version = peer.version;
@@ -94,7 +94,7 @@ impl Agent {
         Ok(())
     }
 
-    fn answer_to(&self, request: Request, version: Version, plane: &mut impl Plane) -> Result<Reply, Code> {
+    fn answer_to(&self, request: Request, version: Version, plane: &mut impl Tables) -> Result<Reply, Code> {
         Ok(match request {
             Request::Desc => Reply::Desc(describe::desc(&self.settings)),
             Request::Flow(query) => Reply::Flow(query.form, flows(query, version, plane)?),
@@ -139,18 +139,18 @@ impl Agent {
         })
     }
 
-    fn port_stats(&self, wanted: PortNo, plane: &mut impl Plane) -> Result<Vec<PortStats>, Code> {
-        let reports = plane.report().map_err(|_| Code::BadMultipart)?.ports;
+    fn port_stats(&self, wanted: PortNo, plane: &mut impl Tables) -> Result<Vec<PortStats>, Code> {
+        let reports = plane.port_counts().map_err(|_| Code::BadMultipart)?;
         let found: Vec<PortStats> = reports
             .iter()
-            .filter(|report| wanted == PortNo::ANY || report.number == wanted.0)
+            .filter(|report| wanted == PortNo::ANY || report.number == wanted)
             .map(|report| self.port_stat(report))
             .collect();
         if found.is_empty() && wanted != PortNo::ANY { Err(Code::BadPort) } else { Ok(found) }
     }
 
-    fn port_stat(&self, report: &PortReport) -> PortStats {
-        let number = PortNo(report.number);
+    fn port_stat(&self, report: &PortCounts) -> PortStats {
+        let number = report.number;
         let age = self.ports.iter().find(|port| port.number == number).map(|port| port.age);
         PortStats {
             number,
@@ -188,10 +188,10 @@ fn seconds(of: std::time::Duration) -> u16 {
     u16::try_from(of.as_secs()).unwrap_or(u16::MAX)
 }
 
-fn flows(query: FlowQuery, version: Version, plane: &mut impl Plane) -> Result<Vec<FlowStats>, Code> {
+fn flows(query: FlowQuery, version: Version, plane: &mut impl Tables) -> Result<Vec<FlowStats>, Code> {
     let ages = query.form == FlowForm::Nxm || version == Version::V15;
     let found = plane.flows_of(&query.select()).map_err(|_| Code::BadMultipart)?;
-    let of = |stats: weir_datapath::FlowStats| FlowStats {
+    let of = |stats: weir_openflow::FlowStats| FlowStats {
         duration: stats.age,
         idle_age: ages.then(|| seconds(stats.idle)),
         hard_age: ages.then(|| seconds(stats.age)),
@@ -202,17 +202,17 @@ fn flows(query: FlowQuery, version: Version, plane: &mut impl Plane) -> Result<V
     Ok(found.into_iter().map(of).collect())
 }
 
-fn aggregate(query: FlowQuery, plane: &mut impl Plane) -> Result<Aggregate, Code> {
+fn aggregate(query: FlowQuery, plane: &mut impl Tables) -> Result<Aggregate, Code> {
     let FlowSum { flows, packets, bytes } = plane.sum_of(&query.select()).map_err(|_| Code::BadMultipart)?;
     Ok(Aggregate { packets, bytes, flows: u32::try_from(flows).unwrap_or(u32::MAX) })
 }
 
 /// All tables, those without an entry too.
-fn tables(plane: &mut impl Plane) -> Result<Vec<TableStats>, Code> {
-    let reports = plane.report().map_err(|_| Code::BadMultipart)?.tables;
-    let known: BTreeMap<u8, _> = reports.iter().map(|report| (report.table, report)).collect();
+fn tables(plane: &mut impl Tables) -> Result<Vec<TableStats>, Code> {
+    let reports = plane.table_counts().map_err(|_| Code::BadMultipart)?;
+    let known: BTreeMap<TableId, _> = reports.iter().map(|report| (report.table, report)).collect();
     let of = |table: TableId| {
-        let report = known.get(&table.0);
+        let report = known.get(&table);
         TableStats {
             table,
             name: features::name(table.0),
@@ -226,12 +226,12 @@ fn tables(plane: &mut impl Plane) -> Result<Vec<TableStats>, Code> {
     Ok(all_tables().map(of).collect())
 }
 
-fn groups(wanted: GroupId, plane: &mut impl Plane) -> Result<Vec<GroupStats>, Code> {
+fn groups(wanted: GroupId, plane: &mut impl Tables) -> Result<Vec<GroupStats>, Code> {
     let all = plane.groups().map_err(|_| Code::BadMultipart)?;
     let leads = |from: &Group, to: GroupId| {
         from.buckets.iter().flat_map(|bucket| &bucket.actions).any(|action| *action == Action::Group(to))
     };
-    let of = |stats: &weir_datapath::GroupStats| {
+    let of = |stats: &weir_openflow::GroupStats| {
         let id = stats.group.id;
         let from = all.iter().filter(|other| leads(&other.group, id)).count();
         GroupStats {
@@ -246,14 +246,14 @@ fn groups(wanted: GroupId, plane: &mut impl Plane) -> Result<Vec<GroupStats>, Co
     Ok(all.iter().filter(|stats| wanted == ALL_GROUPS || stats.group.id == wanted).map(of).collect())
 }
 
-fn group_descs(wanted: GroupId, plane: &mut impl Plane) -> Result<Vec<Group>, Code> {
+fn group_descs(wanted: GroupId, plane: &mut impl Tables) -> Result<Vec<Group>, Code> {
     let all = plane.groups().map_err(|_| Code::BadMultipart)?;
     let groups = all.into_iter().map(|stats| stats.group);
     Ok(groups.filter(|group| wanted == ALL_GROUPS || group.id == wanted).collect())
 }
 
-fn meters(wanted: MeterId, plane: &mut impl Plane) -> Result<Vec<MeterStats>, Code> {
-    let of = |stats: weir_datapath::MeterStats| MeterStats {
+fn meters(wanted: MeterId, plane: &mut impl Tables) -> Result<Vec<MeterStats>, Code> {
+    let of = |stats: weir_openflow::MeterStats| MeterStats {
         meter: stats.meter.id,
         flows: u32::try_from(stats.flows).unwrap_or(u32::MAX),
         packets: stats.packets,

@@ -1,9 +1,8 @@
 //! Ports: what controllers know of them, how they change, and how they are told what to do.
 
 use super::{Agent, describe};
-use crate::plane::Plane;
 use weir_codec::{AsyncKind, Body, Code, Port, PortMod, PortStatus, Version};
-use weir_datapath::{PortAbout, PortFlags};
+use weir_openflow::{PortAbout, PortFlags, Tables};
 
 /// A port came: the reason of a port status.
 const CAME: u8 = 0;
@@ -58,7 +57,7 @@ fn flags(bits: u32) -> PortFlags {
 
 impl Agent {
     /// Tells controllers which ports came, went or changed since the last look.
-    pub(crate) fn look_at_ports(&mut self, plane: &impl Plane) {
+    pub fn look_at_ports(&mut self, plane: &impl Tables) {
         let now = plane.ports();
         let was = std::mem::replace(&mut self.ports, now);
         let same = |a: &&PortAbout, b: &PortAbout| a.number == b.number && a.name == b.name && a.mac == b.mac;
@@ -84,7 +83,7 @@ impl Agent {
     }
 
     /// A port is told what to do.
-    pub(super) fn port_mod(&mut self, change: &PortMod, plane: &mut impl Plane) -> Result<(), Code> {
+    pub(super) fn port_mod(&mut self, change: &PortMod, plane: &mut impl Tables) -> Result<(), Code> {
         let flags = self.port_flags(change)?;
         plane.configure_port(change.number, flags).map_err(|_| Code::PortBad)?;
         self.look_at_ports(plane);

@@ -7,18 +7,17 @@
 //! to a copy of the tables while its messages come ([`Ahead`]); only where that copy is out of date by then they
 //! are done at the commit.
 //!
-//! Memory: what a controller's bundles hold counts as what waits for it does ([`crate::agent::channel::Held`]).
+//! Memory: what a controller's bundles hold counts as what waits for it does ([`crate::channel::Held`]).
 
 use super::changes::{buffer_of, change};
 use super::pile::Pile;
 use super::{Agent, refusal};
-use crate::agent::ConnectionId;
-use crate::agent::channel::Line;
-use crate::plane::Plane;
+use crate::ConnectionId;
+use crate::channel::Line;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_codec::{Body, BundleAdd, BundleControl, BundleFlags, BundleStep, Code, Message};
-use weir_datapath::{Ahead, ApplyError, Change};
+use weir_openflow::{Ahead, ApplyError, Change, Tables};
 
 /// Bundles of a controller, at most.
 const MOST: usize = 16;
@@ -38,7 +37,7 @@ struct Bundle {
     /// Whether one of them is more than a change of the tables: it is about a port, or sends a packet.
     more: bool,
     /// The tables with all of its changes done, if that is so.
-    ahead: Option<Ahead>,
+    ahead: Option<Box<dyn Ahead>>,
     touched: Instant,
 }
 
@@ -50,7 +49,7 @@ impl Bundle {
 
     /// Takes a message; false if there is no room for it.
     fn push(&mut self, message: &Message) -> bool {
-        let done = |ahead: &mut Ahead| match change(message) {
+        let done = |ahead: &mut Box<dyn Ahead>| match change(message) {
             Ok(Some(change)) => ahead.change(change),
             Ok(None) => true,
             Err(_) => false,
@@ -144,7 +143,7 @@ impl Bundles {
     }
 
     /// Has the changes of a bundle done ahead from now on.
-    fn go_ahead(&mut self, id: u32, ahead: Option<Ahead>) {
+    fn go_ahead(&mut self, id: u32, ahead: Option<Box<dyn Ahead>>) {
         if let Some(bundle) = self.open.get_mut(&id) {
             bundle.ahead = ahead;
         }
@@ -179,7 +178,7 @@ impl Bundles {
 
 impl Agent {
     /// A message becomes part of a bundle.
-    pub(super) fn add_to_bundle(&mut self, from: ConnectionId, message: Message, plane: &mut impl Plane) {
+    pub(super) fn add_to_bundle(&mut self, from: ConnectionId, message: Message, plane: &mut impl Tables) {
         let Message { version, xid, body } = message;
         let (Body::BundleAdd(add), Some(peer)) = (body, self.peers.get_mut(&from)) else { return };
         if let Err(code) = peer.bundles.admit(&add) {
@@ -197,7 +196,7 @@ impl Agent {
 
     /// Has a bundle's changes done ahead, unless those of another are: the first that is committed makes what was
     /// done for others useless, and copies of tables cost memory.
-    fn begin_ahead(&mut self, from: ConnectionId, id: u32, plane: &mut impl Plane) {
+    fn begin_ahead(&mut self, from: ConnectionId, id: u32, plane: &mut impl Tables) {
         if self.peers.values().any(|peer| peer.bundles.are_ahead()) {
             return;
         }
@@ -214,7 +213,7 @@ impl Agent {
         from: ConnectionId,
         xid: u32,
         control: BundleControl,
-        plane: &mut impl Plane,
+        plane: &mut impl Tables,
     ) -> Result<(), Code> {
         let Some(peer) = self.peers.get_mut(&from) else { return Ok(()) };
         let BundleControl { id, step, flags } = control;
@@ -255,8 +254,8 @@ impl Agent {
         &mut self,
         from: ConnectionId,
         bundle: &Bundle,
-        ahead: Option<Ahead>,
-        plane: &mut impl Plane,
+        ahead: Option<Box<dyn Ahead>>,
+        plane: &mut impl Tables,
     ) -> Result<(), Code> {
         if bundle.spoilt {
             return Err(Code::BundleFailed);
@@ -292,7 +291,7 @@ impl Agent {
         from: ConnectionId,
         bundle: &Bundle,
         tell: bool,
-        plane: &mut impl Plane,
+        plane: &mut impl Tables,
     ) -> Result<(), Code> {
         let mut changes: Vec<Change> = Vec::with_capacity(bundle.messages.len());
         let mut asked: Vec<u32> = Vec::with_capacity(bundle.messages.len());
@@ -324,7 +323,7 @@ impl Agent {
     }
 
     /// Does what is not about the tables: packets that were kept, ports, packets that are sent out.
-    fn do_rest(&mut self, from: ConnectionId, bundle: &Bundle, plane: &mut impl Plane) {
+    fn do_rest(&mut self, from: ConnectionId, bundle: &Bundle, plane: &mut impl Tables) {
         for message in bundle.messages.iter() {
             if let Some(buffer) = buffer_of(&message) {
                 self.send_buffer(from, &message, buffer, plane);

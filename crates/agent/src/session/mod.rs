@@ -13,7 +13,7 @@
 //! itself, with its own transaction. Everything else is answered in its order, after what came before.
 //!
 //! Costs and threads: the switch's thread, which also answers the control socket. Nothing here waits for a
-//! controller: what is said to it is queued ([`crate::agent::channel::Line`]).
+//! controller: what is said to it is queued ([`crate::channel::Line`]).
 
 mod addresses;
 mod buffers;
@@ -34,8 +34,7 @@ mod roles;
 mod standalone;
 mod stats;
 
-use crate::agent::{ConnectionId, Heard};
-use crate::plane::Plane;
+use crate::{ConnectionId, Heard};
 use buffers::Buffers;
 use changes::Pending;
 use limit::Limits;
@@ -44,15 +43,14 @@ use standalone::Standalone;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_codec::{Body, Message, Version, encode};
-use weir_datapath::{Event, Evict, PortAbout, Removal, Wants};
-use weir_openflow::TableId;
+use weir_openflow::{Event, Evict, PortAbout, Removal, TableId, Tables, Wants};
 
 /// How often packets for controllers are looked for while one is connected.
-pub(crate) const PACKET_INS_EVERY: Duration = Duration::from_millis(1);
+pub const PACKET_INS_EVERY: Duration = Duration::from_millis(1);
 
 /// What the agent is told of the switch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SessionSettings {
+pub struct SessionSettings {
     /// The switch's number; that of a port's address if none, or drawn.
     pub datapath_id: Option<u64>,
     /// Whether the switch learns addresses by itself while none of its controllers is connected: there are
@@ -65,7 +63,7 @@ pub(crate) struct SessionSettings {
 }
 
 /// The agent, as the switch's thread has it.
-pub(crate) struct Agent {
+pub struct Agent {
     settings: SessionSettings,
     /// The switch's number, once somebody asked for it.
     datapath_id: Option<u64>,
@@ -86,12 +84,12 @@ pub(crate) struct Agent {
     /// Whether packets were sent out since workers were last seen to have done so.
     sent_out: bool,
     /// What happened, for other listeners.
-    pub(crate) seen: Vec<Event>,
+    pub seen: Vec<Event>,
 }
 
 impl Agent {
     /// An agent without a connection.
-    pub(crate) fn new(settings: SessionSettings) -> Self {
+    pub fn new(settings: SessionSettings) -> Self {
         Self {
             datapath_id: settings.datapath_id,
             peers: BTreeMap::new(),
@@ -111,12 +109,12 @@ impl Agent {
     }
 
     /// Whether packets for controllers have a taker.
-    pub(crate) fn is_awake(&self) -> bool {
+    pub fn is_awake(&self) -> bool {
         !self.peers.is_empty() || self.standalone.is_on()
     }
 
     /// Takes what a channel heard.
-    pub(crate) fn hear(&mut self, heard: Heard, plane: &mut impl Plane) {
+    pub fn hear(&mut self, heard: Heard, plane: &mut impl Tables) {
         match heard {
             Heard::Opened { connection, version, peer: _, called, line } => {
                 self.look_at_ports(plane);
@@ -151,7 +149,7 @@ impl Agent {
     }
 
     /// Does what is due: ports that changed, bundles and buffers that are too old, the learning switch.
-    pub(crate) fn tick(&mut self, plane: &mut impl Plane, now: Instant) {
+    pub fn tick(&mut self, plane: &mut impl Tables, now: Instant) {
         self.look_at_ports(plane);
         for (connection, peer) in &mut self.peers {
             for bundle in peer.bundles.expire(now) {
@@ -163,7 +161,7 @@ impl Agent {
     }
 
     /// Tells controllers what happened.
-    pub(crate) fn happened(&mut self, event: &Event, plane: &mut impl Plane) {
+    pub fn happened(&mut self, event: &Event, plane: &mut impl Tables) {
         match event {
             Event::FlowRemoved(stats, why) => {
                 self.forget(&stats.flow, plane);
@@ -179,7 +177,7 @@ impl Agent {
     }
 
     /// Gives packets for controllers to them.
-    pub(crate) fn take_packet_ins(&mut self, plane: &mut impl Plane) {
+    pub fn take_packet_ins(&mut self, plane: &mut impl Tables) {
         let packets = plane.packet_ins();
         self.learn(&packets, plane);
         for packet in packets {

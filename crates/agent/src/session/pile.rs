@@ -1,6 +1,6 @@
 //! Messages that are kept for later, as bytes: a tenth of what they are decoded, and freed at once.
 
-use crate::agent::channel::Held;
+use crate::channel::Held;
 use weir_codec::{Message, decode, encode, frame};
 
 /// Bytes of a piece from the second one on.

@@ -1,7 +1,7 @@
 //! Roles (OpenFlow 1.3.5, section 6.3.6).
 
 use super::Agent;
-use crate::agent::ConnectionId;
+use crate::ConnectionId;
 use weir_codec::{AsyncKind, Body, Code, Role, RoleMessage, RoleStatus, Version};
 
 /// Another controller became primary: the reason of a role's change.
@@ -9,7 +9,7 @@ const ANOTHER: u8 = 0;
 
 impl Agent {
     /// A controller's role, as OpenFlow names it (ONF's words since 1.5.1), if it is connected.
-    pub(crate) fn role(&self, of: ConnectionId) -> Option<&'static str> {
+    pub fn role(&self, of: ConnectionId) -> Option<&'static str> {
         Some(match self.peers.get(&of)?.role {
             Role::Primary => "primary",
             Role::Secondary => "secondary",

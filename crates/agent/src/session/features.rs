@@ -2,9 +2,8 @@
 
 use super::describe::ACTIONS;
 use weir_codec::{FeatureId, NICIRA, OxmId, TableFeatures, TableProperty, Version, WEIR};
-use weir_datapath::MOST_FLOWS;
 use weir_flow::Field;
-use weir_openflow::TableId;
+use weir_openflow::{MOST_FLOWS, TableId};
 
 /// The number of an experimenter's action.
 const EXPERIMENTER: u16 = 0xffff;

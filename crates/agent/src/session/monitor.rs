@@ -6,14 +6,12 @@
 
 use super::packets::removal;
 use super::{Agent, Peer};
-use crate::agent::ConnectionId;
-use crate::plane::Plane;
+use crate::ConnectionId;
 use std::collections::BTreeSet;
 use weir_codec::{
     Body, Code, FlowUpdate, MonitorCommand, MonitorRequest, MultipartReply, Reply, UpdateEvent, Version,
 };
-use weir_datapath::{EntryChange, EntryEvent, Removal};
-use weir_openflow::{Flow, Instructions, Select};
+use weir_openflow::{EntryChange, EntryEvent, Flow, Instructions, Removal, Select, Tables};
 
 /// Monitors of a controller, at most.
 pub(super) const MOST: usize = 1024;
@@ -28,7 +26,7 @@ impl Agent {
         from: ConnectionId,
         xid: u32,
         wanted: Vec<MonitorRequest>,
-        plane: &mut impl Plane,
+        plane: &mut impl Tables,
     ) -> Result<(), Code> {
         let Some(peer) = self.peers.get_mut(&from) else { return Ok(()) };
         check(peer, &wanted)?;

@@ -9,7 +9,7 @@
 //! connected, and an attacker's silent connections then only push out each other.
 
 use super::listener::Origin;
-use crate::agent::ConnectionId;
+use crate::ConnectionId;
 use std::collections::BTreeMap;
 
 /// What slots are counted by.

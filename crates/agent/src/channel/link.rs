@@ -12,7 +12,7 @@ use super::line::{BEHIND, Line, Outgoing, State};
 use super::listener::Origin;
 use super::status::Counters;
 use super::transport::Transport;
-use crate::agent::ConnectionId;
+use crate::ConnectionId;
 use nix::poll::PollFlags;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -5,8 +5,7 @@ use super::buffers::BUFFERS;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use weir_codec::{Desc, Features, GroupFeatures, MeterFeatures, Port, Version};
-use weir_datapath::{MOST_GROUPS, MOST_METERS, PortAbout};
-use weir_openflow::TableId;
+use weir_openflow::{MOST_GROUPS, MOST_METERS, PortAbout, TableId};
 
 /// The bits of a datapath's number that hold an address (OpenFlow 1.3.5, section 7.3.1).
 const ADDRESS: u64 = (1 << 48) - 1;

@@ -15,7 +15,7 @@ use super::conversation::encoded;
 use super::line::Line;
 use super::status::Counters;
 use super::waker::Waker;
-use crate::agent::{ConnectionId, Heard};
+use crate::{ConnectionId, Heard};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::mpsc::SyncSender;
