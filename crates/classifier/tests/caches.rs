@@ -186,7 +186,7 @@ fn a_burst_finds_what_each_key_alone_would_whatever_became_of_its_megaflow() {
                     }
                 }
             }
-            let wanted = if dice.one_in(2) { u64::MAX } else { dice.roll() };
+            let wanted = if dice.one_in(2) { u64::MAX } else { dice.next() };
             let hit = caches.lookup_burst(&keys, wanted, &mut found);
             assert_eq!(hit & !wanted, 0);
             for (i, key) in keys.iter().enumerate().filter(|(i, _)| wanted >> i & 1 != 0) {
@@ -319,7 +319,7 @@ fn exploding(port: u128, number: u64, dice: &mut Dice) -> (Key, Mask) {
     let (mut key, mut mask) = (Key::new(), Mask::new());
     Field::InPort.set(&mut key, port);
     for (field, len) in [(Field::NwSrc, number % 33), (Field::NwDst, number / 33 % 33)] {
-        field.set(&mut key, dice.roll().into());
+        field.set(&mut key, dice.next().into());
         field.examine(&mut mask, u128::from(u64::from(u32::MAX) << (32 - len)) & 0xffff_ffff);
     }
     (key, mask)

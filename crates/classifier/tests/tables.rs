@@ -101,7 +101,7 @@ impl Model {
             let mut other = crate::common::key(dice);
             if dice.one_in(2) {
                 for place in 0..weir_flow::WORDS {
-                    other.set_word(place, dice.roll());
+                    other.set_word(place, dice.next());
                 }
             }
             let other = mixed(key, &examined, &other);
@@ -229,7 +229,7 @@ fn firewall(seed: u64) -> Table<u64> {
         matching.demand(Field::EthType, 0x0800, 0xffff);
         for field in [Field::NwSrc, Field::NwDst] {
             let mask = prefix(&mut dice);
-            matching.demand(field, u128::from(dice.roll()) & mask, mask);
+            matching.demand(field, u128::from(dice.next()) & mask, mask);
         }
         if dice.one_in(2) {
             matching.demand(Field::NwProto, 6, 0xff);
@@ -249,7 +249,7 @@ fn traffic_made_to_draw_out_masks_draws_few_of_them_once_they_are_rounded() {
         Field::EthType.set(&mut key, 0x0800);
         Field::NwProto.set(&mut key, 6);
         for field in [Field::NwSrc, Field::NwDst, Field::TcpSrc, Field::TcpDst] {
-            field.set(&mut key, dice.roll().into());
+            field.set(&mut key, dice.next().into());
         }
         let mut examined = Mask::new();
         table.lookup(&key, &mut examined);

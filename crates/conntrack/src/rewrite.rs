@@ -207,47 +207,26 @@ impl Writer<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     use weir_flow::extract;
-    use weir_wire::checksum;
 
     /// A packet from its network header on, with right checksums.
     fn packet(tuple: &Tuple, protocol: u8, mut segment: Vec<u8>) -> Vec<u8> {
-        let length = segment.len();
-        let mut header = if tuple.v6 {
-            let (from, to) = (Ipv6Addr::from_bits(tuple.source), Ipv6Addr::from_bits(tuple.destination));
-            let mut header = vec![0x60, 0, 0, 0, (length >> 8) as u8, length as u8, protocol, 64];
-            header.extend(from.octets().iter().chain(&to.octets()));
-            header
-        } else {
-            let total = length + 20;
-            let mut header = vec![0x45, 0, (total >> 8) as u8, total as u8, 0, 1, 0, 0, 64, protocol, 0, 0];
-            let ends = [tuple.source, tuple.destination].map(|end| Ipv4Addr::from_bits(end as u32));
-            header.extend(ends.iter().flat_map(Ipv4Addr::octets));
-            let sum = checksum::checksum(&header).to_be_bytes();
-            header[10..12].copy_from_slice(&sum);
-            header
+        let address = |bits: u128| -> IpAddr {
+            if tuple.v6 { Ipv6Addr::from_bits(bits).into() } else { Ipv4Addr::from_bits(bits as u32).into() }
         };
-        let at = match protocol {
-            ICMP | ICMP6 => 2,
-            TCP => 16,
-            _ => 6,
+        let checksum = match protocol {
+            ICMP | ICMP6 => Some(2),
+            TCP => Some(16),
+            SCTP => None,
+            _ => Some(6),
         };
         if protocol == SCTP {
             let sum = crc32c::crc32c(&segment).to_le_bytes();
             segment[8..12].copy_from_slice(&sum);
-        } else {
-            let sum = checksum::finish(pseudo(&header, tuple.v6, protocol, length) + checksum::sum(&segment));
-            let sum = if protocol == UDP { udp_nonzero(sum) } else { sum };
-            segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         }
-        header.append(&mut segment);
-        header
-    }
-
-    fn pseudo(header: &[u8], v6: bool, protocol: u8, length: usize) -> u32 {
-        let addresses = if v6 { &header[8..40] } else { &header[12..20] };
-        if protocol == ICMP { 0 } else { checksum::sum(addresses) + u32::from(protocol) + length as u32 }
+        let (from, to) = (address(tuple.source), address(tuple.destination));
+        weir_frames::ip(from, to, protocol, segment, checksum).split_off(14)
     }
 
     /// Ports, or what stands there, and enough for every header, with data behind.

@@ -10,7 +10,6 @@ use std::fs;
 use std::time::{Duration, Instant};
 use weir_datapath::{Change, Config, Datapath, PortSpec};
 use weir_dpdk::{Eal, EalConfig, Memory};
-use weir_flow::{Field, Key, compose};
 use weir_openflow::{PortNo, parse_flows};
 use weir_units::{FrameSize, Nanos};
 use weir_wire::pcap::{CaptureWriter, Format};
@@ -22,21 +21,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// A packet of a flow to 198.18.0.0/16.
 fn frame(flow: u32) -> Vec<u8> {
-    let mut key = Key::new();
-    for (field, value) in [
-        (Field::EthDst, 0x0200_0000_0002),
-        (Field::EthSrc, 0x0200_0000_0001),
-        (Field::EthType, 0x0800),
-        (Field::NwSrc, 0xc613_0001),
-        (Field::NwDst, u128::from(0xc612_0000 + flow)),
-        (Field::NwProto, 17),
-        (Field::NwTtl, 64),
-        (Field::UdpSrc, 1000),
-        (Field::UdpDst, 80),
-    ] {
-        field.set(&mut key, value);
-    }
-    compose(&key, &[0; 18])
+    weir_frames::of_flow(0xc613_0001, 0xc612_0000 + flow, (1000, 80), &[0; 18])
 }
 
 fn entry(number: u32) -> String {

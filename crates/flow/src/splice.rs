@@ -94,29 +94,13 @@ mod tests {
     use super::*;
     use crate::{Key, extract};
     use proptest::prelude::*;
-    use weir_wire::checksum::{checksum, sum};
+    use weir_frames::{ACK, PSH, Tcp, segment};
 
     /// A frame with this data, and so many bytes of padding.
     fn frame(v6: bool, data: &[u8], padding: usize) -> Vec<u8> {
-        let mut segment = vec![0, 21, 0, 22, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 1, 0, 0, 0, 0, 0];
-        segment.extend(data);
-        let length = segment.len() as u16;
-        let mut header = if v6 {
-            let [high, low] = length.to_be_bytes();
-            [vec![0x60, 0, 0, 0, high, low, 6, 64], vec![7; 32]].concat()
-        } else {
-            let [high, low] = (length + 20).to_be_bytes();
-            let mut header = vec![0x45, 0, high, low, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-            let sum = checksum(&header).to_be_bytes();
-            header[10..12].copy_from_slice(&sum);
-            header
-        };
-        let pseudo = sum(&header[if v6 { 8 } else { 12 }..]) + 6 + u32::from(length);
-        let field = finish(pseudo + sum(&segment)).to_be_bytes();
-        segment[16..18].copy_from_slice(&field);
-        let mut frame = [vec![2; 12], if v6 { vec![0x86, 0xdd] } else { vec![8, 0] }].concat();
-        frame.append(&mut header);
-        frame.append(&mut segment);
+        let host = |last: u8| if v6 { weir_frames::v6(last.into(), 21) } else { weir_frames::v4(last, 21) };
+        let tcp = Tcp { flags: ACK | PSH, seq: 1, ack: 2, window: 256, ..Tcp::default() };
+        let mut frame = segment(host(1), host(2), tcp, data);
         frame.extend(vec![0; padding]);
         frame
     }

@@ -1,13 +1,15 @@
 //! Frames for tests, made and read by themselves: none of the code under test is asked how a header looks.
 //!
-//! - [`tcp`], [`udp`], [`icmp`], [`echo`], [`unreachable()`], [`ip`]: a frame, with its checksums; [`fragments`] of one;
+//! - [`tcp`], [`segment`], [`udp`], [`datagram`], [`icmp`], [`echo`], [`unreachable()`], [`ip`]: a frame, with its
+//!   checksums; [`fragments`] of one; [`padded`] to the least that Ethernet takes;
+//! - [`of_flow`]: a datagram as the switch composes it;
 //! - [`extract`]: a frame's key and layout, read the simple way;
 //! - [`v4`], [`v6`]: addresses of hosts.
 //!
 //! Tests only: what does not fit panics.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use weir_flow::{Field, Key, Layout};
+use weir_flow::{Field, Key, Layout, compose};
 
 /// TCP's flag FIN.
 pub const FIN: u8 = 0x01;
@@ -65,6 +67,8 @@ pub fn ip(from: IpAddr, to: IpAddr, protocol: u8, mut body: Vec<u8>, checksum: O
         let addresses = if protocol == 1 { 0 } else { sum(&octets(from)) + sum(&octets(to)) };
         body[at..at + 2].fill(0);
         let value = fold(pseudo + addresses + sum(&body));
+        // Zero would say that a datagram has none (RFC 768).
+        let value = if protocol == 17 && value == 0 { 0xffff } else { value };
         body[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
@@ -94,36 +98,67 @@ pub fn seal(frame: &mut [u8]) {
 }
 
 /// A frame with a TCP segment, with zeros as its data.
-pub fn tcp(from: SocketAddr, to: SocketAddr, segment: Tcp) -> Vec<u8> {
+pub fn tcp(from: SocketAddr, to: SocketAddr, tcp: Tcp) -> Vec<u8> {
+    segment(from, to, tcp, &vec![0; tcp.length])
+}
+
+/// A frame with a TCP segment and this data.
+pub fn segment(from: SocketAddr, to: SocketAddr, tcp: Tcp, data: &[u8]) -> Vec<u8> {
     let mut options = Vec::new();
-    if let Some(scale) = segment.scale {
+    if let Some(scale) = tcp.scale {
         options.extend([1, 3, 3, scale]);
     }
-    if segment.sack {
+    if tcp.sack {
         options.extend([1, 1, 4, 2]);
     }
-    let mut body = Vec::new();
-    body.extend(from.port().to_be_bytes());
-    body.extend(to.port().to_be_bytes());
-    body.extend(segment.seq.to_be_bytes());
-    body.extend(segment.ack.to_be_bytes());
-    body.extend([(20 + options.len() as u8) << 2, segment.flags]);
-    body.extend(segment.window.to_be_bytes());
+    let mut body = [from.port().to_be_bytes(), to.port().to_be_bytes()].concat();
+    body.extend(tcp.seq.to_be_bytes());
+    body.extend(tcp.ack.to_be_bytes());
+    body.extend([(20 + options.len() as u8) << 2, tcp.flags]);
+    body.extend(tcp.window.to_be_bytes());
     body.extend([0; 4]);
     body.extend(options);
-    body.extend(std::iter::repeat_n(0, segment.length));
+    body.extend(data);
     ip(from.ip(), to.ip(), 6, body, Some(16))
 }
 
 /// A frame with a datagram of so many bytes: 0, 1, 2 and so on.
 pub fn udp(from: SocketAddr, to: SocketAddr, length: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    body.extend(from.port().to_be_bytes());
-    body.extend(to.port().to_be_bytes());
-    body.extend((8 + length as u16).to_be_bytes());
+    datagram(from, to, &(0..length).map(|byte| byte as u8).collect::<Vec<_>>())
+}
+
+/// A frame with a datagram that carries this.
+pub fn datagram(from: SocketAddr, to: SocketAddr, data: &[u8]) -> Vec<u8> {
+    let mut body = [from.port().to_be_bytes(), to.port().to_be_bytes()].concat();
+    body.extend((8 + data.len() as u16).to_be_bytes());
     body.extend([0, 0]);
-    body.extend((0..length).map(|byte| byte as u8));
+    body.extend(data);
     ip(from.ip(), to.ip(), 17, body, Some(6))
+}
+
+/// With zeros at its end, where it is shorter than the least frame of Ethernet.
+pub fn padded(mut frame: Vec<u8>) -> Vec<u8> {
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// A datagram between two hosts of IPv4, as the switch composes it of a key.
+pub fn of_flow(source: u32, destination: u32, ports: (u16, u16), data: &[u8]) -> Vec<u8> {
+    let mut key = Key::new();
+    for (field, value) in [
+        (Field::EthDst, 0x0200_0000_0002),
+        (Field::EthSrc, 0x0200_0000_0001),
+        (Field::EthType, 0x0800),
+        (Field::NwSrc, u128::from(source)),
+        (Field::NwDst, u128::from(destination)),
+        (Field::NwProto, 17),
+        (Field::NwTtl, 64),
+        (Field::UdpSrc, u128::from(ports.0)),
+        (Field::UdpDst, u128::from(ports.1)),
+    ] {
+        field.set(&mut key, value);
+    }
+    compose(&key, data)
 }
 
 /// An ICMP packet with this type and code, four bytes behind the checksum, and a body.

@@ -191,16 +191,12 @@ fn equal_devices_searched_several_times_are_not_told_apart() {
     }
 }
 
-/// A source of numbers that follow a shape, from a fixed seed (splitmix64).
-struct Source(u64);
+/// A source of numbers that follow a shape, from a fixed seed.
+struct Source(weir_testkit::Dice);
 
 impl Source {
     fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.uniform()
     }
 
     fn normal(&mut self) -> f64 {
@@ -238,7 +234,7 @@ fn stolen(source: &mut Source) -> f64 {
 #[test]
 fn stated_intervals_cover_the_truth_in_about_95_of_100_cases_whatever_the_noise() {
     const TIMES: u32 = 4000;
-    let mut source = Source(7);
+    let mut source = Source(weir_testkit::Dice::new(7));
     for (name, of_a, of_b) in SHAPES {
         for count in [2, 3, 4, 5, 6, 8, 10, 20] {
             let mut draw = |shape: fn(&mut Source) -> f64, rate: f64| {
@@ -280,7 +276,7 @@ fn covers(gap: &Gap) -> bool {
 #[test]
 fn paired_intervals_over_starts_cover_the_truth_in_about_95_of_100_cases_whatever_the_noise() {
     const TIMES: u32 = 4000;
-    let mut source = Source(11);
+    let mut source = Source(weir_testkit::Dice::new(11));
     // Both sides have the same shape, so what is lopsided in it cancels in the ratio.
     for (name, shape, _) in SHAPES.iter().filter(|shape| shape.0 != "one side ten times noisier") {
         for count in [2, 3, 5, 8, 10, 20] {
@@ -302,7 +298,7 @@ fn paired_intervals_over_starts_cover_the_truth_in_about_95_of_100_cases_whateve
 #[test]
 fn sampling_until_an_effect_is_visible_costs_little_coverage() {
     const TIMES: u32 = 2000;
-    let mut source = Source(12);
+    let mut source = Source(weir_testkit::Dice::new(12));
     for (name, shape, _) in SHAPES.iter().filter(|shape| shape.0 != "one side ten times noisier") {
         let (mut covered, mut taken) = (0, 0);
         for _ in 0..TIMES {
@@ -323,7 +319,7 @@ fn sampling_until_an_effect_is_visible_costs_little_coverage() {
 
 #[test]
 fn an_effect_of_the_visible_size_is_seen_in_four_of_five_cases() {
-    let mut source = Source(13);
+    let mut source = Source(weir_testkit::Dice::new(13));
     let mut seen = 0;
     for _ in 0..2000 {
         // Ten starts whose ratios scatter by 4 %: what is visible follows from the true error.
@@ -342,7 +338,7 @@ fn a_machine_that_drifts_tells_nobody_apart_whose_trials_were_taken_in_turns() {
     // The machine loses 1 % a trial; both devices forward the same. A B, B A, A B, ...
     let drifting = |in_turns: bool, seed: u64| {
         let trials = 6;
-        let mut source = Source(seed);
+        let mut source = Source(weir_testkit::Dice::new(seed));
         let mut side = |second: usize| {
             let measured = (0..trials).map(|pair| {
                 let swapped = pair % 2 == 1;

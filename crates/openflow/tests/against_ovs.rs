@@ -87,7 +87,7 @@ fn as_printed(flow: &Flow) -> String {
 }
 
 fn random_lines(seed: u64) -> Vec<Line> {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     // Priority 32768 is not printed.
     (1..=LINES).map(|priority| crate::lines::line(&mut dice, priority)).collect()
 }
@@ -183,10 +183,10 @@ fn where_a_line_is_broken_both_refuse_it_or_we_are_stricter() {
     /// Lines in a hundred on which the two may differ.
     const DIFFER: u32 = 4;
     const TRIED: u32 = 400;
-    let mut dice = Dice(3);
+    let mut dice = Dice::new(3);
     let mut differ = 0;
     for number in 0..u64::from(TRIED) {
-        let line = mutated(&mut dice, &crate::lines::line(&mut Dice(number), number + 1).text);
+        let line = mutated(&mut dice, &crate::lines::line(&mut Dice::new(number), number + 1).text);
         let ours = Flow::parse(&line, &Names::default());
         let (_, errors) = over(std::slice::from_ref(&line), &["diff-flows"], &["/dev/null"]);
         let theirs = errors.lines().find(|error| error.starts_with("ovs-ofctl: "));
@@ -238,7 +238,7 @@ fn groups_mean_to_ovs_what_their_lines_meant() {
     if !installed() {
         return;
     }
-    let mut dice = Dice(4);
+    let mut dice = Dice::new(4);
     for id in 1..300 {
         let line = group(&mut dice, id);
         let names = Names::default();

@@ -1,4 +1,4 @@
-//! What tests share: what a test needs of the machine, and where random tests take their seeds from.
+//! What tests share: what a test needs of the machine, where random tests take their seeds from, and their dice.
 //!
 //! A test that needs root or another program begins with `if !needs!(...) { return; }`. Where something is
 //! missing, a laptop skips the test and says so; in CI (the environment has `CI=true`) the test fails, for a
@@ -7,10 +7,12 @@
 //!
 //! Used by tests only.
 
+mod dice;
 mod ledger;
 mod need;
 mod seed;
 
+pub use dice::Dice;
 pub use ledger::can_run;
 pub use need::Need;
 pub use seed::{asked, seed};

@@ -1,30 +1,7 @@
 //! Rules and keys that overlap, nest and nearly match: of few values a field, with odd masks.
 
 use weir_flow::{Field, Key, Mask, Match, WORDS};
-
-/// Random numbers (Steele, Lea and Flood: SplitMix64).
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.roll() % limit
-    }
-
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
+pub(crate) use weir_testkit::Dice;
 
 /// How often random tests go round: `WEIR_CLASSIFIER_ROUNDS` times as often as usual.
 pub(crate) fn rounds(usual: u64) -> u64 {
@@ -87,7 +64,7 @@ pub(crate) fn matching(dice: &mut Dice) -> Match {
         let mask = match (field, dice.below(8)) {
             (Field::InPort | Field::EthType | Field::NwProto, _) | (_, 0..=2) => all,
             (_, 3..=6) => all & all << dice.below(u64::from(field.bits())),
-            _ => u128::from(dice.roll()) & all,
+            _ => u128::from(dice.next()) & all,
         };
         matching.demand(field, value(dice, field), mask);
     }

@@ -188,11 +188,8 @@ mod tests {
 
     /// An IPv4 frame: addresses by their last byte, protocol, and what it carries.
     fn frame(source: u8, destination: u8, protocol: u8, carried: &[u8]) -> Vec<u8> {
-        let mut frame = vec![2; 12];
-        frame.extend([8, 0, 0x45, 0, 0, 20 + carried.len() as u8, 0, 0, 0, 0, 64, protocol, 0, 0]);
-        frame.extend([198, 18, 0, source, 198, 18, 0, destination]);
-        frame.extend(carried);
-        frame
+        let host = |last| [198, 18, 0, last].into();
+        weir_frames::ip(host(source), host(destination), protocol, carried.to_vec(), None)
     }
 
     fn owner_of(table: &SteeringTable, frame: &[u8], first: Option<usize>) -> usize {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_datapath::{Change, Config, ControlError, Datapath, PortSpec, Report, ServiceConfig, WorkerReport};
 use weir_dpdk::{Eal, EalConfig, Memory};
-use weir_flow::{Field, Key, compose};
 use weir_openflow::{Group, Meter, Names, PortNo, parse_flows};
 use weir_units::{FrameSize, Nanos};
 use weir_wire::pcap::{CaptureReader, CaptureWriter, Format};
@@ -44,21 +43,7 @@ pub(crate) fn service(kind: &str, settings: serde_json::Value) -> ServiceConfig 
 
 /// A UDP packet of a flow.
 pub(crate) fn udp(source: u32, destination: u32, ports: (u16, u16)) -> Vec<u8> {
-    let mut key = Key::new();
-    for (field, value) in [
-        (Field::EthDst, 0x0200_0000_0002),
-        (Field::EthSrc, 0x0200_0000_0001),
-        (Field::EthType, 0x0800),
-        (Field::NwSrc, u128::from(source)),
-        (Field::NwDst, u128::from(destination)),
-        (Field::NwProto, 17),
-        (Field::NwTtl, 64),
-        (Field::UdpSrc, u128::from(ports.0)),
-        (Field::UdpDst, u128::from(ports.1)),
-    ] {
-        field.set(&mut key, value);
-    }
-    compose(&key, &[0x77; 18])
+    weir_frames::of_flow(source, destination, ports, &[0x77; 18])
 }
 
 impl Rig {

@@ -1,34 +1,12 @@
 //! Random lines of flows, in every spelling that `ovs-ofctl` reads.
 
-/// Numbers that depend on nothing but the seed (SplitMix64).
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) use weir_testkit::Dice;
 
-impl Dice {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    pub(crate) fn percent(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    pub(crate) fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.below(from.len() as u64) as usize]
-    }
-
-    fn bits(&mut self, bits: u32) -> u128 {
-        let wide = u128::from(self.next()) << 64 | u128::from(self.next());
-        let value = if self.percent(30) { wide & 7 } else { wide };
-        if bits == 128 { value } else { value & ((1 << bits) - 1) }
-    }
+/// A value of so many bits, often a small one.
+fn drawn(dice: &mut Dice, bits: u32) -> u128 {
+    let wide = u128::from(dice.next()) << 64 | u128::from(dice.next());
+    let value = if dice.percent(30) { wide & 7 } else { wide };
+    if bits == 128 { value } else { value & ((1 << bits) - 1) }
 }
 
 /// A line and how it may be checked.
@@ -77,13 +55,13 @@ fn ipv4(dice: &mut Dice) -> String {
 }
 
 fn ipv6(dice: &mut Dice) -> String {
-    let value = dice.bits(128);
+    let value = drawn(dice, 128);
     let value = if dice.percent(40) { value & 0xffff_0000_ffff_u128 << 64 } else { value };
     std::net::Ipv6Addr::from_bits(value).to_string()
 }
 
 fn number(dice: &mut Dice, bits: u32) -> String {
-    let value = dice.bits(bits);
+    let value = drawn(dice, bits);
     if bits > 64 || dice.percent(50) {
         if dice.percent(20) { format!("0X{value:X}") } else { format!("{value:#x}") }
     } else {
@@ -111,7 +89,7 @@ fn ipv6_masked(dice: &mut Dice) -> String {
         0 => format!("{value}/{}", dice.below(129)),
         // Open vSwitch takes the first digits of a mask for a prefix, and then stumbles.
         _ if dice.percent(30) => {
-            let mask = dice.bits(128) | 0xf000 << 112;
+            let mask = drawn(dice, 128) | 0xf000 << 112;
             format!("{value}/{}", std::net::Ipv6Addr::from_bits(mask))
         }
         _ => value,
@@ -120,7 +98,7 @@ fn ipv6_masked(dice: &mut Dice) -> String {
 
 fn flags(dice: &mut Dice, names: &[&str], bits: u32) -> String {
     match dice.below(4) {
-        0 => format!("{:#x}/{:#x}", dice.bits(bits), dice.bits(bits)),
+        0 => format!("{:#x}/{:#x}", drawn(dice, bits), drawn(dice, bits)),
         1 => {
             let chosen: Vec<&str> = names.iter().copied().filter(|_| dice.percent(30)).collect();
             if chosen.is_empty() { "0".to_owned() } else { chosen.join("|") }
@@ -458,7 +436,7 @@ fn ct(dice: &mut Dice, context: &Context) -> String {
 
 /// A value within its mask, as a switch demands it.
 fn masked_inside(dice: &mut Dice, bits: u32) -> String {
-    let (value, mask) = (dice.bits(bits), dice.bits(bits));
+    let (value, mask) = (drawn(dice, bits), drawn(dice, bits));
     if dice.percent(40) && mask != 0 {
         format!("{:#x}/{mask:#x}", value & mask)
     } else {

@@ -5,35 +5,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout};
+use weir_frames::{ACK, Tcp, datagram, padded, segment};
 use weir_packet::DropReason;
 use weir_services::{Burst, Group, GroupConfig, Memo, Service, Slot, Verdict, registered};
 use weir_units::Nanos;
-use weir_wire::checksum::{self, finish, pseudo_ipv4, pseudo_ipv6, sum, udp_nonzero};
+use weir_wire::checksum::{self, pseudo_ipv4, pseudo_ipv6, sum};
 use weir_wire::dissect::Network;
-use weir_wire::{
-    Dissection, EtherType, EthernetRepr, EthernetView, Ipv4Repr, Ipv6Repr, MacAddress, TcpRepr, UdpRepr, tcp,
-    udp,
-};
+use weir_wire::{Dissection, EthernetView, MacAddress};
 
 /// Something between packets that depends on a number only.
-pub(crate) struct Draw(u64);
-
-impl Draw {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
+pub(crate) type Draw = weir_testkit::Dice;
 
 fn sockets(v6: bool, host: u16, port: u16) -> SocketAddr {
     let ip = if v6 {
@@ -42,34 +23,6 @@ fn sockets(v6: bool, host: u16, port: u16) -> SocketAddr {
         IpAddr::V4(Ipv4Addr::from(0xc612_0000 | u32::from(host)))
     };
     SocketAddr::new(ip, port)
-}
-
-/// Ethernet and IP headers for a transport packet.
-fn headers(from: SocketAddr, to: SocketAddr, protocol: u8, transport: &[u8]) -> Vec<u8> {
-    let v6 = from.is_ipv6();
-    let network = if v6 { Ipv6Repr::BYTES } else { Ipv4Repr::BYTES };
-    let mut frame = vec![0; EthernetRepr::BYTES + network];
-    EthernetRepr {
-        destination: MacAddress([2, 0, 0, 0, 0, 2]),
-        source: MacAddress([2, 0, 0, 0, 0, 1]),
-        ether_type: if v6 { EtherType::IPV6 } else { EtherType::IPV4 },
-    }
-    .emit(&mut frame);
-    let at = EthernetRepr::BYTES;
-    let payload_len = transport.len() as u16;
-    match (from.ip(), to.ip()) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            Ipv4Repr { source, destination, protocol, ttl: 64, payload_len }.emit(&mut frame[at..]);
-        }
-        (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            Ipv6Repr { source, destination, next_header: protocol, hop_limit: 64, payload_len }
-                .emit(&mut frame[at..]);
-        }
-        _ => unreachable!("both ends are of one family"),
-    }
-    frame.extend_from_slice(transport);
-    frame.resize(frame.len().max(60), 0);
-    frame
 }
 
 fn pseudo(from: SocketAddr, to: SocketAddr, protocol: u8, length: usize) -> u32 {
@@ -82,40 +35,20 @@ fn pseudo(from: SocketAddr, to: SocketAddr, protocol: u8, length: usize) -> u32 
 
 /// A UDP packet with its checksum.
 pub(crate) fn udp_packet(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
-    let mut datagram = vec![0; UdpRepr::BYTES];
-    UdpRepr { source: from.port(), destination: to.port(), payload_len: payload.len() as u16 }
-        .emit(&mut datagram);
-    datagram.extend_from_slice(payload);
-    let field = udp_nonzero(finish(pseudo(from, to, 17, datagram.len()) + sum(&datagram)));
-    datagram[udp::CHECKSUM..][..2].copy_from_slice(&field.to_be_bytes());
-    headers(from, to, 17, &datagram)
+    padded(datagram(from, to, payload))
 }
 
 /// A TCP packet with its checksum.
 pub(crate) fn tcp_packet(from: SocketAddr, to: SocketAddr, flags: u8, payload: &[u8]) -> Vec<u8> {
-    let mut segment = vec![0; TcpRepr::BYTES];
-    segment.extend_from_slice(payload);
-    TcpRepr {
-        source: from.port(),
-        destination: to.port(),
-        sequence: 1000,
-        acknowledgement: 2000,
-        flags,
-        window: 8192,
-    }
-    .emit(&mut segment, pseudo(from, to, 6, TcpRepr::BYTES + payload.len()));
-    headers(from, to, 6, &segment)
+    let tcp = Tcp { flags, seq: 1000, ack: 2000, window: 8192, ..Tcp::default() };
+    padded(segment(from, to, tcp, payload))
 }
 
 /// A packet of connection `number`: TCP or UDP, IPv4 or IPv6, by its lowest bits.
 pub(crate) fn packet(number: u64, payload: &[u8]) -> Vec<u8> {
     let from = sockets(number & 1 != 0, (number >> 2) as u16, 1024 + (number >> 4) as u16 % 60_000);
     let to = sockets(number & 1 != 0, 0xffff, 80);
-    if number & 2 == 0 {
-        tcp_packet(from, to, tcp::flags::ACK, payload)
-    } else {
-        udp_packet(from, to, payload)
-    }
+    if number & 2 == 0 { tcp_packet(from, to, ACK, payload) } else { udp_packet(from, to, payload) }
 }
 
 /// Whether the transport checksum of a frame is right; `None` where there is none to check.

@@ -3,7 +3,7 @@
 //! Hosts keep their own addresses and sequence numbers, and take a packet only if it is in them: what a gateway
 //! does in between must not show but where it should.
 
-use super::{ACK, PSH, SYN, extract, ip};
+use super::{ACK, PSH, SYN, Tcp, extract};
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -130,12 +130,8 @@ impl Way for Gateway {
 
 /// A segment with data.
 pub fn segment(from: SocketAddr, to: SocketAddr, flags: u8, numbers: (u32, u32), data: &[u8]) -> Vec<u8> {
-    let mut body = [from.port().to_be_bytes(), to.port().to_be_bytes()].concat();
-    body.extend(numbers.0.to_be_bytes());
-    body.extend(numbers.1.to_be_bytes());
-    body.extend([0x50, flags, 0x20, 0, 0, 0, 0, 0]);
-    body.extend(data);
-    ip(from.ip(), to.ip(), 6, body, Some(16))
+    let tcp = Tcp { flags, seq: numbers.0, ack: numbers.1, window: 0x2000, ..Tcp::default() };
+    weir_frames::segment(from, to, tcp, data)
 }
 
 /// One end of a connection, as it sees it.

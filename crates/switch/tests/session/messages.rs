@@ -8,7 +8,7 @@ use weir_codec::{
     AsyncConfig, AsyncKind, Body, Code, Config, FlowCommand, FlowMod, GroupCommand, GroupMod, Message,
     MeterCommand, MeterMod, PacketIn, PacketInForm, PortMod, Reply, Request, Role, RoleMessage, Version,
 };
-use weir_flow::{Field, Key, compose};
+use weir_flow::Field;
 use weir_openflow::{Action, Group, Meter, MeterId, MeterUnit, Names, PortNo, TableId, ToController};
 
 fn role(role: Role, generation: u64) -> Body {
@@ -239,19 +239,7 @@ fn an_entry_that_is_added_again_keeps_its_counters_but_in_openflow_1_0() {
 
 /// A datagram of a host to a name server.
 fn datagram(host: u8) -> Vec<u8> {
-    let mut key = Key::new();
-    for (field, value) in [
-        (Field::EthType, 0x0800),
-        (Field::NwSrc, 0x0a00_0000 | u128::from(host)),
-        (Field::NwDst, 0x0a00_0002),
-        (Field::NwProto, 17),
-        (Field::NwTtl, 64),
-        (Field::UdpSrc, 1000),
-        (Field::UdpDst, 53),
-    ] {
-        field.set(&mut key, value);
-    }
-    compose(&key, &[0; 18])
+    weir_frames::of_flow(0x0a00_0000 | u32::from(host), 0x0a00_0002, (1000, 53), &[0; 18])
 }
 
 #[test]
