@@ -1,16 +1,17 @@
 //! A worker's caches, as the worker uses them: megaflows with their programs, the exact-match cache in
 //! front of them, and the fast path past both.
 
+use crate::actions::execute::Disposition;
 use crate::actions::plans::Plans;
 use crate::actions::program::{Program, Segment, Short, Stage, Step};
 use crate::actions::simple::SimpleActions;
-use crate::classify::fast_path::FastPath;
+use crate::classify::fast_path::{FastPath, Taken};
 use crate::model::entries::Touched;
 use crate::model::pipeline::Pipeline;
 use crate::slowpath::translate::concerns;
 use crate::stats::report::CacheReport;
-use weir_classifier::{Caches as Cached, EXACT_BUCKETS, Found, Handle};
-use weir_dpdk::Packet;
+use weir_classifier::{Caches as Cached, EXACT_BUCKETS, Found, Handle, Megaflows};
+use weir_dpdk::{BURST, Burst, Packet};
 use weir_flow::{Field, Key, Mask, Seed};
 use weir_openflow::PortNo;
 use weir_services::Memo;
@@ -50,6 +51,8 @@ pub(crate) struct Caches {
     /// The next place to be looked at, and when places were looked at last.
     hand: usize,
     swept: Nanos,
+    /// Megaflows that went because they were idle.
+    idle: u64,
 }
 
 /// What the slow path made of a flow, and what it counted meanwhile.
@@ -75,6 +78,7 @@ impl Caches {
             target: None,
             hand: 0,
             swept: Nanos(0),
+            idle: 0,
         }
     }
 
@@ -153,8 +157,30 @@ impl Caches {
         self.short > 0
     }
 
+    /// The packets of a burst that the fast path knows are done; `dispositions` says where they go.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        burst: &mut Burst,
+        port: PortNo,
+        (now, pipeline): (Nanos, &Pipeline),
+        dispositions: &mut [Disposition; BURST],
+        report: &mut CacheReport,
+    ) -> Taken {
+        let Self { cached, fast_path, .. } = self;
+        let is_right = |handle| {
+            let megaflows = cached.megaflows_mut();
+            let generation = megaflows.get(handle).map(|program| program.generation);
+            let is_right = generation == Some(pipeline.generation)
+                || generation.is_some() && outlives(megaflows, handle, pipeline, report);
+            report.lapsed += u64::from(!is_right);
+            is_right
+        };
+        fast_path.take(burst, port, (now, pipeline.generation), dispositions, is_right)
+    }
+
     /// Shows the fast path a packet as it came in, and its megaflow, which is right for it.
-    pub(crate) fn learn(&mut self, handle: Handle, packet: &Packet, port: PortNo) {
+    pub(crate) fn learn(&mut self, handle: Handle, packet: &Packet, port: PortNo, report: &mut CacheReport) {
         let Self { cached, fast_path, .. } = self;
         let Some(program) = cached.megaflows_mut().get_mut(handle) else { return };
         if !program.plan().is_short {
@@ -166,38 +192,24 @@ impl Caches {
             program.short = target.map_or(Short::Unknown, Short::Target);
         }
         if let (Short::Target(number), Some(mask)) = (program.short, cached.megaflows().mask(handle)) {
-            fast_path.learn(packet, port, mask, number);
+            let generation = cached.megaflows().get(handle).map_or(0, |program| program.generation);
+            report.remembered += u64::from(fast_path.learn(packet, (port, generation), mask, number));
         }
     }
 
     /// Whether a megaflow is right for these tables. One that no change since may concern is from now
     /// on.
     #[inline]
-    pub(crate) fn is_current(&mut self, handle: Handle, pipeline: &Pipeline) -> bool {
+    pub(crate) fn is_current(
+        &mut self,
+        handle: Handle,
+        pipeline: &Pipeline,
+        report: &mut CacheReport,
+    ) -> bool {
         let Some(generation) = self.cached.megaflows().get(handle).map(|program| program.generation) else {
             return false;
         };
-        generation == pipeline.generation || self.outlives(handle, generation, pipeline)
-    }
-
-    #[cold]
-    fn outlives(&mut self, handle: Handle, generation: u64, pipeline: &Pipeline) -> bool {
-        let megaflows = self.cached.megaflows();
-        let (Some(key), Some(mask), Some(program)) =
-            (megaflows.key(handle), megaflows.mask(handle), megaflows.get(handle))
-        else {
-            return false;
-        };
-        let one = |touched: &Touched| {
-            concerns(touched, |table, matching| program.is_touched(table, matching, &key, mask))
-        };
-        if pipeline.journal().concerns(generation, one) {
-            return false;
-        }
-        if let Some(program) = self.cached.megaflows_mut().get_mut(handle) {
-            program.generation = pipeline.generation;
-        }
-        true
+        generation == pipeline.generation || outlives(self.cached.megaflows_mut(), handle, pipeline, report)
     }
 
     /// Adds a megaflow. What it replaces, or what has to make room for it, is credited; the port of what had to
@@ -322,6 +334,9 @@ impl Caches {
     fn look_at_next(&mut self, now: Nanos, pipeline: &Pipeline) {
         let megaflows = self.cached.megaflows();
         let place = if self.hand < megaflows.places() { self.hand } else { 0 };
+        if place == 0 {
+            self.fast_path.narrow(megaflows.masks().map(|(mask, _)| mask));
+        }
         self.hand = place + 1;
         let Some(handle) = megaflows.at(place) else { return };
         let used = megaflows.get(handle).map_or(now, |program| match program.short {
@@ -330,16 +345,46 @@ impl Caches {
         });
         if now.0.saturating_sub(used.0) > IDLE.0 {
             self.remove(handle, pipeline);
+            self.idle += 1;
         }
     }
 
-    /// What the caches hold.
+    /// What the caches hold, and how often they did what packets do not count.
     pub(crate) fn report(&self, report: &mut CacheReport) {
+        (report.idle, report.restarts) = (self.idle, self.fast_path.restarts());
         report.megaflows = self.cached.megaflows().len() as u64;
         report.masks = self.cached.megaflows().masks().count() as u64;
         report.most_masks = self.cached.megaflows().most_masks() as u64;
         report.memory = (self.cached.memory() + self.fast_path.memory()) as u64;
     }
+}
+
+/// Whether a megaflow that was right for older tables is right for these: no change since may concern it. It is known
+/// to be from now on.
+#[cold]
+#[inline(never)]
+fn outlives(
+    megaflows: &mut Megaflows<Program>,
+    handle: Handle,
+    pipeline: &Pipeline,
+    report: &mut CacheReport,
+) -> bool {
+    let (Some(key), Some(mask), Some(program)) =
+        (megaflows.key(handle), megaflows.mask(handle), megaflows.get(handle))
+    else {
+        return false;
+    };
+    let one = |touched: &Touched| {
+        concerns(touched, |table, matching| program.is_touched(table, matching, &key, mask))
+    };
+    if pipeline.journal().concerns(program.generation, one) {
+        return false;
+    }
+    if let Some(program) = megaflows.get_mut(handle) {
+        program.generation = pipeline.generation;
+        report.outlived += 1;
+    }
+    true
 }
 
 #[cfg(test)]

@@ -8,8 +8,13 @@
 //! Why it is right: a packet with the masked header of another, under a header mask that covers all that a megaflow's mask
 //! names agrees with that megaflow. Bits that are not the packet's (registers, recirculation) are zero
 //! for all packets that just came in, and the port is compared. So nothing has to be known of the tables
-//! here. Whatever else could make an entry wrong ends it: changed tables and a wider header mask by the version
-//! in it, a removed megaflow by its target, which says so until no entry leads there.
+//! here. Whatever else could make an entry wrong ends it: a wider header mask by the version in it, a removed megaflow by its
+//! target, which says so until no entry leads there. After a change of the tables an entry asks its megaflow once: that is
+//! right for these tables too if the journal says that no change since may concern it. So a change costs an entry that
+//! it does not concern one question, and the others their entry.
+//!
+//! The header mask starts anew with a change that concerns all packets ([`FastPath::keep_up`]), and when no megaflow has
+//! a bit of it any more ([`FastPath::narrow`]).
 //!
 //! Where it does not pay, because there are more flows than it has room for, it steps aside: after a
 //! window of [`WINDOW`] packets of which less than half were found, for [`ASIDE`] packets. So it costs
@@ -29,10 +34,11 @@ mod ahead;
 use crate::actions::execute::Disposition;
 use crate::actions::program::Counted;
 use crate::actions::simple::{End, SimpleActions};
+use crate::model::pipeline::Pipeline;
 use std::ops::Range;
 use weir_classifier::Handle;
 use weir_dpdk::{BURST, Burst, Packet};
-use weir_flow::{Extractor, HeaderMask, Mask, MaskedHeader, Seed, WithExtractor, spread};
+use weir_flow::{Extractor, HeaderMask, Mask, MaskedHeader, Seed, WithExtractor, places, spread};
 use weir_openflow::PortNo;
 use weir_units::Nanos;
 
@@ -63,12 +69,14 @@ struct Entry {
     header: MaskedHeader,
     /// The version when it was learned in the upper half; in the lower the port.
     origin: u64,
+    /// The generation of the tables that it is known to be right for.
+    generation: u64,
     target: u32,
 }
 
 impl Entry {
     /// No packet has version 0.
-    const EMPTY: Self = Self { header: [0; 4], origin: 0, target: NONE };
+    const EMPTY: Self = Self { header: [0; 4], origin: 0, generation: 0, target: NONE };
 }
 
 /// A megaflow as the fast path has it, in one cache line.
@@ -108,6 +116,8 @@ pub(crate) struct FastPath {
     found: u64,
     /// Packets for which it still steps aside.
     aside: u64,
+    /// How often all entries were forgotten.
+    restarts: u64,
 }
 
 /// How packets are told apart: by what is seen of them, and by where they come from.
@@ -116,6 +126,8 @@ struct Telling {
     masks: MaskedHeader,
     factors: MaskedHeader,
     origin: u64,
+    /// The generation of the tables.
+    generation: u64,
     /// That as the sum begins, so that ports whose packets look alike have places of their own.
     start: u64,
 }
@@ -138,7 +150,10 @@ impl Telling {
     #[inline(always)]
     fn find_at<S: Extractor>(&self, entries: &[Entry], header: &MaskedHeader, place: usize) -> Option<u32> {
         let slot = place & entries.len().wrapping_sub(1);
-        let is_it = |entry: &&Entry| S::differ(&entry.header, header) == 0 && entry.origin == self.origin;
+        let is_it = |entry: &&Entry| {
+            let same = (entry.origin ^ self.origin) | (entry.generation ^ self.generation);
+            S::differ(&entry.header, header) | same == 0
+        };
         let first = entries.get(slot)?;
         let found = if is_it(&first) { Some(first) } else { entries.get(slot ^ 1).filter(is_it) };
         found.map(|entry| entry.target)
@@ -153,6 +168,21 @@ impl WithExtractor for Find<'_> {
 
     fn run<S: Extractor>(self) -> Option<u32> {
         self.0.find::<S>(self.1, &self.2)
+    }
+}
+
+/// One packet whose target is known.
+struct TakeOne<'t> {
+    target: &'t mut Target,
+    packet: &'t mut Packet,
+    now: Nanos,
+}
+
+impl WithExtractor for TakeOne<'_> {
+    type Output = Option<End>;
+
+    fn run<S: Extractor>(self) -> Option<End> {
+        self.target.take::<S>(self.now, self.packet.data_mut())
     }
 }
 
@@ -246,24 +276,48 @@ impl FastPath {
             seen: 0,
             found: 0,
             aside: 0,
+            restarts: 0,
         }
     }
 
     /// How packets of a port are told apart, at this version.
     #[inline]
-    fn telling(&self, port: PortNo) -> Telling {
+    fn telling(&self, port: PortNo, generation: u64) -> Telling {
         let origin = u64::from(self.version) << 32 | u64::from(port.0);
         let start = self.seed.fold(u64::from(port.0), u64::from(self.version));
-        Telling { masks: *self.header_mask.masks(), factors: self.factors, origin, start }
+        Telling { masks: *self.header_mask.masks(), factors: self.factors, origin, generation, start }
     }
 
-    /// Forgets what it learned: tables have changed, or it is to see less from now on.
-    pub(crate) fn forget(&mut self) {
+    /// Forgets what it learned: it is to see less from now on.
+    fn forget(&mut self) {
         self.header_mask = HeaderMask::new();
         self.outdate();
     }
 
+    /// Tables have changed since this generation. What a change concerns is found out by those whom it concerns; one that
+    /// concerns all has them start anew, with a header mask for what the tables examine now.
+    pub(crate) fn keep_up(&mut self, pipeline: &Pipeline, since: u64) {
+        if pipeline.journal().is_of_all(since) {
+            self.forget();
+        }
+    }
+
+    /// Forgets what it learned if its header mask covers more than these masks, all that megaflows have, let it see: it
+    /// gets wider by what it learns, and without this would stay so when the tables examine less.
+    pub(super) fn narrow<'m>(&mut self, masks: impl Iterator<Item = &'m Mask>) {
+        let wide = masks.fold(HeaderMask::new(), |wide, mask| wide.widened(mask).unwrap_or(wide));
+        if !wide.covers_all_of(&self.header_mask) {
+            self.forget();
+        }
+    }
+
+    /// How often all entries were forgotten.
+    pub(super) const fn restarts(&self) -> u64 {
+        self.restarts
+    }
+
     fn outdate(&mut self) {
+        self.restarts += 1;
         self.crowded = 0;
         self.free.append(&mut self.gone);
         self.version = self.version.wrapping_add(1);
@@ -292,20 +346,63 @@ impl FastPath {
         &mut self,
         burst: &mut Burst,
         port: PortNo,
-        now: Nanos,
+        (now, generation): (Nanos, u64),
         dispositions: &mut [Disposition; BURST],
+        is_right: impl FnMut(Handle) -> bool,
     ) -> Taken {
         let count = burst.len();
         if self.owners.len() == self.free.len() + self.gone.len() {
             return Taken { left: u64::MAX >> (u64::BITS as usize - count), all: None };
         }
-        let telling = self.telling(port);
+        let telling = self.telling(port, generation);
         let whole = if self.header_mask.is_empty() { self.take_whole(burst, &telling, now) } else { None };
         let taken = whole.unwrap_or_else(|| {
             let Self { header_mask, entries, targets, .. } = self;
-            header_mask.with(OneByOne { burst, dispositions, telling, entries, targets, now })
+            header_mask.with(OneByOne { burst: &mut *burst, dispositions, telling, entries, targets, now })
         });
+        let taken = if taken.left == 0 {
+            taken
+        } else {
+            self.take_stale(taken, burst, (&telling, now), dispositions, is_right)
+        };
         self.judge(count, taken.left);
+        taken
+    }
+
+    /// Of packets that are left, takes those whose entry is of older tables, if its megaflow `is_right` for these too.
+    #[cold]
+    #[inline(never)]
+    fn take_stale(
+        &mut self,
+        mut taken: Taken,
+        burst: &mut Burst,
+        (telling, now): (&Telling, Nanos),
+        dispositions: &mut [Disposition; BURST],
+        mut is_right: impl FnMut(Handle) -> bool,
+    ) -> Taken {
+        for at in places(taken.left) {
+            let Some(packet) = burst.get_mut(at).filter(|packet| !packet.is_chained()) else { continue };
+            let Some(header) = self.header_mask.read(packet.data()) else { continue };
+            let own = self.header_mask.with(Place(telling, header)) & (self.entries.len() - 1);
+            let slots = [own, own ^ 1];
+            let is_it = |&slot: &usize| {
+                let entry = &self.entries[slot];
+                entry.origin == telling.origin && entry.header == header
+            };
+            let Some(slot) = slots.into_iter().find(is_it) else { continue };
+            let Entry { generation, target, .. } = self.entries[slot];
+            if generation != telling.generation {
+                if !is_right(self.owners[target as usize]) {
+                    continue;
+                }
+                self.entries[slot].generation = telling.generation;
+            }
+            let one = TakeOne { target: &mut self.targets[target as usize], packet, now };
+            if let Some(end) = self.header_mask.with(one) {
+                dispositions[at % BURST] = end.into();
+                taken.left &= !(1 << at);
+            }
+        }
         taken
     }
 
@@ -335,24 +432,31 @@ impl FastPath {
         }
     }
 
-    /// Learns from a packet that just came in by a port and whose megaflow has this mask and target.
-    pub(crate) fn learn(&mut self, packet: &Packet, port: PortNo, mask: &Mask, number: u32) {
+    /// Learns from a packet that just came in by a port and whose megaflow has this mask and target; says
+    /// whether it remembers it.
+    pub(crate) fn learn(
+        &mut self,
+        packet: &Packet,
+        (port, generation): (PortNo, u64),
+        mask: &Mask,
+        number: u32,
+    ) -> bool {
         if packet.is_chained() {
-            return;
+            return false;
         }
         if !self.header_mask.covers(mask) {
-            let Some(wider) = self.header_mask.widened(mask) else { return };
+            let Some(wider) = self.header_mask.widened(mask) else { return false };
             self.header_mask = wider;
             self.outdate();
         }
-        let Some(target) = self.targets.get(number as usize) else { return };
+        let Some(target) = self.targets.get(number as usize) else { return false };
         if target.actions.lowers() && !self.header_mask.covers_ipv4() {
-            return;
+            return false;
         }
-        let Some(header) = self.header_mask.fits(packet.data()) else { return };
-        let telling = self.telling(port);
+        let Some(header) = self.header_mask.fits(packet.data()) else { return false };
+        let telling = self.telling(port, generation);
         let own = self.header_mask.with(Place(&telling, header)) & (self.entries.len() - 1);
-        let entry = Entry { header, origin: telling.origin, target: number };
+        let entry = Entry { header, origin: telling.origin, generation, target: number };
         let is_same = |&slot: &usize| {
             let old = &self.entries[slot];
             old.origin == entry.origin && old.header == header
@@ -368,6 +472,7 @@ impl FastPath {
             self.entries.resize(doubled, Entry::EMPTY);
             self.outdate();
         }
+        true
     }
 
     /// Makes a megaflow's target; nothing when there are enough.
@@ -454,15 +559,41 @@ const _: () = assert!(size_of::<Target>() == 64, "a target is one line");
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use weir_flow::Field;
 
     #[test]
     fn ports_whose_packets_look_alike_have_places_of_their_own() {
         let fast_path = FastPath::new(Seed::new(7));
         let place = |port: u32| {
-            let telling = fast_path.telling(PortNo(port));
+            let telling = fast_path.telling(PortNo(port), 1);
             fast_path.header_mask.with(Place(&telling, [1, 2, 3, 4])) & (FEWEST - 1)
         };
         let places: HashSet<usize> = (1..=64).map(place).collect();
         assert!(places.len() > 52, "{} places for 64 ports", places.len());
+    }
+
+    /// A mask that names one field.
+    fn mask(field: Field) -> Mask {
+        let mut mask = Mask::new();
+        field.examine(&mut mask, u128::MAX);
+        mask
+    }
+
+    #[test]
+    fn a_header_mask_that_covers_more_than_any_megaflow_examines_is_given_up() {
+        let mut fast_path = FastPath::new(Seed::new(7));
+        let [address, port, flags] = [Field::NwDst, Field::UdpDst, Field::TcpFlags].map(mask);
+        for learnt in [&address, &port] {
+            fast_path.header_mask =
+                fast_path.header_mask.widened(learnt).expect("a header mask can cover it");
+        }
+        let wide = fast_path.header_mask.clone();
+        // A megaflow that no header mask can cover changes nothing.
+        fast_path.narrow([&port, &flags, &address].into_iter());
+        assert_eq!((&fast_path.header_mask, fast_path.restarts()), (&wide, 0));
+        fast_path.narrow([&address, &flags].into_iter());
+        assert_eq!((&fast_path.header_mask, fast_path.restarts()), (&HeaderMask::new(), 1));
+        fast_path.narrow(std::iter::empty());
+        assert_eq!(fast_path.restarts(), 1, "it cannot be narrower");
     }
 }

@@ -12,8 +12,8 @@
 //! 6. An **upcall**: the slow path translates the packet and makes a megaflow of it, within its port's budget. Beyond
 //!    that the packet walks the tables, and is dropped as `upcall-limit` where it cannot.
 //!
-//! A change of the tables ends all entries of the fast path; a megaflow survives it if the journal says that no change
-//! concerns it. `docs/lookup.md` has the bounds of each tier.
+//! A megaflow survives a change of the tables if the journal says that the change does not concern it, and so does all that
+//! names it: entries of the fast path, of the exact-match cache, and hints. `docs/lookup.md` has the bounds of each tier.
 //!
 //! Threads: one worker's. Nothing here is shared.
 

@@ -182,6 +182,8 @@ pub(crate) struct TableWalk {
     generation: u64,
     /// A key to be looked up other than as it came.
     scratch: Key,
+    /// How often a change cleared it.
+    cleared: u64,
 }
 
 /// Where a walk came to.
@@ -207,7 +209,13 @@ impl TableWalk {
             due_ends: Vec::new(),
             generation: 0,
             scratch: Key::new(),
+            cleared: 0,
         }
+    }
+
+    /// How often a change cleared it.
+    pub(crate) const fn cleared(&self) -> u64 {
+        self.cleared
     }
 
     /// Edges that there are.
@@ -244,7 +252,7 @@ impl TableWalk {
         if self.edges.len() >= EDGES / 2 || !of_entries {
             self.begin_flush();
             self.flush_some(usize::MAX, &pipeline.table_counts, now);
-            *self = Self::new();
+            *self = Self { cleared: self.cleared + u64::from(!self.edges.is_empty()), ..Self::new() };
         }
         self.generation = pipeline.generation;
     }

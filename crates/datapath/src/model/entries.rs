@@ -216,6 +216,14 @@ impl Touched {
     pub(crate) const fn is_of_entries(&self) -> bool {
         matches!(self, Self::Packets(..))
     }
+
+    /// Whether it concerns all packets that come in: these go to table 0 first.
+    pub(super) fn is_of_all(&self) -> bool {
+        match self {
+            Self::All => true,
+            Self::Packets(table, matching) => table.0 == 0 && matching.terms().is_empty(),
+        }
+    }
 }
 
 impl ServiceInfo {

@@ -106,6 +106,11 @@ impl Journal {
         !self.concerns(generation, |touched| !touched.is_of_entries())
     }
 
+    /// Whether a change since this generation concerned all packets that come in.
+    pub(crate) fn is_of_all(&self, generation: u64) -> bool {
+        self.concerns(generation, Touched::is_of_all)
+    }
+
     /// The newest first.
     fn since(&self, generation: u64) -> impl Iterator<Item = &Arc<Node>> {
         self.roots.iter().rev().take_while(move |root| root.last > generation)
@@ -263,6 +268,7 @@ mod tests {
                 }
                 let of_entries = later().all(Touched::is_of_entries);
                 prop_assert!(of_entries || !journal.is_of_entries(since as u64));
+                prop_assert!(!later().any(Touched::is_of_all) || journal.is_of_all(since as u64));
             }
         }
     }
@@ -273,7 +279,7 @@ mod tests {
         for number in 0..3000_u32 {
             journal.push(u64::from(number) + 1, vec![route(number)]);
         }
-        assert!(journal.is_of_entries(0));
+        assert!(journal.is_of_entries(0) && !journal.is_of_all(0));
         assert!(!journal.concerns(0, concerns(0, &to(0xc612_0001))), "another network");
         assert!(!journal.concerns(0, concerns(1, &to(0x0a00_0001))), "another table");
         assert!(!journal.concerns(2500, concerns(0, &to(0x0a00_0001))), "changed before");

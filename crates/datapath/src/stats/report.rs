@@ -153,6 +153,24 @@ pub struct CacheReport {
     pub coalesced: u64,
     /// Packets whose coalescing was revoked.
     pub revoked: u64,
+    /// Entries that the fast path remembered.
+    pub remembered: u64,
+    /// Megaflows found that are older than the tables, and that no change since concerns.
+    pub outlived: u64,
+    /// Entries of the fast path that a change of the tables concerned, when a packet next met them.
+    pub lapsed: u64,
+    /// Times that the fast path forgot all its entries: its header mask changed, or it grew.
+    pub restarts: u64,
+    /// Packets that were not looked up on the fast path, which had found less than half.
+    pub stepped_aside: u64,
+    /// Lookups of flows that the new-flow filter did not know: they walk the tables where they can.
+    pub newcomers: u64,
+    /// Lookups for which the port's upcall budget had no megaflow left.
+    pub refused: u64,
+    /// Megaflows that went because no packet of theirs came for long.
+    pub idle: u64,
+    /// Times that the table walk's graph was cleared because of a change.
+    pub cleared: u64,
     /// Megaflows in the cache.
     pub megaflows: u64,
     /// Megaflows that had to make room for others: of ports that had more than their share.

@@ -32,11 +32,16 @@ impl Worker {
         let all = all(count);
         let steered = self.pipeline.by_flow && self.steering.rings.len() > 1;
         self.state.fresh = Fresh::default();
-        if steered || !self.input.taps.is_empty() || !self.tiers.caches.fast_path.is_open(count) {
+        if steered || !self.input.taps.is_empty() {
             return all;
         }
-        let taken =
-            self.tiers.caches.fast_path.take(burst, port, self.time.now, &mut self.state.dispositions);
+        if !self.tiers.caches.fast_path.is_open(count) {
+            self.counters.caches.stepped_aside += count as u64;
+            return all;
+        }
+        let tables = (self.time.now, &*self.pipeline);
+        let (dispositions, report) = (&mut self.state.dispositions, &mut self.counters.caches);
+        let taken = self.tiers.caches.take(burst, port, tables, dispositions, report);
         self.counters.caches.shortcut_hits += u64::from((all & !taken.left).count_ones());
         self.state.fresh = Fresh { packets: taken.left, port };
         self.time.lap(Step::FastPath, count, &mut self.counters);
@@ -66,7 +71,7 @@ impl Worker {
         }
         for at in places(packets & wanted) {
             if let (Some(packet), Source::Megaflow(handle)) = (burst.get_mut(at), self.state.sources[at]) {
-                self.tiers.caches.learn(handle, packet, port);
+                self.tiers.caches.learn(handle, packet, port, &mut self.counters.caches);
             }
         }
     }

@@ -88,6 +88,7 @@ impl Worker {
         self.tiers.caches.report(&mut self.counters.caches);
         self.report_ports();
         self.report_hints();
+        self.counters.caches.cleared = self.tiers.table_walk.cleared();
         self.counters.caches.edges = self.tiers.table_walk.len() as u64;
         self.counters.caches.memory += self.tiers.table_walk.memory() as u64;
         Snapshot { counters: self.counters.clone(), services: self.services.report() }

@@ -44,12 +44,16 @@ impl Worker {
         let (mut stale, mut current) = (0, None);
         for at in places(hits) {
             let handle = self.state.found.handles[at];
-            if current == Some(handle) || self.tiers.caches.is_current(handle, &self.pipeline) {
+            let report = &mut self.counters.caches;
+            if current == Some(handle) || self.tiers.caches.is_current(handle, &self.pipeline, report) {
                 self.state.sources[at] = Source::Megaflow(handle);
                 current = Some(handle);
             } else {
-                self.counters.caches.revalidated += 1;
-                self.slow.doomed.push(handle);
+                // It is found once more by its mask, and by other packets of the burst.
+                if !self.slow.doomed.contains(&handle) {
+                    self.counters.caches.revalidated += 1;
+                    self.slow.doomed.push(handle);
+                }
                 stale |= 1 << at;
             }
         }
@@ -95,6 +99,7 @@ impl Worker {
         for at in places(misses) {
             known |= u64::from(self.tiers.new_flows.was_here(self.state.found.hashes[at])) << at;
         }
+        self.counters.caches.newcomers += u64::from((misses & !known).count_ones());
         let walked = self.walk_tables(burst, misses & !known);
         let left = misses & !walked;
         if left == 0 {
@@ -108,6 +113,7 @@ impl Worker {
             let port = Field::InPort.get(&self.state.keys[at]) as u32;
             refused |= u64::from(!self.tiers.upcall_budget.admit(port, self.time.now)) << at;
         }
+        self.counters.caches.refused += u64::from(refused.count_ones());
         let walked = self.walk_tables(burst, refused & known);
         for at in places(refused & !walked) {
             self.state.sources[at] = Source::Refused;

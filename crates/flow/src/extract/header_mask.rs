@@ -299,6 +299,11 @@ impl HeaderMask {
         mask.iter().all(|(place, bits)| bits & of_packet(place) & !self.covered.word(place) == 0)
     }
 
+    /// Whether it covers all bits that another one does.
+    pub fn covers_all_of(&self, other: &Self) -> bool {
+        self.covers(&other.covered)
+    }
+
     /// The masks, as words of a frame.
     #[inline]
     pub fn masks(&self) -> &MaskedHeader {

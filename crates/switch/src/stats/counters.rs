@@ -44,7 +44,7 @@ pub enum Unit {
     Places,
     /// Sleeps and rests.
     Sleeps,
-    /// Flow entries.
+    /// Entries of tables and caches.
     Entries,
     /// Whatever happened so many times.
     Times,
@@ -65,10 +65,10 @@ impl Unit {
             Self::Megaflows => "megaflows",
             Self::Masks => "masks",
             Self::Edges => "edges",
-            Self::Places => "places",
-            Self::Sleeps => "sleeps",
             Self::Entries => "entries",
             Self::Times => "times",
+            Self::Places => "places",
+            Self::Sleeps => "sleeps",
             Self::CyclesEach => "cycles a packet",
         }
     }
@@ -189,6 +189,24 @@ counters! {
         "Packets whose coalescing was revoked.";
     caches.revalidated Counter Megaflows Caches "revalidated" "revalidated_total"
         "Megaflows that table changes had touched, looked at again.";
+    caches.remembered Counter Entries Caches "fast-path entries remembered" "fast_path_remembered_total"
+        "Entries that the fast path remembered.";
+    caches.outlived Counter Megaflows Caches "outlived changes" "outlived_total"
+        "Megaflows found that are older than the tables, and that no change since concerns.";
+    caches.lapsed Counter Entries Caches "fast-path entries lapsed" "fast_path_lapsed_total"
+        "Entries of the fast path that a change of the tables concerned, when a packet next met them.";
+    caches.restarts Counter Times Caches "fast-path restarts" "fast_path_restarts_total"
+        "Times that the fast path forgot all its entries: its header mask changed, or it grew.";
+    caches.stepped_aside Counter Packets Caches "fast path stepped aside" "fast_path_stepped_aside_packets_total"
+        "Packets that were not looked up on the fast path, which had found less than half.";
+    caches.newcomers Counter Lookups Caches "newcomers" "newcomers_total"
+        "Lookups of flows that the new-flow filter did not know: they walk the tables where they can.";
+    caches.refused Counter Lookups Caches "upcalls refused" "upcalls_refused_total"
+        "Lookups for which the port's upcall budget had no megaflow left.";
+    caches.idle Counter Megaflows Caches "left idle" "megaflows_idle_total"
+        "Megaflows that went because no packet of theirs came for long.";
+    caches.cleared Counter Times Caches "graphs cleared" "graphs_cleared_total"
+        "Times that the table walk's graph was cleared because of a change.";
     caches.evicted Counter Megaflows Caches "megaflows that made room" "megaflows_evicted_total"
         "Megaflows that had to make room for others: of ports that had more than their share.";
     caches.megaflows Gauge Megaflows Caches "megaflows" "megaflows"
