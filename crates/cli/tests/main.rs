@@ -27,6 +27,7 @@ mod supervised;
 mod supply;
 mod switch;
 mod trace;
+mod tuning;
 mod unsafe_lives_in_two_crates;
 mod verify;
 mod wirings;
