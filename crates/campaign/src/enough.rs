@@ -22,16 +22,23 @@ pub(crate) struct Enough {
     until: Option<Until>,
     /// A centre of each side's trials for each start that both have.
     pairs: [Vec<f64>; 2],
+    /// Whether a side was never settled, however often it was started: another start would wait at the gate as
+    /// long, for what is not ranked.
+    in_vain: bool,
 }
 
 impl Enough {
     /// For a plan of so many repeats, or until an effect is seen.
     pub(crate) fn new(repeats: u32, until: Option<Until>) -> Self {
-        Self { repeats: repeats.max(1), until, pairs: Default::default() }
+        Self { repeats: repeats.max(1), until, pairs: Default::default(), in_vain: false }
     }
 
     /// Takes in what the trials of a start came to, both sides; trials that are not valid have no part in it.
     pub(crate) fn note(&mut self, trials: [&[(Purpose, KeptTrial)]; 2]) {
+        let unsettled = |trials: &[(Purpose, KeptTrial)]| {
+            !trials.is_empty() && trials.iter().all(|(_, kept)| kept.result.health.unsettled.is_some())
+        };
+        self.in_vain = self.pairs[0].is_empty() && trials.into_iter().any(unsettled);
         let centres = trials.map(|trials| {
             let of_rate = trials.iter().filter(|(purpose, _)| *purpose == Purpose::Mrr);
             let valid = of_rate.map(|(_, kept)| &kept.result).filter(|result| judge(result).is_valid());
@@ -46,6 +53,9 @@ impl Enough {
 
     /// Whether another start is due after so many, in such a time.
     pub(crate) fn goes_on(&self, started: u32, elapsed: Duration) -> bool {
+        if self.in_vain {
+            return false;
+        }
         let Some(until) = self.until else { return started < self.repeats };
         if started < self.repeats.max(2) {
             return true;
@@ -53,6 +63,16 @@ impl Enough {
         let seen = Gap::paired_starts(&self.pairs[0], &self.pairs[1])
             .is_some_and(|gap| started >= LEAST && gap.visible() <= until.effect.0);
         !seen && started < MOST && elapsed < until.time.duration()
+    }
+
+    /// Why there were fewer starts than the plan asks for, where there were.
+    pub(crate) fn why_it_ended(&self, started: u32) -> Option<String> {
+        let asked = self.until.map_or(self.repeats, |_| self.repeats.max(2));
+        (self.in_vain && started < asked).then(|| {
+            format!(
+                "started {started} of {asked} times: one side never settled, is not ranked, and would only wait as long again"
+            )
+        })
     }
 }
 
@@ -89,6 +109,25 @@ mod tests {
     #[test]
     fn without_an_effect_to_see_the_plans_number_decides() {
         assert_eq!(starts(0.5, None, 1), 2);
+    }
+
+    #[test]
+    fn a_side_that_never_settles_is_not_started_again() {
+        let started = |rounds: &[[bool; 2]]| {
+            let mut enough = Enough::new(5, None);
+            rounds.iter().for_each(|sides| {
+                let [a, b] = sides.map(|unsettled| [trial(1e6, unsettled), trial(1e6, unsettled)]);
+                enough.note([&a, &b]);
+            });
+            let starts = u32::try_from(rounds.len()).unwrap();
+            let goes_on = enough.goes_on(starts, Duration::ZERO);
+            assert_eq!(enough.why_it_ended(starts).is_some(), !goes_on);
+            goes_on
+        };
+        assert!(!started(&[[false, true]]), "one side");
+        assert!(!started(&[[true, false]]), "the other");
+        assert!(started(&[[false, false], [false, true]]), "it was settled once, so it may be again");
+        assert!(started(&[[false, false]]));
     }
 
     #[test]

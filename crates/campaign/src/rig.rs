@@ -222,10 +222,7 @@ impl Rig {
                 let mut fed = wire::fed(setup, flags, &[])?;
                 match setup.from_start {
                     Some(duration) => fed.begin(duration)?,
-                    None => {
-                        fed.settle()?;
-                        fed.tune()?;
-                    }
+                    None => fed.settle()?,
                 }
                 Ok(Self::Fed(Box::new(fed)))
             }

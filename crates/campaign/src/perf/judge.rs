@@ -49,7 +49,18 @@ pub fn judge(row: &Row, runs: &[Run]) -> Measured {
         Way::Works { work, .. } => Some(work.trace),
         _ => None,
     };
-    finish(row, pairs, profile(runs, own), remarks)
+    let never = never_settled(runs);
+    finish(row, (pairs, &never), profile(runs, own), remarks)
+}
+
+/// Devices that had trials and were settled in none of them.
+fn never_settled(runs: &[Run]) -> Vec<&str> {
+    let points = runs.iter().flat_map(|run| &run.points);
+    let never = points.filter(|point| {
+        let mut counting = point.trials.iter().filter(|trial| !trial.superseded).peekable();
+        counting.peek().is_some() && counting.all(|trial| trial.result.health.unsettled.is_some())
+    });
+    never.map(|point| point.key.dut.as_str()).collect()
 }
 
 /// A service's numbers: cycles a packet by round, of several processes.
@@ -91,7 +102,7 @@ pub fn judge_service(row: &Row, rounds: &[Vec<f64>], tsc_hz: f64, payload: u16) 
         };
         if unit == Unit::Ns { pair.turned() } else { pair }
     });
-    finish(row, pair.into_iter().collect(), Vec::new(), Vec::new())
+    finish(row, (pair.into_iter().collect(), &[]), Vec::new(), Vec::new())
 }
 
 /// Of tables measured against a base: the rows that are slower beyond chance, all of them weighed together.
@@ -120,8 +131,28 @@ impl Pair {
     }
 }
 
-fn finish(row: &Row, pairs: Vec<Pair>, profile: Vec<StepCost>, mut remarks: Vec<String>) -> Measured {
-    let (pairs, missing) = deciding_first(row, pairs);
+fn finish(
+    row: &Row,
+    (pairs, never_settled): (Vec<Pair>, &[&str]),
+    profile: Vec<StepCost>,
+    mut remarks: Vec<String>,
+) -> Measured {
+    let (pairs, mut missing) = deciding_first(row, pairs);
+    // What never settles has no rate: of two settings of one device, the one that does is the better.
+    let settled_otherwise = |rival: &str| {
+        let device = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
+        pairs.iter().any(|pair| {
+            let other = pair.other.as_ref().filter(|_| pair.ratio.is_some());
+            other.is_some_and(|other| device(&other.name) == device(rival))
+        })
+    };
+    missing.retain(|rival| {
+        let worse = never_settled.contains(rival) && settled_otherwise(rival);
+        if worse {
+            remarks.push(format!("{rival} never settled: its other settings decide"));
+        }
+        !worse
+    });
     if pairs.is_empty() && remarks.is_empty() {
         return Measured { profile, ..Measured::unavailable(row, "its runs hold no result") };
     }
@@ -362,4 +393,50 @@ fn profile(runs: &[Run], trace: Option<&str>) -> Vec<StepCost> {
         .collect();
     steps.sort_by(|a, b| b.cycles_per_packet.total_cmp(&a.cycles_per_packet));
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::rows;
+
+    /// Weir beside a rival that it forwards so many times as much as, or that is not ranked.
+    fn beside(rival: &str, ratio: Option<f64>) -> Pair {
+        let of = |name: &str| side(name, None, Unit::Pps, &[1e6], 0, None).unwrap();
+        Pair {
+            runs: Vec::new(),
+            weir: of("weir"),
+            other: Some(of(rival)),
+            ratio,
+            interval: None,
+            alternated: true,
+            chance: None,
+            visible: None,
+        }
+    }
+
+    /// Whether the row with this outcome of the default Open vSwitch is decided, and the remarks.
+    fn decided(default: Option<f64>, never_settled: &[&str]) -> (Option<bool>, String) {
+        let row = rows::find("a-100000").unwrap();
+        let pairs = vec![beside("ovs-dpdk", default), beside("ovs-dpdk:tuned", Some(9.0))];
+        let measured = finish(row, (pairs, never_settled), Vec::new(), Vec::new());
+        (measured.target.unwrap().reached, measured.remarks.join("; "))
+    }
+
+    #[test]
+    fn settings_with_which_a_rival_never_settles_leave_the_decision_to_its_others() {
+        let (reached, remarks) = decided(None, &["ovs-dpdk"]);
+        assert_eq!(reached, Some(true));
+        assert!(remarks.contains("ovs-dpdk never settled"), "{remarks}");
+        let (reached, remarks) = decided(None, &[]);
+        assert_eq!(reached, None, "it was not measured for another reason");
+        assert!(remarks.contains("not decided: ovs-dpdk"), "{remarks}");
+        assert_eq!(decided(Some(5.0), &[]).0, Some(false), "the better one decides");
+        // Where neither settles, nothing is decided.
+        let row = rows::find("a-100000").unwrap();
+        let both = ["ovs-dpdk", "ovs-dpdk:tuned"];
+        let neither =
+            finish(row, (both.map(|name| beside(name, None)).to_vec(), &both), Vec::new(), Vec::new());
+        assert_eq!(neither.target.unwrap().reached, None);
+    }
 }

@@ -23,6 +23,8 @@ pub struct FedDut {
     pub(super) choice: Option<Choice>,
     /// Why it is not settled; nothing where it is.
     pub(super) unsettled: Option<String>,
+    /// Whether it waited at the gate since its last trial.
+    pub(super) waited: bool,
     /// Whether some of its packets go to its slow path for good.
     pub(super) slow_for_good: bool,
 }
@@ -47,9 +49,16 @@ const LATE: f64 = 0.1;
 const BUSY: [&str; 2] = ["busy cycles", "busy_cycles"];
 
 impl FedDut {
-    /// Waits at the gate until the device, which works from its start on, has learnt its flows ([`Gate`]). One
-    /// that does not get there in time is measured all the same, and its trials say so.
+    /// Waits at the gate until the device, which works from its start on, has learnt its flows ([`Gate`]); where its
+    /// variant asks for a search for its best settings, does that first, and leaves it at them. One that does not
+    /// get there in time is measured all the same, and its trials say so.
     pub(super) fn settle(&mut self) -> Result<(), RigError> {
+        let knobs = self.device.dut.choices();
+        if !knobs.is_empty() {
+            let choice = self.tune(knobs)?;
+            self.device.dut.tune(&choice.variant)?;
+            self.choice = Some(choice);
+        }
         self.wait_at_gate(PATIENCE)
     }
 
@@ -58,22 +67,25 @@ impl FedDut {
         if self.is_measured_once() { Ok(()) } else { self.wait_at_gate(PATIENCE_AGAIN) }
     }
 
-    /// Searches for its best settings where its variant asks for that, and leaves it at them, settled.
-    pub(super) fn tune(&mut self) -> Result<(), RigError> {
-        let knobs = self.device.dut.choices();
-        if knobs.is_empty() {
-            return Ok(());
-        }
-        let choice = tune::search(knobs, |variant| self.rate_of(variant))?;
-        self.device.dut.tune(&choice.variant)?;
-        self.choice = Some(choice);
-        self.settle()
+    /// Searches for its best settings. Until some have settled, each has all the time to do so.
+    fn tune(&mut self, knobs: &[&[&str]]) -> Result<Choice, RigError> {
+        let mut patience = PATIENCE;
+        tune::search(knobs, |variant| {
+            let rate = self.rate_of(variant, patience)?;
+            if rate > 0.0 {
+                patience = PATIENCE_AGAIN;
+            }
+            Ok(rate)
+        })
     }
 
-    /// Its rate with some settings: the median of a few looks, or nothing where it does not settle.
-    fn rate_of(&mut self, variant: &str) -> Result<f64, RigError> {
+    /// Its rate with some settings: the median of a few looks, or nothing where it does not settle in time.
+    fn rate_of(&mut self, variant: &str, patience: Duration) -> Result<f64, RigError> {
         self.device.dut.tune(variant)?;
-        self.wait_at_gate(PATIENCE_AGAIN)?;
+        self.wait_at_gate(patience)?;
+        if self.unsettled.is_some() {
+            return Ok(0.0);
+        }
         let mut rates = Vec::new();
         let mut before = self.device.dut.counters()?;
         for _ in 0..TUNING_LOOKS {
@@ -83,8 +95,7 @@ impl FedDut {
             rates.push(after.sent.saturating_sub(before.sent) as f64 / time);
             before = after;
         }
-        let median = Spread::of(&rates).map_or(0.0, |spread| spread.median);
-        Ok(if self.unsettled.is_some() { 0.0 } else { median })
+        Ok(Spread::of(&rates).map_or(0.0, |spread| spread.median))
     }
 
     /// The same for an audit: it is looked at whatever it is after so long.
@@ -108,6 +119,7 @@ impl FedDut {
     }
 
     fn wait_at_gate(&mut self, patience: Duration) -> Result<(), RigError> {
+        self.waited = true;
         let began = Instant::now();
         let mut gate = Gate::new(self.packets);
         loop {
@@ -179,9 +191,10 @@ impl FedDut {
         if let Some(first) = &self.first {
             return Ok(TrialResult { spec, ..first.clone() });
         }
-        if self.unsettled.is_some() {
+        if self.unsettled.is_some() && !self.waited {
             self.settle_again()?; // the trial before was not of a settled device
         }
+        self.waited = false;
         let began = Instant::now();
         let device = &mut self.device;
         device.rest(spec.duration);

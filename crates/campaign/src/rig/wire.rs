@@ -177,6 +177,7 @@ pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Res
         first: None,
         choice: setup.choice.cloned(),
         unsettled: None,
+        waited: false,
         slow_for_good: false,
     })
 }

@@ -160,6 +160,9 @@ impl Campaign<'_> {
                 }
             }
         }
+        if let Some(why) = enough.why_it_ended(repeat) {
+            wholes.iter_mut().flatten().for_each(|(_, remarks)| remarks.push(why.clone()));
+        }
         for (place, whole) in wholes.iter_mut().enumerate() {
             let ended = pair.take(place).map_or(Ok(()), Rig::take_down);
             if let (Ok(_), Err(error)) = (&whole, ended) {

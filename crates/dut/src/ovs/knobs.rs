@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `smc` | signature-match cache on; it is off by default | `smc-enable` |
 //! | `emc=N` | a flow enters the exact-match cache once in N misses (100 by default); 0: never | `emc-insert-inv-prob` |
+//! | `idle=N` | a flow that no packet met for N ms goes (10,000 by default) | `max-idle` |
 //! | `limit=N` | flows that the datapath may hold (200,000 by default) | `flow-limit` |
 //! | `flush=N` | packets wait for so many µs for others to be sent with (0 by default) | `tx-flush-interval` |
 //! | `tuned` | found by a search over all of these while it forwards the point's own packets; `fed` only | |
@@ -12,20 +13,24 @@
 //! classifier (`dpif-netdev/dpif-impl-set`, `subtable-lookup-prio-set`), of which Debian's build has one each.
 
 /// The knobs as the documentation has them where nothing is said.
-const DEFAULT: Knobs = Knobs { smc: false, emc: 100, limit: 200_000, flush: 0 };
+const DEFAULT: Knobs = Knobs { smc: false, emc: 100, idle: 10_000, limit: 200_000, flush: 0 };
 
 /// The word for a search.
 const TUNED: &str = "tuned";
 
-/// What the search tries beside the default, knob by knob.
-const CHOICES: [&[&str]; 4] = [&["smc"], &["emc=1", "emc=20", "emc=0"], &["flush=50"], &["limit=1000000"]];
+/// What the search tries beside the default, knob by knob. First what lets it hold its flows at all, which takes both
+/// settings together: where flows go before their next packet comes, nothing else helps.
+const CHOICES: [&[&str]; 4] =
+    [&["idle=600000+limit=1000000"], &["smc"], &["emc=1", "emc=20", "emc=0"], &["flush=50"]];
 
 /// What may be written.
-const FORMS: &str =
-    "smc, emc=N (one in N misses; 0: never), limit=N (flows), flush=N (µs), joined by `+`, or tuned alone";
+const FORMS: &str = "smc, emc=N (one in N misses; 0: never), idle=N (ms), limit=N (flows), flush=N (µs), joined by `+`, or tuned alone";
 
-/// Most flows that may be asked for, and the longest wait for other packets, in µs (the documentation's).
+/// Most flows that may be asked for, the longest time without a packet, in ms, and the longest wait for other
+/// packets, in µs (the documentation's; of the time without a packet the most that the database takes).
 const MOST_FLOWS: u32 = 100_000_000;
+const SHORTEST_IDLE: u32 = 500;
+const LONGEST_IDLE: u32 = i32::MAX.unsigned_abs();
 const LONGEST_FLUSH: u32 = 1_000_000;
 
 /// Settings of the caches and the datapath.
@@ -34,6 +39,8 @@ pub(super) struct Knobs {
     smc: bool,
     /// Inverse probability of an insertion; 0 turns the cache off.
     emc: u32,
+    /// Milliseconds.
+    idle: u32,
     pub(super) limit: u32,
     /// Microseconds.
     flush: u32,
@@ -57,6 +64,7 @@ impl Knobs {
             match name {
                 "smc" if value.is_empty() => knobs.smc = true,
                 "emc" => knobs.emc = number(0, u32::MAX)?,
+                "idle" => knobs.idle = number(SHORTEST_IDLE, LONGEST_IDLE)?,
                 "limit" => knobs.limit = number(1, MOST_FLOWS)?,
                 "flush" => knobs.flush = number(0, LONGEST_FLUSH)?,
                 _ => return Err(format!("ovs-dpdk has no variant `{word}`; it has {FORMS}")),
@@ -66,10 +74,11 @@ impl Knobs {
     }
 
     /// As settings of the database.
-    pub(super) fn settings(self) -> [String; 4] {
+    pub(super) fn settings(self) -> [String; 5] {
         [
             format!("other_config:smc-enable={}", self.smc),
             format!("other_config:emc-insert-inv-prob={}", self.emc),
+            format!("other_config:max-idle={}", self.idle),
             format!("other_config:flow-limit={}", self.limit),
             format!("other_config:tx-flush-interval={}", self.flush),
         ]
@@ -97,8 +106,8 @@ mod tests {
         let knobs = Knobs::parse("smc+emc=20").unwrap();
         assert_eq!(knobs, Knobs { smc: true, emc: 20, ..DEFAULT });
         let settings = knobs.settings().join(" ");
-        for part in ["smc-enable=true", "emc-insert-inv-prob=20", "flow-limit=200000", "tx-flush-interval=0"]
-        {
+        let untouched = ["max-idle=10000", "flow-limit=200000", "tx-flush-interval=0"];
+        for part in ["smc-enable=true", "emc-insert-inv-prob=20"].into_iter().chain(untouched) {
             assert!(settings.contains(part), "{part}: {settings}");
         }
     }
@@ -109,6 +118,7 @@ mod tests {
             ("fast", "emc=N"),
             ("smc=1", "emc=N"),
             ("emc=", "0 to 4294967295"),
+            ("idle=5", "500 to 2147483647"),
             ("limit=0", "1 to 100000000"),
             ("smc+smc", "twice"),
             ("tuned+smc", "tuned alone"),
