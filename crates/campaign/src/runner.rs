@@ -4,18 +4,21 @@
 //! the rig down. A point that fails is kept with its error and the campaign goes on; Ctrl-C and a
 //! store that cannot write end it. Everything runs on the caller's thread but the trials themselves.
 
+mod checks;
 mod pair;
+mod told;
 
-use crate::cores::{Cores, TooFewCores};
+pub use told::{CampaignError, PointOutcome, Tally, Watcher};
+
+use crate::cores::Cores;
 use crate::environment::free_huge_pages;
-use crate::limit::{self, Evidence, Tried};
+use crate::limit;
 use crate::methods::Methods;
 use crate::packets::{self, Extent};
 use crate::plan::{HugePages, MrrPlan, Plan, PointSpec, ThroughputPlan};
 use crate::purse::Purse;
 use crate::record::{Recorder, Relay, TrialNotes, now_ms};
 use crate::rig::{Choice, Flags, Rig, RigError, RigSetup, Wirings};
-use crate::self_check;
 use crate::traffic::Traffic;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -23,97 +26,15 @@ use std::sync::atomic::Ordering;
 use weir_dpdk::{Eal, EalConfig, EalError, Memory, Pool};
 use weir_dut::wiring::{VethDriver, WiringKind};
 use weir_dut::{DutError, Kind, adapter};
-use weir_methods::{GoalBounds, Next};
 use weir_store::{OpenPoint, Outcome, RunId, Store, StoreError};
 use weir_traffic::Shape;
 use weir_traffic::trace::Sizes;
-use weir_trial::run::{PointKey, PointResult, Purpose, RunState};
-use weir_trial::{Nf, PacketCheck, SelfCheck, TrialResult};
+use weir_trial::PacketCheck;
+use weir_trial::run::{PointKey, RunState};
 use weir_units::{FrameSize, Ratio};
-
-/// The device that only passes packets on: what the tester is looped onto itself by.
-const LOOP: &str = "nf";
 
 /// Free huge pages (of 2 MiB) that make `huge_pages = "auto"` take them: the lab's and a DUT's share.
 pub(crate) const ENOUGH_HUGE_PAGES: u64 = 800;
-
-/// Somebody who watches a campaign. No call comes while a trial runs.
-pub trait Watcher {
-    /// A point begins; `number` of `total` counts from 1.
-    fn point(&mut self, number: u32, total: u32, key: &PointKey);
-
-    /// What the tester can do over a wiring was measured, before the first point over it.
-    fn self_check(&mut self, check: &SelfCheck);
-
-    /// A trial is about to run.
-    fn next(&mut self, next: &Next);
-
-    /// A trial is over, and kept under that number of its point.
-    fn trial(&mut self, sequence: u32, purpose: Purpose, result: &TrialResult);
-
-    /// A goal's bounds have changed.
-    fn bounds(&mut self, bounds: &GoalBounds<'_>);
-
-    /// A point is over.
-    fn done(&mut self, key: &PointKey, outcome: &PointOutcome);
-}
-
-/// How a point ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PointOutcome {
-    /// With these verdicts, and what a reader of them must be told.
-    Measured {
-        /// Verdicts of the methods.
-        results: Vec<PointResult>,
-        /// Remarks, for example loads that could not be offered.
-        remarks: Vec<String>,
-    },
-    /// The DUT cannot be this; nothing was measured.
-    Unsupported(String),
-    /// It failed.
-    Failed(String),
-}
-
-/// What a run came to, with what was measured of it before it was resumed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Points measured.
-    pub measured: u32,
-    /// Points that their DUT does not support.
-    pub unsupported: u32,
-    /// Points that failed.
-    pub failed: u32,
-    /// Whether Ctrl-C ended it.
-    pub interrupted: bool,
-    /// Points left for a process with other memory ([`Campaign::run`]).
-    pub left: u32,
-}
-
-/// Why a campaign ended, or could not begin.
-#[derive(Debug, thiserror::Error)]
-pub enum CampaignError {
-    /// The rig; within a point it becomes the point's error.
-    #[error(transparent)]
-    Rig(RigError),
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// DPDK.
-    #[error(transparent)]
-    Eal(#[from] EalError),
-    /// Not enough cores.
-    #[error(transparent)]
-    Cores(#[from] TooFewCores),
-    /// The plan's search cannot be run at this point.
-    #[error(transparent)]
-    Search(#[from] weir_methods::mlrsearch::SearchError),
-    /// The plan asks for something this point cannot have.
-    #[error("{0}")]
-    Point(String),
-    /// The device does something else than its network function.
-    #[error("the packets are wrong, so no rate of this point is measured: {0}")]
-    WrongPackets(String),
-}
 
 /// A plan being run.
 pub struct Campaign<'a> {
@@ -409,87 +330,6 @@ impl<'a> Campaign<'a> {
     fn keep_traffic(&mut self, point: OpenPoint, traffic: &Traffic) -> Result<(), CampaignError> {
         let hashes: Vec<String> = traffic.hashes().iter().map(ToString::to_string).collect();
         Ok(self.store.set_traffic(point, &hashes, traffic.seed())?)
-    }
-
-    /// The check of a point's wiring: done before, or done now, with a device that only passes packets
-    /// on. Nothing where no tester is at the wire, and where the plan does without.
-    fn self_check(
-        &mut self,
-        eal: &'static Eal,
-        spec: &PointSpec,
-        traffic: &Traffic,
-        (key, huge_pages): (&PointKey, bool),
-        watcher: &mut dyn Watcher,
-    ) -> Result<Option<SelfCheck>, CampaignError> {
-        if spec.mrr_only
-            || weir_dut::kind(&spec.dut) != Kind::Started
-            || !self.plan.self_check
-            || self.plan.shape == Shape::Recorded
-        {
-            return Ok(None);
-        }
-        let known = self.store.self_checks(self.run)?;
-        if let Some(check) = known.into_iter().find(|check| check.stands_for(key)) {
-            return Ok(Some(check));
-        }
-        let mut rig = self.loop_back(eal, spec, traffic, huge_pages)?;
-        let check = self_check::run(&mut rig, key)?;
-        rig.take_down()?;
-        self.store.add_self_check(self.run, &check)?;
-        watcher.self_check(&check);
-        Ok(Some(check))
-    }
-
-    /// The tester looped onto itself over a point's wiring.
-    fn loop_back(
-        &mut self,
-        eal: &'static Eal,
-        spec: &PointSpec,
-        traffic: &Traffic,
-        huge_pages: bool,
-    ) -> Result<Rig, CampaignError> {
-        self.rigs += 1;
-        let loop_back = PointSpec { dut: LOOP.to_owned(), nf: Nf::L2Fwd, ..spec.clone() };
-        let setup = RigSetup { shape: Shape::Constant, ..self.setup(&loop_back, traffic, huge_pages)? };
-        Ok(Rig::wire_up(eal, &setup, self.rigs, &self.flags)?)
-    }
-
-    /// The check of a point's wiring, its ceiling measured again at the load of the results where they
-    /// come near it: what the tester can do differs from load to load, and from minute to minute.
-    fn check_again(
-        &mut self,
-        eal: &'static Eal,
-        spec: &PointSpec,
-        traffic: &Traffic,
-        (key, huge_pages): (&PointKey, bool),
-        (check, results): (Option<SelfCheck>, &[PointResult]),
-        watcher: &mut dyn Watcher,
-    ) -> Result<Option<SelfCheck>, CampaignError> {
-        let Some(check) = check else { return Ok(None) };
-        let Some(load) = limit::near_ceiling(&check, results) else { return Ok(Some(check)) };
-        let mut rig = self.loop_back(eal, spec, traffic, huge_pages)?;
-        let ceiling = self_check::ceiling_at(&mut rig, key, load)?;
-        rig.take_down()?;
-        if ceiling.0 <= check.ceiling.0 {
-            return Ok(Some(check));
-        }
-        let raised = SelfCheck { ceiling, ..check.clone() };
-        self.store.replace_self_check(self.run, &check, &raised)?;
-        watcher.self_check(&raised);
-        Ok(Some(raised))
-    }
-
-    /// What is known about the limits of a point's results.
-    fn evidence<'e>(
-        &self,
-        spec: &PointSpec,
-        key: &PointKey,
-        check: Option<&'e SelfCheck>,
-        trials: &'e [Tried],
-    ) -> Evidence<'e> {
-        let line = key.theoretical();
-        let max_load = self.plan.method::<ThroughputPlan>().and_then(|throughput| throughput.max_load);
-        Evidence { check, trials, line, max_load: max_load.unwrap_or(line), fed: spec.mrr_only }
     }
 
     fn setup<'t>(
