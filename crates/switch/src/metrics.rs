@@ -6,7 +6,7 @@
 
 use crate::stats::counters::{Counter, FAMILIES, INSTANCE, Kind, PORT, TABLE, WORKER};
 use crate::stats::{
-    InstanceStats, PortStats, ServiceStats, Stats, StepStats, TableStats, WAITING, WorkerStats,
+    InstanceStats, PortReport, ServiceStats, Stats, StepReport, TableReport, WAITING, WorkerReport,
 };
 use prometheus::TextEncoder;
 use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
@@ -106,7 +106,7 @@ pub fn render(stats: &Stats) -> String {
     page.text()
 }
 
-fn workers(page: &mut Page, workers: &[WorkerStats]) {
+fn workers(page: &mut Page, workers: &[WorkerReport]) {
     let of: Vec<_> = workers.iter().map(|worker| (worker_labels(worker).to_vec(), worker)).collect();
     page.counters(WORKER, &of);
     let help = "Whether the worker answers: 1 or 0.";
@@ -126,7 +126,7 @@ fn workers(page: &mut Page, workers: &[WorkerStats]) {
     step_family(page, workers, "packets", |step| step.packets);
 }
 
-fn step_family(page: &mut Page, workers: &[WorkerStats], what: &str, value: fn(&StepStats) -> u64) {
+fn step_family(page: &mut Page, workers: &[WorkerReport], what: &str, value: fn(&StepReport) -> u64) {
     let help = format!("Of the bursts that were sampled, {what} by step.");
     let mut family = page.family(&format!("step_{what}_total"), Kind::Counter, &help);
     for worker in workers {
@@ -137,12 +137,12 @@ fn step_family(page: &mut Page, workers: &[WorkerStats], what: &str, value: fn(&
     }
 }
 
-fn worker_labels(worker: &WorkerStats) -> [(&'static str, String); 2] {
+fn worker_labels(worker: &WorkerReport) -> [(&'static str, String); 2] {
     [("worker", worker.worker.to_string()), ("core", worker.core.to_string())]
 }
 
-fn ports(page: &mut Page, ports: &[PortStats]) {
-    let labels = |port: &PortStats| vec![("port", port.number.to_string()), ("name", port.name.clone())];
+fn ports(page: &mut Page, ports: &[PortReport]) {
+    let labels = |port: &PortReport| vec![("port", port.number.to_string()), ("name", port.name.clone())];
     let mut family = page.family("port_up", Kind::Gauge, "Whether the link is up: 1 or 0.");
     for port in ports {
         let up = f64::from(u8::from(port.link_up));
@@ -166,7 +166,7 @@ fn ports(page: &mut Page, ports: &[PortStats]) {
     }
 }
 
-fn stuck(page: &mut Page, workers: &[WorkerStats]) {
+fn stuck(page: &mut Page, workers: &[WorkerReport]) {
     let help = "For how long a worker has not come back from a service, while one does not.";
     let mut family = page.family("service_stuck_seconds", Kind::Gauge, help);
     for worker in workers {
@@ -226,9 +226,10 @@ fn instances(services: &[ServiceStats]) -> impl Iterator<Item = (&ServiceStats, 
     })
 }
 
-fn tables(page: &mut Page, tables: &[TableStats]) {
-    let labels =
-        |table: &TableStats| vec![("table", table.table.to_string()), ("structure", table.structure.clone())];
+fn tables(page: &mut Page, tables: &[TableReport]) {
+    let labels = |table: &TableReport| {
+        vec![("table", table.table.to_string()), ("structure", table.structure.clone())]
+    };
     page.counters(TABLE, &tables.iter().map(|table| (labels(table), table)).collect::<Vec<_>>());
 }
 
@@ -373,11 +374,11 @@ mod tests {
     #[test]
     fn the_page_has_every_counter_and_nothing_else_but_lists_by_name() {
         let mut stats = Stats::default();
-        stats.workers.push(filled(WORKER, WorkerStats { worker: 3, core: 5, ..WorkerStats::default() }));
-        stats.ports.push(filled(PORT, PortStats { number: 4, ..PortStats::default() }));
+        stats.workers.push(filled(WORKER, WorkerReport { worker: 3, core: 5, ..WorkerReport::default() }));
+        stats.ports.push(filled(PORT, PortReport { number: 4, ..PortReport::default() }));
         let instances = vec![filled(INSTANCE, InstanceStats::default())];
         stats.services.push(ServiceStats { name: "fw".to_owned(), instances, ..ServiceStats::default() });
-        stats.tables.push(filled(TABLE, TableStats { table: 9, ..TableStats::default() }));
+        stats.tables.push(filled(TABLE, TableReport { table: 9, ..TableReport::default() }));
         let samples = page(&render(&stats));
         has_all(&samples, ("worker", "3"), WORKER, &["weir_switch_worker_answers"]);
         has_all(&samples, ("port", "4"), PORT, &["weir_switch_port_up"]);

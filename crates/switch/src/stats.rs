@@ -1,7 +1,7 @@
 //! The ledger as a document: what `weir switch stats --json` prints, and a client of any version reads.
 //!
-//! Field by field it is the datapath's [`Report`], whose documentation says what is counted; here names
-//! are owned, so that the document can be read back. What lies between two readings: `stats/since.rs`.
+//! It is the datapath's [`Report`], with words instead of settings, so that a reader of another version can read it.
+//! What lies between two readings: `stats/since.rs`.
 
 pub mod counters;
 mod since;
@@ -10,6 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_datapath::Report;
+pub use weir_datapath::{
+    CacheReport, HintReport, PortReport, StepReport, StuckReport, TableReport, WaitReport, WorkerReport,
+};
 
 /// Version of the document: rises when a field changes its meaning or goes away.
 pub const STATS_SCHEMA: u32 = 1;
@@ -36,212 +39,13 @@ pub struct Stats {
     /// The tables that give hints, each with so many entries; nothing where there are none.
     pub tcam: Option<String>,
     /// By worker.
-    pub workers: Vec<WorkerStats>,
+    pub workers: Vec<WorkerReport>,
     /// By port.
-    pub ports: Vec<PortStats>,
+    pub ports: Vec<PortReport>,
     /// By service.
     pub services: Vec<ServiceStats>,
     /// By table that has an entry or was looked into.
-    pub tables: Vec<TableStats>,
-}
-
-/// A worker's part of the ledger.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct WorkerStats {
-    /// Its number, from 0.
-    pub worker: usize,
-    /// The core it is pinned to.
-    pub core: usize,
-    /// Its thread, as the system counts threads.
-    pub thread: u32,
-    /// Packets received from ports.
-    pub received: u64,
-    /// Packets made by others than ports: packet-outs.
-    pub injected: u64,
-    /// Copies made, by outputs that were not the last.
-    pub copied: u64,
-    /// Packets that ports took.
-    pub sent: u64,
-    /// Packets dropped, by reason.
-    pub dropped: BTreeMap<String, u64>,
-    /// Packets given to the queue to the controller.
-    pub to_controller: u64,
-    /// Packets given to other workers.
-    pub handed_over: u64,
-    /// Packets taken from other workers.
-    pub taken_over: u64,
-    /// Packets in its hands at that moment.
-    pub held: u64,
-    /// Bursts received that were not empty.
-    pub bursts: u64,
-    /// Cycles of polls that found packets.
-    pub busy_cycles: u64,
-    /// Cycles by step, from a sample of the bursts.
-    pub steps: Vec<StepStats>,
-    /// Where packets found their megaflow.
-    pub caches: CacheStats,
-    /// How it waited for packets.
-    pub waiting: WaitStats,
-    /// What became of the hints that came with packets.
-    pub hints: HintStats,
-    /// Whether it does not answer. All else is what it told last then.
-    pub stuck: Option<StuckStats>,
-}
-
-/// Where a worker is that does not answer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct StuckStats {
-    /// The service that does not come back; none if it is in no service: its core may be taken away.
-    pub service: Option<String>,
-    /// Nanoseconds for which it has been there.
-    pub ns: u64,
-}
-
-/// A step of a packet's life, as sampled.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct StepStats {
-    /// Its name.
-    pub step: String,
-    /// Packets of the bursts that were sampled.
-    pub packets: u64,
-    /// Cycles of the step over those bursts.
-    pub cycles: u64,
-}
-
-/// A worker's waiting; all zero where it polls on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct WaitStats {
-    /// Sleeps.
-    pub sleeps: u64,
-    /// Nanoseconds that they took.
-    pub slept_ns: u64,
-    /// Sleeps that took longer than a packet may wait.
-    pub late: u64,
-    /// Rests by the CPU's power hint.
-    pub hints: u64,
-}
-
-/// A worker's hints; all zero where no port gives any.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct HintStats {
-    /// Packets whose hint was right: they were not looked up.
-    pub hits: u64,
-    /// Packets without a hint.
-    pub missed: u64,
-    /// Packets whose hint named a megaflow that is no more.
-    pub stale: u64,
-    /// Packets whose hint named a megaflow that they do not belong to, or nothing.
-    pub wrong: u64,
-    /// Megaflows written into tables.
-    pub written: u64,
-    /// Megaflows that left full tables for others.
-    pub evicted: u64,
-    /// Megaflows that a full table had no room for at once.
-    pub full: u64,
-    /// Places of the tables.
-    pub places: u64,
-    /// Places that are taken.
-    pub entries: u64,
-    /// Cycles that emulating tables took: neither in `busy_cycles` nor in any step.
-    pub emulated_cycles: u64,
-}
-
-impl HintStats {
-    /// Packets that came by a port with a table.
-    pub fn packets(&self) -> u64 {
-        self.hits + self.missed + self.stale + self.wrong
-    }
-}
-
-/// A worker's caches.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct CacheStats {
-    /// Packets that took the fast path, past the other caches.
-    pub shortcut_hits: u64,
-    /// Lookups that the exact-match cache answered.
-    pub exact_hits: u64,
-    /// Lookups that the megaflow cache answered.
-    pub megaflow_hits: u64,
-    /// Lookups that the tables answered directly, without a megaflow.
-    pub direct: u64,
-    /// Lookups that went to the slow path, to have a megaflow made.
-    pub upcalls: u64,
-    /// Megaflows that table changes had touched, looked at again.
-    pub revalidated: u64,
-    /// Packets that went on by coalescing, without a lookup.
-    pub coalesced: u64,
-    /// Packets whose coalescing was revoked.
-    pub revoked: u64,
-    /// Entries that the fast path remembered.
-    pub remembered: u64,
-    /// Megaflows found that are older than the tables, and that no change since concerns.
-    pub outlived: u64,
-    /// Entries of the fast path that a change of the tables concerned, when a packet next met them.
-    pub lapsed: u64,
-    /// Times that the fast path forgot all its entries: its header mask changed, or it grew.
-    pub restarts: u64,
-    /// Packets that were not looked up on the fast path, which had found less than half.
-    pub stepped_aside: u64,
-    /// Lookups of flows that the new-flow filter did not know: they walk the tables where they can.
-    pub newcomers: u64,
-    /// Lookups for which the port's upcall budget had no megaflow left.
-    pub refused: u64,
-    /// Megaflows that went because no packet of theirs came for long.
-    pub idle: u64,
-    /// Times that the table walk's graph was cleared because of a change.
-    pub cleared: u64,
-    /// Megaflows in the cache.
-    pub megaflows: u64,
-    /// Megaflows that had to make room for others: of ports that had more than their share.
-    pub evicted: u64,
-    /// Masks they have.
-    pub masks: u64,
-    /// The most masks that any port and stage has: so many probes a lookup costs at most.
-    pub most_masks: u64,
-    /// Edges of the table walk's graph.
-    pub edges: u64,
-    /// Bytes that the caches and that graph take, about.
-    pub memory: u64,
-}
-
-/// A port.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct PortStats {
-    /// Its OpenFlow number.
-    pub number: u32,
-    /// Its name.
-    pub name: String,
-    /// What it was opened by.
-    pub spec: String,
-    /// Whether its link is up.
-    pub link_up: bool,
-    /// Packets received.
-    pub received: u64,
-    /// Bytes received, without FCS.
-    pub received_bytes: u64,
-    /// Packets sent.
-    pub sent: u64,
-    /// Bytes sent, without FCS.
-    pub sent_bytes: u64,
-    /// Packets that it could not take.
-    pub send_dropped: u64,
-    /// Packets that the driver lost before Weir saw them.
-    pub missed: u64,
-    /// Megaflows for what comes in by it, of all workers.
-    pub megaflows: u64,
-    /// Megaflows of it that had to make room for others: it had more than its share then.
-    pub evicted: u64,
-    /// What a fault port did on purpose, by name; empty for others.
-    pub faults: BTreeMap<String, u64>,
-    /// Where its hints come from: its own flow rules, or an emulation and why; nothing without `tcam`.
-    pub hints: String,
+    pub tables: Vec<TableReport>,
 }
 
 /// A service, over all workers.
@@ -307,26 +111,6 @@ pub struct ShareStats {
     pub counters: Vec<(String, u64)>,
 }
 
-/// A table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct TableStats {
-    /// Its number.
-    pub table: u8,
-    /// Flow entries.
-    pub entries: u64,
-    /// Packets looked up in it.
-    pub lookups: u64,
-    /// Packets for which an entry was found.
-    pub matched: u64,
-    /// The structures its lookups use.
-    pub structure: String,
-    /// Masks of its entries.
-    pub masks: u64,
-    /// Bytes that the entries' matches and the structures take, about.
-    pub memory: u64,
-}
-
 impl Stats {
     /// The document of a report.
     pub fn new(report: &Report, version: &str, tsc_hz: f64) -> Self {
@@ -351,7 +135,7 @@ impl Stats {
     pub fn drops(&self) -> BTreeMap<&str, u64> {
         let mut sums = BTreeMap::new();
         for (reason, packets) in self.workers.iter().flat_map(|worker| &worker.dropped) {
-            *sums.entry(reason.as_str()).or_default() += packets;
+            *sums.entry(reason.as_ref()).or_default() += packets;
         }
         sums
     }
@@ -362,35 +146,10 @@ impl Stats {
     }
 }
 
-impl WorkerStats {
-    /// Packets dropped.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.values().sum()
-    }
-
-    /// What came to it: received, injected, copied and taken over.
-    pub fn came(&self) -> u64 {
-        self.received + self.injected + self.copied + self.taken_over
-    }
-
-    /// What became of it: sent, dropped, given to the controller or another worker, or held.
-    pub fn went(&self) -> u64 {
-        self.sent + self.dropped() + self.to_controller + self.handed_over + self.held
-    }
-
-    /// Whether every packet is accounted for.
-    pub fn balances(&self) -> bool {
-        self.came() == self.went()
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use weir_datapath::{
-        CacheReport, HintReport, PortReport, ServiceReport, StepReport, StuckReport, TableReport, WaitReport,
-        WorkerReport,
-    };
+    use weir_datapath::ServiceReport;
     use weir_services::{HostReport, Quarantine, Share};
 
     /// A report in which every field differs from zero.
@@ -403,7 +162,7 @@ pub(crate) mod tests {
             injected: 5,
             copied: 20,
             sent: 900,
-            dropped: BTreeMap::from([("no-match", 70), ("ttl-expired", 20)]),
+            dropped: BTreeMap::from([("no-match".into(), 70), ("ttl-expired".into(), 20)]),
             to_controller: 10,
             handed_over: 8,
             taken_over: 3,
@@ -411,8 +170,8 @@ pub(crate) mod tests {
             bursts: 40,
             busy_cycles: 250_000,
             steps: vec![
-                StepReport { step: "receive", packets: 100, cycles: 2000 },
-                StepReport { step: "lookup", packets: 100, cycles: 4500 },
+                StepReport { step: "receive".into(), packets: 100, cycles: 2000 },
+                StepReport { step: "lookup".into(), packets: 100, cycles: 4500 },
             ],
             caches: CacheReport {
                 shortcut_hits: 0,
@@ -467,7 +226,7 @@ pub(crate) mod tests {
             missed: 9,
             megaflows: 34,
             evicted: 16,
-            faults: BTreeMap::from([("lost", 5), ("waiting", 2)]),
+            faults: BTreeMap::from([("lost".into(), 5), ("waiting".into(), 2)]),
             hints: "emulated: it is no NIC".to_owned(),
         };
         let host = HostReport {
@@ -531,7 +290,7 @@ pub(crate) mod tests {
         assert_eq!((stats.received(), stats.sent(), stats.dropped()), (2000, 1800, 180));
         assert_eq!(stats.drops(), BTreeMap::from([("no-match", 140), ("ttl-expired", 40)]));
         assert!(stats.workers[0].balances());
-        let lost = WorkerStats { received: 1, ..WorkerStats::default() };
+        let lost = WorkerReport { received: 1, ..WorkerReport::default() };
         assert!(!lost.balances());
     }
 }

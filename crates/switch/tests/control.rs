@@ -487,7 +487,7 @@ fn the_ledger_is_a_document_of_its_own_version() {
     let bench = bench("");
     let stats: Stats = bench.client().ask_for(&Request::Stats { without_tables: false }).unwrap();
     assert_eq!((stats.schema, stats.version.as_str(), stats.tsc_hz), (1, "weir 1, DPDK", 1e9));
-    assert!(stats.workers.iter().all(weir_switch::stats::WorkerStats::balances));
+    assert!(stats.workers.iter().all(weir_switch::stats::WorkerReport::balances));
 }
 
 #[test]

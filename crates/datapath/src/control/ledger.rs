@@ -85,7 +85,7 @@ impl Datapath {
                 injected: counters.injected,
                 copied: counters.copied,
                 sent: counters.sent,
-                dropped: counters.drops().collect(),
+                dropped: counters.drops().map(|(reason, packets)| (reason.into(), packets)).collect(),
                 to_controller: counters.to_controller,
                 handed_over: counters.handed_over,
                 taken_over: counters.taken_over,
@@ -128,7 +128,7 @@ impl Datapath {
                 spec: held.spec.spec.clone(),
                 link_up: held.open.link_up(),
                 missed: held.open.stats().missed,
-                faults: held.open.faults(),
+                faults: held.open.faults().into_iter().map(|(fault, count)| (fault.into(), count)).collect(),
                 hints: match &held.marks {
                     None => String::new(),
                     Some(Ok(())) => "flow rules".to_owned(),

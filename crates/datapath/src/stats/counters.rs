@@ -98,7 +98,7 @@ impl Counters {
     pub(crate) fn steps(&self) -> Vec<StepReport> {
         let report = |&(step, name): &(Step, &'static str)| {
             let (packets, cycles) = self.steps[step as usize];
-            StepReport { step: name, packets, cycles }
+            StepReport { step: name.into(), packets, cycles }
         };
         Step::ALL.iter().map(report).collect()
     }

@@ -7,7 +7,9 @@
 
 use crate::model::poll::PollMode;
 use crate::model::tcam::TcamConfig;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use weir_services::HostReport;
 
@@ -33,7 +35,8 @@ pub struct Report {
 }
 
 /// A worker's part of the ledger.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct WorkerReport {
     /// Its number, from 0.
     pub worker: usize,
@@ -50,7 +53,7 @@ pub struct WorkerReport {
     /// Packets that ports took.
     pub sent: u64,
     /// Packets dropped, by reason; reasons that did not occur are left out.
-    pub dropped: BTreeMap<&'static str, u64>,
+    pub dropped: BTreeMap<Cow<'static, str>, u64>,
     /// Packets given to the queue to the controller.
     pub to_controller: u64,
     /// Packets given to other workers, which own their flows.
@@ -77,7 +80,8 @@ pub struct WorkerReport {
 }
 
 /// Where a worker is that does not answer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct StuckReport {
     /// The service that does not come back; none if it is in no service: its core may be taken away.
     pub service: Option<String>,
@@ -86,10 +90,11 @@ pub struct StuckReport {
 }
 
 /// A step of a packet's life, as sampled.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct StepReport {
     /// Its name.
-    pub step: &'static str,
+    pub step: Cow<'static, str>,
     /// Packets of the bursts that were sampled.
     pub packets: u64,
     /// TSC cycles of the step over those bursts.
@@ -97,7 +102,8 @@ pub struct StepReport {
 }
 
 /// A worker's waiting; all zero where it polls on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct WaitReport {
     /// Sleeps.
     pub sleeps: u64,
@@ -110,7 +116,8 @@ pub struct WaitReport {
 }
 
 /// A worker's hints; all zero where no port gives any.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct HintReport {
     /// Packets whose hint was right: they were not looked up.
     pub hits: u64,
@@ -135,7 +142,8 @@ pub struct HintReport {
 }
 
 /// A worker's caches.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct CacheReport {
     /// Packets that took the fast path, past the other caches.
     pub shortcut_hits: u64,
@@ -186,7 +194,8 @@ pub struct CacheReport {
 }
 
 /// A port.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct PortReport {
     /// Its OpenFlow number.
     pub number: u32,
@@ -213,7 +222,7 @@ pub struct PortReport {
     /// Megaflows of it that had to make room for others.
     pub evicted: u64,
     /// What a fault port did on purpose, by name; empty for others.
-    pub faults: BTreeMap<&'static str, u64>,
+    pub faults: BTreeMap<Cow<'static, str>, u64>,
     /// Where its hints come from: its own flow rules, or an emulation and why; nothing without `tcam`.
     pub hints: String,
 }
@@ -230,7 +239,8 @@ pub struct ServiceReport {
 }
 
 /// A table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct TableReport {
     /// Its number.
     pub table: u8,
@@ -246,4 +256,33 @@ pub struct TableReport {
     pub masks: u64,
     /// Bytes that the entries' matches and the structures take, about.
     pub memory: u64,
+}
+
+impl WorkerReport {
+    /// Packets dropped.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+
+    /// What came to it: received, injected, copied and taken over.
+    pub fn came(&self) -> u64 {
+        self.received + self.injected + self.copied + self.taken_over
+    }
+
+    /// What became of it: sent, dropped, given to the controller or another worker, or held.
+    pub fn went(&self) -> u64 {
+        self.sent + self.dropped() + self.to_controller + self.handed_over + self.held
+    }
+
+    /// Whether every packet is accounted for.
+    pub fn balances(&self) -> bool {
+        self.came() == self.went()
+    }
+}
+
+impl HintReport {
+    /// Packets that came by a port with a table.
+    pub fn packets(&self) -> u64 {
+        self.hits + self.missed + self.stale + self.wrong
+    }
 }

@@ -9,6 +9,7 @@
 use crate::random::{Draw, Incoming, conversation, keys, mangled, twins};
 use crate::rig::{check_sum, config, patiently, service};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 use weir_datapath::{
@@ -59,7 +60,7 @@ struct Counted {
     copied: u64,
     sent: u64,
     to_controller: u64,
-    dropped: BTreeMap<&'static str, u64>,
+    dropped: BTreeMap<Cow<'static, str>, u64>,
 }
 
 impl Counted {
@@ -70,8 +71,8 @@ impl Counted {
     }
 
     fn since(&self, before: &Self) -> Self {
-        let earlier = |reason: &&'static str| before.dropped.get(reason).copied().unwrap_or(0);
-        let dropped = self.dropped.iter().map(|(reason, count)| (*reason, count - earlier(reason)));
+        let earlier = |reason: &str| before.dropped.get(reason).copied().unwrap_or(0);
+        let dropped = self.dropped.iter().map(|(reason, count)| (reason.clone(), count - earlier(reason)));
         Self {
             copied: self.copied - before.copied,
             sent: self.sent - before.sent,
@@ -229,7 +230,8 @@ fn difference(with: &Made, without: &Made, ordered: bool) -> Option<String> {
     // Of a packet that ends where a malformed header cannot be written, the entries behind that are credited,
     // and copies made, or not, as for whichever packet the megaflow was made for.
     let cut = ["bad-header", "no-such-header"];
-    if [with, without].iter().any(|made| cut.iter().any(|reason| made.counted.dropped.contains_key(reason))) {
+    if [with, without].iter().any(|made| cut.iter().any(|reason| made.counted.dropped.contains_key(*reason)))
+    {
         return None;
     }
     if with.counted != without.counted {

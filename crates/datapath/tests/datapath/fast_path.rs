@@ -42,7 +42,7 @@ fn frames() -> Vec<Vec<u8>> {
 type Sent = Vec<Vec<Vec<u8>>>;
 
 /// Packets dropped, by reason.
-type Dropped = Vec<(&'static str, u64)>;
+type Dropped = Vec<(String, u64)>;
 
 /// Hosts, each with a route of its own: more than the fast path has entries in what it takes for near.
 const HOSTS: u32 = 24_000;
@@ -73,7 +73,8 @@ fn run(flows: &str, frames: &[Vec<u8>], watched: bool) -> (Sent, Vec<(u64, u64)>
     }
     let end = rig.end();
     let worker = &end.report.workers[0];
-    let dropped = worker.dropped.iter().map(|(reason, packets)| (*reason, *packets)).collect();
+    let dropped =
+        worker.dropped.iter().map(|(reason, packets)| (reason.clone().into_owned(), *packets)).collect();
     ([2, 4].map(|port| end.sent(port)).to_vec(), counts, dropped, worker.caches.shortcut_hits)
 }
 

@@ -1,6 +1,7 @@
 //! Ports that do wrong on purpose: whatever they do is counted, and the ledger still comes out.
 
 use crate::rig::{End, Rig, check_sum, config, udp};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use weir_datapath::Report;
 
@@ -9,12 +10,12 @@ fn frames(count: u32) -> Vec<Vec<u8>> {
 }
 
 /// What a port did on purpose.
-fn faults(report: &Report, number: u32) -> BTreeMap<&'static str, u64> {
+fn faults(report: &Report, number: u32) -> BTreeMap<Cow<'static, str>, u64> {
     report.ports.iter().find(|port| port.number == number).unwrap().faults.clone()
 }
 
 /// Sends frames once through a port with faults to one with others; waits until none is held back.
-fn run(count: u32, receiving: &str, sending: &str) -> (End, BTreeMap<&'static str, u64>, Vec<Vec<u8>>) {
+fn run(count: u32, receiving: &str, sending: &str) -> (End, BTreeMap<Cow<'static, str>, u64>, Vec<Vec<u8>>) {
     let sent = frames(count);
     let mut rig = Rig::new(config(1));
     rig.flows("in_port=1 actions=output:2");

@@ -127,7 +127,7 @@ fn malformed_packets_end_exactly_once_whatever_the_tables_do() {
     check(&end.report);
     let sum = |of: fn(&WorkerReport) -> u64| end.report.workers.iter().map(of).sum::<u64>();
     let reasons: BTreeSet<&str> =
-        end.report.workers.iter().flat_map(|worker| worker.dropped.keys().copied()).collect();
+        end.report.workers.iter().flat_map(|worker| worker.dropped.keys().map(AsRef::as_ref)).collect();
     let dropped: Vec<(&str, u64)> = reasons.iter().map(|reason| (*reason, end.dropped(reason))).collect();
     println!(
         "{} packets received, {} of them looked at ({distinct} different ones, {tried} sets of tables) in {seconds:.1} s, {} copied; \

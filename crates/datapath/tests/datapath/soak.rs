@@ -98,7 +98,7 @@ fn a_soak_of_changes_loses_nothing_uncounted_and_stays_flat() {
     }
     for reason in worker.dropped.keys() {
         let counted = ["by-flow", "no-port", "too-short", "transmit-full", "ttl-expired", "bad-header"];
-        assert!(counted.contains(reason), "{:?}", worker.dropped);
+        assert!(counted.contains(&reason.as_ref()), "{:?}", worker.dropped);
     }
     // What other tests of this process hold comes and goes; a soak by hand has it to itself.
     if alone {

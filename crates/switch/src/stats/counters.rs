@@ -1,12 +1,12 @@
 //! Every number of the ledger, said once: of workers, ports, services and tables.
 //!
 //! These tables feed what lies between two readings (`since.rs`), the metrics (`metrics.rs`), the text of
-//! `weir switch stats` and the lists in `docs/switch.md`; the document's fields are [`WorkerStats`] and its like
+//! `weir switch stats` and the lists in `docs/switch.md`; the document's fields are [`WorkerReport`] and its like
 //! themselves. Tests compare each of them with the tables, so that a number that is new in one of them has to be in all.
 //!
 //! What is counted by name (drops by reason, steps, faults, what services count themselves) has lists of its own.
 
-use super::{InstanceStats, PortStats, TableStats, WorkerStats};
+use super::{InstanceStats, PortReport, TableReport, WorkerReport};
 
 /// Whether a number is added up, or is a state that comes and goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ macro_rules! counters {
 
 counters! {
     /// A worker's, in the order in which they are told. Numbers of a family stand together.
-    WORKER of WorkerStats {
+    WORKER of WorkerReport {
     received Counter Packets Came "received" "received_packets_total"
         "Packets received from ports.";
     injected Counter Packets Came "injected" "injected_packets_total"
@@ -244,7 +244,7 @@ counters! {
 
 counters! {
     /// A port's.
-    PORT of PortStats {
+    PORT of PortReport {
     received Counter Packets Row "received" "port_received_packets_total"
         "Packets received.";
     received_bytes Counter Bytes Aside "received" "port_received_bytes_total"
@@ -296,7 +296,7 @@ counters! {
 
 counters! {
     /// A table's.
-    TABLE of TableStats {
+    TABLE of TableReport {
     entries Gauge Entries Row "entries" "table_entries"
         "Flow entries.";
     lookups Counter Packets Row "looked up" "table_lookups_total"
@@ -317,7 +317,7 @@ pub const FAMILIES: &[(&str, &str)] = &[
 ];
 
 /// A worker's numbers of a part of the text.
-pub fn of(section: Section) -> impl Iterator<Item = &'static Counter<WorkerStats>> + Clone {
+pub fn of(section: Section) -> impl Iterator<Item = &'static Counter<WorkerReport>> + Clone {
     WORKER.iter().filter(move |counter| counter.section == section)
 }
 

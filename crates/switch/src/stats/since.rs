@@ -4,7 +4,7 @@
 //! document, so that a new one is either.
 
 use super::counters::{Counter, INSTANCE, Kind, PORT, TABLE, WORKER};
-use super::{PortStats, Stats, WAITING, WorkerStats};
+use super::{PortReport, Stats, WAITING, WorkerReport};
 
 impl Stats {
     /// What was counted since an earlier reading of the same switch; what is a state (held packets,
@@ -14,12 +14,12 @@ impl Stats {
         out.uptime_ns = self.uptime_ns.saturating_sub(before.uptime_ns);
         for worker in &mut out.workers {
             if let Some(before) = before.workers.iter().find(|other| other.worker == worker.worker) {
-                worker.subtract(before);
+                subtract_worker(worker, before);
             }
         }
         for port in &mut out.ports {
             if let Some(before) = before.ports.iter().find(|other| other.number == port.number) {
-                port.subtract(before);
+                subtract_port(port, before);
             }
         }
         for service in &mut out.services {
@@ -50,26 +50,22 @@ fn less(count: &mut u64, before: u64) {
     *count = count.saturating_sub(before);
 }
 
-impl PortStats {
-    fn subtract(&mut self, before: &Self) {
-        subtract(PORT, self, before);
-        for (fault, count) in self.faults.iter_mut().filter(|(fault, _)| *fault != WAITING) {
-            less(count, before.faults.get(fault).copied().unwrap_or(0));
-        }
+fn subtract_port(port: &mut PortReport, before: &PortReport) {
+    subtract(PORT, port, before);
+    for (fault, count) in port.faults.iter_mut().filter(|(fault, _)| *fault != WAITING) {
+        less(count, before.faults.get(fault).copied().unwrap_or(0));
     }
 }
 
-impl WorkerStats {
-    fn subtract(&mut self, before: &Self) {
-        subtract(WORKER, self, before);
-        for (reason, packets) in &mut self.dropped {
-            less(packets, before.dropped.get(reason).copied().unwrap_or(0));
-        }
-        for step in &mut self.steps {
-            if let Some(before) = before.steps.iter().find(|other| other.step == step.step) {
-                less(&mut step.packets, before.packets);
-                less(&mut step.cycles, before.cycles);
-            }
+fn subtract_worker(worker: &mut WorkerReport, before: &WorkerReport) {
+    subtract(WORKER, worker, before);
+    for (reason, packets) in &mut worker.dropped {
+        less(packets, before.dropped.get(reason).copied().unwrap_or(0));
+    }
+    for step in &mut worker.steps {
+        if let Some(before) = before.steps.iter().find(|other| other.step == step.step) {
+            less(&mut step.packets, before.packets);
+            less(&mut step.cycles, before.cycles);
         }
     }
 }
@@ -87,9 +83,9 @@ mod tests {
         let mut after = before.clone();
         after.uptime_ns += 1_000_000_000;
         after.workers[1].received += 50;
-        after.workers[1].dropped.insert("meter".to_owned(), 4);
+        after.workers[1].dropped.insert("meter".into(), 4);
         after.ports[0].sent += 9;
-        after.ports[0].faults.insert("lost".to_owned(), 12);
+        after.ports[0].faults.insert("lost".into(), 12);
         after.tables[0].lookups += 11;
         after.services[0].instances[0].packets += 3;
         after.services[0].instances[1].cycles += 5;

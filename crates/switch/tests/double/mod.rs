@@ -134,7 +134,7 @@ impl Plane for Double {
         let worker = WorkerReport {
             received: 10,
             sent: 8,
-            dropped: BTreeMap::from([("no-match", 2)]),
+            dropped: BTreeMap::from([("no-match".into(), 2)]),
             ..WorkerReport::default()
         };
         let port = |(number, spec): (&PortNo, &PortSpec)| PortReport {

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use weir_cpu::Ticks;
-use weir_switch::stats::WorkerStats;
+use weir_switch::stats::WorkerReport;
 use weir_switch::{Answer, Inbound, Request, Running, Stats, ask};
 
 /// Version of the lines: rises when a field changes meaning or goes away.
@@ -198,7 +198,7 @@ fn line(stats: &Stats) -> Line<'_> {
         sent: port.sent,
         link_up: port.link_up,
     });
-    let whole = |of: fn(&WorkerStats) -> u64| stats.workers.iter().map(of).sum::<u64>();
+    let whole = |of: fn(&WorkerReport) -> u64| stats.workers.iter().map(of).sum::<u64>();
     let emulated = whole(|w| w.hints.emulated_cycles);
     Line {
         schema: SCHEMA_VERSION,
@@ -234,7 +234,7 @@ fn line(stats: &Stats) -> Line<'_> {
 fn steps(stats: &Stats) -> BTreeMap<&str, Step> {
     let mut sums: BTreeMap<&str, Step> = BTreeMap::new();
     for step in stats.workers.iter().flat_map(|worker| &worker.steps) {
-        let sum = sums.entry(step.step.as_str()).or_default();
+        let sum = sums.entry(step.step.as_ref()).or_default();
         sum.packets += step.packets;
         sum.cycles += step.cycles;
     }

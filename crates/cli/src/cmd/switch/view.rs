@@ -5,7 +5,7 @@ use crate::cmd::layout::{BAD, GOOD, STRONG, paint, table};
 use std::collections::BTreeMap;
 use weir_switch::Stats;
 use weir_switch::stats::counters::{self, Counter, Kind, Section, Unit};
-use weir_switch::stats::{InstanceStats, PortStats, ServiceStats, TableStats, WorkerStats};
+use weir_switch::stats::{InstanceStats, PortReport, ServiceStats, TableReport, WorkerReport};
 use weir_units::{Nanos, Pps};
 
 /// Cells that the longest bar has.
@@ -102,8 +102,8 @@ pub(super) fn render(now: &Stats, before: Option<&Stats>) -> String {
 }
 
 /// Workers that do not answer.
-fn trouble(workers: &[WorkerStats]) -> String {
-    let line = |worker: &WorkerStats| {
+fn trouble(workers: &[WorkerReport]) -> String {
+    let line = |worker: &WorkerReport| {
         let stuck = worker.stuck.as_ref()?;
         let time = length(Nanos(stuck.ns));
         let what = match &stuck.service {
@@ -119,7 +119,7 @@ fn trouble(workers: &[WorkerStats]) -> String {
 }
 
 /// Ports, a row each.
-fn ports(ports: &[PortStats], counts: Counts) -> String {
+fn ports(ports: &[PortReport], counts: Counts) -> String {
     if ports.is_empty() {
         return "none; `weir switch ctl add-port NAME SPEC` adds one\n".to_owned();
     }
@@ -156,7 +156,7 @@ fn ports(ports: &[PortStats], counts: Counts) -> String {
 fn packets(now: &Stats, since: &Stats, counts: Counts) -> String {
     let workers = &since.workers;
     let mut rows: Vec<Vec<String>> = Vec::new();
-    let counted = |counter: &Counter<WorkerStats>, sign: &str, always: bool| {
+    let counted = |counter: &Counter<WorkerReport>, sign: &str, always: bool| {
         let total: u64 = workers.iter().map(counter.get).sum();
         (always || total > 0).then(|| {
             let cells = workers.iter().map(|w| counts.of(counter, (counter.get)(w)));
@@ -170,13 +170,13 @@ fn packets(now: &Stats, since: &Stats, counts: Counts) -> String {
         let is_state = counter.kind == Kind::Gauge;
         rows.extend(counted(counter, if place == 0 { "=" } else { "+" }, place == 0 || is_state));
         if place == 0 {
-            let dropped = workers.iter().map(WorkerStats::dropped);
+            let dropped = workers.iter().map(WorkerReport::dropped);
             let cells = dropped.clone().map(|count| counts.show(count));
             rows.push(row("+ dropped", cells, counts.show(dropped.sum())));
         }
     }
-    let right = now.workers.iter().all(WorkerStats::balances);
-    let verdict = |worker: &WorkerStats| {
+    let right = now.workers.iter().all(WorkerReport::balances);
+    let verdict = |worker: &WorkerReport| {
         let off = worker.came() as i128 - worker.went() as i128;
         if off == 0 { "exact".to_owned() } else { format!("off by {off}") }
     };
@@ -185,7 +185,7 @@ fn packets(now: &Stats, since: &Stats, counts: Counts) -> String {
         now.workers.iter().map(verdict),
         if right { "exact" } else { "WRONG" }.to_owned(),
     ));
-    let whole = |of: fn(&WorkerStats) -> u64| -> u64 { workers.iter().map(of).sum() };
+    let whole = |of: fn(&WorkerReport) -> u64| -> u64 { workers.iter().map(of).sum() };
     let (busy, received, bursts) = (whole(|w| w.busy_cycles), whole(|w| w.received), whole(|w| w.bursts));
     let cycles = workers.iter().map(|w| ratio(w.busy_cycles, w.received));
     rows.push(row("cycles/packet", cycles, ratio(busy, received)));
@@ -230,8 +230,8 @@ fn waiting(rows: &mut Vec<Vec<String>>, since: &Stats, counts: Counts) {
 
 /// Rows of these numbers: of what is counted only what occurred, and every state.
 fn happened(
-    of: impl Iterator<Item = &'static Counter<WorkerStats>>,
-    workers: &[WorkerStats],
+    of: impl Iterator<Item = &'static Counter<WorkerReport>>,
+    workers: &[WorkerReport],
     counts: Counts,
 ) -> Vec<Vec<String>> {
     of.filter_map(|counter| {
@@ -245,8 +245,8 @@ fn happened(
 }
 
 /// These numbers as shares of their sum, below that.
-fn shares_of(sum: &str, section: Section, workers: &[WorkerStats], counts: Counts) -> Vec<Vec<String>> {
-    let whole = |w: &WorkerStats| -> u64 { counters::of(section).map(|counter| (counter.get)(w)).sum() };
+fn shares_of(sum: &str, section: Section, workers: &[WorkerReport], counts: Counts) -> Vec<Vec<String>> {
+    let whole = |w: &WorkerReport| -> u64 { counters::of(section).map(|counter| (counter.get)(w)).sum() };
     let all: u64 = workers.iter().map(whole).sum();
     let mut rows = vec![row(sum, workers.iter().map(|w| counts.show(whole(w))), counts.show(all))];
     for counter in counters::of(section) {
@@ -262,7 +262,7 @@ fn row(name: &str, cells: impl Iterator<Item = String>, total: String) -> Vec<St
 }
 
 /// Rows with a column a worker and one for all; with one worker, that column is enough.
-fn by_worker(workers: &[WorkerStats], rows: &[Vec<String>]) -> String {
+fn by_worker(workers: &[WorkerReport], rows: &[Vec<String>]) -> String {
     let headings: Vec<String> = std::iter::once(String::new())
         .chain(workers.iter().map(|worker| format!("core {}", worker.core)))
         .chain(["all".to_owned()])
@@ -283,7 +283,7 @@ fn by_worker(workers: &[WorkerStats], rows: &[Vec<String>]) -> String {
 }
 
 fn drops(since: &Stats, counts: Counts) -> String {
-    let came: u64 = since.workers.iter().map(WorkerStats::came).sum();
+    let came: u64 = since.workers.iter().map(WorkerReport::came).sum();
     let mut drops: Vec<(&str, u64)> = since.drops().into_iter().filter(|(_, packets)| *packets > 0).collect();
     drops.sort_by_key(|(_, packets)| std::cmp::Reverse(*packets));
     if drops.is_empty() {
@@ -296,7 +296,7 @@ fn drops(since: &Stats, counts: Counts) -> String {
     table(&["reason", "packets", "share", "meaning"], &[1, 2], &drops.iter().map(row).collect::<Vec<_>>())
 }
 
-fn caches(workers: &[WorkerStats], counts: Counts) -> String {
+fn caches(workers: &[WorkerReport], counts: Counts) -> String {
     let mut rows = shares_of("lookups", Section::Lookups, workers, counts);
     rows.extend(happened(counters::of(Section::Caches), workers, counts));
     by_worker(workers, &rows)
@@ -321,7 +321,7 @@ fn hints(since: &Stats, counts: Counts) -> String {
 }
 
 /// Steps over all workers, with a bar each.
-fn steps(workers: &[WorkerStats]) -> String {
+fn steps(workers: &[WorkerReport]) -> String {
     let mut steps: Vec<(&str, u64, u64)> = Vec::new();
     for step in workers.iter().flat_map(|worker| &worker.steps) {
         match steps.iter_mut().find(|(name, ..)| *name == step.step) {
@@ -433,11 +433,11 @@ fn shares(service: &ServiceStats) -> String {
     tight.into_iter().take(SHARES).map(line).collect()
 }
 
-fn tables(tables: &[TableStats], counts: Counts) -> String {
+fn tables(tables: &[TableReport], counts: Counts) -> String {
     if tables.is_empty() {
         return String::new();
     }
-    let row = |table: &TableStats| {
+    let row = |table: &TableReport| {
         vec![
             table.table.to_string(),
             grouped(table.entries),
@@ -454,42 +454,42 @@ fn tables(tables: &[TableStats], counts: Counts) -> String {
 }
 
 /// Ports as they are.
-pub(super) fn show(of: &[PortStats]) -> String {
+pub(super) fn show(of: &[PortReport]) -> String {
     ports(of, Counts { seconds: None })
 }
 
 /// Tables as they are.
-pub(super) fn dump_tables(of: &[TableStats]) -> String {
+pub(super) fn dump_tables(of: &[TableReport]) -> String {
     tables(of, Counts { seconds: None })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_switch::stats::{StepStats, StuckStats};
+    use weir_switch::stats::{StepReport, StuckReport};
 
     fn stats() -> Stats {
-        let worker = |worker: usize, received: u64| WorkerStats {
+        let worker = |worker: usize, received: u64| WorkerReport {
             worker,
             core: worker + 2,
             received,
             sent: received - 10,
-            dropped: [("no-match".to_owned(), 8)].into(),
+            dropped: [("no-match".into(), 8)].into(),
             held: 2,
             bursts: received / 20,
             busy_cycles: received * 120,
             steps: vec![
-                StepStats { step: "receive".to_owned(), packets: 100, cycles: 1500 },
-                StepStats { step: "lookup".to_owned(), packets: 100, cycles: 4500 },
+                StepReport { step: "receive".into(), packets: 100, cycles: 1500 },
+                StepReport { step: "lookup".into(), packets: 100, cycles: 4500 },
             ],
-            ..WorkerStats::default()
+            ..WorkerReport::default()
         };
-        let port = PortStats {
+        let port = PortReport {
             number: 1,
             name: "left".to_owned(),
             received: 1_234_567,
             link_up: true,
-            ..PortStats::default()
+            ..PortReport::default()
         };
         Stats {
             version: "weir 1".to_owned(),
@@ -554,8 +554,8 @@ mod tests {
     #[test]
     fn a_worker_that_hangs_and_faults_on_purpose_are_told() {
         let mut stats = stats();
-        stats.workers[1].stuck = Some(StuckStats { service: Some("fw".to_owned()), ns: 4_000_000_000 });
-        stats.ports[0].faults = [("lost".to_owned(), 1200), ("partial".to_owned(), 0)].into();
+        stats.workers[1].stuck = Some(StuckReport { service: Some("fw".to_owned()), ns: 4_000_000_000 });
+        stats.ports[0].faults = [("lost".into(), 1200), ("partial".into(), 0)].into();
         let text = render(&stats, None);
         for part in [
             "worker 1 on core 3 has been inside of service fw for",
