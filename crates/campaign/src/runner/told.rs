@@ -56,7 +56,7 @@ pub struct Tally {
     pub failed: u32,
     /// Whether Ctrl-C ended it.
     pub interrupted: bool,
-    /// Points left for a process with other memory ([`Campaign::run`]).
+    /// Points left for a process with other memory ([`super::Campaign::run`]).
     pub left: u32,
 }
 
