@@ -199,6 +199,26 @@ fn errors_have_the_numbers_of_their_version_and_carry_the_beginning_of_the_messa
 }
 
 #[test]
+fn within_ct_no_action_sets_anything_but_the_mark_and_the_label() {
+    let ct = |inside: &str| {
+        let length = 24 + bytes(inside).len();
+        acting(
+            "80000a02 0800",
+            &format!("ffff{length:04x} 00002320 0023 0001 00000000 0000 ff 000000 0000 {inside}"),
+        )
+    };
+    for inside in [
+        "ffff0010 00002320 0002 0000 00000005",                 // set_tunnel
+        "ffff0018 00002320 0009 000000000000 0000000000000005", // set_tunnel64
+        "00190010 80004c08 0000000000000005",                   // set_field to the same field
+    ] {
+        assert_eq!(code(&ct(inside)), Code::ActionFieldValue, "{inside}");
+    }
+    // set_field to the mark
+    assert!(decode(&ct("00190010 0001d604 00000005 00000000")).is_ok());
+}
+
+#[test]
 fn two_sides_agree_on_the_greatest_version_that_both_speak() {
     let ours = Version::ALL;
     let agreed = |greatest, bitmap| Hello { greatest, bitmap }.agree(ours);

@@ -2,7 +2,7 @@
 
 use super::EXPERIMENTER;
 use super::nicira::places;
-use super::read::{Known, exactly, item, part, read_actions};
+use super::read::{Known, exactly, item, part, read_actions, writable};
 use super::write::{Unsayable, put_actions};
 use crate::cursor::{Cursor, Decoded, Fault, Put};
 use crate::field::{put_header, read_header, row_for};
@@ -54,7 +54,13 @@ pub(super) fn read(mut body: Cursor<'_>, version: Version, known: Known) -> Deco
         if nat {
             steps.push(CtStep::Nat(read_nat(inside)?));
         } else {
-            steps.extend(read_actions(one, version, known)?.into_iter().map(CtStep::Set));
+            for action in read_actions(one, version, known)? {
+                // Also of the actions that say their field by their number, such as `set_tunnel`.
+                if let Action::SetField { field, .. } = action {
+                    writable(field, known)?;
+                }
+                steps.push(CtStep::Set(action));
+            }
         }
     }
     let ct = Ct {
