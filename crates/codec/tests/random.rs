@@ -162,6 +162,16 @@ fn samples() -> Vec<Vec<u8>> {
     out
 }
 
+/// The messages of a connection's bytes, by the lengths in their headers.
+fn messages(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]));
+        let (one, rest) = bytes.split_at_checked(length.max(HEADER)).unwrap_or((bytes, &[]));
+        bytes = rest;
+        Some(one)
+    })
+}
+
 /// Reads bytes, watching what is taken; what is read is written, and reads the same again.
 fn read(bytes: &[u8], context: Context) -> Result<(), TestCaseError> {
     let before = Heap::now();
@@ -179,9 +189,10 @@ fn read(bytes: &[u8], context: Context) -> Result<(), TestCaseError> {
         Ok(message) => {
             let mut once = Vec::new();
             if encode_with(&message, context, &mut once).is_ok() {
-                let again = decode_with(&once, context);
+                // A reply with entries that Open vSwitch's tools do not know is several messages.
                 let mut twice = Vec::new();
-                if let Ok(again) = &again {
+                let again: Vec<_> = messages(&once).map(|one| decode_with(one, context)).collect();
+                for again in again.iter().flatten() {
                     prop_assert!(encode_with(again, context, &mut twice).is_ok());
                 }
                 prop_assert_eq!(&once, &twice, "{:?}\n{:?}", message, again);
