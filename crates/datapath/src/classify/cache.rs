@@ -53,6 +53,8 @@ pub(crate) struct Caches {
     swept: Nanos,
     /// Megaflows that went because they were idle.
     idle: u64,
+    /// When the tables changed last.
+    changed: Nanos,
 }
 
 /// What the slow path made of a flow, and what it counted meanwhile.
@@ -79,6 +81,7 @@ impl Caches {
             hand: 0,
             swept: Nanos(0),
             idle: 0,
+            changed: Nanos(0),
         }
     }
 
@@ -157,6 +160,12 @@ impl Caches {
         self.short > 0
     }
 
+    /// Tables have changed since this generation.
+    pub(crate) fn keep_up(&mut self, pipeline: &Pipeline, since: u64, now: Nanos) {
+        self.changed = now;
+        self.fast_path.keep_up(pipeline, since);
+    }
+
     /// The packets of a burst that the fast path knows are done; `dispositions` says where they go.
     #[inline]
     pub(crate) fn take(
@@ -167,7 +176,7 @@ impl Caches {
         dispositions: &mut [Disposition; BURST],
         report: &mut CacheReport,
     ) -> Taken {
-        let Self { cached, fast_path, .. } = self;
+        let Self { cached, fast_path, changed, .. } = self;
         let is_right = |handle| {
             let megaflows = cached.megaflows_mut();
             let generation = megaflows.get(handle).map(|program| program.generation);
@@ -176,7 +185,15 @@ impl Caches {
             report.lapsed += u64::from(!is_right);
             is_right
         };
-        fast_path.take(burst, port, (now, pipeline.generation), dispositions, is_right)
+        // A megaflow that was not met for so long since the last change is gone, and its entries with it.
+        let may_be_older = now.0.saturating_sub(changed.0) <= IDLE.0;
+        fast_path.take(
+            burst,
+            port,
+            (now, pipeline.generation),
+            dispositions,
+            may_be_older.then_some(is_right),
+        )
     }
 
     /// Shows the fast path a packet as it came in, and its megaflow, which is right for it.

@@ -11,7 +11,8 @@
 //! here. Whatever else could make an entry wrong ends it: a wider header mask by the version in it, a removed megaflow by its
 //! target, which says so until no entry leads there. After a change of the tables an entry asks its megaflow once: that is
 //! right for these tables too if the journal says that no change since may concern it. So a change costs an entry that
-//! it does not concern one question, and the others their entry.
+//! it does not concern one question, and the others their entry. Packets without an entry pay a second look as long as
+//! entries may be of older tables: until megaflows that were not met since the change are idle.
 //!
 //! The header mask starts anew with a change that concerns all packets ([`FastPath::keep_up`]), and when no megaflow has
 //! a bit of it any more ([`FastPath::narrow`]).
@@ -20,7 +21,7 @@
 //! window of [`WINDOW`] packets of which less than half were found, for [`ASIDE`] packets. So it costs
 //! no more than a lookup in one of `ASIDE / WINDOW` packets whatever comes.
 //!
-//! A burst is looked up in one loop, made for the header mask at hand ([`Extractor`]): look, sum up, compare, act. The
+//! A burst is looked up in one loop, made for the header mask at hand (`lookup`): look, sum up, compare, act. The
 //! packets do not depend on each other, so the CPU works on several at once, and what is known of one
 //! stays in registers. Where the header mask is empty, as for tables that examine nothing but the port, one lookup
 //! does for the burst, and its frames are not read.
@@ -30,15 +31,17 @@
 //! as they get into one another's places. Threads: one worker's.
 
 mod ahead;
+mod lookup;
 
 use crate::actions::execute::Disposition;
 use crate::actions::program::Counted;
-use crate::actions::simple::{End, SimpleActions};
+use crate::actions::simple::SimpleActions;
 use crate::model::pipeline::Pipeline;
+use lookup::{Entry, Find, OneByOne, Place, TakeOne, Target, Telling};
 use std::ops::Range;
 use weir_classifier::Handle;
 use weir_dpdk::{BURST, Burst, Packet};
-use weir_flow::{Extractor, HeaderMask, Mask, MaskedHeader, Seed, WithExtractor, places, spread};
+use weir_flow::{HeaderMask, Mask, MaskedHeader, Seed, places};
 use weir_openflow::PortNo;
 use weir_units::Nanos;
 
@@ -58,35 +61,6 @@ const WINDOW: u64 = 1 << 17;
 
 /// Packets for which it steps aside.
 const ASIDE: u64 = 1 << 22;
-
-/// The number of no target.
-const NONE: u32 = u32::MAX;
-
-/// Where packets that look like this go.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-struct Entry {
-    header: MaskedHeader,
-    /// The version when it was learned in the upper half; in the lower the port.
-    origin: u64,
-    /// The generation of the tables that it is known to be right for.
-    generation: u64,
-    target: u32,
-}
-
-impl Entry {
-    /// No packet has version 0.
-    const EMPTY: Self = Self { header: [0; 4], origin: 0, generation: 0, target: NONE };
-}
-
-/// A megaflow as the fast path has it, in one cache line.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-struct Target {
-    counted: Counted,
-    used: Nanos,
-    actions: SimpleActions,
-}
 
 /// What became of a burst on the fast path.
 #[derive(Clone, Copy, Debug)]
@@ -118,144 +92,6 @@ pub(crate) struct FastPath {
     aside: u64,
     /// How often all entries were forgotten.
     restarts: u64,
-}
-
-/// How packets are told apart: by what is seen of them, and by where they come from.
-#[derive(Clone, Copy)]
-struct Telling {
-    masks: MaskedHeader,
-    factors: MaskedHeader,
-    origin: u64,
-    /// The generation of the tables.
-    generation: u64,
-    /// That as the sum begins, so that ports whose packets look alike have places of their own.
-    start: u64,
-}
-
-impl Telling {
-    /// Where what is known of such packets belongs, before that is cut to the number of entries.
-    #[inline(always)]
-    fn place<S: Extractor>(&self, header: &MaskedHeader) -> usize {
-        spread(S::sum(&self.factors, header).wrapping_add(self.start)) as usize
-    }
-
-    /// The number of the target of packets that look like this. It is in one of two entries, which share
-    /// what the adjacent-line prefetcher brings; mostly in the first.
-    #[inline(always)]
-    fn find<S: Extractor>(&self, entries: &[Entry], header: &MaskedHeader) -> Option<u32> {
-        self.find_at::<S>(entries, header, self.place::<S>(header))
-    }
-
-    /// The same where that place is known.
-    #[inline(always)]
-    fn find_at<S: Extractor>(&self, entries: &[Entry], header: &MaskedHeader, place: usize) -> Option<u32> {
-        let slot = place & entries.len().wrapping_sub(1);
-        let is_it = |entry: &&Entry| {
-            let same = (entry.origin ^ self.origin) | (entry.generation ^ self.generation);
-            S::differ(&entry.header, header) | same == 0
-        };
-        let first = entries.get(slot)?;
-        let found = if is_it(&first) { Some(first) } else { entries.get(slot ^ 1).filter(is_it) };
-        found.map(|entry| entry.target)
-    }
-}
-
-/// A single lookup.
-struct Find<'e>(&'e Telling, &'e [Entry], MaskedHeader);
-
-impl WithExtractor for Find<'_> {
-    type Output = Option<u32>;
-
-    fn run<S: Extractor>(self) -> Option<u32> {
-        self.0.find::<S>(self.1, &self.2)
-    }
-}
-
-/// One packet whose target is known.
-struct TakeOne<'t> {
-    target: &'t mut Target,
-    packet: &'t mut Packet,
-    now: Nanos,
-}
-
-impl WithExtractor for TakeOne<'_> {
-    type Output = Option<End>;
-
-    fn run<S: Extractor>(self) -> Option<End> {
-        self.target.take::<S>(self.now, self.packet.data_mut())
-    }
-}
-
-/// Where a single one belongs.
-struct Place<'e>(&'e Telling, MaskedHeader);
-
-impl WithExtractor for Place<'_> {
-    type Output = usize;
-
-    fn run<S: Extractor>(self) -> usize {
-        self.0.place::<S>(&self.1)
-    }
-}
-
-/// A burst whose packets are looked up one by one, and what that takes.
-struct OneByOne<'a> {
-    burst: &'a mut Burst,
-    dispositions: &'a mut [Disposition; BURST],
-    telling: Telling,
-    entries: &'a [Entry],
-    targets: &'a mut [Target],
-    now: Nanos,
-}
-
-impl WithExtractor for OneByOne<'_> {
-    type Output = Taken;
-
-    /// Does to all packets that are known what is to be done to them.
-    #[inline(always)]
-    fn run<S: Extractor>(self) -> Taken {
-        let Self { burst, dispositions, telling, entries, targets, now } = self;
-        let (mut left, mut ends) = (0, [End::default(); BURST]);
-        burst.prefetch();
-        if entries.len() >= FAR {
-            let (burst, dispositions, targets) = (&mut *burst, &mut *dispositions, &mut *targets);
-            let mut all = OneByOne { burst, dispositions, telling, entries, targets, now };
-            left = all.take_ahead::<S>(&mut ends);
-        } else {
-            for (at, packet) in burst.iter_mut().enumerate() {
-                match take::<S>(&telling, entries, targets, now, packet) {
-                    Some(end) => ends[at % BURST] = end,
-                    None => left |= 1 << at,
-                }
-            }
-        }
-        let (first, ends) = (ends[0], &ends[..burst.len()]);
-        if left == 0 && ends.iter().all(|end| *end == first) {
-            return Taken { left, all: Some(first.into()) };
-        }
-        for (at, (disposition, end)) in dispositions.iter_mut().zip(ends).enumerate() {
-            if left >> at & 1 == 0 {
-                *disposition = (*end).into();
-            }
-        }
-        Taken { left, all: None }
-    }
-}
-
-/// Does to a packet what is to be done to it, if that is known, and says where it goes.
-#[inline(always)]
-fn take<S: Extractor>(
-    telling: &Telling,
-    entries: &[Entry],
-    targets: &mut [Target],
-    now: Nanos,
-    packet: &mut Packet,
-) -> Option<End> {
-    if packet.is_chained() {
-        return None;
-    }
-    let header = S::read(&telling.masks, packet.data())?;
-    let number = telling.find::<S>(entries, &header)?;
-    targets.get_mut(number as usize)?.take::<S>(now, packet.data_mut())
 }
 
 impl FastPath {
@@ -340,7 +176,8 @@ impl FastPath {
         false
     }
 
-    /// Takes the packets it knows; `dispositions` says where they go.
+    /// Takes the packets it knows; `dispositions` says where they go. Where entries may be of older tables, `is_right`
+    /// says of a megaflow whether it is right for these.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -348,7 +185,7 @@ impl FastPath {
         port: PortNo,
         (now, generation): (Nanos, u64),
         dispositions: &mut [Disposition; BURST],
-        is_right: impl FnMut(Handle) -> bool,
+        is_right: Option<impl FnMut(Handle) -> bool>,
     ) -> Taken {
         let count = burst.len();
         if self.owners.len() == self.free.len() + self.gone.len() {
@@ -360,10 +197,9 @@ impl FastPath {
             let Self { header_mask, entries, targets, .. } = self;
             header_mask.with(OneByOne { burst: &mut *burst, dispositions, telling, entries, targets, now })
         });
-        let taken = if taken.left == 0 {
-            taken
-        } else {
-            self.take_stale(taken, burst, (&telling, now), dispositions, is_right)
+        let taken = match is_right.filter(|_| taken.left != 0) {
+            Some(is_right) => self.take_stale(taken, burst, (&telling, now), dispositions, is_right),
+            None => taken,
         };
         self.judge(count, taken.left);
         taken
@@ -524,36 +360,6 @@ impl FastPath {
         size_of_val(&*self.entries) + size_of_val(&*self.targets) + size_of_val(&*self.owners)
     }
 }
-
-impl Target {
-    fn new(actions: SimpleActions) -> Self {
-        Self { counted: Counted::default(), used: Nanos(0), actions }
-    }
-
-    #[inline(always)]
-    fn count(&mut self, packets: u64, bytes: u64, now: Nanos) {
-        self.counted.packets += packets;
-        self.counted.bytes += bytes;
-        self.used = now;
-    }
-
-    /// Does to a frame what is to be done, if it can be, and says where it goes.
-    #[inline(always)]
-    fn take<S: Extractor>(&mut self, now: Nanos, frame: &mut [u8]) -> Option<End> {
-        if !self.actions.apply::<S>(frame) {
-            return None;
-        }
-        self.count(1, frame.len() as u64, now);
-        Some(self.actions.end())
-    }
-
-    /// What it counted, and when it was used last; it starts anew.
-    fn collect(&mut self) -> (Counted, Nanos) {
-        (std::mem::take(&mut self.counted), self.used)
-    }
-}
-
-const _: () = assert!(size_of::<Target>() == 64, "a target is one line");
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@ impl Worker {
         match command {
             Command::Tables(pipeline) => {
                 let old = std::mem::replace(&mut self.pipeline, pipeline);
-                self.tiers.caches.fast_path.keep_up(&self.pipeline, old.generation);
+                self.tiers.caches.keep_up(&self.pipeline, old.generation, self.time.now);
                 // If nobody takes them any more, the datapath is ending, and they are freed here.
                 let _ = self.commands.retired.send(old);
             }

@@ -6,7 +6,7 @@
 //! more than they save. Cost: some ten cycles a packet more, and a miss for many packets at once instead of
 //! for a few. Threads: one worker's.
 
-use super::{NONE, OneByOne};
+use super::lookup::{NONE, OneByOne};
 use crate::actions::simple::End;
 use weir_cpu::prefetch;
 use weir_dpdk::BURST;
