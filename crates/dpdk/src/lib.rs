@@ -27,6 +27,7 @@ mod mbuf;
 mod pool;
 mod port;
 mod socket;
+mod vhost;
 mod worker;
 
 pub use af_packet::{FrameRing, FrameSender, InterfaceWatch, Offload, RawFrame, SocketConfig, SocketError};

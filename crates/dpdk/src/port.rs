@@ -3,7 +3,7 @@
 use crate::eal::describe;
 use crate::interrupts;
 use crate::socket::vacate;
-use crate::{Burst, Eal, Memory, Pool, ffi};
+use crate::{Burst, Eal, Memory, Pool, ffi, vhost};
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -204,6 +204,9 @@ impl Port {
             drop(_control); // `inner` closes the port under the same lock
             return Err(PortError::Configure { port: spec.into(), config, reason: describe(error), log });
         }
+        if own_socket(spec).is_some() && spec.starts_with(VHOST) {
+            vhost::wake();
+        }
         let queue = |queue| (RxQueue { port: inner.clone(), queue }, TxQueue { port: inner.clone(), queue });
         let queues = (0..config.queues).rev().map(queue).collect();
         Ok(Self { inner, queues })
@@ -230,7 +233,7 @@ impl Port {
         unsafe { ffi::weir_port_link_up(self.inner.id) == 1 }
     }
 
-    /// Waits for the link; virtio-user and vhost take about a second.
+    /// Waits for the link. A vhost port that connects to its peer's socket tries once a second.
     pub fn wait_link(&self, patience: Duration) -> Result<(), PortError> {
         let start = Instant::now();
         while !self.link_up() {
@@ -312,6 +315,9 @@ impl TxQueue {
 
 /// How the EAL strings of memif ports begin.
 const MEMIF: &str = "net_memif";
+
+/// How the EAL strings of vhost ports begin.
+const VHOST: &str = "net_vhost";
 
 /// How the EAL strings of AF_PACKET ports begin.
 const AF_PACKET: &str = "net_af_packet";

@@ -178,6 +178,27 @@ fn vhost_and_virtio_user_exchange_packets_with_either_side_the_server() {
     vhost_pair(folder.path(), 11, false);
 }
 
+/// The vhost library polls for a second at a time, and each pair's poll begins when the one before it is up.
+#[test]
+fn a_peer_of_a_vhost_port_that_listens_waits_for_no_poll() {
+    let (folder, pool) = (tempfile::tempdir().unwrap(), pool());
+    let mut waits: Vec<Duration> = Vec::new();
+    for number in 20..25 {
+        let socket = folder.path().join(format!("s{number}")).display().to_string();
+        let open = |spec: String| Port::open(&spec, PortConfig::default(), &pool).unwrap();
+        let vhost = open(format!("net_vhost{number},iface={socket}"));
+        let begin = Instant::now();
+        let virtio = open(format!("net_virtio_user{number},path={socket},queue_size=1024"));
+        for port in [&vhost, &virtio] {
+            port.wait_link(Duration::from_secs(20)).unwrap();
+        }
+        waits.push(begin.elapsed());
+    }
+    // The first may come while the thread is being started; and others may have the cores for a while.
+    waits.sort();
+    assert!(waits[1] < Duration::from_millis(500), "{waits:?}");
+}
+
 #[test]
 fn a_memif_port_is_polled_while_peers_come_and_go() {
     let pool = pool();
