@@ -11,6 +11,7 @@ use crate::cpu;
 use crate::process::Process;
 use crate::{DutError, StartRequest};
 use std::ffi::OsStr;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -64,6 +65,7 @@ impl Instance {
             logging(),
         ];
         instance.database = Some(instance.child("env", &arguments.concat())?);
+        instance.wait_for_database()?;
         let mut words = vec!["--no-wait", "init", "--", "set", "Open_vSwitch", "."];
         words.extend(settings.iter().map(String::as_str));
         instance.configure(&words)?;
@@ -91,6 +93,25 @@ impl Instance {
             "fail-mode=secure",
         ])?;
         Ok(instance)
+    }
+
+    /// Waits until the database answers: a tool that finds it deaf tries again after a second, not sooner.
+    fn wait_for_database(&self) -> Result<(), DutError> {
+        let end = Instant::now() + Duration::from_secs(u64::from(TOOL_SECONDS));
+        while UnixStream::connect(self.file("db.sock")).is_err() && Instant::now() < end {
+            self.goes_on()?;
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Whether there is anything to wait for: no daemon has ended, and nobody wants waits to end.
+    fn goes_on(&self) -> Result<(), DutError> {
+        match self.ended() {
+            Some(ended) => Err(ended),
+            None if self.alarm.load(Ordering::Relaxed) => Err(DutError::Interrupted { dut: NAME }),
+            None => Ok(()),
+        }
     }
 
     fn child(&self, program: &str, arguments: &[String]) -> Result<Process, DutError> {
@@ -162,11 +183,8 @@ impl Instance {
                 Ok(Some(_)) | Err(_) => break Ok(()),
                 Ok(None) => {}
             }
-            if let Some(ended) = self.ended() {
-                break Err(ended);
-            }
-            if self.alarm.load(Ordering::Relaxed) {
-                break Err(DutError::Interrupted { dut: NAME });
+            if let Err(over) = self.goes_on() {
+                break Err(over);
             }
             if Instant::now() > end {
                 break Ok(());
