@@ -15,7 +15,7 @@ use weir_trial::{Audit, Fault, Oracle, PacketCheck};
 
 /// How long the sink looks.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the device may take to settle before: one that does not is audited as it is.
+/// How long the device may take to learn before: one that does not is audited as it is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts the device once more with the lab's sink, and says what that came to.
@@ -34,7 +34,7 @@ pub(crate) fn audit(setup: &RigSetup<'_>, flags: &Flags, oracle: &Oracle) -> Res
     let (sink, pipes) = Sink::open(folder.path(), 2, expectations).map_err(RigError::Sink)?;
     let mut fed = wire::fed(setup, flags, &pipes)?;
     if setup.from_start.is_none() {
-        fed.settle_within(PATIENCE)?;
+        fed.learn_within(PATIENCE)?;
     }
     sink.look(true);
     let (first, before, then) = (sink.counted(), fed.counters()?, sink.counted());

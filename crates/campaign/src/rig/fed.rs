@@ -59,12 +59,15 @@ impl FedDut {
             self.device.dut.tune(&choice.variant)?;
             self.choice = Some(choice);
         }
-        self.wait_at_gate(PATIENCE)
+        self.wait_at_gate(Gate::new(self.packets), PATIENCE)
     }
 
     /// The same after it was frozen: its flows may have expired, and its limit of them may have fallen.
     pub(super) fn settle_again(&mut self) -> Result<(), RigError> {
-        if self.is_measured_once() { Ok(()) } else { self.wait_at_gate(PATIENCE_AGAIN) }
+        if self.is_measured_once() {
+            return Ok(());
+        }
+        self.wait_at_gate(Gate::new(self.packets), PATIENCE_AGAIN)
     }
 
     /// Searches for its best settings. Until some have settled, each has all the time to do so.
@@ -82,7 +85,7 @@ impl FedDut {
     /// Its rate with some settings: the median of a few looks, or nothing where it does not settle in time.
     fn rate_of(&mut self, variant: &str, patience: Duration) -> Result<f64, RigError> {
         self.device.dut.tune(variant)?;
-        self.wait_at_gate(patience)?;
+        self.wait_at_gate(Gate::new(self.packets), patience)?;
         if self.unsettled.is_some() {
             return Ok(0.0);
         }
@@ -98,9 +101,9 @@ impl FedDut {
         Ok(Spread::of(&rates).map_or(0.0, |spread| spread.median))
     }
 
-    /// The same for an audit: it is looked at whatever it is after so long.
-    pub(super) fn settle_within(&mut self, patience: Duration) -> Result<(), RigError> {
-        self.wait_at_gate(patience)
+    /// Waits until it has learnt its flows, for an audit: it is looked at whatever it is after so long.
+    pub(super) fn learn_within(&mut self, patience: Duration) -> Result<(), RigError> {
+        self.wait_at_gate(Gate::of_audit(self.packets), patience)
     }
 
     /// Its counters.
@@ -118,10 +121,9 @@ impl FedDut {
         Ok(self.device.dut.stop()?)
     }
 
-    fn wait_at_gate(&mut self, patience: Duration) -> Result<(), RigError> {
+    fn wait_at_gate(&mut self, mut gate: Gate, patience: Duration) -> Result<(), RigError> {
         self.waited = true;
         let began = Instant::now();
-        let mut gate = Gate::new(self.packets);
         loop {
             let counters = self.device.dut.counters()?;
             let learning = self.device.dut.learning()?;

@@ -53,13 +53,20 @@ pub(super) struct Seen {
 pub(super) struct Gate {
     /// Packets of its traces.
     packets: u64,
+    /// Whether its rate must be steady.
+    steady: bool,
     seen: Vec<Seen>,
 }
 
 impl Gate {
     /// A closed gate, for a device with so many packets in its traces.
     pub(super) fn new(packets: u32) -> Self {
-        Self { packets: u64::from(packets), seen: Vec::new() }
+        Self { packets: u64::from(packets), steady: true, seen: Vec::new() }
+    }
+
+    /// The same for an audit, whose rate is that of the lab's sink and need not be steady: the device must have learnt.
+    pub(super) fn of_audit(packets: u32) -> Self {
+        Self { steady: false, ..Self::new(packets) }
     }
 
     /// Takes a reading in; whether the device is settled, and why not where it is not.
@@ -81,7 +88,7 @@ impl Gate {
     fn look_at_flows(&self, now: Duration, says: Learning) -> Result<Settled, String> {
         let span = LONG.max(Duration::from_nanos(says.round.0) * OWN_ROUNDS);
         let window = self.window(now, span).ok_or(BRIEFLY)?;
-        steady(window, NOISY)?;
+        self.steady(window, NOISY)?;
         let settled = learning(window)?;
         if settled == Settled::HoldsItsFlows {
             few_upcalls(window)?;
@@ -92,15 +99,19 @@ impl Gate {
     /// For one that says nothing: its rate and its slow path must do; where they are restless, for longer.
     fn look_at_rate(&self, now: Duration) -> Result<Settled, String> {
         let window = self.window(now, BRIEF).ok_or(BRIEFLY)?;
-        let Err(why) = steady(window, STEADY).and_then(|()| few_upcalls(window)) else {
+        let Err(why) = self.steady(window, STEADY).and_then(|()| few_upcalls(window)) else {
             return Ok(Settled::HoldsItsFlows);
         };
         let long = self.window(now, STILL).ok_or(why)?;
-        steady(long, NOISY)?;
+        self.steady(long, NOISY)?;
         match few_upcalls(long) {
             Ok(()) => Ok(Settled::HoldsItsFlows),
             Err(_) => steady_slow_path(long).map(|()| Settled::SlowForGood),
         }
+    }
+
+    fn steady(&self, window: &[Seen], tolerance: f64) -> Result<(), String> {
+        if self.steady { steady(window, tolerance) } else { Ok(()) }
     }
 
     /// The readings of the last `span`, the one before it included; nothing where there are no such yet.
@@ -189,7 +200,10 @@ mod tests {
 
     /// Looks at a device until it is settled; when that was, or why it never was.
     fn settled(most: u32, device: impl Fn(f64) -> Seen) -> Result<f64, String> {
-        let mut gate = Gate::new(TRACE);
+        passed(Gate::new(TRACE), most, device)
+    }
+
+    fn passed(mut gate: Gate, most: u32, device: impl Fn(f64) -> Seen) -> Result<f64, String> {
         let mut why = String::new();
         for look in 0..most {
             let at = LOOK * look;
@@ -218,6 +232,16 @@ mod tests {
         assert!(settled(20, rising).unwrap_err().contains("rate"));
         let slow = settled(20, |t| forwards(10e3, t)).unwrap_err();
         assert!(slow.contains("60000"), "{slow}");
+    }
+
+    #[test]
+    fn an_audit_waits_for_what_is_learnt_and_for_no_steady_rate() {
+        let audit = |most, device: &dyn Fn(f64) -> Seen| passed(Gate::of_audit(TRACE), most, device);
+        let rising = |t: f64| Seen { sent: (1e6 * t * t) as u64, ..forwards(5e6, t) };
+        assert!((0.3..0.5).contains(&audit(10, &rising).unwrap()));
+        assert!(audit(20, &|t| forwards(10e3, t)).unwrap_err().contains("60000"), "each packet some times");
+        let busy = |t: f64| Seen { upcalls: (2e4 * t) as u64, ..rising(t) };
+        assert!(audit(20, &busy).unwrap_err().contains("slow path"));
     }
 
     #[test]
