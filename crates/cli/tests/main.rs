@@ -30,4 +30,5 @@ mod trace;
 mod tuning;
 mod unsafe_lives_in_two_crates;
 mod verify;
+mod watch;
 mod wirings;

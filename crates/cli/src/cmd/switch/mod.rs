@@ -10,6 +10,7 @@ mod stats;
 mod stdio;
 mod trace;
 mod view;
+mod watch;
 
 use super::BadUse;
 use clap::Subcommand;

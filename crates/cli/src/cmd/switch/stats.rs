@@ -1,8 +1,8 @@
 //! `weir switch stats`: the ledger.
 
-use super::{Socket, client_error, view};
+use super::{Socket, client_error, view, watch};
 use crate::cmd::print;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_switch::{Request, Stats};
@@ -23,7 +23,7 @@ pub(super) struct Args {
     /// Print JSON; `weir schema switch-stats` describes it
     #[arg(long)]
     json: bool,
-    /// Show again every second, as rates, until Ctrl-C
+    /// Show again every second, as rates; on a terminal with rates over time, until q or Ctrl-C
     #[arg(long)]
     watch: bool,
     /// Seconds between two readings with --watch
@@ -31,14 +31,14 @@ pub(super) struct Args {
     every: f64,
 }
 
-/// Clears the screen and goes to its top left corner (ECMA-48: CUP, ED).
-const CLEAR: &str = "\x1b[H\x1b[2J";
-
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut client = args.socket.connect()?;
     let mut read =
         || client.ask_for::<Stats>(&Request::Stats { without_tables: false }).map_err(client_error);
     let every = Duration::from_secs_f64(args.every.clamp(0.1, 3600.0));
+    if args.watch && !args.json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+        return watch::run(read, every).map(|()| ExitCode::SUCCESS);
+    }
     let mut before: Option<Stats> = None;
     loop {
         let now = read()?;
@@ -47,10 +47,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             (true, false) => format!("{}\n", serde_json::to_string_pretty(&now)?),
             (false, _) => view::render(&now, before.as_ref()),
         };
-        if args.watch && !args.json && std::io::stdout().is_terminal() {
-            // No colour: also where colours are refused the screen is cleared.
-            std::io::stdout().write_all(CLEAR.as_bytes())?;
-        }
         print(&text)?;
         if !args.watch {
             return Ok(ExitCode::SUCCESS);

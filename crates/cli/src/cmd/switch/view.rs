@@ -464,11 +464,11 @@ pub(super) fn dump_tables(of: &[TableReport]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use weir_switch::stats::{StepReport, StuckReport};
 
-    fn stats() -> Stats {
+    pub(in super::super) fn stats() -> Stats {
         let worker = |worker: usize, received: u64| WorkerReport {
             worker,
             core: worker + 2,
