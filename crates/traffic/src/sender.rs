@@ -319,22 +319,18 @@ impl Sender {
                 self.ended = true;
                 return false;
             };
-            if !self.pool.fill(&mut self.burst, 1) {
-                self.stamps.skip(frame.slot);
-                self.counts.unsent += 1;
-                self.windows.unsent(now.since(self.start), 1);
-                return true;
-            }
             pacer.wait(frame.gap.unwrap_or_default());
             self.waiting = Some(frame.slot);
+            // Without a buffer it waits all the same, so that those behind it keep their times.
+            self.pool.fill(&mut self.burst, 1);
             if let Some(packet) = self.burst.get_mut(0) {
                 copy(frame.head, frame.tail, packet);
             }
         }
         let at = now.since(self.start);
         let first = pacer.first();
-        if first.saturating_add(self.catch_up) < at {
-            // Too late for this one, as for any other shape.
+        if first.saturating_add(self.catch_up) < at || first <= at && self.burst.is_empty() {
+            // Too late for this one, as for any other shape, or there is no buffer for it.
             self.burst.clear();
             if let Some(slot) = self.waiting.take() {
                 self.stamps.skip(slot);
