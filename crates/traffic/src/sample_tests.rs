@@ -43,7 +43,10 @@ fn every_stamped_frame_is_made_again_from_its_number() {
             let frames = sent(&table, (start, every, (3 * table.len()).clamp(1_000, 60_000)), 0);
             let mut stamped = 0;
             for frame in &frames {
-                let Some(stamp) = Stamp::read(frame) else { continue };
+                // One in 65,536 of T1's frames without a stamp reads as one, of any trial.
+                let Some(stamp) = Stamp::read(frame).filter(|stamp| stamp.trial == TRIAL << 1) else {
+                    continue;
+                };
                 assert_eq!(recall.frame(stamp).as_ref(), Some(frame), "{name} {start} {every} {stamp:?}");
                 stamped += 1;
             }
