@@ -272,7 +272,7 @@ fn wrong_packets_end_the_point_before_any_rate_is_measured_and_everybody_is_told
 #[test]
 fn clean_repeats_raise_no_alarm() {
     let _cores = cores();
-    let clean = plan("l3fwd:10", "nf", "200kpps", "500ms").replace("self_check = false", "repeats = 5");
+    let clean = plan("l3fwd:10", "nf", "200kpps", "500ms").replace("self_check", "repeats = 5\nself_check");
     let clean = clean.replace("flows:100", "tr3i");
     let run = Lab::new(&clean).measure(0);
     let check = run.points[0].packets.as_ref().unwrap();

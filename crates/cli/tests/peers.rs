@@ -182,7 +182,7 @@ fn open_vswitch_goes_with_a_lab_that_is_killed() {
     let _cores = cores();
     let lab = Lab::new(
         "nf = \"l2fwd\"\ndut = \"ovs-dpdk\"\nsize = 64\ntrace = \"flows:100\"\nwiring = \"fed\"\n\
-         huge_pages = false\n[mrr]\ntrials = 50\nduration = \"500ms\"\n",
+         huge_pages = false\ncheck = false\n[mrr]\ntrials = 50\nduration = \"500ms\"\n",
     );
     let mut working = Working::start(&mut lab.bench());
     lab.mid_trial(&mut working, 0);
