@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Builds and runs every test of the workspace with cargo-nextest, and holds the run to account.
 
-A test is a process of its own; as many run at a time as there are cores. Those of the crates that measure or pin threads
-to cores run first and beside nobody else's (PHASES); .config/nextest.toml says what else may not run side by side. At
+A test is a process of its own; as many run at a time as there are cores. Those that measure run first, one at a time, and
+beside them those of crates that open no port; those of crates that pin threads to cores run beside nobody else's (phases);
+.config/nextest.toml says what else may not run side by side. At
 the end: what each program and the slowest tests took, how many tests passed, and whether each place that asks what the
 machine has (`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure, as is a skipped test.
 
@@ -23,9 +24,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NEXTEST = ROOT / ".weir" / "venv" / "bin" / "cargo-nextest"
 LEDGER = ROOT / "target" / "test-ledger"
 JUNIT = ROOT / "target" / "nextest" / "default" / "junit.xml"
-# One after another: those that measure or pin threads, then all others.
-ALONE = ["package(weir)", "package(weir-datapath) or package(weir-traffic)"]
-PHASES = [*ALONE, f"not ({' or '.join(ALONE)})"]
+# Crates whose tests pin threads to cores.
+PINNED = "package(weir-datapath) or package(weir-traffic)"
 NEXTEST_CONFIG = ROOT / ".config" / "nextest.toml"
 SLOWEST = 20
 
@@ -49,6 +49,15 @@ def nextest(words, chosen, **how):
     """Runs `cargo nextest`, all of the workspace's test programs; the examples are linted, nothing here runs them."""
     command = [NEXTEST, "nextest", *words, "--locked", "--workspace", "--lib", "--bins", "--tests"]
     return subprocess.run(command, cwd=ROOT, env=chosen, **how)
+
+
+def phases():
+    """What runs one after another: what measures, with what neither opens a port nor has processes of its own; what pins
+    threads; all others."""
+    pure = re.search(r"^PURE=\((.*)\)$", (ROOT / "x").read_text(), re.MULTILINE)[1].split()
+    beside = " or ".join(f"package(weir-{crate})" for crate in pure)
+    first = f"package(weir) or (({beside}) and not binary(browser))"
+    return [first, PINNED, f"not ({first} or {PINNED})"]
 
 
 def build(chosen):
@@ -143,7 +152,7 @@ def unlisted():
 def misgrouped():
     """Files of the crate `weir` whose tests hold both cores, and that nextest may start side by side; or the reverse."""
     folder = ROOT / "crates" / "cli" / "tests"
-    hold = {path.stem for path in folder.glob("*.rs") if "cores()" in path.read_text()}
+    hold = {path.stem for path in folder.glob("*.rs") if re.search(r"\bcores\(\)", path.read_text())}
     grouped = re.search(r"/\^\((.*)\)::/", NEXTEST_CONFIG.read_text())
     return sorted(hold ^ set(grouped[1].split("|") if grouped else []))
 
@@ -160,7 +169,7 @@ def main():
     wanted, ignored = build(chosen)
     print(f"tests: {wanted} tests, built in {time.monotonic() - begin:.0f} s", flush=True)
     LEDGER.unlink(missing_ok=True)
-    results = [result for packages in PHASES for result in run(packages, chosen)]
+    results = [result for packages in phases() for result in run(packages, chosen)]
     passed = sum(is_well for *_, is_well in results)
     if len(results) != wanted:
         sys.exit(f"tests: {len(results)} tests of {wanted} ran")
