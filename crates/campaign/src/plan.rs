@@ -32,8 +32,8 @@ use weir_dut::wiring::{Nic, WiringKind};
 use weir_methods::Remaining;
 use weir_traffic::Shape;
 use weir_traffic::trace::{Sizes, TraceName};
-use weir_trial::Nf;
 use weir_trial::simulated::SimulatedDut;
+use weir_trial::{FlowFile, FlowFileError, Nf};
 use weir_units::{LineRate, Nanos, Ratio};
 
 /// What this build and machine have, for the names in a plan.
@@ -49,6 +49,8 @@ pub struct Known<'a> {
     pub mrr_only: Vec<&'a str>,
     /// Whether a capture file exists.
     pub is_file: fn(&Path) -> bool,
+    /// Reads a file of flows.
+    pub flows: fn(&Path) -> Result<FlowFile, FlowFileError>,
 }
 
 impl Known<'static> {
@@ -60,6 +62,7 @@ impl Known<'static> {
             wirings: WiringKind::ALL.map(WiringKind::name).to_vec(),
             mrr_only: vec![WiringKind::Fed.name()],
             is_file: Path::is_file,
+            flows: FlowFile::read,
         }
     }
 }

@@ -10,7 +10,7 @@ use weir_methods::frame_loss::FrameLoss;
 use weir_methods::mlrsearch::{Goal, SearchConfig};
 use weir_methods::soak::Soak;
 use weir_traffic::trace::Sizes;
-use weir_trial::Nf;
+use weir_trial::{FlowFile, Nf};
 use weir_units::{Nanos, Pps, Ratio};
 
 const SECOND: u64 = Nanos::PER_SECOND;
@@ -25,6 +25,13 @@ fn parse(text: &str) -> Result<Plan, PlanError> {
         wirings: vec!["vhost", "memif", "veth", "nic", "fed"],
         mrr_only: vec!["fed"],
         is_file: |path| path == Path::new("plans/there.pcap"),
+        flows: |path| match path.to_str() {
+            Some("plans/site.flows") => {
+                FlowFile::of("site.flows", "plans/site.flows", "actions=output:2\n".into())
+            }
+            Some(path) => FlowFile::of("odd", path, "actions=output:2\nudp,actions=ouput:2\n".into()),
+            None => unreachable!(),
+        },
     };
     Plan::parse(text, Path::new("plans/mine.toml"), &known)
 }
@@ -38,6 +45,17 @@ fn with(top: &str, end: &str) -> String {
     let axes: String = axes.iter().map(|(key, line)| usual(key, line)).collect();
     let method = if end.contains("[throughput]") { "" } else { "[throughput]\ngoals = [\"ndr\"]\n" };
     format!("{top}\n{axes}{method}{end}\n")
+}
+
+#[test]
+fn a_file_of_flows_is_a_function_and_its_mistakes_stand_with_the_plans_place() {
+    let plan = parse(&with("nf = [\"l2fwd\", \"flows:site.flows\"]", "")).unwrap();
+    let [Nf::L2Fwd, Nf::Flows(file)] = plan.nfs[..] else { panic!("{:?}", plan.nfs) };
+    assert_eq!((file.name(), file.entries().len()), ("site.flows", 1));
+    let error = error("nf = \"flows:odd.flows\"", "");
+    for part in ["mine.toml:1:", "plans/odd.flows: line 2, column 13: `ouput:2`"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
 }
 
 #[test]

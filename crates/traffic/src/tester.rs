@@ -459,8 +459,8 @@ fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -
         | NfKind::PipelineAFew
         | NfKind::PipelineB
         | NfKind::PipelineD => sent,
-        // The balancer writes the address of a backend.
-        NfKind::PipelineC => None,
+        // The balancer writes the address of a backend, and flows whatever they say.
+        NfKind::PipelineC | NfKind::Flows => None,
     };
     Some(Integrity { link })
 }

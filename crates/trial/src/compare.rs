@@ -85,7 +85,7 @@ pub fn note(check: &mut PacketCheck, faults: Vec<(Fault, String)>) {
 /// The fault of a packet that must not have come out.
 const fn fault_of(reason: Reason) -> Fault {
     match reason {
-        Reason::Denied(_) => Fault::Denied,
+        Reason::Denied(_) | Reason::Entry(_) | Reason::NoEntry => Fault::Denied,
         Reason::NoRoute | Reason::UnknownStation | Reason::SamePort => Fault::Port,
         Reason::Expired => Fault::Ttl,
         Reason::BadChecksum => Fault::Checksum,

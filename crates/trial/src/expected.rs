@@ -11,12 +11,14 @@
 //! to a router, a datagram cut off by a capture), so does the oracle: [`Expected::Open`].
 
 mod gateway;
+pub(crate) mod tables;
 
 use crate::Nf;
 use gateway::Gateway;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::Ipv4Addr;
+use tables::Tables;
 use weir_wire::table::{Action, FiveTuple, Ipv4Prefix, Route, Rule, has_ports, next_hop_mac, port_mac};
 use weir_wire::{EtherType, EthernetRepr, EthernetView, Ipv4View, MacAddress, checksum, ipv4};
 
@@ -60,6 +62,10 @@ pub enum Reason {
     BadChecksum,
     /// Its header's lengths or version contradict themselves (RFC 1812, section 5.2.2).
     BadHeader,
+    /// The flow of this line sends it nowhere.
+    Entry(u32),
+    /// No flow matches it.
+    NoEntry,
 }
 
 impl fmt::Display for Reason {
@@ -73,6 +79,8 @@ impl fmt::Display for Reason {
             Self::Expired => f.write_str("its time to live is used up"),
             Self::BadChecksum => f.write_str("its header's checksum does not hold"),
             Self::BadHeader => f.write_str("its IPv4 header contradicts itself"),
+            Self::Entry(line) => write!(f, "the flow of line {line} sends it nowhere"),
+            Self::NoEntry => f.write_str("no flow matches it"),
         }
     }
 }
@@ -84,6 +92,8 @@ pub struct Oracle {
     routes: Steps<u8>,
     rules: Rules,
     gateway: Gateway,
+    /// Of a flow table that was read.
+    tables: Option<Tables>,
 }
 
 impl Oracle {
@@ -95,7 +105,11 @@ impl Oracle {
     /// An oracle over tables of one's own, for the kind of function that `nf` names.
     pub fn with_tables(nf: Nf, routes: &[Route], rules: Vec<Rule>) -> Self {
         let routes = Steps::new(routes.iter().map(|route| (route.prefix, route.port)));
-        Self { nf, routes, rules: Rules::new(rules), gateway: Gateway::new(nf) }
+        let tables = match nf {
+            Nf::Flows(file) if file.text().is_some() => Some(Tables::new(file.entries())),
+            _ => None,
+        };
+        Self { nf, routes, rules: Rules::new(rules), gateway: Gateway::new(nf), tables }
     }
 
     /// The function.
@@ -117,6 +131,10 @@ impl Oracle {
             },
             Nf::PipelineA { .. } | Nf::PipelineAFew { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => {
                 self.gateway.passed(&self.rules, in_port, frame)
+            }
+            Nf::Flows(_) => {
+                let passed = self.tables.as_ref().map(|tables| tables.passed(in_port, frame));
+                passed.and_then(Result::ok).unwrap_or(Expected::Open)
             }
         }
     }

@@ -35,7 +35,8 @@ pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{
     BACKENDS, Backend, CLIENT_PORTS, DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT,
-    FIRST_FREE_PORT, NAT_OCTET, Network, Nf, NfKind, ParseNfError, Station,
+    FIRST_FREE_PORT, FlowEntry, FlowFile, FlowFileError, NAT_OCTET, Network, Nf, NfKind, ParseNfError,
+    Station,
 };
 pub use packets::{Audit, Fault, PacketCheck, WrongPackets};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};

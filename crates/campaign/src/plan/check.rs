@@ -236,6 +236,13 @@ impl<'a> Checker<'a> {
     fn nfs(&mut self, list: Spanned<List<String>>) -> Vec<Nf> {
         let mut nfs = Vec::new();
         for (span, text) in self.axis("nf", list) {
+            if let Some(file) = text.strip_prefix(Nf::FLOWS) {
+                match (self.known.flows)(&self.base.join(file)) {
+                    Ok(file) => nfs.push(Nf::Flows(file)),
+                    Err(error) => self.refuse(&span, format!("`nf`: {error}")),
+                }
+                continue;
+            }
             match text.parse::<Nf>() {
                 Ok(nf) => nfs.push(nf),
                 Err(error) => {

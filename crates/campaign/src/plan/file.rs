@@ -25,7 +25,7 @@ pub(crate) struct PlanFile {
     /// Name of the plan; the file's name when left out.
     #[schemars(with = "Option<String>")]
     pub(super) name: Option<Spanned<String>>,
-    /// Axis: network functions. l2fwd; l3fwd:N with N routes; firewall:N with N rules.
+    /// Axis: network functions. l2fwd; l3fwd:N with N routes; firewall:N with N rules; flows:FILE with a flow table of your own, its path relative to the plan.
     #[schemars(with = "List<Nf>")]
     pub(super) nf: Spanned<List<String>>,
     /// Axis: devices under test; `weir dut list` names them. Default: nf, Weir's own small program.

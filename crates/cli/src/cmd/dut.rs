@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 use weir_dut::wiring::WiringKind;
 use weir_dut::{ADAPTERS, Adapter};
-use weir_trial::Nf;
+use weir_trial::{FlowFile, Nf};
 
 /// Version of the JSON that `weir dut list --json` prints.
 const SCHEMA_VERSION: u32 = 1;
@@ -71,22 +71,26 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The smallest function of each kind that has something to do, to ask an adapter about the kind.
-const KINDS: [Nf; 10] = [
-    Nf::L2Fwd,
-    Nf::L3Fwd { routes: 2 },
-    Nf::Firewall { rules: 2 },
-    Nf::Exposed { fields: 1 },
-    Nf::L2 { stations: 2 },
-    Nf::PipelineA { entries: Nf::LEAST_PIPELINE_ENTRIES },
-    Nf::PipelineAFew { entries: Nf::LEAST_PIPELINE_ENTRIES },
-    Nf::PipelineB { entries: Nf::LEAST_PIPELINE_ENTRIES },
-    Nf::PipelineC { entries: Nf::LEAST_PIPELINE_ENTRIES },
-    Nf::PipelineD { noops: 1 },
-];
+fn kinds() -> Vec<Nf> {
+    let flows = FlowFile::of("FILE", "FILE", "in_port=1,actions=output:2\n".to_owned());
+    let kinds = [
+        Nf::L2Fwd,
+        Nf::L3Fwd { routes: 2 },
+        Nf::Firewall { rules: 2 },
+        Nf::Exposed { fields: 1 },
+        Nf::L2 { stations: 2 },
+        Nf::PipelineA { entries: Nf::LEAST_PIPELINE_ENTRIES },
+        Nf::PipelineAFew { entries: Nf::LEAST_PIPELINE_ENTRIES },
+        Nf::PipelineB { entries: Nf::LEAST_PIPELINE_ENTRIES },
+        Nf::PipelineC { entries: Nf::LEAST_PIPELINE_ENTRIES },
+        Nf::PipelineD { noops: 1 },
+    ];
+    kinds.into_iter().chain(flows.map(Nf::Flows)).collect()
+}
 
 fn row(adapter: &dyn Adapter) -> Row {
     let version = adapter.version();
-    let nfs = KINDS.into_iter().filter(|nf| adapter.supports(*nf).is_ok()).map(|nf| nf.kind().name());
+    let nfs = kinds().into_iter().filter(|nf| adapter.supports(*nf).is_ok()).map(|nf| nf.kind().name());
     Row {
         name: adapter.name(),
         about: adapter.about(),

@@ -12,8 +12,8 @@ use weir_campaign::plan::{self, Known, Plan, ThroughputPlan};
 use weir_methods::mlrsearch::{Goal, Missing, Rescored};
 use weir_methods::stored::searches;
 use weir_store::Selector;
-use weir_trial::TrialResult;
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run};
+use weir_trial::{FlowFile, TrialResult};
 use weir_units::{Nanos, Pps};
 
 /// Version of the JSON that `weir rescore --json` prints.
@@ -106,10 +106,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan stored with a run. Devices that this build does not have, and captures that have gone,
-/// are no obstacle: nothing is measured.
+/// The plan stored with a run. Devices that this build does not have, and captures or files of flows that have
+/// gone, are no obstacle: nothing is measured.
 pub(super) fn plan_of(run: &Run) -> Result<Plan, BadUse> {
-    let mut known = Known { is_file: |_| true, ..Known::here() };
+    let mut known = Known { is_file: |_| true, flows: |path| Ok(FlowFile::unread(path)), ..Known::here() };
     known.duts.extend(run.points.iter().map(|point| point.key.dut.as_str()));
     Plan::parse(&run.plan, Path::new(&run.name), &known)
         .map_err(|error| BadUse::new(format!("the plan stored with run {}: {error}", run.name)))

@@ -8,7 +8,7 @@ mod gateway;
 
 use std::fmt::Write as _;
 use weir_trial::Nf;
-use weir_wire::table::{Action, Ipv4Prefix, Ports, Route, Rule, next_hop_mac, port_mac};
+use weir_wire::table::{Action, Ipv4Prefix, PORT_BITS, Ports, Route, Rule, next_hop_mac, pieces, port_mac};
 
 use crate::l3fwd::mac;
 
@@ -20,9 +20,6 @@ const FORGET_INPUT: &str = "load:0->NXM_OF_IN_PORT[]";
 
 /// IP protocols whose ports OpenFlow can match: TCP, UDP, SCTP.
 const WITH_PORTS: [u8; 3] = [6, 17, 132];
-
-/// Bits of a transport port.
-const PORT_BITS: u32 = 16;
 
 /// Who reads the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +41,7 @@ pub(crate) fn flows(nf: Nf, dialect: Dialect) -> Result<String, String> {
             gateway::pipeline(nf, dialect)
         }
         Nf::PipelineD { noops } => gateway::noops(noops, dialect),
+        Nf::Flows(file) => file.text().map(str::to_owned).ok_or_else(|| "its file was not read".to_owned()),
     }
 }
 
@@ -167,20 +165,6 @@ fn masked(field: &str, ports: Ports) -> Vec<String> {
     pieces(first, last).into_iter().map(piece).collect()
 }
 
-/// The fewest aligned powers of two that make up a range: value, and how many leading bits count.
-fn pieces(first: u16, last: u16) -> Vec<(u16, u32)> {
-    let (mut next, end) = (u32::from(first), u32::from(last) + 1);
-    let mut found = Vec::new();
-    while next < end {
-        let aligned = next.trailing_zeros().min(PORT_BITS);
-        let fits = (end - next).ilog2();
-        let free = aligned.min(fits);
-        found.push((next as u16, PORT_BITS - free));
-        next += 1 << free;
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,27 +190,6 @@ mod tests {
              mod_dl_dst:02:00:00:00:02:01,load:0->NXM_OF_IN_PORT[],output:2"
         );
         assert_eq!(flows.lines().count(), 3);
-    }
-
-    #[test]
-    fn every_range_of_ports_is_made_up_exactly_and_by_as_few_masks_as_there_can_be() {
-        for (first, last, count) in [
-            (0, 65_535, 1),
-            (1024, 65_535, 6),
-            (49_152, 65_535, 1),
-            (53, 53, 1),
-            (20, 21, 1),
-            (1, 65_534, 30),
-        ] {
-            let pieces = pieces(first, last);
-            let mut next = u32::from(first);
-            for (value, bits) in &pieces {
-                let size = 1_u32 << (16 - bits);
-                assert_eq!((u32::from(*value), next % size), (next, 0), "{first}-{last}");
-                next += size;
-            }
-            assert_eq!((next, pieces.len()), (u32::from(last) + 1, count), "{first}-{last}");
-        }
     }
 
     #[test]

@@ -61,6 +61,8 @@ impl FlowCommand {
 pub struct FlowFile {
     /// The changes.
     pub changes: Vec<FlowMod>,
+    /// The line of each change, from 1.
+    pub lines: Vec<u32>,
     /// Parts of matches that were left out.
     pub warnings: Vec<TextWarning>,
 }
@@ -253,7 +255,10 @@ pub fn parse_flow_file(text: &str, names: &Names) -> Result<FlowFile, TextErrors
         let (command, rest) = FlowCommand::split(line);
         let before = file.warnings.len();
         match read(rest, command, names, &mut file.warnings) {
-            Ok(change) => file.changes.push(change),
+            Ok(change) => {
+                file.changes.push(change);
+                file.lines.push(number);
+            }
             Err(fault) => errors.push(fault.within(line, Some(number))),
         }
         for warning in &mut file.warnings[before..] {

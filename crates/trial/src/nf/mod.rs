@@ -6,11 +6,14 @@
 
 mod access;
 mod exposed;
+mod flows;
 mod gateway;
 mod routes;
 mod rules;
+mod sets;
 
 pub use exposed::{DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT};
+pub use flows::{FlowEntry, FlowFile, FlowFileError};
 pub use gateway::{BACKENDS, Backend, CLIENT_PORTS, NAT_OCTET, Network, Station};
 
 use schemars::JsonSchema;
@@ -83,6 +86,8 @@ pub enum Nf {
         /// Services in a row.
         noops: u32,
     },
+    /// A flow table of a user's own.
+    Flows(FlowFile),
 }
 
 /// The kind of a network function, without its numbers.
@@ -108,6 +113,8 @@ pub enum NfKind {
     PipelineC,
     /// [`Nf::PipelineD`].
     PipelineD,
+    /// [`Nf::Flows`].
+    Flows,
 }
 
 /// A text that names no network function.
@@ -136,10 +143,12 @@ impl Nf {
     pub const MOST_NOOPS: u32 = 32;
     /// Most fields of [`Nf::Exposed`].
     pub const MOST_FIELDS: u32 = 3;
+    /// What stands before the file of [`Nf::Flows`].
+    pub const FLOWS: &'static str = "flows:";
     /// The names that can be written, with their numbers.
     pub const FORMS: &'static str = "l2fwd, l3fwd:N (1 to 100000 routes), firewall:N (1 to 100000 rules), \
          exposed:N (1 to 3 fields), l2:N (2 to 100000 MAC addresses), pipeline-a:N, pipeline-a-few:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
-         table), or pipeline-d:N (0 to 32 services that do nothing); without `:N` it is 10, 3, 500, or one service";
+         table), pipeline-d:N (0 to 32 services that do nothing), or flows:FILE (a file of flows, as ovs-ofctl add-flows reads them, a rule set or a routing table); without `:N` it is 10, 3, 500, or one service";
 
     /// The kind.
     pub const fn kind(self) -> NfKind {
@@ -154,6 +163,7 @@ impl Nf {
             Self::PipelineB { .. } => NfKind::PipelineB,
             Self::PipelineC { .. } => NfKind::PipelineC,
             Self::PipelineD { .. } => NfKind::PipelineD,
+            Self::Flows(_) => NfKind::Flows,
         }
     }
 
@@ -161,7 +171,7 @@ impl Nf {
     /// nothing for a function without one.
     pub const fn entries(self) -> Option<u32> {
         match self {
-            Self::L2Fwd => None,
+            Self::L2Fwd | Self::Flows(_) => None,
             Self::L3Fwd { routes: number }
             | Self::Firewall { rules: number }
             | Self::Exposed { fields: number }
@@ -276,7 +286,7 @@ pub const FIRST_FREE_PORT: u16 = 1024;
 
 impl NfKind {
     /// Every kind, in the order of the tables people read.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::L2Fwd,
         Self::L3Fwd,
         Self::Firewall,
@@ -287,6 +297,7 @@ impl NfKind {
         Self::PipelineB,
         Self::PipelineC,
         Self::PipelineD,
+        Self::Flows,
     ];
 
     /// The name people type.
@@ -302,6 +313,7 @@ impl NfKind {
             Self::PipelineB => "pipeline-b",
             Self::PipelineC => "pipeline-c",
             Self::PipelineD => "pipeline-d",
+            Self::Flows => "flows",
         }
     }
 
@@ -323,15 +335,17 @@ impl NfKind {
             Self::PipelineB => Nf::PipelineB { entries: pipeline()? },
             Self::PipelineC => Nf::PipelineC { entries: pipeline()? },
             Self::PipelineD => Nf::PipelineD { noops: within(1, 0, Nf::MOST_NOOPS)? },
+            Self::Flows => return None, // it has a file behind its name
         })
     }
 }
 
 impl fmt::Display for Nf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.entries() {
-            None => f.pad(self.kind().name()),
-            Some(number) => f.pad(&format!("{}:{number}", self.kind().name())),
+        match (self, self.entries()) {
+            (Self::Flows(file), _) => f.pad(&format!("{}:{file}", self.kind().name())),
+            (_, None) => f.pad(self.kind().name()),
+            (_, Some(number)) => f.pad(&format!("{}:{number}", self.kind().name())),
         }
     }
 }
@@ -340,6 +354,10 @@ impl FromStr for Nf {
     type Err = ParseNfError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(file) = text.strip_prefix(Nf::FLOWS) {
+            let file = FlowFile::stored(file).map(Self::Flows);
+            return file.ok_or_else(|| ParseNfError { text: text.to_owned() });
+        }
         let (name, number) = match text.split_once(':') {
             None => (text, Some(None)),
             Some((name, number)) => (name, number.parse().ok().map(Some)),
@@ -387,7 +405,8 @@ mod tests {
         assert_eq!("l3fwd".parse(), Ok(Nf::L3Fwd { routes: 10 }));
         assert_eq!("pipeline-a".parse(), Ok(Nf::PipelineA { entries: 500 }));
         assert_eq!("pipeline-d".parse(), Ok(Nf::PipelineD { noops: 1 }));
-        for kind in NfKind::ALL {
+        assert!("flows".parse::<Nf>().is_err(), "a file is missing");
+        for kind in NfKind::ALL.into_iter().filter(|kind| *kind != NfKind::Flows) {
             assert_eq!(kind.name().parse::<Nf>().unwrap().kind(), kind);
         }
     }

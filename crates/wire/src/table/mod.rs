@@ -8,10 +8,12 @@
 //! time and memory in proportion to the text; nothing here is for the packet path.
 
 mod prefix;
+mod range;
 mod route;
 mod rule;
 
 pub use prefix::{Ipv4Prefix, PrefixError};
+pub use range::{PORT_BITS, pieces};
 pub use route::{Route, longest_match, next_hop_mac, port_mac};
 pub use rule::{Action, FiveTuple, Ports, Rule, first_match, has_ports};
 
