@@ -385,7 +385,7 @@ fn unsupported(spec: &PointSpec) -> Option<String> {
 fn build_traffic(plan: &Plan, spec: &PointSpec) -> Result<Traffic, CampaignError> {
     let sizes = (spec.size != Sizes::Recorded).then_some(spec.size);
     let second = (spec.directions == 2).then(|| spec.trace.second.to_string());
-    Traffic::build(&spec.trace.first.to_string(), second.as_deref(), sizes, plan.seed)
+    Traffic::build(spec.nf, &spec.trace.first.to_string(), second.as_deref(), sizes, plan.seed)
         .map_err(|error| CampaignError::Rig(error.into()))
 }
 

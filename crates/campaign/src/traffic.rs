@@ -57,8 +57,9 @@ pub enum TrafficError {
 const OF_A_STREAM: usize = 10_000;
 
 impl Traffic {
-    /// Builds the traces: `first` goes from port 0 to port 1; `second`, where given, the other way.
+    /// Builds the traces for a function: `first` goes from port 0 to port 1; `second`, where given, the other way.
     pub fn build(
+        nf: Nf,
         first: &str,
         second: Option<&str>,
         sizes: Option<Sizes>,
@@ -67,7 +68,7 @@ impl Traffic {
         let mut specs = Vec::new();
         for (name, direction) in [Some(first), second].into_iter().zip(Direction::BOTH) {
             let Some(name) = name else { continue };
-            let mut spec = TraceSpec::parse(name)?.direction(direction).seed(seed);
+            let mut spec = TraceSpec::parse(name)?.direction(direction).seed(seed).over(nf);
             if let Some(sizes) = sizes {
                 spec = spec.sizes(sizes);
             }
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn queues_share_a_trace_by_addresses_and_both_directions_of_a_pair_meet() {
-        let traffic = Traffic::build("flows:1000", Some("flows:1000"), None, 1).unwrap();
+        let traffic = Traffic::build(Nf::L2Fwd, "flows:1000", Some("flows:1000"), None, 1).unwrap();
         let folder = Folder::new().unwrap();
         let (paths, packets) = traffic.write_captures(&folder, 2, 2000).unwrap();
         assert_eq!((paths.len(), paths[0].len(), packets), (2, 2, 2000));
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_single_flow_cannot_feed_two_queues() {
-        let traffic = Traffic::build("simple", None, None, 1).unwrap();
+        let traffic = Traffic::build(Nf::L2Fwd, "simple", None, None, 1).unwrap();
         let error = traffic.write_captures(&Folder::new().unwrap(), 2, 1).unwrap_err().to_string();
         assert!(error.contains("simple") && error.contains("2 queues"), "{error}");
     }

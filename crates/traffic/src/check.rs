@@ -344,13 +344,22 @@ impl Examiner {
         known.next().map(|(number, _)| *number)
     }
 
+    /// Which packet an item is, where the frames are a user's own: their numbers are known to him.
+    fn place(&self, item: Item) -> String {
+        match self.oracle.nf().kind() {
+            NfKind::Flows => format!("packet {} into port {}: ", item.place + 1, item.direction),
+            _ => String::new(),
+        }
+    }
+
     fn note_faults(&mut self, number: usize, port: usize, frame: &[u8]) {
         let item = self.sent[number].item;
         let sent = self.transmitted(item, number).0;
         let expected = self.oracle.expected(item.direction as u8, &sent);
         let moved = self.steady.note(item.direction, flow(&sent), &expected, frame);
+        let place = self.place(item);
         for (fault, example) in compare(&expected, frame, port as u8).into_iter().chain(moved) {
-            self.check.note(fault, || example);
+            self.check.note(fault, || format!("{place}{example}"));
         }
     }
 
@@ -395,7 +404,8 @@ impl Examiner {
                         compared += 1;
                         if fate == Fate::Comes && !state.back {
                             let frame = self.frames[direction].frame(place);
-                            let example = || format!("{}, into port {direction}", describe(&frame));
+                            let place = self.place(Item { direction, place });
+                            let example = || format!("{place}{}, into port {direction}", describe(&frame));
                             self.check.note(Fault::Missing, example);
                         }
                     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::probes::probes;
 use crate::trace::{Direction, FrameSource, TraceSpec};
-use weir_trial::Nf;
+use weir_trial::{FlowFile, Nf};
 
 fn table(name: &str) -> Arc<FrameTable> {
     match TraceSpec::parse(name).unwrap().build().unwrap() {
@@ -56,6 +56,19 @@ fn faults(check: &PacketCheck) -> Vec<(Fault, u64)> {
 
 /// The packet that is changed: of the trace, hence with a short frame.
 const VICTIM: usize = 20;
+
+#[test]
+fn a_packet_that_a_flow_table_says_otherwise_is_named_by_its_number() {
+    let flows = "in_port=1,actions=output:2\nin_port=2,actions=output:1\n";
+    let nf = Nf::Flows(FlowFile::of("site.flows", "site.flows", flows.to_owned()).unwrap()).to_string();
+    assert!(checked(&nf, |_| {}).is_right());
+    let check = checked(&nf, |out| out[VICTIM].1[0] ^= 1);
+    assert_eq!(faults(&check), [(Fault::Macs, 1)]);
+    let example = &check.wrong[0].example;
+    assert!(example.starts_with("packet 11 into port 0: UDP 198.18."), "{example}");
+    let missing = checked(&nf, |out| drop(out.remove(VICTIM + 1)));
+    assert!(missing.wrong[0].example.starts_with("packet 11 into port 1: UDP 198.18."), "{missing}");
+}
 
 #[test]
 fn a_device_that_does_right_is_found_right() {

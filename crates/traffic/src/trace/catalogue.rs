@@ -35,7 +35,7 @@ pub struct Entry {
 const ANY: &str = "any";
 
 /// All named traces, in the order people read them.
-pub const ENTRIES: [Entry; 20] = [
+pub const ENTRIES: [Entry; 21] = [
     Entry { name: "simple", summary: "1 flow, every header alike", source: NFPA, sizes: ANY },
     Entry { name: "tr2e", summary: "100 flows, 100 destination MAC addresses", source: NFPA, sizes: ANY },
     Entry { name: "tr2i", summary: "100 flows, 100 destination IP addresses", source: NFPA, sizes: ANY },
@@ -108,6 +108,12 @@ pub const ENTRIES: [Entry; 20] = [
     Entry {
         name: "l2flows:N",
         summary: "N pairs of MAC addresses over the table of l2",
+        source: "Weir",
+        sizes: ANY,
+    },
+    Entry {
+        name: "rules:N",
+        summary: "N flows, 1 to 1,000,000, that hit the entries of the plan's flow table (flows:FILE), drawn by the seed",
         source: "Weir",
         sizes: ANY,
     },
@@ -289,7 +295,7 @@ fn of_name(name: &TraceName) -> Vec<Expectation> {
             (SourceAddresses, f64::from(*pairs)),
         ]),
         // Which of the rare flows come at all is drawn.
-        TraceName::Zipf(_) => Vec::new(),
+        TraceName::Zipf(_) | TraceName::Rules(_) => Vec::new(),
         TraceName::Tcp(connections) => exactly(&[
             (Flows, f64::from(*connections)),
             (TcpConversations, f64::from(*connections)),

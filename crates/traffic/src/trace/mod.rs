@@ -31,6 +31,7 @@ pub mod table;
 
 mod error;
 mod explosion;
+mod rules;
 mod share;
 mod spec;
 

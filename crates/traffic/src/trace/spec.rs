@@ -5,13 +5,13 @@ use super::catalogue::{self, MAX_FLOWS};
 use super::rewrite::{Ipv4Prefix, Rewrite, VlanChange};
 use super::source::{FrameSource, Laps, TableCursor};
 use super::stream::PcapStream;
-use super::{FrameTable, Sizes, TraceError, conversations, gateway, synthetic};
+use super::{FrameTable, Sizes, TraceError, conversations, gateway, rules, synthetic};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_trial::Nf;
+use weir_trial::{FlowFile, Nf};
 use weir_wire::MacAddress;
 
 /// MAC addresses in the table that `l2flows:N` is made for: [`Nf::PIPELINE_ENTRIES`].
@@ -72,6 +72,8 @@ pub enum TraceName {
         /// MAC addresses in the table.
         stations: u32,
     },
+    /// So many flows over a flow table of a user's own.
+    Rules(u32),
     /// SoftFlow's T1, modelled.
     T1,
     /// SoftFlow's T2, modelled.
@@ -103,6 +105,7 @@ impl TraceName {
                 Some(("shuffled", number)) => Self::Shuffled(up_to(name, number, synthetic::MOST_SHUFFLED)?),
                 Some(("zipf", number)) => Self::Zipf(up_to(name, number, synthetic::ZIPF_LAP)?),
                 Some(("newports", number)) => Self::NewPorts(up_to(name, number, synthetic::MOST_SHUFFLED)?),
+                Some(("rules", number)) => Self::Rules(flow_count(name, number)?),
                 Some(("tcp", number)) => Self::Tcp(up_to(name, number, conversations::MOST_TCP)?),
                 Some(("conversations", numbers)) => Self::conversations(name, numbers)?,
                 Some(("tse-colocated", fields)) => {
@@ -170,7 +173,12 @@ impl TraceName {
     pub fn suits(&self, nf: Nf) -> Result<(), String> {
         let made_for = self.made_for();
         let (fits, wanted) = match (nf, self) {
-            (_, Self::Capture(_)) => return Ok(()),
+            (_, Self::Capture(_)) | (Nf::Flows(_), Self::Rules(_)) => return Ok(()),
+            (_, Self::Rules(_)) => {
+                return Err(format!(
+                    "{self} is drawn from a flow table, and {nf} is none; write flows:N, or nf = \"flows:FILE\""
+                ));
+            }
             (
                 Nf::L2Fwd | Nf::Exposed { .. } | Nf::PipelineD { .. },
                 Self::Colocated(_) | Self::General(_),
@@ -273,6 +281,7 @@ impl fmt::Display for TraceName {
             Self::NewPorts(flows) => f.pad(&format!("newports:{flows}")),
             Self::Tcp(connections) => f.pad(&format!("tcp:{connections}")),
             Self::Flows(flows) => f.pad(&format!("flows:{flows}")),
+            Self::Rules(flows) => f.pad(&format!("rules:{flows}")),
             Self::Conversations { count, burst, entries, few } => {
                 let burst = if *burst == 1 { String::new() } else { format!("x{burst}") };
                 let few = if *few { ":few" } else { "" };
@@ -387,6 +396,8 @@ pub struct TraceSpec {
     pub seed: u64,
     /// The rest.
     pub options: TraceOptions,
+    /// The flow table that [`TraceName::Rules`] is drawn from.
+    pub tables: Option<FlowFile>,
 }
 
 impl TraceSpec {
@@ -409,6 +420,7 @@ impl TraceSpec {
             direction: Direction::Forward,
             seed: Self::DEFAULT_SEED,
             options: TraceOptions::default(),
+            tables: None,
         }
     }
 
@@ -454,6 +466,15 @@ impl TraceSpec {
         self
     }
 
+    /// Over the tables of a function, where it has some of a user's own.
+    #[must_use]
+    pub fn over(mut self, nf: Nf) -> Self {
+        if let Nf::Flows(file) = nf {
+            self.tables = Some(file);
+        }
+        self
+    }
+
     /// With options.
     #[must_use]
     pub fn options(mut self, options: TraceOptions) -> Self {
@@ -481,6 +502,7 @@ impl TraceSpec {
                 capture::load(path, self)
             }
             TraceName::T1 | TraceName::T2 => conversations::build(self),
+            TraceName::Rules(flows) => rules::build(self, *flows),
             TraceName::Tcp(connections) => conversations::build_tcp(self, *connections),
             _ => synthetic::build(self),
         }

@@ -135,6 +135,7 @@ impl Flow {
             | TraceName::L2Flows { .. }
             | TraceName::Colocated(_)
             | TraceName::General(_)
+            | TraceName::Rules(_)
             | TraceName::T1
             | TraceName::T2
             | TraceName::Capture(_) => {}
@@ -150,7 +151,10 @@ pub fn flows(name: &TraceName) -> u32 {
         TraceName::Tr3e | TraceName::Tr3i => 10_000,
         TraceName::Tr4e => 500_000,
         TraceName::Tr5ul | TraceName::Tr5dl => TR5_FLOWS,
-        TraceName::Flows(flows) | TraceName::Shuffled(flows) | TraceName::Zipf(flows) => *flows,
+        TraceName::Flows(flows)
+        | TraceName::Shuffled(flows)
+        | TraceName::Zipf(flows)
+        | TraceName::Rules(flows) => *flows,
         TraceName::NewPorts(pairs) => pairs * laps_of(*pairs),
         TraceName::Conversations { count, .. } | TraceName::L2Flows { count, .. } => *count,
         TraceName::Colocated(fields) => explosion::lap(explosion::colocated(*fields)),
