@@ -143,6 +143,8 @@ struct Home {
 /// What both kinds of process have in common. Fields drop in order: the DUT before its home.
 struct Device {
     dut: Box<dyn RunningDut>,
+    /// How it started.
+    start: String,
     home: Home,
     /// Raised when a trial must end at once: Ctrl-C, or the DUT died.
     stop: Arc<AtomicBool>,
@@ -250,13 +252,17 @@ impl Rig {
         }
     }
 
-    /// What configured the DUT: the name of each file that it was given, and its text.
+    /// What configured the DUT: the name of each file that it was given, and its text; and under `start` how long
+    /// that took, and its memory then.
     pub fn configuration(&self) -> BTreeMap<String, String> {
-        match self {
-            Self::Wired(rig) => rig.device.home.folder.texts(),
-            Self::Fed(rig) => rig.device.home.folder.texts(),
-            Self::Simulated(_) => BTreeMap::new(),
-        }
+        let device = match self {
+            Self::Wired(rig) => &rig.device,
+            Self::Fed(rig) => &rig.device,
+            Self::Simulated(_) => return BTreeMap::new(),
+        };
+        let mut texts = device.home.folder.texts();
+        texts.insert("start".to_owned(), device.start.clone());
+        texts
     }
 
     /// Freezes the DUT, so that another one has its core; a simulated one needs none.
@@ -319,10 +325,19 @@ impl Rig {
 /// a core (its fair server): a shorter trial ends before, a longer one would lose a twentieth of its time.
 const MOST_REAL_TIME: Nanos = Nanos(900_000_000);
 
+/// How a device started: `ready after 0.61 s, with 84 MiB of resident memory`.
+fn started(took: Duration, resident: Option<u64>) -> String {
+    let memory = resident.map_or_else(String::new, |bytes| {
+        format!(", with {} MiB of resident memory (without huge pages)", bytes >> 20)
+    });
+    format!("ready after {:.2} s{memory}", took.as_secs_f64())
+}
+
 impl Device {
-    fn new((dut, core): (Box<dyn RunningDut>, usize), home: Home, flags: &Flags) -> Self {
+    fn new((dut, took): (Box<dyn RunningDut>, Duration), core: usize, home: Home, flags: &Flags) -> Self {
         let Flags { stop, interrupted, .. } = flags.clone();
-        Self { dut, home, stop, interrupted, core: core as u32, tsc: Tsc::get(), rests: Rests::new() }
+        let start = started(took, dut.process().and_then(Process::resident));
+        Self { dut, start, home, stop, interrupted, core: core as u32, tsc: Tsc::get(), rests: Rests::new() }
     }
 
     /// Waits for all links; ends early when the DUT dies or Ctrl-C is pressed.

@@ -13,6 +13,7 @@ mod doctor;
 mod examples;
 mod faults;
 mod figures;
+mod flows;
 mod hidden_faults;
 mod lab;
 mod links;

@@ -118,6 +118,13 @@ impl Process {
         self.pid
     }
 
+    /// Bytes of memory that it has at this moment, without those in huge pages.
+    pub fn resident(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+    }
+
     /// Freezes it with all it started, as far as that stayed in its process group, so that it leaves
     /// its cores to others. Its sockets and memory stay as they are.
     pub fn pause(&self) {

@@ -11,7 +11,7 @@ pub struct Builtin {
     pub text: &'static str,
 }
 
-const BUILTINS: [Builtin; 4] = [
+const BUILTINS: [Builtin; 5] = [
     Builtin {
         name: "quick",
         about: "three network functions on nf and weir, two sizes, NDR and latency, within 90 seconds of measuring",
@@ -31,6 +31,11 @@ const BUILTINS: [Builtin; 4] = [
         name: "fed",
         about: "three network functions on nf and weir from their own memory: one core's capacity, cycles per packet",
         text: include_str!("builtin/fed.toml"),
+    },
+    Builtin {
+        name: "tables",
+        about: "a flow table of your own (--flows FILE): right packets, then the rate of one core fed from memory",
+        text: include_str!("builtin/tables.toml"),
     },
 ];
 

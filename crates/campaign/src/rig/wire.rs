@@ -6,6 +6,7 @@ use crate::knock::Knocker;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError};
 use weir_dut::folder::Folder;
 use weir_dut::wiring::{Fed, Nic, Side, WiringKind};
@@ -88,6 +89,16 @@ fn request<'a>(
     }
 }
 
+/// Starts the DUT; how long that took.
+fn start(
+    setup: &RigSetup<'_>,
+    request: &StartRequest<'_>,
+) -> Result<(Box<dyn RunningDut>, Duration), RigError> {
+    let began = Instant::now();
+    let dut = setup.adapter.start(request)?;
+    Ok((dut, began.elapsed()))
+}
+
 /// A rig whose ports are linked to the DUT's.
 pub(super) fn linked(
     eal: &'static Eal,
@@ -115,16 +126,16 @@ pub(super) fn linked(
     let open = || links.lab.iter().map(open_one).collect::<Result<Vec<_>, _>>();
     let request = request(setup, &links.dut, 0, &home, flags);
     let (mut ports, dut) = if links.dut_first {
-        let mut dut = setup.adapter.start(&request)?;
+        let (mut dut, took) = start(setup, &request)?;
         let knocker = Knocker::start(links.listening.clone(), Arc::clone(&flags.stop), LINK_PATIENCE);
         let opened = open();
         let knocked = knocker.end();
-        (opened.map_err(|error| unopened(error, knocked, dut.as_mut(), flags))?, dut)
+        (opened.map_err(|error| unopened(error, knocked, dut.as_mut(), flags))?, (dut, took))
     } else {
         let ports = open()?;
-        (ports, setup.adapter.start(&request)?)
+        (ports, start(setup, &request)?)
     };
-    let mut device = Device::new((dut, setup.cores.dut), home, flags);
+    let mut device = Device::new(dut, setup.cores.dut, home, flags);
     device.wait_links(&ports)?;
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
     for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
@@ -169,8 +180,8 @@ pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Res
         // So many buffers fit the machine only if they are no larger than their packets.
         request.max_frame = setup.traffic.longest_frame();
     }
-    let dut = setup.adapter.start(&request)?;
-    let device = Device::new((dut, setup.cores.dut), home, flags);
+    let dut = start(setup, &request)?;
+    let device = Device::new(dut, setup.cores.dut, home, flags);
     Ok(FedDut {
         device,
         packets,

@@ -1,5 +1,6 @@
 //! `weir bench`: the main job. A plan in, a stored run and a page out.
 
+mod flows;
 mod live;
 mod overrides;
 
@@ -21,7 +22,7 @@ use weir_trial::run::{Run, RunState, Session};
 const LONG_ABOUT: &str = "\
 Measure network functions on dataplanes, keep every trial, and write a page.
 
-Without a plan it runs `quick`: three network functions, three sizes, throughput without loss (NDR) \
+Without a plan it runs `quick` (with --flows, `tables`): three network functions, three sizes, throughput without loss (NDR) \
 and latency at half of it, in at most 90 seconds of measuring, on two cores, without root, NIC or \
 huge pages. A plan is the name of one that comes with Weir (see `weir plan show`) or a TOML file \
 (see `weir plan check`). The options below replace the plan's axes; each takes a list.
@@ -44,6 +45,8 @@ Examples:
     weir bench mine.toml --db results.db -o page.html
   Two devices in turns, each point three times:
     weir bench fed --dut nf --against testpmd --nf l2fwd --repeats 3
+  A flow table of one's own and a capture, on two devices: the same verdicts, and which is faster?
+    weir bench --flows site.flows --trace site.pcap --against ovs-dpdk
   Go on with what was interrupted:
     weir bench --resume @last
 
@@ -124,6 +127,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         if let (Some(against), [dut]) = (&plan.against, plan.duts.as_slice()) {
             let stored = store.load(run).map_err(super::store_error)?;
             super::print(&format!("\n{}", super::compare::devices(&stored, dut, against)))?;
+            super::print(&flows::answer(&stored, dut, against))?;
         }
         live.summary(&tally, &again, &page, store.path())?;
     }
@@ -151,7 +155,7 @@ fn lease(plan: &Plan, cores: Cores) -> Result<Option<Lease>, BadUse> {
 
 /// The plan, with the axes that the command line replaces, and where it was read.
 pub(super) fn read(args: &Args) -> Result<(Plan, PathBuf), BadUse> {
-    let asked = args.plan.as_deref().unwrap_or("quick");
+    let asked = args.plan.as_deref().unwrap_or(if args.overrides.has_flows() { "tables" } else { "quick" });
     let (text, file) = match plan::builtin(asked) {
         Some(builtin) => (builtin.text.to_owned(), PathBuf::from(format!("{asked}.toml"))),
         None => (read_plan(asked)?, PathBuf::from(asked)),
@@ -166,6 +170,7 @@ fn begin(store: &mut Store, args: &Args, cores: Cores) -> anyhow::Result<Begun> 
     let (plan, file) = read(args)?;
     let lease = lease(&plan, cores)?;
     let mut environment = super::environment();
+    flows::keep(&plan, store.path(), &mut environment)?;
     // Relative paths in a plan start at its folder, also when the run is resumed from elsewhere.
     let absolute = std::path::absolute(&file).unwrap_or_else(|_| file.clone());
     environment.insert(PLAN_FILE.to_owned(), absolute.display().to_string());
@@ -200,11 +205,12 @@ fn resume(store: &mut Store, selector: &Selector, cores: Cores) -> anyhow::Resul
     let session = Session {
         started_ms: now_ms(),
         weir: super::WEIR.to_owned(),
-        environment: super::environment().into_iter().chain(plan_file(&stored)).collect(),
+        environment: super::environment().into_iter().chain(of_the_plan(&stored)).collect(),
     };
     another_machine(&stored, &session)?;
     let file = stored.environment.get(PLAN_FILE).map_or("plan.toml", String::as_str);
     let plan = parse(&stored.plan, Path::new(file))?;
+    flows::same(&stored, &plan, store.path())?;
     let lease = lease(&plan, cores)?;
     store.resume_run(run, &session).map_err(super::store_error)?;
     let mix = store.load(run).map_err(super::store_error)?.mix();
@@ -219,9 +225,10 @@ fn resume(store: &mut Store, selector: &Selector, cores: Cores) -> anyhow::Resul
     Ok((lease, plan, run, progress.finished.into_iter().chain(progress.failed).collect()))
 }
 
-/// Where the plan was read stays as it was.
-fn plan_file(stored: &Run) -> Option<(String, String)> {
-    stored.environment.get_key_value(PLAN_FILE).map(|(name, value)| (name.clone(), value.clone()))
+/// Where the plan was read, and with which flows, stays as it was.
+fn of_the_plan(stored: &Run) -> impl Iterator<Item = (String, String)> {
+    let facts = stored.environment.iter().filter(|(name, _)| name.starts_with("plan."));
+    facts.map(|(name, value)| (name.clone(), value.clone()))
 }
 
 /// Facts that name a machine: with another value it is another one.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use toml_edit::{Array, Document, DocumentMut, Item, Value};
 use weir_campaign::plan::PlanError;
 use weir_diagnostic::Diagnostic;
+use weir_traffic::trace::TraceName;
 
 /// Axes that replace the plan's.
 #[derive(clap::Args)]
@@ -14,6 +15,10 @@ pub(super) struct Overrides {
     /// Network functions: l2fwd, l3fwd or l3fwd:ROUTES, firewall or firewall:RULES
     #[arg(long, value_name = "NF", value_delimiter = ',')]
     nf: Vec<String>,
+    /// A flow table of your own as the network function: a file as `ovs-ofctl add-flows` reads it, whose ports 1
+    /// and 2 are the tester's sides
+    #[arg(long, value_name = "FILE", conflicts_with = "nf")]
+    flows: Vec<String>,
     /// Devices under test (see `weir dut list`)
     #[arg(long, value_name = "DUT", value_delimiter = ',')]
     dut: Vec<String>,
@@ -79,14 +84,27 @@ impl Overrides {
         Applied { options, text }
     }
 
+    /// Whether a flow table is the function.
+    pub(super) fn has_flows(&self) -> bool {
+        !self.flows.is_empty()
+    }
+
     fn given(&self) -> Vec<Given> {
+        let flows: Vec<Value> = self.flows.iter().map(|file| format!("flows:{file}").into()).collect();
+        // Captures come in their own sizes only.
+        let captures =
+            self.has_flows() && !self.trace.is_empty() && self.trace.iter().all(|name| is_capture(name));
+        let recorded =
+            if captures && self.size.is_empty() { vec!["recorded".to_owned()] } else { Vec::new() };
+        let size = if recorded.is_empty() { &self.size } else { &recorded };
         let directions: Vec<String> = self.directions.iter().map(ToString::to_string).collect();
         let lists = [
             ("nf", "--nf", &self.nf, texts(&self.nf)),
+            ("nf", "--flows", &self.flows, flows),
             ("dut", "--dut", &self.dut, texts(&self.dut)),
             ("wiring", "--wiring", &self.wiring, texts(&self.wiring)),
             ("trace", "--trace", &self.trace, texts(&self.trace)),
-            ("size", "--size", &self.size, words(&self.size)),
+            ("size", "--size", size, words(size)),
             ("directions", "--directions", &directions, words(&directions)),
             ("huge_pages", "--huge-pages", &self.huge_pages, words(&self.huge_pages)),
         ];
@@ -140,6 +158,10 @@ fn of_option(option: &str, mistake: &Diagnostic) -> String {
     text
 }
 
+fn is_capture(name: &str) -> bool {
+    name.split('|').all(|name| TraceName::parse(name).is_ok_and(|name| name.is_capture()))
+}
+
 fn set(document: &mut DocumentMut, key: &str, value: Value) {
     match document.get_mut(key).and_then(Item::as_value_mut) {
         Some(old) => {
@@ -174,6 +196,7 @@ mod tests {
     fn overrides() -> Overrides {
         Overrides {
             nf: vec!["l2fwd".into()],
+            flows: vec![],
             dut: vec![],
             against: Some("testpmd".into()),
             wiring: vec![],
@@ -194,6 +217,24 @@ mod tests {
         assert!(text.contains("against = \"testpmd\""), "{text}");
         assert!(text.contains("repeats = 3") && text.find("repeats") < text.find("[mrr]"), "{text}");
         assert!(text.contains("huge_pages = [\"auto\"]"), "{text}");
+    }
+
+    #[test]
+    fn flows_are_the_function_and_a_capture_comes_as_it_was_recorded() {
+        let given = Overrides {
+            nf: vec![],
+            flows: vec!["site.flows".into()],
+            trace: vec!["site.pcap".into()],
+            size: vec![],
+            ..overrides()
+        };
+        let text = given.apply("nf = \"l2fwd\"\nsize = 64\ntrace = \"simple\"\n").text;
+        assert!(
+            text.contains("nf = [\"flows:site.flows\"]") && text.contains("size = [\"recorded\"]"),
+            "{text}"
+        );
+        let sized = Overrides { trace: vec!["flows:100".into()], ..given };
+        assert!(sized.apply("size = 64\n").text.contains("size = 64"));
     }
 
     #[test]
