@@ -216,3 +216,30 @@ fn a_packet_is_due_at_its_very_tick_and_not_before() {
     let due = pacer.due(next, 32);
     assert_eq!((due.count, due.first), (1, next));
 }
+
+#[test]
+fn no_packet_is_due_a_tick_early_nor_a_whole_one_late() {
+    let tsc = tsc();
+    let mut pacer = Pacer::new(schedule(Shape::Constant, 3.3e6, SECOND), tsc);
+    let mut between = 0;
+    for _ in 0..1_000 {
+        let (first, exact) = (u128::from(pacer.first()) << TICK, pacer.next);
+        assert!(first >= exact && first - exact < 1 << TICK, "{first} for {exact}");
+        between += u32::from(first > exact);
+        assert_eq!(pacer.due(pacer.first(), 1).count, 1);
+    }
+    assert!(between > 500, "most are due between two ticks: {between}");
+}
+
+#[test]
+fn the_rest_of_a_burst_that_the_end_cuts_is_unsent_in_the_windows_too() {
+    let tsc = tsc();
+    let length = tsc.ticks(SECOND);
+    let mut windows = windows(length);
+    let mut pacer = Pacer::new(schedule(Shape::Bursts(10), 1e6, SECOND), tsc);
+    let Due { count, .. } = pacer.due(length - 1, 4);
+    assert_eq!(count, 4);
+    let given_up = pacer.end(length, &mut windows);
+    let in_windows: u32 = windows.windows().iter().map(|window| window.unsent).sum();
+    assert_eq!((given_up, in_windows), (1_000_000 - 4, 1_000_000 - 4));
+}
