@@ -95,7 +95,9 @@ fn verdicts(point: &Point) -> String {
     match (&point.packets, &point.error) {
         (Some(check), _) => format!("every packet against what the flows say: {check}"),
         (None, Some(error)) => format!("not measured: {error}"),
-        (None, None) => "no packet was compared (the plan says `check = false`)".to_owned(),
+        (None, None) => {
+            "no packet was compared: it was not come to, or the plan says `check = false`".to_owned()
+        }
     }
 }
 
