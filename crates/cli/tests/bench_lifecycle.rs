@@ -8,7 +8,9 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
-use weir_trial::run::{LatencyResult, MrrResult, PointResult, Purpose, Run, RunState, ThroughputResult};
+use weir_trial::run::{
+    LatencyResult, MrrResult, Point, PointResult, Purpose, Run, RunState, ThroughputResult,
+};
 
 /// A plan over real devices: forwarded rate, and latency at a load that any machine carries.
 fn plan(axes: &str, latency: &str) -> String {
@@ -186,6 +188,28 @@ fn a_fed_device_says_what_it_forwarded_and_its_cycles() {
             panic!("{:?}", point.results)
         };
         assert!(*cycles > 0.0 && rates.iter().all(|rate| rate.0 > 0.0), "{:?}", point.results);
+    }
+}
+
+#[test]
+fn a_device_whose_flow_entries_change_forwards_as_before_and_says_how_many_did() {
+    let _cores = cores();
+    let axes =
+        "nf = \"l3fwd:100\"\ndut = [\"weir:idle=2000+changes=200\", \"weir\"]\nsize = 64\ndirections = 1";
+    let run = Lab::new(&fed(axes, 2, "300ms")).measure(0);
+    finished(&run);
+    let changes = |point: &Point| -> Vec<Option<u64>> {
+        let readings = point.trials.iter().filter_map(|trial| trial.result.dut.as_ref());
+        readings.map(|reading| reading.details.get("changes").copied()).collect()
+    };
+    let [changing, calm] = run.points.as_slice() else { panic!("{:?}", run.points) };
+    // 60 would come about in such a trial; how many do on a busy machine is not this test's affair.
+    assert!(changes(changing).iter().all(|count| count.is_some_and(|count| count > 0)), "{changing:?}");
+    assert!(changes(calm).iter().all(Option::is_none) && changes(calm).len() >= 2);
+    for point in [changing, calm] {
+        assert_eq!(point.error, None);
+        assert!(point.packets.as_ref().is_some_and(|packets| packets.is_right()), "{:?}", point.packets);
+        assert!(point.trials.iter().all(|trial| trial.result.forwarded() > 0));
     }
 }
 

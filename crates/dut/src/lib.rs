@@ -213,6 +213,11 @@ pub trait RunningDut: Send {
         Ok(None)
     }
 
+    /// One of its details that is to grow by so many a second while it is measured; nothing where none is.
+    fn pace(&self) -> Option<(&'static str, f64)> {
+        None
+    }
+
     /// What a search for its best variant tries, knob by knob, beside the default; nothing where its variant
     /// asks for no search.
     fn choices(&self) -> &'static [&'static [&'static str]] {
@@ -242,6 +247,12 @@ pub trait RunningDut: Send {
 
     /// Stops it and waits for its end. Dropping does the same, less politely.
     fn stop(self: Box<Self>) -> Result<(), DutError>;
+}
+
+/// The flow entries that make a network function of Weir's switch, as `ovs-ofctl add-flows` reads them; the reason
+/// where it has none.
+pub fn flow_entries(nf: Nf) -> Result<String, String> {
+    openflow::flows(nf, openflow::Dialect::Weir)
 }
 
 /// Every adapter, in the order of the tables people read.

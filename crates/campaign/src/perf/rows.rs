@@ -75,6 +75,12 @@ pub(super) const TUNED: &str = "ovs-dpdk:tuned";
 const PORT: Work = work("l2fwd", "flows:10000", 1);
 const A_10000: Work = work("pipeline-a", "conversations:10000", 2);
 const FEW: &str = "pipeline-a-few";
+/// 10,000 flows through tables of a thousand routes: forwarded, and tracked.
+const ROUTED: Work = work("l3fwd:1000", "flows:10000", 1);
+const TRACKED: Work = work("pipeline-a:1000", "conversations:5000:1000", 2);
+/// The same device without changes of its flow entries, its table of routes as it is and with half a million.
+const CALM: &[&str] = &[WEIR];
+const CALM_OF_MANY: &[&str] = &["weir:idle=499000"];
 
 pub(super) const fn beside(
     id: &'static str,
@@ -89,6 +95,16 @@ pub(super) const fn beside(
 impl Row {
     pub(super) const fn reach(self, target: Target) -> Self {
         Self { target: Some(target), ..self }
+    }
+
+    /// A device whose flow entries change a thousand times a second, beside the same without changes.
+    const fn changing(
+        id: &'static str,
+        words: &'static str,
+        device: &'static str,
+        (calm, of): (&'static [&'static str], Work),
+    ) -> Self {
+        Self::new(id, words, Way::Devices { device, others: calm, work: of }).reach(Target::Times(0.9))
     }
 
     const fn quick(self) -> Self {
@@ -150,7 +166,7 @@ pub static ROWS: LazyLock<Vec<Row>> =
     LazyLock::new(|| FIXED.into_iter().chain(drawn::rows(env!("CARGO_PKG_VERSION"))).collect());
 
 /// The rows that are the same in each release.
-const FIXED: [Row; 25] = [
+const FIXED: [Row; 30] = [
     beside("port", "port forward, 10,000 flows", &[OVS, TUNED, "testpmd"], PORT)
         .reach(Target::Times(1.8))
         .quick(),
@@ -214,6 +230,12 @@ const FIXED: [Row; 25] = [
         "cold",
         "Pipeline A from empty caches, 100,000 conversations, first second",
         Way::Starts { other: OVS, work: work("pipeline-a", "conversations:100000", 2) },
+    )
+    .reach(Target::Times(10.0)),
+    Row::new(
+        "cold-10000",
+        "Pipeline A of 10,000 entries a table from empty caches, 100,000 conversations, first second",
+        Way::Starts { other: OVS, work: work("pipeline-a:10000", "conversations:100000:10000", 2) },
     )
     .reach(Target::Times(10.0)),
     Row::new(
@@ -284,6 +306,30 @@ const FIXED: [Row; 25] = [
         Way::Devices { device: "weir:workers=2", others: &[WEIR], work: A_10000 },
     )
     .reach(Target::Times(1.9)),
+    Row::changing(
+        "changes",
+        "routing, 1,000 routes, 10,000 flows: 1,000 other routes a second change against none",
+        "weir:changes=1000",
+        (CALM, ROUTED),
+    ),
+    Row::changing(
+        "changes-500000",
+        "the same, 500,000 routes",
+        "weir:idle=499000+changes=1000",
+        (CALM_OF_MANY, ROUTED),
+    ),
+    Row::changing(
+        "changes-a",
+        "Pipeline A, 1,000 routes, 10,000 tracked flows: 1,000 other routes a second change against none",
+        "weir:changes=1000",
+        (CALM, TRACKED),
+    ),
+    Row::changing(
+        "changes-a-500000",
+        "the same, 500,000 routes",
+        "weir:idle=499000+changes=1000",
+        (CALM_OF_MANY, TRACKED),
+    ),
     Row::new(
         "transcoder",
         "transcoder by itself, 928 B, one core",
@@ -356,6 +402,24 @@ mod tests {
         );
         assert_eq!(find("firewall").unwrap().target_says(), "1 times ip_pipeline");
         assert_eq!(find("transcoder").unwrap().target_says(), "at least 70 Gb/s");
+        assert_eq!(find("changes-500000").unwrap().target_says(), "0.9 times weir:idle=499000");
+    }
+
+    #[test]
+    fn a_device_whose_entries_change_stands_beside_the_same_without_changes() {
+        let changing = ROWS.iter().filter(|row| row.id.starts_with("changes"));
+        let sides: Vec<_> = changing
+            .map(|row| match row.way {
+                Way::Devices { device, others: [calm], .. } => {
+                    (device.split_once(&calm[4..]).map(|(_, rest)| rest), *calm)
+                }
+                way => panic!("{way:?}"),
+            })
+            .collect();
+        assert_eq!(sides.len(), 4);
+        for (more, calm) in sides {
+            assert!(more.is_some_and(|more| more.ends_with("changes=1000")), "{calm}");
+        }
     }
 
     #[test]

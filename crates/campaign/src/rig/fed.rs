@@ -45,6 +45,8 @@ const TUNING_LOOK: Duration = Duration::from_millis(300);
 const GLANCE: Duration = Duration::from_millis(1);
 /// From this share of a trial on, counters that are waited for are of no known moment of it.
 const LATE: f64 = 0.1;
+/// The share of what is to happen to a device beside forwarding that has to.
+const MOST: f64 = 0.9;
 /// The details by which devices say how long they were busy, in cycles.
 const BUSY: [&str; 2] = ["busy cycles", "busy_cycles"];
 
@@ -219,7 +221,8 @@ impl FedDut {
         let reading = device.reading(before, after, true);
         let forgot = self.learns_still(&reading);
         self.unsettled = self.unsettled.take().or(forgot);
-        health.unsettled = self.unsettled.clone().or(late);
+        let behind = self.device.dut.pace().and_then(|pace| behind(pace, &reading));
+        health.unsettled = self.unsettled.clone().or(late).or(behind);
         Ok(TrialResult {
             elapsed: reading.elapsed,
             overhead: Nanos(Nanos::from(began.elapsed()).0.saturating_sub(reading.elapsed.0)),
@@ -252,6 +255,12 @@ fn late_answer(took: Duration, duration: Nanos) -> Option<String> {
     })
 }
 
+/// What is wrong with a trial in which less than most of what was to happen to a device beside forwarding did.
+fn behind((what, pace): (&str, f64), reading: &DutReading) -> Option<String> {
+    let rate = reading.details.get(what).copied().unwrap_or(0) as f64 / reading.elapsed.seconds();
+    (rate < pace * MOST).then(|| format!("{rate:.0} {what} a second came about, of {pace:.0}"))
+}
+
 /// Packets that went to the slow path, out of a device's details.
 fn upcalls(details: &BTreeMap<String, u64>) -> u64 {
     UPCALLS.iter().find_map(|name| details.get(*name)).copied().unwrap_or(0)
@@ -267,6 +276,18 @@ mod tests {
         assert_eq!(late_answer(Duration::from_millis(3), trial), None);
         let told = late_answer(Duration::from_millis(980), trial).unwrap();
         assert!(told.contains("980 ms") && told.contains("300 ms"), "{told}");
+    }
+
+    #[test]
+    fn a_trial_with_fewer_changes_than_were_to_come_says_so() {
+        let reading = |changes| DutReading {
+            elapsed: Nanos(500_000_000),
+            details: BTreeMap::from([("changes".to_owned(), changes)]),
+            ..DutReading::default()
+        };
+        assert_eq!(behind(("changes", 1000.0), &reading(460)), None);
+        let told = behind(("changes", 1000.0), &reading(400)).unwrap();
+        assert_eq!(told, "800 changes a second came about, of 1000");
     }
 
     #[test]

@@ -24,7 +24,7 @@ const FIRST: u16 = u16::MAX;
 /// The ports of a gateway.
 const PORTS: u8 = 2;
 
-const NETWORKS: u8 = 1;
+pub(super) const NETWORKS: u8 = 1;
 const ACCESS: u8 = 2;
 const BEHIND: u8 = 3;
 const OUT: u8 = 4;

@@ -1,9 +1,11 @@
 //! A network function as OpenFlow flows, in the text that `ovs-ofctl add-flows` reads, for both devices
-//! that have OpenFlow tables. What needs services or connection tracking is in [`gateway`].
+//! that have OpenFlow tables. What needs services or connection tracking is in [`gateway`], changes while a device
+//! forwards in [`feed`].
 //!
 //! OpenFlow ports count from 1: our port 0 is its port 1. What no flow matches is dropped. A packet that leaves by the port it came in by needs its input port forgotten
 //! first ([`FORGET_INPUT`]), which costs nothing in the datapath.
 
+pub(crate) mod feed;
 mod gateway;
 
 use std::fmt::Write as _;
@@ -42,6 +44,18 @@ pub(crate) fn flows(nf: Nf, dialect: Dialect) -> Result<String, String> {
         }
         Nf::PipelineD { noops } => gateway::noops(noops, dialect),
         Nf::Flows(file) => file.text().map(str::to_owned).ok_or_else(|| "its file was not read".to_owned()),
+    }
+}
+
+/// The table of a network function that its routes are in; the reason where it has none.
+pub(crate) fn routes(nf: Nf) -> Result<u8, String> {
+    match nf {
+        Nf::L3Fwd { .. } => Ok(0),
+        _ if nf.pipeline_entries().is_some() => Ok(gateway::NETWORKS),
+        _ => Err(format!(
+            "`idle=N` and `changes=N` are about a table of routes, which {} has not",
+            nf.kind().name()
+        )),
     }
 }
 

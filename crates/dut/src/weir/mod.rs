@@ -18,18 +18,28 @@ mod variant;
 
 use crate::eal::{self, PATIENCE};
 use crate::nf::{first, program};
+use crate::openflow::feed::{self, Feed};
 use crate::openflow::{self, Dialect};
 use crate::process::Process;
 use crate::wiring::WiringKind;
 use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
 use answers::{Ready, Stats};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use variant::Variant;
 use weir_trial::{BACKENDS, Nf, cipher};
 use weir_units::Nanos;
 
 const NAME: &str = "weir";
+
+/// Its socket for controllers, in the device's folder.
+const SOCKET: &str = "openflow.sock";
+
+/// What counts the changes of its flow entries, among its details.
+const CHANGES: &str = "changes";
+
+/// Routes that it takes in a second, at least, beside another device.
+const ROUTES_A_SECOND: u32 = 20_000;
 
 /// Most packets that it feeds itself with: each takes some 2.4 KiB of DPDK's memory.
 const MOST_FED: u32 = 1_000_000;
@@ -38,6 +48,8 @@ const MOST_FED: u32 = 1_000_000;
 pub(crate) struct Weir;
 
 struct Running {
+    /// Changes its flow entries, where its variant says so.
+    feed: Option<Feed>,
     process: Process,
     version: String,
     threads: Vec<u32>,
@@ -51,7 +63,8 @@ impl Adapter for Weir {
     fn about(&self) -> &'static str {
         "Weir's switch: OpenFlow tables and SoftFlow services (weir switch); weir:nocoalesce without coalescing, \
          weir:adaptive gives an idle core back, weir:tcam=N has a table that names megaflows, weir:workers=N on N \
-         cores, weir:room=N has room for N bytes of a frame in each of its packet buffers, weir:at=PATH another build of it"
+         cores, weir:room=N has room for N bytes of a frame in each of its packet buffers, weir:idle=N has N more \
+         routes that no packet takes, weir:changes=N has N changes of such routes a second, weir:at=PATH another build of it"
     }
 
     fn wirings(&self) -> &'static [WiringKind] {
@@ -81,19 +94,28 @@ impl Adapter for Weir {
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
         let flows = openflow::flows(request.nf, Dialect::Weir).map_err(unsupported)?;
-        let flows = request.folder.write("flows.txt", &flows)?;
         let variant = Variant::parse(request.variant).map_err(unsupported)?;
+        let changing = (variant.idle > 0 || variant.changes > 0).then(|| openflow::routes(request.nf));
+        let table = changing.transpose().map_err(unsupported)?.unwrap_or_default();
+        let flows = request.folder.write("flows.txt", &(flows + &feed::idle_routes(table, variant.idle)))?;
         let cores = variant.cores(request).map_err(unsupported)?;
         let keyed = keyed(request.nf).map(|text| request.folder.write("services.toml", &text)).transpose()?;
         let arguments = arguments(request, &variant, &cores, (&flows, keyed.as_deref()));
         let program = variant.program.clone().map_or_else(program, Ok)?;
         let (program, arguments) = request.command(program.as_os_str(), arguments);
         let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
-        let ready: Ready = process.wait_for(0, "open its ports", PATIENCE, first)?;
+        let patience = PATIENCE + Duration::from_secs(u64::from(variant.idle / ROUTES_A_SECOND));
+        let ready: Ready = process.wait_for(0, "open its ports", patience, first)?;
         if !ready.ready {
             return Err(DutError::Answer { dut: NAME, answer: "not ready".into(), expected: "ready" });
         }
-        Ok(Box::new(Running { process, version: ready.version, threads: ready.tid.into() }))
+        let feed = match variant.changes {
+            0 => None,
+            rate => {
+                Some(Feed::start(NAME, &request.folder.file(SOCKET), (table, rate), request.control_core)?)
+            }
+        };
+        Ok(Box::new(Running { feed, process, version: ready.version, threads: ready.tid.into() }))
     }
 }
 
@@ -123,6 +145,9 @@ fn arguments(
     add("--buffers", eal::buffers(request).to_string());
     add("--max-frame", request.max_frame.bytes().to_string());
     add("--control", "stdio".to_owned());
+    if variant.changes > 0 {
+        add("--listen", format!("punix:{}", request.folder.file(SOCKET).display()));
+    }
     if request.huge_pages {
         arguments.push("--huge-pages".to_owned());
     }
@@ -178,11 +203,23 @@ impl RunningDut for Running {
             .filter_map(|thread| cpu::thread_cpu(pid, *thread))
             .map(|cpu| cpu.0)
             .sum::<u64>();
-        let details = stats.details();
+        let mut details = stats.details();
+        if let Some(feed) = &self.feed {
+            let refused = |why: &str| DutError::Answer {
+                dut: NAME,
+                answer: why.to_owned(),
+                expected: "that it takes each change of its flow entries",
+            };
+            details.insert(CHANGES.to_owned(), feed.done().map_err(refused)?);
+        }
         // What stands for a NIC's work is none of the switch's.
         let emulated = details.get("hints emulated_ns").copied().unwrap_or(0);
         let cpu = cpu.saturating_sub(emulated);
         Ok(Counters { received: stats.received, sent: stats.sent, cpu: Nanos(cpu), at, details })
+    }
+
+    fn pace(&self) -> Option<(&'static str, f64)> {
+        self.feed.as_ref().map(|feed| (CHANGES, f64::from(feed.rate())))
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
@@ -197,7 +234,8 @@ impl RunningDut for Running {
         self.process.ended()
     }
 
-    fn stop(self: Box<Self>) -> Result<(), DutError> {
+    fn stop(mut self: Box<Self>) -> Result<(), DutError> {
+        self.feed = None;
         self.process.stop(&["stop"]);
         Ok(())
     }
@@ -227,6 +265,26 @@ mod tests {
             "switch --flows /f/flows.txt --port p1=net_null0 --port p2=net_null1 \
              --core 3 --buffers 16384 --max-frame 64 --control stdio --no-coalescing"
         );
+    }
+
+    #[test]
+    fn a_device_whose_entries_change_listens_for_its_controller() {
+        let line = line("l3fwd", "idle=7+changes=1000");
+        assert!(
+            line.contains(" --control stdio --listen punix:/") && line.ends_with("/openflow.sock"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn a_function_without_routes_has_none_that_change() {
+        let folder = Folder::new().unwrap();
+        let ports = ["net_null0".to_owned(), "net_null1".to_owned()];
+        let mut request = request("firewall".parse().unwrap(), &ports, &folder);
+        request.variant = "changes=1000";
+        let refused = Weir.start(&request).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains("a table of routes, which firewall has not"), "{refused}");
+        assert_eq!(openflow::routes("pipeline-a".parse().unwrap()), Ok(1));
     }
 
     #[test]
@@ -261,6 +319,7 @@ mod tests {
         for variant in ["adaptive", "adaptive=50us", "tcam=1024", "tcam=8,latency=0us+nocoalesce"] {
             assert_eq!(crate::check_variant(&format!("weir:{variant}")), Ok(()));
         }
+        assert_eq!(crate::check_variant("weir:idle=499000+changes=1000"), Ok(()));
         for wrong in ["fast", "tcam", "tcam=", "nocoalesce=1", "adaptive+adaptive=1ms", "+"] {
             assert!(crate::check_variant(&format!("weir:{wrong}")).is_err(), "{wrong}");
         }

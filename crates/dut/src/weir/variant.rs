@@ -8,12 +8,17 @@
 //! | `reads=N` | each service of pipeline D reads N random words of a block of 1 GiB (SoftFlow, figure 10) |
 //! | `workers=N` | N forwarding threads, each on a core of its own and with a queue of its own a port; `fed` only, as the tester needs a core elsewhere |
 //! | `room=N` | packet buffers with room for N bytes of a frame, so that there can be more of them |
+//! | `idle=N` | N more routes that no packet takes, in the function's table of routes |
+//! | `changes=N` | a controller adds, modifies and deletes routes that no packet takes, N changes a second, over OpenFlow |
 //! | `at=PATH` | another build of the program: what a change is compared with |
 
 use crate::StartRequest;
+use crate::openflow::feed::{MOST_CHANGES, MOST_IDLE};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Most reads a packet, as the service has it.
 const MOST_READS: u32 = 4096;
@@ -30,14 +35,22 @@ pub(super) struct Variant {
     pub(super) reads: Option<u32>,
     /// Forwarding threads.
     pub(super) workers: usize,
+    /// Routes more, that no packet takes.
+    pub(super) idle: u32,
+    /// Changes of such routes a second.
+    pub(super) changes: u32,
     /// The program; nothing for the one that is running.
     pub(super) program: Option<PathBuf>,
 }
 
 impl Variant {
+    const fn usual() -> Self {
+        Self { options: Vec::new(), reads: None, workers: 1, idle: 0, changes: 0, program: None }
+    }
+
     /// Reads the text behind `:`, which is empty for the usual variant.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let mut variant = Self { options: Vec::new(), reads: None, workers: 1, program: None };
+        let mut variant = Self::usual();
         let mut seen = Vec::new();
         for setting in text.split('+').filter(|_| !text.is_empty()) {
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
@@ -53,13 +66,15 @@ impl Variant {
                 ("adaptive", time) => say(&["--poll", &format!("adaptive:{time}")]),
                 ("tcam", entries) if !entries.is_empty() => say(&["--tcam", entries]),
                 ("room", bytes) if !bytes.is_empty() => say(&["--room", bytes]),
-                ("reads", number) => variant.reads = Some(reads(number)?),
-                ("workers", number) => variant.workers = workers(number)?,
+                ("reads", text) => variant.reads = Some(number(setting, text, MOST_READS)?),
+                ("workers", text) => variant.workers = number(setting, text, MOST_WORKERS)?,
+                ("idle", text) => variant.idle = number(setting, text, MOST_IDLE)?,
+                ("changes", text) => variant.changes = number(setting, text, MOST_CHANGES)?,
                 ("at", path) if !path.is_empty() => variant.program = Some(path.into()),
                 _ => {
                     return Err(format!(
                         "weir has no variant `{setting}`; it has nocoalesce, adaptive, adaptive=TIME, tcam=N, \
-                         reads=N, workers=N, room=N and at=PATH, joined by `+`"
+                         reads=N, workers=N, room=N, idle=N, changes=N and at=PATH, joined by `+`"
                     ));
                 }
             }
@@ -89,16 +104,13 @@ impl Variant {
     }
 }
 
-/// A number of reads.
-fn reads(text: &str) -> Result<u32, String> {
-    let wrong = || format!("`reads={text}`: a number of reads is 1 to {MOST_READS}");
-    text.parse().ok().filter(|number| (1..=MOST_READS).contains(number)).ok_or_else(wrong)
-}
-
-/// A number of workers.
-fn workers(text: &str) -> Result<usize, String> {
-    let wrong = || format!("`workers={text}`: a number of workers is 1 to {MOST_WORKERS}");
-    text.parse().ok().filter(|number| (1..=MOST_WORKERS).contains(number)).ok_or_else(wrong)
+/// The number of a setting, from 1.
+fn number<N>(setting: &str, text: &str, most: N) -> Result<N, String>
+where
+    N: Copy + FromStr + PartialOrd + From<u8> + Display,
+{
+    let wrong = || format!("`{setting}`: its number is 1 to {most}");
+    text.parse().ok().filter(|number| N::from(1) <= *number && *number <= most).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -110,18 +122,20 @@ mod tests {
 
     #[test]
     fn settings_are_joined_by_a_plus() {
-        let usual = Variant { options: Vec::new(), reads: None, workers: 1, program: None };
+        let usual = Variant::usual();
         assert_eq!(Variant::parse(""), Ok(usual.clone()));
         let both =
             Variant { options: vec!["--no-coalescing".to_owned()], program: Some("/b/weir".into()), ..usual };
         assert_eq!(Variant::parse("nocoalesce+at=/b/weir"), Ok(both));
         for (text, says) in [
-            ("fast", "room=N and at=PATH"),
+            ("fast", "changes=N and at=PATH"),
             ("at=", "at=PATH"),
             ("nocoalesce+nocoalesce", "twice"),
             ("reads=0", "1 to 4096"),
             ("workers=0", "1 to 64"),
             ("workers=many", "workers=many"),
+            ("idle=0", "1 to 917504"),
+            ("changes=", "`changes=`: its number is 1 to 100000"),
         ] {
             assert!(Variant::parse(text).unwrap_err().contains(says), "{text}");
         }
@@ -132,7 +146,7 @@ mod tests {
         let folder = Folder::new().unwrap();
         let ports = ["net_null0".to_owned(), "net_null1".to_owned()];
         let mut request = request(Nf::L2Fwd, &ports, &folder);
-        let variant = |workers| Variant { options: Vec::new(), reads: None, workers, program: None };
+        let variant = |workers| Variant { workers, ..Variant::usual() };
         assert_eq!(variant(1).cores(&request), Ok(vec![request.core]));
         assert_eq!(variant(2).cores(&request), Ok(vec![request.core]));
         request.buffers = 10;
