@@ -3,7 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use weir_campaign::perf::ROWS;
+use weir_campaign::perf::{Effort, ROWS, Row};
+use weir_campaign::plan::HugePages;
+use weir_classifier::Table;
+use weir_flow::Seed;
+use weir_openflow::{FlowMod, Names, parse_flows};
 use weir_switch::stats::counters::WORKER;
 
 /// The folders.
@@ -115,6 +119,59 @@ fn what_is_tuned_has_a_row_and_a_counter_and_what_is_a_bound_a_test() {
         untested, UNTESTED,
         "bounds without a test may only become fewer: correct the number here then"
     );
+}
+
+/// The kind of a table's structure, without its figures.
+fn kind(structure: &str) -> &'static str {
+    ["rule vectors", "merged tuples", "tuples", "prefixes", "linear", "hash"]
+        .into_iter()
+        .find(|kind| structure.contains(kind))
+        .unwrap_or_else(|| panic!("{structure} is of a kind that the page does not know"))
+}
+
+/// The structures of the tables of a function, as the switch has them once they have settled.
+fn structures(nf: &str) -> BTreeSet<&'static str> {
+    let mut names = Names::default();
+    for service in ["conntrack", "transcoder", "balancer", "noop"] {
+        names.add_service(service);
+    }
+    let text = weir_dut::flow_entries(nf.parse().unwrap()).unwrap();
+    let mut tables: BTreeMap<u8, Table<()>> = BTreeMap::new();
+    for change in parse_flows(&text, &names).unwrap() {
+        let FlowMod::Add(flow) = change else { panic!("{change:?} adds no entry") };
+        let table = tables.entry(flow.table.0).or_insert_with(|| Table::new(Seed::new(1)));
+        table.insert(flow.matching, flow.priority, ());
+    }
+    let settled = |table: &mut Table<()>| {
+        table.settle();
+        kind(&table.structure())
+    };
+    tables.values_mut().map(settled).collect()
+}
+
+/// The function of a row of `weir perf`, where the row is about tables.
+fn function(row: &Row) -> Option<String> {
+    let plan = row.plans(Effort::QUICK, HugePages::Off, None).into_iter().next()?;
+    let (_, rest) = plan.text.split_once("\nnf = \"")?;
+    rest.split('"').next().map(str::to_owned)
+}
+
+#[test]
+fn each_structure_of_tables_has_rows_and_the_page_names_them() {
+    let mut there: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for row in ROWS.iter().filter(|row| row.id.starts_with("cold") || row.id == "explosion") {
+        for structure in structures(&function(row).unwrap()) {
+            there.entry(structure).or_default().push(row.id);
+        }
+    }
+    let page = read(&root().join("docs/table-walk.md"));
+    let line = |row: Vec<String>| (bare(&row[0]).to_owned(), bare(&row[1]).to_owned());
+    let listed: BTreeMap<String, String> =
+        rows(&page, "Rows that look tables up").into_iter().map(line).collect();
+    let there: BTreeMap<String, String> =
+        there.into_iter().map(|(kind, rows)| (kind.to_owned(), rows.join("`, `"))).collect();
+    assert_eq!(listed, there, "docs/table-walk.md (left) and the tables of the rows (right) differ");
+    assert_eq!(there.len(), 6, "a structure without a row has to get one, or to go: {there:?}");
 }
 
 #[test]
