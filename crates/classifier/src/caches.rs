@@ -43,6 +43,8 @@ impl Default for Found {
 pub struct LookupCounts {
     /// Found by the exact-match cache.
     pub exact: u64,
+    /// Of these, right behind another key that was the same, whose answer they took.
+    pub repeated: u64,
     /// Found by the megaflow cache.
     pub megaflow: u64,
     /// Found by neither.
@@ -85,7 +87,7 @@ impl<T> Caches<T> {
     /// it does not find, [`Caches::lookup_missed`] may.
     pub fn lookup_known(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
         let hit = if self.apart == 0 {
-            self.lookup_trains(keys, wanted, found)
+            self.lookup_runs(keys, wanted, found)
         } else {
             (self.apart, found.runs) = (self.apart - 1, false);
             self.lookup_each(keys, wanted, found)
@@ -95,7 +97,7 @@ impl<T> Caches<T> {
     }
 
     /// Of packets of one flow right behind one another, the first is looked up.
-    fn lookup_trains(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
+    fn lookup_runs(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
         let (mut trailing, mut before) = (0_u64, None);
         for i in places(wanted) {
             trailing |= u64::from(before.is_some_and(|before: usize| keys[i].repeats(&keys[before]))) << i;
@@ -115,6 +117,7 @@ impl<T> Caches<T> {
                 hit |= (hit >> first & 1) << i;
             }
         }
+        self.counts.repeated += u64::from((hit & trailing).count_ones());
         hit
     }
 

@@ -3,8 +3,9 @@
 
 use crate::actions::execute::Disposition;
 use crate::actions::plans::Plans;
-use crate::actions::program::{Program, Segment, Short, Stage, Step};
+use crate::actions::program::{Plan, Program, Segment, Short, Stage, Step};
 use crate::actions::simple::SimpleActions;
+use crate::classify::destinations::{Destinations, Way};
 use crate::classify::fast_path::{FastPath, Taken};
 use crate::model::entries::Touched;
 use crate::model::pipeline::Pipeline;
@@ -53,8 +54,13 @@ pub(crate) struct Caches {
     swept: Nanos,
     /// Megaflows that went because they were idle.
     idle: u64,
-    /// When the tables changed last.
+    destinations: Destinations,
+    /// A megaflow that was right for this generation of the tables is right for all since: what changed was elsewhere.
+    right_since: u64,
+    /// When it rose last.
     changed: Nanos,
+    /// Times that the tables changed elsewhere.
+    elsewhere: u64,
 }
 
 /// What the slow path made of a flow, and what it counted meanwhile.
@@ -81,7 +87,10 @@ impl Caches {
             hand: 0,
             swept: Nanos(0),
             idle: 0,
+            destinations: Destinations::default(),
+            right_since: 0,
             changed: Nanos(0),
+            elsewhere: 0,
         }
     }
 
@@ -162,8 +171,12 @@ impl Caches {
 
     /// Tables have changed since this generation.
     pub(crate) fn keep_up(&mut self, pipeline: &Pipeline, since: u64, now: Nanos) {
-        self.changed = now;
-        self.fast_path.keep_up(pipeline, since);
+        if self.destinations.concerned(pipeline.journal(), since) {
+            (self.right_since, self.changed) = (pipeline.generation, now);
+            self.fast_path.keep_up(pipeline, since);
+        } else {
+            self.elsewhere += u64::from(pipeline.generation != since);
+        }
     }
 
     /// The packets of a burst that the fast path knows are done; `dispositions` says where they go.
@@ -176,29 +189,20 @@ impl Caches {
         dispositions: &mut [Disposition; BURST],
         report: &mut CacheReport,
     ) -> Taken {
-        let Self { cached, fast_path, changed, .. } = self;
+        let Self { cached, fast_path, right_since, changed, .. } = self;
         let is_right = |handle| {
-            let megaflows = cached.megaflows_mut();
-            let generation = megaflows.get(handle).map(|program| program.generation);
-            let is_right = generation == Some(pipeline.generation)
-                || generation.is_some() && outlives(megaflows, handle, pipeline, report);
+            let is_right = is_right(cached.megaflows_mut(), handle, (*right_since, pipeline), report);
             report.lapsed += u64::from(!is_right);
             is_right
         };
         // A megaflow that was not met for so long since the last change is gone, and its entries with it.
         let may_be_older = now.0.saturating_sub(changed.0) <= IDLE.0;
-        fast_path.take(
-            burst,
-            port,
-            (now, pipeline.generation),
-            dispositions,
-            may_be_older.then_some(is_right),
-        )
+        fast_path.take(burst, port, (now, *right_since), dispositions, may_be_older.then_some(is_right))
     }
 
     /// Shows the fast path a packet as it came in, and its megaflow, which is right for it.
     pub(crate) fn learn(&mut self, handle: Handle, packet: &Packet, port: PortNo, report: &mut CacheReport) {
-        let Self { cached, fast_path, .. } = self;
+        let Self { cached, fast_path, right_since, .. } = self;
         let Some(program) = cached.megaflows_mut().get_mut(handle) else { return };
         if !program.plan().is_short {
             return;
@@ -209,8 +213,7 @@ impl Caches {
             program.short = target.map_or(Short::Unknown, Short::Target);
         }
         if let (Short::Target(number), Some(mask)) = (program.short, cached.megaflows().mask(handle)) {
-            let generation = cached.megaflows().get(handle).map_or(0, |program| program.generation);
-            report.remembered += u64::from(fast_path.learn(packet, (port, generation), mask, number));
+            report.remembered += u64::from(fast_path.learn(packet, (port, *right_since), mask, number));
         }
     }
 
@@ -223,10 +226,7 @@ impl Caches {
         pipeline: &Pipeline,
         report: &mut CacheReport,
     ) -> bool {
-        let Some(generation) = self.cached.megaflows().get(handle).map(|program| program.generation) else {
-            return false;
-        };
-        generation == pipeline.generation || outlives(self.cached.megaflows_mut(), handle, pipeline, report)
+        is_right(self.cached.megaflows_mut(), handle, (self.right_since, pipeline), report)
     }
 
     /// Adds a megaflow. What it replaces, or what has to make room for it, is credited; the port of what had to
@@ -248,6 +248,7 @@ impl Caches {
         let fresh = Field::SfStage.get(key) == 0 && Field::RecircId.get(key) == 0;
         let plan = self.plans.keep(stages, (tables, rewritten), fresh);
         self.short += usize::from(plan.is_short);
+        self.destinations.add(key, mask, way(&plan));
         let program = Program::new(plan, parts, pipeline.generation, used);
         let inserted = self.cached.insert(key, mask, program);
         let from = inserted.evicted.as_ref().map(|evicted| PortNo(evicted.port));
@@ -353,6 +354,7 @@ impl Caches {
         let place = if self.hand < megaflows.places() { self.hand } else { 0 };
         if place == 0 {
             self.fast_path.narrow(megaflows.masks().map(|(mask, _)| mask));
+            self.destinations.begin_round();
         }
         self.hand = place + 1;
         let Some(handle) = megaflows.at(place) else { return };
@@ -363,17 +365,41 @@ impl Caches {
         if now.0.saturating_sub(used.0) > IDLE.0 {
             self.remove(handle, pipeline);
             self.idle += 1;
+        } else if self.destinations.collects()
+            && let (Some(key), Some(mask), Some(program)) =
+                (megaflows.key(handle), megaflows.mask(handle), megaflows.get(handle))
+        {
+            self.destinations.show(&key, mask, way(program.plan()));
         }
     }
 
     /// What the caches hold, and how often they did what packets do not count.
     pub(crate) fn report(&self, report: &mut CacheReport) {
         (report.idle, report.restarts) = (self.idle, self.fast_path.restarts());
+        (report.repeated, report.elsewhere) = (self.cached.counts().repeated, self.elsewhere);
         report.megaflows = self.cached.megaflows().len() as u64;
         report.masks = self.cached.megaflows().masks().count() as u64;
         report.most_masks = self.cached.megaflows().most_masks() as u64;
         report.memory = (self.cached.memory() + self.fast_path.memory()) as u64;
     }
+}
+
+/// What megaflows of a plan went through.
+fn way(plan: &Plan) -> Way<'_> {
+    Way { tables: &plan.tables, rewritten: plan.rewritten }
+}
+
+/// Whether a megaflow is there and right for these tables: it was right for those of `right_since`, or it outlives the
+/// changes since it was known to be right.
+#[inline]
+fn is_right(
+    megaflows: &mut Megaflows<Program>,
+    handle: Handle,
+    (right_since, pipeline): (u64, &Pipeline),
+    report: &mut CacheReport,
+) -> bool {
+    let Some(generation) = megaflows.get(handle).map(|program| program.generation) else { return false };
+    generation >= right_since || outlives(megaflows, handle, pipeline, report)
 }
 
 /// Whether a megaflow that was right for older tables is right for these: no change since may concern it. It is known

@@ -13,11 +13,13 @@
 //!    that the packet walks the tables, and is dropped as `upcall-limit` where it cannot.
 //!
 //! A megaflow survives a change of the tables if the journal says that the change does not concern it, and so does all that
-//! names it: entries of the fast path, of the exact-match cache, and hints. `docs/lookup.md` has the bounds of each tier.
+//! names it: entries of the fast path, of the exact-match cache, and hints. A change that is elsewhere ([`destinations`])
+//! costs them not even that question. `docs/lookup.md` has the bounds of each tier.
 //!
 //! Threads: one worker's. Nothing here is shared.
 
 pub(super) mod cache;
+mod destinations;
 pub(super) mod fast_path;
 pub(super) mod hint;
 pub(super) mod new_flows;

@@ -149,6 +149,8 @@ pub struct CacheReport {
     pub shortcut_hits: u64,
     /// Lookups that the exact-match cache answered.
     pub exact_hits: u64,
+    /// Lookups of packets right behind another of their flow, which took its answer from the exact-match cache.
+    pub repeated: u64,
     /// Lookups that the megaflow cache answered.
     pub megaflow_hits: u64,
     /// Lookups that the tables answered directly, without a megaflow.
@@ -165,6 +167,8 @@ pub struct CacheReport {
     pub remembered: u64,
     /// Megaflows found that are older than the tables, and that no change since concerns.
     pub outlived: u64,
+    /// Times that the tables changed where no megaflow's packets go: the change cost the megaflows nothing.
+    pub elsewhere: u64,
     /// Entries of the fast path that a change of the tables concerned, when a packet next met them.
     pub lapsed: u64,
     /// Times that the fast path forgot all its entries: its header mask changed, or it grew.

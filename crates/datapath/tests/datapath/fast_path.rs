@@ -154,6 +154,13 @@ fn a_change_of_the_tables_touches_the_entries_that_it_concerns_and_no_others() {
         assert_eq!(kept(send(&mut rig, &frames)), (few, few, 0, 0, 0), "none is concerned");
         assert_eq!(kept(send(&mut rig, &frames)), (few, 0, 0, 0, 0), "and that is known");
     }
+    for other in 0..50 {
+        let before = rig.datapath.report().unwrap().workers[0].caches.elsewhere;
+        rig.flows(&format!("ip,nw_dst=10.9.0.{other} actions=output:4"));
+        assert_eq!(kept(send(&mut rig, &frames)), (few, 0, 0, 0, 0), "a change elsewhere asks nobody");
+        let after = rig.datapath.report().unwrap().workers[0].caches.elsewhere;
+        assert_eq!(after - before, 1, "and is counted");
+    }
     for (change, by) in [
         ("priority=40000,ip,nw_dst=10.0.0.7 actions=output:4", (few - 1, 1)),
         ("delete ip,nw_dst=10.0.0.9", (few - 2, 1)),
@@ -197,8 +204,8 @@ impl Changing {
         let table = usize::from(random.one_in(3));
         let matching = match random.below(6) {
             0..3 => {
-                let (length, net, host) = (24 + random.below(9), random.below(3), random.below(256));
-                format!("ip,nw_dst=10.0.{net}.{host}/{length}")
+                let (length, net, host) = (14 + random.below(19), random.below(4), random.below(256));
+                format!("ip,nw_dst=10.{}.{host}/{length}", ["0.0", "0.1", "0.2", "9.0"][net])
             }
             3 => format!("udp,tp_dst={}", random.below(4)),
             4 => format!("dl_dst=02:00:00:00:00:0{}", random.below(4)),
@@ -253,8 +260,8 @@ fn while_tables_change_the_fast_path_makes_what_the_other_tiers_make() {
         let changes: Vec<String> = (0..1 + round % 3).map(|_| changing.next()).collect();
         let random = &mut changing.random;
         let frame = |random: &mut Sampler| {
-            let host = random.below(3) as u32 * 256 + random.below(12) as u32;
-            udp(0xc612_0001, 0x0a00_0000 + host, (7, random.below(4) as u16))
+            let net = [0x0a00_0000, 0x0a00_0100, 0x0a00_0200, 0x0a09_0000][random.below(4)];
+            udp(0xc612_0001, net + random.below(12) as u32, (7, random.below(4) as u16))
         };
         let few: Vec<_> = (0..12).map(|_| frame(random)).collect();
         let frames: Vec<_> = (0..300).map(|_| few[random.below(few.len())].clone()).collect();
@@ -278,5 +285,5 @@ fn while_tables_change_the_fast_path_makes_what_the_other_tiers_make() {
     let (fast, none) = (caches(&short.report.workers[0]), caches(&long.report.workers[0]));
     assert!(fast.shortcut_hits > 1_000 && none.shortcut_hits == 0, "{fast:?}");
     // How many depends on what was drawn.
-    assert!(fast.outlived > 0 && fast.lapsed > 0, "{fast:?}");
+    assert!(fast.outlived > 0 && fast.lapsed > 0 && fast.elsewhere > 0, "{fast:?}");
 }

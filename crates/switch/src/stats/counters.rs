@@ -189,10 +189,14 @@ counters! {
         "Packets whose coalescing was revoked.";
     caches.revalidated Counter Megaflows Caches "revalidated" "revalidated_total"
         "Megaflows that table changes had touched, looked at again.";
+    caches.repeated Counter Lookups Caches "in runs" "lookups_repeated_total"
+        "Lookups of packets right behind another of their flow, which took its answer from the exact-match cache.";
     caches.remembered Counter Entries Caches "fast-path entries remembered" "fast_path_remembered_total"
         "Entries that the fast path remembered.";
     caches.outlived Counter Megaflows Caches "outlived changes" "outlived_total"
         "Megaflows found that are older than the tables, and that no change since concerns.";
+    caches.elsewhere Counter Times Caches "changes elsewhere" "changes_elsewhere_total"
+        "Times that the tables changed where no megaflow's packets go: the change cost the megaflows nothing.";
     caches.lapsed Counter Entries Caches "fast-path entries lapsed" "fast_path_lapsed_total"
         "Entries of the fast path that a change of the tables concerned, when a packet next met them.";
     caches.restarts Counter Times Caches "fast-path restarts" "fast_path_restarts_total"
