@@ -1,7 +1,7 @@
 //! Changes of flow entries while a device forwards, as a controller sends them: OpenFlow 1.3 over the device's
 //! socket, one change and a barrier at a time, so many a second.
 //!
-//! The entries are routes that no packet of the lab's traces takes ([`Route`]). Each is added, modified and deleted,
+//! The entries are routes that no packet of the lab's traces takes (in 240.0.0.0/4). Each is added, modified and deleted,
 //! then the next one. A device that is frozen, or slow, is waited for; what it missed is not made up for, and
 //! [`Feed::done`] says how many changes came to their barrier.
 //!
