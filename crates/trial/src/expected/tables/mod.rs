@@ -4,7 +4,7 @@
 //! decides (OpenFlow 1.3.5, section 5.3); its actions are done to the packet's bytes in their order. Only the
 //! model of flow entries is the switch's; matching and edits are written here a second time, so that a mistake
 //! of the switch is not one of the reference. [`Table::find`] takes a step that a list one after the other does
-//! not: entries of equal masks are found by a hash; a test holds it to the plain walk ([`Table::first`]).
+//! not: entries of equal masks are found by a hash; a test holds it to the plain walk.
 //!
 //! What it cannot judge is refused by name when a file is read ([`judges`]); a packet that it cannot judge, or of
 //! which the tables leave open what becomes of it (two entries of one priority match it and do different
