@@ -38,8 +38,8 @@ class Host:
         wait_for(f"{self.name} to reach {address}", lambda: self.pings(address), seconds, interval=0.1)
 
     def lost(self, address, count=50):
-        """How many of so many pings, 10 ms apart, get no answer."""
-        words = self.space.enter("ping", "-n", "-q", "-c", str(count), "-i", "0.01", "-W", "1", address)
+        """How many of so many pings, 10 ms apart, get no answer. The last may be long in coming on a busy machine."""
+        words = self.space.enter("ping", "-n", "-q", "-c", str(count), "-i", "0.01", "-W", "5", address)
         done = subprocess.run([*DIES_WITH_US, *words], capture_output=True, text=True, timeout=60, check=False)
         received = [line.split(" received")[0].split(", ")[-1] for line in done.stdout.splitlines()
                     if " received" in line]

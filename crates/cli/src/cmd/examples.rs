@@ -6,6 +6,8 @@ use crate::Cli;
 use clap::{CommandFactory as _, Parser as _};
 use std::path::Path;
 use weir_campaign::plan::{ASSUMED_OVERHEAD, Known, Plan};
+use weir_units::Nanos;
+use weir_wire::pcap::{CaptureWriter, Format};
 
 const README: &str = include_str!("../../../../README.md");
 const MEASURING: &str = include_str!("../../../../docs/measuring.md");
@@ -94,11 +96,18 @@ fn every_example_of_bench_has_a_plan_that_can_be_run() {
     let folder = tempfile::tempdir().unwrap();
     let mine = folder.path().join("mine.toml");
     std::fs::write(&mine, plan_of_page().0).unwrap();
+    let [flows, capture] = ["site.flows", "site.pcap"].map(|name| folder.path().join(name));
+    std::fs::write(&flows, "priority=10,udp,actions=output:2\n").unwrap();
+    let mut writer = CaptureWriter::new(std::fs::File::create(&capture).unwrap(), Format::Pcap).unwrap();
+    writer.write(Nanos(0), &[0; 60]).unwrap();
+    writer.finish().unwrap();
     let of_bench = all_examples().into_iter().filter(|call| call[1] == "bench");
     let mut planned = 0;
     for call in of_bench.filter(|call| !call.contains(&"--resume".to_owned())) {
         let own = |word: &String| match word.as_str() {
             "mine.toml" | "again.toml" => mine.display().to_string(),
+            "site.flows" => flows.display().to_string(),
+            "site.pcap" => capture.display().to_string(),
             _ => word.clone(),
         };
         let call: Vec<String> = call.iter().map(own).collect();
