@@ -243,3 +243,15 @@ fn the_rest_of_a_burst_that_the_end_cuts_is_unsent_in_the_windows_too() {
     let in_windows: u32 = windows.windows().iter().map(|window| window.unsent).sum();
     assert_eq!((given_up, in_windows), (1_000_000 - 4, 1_000_000 - 4));
 }
+
+#[test]
+fn a_packet_that_falls_on_the_very_end_is_unsent_in_the_windows_too() {
+    let tsc = tsc();
+    // 1,000 packets planned for 999.6 µs, the last due at 999.9 µs.
+    let duration = Nanos(999_600);
+    let mut windows = windows(tsc.ticks(duration));
+    let mut pacer = Pacer::new(Schedule { phase: 0.9, ..schedule(Shape::Constant, 1e6, duration) }, tsc);
+    let given_up = pacer.end(tsc.ticks(duration), &mut windows);
+    let in_windows: u32 = windows.windows().iter().map(|window| window.unsent).sum();
+    assert_eq!((given_up, in_windows), (1_000, 1_000));
+}
