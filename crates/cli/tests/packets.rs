@@ -98,6 +98,7 @@ fn through(book: &mut Examiner, nf: Nf, name: &str) -> Output {
         port: PortConfig::default(),
         buffers: 4096,
         core: allowed_cores()[0],
+        yields: false,
         fault: None,
     };
     let program = Program::start(eal(), function, &config).unwrap();

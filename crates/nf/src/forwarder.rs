@@ -29,18 +29,27 @@ pub(crate) struct Forwarder<F, W> {
     wire: W,
     ports: [Port; PORTS],
     counters: Arc<Counters>,
+    /// Whether others that poll on the same core have it after each round.
+    yields: bool,
 }
 
 impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
     /// A forwarder that has not started.
-    pub(crate) fn new(function: F, wire: W, ports: [Port; PORTS], counters: Arc<Counters>) -> Self {
-        Self { function, wire, ports, counters }
+    pub(crate) fn new(
+        function: F,
+        wire: W,
+        ports: [Port; PORTS],
+        counters: Arc<Counters>,
+        yields: bool,
+    ) -> Self {
+        Self { function, wire, ports, counters, yields }
     }
 
     /// Forwards until `stop` is set; call it on a [`weir_dpdk::Worker`].
     pub(crate) fn run(mut self, stop: &AtomicBool) {
         let mut burst = Burst::new();
         let mut busy_since = None;
+        let mut round = Ticks::now();
         while !stop.load(Ordering::Relaxed) {
             let mut received = 0;
             for port in 0..PORTS {
@@ -51,7 +60,11 @@ impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
                 }
             }
             self.wire.round(&mut self.ports);
-            self.clock(received > 0, &mut busy_since);
+            if self.yields {
+                self.step_aside(received > 0, &mut round);
+            } else {
+                self.clock(received > 0, &mut busy_since);
+            }
         }
         self.clock(false, &mut busy_since);
     }
@@ -103,6 +116,16 @@ impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
             self.counters.count_dropped(DropReason::TransmitFull, burst.len());
             burst.clear();
         }
+    }
+
+    /// Has whoever shares the core poll before the next round. What this round took is counted if it found packets; what
+    /// others do is not.
+    fn step_aside(&self, busy: bool, round: &mut Ticks) {
+        if busy {
+            self.counters.count_busy(Ticks::now().since(*round));
+        }
+        std::thread::yield_now();
+        *round = Ticks::now();
     }
 
     /// Reads the clock when work begins or ends, so that under full load it is never read.

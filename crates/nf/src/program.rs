@@ -36,6 +36,9 @@ pub struct ProgramConfig {
     pub buffers: u32,
     /// Core of the worker.
     pub core: usize,
+    /// Whether the worker gives its core, after each round of its loop, to whoever else is ready there: pollers that
+    /// share a core then take turns by bursts, not by the scheduler's milliseconds. A system call a round.
+    pub yields: bool,
     /// What it does wrong on purpose; nothing in earnest.
     pub fault: Option<Fault>,
 }
@@ -84,14 +87,14 @@ impl Program {
         let (counters, stop) = (Arc::<Counters>::default(), Arc::<AtomicBool>::default());
         let (started, thread) = mpsc::channel();
         let saboteur = config.fault.map(|fault| Saboteur::new(fault, pool.clone()));
-        let (inner, end) = (counters.clone(), stop.clone());
+        let (inner, end, yields) = (counters.clone(), stop.clone(), config.yields);
         let worker = Worker::spawn(eal, "weir-nf", config.core, move || {
             // The receiver waits for this and nothing else; it cannot be gone.
             let _ = started.send(thread_id());
             match function {
-                Function::L2Fwd(function) => run(function, saboteur, queues, inner, &end),
-                Function::L3Fwd(function) => run(*function, saboteur, queues, inner, &end),
-                Function::Firewall(function) => run(*function, saboteur, queues, inner, &end),
+                Function::L2Fwd(function) => run(function, saboteur, queues, inner, yields, &end),
+                Function::L3Fwd(function) => run(*function, saboteur, queues, inner, yields, &end),
+                Function::Firewall(function) => run(*function, saboteur, queues, inner, yields, &end),
             }
         })?;
         match thread.recv() {
@@ -156,11 +159,12 @@ fn run<F: NetworkFunction>(
     saboteur: Option<Saboteur>,
     ports: [Queues; PORTS],
     counters: Arc<Counters>,
+    yields: bool,
     stop: &AtomicBool,
 ) {
     match saboteur {
-        None => Forwarder::new(function, Straight, ports, counters).run(stop),
-        Some(saboteur) => Forwarder::new(function, saboteur, ports, counters).run(stop),
+        None => Forwarder::new(function, Straight, ports, counters, yields).run(stop),
+        Some(saboteur) => Forwarder::new(function, saboteur, ports, counters, yields).run(stop),
     }
 }
 

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_cpu::allowed_cores;
+use weir_cpu::{Ticks, allowed_cores, pin};
 use weir_dpdk::{Eal, EalConfig, Memory, PortConfig};
 use weir_nf::{DropReason, Firewall, Function, L2Fwd, L3Fwd, Ledger, Program, ProgramConfig, ProgramError};
 use weir_wire::table::{
@@ -60,6 +62,7 @@ fn through(name: &str, function: Function, input: &[Vec<Frame>; 2]) -> ([Vec<Fra
         port: PortConfig::default(),
         buffers: 4096,
         core: allowed_cores()[0],
+        yields: false,
         fault: None,
     };
     let program = Program::start(eal(), function, &config).unwrap();
@@ -304,6 +307,7 @@ fn a_port_that_takes_nothing_costs_packets_that_are_counted() {
         port: PortConfig::default(),
         buffers: 4096,
         core: allowed_cores()[0],
+        yields: false,
         fault: None,
     };
     let program = Program::start(eal(), Function::L2Fwd(L2Fwd), &config).unwrap();
@@ -319,12 +323,58 @@ fn a_port_that_takes_nothing_costs_packets_that_are_counted() {
 }
 
 #[test]
+fn a_program_that_yields_lets_others_poll_on_its_core_and_counts_none_of_their_time() {
+    const TURN: u64 = 1_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in.pcap");
+    write_pcap(&input, &packets(0, 20_000));
+    let core = allowed_cores()[0];
+    let config = ProgramConfig {
+        ports: [format!("net_pcap_yields,rx_pcap={}", input.display()), "net_null_yields,no-rx=1".to_owned()],
+        port: PortConfig::default(),
+        buffers: 4096,
+        core,
+        yields: true,
+        fault: None,
+    };
+    let done = Arc::<AtomicBool>::default();
+    let other = std::thread::spawn({
+        let done = done.clone();
+        move || {
+            pin(core).unwrap();
+            let mut turns = 0;
+            while !done.load(Ordering::Relaxed) {
+                let begin = Ticks::now();
+                while Ticks::now().since(begin) < TURN {}
+                turns += 1;
+                std::thread::yield_now();
+            }
+            turns
+        }
+    });
+    let program = Program::start(eal(), Function::L2Fwd(L2Fwd), &config).unwrap();
+    let begin = Instant::now();
+    while program.ledger().ports[0].received < 20_000 {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    done.store(true, Ordering::Relaxed);
+    let turns = other.join().unwrap();
+    let (ledger, missing) = program.stop().unwrap();
+    assert_eq!((ledger.received(), missing), (ledger.sent() + ledger.dropped(), 0));
+    // The packets are more than 600 rounds.
+    assert!(turns > 50, "{turns} turns");
+    assert!(ledger.busy_cycles > 0 && ledger.busy_cycles < turns * TURN, "{turns} turns, {ledger:?}");
+}
+
+#[test]
 fn a_core_or_port_that_is_not_there_is_refused_before_anything_flows() {
     let config = |port: &str, core| ProgramConfig {
         ports: [port.to_owned(), "net_null_refused".to_owned()],
         port: PortConfig::default(),
         buffers: 4096,
         core,
+        yields: false,
         fault: None,
     };
     let start = |config| Program::start(eal(), Function::L2Fwd(L2Fwd), &config).unwrap_err();

@@ -140,7 +140,7 @@ fn mistakes_are_told_with_line_column_and_cure() {
         ("[switch]\ncores = \"all\"", &["2:9: `cores`: invalid type"]),
         ("[switch]\nbuffers = 12", &["2:11: `buffers`: 12 is not 1024 to 4000000"]),
         ("[switch]\nmax_frame = 20", &["`max_frame`:"]),
-        ("[switch]\npoll = \"lazy\"", &["`poll`: `lazy` is no way to wait", "busy, adaptive"]),
+        ("[switch]\npoll = \"lazy\"", &["`poll`: `lazy` is no way to wait", "busy, yield, adaptive"]),
         ("[switch]\ntcam = \"0\"", &["`tcam`: ", "1 to 65536"]),
         ("[switch]\nmetrics = \"9464\"", &["`9464` is no address and port", "127.0.0.1:9464"]),
         ("[switch]\ncontrol = \"\"", &["name a path"]),

@@ -89,6 +89,7 @@ impl Worker {
             self.time.clock_in(busy, &mut self.counters);
             let (doorbell, waited) = (&self.commands.doorbell, &mut self.counters.waiting);
             round += self.waiting.wait(busy, doorbell, waited, self.time.clock.nanos_per_tick);
+            self.time.come_back();
             // A poll that finds packets reads the clock: what is due does not wait for one that finds none.
             if round >= ROUND || self.time.now >= self.time.due {
                 round = 0;

@@ -171,7 +171,7 @@ impl Parts {
             },
             counters: Counters::default(),
             flushes: FlushRequests::default(),
-            time: Time::new(self.clock),
+            time: Time::new(self.clock, self.poll == PollMode::Yield),
             waiting: Waiting::new(self.poll, self.clock.nanos_per_tick),
         }
     }

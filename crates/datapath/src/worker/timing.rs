@@ -36,11 +36,15 @@ pub(super) struct Time {
     busy_since: Option<Ticks>,
     /// Cycles since then that are not its work: emulation of what a port would do.
     apart: u64,
+    /// Of a worker that shares its core, when it had the core again: what others do there is not its work.
+    round: Option<Ticks>,
 }
 
 impl Time {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, now: Nanos(0), due: Nanos(0), step: None, busy_since: None, apart: 0 }
+    /// `shares` is whether others have the core between two rounds ([`Self::come_back`]).
+    pub(super) fn new(clock: Clock, shares: bool) -> Self {
+        let round = shares.then(Ticks::now);
+        Self { clock, now: Nanos(0), due: Nanos(0), step: None, busy_since: None, apart: 0, round }
     }
 
     /// Reads the clock.
@@ -49,9 +53,16 @@ impl Time {
         self.now = self.clock.at(Ticks::now());
     }
 
-    /// Reads the clock when work begins or ends, so that under full load it is never read.
+    /// Reads the clock when work begins or ends, so that under full load it is never read; where the core is shared, at
+    /// the end of each round that found packets.
     #[inline]
     pub(super) fn clock_in(&mut self, busy: bool, counters: &mut Counters) {
+        if let Some(begin) = self.round {
+            if busy {
+                counters.busy_cycles += Ticks::now().since(begin).saturating_sub(self.apart);
+            }
+            return;
+        }
         match (busy, self.busy_since) {
             (true, None) => {
                 self.apart = 0;
@@ -62,6 +73,15 @@ impl Time {
                 self.busy_since = None;
             }
             _ => {}
+        }
+    }
+
+    /// A round begins. Where the core is shared it was others' until now.
+    #[inline]
+    pub(super) fn come_back(&mut self) {
+        if let Some(begin) = &mut self.round {
+            *begin = Ticks::now();
+            self.apart = 0;
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a worker does when nothing came: poll on, or give its core back for a while.
 //!
-//! What: `busy` polls on and does nothing else. `adaptive` backs off: it polls for as long as a sleep costs,
+//! What: `busy` polls on and does nothing else. `yield` lets in whoever shares its core after every round, packets or
+//! not: pollers that share a core take turns by bursts, not by the scheduler's milliseconds. `adaptive` backs off: it polls for as long as a sleep costs,
 //! letting in whoever shares its core between two polls once nothing came for some microseconds, then rests by the CPU's power hint where there is one,
 //! then sleeps, twice as long each time, until a packet comes. A sleep ends so early that, with the time by
 //! which sleeps here have lately been late, a packet waits no longer than the stated time (some sleeps are later
@@ -11,10 +12,11 @@
 //! twice what the best choice would have (the ski-rental bound). Packets that come closer together than
 //! a sleep costs therefore find a polling worker, and at full load there is nothing to be decided at all.
 //!
-//! Nothing is held back for a larger burst in either mode: what one poll returns is sent before the next.
+//! Nothing is held back for a larger burst in any mode: what one poll returns is sent before the next.
 //! Batches grow by themselves, with what came while the last was dealt with.
 //!
-//! Cost: nothing while packets come; a clock reading, and later a yield, a poll that found none. Threads: the worker's.
+//! Cost: nothing while packets come, but of `yield`, which costs a system call a round; a clock reading, and later a
+//! yield, a poll that found none. Threads: the worker's.
 //! `docs/waiting.md` has what it costs in latency, and gives back in time.
 
 use crate::model::poll::PollMode;
@@ -61,7 +63,7 @@ enum Rest {
 
 /// An adaptive worker's wait. Times are in ticks.
 #[derive(Debug)]
-struct Backoff {
+pub(super) struct Backoff {
     within: u64,
     hint: Option<(PowerHint, u64, u64)>,
     /// Since when nothing came.
@@ -140,16 +142,28 @@ impl Backoff {
     }
 }
 
-/// How this worker waits; nothing for one that polls on.
-#[derive(Debug, Default)]
-pub(super) struct Waiting(Option<Backoff>);
+/// How this worker waits.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// It polls on.
+    Busy,
+    /// It polls on, after whoever shares the core.
+    Yield,
+    /// It backs off.
+    Adaptive(Backoff),
+}
 
 impl Waiting {
     /// For the thread that it is made on.
     pub(super) fn new(mode: PollMode, nanos_per_tick: f64) -> Self {
-        let PollMode::Adaptive { within } = mode else { return Self(None) };
-        fine_timers();
-        Self(Some(Backoff::new(within, PowerHint::of_this_cpu(), nanos_per_tick)))
+        match mode {
+            PollMode::Busy => Self::Busy,
+            PollMode::Yield => Self::Yield,
+            PollMode::Adaptive { within } => {
+                fine_timers();
+                Self::Adaptive(Backoff::new(within, PowerHint::of_this_cpu(), nanos_per_tick))
+            }
+        }
     }
 
     /// What follows a round of all queues, `busy` if there was a packet. Returns as how many polls it
@@ -162,13 +176,17 @@ impl Waiting {
         report: &mut WaitReport,
         nanos_per_tick: f64,
     ) -> u32 {
-        match &mut self.0 {
-            None => 1,
-            Some(backoff) if busy => {
+        match self {
+            Self::Busy => 1,
+            Self::Yield => {
+                std::thread::yield_now();
+                1
+            }
+            Self::Adaptive(backoff) if busy => {
                 backoff.reset();
                 1
             }
-            Some(backoff) => rest(backoff, doorbell, report, nanos_per_tick),
+            Self::Adaptive(backoff) => rest(backoff, doorbell, report, nanos_per_tick),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Workers that give their cores back, and bursts that wait for nobody.
 
 use crate::rig::{Rig, config, udp};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_cpu::Ticks;
 use weir_datapath::{Config, PollMode, Report};
 use weir_openflow::PortNo;
 
@@ -43,8 +46,48 @@ fn a_busy_worker_never_sleeps() {
 }
 
 #[test]
+fn a_worker_that_yields_lets_others_poll_on_its_core_and_counts_none_of_their_time() {
+    let config = Config { poll: PollMode::Yield, ..config(1) };
+    let (core, done) = (config.cores[0], Arc::<AtomicBool>::default());
+    let mut rig = Rig::new(config);
+    rig.flows("actions=output:2");
+    rig.sink(2);
+    let frames: Vec<Vec<u8>> = (0..20_000).map(|at| udp(at, 1, (1, 2))).collect();
+    let other = std::thread::spawn({
+        let done = done.clone();
+        move || poll_beside(core, &done)
+    });
+    rig.source(1, &frames, "");
+    rig.wait(20_000);
+    done.store(true, Ordering::Relaxed);
+    let (turns, ticks) = other.join().unwrap();
+    let end = rig.end();
+    assert_eq!(end.sent(2).len(), frames.len());
+    // The packets are more than 600 rounds.
+    assert!(turns > 50, "{turns} turns");
+    let busy = end.report.workers[0].busy_cycles;
+    assert!(busy > 0 && busy < ticks, "{busy} of its own, {ticks} of the other in {turns} turns");
+    assert_eq!(end.report.poll.to_string(), "yield");
+}
+
+/// Somebody else who polls on a core, and takes some time in each turn: turns and ticks until it is done.
+fn poll_beside(core: usize, done: &AtomicBool) -> (u64, u64) {
+    const TURN: u64 = 1_000_000;
+    weir_cpu::pin(core).unwrap();
+    let mut turns = 0;
+    while !done.load(Ordering::Relaxed) {
+        let begin = Ticks::now();
+        while Ticks::now().since(begin) < TURN {}
+        turns += 1;
+        std::thread::yield_now();
+    }
+    (turns, turns * TURN)
+}
+
+#[test]
 fn a_packet_alone_is_sent_before_anything_else_comes() {
-    for config in [config(1), adaptive()] {
+    let yielding = Config { poll: PollMode::Yield, ..config(1) };
+    for config in [config(1), yielding, adaptive()] {
         let mut rig = Rig::new(config);
         rig.flows("actions=output:2");
         rig.sink(2);

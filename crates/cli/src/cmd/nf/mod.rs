@@ -79,6 +79,9 @@ pub(crate) struct Args {
     /// The largest frame the ports must carry, in bytes with FCS
     #[arg(long, value_name = "BYTES", default_value_t = 1522)]
     max_frame: u32,
+    /// After each round of polls, let whoever else polls on the same core have it
+    #[arg(long = "yield")]
+    yields: bool,
     /// Do something wrong on purpose, to test a tester: KIND or KIND:SHARE, such as corrupt:1e-6 for one packet in a million
     #[arg(long, value_name = "KIND[:SHARE]")]
     fault: Option<Fault>,
@@ -152,7 +155,8 @@ fn start(args: &Args) -> anyhow::Result<Session> {
         pci: ports.iter().any(|port| !port.starts_with("net_")),
     })
     .map_err(BadUse::new)?;
-    let config = ProgramConfig { ports, port, buffers: args.buffers, core, fault: args.fault };
+    let config =
+        ProgramConfig { ports, port, buffers: args.buffers, core, yields: args.yields, fault: args.fault };
     let program = Program::start(eal, function, &config).map_err(BadUse::new)?;
     Ok(Session { program, function: nf, core, tsc: Tsc::get(), fault: args.fault })
 }

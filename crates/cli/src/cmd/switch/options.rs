@@ -60,7 +60,7 @@ pub(super) struct Options {
     /// Do not coalesce the stages of services
     #[arg(long)]
     no_coalescing: bool,
-    /// How workers wait for packets: `busy`, or `adaptive[:TIME]`, which gives an idle core back and has a packet wait so long, or little more (100us; 10us to 10ms) [default: busy]
+    /// How workers wait for packets: `busy`, `yield`, which lets whoever shares the core poll after each round, or `adaptive[:TIME]`, which gives an idle core back and has a packet wait so long, or little more (100us; 10us to 10ms) [default: busy]
     #[arg(long, value_name = "MODE", value_parser = clap::value_parser!(PollMode))]
     poll: Option<PollMode>,
     /// Have a NIC's table of N entries in front of each queue name the megaflow with the packet; emulated where a port has none, an update taking TIME (100us) [default: none]
