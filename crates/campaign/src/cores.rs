@@ -49,6 +49,35 @@ impl Cores {
     }
 }
 
+/// Who sits where at one point: the cores of both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seats {
+    /// The roles; of several forwarding processes the first one's.
+    pub cores: Cores,
+    /// The tester's.
+    pub testers: Vec<usize>,
+    /// A core for each forwarding process of the DUT.
+    pub forwarding: Vec<usize>,
+}
+
+impl Seats {
+    /// Seats for a tester of so many cores and a DUT of so many forwarding processes, each with a core of its own:
+    /// the last ones, and the tester's before them.
+    ///
+    /// # Errors
+    ///
+    /// Where the cores are too few.
+    pub fn of(allowed: &[usize], testers: u32, processes: usize) -> Result<Self, TooFewCores> {
+        // The DUT's first core, and what lies before it: seats as if it had that one alone.
+        let end = allowed.len().saturating_sub(processes.saturating_sub(1));
+        let (before, others) = allowed.split_at(end);
+        let few = |_| TooFewCores { allowed: allowed.to_vec(), testers: testers.max(1) as usize };
+        let cores = Cores::assign(before).map_err(few)?;
+        let testers = Cores::testers(before, testers).map_err(few)?;
+        Ok(Self { cores, testers, forwarding: std::iter::once(cores.dut).chain(others.to_vec()).collect() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +100,18 @@ mod tests {
         assert!(error.contains("[2, 3, 5, 7]") && error.contains("Give the lab 5 cores"), "{error}");
         assert!(error.contains("`tester_cores`"), "{error}");
         assert!(!Cores::testers(&[0], 1).unwrap_err().to_string().contains("tester_cores"));
+    }
+
+    #[test]
+    fn each_process_of_a_chain_has_a_core_and_the_tester_those_before() {
+        let seats = Seats::of(&[0, 1, 2, 3, 4, 5], 1, 4).unwrap();
+        assert_eq!(seats.cores, Cores { tester: 1, dut: 2, control: 0 });
+        assert_eq!((seats.testers, seats.forwarding), (vec![1], vec![2, 3, 4, 5]));
+        let alone = Seats::of(&[0, 1], 1, 1).unwrap();
+        assert_eq!((alone.cores, alone.forwarding), (Cores::assign(&[0, 1]).unwrap(), vec![1]));
+        for (allowed, testers, processes) in [(2, 1, 2), (4, 1, 4), (4, 2, 3), (1, 1, 1), (2, 1, 9)] {
+            let allowed: Vec<usize> = (0..allowed).collect();
+            assert!(Seats::of(&allowed, testers, processes).is_err(), "{allowed:?} {testers} {processes}");
+        }
     }
 }

@@ -26,7 +26,7 @@ mod runner;
 mod self_check;
 mod traffic;
 
-pub use cores::{Cores, TooFewCores};
+pub use cores::{Cores, Seats, TooFewCores};
 pub use record::now_ms;
 pub use rig::{Flags, Rig, RigError, RigSetup, Wirings};
 pub use runner::{Campaign, CampaignError, PointOutcome, Tally, Watcher};

@@ -90,7 +90,8 @@ fn checked(
     oracle: Arc<Oracle>,
 ) -> Result<(Rig, Option<PacketCheck>), RigError> {
     let mut frames = setup.traffic.pass(setup.nf)?;
-    if let Some(deviation) = setup.adapter.deviates(setup.nf) {
+    let members = setup.nf.members();
+    if let Some(deviation) = members.into_iter().find_map(|member| setup.adapter.deviates(member)) {
         for (port, frames) in frames.iter_mut().enumerate() {
             frames.leave_out(deviation, |frame| {
                 matches!(oracle.expected(port as u8, frame), Expected::Drop(Reason::NoRoute))

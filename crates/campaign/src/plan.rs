@@ -13,6 +13,7 @@ mod builtin;
 pub(crate) mod check;
 pub(crate) mod file;
 mod goal;
+mod placement;
 mod recover;
 pub(crate) mod text;
 mod wirings;
@@ -25,6 +26,7 @@ pub use wirings::{ExternalPlan, MemifPlan, Server, VethPlan, VhostEnd, VhostPlan
 use crate::methods::Assumed;
 pub use crate::methods::{CurvePlan, MrrPlan, OfPlanned, Planned, ThroughputPlan};
 use check::Checker;
+use placement::Placements;
 use std::fmt;
 use std::path::Path;
 pub use weir_diagnostic::{FileError as PlanError, Place};
@@ -33,7 +35,7 @@ use weir_methods::Remaining;
 use weir_traffic::Shape;
 use weir_traffic::trace::{Sizes, TraceName};
 use weir_trial::simulated::SimulatedDut;
-use weir_trial::{FlowFile, FlowFileError, Nf};
+use weir_trial::{FlowFile, FlowFileError, Nf, Placement};
 use weir_units::{LineRate, Nanos, Ratio};
 
 /// What this build and machine have, for the names in a plan.
@@ -79,6 +81,8 @@ pub struct Plan {
     pub source: String,
     /// Network functions.
     pub nfs: Vec<Nf>,
+    /// Where they run.
+    pub(crate) placements: Placements,
     /// Devices under test.
     pub duts: Vec<String>,
     /// The device that the only one of [`Self::duts`] is measured against, in turns.
@@ -156,6 +160,8 @@ pub struct PointSpec {
     pub index: u32,
     /// Network function.
     pub nf: Nf,
+    /// Where its parts run.
+    pub placement: Placement,
     /// Device under test.
     pub dut: String,
     /// Place of the point that it is measured in turns with.
@@ -172,12 +178,17 @@ pub struct PointSpec {
     pub huge_pages: HugePages,
     /// Whether the wiring allows the forwarded rate only, neither throughput nor latency.
     pub mrr_only: bool,
+    /// Cores of the tester.
+    pub tester_cores: u32,
 }
 
 /// The axes of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Axis {
     Nf,
+    Deployment,
+    Host,
+    Cores,
     Dut,
     Wiring,
     Trace,
@@ -250,11 +261,14 @@ impl Plan {
             if !trace.comes_in(size) {
                 continue;
             }
+            let (deployment, host, cores) = (at(Axis::Deployment), at(Axis::Host), at(Axis::Cores));
+            let Some(placement) = self.placements.at(deployment, host, cores) else { continue };
             let wiring = &self.wirings[at(Axis::Wiring)];
             let index = points.len() as u32;
             let point = PointSpec {
                 index,
                 nf: self.nfs[at(Axis::Nf)],
+                placement,
                 dut: self.duts[at(Axis::Dut)].clone(),
                 in_turns_with: self.against.as_ref().map(|_| index + 1),
                 wiring: wiring.clone(),
@@ -263,6 +277,7 @@ impl Plan {
                 directions: self.directions[at(Axis::Directions)],
                 huge_pages: self.huge_pages[at(Axis::HugePages)],
                 mrr_only: self.mrr_only.contains(wiring),
+                tester_cores: self.tester_cores,
             };
             let rival = self.against.clone().map(|dut| PointSpec {
                 index: index + 1,
@@ -278,6 +293,9 @@ impl Plan {
     fn length(&self, axis: Axis) -> usize {
         match axis {
             Axis::Nf => self.nfs.len(),
+            Axis::Deployment => self.placements.deployments.len(),
+            Axis::Host => self.placements.hosts.len(),
+            Axis::Cores => self.placements.cores.len(),
             Axis::Dut => self.duts.len(),
             Axis::Wiring => self.wirings.len(),
             Axis::Trace => self.traces.len(),
@@ -344,7 +362,7 @@ impl Plan {
 }
 
 impl Axis {
-    const COUNT: usize = 7;
+    const COUNT: usize = 10;
 }
 
 /// The JSON Schema of plan files.

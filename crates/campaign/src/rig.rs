@@ -28,13 +28,13 @@ use weir_cpu::{RealTime, Tsc};
 use weir_dpdk::{Eal, PoolError, Port, PortError};
 use weir_dut::folder::Folder;
 use weir_dut::process::Process;
-use weir_dut::wiring::{Memif, Nic, Veth, VethPairs, Vhost, WiringKind};
+use weir_dut::wiring::{Memif, Nic, Side, Veth, VethPairs, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, RunningDut};
 use weir_traffic::check::PassFrames;
 use weir_traffic::{Shape, Tester, TesterError};
 use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, ran_elsewhere, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
-use weir_trial::{DutReading, Nf, Oracle, PacketCheck, TrialResult, TrialSpec};
+use weir_trial::{CoreUse, DutReading, Nf, Oracle, PacketCheck, Placement, TrialResult, TrialSpec};
 use weir_units::Nanos;
 
 /// Packet buffers of the lab: both rings of both ports, caches and bursts, twice over.
@@ -47,12 +47,16 @@ const LINK_PATIENCE: Duration = Duration::from_secs(10);
 pub struct RigSetup<'a> {
     /// The DUT's adapter.
     pub adapter: &'static dyn Adapter,
+    /// The device as the plan names it; several of them, where a chain's functions differ.
+    pub device: &'a str,
     /// The variant of the device; empty for the usual one.
     pub variant: &'a str,
     /// What a search found before, and `variant` is from.
     pub(crate) choice: Option<&'a Choice>,
     /// The network function.
     pub nf: Nf,
+    /// Where its parts run.
+    pub placement: &'a Placement,
     /// How the DUT is reached.
     pub wiring: WiringKind,
     /// What the plan says about each wiring.
@@ -69,9 +73,24 @@ pub struct RigSetup<'a> {
     pub cores: Cores,
     /// The tester's cores.
     pub testers: &'a [usize],
+    /// A core for each forwarding process of the DUT; [`Cores::dut`] where they share one.
+    pub forwarding: &'a [usize],
     /// Over `fed`: how long the device is measured from its first packet on, before anything else; not
     /// at all when left out.
     pub from_start: Option<Nanos>,
+}
+
+impl RigSetup<'_> {
+    /// The sides of `vhost` towards the tester: as the plan says, but that a host which wants to connect does.
+    fn outer_vhost(&self) -> Vhost {
+        let host = self.placement.host.as_deref().and_then(weir_dut::adapter);
+        match host.and_then(Adapter::hosts) {
+            Some(Side::Lab) if self.wirings.vhost.backend == Side::Dut => {
+                Vhost { server: Side::Lab, ..self.wirings.vhost }
+            }
+            _ => self.wirings.vhost,
+        }
+    }
 }
 
 /// What a plan says about each wiring, in the words of the adapters.
@@ -120,7 +139,10 @@ pub enum RigError {
 impl RigError {
     /// Whether the whole campaign is to stop, not only this point.
     pub fn is_interrupt(&self) -> bool {
-        matches!(self, Self::Interrupted | Self::Dut(DutError::Interrupted { .. }))
+        match self {
+            Self::Dut(error) => error.is_interrupt(),
+            error => matches!(error, Self::Interrupted),
+        }
     }
 }
 
@@ -152,6 +174,8 @@ struct Device {
     interrupted: Arc<AtomicBool>,
     /// Where the DUT forwards.
     core: u32,
+    /// Whether several processes of it do.
+    shares_core: bool,
     tsc: Tsc,
     rests: Rests,
 }
@@ -261,22 +285,19 @@ impl Rig {
             Self::Simulated(_) => return BTreeMap::new(),
         };
         let mut texts = device.home.folder.texts();
+        texts.extend(device.dut.texts());
         texts.insert("start".to_owned(), device.start.clone());
         texts
     }
 
     /// Freezes the DUT, so that another one has its core; a simulated one needs none.
     pub(crate) fn pause(&self) {
-        if let Some(process) = self.process() {
-            process.pause();
-        }
+        self.processes().into_iter().for_each(Process::pause);
     }
 
     /// Lets a frozen DUT go on.
     pub(crate) fn resume(&self) {
-        if let Some(process) = self.process() {
-            process.resume();
-        }
+        self.processes().into_iter().for_each(Process::resume);
     }
 
     /// Waits until a device that feeds itself, frozen until now, is settled again; others have nothing to learn
@@ -293,11 +314,11 @@ impl Rig {
         matches!(self, Self::Fed(rig) if rig.is_measured_once())
     }
 
-    fn process(&self) -> Option<&Process> {
+    fn processes(&self) -> Vec<&Process> {
         match self {
-            Self::Wired(rig) => rig.device.dut.process(),
-            Self::Fed(rig) => rig.device.dut.process(),
-            Self::Simulated(_) => None,
+            Self::Wired(rig) => rig.device.dut.processes(),
+            Self::Fed(rig) => rig.device.dut.processes(),
+            Self::Simulated(_) => Vec::new(),
         }
     }
 
@@ -334,10 +355,26 @@ fn started(took: Duration, resident: Option<u64>) -> String {
 }
 
 impl Device {
-    fn new((dut, took): (Box<dyn RunningDut>, Duration), core: usize, home: Home, flags: &Flags) -> Self {
+    fn new(
+        (dut, took): (Box<dyn RunningDut>, Duration),
+        setup: &RigSetup<'_>,
+        home: Home,
+        flags: &Flags,
+    ) -> Self {
         let Flags { stop, interrupted, .. } = flags.clone();
-        let start = started(took, dut.process().and_then(Process::resident));
-        Self { dut, start, home, stop, interrupted, core: core as u32, tsc: Tsc::get(), rests: Rests::new() }
+        let resident = dut.processes().into_iter().filter_map(Process::resident).reduce(|sum, one| sum + one);
+        let start = started(took, resident);
+        Self {
+            dut,
+            start,
+            home,
+            stop,
+            interrupted,
+            core: setup.cores.dut as u32,
+            shares_core: setup.placement.cores == CoreUse::Shared,
+            tsc: Tsc::get(),
+            rests: Rests::new(),
+        }
     }
 
     /// Waits for all links; ends early when the DUT dies or Ctrl-C is pressed.
@@ -386,7 +423,8 @@ impl Device {
         // Packets that pass through the kernel may be carried by its ordinary threads, which would wait.
         let through_kernel = self.home.pairs.is_some();
         let threads: Vec<u32> = self.dut.threads().into_iter().map(|(_, thread)| thread).collect();
-        if through_kernel || threads.is_empty() {
+        // Of several at real-time priority on one core, the first would keep it.
+        if through_kernel || threads.is_empty() || self.shares_core {
             return None;
         }
         RealTime::raise(&threads).ok()
@@ -401,9 +439,15 @@ impl Device {
         }
     }
 
+    /// The threads whose core is theirs: of several processes on one core each waits for the others, which is no
+    /// disturbance.
+    fn watched_threads(&self) -> Vec<(u32, u32)> {
+        if self.shares_core { Vec::new() } else { self.dut.threads() }
+    }
+
     /// Reads what became of the DUT's threads so far.
     fn watch(&self) -> Watch {
-        let threads = self.dut.threads();
+        let threads = self.watched_threads();
         let read = |sum: ThreadReading, (process, thread): &(u32, u32)| {
             ThreadReading::of(*process, *thread).map(|reading| sum + reading)
         };
@@ -498,7 +542,7 @@ impl Wired {
         let real_time = device.real_time(spec.duration);
         let began_trial = Instant::now();
         let watch = device.watch();
-        self.tester.watch(device.dut.threads());
+        self.tester.watch(device.watched_threads());
         let ran = self.tester.run(spec, &device.stop).map(|mut result| {
             result.health.real_time = real_time.is_some();
             device.watched(watch, &mut result.health);
@@ -519,6 +563,7 @@ impl Wired {
             dut.waited = waited;
         }
         let after = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
+        result.stages = after.stages_since(&before);
         result.dut = Some(device.reading(before, after, false));
         result.overhead = Nanos(Nanos::from(began.elapsed()).0.saturating_sub(result.elapsed.0));
         Ok(result)

@@ -10,7 +10,7 @@ mod told;
 
 pub use told::{CampaignError, PointOutcome, Tally, Watcher};
 
-use crate::cores::Cores;
+use crate::cores::Seats;
 use crate::environment::free_huge_pages;
 use crate::limit;
 use crate::methods::Methods;
@@ -44,9 +44,8 @@ pub struct Campaign<'a> {
     /// Places of the points that are measured already.
     done: BTreeSet<u32>,
     flags: Flags,
-    cores: Cores,
-    /// The tester's cores.
-    testers: Vec<usize>,
+    /// Who sits where, by the DUT's forwarding processes that have cores of their own.
+    seats: BTreeMap<usize, Seats>,
     wirings: Wirings,
     /// What searches for a device's best settings found, by the point's place: its other starts have the same.
     choices: BTreeMap<u32, Choice>,
@@ -67,26 +66,26 @@ impl<'a> Campaign<'a> {
         flags: Flags,
     ) -> Result<Self, CampaignError> {
         let allowed = weir_cpu::allowed_cores();
-        let (cores, testers) = (Cores::assign(&allowed)?, Cores::testers(&allowed, plan.tester_cores)?);
+        let mut seats = BTreeMap::from([(1, Seats::of(&allowed, plan.tester_cores, 1)?)]);
+        for processes in plan.expand().iter().map(PointSpec::seated) {
+            // Where the machine has too few, the point is unsupported.
+            seats.extend(
+                Seats::of(&allowed, plan.tester_cores, processes).ok().map(|seats| (processes, seats)),
+            );
+        }
         Ok(Self {
             plan,
             store,
             run,
             done,
             flags,
-            cores,
-            testers,
+            seats,
             wirings: plan.wirings(),
             choices: BTreeMap::new(),
             checks: BTreeMap::new(),
             rigs: 0,
             purse: None,
         })
-    }
-
-    /// Who runs where.
-    pub fn cores(&self) -> Cores {
-        self.cores
     }
 
     /// Measures the points that are not done. DPDK takes its memory once per process, so a plan with
@@ -211,6 +210,7 @@ impl<'a> Campaign<'a> {
         PointKey {
             nf: spec.nf,
             dut: spec.dut.clone(),
+            placement: spec.placement.clone(),
             wiring: if computed { weir_dut::split(&spec.dut).0.to_owned() } else { spec.wiring.clone() },
             trace: spec.trace.to_string(),
             size: spec.size.to_string(),
@@ -233,7 +233,9 @@ impl<'a> Campaign<'a> {
         self.keep_traffic(point, traffic)?;
         check_shape(self.plan, traffic)?;
         // What is not installed is told before the wiring is looked at.
-        adapter(&spec.dut).map_or(Ok(String::new()), weir_dut::Adapter::version).map_err(RigError::Dut)?;
+        for device in weir_dut::devices(&spec.dut).into_iter().chain(spec.placement.host.as_deref()) {
+            adapter(device).map_or(Ok(String::new()), weir_dut::Adapter::version).map_err(RigError::Dut)?;
+        }
         let check = self.self_check(eal, spec, traffic, (key, huge_pages), watcher)?;
         let flags = self.flags.clone();
         let mut last = None;
@@ -339,9 +341,11 @@ impl<'a> Campaign<'a> {
         huge_pages: bool,
     ) -> Result<RigSetup<'t>, CampaignError> {
         let choice = self.choices.get(&spec.index);
+        let seats = self.seats.get(&spec.seated()).unwrap_or(&self.seats[&1]);
         let unknown = |what: &str| CampaignError::Point(format!("no {what} of that name in this build"));
         Ok(RigSetup {
             adapter: adapter(&spec.dut).ok_or_else(|| unknown("device"))?,
+            device: &spec.dut,
             variant: choice.map_or(weir_dut::split(&spec.dut).1, |choice| &choice.variant),
             choice,
             nf: spec.nf,
@@ -351,8 +355,10 @@ impl<'a> Campaign<'a> {
             shape: self.plan.shape,
             stamp_every: stamp_every(self.plan.stamped),
             huge_pages,
-            cores: self.cores,
-            testers: &self.testers,
+            cores: seats.cores,
+            testers: &seats.testers,
+            forwarding: &seats.forwarding,
+            placement: &spec.placement,
             from_start: self.plan.method::<MrrPlan>().filter(|mrr| mrr.from_start).map(|mrr| mrr.duration),
         })
     }
@@ -362,6 +368,15 @@ impl<'a> Campaign<'a> {
 fn unsupported(spec: &PointSpec) -> Option<String> {
     let adapter = adapter(&spec.dut).filter(|adapter| adapter.kind() != Kind::Arithmetic)?;
     let wiring: WiringKind = spec.wiring.parse().ok()?;
+    if !spec.placement.is_inline() {
+        return spec.unplaceable(wiring).or_else(|| spec.lacks(&weir_cpu::allowed_cores()));
+    }
+    if weir_dut::devices(&spec.dut).len() > 1 {
+        return Some(format!(
+            "{} are devices of a chain's functions; add a `deployment`, such as vhost",
+            spec.dut
+        ));
+    }
     if !adapter.wirings().contains(&wiring) {
         return Some(format!("{} cannot be reached by the `{wiring}` wiring", spec.dut));
     }

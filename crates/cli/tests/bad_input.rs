@@ -54,6 +54,31 @@ fn a_mistake_in_a_plan_is_shown_in_its_place_with_its_cure() {
         &PLAN.replace("64", "63"),
         &["plan.toml:4:8", "63 B is outside 64..=9022 B", "include the 4-byte FCS"],
     );
+    let nf = "nf = \"l2fwd\"";
+    for (with, parts) in [
+        ("", &["names no network function", "`chain`"][..]),
+        ("nf = \"l2fwd\"\nchain = [\"l2fwd\"]", &["plan.toml:2:9", "write one of them"]),
+        ("chain = []", &["`chain` is an empty list"]),
+        ("chain = [\"l2fwd\", \"pipeline-a\"]", &["pipeline-a:500 cannot be in a chain", "l3fwd:N"]),
+        ("chain = [\"l2fwd\", \"l2fwt\"]", &["unknown chain `l2fwt`", "did you mean `l2fwd`?"]),
+        (
+            "chain = [\"l2fwd\"]\nlength = [1, 2]",
+            &["plan.toml:2:14", "2 is not possible; the chain has 1 functions"],
+        ),
+        ("nf = \"l2fwd\"\nlength = 1", &["there is none; write one"]),
+        (
+            "nf = \"l2fwd\"\ndeployment = \"vm\"",
+            &["unknown deployment `vm`", "inline, vhost, vale, container"],
+        ),
+        ("nf = \"l2fwd\"\nhost = \"weir\"", &["`host` carries packets", "leave it out"]),
+        (
+            "nf = \"l2fwd\"\ndeployment = \"vhost\"\nhost = \"linux\"",
+            &["unknown host `linux`", "weir, testpmd, ovs-dpdk"],
+        ),
+        ("nf = \"l2fwd\"\ncores = \"2\"", &["unknown cores `2`", "own, shared"]),
+    ] {
+        refused_plan(&PLAN.replace(nf, with), parts);
+    }
     refused_plan(
         &PLAN.replace("simulated", "testpdm"),
         &["plan.toml:2:7: unknown dut `testpdm`", "did you mean `testpmd`?"],

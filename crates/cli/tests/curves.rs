@@ -191,6 +191,7 @@ fn show_tells_who_limits_a_result_what_is_invalid_and_what_the_tester_can_do() {
         size: "64".to_owned(),
         mean_frame_bytes: 64.0,
         directions: 2,
+        placement: weir_trial::Placement::default(),
         huge_pages: false,
         line_rate: LineRate(Bps(10e9)),
     };

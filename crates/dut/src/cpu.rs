@@ -24,6 +24,16 @@ pub(crate) fn threads_named(process: u32, prefixes: &[&str]) -> Vec<u32> {
     threads.collect()
 }
 
+/// The process and thread of this name that a process has started, directly or through others; nothing while there
+/// is none.
+pub(crate) fn descendant(process: u32, name: &str) -> Option<(u32, u32)> {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
+    children.split_whitespace().filter_map(|child| child.parse().ok()).find_map(|child: u32| {
+        let here = threads_named(child, &[name]).first().map(|thread| (child, *thread));
+        here.or_else(|| descendant(child, name))
+    })
+}
+
 /// Starts a process on one core: a process that begins goes to the core with the least ordinary work, and one that
 /// forwards at real-time priority counts as none.
 pub(crate) fn spawn_on(core: usize, command: &mut Command) -> io::Result<Child> {

@@ -166,6 +166,8 @@ pub(crate) mod tests {
             folder,
             namespace: None,
             description: "",
+            shared_core: false,
+            contained: false,
             alarm: Arc::default(),
         }
     }

@@ -6,6 +6,14 @@ use weir_trial::Nf;
 /// A DUT that cannot be started, read or stopped.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DutError {
+    /// One process of a chain.
+    #[error("{stage}: {error}")]
+    Stage {
+        /// Which.
+        stage: String,
+        /// What went wrong with it.
+        error: Box<DutError>,
+    },
     /// The dataplane has no such function.
     #[error("{dut} cannot be {nf}: {reason}")]
     Unsupported {
@@ -110,4 +118,19 @@ pub enum DutError {
         /// The system's reason.
         reason: String,
     },
+}
+
+impl DutError {
+    /// Said of one process of a chain.
+    pub(crate) fn within(self, stage: String) -> Self {
+        Self::Stage { stage, error: Box::new(self) }
+    }
+
+    /// Whether a wait was given up because everything is to stop.
+    pub fn is_interrupt(&self) -> bool {
+        match self {
+            Self::Stage { error, .. } => error.is_interrupt(),
+            error => matches!(error, Self::Interrupted { .. }),
+        }
+    }
 }

@@ -7,7 +7,6 @@
 use crate::process::Process;
 use crate::wiring::WiringKind;
 use crate::{Adapter, Counters, DutError, Kind, RunningDut, StartRequest};
-use std::collections::BTreeMap;
 use std::time::Instant;
 use weir_trial::Nf;
 use weir_units::Nanos;
@@ -59,15 +58,15 @@ impl RunningDut for OnTheWire {
     }
 
     fn counters(&mut self) -> Result<Counters, DutError> {
-        Ok(Counters { received: 0, sent: 0, cpu: Nanos(0), at: Instant::now(), details: BTreeMap::new() })
+        Ok(Counters::new(0, 0, Nanos(0), Instant::now()))
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
         Vec::new()
     }
 
-    fn process(&self) -> Option<&Process> {
-        None
+    fn processes(&self) -> Vec<&Process> {
+        Vec::new()
     }
 
     fn ended(&mut self) -> Option<DutError> {

@@ -263,21 +263,16 @@ impl RunningDut for Running {
         let pid = self.process.pid();
         let cpu =
             self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
-        Ok(Counters {
-            received: totals.received,
-            sent: totals.sent,
-            cpu: Nanos(cpu),
-            at,
-            details: totals.details,
-        })
+        let counters = Counters::new(totals.received, totals.sent, Nanos(cpu), at);
+        Ok(Counters { details: totals.details, ..counters })
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
         self.threads.iter().map(|thread| (self.process.pid(), *thread)).collect()
     }
 
-    fn process(&self) -> Option<&Process> {
-        Some(&self.process)
+    fn processes(&self) -> Vec<&Process> {
+        vec![&self.process]
     }
 
     fn ended(&mut self) -> Option<DutError> {

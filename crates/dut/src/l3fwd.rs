@@ -163,15 +163,15 @@ impl RunningDut for Running {
         let at = asked + asked.elapsed() / 2;
         let pid = self.process.pid();
         let cpu = cpu::thread_cpu(pid, pid).unwrap_or(Nanos(0));
-        Ok(Counters { received: totals.received, sent: totals.sent, cpu, at, details: totals.details })
+        Ok(Counters { details: totals.details, ..Counters::new(totals.received, totals.sent, cpu, at) })
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
         vec![(self.process.pid(), self.process.pid())]
     }
 
-    fn process(&self) -> Option<&Process> {
-        Some(&self.process)
+    fn processes(&self) -> Vec<&Process> {
+        vec![&self.process]
     }
 
     fn ended(&mut self) -> Option<DutError> {

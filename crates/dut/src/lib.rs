@@ -13,6 +13,8 @@
 //! Threads: each child has one thread that waits for its end and two that read what it prints;
 //! all three sleep while the DUT forwards in silence.
 
+pub mod chain;
+mod counters;
 mod cpu;
 mod eal;
 mod error;
@@ -34,19 +36,18 @@ mod testpmd;
 mod weir;
 pub mod wiring;
 
+pub use counters::{Counters, PortCounts};
 pub use cpu::thread_cpu;
 pub use error::DutError;
 
 use folder::Folder;
 use namespace::Namespace;
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 use weir_trial::{Conduct, Nf};
 use weir_units::{FrameSize, Nanos};
-use wiring::WiringKind;
+use wiring::{Side, WiringKind};
 
 /// A dataplane that the lab can start.
 pub trait Adapter: Sync {
@@ -99,6 +100,18 @@ pub trait Adapter: Sync {
 
     /// Starts it. It must have its ports open and forward before this returns.
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError>;
+
+    /// As the host of other processes: which side makes the sockets between it and them; nothing of a dataplane
+    /// that cannot be one.
+    fn hosts(&self) -> Option<Side> {
+        None
+    }
+
+    /// Starts it as a host: it forwards between its ports 0 and 1, 2 and 3, and so on.
+    fn start_host(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        let reason = format!("{} hosts no other processes", self.name());
+        Err(DutError::Unsupported { dut: self.name(), nf: request.nf, reason })
+    }
 }
 
 /// How a device comes to be there.
@@ -113,7 +126,7 @@ pub enum Kind {
 }
 
 /// What an adapter needs to know to start its dataplane.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StartRequest<'a> {
     /// The network function.
     pub nf: Nf,
@@ -138,6 +151,10 @@ pub struct StartRequest<'a> {
     pub namespace: Option<&'a Arc<Namespace>>,
     /// What the plan says an external box is.
     pub description: &'a str,
+    /// Whether other forwarding threads take turns with it on its core.
+    pub shared_core: bool,
+    /// Whether it gets namespaces of its own (mount, network, processes).
+    pub contained: bool,
     /// Raised when the DUT ends by itself.
     pub alarm: Arc<AtomicBool>,
 }
@@ -146,37 +163,15 @@ impl StartRequest<'_> {
     /// A command line, moved into the namespace of the ports where there is one.
     pub fn command(&self, program: &OsStr, arguments: Vec<String>) -> (OsString, Vec<OsString>) {
         let arguments = arguments.into_iter().map(OsString::from);
+        if self.contained {
+            let words = chain::CONTAIN.iter().map(OsString::from).chain([program.to_owned()]);
+            return (chain::CONTAINER.into(), words.chain(arguments).collect());
+        }
         let Some(namespace) = self.namespace else { return (program.to_owned(), arguments.collect()) };
         let mut inside = OsString::from("--net=");
         inside.push(namespace.path());
         let inside = [inside, "--".into(), program.to_owned()];
         ("nsenter".into(), inside.into_iter().chain(arguments).collect())
-    }
-}
-
-/// A reading of a DUT's counters, all since its start.
-#[derive(Clone, Debug)]
-pub struct Counters {
-    /// Packets received over all ports.
-    pub received: u64,
-    /// Packets sent over all ports.
-    pub sent: u64,
-    /// CPU time of the forwarding threads.
-    pub cpu: Nanos,
-    /// When it was read.
-    pub at: Instant,
-    /// What else the dataplane counts, by its own names (`emc hits`, `upcalls`).
-    pub details: BTreeMap<String, u64>,
-}
-
-impl Counters {
-    /// What the details have grown by since an earlier reading.
-    pub fn details_since(&self, before: &Self) -> BTreeMap<String, u64> {
-        let grown = |(name, now): (&String, &u64)| {
-            let then = before.details.get(name).copied().unwrap_or_default();
-            (name.clone(), now.saturating_sub(then))
-        };
-        self.details.iter().map(grown).collect()
     }
 }
 
@@ -235,12 +230,18 @@ pub trait RunningDut: Send {
 
     /// What it did so far beside forwarding.
     fn conduct(&self) -> Conduct {
-        self.process().map(process::Process::conduct).unwrap_or_default()
+        let all = self.processes().into_iter().map(process::Process::conduct);
+        all.reduce(|sum, one| sum + one).unwrap_or_default()
     }
 
-    /// The process that forwards: frozen while another device is measured on its core, and asked for
-    /// its conduct. Nothing for a device that is no process of ours.
-    fn process(&self) -> Option<&process::Process>;
+    /// The processes that forward: frozen while another device is measured on their core, and asked for
+    /// their conduct. None of a device that is no process of ours.
+    fn processes(&self) -> Vec<&process::Process>;
+
+    /// Files that configured its parts, where these have folders of their own: name and text.
+    fn texts(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
 
     /// Why it is not running any more, with its last words; nothing while it runs.
     fn ended(&mut self) -> Option<DutError>;
@@ -279,9 +280,17 @@ pub fn names() -> Vec<&'static str> {
     ADAPTERS.iter().map(|adapter| adapter.name()).collect()
 }
 
-/// The adapter of a device's name, `NAME` or `NAME:VARIANT`.
+/// What stands between the devices of a chain's functions, where they are not all the same.
+pub const BETWEEN: char = '|';
+
+/// The devices of a chain's functions, in order; one, if all are the same.
+pub fn devices(text: &str) -> Vec<&str> {
+    text.split(BETWEEN).collect()
+}
+
+/// The adapter of a device's name, `NAME` or `NAME:VARIANT`; of several devices in a row, the first one's.
 pub fn adapter(device: &str) -> Option<&'static dyn Adapter> {
-    let name = split(device).0;
+    let name = split(devices(device)[0]).0;
     ADAPTERS.iter().copied().find(|adapter| adapter.name() == name)
 }
 

@@ -24,7 +24,6 @@ use crate::{Adapter, Counters, DutError, RunningDut, StartRequest};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::utsname::uname;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
@@ -215,15 +214,15 @@ impl RunningDut for Running {
             expected: "packet counters of port0 and port1",
         };
         let (received, sent) = totals(&answer).ok_or_else(unread)?;
-        Ok(Counters { received, sent, cpu: Nanos(0), at, details: BTreeMap::new() })
+        Ok(Counters::new(received, sent, Nanos(0), at))
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
         Vec::new()
     }
 
-    fn process(&self) -> Option<&Process> {
-        None
+    fn processes(&self) -> Vec<&Process> {
+        Vec::new()
     }
 
     fn ended(&mut self) -> Option<DutError> {

@@ -7,7 +7,7 @@
 use crate::eal::{self, PATIENCE};
 use crate::process::Process;
 use crate::wiring::WiringKind;
-use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
+use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, StartRequest, cpu};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -31,7 +31,8 @@ impl NfProgram {
 struct Running {
     process: Process,
     version: String,
-    thread: u32,
+    /// Process and thread that forward.
+    thread: (u32, u32),
 }
 
 /// The first line of `weir nf --control stdio`, as far as it is needed here.
@@ -47,7 +48,13 @@ struct Ready {
 struct Stats {
     received: u64,
     sent: u64,
+    ports: Vec<PortCounts>,
+    /// Packets dropped, by reason.
+    drops: BTreeMap<String, u64>,
 }
+
+/// The reason of what a port did not take (`weir_nf::DropReason`).
+const REFUSED: &str = "transmit-full";
 
 impl Adapter for NfProgram {
     fn name(&self) -> &'static str {
@@ -96,7 +103,10 @@ impl Adapter for NfProgram {
         if !ready.ready {
             return Err(DutError::Answer { dut: self.name(), answer: "not ready".into(), expected: "ready" });
         }
-        Ok(Box::new(Running { process, version: ready.version, thread: ready.tid }))
+        // In namespaces of its own it has another number there than here.
+        let here = request.contained.then(|| cpu::descendant(process.pid(), "weir-nf")).flatten();
+        let thread = here.unwrap_or((process.pid(), ready.tid));
+        Ok(Box::new(Running { process, version: ready.version, thread }))
     }
 }
 
@@ -119,6 +129,9 @@ fn arguments(request: &StartRequest<'_>) -> Vec<String> {
     arguments.extend(["--max-frame".to_owned(), request.max_frame.bytes().to_string()]);
     if request.huge_pages {
         arguments.push("--huge-pages".to_owned());
+    }
+    if request.shared_core {
+        arguments.push("--yield".to_owned());
     }
     if !request.variant.is_empty() {
         arguments.extend(["--fault".to_owned(), request.variant.to_owned()]);
@@ -143,16 +156,17 @@ impl RunningDut for Running {
         self.process.say("stats")?;
         let stats: Stats = self.process.wait_for(mark, "print its counters", PATIENCE, first)?;
         let at = asked + asked.elapsed() / 2;
-        let cpu = cpu::thread_cpu(self.process.pid(), self.thread).unwrap_or(Nanos(0));
-        Ok(Counters { received: stats.received, sent: stats.sent, cpu, at, details: BTreeMap::new() })
+        let cpu = cpu::thread_cpu(self.thread.0, self.thread.1).unwrap_or(Nanos(0));
+        let counters = Counters::new(stats.received, stats.sent, cpu, at);
+        Ok(Counters { ports: stats.ports, refused: stats.drops.get(REFUSED).copied(), ..counters })
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
-        vec![(self.process.pid(), self.thread)]
+        vec![self.thread]
     }
 
-    fn process(&self) -> Option<&Process> {
-        Some(&self.process)
+    fn processes(&self) -> Vec<&Process> {
+        vec![&self.process]
     }
 
     fn ended(&mut self) -> Option<DutError> {

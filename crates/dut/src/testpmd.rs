@@ -5,9 +5,8 @@
 
 use crate::eal::{self, Lcores, PATIENCE, RING};
 use crate::process::Process;
-use crate::wiring::WiringKind;
-use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
-use std::collections::BTreeMap;
+use crate::wiring::{Side, WiringKind};
+use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, StartRequest, cpu};
 use std::ffi::OsStr;
 use std::time::Instant;
 use weir_trial::{Nf, NfKind};
@@ -23,6 +22,7 @@ struct Running {
     process: Process,
     version: String,
     threads: Vec<u32>,
+    ports: usize,
 }
 
 impl Adapter for Testpmd {
@@ -45,6 +45,15 @@ impl Adapter for Testpmd {
             NfKind::Firewall => Err("testpmd has no filter".to_owned()),
             _ => Err(crate::wants_tables(NAME, nf)),
         }
+    }
+
+    /// It forwards between its ports in pairs anyway.
+    fn hosts(&self) -> Option<Side> {
+        Some(Side::Dut)
+    }
+
+    fn start_host(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        self.start(&StartRequest { nf: Nf::L2Fwd, ..request.clone() })
     }
 
     fn version(&self) -> Result<String, DutError> {
@@ -78,7 +87,8 @@ impl Adapter for Testpmd {
         })?;
         process.say("start")?;
         let threads = cpu::threads_named(process.pid(), &["rte-worker", "lcore-worker"]);
-        Ok(Box::new(Running { process, version, threads }))
+        let ports = request.ports.len();
+        Ok(Box::new(Running { process, version, threads, ports }))
     }
 }
 
@@ -109,21 +119,23 @@ impl RunningDut for Running {
         let mark = self.process.mark();
         let asked = Instant::now();
         self.process.say("show port stats all")?;
-        let (received, sent) =
-            self.process.wait_for(mark, "print its counters", PATIENCE, |lines| totals(lines, 2))?;
+        let wanted = self.ports;
+        let ports =
+            self.process.wait_for(mark, "print its counters", PATIENCE, |lines| by_port(lines, wanted))?;
         let at = asked + asked.elapsed() / 2;
         let pid = self.process.pid();
         let cpu =
             self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
-        Ok(Counters { received, sent, cpu: Nanos(cpu), at, details: BTreeMap::new() })
+        let (received, sent) = PortCounts::totals(&ports);
+        Ok(Counters { ports, ..Counters::new(received, sent, Nanos(cpu), at) })
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
         self.threads.iter().map(|thread| (self.process.pid(), *thread)).collect()
     }
 
-    fn process(&self) -> Option<&Process> {
-        Some(&self.process)
+    fn processes(&self) -> Vec<&Process> {
+        vec![&self.process]
     }
 
     fn ended(&mut self) -> Option<DutError> {
@@ -136,18 +148,20 @@ impl RunningDut for Running {
     }
 }
 
-/// Sums the counters of `show port stats all`; nothing until all ports were printed.
-fn totals(lines: &[&str], ports: usize) -> Option<(u64, u64)> {
+/// The counters of `show port stats all`; nothing until all ports were printed.
+fn by_port(lines: &[&str], ports: usize) -> Option<Vec<PortCounts>> {
     let number = |line: &str, key: &str| -> Option<u64> {
         line.trim().strip_prefix(key)?.split_whitespace().next()?.parse().ok()
     };
-    let (mut received, mut sent, mut closed) = (0, 0, 0);
+    let (mut found, mut port) = (Vec::new(), PortCounts::default());
     for line in lines {
-        received += number(line, "RX-packets:").unwrap_or(0);
-        sent += number(line, "TX-packets:").unwrap_or(0);
-        closed += usize::from(line.contains("Tx-pps:"));
+        port.received = number(line, "RX-packets:").unwrap_or(port.received);
+        port.sent = number(line, "TX-packets:").unwrap_or(port.sent);
+        if line.contains("Tx-pps:") {
+            found.push(std::mem::take(&mut port));
+        }
     }
-    (closed >= ports).then_some((received, sent))
+    (found.len() >= ports).then_some(found)
 }
 
 #[cfg(test)]
@@ -168,9 +182,11 @@ mod tests {
 
     #[test]
     fn counters_are_summed_once_every_port_is_printed() {
-        assert_eq!(totals(&PRINTED.lines().collect::<Vec<_>>(), 2), None, "the second port is not complete");
+        assert_eq!(by_port(&PRINTED.lines().collect::<Vec<_>>(), 2), None, "the second port is not complete");
         let whole = format!("{PRINTED}\n  Tx-pps:     1          Tx-bps:  2");
-        assert_eq!(totals(&whole.lines().collect::<Vec<_>>(), 2), Some((72_809_290, 72_504_180)));
+        let ports = by_port(&whole.lines().collect::<Vec<_>>(), 2).unwrap();
+        assert_eq!(PortCounts::totals(&ports), (72_809_290, 72_504_180));
+        assert_eq!((ports[1].received, ports[1].sent), (10, 20));
     }
 
     #[test]

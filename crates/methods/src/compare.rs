@@ -232,13 +232,13 @@ pub fn compare(a: Side<'_>, b: Side<'_>, bound: Option<Ratio>) -> Comparison {
         bound,
     };
     for point in &of_a {
-        match of_b.iter().find(|other| is_match(&point.key, &other.key, across)) {
+        match counterpart(&point.key, &of_b, across) {
             Some(other) => comparison.pair(point, other, same_run),
             None => comparison.only_a.push(alone(point, "not in B", false)),
         }
     }
     for point in &of_b {
-        if !of_a.iter().any(|other| is_match(&other.key, &point.key, across)) {
+        if counterpart(&point.key, &of_a, across).is_none() {
             comparison.only_b.push(alone(point, "not in A", false));
         }
     }
@@ -252,7 +252,11 @@ fn head(side: Side<'_>) -> Head {
 }
 
 fn points<'a>(side: Side<'a>) -> Vec<&'a Point> {
-    side.run.points.iter().filter(|point| side.dut.is_none_or(|dut| point.key.dut == dut)).collect()
+    side.run
+        .points
+        .iter()
+        .filter(|point| side.dut.is_none_or(|dut| point.key.dut == dut || point.key.device() == dut))
+        .collect()
 }
 
 /// What the points say beside their numbers, each fact once: versions of the devices, hashes of the
@@ -267,10 +271,18 @@ fn facts(points: &[&Point]) -> Vec<(String, String)> {
     for Point { key, dut_version, trace_hashes, .. } in points {
         // What a device is asked to be stands in its command line, so a version belongs to both.
         let version = dut_version.as_deref().map(environment::without_folders).unwrap_or_default();
-        tell(format!("dut {} {}", key.dut, key.nf), version);
+        tell(format!("dut {} {}", key.device(), key.nf), version);
         tell(format!("trace {} {}", key.trace, key.size), trace_hashes.join(" "));
     }
     found
+}
+
+/// The point of another side that one is compared with: placed alike where there is such a one, and otherwise, where
+/// devices are compared with each other, one that is placed differently.
+fn counterpart<'p>(key: &PointKey, others: &[&'p Point], across: bool) -> Option<&'p Point> {
+    let alike = |other: &&&Point| is_match(key, &other.key, across);
+    let placed = others.iter().filter(alike).find(|other| other.key.placement == key.placement);
+    placed.or_else(|| others.iter().filter(alike).find(|_| across)).copied()
 }
 
 fn is_match(a: &PointKey, b: &PointKey, across: bool) -> bool {
@@ -312,7 +324,7 @@ impl Comparison {
             }
         }
         let (of_a, mut of_b) = (numbers::of_point(a), numbers::of_point(b));
-        let other_dut = (a.key.dut != b.key.dut).then(|| b.key.dut.clone());
+        let other_dut = (a.key.device() != b.key.device()).then(|| b.key.device());
         let mut all: Vec<(Quantity, Numbers, Numbers)> = Vec::new();
         for (quantity, numbers) in of_a {
             let place = of_b.iter().position(|(other, _)| *other == quantity);

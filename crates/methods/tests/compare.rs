@@ -54,6 +54,7 @@ fn key(dut: &str, size: u32) -> PointKey {
         size: size.to_string(),
         mean_frame_bytes: f64::from(size),
         directions: 1,
+        placement: weir_trial::Placement::default(),
         huge_pages: false,
         line_rate: LineRate(Bps(10e9)),
     }

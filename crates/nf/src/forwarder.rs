@@ -13,6 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_cpu::Ticks;
 use weir_dpdk::{BURST, Burst, Packet, RxQueue, TxQueue};
 
+/// Rounds in a row that find packets before the core goes to others: short enough that the next queue, of 1024
+/// packets at least, takes what comes of them, and long enough that a host which never yields does not get most of the
+/// core.
+const TURN: u32 = 16;
+
 /// One port's queues, as the worker owns them.
 #[derive(Debug)]
 pub(crate) struct Port {
@@ -49,7 +54,7 @@ impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
     pub(crate) fn run(mut self, stop: &AtomicBool) {
         let mut burst = Burst::new();
         let mut busy_since = None;
-        let mut round = Ticks::now();
+        let (mut turn, mut round) = (0, Ticks::now());
         while !stop.load(Ordering::Relaxed) {
             let mut received = 0;
             for port in 0..PORTS {
@@ -61,7 +66,7 @@ impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
             }
             self.wire.round(&mut self.ports);
             if self.yields {
-                self.step_aside(received > 0, &mut round);
+                self.step_aside(received > 0, &mut turn, &mut round);
             } else {
                 self.clock(received > 0, &mut busy_since);
             }
@@ -118,13 +123,17 @@ impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
         }
     }
 
-    /// Has whoever shares the core poll before the next round. What this round took is counted if it found packets; what
-    /// others do is not.
-    fn step_aside(&self, busy: bool, round: &mut Ticks) {
+    /// Has whoever shares the core poll next: once nothing came, or [`TURN`] rounds did. What a round took is counted if
+    /// it found packets; what others do is not.
+    fn step_aside(&self, busy: bool, turn: &mut u32, round: &mut Ticks) {
         if busy {
             self.counters.count_busy(Ticks::now().since(*round));
         }
-        std::thread::yield_now();
+        *turn += 1;
+        if !busy || *turn == TURN {
+            std::thread::yield_now();
+            *turn = 0;
+        }
         *round = Ticks::now();
     }
 

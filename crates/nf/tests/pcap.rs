@@ -362,8 +362,8 @@ fn a_program_that_yields_lets_others_poll_on_its_core_and_counts_none_of_their_t
     let turns = other.join().unwrap();
     let (ledger, missing) = program.stop().unwrap();
     assert_eq!((ledger.received(), missing), (ledger.sent() + ledger.dropped(), 0));
-    // The packets are more than 600 rounds.
-    assert!(turns > 50, "{turns} turns");
+    // The packets are more than 600 rounds, 16 of them a turn.
+    assert!(turns > 20, "{turns} turns");
     assert!(ledger.busy_cycles > 0 && ledger.busy_cycles < turns * TURN, "{turns} turns, {ledger:?}");
 }
 

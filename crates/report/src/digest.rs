@@ -112,7 +112,7 @@ impl Varying {
 
     fn label(&self, point: &Point, run: &str) -> String {
         let key = &point.key;
-        let mut parts = vec![key.dut.clone(), key.wiring.clone()];
+        let mut parts = vec![key.device(), key.wiring.clone()];
         if self.trace {
             parts.push(key.trace.clone());
         }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, Session, StoredTrial};
 use weir_trial::{
-    DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck, TesterAccount, TrialResult,
-    TrialSpec, Verdict, Windows,
+    DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck, StageReading, TesterAccount,
+    TrialResult, TrialSpec, Verdict, Windows,
 };
 use weir_units::{Bps, LineRate, Nanos, Pps};
 
@@ -82,7 +82,7 @@ fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {
 
 /// Facts of a trial beside its counts, in one JSON column.
 #[derive(Serialize, Deserialize)]
-struct Facts<V, H, P, A, W> {
+struct Facts<V, H, P, A, W, S> {
     #[serde(default)]
     verdict: V,
     #[serde(default)]
@@ -93,6 +93,8 @@ struct Facts<V, H, P, A, W> {
     account: A,
     #[serde(default)]
     windows: W,
+    #[serde(default)]
+    stages: S,
 }
 
 pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
@@ -116,8 +118,8 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
 pub(crate) fn insert_point(db: &Connection, run: i64, index: u32, key: &PointKey) -> Result<()> {
     db.execute(
         "INSERT INTO points (run_id, place, nf, dut, wiring, trace, size, mean_frame_bytes, directions,
-                             huge_pages, line_rate_bps)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                             huge_pages, line_rate_bps, placement)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         params![
             run,
             index,
@@ -129,7 +131,8 @@ pub(crate) fn insert_point(db: &Connection, run: i64, index: u32, key: &PointKey
             key.mean_frame_bytes,
             key.directions,
             key.huge_pages,
-            key.line_rate.0.0
+            key.line_rate.0.0,
+            json(&key.placement)?
         ],
     )
     .map(drop)
@@ -139,7 +142,7 @@ pub(crate) fn insert_point(db: &Connection, run: i64, index: u32, key: &PointKey
 pub(crate) fn update_point(db: &Connection, id: i64, key: &PointKey) -> Result<()> {
     db.execute(
         "UPDATE points SET nf = ?, dut = ?, wiring = ?, trace = ?, size = ?, mean_frame_bytes = ?,
-                           directions = ?, huge_pages = ?, line_rate_bps = ?,
+                           directions = ?, huge_pages = ?, line_rate_bps = ?, placement = ?,
                            dut_version = NULL, configuration = '{}', error = NULL, packets = NULL,
                            finished = 0
          WHERE id = ?",
@@ -153,6 +156,7 @@ pub(crate) fn update_point(db: &Connection, id: i64, key: &PointKey) -> Result<(
             key.directions,
             key.huge_pages,
             key.line_rate.0.0,
+            json(&key.placement)?,
             id
         ],
     )
@@ -208,6 +212,7 @@ pub(crate) fn point(row: &Row<'_>) -> Result<(i64, Point)> {
         size: row.get("size")?,
         mean_frame_bytes: row.get("mean_frame_bytes")?,
         directions: row.get("directions")?,
+        placement: from_json(row, "placement")?,
         huge_pages: row.get("huge_pages")?,
         line_rate: LineRate(Bps(row.get("line_rate_bps")?)),
     };
@@ -279,6 +284,7 @@ pub(crate) fn insert_trial(db: &Connection, point: i64, trial: &StoredTrial) -> 
             packets: &result.packets,
             account: &result.account,
             windows: &result.windows,
+            stages: &result.stages,
         })?
     ])?;
     let id = db.last_insert_rowid();
@@ -377,7 +383,14 @@ pub(crate) fn trials(db: &Connection, point: i64) -> Result<Vec<StoredTrial>> {
 
 fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
     let id: i64 = row.get("id")?;
-    type Read = Facts<Verdict, Health, Option<PacketCheck>, Option<TesterAccount>, Option<Windows>>;
+    type Read = Facts<
+        Verdict,
+        Health,
+        Option<PacketCheck>,
+        Option<TesterAccount>,
+        Option<Windows>,
+        Vec<StageReading>,
+    >;
     let facts: Read = from_json(row, "facts")?;
     let mut directions =
         db.prepare_cached("SELECT * FROM directions WHERE trial_id = ? ORDER BY direction")?;
@@ -400,6 +413,7 @@ fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
             packets: facts.packets,
             account: facts.account,
             windows: facts.windows,
+            stages: facts.stages,
         },
     })
 }

@@ -264,6 +264,7 @@ mod tests {
             size: "64".to_owned(),
             mean_frame_bytes: 64.0,
             directions: 1,
+            placement: weir_trial::Placement::default(),
             huge_pages: false,
             line_rate: LineRate(Bps(10e9)),
         }

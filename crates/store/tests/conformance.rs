@@ -19,6 +19,7 @@ use weir_trial::{
     Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck, Shares, TesterAccount, TrialResult, TrialSpec,
     Windows, WrongPackets,
 };
+use weir_trial::{Chain, CoreUse, Deployment, Placement, StageReading};
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
 
 /// Any finite number; NaN is no measurement.
@@ -49,21 +50,27 @@ fn nf() -> impl Strategy<Value = Nf> {
         (16..=Nf::MOST_PIPELINE_ENTRIES).prop_map(|entries| Nf::PipelineB { entries }),
         (16..=Nf::MOST_PIPELINE_ENTRIES).prop_map(|entries| Nf::PipelineC { entries }),
         (0..=Nf::MOST_NOOPS).prop_map(|noops| Nf::PipelineD { noops }),
+        vec(select(vec![Nf::L2Fwd, Nf::L3Fwd { routes: 7 }, Nf::Firewall { rules: 3 }]), 1..4)
+            .prop_map(|members| Chain::of(&members).unwrap()),
     ]
 }
 
 fn key() -> impl Strategy<Value = PointKey> {
-    (nf(), text(), text(), text(), text(), number(), 1_u8..=2, any::<bool>(), number()).prop_map(
-        |(nf, dut, wiring, trace, size, mean_frame_bytes, directions, huge_pages, line)| PointKey {
-            nf,
-            dut,
-            wiring,
-            trace,
-            size,
-            mean_frame_bytes,
-            directions,
-            huge_pages,
-            line_rate: LineRate(Bps(line)),
+    let sizes = (number(), 1_u8..=2, any::<bool>(), number());
+    (nf(), text(), placement(), text(), text(), text(), sizes).prop_map(
+        |(nf, dut, placement, wiring, trace, size, (mean_frame_bytes, directions, huge_pages, line))| {
+            PointKey {
+                nf,
+                dut,
+                wiring,
+                trace,
+                size,
+                mean_frame_bytes,
+                directions,
+                placement,
+                huge_pages,
+                line_rate: LineRate(Bps(line)),
+            }
         },
     )
 }
@@ -237,8 +244,24 @@ fn floor() -> impl Strategy<Value = Floor> {
     (rate(), nanos(), nanos()).prop_map(|(load, p50, p99)| Floor { load, p50, p99 })
 }
 
+fn stage() -> impl Strategy<Value = StageReading> {
+    let counts = (any::<[u64; 2]>(), any::<[u64; 2]>(), of(any::<u64>()));
+    (text(), any::<u32>(), counts, nanos()).prop_map(|(name, process, (received, sent, refused), cpu)| {
+        StageReading { name, process, received, sent, refused, cpu }
+    })
+}
+
+fn placement() -> impl Strategy<Value = Placement> {
+    let deployment = select(Deployment::ALL.to_vec());
+    (deployment, of(text()), select(CoreUse::ALL.to_vec())).prop_map(|(deployment, host, cores)| Placement {
+        deployment,
+        host,
+        cores,
+    })
+}
+
 fn trial() -> impl Strategy<Value = StoredTrial> {
-    let facts = (of(reading()), health(), of(packets()), of(account()), of(windows()));
+    let facts = (of(reading()), health(), of(packets()), of(account()), of(windows()), vec(stage(), 0..3));
     let result = (rate(), nanos(), nanos(), nanos(), vec(counts(), 0..3), latency(), facts).prop_map(
         |(
             load,
@@ -247,7 +270,7 @@ fn trial() -> impl Strategy<Value = StoredTrial> {
             overhead,
             directions,
             latency,
-            (dut, health, packets, account, windows),
+            (dut, health, packets, account, windows, stages),
         )| TrialResult {
             spec: TrialSpec { load, duration },
             elapsed,
@@ -259,6 +282,7 @@ fn trial() -> impl Strategy<Value = StoredTrial> {
             packets,
             account,
             windows,
+            stages,
         },
     );
     let verdict = vec(finding(), 0..3).prop_map(|findings| Verdict { findings });

@@ -304,7 +304,7 @@ impl Examiner {
             self.check.note(Fault::Duplicate, what);
         } else if let Some(number) = self.like(port, frame) {
             self.note_faults(number, port, frame);
-        } else if self.oracle.nf().kind() == NfKind::L3Fwd && is_router_report(frame) {
+        } else if self.oracle.nf().is_router() && is_router_report(frame) {
             self.reports += 1;
         } else {
             self.check.note(Fault::Foreign, what);

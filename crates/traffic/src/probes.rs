@@ -115,6 +115,19 @@ pub fn probes(nf: Nf, macs: &[Macs]) -> Vec<Vec<Vec<u8>>> {
     }
     let mut lists: Vec<Vec<Vec<u8>>> =
         macs.iter().enumerate().map(|(direction, macs)| general(Probe::of(direction, *macs))).collect();
+    let mut asked: Vec<Nf> = Vec::new();
+    for member in nf.members() {
+        // The same function twice in a chain has nothing new to ask.
+        if !asked.contains(&member) {
+            of_tables(member, macs, &mut lists);
+            asked.push(member);
+        }
+    }
+    lists
+}
+
+/// Adds what one function's tables are asked.
+fn of_tables(nf: Nf, macs: &[Macs], lists: &mut [Vec<Vec<u8>>]) {
     for ((direction, list), macs) in lists.iter_mut().enumerate().zip(macs) {
         list.extend(gateway::stations(
             nf,
@@ -136,7 +149,6 @@ pub fn probes(nf: Nf, macs: &[Macs]) -> Vec<Vec<Vec<u8>>> {
         let inside = into_rule(Probe::of(direction, *macs), rule, number);
         list.extend([inside.frame(), beside(inside, rule, number).frame()]);
     }
-    lists
 }
 
 /// What every function is asked.

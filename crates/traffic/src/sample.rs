@@ -15,7 +15,7 @@ use crate::stamp::{Reading, Stamp, StampSlot};
 use weir_cpu::Ticks;
 use weir_trial::compare::{Steadiness, compare, describe, is_router_report, note};
 use weir_trial::expected;
-use weir_trial::{Expected, Fault, NfKind, Oracle, PacketCheck};
+use weir_trial::{Expected, Fault, Oracle, PacketCheck};
 
 /// Packets copied from each port in a trial, about.
 const SAMPLE: u32 = 256;
@@ -169,7 +169,7 @@ impl SampleJudge<'_> {
     /// Names what is wrong with a packet that carries no stamp of this trial.
     fn foreign(&self, check: &mut PacketCheck, port: usize, frame: &[u8]) {
         let Some((direction, mut sent)) = self.like(port, frame) else {
-            let passed = self.oracle.nf().kind() == NfKind::L3Fwd && is_router_report(frame);
+            let passed = self.oracle.nf().is_router() && is_router_report(frame);
             if !passed {
                 note(check, vec![(Fault::Foreign, format!("{}, by port {port}", describe(frame)))]);
             }

@@ -442,9 +442,10 @@ fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -
         senders.map(|one| one.sender.table().filter(|table| table.is_generated())).collect();
     let links: Vec<Option<Link>> = tables?.iter().map(|table| table.uniform_link()).collect();
     let sent = links.first().copied()?.filter(|_| links.iter().all(|link| *link == links[0]));
-    let link = match oracle.nf().kind() {
+    let nf = oracle.nf();
+    let link = match nf.kind() {
         // A router writes its own addresses, whatever came.
-        NfKind::L3Fwd => sent.filter(is_ipv4).map(|link| {
+        _ if nf.is_router() => sent.filter(is_ipv4).map(|link| {
             let port = to as u8;
             let mut routed = link;
             routed[..6].copy_from_slice(&next_hop_mac(port));
@@ -452,6 +453,8 @@ fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -
             routed
         }),
         NfKind::L2Fwd
+        | NfKind::L3Fwd
+        | NfKind::Chain
         | NfKind::Firewall
         | NfKind::Exposed
         | NfKind::L2

@@ -147,6 +147,7 @@ mod tests {
                 size: "64".into(),
                 mean_frame_bytes: 64.0,
                 directions: 2,
+                placement: crate::Placement::default(),
                 huge_pages: false,
                 line_rate: LineRate(weir_units::Bps(1e10)),
             },

@@ -94,7 +94,12 @@ pub struct Oracle {
     gateway: Gateway,
     /// Of a flow table that was read.
     tables: Option<Tables>,
+    /// Of a chain, its functions'.
+    members: Vec<Oracle>,
 }
+
+/// Functions that a packet may meet in a chain: what is routed forth and back for longer is left open.
+const MOST_HOPS: usize = 64;
 
 impl Oracle {
     /// Prepares the function's tables.
@@ -109,7 +114,11 @@ impl Oracle {
             Nf::Flows(file) if file.text().is_some() => Some(Tables::new(file.entries())),
             _ => None,
         };
-        Self { nf, routes, rules: Rules::new(rules), gateway: Gateway::new(nf), tables }
+        let members = match nf {
+            Nf::Chain(chain) => chain.members().iter().copied().map(Self::new).collect(),
+            _ => Vec::new(),
+        };
+        Self { nf, routes, rules: Rules::new(rules), gateway: Gateway::new(nf), tables, members }
     }
 
     /// The function.
@@ -132,6 +141,7 @@ impl Oracle {
             Nf::PipelineA { .. } | Nf::PipelineAFew { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => {
                 self.gateway.passed(&self.rules, in_port, frame)
             }
+            Nf::Chain(_) => self.chained(in_port, frame),
             Nf::Flows(_) => {
                 let passed = self.tables.as_ref().map(|tables| tables.passed(in_port, frame));
                 passed.and_then(Result::ok).unwrap_or(Expected::Open)
@@ -145,6 +155,26 @@ impl Oracle {
         let rule = || self.rules.find(flow);
         let named = flow.ports.is_some_and(|(source, destination)| source != 0 && destination != 0);
         named && self.gateway.leads_both_ways(flow) && rule().is_some_and(|rule| rule.action == Action::Allow)
+    }
+
+    /// From function to function, until it leaves by an end of the chain or ends inside.
+    fn chained(&self, in_port: u8, frame: &[u8]) -> Expected {
+        let last = self.members.len() - 1;
+        let (mut place, mut port, mut frame) = (if in_port == 0 { 0 } else { last }, in_port, frame.to_vec());
+        for _ in 0..MOST_HOPS {
+            let (out, left) = match self.members[place].expected(port, &frame) {
+                Expected::Forward { port, frame } => (port, frame),
+                ends => return ends,
+            };
+            match (out, place) {
+                (0, 0) => return Expected::Forward { port: out, frame: left },
+                (0, _) => place -= 1,
+                (_, place) if place == last => return Expected::Forward { port: out, frame: left },
+                _ => place += 1,
+            }
+            (port, frame) = (other(out), left);
+        }
+        Expected::Open
     }
 
     fn routed(&self, frame: &[u8]) -> Expected {

@@ -298,3 +298,31 @@ fn services_that_do_nothing_do_nothing() {
         assert_eq!(expected, Expected::Forward { port: 0, frame: sent.clone() });
     }
 }
+
+#[test]
+fn a_chain_does_what_its_functions_do_one_after_the_other() {
+    let chain = nf("firewall:10+l3fwd:10+l3fwd:10");
+    let sent = frame([198, 18, 0, 1], [198, 19, 0, 1], 9, (5000, 6000));
+    let Expected::Forward { port, frame: left } = chain.expected(0, &sent) else { panic!("it passes") };
+    assert_eq!((port, left[22]), (1, 7), "two routers lower the TTL twice");
+    let Expected::Forward { frame: once, .. } = nf("l3fwd:10").expected(0, &sent) else {
+        panic!("it passes")
+    };
+    assert_eq!((&left[..12], &left[26..]), (&once[..12], &sent[26..]), "the last router's addresses");
+    let tired = frame([198, 18, 0, 1], [198, 19, 0, 1], 2, (5000, 6000));
+    assert_eq!(chain.expected(0, &tired), Expected::Drop(Reason::Expired), "at the second router");
+    // From the other side it meets the routers first.
+    let back = frame([198, 19, 0, 1], [198, 18, 0, 1], 9, (5000, 6000));
+    assert!(matches!(chain.expected(1, &back), Expected::Forward { port: 0, .. }));
+    // A router in the midst sends back what belongs to the side it came from, through all that it has passed.
+    let home = frame([198, 18, 0, 1], [198, 18, 0, 2], 9, (5000, 6000));
+    let Expected::Forward { port, frame: left } = chain.expected(0, &home) else { panic!("it comes back") };
+    assert_eq!((port, left[22]), (0, 8));
+    let denied = Nf::Firewall { rules: 10 }.rules()[0];
+    let deny = |nf: &Oracle| {
+        let tuple = (denied.source.address().octets(), denied.destination.address().octets());
+        let ports = (5000, 6000);
+        nf.expected(0, &frame(tuple.0, tuple.1, 9, ports))
+    };
+    assert_eq!(deny(&nf("firewall:10+l2fwd")), deny(&nf("firewall:10")));
+}

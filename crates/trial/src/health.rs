@@ -42,6 +42,18 @@ pub struct Conduct {
     pub elsewhere: Nanos,
 }
 
+impl std::ops::Add for Conduct {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            lines: self.lines + other.lines,
+            children: self.children + other.children,
+            elsewhere: Nanos(self.elsewhere.0 + other.elsewhere.0),
+        }
+    }
+}
+
 /// What the kernel and the hypervisor took from one side's threads during a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreHealth {

@@ -23,10 +23,12 @@ pub mod expected;
 pub mod health;
 mod nf;
 mod packets;
+pub mod placement;
 mod result;
 pub mod run;
 mod self_check;
 pub mod simulated;
+mod stages;
 pub mod verdict;
 pub mod windows;
 
@@ -34,13 +36,15 @@ pub use account::{Planned, PointAccount, Shares, TesterAccount};
 pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{
-    BACKENDS, Backend, CLIENT_PORTS, DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT,
-    FIRST_FREE_PORT, FlowEntry, FlowFile, FlowFileError, NAT_OCTET, Network, Nf, NfKind, ParseNfError,
-    Station,
+    BACKENDS, Backend, CLIENT_PORTS, Chain, ChainError, DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE,
+    DENIED_SOURCE_PORT, FIRST_FREE_PORT, FlowEntry, FlowFile, FlowFileError, NAT_OCTET, Network, Nf, NfKind,
+    ParseNfError, Station,
 };
-pub use packets::{Audit, Fault, PacketCheck, WrongPackets};
+pub use packets::{Audit, Fault, PacketCheck, WrongPackets, grouped};
+pub use placement::{CoreUse, Deployment, Placement};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
 pub use self_check::{Floor, Limit, Limiter, SelfCheck};
+pub use stages::{StageLoss, StageReading, Waterfall};
 pub use verdict::{Verdict, judge};
 pub use windows::{Absence, Side, Windows};
 

@@ -196,7 +196,7 @@ impl fmt::Display for PacketCheck {
 }
 
 /// A count with a comma before every third digit from the right.
-fn grouped(count: u64) -> String {
+pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

@@ -2,7 +2,7 @@
 
 use crate::verdict::limits;
 use crate::windows::WindowCounts;
-use crate::{Health, PacketCheck, TesterAccount, TrialSpec, Windows};
+use crate::{Health, PacketCheck, StageReading, TesterAccount, TrialSpec, Windows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -147,6 +147,9 @@ pub struct TrialResult {
     /// What of it counts; nothing where packets cannot be told apart by their stamps: all counts then.
     #[serde(default)]
     pub windows: Option<Windows>,
+    /// What the stages of a chain counted, from its port 0 on; none of a device that is no chain of processes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageReading>,
 }
 
 impl TrialResult {
@@ -163,6 +166,7 @@ impl TrialResult {
             packets: None,
             account: None,
             windows: None,
+            stages: Vec::new(),
         }
     }
 

@@ -13,7 +13,7 @@ pub use repeats::{Repeats, Unit, repeats};
 
 use crate::environment::{Difference, affects, differences};
 use crate::verdict::Finding;
-use crate::{Nf, PacketCheck, SelfCheck, TrialResult, Verdict, judge};
+use crate::{Nf, PacketCheck, Placement, SelfCheck, TrialResult, Verdict, judge};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -135,6 +135,9 @@ pub struct PointKey {
     pub nf: Nf,
     /// Adapter name.
     pub dut: String,
+    /// Where the functions run; a device that is the function by itself needs no word.
+    #[serde(default, skip_serializing_if = "Placement::is_inline")]
+    pub placement: Placement,
     /// Wiring name.
     pub wiring: String,
     /// Trace name, or the path of a capture; two names joined by `|` where the directions differ.
@@ -152,6 +155,11 @@ pub struct PointKey {
 }
 
 impl PointKey {
+    /// The device, and where it runs: `nf`, `nf in vhost on weir, one core`.
+    pub fn device(&self) -> String {
+        self.placement.of(&self.dut)
+    }
+
     /// The most packets a second that the line carries over all directions.
     pub fn theoretical(&self) -> Pps {
         Pps(self.line_rate.max_pps(self.mean_frame_bytes).0 * f64::from(self.directions))

@@ -21,7 +21,7 @@ use weir_dut::wiring::WiringKind;
 use weir_traffic::Shape;
 use weir_traffic::trace::catalogue::ENTRIES;
 use weir_traffic::trace::{Sizes, TraceError, TraceName, TraceSpec};
-use weir_trial::{Nf, NfKind};
+use weir_trial::{Chain, Nf, NfKind};
 use weir_units::{Bps, FrameSize, LineRate, Ratio};
 
 pub(crate) type Span = Range<usize>;
@@ -30,7 +30,7 @@ pub(crate) type Span = Range<usize>;
 const MAX_REPEATS: u32 = 100;
 
 /// A value with its place.
-type Placed<T> = (Span, T);
+pub(super) type Placed<T> = (Span, T);
 
 /// Checks one plan and collects what is wrong with it.
 pub(crate) struct Checker<'a> {
@@ -61,7 +61,10 @@ impl<'a> Checker<'a> {
     /// The plan, or what can be made of it when `found` is not empty.
     pub(super) fn plan(&mut self, mut file: PlanFile, name: &str, source: &str) -> Plan {
         let mut order: Vec<(usize, Axis)> = [
-            (Some(file.nf.span()), Axis::Nf),
+            (file.nf.as_ref().map(Spanned::span).or_else(|| of_chain(&file)), Axis::Nf),
+            (file.deployment.as_ref().map(Spanned::span), Axis::Deployment),
+            (file.host.as_ref().map(Spanned::span), Axis::Host),
+            (file.cores.as_ref().map(Spanned::span), Axis::Cores),
             (file.dut.as_ref().map(Spanned::span), Axis::Dut),
             (file.wiring.as_ref().map(Spanned::span), Axis::Wiring),
             (Some(file.trace.span()), Axis::Trace),
@@ -74,11 +77,12 @@ impl<'a> Checker<'a> {
         .collect();
         order.sort_by_key(|(start, _)| *start);
 
-        let (nf_span, has_mrr) = (file.nf.span(), file.mrr.is_some());
+        let has_mrr = file.mrr.is_some();
         self.goals = std::mem::take(&mut file.goal);
         check_goals(self, file.throughput.as_ref());
         let asked = methods::asked(&mut file);
-        let nfs = self.nfs(file.nf);
+        let (nf_span, nfs) = self.either(file.nf, file.chain, file.length);
+        let placements = self.placements(file.deployment, file.host, file.cores);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));
         let until = file.until.map(|table| self.until(table, against.is_some() && has_mrr));
@@ -111,6 +115,7 @@ impl<'a> Checker<'a> {
             source: source.to_owned(),
             order: order.into_iter().map(|(_, axis)| axis).collect(),
             nfs,
+            placements,
             duts,
             against,
             wirings,
@@ -196,7 +201,11 @@ impl<'a> Checker<'a> {
     }
 
     /// A device, `NAME` or `NAME:VARIANT`; whether there is one.
-    fn device(&mut self, key: &str, span: &Span, device: &str) -> bool {
+    fn device(&mut self, key: &str, span: &Span, devices: &str) -> bool {
+        weir_dut::devices(devices).into_iter().all(|device| self.one_device(key, span, device))
+    }
+
+    fn one_device(&mut self, key: &str, span: &Span, device: &str) -> bool {
         let name = weir_dut::split(device).0;
         let before = self.found.len();
         if !self.known.duts.contains(&name) {
@@ -233,25 +242,26 @@ impl<'a> Checker<'a> {
         self.names("wiring", list, &self.known.wirings, "vhost")
     }
 
-    fn nfs(&mut self, list: Spanned<List<String>>) -> Vec<Nf> {
+    /// Network functions by name.
+    pub(super) fn functions(&mut self, key: &str, axis: Vec<Placed<String>>) -> Vec<Nf> {
         let mut nfs = Vec::new();
-        for (span, text) in self.axis("nf", list) {
+        for (span, text) in axis {
             if let Some(file) = text.strip_prefix(Nf::FLOWS) {
                 match (self.known.flows)(&self.base.join(file)) {
                     Ok(file) => nfs.push(Nf::Flows(file)),
-                    Err(error) => self.refuse(&span, format!("`nf`: {error}")),
+                    Err(error) => self.refuse(&span, format!("`{key}`: {error}")),
                 }
                 continue;
             }
             match text.parse::<Nf>() {
                 Ok(nf) => nfs.push(nf),
                 Err(error) => {
-                    let kind = text.split(':').next().unwrap_or_default();
+                    let kind = text.split([':', Chain::SEPARATOR]).next().unwrap_or_default();
                     let names = NfKind::ALL.map(NfKind::name);
                     if names.contains(&kind) {
-                        self.refuse(&span, format!("`nf`: {error}"));
+                        self.refuse(&span, format!("`{key}`: {error}"));
                     } else {
-                        let mut unknown = Diagnostic::unknown(span, "nf", kind, &names);
+                        let mut unknown = Diagnostic::unknown(span, key, kind, &names);
                         unknown
                             .allowed
                             .push("NAME:N, N being its routes, rules, MAC addresses or services".to_owned());
@@ -368,6 +378,11 @@ impl<'a> Checker<'a> {
         }
         Until { effect, time }
     }
+}
+
+/// Where a chain stands in the file, or the list of its lengths.
+fn of_chain(file: &PlanFile) -> Option<Span> {
+    file.length.as_ref().map(Spanned::span).or_else(|| file.chain.as_ref().map(Spanned::span))
 }
 
 fn values<T>(axis: Vec<Placed<T>>) -> Vec<T> {

@@ -14,10 +14,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 use weir_traffic::Shape;
-use weir_trial::Nf;
+use weir_trial::{CoreUse, Deployment, Nf};
 use weir_units::{LineRate, Nanos, Pps, Ratio};
 
-/// A plan of Weir: what to measure, how, and how often. The axes (nf, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
+/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, cores, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Weir plan")]
@@ -26,9 +26,24 @@ pub(crate) struct PlanFile {
     #[schemars(with = "Option<String>")]
     pub(super) name: Option<Spanned<String>>,
     /// Axis: network functions. l2fwd; l3fwd:N with N routes; firewall:N with N rules; flows:FILE with a flow table of your own, its path relative to the plan.
-    #[schemars(with = "List<Nf>")]
-    pub(super) nf: Spanned<List<String>>,
-    /// Axis: devices under test; `weir dut list` names them. Default: nf, Weir's own small program.
+    #[schemars(with = "Option<List<Nf>>")]
+    pub(super) nf: Option<Spanned<List<String>>>,
+    /// Functions in a row between the two ports, in place of `nf`: l2fwd, l3fwd:N, firewall:N, up to eight of them. Where they run: `deployment`.
+    #[schemars(with = "Option<Vec<Nf>>")]
+    pub(super) chain: Option<Spanned<Vec<String>>>,
+    /// Axis: the chain's first so many functions. Default: all.
+    #[schemars(with = "Option<List<u32>>")]
+    pub(super) length: Option<Spanned<List<u32>>>,
+    /// Axis: how functions are placed. inline: all in the device itself; vhost: each a process of the device behind virtio ports of a `host`, which copies; vale: each a process, the sender copies into the receiver's queue (memif); container: as vhost, each in namespaces of its own. Default: inline.
+    #[schemars(with = "Option<List<Deployment>>")]
+    pub(super) deployment: Option<Spanned<List<String>>>,
+    /// Axis: the dataplane that carries packets between the functions of vhost and container: weir, ovs-dpdk, testpmd. Default: weir.
+    #[schemars(with = "Option<List<String>>")]
+    pub(super) host: Option<Spanned<List<String>>>,
+    /// Axis: own, a core for each forwarding process; or shared, where all of them take turns on one. Default: own.
+    #[schemars(with = "Option<List<CoreUse>>")]
+    pub(super) cores: Option<Spanned<List<String>>>,
+    /// Axis: devices under test; `weir dut list` names them. Of a chain that is not inline each function runs on it; "a|b|c" names one for each. Default: nf, Weir's own small program.
     #[schemars(with = "Option<List<String>>")]
     pub(super) dut: Option<Spanned<List<String>>>,
     /// A second device that every point is measured against, trial by trial in turns, so that a machine that drifts hits both. The plan then has one `dut`.

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use weir_traffic::trace::FrameTable;
 use weir_trial::compare::{compare, describe, is_router_report, note};
 use weir_trial::expected::{Reason, flow};
-use weir_trial::{Expected, Fault, NfKind, Oracle, PacketCheck};
+use weir_trial::{Expected, Fault, Oracle, PacketCheck};
 use weir_wire::table::FiveTuple;
 
 /// Share of a packet's due that may be missing, and laps besides: the first and the last are looked at in part.
@@ -66,7 +66,7 @@ impl Expectations {
         laps: impl Iterator<Item = &'a FrameTable>,
         deviates: Option<&str>,
     ) -> Self {
-        let mut all = Self { passes_reports: oracle.nf().kind() == NfKind::L3Fwd, ..Self::default() };
+        let mut all = Self { passes_reports: oracle.nf().is_router(), ..Self::default() };
         for (port, lap) in (0..).zip(laps) {
             for place in 0..lap.len() {
                 let frame = lap.frame(place).to_vec();

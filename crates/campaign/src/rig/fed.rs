@@ -167,8 +167,7 @@ impl FedDut {
             busy.and_then(|busy| first.at.checked_sub(Duration::from_secs_f64(busy))).unwrap_or(first.at);
         device.sleep_until(start + duration.duration())?;
         let after = device.dut.counters()?;
-        let nothing =
-            Counters { received: 0, sent: 0, cpu: Nanos(0), at: start, details: Default::default() };
+        let nothing = Counters::new(0, 0, Nanos(0), start);
         let mut reading = device.reading(nothing, after, true);
         // The time it took to start is its CPU time too.
         reading.cycles_per_packet = (reading.received > 0)

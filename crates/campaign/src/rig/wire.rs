@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError};
+use weir_dut::chain::{self, ChainRequest};
 use weir_dut::folder::Folder;
 use weir_dut::wiring::{Fed, Nic, Side, WiringKind};
 use weir_dut::{RunningDut, StartRequest};
@@ -36,7 +37,7 @@ impl Links {
         };
         match setup.wiring {
             WiringKind::Vhost => {
-                let vhost = setup.wirings.vhost;
+                let vhost = setup.outer_vhost();
                 let ports = [vhost.ports(Side::Lab, folder, number), vhost.ports(Side::Dut, folder, 0)];
                 let lab_listens = vhost.server == Side::Lab && vhost.dut_first();
                 let listening = if lab_listens { vhost.sockets(folder).to_vec() } else { Vec::new() };
@@ -85,6 +86,8 @@ fn request<'a>(
         folder: &home.folder,
         namespace: home.pairs.as_ref().map(|pairs| &pairs.dut),
         description: &setup.wirings.external,
+        shared_core: false,
+        contained: false,
         alarm: Arc::clone(&flags.stop),
     }
 }
@@ -95,7 +98,12 @@ fn start(
     request: &StartRequest<'_>,
 ) -> Result<(Box<dyn RunningDut>, Duration), RigError> {
     let began = Instant::now();
-    let dut = setup.adapter.start(request)?;
+    let dut = if setup.placement.is_inline() {
+        setup.adapter.start(request)?
+    } else {
+        let (start, cores, devices) = (request.clone(), setup.forwarding, weir_dut::devices(setup.device));
+        chain::start(&ChainRequest { start, devices: &devices, placement: setup.placement, cores })?
+    };
     Ok((dut, began.elapsed()))
 }
 
@@ -135,7 +143,7 @@ pub(super) fn linked(
         let ports = open()?;
         (ports, start(setup, &request)?)
     };
-    let mut device = Device::new(dut, setup.cores.dut, home, flags);
+    let mut device = Device::new(dut, setup, home, flags);
     device.wait_links(&ports)?;
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
     for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
@@ -181,7 +189,7 @@ pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Res
         request.max_frame = setup.traffic.longest_frame();
     }
     let dut = start(setup, &request)?;
-    let device = Device::new(dut, setup.cores.dut, home, flags);
+    let device = Device::new(dut, setup, home, flags);
     Ok(FedDut {
         device,
         packets,

@@ -10,7 +10,7 @@ use weir_dpdk::Eal;
 use weir_dut::Kind;
 use weir_traffic::Shape;
 use weir_trial::run::{PointKey, PointResult};
-use weir_trial::{Nf, SelfCheck};
+use weir_trial::{Nf, Placement, SelfCheck};
 
 /// The device that only passes packets on: what the tester is looped onto itself by.
 const LOOP: &str = "nf";
@@ -54,7 +54,8 @@ impl Campaign<'_> {
         huge_pages: bool,
     ) -> Result<Rig, CampaignError> {
         self.rigs += 1;
-        let loop_back = PointSpec { dut: LOOP.to_owned(), nf: Nf::L2Fwd, ..spec.clone() };
+        let placement = Placement::default();
+        let loop_back = PointSpec { dut: LOOP.to_owned(), nf: Nf::L2Fwd, placement, ..spec.clone() };
         let setup = RigSetup { shape: Shape::Constant, ..self.setup(&loop_back, traffic, huge_pages)? };
         Ok(Rig::wire_up(eal, &setup, self.rigs, &self.flags)?)
     }

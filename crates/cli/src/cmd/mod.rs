@@ -51,7 +51,7 @@ impl BadUse {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     Runs(runs::Args),
     Show(show::Args),
     Compare(compare::Args),
@@ -75,7 +75,7 @@ pub(crate) enum Command {
 /// Runs one subcommand.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Bench(args) => bench::run(args),
+        Command::Bench(args) => bench::run(*args),
         Command::Runs(args) => runs::run(args),
         Command::Show(args) => show::run(args),
         Command::Compare(args) => compare::run(args),

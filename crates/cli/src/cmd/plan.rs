@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_campaign::plan::{self, ASSUMED_OVERHEAD, Known, Place, Plan, Planned, PointSpec};
-use weir_trial::Nf;
+use weir_trial::{Nf, Placement};
 
 /// Version of the JSON that `weir plan check --json` prints.
 const SCHEMA_VERSION: u32 = 1;
@@ -128,6 +128,9 @@ fn summary(plan: &Plan, file: &Path, list_points: bool) -> String {
     for warning in plan.warnings() {
         line("note", warning);
     }
+    for (why, points) in plan.lacks(&weir_cpu::allowed_cores()) {
+        line("not here", format!("{points} of {} points: {why}", plan.expand().len()));
+    }
     if list_points {
         text.push('\n');
         let rows: Vec<Vec<String>> = points.iter().map(cells).collect();
@@ -153,7 +156,7 @@ fn cells(point: &PointSpec) -> Vec<String> {
     vec![
         point.index.to_string(),
         point.nf.to_string(),
-        point.dut.clone(),
+        point.placement.of(&point.dut),
         point.wiring.clone(),
         point.trace.to_string(),
         point.size.to_string(),
@@ -193,6 +196,8 @@ struct Measures {
     seconds_at_most: f64,
     /// What a reader of the results must be told.
     warnings: Vec<String>,
+    /// What this machine lacks for some of the points.
+    not_here: Vec<String>,
 }
 
 /// One combination of the axes.
@@ -201,6 +206,8 @@ struct PlannedPoint {
     /// Place in the plan's order, from 0.
     index: u32,
     nf: Nf,
+    /// Where the functions run.
+    placement: Placement,
     dut: String,
     wiring: String,
     trace: String,
@@ -227,6 +234,7 @@ fn described(plan: &Plan) -> Checked {
     let point = |point: PointSpec| PlannedPoint {
         index: point.index,
         nf: point.nf,
+        placement: point.placement,
         trace: point.trace.to_string(),
         size: point.size.to_string(),
         directions: point.directions,
@@ -243,6 +251,7 @@ fn described(plan: &Plan) -> Checked {
         seconds: estimate.time.seconds(),
         seconds_at_most: plan.longest(ASSUMED_OVERHEAD).seconds(),
         warnings: plan.warnings(),
+        not_here: plan.lacks(&weir_cpu::allowed_cores()).into_iter().map(|(why, _)| why).collect(),
     };
     Checked { schema: SCHEMA_VERSION, good: true, measures: Some(measures), errors: Vec::new() }
 }

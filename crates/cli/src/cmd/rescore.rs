@@ -149,7 +149,7 @@ fn text(document: &Document) -> String {
         let mut about = [
             search.point.to_string(),
             key.nf.to_string(),
-            key.dut.clone(),
+            key.device(),
             key.wiring.clone(),
             key.trace.rsplit('/').next().unwrap_or_default().to_owned(),
             size(key),

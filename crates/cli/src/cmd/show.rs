@@ -1,6 +1,7 @@
 //! `weir show`: a run on the terminal, with what to beware of.
 
 mod own_time;
+mod stages;
 mod trust;
 
 use super::cells::{self, cell, count, size};
@@ -111,7 +112,7 @@ fn points(run: &Run) -> String {
         let about = [
             point.index.to_string(),
             key.nf.to_string(),
-            key.dut.clone(),
+            key.device(),
             key.wiring.clone(),
             key.trace.clone(),
             size(key),
@@ -159,9 +160,11 @@ fn results(point: &Point) -> Vec<String> {
 fn details(point: &Point) -> String {
     let key = &point.key;
     let told = |(what, text)| {
-        format!("point {} · {} · {} · {} · {what}\n{text}\n", point.index, key.nf, key.dut, size(key))
+        format!("point {} · {} · {} · {} · {what}\n{text}\n", point.index, key.nf, key.device(), size(key))
     };
-    point.results.iter().filter_map(|result| cells::of(result).details(point)).map(told).collect()
+    let heading = format!("point {} · {} · {} · {}", point.index, key.nf, key.device(), size(key));
+    let of_results = point.results.iter().filter_map(|result| cells::of(result).details(point)).map(told);
+    of_results.chain([stages::text(point, &heading)]).collect()
 }
 
 /// What a reader must know before believing a number.
@@ -298,6 +301,7 @@ mod tests {
             size: "64".to_owned(),
             mean_frame_bytes: 64.0,
             directions: 1,
+            placement: weir_trial::Placement::default(),
             huge_pages: false,
             line_rate: LineRate(Bps(1e10)),
         };

@@ -1,7 +1,7 @@
 //! What a worker does when nothing came: poll on, or give its core back for a while.
 //!
-//! What: `busy` polls on and does nothing else. `yield` lets in whoever shares its core after every round, packets or
-//! not: pollers that share a core take turns by bursts, not by the scheduler's milliseconds. `adaptive` backs off: it polls for as long as a sleep costs,
+//! What: `busy` polls on and does nothing else. `yield` lets in whoever shares its core once nothing came, and after
+//! every [`TURN`] rounds that found packets: pollers that share a core take turns by bursts, not by the scheduler's milliseconds. `adaptive` backs off: it polls for as long as a sleep costs,
 //! letting in whoever shares its core between two polls once nothing came for some microseconds, then rests by the CPU's power hint where there is one,
 //! then sleeps, twice as long each time, until a packet comes. A sleep ends so early that, with the time by
 //! which sleeps here have lately been late, a packet waits no longer than the stated time (some sleeps are later
@@ -15,7 +15,7 @@
 //! Nothing is held back for a larger burst in any mode: what one poll returns is sent before the next.
 //! Batches grow by themselves, with what came while the last was dealt with.
 //!
-//! Cost: nothing while packets come, but of `yield`, which costs a system call a round; a clock reading, and later a
+//! Cost: nothing while packets come, but of `yield`, which costs a system call a turn; a clock reading, and later a
 //! yield, a poll that found none. Threads: the worker's.
 //! `docs/waiting.md` has what it costs in latency, and gives back in time.
 
@@ -60,6 +60,10 @@ enum Rest {
     /// Sleep, for so many ticks.
     Sleep(u64),
 }
+
+/// Rounds in a row that find packets before a worker that yields lets others in: the queue behind a port takes
+/// what comes of them.
+const TURN: u32 = 16;
 
 /// An adaptive worker's wait. Times are in ticks.
 #[derive(Debug)]
@@ -147,8 +151,8 @@ impl Backoff {
 pub(super) enum Waiting {
     /// It polls on.
     Busy,
-    /// It polls on, after whoever shares the core.
-    Yield,
+    /// It polls on, and has whoever shares the core poll in between; rounds since it last did.
+    Yield(u32),
     /// It backs off.
     Adaptive(Backoff),
 }
@@ -158,7 +162,7 @@ impl Waiting {
     pub(super) fn new(mode: PollMode, nanos_per_tick: f64) -> Self {
         match mode {
             PollMode::Busy => Self::Busy,
-            PollMode::Yield => Self::Yield,
+            PollMode::Yield => Self::Yield(0),
             PollMode::Adaptive { within } => {
                 fine_timers();
                 Self::Adaptive(Backoff::new(within, PowerHint::of_this_cpu(), nanos_per_tick))
@@ -178,8 +182,12 @@ impl Waiting {
     ) -> u32 {
         match self {
             Self::Busy => 1,
-            Self::Yield => {
-                std::thread::yield_now();
+            Self::Yield(turn) => {
+                *turn += 1;
+                if !busy || *turn == TURN {
+                    std::thread::yield_now();
+                    *turn = 0;
+                }
                 1
             }
             Self::Adaptive(backoff) if busy => {

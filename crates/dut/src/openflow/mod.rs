@@ -5,6 +5,7 @@
 //! OpenFlow ports count from 1: our port 0 is its port 1. What no flow matches is dropped. A packet that leaves by the port it came in by needs its input port forgotten
 //! first ([`FORGET_INPUT`]), which costs nothing in the datapath.
 
+mod chain;
 pub(crate) mod feed;
 mod gateway;
 
@@ -43,8 +44,14 @@ pub(crate) fn flows(nf: Nf, dialect: Dialect) -> Result<String, String> {
             gateway::pipeline(nf, dialect)
         }
         Nf::PipelineD { noops } => gateway::noops(noops, dialect),
+        Nf::Chain(members) => chain::flows(members.members(), dialect),
         Nf::Flows(file) => file.text().map(str::to_owned).ok_or_else(|| "its file was not read".to_owned()),
     }
+}
+
+/// The flows of a host: between ports 1 and 2, 3 and 4, and so on.
+pub(crate) fn crossed(ports: usize) -> String {
+    (0..ports).map(|port| format!("in_port={},actions=output:{}\n", port + 1, (port ^ 1) + 1)).collect()
 }
 
 /// The table of a network function that its routes are in; the reason where it has none.

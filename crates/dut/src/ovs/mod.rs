@@ -16,8 +16,8 @@ mod stats;
 use crate::eal::{self, Vdev};
 use crate::openflow::{self, Dialect};
 use crate::process::Process;
-use crate::wiring::WiringKind;
-use crate::{Adapter, Counters, DutError, Learning, RunningDut, StartRequest, cpu};
+use crate::wiring::{Side, WiringKind};
+use crate::{Adapter, Counters, DutError, Learning, PortCounts, RunningDut, StartRequest, cpu};
 use instance::{BRIDGE, Instance};
 use knobs::Knobs;
 use std::path::Path;
@@ -111,23 +111,37 @@ impl Adapter for OvsDpdk {
     }
 
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
-        let (program, version) = daemon()?;
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
-        let knobs = Knobs::parse(request.variant).map_err(unsupported)?;
-        let flows = openflow::flows(request.nf, Dialect::OpenVSwitch).map_err(unsupported)?;
-        let flows = request.folder.write("flows.txt", &flows)?;
-        let instance = Instance::start(program.as_ref(), request, &settings(request, knobs))?;
-        // Flows before ports: no packet ever misses them.
-        instance.add_flows(&flows.display().to_string())?;
-        let ports: Vec<Port> =
-            request.ports.iter().enumerate().map(|(index, port)| Port::new(index, port, request)).collect();
-        let words: Vec<&str> = ports.iter().flat_map(|port| &port.words).map(String::as_str).collect();
-        instance.configure(&words[1..])?; // without the first `--`
-        let pid = instance.daemon().map(crate::process::Process::pid).unwrap_or_default();
-        let threads = cpu::threads_named(pid, &["pmd-"]);
-        let (variant, most_flows) = (request.variant.to_owned(), u64::from(knobs.limit));
-        Ok(Box::new(Running { instance, version, ports, threads, variant, most_flows, forwards: false }))
+        launch(request, openflow::flows(request.nf, Dialect::OpenVSwitch).map_err(unsupported)?)
     }
+
+    fn hosts(&self) -> Option<Side> {
+        // A port that makes its socket has no counters in this version.
+        Some(Side::Lab)
+    }
+
+    fn start_host(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        launch(request, openflow::crossed(request.ports.len()))
+    }
+}
+
+/// Starts it with these flows.
+fn launch(request: &StartRequest<'_>, flows: String) -> Result<Box<dyn RunningDut>, DutError> {
+    let (program, version) = daemon()?;
+    let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
+    let knobs = Knobs::parse(request.variant).map_err(unsupported)?;
+    let flows = request.folder.write("flows.txt", &flows)?;
+    let instance = Instance::start(program.as_ref(), request, &settings(request, knobs))?;
+    // Flows before ports: no packet ever misses them.
+    instance.add_flows(&flows.display().to_string())?;
+    let ports: Vec<Port> =
+        request.ports.iter().enumerate().map(|(index, port)| Port::new(index, port, request)).collect();
+    let words: Vec<&str> = ports.iter().flat_map(|port| &port.words).map(String::as_str).collect();
+    instance.configure(&words[1..])?; // without the first `--`
+    let pid = instance.daemon().map(crate::process::Process::pid).unwrap_or_default();
+    let threads = cpu::threads_named(pid, &["pmd-"]);
+    let (variant, most_flows) = (request.variant.to_owned(), u64::from(knobs.limit));
+    Ok(Box::new(Running { instance, version, ports, threads, variant, most_flows, forwards: false }))
 }
 
 /// The daemon and its version, provided it has DPDK.
@@ -273,14 +287,17 @@ impl Running {
 
     /// Packets received and sent. Ports that are a vhost-user server keep no counters in this version:
     /// then it is what the forwarding thread took from all ports and handed to all.
-    fn totals(&self) -> Result<(u64, u64), DutError> {
+    fn totals(&self) -> Result<(u64, u64, Vec<PortCounts>), DutError> {
         let (question, found) = if self.ports.iter().any(|port| port.kind == Kind::VhostServer) {
             let question = ["dpif-netdev/pmd-perf-show", "-nh"];
-            (question, stats::thread_totals(&self.instance.ask(&question)?))
+            let totals = stats::thread_totals(&self.instance.ask(&question)?);
+            (question, totals.map(|(received, sent)| (received, sent, Vec::new())))
         } else {
             let names: Vec<&str> = self.ports.iter().map(|port| port.name.as_str()).collect();
             let question = ["dpctl/show", "-s"];
-            (question, stats::port_totals(&self.instance.ask(&[question[0], question[1], DATAPATH])?, &names))
+            let ports = stats::by_port(&self.instance.ask(&[question[0], question[1], DATAPATH])?, &names);
+            let totals = ports.map(|ports| (PortCounts::totals(&ports), ports));
+            (question, totals.map(|((received, sent), ports)| (received, sent, ports)))
         };
         found.ok_or_else(|| self.instance.refused(&question.join(" "), "it shows no counters".to_owned()))
     }
@@ -300,13 +317,13 @@ impl RunningDut for Running {
             self.wait_for_peers()?;
         }
         let asked = Instant::now();
-        let (received, sent) = self.totals()?;
+        let (received, sent, ports) = self.totals()?;
         let at = asked + asked.elapsed() / 2;
         let details = stats::details(&self.instance.ask(&["dpif-netdev/pmd-stats-show"])?);
         let pid = self.instance.daemon().map(Process::pid).unwrap_or_default();
         let cpu =
             self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
-        Ok(Counters { received, sent, cpu: Nanos(cpu), at, details })
+        Ok(Counters { details, ports, ..Counters::new(received, sent, Nanos(cpu), at) })
     }
 
     fn learning(&mut self) -> Result<Option<Learning>, DutError> {
@@ -341,8 +358,8 @@ impl RunningDut for Running {
         self.threads.iter().map(|thread| (pid, *thread)).collect()
     }
 
-    fn process(&self) -> Option<&Process> {
-        self.instance.daemon()
+    fn processes(&self) -> Vec<&Process> {
+        self.instance.daemon().into_iter().collect()
     }
 
     fn ended(&mut self) -> Option<DutError> {

@@ -6,6 +6,7 @@
 //! `dpif-netdev/pmd-stats-show` says where the forwarding threads found their flows, and the cycles
 //! they were busy. All count since the start, and are never cleared.
 
+use crate::PortCounts;
 use std::collections::BTreeMap;
 
 /// Lines of a forwarding thread, and our name for each.
@@ -22,26 +23,26 @@ const DETAILS: [(&str, &str); 10] = [
     ("packets received", "packets processed"),
 ];
 
-/// Packets received and sent over our ports, out of the answer to `dpctl/show -s`; nothing unless
-/// each port is in it with both numbers.
-pub(super) fn port_totals(text: &str, ports: &[&str]) -> Option<(u64, u64)> {
-    let (mut received, mut sent, mut seen) = (0, 0, 0);
-    let mut ours = false;
+/// What each of our ports received, sent and did not take, out of the answer to `dpctl/show -s`; nothing unless each
+/// port is in it with both numbers.
+pub(super) fn by_port(text: &str, ports: &[&str]) -> Option<Vec<PortCounts>> {
+    let mut found: Vec<(Option<u64>, Option<u64>, Option<u64>)> = vec![(None, None, None); ports.len()];
+    let mut ours = None;
     for line in text.lines() {
         if let Some(port) = line.trim().strip_prefix("port ") {
             // `port 2: p0 (dpdk: ...)`
             let name = port.split_once(": ").and_then(|(_, rest)| rest.split_whitespace().next());
-            ours = name.is_some_and(|name| ports.contains(&name));
-        } else if ours {
-            if let Some(count) = number(line, "RX packets:") {
-                (received, seen) = (received + count, seen + 1);
-            }
-            if let Some(count) = number(line, "TX packets:") {
-                (sent, seen) = (sent + count, seen + 1);
+            ours = name.and_then(|name| ports.iter().position(|port| *port == name));
+        } else if let Some(port) = ours.and_then(|place: usize| found.get_mut(place)) {
+            port.0 = number(line, "RX packets:").or(port.0);
+            if let Some(sent) = number(line, "TX packets:") {
+                let dropped = line.split_once("dropped:").and_then(|(_, rest)| number(rest, ""));
+                (port.1, port.2) = (Some(sent), dropped);
             }
         }
     }
-    (seen == 2 * ports.len()).then_some((received, sent))
+    let counts = |(received, sent, refused)| Some(PortCounts { received: received?, sent: sent?, refused });
+    found.into_iter().map(counts).collect()
 }
 
 /// Packets that the forwarding threads took from all ports and handed to all, out of the answer to
@@ -138,12 +139,13 @@ main thread:
     }
 
     #[test]
-    fn only_our_ports_are_summed_and_all_of_them_must_be_there() {
-        assert_eq!(port_totals(SHOW, &["p0", "link1.sock"]), Some((9_952_065, 9_030_819)));
-        assert_eq!(port_totals(SHOW, &["p0", "p1"]), None);
-        assert_eq!(port_totals("", &["p0", "p1"]), None);
+    fn only_our_ports_are_read_in_our_order_and_all_of_them_must_be_there() {
+        let port = |received, sent| PortCounts { received, sent, refused: Some(0) };
+        assert_eq!(by_port(SHOW, &["link1.sock", "p0"]), Some(vec![port(1, 9_030_816), port(9_952_064, 3)]));
+        assert_eq!(by_port(SHOW, &["p0", "p1"]), None);
+        assert_eq!(by_port("", &["p0", "p1"]), None);
         let silent = SHOW.replace("    RX packets:1 ", ", could not retrieve stats (Protocol error)");
-        assert_eq!(port_totals(&silent, &["p0", "link1.sock"]), None);
+        assert_eq!(by_port(&silent, &["p0", "link1.sock"]), None);
     }
 
     #[test]

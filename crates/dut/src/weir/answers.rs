@@ -3,6 +3,7 @@
 //! Counts beside `received` and `sent` are kept under the names that the switch gives them, those of an
 //! object behind the object's name; lists (a row a worker or port) are its own affair.
 
+use crate::PortCounts;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -43,11 +44,18 @@ impl From<Threads> for Vec<u32> {
 pub(super) struct Stats {
     pub(super) received: u64,
     pub(super) sent: u64,
+    #[serde(default)]
+    ports: Vec<PortCounts>,
     #[serde(flatten)]
     rest: BTreeMap<String, Value>,
 }
 
 impl Stats {
+    /// By port, in the order of the command line.
+    pub(super) fn ports(&self) -> Vec<PortCounts> {
+        self.ports.clone()
+    }
+
     /// Every other count, by its name.
     pub(super) fn details(&self) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();

@@ -21,7 +21,7 @@ use crate::nf::{first, program};
 use crate::openflow::feed::{self, Feed};
 use crate::openflow::{self, Dialect};
 use crate::process::Process;
-use crate::wiring::WiringKind;
+use crate::wiring::{Side, WiringKind};
 use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
 use answers::{Ready, Stats};
 use std::path::Path;
@@ -93,30 +93,41 @@ impl Adapter for Weir {
 
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
-        let flows = openflow::flows(request.nf, Dialect::Weir).map_err(unsupported)?;
-        let variant = Variant::parse(request.variant).map_err(unsupported)?;
-        let changing = (variant.idle > 0 || variant.changes > 0).then(|| openflow::routes(request.nf));
-        let table = changing.transpose().map_err(unsupported)?.unwrap_or_default();
-        let flows = request.folder.write("flows.txt", &(flows + &feed::idle_routes(table, variant.idle)))?;
-        let cores = variant.cores(request).map_err(unsupported)?;
-        let keyed = keyed(request.nf).map(|text| request.folder.write("services.toml", &text)).transpose()?;
-        let arguments = arguments(request, &variant, &cores, (&flows, keyed.as_deref()));
-        let program = variant.program.clone().map_or_else(program, Ok)?;
-        let (program, arguments) = request.command(program.as_os_str(), arguments);
-        let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
-        let patience = PATIENCE + Duration::from_secs(u64::from(variant.idle / ROUTES_A_SECOND));
-        let ready: Ready = process.wait_for(0, "open its ports", patience, first)?;
-        if !ready.ready {
-            return Err(DutError::Answer { dut: NAME, answer: "not ready".into(), expected: "ready" });
-        }
-        let feed = match variant.changes {
-            0 => None,
-            rate => {
-                Some(Feed::start(NAME, &request.folder.file(SOCKET), (table, rate), request.control_core)?)
-            }
-        };
-        Ok(Box::new(Running { feed, process, version: ready.version, threads: ready.tid.into() }))
+        launch(request, openflow::flows(request.nf, Dialect::Weir).map_err(unsupported)?)
     }
+
+    fn hosts(&self) -> Option<Side> {
+        Some(Side::Dut)
+    }
+
+    fn start_host(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        launch(request, openflow::crossed(request.ports.len()))
+    }
+}
+
+/// Starts it with these flows, and with the services of its function.
+fn launch(request: &StartRequest<'_>, flows: String) -> Result<Box<dyn RunningDut>, DutError> {
+    let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
+    let variant = Variant::parse(request.variant).map_err(unsupported)?;
+    let changing = (variant.idle > 0 || variant.changes > 0).then(|| openflow::routes(request.nf));
+    let table = changing.transpose().map_err(unsupported)?.unwrap_or_default();
+    let flows = request.folder.write("flows.txt", &(flows + &feed::idle_routes(table, variant.idle)))?;
+    let cores = variant.cores(request).map_err(unsupported)?;
+    let keyed = keyed(request.nf).map(|text| request.folder.write("services.toml", &text)).transpose()?;
+    let arguments = arguments(request, &variant, &cores, (&flows, keyed.as_deref()));
+    let program = variant.program.clone().map_or_else(program, Ok)?;
+    let (program, arguments) = request.command(program.as_os_str(), arguments);
+    let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
+    let patience = PATIENCE + Duration::from_secs(u64::from(variant.idle / ROUTES_A_SECOND));
+    let ready: Ready = process.wait_for(0, "open its ports", patience, first)?;
+    if !ready.ready {
+        return Err(DutError::Answer { dut: NAME, answer: "not ready".into(), expected: "ready" });
+    }
+    let feed = match variant.changes {
+        0 => None,
+        rate => Some(Feed::start(NAME, &request.folder.file(SOCKET), (table, rate), request.control_core)?),
+    };
+    Ok(Box::new(Running { feed, process, version: ready.version, threads: ready.tid.into() }))
 }
 
 /// The command line behind the program's name. Files are those of flows and, where there is one, of the services
@@ -150,6 +161,10 @@ fn arguments(
     }
     if request.huge_pages {
         arguments.push("--huge-pages".to_owned());
+    }
+    let waits = variant.options.iter().any(|option| option == "--poll");
+    if request.shared_core && !waits {
+        arguments.extend(["--poll", "yield"].map(str::to_owned));
     }
     arguments.extend(variant.options.iter().cloned());
     arguments
@@ -215,7 +230,8 @@ impl RunningDut for Running {
         // What stands for a NIC's work is none of the switch's.
         let emulated = details.get("hints emulated_ns").copied().unwrap_or(0);
         let cpu = cpu.saturating_sub(emulated);
-        Ok(Counters { received: stats.received, sent: stats.sent, cpu: Nanos(cpu), at, details })
+        let counters = Counters::new(stats.received, stats.sent, Nanos(cpu), at);
+        Ok(Counters { details, ports: stats.ports(), ..counters })
     }
 
     fn pace(&self) -> Option<(&'static str, f64)> {
@@ -226,8 +242,8 @@ impl RunningDut for Running {
         self.threads.iter().map(|thread| (self.process.pid(), *thread)).collect()
     }
 
-    fn process(&self) -> Option<&Process> {
-        Some(&self.process)
+    fn processes(&self) -> Vec<&Process> {
+        vec![&self.process]
     }
 
     fn ended(&mut self) -> Option<DutError> {

@@ -9,6 +9,7 @@
 
 use super::Side;
 use crate::folder::Folder;
+use std::path::Path;
 use weir_units::FrameSize;
 
 /// Descriptors in each ring, as a power of two: as many as `vhost` has.
@@ -43,16 +44,26 @@ impl Memif {
         number: u32,
         max_frame: FrameSize,
     ) -> [String; Self::LINKS] {
+        std::array::from_fn(|link| {
+            let socket = folder.file(&format!("link{link}.sock"));
+            self.port_at(side, (number as usize * Self::LINKS + link, link), &socket, max_frame)
+        })
+    }
+
+    /// One port over a socket elsewhere, by its number in its process and its interface id.
+    pub(crate) fn port_at(
+        self,
+        side: Side,
+        (number, id): (usize, usize),
+        socket: &Path,
+        max_frame: FrameSize,
+    ) -> String {
         let buffer = max_frame.bytes().max(LEAST_BUFFER).next_multiple_of(64);
         let role = if self.server == side { "server" } else { "client" };
-        std::array::from_fn(|link| {
-            let name = number as usize * Self::LINKS + link;
-            let socket = folder.file(&format!("link{link}.sock"));
-            format!(
-                "net_memif{name},role={role},id={link},socket={},socket-abstract=no,rsize={RING_BITS},bsize={buffer}",
-                socket.display()
-            )
-        })
+        let socket = socket.display();
+        format!(
+            "net_memif{number},role={role},id={id},socket={socket},socket-abstract=no,rsize={RING_BITS},bsize={buffer}"
+        )
     }
 }
 

@@ -51,10 +51,20 @@ impl Vhost {
     /// The ports of one side, as EAL `--vdev` strings. `number` tells the ports of one process apart.
     pub fn ports(self, side: Side, folder: &Folder, number: u32) -> [String; Self::LINKS] {
         let sockets = self.sockets(folder);
+        self.ports_at(side, number, |link| sockets[link].clone())
+    }
+
+    /// The same over sockets elsewhere, by link.
+    pub(crate) fn ports_at(
+        self,
+        side: Side,
+        number: u32,
+        socket: impl Fn(usize) -> PathBuf,
+    ) -> [String; Self::LINKS] {
         std::array::from_fn(|link| {
             let name = number as usize * Self::LINKS + link;
-            let path = sockets[link].display();
-            let serves = self.server == side;
+            let path = socket(link);
+            let (path, serves) = (path.display(), self.server == side);
             if self.backend == side {
                 format!("net_vhost{name},iface={path},queues=1,client={}", u8::from(!serves))
             } else {

@@ -13,6 +13,7 @@ mod packets;
 mod rates;
 mod repeats;
 mod soak;
+mod stages;
 mod sweeps;
 
 use crate::digest::{Digest, Entry};
@@ -46,7 +47,7 @@ impl Section {
 }
 
 /// The sections, in the order of the page.
-pub(crate) const SECTIONS: [Section; 11] = [
+pub(crate) const SECTIONS: [Section; 12] = [
     Section::new("throughput", "Throughput", &[Method::Throughput, Method::Mrr], rates::section),
     Section::new("sweeps", "Sweeps", &[], sweeps::section),
     Section::new("latency", "Latency", &[Method::Latency], latency::section),
@@ -54,6 +55,7 @@ pub(crate) const SECTIONS: [Section; 11] = [
     Section::new("cycles", "Cycles per packet", &[], cycles::section),
     Section::new("packets", "Packets", &[], packets::section),
     Section::new("losses", "Losses", &[], losses::section),
+    Section::new("stages", "Stages", &[], stages::section),
     Section::new("own-time", "The tester's time", &[], own_time::section),
     Section::new("frame-loss", "Frame loss", &[Method::FrameLoss], frame_loss::section),
     Section::new("bursts", "Back-to-back", &[Method::BackToBack], bursts::section),

@@ -63,7 +63,7 @@ impl Sweep {
 
     /// Takes a point's key apart: the number, and what is left of device, function and trace.
     fn split(self, key: &PointKey) -> Option<(f64, [String; 3])> {
-        let (dut, nf, trace) = (key.dut.clone(), key.nf.to_string(), key.trace.clone());
+        let (dut, nf, trace) = (key.device(), key.nf.to_string(), key.trace.clone());
         match self {
             Self::Flows => {
                 let (kind, rest) = key.trace.split_once(':').filter(|(_, rest)| !rest.contains('|'))?;
@@ -265,6 +265,7 @@ mod tests {
             size: "64".into(),
             mean_frame_bytes: 64.0,
             directions: 2,
+            placement: weir_trial::Placement::default(),
             huge_pages: false,
             line_rate: LineRate(Bps(1e10)),
         }

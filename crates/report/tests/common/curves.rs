@@ -98,6 +98,7 @@ fn point(index: u32, dut: &str, (capacity, queue, foreign): (f64, u64, u64), byt
         size: bytes.to_string(),
         mean_frame_bytes: bytes,
         directions: 2,
+        placement: weir_trial::Placement::default(),
         huge_pages: false,
         line_rate: LineRate(Bps(10e9)),
     };

@@ -109,6 +109,7 @@ fn point(index: u32, nf: Nf, weight: f64, device: &Device, (size, bytes): (&str,
         size: size.to_owned(),
         mean_frame_bytes: bytes,
         directions: 2,
+        placement: weir_trial::Placement::default(),
         huge_pages: false,
         line_rate: LineRate(Bps(10e9)),
     };

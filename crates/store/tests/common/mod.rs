@@ -19,6 +19,7 @@ pub(crate) fn key(size: u16) -> PointKey {
         size: size.to_string(),
         mean_frame_bytes: f64::from(size),
         directions: 2,
+        placement: weir_trial::Placement::default(),
         huge_pages: false,
         line_rate: LineRate(Bps(10e9)),
     }

@@ -171,6 +171,9 @@ impl TraceName {
 
     /// Whether a function forwards this trace's packets; why not.
     pub fn suits(&self, nf: Nf) -> Result<(), String> {
+        if let Nf::Chain(chain) = nf {
+            return chain.members().iter().try_for_each(|member| self.suits(*member));
+        }
         let made_for = self.made_for();
         let (fits, wanted) = match (nf, self) {
             (_, Self::Capture(_)) | (Nf::Flows(_), Self::Rules(_)) => return Ok(()),

@@ -5,6 +5,7 @@
 //! all devices are given the same work.
 
 mod access;
+mod chain;
 mod exposed;
 mod flows;
 mod gateway;
@@ -12,6 +13,7 @@ mod routes;
 mod rules;
 mod sets;
 
+pub use chain::{Chain, ChainError};
 pub use exposed::{DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE, DENIED_SOURCE_PORT};
 pub use flows::{FlowEntry, FlowFile, FlowFileError};
 pub use gateway::{BACKENDS, Backend, CLIENT_PORTS, NAT_OCTET, Network, Station};
@@ -88,6 +90,8 @@ pub enum Nf {
     },
     /// A flow table of a user's own.
     Flows(FlowFile),
+    /// Functions in a row.
+    Chain(Chain),
 }
 
 /// The kind of a network function, without its numbers.
@@ -115,6 +119,8 @@ pub enum NfKind {
     PipelineD,
     /// [`Nf::Flows`].
     Flows,
+    /// [`Nf::Chain`].
+    Chain,
 }
 
 /// A text that names no network function.
@@ -148,7 +154,7 @@ impl Nf {
     /// The names that can be written, with their numbers.
     pub const FORMS: &'static str = "l2fwd, l3fwd:N (1 to 100000 routes), firewall:N (1 to 100000 rules), \
          exposed:N (1 to 3 fields), l2:N (2 to 100000 MAC addresses), pipeline-a:N, pipeline-a-few:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
-         table), pipeline-d:N (0 to 32 services that do nothing), or flows:FILE (a file of flows, as ovs-ofctl add-flows reads them, a rule set or a routing table); without `:N` it is 10, 3, 500, or one service";
+         table), pipeline-d:N (0 to 32 services that do nothing), or flows:FILE (a file of flows, as ovs-ofctl add-flows reads them, a rule set or a routing table), or several of l2fwd, l3fwd:N and firewall:N in a row, joined by `+`; without `:N` it is 10, 3, 500, or one service";
 
     /// The kind.
     pub const fn kind(self) -> NfKind {
@@ -164,6 +170,7 @@ impl Nf {
             Self::PipelineC { .. } => NfKind::PipelineC,
             Self::PipelineD { .. } => NfKind::PipelineD,
             Self::Flows(_) => NfKind::Flows,
+            Self::Chain(_) => NfKind::Chain,
         }
     }
 
@@ -171,7 +178,7 @@ impl Nf {
     /// nothing for a function without one.
     pub const fn entries(self) -> Option<u32> {
         match self {
-            Self::L2Fwd | Self::Flows(_) => None,
+            Self::L2Fwd | Self::Flows(_) | Self::Chain(_) => None,
             Self::L3Fwd { routes: number }
             | Self::Firewall { rules: number }
             | Self::Exposed { fields: number }
@@ -286,7 +293,7 @@ pub const FIRST_FREE_PORT: u16 = 1024;
 
 impl NfKind {
     /// Every kind, in the order of the tables people read.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::L2Fwd,
         Self::L3Fwd,
         Self::Firewall,
@@ -298,6 +305,7 @@ impl NfKind {
         Self::PipelineC,
         Self::PipelineD,
         Self::Flows,
+        Self::Chain,
     ];
 
     /// The name people type.
@@ -314,6 +322,7 @@ impl NfKind {
             Self::PipelineC => "pipeline-c",
             Self::PipelineD => "pipeline-d",
             Self::Flows => "flows",
+            Self::Chain => "chain",
         }
     }
 
@@ -335,7 +344,8 @@ impl NfKind {
             Self::PipelineB => Nf::PipelineB { entries: pipeline()? },
             Self::PipelineC => Nf::PipelineC { entries: pipeline()? },
             Self::PipelineD => Nf::PipelineD { noops: within(1, 0, Nf::MOST_NOOPS)? },
-            Self::Flows => return None, // it has a file behind its name
+            // These have more than a number behind their name.
+            Self::Flows | Self::Chain => return None,
         })
     }
 }
@@ -344,6 +354,7 @@ impl fmt::Display for Nf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.entries()) {
             (Self::Flows(file), _) => f.pad(&format!("{}:{file}", self.kind().name())),
+            (Self::Chain(chain), _) => f.pad(&chain.to_string()),
             (_, None) => f.pad(self.kind().name()),
             (_, Some(number)) => f.pad(&format!("{}:{number}", self.kind().name())),
         }
@@ -357,6 +368,11 @@ impl FromStr for Nf {
         if let Some(file) = text.strip_prefix(Nf::FLOWS) {
             let file = FlowFile::stored(file).map(Self::Flows);
             return file.ok_or_else(|| ParseNfError { text: text.to_owned() });
+        }
+        if text.contains(Chain::SEPARATOR) {
+            let members: Result<Vec<Nf>, _> = text.split(Chain::SEPARATOR).map(str::parse).collect();
+            let chain = members.ok().and_then(|members| Chain::of(&members).ok());
+            return chain.ok_or_else(|| ParseNfError { text: text.to_owned() });
         }
         let (name, number) = match text.split_once(':') {
             None => (text, Some(None)),
@@ -406,7 +422,7 @@ mod tests {
         assert_eq!("pipeline-a".parse(), Ok(Nf::PipelineA { entries: 500 }));
         assert_eq!("pipeline-d".parse(), Ok(Nf::PipelineD { noops: 1 }));
         assert!("flows".parse::<Nf>().is_err(), "a file is missing");
-        for kind in NfKind::ALL.into_iter().filter(|kind| *kind != NfKind::Flows) {
+        for kind in NfKind::ALL.into_iter().filter(|kind| !matches!(kind, NfKind::Flows | NfKind::Chain)) {
             assert_eq!(kind.name().parse::<Nf>().unwrap().kind(), kind);
         }
     }

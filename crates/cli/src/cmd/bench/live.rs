@@ -122,7 +122,7 @@ impl Live {
 
 impl Watcher for Live {
     fn point(&mut self, number: u32, total: u32, key: &PointKey) {
-        self.label = format!("{number}/{total} {} {} {} {}", key.nf, key.dut, key.wiring, size(key));
+        self.label = format!("{number}/{total} {} {} {} {}", key.nf, key.device(), key.wiring, size(key));
         self.bounds.clear();
         self.latencies.clear();
         self.show(self.expected.into(), "wiring up");
@@ -165,7 +165,7 @@ impl Watcher for Live {
             PointOutcome::Failed(reason) => (vec![format!("FAILED: {reason}")], Vec::new()),
         };
         cells.extend(remarks);
-        let about = [&key.nf.to_string(), &key.dut, &key.wiring, short(&key.trace), &size(key)];
+        let about = [&key.nf.to_string(), &key.device(), &key.wiring, short(&key.trace), &size(key)];
         self.row(about, &cells);
     }
 }
@@ -179,7 +179,7 @@ fn columns(plan: &Plan) -> Rows {
     let sizes = plan.sizes.iter().map(|size| format!("{size} B"));
     let widths = vec![
         widest(plan.nfs.iter().map(ToString::to_string).collect(), "self-check"),
-        widest(plan.duts.iter().chain(&plan.against).cloned().collect(), "DUT"),
+        widest(plan.expand().iter().map(|point| point.placement.of(&point.dut)).collect(), "DUT"),
         widest(
             plan.wirings.iter().map(ToString::to_string).chain(["simulated".to_owned()]).collect(),
             "wiring",

@@ -12,7 +12,7 @@ use weir_traffic::trace::TraceName;
 /// Axes that replace the plan's.
 #[derive(clap::Args)]
 pub(super) struct Overrides {
-    /// Network functions: l2fwd, l3fwd or l3fwd:ROUTES, firewall or firewall:RULES
+    /// Network functions: l2fwd, l3fwd or l3fwd:ROUTES, firewall or firewall:RULES; several in a row joined by +
     #[arg(long, value_name = "NF", value_delimiter = ',')]
     nf: Vec<String>,
     /// A flow table of your own as the network function: a file as `ovs-ofctl add-flows` reads it, whose ports 1
@@ -25,6 +25,15 @@ pub(super) struct Overrides {
     /// A second device to measure against the plan's one, trial by trial in turns
     #[arg(long, value_name = "DUT2")]
     against: Option<String>,
+    /// How functions are placed: inline, vhost, vale, container
+    #[arg(long, value_name = "HOW", value_delimiter = ',')]
+    deployment: Vec<String>,
+    /// The dataplane that carries packets between functions in vhost and container: weir, ovs-dpdk, testpmd
+    #[arg(long, value_name = "DUT", value_delimiter = ',')]
+    host: Vec<String>,
+    /// Cores of functions that are placed apart: own, or shared where all take turns on one
+    #[arg(long, value_name = "WHOSE", value_delimiter = ',')]
+    cores: Vec<String>,
     /// Wirings: vhost, memif, veth, nic, fed
     #[arg(long, value_name = "WIRING", value_delimiter = ',')]
     wiring: Vec<String>,
@@ -72,6 +81,11 @@ impl Overrides {
             return whole();
         };
         for one in &given {
+            if one.key == "nf" {
+                // It stands in place of a chain as well.
+                document.remove("chain");
+                document.remove("length");
+            }
             set(&mut document, one.key, one.value.clone());
         }
         let text = document.to_string();
@@ -102,6 +116,9 @@ impl Overrides {
             ("nf", "--nf", &self.nf, texts(&self.nf)),
             ("nf", "--flows", &self.flows, flows),
             ("dut", "--dut", &self.dut, texts(&self.dut)),
+            ("deployment", "--deployment", &self.deployment, texts(&self.deployment)),
+            ("host", "--host", &self.host, texts(&self.host)),
+            ("cores", "--cores", &self.cores, texts(&self.cores)),
             ("wiring", "--wiring", &self.wiring, texts(&self.wiring)),
             ("trace", "--trace", &self.trace, texts(&self.trace)),
             ("size", "--size", size, words(size)),
@@ -198,6 +215,9 @@ mod tests {
             nf: vec!["l2fwd".into()],
             flows: vec![],
             dut: vec![],
+            deployment: vec![],
+            host: vec![],
+            cores: vec![],
             against: Some("testpmd".into()),
             wiring: vec![],
             trace: vec![],

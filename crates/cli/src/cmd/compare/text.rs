@@ -160,7 +160,7 @@ fn count(part: Part) -> String {
 fn point(row: &Row) -> [String; 5] {
     let key = &row.key;
     let dut =
-        row.other_dut.as_ref().map_or_else(|| key.dut.clone(), |other| format!("{} → {other}", key.dut));
+        row.other_dut.as_ref().map_or_else(|| key.device(), |other| format!("{} → {other}", key.device()));
     let trace = key.trace.rsplit('/').next().unwrap_or_default().to_owned();
     let mut wiring = key.wiring.clone();
     if key.directions == 1 {
@@ -224,7 +224,7 @@ fn alone(side: &str, points: &[Alone], form: Form) -> String {
             let trace = key.trace.rsplit('/').next().unwrap_or_default().to_owned();
             // The last words of a device that died take lines.
             let why = why.lines().next().unwrap_or_default().to_owned();
-            vec![key.nf.to_string(), key.dut.clone(), key.wiring.clone(), trace, size(key), why]
+            vec![key.nf.to_string(), key.device(), key.wiring.clone(), trace, size(key), why]
         })
         .collect();
     let headings = ["NF", "DUT", "wiring", "trace", "size", "why not"];

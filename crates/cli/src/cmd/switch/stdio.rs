@@ -119,6 +119,8 @@ struct PortLine<'a> {
     name: &'a str,
     received: u64,
     sent: u64,
+    /// Packets that it did not take.
+    send_dropped: u64,
     link_up: bool,
 }
 
@@ -196,6 +198,7 @@ fn line(stats: &Stats) -> Line<'_> {
         name: &port.name,
         received: port.received,
         sent: port.sent,
+        send_dropped: port.send_dropped,
         link_up: port.link_up,
     });
     let whole = |of: fn(&WorkerReport) -> u64| stats.workers.iter().map(of).sum::<u64>();

@@ -1,0 +1,192 @@
+//! Chains of functions: behind a host, in a row, in one switch; right packets, and who loses them, by name.
+
+use crate::lab::{Lab, Working, cores, told, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use weir_testkit::Need;
+use weir_trial::run::{Point, Run};
+use weir_trial::{StageReading, Waterfall};
+
+/// A load that a chain on one core carries beside anything, for a moment each.
+const METHOD: &str = "[latency]\nloads = [\"30kpps\"]\nduration = \"300ms\"\n";
+
+fn plan(axes: &str, method: &str) -> String {
+    format!("{axes}\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = false\nself_check = false\n{method}")
+}
+
+/// Asserts that all points were measured with right packets, and that each packet that came into a stage is
+/// accounted for.
+fn is_whole(run: &Run) {
+    for point in &run.points {
+        let who = format!("{} {}", point.key.nf, point.key.device());
+        assert_eq!(point.error, None, "{who}");
+        let check = point.packets.as_ref().unwrap_or_else(|| panic!("{who}: no packet was compared"));
+        assert!(check.is_right() && check.compared > 100, "{who}: {check}");
+        for stage in stages(point) {
+            let (came, left) = (stage.received, stage.sent);
+            assert!(came[0] >= left[0] && came[1] >= left[1], "{who}: {stage:?}");
+        }
+    }
+}
+
+/// The stages of the last trial.
+fn stages(point: &Point) -> &[StageReading] {
+    point.trials.last().map_or(&[], |trial| &trial.result.stages)
+}
+
+fn names(point: &Point) -> Vec<&str> {
+    stages(point).iter().map(|stage| stage.name.as_str()).collect()
+}
+
+#[test]
+fn chains_of_processes_forward_right_packets_behind_a_host_and_in_a_row() {
+    let _cores = cores();
+    let axes = "chain = [\"firewall:10\", \"l3fwd:10\", \"l2fwd\"]\nlength = [1, 3]\ndeployment = [\"vhost\", \"vale\"]\ncores = \"shared\"";
+    let run = Lab::new(&plan(axes, METHOD)).measure(0);
+    is_whole(&run);
+    let [one, alone, three, row] = run.points.as_slice() else { panic!("{}", run.points.len()) };
+    assert_eq!(names(one), ["weir", "nf 1 firewall:10", "weir"]);
+    assert_eq!(names(alone), ["nf 1 firewall:10"]);
+    assert_eq!(
+        names(three),
+        ["weir", "nf 1 firewall:10", "weir", "nf 2 l3fwd:10", "weir", "nf 3 l2fwd", "weir"]
+    );
+    assert_eq!(names(row), ["nf 1 firewall:10", "nf 2 l3fwd:10", "nf 3 l2fwd"]);
+    assert_eq!(three.key.device(), "nf in vhost on weir, one core");
+    // What came in at one end of a stage without loss has gone through all others.
+    for trial in run.points.iter().flat_map(|point| &point.trials) {
+        let waterfall = Waterfall::of(&trial.result).unwrap();
+        let lost: u64 = waterfall.stages.iter().map(|one| one.dropped + one.vanished).sum();
+        assert_eq!(lost, 0, "{waterfall:?}");
+        assert!(waterfall.stages.iter().all(|stage| stage.received > 1_000), "{waterfall:?}");
+    }
+}
+
+#[test]
+fn a_chain_is_the_tables_of_one_switch_as_well() {
+    let _cores = cores();
+    if !weir_testkit::needs!(Need::Program("ovs-vsctl", "openvswitch-switch-dpdk")) {
+        return;
+    }
+    let axes = "nf = \"firewall:10+l3fwd:10+l3fwd:10\"\ndut = [\"weir\", \"ovs-dpdk\"]";
+    let run = Lab::new(&plan(axes, METHOD)).measure(0);
+    is_whole(&run);
+    assert!(run.points.iter().all(|point| stages(point).is_empty()), "one process has no stages");
+}
+
+#[test]
+fn dataplanes_of_others_host_a_chain_and_devices_differ_by_function() {
+    let _cores = cores();
+    let (ovs, testpmd) =
+        (Need::Program("ovs-vsctl", "openvswitch-switch-dpdk"), Need::Program("dpdk-testpmd", "dpdk-dev"));
+    if !weir_testkit::needs!(ovs, testpmd) {
+        return;
+    }
+    let axes = "nf = \"l3fwd:10+l2fwd\"\ndut = \"weir|testpmd\"\ndeployment = \"vhost\"\nhost = [\"ovs-dpdk\", \"testpmd\"]\ncores = \"shared\"";
+    let run = Lab::new(&plan(axes, "[latency]\nloads = [\"5kpps\"]\nduration = \"300ms\"\n")).measure(0);
+    is_whole(&run);
+    assert_eq!(
+        names(&run.points[0]),
+        ["ovs-dpdk", "weir 1 l3fwd:10", "ovs-dpdk", "testpmd 2 l2fwd", "ovs-dpdk"]
+    );
+}
+
+#[test]
+fn functions_in_namespaces_of_their_own_forward_as_others_do() {
+    let _cores = cores();
+    if !weir_testkit::needs!(Need::Root) {
+        return;
+    }
+    let axes = "nf = \"firewall:10+l2fwd\"\ndeployment = \"container\"\ncores = \"shared\"";
+    let lab = Lab::new(&plan(axes, METHOD));
+    is_whole(&lab.measure(0));
+    assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(lab.devices(), Vec::<i32>::new());
+}
+
+#[test]
+fn the_stage_that_loses_packets_is_named() {
+    let _cores = cores();
+    for (dut, who) in [
+        ("nf|faulty:drop:1e-3|nf", "faulty 2 l2fwd"),
+        ("faulty:one-way:5e-3|nf|nf", "faulty 1 l2fwd"),
+        ("nf|nf|faulty:drop:5e-2", "faulty 3 l2fwd"),
+    ] {
+        for deployment in ["vhost", "vale"] {
+            let axes = format!(
+                "nf = \"l2fwd+l2fwd+l2fwd\"\ndut = \"{dut}\"\ndeployment = \"{deployment}\"\ncores = \"shared\""
+            );
+            let run = Lab::new(&plan(
+                &axes,
+                "check = false\n[latency]\nloads = [\"50kpps\"]\nduration = \"800ms\"\n",
+            ))
+            .measure(0);
+            let point = &run.points[0];
+            let limits: Vec<_> =
+                point.trials.iter().map(|trial| Waterfall::of(&trial.result).unwrap()).collect();
+            let last = limits.last().unwrap_or_else(|| panic!("no trial: {:?}", point.error));
+            let dropped = last.stages.iter().find(|stage| stage.name == who).map(|stage| stage.dropped);
+            assert!(dropped.is_some_and(|dropped| dropped > 0), "{dut} in {deployment}: {last:?}");
+            let others: u64 =
+                last.stages.iter().filter(|stage| stage.name != who).map(|stage| stage.dropped).sum();
+            assert_eq!(others, 0, "{dut} in {deployment}: {last:?}");
+        }
+    }
+}
+
+#[test]
+fn a_function_that_dies_is_named_and_nothing_is_left_behind() {
+    let _cores = cores();
+    let axes = "nf = \"firewall:10+l3fwd:10\"\ndeployment = \"vhost\"\ncores = \"shared\"";
+    let lab = Lab::new(&plan(axes, "[latency]\nloads = [\"10kpps\"]\nduration = \"30s\"\n"));
+    let working = Working::start(&mut lab.bench());
+    let victim = wait_for("the second function", || {
+        lab.devices().into_iter().find(|process| {
+            let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words.windows(2).any(|pair| pair == [&b"nf"[..], &b"l3fwd"[..]])
+        })
+    });
+    kill(Pid::from_raw(victim), Signal::SIGKILL).unwrap();
+    let output = working.end();
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let run = lab.stored().unwrap();
+    let error = run.points[0].error.as_ref().unwrap();
+    assert!(error.contains("nf 2 l3fwd:10: nf ended by itself"), "{error}");
+    assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
+    wait_for("the others' end", || lab.devices().is_empty().then_some(()));
+}
+
+#[test]
+fn what_cannot_be_placed_is_refused_with_what_would_do() {
+    for (axes, says) in [
+        (
+            "nf = \"l2fwd\"\ndut = \"l3fwd\"\ndeployment = \"vhost\"\ncores = \"shared\"",
+            "l3fwd cannot be l2fwd",
+        ),
+        ("nf = \"l2fwd+l2fwd\"\ndut = \"nf\"", "nf cannot be l2fwd+l2fwd"),
+        (
+            "nf = \"l2fwd+l2fwd\"\ndut = \"nf|nf|nf\"\ndeployment = \"vale\"\ncores = \"shared\"",
+            "3 devices for 2 functions",
+        ),
+        ("nf = \"l2fwd\"\ndut = \"nf|nf\"", "add a `deployment`"),
+        (
+            "nf = \"l2fwd\"\nwiring = \"fed\"\ndeployment = \"vale\"\ncores = \"shared\"",
+            "take another wiring than `fed`",
+        ),
+        (
+            "nf = \"l2fwd\"\ndut = \"ovs-dpdk\"\ndeployment = \"vale\"\ncores = \"shared\"",
+            "cannot be reached by",
+        ),
+        (
+            "nf = \"l2fwd\"\ndut = \"testpmd\"\ndeployment = \"container\"\ncores = \"shared\"",
+            "namespaces of its own; nf is",
+        ),
+    ] {
+        let lab = Lab::new(&plan(axes, "[mrr]\ntrials = 1\nduration = \"100ms\"\n"));
+        let output = lab.bench().output().unwrap();
+        let error = lab.stored().and_then(|run| run.points[0].error.clone()).unwrap_or_else(|| told(&output));
+        assert!(error.contains(says), "{axes}: {error}");
+    }
+}

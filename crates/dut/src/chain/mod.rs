@@ -1,0 +1,268 @@
+//! A chain of functions, each a process: started, counted and stopped as one device.
+//!
+//! Packets come in by the chain's first port and leave by its second, or the other way. How the processes are
+//! joined depends on the [`Deployment`]: behind the ports of a host dataplane (`links.rs`), or in a row
+//! (the same file). A host has one *stage* between two functions, a function is one stage; every stage counts
+//! what came in and what left, so that a packet that is lost is lost somewhere that has a name.
+//!
+//! Threads: none of our own beside those of each process.
+
+mod links;
+
+use crate::folder::Folder;
+use crate::process::Process;
+use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, StartRequest};
+use links::Links;
+use weir_trial::{Conduct, CoreUse, Deployment, Nf, Placement, StageReading};
+use weir_units::Nanos;
+
+/// What puts a process into namespaces of its own: mounts, network, processes. It goes when the lab goes.
+pub(crate) const CONTAINER: &str = "unshare";
+pub(crate) const CONTAIN: [&str; 6] = ["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+/// What a chain is started with.
+pub struct ChainRequest<'a> {
+    /// The chain as a whole: its function, the ports that face the tester, and everything that all processes share.
+    pub start: StartRequest<'a>,
+    /// What each function runs on, in order; one device, if it is the same for all.
+    pub devices: &'a [&'a str],
+    /// Where.
+    pub placement: &'a Placement,
+    /// A core for each forwarding process, the host's first.
+    pub cores: &'a [usize],
+}
+
+/// The device of the function at a place, from 0.
+fn device<'d>(devices: &[&'d str], place: usize) -> &'d str {
+    if let [same] = devices { same } else { devices.get(place).copied().unwrap_or_default() }
+}
+
+/// Why devices cannot be what a placement asks for; nothing where they can.
+pub fn unsupported(devices: &[&str], nf: Nf, placement: &Placement) -> Option<String> {
+    let members = nf.members();
+    if devices.len() != 1 && devices.len() != members.len() {
+        return Some(format!(
+            "{} devices for {} functions; name one, or as many",
+            devices.len(),
+            members.len()
+        ));
+    }
+    if let Some(host) = host(placement)
+        && host.hosts().is_none()
+    {
+        return Some(format!("{} hosts no other processes; weir, ovs-dpdk and testpmd do", host.name()));
+    }
+    let each = members.into_iter().enumerate();
+    each.filter_map(|(place, member)| Some((crate::adapter(device(devices, place))?, member)))
+        .find_map(|(dut, member)| unplaceable(dut, member, placement))
+}
+
+/// Why a device cannot be one function of a chain.
+fn unplaceable(dut: &dyn Adapter, nf: Nf, placement: &Placement) -> Option<String> {
+    let inner = links::wiring(placement.deployment);
+    if !dut.wirings().contains(&inner) {
+        return Some(format!(
+            "{} cannot be reached by {inner}, which `{}` needs",
+            dut.name(),
+            placement.deployment
+        ));
+    }
+    if placement.deployment == Deployment::Container && dut.name() != "nf" && dut.name() != "faulty" {
+        return Some(format!("{} is not known to run in namespaces of its own; nf is", dut.name()));
+    }
+    let reason = dut.supports(nf).err()?;
+    Some(format!("{} cannot be {nf}: {reason}", dut.name()))
+}
+
+/// The host of a placement.
+fn host(placement: &Placement) -> Option<&'static dyn Adapter> {
+    placement.host.as_deref().and_then(crate::adapter)
+}
+
+/// One process of a chain.
+struct Member {
+    dut: Box<dyn RunningDut>,
+    /// `nf 2 l3fwd:10`, or the host's name.
+    name: String,
+    is_host: bool,
+    /// Where its files lie; it goes after the process.
+    folder: Option<Folder>,
+}
+
+struct Running {
+    /// The host first, then the functions from the chain's port 0 on.
+    members: Vec<Member>,
+    /// Processes that stand around the functions: nobody's children.
+    wrapped: bool,
+    description: String,
+}
+
+/// Starts all processes of a chain, those first that others connect to.
+///
+/// # Errors
+///
+/// What keeps one of them from starting, named with its place; those that run already are stopped.
+pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+    let functions = request.start.nf.members();
+    let placement = request.placement;
+    let mut running = Running {
+        members: Vec::new(),
+        wrapped: placement.deployment == Deployment::Container,
+        description: String::new(),
+    };
+    let host = host(placement);
+    let sockets = host.and_then(Adapter::hosts);
+    let links = Links::of(request, functions.len(), sockets);
+    let shared = placement.cores == CoreUse::Shared;
+    let mut cores = request.cores.iter().copied();
+    let mut core = || cores.next().unwrap_or(request.start.core);
+    let start = |core| StartRequest { core, shared_core: shared, ..request.start.clone() };
+    if let Some(host) = host {
+        let own = StartRequest {
+            variant: placement.host.as_deref().map_or("", |host| crate::split(host).1),
+            ports: &links.host,
+            // What every pair of ports beyond the first needs.
+            buffers: functions.len() as u32 * crate::eal::SPARE_BUFFERS,
+            ..start(core())
+        };
+        let dut = host.start_host(&own).map_err(|error| error.within(host.name().to_owned()))?;
+        running.members.push(Member { dut, name: host.name().to_owned(), is_host: true, folder: None });
+    }
+    for ((place, nf), ports) in (1_usize..).zip(functions).zip(&links.functions) {
+        let device = device(request.devices, place - 1);
+        let reason = format!("`{device}` is no device");
+        let unknown = || DutError::Unsupported { dut: "chain", nf, reason };
+        let dut = crate::adapter(device).ok_or_else(unknown)?;
+        let name = format!("{} {place} {nf}", dut.name());
+        let folder = Folder::new()?;
+        let own = StartRequest {
+            nf,
+            variant: crate::split(device).1,
+            ports,
+            folder: &folder,
+            namespace: request.start.namespace.filter(|_| host.is_none()),
+            contained: running.wrapped,
+            ..start(core())
+        };
+        let dut = dut.start(&own).map_err(|error| error.within(name.clone()))?;
+        running.members.push(Member { dut, name, is_host: false, folder: Some(folder) });
+    }
+    let each = running.members.iter().map(|one| format!("{}: {}", one.name, one.dut.description()));
+    running.description = each.collect::<Vec<_>>().join(" | ");
+    Ok(Box::new(running))
+}
+
+impl Running {
+    /// What the processes count, by stage, from the chain's port 0 on.
+    fn stages(&self, counters: &[Counters]) -> Vec<StageReading> {
+        let functions: Vec<StageReading> = (0..)
+            .zip(&self.members)
+            .zip(counters)
+            .filter(|((_, member), _)| !member.is_host)
+            .map(|((process, member), counters)| {
+                let pair = pair(&counters.ports, 0).unwrap_or_default();
+                stage(&member.name, process, pair, (counters.refused, counters.cpu))
+            })
+            .collect();
+        let Some((host, counted)) = self.members.iter().zip(counters).find(|(member, _)| member.is_host)
+        else {
+            return functions;
+        };
+        let hops: Vec<StageReading> = (0..=functions.len())
+            .map(|hop| {
+                let pair = pair(&counted.ports, hop).unwrap_or_default();
+                let refused = pair[0].refused.zip(pair[1].refused).map(|(one, other)| one + other);
+                stage(&host.name, 0, pair, (refused, counted.cpu))
+            })
+            .collect();
+        let mut hops = hops.into_iter();
+        let first = hops.next();
+        first.into_iter().chain(functions.into_iter().zip(hops).flat_map(|(nf, hop)| [nf, hop])).collect()
+    }
+}
+
+/// Ports `2 * place` and the next one; nothing where they are not told apart.
+fn pair(ports: &[PortCounts], place: usize) -> Option<[PortCounts; 2]> {
+    ports.get(2 * place..2 * place + 2)?.try_into().ok()
+}
+
+fn stage(
+    name: &str,
+    process: u32,
+    [near, far]: [PortCounts; 2],
+    (refused, cpu): (Option<u64>, Nanos),
+) -> StageReading {
+    StageReading {
+        name: name.to_owned(),
+        process,
+        received: [near.received, far.received],
+        sent: [far.sent, near.sent],
+        refused,
+        cpu,
+    }
+}
+
+impl RunningDut for Running {
+    fn description(&self) -> String {
+        self.description.clone()
+    }
+
+    fn counters(&mut self) -> Result<Counters, DutError> {
+        let read =
+            |member: &mut Member| member.dut.counters().map_err(|error| error.within(member.name.clone()));
+        let counters: Vec<Counters> = self.members.iter_mut().map(read).collect::<Result<_, _>>()?;
+        let stages = self.stages(&counters);
+        let (Some(first), Some(last), Some(reading)) = (stages.first(), stages.last(), counters.first())
+        else {
+            return Err(DutError::Interrupted { dut: "chain" });
+        };
+        let (received, sent) = (first.received[0] + last.received[1], last.sent[0] + first.sent[1]);
+        let cpu = Nanos(counters.iter().map(|one| one.cpu.0).sum());
+        let mut whole = Counters::new(received, sent, cpu, reading.at);
+        for (member, one) in self.members.iter().zip(&counters) {
+            let named = one.details.iter().map(|(name, count)| (format!("{}: {name}", member.name), *count));
+            whole.details.extend(named);
+        }
+        Ok(Counters { stages, ..whole })
+    }
+
+    fn threads(&self) -> Vec<(u32, u32)> {
+        self.members.iter().flat_map(|member| member.dut.threads()).collect()
+    }
+
+    fn conduct(&self) -> Conduct {
+        let all = self.members.iter().map(|member| member.dut.conduct());
+        let sum = all.reduce(|sum, one| sum + one).unwrap_or_default();
+        let wrapped =
+            if self.wrapped { self.members.iter().filter(|one| !one.is_host).count() as u32 } else { 0 };
+        Conduct { children: sum.children.saturating_sub(wrapped), ..sum }
+    }
+
+    fn processes(&self) -> Vec<&Process> {
+        self.members.iter().flat_map(|member| member.dut.processes()).collect()
+    }
+
+    fn texts(&self) -> Vec<(String, String)> {
+        let of = |member: &Member| {
+            let texts = member.folder.as_ref().map(Folder::texts).unwrap_or_default();
+            let name = member.name.clone();
+            texts.into_iter().map(move |(file, text)| (format!("{name}: {file}"), text))
+        };
+        self.members.iter().flat_map(of).collect()
+    }
+
+    fn ended(&mut self) -> Option<DutError> {
+        self.members.iter_mut().find_map(|member| Some(member.dut.ended()?.within(member.name.clone())))
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), DutError> {
+        // Nobody is to poll what its neighbour takes away.
+        self.processes().into_iter().for_each(Process::pause);
+        let mut ends = Ok(());
+        while let Some(member) = self.members.pop() {
+            let stopped = member.dut.stop();
+            ends = ends.and(stopped);
+        }
+        ends
+    }
+}

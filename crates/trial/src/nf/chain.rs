@@ -1,0 +1,138 @@
+//! Chains: functions in a row between the same two ports.
+//!
+//! What leaves a function by port 1 goes into the next one's port 0, what leaves it by port 0 into port 1 of the
+//! one before; the first function's port 0 and the last one's port 1 are the chain's. Where each function runs
+//! is another matter ([`crate::Placement`]).
+//!
+//! Costs: [`Nf`] is copied everywhere, so a chain is kept once and for as long as the process lives. Threads: any;
+//! a lock while a chain is looked up.
+
+use super::{Nf, NfKind};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// Functions in a row, two at least.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Chain(&'static [Nf]);
+
+/// Functions that are no chain.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChainError {
+    /// Too many.
+    #[error("a chain of {0} functions is too long; it has {most} at most", most = Chain::MOST)]
+    Long(usize),
+    /// One that no chain has.
+    #[error("{0} cannot be in a chain; a chain is made of l2fwd, l3fwd:N and firewall:N")]
+    Member(Nf),
+}
+
+static KNOWN: Mutex<Vec<&'static [Nf]>> = Mutex::new(Vec::new());
+
+impl Chain {
+    /// Most functions of a chain.
+    pub const MOST: usize = 8;
+    /// What stands between two functions in a chain's name.
+    pub const SEPARATOR: char = '+';
+
+    /// These functions in a row; one alone is no chain, and stays what it is.
+    ///
+    /// # Errors
+    ///
+    /// Where they are too many, or one cannot be in a chain.
+    ///
+    /// # Panics
+    ///
+    /// Without a function.
+    pub fn of(members: &[Nf]) -> Result<Nf, ChainError> {
+        if let Some(wrong) = members.iter().copied().find(|nf| !is_member(*nf)) {
+            return Err(ChainError::Member(wrong));
+        }
+        match members {
+            [] => panic!("a chain of nothing"),
+            [alone] => Ok(*alone),
+            many if many.len() > Self::MOST => Err(ChainError::Long(many.len())),
+            many => Ok(Nf::Chain(Self::known(many))),
+        }
+    }
+
+    fn known(members: &[Nf]) -> Self {
+        let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = all.iter().find(|known| **known == members).copied();
+        Self(there.unwrap_or_else(|| {
+            let new: &'static [Nf] = Box::leak(members.into());
+            all.push(new);
+            new
+        }))
+    }
+
+    /// Its functions, from port 0 on.
+    pub fn members(self) -> &'static [Nf] {
+        self.0
+    }
+}
+
+/// Whether a function can be in a chain: its description holds for whatever comes in, and it keeps no state.
+fn is_member(nf: Nf) -> bool {
+    matches!(nf.kind(), NfKind::L2Fwd | NfKind::L3Fwd | NfKind::Firewall)
+}
+
+impl Nf {
+    /// The functions in a row that it is: itself alone, if it is no chain.
+    pub fn members(self) -> Vec<Nf> {
+        match self {
+            Self::Chain(chain) => chain.members().to_vec(),
+            alone => vec![alone],
+        }
+    }
+
+    /// Whether it may answer packets itself, as routers do (RFC 1812, section 4.3).
+    pub fn is_router(self) -> bool {
+        self.members().iter().any(|nf| nf.kind() == NfKind::L3Fwd)
+    }
+}
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, member) in self.0.iter().enumerate() {
+            if place > 0 {
+                write!(f, "{}", Self::SEPARATOR)?;
+            }
+            write!(f, "{member}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chain({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_is_written_with_pluses_and_read_again() {
+        let nf: Nf = "firewall:10+l3fwd:10+l2fwd".parse().unwrap();
+        assert_eq!(nf.to_string(), "firewall:10+l3fwd:10+l2fwd");
+        assert_eq!(nf.members(), [Nf::Firewall { rules: 10 }, Nf::L3Fwd { routes: 10 }, Nf::L2Fwd]);
+        assert_eq!(nf, "firewall+l3fwd+l2fwd".parse().unwrap(), "the same chain is the same value");
+        assert_ne!(nf, "l2fwd+l3fwd+firewall".parse().unwrap(), "their order counts");
+        assert!(nf.is_router() && !Nf::L2Fwd.is_router());
+        assert_eq!(Chain::of(&[Nf::L2Fwd]), Ok(Nf::L2Fwd));
+    }
+
+    #[test]
+    fn what_cannot_be_in_a_chain_and_too_many_are_refused_by_name() {
+        for text in ["l2fwd+pipeline-a", "l2fwd+", "+l2fwd", "l2fwd++l2fwd", "l2fwd+flows:a@0123456789abcdef"]
+        {
+            assert!(text.parse::<Nf>().is_err(), "{text}");
+        }
+        let error = Chain::of(&[Nf::L2Fwd, Nf::PipelineD { noops: 1 }]).unwrap_err().to_string();
+        assert!(error.starts_with("pipeline-d:1 cannot be in a chain"), "{error}");
+        assert_eq!(Chain::of(&[Nf::L2Fwd; 9]), Err(ChainError::Long(9)));
+        assert!("l2fwd+l2fwd+l2fwd+l2fwd+l2fwd+l2fwd+l2fwd+l2fwd+l2fwd".parse::<Nf>().is_err());
+    }
+}
