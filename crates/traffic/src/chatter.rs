@@ -1,7 +1,7 @@
 //! Frames that neighbours on a wire send by themselves. One of them among a trial's packets says nothing
 //! about the device under test.
 
-use crate::stamp::Stamp;
+use crate::stamp::{Stamp, key};
 use weir_wire::{EtherType, EthernetRepr};
 
 /// Group addresses that no bridge passes on (IEEE 802.1Q, table 8-1): spanning tree, LLDP, LACP, pause.
@@ -21,7 +21,7 @@ const LEAST: usize = IPV6_HEADER + 1;
 /// LLDP, ARP, IPv6 neighbour discovery (RFC 4861) and multicast listener discovery (RFC 3810).
 pub(crate) fn is_wire_chatter(frame: &[u8]) -> bool {
     let Some((link, packet)) = frame.split_first_chunk::<{ EthernetRepr::BYTES }>() else { return false };
-    if Stamp::read(frame).is_some() {
+    if Stamp::read(frame, key()).is_some() {
         return false;
     }
     let reserved = link.starts_with(&RESERVED_GROUP) && link[5] < 0x10 || link.starts_with(&CISCO_GROUP);
@@ -81,7 +81,7 @@ mod tests {
         assert!(known.iter().all(|frame| is_wire_chatter(frame)));
         let mut forged = lldp;
         let at = forged.len() - Stamp::BYTES;
-        Stamp { trial: 3, sequence: 1, tsc: 5 }.write(&mut forged[at..]);
+        Stamp { trial: 3, sequence: 1, tsc: 5 }.write(&mut forged[at..], key());
         let others = [
             forged,
             frame([0x01, 0x80, 0xc2, 0, 0, 0x10], 0x0800, &[0x45]),

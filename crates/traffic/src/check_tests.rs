@@ -1,5 +1,6 @@
 use super::*;
 use crate::probes::probes;
+use crate::stamp::key;
 use crate::trace::{Direction, FrameSource, TraceSpec};
 use weir_trial::{FlowFile, Nf};
 
@@ -223,7 +224,7 @@ fn a_packet_without_a_stamp_that_is_sent_again_was_not_overtaken() {
 fn packets_of_an_earlier_trial_are_stale() {
     let check = checked("l2fwd", |out| {
         let mut old = out[VICTIM].1.clone();
-        Stamp { trial: 6 << 1, sequence: 3, tsc: 12_345 }.write(&mut old);
+        Stamp { trial: 6 << 1, sequence: 3, tsc: 12_345 }.write(&mut old, key());
         out.push((1, old));
     });
     assert_eq!(faults(&check), [(Fault::Stale, 1)], "{check}");

@@ -1,4 +1,5 @@
 use super::*;
+use crate::stamp::key;
 use crate::trace::{FrameSource, Sizes, TableCursor, TraceSpec};
 use weir_trial::Nf;
 
@@ -78,7 +79,7 @@ fn every_changed_bit_but_those_of_the_stamp_and_padding_is_found() {
             let mut changed = frame.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
             // A stamp that is read wrongly is another packet's, or nobody's.
-            let Some(stamp) = Stamp::read(&changed) else { continue };
+            let Some(stamp) = Stamp::read(&changed, key()) else { continue };
             assert_eq!(each.look(stamp, *port, &changed), Look::Wrong, "{nf} {size}: bit {bit}");
         }
         assert_eq!(each.look(packets[5].0, 1 - port, frame), Look::Wrong, "the other port");

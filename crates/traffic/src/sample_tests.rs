@@ -1,4 +1,5 @@
 use super::*;
+use crate::stamp::key;
 use crate::trace::{FrameSource, FrameTable, Sizes, TableCursor, TraceSpec};
 use std::sync::Arc;
 use weir_trial::Nf;
@@ -44,7 +45,7 @@ fn every_stamped_frame_is_made_again_from_its_number() {
             let mut stamped = 0;
             for frame in &frames {
                 // One in 65,536 of T1's frames without a stamp reads as one, of any trial.
-                let Some(stamp) = Stamp::read(frame).filter(|stamp| stamp.trial == TRIAL << 1) else {
+                let Some(stamp) = Stamp::read(frame, key()).filter(|stamp| stamp.trial == TRIAL << 1) else {
                     continue;
                 };
                 assert_eq!(recall.frame(stamp).as_ref(), Some(frame), "{name} {start} {every} {stamp:?}");
@@ -118,7 +119,7 @@ fn faults_of_packets_with_and_without_their_stamp_are_named() {
         ),
         (
             |out| {
-                Stamp { trial: 3 << 1, sequence: 4, tsc: 1_004 }.write(&mut out[4].1);
+                Stamp { trial: 3 << 1, sequence: 4, tsc: 1_004 }.write(&mut out[4].1, key());
                 out[4].2 = false;
             },
             Fault::Stale,
@@ -156,7 +157,7 @@ fn a_sample_is_spread_over_the_trial_and_never_allocates() {
         frame.resize(size, 0);
         sampler.begin(9, packets as f64);
         for number in 0..packets {
-            Stamp { trial: 18, sequence: number, tsc: 0 }.write(&mut frame);
+            Stamp { trial: 18, sequence: number, tsc: 0 }.write(&mut frame, key());
             sampler.see(&frame, Ticks(number), true);
         }
         assert_eq!((sampler.bytes.capacity(), sampler.copies.capacity()), (bytes, copies));

@@ -305,6 +305,7 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stamp::key;
 
     const W: u64 = 1 << 16;
 
@@ -324,7 +325,7 @@ mod tests {
     fn frame(trial: u16, sequence: u64) -> Vec<u8> {
         let mut frame = vec![0; 60];
         let at = frame.len() - Stamp::BYTES;
-        Stamp { trial, sequence, tsc: 100 }.write(&mut frame[at..]);
+        Stamp { trial, sequence, tsc: 100 }.write(&mut frame[at..], key());
         frame
     }
 

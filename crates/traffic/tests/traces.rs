@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use weir_traffic::stamp::{Stamp, StampSlot};
+use weir_traffic::stamp::{Stamp, StampSlot, key};
 use weir_traffic::trace::synthetic::LEAST_PORT;
 use weir_traffic::trace::{
     Direction, FrameTable, Laps, Sizes, TAIL, TraceInfo, TraceOptions, TraceSpec, VlanChange,
@@ -279,12 +279,12 @@ fn no_unstamped_frame_looks_stamped() {
     for name in ["tr2i", "t2"] {
         let table = table(name);
         for index in (0..table.distinct()).step_by((table.distinct() / 5_000).max(1)) {
-            assert_eq!(Stamp::read(&table.distinct_frame(index).to_vec()), None, "{name}");
+            assert_eq!(Stamp::read(&table.distinct_frame(index).to_vec(), key()), None, "{name}");
         }
     }
     for bytes in 82..600 {
         let frame = spec("simple").sizes(size(bytes)).build_table().unwrap().frame(0).to_vec();
-        assert_eq!(Stamp::read(&frame), None, "{bytes}");
+        assert_eq!(Stamp::read(&frame, key()), None, "{bytes}");
     }
 }
 

@@ -12,6 +12,7 @@
 //! - [`crc32c`]: the checksum of SCTP;
 //! - [`dissect`]: one walk over a frame that says where each header starts;
 //! - [`pcap`]: reading pcap and pcapng as a stream, writing both;
+//! - [`stamp`]: by what a tester knows its packets again;
 //! - [`table`]: routes and filter rules, and their text.
 //!
 //! Costs and threads: nothing here allocates except [`pcap`], nothing locks, and every type is plain
@@ -24,6 +25,7 @@ pub mod ethernet;
 pub mod ipv4;
 pub mod ipv6;
 pub mod pcap;
+pub mod stamp;
 pub mod table;
 pub mod tcp;
 pub mod udp;
