@@ -85,11 +85,40 @@ fn the_lab_is_told_when_packets_flow_what_was_counted_and_how_it_ended() {
     }
     // The null port's packets are all zeros: not IPv4.
     assert!(stats["drops"]["not-ipv4"].as_u64().unwrap() > 0);
-    assert!(program.ask("faster")["error"].as_str().unwrap().contains("write stats or stop"));
+    assert!(
+        program.ask("faster")["error"].as_str().unwrap().contains("write stats, tap KEY, tap off or stop")
+    );
     let last = program.ask("stop");
     assert_eq!(last["received"], last["dropped"]);
     assert_eq!(last["drops"]["not-ipv4"], last["dropped"]);
     assert!(last["busy_cycles"].as_u64().unwrap() > 0);
+    assert_eq!((&last["buffers_missing"], program.end()), (&0.into(), Some(0)));
+}
+
+#[test]
+fn taps_are_switched_by_lines_and_counted_by_port() {
+    let (mut program, _) =
+        Controlled::start(&["l2fwd", "--port", "net_null0", "--port", "net_null1,no-rx=1"]);
+    let key = weir_traffic::stamp::key().to_string();
+    let short = &key[1..];
+    for broken in ["tap", "tap on", &format!("tap {short}"), &format!("tap {key} 7"), "tap \u{e9}"] {
+        let error = program.ask(broken);
+        let error = error["error"].as_str().unwrap_or_else(|| panic!("{broken}: {error}"));
+        assert!(error.contains("5 words of 16 hexadecimal digits") && error.ends_with("or `off`"), "{error}");
+    }
+    let before = program.ask("stats");
+    assert!(before["taps"].is_null() && before["ports"][1]["refused"] == 0, "{before}");
+    assert!(program.ask("stats now")["error"].as_str().unwrap().contains("`stats now` is no command"));
+    assert_eq!(program.ask(&format!("tap {key}"))["tap"], true);
+    assert_eq!(program.ask(" tap off ")["tap"], false);
+    // The null port's packets have no stamps.
+    let last = program.ask("stop");
+    for port in 0..2 {
+        for edge in ["received", "sent"] {
+            let expected = serde_json::json!({ "packets": 0, "sum_ns": 0, "buckets": [] });
+            assert_eq!(last["taps"][port][edge], expected, "{last}");
+        }
+    }
     assert_eq!((&last["buffers_missing"], program.end()), (&0.into(), Some(0)));
 }
 

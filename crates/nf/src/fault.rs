@@ -3,19 +3,20 @@
 //! A [`Fault`] names what goes wrong and with which share of the packets: `corrupt:1e-6` flips a bit
 //! in one of a million, drawn by chance, the same at each start. It acts where packets leave, on the worker's thread; a program without a
 //! fault is compiled without it. Injected losses are counted as [`DropReason::Injected`], so that the
-//! ledger still adds up; copies are not counted at all, as a device that makes them would not.
+//! ledger still adds up, as are packets held back that the end of the program finds; copies are not counted at all, as a
+//! device that makes them would not.
 
 mod frames;
 
-use crate::forwarder::Port;
 use crate::ledger::Counters;
 use crate::verdict::{DropReason, PORTS};
+use crate::wire::{Ports, Wire};
 use std::collections::VecDeque;
 use std::fmt;
 use std::process::{Child, Command};
 use std::str::FromStr;
 use weir_cpu::Ticks;
-use weir_dpdk::{Burst, Pool, TxQueue};
+use weir_dpdk::{Burst, Pool};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -185,43 +186,6 @@ const REPLAY_BEHIND: usize = 70_000;
 /// Old packets that a [`FaultKind::Stale`] device remembers.
 const MEMORY: usize = 64;
 
-/// What stands between the function and its ports.
-pub(crate) trait Wire {
-    /// A burst is about to leave by a port.
-    fn leaving(&mut self, port: usize, burst: &mut Burst, tx: &mut TxQueue, counters: &Counters);
-
-    /// Once a round of the loop, packets or not.
-    fn round(&mut self, ports: &mut [Port; PORTS]);
-
-    /// Whether this denied packet passes.
-    fn leaks(&mut self) -> bool;
-
-    /// Whether the packets of a full burst go where the first of them goes.
-    fn skips_lookups(&self) -> bool;
-}
-
-/// Nothing: what every program has that is not to do wrong.
-#[derive(Debug)]
-pub(crate) struct Straight;
-
-impl Wire for Straight {
-    #[inline]
-    fn leaving(&mut self, _: usize, _: &mut Burst, _: &mut TxQueue, _: &Counters) {}
-
-    #[inline]
-    fn round(&mut self, _: &mut [Port; PORTS]) {}
-
-    #[inline]
-    fn leaks(&mut self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn skips_lookups(&self) -> bool {
-        false
-    }
-}
-
 /// A [`Fault`] at work.
 #[derive(Debug)]
 pub(crate) struct Saboteur {
@@ -339,13 +303,13 @@ impl Saboteur {
         self.since = Ticks::now();
     }
 
-    fn duplicate(&self, frame: &[u8], tx: &mut TxQueue) {
+    fn duplicate(&self, frame: &[u8], port: usize, ports: &mut Ports) {
         let mut copy = Burst::new();
         if self.pool.fill(&mut copy, 1)
             && let Some(packet) = copy.get_mut(0)
         {
             packet.set_len(frame.len() as u16).copy_from_slice(frame);
-            tx.transmit(&mut copy);
+            ports.transmit(port, &mut copy);
         }
     }
 
@@ -364,14 +328,14 @@ impl Saboteur {
     }
 
     /// Remembers what leaves, and sends packets again that left long before.
-    fn replay(&mut self, port: usize, burst: &Burst, tx: &mut TxQueue) {
+    fn replay(&mut self, port: usize, burst: &Burst, ports: &mut Ports) {
         let places = self.victims(burst.len());
         for (place, packet) in burst.iter().enumerate() {
             let last = &mut self.last[port];
             last.push_back(packet.data().to_vec());
             let first = if last.len() > REPLAY_BEHIND { last.pop_front() } else { None };
             if let Some(old) = first.filter(|_| places.contains(&place)) {
-                self.duplicate(&old, tx);
+                self.duplicate(&old, port, ports);
             }
         }
     }
@@ -410,7 +374,7 @@ impl Saboteur {
 }
 
 impl Wire for Saboteur {
-    fn leaving(&mut self, port: usize, burst: &mut Burst, tx: &mut TxQueue, counters: &Counters) {
+    fn leaving(&mut self, port: usize, burst: &mut Burst, ports: &mut Ports, counters: &Counters) {
         if self.fault.kind == FaultKind::Stale && self.old.len() < MEMORY {
             self.remember(burst);
         }
@@ -419,7 +383,7 @@ impl Wire for Saboteur {
         }
         match self.fault.kind {
             FaultKind::Slow => return self.idle(),
-            FaultKind::Replay => return self.replay(port, burst, tx),
+            FaultKind::Replay => return self.replay(port, burst, ports),
             FaultKind::Starve => return self.starve(port, burst, counters),
             FaultKind::OneWay if port == 0 => return,
             _ => {}
@@ -440,7 +404,7 @@ impl Wire for Saboteur {
             FaultKind::Duplicate => {
                 for place in victims {
                     if let Some(packet) = burst.get_mut(place) {
-                        self.duplicate(packet.data(), tx);
+                        self.duplicate(packet.data(), port, ports);
                     }
                 }
             }
@@ -461,15 +425,22 @@ impl Wire for Saboteur {
         }
     }
 
-    fn round(&mut self, ports: &mut [Port; PORTS]) {
+    fn round(&mut self, ports: &mut Ports, counters: &Counters) {
         if Ticks::now() < self.due {
             return;
         }
-        for (held, port) in self.held.iter_mut().zip(ports) {
-            port.tx.transmit(held);
+        for (port, held) in self.held.iter_mut().enumerate().filter(|(_, held)| !held.is_empty()) {
+            counters.count_sent(port, ports.transmit(port, held));
         }
         if self.held.iter().all(Burst::is_empty) {
             self.due = Ticks(u64::MAX);
+        }
+    }
+
+    fn end(&mut self, counters: &Counters) {
+        for held in &mut self.held {
+            counters.count_dropped(DropReason::Injected, held.len());
+            held.clear();
         }
     }
 

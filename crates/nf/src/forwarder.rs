@@ -5,34 +5,25 @@
 //! ones are sorted by port first. What a port does not take at once is dropped and counted: a
 //! queue in front of a full ring only hides the loss and adds delay.
 
-use crate::fault::Wire;
 use crate::ledger::Counters;
 use crate::verdict::{DropReason, NetworkFunction, Outcome, PORTS, Verdict, Verdicts, other_port};
+use crate::wire::{Ports, Wire};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_cpu::Ticks;
-use weir_dpdk::{BURST, Burst, Packet, RxQueue, TxQueue};
+use weir_dpdk::{BURST, Burst, Packet};
 
 /// Rounds in a row that find packets before the core goes to others: short enough that the next queue, of 1024
 /// packets at least, takes what comes of them, and long enough that a host which never yields does not get most of the
 /// core.
 const TURN: u32 = 16;
 
-/// One port's queues, as the worker owns them.
-#[derive(Debug)]
-pub(crate) struct Port {
-    /// Where packets come in.
-    pub(crate) rx: RxQueue,
-    /// Where packets leave.
-    pub(crate) tx: TxQueue,
-}
-
 /// A network function at work on two ports.
 #[derive(Debug)]
 pub(crate) struct Forwarder<F, W> {
     function: F,
     wire: W,
-    ports: [Port; PORTS],
+    ports: Ports,
     counters: Arc<Counters>,
     /// Whether others that poll on the same core have it after each round.
     yields: bool,
@@ -40,13 +31,7 @@ pub(crate) struct Forwarder<F, W> {
 
 impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
     /// A forwarder that has not started.
-    pub(crate) fn new(
-        function: F,
-        wire: W,
-        ports: [Port; PORTS],
-        counters: Arc<Counters>,
-        yields: bool,
-    ) -> Self {
+    pub(crate) fn new(function: F, wire: W, ports: Ports, counters: Arc<Counters>, yields: bool) -> Self {
         Self { function, wire, ports, counters, yields }
     }
 
@@ -56,15 +41,16 @@ impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
         let mut busy_since = None;
         let (mut turn, mut round) = (0, Ticks::now());
         while !stop.load(Ordering::Relaxed) {
+            self.ports.round();
             let mut received = 0;
             for port in 0..PORTS {
-                received += self.ports[port].rx.receive(&mut burst);
+                received += self.ports.receive(port, &mut burst);
                 if !burst.is_empty() {
                     self.counters.count_received(port, burst.len());
                     self.complete(port as u8, &mut burst);
                 }
             }
-            self.wire.round(&mut self.ports);
+            self.wire.round(&mut self.ports, &self.counters);
             if self.yields {
                 self.step_aside(received > 0, &mut turn, &mut round);
             } else {
@@ -72,6 +58,7 @@ impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
             }
         }
         self.clock(false, &mut busy_since);
+        self.wire.end(&self.counters);
     }
 
     /// Sees a burst off: every packet of it is sent or dropped.
@@ -114,11 +101,11 @@ impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
     #[inline]
     fn send(&mut self, port: u8, burst: &mut Burst) {
         let port = usize::from(port) % PORTS;
-        self.wire.leaving(port, burst, &mut self.ports[port].tx, &self.counters);
-        let sent = self.ports[port].tx.transmit(burst);
+        self.wire.leaving(port, burst, &mut self.ports, &self.counters);
+        let sent = self.ports.transmit(port, burst);
         self.counters.count_sent(port, sent);
         if !burst.is_empty() {
-            self.counters.count_dropped(DropReason::TransmitFull, burst.len());
+            self.counters.count_refused(port, burst.len());
             burst.clear();
         }
     }

@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A counter with one writer.
 #[derive(Debug, Default)]
-struct Counter(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds to it. Only the one writer may call this: load and store are two steps, which is what
     /// makes them cheap.
     #[inline]
-    fn add(&self, count: u64) {
+    pub(crate) fn add(&self, count: u64) {
         self.0.store(self.0.load(Ordering::Relaxed) + count, Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -31,6 +31,7 @@ impl Counter {
 pub(crate) struct Counters {
     received: [Counter; PORTS],
     sent: [Counter; PORTS],
+    refused: [Counter; PORTS],
     dropped: [Counter; DropReason::ALL.len()],
     busy: Counter,
 }
@@ -55,6 +56,8 @@ pub struct PortLedger {
     pub received: u64,
     /// Packets that left by it.
     pub sent: u64,
+    /// Packets that it did not take, dropped as [`DropReason::TransmitFull`].
+    pub refused: u64,
 }
 
 impl Counters {
@@ -73,6 +76,13 @@ impl Counters {
         self.dropped[reason as usize].add(packets as u64);
     }
 
+    /// What a port did not take is dropped.
+    #[inline]
+    pub(crate) fn count_refused(&self, port: usize, packets: usize) {
+        self.refused[port].add(packets as u64);
+        self.count_dropped(DropReason::TransmitFull, packets);
+    }
+
     #[inline]
     pub(crate) fn count_busy(&self, cycles: u64) {
         self.busy.add(cycles);
@@ -84,6 +94,7 @@ impl Counters {
             ports: array::from_fn(|port| PortLedger {
                 received: self.received[port].get(),
                 sent: self.sent[port].get(),
+                refused: self.refused[port].get(),
             }),
             dropped: array::from_fn(|reason| self.dropped[reason].get()),
             busy_cycles: self.busy.get(),

@@ -10,6 +10,7 @@
 //! - `lpm`, `acl`: the tables behind the latter two, each tested against the plain meaning of its
 //!   entries.
 //! - [`Fault`]: what the program does wrong on purpose, to test testers.
+//! - [`Taps`]: counts and delays of a tester's packets where they come and go.
 //! - [`Program`], [`Ledger`]: two ports and the worker between them, and what it counts: every
 //!   packet received is sent, or dropped for a [`DropReason`].
 //!
@@ -25,7 +26,9 @@ mod l3fwd;
 mod ledger;
 mod lpm;
 mod program;
+mod tap;
 mod verdict;
+mod wire;
 
 pub use acl::AclError;
 pub use fault::{DELAY_TICKS, Fault, FaultKind, ParseFaultError};
@@ -35,4 +38,5 @@ pub use l3fwd::L3Fwd;
 pub use ledger::{Ledger, PortLedger};
 pub use lpm::LpmError;
 pub use program::{Function, Program, ProgramConfig, ProgramError};
+pub use tap::{Bucket, EARLY, Edge, LONGEST, PortTaps, Taps};
 pub use verdict::{DropReason, NetworkFunction, Outcome, PORTS, Verdict, Verdicts, other_port};

@@ -4,10 +4,12 @@
 //! ports, reads the ledger at any time without disturbing the worker, and stops it; dropping the
 //! program stops it too.
 
-use crate::fault::{Fault, Saboteur, Straight};
-use crate::forwarder::{Forwarder, Port as Queues};
+use crate::fault::{Fault, Saboteur};
+use crate::forwarder::Forwarder;
 use crate::ledger::{Counters, Ledger};
+use crate::tap::Taps;
 use crate::verdict::{NetworkFunction, PORTS};
+use crate::wire::{Ports, Queues, Straight};
 use crate::{Firewall, L2Fwd, L3Fwd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -63,6 +65,7 @@ pub struct Program {
     ports: Vec<Port>,
     pool: Pool,
     counters: Arc<Counters>,
+    taps: Arc<Taps>,
     stop: Arc<AtomicBool>,
     worker: Option<Worker<()>>,
     thread: u32,
@@ -85,6 +88,8 @@ impl Program {
             Queues { rx, tx }
         });
         let (counters, stop) = (Arc::<Counters>::default(), Arc::<AtomicBool>::default());
+        let taps = Arc::<Taps>::default();
+        let queues = Ports::new(queues, taps.clone());
         let (started, thread) = mpsc::channel();
         let saboteur = config.fault.map(|fault| Saboteur::new(fault, pool.clone()));
         let (inner, end, yields) = (counters.clone(), stop.clone(), config.yields);
@@ -98,7 +103,7 @@ impl Program {
             }
         })?;
         match thread.recv() {
-            Ok(thread) => Ok(Self { ports, pool, counters, stop, worker: Some(worker), thread }),
+            Ok(thread) => Ok(Self { ports, pool, counters, taps, stop, worker: Some(worker), thread }),
             // The worker ended before it began, and knows why.
             Err(_) => Err(worker.join().map_or_else(ProgramError::from, |()| {
                 ProgramError::Worker(WorkerError::Panicked("it ended before it began".to_owned()))
@@ -125,6 +130,11 @@ impl Program {
     /// What was counted so far.
     pub fn ledger(&self) -> Ledger {
         self.counters.read()
+    }
+
+    /// The taps of its edges: they outlive the program, so that they are read when it has stopped.
+    pub fn taps(&self) -> Arc<Taps> {
+        self.taps.clone()
     }
 
     /// Whether the worker still runs; it ends by itself only when it panics.
@@ -157,7 +167,7 @@ impl Drop for Program {
 fn run<F: NetworkFunction>(
     function: F,
     saboteur: Option<Saboteur>,
-    ports: [Queues; PORTS],
+    ports: Ports,
     counters: Arc<Counters>,
     yields: bool,
     stop: &AtomicBool,

@@ -1,5 +1,4 @@
-//! The whole program over real DPDK ports: captures in, captures out, compared byte for byte with a
-//! reference that shares no code with the packet path. Without huge pages, as any user.
+//! Captures in, captures out, compared byte for byte with a reference that shares no code with the packet path.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,29 +14,30 @@ use weir_wire::table::{
     Action, FiveTuple, Route, Rule, first_match, has_ports, longest_match, next_hop_mac, port_mac,
 };
 
-type Frame = Vec<u8>;
+pub(crate) type Frame = Vec<u8>;
 
-fn eal() -> &'static Eal {
+pub(crate) fn eal() -> &'static Eal {
     Eal::init(EalConfig { memory: Memory::Normal, megabytes: 256, pci: false }).expect("EAL starts anywhere")
 }
 
-/// Writes a capture in the classic format: little-endian, microseconds, Ethernet.
-fn write_pcap(path: &Path, frames: &[Frame]) {
-    let mut bytes = Vec::new();
-    let long = |bytes: &mut Vec<u8>, value: u32| bytes.extend(value.to_le_bytes());
-    for value in [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1] {
-        long(&mut bytes, value);
-    }
-    for frame in frames {
-        for value in [0, 0, frame.len() as u32, frame.len() as u32] {
-            long(&mut bytes, value);
-        }
-        bytes.extend(frame);
-    }
-    fs::write(path, bytes).unwrap();
+/// What a capture in the classic format begins with: little-endian, microseconds, Ethernet.
+pub(crate) fn capture_header() -> Vec<u8> {
+    let words: [u32; 6] = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1];
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn read_pcap(path: &Path) -> Vec<Frame> {
+/// A frame in such a capture.
+pub(crate) fn record(frame: &[u8]) -> Vec<u8> {
+    let head = [0, 0, frame.len() as u32, frame.len() as u32];
+    head.iter().flat_map(|word| word.to_le_bytes()).chain(frame.iter().copied()).collect()
+}
+
+fn write_pcap(path: &Path, frames: &[Frame]) {
+    let records = frames.iter().flat_map(|frame| record(frame));
+    fs::write(path, capture_header().into_iter().chain(records).collect::<Vec<_>>()).unwrap();
+}
+
+pub(crate) fn read_pcap(path: &Path) -> Vec<Frame> {
     let bytes = fs::read(path).unwrap();
     let (mut rest, mut frames) = (&bytes[24..], Vec::new());
     while rest.len() >= 16 {
@@ -319,6 +319,7 @@ fn a_port_that_takes_nothing_costs_packets_that_are_counted() {
     let (ledger, missing) = program.stop().unwrap();
     let refused = ledger.drops().find(|(reason, _)| *reason == DropReason::TransmitFull);
     assert_eq!(refused, Some((DropReason::TransmitFull, 1000)));
+    assert_eq!(ledger.ports.map(|port| port.refused), [0, 1000]);
     assert_eq!((ledger.received(), ledger.dropped(), missing), (1000, 1000, 0));
 }
 

@@ -3,7 +3,7 @@
 //! One JSON object a line. The end of the input ends the program: whoever started it and died, in
 //! whatever way, leaves nothing behind. Commands are few and never disturb the worker.
 
-use super::Session;
+use super::{Session, taps};
 use nix::sys::signal::SigSet;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
-use weir_cpu::Ticks;
+use weir_cpu::{Ticks, Tsc};
 use weir_dpdk::Eal;
-use weir_nf::{FaultKind, Ledger, Program};
+use weir_nf::{FaultKind, Ledger, PORTS, Program, Taps};
 use weir_trial::Nf;
 use weir_units::Nanos;
 
@@ -58,6 +58,10 @@ struct Stats {
     /// Packets dropped, by reason.
     drops: BTreeMap<&'static str, u64>,
     busy_cycles: u64,
+    /// What the taps counted, by port; left out until `tap` switches them on. A fault that tells wrong counters does not
+    /// reach them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taps: Option<[taps::PortTaps; PORTS]>,
     /// CPU time of the worker; null where the kernel does not tell, and after it has ended.
     cpu_ns: Option<Nanos>,
     /// On the last line: packet buffers that did not come back. Anything but 0 is a fault.
@@ -70,8 +74,18 @@ struct Stats {
 struct PortStats {
     received: u64,
     sent: u64,
+    /// Packets that it did not take: among those dropped as `transmit-full`.
+    refused: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     link_up: Option<bool>,
+}
+
+/// The answer to `tap`.
+#[derive(Serialize)]
+struct Tapped {
+    schema: u32,
+    /// Whether the taps are on.
+    tap: bool,
 }
 
 /// A line that is no command.
@@ -103,28 +117,38 @@ pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode>
     let late = session.fault.is_some_and(|fault| fault.kind == FaultKind::OldCounters);
     let boast = session.fault.filter(|fault| fault.kind == FaultKind::Boast).map(|fault| fault.every);
     let mut before = session.program.ledger();
+    let (taps, tsc) = (session.program.taps(), session.tsc);
     while session.program.is_running() {
         match inbox.recv_timeout(WATCH) {
-            Ok(Event::Line(line)) => match line.trim() {
-                "stats" => {
+            Ok(Event::Line(line)) => match line.trim().split_once(' ').unwrap_or((line.trim(), "")) {
+                ("stats", "") => {
                     let now = session.program.ledger();
                     let told = if late { std::mem::replace(&mut before, now) } else { now };
                     let told = boast.map_or(told, |every| boasted(told, every));
-                    say(&stats(told, Some(&session.program)))?;
+                    say(&stats(told, &taps, tsc, Some(&session.program)))?;
                 }
-                "stop" => break,
-                other => say(&Mistake {
-                    schema: SCHEMA_VERSION,
-                    error: format!("`{other}` is no command; write stats or stop"),
-                })?,
+                ("stop", "") => break,
+                ("tap", what) => match taps::switch(&taps, what.trim()) {
+                    Ok(tap) => say(&Tapped { schema: SCHEMA_VERSION, tap })?,
+                    Err(error) => complain(format!("{error}, or `off`"))?,
+                },
+                _ => complain(format!(
+                    "`{}` is no command; write stats, tap KEY, tap off or stop",
+                    line.trim()
+                ))?,
             },
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => break,
         }
     }
     let (ledger, missing) = session.program.stop()?;
-    say(&Stats { buffers_missing: Some(missing), ..stats(ledger, None) })?;
+    say(&Stats { buffers_missing: Some(missing), ..stats(ledger, &taps, tsc, None) })?;
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Answers a line that asks for nothing there is.
+fn complain(error: String) -> anyhow::Result<()> {
+    say(&Mistake { schema: SCHEMA_VERSION, error })
 }
 
 /// A ledger that says that more was sent, one packet in so many: [`FaultKind::Boast`].
@@ -167,10 +191,11 @@ fn ready(session: &Session) -> Ready<'_> {
     }
 }
 
-fn stats(ledger: Ledger, program: Option<&Program>) -> Stats {
+fn stats(ledger: Ledger, taps: &Taps, tsc: Tsc, program: Option<&Program>) -> Stats {
     let ports = ledger.ports.iter().enumerate().map(|(index, port)| PortStats {
         received: port.received,
         sent: port.sent,
+        refused: port.refused,
         link_up: program.and_then(|program| program.ports().get(index)).map(weir_dpdk::Port::link_up),
     });
     Stats {
@@ -182,6 +207,7 @@ fn stats(ledger: Ledger, program: Option<&Program>) -> Stats {
         dropped: ledger.dropped(),
         drops: ledger.drops().map(|(reason, packets)| (reason.name(), packets)).collect(),
         busy_cycles: ledger.busy_cycles,
+        taps: taps::read(taps, tsc),
         cpu_ns: program.and_then(Program::cpu_time),
         buffers_missing: None,
     }

@@ -2,6 +2,7 @@
 
 mod control;
 mod screen;
+mod taps;
 
 use super::BadUse;
 use clap::ValueEnum;
@@ -41,7 +42,10 @@ DESTINATION PORTS`, such as `deny udp 198.18.4.0/24 1024-65535 198.19.0.0/20 53`
 any any any`; the first that matches decides. `#` starts a comment.
 
 With --control stdio every line on standard output is a JSON object: one when packets flow, one for
-each line `stats` on standard input, and the last after `stop` or the end of the input.";
+each line `stats` on standard input, and the last after `stop` or the end of the input. After `tap KEY`
+the program counts the packets that carry a tester's stamps, scrambled with this key, at each port as they
+come and as they leave, with their delay since they were stamped; `stats` has it under `taps`. `tap off`
+ends that.";
 
 /// Run one of Weir's own network functions between two ports
 #[derive(clap::Args)]

@@ -1,0 +1,102 @@
+//! What stands between a function and its ports: the queues with their taps, and what a fault does on the way.
+
+use crate::ledger::Counters;
+use crate::tap::{self, Taps, Watch};
+use crate::verdict::PORTS;
+use std::sync::Arc;
+use weir_dpdk::{Burst, RxQueue, TxQueue};
+
+/// One port's queues.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    /// Where packets come in.
+    pub(crate) rx: RxQueue,
+    /// Where packets leave.
+    pub(crate) tx: TxQueue,
+}
+
+/// Both ports, as the worker owns them. Whatever comes or goes passes their taps.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    queues: [Queues; PORTS],
+    taps: Arc<Taps>,
+    watch: Watch,
+}
+
+impl Ports {
+    /// The ports of these queues.
+    pub(crate) fn new(queues: [Queues; PORTS], taps: Arc<Taps>) -> Self {
+        Self { queues, taps, watch: Watch::default() }
+    }
+
+    /// Once a round of the loop: taps go on or off.
+    #[inline]
+    pub(crate) fn round(&mut self) {
+        self.watch.renew(&self.taps);
+    }
+
+    /// Receives into an empty burst. Returns how many packets came.
+    #[inline]
+    pub(crate) fn receive(&mut self, port: usize, burst: &mut Burst) -> usize {
+        let received = self.queues[port].rx.receive(burst);
+        if received > 0
+            && let Some(key) = self.watch.key()
+        {
+            self.taps.count_received(port, &tap::delays(burst, key));
+        }
+        received
+    }
+
+    /// Sends a burst. Returns how many packets the port took; the rest stay.
+    #[inline]
+    pub(crate) fn transmit(&mut self, port: usize, burst: &mut Burst) -> usize {
+        let tx = &mut self.queues[port].tx;
+        let Some(key) = self.watch.key() else { return tx.transmit(burst) };
+        let delays = tap::delays(burst, key);
+        let sent = tx.transmit(burst);
+        self.taps.count_sent(port, &delays[..sent]);
+        sent
+    }
+}
+
+/// What happens to packets between the function and the ports.
+pub(crate) trait Wire {
+    /// A burst is about to leave by a port.
+    fn leaving(&mut self, port: usize, burst: &mut Burst, ports: &mut Ports, counters: &Counters);
+
+    /// Once a round of the loop, packets or not.
+    fn round(&mut self, ports: &mut Ports, counters: &Counters);
+
+    /// The loop has ended: what is still held back is dropped.
+    fn end(&mut self, counters: &Counters);
+
+    /// Whether this denied packet passes.
+    fn leaks(&mut self) -> bool;
+
+    /// Whether the packets of a full burst go where the first of them goes.
+    fn skips_lookups(&self) -> bool;
+}
+
+/// Nothing: what every program has that is not to do wrong.
+#[derive(Debug)]
+pub(crate) struct Straight;
+
+impl Wire for Straight {
+    #[inline]
+    fn leaving(&mut self, _: usize, _: &mut Burst, _: &mut Ports, _: &Counters) {}
+
+    #[inline]
+    fn round(&mut self, _: &mut Ports, _: &Counters) {}
+
+    fn end(&mut self, _: &Counters) {}
+
+    #[inline]
+    fn leaks(&mut self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn skips_lookups(&self) -> bool {
+        false
+    }
+}
