@@ -203,6 +203,11 @@ pub trait RunningDut: Send {
     /// Reads the counters. Never called while a trial runs.
     fn counters(&mut self) -> Result<Counters, DutError>;
 
+    /// Has it read the tester's stamps, scrambled with this key, where packets come in and leave; whether it can.
+    fn tap(&mut self, _key: &str) -> Result<bool, DutError> {
+        Ok(false)
+    }
+
     /// What it says of the flows it learns; nothing for one that does not say, or learns none.
     fn learning(&mut self) -> Result<Option<Learning>, DutError> {
         Ok(None)

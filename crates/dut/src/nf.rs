@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
-use weir_trial::{Nf, NfKind};
+use weir_trial::{Nf, NfKind, Passed, StageTaps};
 use weir_units::Nanos;
 
 /// The adapter.
@@ -51,6 +51,34 @@ struct Stats {
     ports: Vec<PortCounts>,
     /// Packets dropped, by reason.
     drops: BTreeMap<String, u64>,
+    /// By port.
+    #[serde(default)]
+    taps: Option<[PortTaps; 2]>,
+}
+
+/// Stamped packets at the edges of a port.
+#[derive(Deserialize)]
+struct PortTaps {
+    received: Edge,
+    sent: Edge,
+}
+
+#[derive(Deserialize)]
+struct Edge {
+    packets: u64,
+    sum_ns: Nanos,
+}
+
+impl From<&Edge> for Passed {
+    fn from(edge: &Edge) -> Self {
+        Self { packets: edge.packets, delay: edge.sum_ns }
+    }
+}
+
+/// Its answer to `tap`.
+#[derive(Deserialize)]
+struct Tapped {
+    tap: bool,
 }
 
 /// The reason of what a port did not take (`weir_nf::DropReason`).
@@ -158,7 +186,18 @@ impl RunningDut for Running {
         let at = asked + asked.elapsed() / 2;
         let cpu = cpu::thread_cpu(self.thread.0, self.thread.1).unwrap_or(Nanos(0));
         let counters = Counters::new(stats.received, stats.sent, cpu, at);
-        Ok(Counters { ports: stats.ports, refused: stats.drops.get(REFUSED).copied(), ..counters })
+        let taps = stats.taps.as_ref().map(|[near, far]| StageTaps {
+            came: [(&near.received).into(), (&far.received).into()],
+            left: [(&far.sent).into(), (&near.sent).into()],
+        });
+        Ok(Counters { taps, ports: stats.ports, refused: stats.drops.get(REFUSED).copied(), ..counters })
+    }
+
+    fn tap(&mut self, key: &str) -> Result<bool, DutError> {
+        let mark = self.process.mark();
+        self.process.say(&format!("tap {key}"))?;
+        let tapped: Tapped = self.process.wait_for(mark, "switch its taps on", PATIENCE, first)?;
+        Ok(tapped.tap)
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {

@@ -19,7 +19,7 @@ use weir_trial::{
     Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck, Shares, TesterAccount, TrialResult, TrialSpec,
     Windows, WrongPackets,
 };
-use weir_trial::{Chain, CoreUse, Deployment, Placement, StageReading};
+use weir_trial::{Chain, CoreUse, Deployment, Passed, Placement, StageReading, StageTaps};
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
 
 /// Any finite number; NaN is no measurement.
@@ -246,9 +246,20 @@ fn floor() -> impl Strategy<Value = Floor> {
 
 fn stage() -> impl Strategy<Value = StageReading> {
     let counts = (any::<[u64; 2]>(), any::<[u64; 2]>(), of(any::<u64>()));
-    (text(), any::<u32>(), counts, nanos()).prop_map(|(name, process, (received, sent, refused), cpu)| {
-        StageReading { name, process, received, sent, refused, cpu }
-    })
+    let passed = || (any::<u64>(), nanos()).prop_map(|(packets, delay)| Passed { packets, delay });
+    let edge = move || (passed(), passed()).prop_map(|(one, other)| [one, other]);
+    let taps = of((edge(), edge()).prop_map(|(came, left)| StageTaps { came, left }));
+    (text(), any::<u32>(), counts, nanos(), taps).prop_map(
+        |(name, process, (received, sent, refused), cpu, taps)| StageReading {
+            name,
+            process,
+            received,
+            sent,
+            refused,
+            cpu,
+            taps,
+        },
+    )
 }
 
 fn placement() -> impl Strategy<Value = Placement> {

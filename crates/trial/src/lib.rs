@@ -44,7 +44,7 @@ pub use packets::{Audit, Fault, PacketCheck, WrongPackets, grouped};
 pub use placement::{CoreUse, Deployment, Placement};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
 pub use self_check::{Floor, Limit, Limiter, SelfCheck};
-pub use stages::{StageLoss, StageReading, Waterfall};
+pub use stages::{Passed, StageLoss, StageReading, StageTaps, Waterfall};
 pub use verdict::{Verdict, judge};
 pub use windows::{Absence, Side, Windows};
 

@@ -25,6 +25,49 @@ pub struct StageReading {
     pub refused: Option<u64>,
     /// CPU time of the process, all its stages together.
     pub cpu: Nanos,
+    /// What its taps say; nothing of a process without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taps: Option<StageTaps>,
+}
+
+/// Stamped packets at both edges of a stage, by direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StageTaps {
+    /// Where they come in.
+    pub came: [Passed; 2],
+    /// Where they leave.
+    pub left: [Passed; 2],
+}
+
+/// Stamped packets that passed an edge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Passed {
+    /// How many.
+    pub packets: u64,
+    /// Sum of their delays since the tester sent them.
+    pub delay: Nanos,
+}
+
+impl Passed {
+    /// What passed since an earlier reading.
+    fn since(self, before: Self) -> Self {
+        Self {
+            packets: self.packets.saturating_sub(before.packets),
+            delay: Nanos(self.delay.0.saturating_sub(before.delay.0)),
+        }
+    }
+
+    /// Mean delay since the tester sent them, in nanoseconds; nothing where none passed.
+    fn mean(self) -> Option<f64> {
+        (self.packets > 0).then(|| self.delay.0 as f64 / self.packets as f64)
+    }
+}
+
+impl StageTaps {
+    fn since(self, before: Self) -> Self {
+        let of = |now: [Passed; 2], then: [Passed; 2]| [now[0].since(then[0]), now[1].since(then[1])];
+        Self { came: of(self.came, before.came), left: of(self.left, before.left) }
+    }
 }
 
 impl StageReading {
@@ -37,6 +80,7 @@ impl StageReading {
             sent: grown(self.sent, before.sent),
             refused: self.refused.zip(before.refused).map(|(now, then)| now.saturating_sub(then)),
             cpu: Nanos(self.cpu.0.saturating_sub(before.cpu.0)),
+            taps: self.taps.zip(before.taps).map(|(now, then)| now.since(then)),
             ..self.clone()
         }
     }
@@ -70,7 +114,7 @@ enum Culprit {
 }
 
 /// What a stage has lost, in packets of both directions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageLoss {
     /// The stage.
     pub name: String,
@@ -82,6 +126,10 @@ pub struct StageLoss {
     pub dropped: u64,
     /// Packets that left the stage before it and never came.
     pub vanished: u64,
+    /// Mean time of a packet from the edge before to the one behind it, in nanoseconds, over both directions: from
+    /// tap to tap through a host, from the tap before to its own last one through a function. Nothing without taps.
+    #[serde(default)]
+    pub time: Option<f64>,
 }
 
 /// Where the packets of a trial were lost, and who limits the chain.
@@ -91,6 +139,13 @@ pub struct Waterfall {
     pub stages: Vec<StageLoss>,
     /// The process that most packets were lost for, and its share of all that were lost; nothing where none was.
     pub limit: Option<(String, f64)>,
+}
+
+/// Times that directions' packets spent at one stage.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    packets: f64,
+    sum: f64,
 }
 
 impl Waterfall {
@@ -106,6 +161,7 @@ impl Waterfall {
                 waited_in_vain: 0,
                 dropped: 0,
                 vanished: 0,
+                time: None,
             })
             .collect();
         rows.push(StageLoss {
@@ -114,6 +170,7 @@ impl Waterfall {
             waited_in_vain: 0,
             dropped: 0,
             vanished: 0,
+            time: None,
         });
         let mut lost: Vec<(Culprit, u64)> = Vec::new();
         // Into the chain, from both sides: what the tester's ports did not take, and what they took in vain.
@@ -150,8 +207,52 @@ impl Waterfall {
                 lost.push((Culprit::Between(next.unwrap_or(last + 1)), vanished));
             }
         }
+        for (row, times) in rows.iter_mut().zip(times(result)) {
+            row.time = (times.packets > 0.0).then(|| times.sum / times.packets);
+        }
         Some(Self { limit: limit(stages, &lost), stages: rows })
     }
+}
+
+/// Times by stage, the tester's last. A stage without taps has what lies between its neighbours' taps; the last one
+/// what lies between the last tap and the tester.
+fn times(result: &TrialResult) -> Vec<Times> {
+    let stages = &result.stages;
+    let mut all = vec![Times::default(); stages.len() + 1];
+    if stages.iter().all(|stage| stage.taps.is_none()) {
+        return all;
+    }
+    for (way, direction) in result.directions.iter().enumerate().take(2) {
+        let packets = direction.received as f64;
+        let order: Vec<usize> =
+            if way == 0 { (0..stages.len()).collect() } else { (0..stages.len()).rev().collect() };
+        let (mut at, mut open) = (0.0, None);
+        let mut spend = |place: usize, time: f64| {
+            all[place].packets += packets;
+            all[place].sum += packets * time;
+        };
+        for place in order {
+            let Some(taps) = stages[place].taps else {
+                open = Some(place);
+                continue;
+            };
+            let (Some(came), Some(left)) = (taps.came[way].mean(), taps.left[way].mean()) else { continue };
+            // Without a host before it, what a packet waits is its own queue's.
+            match open.take() {
+                Some(host) => {
+                    spend(host, came - at);
+                    spend(place, left - came);
+                }
+                None => spend(place, left - at),
+            }
+            at = left;
+        }
+        let account = result.account.as_ref().and_then(|account| account.delays.get(way)?.as_ref());
+        if let Some(whole) = account.or(result.latency.as_ref()) {
+            spend(open.unwrap_or(stages.len()), whole.mean - at);
+        }
+    }
+    all
 }
 
 /// Who has lost most, by name, and which share of all.
@@ -180,8 +281,8 @@ fn limit(stages: &[StageReading], lost: &[(Culprit, u64)]) -> Option<(String, f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DirectionCounts, TrialSpec};
-    use weir_units::Pps;
+    use crate::{DirectionCounts, Latency, TrialSpec};
+    use weir_units::{LatencyHistogram, Pps};
 
     fn stage(
         name: &str,
@@ -190,7 +291,7 @@ mod tests {
         sent: [u64; 2],
         refused: Option<u64>,
     ) -> StageReading {
-        StageReading { name: name.to_owned(), process, received, sent, refused, cpu: Nanos(0) }
+        StageReading { name: name.to_owned(), process, received, sent, refused, ..StageReading::default() }
     }
 
     /// A host, a function, the host again.
@@ -290,5 +391,49 @@ mod tests {
             [(9, 0, 9), (9, 0, 9)],
         );
         assert_eq!(Waterfall::of(&whole).unwrap().limit, None);
+    }
+
+    /// Taps of a function that packets reach after so long and leave so long after that, by direction.
+    fn tapped(stage: StageReading, came: [u64; 2], inside: [u64; 2]) -> StageReading {
+        let edge = |delays: [u64; 2]| delays.map(|delay| Passed { packets: 10, delay: Nanos(10 * delay) });
+        let left = [came[0] + inside[0], came[1] + inside[1]];
+        StageReading { taps: Some(StageTaps { came: edge(came), left: edge(left) }), ..stage }
+    }
+
+    #[test]
+    fn times_are_what_lies_between_the_taps_and_add_up() {
+        let host = || stage("host", 0, [10, 10], [10, 10], None);
+        let function = |name, process| stage(name, process, [10, 10], [10, 10], None);
+        // Forth: host 1000, nf 1 100, host 500, nf 2 300, host 600; back the other way round, 200 less at first.
+        let stages = vec![
+            host(),
+            tapped(function("nf 1", 1), [1000, 1900], [100, 100]),
+            host(),
+            tapped(function("nf 2", 2), [1600, 800], [300, 600]),
+            host(),
+        ];
+        let spec = TrialSpec { load: Pps(1e6), duration: Nanos(1_000_000) };
+        let counts = DirectionCounts { intended: 10, sent: 10, received: 10, ..Default::default() };
+        let mut whole = LatencyHistogram::default();
+        (0..20).for_each(|_| whole.record(Nanos(2500)));
+        let latency = Latency::of(&whole);
+        let mut trial =
+            TrialResult { stages, latency, directions: vec![counts, counts], ..TrialResult::new(spec) };
+        let times = |trial: &TrialResult| {
+            let stages = Waterfall::of(trial).unwrap().stages;
+            stages.iter().map(|stage| stage.time.map(|time| time.round() as i64)).collect::<Vec<_>>()
+        };
+        let told = times(&trial);
+        assert_eq!(told[1..4], [Some(100), Some(500), Some(450)], "{told:?}");
+        // The histogram has three figures.
+        assert!((told[0].unwrap() - 750).abs() < 5, "{told:?}");
+        let sum: i64 = told.iter().flatten().sum();
+        assert!((sum - 2500).abs() < 30, "{told:?}");
+        // Without hosts a function's own queue is its own.
+        trial.stages.retain(|stage| stage.name != "host");
+        let told = times(&trial);
+        assert_eq!(told[..2], [Some(1100), Some(1100)], "{told:?}");
+        trial.stages.iter_mut().for_each(|stage| stage.taps = None);
+        assert_eq!(times(&trial), [None, None, None]);
     }
 }

@@ -102,7 +102,10 @@ fn start(
         setup.adapter.start(request)?
     } else {
         let (start, cores, devices) = (request.clone(), setup.forwarding, weir_dut::devices(setup.device));
-        chain::start(&ChainRequest { start, devices: &devices, placement: setup.placement, cores })?
+        let mut dut =
+            chain::start(&ChainRequest { start, devices: &devices, placement: setup.placement, cores })?;
+        dut.tap(&weir_traffic::stamp::key().to_string())?;
+        dut
     };
     Ok((dut, began.elapsed()))
 }

@@ -161,7 +161,8 @@ impl Running {
             .filter(|((_, member), _)| !member.is_host)
             .map(|((process, member), counters)| {
                 let pair = pair(&counters.ports, 0).unwrap_or_default();
-                stage(&member.name, process, pair, (counters.refused, counters.cpu))
+                let reading = stage(&member.name, process, pair, (counters.refused, counters.cpu));
+                StageReading { taps: counters.taps, ..reading }
             })
             .collect();
         let Some((host, counted)) = self.members.iter().zip(counters).find(|(member, _)| member.is_host)
@@ -199,6 +200,7 @@ fn stage(
         sent: [far.sent, near.sent],
         refused,
         cpu,
+        taps: None,
     }
 }
 
@@ -224,6 +226,14 @@ impl RunningDut for Running {
             whole.details.extend(named);
         }
         Ok(Counters { stages, ..whole })
+    }
+
+    fn tap(&mut self, key: &str) -> Result<bool, DutError> {
+        let mut tapped = false;
+        for member in &mut self.members {
+            tapped |= member.dut.tap(key).map_err(|error| error.within(member.name.clone()))?;
+        }
+        Ok(tapped)
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {

@@ -11,6 +11,7 @@ use crate::units::count;
 use maud::Markup;
 use weir_trial::run::{Purpose, StoredTrial};
 use weir_trial::{Nf, StageLoss, Waterfall};
+use weir_units::Nanos;
 
 /// What a stage loses, in the order of the bars.
 const PARTS: [&str; 3] = ["found its queue full", "it dropped", "left the stage before and never came"];
@@ -100,6 +101,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
                         Cell::count(lost[0]),
                         Cell::count(lost[1]),
                         Cell::count(lost[2]),
+                        stage.time.map_or(Cell::None, |time| Cell::time(Nanos(time.max(0.0) as u64))),
                         Cell::Text(limited(&waterfall)),
                     ],
                     suspect: false,
@@ -119,6 +121,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
             column("Found its queue full", "queue_full", Kind::Number),
             column("It dropped", "dropped", Kind::Number),
             column("Never came", "vanished", Kind::Number),
+            column("Mean time", "mean_time_ns", Kind::Number),
             column("The chain is", "limit", Kind::Text),
         ],
         rows,

@@ -35,9 +35,11 @@ fn one(trial: &StoredTrial, heading: &str) -> Option<String> {
             share(reading.cpu, elapsed)
         });
         let counts = [stage.received, stage.waited_in_vain, stage.dropped, stage.vanished].map(number);
-        rows.push(std::iter::once(stage.name.clone()).chain(counts).chain([cpu]).collect());
+        let time = stage.time.map_or("–".to_owned(), |time| Nanos(time.max(0.0) as u64).to_string());
+        rows.push(std::iter::once(stage.name.clone()).chain(counts).chain([time, cpu]).collect());
     }
-    let columns = ["stage", "came in", "found its queue full", "it dropped", "never came", "CPU time"];
+    let columns =
+        ["stage", "came in", "found its queue full", "it dropped", "never came", "mean time", "CPU time"];
     let limit = match &waterfall.limit {
         Some((name, share)) => {
             format!("limited by: {name}, for which {:.0} % of the lost packets were lost", share * 100.0)
@@ -47,7 +49,7 @@ fn one(trial: &StoredTrial, heading: &str) -> Option<String> {
     let load = trial.result.spec.load;
     Some(format!(
         "{heading} · where packets go, at {load}\n{}{limit}\n\n",
-        table(&columns, &[1, 2, 3, 4, 5], &rows)
+        table(&columns, &[1, 2, 3, 4, 5, 6], &rows)
     ))
 }
 
