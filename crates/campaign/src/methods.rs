@@ -6,6 +6,7 @@
 
 mod back_to_back;
 mod curve;
+mod flow_mods;
 mod frame_loss;
 mod latency;
 mod mrr;
@@ -15,6 +16,7 @@ mod throughput;
 pub(crate) use back_to_back::BackToBackTable;
 pub use curve::CurvePlan;
 pub(crate) use curve::LatencyCurveTable;
+pub(crate) use flow_mods::FlowModsTable;
 pub(crate) use frame_loss::FrameLossTable;
 pub(crate) use latency::LatencyTable;
 pub use mrr::MrrPlan;
@@ -30,6 +32,7 @@ use crate::plan::{Plan, PointSpec};
 use crate::purse::Purse;
 use crate::runner::CampaignError;
 use weir_methods::back_to_back::BackToBack;
+use weir_methods::flow_mods::FlowMods;
 use weir_methods::frame_loss::FrameLoss;
 use weir_methods::latency::{LatencyAt, LoadBasis};
 use weir_methods::mlrsearch::GoalOutcome;
@@ -196,6 +199,7 @@ methods! {
     LatencyCurve: CurvePlan = latency_curve,
     FrameLoss: FrameLoss = frame_loss,
     BackToBack: BackToBack = back_to_back,
+    FlowMods: FlowMods = flow_mods,
     Soak: Soak = soak,
 }
 
@@ -262,7 +266,12 @@ pub(crate) struct AtPoint<'a> {
 impl AtPoint<'_> {
     /// What loads may be shares of.
     pub(crate) fn loads(&self) -> LoadBasis<'_> {
-        LoadBasis { goals: &self.goals, line: self.line, max_load: self.max_load, wire_bits: self.wire_bits }
+        let mrr = self.results.iter().rev().find_map(|result| match result {
+            PointResult::Mrr(result) => Some(result.mean),
+            _ => None,
+        });
+        let Self { line, max_load, wire_bits, .. } = *self;
+        LoadBasis { goals: &self.goals, mrr, line, max_load, wire_bits }
     }
 }
 

@@ -9,7 +9,7 @@ use weir_methods::{GoalBounds, Next, Observer};
 use weir_store::{OpenPoint, Store};
 use weir_trial::run::{Purpose, StoredTrial};
 use weir_trial::verdict::Code;
-use weir_trial::{KeptTrial, Measurer, TrialSpec};
+use weir_trial::{Control, KeptTrial, Measurer, TrialSpec};
 use weir_units::Nanos;
 
 /// Share of unsent packets from which the tester is overloaded rather than disturbed: another
@@ -73,12 +73,36 @@ pub(crate) struct Recorder<'a> {
 impl Measurer for Recorder<'_> {
     type Error = CampaignError;
 
-    /// Runs a trial, again when the machine or the tester spoilt it, and keeps every attempt.
     fn measure(&mut self, purpose: Purpose, spec: TrialSpec) -> Result<KeptTrial, CampaignError> {
+        self.keep(purpose, spec, None)
+    }
+
+    fn measure_under(
+        &mut self,
+        purpose: Purpose,
+        spec: TrialSpec,
+        control: Control,
+    ) -> Result<KeptTrial, CampaignError> {
+        self.keep(purpose, spec, Some(control))
+    }
+
+    fn rest(&mut self, time: Nanos) -> Result<(), CampaignError> {
+        self.rig.rest(time).map_err(CampaignError::Rig)
+    }
+}
+
+impl Recorder<'_> {
+    /// Runs a trial, again when the machine or the tester spoilt it, and keeps every attempt.
+    fn keep(
+        &mut self,
+        purpose: Purpose,
+        spec: TrialSpec,
+        control: Option<Control>,
+    ) -> Result<KeptTrial, CampaignError> {
         let began = Instant::now();
         for attempt in 1.. {
             let started_ms = now_ms();
-            let result = self.rig.measure(spec).map_err(CampaignError::Rig)?;
+            let result = self.rig.measure_under(spec, control).map_err(CampaignError::Rig)?;
             let sequence = *self.sequence;
             let mut trial = StoredTrial::new(sequence, purpose, started_ms, result);
             // A device starts once: what was spoilt then cannot be measured again.
@@ -101,10 +125,6 @@ impl Measurer for Recorder<'_> {
             }
         }
         unreachable!("the last attempt is never repeated")
-    }
-
-    fn rest(&mut self, time: Nanos) -> Result<(), CampaignError> {
-        self.rig.rest(time).map_err(CampaignError::Rig)
     }
 }
 

@@ -4,6 +4,7 @@
 //! so that nothing is left behind whether the campaign ends, fails or is interrupted.
 
 mod audit;
+mod controlled;
 mod expectations;
 mod fed;
 mod gate;
@@ -34,7 +35,7 @@ use weir_traffic::check::PassFrames;
 use weir_traffic::{Shape, Tester, TesterError};
 use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, ran_elsewhere, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
-use weir_trial::{CoreUse, DutReading, Nf, Oracle, PacketCheck, Placement, TrialResult, TrialSpec};
+use weir_trial::{Control, CoreUse, DutReading, Nf, Oracle, PacketCheck, Placement, TrialResult, TrialSpec};
 use weir_units::Nanos;
 
 /// Packet buffers of the lab: both rings of both ports, caches and bursts, twice over.
@@ -492,9 +493,21 @@ impl Device {
 impl Rig {
     /// Runs one trial.
     pub(crate) fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
+        self.measure_under(spec, None)
+    }
+
+    /// The same, with a controller connected to the device where one is asked for and the device has flow entries.
+    pub(crate) fn measure_under(
+        &mut self,
+        spec: TrialSpec,
+        control: Option<Control>,
+    ) -> Result<TrialResult, RigError> {
         match self {
             Self::Wired(rig) => {
-                let mut result = rig.measure(spec)?;
+                let mut result = match control {
+                    None => rig.measure(spec, || {})?,
+                    Some(control) => rig.measure_controlled(spec, control)?,
+                };
                 if !rig.device.dut.has_counters() {
                     result.dut = None;
                 }
@@ -534,7 +547,8 @@ impl Wired {
         }
     }
 
-    fn measure(&mut self, spec: TrialSpec) -> Result<TrialResult, RigError> {
+    /// Runs one trial, and says so when it begins.
+    fn measure(&mut self, spec: TrialSpec, begins: impl FnOnce()) -> Result<TrialResult, RigError> {
         let began = Instant::now();
         let device = &mut self.device;
         device.rest(spec.duration);
@@ -543,6 +557,7 @@ impl Wired {
         let began_trial = Instant::now();
         let watch = device.watch();
         self.tester.watch(device.watched_threads());
+        begins();
         let ran = self.tester.run(spec, &device.stop).map(|mut result| {
             result.health.real_time = real_time.is_some();
             device.watched(watch, &mut result.health);

@@ -129,7 +129,7 @@ fn every_path_that_a_document_names_is_there() {
 #[test]
 fn a_path_that_leads_nowhere_is_found() {
     let text =
-        "`crates/cli/tests/links.rs` `crates/cli/tests/chains.rs` `crates/CRATE/tests/` `docs/page.png`";
+        "`crates/cli/tests/links.rs` `crates/cli/tests/nowhere.rs` `crates/CRATE/tests/` `docs/page.png`";
     let documents = BTreeMap::from([(PathBuf::from("README.md"), text.to_owned())]);
-    assert_eq!(lost(&documents), ["README.md: there is no crates/cli/tests/chains.rs"]);
+    assert_eq!(lost(&documents), ["README.md: there is no crates/cli/tests/nowhere.rs"]);
 }

@@ -14,6 +14,7 @@ mod doctor;
 mod examples;
 mod faults;
 mod figures;
+mod flow_mods;
 mod flows;
 mod hidden_faults;
 mod lab;

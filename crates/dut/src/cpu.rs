@@ -48,6 +48,12 @@ pub(crate) fn spawn_on(core: usize, command: &mut Command) -> io::Result<Child> 
     child
 }
 
+/// Keeps the calling thread to a core; one that this process may not use is none to keep to.
+pub(crate) fn keep_to(core: usize) {
+    let mut only = CpuSet::new();
+    let _ = only.set(core).and_then(|()| sched_setaffinity(Pid::from_raw(0), &only));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

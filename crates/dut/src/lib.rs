@@ -39,6 +39,7 @@ pub mod wiring;
 pub use counters::{Counters, PortCounts};
 pub use cpu::thread_cpu;
 pub use error::DutError;
+pub use openflow::churn::{Changed, Churn, FlowChannel};
 
 use folder::Folder;
 use namespace::Namespace;
@@ -90,6 +91,11 @@ pub trait Adapter: Sync {
     /// Most packets that it can feed itself with, in the `fed` wiring.
     fn most_fed(&self) -> u32 {
         wiring::Fed::MOST_PACKETS
+    }
+
+    /// Whether a controller can change the flow entries of a function while it forwards; the reason where not.
+    fn takes_changes(&self, _nf: Nf) -> Result<(), String> {
+        Err(format!("{} has no flow entries that a controller could change", self.name()))
     }
 
     /// What it does with packets that have no route, where that is not to drop them: they are left out
@@ -215,6 +221,11 @@ pub trait RunningDut: Send {
 
     /// One of its details that is to grow by so many a second while it is measured; nothing where none is.
     fn pace(&self) -> Option<(&'static str, f64)> {
+        None
+    }
+
+    /// Where its flow entries are changed while it forwards; nothing where they cannot be.
+    fn flow_channel(&self) -> Option<FlowChannel> {
         None
     }
 

@@ -3,7 +3,7 @@
 
 use crate::observe::{Next, Observer, Remaining};
 use weir_trial::run::Purpose;
-use weir_trial::{KeptTrial, Measurer, TrialSpec};
+use weir_trial::{Control, KeptTrial, Measurer, TrialSpec};
 use weir_units::Nanos;
 
 /// A method's hand on the measurer.
@@ -24,10 +24,23 @@ impl<'a, M: Measurer, O: Observer> Asker<'a, M, O> {
 
     /// Runs a trial. `left` is what is left with it: trials, and their time under load.
     pub(crate) fn ask(&mut self, spec: TrialSpec, left: Remaining) -> Result<KeptTrial, M::Error> {
+        self.ask_under(spec, left, None)
+    }
+
+    /// The same with a controller connected to the device, where one is named.
+    pub(crate) fn ask_under(
+        &mut self,
+        spec: TrialSpec,
+        left: Remaining,
+        control: Option<Control>,
+    ) -> Result<KeptTrial, M::Error> {
         let time = left.time.0.saturating_add(self.overhead.0.saturating_mul(u64::from(left.trials)));
         let remaining = Remaining { trials: left.trials, time: Nanos(time) };
         self.observer.next(&Next { purpose: self.purpose, spec, remaining });
-        let kept = self.measurer.measure(self.purpose, spec)?;
+        let kept = match control {
+            None => self.measurer.measure(self.purpose, spec)?,
+            Some(control) => self.measurer.measure_under(self.purpose, spec, control)?,
+        };
         self.observer.trial(self.purpose, &kept);
         self.overhead = kept.result.overhead;
         self.sequences.push(kept.sequence);

@@ -60,6 +60,8 @@ pub enum Unit {
     Pps,
     /// Nanoseconds.
     Nanoseconds,
+    /// Changes of flow entries a second.
+    ChangesPerSecond,
 }
 
 /// What one number of a side is.

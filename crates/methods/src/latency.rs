@@ -36,6 +36,8 @@ pub enum LoadSpec {
         /// The goal's name.
         goal: String,
     },
+    /// A share of the forwarded rate at the greatest load: `50% mrr`.
+    OfMrr(Ratio),
     /// A share of the theoretical rate of the line: `10% line`.
     OfLine(Ratio),
 }
@@ -43,7 +45,7 @@ pub enum LoadSpec {
 /// A text that states no load.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no load; write a rate (250kpps, 2Gbps), a share of a goal (50% ndr) or a share of the line (10% line)"
+    "`{text}` is no load; write a rate (250kpps, 2Gbps), a share of a goal (50% ndr), of the forwarded rate (50% mrr) or of the line (10% line)"
 )]
 pub struct ParseLoadError {
     text: String,
@@ -70,6 +72,12 @@ pub enum LoadError {
         /// The goal it names.
         goal: String,
     },
+    /// The forwarded rate was not measured.
+    #[error("`{load}`: no forwarded rate was measured before; add a table [mrr]")]
+    NoMrr {
+        /// The load as stated.
+        load: String,
+    },
     /// More than the tester may offer.
     #[error("`{load}`: {rate} is more than the greatest load, {max}")]
     TooMuch {
@@ -87,6 +95,8 @@ pub enum LoadError {
 pub struct LoadBasis<'a> {
     /// Answers of the searches at this point.
     pub goals: &'a [GoalOutcome],
+    /// Mean forwarded rate at the greatest load, where it was measured.
+    pub mrr: Option<Pps>,
     /// Theoretical rate of the line, over all directions.
     pub line: Pps,
     /// Greatest load that may be offered.
@@ -98,6 +108,8 @@ pub struct LoadBasis<'a> {
 impl LoadSpec {
     /// The word that stands for the line rate.
     pub const LINE: &'static str = "line";
+    /// The word that stands for the forwarded rate at the greatest load.
+    pub const MRR: &'static str = "mrr";
     /// Largest share of a goal's lower bound.
     pub const MAX_GOAL_SHARE: Ratio = Ratio(2.0);
 
@@ -105,7 +117,7 @@ impl LoadSpec {
     pub fn goal(&self) -> Option<&str> {
         match self {
             Self::OfGoal { goal, .. } => Some(goal),
-            Self::Absolute(_) | Self::Bits(_) | Self::OfLine(_) => None,
+            Self::Absolute(_) | Self::Bits(_) | Self::OfMrr(_) | Self::OfLine(_) => None,
         }
     }
 
@@ -115,6 +127,10 @@ impl LoadSpec {
             Self::Absolute(rate) => *rate,
             Self::OfLine(share) => Pps(basis.line.0 * share.0),
             Self::Bits(rate) => Pps(rate.0 / basis.wire_bits),
+            Self::OfMrr(share) => {
+                let mrr = basis.mrr.ok_or_else(|| LoadError::NoMrr { load: self.to_string() })?;
+                Pps(mrr.0 * share.0)
+            }
             Self::OfGoal { share, goal } => {
                 let found = basis.goals.iter().find(|outcome| outcome.goal.name == *goal);
                 let outcome = found.ok_or_else(|| LoadError::NoGoal {
@@ -146,6 +162,7 @@ impl fmt::Display for LoadSpec {
             Self::Absolute(rate) => f.pad(&format!("{}pps", rate.0)),
             Self::OfGoal { share, goal } => f.pad(&format!("{}% {goal}", percent(share))),
             Self::Bits(rate) => f.pad(&format!("{}bps", rate.0)),
+            Self::OfMrr(share) => f.pad(&format!("{}% {}", percent(share), Self::MRR)),
             Self::OfLine(share) => f.pad(&format!("{}% {}", percent(share), Self::LINE)),
         }
     }
@@ -170,10 +187,10 @@ impl FromStr for LoadSpec {
         if name.is_empty() || !name.chars().all(word) || !(share.0 > 0.0 && share.0 <= limit) {
             return Err(error());
         }
-        Ok(if name == Self::LINE {
-            Self::OfLine(share)
-        } else {
-            Self::OfGoal { share, goal: name.to_owned() }
+        Ok(match name {
+            Self::LINE => Self::OfLine(share),
+            Self::MRR => Self::OfMrr(share),
+            goal => Self::OfGoal { share, goal: goal.to_owned() },
         })
     }
 }
@@ -315,7 +332,8 @@ mod tests {
 
     #[test]
     fn bits_a_second_count_what_a_packet_takes_on_the_wire() {
-        let basis = LoadBasis { goals: &[], line: Pps(14.88e6), max_load: Pps(20e6), wire_bits: 672.0 };
+        let basis =
+            LoadBasis { goals: &[], mrr: None, line: Pps(14.88e6), max_load: Pps(20e6), wire_bits: 672.0 };
         let load: LoadSpec = "6.72Gbps".parse().unwrap();
         assert_eq!(load.resolve(&basis), Ok(Pps(10e6)));
         assert_eq!(load.to_string().parse(), Ok(load));
@@ -341,7 +359,13 @@ mod tests {
     #[test]
     fn shares_are_of_the_goals_lower_bound_and_of_the_line() {
         let goals = searched();
-        let basis = LoadBasis { goals: &goals, line: Pps(14.88e6), max_load: Pps(20e6), wire_bits: 672.0 };
+        let basis = LoadBasis {
+            goals: &goals,
+            mrr: Some(Pps(6e6)),
+            line: Pps(14.88e6),
+            max_load: Pps(20e6),
+            wire_bits: 672.0,
+        };
         let lower = goals[0].lower.unwrap();
         let rate = |text: &str| text.parse::<LoadSpec>().unwrap().resolve(&basis);
         assert_eq!(rate("50% ndr"), Ok(Pps(lower.0 * 0.5)));
@@ -355,7 +379,13 @@ mod tests {
     #[test]
     fn latency_rises_towards_the_border_and_impossible_loads_do_not_stop_the_rest() {
         let goals = searched();
-        let basis = LoadBasis { goals: &goals, line: Pps(14.88e6), max_load: Pps(20e6), wire_bits: 672.0 };
+        let basis = LoadBasis {
+            goals: &goals,
+            mrr: Some(Pps(6e6)),
+            line: Pps(14.88e6),
+            max_load: Pps(20e6),
+            wire_bits: 672.0,
+        };
         let loads = ["10% ndr", "50% pdr", "99% ndr"].map(|text| text.parse().unwrap()).to_vec();
         let latency = LatencyAt { loads, duration: Nanos(Nanos::PER_SECOND) };
         let points = latency.run(&basis, &mut SimulatedDut::default().start(), &mut Silent).unwrap();

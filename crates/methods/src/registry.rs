@@ -5,8 +5,8 @@ use crate::compare::Found;
 use crate::mlrsearch::SearchConfig;
 use crate::verify::{Derived, Named};
 use weir_trial::run::{
-    BackToBackResult, CurveResult, FrameLossResult, LatencyResult, Method, MrrResult, Point, PointResult,
-    SoakResult, ThroughputResult,
+    BackToBackResult, CurveResult, FlowModsResult, FrameLossResult, LatencyResult, Method, MrrResult, Point,
+    PointResult, SoakResult, ThroughputResult,
 };
 
 /// What this crate knows of a stored result.
@@ -53,6 +53,7 @@ pub(crate) const fn entry(method: Method) -> Entry {
         Method::LatencyCurve => Entry::of::<CurveResult>(),
         Method::FrameLoss => Entry::of::<FrameLossResult>(),
         Method::BackToBack => Entry::of::<BackToBackResult>(),
+        Method::FlowMods => Entry::of::<FlowModsResult>(),
         Method::Soak => Entry::of::<SoakResult>(),
     }
 }
@@ -66,6 +67,7 @@ pub(crate) fn stored(result: &PointResult) -> &dyn Stored {
         PointResult::LatencyCurve(result) => result,
         PointResult::FrameLoss(result) => result,
         PointResult::BackToBack(result) => result,
+        PointResult::FlowMods(result) => result,
         PointResult::Soak(result) => result,
     }
 }

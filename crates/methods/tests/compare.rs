@@ -84,7 +84,7 @@ fn point(dut: SimulatedDut, plan: Plan) -> Point {
         }
         if plan.latency {
             let at = LatencyAt { loads: vec!["1Mpps".parse().unwrap()], duration: Nanos(Nanos::PER_SECOND) };
-            let basis = LoadBasis { goals: &[], line: LINE, max_load: LINE, wire_bits: 672.0 };
+            let basis = LoadBasis { goals: &[], mrr: None, line: LINE, max_load: LINE, wire_bits: 672.0 };
             let found = at.run(&basis, &mut kept, &mut Silent).unwrap();
             results.extend(found[0].point_result());
         }

@@ -5,11 +5,11 @@ mod common;
 use weir_report::{PageOptions, render};
 use weir_trial::Limit;
 use weir_trial::run::{
-    BackToBackResult, CurveResult, Estimate, FrameLossResult, LatencyResult, MrrResult, Point, PointResult,
-    Run, RunState, SoakResult, ThroughputResult,
+    BackToBackResult, CurveResult, Estimate, FlowModsResult, FrameLossResult, LatencyResult, MrrResult,
+    Point, PointResult, Run, RunState, SoakResult, ThroughputResult,
 };
 use weir_trial::{Fault, PacketCheck};
-use weir_units::{Nanos, Pps, Ratio};
+use weir_units::{Nanos, Pps, Ratio, Spread};
 
 fn page(runs: &[Run]) -> String {
     render(runs, &PageOptions::default())
@@ -68,6 +68,7 @@ fn texts_of_a_run_cannot_become_markup() {
                     *irregular = Some(hostile.into());
                 }
                 PointResult::Latency(LatencyResult { label, .. }) => *label = hostile.into(),
+                PointResult::FlowMods(FlowModsResult { label, .. }) => *label = hostile.into(),
                 PointResult::Soak(SoakResult { label, .. }) => *label = hostile.into(),
                 PointResult::BackToBack(BackToBackResult { goal, invalid, .. }) => {
                     *goal = hostile.into();
@@ -257,6 +258,11 @@ fn numbers_that_are_none_or_not_finite_do_not_spoil_a_page() {
             PointResult::BackToBack(BackToBackResult { bursts, implied, .. }) => {
                 (*bursts, *implied) = (None, None)
             }
+            PointResult::FlowMods(FlowModsResult { load, pairs, rate, cost, lag, .. }) => {
+                pairs.clear();
+                (*load, *cost, *lag) = (Pps(f64::NAN), None, None);
+                *rate = rate.map(|rate| Spread { mean: f64::INFINITY, ..rate });
+            }
             PointResult::Soak(SoakResult { found, .. }) => {
                 found.trials.truncate(1);
                 found.intended = 0;
@@ -296,6 +302,20 @@ fn bursts_that_are_not_valid_say_why_and_the_others_their_buffer() {
     });
     let shown = corrected.unwrap().to_string().replace(' ', "\u{a0}");
     assert!(page.contains(&shown), "the buffer of {shown} is missing");
+}
+
+#[test]
+fn changes_of_flow_entries_are_drawn_with_their_rate_and_how_many_were_in_force_late() {
+    let run = common::curves("2026-11-21-heron", 2);
+    let page = page(std::slice::from_ref(&run));
+    let found = run.points.iter().flat_map(|point| &point.results).find_map(|result| match result {
+        PointResult::FlowMods(result) => Some(result),
+        _ => None,
+    });
+    let rate = weir_trial::run::changes(found.unwrap().rate.unwrap().mean);
+    assert!(page.contains(&rate), "the rate of {rate} is missing");
+    assert!(page.contains("3 confirmed changes looked for: 3 in force late, 0 not at all"));
+    assert!(page.contains("id=\"flow-mods-l2fwd\""), "no figure");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, Session, StoredTrial};
 use weir_trial::{
-    DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck, StageReading, TesterAccount,
-    TrialResult, TrialSpec, Verdict, Windows,
+    ChangesMade, DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck, StageReading,
+    TesterAccount, TrialResult, TrialSpec, Verdict, Windows,
 };
 use weir_units::{Bps, LineRate, Nanos, Pps};
 
@@ -82,7 +82,7 @@ fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {
 
 /// Facts of a trial beside its counts, in one JSON column.
 #[derive(Serialize, Deserialize)]
-struct Facts<V, H, P, A, W, S> {
+struct Facts<V, H, P, A, W, S, C> {
     #[serde(default)]
     verdict: V,
     #[serde(default)]
@@ -95,6 +95,8 @@ struct Facts<V, H, P, A, W, S> {
     windows: W,
     #[serde(default)]
     stages: S,
+    #[serde(default)]
+    changes: C,
 }
 
 pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
@@ -285,6 +287,7 @@ pub(crate) fn insert_trial(db: &Connection, point: i64, trial: &StoredTrial) -> 
             account: &result.account,
             windows: &result.windows,
             stages: &result.stages,
+            changes: &result.changes,
         })?
     ])?;
     let id = db.last_insert_rowid();
@@ -390,6 +393,7 @@ fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
         Option<TesterAccount>,
         Option<Windows>,
         Vec<StageReading>,
+        Option<ChangesMade>,
     >;
     let facts: Read = from_json(row, "facts")?;
     let mut directions =
@@ -414,6 +418,7 @@ fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
             account: facts.account,
             windows: facts.windows,
             stages: facts.stages,
+            changes: facts.changes,
         },
     })
 }

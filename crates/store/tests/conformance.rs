@@ -7,20 +7,21 @@ use proptest::sample::select;
 use proptest::strategy::ValueTree as _;
 use std::collections::BTreeMap;
 use weir_store::{NewRun, Outcome, RunId, Store};
+use weir_trial::changes::EntryCheck;
 use weir_trial::run::{
-    BackToBackResult, Bursts, CurveResult, CurveStep, Drift, Estimate, FrameLossResult, LatencyResult,
-    LossStep, MrrResult, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, Saturation,
-    SoakResult, Soaked, StoredTrial, ThroughputResult,
+    BackToBackResult, Bursts, ChangePair, CurveResult, CurveStep, Drift, Estimate, FlowModsResult,
+    FrameLossResult, LatencyResult, LossStep, MrrResult, Point, PointKey, PointResult, Purpose, Run,
+    RunState, SCHEMA_VERSION, Saturation, SoakResult, Soaked, StoredTrial, ThroughputResult,
 };
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::windows::{Absences, WindowCounts};
 use weir_trial::{
-    Audit, Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Floor, Health, Latency, Limit,
-    Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck, Shares, TesterAccount, TrialResult, TrialSpec,
-    Windows, WrongPackets,
+    Audit, ChangesMade, Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Floor, Health,
+    Latency, Limit, Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck, Shares, TesterAccount, TrialResult,
+    TrialSpec, Windows, WrongPackets,
 };
 use weir_trial::{Chain, CoreUse, Deployment, Passed, Placement, StageReading, StageTaps};
-use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
+use weir_units::{Bps, Interval, LatencyHistogram, LineRate, Nanos, Pps, Ratio, Spread};
 
 /// Any finite number; NaN is no measurement.
 fn number() -> impl Strategy<Value = f64> {
@@ -161,8 +162,14 @@ fn account() -> impl Strategy<Value = TesterAccount> {
     let shares = of((any::<u64>(), any::<u64>(), any::<u64>(), text())).prop_map(|s| {
         s.map(|(frames, median, starved, example)| Shares { frames, median, starved, example })
     });
-    (planned, times, shares, any::<u64>(), any::<u64>()).prop_map(
-        |(planned, (sent_late, poll_gaps, delays, paused_delay), shares, negative_delays, wire_chatter)| {
+    let strange = (any::<(u64, u64)>(), any::<u64>(), any::<u64>());
+    (planned, times, shares, strange).prop_map(
+        |(
+            planned,
+            (sent_late, poll_gaps, delays, paused_delay),
+            shares,
+            (beside, negative_delays, wire_chatter),
+        )| {
             TesterAccount {
                 shares,
                 planned,
@@ -171,6 +178,7 @@ fn account() -> impl Strategy<Value = TesterAccount> {
                 delays,
                 paused_delay,
                 negative_delays,
+                beside,
                 wire_chatter,
             }
         },
@@ -202,6 +210,13 @@ fn windows() -> impl Strategy<Value = Windows> {
             counts,
         },
     )
+}
+
+fn changes() -> impl Strategy<Value = ChangesMade> {
+    let check = (any::<u32>(), any::<u32>(), nanos(), any::<bool>())
+        .prop_map(|(probes, stale, lag, in_force)| EntryCheck { probes, stale, lag, in_force });
+    (any::<u32>(), any::<u64>(), nanos(), vec(check, 0..3))
+        .prop_map(|(batch, made, elapsed, checks)| ChangesMade { batch, made, elapsed, checks })
 }
 
 fn limit() -> impl Strategy<Value = Option<Limit>> {
@@ -272,7 +287,8 @@ fn placement() -> impl Strategy<Value = Placement> {
 }
 
 fn trial() -> impl Strategy<Value = StoredTrial> {
-    let facts = (of(reading()), health(), of(packets()), of(account()), of(windows()), vec(stage(), 0..3));
+    let more = (vec(stage(), 0..3), of(changes()));
+    let facts = (of(reading()), health(), of(packets()), of(account()), of(windows()), more);
     let result = (rate(), nanos(), nanos(), nanos(), vec(counts(), 0..3), latency(), facts).prop_map(
         |(
             load,
@@ -281,7 +297,7 @@ fn trial() -> impl Strategy<Value = StoredTrial> {
             overhead,
             directions,
             latency,
-            (dut, health, packets, account, windows, stages),
+            (dut, health, packets, account, windows, (stages, changes)),
         )| TrialResult {
             spec: TrialSpec { load, duration },
             elapsed,
@@ -294,6 +310,7 @@ fn trial() -> impl Strategy<Value = StoredTrial> {
             account,
             windows,
             stages,
+            changes,
         },
     );
     let verdict = vec(finding(), 0..3).prop_map(|findings| Verdict { findings });
@@ -366,7 +383,7 @@ fn result() -> impl Strategy<Value = PointResult> {
     let latency = (text(), rate(), any::<u32>(), of(floor())).prop_map(|(label, load, trial, floor)| {
         PointResult::Latency(LatencyResult { label, load, trial, floor })
     });
-    prop_oneof![throughput, mrr, latency, curve(), frame_loss(), back_to_back(), soak()]
+    prop_oneof![throughput, mrr, latency, curve(), frame_loss(), back_to_back(), flow_mods(), soak()]
 }
 
 fn curve() -> impl Strategy<Value = PointResult> {
@@ -414,6 +431,53 @@ fn back_to_back() -> impl Strategy<Value = PointResult> {
                 ceiling,
                 invalid,
                 trials,
+                limit,
+            })
+        },
+    )
+}
+
+fn spread() -> impl Strategy<Value = Spread> {
+    let interval = || [number(), number()].prop_map(|[low, high]| Interval { low, high });
+    (any::<u32>(), [number(), number(), number(), number()], of(number()), of(interval())).prop_map(
+        |(count, [median, mean, min, max], deviation, interval)| Spread {
+            count,
+            median,
+            mean,
+            min,
+            max,
+            deviation,
+            interval,
+        },
+    )
+}
+
+fn flow_mods() -> impl Strategy<Value = PointResult> {
+    let pair = (any::<(u32, u32)>(), of(number()), [number(), number()], of(nanos())).prop_map(
+        |((without, with), rate, [loss_without, loss_with], lag)| ChangePair {
+            without,
+            with,
+            rate,
+            loss_without: Ratio(loss_without),
+            loss_with: Ratio(loss_with),
+            lag,
+        },
+    );
+    let asked = (text(), rate(), any::<u32>());
+    let found = (vec(pair, 0..4), [of(spread()), of(spread())], of(nanos()), any::<[u32; 3]>());
+    (asked, found, limit()).prop_map(
+        |((label, load, batch), (pairs, [rate, cost], lag, [checked, late, never]), limit)| {
+            PointResult::FlowMods(FlowModsResult {
+                label,
+                load,
+                batch,
+                pairs,
+                rate,
+                cost,
+                lag,
+                checked,
+                late,
+                never,
                 limit,
             })
         },

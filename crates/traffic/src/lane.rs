@@ -1,9 +1,11 @@
 //! One thread of the tester: its senders, its receive queues, and its share of a trial.
 //!
 //! A trial's life here: `prepare → meet the other threads → offer and collect until the time is up → drain
-//! → report`. Nothing in the loop allocates, locks, logs or calls the system.
+//! → report`. Nothing in the loop allocates, locks, logs or calls the system, but to sleep where the core is shared
+//! ([`crate::probing`]).
 
 use crate::pacer::Schedule;
+use crate::probing::{Nap, Prober, Probing};
 use crate::sample::Sampler;
 use crate::sender::{Sender, SenderCourse};
 use crate::sink::{Tracker, TrackerSetup};
@@ -95,6 +97,8 @@ pub(crate) struct Course {
     pub(crate) setups: Vec<TrackerSetup>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) meeting: Meeting,
+    /// What is sent beside the schedule, and the number of the first of these.
+    pub(crate) probing: Option<(Arc<Probing>, u64)>,
 }
 
 /// What threads tell one another during a trial.
@@ -149,6 +153,8 @@ pub(crate) struct LaneReport {
     pub(crate) gaps: Gaps,
     /// What it saw of the DUT's threads.
     pub(crate) waits: Waits,
+    /// When each packet beside the schedule was sent, in order.
+    pub(crate) probes: Vec<u64>,
     pub(crate) health: Option<CoreHealth>,
     pub(crate) clocks: Clocks,
 }
@@ -163,10 +169,13 @@ impl Lane {
         self.senders.iter_mut().for_each(|one| one.sender.begin_at(start));
         collector.trackers.iter_mut().for_each(|(_, tracker)| tracker.begin_at(start));
         waits.begin(Ticks::now());
-        let ended = self.offer(course, start, &mut gaps, &mut waits, &mut collector);
+        let mut prober = self.prober(course, start);
+        let ended = self.offer(course, (start, &mut prober), &mut gaps, &mut waits, &mut collector);
+        let probes = prober.map_or(Vec::new(), Prober::into_sent);
         let counts: Vec<_> =
             self.senders.iter_mut().map(|one| (one.direction, one.sender.finish())).collect();
-        course.meeting.sent.fetch_add(counts.iter().map(|(_, count)| count.sent).sum(), Ordering::AcqRel);
+        let sent = counts.iter().map(|(_, count)| count.sent).sum::<u64>() + probes.len() as u64;
+        course.meeting.sent.fetch_add(sent, Ordering::AcqRel);
         if !self.senders.is_empty() {
             course.meeting.sending.fetch_sub(1, Ordering::AcqRel);
         }
@@ -177,7 +186,24 @@ impl Lane {
         let (health, clocks) = watch.end(course.tsc);
         let stopped = course.stop.load(Ordering::Relaxed);
         let trackers = collector.trackers;
-        (!stopped).then_some(LaneReport { start, ended, counts, trackers, gaps, waits, health, clocks })
+        (!stopped).then_some(LaneReport {
+            start,
+            ended,
+            counts,
+            trackers,
+            gaps,
+            waits,
+            probes,
+            health,
+            clocks,
+        })
+    }
+
+    /// What sends beside the schedule, on the thread that has the first sender of direction 0.
+    fn prober(&self, course: &Course, start: Ticks) -> Option<Prober> {
+        let (probing, first) = course.probing.as_ref()?;
+        let place = self.senders.iter().position(|one| (one.direction, one.stream) == (0, 0))?;
+        Some(Prober::new(probing, place, *first, (start, course.grid.length), course.tsc))
     }
 
     /// Takes and touches the memory of a trial.
@@ -216,7 +242,7 @@ impl Lane {
     fn offer(
         &mut self,
         course: &Course,
-        start: Ticks,
+        (start, prober): (Ticks, &mut Option<Prober>),
         gaps: &mut Gaps,
         waits: &mut Waits,
         collector: &mut Collector,
@@ -224,6 +250,7 @@ impl Lane {
         let end = Ticks(start.0 + course.grid.length);
         let last = Ticks(end.0.saturating_sub(1));
         let sends = !self.senders.is_empty();
+        let mut nap = Nap::of(course.probing.as_ref().map(|(probing, _)| &**probing));
         loop {
             let now = Ticks::now();
             gaps.pass(now);
@@ -231,6 +258,11 @@ impl Lane {
             let mut due = false;
             for one in &mut self.senders {
                 due |= one.sender.offer(now.min(last));
+            }
+            if let Some(prober) = prober
+                && let Some(one) = self.senders.get_mut(prober.place())
+            {
+                prober.probe(now, &mut one.sender);
             }
             let over = if sends {
                 now >= end && (!due || now.since(end) > course.catch_up)
@@ -241,7 +273,8 @@ impl Lane {
             if over || course.stop.load(Ordering::Relaxed) {
                 return now;
             }
-            collector.collect(&mut self.receivers, gaps.paused());
+            let came = collector.collect(&mut self.receivers, gaps.paused());
+            nap.after_pass(came, || self.senders.iter().map(|one| one.sender.offered()).sum());
         }
     }
 
@@ -312,7 +345,7 @@ impl Collector {
     }
 
     fn received(&self) -> u64 {
-        self.trackers.iter().map(|(_, tracker)| tracker.received()).sum()
+        self.trackers.iter().map(|(_, tracker)| tracker.received() + tracker.probes().count()).sum()
     }
 }
 

@@ -4,6 +4,7 @@
 //! - [`stamp`]: trial, sequence number and time in the last bytes of a frame;
 //! - [`Shape`]: how packets are spread over time; [`Sender`]: one direction's sending half;
 //! - [`Tester`]: generator and sink on pinned threads ([`Layout`]), from which a trial's counts come;
+//! - [`Probing`]: packets beside a trial's schedule, and sleep on a shared core;
 //! - [`check`]: the untimed pass that compares every packet; [`probes`]: packets that reach into a
 //!   function's tables; a sample of each timed trial is compared as well.
 
@@ -16,6 +17,7 @@ mod lane;
 mod layout;
 mod pacer;
 pub mod probes;
+mod probing;
 mod recall;
 mod receiver;
 mod sample;
@@ -32,6 +34,7 @@ mod windows;
 pub use lane::Drain;
 pub use layout::{LanePlan, Layout};
 pub use pacer::{ParseShapeError, Shape};
+pub use probing::Probing;
 pub use receiver::{HeldTo, Receiver};
 pub use sender::Sender;
 pub use sink::WINDOW;

@@ -61,6 +61,7 @@ impl Receiver {
             integrity,
             reading: Reading::Plain,
             grid: Grid { start: Ticks(0), length: 1 << 20, shift: 10 },
+            probes: 0,
         }));
     }
 

@@ -248,6 +248,20 @@ impl Sender {
         }
     }
 
+    /// Sends one frame with this stamp beside the schedule, in a burst of its own; it counts nowhere. False where the
+    /// port does not take it.
+    pub(crate) fn send_beside(&mut self, burst: &mut Burst, frame: &[u8], stamp: Stamp) -> bool {
+        burst.clear();
+        if !self.pool.fill(burst, 1) {
+            return false;
+        }
+        let Some(packet) = burst.get_mut(0) else { return false };
+        stamp.write(copy(frame, &[], packet), crate::stamp::key());
+        let sent = self.tx.transmit(burst) == 1;
+        burst.clear();
+        sent
+    }
+
     /// Offers what is due, at most one burst. Says whether anything was.
     #[inline]
     pub(crate) fn offer(&mut self, now: Ticks) -> bool {
@@ -377,6 +391,11 @@ impl Sender {
     /// Whether the trace was sent once and is over.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Packets offered so far, whether the port took them or not.
+    pub(crate) fn offered(&self) -> u64 {
+        self.counts.sent + self.counts.refused
     }
 
     /// Packets the port took so far.

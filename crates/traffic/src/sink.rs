@@ -13,6 +13,7 @@ use crate::chatter::is_wire_chatter;
 use crate::each::{Each, Look};
 use crate::histogram::Delays;
 use crate::intact::Integrity;
+use crate::probing::{self, Seen};
 use crate::stamp::{Reading, Stamp};
 use crate::windows::{Grid, ReceivedWindows};
 use weir_cpu::Ticks;
@@ -54,6 +55,8 @@ pub(crate) struct TrackerSetup {
     pub(crate) integrity: Option<Integrity>,
     pub(crate) reading: Reading,
     pub(crate) grid: Grid,
+    /// Most packets that are sent beside the schedule.
+    pub(crate) probes: usize,
 }
 
 /// What one sender's packets are held against.
@@ -83,10 +86,13 @@ pub(crate) struct Tracker {
     chatter: u64,
     /// The greatest delay, in ticks.
     longest: u64,
+    /// Packets that were sent beside the schedule.
+    probes: Seen,
 }
 
 impl Tracker {
     pub(crate) fn new(mut setup: TrackerSetup) -> Self {
+        let setup_probes = setup.probes;
         let each = std::mem::take(&mut setup.streams).into_iter();
         let streams = each.map(|each| Stream { numbers: Numbers::new(setup.window), each }).collect();
         Self {
@@ -104,6 +110,7 @@ impl Tracker {
             negative: 0,
             chatter: 0,
             longest: 0,
+            probes: Seen::new(setup_probes),
         }
     }
 
@@ -113,7 +120,7 @@ impl Tracker {
     pub(crate) fn judge(&mut self, frame: &[u8], port: u8, now: Ticks, paused: Ticks) -> bool {
         let stamp = self.setup.reading.read(frame);
         let Some(stamp) = stamp.filter(|stamp| stamp.trial == self.setup.trial) else {
-            return self.judge_other(frame, stamp);
+            return self.judge_other(frame, stamp, port);
         };
         let Some(stream) = self.streams.get_mut(stamp.stream()) else {
             return self.strange(frame, !self.is_intact(frame));
@@ -145,7 +152,11 @@ impl Tracker {
     }
 
     /// Judges a packet without a stamp, or with that of another trial or direction.
-    fn judge_other(&mut self, frame: &[u8], stamp: Option<Stamp>) -> bool {
+    fn judge_other(&mut self, frame: &[u8], stamp: Option<Stamp>, port: u8) -> bool {
+        if let Some(stamp) = stamp.filter(|stamp| stamp.trial == probing::TRIAL) {
+            self.probes.note(stamp.sequence, port);
+            return true;
+        }
         if !self.is_intact(frame) {
             return self.strange(frame, true);
         }
@@ -204,6 +215,11 @@ impl Tracker {
     #[inline]
     pub(crate) fn received(&self) -> u64 {
         self.received
+    }
+
+    /// Packets that were sent beside the schedule and came back.
+    pub(crate) fn probes(&self) -> &Seen {
+        &self.probes
     }
 
     /// Adds the findings to the sender's counts.
@@ -319,6 +335,7 @@ mod tests {
             integrity: None,
             reading: Reading::Plain,
             grid,
+            probes: 4,
         })
     }
 
@@ -378,6 +395,18 @@ mod tests {
         let mut counts = DirectionCounts::default();
         tracker.complete(&mut counts);
         assert_eq!((counts.received, counts.late, counts.foreign), (0, 2, 2));
+    }
+
+    #[test]
+    fn what_was_sent_beside_the_schedule_is_noted_with_its_port_and_counts_nowhere() {
+        let mut tracker = tracker();
+        for (sequence, port) in [(7, 1), (8, 0)] {
+            assert!(tracker.judge(&frame(probing::TRIAL, sequence), port, Ticks(600), Ticks(0)));
+        }
+        assert_eq!(tracker.probes().all(), [(7, 1), (8, 0)]);
+        let mut counts = DirectionCounts::default();
+        tracker.complete(&mut counts);
+        assert_eq!(counts, DirectionCounts::default());
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::intact::{Integrity, Link};
 use crate::lane::{Course, Drain, Lane, LaneReceiver, LaneReport, LaneSender, Meeting, stamp_of};
 use crate::layout::Layout;
 use crate::pacer::{Schedule, Shape};
+use crate::probing::{self, Probing};
 use crate::sample::{SampleJudge, Sampler};
 use crate::sender::Sender;
 use crate::sink::{TrackerSetup, window_of};
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_cpu::{Ticks, Tsc};
 use weir_dpdk::{BURST, Eal, Port, RxQueue, Worker, WorkerError};
+use weir_trial::changes::Probe;
 use weir_trial::health::{CoreHealth, Health, Pauses};
 use weir_trial::windows::{Window, WindowLog};
 use weir_trial::{
@@ -85,6 +87,11 @@ pub struct Tester {
     watched: Vec<(u32, u32)>,
     /// What they waited for their cores in the last trial, where they were watched.
     waited: Option<Nanos>,
+    /// What is sent beside the schedule of trials, and the number of the next one.
+    probing: Option<Arc<Probing>>,
+    next_probe: u64,
+    /// What came of those of the last trial.
+    probed: Vec<Probe>,
     /// `None` only while a trial runs on the workers.
     engine: Option<Engine>,
 }
@@ -138,7 +145,16 @@ impl Tester {
         let (lanes, tsc) = (lanes.collect(), Tsc::get());
         let engine =
             Engine { _ports: ports, lanes, ends, tsc, trial: 0, integrities: Vec::new(), oracle: None };
-        Self { eal, drain: Drain::default(), watched: Vec::new(), waited: None, engine: Some(engine) }
+        Self {
+            eal,
+            drain: Drain::default(),
+            watched: Vec::new(),
+            waited: None,
+            probing: None,
+            next_probe: 0,
+            probed: Vec::new(),
+            engine: Some(engine),
+        }
     }
 
     /// From now on compares each packet of every trial, and a sample of them byte by byte of all that can be
@@ -165,6 +181,22 @@ impl Tester {
         self.watched = threads;
     }
 
+    /// Has the trials to come send packets beside their schedule, or none.
+    pub fn probe(&mut self, probing: Option<Probing>) {
+        self.probing = probing.map(Arc::new);
+    }
+
+    /// The packets beside the schedule of the last trial, in the order sent, and by which of the tester's ports each
+    /// came back.
+    pub fn probed(&self) -> &[Probe] {
+        &self.probed
+    }
+
+    /// Whether one of its threads has this core.
+    pub fn is_on(&self, core: usize) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.lanes.iter().any(|lane| lane.core == core))
+    }
+
     /// What those threads together waited for their cores in the last trial, from its first packet to the end
     /// of its drain; nothing where none was watched.
     pub fn waited(&self) -> Option<Nanos> {
@@ -175,7 +207,8 @@ impl Tester {
     pub fn run(&mut self, spec: TrialSpec, stop: &Arc<AtomicBool>) -> Result<TrialResult, TesterError> {
         let mut engine = self.engine()?;
         let called = Ticks::now();
-        let course = Arc::new(engine.course(spec, self.drain, stop));
+        let probing = self.probing.clone().map(|probing| (probing, self.next_probe));
+        let course = Arc::new(engine.course(spec, probing, self.drain, stop));
         // One thread looks at the DUT's for all.
         let mut watched = std::mem::take(&mut self.watched);
         let work = std::mem::take(&mut engine.lanes).into_iter().map(|mut lane| {
@@ -198,6 +231,16 @@ impl Tester {
         let complete = reports.len() == engine.lanes.len() && !stop.load(Ordering::Relaxed);
         let result = complete.then(|| engine.result(&course, &reports, called));
         self.engine = Some(engine);
+        self.probed = reports
+            .iter()
+            .find(|report| !report.probes.is_empty())
+            .map(|report| {
+                let trackers = reports.iter().flat_map(|report| &report.trackers);
+                let seen = trackers.map(|(_, tracker)| tracker.probes());
+                probing::together(self.next_probe, &report.probes, seen)
+            })
+            .unwrap_or_default();
+        self.next_probe += self.probed.len() as u64;
         let Some((mut result, log)) = result else { return Err(TesterError::Stopped) };
         self.waited = reports.iter().find_map(|report| report.waits.waited());
         // A trial whose packets do not all carry a stamp has no windows, and stays as it is.
@@ -252,13 +295,20 @@ impl Engine {
         senders.into_iter().map(|one| &one.sender)
     }
 
-    fn course(&mut self, spec: TrialSpec, drain: Drain, stop: &Arc<AtomicBool>) -> Course {
+    fn course(
+        &mut self,
+        spec: TrialSpec,
+        probing: Option<(Arc<Probing>, u64)>,
+        drain: Drain,
+        stop: &Arc<AtomicBool>,
+    ) -> Course {
         self.trial = self.trial.wrapping_add(1);
         let tsc = self.tsc;
         let load = Pps(spec.load.0 / self.ends.len().max(1) as f64);
         let grid = Grid::new(Ticks(0), tsc.ticks(spec.duration), tsc);
         let reading = self.oracle.as_deref().map_or(Reading::Plain, |oracle| Reading::behind(oracle.nf()));
         let recorded = self.senders_of(0).any(|sender| sender.shape() == Shape::Recorded);
+        let probes = probing.as_ref().map_or(0, |(probing, _)| probing.most(spec.duration));
         // Chance may make it some more.
         let most = (load.0 * spec.duration.seconds() * 1.1) as u64;
         let setups: Vec<TrackerSetup> = (0..self.ends.len())
@@ -270,6 +320,7 @@ impl Engine {
                 integrity: self.integrities.get(direction).copied().flatten(),
                 reading,
                 grid,
+                probes,
             })
             .collect();
         let all_stamped = setups.iter().all(|setup| setup.all_stamped);
@@ -277,7 +328,9 @@ impl Engine {
         let catch_up = ((CATCH_UP as f64 / load.0.max(1.0) * tsc.hz()) as u64).min(latest);
         let bytes = self.senders_of(0).next().map_or(0.0, Sender::mean_frame_bytes);
         let copied = 4.0 * BURST as f64 * bytes / COPIES;
-        let pass = tsc.ticks(Nanos(PASS.0 + copied as u64));
+        // It wakes up some time after a sleep is over.
+        let nap = probing.as_ref().and_then(|(probing, _)| probing.nap).map_or(0, |nap| 2 * nap.0);
+        let pass = tsc.ticks(Nanos(PASS.0 + copied as u64 + nap));
         Course {
             trial: self.trial,
             spec,
@@ -297,6 +350,7 @@ impl Engine {
             setups,
             stop: Arc::clone(stop),
             meeting: Meeting::of(&self.lanes),
+            probing,
         }
     }
 
@@ -354,6 +408,10 @@ impl Engine {
             paused_delay: TickHistogram::summary(trackers().map(|(_, tracker)| tracker.paused()), tsc),
             negative_delays,
             wire_chatter,
+            beside: (
+                reports.iter().map(|report| report.probes.len() as u64).sum(),
+                trackers().map(|(_, tracker)| tracker.probes().count()).sum(),
+            ),
             shares: each::shares(trackers().flat_map(|(_, tracker)| tracker.each())),
         }
     }

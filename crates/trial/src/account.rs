@@ -28,6 +28,9 @@ pub struct TesterAccount {
     /// How what came back is shared among the frames of the trace; nothing where packets are not held against
     /// them one by one.
     pub shares: Option<Shares>,
+    /// Packets that were sent beside the schedule, and those of them that came back: they look for an entry that a
+    /// controller changes ([`crate::changes`]), and are none of the trial's.
+    pub beside: (u64, u64),
     /// Frames that neighbours on a wire send by themselves (LLDP, spanning tree, ARP, neighbour
     /// discovery), which are no packets of the trial.
     pub wire_chatter: u64,

@@ -9,6 +9,7 @@
 //! - [`Health`], [`PacketCheck`], [`Verdict`], [`SelfCheck`]: whether a trial's numbers may be believed.
 //! - [`TesterAccount`] and [`windows`]: the tester's account of its own time, and what of a trial counts
 //!   when the machine took a core away.
+//! - [`changes`]: what a controller changed meanwhile, and whether it was in force.
 //! - [`run`]: a run as it is stored, reported and exported.
 //! - [`environment`]: what differs between the environments of two runs, and what that can explain.
 //!
@@ -16,6 +17,7 @@
 //! [`TrialResult::directions`].
 
 mod account;
+pub mod changes;
 pub mod cipher;
 pub mod compare;
 pub mod environment;
@@ -33,6 +35,7 @@ pub mod verdict;
 pub mod windows;
 
 pub use account::{Planned, PointAccount, Shares, TesterAccount};
+pub use changes::{ChangesMade, Control};
 pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{
@@ -77,6 +80,17 @@ pub trait Measurer {
 
     /// Runs one trial for a purpose, keeps it, and returns its counts and its number.
     fn measure(&mut self, purpose: run::Purpose, spec: TrialSpec) -> Result<KeptTrial, Self::Error>;
+
+    /// The same with a controller connected to the device. A device without one is measured as ever, and the trial
+    /// says nothing of changes ([`TrialResult::changes`]).
+    fn measure_under(
+        &mut self,
+        purpose: run::Purpose,
+        spec: TrialSpec,
+        _control: Control,
+    ) -> Result<KeptTrial, Self::Error> {
+        self.measure(purpose, spec)
+    }
 
     /// Sends nothing for so long, that the device may empty its buffers. Who measures in no time
     /// has nothing to wait for.

@@ -2,7 +2,7 @@
 
 use crate::verdict::limits;
 use crate::windows::WindowCounts;
-use crate::{Health, PacketCheck, StageReading, TesterAccount, TrialSpec, Windows};
+use crate::{ChangesMade, Health, PacketCheck, StageReading, TesterAccount, TrialSpec, Windows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -150,6 +150,9 @@ pub struct TrialResult {
     /// What the stages of a chain counted, from its port 0 on; none of a device that is no chain of processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageReading>,
+    /// What a controller changed meanwhile; nothing where there was none.
+    #[serde(default)]
+    pub changes: Option<ChangesMade>,
 }
 
 impl TrialResult {
@@ -167,6 +170,7 @@ impl TrialResult {
             account: None,
             windows: None,
             stages: Vec::new(),
+            changes: None,
         }
     }
 

@@ -9,7 +9,7 @@ mod repeats;
 
 pub use method::*;
 pub use ranking::Doubt;
-pub use repeats::{Repeats, Unit, repeats};
+pub use repeats::{Repeats, Unit, changes, repeats};
 
 use crate::environment::{Difference, affects, differences};
 use crate::verdict::Finding;

@@ -311,3 +311,18 @@ fn loss_says_how_much_of_it_counts() {
     let verdict = judge(&result);
     assert!(verdict.findings[0].says.ends_with(", 0 of them in the windows that count"), "{verdict:?}");
 }
+
+#[test]
+fn what_is_sent_beside_the_schedule_is_in_the_devices_counters() {
+    let counted = |beside| {
+        let mut result = clean();
+        let dut = result.dut.as_mut().unwrap();
+        (dut.received, dut.sent) = (1_008_000, 1_007_990);
+        result.account.as_mut().unwrap().beside = beside;
+        judge(&result)
+    };
+    assert!(!counted((8_000, 7_990)).has(Code::CountersDisagree));
+    assert!(counted((0, 0)).has(Code::CountersDisagree));
+    // More came beside the schedule than it says it sent.
+    assert!(counted((8_000, 8_100)).has(Code::CountersDisagree));
+}

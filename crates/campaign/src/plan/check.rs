@@ -43,6 +43,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) shape: Shape,
     /// Tables of goals.
     pub(crate) goals: BTreeMap<Spanned<String>, GoalTable>,
+    /// Whether the forwarded rate is measured, of which loads may be shares.
+    pub(crate) has_mrr: bool,
     /// Goals that the search has, once it was checked.
     pub(crate) searched: Vec<String>,
     pub(crate) found: Vec<Diagnostic>,
@@ -51,7 +53,7 @@ pub(crate) struct Checker<'a> {
 impl<'a> Checker<'a> {
     pub(super) fn new(known: &'a Known<'a>, base: &'a Path, whole: bool) -> Self {
         let (goals, searched, found) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { known, base, whole, shape: Shape::default(), goals, searched, found }
+        Self { known, base, whole, shape: Shape::default(), goals, has_mrr: false, searched, found }
     }
 
     pub(crate) fn refuse(&mut self, span: &Span, message: impl Into<String>) {
@@ -78,6 +80,7 @@ impl<'a> Checker<'a> {
         order.sort_by_key(|(start, _)| *start);
 
         let has_mrr = file.mrr.is_some();
+        self.has_mrr = has_mrr;
         self.goals = std::mem::take(&mut file.goal);
         check_goals(self, file.throughput.as_ref());
         let asked = methods::asked(&mut file);

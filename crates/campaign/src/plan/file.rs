@@ -6,8 +6,8 @@
 use super::text::{HugePages, List, SizesText, Text};
 use super::wirings::{ExternalPlan, MemifPlan, NicTable, VethPlan, VhostPlan};
 use crate::methods::{
-    BackToBackTable, FrameLossTable, GoalTable, LatencyCurveTable, LatencyTable, MrrTable, SoakTable,
-    ThroughputTable,
+    BackToBackTable, FlowModsTable, FrameLossTable, GoalTable, LatencyCurveTable, LatencyTable, MrrTable,
+    SoakTable, ThroughputTable,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -109,6 +109,9 @@ pub(crate) struct PlanFile {
     /// The longest burst at the line rate that comes through whole (RFC 9004).
     #[schemars(with = "Option<BackToBackTable>")]
     pub(crate) back_to_back: Option<Spanned<BackToBackTable>>,
+    /// Changes of flow entries a second under a load, and what they cost that load.
+    #[schemars(with = "Option<FlowModsTable>")]
+    pub(crate) flow_mods: Option<Spanned<FlowModsTable>>,
     /// One load over a long time.
     #[schemars(with = "Option<SoakTable>")]
     pub(crate) soak: Option<Spanned<SoakTable>>,

@@ -3,6 +3,7 @@
 
 mod back_to_back;
 mod curve;
+mod flow_mods;
 mod frame_loss;
 mod latency;
 mod mrr;
@@ -36,6 +37,7 @@ pub(crate) fn of(result: &PointResult) -> &dyn Cell {
         PointResult::LatencyCurve(result) => result,
         PointResult::FrameLoss(result) => result,
         PointResult::BackToBack(result) => result,
+        PointResult::FlowMods(result) => result,
         PointResult::Soak(result) => result,
     }
 }

@@ -1,11 +1,14 @@
 //! A network function as OpenFlow flows, in the text that `ovs-ofctl add-flows` reads, for both devices
 //! that have OpenFlow tables. What needs services or connection tracking is in [`gateway`], changes while a device
-//! forwards in [`feed`].
+//! forwards in [`feed`] (so many a second) and [`churn`] (as many as it takes).
 //!
 //! OpenFlow ports count from 1: our port 0 is its port 1. What no flow matches is dropped. A packet that leaves by the port it came in by needs its input port forgotten
 //! first ([`FORGET_INPUT`]), which costs nothing in the datapath.
 
 mod chain;
+pub(crate) mod churn;
+mod controller;
+pub(crate) mod entries;
 pub(crate) mod feed;
 mod gateway;
 

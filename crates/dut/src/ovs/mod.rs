@@ -17,7 +17,7 @@ use crate::eal::{self, Vdev};
 use crate::openflow::{self, Dialect};
 use crate::process::Process;
 use crate::wiring::{Side, WiringKind};
-use crate::{Adapter, Counters, DutError, Learning, PortCounts, RunningDut, StartRequest, cpu};
+use crate::{Adapter, Counters, DutError, FlowChannel, Learning, PortCounts, RunningDut, StartRequest, cpu};
 use instance::{BRIDGE, Instance};
 use knobs::Knobs;
 use std::path::Path;
@@ -71,6 +71,7 @@ pub(crate) struct OvsDpdk;
 
 struct Running {
     instance: Instance,
+    channel: FlowChannel,
     version: String,
     ports: Vec<Port>,
     threads: Vec<u32>,
@@ -104,6 +105,10 @@ impl Adapter for OvsDpdk {
 
     fn takes(&self, variant: &str) -> Result<(), String> {
         Knobs::parse(variant).map(drop)
+    }
+
+    fn takes_changes(&self, nf: Nf) -> Result<(), String> {
+        self.supports(nf)
     }
 
     fn is_searched(&self, variant: &str) -> bool {
@@ -141,7 +146,10 @@ fn launch(request: &StartRequest<'_>, flows: String) -> Result<Box<dyn RunningDu
     let pid = instance.daemon().map(crate::process::Process::pid).unwrap_or_default();
     let threads = cpu::threads_named(pid, &["pmd-"]);
     let (variant, most_flows) = (request.variant.to_owned(), u64::from(knobs.limit));
-    Ok(Box::new(Running { instance, version, ports, threads, variant, most_flows, forwards: false }))
+    // Its own, at which `ovs-ofctl` asks, too.
+    let socket = request.folder.file(&format!("{BRIDGE}.mgmt"));
+    let channel = FlowChannel::new(NAME, socket, request.nf, request.control_core);
+    Ok(Box::new(Running { instance, channel, version, ports, threads, variant, most_flows, forwards: false }))
 }
 
 /// The daemon and its version, provided it has DPDK.
@@ -337,6 +345,10 @@ impl RunningDut for Running {
         let refused = refused.ok().and_then(|count| count.trim().parse().ok()).unwrap_or(0);
         let round = Nanos(milliseconds * 1_000_000);
         Ok(Some(Learning { flows, limit, most: self.most_flows, refused, round }))
+    }
+
+    fn flow_channel(&self) -> Option<FlowChannel> {
+        Some(self.channel.clone())
     }
 
     fn choices(&self) -> &'static [&'static [&'static str]] {

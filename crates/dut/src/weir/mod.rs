@@ -18,11 +18,12 @@ mod variant;
 
 use crate::eal::{self, PATIENCE};
 use crate::nf::{first, program};
-use crate::openflow::feed::{self, Feed};
+use crate::openflow::entries::idle_routes;
+use crate::openflow::feed::Feed;
 use crate::openflow::{self, Dialect};
 use crate::process::Process;
 use crate::wiring::{Side, WiringKind};
-use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
+use crate::{Adapter, Counters, DutError, FlowChannel, RunningDut, StartRequest, cpu};
 use answers::{Ready, Stats};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -51,6 +52,7 @@ struct Running {
     /// Changes its flow entries, where its variant says so.
     feed: Option<Feed>,
     process: Process,
+    channel: FlowChannel,
     version: String,
     threads: Vec<u32>,
 }
@@ -83,6 +85,10 @@ impl Adapter for Weir {
         Variant::parse(variant).map_or(1, |variant| variant.workers)
     }
 
+    fn takes_changes(&self, nf: Nf) -> Result<(), String> {
+        self.supports(nf)
+    }
+
     fn most_fed(&self) -> u32 {
         MOST_FED
     }
@@ -111,7 +117,7 @@ fn launch(request: &StartRequest<'_>, flows: String) -> Result<Box<dyn RunningDu
     let variant = Variant::parse(request.variant).map_err(unsupported)?;
     let changing = (variant.idle > 0 || variant.changes > 0).then(|| openflow::routes(request.nf));
     let table = changing.transpose().map_err(unsupported)?.unwrap_or_default();
-    let flows = request.folder.write("flows.txt", &(flows + &feed::idle_routes(table, variant.idle)))?;
+    let flows = request.folder.write("flows.txt", &(flows + &idle_routes(table, variant.idle)))?;
     let cores = variant.cores(request).map_err(unsupported)?;
     let keyed = keyed(request.nf).map(|text| request.folder.write("services.toml", &text)).transpose()?;
     let arguments = arguments(request, &variant, &cores, (&flows, keyed.as_deref()));
@@ -127,7 +133,9 @@ fn launch(request: &StartRequest<'_>, flows: String) -> Result<Box<dyn RunningDu
         0 => None,
         rate => Some(Feed::start(NAME, &request.folder.file(SOCKET), (table, rate), request.control_core)?),
     };
-    Ok(Box::new(Running { feed, process, version: ready.version, threads: ready.tid.into() }))
+    let channel = FlowChannel::new(NAME, request.folder.file(SOCKET), request.nf, request.control_core);
+    let (version, threads) = (ready.version, ready.tid.into());
+    Ok(Box::new(Running { feed, process, channel, version, threads }))
 }
 
 /// The command line behind the program's name. Files are those of flows and, where there is one, of the services
@@ -156,9 +164,7 @@ fn arguments(
     add("--buffers", eal::buffers(request).to_string());
     add("--max-frame", request.max_frame.bytes().to_string());
     add("--control", "stdio".to_owned());
-    if variant.changes > 0 {
-        add("--listen", format!("punix:{}", request.folder.file(SOCKET).display()));
-    }
+    add("--listen", format!("punix:{}", request.folder.file(SOCKET).display()));
     if request.huge_pages {
         arguments.push("--huge-pages".to_owned());
     }
@@ -238,6 +244,10 @@ impl RunningDut for Running {
         self.feed.as_ref().map(|feed| (CHANGES, f64::from(feed.rate())))
     }
 
+    fn flow_channel(&self) -> Option<FlowChannel> {
+        Some(self.channel.clone())
+    }
+
     fn threads(&self) -> Vec<(u32, u32)> {
         self.threads.iter().map(|thread| (self.process.pid(), *thread)).collect()
     }
@@ -271,7 +281,8 @@ mod tests {
         let variant = Variant::parse(variant).unwrap();
         let cores = variant.cores(&request).unwrap();
         let keyed = keyed(request.nf).map(|_| Path::new("/f/services.toml"));
-        arguments(&request, &variant, &cores, (Path::new("/f/flows.txt"), keyed)).join(" ")
+        let line = arguments(&request, &variant, &cores, (Path::new("/f/flows.txt"), keyed)).join(" ");
+        line.replace(&folder.path().display().to_string(), "/f")
     }
 
     #[test]
@@ -279,16 +290,7 @@ mod tests {
         assert_eq!(
             line("l2fwd", "nocoalesce"),
             "switch --flows /f/flows.txt --port p1=net_null0 --port p2=net_null1 \
-             --core 3 --buffers 16384 --max-frame 64 --control stdio --no-coalescing"
-        );
-    }
-
-    #[test]
-    fn a_device_whose_entries_change_listens_for_its_controller() {
-        let line = line("l3fwd", "idle=7+changes=1000");
-        assert!(
-            line.contains(" --control stdio --listen punix:/") && line.ends_with("/openflow.sock"),
-            "{line}"
+             --core 3 --buffers 16384 --max-frame 64 --control stdio --listen punix:/f/openflow.sock --no-coalescing"
         );
     }
 
@@ -342,7 +344,7 @@ mod tests {
         assert_eq!((Weir.queues("workers=2"), Weir.queues("")), (2, 1));
         assert!(crate::check_variant("weir:fast").unwrap_err().contains("nocoalesce"));
         assert!(
-            line("l2fwd", "tcam=8+adaptive=50us").ends_with("--control stdio --tcam 8 --poll adaptive:50us")
+            line("l2fwd", "tcam=8+adaptive=50us").ends_with("/openflow.sock --tcam 8 --poll adaptive:50us")
         );
     }
 }

@@ -13,7 +13,8 @@
 //! | `at=PATH` | another build of the program: what a change is compared with |
 
 use crate::StartRequest;
-use crate::openflow::feed::{MOST_CHANGES, MOST_IDLE};
+use crate::openflow::entries::MOST_IDLE;
+use crate::openflow::feed::MOST_CHANGES;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::fmt::Display;

@@ -4,6 +4,7 @@ mod bursts;
 mod curve;
 mod curve_cpu;
 pub(crate) mod cycles;
+mod flow_mods;
 pub(crate) mod found;
 mod frame_loss;
 mod latency;
@@ -47,7 +48,7 @@ impl Section {
 }
 
 /// The sections, in the order of the page.
-pub(crate) const SECTIONS: [Section; 12] = [
+pub(crate) const SECTIONS: [Section; 13] = [
     Section::new("throughput", "Throughput", &[Method::Throughput, Method::Mrr], rates::section),
     Section::new("sweeps", "Sweeps", &[], sweeps::section),
     Section::new("latency", "Latency", &[Method::Latency], latency::section),
@@ -59,6 +60,7 @@ pub(crate) const SECTIONS: [Section; 12] = [
     Section::new("own-time", "The tester's time", &[], own_time::section),
     Section::new("frame-loss", "Frame loss", &[Method::FrameLoss], frame_loss::section),
     Section::new("bursts", "Back-to-back", &[Method::BackToBack], bursts::section),
+    Section::new("flow-mods", "Changes of flow entries", &[Method::FlowMods], flow_mods::section),
     Section::new("soak", "Soak", &[Method::Soak], soak::section),
 ];
 

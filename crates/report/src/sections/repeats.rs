@@ -4,7 +4,7 @@ use super::slug;
 use crate::digest::Digest;
 use crate::table::{Cell, Kind, Row, Table, column};
 use weir_trial::Nf;
-use weir_trial::run::{Unit, repeats};
+use weir_trial::run::{Unit, changes, repeats};
 use weir_units::{Nanos, Pps};
 
 /// A row for each number that was measured more than once at a point; no rows where none was.
@@ -14,6 +14,7 @@ pub(super) fn table(digest: &Digest<'_>, nf: Nf) -> Table {
         for summary in repeats(&entry.point.results) {
             let cell = |value: f64| match summary.unit {
                 Unit::PacketsPerSecond => Cell::rate(Some(Pps(value)), entry.bytes()),
+                Unit::ChangesPerSecond => Cell::Number(changes(value), value),
                 Unit::Nanoseconds => Cell::time(Nanos(value.max(0.0).round() as u64)),
             };
             let spread = summary.spread;

@@ -4,14 +4,19 @@ use super::{STARTED_MS, environment};
 use weir_methods::Silent;
 use weir_methods::back_to_back::{BackToBack, LineAndThroughput};
 use weir_methods::curve::LatencyCurve;
+use weir_methods::flow_mods::FlowMods;
 use weir_methods::frame_loss::FrameLoss;
 use weir_methods::mrr::Mrr;
 use weir_methods::soak::Soak;
+use weir_trial::changes::EntryCheck;
 use weir_trial::run::{
     MrrResult, Point, PointKey, PointResult, Purpose, Run, RunState, SCHEMA_VERSION, StoredTrial,
 };
 use weir_trial::simulated::{SimulatedDut, Simulation};
-use weir_trial::{DirectionCounts, KeptTrial, Latency, Limit, Limiter, Measurer, Nf, SelfCheck, TrialSpec};
+use weir_trial::{
+    ChangesMade, Control, DirectionCounts, KeptTrial, Latency, Limit, Limiter, Measurer, Nf, SelfCheck,
+    TrialSpec,
+};
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
 
 const SECOND: Nanos = Nanos(Nanos::PER_SECOND);
@@ -42,6 +47,26 @@ impl Measurer for Kept {
         self.trials.push(StoredTrial::new(sequence, purpose, self.clock, result.clone()));
         self.clock += ((spec.duration.0 + result.overhead.0) / 1_000_000) as i64;
         Ok(KeptTrial { sequence, result })
+    }
+
+    /// Takes a thousand changes more in each trial, the last of which is in force 0.7 ms late.
+    fn measure_under(
+        &mut self,
+        purpose: Purpose,
+        spec: TrialSpec,
+        control: Control,
+    ) -> Result<KeptTrial, Self::Error> {
+        let mut kept = self.measure(purpose, spec)?;
+        if let Control::Changes { batch } = control {
+            let check = EntryCheck { probes: 500, stale: 1, lag: Nanos(700_000), in_force: true };
+            let made = 1000 * u64::from(kept.sequence);
+            let changes = ChangesMade { batch, made, elapsed: spec.duration, checks: vec![check] };
+            kept.result.changes = Some(changes);
+            if let Some(trial) = self.trials.last_mut() {
+                trial.result.changes.clone_from(&kept.result.changes);
+            }
+        }
+        Ok(kept)
     }
 }
 
@@ -171,6 +196,9 @@ fn loads(kept: &mut Kept, line: Pps, capacity: f64) -> Vec<PointResult> {
     };
     let at = LineAndThroughput { line, throughput: Some(Pps(capacity * 0.98)) };
     results.push(bursts.run(at, kept, &mut Silent).unwrap().point_result());
+    let load = Pps(capacity * 0.5);
+    let changes = FlowMods { load: "50% mrr".parse().unwrap(), batch: 50, pairs: 3, duration: SECOND };
+    results.push(changes.run(load, kept, &mut Silent).unwrap().point_result());
     let soak = Soak { load: "90% ndr".parse().unwrap(), time: Nanos(240 * SECOND.0), slice: SECOND };
     results.push(soak.run(Pps(capacity * 0.9), kept, &mut Silent).unwrap().point_result());
     results

@@ -8,6 +8,7 @@
 
 mod back_to_back;
 mod curve;
+mod flow_mods;
 mod frame_loss;
 mod latency;
 mod mrr;
@@ -16,6 +17,7 @@ mod throughput;
 
 pub use back_to_back::{BackToBackResult, Bursts};
 pub use curve::{CurveResult, CurveStep, Saturation};
+pub use flow_mods::{ChangePair, FlowModsResult};
 pub use frame_loss::{FrameLossResult, LossStep};
 pub use latency::LatencyResult;
 pub use mrr::MrrResult;
@@ -43,6 +45,8 @@ pub enum Method {
     FrameLoss,
     /// The longest burst that comes through whole.
     BackToBack,
+    /// Changes of flow entries a second, under load.
+    FlowMods,
     /// One load over a long time.
     Soak,
 }
@@ -50,13 +54,14 @@ pub enum Method {
 impl Method {
     /// Every method, in the order in which a point is measured: throughput and forwarded rate first, for loads
     /// may be shares of what they find; the soak last.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Throughput,
         Self::Mrr,
         Self::Latency,
         Self::LatencyCurve,
         Self::FrameLoss,
         Self::BackToBack,
+        Self::FlowMods,
         Self::Soak,
     ];
 
@@ -69,6 +74,7 @@ impl Method {
             Self::LatencyCurve => "latency_curve",
             Self::FrameLoss => "frame_loss",
             Self::BackToBack => "back_to_back",
+            Self::FlowMods => "flow_mods",
             Self::Soak => "soak",
         }
     }
@@ -90,6 +96,8 @@ pub enum PointResult {
     FrameLoss(FrameLossResult),
     /// The longest burst at the line rate that comes through whole (RFC 9004).
     BackToBack(BackToBackResult),
+    /// Changes of flow entries a second under a load, and what they cost.
+    FlowMods(FlowModsResult),
     /// One load over a long time.
     Soak(SoakResult),
 }
@@ -104,6 +112,7 @@ impl PointResult {
             Self::LatencyCurve(result) => result,
             Self::FrameLoss(result) => result,
             Self::BackToBack(result) => result,
+            Self::FlowMods(result) => result,
             Self::Soak(result) => result,
         }
     }
@@ -194,6 +203,8 @@ pub enum Purpose {
     FrameLoss,
     /// A burst at the line rate (RFC 9004).
     BackToBack,
+    /// A load while a controller changes flow entries, or the same load without.
+    FlowMods,
     /// One load over a long time.
     Soak,
 }
@@ -210,8 +221,16 @@ struct About {
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Self; 7] =
-        [Self::WarmUp, Self::Search, Self::Latency, Self::Mrr, Self::FrameLoss, Self::BackToBack, Self::Soak];
+    pub const ALL: [Self; 8] = [
+        Self::WarmUp,
+        Self::Search,
+        Self::Latency,
+        Self::Mrr,
+        Self::FrameLoss,
+        Self::BackToBack,
+        Self::FlowMods,
+        Self::Soak,
+    ];
 
     const fn about(self) -> About {
         let (name, attempts, loss_is_news, doing): (_, _, _, fn(&TrialSpec) -> String) = match self {
@@ -223,6 +242,9 @@ impl Purpose {
             Self::Mrr => ("mrr", 3, false, |_| "forwarded rate".to_owned()),
             Self::FrameLoss => ("frame-loss", 3, false, |spec| format!("frame loss at {}", spec.load)),
             Self::BackToBack => ("back-to-back", 3, false, |spec| format!("burst of {}", spec.duration)),
+            Self::FlowMods => {
+                ("flow-mods", 3, false, |spec| format!("changes of flow entries at {}", spec.load))
+            }
             // A soak's time goes on.
             Self::Soak => ("soak", 1, true, |spec| format!("soak at {}", spec.load)),
         };

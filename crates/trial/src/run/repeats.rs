@@ -10,6 +10,8 @@ pub enum Unit {
     PacketsPerSecond,
     /// Nanoseconds.
     Nanoseconds,
+    /// Changes of flow entries a second.
+    ChangesPerSecond,
 }
 
 /// One number of all repeats of a measurement.
@@ -29,8 +31,19 @@ impl Repeats {
         match self.unit {
             Unit::PacketsPerSecond => Pps(value).to_string(),
             Unit::Nanoseconds => Nanos(value.max(0.0).round() as u64).to_string(),
+            Unit::ChangesPerSecond => changes(value),
         }
     }
+}
+
+/// A rate of changes: `12,300/s`.
+pub fn changes(rate: f64) -> String {
+    let whole = (rate.max(0.0).round() as u64).to_string();
+    let first = whole.len() % 3;
+    let (front, back) = whole.split_at(first);
+    let groups = back.as_bytes().chunks(3).map(String::from_utf8_lossy);
+    let groups: Vec<_> = Some(front.into()).filter(|_| first > 0).into_iter().chain(groups).collect();
+    format!("{}/s", groups.join(","))
 }
 
 /// The spread of every number that was measured more than once, in order of first appearance.

@@ -13,8 +13,10 @@ impl Bench<'_> {
             return;
         }
         let slack = |packets: u64| limits::COUNTERS_LEAST.max((packets as f64 * limits::COUNTERS.0) as u64);
-        if dut.received > total.sent + slack(total.sent) {
-            let says = format!("the DUT counted {} packets in, the tester sent {}", dut.received, total.sent);
+        let (sent, back) = self.beside();
+        let sent = total.sent + sent;
+        if dut.received > sent + slack(sent) {
+            let says = format!("the DUT counted {} packets in, the tester sent {sent}", dut.received);
             self.find(Code::CountersDisagree, Weight::Invalid, says);
         }
         // A device that sends packets twice may count them; what it still held it counted in before.
@@ -24,11 +26,16 @@ impl Bench<'_> {
             let says = format!("the DUT counted {sent} packets out, and only {received} in");
             self.find(Code::CountersDisagree, Weight::Invalid, says);
         }
-        let came = total.received + total.duplicated + total.late + total.foreign + total.damaged;
+        let came = total.received + total.duplicated + total.late + total.foreign + total.damaged + back;
         if dut.sent + slack(came) < came {
             let says = format!("the DUT counted {} packets out, {came} came to the tester", dut.sent);
             self.find(Code::CountersDisagree, Weight::Invalid, says);
         }
+    }
+
+    /// Packets sent and received beside the schedule.
+    fn beside(&self) -> (u64, u64) {
+        self.result.account.as_ref().map_or((0, 0), |account| account.beside)
     }
 
     /// Where packets were lost, as far as the DUT's own counters tell.
@@ -36,9 +43,10 @@ impl Bench<'_> {
         let Some(dut) = self.result.dut.as_ref().filter(|dut| dut.received > 0 || dut.sent > 0) else {
             return String::new();
         };
-        let before = total.sent.saturating_sub(dut.received);
+        let (sent, back) = self.beside();
+        let before = (total.sent + sent).saturating_sub(dut.received);
         let within = dut.received.saturating_sub(dut.sent);
-        let after = dut.sent.saturating_sub(total.received);
+        let after = dut.sent.saturating_sub(total.received + back);
         let refused = total.refused;
         format!(
             ": {refused} refused by its full ring, {before} on the way to it, {within} within, {after} on the way back"

@@ -11,6 +11,10 @@ use weir_units::Nanos;
 impl Checker<'_> {
     /// Refuses a load that is a share of a goal nobody searches for.
     pub(crate) fn known_goal(&mut self, key: &str, span: Span, load: &LoadSpec) {
+        if matches!(load, LoadSpec::OfMrr(_)) && self.whole && !self.has_mrr {
+            let why = "needs the forwarded rate; add a table [mrr]";
+            self.refuse(&span, format!("`{key}`: {load} {why}"));
+        }
         let goals = self.goal_names();
         let Some(goal) = load.goal().filter(|goal| self.whole && !goals.contains(goal)) else { return };
         let mut unknown = Diagnostic::unknown(span, "goal", goal, &goals);

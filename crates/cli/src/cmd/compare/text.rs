@@ -8,6 +8,7 @@ use weir_methods::compare::{
     Alone, Better, BoundVerdict, Comparison, Head, MISS, Method, Of, Part, Row, TRIM, Unit, Verdict,
 };
 use weir_methods::repeat::Interval;
+use weir_trial::run::changes;
 use weir_units::{Nanos, Pps, Ratio};
 
 /// Longest value of an environment's fact on the terminal, in letters.
@@ -174,6 +175,7 @@ fn number(unit: Unit, part: Part) -> String {
         (None, _) => "-".to_owned(),
         (Some(centre), Unit::Pps) => Pps(centre).to_string(),
         (Some(centre), Unit::Nanoseconds) => Nanos(centre.round() as u64).to_string(),
+        (Some(centre), Unit::ChangesPerSecond) => changes(centre),
     }
 }
 
