@@ -224,9 +224,15 @@ mod tests {
 
     #[test]
     fn the_answer_is_found_among_other_lines() {
-        let lines = ["EAL: something", r#"{"schema":1,"received":7,"sent":5,"dropped":2}"#];
+        let lines = [
+            "EAL: something",
+            r#"{"schema":1,"received":7,"sent":5,"dropped":2,
+               "ports":[{"received":7,"sent":0,"refused":0},{"received":0,"sent":5}],"drops":{"transmit-full":2}}"#,
+        ];
         let stats: Stats = first(&lines).unwrap();
         assert_eq!((stats.received, stats.sent), (7, 5));
+        assert_eq!((stats.ports[0].refused, stats.ports[1].refused), (Some(0), None));
+        assert_eq!(stats.drops.get(REFUSED), Some(&2));
         assert!(first::<Ready>(&lines).is_none());
     }
 }

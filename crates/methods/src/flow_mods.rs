@@ -228,7 +228,9 @@ mod tests {
         );
         let rate = result.rate.unwrap();
         assert_eq!((rate.mean, rate.count, result.batch), (8000.0, 3, 50));
-        assert!(rate.interval.unwrap().low > 0.0);
+        // 4000, 8000 and 12,000: Student's t with two degrees of freedom is 4.303.
+        let below = rate.mean - rate.interval.unwrap().low;
+        assert!((below - 4.303 * 4000.0 / 3_f64.sqrt()).abs() < 2.0, "{below}");
         assert!((result.cost.unwrap().mean - 1e-4).abs() < 1e-12, "{:?}", result.cost);
         assert_eq!((result.lag, result.checked, result.late, result.never), (Some(Nanos(700)), 3, 1, 0));
         assert_eq!(result.certain_cost().map(|cost| (cost.0 * 1e6).round()), Some(100.0));

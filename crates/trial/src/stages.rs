@@ -432,7 +432,7 @@ mod tests {
         // Without hosts a function's own queue is its own.
         trial.stages.retain(|stage| stage.name != "host");
         let told = times(&trial);
-        assert_eq!(told[..2], [Some(1100), Some(1100)], "{told:?}");
+        assert_eq!(told[..2], [Some(850), Some(1100)], "1100 and 600, 800 and 1400: {told:?}");
         trial.stages.iter_mut().for_each(|stage| stage.taps = None);
         assert_eq!(times(&trial), [None, None, None]);
     }

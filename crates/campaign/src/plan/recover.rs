@@ -14,8 +14,7 @@ use weir_diagnostic::Diagnostic;
 const MOST: usize = 100;
 
 /// The keys that every plan must have, each with a value to go on with.
-const MUST: [(&str, &str); 3] =
-    [("nf", "nf = \"l2fwd\"\n"), ("trace", "trace = \"simple\"\n"), ("size", "size = 64\n")];
+const MUST: [(&str, &str); 2] = [("trace", "trace = \"simple\"\n"), ("size", "size = 64\n")];
 
 /// What could be read.
 pub(super) struct Read {
@@ -197,8 +196,8 @@ mod tests {
     fn keys_that_must_be_there_are_all_missed_at_once() {
         let found = mistakes("seed = 1\n");
         let missed: Vec<&str> = found.iter().map(|(_, message)| message.as_str()).collect();
-        assert_eq!(missed.len(), 3, "{missed:?}");
-        for key in ["nf", "trace", "size"] {
+        assert_eq!(missed.len(), 2, "{missed:?}");
+        for key in ["trace", "size"] {
             assert!(missed.iter().any(|message| message.contains(&format!("`{key}`"))), "{missed:?}");
         }
     }
