@@ -19,6 +19,7 @@
 #include <bpf/libbpf.h>
 #include <xdp/libxdp.h>
 
+#include <rte_bus.h>
 #include <rte_bus_vdev.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
@@ -31,6 +32,7 @@
 #include <rte_log.h>
 #include <rte_mbuf.h>
 #include <rte_mbuf_pool_ops.h>
+#include <rte_ring.h>
 #include <rte_version.h>
 
 _Static_assert(offsetof(struct rte_mbuf, buf_addr) == 0, "mirror in src/mbuf.rs");
@@ -68,6 +70,44 @@ const char *weir_version(void) { return rte_version(); }
 const char *weir_strerror(int error) { return rte_strerror(error); }
 int weir_thread_register(void) { return rte_thread_register() < 0 ? -rte_errno : 0; }
 void weir_thread_unregister(void) { rte_thread_unregister(); }
+
+/* ---- processes that share memory ---- */
+
+/*
+ * DPDK registers no thread where secondary processes may attach, because the numbers of threads (their places
+ * in the caches of every pool) are each process's own. Who shares memory is given one number for its one worker.
+ */
+void weir_thread_adopt(unsigned lcore) { RTE_PER_LCORE(_lcore_id) = lcore; }
+void weir_thread_give_up(void) { RTE_PER_LCORE(_lcore_id) = LCORE_ID_ANY; }
+
+void rte_bus_unregister(struct rte_bus *bus); /* its header is not installed */
+
+/* Before the EAL starts as a secondary: it would open each virtual device of the primary. */
+void weir_leave_devices_alone(void)
+{
+    struct rte_bus *bus = rte_bus_find_by_name("vdev");
+    if (bus != NULL)
+        rte_bus_unregister(bus);
+}
+
+/* One process sends, one receives: neither waits for the other. */
+struct rte_ring *weir_ring_create(const char *name, unsigned count, int *error)
+{
+    struct rte_ring *ring =
+        rte_ring_create(name, count, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
+    *error = ring == NULL ? rte_errno : 0;
+    return ring;
+}
+struct rte_ring *weir_ring_find(const char *name) { return rte_ring_lookup(name); }
+unsigned weir_ring_count(const struct rte_ring *ring) { return rte_ring_count(ring); }
+unsigned weir_ring_dequeue(struct rte_ring *ring, struct rte_mbuf **mbufs, unsigned count)
+{
+    return rte_ring_sc_dequeue_burst(ring, (void **)mbufs, count, NULL);
+}
+unsigned weir_ring_enqueue(struct rte_ring *ring, struct rte_mbuf **mbufs, unsigned count)
+{
+    return rte_ring_sp_enqueue_burst(ring, (void *const *)mbufs, count, NULL);
+}
 
 /* ---- the interrupt thread ---- */
 
@@ -144,6 +184,12 @@ struct rte_mempool *weir_pool_create(const char *name, unsigned count, unsigned 
         return NULL;
     }
     rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+    return pool;
+}
+struct rte_mempool *weir_pool_find(const char *name, uint16_t *room)
+{
+    struct rte_mempool *pool = rte_mempool_lookup(name);
+    *room = pool == NULL ? 0 : rte_pktmbuf_data_room_size(pool);
     return pool;
 }
 void weir_pool_free(struct rte_mempool *pool) { rte_mempool_free(pool); }

@@ -4,6 +4,7 @@
 //! errors on stderr only; Weir keeps those lines and puts them into its own error messages.
 
 use crate::ffi;
+use crate::shared::Role;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fs::File;
 use std::io::Read as _;
@@ -61,6 +62,9 @@ pub enum EalError {
 pub struct Eal {
     config: EalConfig,
     log: File,
+    /// The only number that a thread of this process may have among those that share its memory; nothing where it shares
+    /// none, and DPDK gives numbers out.
+    lcore: Option<u32>,
 }
 
 /// An address at which there is no device: the last function of the last bus of the last domain.
@@ -72,11 +76,16 @@ static CONTROL: Mutex<()> = Mutex::new(());
 impl Eal {
     /// Starts DPDK, or returns the running one when it was started with the same configuration.
     pub fn init(config: EalConfig) -> Result<&'static Self, EalError> {
+        Self::init_as(config, Role::Alone)
+    }
+
+    /// The same, as one of several processes that share memory.
+    pub(crate) fn init_as(config: EalConfig, role: Role) -> Result<&'static Self, EalError> {
         weir_cpu::Tsc::begin();
         let eal = EAL.get_or_init(|| {
             std::thread::Builder::new()
                 .name("weir-eal".into())
-                .spawn(move || start(config))
+                .spawn(move || start(config, &role))
                 .ok()
                 .and_then(|thread| thread.join().ok())
                 .unwrap_or_else(|| Err(refused(config, "the start-up thread died".into(), String::new())))
@@ -91,6 +100,11 @@ impl Eal {
     /// The configuration it was started with.
     pub fn config(&self) -> EalConfig {
         self.config
+    }
+
+    /// The number of this process's one worker among those that share its memory.
+    pub(crate) fn lcore(&self) -> Option<u32> {
+        self.lcore
     }
 
     /// DPDK's version, as it names itself: `DPDK 22.11.11`.
@@ -155,16 +169,26 @@ fn huge_pages_free() -> String {
         .map_or_else(|| "unknown".to_owned(), |count| count.trim().to_owned())
 }
 
-fn arguments(config: EalConfig) -> Vec<String> {
+fn arguments(config: EalConfig, role: &Role) -> Vec<String> {
     let core = weir_cpu::allowed_cores().first().copied().unwrap_or(0);
-    let mut arguments = vec!["weir".to_owned(), "-m".to_owned(), config.megabytes.to_string()];
-    arguments.extend(["-l".to_owned(), core.to_string()]);
+    let mut arguments = vec!["weir".to_owned()];
+    if !matches!(role, Role::Secondary { .. }) {
+        arguments.extend(["-m".to_owned(), config.megabytes.to_string()]);
+    }
+    match role.lcore() {
+        Some(lcore) => arguments.extend(["--lcores".to_owned(), format!("{lcore}@{core}")]),
+        None => arguments.extend(["-l".to_owned(), core.to_string()]),
+    }
     arguments.extend(["--no-telemetry", "--log-level=4"].map(str::to_owned));
     if config.pci {
         // Nothing is probed at the start, only what is opened: another process may drive the rest.
         arguments.push(format!("--allow={NO_DEVICE}"));
     } else {
         arguments.push("--no-pci".to_owned());
+    }
+    if let Some(shared) = role.arguments() {
+        arguments.extend(shared);
+        return arguments;
     }
     match config.memory {
         // `--no-huge` and `--in-memory` exclude each other in DPDK 22.11.
@@ -175,7 +199,7 @@ fn arguments(config: EalConfig) -> Vec<String> {
     arguments
 }
 
-fn start(config: EalConfig) -> Result<Eal, EalError> {
+fn start(config: EalConfig, role: &Role) -> Result<Eal, EalError> {
     // SAFETY: the name is a NUL-terminated constant; the result is checked below.
     let fd = unsafe { libc::memfd_create(c"weir-dpdk-log".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
@@ -188,7 +212,8 @@ fn start(config: EalConfig) -> Result<Eal, EalError> {
         unsafe { ffi::weir_log_to(copy.into_raw_fd()) };
     }
     // DPDK keeps pointers into its arguments for ever, so they are leaked on purpose.
-    let argv: Vec<*mut c_char> = arguments(config)
+    role.prepare();
+    let argv: Vec<*mut c_char> = arguments(config, role)
         .into_iter()
         .map(|argument| CString::new(argument).expect("EAL arguments hold no NUL").into_raw())
         .collect();
@@ -199,7 +224,7 @@ fn start(config: EalConfig) -> Result<Eal, EalError> {
     let error = unsafe { ffi::weir_eal_init(argc, argv.as_mut_ptr()) };
     drop(restore);
     if error == 0 {
-        Ok(Eal { config, log })
+        Ok(Eal { config, log, lcore: role.lcore() })
     } else {
         Err(refused(config, describe(error), read_log(&log, 0)))
     }

@@ -8,6 +8,12 @@ pub(crate) struct RteMempool {
     _private: [u8; 0],
 }
 
+/// DPDK's ring, likewise.
+#[repr(C)]
+pub(crate) struct RteRing {
+    _private: [u8; 0],
+}
+
 /// The head of DPDK's mbuf; the shim asserts these offsets at compile time.
 #[repr(C)]
 pub(crate) struct RteMbuf {
@@ -36,6 +42,15 @@ unsafe extern "C" {
     pub(crate) fn weir_strerror(error: c_int) -> *const c_char;
     pub(crate) fn weir_thread_register() -> c_int;
     pub(crate) fn weir_thread_unregister();
+    pub(crate) fn weir_thread_adopt(lcore: c_uint);
+    pub(crate) fn weir_thread_give_up();
+    pub(crate) fn weir_leave_devices_alone();
+
+    pub(crate) fn weir_ring_create(name: *const c_char, count: c_uint, error: *mut c_int) -> *mut RteRing;
+    pub(crate) fn weir_ring_find(name: *const c_char) -> *mut RteRing;
+    pub(crate) fn weir_ring_count(ring: *const RteRing) -> c_uint;
+    pub(crate) fn weir_ring_dequeue(ring: *mut RteRing, mbufs: *mut *mut RteMbuf, count: c_uint) -> c_uint;
+    pub(crate) fn weir_ring_enqueue(ring: *mut RteRing, mbufs: *mut *mut RteMbuf, count: c_uint) -> c_uint;
     pub(crate) fn weir_interrupts_hold() -> c_int;
     pub(crate) fn weir_interrupts_release();
 
@@ -47,6 +62,7 @@ unsafe extern "C" {
         packed: c_int,
         error: *mut c_int,
     ) -> *mut RteMempool;
+    pub(crate) fn weir_pool_find(name: *const c_char, room: *mut u16) -> *mut RteMempool;
     pub(crate) fn weir_pool_free(pool: *mut RteMempool);
     pub(crate) fn weir_pool_in_use(pool: *const RteMempool) -> c_uint;
     pub(crate) fn weir_alloc_bulk(pool: *mut RteMempool, mbufs: *mut *mut RteMbuf, count: c_uint) -> c_int;

@@ -9,6 +9,7 @@
 //!   a packet can be neither leaked nor sent twice, and the types see to it.
 //! - [`FrameRing`], [`FrameSender`]: raw sockets of the kernel (AF_PACKET), without DPDK's driver.
 //! - [`Worker`]: a pinned thread that DPDK knows.
+//! - [`Shared`]: memory, a pool and rings that several processes have in common.
 //! - [`MarkRule`]: a rule in a port's own table that marks packets, where the port has one.
 //!
 //! Threads: [`Eal`] and [`Pool`] are shared freely; queues and bursts move between threads but are
@@ -26,6 +27,7 @@ mod interrupts;
 mod mbuf;
 mod pool;
 mod port;
+mod shared;
 mod socket;
 mod vhost;
 mod worker;
@@ -36,5 +38,6 @@ pub use flow_rule::{Headers, MarkError, MarkRule};
 pub use mbuf::{Burst, Mbuf, Packet};
 pub use pool::{Pool, PoolError};
 pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue};
+pub use shared::{RingEnd, RingReceiver, RingSender, Shared, SharedConfig, SharedError};
 pub use weir_packet::BURST;
 pub use worker::{Worker, WorkerError};

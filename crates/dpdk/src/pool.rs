@@ -1,7 +1,7 @@
 //! Pools of mbufs.
 
 use crate::{Burst, Eal, Mbuf, ffi};
-use std::ffi::{CString, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,6 +16,8 @@ struct Inner {
     pool: NonNull<ffi::RteMempool>,
     eal: &'static Eal,
     data_room: u16,
+    /// Whether it is another process's, and not to be freed here.
+    is_foreign: bool,
 }
 
 // SAFETY: DPDK's mempool is made for use from many threads at once.
@@ -56,9 +58,18 @@ impl Pool {
     /// into several segments.
     pub fn with_room(eal: &'static Eal, count: u32, room: u16) -> Result<Self, PoolError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let data_room = Self::data_room(room);
         let name = CString::new(format!("weir{}", NUMBER.fetch_add(1, Ordering::Relaxed)))
             .expect("a number holds no NUL");
+        Self::named(eal, &name, (count, room))
+    }
+
+    /// The same under a name by which other processes that share its memory find it.
+    pub(crate) fn named(
+        eal: &'static Eal,
+        name: &CStr,
+        (count, room): (u32, u16),
+    ) -> Result<Self, PoolError> {
+        let data_room = Self::data_room(room);
         let mut error = 0;
         let _control = eal.control();
         // SAFETY: the EAL runs; name and error outlive the call.
@@ -73,7 +84,16 @@ impl Pool {
             reason: crate::eal::describe(error),
             total: eal.config().megabytes,
         })?;
-        Ok(Self(Arc::new(Inner { pool, eal, data_room })))
+        Ok(Self(Arc::new(Inner { pool, eal, data_room, is_foreign: false })))
+    }
+
+    /// A pool that the process which owns this one's memory has made; nothing where it has none of that name.
+    pub(crate) fn find(eal: &'static Eal, name: &CStr) -> Option<Self> {
+        let mut data_room = 0;
+        let _control = eal.control();
+        // SAFETY: the EAL runs; name and room outlive the call.
+        let pool = NonNull::new(unsafe { ffi::weir_pool_find(name.as_ptr(), &raw mut data_room) })?;
+        Some(Self(Arc::new(Inner { pool, eal, data_room, is_foreign: true })))
     }
 
     /// What an mbuf has for headroom and frame, in whole cache lines.
@@ -134,6 +154,9 @@ impl Pool {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.is_foreign {
+            return;
+        }
         let _control = self.eal.control();
         // SAFETY: the pool is alive until the next call.
         if unsafe { ffi::weir_pool_in_use(self.pool.as_ptr()) } == 0 {

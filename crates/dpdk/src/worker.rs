@@ -1,8 +1,10 @@
 //! Pinned threads that DPDK knows.
 //!
-//! DPDK gives each registered thread a number, and with it a private cache in every mbuf pool.
+//! DPDK gives each registered thread a number, and with it a private cache in every mbuf pool. A process that shares its
+//! memory with others has one number, which the owner of the memory gave it, for one worker at a time.
 
 use crate::{Eal, ffi};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use weir_cpu::{allowed_cores, pin};
 
@@ -39,7 +41,7 @@ pub enum WorkerError {
 impl<T: Send + 'static> Worker<T> {
     /// Starts `body` on a core.
     pub fn spawn(
-        _eal: &'static Eal,
+        eal: &'static Eal,
         name: &str,
         core: usize,
         body: impl FnOnce() -> T + Send + 'static,
@@ -50,7 +52,7 @@ impl<T: Send + 'static> Worker<T> {
                 reason: refused.to_string(),
                 allowed: allowed_cores(),
             })?;
-            let _registered = Registered::new()?;
+            let _registered = Registered::new(eal)?;
             Ok(body())
         })?;
         Ok(Self { thread })
@@ -74,13 +76,30 @@ impl<T: Send + 'static> Worker<T> {
 }
 
 /// Undone when the thread ends, also by a panic.
-struct Registered;
+enum Registered {
+    /// By DPDK.
+    Numbered,
+    /// With the process's own number.
+    Adopted,
+}
+
+/// Whether the process's own number is in use: two threads of one number would share a cache that has no lock.
+static ADOPTED: AtomicBool = AtomicBool::new(false);
 
 impl Registered {
-    fn new() -> Result<Self, WorkerError> {
+    fn new(eal: &Eal) -> Result<Self, WorkerError> {
+        if let Some(lcore) = eal.lcore() {
+            if ADOPTED.swap(true, Ordering::Acquire) {
+                let why = "a process that shares its memory has one worker, and it has one already";
+                return Err(WorkerError::Register(why.to_owned()));
+            }
+            // SAFETY: the EAL runs; no other thread of those that share its memory has this number.
+            unsafe { ffi::weir_thread_adopt(lcore) };
+            return Ok(Self::Adopted);
+        }
         // SAFETY: the EAL runs (spawn takes it as an argument) and this thread is not registered yet.
         match unsafe { ffi::weir_thread_register() } {
-            0 => Ok(Self),
+            0 => Ok(Self::Numbered),
             error => Err(WorkerError::Register(crate::eal::describe(error))),
         }
     }
@@ -88,7 +107,14 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // SAFETY: this thread registered in `new`.
-        unsafe { ffi::weir_thread_unregister() };
+        match self {
+            // SAFETY: this thread registered in `new`.
+            Self::Numbered => unsafe { ffi::weir_thread_unregister() },
+            Self::Adopted => {
+                // SAFETY: this thread adopted the number in `new`.
+                unsafe { ffi::weir_thread_give_up() };
+                ADOPTED.store(false, Ordering::Release);
+            }
+        }
     }
 }
