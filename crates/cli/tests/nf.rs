@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ impl Controlled {
             .args(["--control", "stdio"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
@@ -186,4 +187,132 @@ fn mistakes_are_refused_with_what_would_do() {
     let output = weir().args(["l2fwd", "--port", "eth0", "--port", "net_null0"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("`eth0` is no port"));
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn further_pairs_of_ports_are_served_likewise() {
+    let more = ["--port", "net_null2", "--port", "net_null3,no-rx=1"];
+    let (mut program, ready) = Controlled::start(&[&["l2fwd"], &PORTS[..], &more[..]].concat());
+    assert_eq!(ready["ports"].as_array().unwrap().len(), 4);
+    let begin = Instant::now();
+    while program.ask("stats")["ports"][3]["sent"] == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+    let last = program.ask("stop");
+    let count = |port: usize, what: &str| last["ports"][port][what].as_u64().unwrap();
+    assert_eq!((count(0, "sent"), count(1, "sent"), count(2, "sent")), (0, 0, 0), "{last}");
+    assert_eq!(count(2, "received"), count(3, "sent"), "{last}");
+    assert_eq!((&last["received"], &last["buffers_missing"]), (&last["ports"][2]["received"], &0.into()));
+    assert_eq!(program.end(), Some(0));
+}
+
+/// The owner of shared memory, between a port that has packets for ever and one that takes all.
+fn owner(folder: &str) -> (Controlled, Value) {
+    let ports = ["net_null0", "ring:0:near", "ring:1:far", "net_null1,no-rx=1"];
+    let ports = ports.iter().flat_map(|port| ["--port", port]);
+    let args: Vec<&str> = ["l2fwd", "--share", folder, "--links", "2"].into_iter().chain(ports).collect();
+    Controlled::start(&args)
+}
+
+fn attached(folder: &str) -> Vec<&str> {
+    vec!["l2fwd", "--attach", folder, "--port", "ring:0:far", "--port", "ring:1:near"]
+}
+
+/// Waits for the end of a program that failed; what it said.
+fn failure(mut program: Controlled) -> (Option<i32>, String) {
+    let code = program.end();
+    let mut error = String::new();
+    program.child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    (code, error)
+}
+
+#[test]
+fn a_function_attached_to_shared_memory_forwards_and_each_learns_of_the_others_death() {
+    if !weir_testkit::needs!(weir_testkit::Need::Root, weir_testkit::Need::HugePages(100)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let (mut primary, ready) = owner(path);
+    assert_eq!(ready["ports"][1]["port"], "ring:0:near");
+    let (mut function, _) = Controlled::start(&attached(path));
+    let begin = Instant::now();
+    while primary.ask("stats")["ports"][3]["sent"].as_u64() < Some(100_000) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{}", primary.ask("stats"));
+    }
+    // An end is one process's.
+    let late = weir().args(attached(path)).output().unwrap();
+    let error = String::from_utf8_lossy(&late.stderr).into_owned();
+    assert!(late.status.code() == Some(2) && error.contains("has `ring:0:far`"), "{error}");
+    // In order: the buffers come back, and the place is free.
+    let last = function.ask("stop");
+    assert_eq!((&last["dropped"], &last["drops"]["transmit-full"]), (&last["dropped"], &last["dropped"]));
+    assert_eq!(function.end(), Some(0));
+    let (function, _) = Controlled::start(&attached(path));
+    kill(function.child.id());
+    let (code, error) = failure(primary);
+    assert!(code == Some(1) && error.contains("weir nf l2fwd (process"), "{code:?} {error}");
+    assert!(error.contains(&function.child.id().to_string()) && error.contains("has died"), "{error}");
+    assert_eq!(fs::read_dir(path).unwrap().count(), 0, "the owner leaves nothing behind");
+
+    let (primary, _) = owner(path);
+    let (function, _) = Controlled::start(&attached(path));
+    kill(primary.child.id());
+    let (code, error) = failure(function);
+    let says =
+        format!("process {}, which owns the memory and the ports of this one, has ended", primary.child.id());
+    assert!(code == Some(1) && error.contains(&says), "{code:?} {error}");
+    assert_eq!(fs::read_dir(path).unwrap().count(), 0, "who survives the owner clears up");
+
+    let (mut primary, _) = owner(path);
+    assert_eq!((&primary.ask("stop")["buffers_missing"], primary.end()), (&0.into(), Some(0)));
+}
+
+fn kill(process: u32) {
+    let process = nix::unistd::Pid::from_raw(process.try_into().unwrap());
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn shared_memory_that_cannot_be_is_refused_with_what_it_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    for (args, says) in [
+        (
+            vec!["l2fwd", "--port", "ring:0:far", "--port", "net_null0"],
+            "`ring:0:far` is an end of rings, which takes",
+        ),
+        (attached(path), "start the one that owns it first"),
+        (
+            vec!["l2fwd", "--attach", path, "--port", "net_null0", "--port", "ring:0:far"],
+            "`net_null0` is a device",
+        ),
+        (
+            vec!["l2fwd", "--attach", path, "--port", "ring:0:left", "--port", "ring:0:far"],
+            "write ring:N:near",
+        ),
+        (
+            vec![
+                "l2fwd",
+                "--share",
+                "/nowhere",
+                "--links",
+                "1",
+                "--port",
+                "net_null0",
+                "--port",
+                "ring:0:far",
+            ],
+            "/nowhere",
+        ),
+        (vec!["l2fwd", "--share", path, "--port", "net_null0", "--port", "ring:0:far"], "--links"),
+        (
+            vec!["l2fwd", "--port", "net_null0", "--port", "net_null1", "--port", "net_null2"],
+            "3 --port given",
+        ),
+    ] {
+        let output = weir().args(&args).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && error.contains(says), "{args:?}: {error}");
+    }
 }

@@ -94,7 +94,7 @@ fn through(book: &mut Examiner, nf: Nf, name: &str) -> Output {
         _ => panic!("weir nf cannot be {nf}"),
     };
     let config = ProgramConfig {
-        ports,
+        ports: ports.into(),
         port: PortConfig::default(),
         buffers: 4096,
         core: allowed_cores()[0],

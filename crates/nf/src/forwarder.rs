@@ -18,57 +18,90 @@ use weir_dpdk::{BURST, Burst, Packet};
 /// core.
 const TURN: u32 = 16;
 
-/// A network function at work on two ports.
+/// Busy rounds in a row after which their time is counted.
+const LOOK: u32 = 1024;
+
+/// A network function at work, on one pair of ports or several.
 #[derive(Debug)]
 pub(crate) struct Forwarder<F, W> {
     function: F,
-    wire: W,
-    ports: Ports,
-    counters: Arc<Counters>,
+    lines: Vec<Line<W>>,
     /// Whether others that poll on the same core have it after each round.
     yields: bool,
 }
 
+/// A pair of ports: what comes in by one leaves by the other.
+#[derive(Debug)]
+pub(crate) struct Line<W> {
+    pub(crate) wire: W,
+    pub(crate) ports: Ports,
+    pub(crate) counters: Arc<Counters>,
+}
+
 impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
     /// A forwarder that has not started.
-    pub(crate) fn new(function: F, wire: W, ports: Ports, counters: Arc<Counters>, yields: bool) -> Self {
-        Self { function, wire, ports, counters, yields }
+    pub(crate) fn new(function: F, lines: Vec<Line<W>>, yields: bool) -> Self {
+        Self { function, lines, yields }
     }
 
     /// Forwards until `stop` is set; call it on a [`weir_dpdk::Worker`].
     pub(crate) fn run(mut self, stop: &AtomicBool) {
         let mut burst = Burst::new();
+        let Some(first) = self.lines.first() else { return };
+        // One thread has one account of its time.
+        let counters = first.counters.clone();
         let mut busy_since = None;
         let (mut turn, mut round) = (0, Ticks::now());
         while !stop.load(Ordering::Relaxed) {
-            self.ports.round();
             let mut received = 0;
-            for port in 0..PORTS {
-                received += self.ports.receive(port, &mut burst);
-                if !burst.is_empty() {
-                    self.counters.count_received(port, burst.len());
-                    self.complete(port as u8, &mut burst);
-                }
+            for line in &mut self.lines {
+                received += line.round(&self.function, &mut burst);
             }
-            self.wire.round(&mut self.ports, &self.counters);
             if self.yields {
-                self.step_aside(received > 0, &mut turn, &mut round);
+                step_aside(&counters, received > 0, &mut turn, &mut round);
             } else {
-                self.clock(received > 0, &mut busy_since);
+                clock(&counters, received > 0, &mut busy_since);
             }
         }
-        self.clock(false, &mut busy_since);
-        self.wire.end(&self.counters);
+        clock(&counters, false, &mut busy_since);
+        for line in &mut self.lines {
+            line.wire.end(&line.counters);
+        }
+    }
+}
+
+impl<W> Line<W> {
+    /// The same with another wire.
+    pub(crate) fn with<V>(self, wire: V) -> Line<V> {
+        Line { wire, ports: self.ports, counters: self.counters }
+    }
+}
+
+impl<W: Wire> Line<W> {
+    /// Polls both ports once. Returns how many packets came.
+    #[inline]
+    fn round<F: NetworkFunction>(&mut self, function: &F, burst: &mut Burst) -> usize {
+        self.ports.round();
+        let mut received = 0;
+        for port in 0..PORTS {
+            received += self.ports.receive(port, burst);
+            if !burst.is_empty() {
+                self.counters.count_received(port, burst.len());
+                self.complete(function, port as u8, burst);
+            }
+        }
+        self.wire.round(&mut self.ports, &self.counters);
+        received
     }
 
     /// Sees a burst off: every packet of it is sent or dropped.
     #[inline]
-    fn complete(&mut self, port: u8, burst: &mut Burst) {
+    fn complete<F: NetworkFunction>(&mut self, function: &F, port: u8, burst: &mut Burst) {
         if F::TRANSPARENT {
             return self.send(other_port(port), burst);
         }
         let mut verdicts = [Verdict::drop(DropReason::TooShort); BURST];
-        self.function.process(port, burst.iter_mut().map(Packet::data_mut), &mut verdicts);
+        function.process(port, burst.iter_mut().map(Packet::data_mut), &mut verdicts);
         let first = verdicts[0];
         if burst.len() == BURST && self.wire.skips_lookups() {
             verdicts.fill(first);
@@ -109,31 +142,40 @@ impl<F: NetworkFunction, W: Wire> Forwarder<F, W> {
             burst.clear();
         }
     }
+}
 
-    /// Has whoever shares the core poll next: once nothing came, or [`TURN`] rounds did. What a round took is counted if
-    /// it found packets; what others do is not.
-    fn step_aside(&self, busy: bool, turn: &mut u32, round: &mut Ticks) {
-        if busy {
-            self.counters.count_busy(Ticks::now().since(*round));
-        }
-        *turn += 1;
-        if !busy || *turn == TURN {
-            std::thread::yield_now();
-            *turn = 0;
-        }
-        *round = Ticks::now();
+/// Has whoever shares the core poll next: once nothing came, or [`TURN`] rounds did. What a round took is counted if
+/// it found packets; what others do is not.
+fn step_aside(counters: &Counters, busy: bool, turn: &mut u32, round: &mut Ticks) {
+    if busy {
+        counters.count_busy(Ticks::now().since(*round));
     }
+    *turn += 1;
+    if !busy || *turn == TURN {
+        std::thread::yield_now();
+        *turn = 0;
+    }
+    *round = Ticks::now();
+}
 
-    /// Reads the clock when work begins or ends, so that under full load it is never read.
-    #[inline]
-    fn clock(&self, busy: bool, since: &mut Option<Ticks>) {
-        match (busy, *since) {
-            (true, None) => *since = Some(Ticks::now()),
-            (false, Some(begin)) => {
-                self.counters.count_busy(Ticks::now().since(begin));
-                *since = None;
+/// Reads the clock when work begins or ends, and every [`LOOK`] rounds under full load, which would show nothing
+/// otherwise.
+#[inline]
+fn clock(counters: &Counters, busy: bool, since: &mut Option<(Ticks, u32)>) {
+    match (busy, since.as_mut()) {
+        (true, None) => *since = Some((Ticks::now(), 0)),
+        (true, Some((begin, rounds))) => {
+            *rounds += 1;
+            if *rounds == LOOK {
+                let now = Ticks::now();
+                counters.count_busy(now.since(*begin));
+                (*begin, *rounds) = (now, 0);
             }
-            _ => {}
         }
+        (false, Some((begin, _))) => {
+            counters.count_busy(Ticks::now().since(*begin));
+            *since = None;
+        }
+        (false, None) => {}
     }
 }

@@ -43,8 +43,8 @@ pub struct Ledger {
     pub ports: [PortLedger; PORTS],
     /// Packets dropped, by [`DropReason::ALL`].
     pub dropped: [u64; DropReason::ALL.len()],
-    /// TSC cycles from each poll that found packets to the next that found none, up to the last
-    /// such change: preemption included. Of a worker that yields, cycles of the rounds that found packets, what others
+    /// TSC cycles from each poll that found packets to the next that found none, up to some thousand rounds ago at
+    /// most: preemption included. Of a worker that yields, cycles of the rounds that found packets, what others
     /// did on the core in between not included.
     pub busy_cycles: u64,
 }

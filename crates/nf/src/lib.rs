@@ -11,7 +11,7 @@
 //!   entries.
 //! - [`Fault`]: what the program does wrong on purpose, to test testers.
 //! - [`Taps`]: counts and delays of a tester's packets where they come and go.
-//! - [`Program`], [`Ledger`]: two ports and the worker between them, and what it counts: every
+//! - [`Program`], [`Ledger`]: pairs of ports and the worker between them, and what it counts: every
 //!   packet received is sent, or dropped for a [`DropReason`].
 //!
 //! Cost: two ports' I/O, plus some cycles a packet that each function's module states.
@@ -37,6 +37,6 @@ pub use l2fwd::L2Fwd;
 pub use l3fwd::L3Fwd;
 pub use ledger::{Ledger, PortLedger};
 pub use lpm::LpmError;
-pub use program::{Function, Program, ProgramConfig, ProgramError};
+pub use program::{Function, Meter, Program, ProgramConfig, ProgramError};
 pub use tap::{Bucket, EARLY, Edge, LONGEST, PortTaps, Taps};
 pub use verdict::{DropReason, NetworkFunction, Outcome, PORTS, Verdict, Verdicts, other_port};

@@ -1,11 +1,15 @@
-//! The program: two ports, a worker between them, and the means to watch and stop it.
+//! The program: pairs of ports, a worker between them, and the means to watch and stop it.
+//!
+//! A function has one pair. A program that carries packets for others may have more, each with its own counters and taps
+//! ([`Meter`]); the worker polls them in turn. A port is a device's, or one end of rings to another process that has
+//! the same memory ([`Shared`]).
 //!
 //! Threads: one worker, pinned, which owns the queues. Whoever holds the [`Program`] keeps the
 //! ports, reads the ledger at any time without disturbing the worker, and stops it; dropping the
 //! program stops it too.
 
 use crate::fault::{Fault, Saboteur};
-use crate::forwarder::Forwarder;
+use crate::forwarder::{Forwarder, Line};
 use crate::ledger::{Counters, Ledger};
 use crate::tap::Taps;
 use crate::verdict::{NetworkFunction, PORTS};
@@ -13,7 +17,9 @@ use crate::wire::{Ports, Queues, Straight};
 use crate::{Firewall, L2Fwd, L3Fwd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use weir_dpdk::{Pool, PoolError, Port, PortConfig, PortError, Worker, WorkerError};
+use weir_dpdk::{
+    Pool, PoolError, Port, PortConfig, PortError, RingEnd, Shared, SharedError, Worker, WorkerError,
+};
 use weir_units::Nanos;
 
 /// What the worker does with packets.
@@ -30,11 +36,12 @@ pub enum Function {
 /// Where the program runs.
 #[derive(Clone, Debug)]
 pub struct ProgramConfig {
-    /// Ports 0 and 1: EAL vdev strings or PCI addresses.
-    pub ports: [String; PORTS],
-    /// How both are set up.
+    /// Ports 0 and 1, and further pairs where there are any: EAL vdev strings or PCI addresses, or ends of rings
+    /// (`ring:0:near`) in memory that is shared.
+    pub ports: Vec<String>,
+    /// How those of devices are set up.
     pub port: PortConfig,
-    /// Packet buffers for both.
+    /// Packet buffers for all; where memory is shared, its owner has made them.
     pub buffers: u32,
     /// Core of the worker.
     pub core: usize,
@@ -54,6 +61,18 @@ pub enum ProgramError {
     /// A port.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// Ports are in pairs.
+    #[error("{0} ports are no pairs")]
+    Unpaired(usize),
+    /// An end of rings that is written wrongly.
+    #[error("{0}")]
+    RingEnd(String),
+    /// An end of rings, where no memory is shared.
+    #[error("`{0}` is an end of rings, which only processes have that share memory")]
+    NothingShared(String),
+    /// Memory that is shared.
+    #[error(transparent)]
+    Shared(#[from] SharedError),
     /// The worker.
     #[error(transparent)]
     Worker(#[from] WorkerError),
@@ -62,13 +81,35 @@ pub enum ProgramError {
 /// A running program.
 #[derive(Debug)]
 pub struct Program {
+    /// What the ports were asked for by.
+    specs: Vec<String>,
+    /// Those of devices.
     ports: Vec<Port>,
     pool: Pool,
-    counters: Arc<Counters>,
-    taps: Arc<Taps>,
+    meters: Vec<Meter>,
     stop: Arc<AtomicBool>,
     worker: Option<Worker<()>>,
     thread: u32,
+    shared: Option<Shared>,
+}
+
+/// What is counted of one pair of ports. It outlives the program, so that it is read when that has stopped.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    counters: Arc<Counters>,
+    taps: Arc<Taps>,
+}
+
+impl Meter {
+    /// What was counted so far.
+    pub fn ledger(&self) -> Ledger {
+        self.counters.read()
+    }
+
+    /// The taps of its edges.
+    pub fn taps(&self) -> &Taps {
+        &self.taps
+    }
 }
 
 impl Program {
@@ -79,31 +120,75 @@ impl Program {
         config: &ProgramConfig,
     ) -> Result<Self, ProgramError> {
         let pool = Pool::new(eal, config.buffers, config.port.max_frame)?;
-        let mut ports = Vec::with_capacity(PORTS);
-        for spec in &config.ports {
-            ports.push(Port::open(spec, config.port, &pool)?);
+        Self::start_with(function, config, pool, None)
+    }
+
+    /// The same in memory that it shares with other processes.
+    pub fn start_shared(
+        shared: Shared,
+        function: Function,
+        config: &ProgramConfig,
+    ) -> Result<Self, ProgramError> {
+        let pool = shared.pool().clone();
+        Self::start_with(function, config, pool, Some(shared))
+    }
+
+    fn start_with(
+        function: Function,
+        config: &ProgramConfig,
+        pool: Pool,
+        mut shared: Option<Shared>,
+    ) -> Result<Self, ProgramError> {
+        if config.ports.is_empty() || !config.ports.len().is_multiple_of(PORTS) {
+            return Err(ProgramError::Unpaired(config.ports.len()));
         }
-        let queues = [0, 1].map(|port: usize| {
-            let (rx, tx) = ports[port].take_queue().expect("a port has a queue when it is opened");
-            Queues { rx, tx }
-        });
-        let (counters, stop) = (Arc::<Counters>::default(), Arc::<AtomicBool>::default());
-        let taps = Arc::<Taps>::default();
-        let queues = Ports::new(queues, taps.clone());
+        let (mut ports, mut queues) = (Vec::new(), Vec::new());
+        for spec in &config.ports {
+            queues.push(match RingEnd::is_meant(spec) {
+                true => rings(spec, shared.as_mut())?,
+                false => {
+                    let mut port = Port::open(spec, config.port, &pool)?;
+                    let (rx, tx) = port.take_queue().expect("a port has a queue when it is opened");
+                    ports.push(port);
+                    Queues::Device(rx, tx)
+                }
+            });
+        }
+        let mut queues = queues.into_iter();
+        let pairs = std::iter::from_fn(|| Some([queues.next()?, queues.next()?]));
+        let (mut lines, mut meters) = (Vec::new(), Vec::new());
+        for pair in pairs {
+            let meter = Meter { counters: Arc::default(), taps: Arc::default() };
+            lines.push(Line {
+                wire: config.fault.map(|fault| Saboteur::new(fault, pool.clone())),
+                ports: Ports::new(pair, meter.taps.clone()),
+                counters: meter.counters.clone(),
+            });
+            meters.push(meter);
+        }
+        let stop = Arc::<AtomicBool>::default();
         let (started, thread) = mpsc::channel();
-        let saboteur = config.fault.map(|fault| Saboteur::new(fault, pool.clone()));
-        let (inner, end, yields) = (counters.clone(), stop.clone(), config.yields);
-        let worker = Worker::spawn(eal, "weir-nf", config.core, move || {
+        let (end, yields) = (stop.clone(), config.yields);
+        let worker = Worker::spawn(pool.eal(), "weir-nf", config.core, move || {
             // The receiver waits for this and nothing else; it cannot be gone.
             let _ = started.send(thread_id());
             match function {
-                Function::L2Fwd(function) => run(function, saboteur, queues, inner, yields, &end),
-                Function::L3Fwd(function) => run(*function, saboteur, queues, inner, yields, &end),
-                Function::Firewall(function) => run(*function, saboteur, queues, inner, yields, &end),
+                Function::L2Fwd(function) => run(function, lines, yields, &end),
+                Function::L3Fwd(function) => run(*function, lines, yields, &end),
+                Function::Firewall(function) => run(*function, lines, yields, &end),
             }
         })?;
         match thread.recv() {
-            Ok(thread) => Ok(Self { ports, pool, counters, taps, stop, worker: Some(worker), thread }),
+            Ok(thread) => Ok(Self {
+                specs: config.ports.clone(),
+                ports,
+                pool,
+                meters,
+                stop,
+                worker: Some(worker),
+                thread,
+                shared,
+            }),
             // The worker ended before it began, and knows why.
             Err(_) => Err(worker.join().map_or_else(ProgramError::from, |()| {
                 ProgramError::Worker(WorkerError::Panicked("it ended before it began".to_owned()))
@@ -111,9 +196,20 @@ impl Program {
         }
     }
 
-    /// The ports, in order.
+    /// The ports of devices, in order.
     pub fn ports(&self) -> &[Port] {
         &self.ports
+    }
+
+    /// All ports as they were asked for, in order.
+    pub fn specs(&self) -> &[String] {
+        &self.specs
+    }
+
+    /// Whether the port at a place is linked; rings always are.
+    pub fn link_up(&self, place: usize) -> bool {
+        let spec = self.specs.get(place);
+        self.ports.iter().find(|port| Some(port.spec()) == spec.map(String::as_str)).is_none_or(Port::link_up)
     }
 
     /// The worker's thread number, as the system counts threads.
@@ -127,14 +223,24 @@ impl Program {
         text.split_whitespace().next()?.parse().ok().map(Nanos)
     }
 
-    /// What was counted so far.
-    pub fn ledger(&self) -> Ledger {
-        self.counters.read()
+    /// What counts each pair of ports, in order.
+    pub fn meters(&self) -> &[Meter] {
+        &self.meters
     }
 
-    /// The taps of its edges: they outlive the program, so that they are read when it has stopped.
+    /// What was counted of the first pair of ports, which is all that a function has.
+    pub fn ledger(&self) -> Ledger {
+        self.meters[0].ledger()
+    }
+
+    /// The taps of the first pair of ports.
     pub fn taps(&self) -> Arc<Taps> {
-        self.taps.clone()
+        self.meters[0].taps.clone()
+    }
+
+    /// Why it cannot go on, where it shares memory with others of which one has died.
+    pub fn lost(&self) -> Option<String> {
+        self.shared.as_ref()?.lost()
     }
 
     /// Whether the worker still runs; it ends by itself only when it panics.
@@ -142,12 +248,17 @@ impl Program {
         self.worker.as_ref().is_some_and(|worker| !worker.is_finished())
     }
 
-    /// Stops the worker, closes the ports, and returns the final ledger with the number of packet
-    /// buffers that are not back in their pool: 0, or a driver or Weir lost some.
+    /// Stops the worker, closes the ports, and returns the final ledger of the first pair of ports with the number of
+    /// packet buffers that are not back in their pool: 0, or a driver or Weir lost some. Of shared memory only its
+    /// owner can say.
     pub fn stop(mut self) -> Result<(Ledger, u32), ProgramError> {
         self.end()?;
         self.ports.clear();
-        Ok((self.counters.read(), self.pool.in_use()))
+        let owns = self.shared.as_mut().is_none_or(|shared| {
+            shared.drain();
+            shared.is_primary()
+        });
+        Ok((self.ledger(), if owns { self.pool.in_use() } else { 0 }))
     }
 
     fn end(&mut self) -> Result<(), WorkerError> {
@@ -163,19 +274,25 @@ impl Drop for Program {
     }
 }
 
+/// The rings at an end.
+fn rings(spec: &str, shared: Option<&mut Shared>) -> Result<Queues, ProgramError> {
+    let end: RingEnd = spec.parse().map_err(ProgramError::RingEnd)?;
+    let shared = shared.ok_or_else(|| ProgramError::NothingShared(spec.to_owned()))?;
+    let (rx, tx) = shared.take(end)?;
+    Ok(Queues::Rings(rx, tx))
+}
+
 /// The worker's body: one copy a function, so that each is inlined into its loop.
-fn run<F: NetworkFunction>(
-    function: F,
-    saboteur: Option<Saboteur>,
-    ports: Ports,
-    counters: Arc<Counters>,
-    yields: bool,
-    stop: &AtomicBool,
-) {
-    match saboteur {
-        None => Forwarder::new(function, Straight, ports, counters, yields).run(stop),
-        Some(saboteur) => Forwarder::new(function, saboteur, ports, counters, yields).run(stop),
+fn run<F: NetworkFunction>(function: F, lines: Vec<Line<Option<Saboteur>>>, yields: bool, stop: &AtomicBool) {
+    if lines.iter().all(|line| line.wire.is_none()) {
+        return Forwarder::new(function, lines.into_iter().map(|line| line.with(Straight)).collect(), yields)
+            .run(stop);
     }
+    let sabotaged = lines.into_iter().filter_map(|mut line| {
+        let wire = line.wire.take()?;
+        Some(line.with(wire))
+    });
+    Forwarder::new(function, sabotaged.collect(), yields).run(stop);
 }
 
 /// This thread's number, or 0 where `/proc` is not mounted.

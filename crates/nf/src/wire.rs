@@ -4,15 +4,33 @@ use crate::ledger::Counters;
 use crate::tap::{self, Taps, Watch};
 use crate::verdict::PORTS;
 use std::sync::Arc;
-use weir_dpdk::{Burst, RxQueue, TxQueue};
+use weir_dpdk::{Burst, RingReceiver, RingSender, RxQueue, TxQueue};
 
-/// One port's queues.
+/// One port: what it receives from and what it sends to.
 #[derive(Debug)]
-pub(crate) struct Queues {
-    /// Where packets come in.
-    pub(crate) rx: RxQueue,
-    /// Where packets leave.
-    pub(crate) tx: TxQueue,
+pub(crate) enum Queues {
+    /// A device's queues.
+    Device(RxQueue, TxQueue),
+    /// Rings from and to another process.
+    Rings(RingReceiver, RingSender),
+}
+
+impl Queues {
+    #[inline]
+    fn receive(&mut self, burst: &mut Burst) -> usize {
+        match self {
+            Self::Device(rx, _) => rx.receive(burst),
+            Self::Rings(rx, _) => rx.receive(burst),
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, burst: &mut Burst) -> usize {
+        match self {
+            Self::Device(_, tx) => tx.transmit(burst),
+            Self::Rings(_, tx) => tx.transmit(burst),
+        }
+    }
 }
 
 /// Both ports, as the worker owns them. Whatever comes or goes passes their taps.
@@ -38,7 +56,7 @@ impl Ports {
     /// Receives into an empty burst. Returns how many packets came.
     #[inline]
     pub(crate) fn receive(&mut self, port: usize, burst: &mut Burst) -> usize {
-        let received = self.queues[port].rx.receive(burst);
+        let received = self.queues[port].receive(burst);
         if received > 0
             && let Some(key) = self.watch.key()
         {
@@ -50,7 +68,7 @@ impl Ports {
     /// Sends a burst. Returns how many packets the port took; the rest stay.
     #[inline]
     pub(crate) fn transmit(&mut self, port: usize, burst: &mut Burst) -> usize {
-        let tx = &mut self.queues[port].tx;
+        let tx = &mut self.queues[port];
         let Some(key) = self.watch.key() else { return tx.transmit(burst) };
         let delays = tap::delays(burst, key);
         let sent = tx.transmit(burst);

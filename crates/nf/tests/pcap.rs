@@ -58,7 +58,7 @@ fn through(name: &str, function: Function, input: &[Vec<Frame>; 2]) -> ([Vec<Fra
         format!("net_pcap_{name}{port},rx_pcap={},tx_pcap={}", rx.display(), tx.display())
     });
     let config = ProgramConfig {
-        ports,
+        ports: ports.into(),
         port: PortConfig::default(),
         buffers: 4096,
         core: allowed_cores()[0],
@@ -303,7 +303,7 @@ fn a_port_that_takes_nothing_costs_packets_that_are_counted() {
         format!("net_vhost_full,iface={}", socket.display()),
     ];
     let config = ProgramConfig {
-        ports,
+        ports: ports.into(),
         port: PortConfig::default(),
         buffers: 4096,
         core: allowed_cores()[0],
@@ -331,7 +331,8 @@ fn a_program_that_yields_lets_others_poll_on_its_core_and_counts_none_of_their_t
     write_pcap(&input, &packets(0, 20_000));
     let core = allowed_cores()[0];
     let config = ProgramConfig {
-        ports: [format!("net_pcap_yields,rx_pcap={}", input.display()), "net_null_yields,no-rx=1".to_owned()],
+        ports: [format!("net_pcap_yields,rx_pcap={}", input.display()), "net_null_yields,no-rx=1".to_owned()]
+            .into(),
         port: PortConfig::default(),
         buffers: 4096,
         core,
@@ -371,7 +372,7 @@ fn a_program_that_yields_lets_others_poll_on_its_core_and_counts_none_of_their_t
 #[test]
 fn a_core_or_port_that_is_not_there_is_refused_before_anything_flows() {
     let config = |port: &str, core| ProgramConfig {
-        ports: [port.to_owned(), "net_null_refused".to_owned()],
+        ports: vec![port.to_owned(), "net_null_refused".to_owned()],
         port: PortConfig::default(),
         buffers: 4096,
         core,

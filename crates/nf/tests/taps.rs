@@ -56,7 +56,7 @@ impl Rig {
             format!("net_vhost_{name}1,iface={}", folder.path().join("socket").display())
         };
         let config = ProgramConfig {
-            ports: [format!("net_pcap_{name}0,rx_pcap={}", pipe.display()), port],
+            ports: [format!("net_pcap_{name}0,rx_pcap={}", pipe.display()), port].into(),
             port: PortConfig::default(),
             buffers: 4096,
             core: allowed_cores()[0],

@@ -4,6 +4,7 @@
 //! whatever way, leaves nothing behind. Commands are few and never disturb the worker.
 
 use super::{Session, taps};
+use anyhow::bail;
 use nix::sys::signal::SigSet;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,9 +13,9 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
-use weir_cpu::{Ticks, Tsc};
+use weir_cpu::Ticks;
 use weir_dpdk::Eal;
-use weir_nf::{FaultKind, Ledger, PORTS, Program, Taps};
+use weir_nf::{FaultKind, Ledger, Meter, Program};
 use weir_trial::Nf;
 use weir_units::Nanos;
 
@@ -61,7 +62,7 @@ struct Stats {
     /// What the taps counted, by port; left out until `tap` switches them on. A fault that tells wrong counters does not
     /// reach them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    taps: Option<[taps::PortTaps; PORTS]>,
+    taps: Option<Vec<taps::PortTaps>>,
     /// CPU time of the worker; null where the kernel does not tell, and after it has ended.
     cpu_ns: Option<Nanos>,
     /// On the last line: packet buffers that did not come back. Anything but 0 is a fault.
@@ -116,19 +117,24 @@ pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode>
     say(&ready(&session))?;
     let late = session.fault.is_some_and(|fault| fault.kind == FaultKind::OldCounters);
     let boast = session.fault.filter(|fault| fault.kind == FaultKind::Boast).map(|fault| fault.every);
-    let mut before = session.program.ledger();
-    let (taps, tsc) = (session.program.taps(), session.tsc);
+    let (meters, tsc) = (session.program.meters().to_vec(), session.tsc);
+    let mut before = ledgers(&meters);
     while session.program.is_running() {
+        if let Some(lost) = session.program.lost() {
+            bail!("{lost}");
+        }
         match inbox.recv_timeout(WATCH) {
             Ok(Event::Line(line)) => match line.trim().split_once(' ').unwrap_or((line.trim(), "")) {
                 ("stats", "") => {
-                    let now = session.program.ledger();
-                    let told = if late { std::mem::replace(&mut before, now) } else { now };
-                    let told = boast.map_or(told, |every| boasted(told, every));
-                    say(&stats(told, &taps, tsc, Some(&session.program)))?;
+                    let now = ledgers(&meters);
+                    let mut told = if late { std::mem::replace(&mut before, now) } else { now };
+                    if let Some(every) = boast {
+                        told.iter_mut().for_each(|ledger| boasted(ledger, every));
+                    }
+                    say(&stats(&told, taps::read(&meters, tsc), Some(&session.program)))?;
                 }
                 ("stop", "") => break,
-                ("tap", what) => match taps::switch(&taps, what.trim()) {
+                ("tap", what) => match taps::switch(&meters, what.trim()) {
                     Ok(tap) => say(&Tapped { schema: SCHEMA_VERSION, tap })?,
                     Err(error) => complain(format!("{error}, or `off`"))?,
                 },
@@ -141,8 +147,9 @@ pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode>
             Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    let (ledger, missing) = session.program.stop()?;
-    say(&Stats { buffers_missing: Some(missing), ..stats(ledger, &taps, tsc, None) })?;
+    let (_, missing) = session.program.stop()?;
+    let last = stats(&ledgers(&meters), taps::read(&meters, tsc), None);
+    say(&Stats { buffers_missing: Some(missing), ..last })?;
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -151,10 +158,14 @@ fn complain(error: String) -> anyhow::Result<()> {
     say(&Mistake { schema: SCHEMA_VERSION, error })
 }
 
-/// A ledger that says that more was sent, one packet in so many: [`FaultKind::Boast`].
-fn boasted(mut ledger: Ledger, every: u64) -> Ledger {
+/// What each pair of ports counted.
+fn ledgers(meters: &[Meter]) -> Vec<Ledger> {
+    meters.iter().map(Meter::ledger).collect()
+}
+
+/// Has a ledger say that more was sent, one packet in so many: [`FaultKind::Boast`].
+fn boasted(ledger: &mut Ledger, every: u64) {
     ledger.ports.iter_mut().for_each(|port| port.sent += port.sent / every);
-    ledger
 }
 
 /// Turns the first SIGINT or SIGTERM into an event.
@@ -178,36 +189,46 @@ fn say(line: &impl Serialize) -> anyhow::Result<()> {
 }
 
 fn ready(session: &Session) -> Ready<'_> {
-    let ports = session.program.ports();
+    let program = &session.program;
     Ready {
         schema: SCHEMA_VERSION,
         ready: true,
         function: session.function,
-        ports: ports.iter().map(|port| PortState { port: port.spec(), link_up: port.link_up() }).collect(),
+        ports: (0..)
+            .zip(program.specs())
+            .map(|(place, port)| PortState { port, link_up: program.link_up(place) })
+            .collect(),
         core: session.core,
-        tid: session.program.thread(),
+        tid: program.thread(),
         tsc_hz: session.tsc.hz(),
         version: format!("weir {}, {}", env!("CARGO_PKG_VERSION"), Eal::version()),
     }
 }
 
-fn stats(ledger: Ledger, taps: &Taps, tsc: Tsc, program: Option<&Program>) -> Stats {
-    let ports = ledger.ports.iter().enumerate().map(|(index, port)| PortStats {
+fn stats(ledgers: &[Ledger], taps: Option<Vec<taps::PortTaps>>, program: Option<&Program>) -> Stats {
+    let ports = ledgers.iter().flat_map(|ledger| ledger.ports).enumerate();
+    let link = |index| program.map(|program| program.link_up(index));
+    let ports = ports.map(|(index, port): (usize, weir_nf::PortLedger)| PortStats {
         received: port.received,
         sent: port.sent,
         refused: port.refused,
-        link_up: program.and_then(|program| program.ports().get(index)).map(weir_dpdk::Port::link_up),
+        link_up: link(index),
     });
+    let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum();
+    let mut drops = BTreeMap::new();
+    for (reason, packets) in ledgers.iter().flat_map(Ledger::drops) {
+        *drops.entry(reason.name()).or_default() += packets;
+    }
     Stats {
         schema: SCHEMA_VERSION,
         tsc: Ticks::now().0,
         ports: ports.collect(),
-        received: ledger.received(),
-        sent: ledger.sent(),
-        dropped: ledger.dropped(),
-        drops: ledger.drops().map(|(reason, packets)| (reason.name(), packets)).collect(),
-        busy_cycles: ledger.busy_cycles,
-        taps: taps::read(taps, tsc),
+        received: sum(Ledger::received),
+        sent: sum(Ledger::sent),
+        dropped: sum(Ledger::dropped),
+        drops,
+        busy_cycles: sum(|ledger| ledger.busy_cycles),
+        taps,
         cpu_ns: program.and_then(Program::cpu_time),
         buffers_missing: None,
     }

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_cpu::{Tsc, allowed_cores};
-use weir_dpdk::{Eal, EalConfig, Memory, Pool, PortConfig};
+use weir_dpdk::{Eal, EalConfig, Memory, Pool, PortConfig, RingEnd, Shared, SharedConfig};
 use weir_nf::{Fault, Firewall, Function, L2Fwd, L3Fwd, PORTS, Program, ProgramConfig};
 use weir_trial::Nf;
 use weir_units::FrameSize;
@@ -25,8 +25,14 @@ it checks the header, lowers the TTL, mends the checksum and rewrites both MAC a
 forwards to the other port what the first matching rule allows; what no rule matches is denied, and \
 so is what is not IPv4.
 
-Ports are DPDK's: virtual ports by their EAL string, physical ones by PCI address. The program runs \
-until Ctrl-C, and then prints what it received, sent and dropped, with the reasons.";
+Ports are DPDK's: virtual ports by their EAL string, physical ones by PCI address. Further pairs of ports are \
+served in turn by the same core. The program runs until Ctrl-C, and then prints what it received, sent and dropped, \
+with the reasons.
+
+Several of these programs may have their packets in the same huge pages, and hand them on without a copy: one owns \
+the memory (--share) and has the ports of devices, the others attach to it (--attach); between them are pairs of \
+rings, whose ends are ports, ring:N:near and ring:N:far. This takes root, for hugetlbfs is mounted in the folder, out \
+of others' sight. When one of them dies, the others end with the reason.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,6 +41,11 @@ Examples:
   What a packet costs a firewall of 1000 rules, the trace fed from memory, the rest discarded:
     weir nf firewall --entries 1000 --huge-pages --buffers 60000 \\
       --port net_pcap0,rx_pcap=trace.pcap,infinite_rx=1 --port net_null1,no-rx=1
+
+  A firewall between two vhost-user sockets as a process of its own, without a copy between the two:
+    weir nf l2fwd --share /tmp/s --links 2 --port net_vhost0,iface=/tmp/a --port ring:0:near \
+      --port ring:1:far --port net_vhost1,iface=/tmp/b
+    weir nf firewall --attach /tmp/s --port ring:0:far --port ring:1:near
 
 Routes are lines `PREFIX PORT`, such as `198.19.0.0/16 1`; what leaves by port P goes to MAC
 address 02:00:00:00:02:0P, from 02:00:00:00:01:0P. Rules are lines `ACTION PROTOCOL SOURCE PORTS
@@ -53,7 +64,7 @@ ends that.";
 pub(crate) struct Args {
     /// What to do with packets
     kind: Kind,
-    /// A port: an EAL vdev string (net_vhost0,iface=PATH) or a PCI address. Give it twice: the first is port 0
+    /// A port: an EAL vdev string (net_vhost0,iface=PATH), a PCI address, or an end of rings (ring:N:near, ring:N:far). Give it twice: the first is port 0; further pairs are served likewise
     #[arg(long = "port", visible_alias = "vdev", value_name = "PORT", required = true)]
     ports: Vec<String>,
     /// Routes or rules of the built-in table: the test network of RFC 2544, divided [default: 10]
@@ -71,6 +82,15 @@ pub(crate) struct Args {
     /// Keep packets in huge pages, which the machine must have set aside
     #[arg(long)]
     huge_pages: bool,
+    /// Own memory that other `weir nf` attach to, met in this folder; with --links
+    #[arg(long, value_name = "FOLDER", requires = "links", conflicts_with = "attach")]
+    share: Option<PathBuf>,
+    /// Pairs of rings in the memory that is shared, numbered from 0
+    #[arg(long, value_name = "N", requires = "share", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    links: Option<u16>,
+    /// Attach to the memory that another `weir nf` shares in this folder; ports are ends of its rings
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["huge_pages", "memory"])]
+    attach: Option<PathBuf>,
     /// Packet buffers; a port that replays a capture from memory holds one for each packet of it
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1024..=4_000_000))]
     buffers: u32,
@@ -135,15 +155,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Checks everything, then starts forwarding.
 fn start(args: &Args) -> anyhow::Result<Session> {
-    let ports: [String; PORTS] = args.ports.clone().try_into().map_err(|ports: Vec<String>| {
-        BadUse::new(format!(
-            "{} given: a network function has two ports; give --port twice",
-            match ports.len() {
-                1 => "one --port".to_owned(),
-                count => format!("{count} --port"),
-            }
-        ))
-    })?;
+    check_ports(args)?;
     let (function, nf) = function(args)?;
     let core = match (args.core, allowed_cores().last()) {
         (Some(core), _) => core,
@@ -152,17 +164,86 @@ fn start(args: &Args) -> anyhow::Result<Session> {
     };
     let max_frame = FrameSize::new(args.max_frame).map_err(BadUse::new)?;
     let port = PortConfig { descriptors: args.descriptors, max_frame, ..PortConfig::default() };
-    let pool = u32::try_from(Pool::megabytes(args.buffers, port.max_frame.bytes().max(Pool::ROOM)))?;
-    let eal = Eal::init(EalConfig {
-        memory: if args.huge_pages { Memory::Huge } else { Memory::Normal },
-        megabytes: args.memory.unwrap_or(pool + pool / 4 + SPARE_MEGABYTES),
-        pci: ports.iter().any(|port| !port.starts_with("net_")),
-    })
-    .map_err(BadUse::new)?;
-    let config =
-        ProgramConfig { ports, port, buffers: args.buffers, core, yields: args.yields, fault: args.fault };
-    let program = Program::start(eal, function, &config).map_err(BadUse::new)?;
+    let config = ProgramConfig {
+        ports: args.ports.clone(),
+        port,
+        buffers: args.buffers,
+        core,
+        yields: args.yields,
+        fault: args.fault,
+    };
+    let program = match shared(args, max_frame, nf)? {
+        Some(shared) => Program::start_shared(shared, function, &config),
+        None => Program::start(alone(args, max_frame)?, function, &config),
+    };
+    let program = program.map_err(BadUse::new)?;
     Ok(Session { program, function: nf, core, tsc: Tsc::get(), fault: args.fault })
+}
+
+/// Refuses ports that are no pairs, and ends of rings where there is nobody to have the other.
+fn check_ports(args: &Args) -> anyhow::Result<()> {
+    let count = args.ports.len();
+    if !count.is_multiple_of(PORTS) {
+        let given = if count == 1 { "one --port".to_owned() } else { format!("{count} --port") };
+        return Err(BadUse::new(format!(
+            "{given} given: a network function has two ports; give --port twice (or twice more for each further pair)"
+        ))
+        .into());
+    }
+    for port in &args.ports {
+        match (RingEnd::is_meant(port), args.share.is_some(), args.attach.is_some()) {
+            (true, false, false) => {
+                let why = "is an end of rings, which takes --share or --attach";
+                return Err(BadUse::new(format!("`{port}` {why}")).into());
+            }
+            (false, _, true) => {
+                let why = "is a device, and those are of the process that owns the memory; write ring:N:near or ring:N:far";
+                return Err(BadUse::new(format!("`{port}` {why}")).into());
+            }
+            (true, ..) => drop(port.parse::<RingEnd>().map_err(BadUse::new)?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The memory that it shares, where it shares any.
+fn shared(args: &Args, max_frame: FrameSize, nf: Nf) -> anyhow::Result<Option<Shared>> {
+    let shared = match (&args.share, &args.attach) {
+        (Some(folder), _) => Shared::create(&SharedConfig {
+            folder: folder.clone(),
+            megabytes: megabytes(args, max_frame)?,
+            pci: has_pci(args),
+            links: args.links.unwrap_or(1),
+            buffers: args.buffers,
+            max_frame,
+        }),
+        (None, Some(folder)) => {
+            let ends: Vec<RingEnd> = args.ports.iter().filter_map(|port| port.parse().ok()).collect();
+            Shared::join(folder, &format!("weir nf {nf}"), &ends)
+        }
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(shared.map_err(BadUse::new)?))
+}
+
+/// DPDK for this process alone.
+fn alone(args: &Args, max_frame: FrameSize) -> anyhow::Result<&'static Eal> {
+    let config = EalConfig {
+        memory: if args.huge_pages { Memory::Huge } else { Memory::Normal },
+        megabytes: megabytes(args, max_frame)?,
+        pci: has_pci(args),
+    };
+    Ok(Eal::init(config).map_err(BadUse::new)?)
+}
+
+fn megabytes(args: &Args, max_frame: FrameSize) -> anyhow::Result<u32> {
+    let pool = u32::try_from(Pool::megabytes(args.buffers, max_frame.bytes().max(Pool::ROOM)))?;
+    Ok(args.memory.unwrap_or(pool + pool / 4 + SPARE_MEGABYTES))
+}
+
+fn has_pci(args: &Args) -> bool {
+    args.ports.iter().any(|port| !port.starts_with("net_") && !RingEnd::is_meant(port))
 }
 
 /// Mebibytes beside the packet buffers: rings, ports, DPDK's own tables.

@@ -2,12 +2,13 @@
 
 use super::Session;
 use super::control::watch_signals;
+use anyhow::bail;
 use nix::sys::signal::SigSet;
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use weir_nf::Ledger;
+use weir_nf::{DropReason, Ledger, Meter};
 use weir_units::{Nanos, Pps};
 
 /// Time between two rows.
@@ -18,7 +19,7 @@ const PAGE: u32 = 20;
 /// One reading of the program.
 struct Reading {
     at: Instant,
-    ledger: Ledger,
+    ledgers: Vec<Ledger>,
     cpu: Option<Nanos>,
 }
 
@@ -26,7 +27,7 @@ struct Reading {
 pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode> {
     let (events, inbox) = mpsc::channel();
     watch_signals(signals, events)?;
-    let ports: Vec<&str> = session.program.ports().iter().map(weir_dpdk::Port::spec).collect();
+    let ports = session.program.specs();
     println!(
         "{} between {}, on core {}; Ctrl-C ends it",
         session.function,
@@ -35,7 +36,11 @@ pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode>
     );
     let rows = io::stdout().is_terminal();
     let (mut last, mut row) = (read(&session), 0);
+    let meters = session.program.meters().to_vec();
     while session.program.is_running() {
+        if let Some(lost) = session.program.lost() {
+            bail!("{lost}");
+        }
         match inbox.recv_timeout(ROW) {
             Err(RecvTimeoutError::Timeout) if rows => {
                 let now = read(&session);
@@ -52,8 +57,8 @@ pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode>
             _ => break,
         }
     }
-    let (ledger, missing) = session.program.stop()?;
-    print!("{}", table(&ledger));
+    let (_, missing) = session.program.stop()?;
+    print!("{}", table(&ledgers(&meters)));
     if missing > 0 {
         println!("{missing} packet buffers did not come back: please report this");
         return Ok(ExitCode::FAILURE);
@@ -62,7 +67,20 @@ pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode>
 }
 
 fn read(session: &Session) -> Reading {
-    Reading { at: Instant::now(), ledger: session.program.ledger(), cpu: session.program.cpu_time() }
+    Reading {
+        at: Instant::now(),
+        ledgers: ledgers(session.program.meters()),
+        cpu: session.program.cpu_time(),
+    }
+}
+
+fn ledgers(meters: &[Meter]) -> Vec<Ledger> {
+    meters.iter().map(Meter::ledger).collect()
+}
+
+/// The sum of a count over all pairs of ports.
+fn sum(ledgers: &[Ledger], count: fn(&Ledger) -> u64) -> u64 {
+    ledgers.iter().map(count).sum()
 }
 
 fn links(session: &Session) -> String {
@@ -73,9 +91,8 @@ fn links(session: &Session) -> String {
 /// The rates between two readings, as a row.
 fn between(before: &Reading, after: &Reading, tsc_hz: f64) -> String {
     let seconds = after.at.duration_since(before.at).as_secs_f64();
-    let rate =
-        |count: fn(&Ledger) -> u64| Pps((count(&after.ledger) - count(&before.ledger)) as f64 / seconds);
-    let received = after.ledger.received() - before.ledger.received();
+    let rate = |count| Pps((sum(&after.ledgers, count) - sum(&before.ledgers, count)) as f64 / seconds);
+    let received = sum(&after.ledgers, Ledger::received) - sum(&before.ledgers, Ledger::received);
     let cycles = match (before.cpu, after.cpu) {
         (Some(before), Some(after)) if received > 0 => {
             format!("{:.1}", (after.0 - before.0) as f64 * 1e-9 * tsc_hz / received as f64)
@@ -90,19 +107,19 @@ fn between(before: &Reading, after: &Reading, tsc_hz: f64) -> String {
     )
 }
 
-/// The ledger: both ports, and each reason for which packets were dropped.
-fn table(ledger: &Ledger) -> String {
+/// The ledger: each port, and each reason for which packets were dropped.
+fn table(ledgers: &[Ledger]) -> String {
     let mut text = format!("{:<16} {:>16} {:>16}\n", "", "received", "sent");
-    for (index, port) in ledger.ports.iter().enumerate() {
+    for (index, port) in ledgers.iter().flat_map(|ledger| ledger.ports).enumerate() {
         text += &format!("{:<16} {:>16} {:>16}\n", format!("port {index}"), port.received, port.sent);
     }
-    for (reason, packets) in ledger.drops().filter(|(_, packets)| *packets > 0) {
-        text += &format!("{:<16} {packets:>16}\n", reason.name());
+    for (place, reason) in DropReason::ALL.into_iter().enumerate() {
+        let packets: u64 = ledgers.iter().map(|ledger| ledger.dropped[place]).sum();
+        if packets > 0 {
+            text += &format!("{:<16} {packets:>16}\n", reason.name());
+        }
     }
-    text + &format!(
-        "received {} = sent {} + dropped {}\n",
-        ledger.received(),
-        ledger.sent(),
-        ledger.dropped()
-    )
+    let [received, sent, dropped] =
+        [Ledger::received, Ledger::sent, Ledger::dropped].map(|count| sum(ledgers, count));
+    text + &format!("received {received} = sent {sent} + dropped {dropped}\n")
 }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use weir_cpu::Tsc;
-use weir_nf::{PORTS, Taps};
-use weir_wire::stamp::ParseKeyError;
+use weir_nf::Meter;
+use weir_wire::stamp::{Key, ParseKeyError};
 
 /// Stamped packets that passed the edges of one port.
 #[derive(Serialize)]
@@ -22,18 +22,19 @@ struct Edge {
     buckets: Vec<(u64, u64, u64)>,
 }
 
-/// Obeys `tap KEY` and `tap off`, and says whether the taps are on then.
-pub(super) fn switch(taps: &Taps, what: &str) -> Result<bool, ParseKeyError> {
+/// Obeys `tap KEY` and `tap off` for all pairs of ports, and says whether the taps are on then.
+pub(super) fn switch(meters: &[Meter], what: &str) -> Result<bool, ParseKeyError> {
     if what == "off" {
-        taps.switch_off();
+        meters.iter().for_each(|meter| meter.taps().switch_off());
         return Ok(false);
     }
-    taps.switch_on(what.parse()?);
+    let key: Key = what.parse()?;
+    meters.iter().for_each(|meter| meter.taps().switch_on(key));
     Ok(true)
 }
 
 /// What the taps counted, by port; nothing where they were never on.
-pub(super) fn read(taps: &Taps, tsc: Tsc) -> Option<[PortTaps; PORTS]> {
+pub(super) fn read(meters: &[Meter], tsc: Tsc) -> Option<Vec<PortTaps>> {
     let edge = |edge: &weir_nf::Edge| Edge {
         packets: edge.packets(),
         sum_ns: tsc.nanos(edge.ticks).0,
@@ -43,6 +44,7 @@ pub(super) fn read(taps: &Taps, tsc: Tsc) -> Option<[PortTaps; PORTS]> {
             .map(|bucket| (tsc.nanos(bucket.from).0, tsc.nanos(bucket.below).0, bucket.packets))
             .collect(),
     };
-    taps.read()
-        .map(|ports| ports.map(|port| PortTaps { received: edge(&port.received), sent: edge(&port.sent) }))
+    let pairs: Vec<_> = meters.iter().map(|meter| meter.taps().read()).collect::<Option<_>>()?;
+    let port = |port: weir_nf::PortTaps| PortTaps { received: edge(&port.received), sent: edge(&port.sent) };
+    Some(pairs.into_iter().flatten().map(port).collect())
 }
