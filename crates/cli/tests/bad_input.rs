@@ -68,7 +68,7 @@ fn a_mistake_in_a_plan_is_shown_in_its_place_with_its_cure() {
         ("nf = \"l2fwd\"\nlength = 1", &["there is none; write one"]),
         (
             "nf = \"l2fwd\"\ndeployment = \"vm\"",
-            &["unknown deployment `vm`", "inline, vhost, vale, container"],
+            &["unknown deployment `vm`", "inline, vhost, vale, container, shared"],
         ),
         ("nf = \"l2fwd\"\nhost = \"weir\"", &["`host` carries packets", "leave it out"]),
         (

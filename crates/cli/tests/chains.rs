@@ -12,7 +12,31 @@ use weir_trial::{StageReading, Waterfall};
 const METHOD: &str = "[latency]\nloads = [\"30kpps\"]\nduration = \"300ms\"\n";
 
 fn plan(axes: &str, method: &str) -> String {
-    format!("{axes}\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = false\nself_check = false\n{method}")
+    with_pages(axes, false, method)
+}
+
+fn with_pages(axes: &str, huge: bool, method: &str) -> String {
+    format!("{axes}\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = {huge}\nself_check = false\n{method}")
+}
+
+/// What chains on shared memory take; false, and said, where the machine has not.
+fn can_share() -> bool {
+    weir_testkit::needs!(Need::Root, Need::HugePages(800))
+}
+
+/// One of a lab's processes whose command line has these two words beside one another.
+fn process(lab: &Lab, words: [&str; 2]) -> Option<i32> {
+    lab.devices().into_iter().find(|process| {
+        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        let line: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        line.windows(2).any(|pair| pair == words.map(str::as_bytes))
+    })
+}
+
+fn free_huge_pages() -> u32 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("HugePages_Free:")).unwrap();
+    line.trim().parse().unwrap()
 }
 
 /// Asserts that all points were measured with right packets, and that each packet that came into a stage is
@@ -164,13 +188,7 @@ fn a_function_that_dies_is_named_and_nothing_is_left_behind() {
     let axes = "nf = \"firewall:10+l3fwd:10\"\ndeployment = \"vhost\"\ncores = \"shared\"";
     let lab = Lab::new(&plan(axes, "[latency]\nloads = [\"10kpps\"]\nduration = \"30s\"\n"));
     let working = Working::start(&mut lab.bench());
-    let victim = wait_for("the second function", || {
-        lab.devices().into_iter().find(|process| {
-            let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-            words.windows(2).any(|pair| pair == [&b"nf"[..], &b"l3fwd"[..]])
-        })
-    });
+    let victim = wait_for("the second function", || process(&lab, ["nf", "l3fwd"]));
     kill(Pid::from_raw(victim), Signal::SIGKILL).unwrap();
     let output = working.end();
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
@@ -179,6 +197,59 @@ fn a_function_that_dies_is_named_and_nothing_is_left_behind() {
     assert!(error.contains("nf 2 l3fwd:10: nf ended by itself"), "{error}");
     assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
     wait_for("the others' end", || lab.devices().is_empty().then_some(()));
+}
+
+#[test]
+fn chains_on_shared_memory_forward_right_packets_over_rings() {
+    let _cores = cores();
+    if !can_share() {
+        return;
+    }
+    let free = free_huge_pages();
+    let axes = "chain = [\"firewall:10\", \"l3fwd:10\", \"l2fwd\"]\nlength = [1, 3]\ndeployment = \"shared\"\ncores = \"shared\"";
+    let lab = Lab::new(&with_pages(axes, true, METHOD));
+    let run = lab.measure(0);
+    is_whole(&run);
+    let [one, three] = run.points.as_slice() else { panic!("{}", run.points.len()) };
+    assert_eq!(names(one), ["primary", "nf 1 firewall:10", "primary"]);
+    assert_eq!(names(three), ["primary", "nf 1 firewall:10", "nf 2 l3fwd:10", "nf 3 l2fwd", "primary"]);
+    assert_eq!(three.key.device(), "nf in shared, one core");
+    for trial in run.points.iter().flat_map(|point| &point.trials) {
+        let waterfall = Waterfall::of(&trial.result).unwrap();
+        for stage in &waterfall.stages {
+            assert_eq!((stage.dropped, stage.vanished), (0, 0), "{waterfall:?}");
+            assert!(stage.received > 1_000 && stage.time.is_some(), "{waterfall:?}");
+        }
+    }
+    assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
+    assert_eq!((lab.devices(), free_huge_pages()), (Vec::new(), free));
+}
+
+#[test]
+fn whoever_dies_of_those_that_share_memory_is_named_and_nothing_is_left_behind() {
+    let _cores = cores();
+    if !can_share() {
+        return;
+    }
+    let free = free_huge_pages();
+    let axes = "nf = \"firewall:10+l3fwd:10\"\ndeployment = \"shared\"\ncores = \"shared\"";
+    for (words, who) in [(["nf", "l3fwd"], "nf 2 l3fwd:10"), (["nf", "l2fwd"], "primary")] {
+        let method = "[latency]\nloads = [\"10kpps\"]\nduration = \"30s\"\n";
+        let lab = Lab::new(&with_pages(axes, true, method));
+        let working = Working::start(&mut lab.bench());
+        // The last of them is there: all others forward.
+        wait_for("the last function", || process(&lab, ["nf", "l3fwd"]));
+        let victim = wait_for(who, || process(&lab, words));
+        kill(Pid::from_raw(victim), Signal::SIGKILL).unwrap();
+        let output = working.end();
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        let run = lab.stored().unwrap();
+        let error = run.points[0].error.as_ref().unwrap();
+        assert!(error.contains(&format!("{who}: nf ended by itself (signal: 9")), "{error}");
+        assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
+        wait_for("the others' end", || lab.devices().is_empty().then_some(()));
+        wait_for("the pages", || (free_huge_pages() == free).then_some(()));
+    }
 }
 
 #[test]
@@ -201,6 +272,10 @@ fn what_cannot_be_placed_is_refused_with_what_would_do() {
         (
             "nf = \"l2fwd\"\ndut = \"ovs-dpdk\"\ndeployment = \"vale\"\ncores = \"shared\"",
             "cannot be reached by",
+        ),
+        (
+            "nf = \"l2fwd\"\ndut = \"testpmd\"\ndeployment = \"shared\"\ncores = \"shared\"",
+            "`shared` cannot be without huge pages",
         ),
         (
             "nf = \"l2fwd\"\ndut = \"testpmd\"\ndeployment = \"container\"\ncores = \"shared\"",

@@ -23,8 +23,8 @@ pub struct Counters {
     pub ports: Vec<PortCounts>,
     /// Packets that no port took, their queues being full; nothing where the dataplane does not say.
     pub refused: Option<u64>,
-    /// What its taps say of its first two ports; nothing where they are off, or it has none.
-    pub taps: Option<StageTaps>,
+    /// What its taps say, by pair of ports, in order; none where they are off, or it has none.
+    pub taps: Vec<StageTaps>,
     /// Of a chain, by stage, from the chain's port 0 on.
     pub stages: Vec<StageReading>,
 }
@@ -52,7 +52,7 @@ impl Counters {
     /// What every dataplane counts.
     pub fn new(received: u64, sent: u64, cpu: Nanos, at: Instant) -> Self {
         let (details, ports, stages) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { received, sent, cpu, at, details, ports, refused: None, taps: None, stages }
+        Self { received, sent, cpu, at, details, ports, refused: None, taps: Vec::new(), stages }
     }
 
     /// What the details have grown by since an earlier reading.

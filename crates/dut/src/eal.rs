@@ -168,6 +168,7 @@ pub(crate) mod tests {
             description: "",
             shared_core: false,
             contained: false,
+            sharing: None,
             alarm: Arc::default(),
         }
     }

@@ -44,6 +44,7 @@ pub use openflow::churn::{Changed, Churn, FlowChannel};
 use folder::Folder;
 use namespace::Namespace;
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_trial::{Conduct, Nf};
@@ -161,8 +162,19 @@ pub struct StartRequest<'a> {
     pub shared_core: bool,
     /// Whether it gets namespaces of its own (mount, network, processes).
     pub contained: bool,
+    /// Its part in memory that several processes have in common; nothing where it has its own.
+    pub sharing: Option<Sharing<'a>>,
     /// Raised when the DUT ends by itself.
     pub alarm: Arc<AtomicBool>,
+}
+
+/// A process's part in memory that several have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing<'a> {
+    /// Where they meet.
+    pub folder: &'a Path,
+    /// Pairs of rings that it makes, as the owner; nothing of one that attaches.
+    pub links: Option<usize>,
 }
 
 impl StartRequest<'_> {

@@ -6,8 +6,8 @@
 
 use crate::eal::{self, PATIENCE};
 use crate::process::Process;
-use crate::wiring::WiringKind;
-use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, StartRequest, cpu};
+use crate::wiring::{Side, WiringKind};
+use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, Sharing, StartRequest, cpu};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ struct Stats {
     drops: BTreeMap<String, u64>,
     /// By port.
     #[serde(default)]
-    taps: Option<[PortTaps; 2]>,
+    taps: Vec<PortTaps>,
 }
 
 /// Stamped packets at the edges of a port.
@@ -122,6 +122,15 @@ impl Adapter for NfProgram {
         Ok(format!("weir {}", env!("CARGO_PKG_VERSION")))
     }
 
+    /// It forwards between its ports in pairs.
+    fn hosts(&self) -> Option<Side> {
+        Some(Side::Dut)
+    }
+
+    fn start_host(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+        self.start(&StartRequest { nf: Nf::L2Fwd, ..request.clone() })
+    }
+
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let unsupported = |reason| DutError::Unsupported { dut: self.name(), nf: request.nf, reason };
         self.supports(request.nf).map_err(unsupported)?;
@@ -155,8 +164,16 @@ fn arguments(request: &StartRequest<'_>) -> Vec<String> {
     arguments.extend(["--core".to_owned(), request.core.to_string()]);
     arguments.extend(["--buffers".to_owned(), eal::buffers(request).to_string()]);
     arguments.extend(["--max-frame".to_owned(), request.max_frame.bytes().to_string()]);
-    if request.huge_pages {
-        arguments.push("--huge-pages".to_owned());
+    match request.sharing {
+        Some(Sharing { folder, links: Some(links) }) => {
+            arguments.extend(["--share".to_owned(), folder.display().to_string()]);
+            arguments.extend(["--links".to_owned(), links.to_string()]);
+        }
+        Some(Sharing { folder, links: None }) => {
+            arguments.extend(["--attach".to_owned(), folder.display().to_string()]);
+        }
+        None if request.huge_pages => arguments.push("--huge-pages".to_owned()),
+        None => {}
     }
     if request.shared_core {
         arguments.push("--yield".to_owned());
@@ -186,10 +203,11 @@ impl RunningDut for Running {
         let at = asked + asked.elapsed() / 2;
         let cpu = cpu::thread_cpu(self.thread.0, self.thread.1).unwrap_or(Nanos(0));
         let counters = Counters::new(stats.received, stats.sent, cpu, at);
-        let taps = stats.taps.as_ref().map(|[near, far]| StageTaps {
+        let pair = |[near, far]: &[PortTaps; 2]| StageTaps {
             came: [(&near.received).into(), (&far.received).into()],
             left: [(&far.sent).into(), (&near.sent).into()],
-        });
+        };
+        let taps = stats.taps.as_chunks().0.iter().map(pair).collect();
         Ok(Counters { taps, ports: stats.ports, refused: stats.drops.get(REFUSED).copied(), ..counters })
     }
 

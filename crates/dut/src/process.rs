@@ -56,6 +56,8 @@ struct State {
 #[derive(Debug, Default)]
 struct Inner {
     status: Option<ExitStatus>,
+    /// When it ended.
+    ended: Option<Instant>,
     /// Set before we stop it ourselves: then its end raises no alarm.
     stopping: bool,
     lines: VecDeque<String>,
@@ -102,6 +104,7 @@ impl Process {
             // First only look, so that the number stays ours until the lock is held.
             let _ = waitid(Id::Pid(Pid::from_raw(pid as i32)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
             let mut inner = waiting.lock();
+            inner.ended = Some(Instant::now());
             inner.status = child.wait().ok().or(Some(ExitStatus::from_raw(0)));
             if !inner.stopping {
                 raised.store(true, Ordering::Relaxed);
@@ -247,6 +250,11 @@ impl Process {
     pub fn ended(&self) -> Option<DutError> {
         let status = self.state.lock().status?;
         Some(self.died(status))
+    }
+
+    /// When it ended; nothing while it runs.
+    pub fn ended_at(&self) -> Option<Instant> {
+        self.state.lock().ended
     }
 
     fn died(&self, status: ExitStatus) -> DutError {

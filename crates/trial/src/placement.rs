@@ -23,11 +23,14 @@ pub enum Deployment {
     Vale,
     /// As [`Self::Vhost`], each process in mount, network and process namespaces of its own.
     Container,
+    /// Each a process on the same huge pages, in a row: what goes from one to the next is a pointer over a ring, and no
+    /// packet is copied (as NetVM and IVSHMEM do). One more process owns the memory and the ports towards the tester.
+    Shared,
 }
 
 impl Deployment {
     /// Every deployment.
-    pub const ALL: [Self; 4] = [Self::Inline, Self::Vhost, Self::Vale, Self::Container];
+    pub const ALL: [Self; 5] = [Self::Inline, Self::Vhost, Self::Vale, Self::Container, Self::Shared];
 
     /// The name people type.
     pub const fn name(self) -> &'static str {
@@ -36,6 +39,7 @@ impl Deployment {
             Self::Vhost => "vhost",
             Self::Vale => "vale",
             Self::Container => "container",
+            Self::Shared => "shared",
         }
     }
 
@@ -49,7 +53,7 @@ impl Deployment {
         match self {
             Self::Inline => 1,
             Self::Vale => functions,
-            Self::Vhost | Self::Container => functions + 1,
+            Self::Vhost | Self::Container | Self::Shared => functions + 1,
         }
     }
 }
@@ -151,7 +155,10 @@ mod tests {
             assert_eq!(deployment.to_string().parse(), Ok(deployment));
         }
         let error = "vm".parse::<Deployment>().unwrap_err();
-        assert!(error.contains("`vm`") && error.contains("inline, vhost, vale, container"), "{error}");
+        assert!(
+            error.contains("`vm`") && error.contains("inline, vhost, vale, container, shared"),
+            "{error}"
+        );
         assert_eq!("shared".parse(), Ok(CoreUse::Shared));
         assert!("2".parse::<CoreUse>().unwrap_err().contains("own or shared"));
     }

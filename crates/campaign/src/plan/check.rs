@@ -104,6 +104,7 @@ impl<'a> Checker<'a> {
         self.suited(&nf_span, &nfs, &traces);
         let directions = self.directions(file.directions);
         let huge_pages = file.huge_pages.map(|list| self.axis("huge_pages", list));
+        self.pages_to_share(&placements, huge_pages.as_deref().unwrap_or_default());
 
         if asked.is_empty() && self.whole {
             let others = "[latency], [latency_curve], [frame_loss] or [soak]";

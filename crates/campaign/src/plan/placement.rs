@@ -2,9 +2,11 @@
 //! machine lacks for them.
 
 use super::check::{Checker, Placed, Span};
-use super::text::List;
+use super::text::{HugePages, List};
 use super::{Plan, PointSpec};
 use crate::cores::Seats;
+use crate::environment::free_huge_pages;
+use crate::runner::ENOUGH_HUGE_PAGES;
 use toml::Spanned;
 use weir_diagnostic::Diagnostic;
 use weir_dut::chain;
@@ -13,6 +15,10 @@ use weir_trial::{Chain, CoreUse, Deployment, Nf, Placement};
 
 /// What hosts a chain unless the plan says.
 const HOST: &str = "weir";
+
+/// Why memory cannot be shared.
+const NOT_SHARED: &str = "`shared` cannot be without huge pages: processes share memory that is in files of hugetlbfs, and \
+                          DPDK's ordinary pages are each process's own; leave `huge_pages` out, or take `vale`";
 
 /// The axes of placement.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +61,16 @@ impl Checker<'_> {
             self.refuse(&span, format!("`host` {why}, or leave it out"));
         }
         Placements { deployments, hosts, cores }
+    }
+
+    /// Refuses to share memory that no other process could have.
+    pub(super) fn pages_to_share(&mut self, placements: &Placements, pages: &[Placed<HugePages>]) {
+        let off = !pages.is_empty() && pages.iter().all(|(_, pages)| *pages == HugePages::Off);
+        if let Some((span, _)) = pages.first().filter(|_| off)
+            && placements.deployments.contains(&Deployment::Shared)
+        {
+            self.refuse(span, NOT_SHARED);
+        }
     }
 
     /// An axis of words.
@@ -173,7 +189,7 @@ impl PointSpec {
     pub fn lacks(&self, allowed: &[usize]) -> Option<String> {
         let (processes, testers) = (self.seated(), self.tester_cores.max(1) as usize);
         if Seats::of(allowed, self.tester_cores, processes).is_ok() {
-            return contained(&self.placement);
+            return contained(&self.placement).or_else(|| shareless(&self.placement));
         }
         let (needed, here) = (testers + processes, allowed.len());
         let share = match self.placement.is_inline() {
@@ -195,9 +211,13 @@ impl PointSpec {
                 placement.deployment
             ));
         }
+        if placement.deployment == Deployment::Shared && self.huge_pages == HugePages::Off {
+            return Some(NOT_SHARED.to_owned());
+        }
         // Who faces the tester: the host, or the first and the last function.
         let outer = match placement.host.as_deref() {
             Some(host) => vec![host],
+            None if placement.deployment == Deployment::Shared => vec!["nf"],
             None => devices.first().into_iter().chain(devices.last()).copied().collect(),
         };
         let deaf =
@@ -215,6 +235,25 @@ fn contained(placement: &Placement) -> Option<String> {
     let needs = placement.deployment == Deployment::Container && !nix::unistd::geteuid().is_root();
     needs
         .then(|| "`container` makes namespaces, which needs root; run it as root, or take `vhost`".to_owned())
+}
+
+/// Why this machine, or this user, can have no shared memory; nothing where it can, or needs none.
+fn shareless(placement: &Placement) -> Option<String> {
+    if placement.deployment != Deployment::Shared {
+        return None;
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return Some(
+            "`shared` mounts hugetlbfs, which needs root; run it as root, or take `vale`".to_owned(),
+        );
+    }
+    let free = free_huge_pages();
+    (free < ENOUGH_HUGE_PAGES).then(|| {
+        format!(
+            "`shared` has its packets in huge pages: {free} are free and {ENOUGH_HUGE_PAGES} are needed (sysctl \
+             vm.nr_hugepages=1024)"
+        )
+    })
 }
 
 impl Plan {

@@ -88,6 +88,7 @@ fn request<'a>(
         description: &setup.wirings.external,
         shared_core: false,
         contained: false,
+        sharing: None,
         alarm: Arc::clone(&flags.stop),
     }
 }

@@ -8,17 +8,18 @@ use weir_trial::Deployment;
 /// Names of ports inside a chain begin with this number, so that no process has two of the same name.
 const FIRST_INSIDE: u32 = 100;
 
-/// What joins the functions of a deployment.
-pub(super) fn wiring(deployment: Deployment) -> WiringKind {
+/// What joins the functions of a deployment; nothing where they have their memory in common.
+pub(super) fn wiring(deployment: Deployment) -> Option<WiringKind> {
     match deployment {
-        Deployment::Vale => WiringKind::Memif,
-        Deployment::Inline | Deployment::Vhost | Deployment::Container => WiringKind::Vhost,
+        Deployment::Vale => Some(WiringKind::Memif),
+        Deployment::Inline | Deployment::Vhost | Deployment::Container => Some(WiringKind::Vhost),
+        Deployment::Shared => None,
     }
 }
 
 /// The ports of a chain's processes, as EAL `--vdev` strings.
 pub(super) struct Links {
-    /// The host's; crossed in pairs, they make the chain. None without a host.
+    /// The host's, or those of the process that owns the memory; crossed in pairs, they make the chain. None without.
     pub(super) host: Vec<String>,
     /// Each function's, towards the chain's port 0 and towards its port 1.
     pub(super) functions: Vec<Vec<String>>,
@@ -28,6 +29,7 @@ impl Links {
     /// Of so many functions; `sockets` is the side that makes them, the host's being [`Side::Dut`].
     pub(super) fn of(request: &ChainRequest<'_>, functions: usize, sockets: Option<Side>) -> Self {
         match sockets {
+            _ if request.placement.deployment == Deployment::Shared => attached(request, functions),
             Some(sockets) => hosted(request, functions, sockets),
             None => in_a_row(request, functions),
         }
@@ -73,6 +75,17 @@ pub(super) fn in_a_row(request: &ChainRequest<'_>, functions: usize) -> Links {
         near.into_iter().chain(far).collect()
     };
     Links { host: Vec::new(), functions: (0..functions).map(ports).collect() }
+}
+
+/// Functions one after the other over rings, between two ports of the process that owns the memory.
+fn attached(request: &ChainRequest<'_>, functions: usize) -> Links {
+    let end = |link: usize, side: &str| format!("ring:{link}:{side}");
+    let outer = |place: usize| request.start.ports.get(place).cloned();
+    let host = [outer(0), Some(end(0, "near")), Some(end(functions, "far")), outer(1)];
+    Links {
+        host: host.into_iter().flatten().collect(),
+        functions: (0..functions).map(|place| vec![end(place, "far"), end(place + 1, "near")]).collect(),
+    }
 }
 
 fn inside(folder: &Folder, function: usize, link: usize) -> std::path::PathBuf {

@@ -3,7 +3,8 @@
 //! Packets come in by the chain's first port and leave by its second, or the other way. How the processes are
 //! joined depends on the [`Deployment`]: behind the ports of a host dataplane (`links.rs`), or in a row
 //! (the same file). A host has one *stage* between two functions, a function is one stage; every stage counts
-//! what came in and what left, so that a packet that is lost is lost somewhere that has a name.
+//! what came in and what left, so that a packet that is lost is lost somewhere that has a name. Where memory is shared,
+//! its owner ([`PRIMARY`]) has two stages: towards the tester at both ends.
 //!
 //! Threads: none of our own beside those of each process.
 
@@ -11,7 +12,7 @@ mod links;
 
 use crate::folder::Folder;
 use crate::process::Process;
-use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, StartRequest};
+use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, Sharing, StartRequest};
 use links::Links;
 use weir_trial::{Conduct, CoreUse, Deployment, Nf, Placement, StageReading};
 use weir_units::Nanos;
@@ -19,6 +20,9 @@ use weir_units::Nanos;
 /// What puts a process into namespaces of its own: mounts, network, processes. It goes when the lab goes.
 pub(crate) const CONTAINER: &str = "unshare";
 pub(crate) const CONTAIN: [&str; 6] = ["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+/// What the owner of shared memory is called among the stages.
+const PRIMARY: &str = "primary";
 
 /// What a chain is started with.
 pub struct ChainRequest<'a> {
@@ -50,7 +54,7 @@ pub fn unsupported(devices: &[&str], nf: Nf, placement: &Placement) -> Option<St
     if let Some(host) = host(placement)
         && host.hosts().is_none()
     {
-        return Some(format!("{} hosts no other processes; weir, ovs-dpdk and testpmd do", host.name()));
+        return Some(format!("{} hosts no other processes; weir, ovs-dpdk, testpmd and nf do", host.name()));
     }
     let each = members.into_iter().enumerate();
     each.filter_map(|(place, member)| Some((crate::adapter(device(devices, place))?, member)))
@@ -59,19 +63,30 @@ pub fn unsupported(devices: &[&str], nf: Nf, placement: &Placement) -> Option<St
 
 /// Why a device cannot be one function of a chain.
 fn unplaceable(dut: &dyn Adapter, nf: Nf, placement: &Placement) -> Option<String> {
-    let inner = links::wiring(placement.deployment);
-    if !dut.wirings().contains(&inner) {
+    let is_ours = dut.name() == "nf" || dut.name() == "faulty";
+    if placement.deployment == Deployment::Shared && !is_ours {
+        return Some(format!("{} does not attach to another process's memory; nf does", dut.name()));
+    }
+    if let Some(inner) = links::wiring(placement.deployment).filter(|inner| !dut.wirings().contains(inner)) {
         return Some(format!(
             "{} cannot be reached by {inner}, which `{}` needs",
             dut.name(),
             placement.deployment
         ));
     }
-    if placement.deployment == Deployment::Container && dut.name() != "nf" && dut.name() != "faulty" {
+    if placement.deployment == Deployment::Container && !is_ours {
         return Some(format!("{} is not known to run in namespaces of its own; nf is", dut.name()));
     }
     let reason = dut.supports(nf).err()?;
     Some(format!("{} cannot be {nf}: {reason}", dut.name()))
+}
+
+/// The host of a placement; of shared memory its owner, which a plan does not choose.
+fn first(placement: &Placement) -> Option<(&'static dyn Adapter, &'static str)> {
+    if placement.deployment == Deployment::Shared {
+        return Some((crate::adapter("nf")?, PRIMARY));
+    }
+    host(placement).map(|host| (host, host.name()))
 }
 
 /// The host of a placement.
@@ -92,6 +107,8 @@ struct Member {
 struct Running {
     /// The host first, then the functions from the chain's port 0 on.
     members: Vec<Member>,
+    /// Stages of the first process, if it is no function.
+    hops: usize,
     /// Processes that stand around the functions: nobody's children.
     wrapped: bool,
     description: String,
@@ -107,26 +124,30 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
     let placement = request.placement;
     let mut running = Running {
         members: Vec::new(),
+        hops: if placement.deployment == Deployment::Shared { 2 } else { functions.len() + 1 },
         wrapped: placement.deployment == Deployment::Container,
         description: String::new(),
     };
-    let host = host(placement);
-    let sockets = host.and_then(Adapter::hosts);
+    let shares = placement.deployment == Deployment::Shared;
+    let host = first(placement);
+    let sockets = host.and_then(|(host, _)| host.hosts());
     let links = Links::of(request, functions.len(), sockets);
     let shared = placement.cores == CoreUse::Shared;
     let mut cores = request.cores.iter().copied();
     let mut core = || cores.next().unwrap_or(request.start.core);
     let start = |core| StartRequest { core, shared_core: shared, ..request.start.clone() };
-    if let Some(host) = host {
+    let sharing = |links| shares.then(|| Sharing { folder: request.start.folder.path(), links });
+    if let Some((host, name)) = host {
         let own = StartRequest {
             variant: placement.host.as_deref().map_or("", |host| crate::split(host).1),
             ports: &links.host,
             // What every pair of ports beyond the first needs.
             buffers: functions.len() as u32 * crate::eal::SPARE_BUFFERS,
+            sharing: sharing(Some(functions.len() + 1)),
             ..start(core())
         };
-        let dut = host.start_host(&own).map_err(|error| error.within(host.name().to_owned()))?;
-        running.members.push(Member { dut, name: host.name().to_owned(), is_host: true, folder: None });
+        let dut = host.start_host(&own).map_err(|error| error.within(name.to_owned()))?;
+        running.members.push(Member { dut, name: name.to_owned(), is_host: true, folder: None });
     }
     for ((place, nf), ports) in (1_usize..).zip(functions).zip(&links.functions) {
         let device = device(request.devices, place - 1);
@@ -142,6 +163,7 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
             folder: &folder,
             namespace: request.start.namespace.filter(|_| host.is_none()),
             contained: running.wrapped,
+            sharing: sharing(None),
             ..start(core())
         };
         let dut = dut.start(&own).map_err(|error| error.within(name.clone()))?;
@@ -162,23 +184,26 @@ impl Running {
             .map(|((process, member), counters)| {
                 let pair = pair(&counters.ports, 0).unwrap_or_default();
                 let reading = stage(&member.name, process, pair, (counters.refused, counters.cpu));
-                StageReading { taps: counters.taps, ..reading }
+                StageReading { taps: counters.taps.first().copied(), ..reading }
             })
             .collect();
         let Some((host, counted)) = self.members.iter().zip(counters).find(|(member, _)| member.is_host)
         else {
             return functions;
         };
-        let hops: Vec<StageReading> = (0..=functions.len())
-            .map(|hop| {
-                let pair = pair(&counted.ports, hop).unwrap_or_default();
-                let refused = pair[0].refused.zip(pair[1].refused).map(|(one, other)| one + other);
-                stage(&host.name, 0, pair, (refused, counted.cpu))
-            })
-            .collect();
+        let hops = (0..self.hops).map(|hop| {
+            let pair = pair(&counted.ports, hop).unwrap_or_default();
+            let refused = pair[0].refused.zip(pair[1].refused).map(|(one, other)| one + other);
+            let reading = stage(&host.name, 0, pair, (refused, counted.cpu));
+            StageReading { taps: counted.taps.get(hop).copied(), ..reading }
+        });
+        let mut hops: Vec<StageReading> = hops.collect();
+        let last = hops.pop();
         let mut hops = hops.into_iter();
         let first = hops.next();
-        first.into_iter().chain(functions.into_iter().zip(hops).flat_map(|(nf, hop)| [nf, hop])).collect()
+        // A host carries packets between functions too; the owner of shared memory does not.
+        let each = functions.into_iter().flat_map(|nf| [Some(nf), hops.next()]);
+        first.into_iter().chain(each.flatten()).chain(last).collect()
     }
 }
 
@@ -262,7 +287,12 @@ impl RunningDut for Running {
     }
 
     fn ended(&mut self) -> Option<DutError> {
-        self.members.iter_mut().find_map(|member| Some(member.dut.ended()?.within(member.name.clone())))
+        // One that dies takes others along: the first to end is the cause.
+        let end = |member: &Member| member.dut.processes().into_iter().filter_map(Process::ended_at).min();
+        let (_, first) =
+            self.members.iter().enumerate().filter_map(|(place, one)| Some((end(one)?, place))).min()?;
+        let member = &mut self.members[first];
+        Some(member.dut.ended()?.within(member.name.clone()))
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), DutError> {

@@ -25,7 +25,7 @@ pub(super) struct Overrides {
     /// A second device to measure against the plan's one, trial by trial in turns
     #[arg(long, value_name = "DUT2")]
     against: Option<String>,
-    /// How functions are placed: inline, vhost, vale, container
+    /// How functions are placed: inline, vhost, vale, container, shared
     #[arg(long, value_name = "HOW", value_delimiter = ',')]
     deployment: Vec<String>,
     /// The dataplane that carries packets between functions in vhost and container: weir, ovs-dpdk, testpmd
