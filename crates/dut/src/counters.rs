@@ -21,6 +21,8 @@ pub struct Counters {
     pub details: BTreeMap<String, u64>,
     /// By port, in order; none of a dataplane that does not tell its ports apart.
     pub ports: Vec<PortCounts>,
+    /// TSC cycles that its thread spent on rounds which found packets; nothing where it does not say.
+    pub busy: Option<u64>,
     /// Packets that no port took, their queues being full; nothing where the dataplane does not say.
     pub refused: Option<u64>,
     /// What its taps say, by pair of ports, in order; none where they are off, or it has none.
@@ -52,7 +54,7 @@ impl Counters {
     /// What every dataplane counts.
     pub fn new(received: u64, sent: u64, cpu: Nanos, at: Instant) -> Self {
         let (details, ports, stages) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { received, sent, cpu, at, details, ports, refused: None, taps: Vec::new(), stages }
+        Self { received, sent, cpu, at, details, ports, busy: None, refused: None, taps: Vec::new(), stages }
     }
 
     /// What the details have grown by since an earlier reading.

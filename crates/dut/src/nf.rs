@@ -51,6 +51,8 @@ struct Stats {
     ports: Vec<PortCounts>,
     /// Packets dropped, by reason.
     drops: BTreeMap<String, u64>,
+    #[serde(default)]
+    busy_cycles: Option<u64>,
     /// By port.
     #[serde(default)]
     taps: Vec<PortTaps>,
@@ -208,7 +210,14 @@ impl RunningDut for Running {
             left: [(&far.sent).into(), (&near.sent).into()],
         };
         let taps = stats.taps.as_chunks().0.iter().map(pair).collect();
-        Ok(Counters { taps, ports: stats.ports, refused: stats.drops.get(REFUSED).copied(), ..counters })
+        let busy = stats.busy_cycles;
+        Ok(Counters {
+            taps,
+            busy,
+            ports: stats.ports,
+            refused: stats.drops.get(REFUSED).copied(),
+            ..counters
+        })
     }
 
     fn tap(&mut self, key: &str) -> Result<bool, DutError> {

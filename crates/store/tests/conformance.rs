@@ -264,14 +264,15 @@ fn stage() -> impl Strategy<Value = StageReading> {
     let passed = || (any::<u64>(), nanos()).prop_map(|(packets, delay)| Passed { packets, delay });
     let edge = move || (passed(), passed()).prop_map(|(one, other)| [one, other]);
     let taps = of((edge(), edge()).prop_map(|(came, left)| StageTaps { came, left }));
-    (text(), any::<u32>(), counts, nanos(), taps).prop_map(
-        |(name, process, (received, sent, refused), cpu, taps)| StageReading {
+    (text(), any::<u32>(), counts, (nanos(), of(any::<u64>())), taps).prop_map(
+        |(name, process, (received, sent, refused), (cpu, busy), taps)| StageReading {
             name,
             process,
             received,
             sent,
             refused,
             cpu,
+            busy,
             taps,
         },
     )

@@ -25,6 +25,10 @@ pub struct StageReading {
     pub refused: Option<u64>,
     /// CPU time of the process, all its stages together.
     pub cpu: Nanos,
+    /// TSC cycles that its thread spent on rounds which found packets, all its stages together; nothing of a process
+    /// that does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<u64>,
     /// What its taps say; nothing of a process without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taps: Option<StageTaps>,
@@ -80,6 +84,7 @@ impl StageReading {
             sent: grown(self.sent, before.sent),
             refused: self.refused.zip(before.refused).map(|(now, then)| now.saturating_sub(then)),
             cpu: Nanos(self.cpu.0.saturating_sub(before.cpu.0)),
+            busy: self.busy.zip(before.busy).map(|(now, then)| now.saturating_sub(then)),
             taps: self.taps.zip(before.taps).map(|(now, then)| now.since(then)),
             ..self.clone()
         }
@@ -130,6 +135,34 @@ pub struct StageLoss {
     /// tap to tap through a host, from the tap before to its own last one through a function. Nothing without taps.
     #[serde(default)]
     pub time: Option<f64>,
+    /// Of that, the time inside the process, from its own first tap to its last, in nanoseconds. Nothing without taps.
+    #[serde(default)]
+    pub inside: Option<f64>,
+    /// Packets that wait in its queues on average, of both directions, by Little's law: packets a second times the
+    /// time from the edge before to its own first tap. Of a host without taps, what is in it and in the queues around it.
+    /// Nothing where neither edge has taps.
+    #[serde(default)]
+    pub queued: Option<f64>,
+    /// TSC cycles of its thread a packet that came into its process. Nothing where it does not say.
+    #[serde(default)]
+    pub cycles: Option<f64>,
+}
+
+impl StageLoss {
+    /// A stage that so many packets came to, and nothing else is known of.
+    fn new(name: &str, received: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            received,
+            waited_in_vain: 0,
+            dropped: 0,
+            vanished: 0,
+            time: None,
+            inside: None,
+            queued: None,
+            cycles: None,
+        }
+    }
 }
 
 /// Where the packets of a trial were lost, and who limits the chain.
@@ -139,13 +172,38 @@ pub struct Waterfall {
     pub stages: Vec<StageLoss>,
     /// The process that most packets were lost for, and its share of all that were lost; nothing where none was.
     pub limit: Option<(String, f64)>,
+    /// The stage that packets are longest inside of, and the mean time there in nanoseconds; nothing without taps.
+    #[serde(default)]
+    pub longest: Option<(String, f64)>,
 }
 
-/// Times that directions' packets spent at one stage.
+/// A sum of times, and of how many packets.
 #[derive(Clone, Copy, Debug, Default)]
-struct Times {
+struct Spent {
     packets: f64,
     sum: f64,
+}
+
+impl Spent {
+    fn add(&mut self, packets: f64, time: f64) {
+        self.packets += packets;
+        self.sum += packets * time;
+    }
+
+    fn mean(self) -> Option<f64> {
+        (self.packets > 0.0).then(|| self.sum / self.packets)
+    }
+}
+
+/// Times that both directions' packets spent at one stage.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// From the edge before to its own last one.
+    whole: Spent,
+    /// Between its own edges.
+    inside: Spent,
+    /// Before its own first edge; of a host without, all that lies between its neighbours' edges.
+    queue: Spent,
 }
 
 impl Waterfall {
@@ -153,25 +211,12 @@ impl Waterfall {
     pub fn of(result: &TrialResult) -> Option<Self> {
         let stages = &result.stages;
         let last = stages.len().checked_sub(1)?;
-        let mut rows: Vec<StageLoss> = stages
-            .iter()
-            .map(|stage| StageLoss {
-                name: stage.name.clone(),
-                received: stage.received[0] + stage.received[1],
-                waited_in_vain: 0,
-                dropped: 0,
-                vanished: 0,
-                time: None,
-            })
-            .collect();
-        rows.push(StageLoss {
-            name: "tester".to_owned(),
-            received: result.directions.iter().map(|direction| direction.received).sum(),
-            waited_in_vain: 0,
-            dropped: 0,
-            vanished: 0,
-            time: None,
-        });
+        let row = |stage: &StageReading| StageLoss::new(&stage.name, stage.received[0] + stage.received[1]);
+        let mut rows: Vec<StageLoss> = stages.iter().map(row).collect();
+        rows.push(StageLoss::new(
+            "tester",
+            result.directions.iter().map(|direction| direction.received).sum(),
+        ));
         let mut lost: Vec<(Culprit, u64)> = Vec::new();
         // Into the chain, from both sides: what the tester's ports did not take, and what they took in vain.
         for (way, (direction, first)) in result.directions.iter().zip([0, last]).enumerate() {
@@ -207,11 +252,26 @@ impl Waterfall {
                 lost.push((Culprit::Between(next.unwrap_or(last + 1)), vanished));
             }
         }
+        let seconds = result.elapsed.max(result.spec.duration).seconds().max(1e-9);
         for (row, times) in rows.iter_mut().zip(times(result)) {
-            row.time = (times.packets > 0.0).then(|| times.sum / times.packets);
+            (row.time, row.inside) = (times.whole.mean(), times.inside.mean());
+            row.queued = times.queue.mean().map(|_| (times.queue.sum * 1e-9 / seconds).max(0.0));
         }
-        Some(Self { limit: limit(stages, &lost), stages: rows })
+        for (row, stage) in rows.iter_mut().zip(stages) {
+            row.cycles = cycles(stages, stage.process);
+        }
+        let inside = rows.iter().filter_map(|row| Some((row.name.clone(), row.inside?)));
+        let longest = inside.max_by(|a, b| a.1.total_cmp(&b.1));
+        Some(Self { limit: limit(stages, &lost), longest, stages: rows })
     }
+}
+
+/// TSC cycles of a process a packet that came into any of its stages.
+fn cycles(stages: &[StageReading], process: u32) -> Option<f64> {
+    let own = || stages.iter().filter(|stage| stage.process == process);
+    let packets: u64 = own().map(|stage| stage.received[0] + stage.received[1]).sum();
+    let busy = own().find_map(|stage| stage.busy)?;
+    (packets > 0).then(|| busy as f64 / packets as f64)
 }
 
 /// Times by stage, the tester's last. A stage without taps has what lies between its neighbours' taps; the last one
@@ -223,33 +283,36 @@ fn times(result: &TrialResult) -> Vec<Times> {
         return all;
     }
     for (way, direction) in result.directions.iter().enumerate().take(2) {
-        let packets = direction.received as f64;
         let order: Vec<usize> =
             if way == 0 { (0..stages.len()).collect() } else { (0..stages.len()).rev().collect() };
         let (mut at, mut open) = (0.0, None);
-        let mut spend = |place: usize, time: f64| {
-            all[place].packets += packets;
-            all[place].sum += packets * time;
-        };
         for place in order {
             let Some(taps) = stages[place].taps else {
                 open = Some(place);
                 continue;
             };
             let (Some(came), Some(left)) = (taps.came[way].mean(), taps.left[way].mean()) else { continue };
-            // Without a host before it, what a packet waits is its own queue's.
+            let packets = taps.came[way].packets as f64;
+            all[place].inside.add(packets, left - came);
             match open.take() {
                 Some(host) => {
-                    spend(host, came - at);
-                    spend(place, left - came);
+                    all[host].queue.add(packets, came - at);
+                    all[host].whole.add(packets, came - at);
+                    all[place].whole.add(packets, left - came);
                 }
-                None => spend(place, left - at),
+                // Without a host before it, what a packet waits is its own queue's.
+                None => {
+                    all[place].queue.add(packets, came - at);
+                    all[place].whole.add(packets, left - at);
+                }
             }
             at = left;
         }
         let account = result.account.as_ref().and_then(|account| account.delays.get(way)?.as_ref());
         if let Some(whole) = account.or(result.latency.as_ref()) {
-            spend(open.unwrap_or(stages.len()), whole.mean - at);
+            let (packets, last) = (direction.received as f64, &mut all[open.unwrap_or(stages.len())]);
+            last.whole.add(packets, whole.mean - at);
+            last.queue.add(packets, whole.mean - at);
         }
     }
     all
@@ -435,5 +498,26 @@ mod tests {
         assert_eq!(told[..2], [Some(850), Some(1100)], "1100 and 600, 800 and 1400: {told:?}");
         trial.stages.iter_mut().for_each(|stage| stage.taps = None);
         assert_eq!(times(&trial), [None, None, None]);
+    }
+
+    #[test]
+    fn packets_in_a_queue_are_their_rate_times_their_wait_and_work_is_told_from_waiting() {
+        // 10 packets each way in a millisecond: 10,000 a second. Forth they wait 1000 ns for nf 1, which has them for
+        // 100 ns, and 400 ns for nf 2, which has them for 300 ns; back the other way round.
+        let one = tapped(stage("nf 1", 1, [10, 10], [10, 10], None), [1_000, 1_700], [100, 100]);
+        let two = tapped(stage("nf 2", 2, [10, 10], [10, 10], None), [1_500, 1_000], [300, 300]);
+        let stages = vec![StageReading { busy: Some(4_000), ..one }, two];
+        let spec = TrialSpec { load: Pps(2e4), duration: Nanos(1_000_000) };
+        let counts = DirectionCounts { intended: 10, sent: 10, received: 10, ..Default::default() };
+        let trial = TrialResult { stages, directions: vec![counts, counts], ..TrialResult::new(spec) };
+        let waterfall = Waterfall::of(&trial).unwrap();
+        let [first, second, tester] = waterfall.stages.as_slice() else { panic!("{waterfall:?}") };
+        assert_eq!((first.inside, second.inside, tester.inside), (Some(100.0), Some(300.0), None));
+        let queued = |stage: &StageLoss| stage.queued.map(|queued| (queued * 1e6).round());
+        assert_eq!(queued(first), Some(14_000.0), "10 packets 1000 ns and 10 packets 400 ns, in 1 ms");
+        assert_eq!(queued(second), Some(14_000.0));
+        assert_eq!(queued(tester), None, "no packet came back with its time");
+        assert_eq!((first.cycles, second.cycles), (Some(200.0), None));
+        assert_eq!(waterfall.longest, Some(("nf 2".to_owned(), 300.0)));
     }
 }

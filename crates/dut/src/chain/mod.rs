@@ -184,7 +184,7 @@ impl Running {
             .map(|((process, member), counters)| {
                 let pair = pair(&counters.ports, 0).unwrap_or_default();
                 let reading = stage(&member.name, process, pair, (counters.refused, counters.cpu));
-                StageReading { taps: counters.taps.first().copied(), ..reading }
+                StageReading { taps: counters.taps.first().copied(), busy: counters.busy, ..reading }
             })
             .collect();
         let Some((host, counted)) = self.members.iter().zip(counters).find(|(member, _)| member.is_host)
@@ -195,7 +195,7 @@ impl Running {
             let pair = pair(&counted.ports, hop).unwrap_or_default();
             let refused = pair[0].refused.zip(pair[1].refused).map(|(one, other)| one + other);
             let reading = stage(&host.name, 0, pair, (refused, counted.cpu));
-            StageReading { taps: counted.taps.get(hop).copied(), ..reading }
+            StageReading { taps: counted.taps.get(hop).copied(), busy: counted.busy, ..reading }
         });
         let mut hops: Vec<StageReading> = hops.collect();
         let last = hops.pop();
@@ -225,6 +225,7 @@ fn stage(
         sent: [far.sent, near.sent],
         refused,
         cpu,
+        busy: None,
         taps: None,
     }
 }

@@ -1,14 +1,15 @@
-//! Stages: where in a chain of processes packets are lost, and who limits it.
+//! Stages: where in a chain of processes packets are lost and where their time goes, and who limits it.
 //!
 //! Of each chain two trials are told, as far as they differ: the one of the least load that lost anything, and the one
-//! of the greatest load.
+//! of the greatest load. Bars of time are drawn of the first trial at the least load of all: what packets wait for when
+//! there is no queue that overflows.
 
-use super::{by_function, slug};
+use super::{by_function, folded, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Bar, Bars, Figure, Plot};
 use crate::table::{Cell, Kind, Row, Table, column};
-use crate::units::count;
-use maud::Markup;
+use crate::units::{count, number};
+use maud::{Markup, html};
 use weir_trial::run::{Purpose, StoredTrial};
 use weir_trial::{Nf, StageLoss, Waterfall};
 use weir_units::Nanos;
@@ -16,9 +17,17 @@ use weir_units::Nanos;
 /// What a stage loses, in the order of the bars.
 const PARTS: [&str; 3] = ["found its queue full", "it dropped", "left the stage before and never came"];
 
+/// Where time goes, in the order of the bars.
+const TIMES: [&str; 2] = ["before it, in its queue", "inside it"];
+
 /// The whole section; nothing where no device is a chain of processes.
 pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
-    by_function(digest, figure, table)
+    let losses = by_function(digest, figure, table)?;
+    let times: Vec<Figure> = digest.functions().into_iter().filter_map(|nf| times(digest, nf)).collect();
+    Some(html! {
+        (losses)
+        @for figure in &times { (folded("Where time goes", true, figure, &[])) }
+    })
 }
 
 /// The trials of a chain that are told.
@@ -77,12 +86,76 @@ fn figure(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
     })
 }
 
+fn time(nanos: Option<f64>) -> Cell {
+    nanos.map_or(Cell::None, |time| Cell::time(Nanos(time.max(0.0) as u64)))
+}
+
 /// Who limits the chain, in words.
 fn limited(waterfall: &Waterfall) -> String {
     match &waterfall.limit {
         Some((name, share)) => format!("limited by {name}: {:.0} % of the losses", share * 100.0),
         None => "no packet was lost".to_owned(),
     }
+}
+
+/// Where the time of packets goes, at the least load that was measured.
+fn times(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
+    let mut bars = Vec::new();
+    for entry in digest.of(nf) {
+        let trials = entry.trials().filter(|trial| trial.purpose != Purpose::WarmUp);
+        let least = trials.min_by(|a, b| a.result.spec.load.0.total_cmp(&b.result.spec.load.0));
+        let Some((trial, waterfall)) = least.and_then(|trial| Some((trial, Waterfall::of(&trial.result)?)))
+        else {
+            continue;
+        };
+        let whole: f64 = waterfall.stages.iter().filter_map(|stage| stage.time).sum();
+        if whole <= 0.0 {
+            continue;
+        }
+        let subject = &digest.subjects[entry.subject];
+        for (place, stage) in waterfall.stages.iter().enumerate() {
+            let Some(time) = stage.time else { continue };
+            let inside = stage.inside.unwrap_or(0.0).clamp(0.0, time.max(0.0));
+            let before = (time - inside).max(0.0);
+            let nanos = |time: f64| Nanos(time.max(0.0) as u64);
+            bars.push(Bar {
+                label: format!("{subject} · {} · {} {}", entry.size(), place + 1, stage.name),
+                shares: vec![before / whole, inside / whole],
+                detail: format!(
+                    "{subject} · {} · stage {}, {}, at {}\n{}: {}\n{}: {}\n{}",
+                    entry.size(),
+                    place + 1,
+                    stage.name,
+                    trial.result.spec.load,
+                    nanos(before),
+                    TIMES[0],
+                    nanos(inside),
+                    TIMES[1],
+                    longest(&waterfall)
+                ),
+            });
+        }
+    }
+    (!bars.is_empty()).then(|| Figure {
+        id: format!("times-{}", slug(&nf.to_string())),
+        title: format!("{nf}: where the time of packets goes"),
+        caption: "At the least load: of the mean delay the share of each stage from the chain's port 0 on, over both \
+                  directions. Of a host without taps the queues of its neighbours are part."
+            .to_owned(),
+        provenance: digest.provenance.clone(),
+        plot: Plot::Bars(Bars {
+            label: "Share of the mean delay".to_owned(),
+            parts: TIMES.map(str::to_owned).to_vec(),
+            bars,
+        }),
+    })
+}
+
+/// Where packets are longest, in words.
+fn longest(waterfall: &Waterfall) -> String {
+    waterfall.longest.as_ref().map_or(String::new(), |(name, inside)| {
+        format!("longest inside {name}: {}", Nanos(inside.max(0.0) as u64))
+    })
 }
 
 fn table(digest: &Digest<'_>, nf: Nf) -> Table {
@@ -101,7 +174,10 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
                         Cell::count(lost[0]),
                         Cell::count(lost[1]),
                         Cell::count(lost[2]),
-                        stage.time.map_or(Cell::None, |time| Cell::time(Nanos(time.max(0.0) as u64))),
+                        stage.queued.map_or(Cell::None, |queued| Cell::Number(number(queued, 1), queued)),
+                        time(stage.time),
+                        time(stage.inside),
+                        stage.cycles.map_or(Cell::None, |cycles| Cell::Number(number(cycles, 0), cycles)),
                         Cell::Text(limited(&waterfall)),
                     ],
                     suspect: false,
@@ -121,7 +197,10 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
             column("Found its queue full", "queue_full", Kind::Number),
             column("It dropped", "dropped", Kind::Number),
             column("Never came", "vanished", Kind::Number),
+            column("In its queue", "queued_packets", Kind::Number),
             column("Mean time", "mean_time_ns", Kind::Number),
+            column("Inside", "inside_ns", Kind::Number),
+            column("Cycles/packet", "cycles_per_packet", Kind::Number),
             column("The chain is", "limit", Kind::Text),
         ],
         rows,

@@ -35,22 +35,43 @@ fn one(trial: &StoredTrial, heading: &str) -> Option<String> {
             share(reading.cpu, elapsed)
         });
         let counts = [stage.received, stage.waited_in_vain, stage.dropped, stage.vanished].map(number);
-        let time = stage.time.map_or("–".to_owned(), |time| Nanos(time.max(0.0) as u64).to_string());
-        rows.push(std::iter::once(stage.name.clone()).chain(counts).chain([time, cpu]).collect());
+        let queued = stage.queued.map_or("–".to_owned(), |queued| format!("{queued:.1}"));
+        let cycles =
+            stage.cycles.filter(|_| reading.is_some()).map_or(String::new(), |one| format!("{one:.0}"));
+        let more = [queued, time(stage.time), time(stage.inside), cycles, cpu];
+        rows.push(std::iter::once(stage.name.clone()).chain(counts).chain(more).collect());
     }
-    let columns =
-        ["stage", "came in", "found its queue full", "it dropped", "never came", "mean time", "CPU time"];
+    let columns = [
+        "stage",
+        "came in",
+        "found its queue full",
+        "it dropped",
+        "never came",
+        "in its queue",
+        "mean time",
+        "inside",
+        "cycles/packet",
+        "CPU time",
+    ];
     let limit = match &waterfall.limit {
         Some((name, share)) => {
             format!("limited by: {name}, for which {:.0} % of the lost packets were lost", share * 100.0)
         }
         None => "no packet was lost".to_owned(),
     };
+    let longest = waterfall.longest.as_ref().map_or(String::new(), |(name, inside)| {
+        format!("; packets are longest inside {name}: {}", time(Some(*inside)))
+    });
     let load = trial.result.spec.load;
     Some(format!(
-        "{heading} · where packets go, at {load}\n{}{limit}\n\n",
-        table(&columns, &[1, 2, 3, 4, 5, 6], &rows)
+        "{heading} · where packets go, at {load}\n{}{limit}{longest}\n\n",
+        table(&columns, &[1, 2, 3, 4, 5, 6, 7, 8, 9], &rows)
     ))
+}
+
+/// A mean time, given in nanoseconds; a dash where there is none.
+fn time(nanos: Option<f64>) -> String {
+    nanos.map_or("–".to_owned(), |nanos| Nanos(nanos.max(0.0) as u64).to_string())
 }
 
 /// Packets; a dash for none.
