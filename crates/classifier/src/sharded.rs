@@ -44,11 +44,12 @@ pub(crate) struct Sharded<V> {
     len: usize,
 }
 
-/// Shards, and the number of entries in them.
+/// Shards, and the numbers of entries and of slots in them.
 #[derive(Debug)]
 struct Shelf<V> {
     shards: Arc<[Arc<Shard<V>>]>,
     len: usize,
+    slots: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -68,7 +69,7 @@ impl<V> Clone for Sharded<V> {
 
 impl<V> Clone for Shelf<V> {
     fn clone(&self) -> Self {
-        Self { shards: Arc::clone(&self.shards), len: self.len }
+        Self { shards: Arc::clone(&self.shards), len: self.len, slots: self.slots }
     }
 }
 
@@ -208,7 +209,8 @@ impl<V> Shelf<V> {
 impl<V: Clone> Shelf<V> {
     fn of(shards: Vec<Shard<V>>) -> Self {
         let len = shards.iter().map(|shard| shard.values.len()).sum();
-        Self { shards: shards.into_iter().map(Arc::new).collect(), len }
+        let slots = shards.iter().map(|shard| shard.slots).sum();
+        Self { shards: shards.into_iter().map(Arc::new).collect(), len, slots }
     }
 
     fn shard_mut(&mut self, hash: u64) -> &mut Shard<V> {
@@ -271,12 +273,13 @@ impl<V> Sharded<V> {
         self.shards().flat_map(|shard| &shard.values)
     }
 
-    /// Bytes held, without what values point to.
+    /// Bytes held, without what values point to. Looks at shelves only.
     pub(crate) fn memory(&self) -> usize {
-        let shard = |shard: &Shard<V>| {
-            size_of::<Shard<V>>() + 8 * shard.cells.len() + size_of::<V>() * shard.values.len()
+        let entry = (self.stride + 1) * size_of::<u64>() + size_of::<V>();
+        let shelf = |shelf: &Shelf<V>| {
+            shelf.shards.len() * size_of::<Shard<V>>() + shelf.slots * size_of::<u64>() + shelf.len * entry
         };
-        self.shards().map(shard).sum::<usize>()
+        self.shelves.iter().map(shelf).sum()
     }
 }
 
@@ -299,7 +302,11 @@ impl<V: Clone> Sharded<V> {
         if shelf.len >= SHARD * shelf.shards.len() {
             shelf.reshard(shelf.shards.len() * 2, stride);
         }
-        shelf.shard_mut(hash).push(stride, hash, words, value);
+        let shard = shelf.shard_mut(hash);
+        let before = shard.slots;
+        shard.push(stride, hash, words, value);
+        let more = shard.slots - before;
+        shelf.slots += more;
         shelf.len += 1;
         self.len += 1;
     }
@@ -348,6 +355,14 @@ mod tests {
         (key % kinds).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
+    /// What [`Sharded::memory`] says, shard by shard.
+    fn weighed<V>(table: &Sharded<V>) -> usize {
+        let shard = |shard: &Shard<V>| {
+            size_of::<Shard<V>>() + 8 * shard.cells.len() + size_of::<V>() * shard.values.len()
+        };
+        table.shards().map(shard).sum()
+    }
+
     proptest! {
         #[test]
         fn a_clone_keeps_what_it_had_while_the_other_changes(
@@ -376,6 +391,7 @@ mod tests {
             for (table, model) in kept {
                 prop_assert_eq!(table.len, model.len());
                 prop_assert_eq!(table.iter().count(), model.len());
+                prop_assert_eq!(table.memory(), weighed(&table));
                 for key in 0..600 {
                     let found = table.find(hash(key, kinds), |words| words == [key]);
                     prop_assert_eq!(found, model.get(&key));
@@ -417,5 +433,6 @@ mod tests {
             assert_eq!(table.remove(hash(key), |_| true), Some(key));
         }
         assert_eq!((table.len, table.shelves.len(), table.shards().count()), (0, 1, 1));
+        assert_eq!(table.memory(), weighed(&table));
     }
 }

@@ -21,6 +21,8 @@
 //!
 //! Each has its module, with its cost. Threads: as `Arc`; no interior mutability.
 
+mod figures;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
@@ -50,6 +52,8 @@ struct Inner<T> {
     /// Made of the same rules, since they changed last.
     vectors: Option<Arc<Vectors<T>>>,
     len: usize,
+    /// Terms of all rules together.
+    terms: usize,
     /// The number of rules when the structure was chosen; of exact tuples the most since.
     reviewed: usize,
     /// A structure that was asked for instead.
@@ -90,8 +94,8 @@ impl<T> Clone for Inner<T> {
             Body::Space(space) => Body::Space(space.clone()),
         };
         let vectors = self.vectors.clone();
-        let Self { seed, len, reviewed, forced, gathering, .. } = *self;
-        Self { seed, body, vectors, len, reviewed, forced, gathering }
+        let Self { seed, len, terms, reviewed, forced, gathering, .. } = *self;
+        Self { seed, body, vectors, len, terms, reviewed, forced, gathering }
     }
 }
 
@@ -174,15 +178,18 @@ impl<T> Table<T> {
     /// A table without rules.
     pub fn new(seed: Seed) -> Self {
         let body = Body::Linear(Linear::new(Vec::new()));
-        let (vectors, forced, gathering) = (None, None, false);
-        Self(Arc::new(Inner { seed, body, vectors, len: 0, reviewed: 0, forced, gathering }))
+        Self::without_rules(seed, body, None)
     }
 
     /// A table whose structure does not follow its rules: to compare structures.
     pub fn of_structure(seed: Seed, structure: Structure) -> Self {
         let body = Body::build(&[], structure, seed, true);
-        let (vectors, forced, gathering) = (None, Some(structure), false);
-        Self(Arc::new(Inner { seed, body, vectors, len: 0, reviewed: 0, forced, gathering }))
+        Self::without_rules(seed, body, Some(structure))
+    }
+
+    fn without_rules(seed: Seed, body: Body<T>, forced: Option<Structure>) -> Self {
+        let (vectors, gathering) = (None, false);
+        Self(Arc::new(Inner { seed, body, vectors, len: 0, terms: 0, reviewed: 0, forced, gathering }))
     }
 
     /// Rules in it.
@@ -254,16 +261,6 @@ impl<T> Table<T> {
         }
     }
 
-    /// Masks of its rules, each counted once.
-    pub fn masks(&self) -> usize {
-        if let Body::Space(space) = &self.0.body
-            && !space.merged()
-        {
-            return space.tuples();
-        }
-        self.iter().map(|rule| rule.matching.mask()).collect::<HashSet<_>>().len()
-    }
-
     /// Whether [`Table::settle`] would do something.
     pub fn is_unsettled(&self) -> bool {
         let suits = match (self.0.forced, &self.0.body) {
@@ -289,40 +286,6 @@ impl<T> Table<T> {
             Body::Linear(list) => Box::new(list.rules().iter().map(|rule| &**rule)),
             Body::Space(space) => Box::new(space.iter().map(|rule| &**rule)),
         }
-    }
-
-    /// What the rules are kept in, in words, with figures.
-    pub fn structure(&self) -> String {
-        let entries = self.0.len;
-        if let Some(vectors) = &self.0.vectors {
-            return format!("rule vectors over {} slices, {entries} entries", vectors.dimensions());
-        }
-        match &self.0.body {
-            Body::Linear(_) => format!("linear, {entries} entries"),
-            Body::Space(space) => match (space.by_prefix(), space.tuples()) {
-                (Some((lengths, field)), _) => {
-                    format!("prefixes of {}, {lengths} lengths, {entries} entries", field.name())
-                }
-                (None, tuples) if space.merged() => format!("{tuples} merged tuples, {entries} entries"),
-                (None, 1) => format!("hash, {entries} entries"),
-                (None, tuples) => format!("{tuples} tuples, {entries} entries"),
-            },
-        }
-    }
-
-    /// Bytes held by the structure and its rules, without what their values point to and without
-    /// what other clones hold alone.
-    pub fn memory(&self) -> usize {
-        let rule = |rule: &Rule<T>| {
-            size_of::<Rule<T>>() + 2 * size_of::<usize>() + size_of_val(rule.matching.terms())
-        };
-        let rules = self.iter().map(rule).sum::<usize>();
-        rules
-            + self.0.vectors.as_ref().map_or(0, |vectors| vectors.memory())
-            + match &self.0.body {
-                Body::Linear(list) => list.memory(),
-                Body::Space(space) => space.memory(),
-            }
     }
 }
 
@@ -378,6 +341,7 @@ impl<T: Clone> Table<T> {
         }
         let inner = Arc::make_mut(&mut self.0);
         inner.vectors = None;
+        inner.terms += matching.terms().len();
         let rule = Arc::new(Rule { matching, priority, value });
         match &mut inner.body {
             Body::Linear(list) => list.insert(rule),
@@ -399,6 +363,7 @@ impl<T: Clone> Table<T> {
         };
         let removed = removed.map(|rule| Arc::unwrap_or_clone(rule).value);
         inner.len -= 1;
+        inner.terms -= matching.terms().len();
         inner.review();
         removed
     }

@@ -67,7 +67,7 @@ impl Tables for Datapath {
     }
 
     fn port_counts(&mut self) -> Result<Vec<PortCounts>, ControlError> {
-        Ok(self.report()?.ports.iter().map(PortReport::counts).collect())
+        Ok(self.report_without_tables()?.ports.iter().map(PortReport::counts).collect())
     }
 
     fn table_counts(&mut self) -> Result<Vec<TableSum>, ControlError> {

@@ -300,7 +300,7 @@ impl Datapath {
             worker.join()?;
         }
         let snapshots: Vec<_> = snapshots.into_iter().map(|snapshot| (snapshot, None)).collect();
-        Ok(self.report_of(&snapshots))
+        Ok(self.with_tables(&snapshots))
     }
 }
 

@@ -27,7 +27,7 @@ impl Datapath {
     /// A worker that has ended.
     pub fn report(&mut self) -> Result<Report, ControlError> {
         let told = self.told(Command::Sync)?;
-        Ok(self.report_of(&told))
+        Ok(self.with_tables(&told))
     }
 
     /// The same without its tables, whose counts are those of all megaflows: so it comes at once, whatever their
@@ -37,7 +37,7 @@ impl Datapath {
     /// A worker that has ended.
     pub fn report_without_tables(&mut self) -> Result<Report, ControlError> {
         let told = self.told(Command::Tell)?;
-        Ok(Report { tables: Vec::new(), ..self.report_of(&told) })
+        Ok(self.report_of(&told))
     }
 
     /// What each worker tells, or told last and where it is instead.
@@ -74,6 +74,12 @@ impl Datapath {
         Ok(told)
     }
 
+    /// The ledger with its tables, of what workers told behind a flush.
+    pub(super) fn with_tables(&self, told: &[Told]) -> Report {
+        Report { tables: self.table_reports(), ..self.report_of(told) }
+    }
+
+    /// The same without its tables, which it does not look at: it takes the same time whatever is in them.
     pub(super) fn report_of(&self, told: &[Told]) -> Report {
         let workers = told.iter().zip(&self.workers).map(|((snapshot, stuck), worker)| {
             let counters = &snapshot.counters;
@@ -116,7 +122,7 @@ impl Datapath {
             workers: workers.collect(),
             ports: self.port_reports(told),
             services: services.collect(),
-            tables: self.table_reports(),
+            tables: Vec::new(),
         }
     }
 
@@ -152,6 +158,8 @@ impl Datapath {
     }
 
     fn table_reports(&self) -> Vec<TableReport> {
+        #[cfg(test)]
+        tests::TABLES_READ.set(tests::TABLES_READ.get() + 1);
         let tables = self.pipeline.tables.iter().zip(self.pipeline.table_counts.iter()).zip(0..);
         tables
             .map(|((table, counts), number)| TableReport {
@@ -338,4 +346,56 @@ fn uses<'a, T: Ord>(
 
 fn since(now: Nanos, then: Nanos) -> Duration {
     Duration::from_nanos(now.0.saturating_sub(then.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::poll::PollMode;
+    use crate::model::requests::{Change, Config};
+    use std::cell::Cell;
+    use weir_dpdk::{Eal, EalConfig, Memory};
+    use weir_openflow::{Tables as _, parse_flows};
+    use weir_units::FrameSize;
+
+    thread_local! {
+        /// How often this thread asked tables what they are like.
+        pub(super) static TABLES_READ: Cell<u64> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn only_who_asks_for_tables_has_them_looked_at() {
+        let config = Config {
+            cores: weir_cpu::allowed_cores().into_iter().take(1).collect(),
+            buffers: 2048,
+            max_frame: FrameSize::new(1522).unwrap(),
+            room: Config::ROOM,
+            services: BTreeMap::new(),
+            coalescing: true,
+            poll: PollMode::Yield,
+            tcam: None,
+            upcalls: Config::UPCALLS,
+            seed: 1,
+        };
+        let memory = EalConfig { memory: Memory::Normal, megabytes: 512, pci: false };
+        let mut datapath = Datapath::start(Eal::init(memory).unwrap(), config).unwrap();
+        let flows = parse_flows("ip,actions=drop\ntable=3,actions=drop", datapath.names()).unwrap();
+        datapath.apply(&flows.into_iter().map(Change::Flow).collect::<Vec<_>>()).unwrap();
+        let looks = |datapath: &mut Datapath, ask: &dyn Fn(&mut Datapath) -> usize| {
+            let before = TABLES_READ.get();
+            let tables = ask(datapath);
+            (TABLES_READ.get() - before, tables)
+        };
+        let asked = looks(&mut datapath, &|it| it.report().unwrap().tables.len());
+        assert_eq!(asked, (1, 2));
+        let asked = looks(&mut datapath, &|it| it.report_without_tables().unwrap().tables.len());
+        assert_eq!(asked, (0, 0));
+        assert_eq!(looks(&mut datapath, &|it| it.last_report().tables.len()), (0, 0));
+        assert_eq!(
+            looks(&mut datapath, &|it| it.port_counts().unwrap().len()),
+            (0, 0),
+            "a controller's question"
+        );
+        datapath.stop().unwrap();
+    }
 }
