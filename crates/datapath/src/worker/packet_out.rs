@@ -41,11 +41,7 @@ impl Worker {
         let outcome =
             translate_actions(&self.pipeline, &subject, packet.actions.into(), &mut self.slow.frozen);
         self.translate_once(0, outcome);
-        let waiting = self.execute(&mut burst, wanted);
-        if waiting != 0 {
-            self.serve(&mut burst, waiting);
-        }
-        let again = self.state.again(wanted);
+        let again = self.act(&mut burst, wanted);
         self.forward(&mut burst, again);
         self.drain_spawned(&mut burst);
     }

@@ -78,6 +78,8 @@ pub(crate) struct BurstState {
     pub(crate) roots: [u8; BURST],
     /// Packets that another worker owns.
     pub(crate) others: Packets,
+    /// Packets whose source may be that of the packet before them.
+    pub(super) follows: Packets,
     /// What the last lookup found.
     pub(crate) found: Found,
     /// Packets that are as they came in, for the fast path to learn from.
@@ -94,30 +96,6 @@ pub(super) fn went_too_often(passes: &mut u8) -> bool {
     *passes >= PASSES
 }
 
-/// Of these packets, the first and, where they come in runs, those right behind it that are like it.
-#[inline(always)]
-pub(super) fn run<const RUNS: bool>(
-    packets: Packets,
-    first: usize,
-    is_like: impl Fn(usize) -> bool,
-) -> Packets {
-    let first = 1 << first;
-    if !RUNS {
-        return first;
-    }
-    places(packets & !first).take_while(|&at| is_like(at)).fold(first, |run, at| run | 1 << at)
-}
-
-/// Does something to each packet of a run, which is one packet where they come alone.
-#[inline(always)]
-pub(crate) fn each<const RUNS: bool>(run: Packets, mut body: impl FnMut(usize)) {
-    if RUNS {
-        places(run).for_each(body);
-    } else {
-        body(run.trailing_zeros() as usize);
-    }
-}
-
 impl BurstState {
     pub(crate) fn new() -> Self {
         Self {
@@ -130,6 +108,7 @@ impl BurstState {
             passes: [0; BURST],
             roots: [0; BURST],
             others: 0,
+            follows: 0,
             found: Found::default(),
             fresh: Fresh::default(),
             hinted: Hinted::default(),
