@@ -18,10 +18,13 @@
 //! Cost: some 20 cycles an edge beside the table's lookup; a microsecond or two to add one. Edges have a limit
 //! ([`EDGES`]). Threads: one worker's.
 
+mod numbers;
+
 use crate::actions::program::{Credit, Segment, Step};
 use crate::model::entries::{Entry, TableCounts};
 use crate::model::pipeline::Pipeline;
-use crate::slowpath::translate::{DueLookup, FrozenStore, Origins, Subject, Trail, follow};
+use crate::slowpath::translate::{Begin, DueLookup, FrozenStore, Origins, Subject, Trail, Watch, translate};
+use numbers::Numbers;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use weir_flow::protocol::{FRAGMENT_LATER, TAG_PRESENT};
@@ -65,62 +68,6 @@ struct Node {
     in_port: Option<u32>,
     context: u64,
     due: DueLookup,
-}
-
-/// From a 64-bit name to a number: open addressing. Names are addresses and contexts, which no packet
-/// chooses.
-#[derive(Debug)]
-struct Numbers {
-    slots: Vec<(u64, u32)>,
-    len: usize,
-}
-
-impl Numbers {
-    const NONE: u32 = u32::MAX;
-
-    fn new() -> Self {
-        Self { slots: vec![(0, Self::NONE); 64], len: 0 }
-    }
-
-    #[inline]
-    fn home(&self, name: u64) -> usize {
-        // The uppermost bits depend on all of the name: the node as well as the address.
-        let bits = self.slots.len().trailing_zeros();
-        ((name ^ name >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
-    }
-
-    #[inline]
-    fn get(&self, name: u64) -> Option<u32> {
-        let mut at = self.home(name);
-        loop {
-            let (other, number) = self.slots[at];
-            if number == Self::NONE {
-                return None;
-            }
-            if other == name {
-                return Some(number);
-            }
-            at = (at + 1) & (self.slots.len() - 1);
-        }
-    }
-
-    fn insert(&mut self, name: u64, number: u32) {
-        if self.len * 2 >= self.slots.len() {
-            let doubled = vec![(0, Self::NONE); self.slots.len() * 2];
-            self.len = 0;
-            for (name, number) in std::mem::replace(&mut self.slots, doubled) {
-                if number != Self::NONE {
-                    self.insert(name, number);
-                }
-            }
-        }
-        let mut at = self.home(name);
-        while self.slots[at].1 != Self::NONE {
-            at = (at + 1) & (self.slots.len() - 1);
-        }
-        self.slots[at] = (name, number);
-        self.len += 1;
-    }
 }
 
 const STAGE: Span = Field::SfStage.span();
@@ -225,7 +172,8 @@ impl TableWalk {
 
     /// Bytes it takes, about.
     pub(crate) fn memory(&self) -> usize {
-        (self.names.slots.len() + self.roots.slots.len()) * 16
+        self.names.memory()
+            + self.roots.memory()
             + self.edges.len() * size_of::<Edge>()
             + self.nodes.len() * size_of::<Node>()
             + self.ends.len() * (size_of::<Segment>() + 64)
@@ -339,9 +287,11 @@ impl TableWalk {
             layout: packet.layout,
             frame: packet.frame,
             origins: &as_it_came,
-            frozen: None,
+            begin: Begin::Port,
         };
-        let (outcome, Trail { steps, is_plain }) = follow(pipeline, &subject, store);
+        let mut trail = Trail::default();
+        let outcome = translate(pipeline, &subject, store, Watch::Trail(&mut trail));
+        let Trail { steps, is_plain } = trail;
         let context = context(packet.key);
         let mut from: Option<usize> = None;
         for step in steps {

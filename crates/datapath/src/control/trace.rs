@@ -7,8 +7,8 @@
 use crate::actions::program::Op;
 use crate::control::datapath::Datapath;
 use crate::services::stage::next_stage;
-use crate::slowpath::explain::{Explain, Story, described, masked};
-use crate::slowpath::translate::{FrozenStore, Origins, Subject, translate};
+use crate::slowpath::explain::{Story, described, masked};
+use crate::slowpath::translate::{Begin, FrozenStore, Origins, Subject, Watch, translate};
 use std::fmt::Write as _;
 use weir_flow::{Field, Key, Mask, extract};
 use weir_openflow::{PortNo, match_text};
@@ -31,9 +31,9 @@ impl Datapath {
         let mut reasons = String::new(); // of the megaflow at hand, a line each
         for stage in 0..STAGES {
             let mut story = Story::default();
-            let subject =
-                Subject { key: &key, layout, frame: &frame, origins: &origins, frozen: frozen.as_deref() };
-            let outcome = translate(&self.pipeline, &subject, &mut store, Explain::to(&mut story));
+            let begin = Begin::at(frozen.as_deref());
+            let subject = Subject { key: &key, layout, frame: &frame, origins: &origins, begin };
+            let outcome = translate(&self.pipeline, &subject, &mut store, Watch::Story(&mut story));
             let _ = writeln!(out, "stage {stage}:");
             out.push_str(&story.text(&self.names));
             for reason in story.reasons().lines() {

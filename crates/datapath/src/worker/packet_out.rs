@@ -1,7 +1,7 @@
 //! A packet-out: a controller's packet, and what is to be done with it.
 
 use crate::model::requests::PacketOut;
-use crate::slowpath::translate::{Origins, Subject, translate_actions};
+use crate::slowpath::translate::{Begin, Origins, Subject, Watch, translate};
 use crate::worker::Worker;
 use crate::worker::state::Fresh;
 use weir_dpdk::Burst;
@@ -36,10 +36,9 @@ impl Worker {
             layout: self.state.layouts[0],
             frame: &packet.frame,
             origins: &as_it_came,
-            frozen: None,
+            begin: Begin::Actions(packet.actions.into()),
         };
-        let outcome =
-            translate_actions(&self.pipeline, &subject, packet.actions.into(), &mut self.slow.frozen);
+        let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Watch::Nobody);
         self.translate_once(0, outcome);
         let again = self.act(&mut burst, wanted);
         self.forward(&mut burst, again);

@@ -6,9 +6,8 @@ use crate::classify::Tiers;
 use crate::classify::cache::Made;
 use crate::classify::table_walk;
 use crate::model::Packets;
-use crate::slowpath::explain::Explain;
 use crate::slowpath::pending::PendingMegaflow;
-use crate::slowpath::translate::{Origins, Outcome, Subject, translate};
+use crate::slowpath::translate::{Begin, Origins, Outcome, Subject, Watch, translate};
 use crate::worker::Worker;
 use crate::worker::state::{BurstState, Source};
 use weir_classifier::quantise;
@@ -140,9 +139,9 @@ impl Worker {
                 layout: self.state.layouts[at],
                 frame: packet.data(),
                 origins: &as_it_came,
-                frozen: frozen.as_deref(),
+                begin: Begin::at(frozen.as_deref()),
             };
-            let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Explain::SILENT);
+            let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Watch::Nobody);
             let mut pending = PendingMegaflow {
                 key: key.clone(),
                 mask: Mask::new(),
@@ -201,9 +200,9 @@ impl Worker {
             layout: self.state.layouts[at],
             frame: packet.data(),
             origins: &origins,
-            frozen: call.as_ref().map(|call| &*call.next),
+            begin: Begin::at(call.as_ref().map(|call| &*call.next)),
         };
-        let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Explain::SILENT);
+        let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Watch::Nobody);
         pending.append(outcome);
     }
 

@@ -57,7 +57,7 @@ fn outcome(
     store: &mut FrozenStore,
     frozen: Option<&Frozen>,
 ) -> Outcome {
-    outcome_told(pipeline, sample, store, frozen, Explain::SILENT)
+    outcome_told(pipeline, sample, store, frozen, Watch::Nobody)
 }
 
 fn outcome_told(
@@ -65,7 +65,7 @@ fn outcome_told(
     sample: &Sample,
     store: &mut FrozenStore,
     frozen: Option<&Frozen>,
-    explain: Explain<'_>,
+    watch: Watch<'_>,
 ) -> Outcome {
     let as_it_came = Origins::default();
     let subject = Subject {
@@ -73,15 +73,15 @@ fn outcome_told(
         layout: sample.layout,
         frame: &sample.frame,
         origins: &as_it_came,
-        frozen,
+        begin: Begin::at(frozen),
     };
-    translate(pipeline, &subject, store, explain)
+    translate(pipeline, &subject, store, watch)
 }
 
 /// A translation in words: the packet, what the tables did with it, and which bits mattered.
 fn told(pipeline: &Pipeline, sample: &Sample, store: &mut FrozenStore) -> String {
     let mut story = Story::default();
-    let made = outcome_told(pipeline, sample, store, None, Explain::to(&mut story));
+    let made = outcome_told(pipeline, sample, store, None, Watch::Story(&mut story));
     let Sample { key, layout, frame } = sample;
     let (ops, text, reasons) = (&made.segment.ops, story.text(&Names::default()), story.reasons());
     format!("{key:?}\n{layout:?}\n{frame:02x?}\n{ops:?}\n{text}{reasons}")

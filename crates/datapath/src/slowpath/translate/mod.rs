@@ -12,6 +12,10 @@
 //! recirculation id to be looked at as it is then. Behind a service it is looked at as it is then in any case:
 //! all that its headers say is its own.
 //!
+//! All translations are one function's, [`translate`]: of a packet that misses, of one for which the table walk's graph has
+//! no edge yet, of a controller's packet-out, and of a person's question. They differ in where the packet's way begins
+//! ([`Begin`]) and in who looks on ([`Watch`]).
+//!
 //! Work in progress is an explicit stack of tasks instead of recursion, so that it can be frozen
 //! anywhere and no flow table can exhaust the thread's stack.
 //!
@@ -22,6 +26,7 @@ mod connections;
 mod copies;
 mod finish;
 mod headers;
+mod lookup;
 mod origins;
 mod set;
 mod spread;
@@ -33,16 +38,16 @@ pub(crate) use connections::Call;
 pub(crate) use origins::Origins;
 pub(crate) use set::ActionSet;
 pub(crate) use state::{Frozen, FrozenStore};
-pub(crate) use trail::{DueLookup, Trail, follow};
+pub(crate) use trail::{DueLookup, Trail};
 
 use crate::actions::program::{Counted, Credit, Op, Segment};
 use crate::model::entries::{Entry, GroupEntry, Touched};
 use crate::model::pipeline::Pipeline;
-use crate::slowpath::explain::Explain;
+use crate::slowpath::explain::{Explain, Story};
 use state::{Copied, Stands, State};
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout, Mask, Match};
-use weir_openflow::{Action, PortNo, TableId, ToController};
+use weir_openflow::{Action, PortNo, TableId};
 use weir_packet::DropReason;
 
 /// Lookups of one translation. More is taken for a loop.
@@ -113,8 +118,36 @@ pub(crate) struct Subject<'a> {
     pub(crate) frame: &'a [u8],
     /// What each bit depends on, of the packet as it came to the caches.
     pub(crate) origins: &'a Origins,
-    /// What was frozen, if it comes back.
-    pub(crate) frozen: Option<&'a Frozen>,
+    /// Where its way begins.
+    pub(crate) begin: Begin<'a>,
+}
+
+/// Where a packet's way through the tables begins.
+#[derive(Clone, Debug)]
+pub(crate) enum Begin<'a> {
+    /// At the first table.
+    Port,
+    /// Where an earlier translation stopped: the packet comes back from a recirculation or the connection tracker.
+    Frozen(&'a Frozen),
+    /// In no table: a packet-out has its actions with it (OpenFlow 1.3.5, section 7.3.7).
+    Actions(Arc<[Action]>),
+}
+
+impl<'a> Begin<'a> {
+    /// At what was frozen, if anything was.
+    pub(crate) fn at(frozen: Option<&'a Frozen>) -> Self {
+        frozen.map_or(Self::Port, Self::Frozen)
+    }
+}
+
+/// Who looks on at a translation.
+pub(crate) enum Watch<'a> {
+    /// Nobody; that costs a branch where something could be told.
+    Nobody,
+    /// A person who asks what becomes of a packet, and why.
+    Story(&'a mut Story),
+    /// The table walk, which notes the lookups of a packet's way.
+    Trail(&'a mut Trail),
 }
 
 /// What the tables made of a stage.
@@ -152,7 +185,7 @@ pub(super) struct Translation<'a> {
     store: &'a mut FrozenStore,
     explain: Explain<'a>,
     /// Its lookups, for whoever wants to know them.
-    trail: Option<Trail>,
+    trail: Option<&'a mut Trail>,
     /// Above zero while the packet is asked what is in its context.
     of_context: u32,
 }
@@ -162,36 +195,14 @@ pub(crate) fn translate<'a>(
     pipeline: &'a Pipeline,
     subject: &Subject<'a>,
     store: &'a mut FrozenStore,
-    explain: Explain<'a>,
+    watch: Watch<'a>,
 ) -> Outcome {
-    let mut translation = begin(pipeline, subject, store, explain);
-    translation.start(subject);
-    translation.run();
-    translation.end()
-}
-
-/// Does actions to a packet that is in no table: a packet-out (OpenFlow 1.3.5, section 7.3.7).
-pub(crate) fn translate_actions<'a>(
-    pipeline: &'a Pipeline,
-    subject: &Subject<'a>,
-    actions: Arc<[Action]>,
-    store: &'a mut FrozenStore,
-) -> Outcome {
-    let mut translation = begin(pipeline, subject, store, Explain::SILENT);
-    translation.state.stands = Stands::PacketOut;
-    translation.stack.push(Task::ActionSet);
-    translation.stack.push(Task::Actions(List::Actions(actions), 0));
-    translation.run();
-    translation.end()
-}
-
-fn begin<'a>(
-    pipeline: &'a Pipeline,
-    subject: &Subject<'a>,
-    store: &'a mut FrozenStore,
-    explain: Explain<'a>,
-) -> Translation<'a> {
-    Translation {
+    let (explain, trail) = match watch {
+        Watch::Nobody => (Explain::SILENT, None),
+        Watch::Story(story) => (Explain::to(story), None),
+        Watch::Trail(trail) => (Explain::SILENT, Some(trail)),
+    };
+    let mut translation = Translation {
         pipeline,
         state: State::new(subject),
         began: subject.key,
@@ -208,19 +219,28 @@ fn begin<'a>(
         why: DropReason::ByFlow,
         store,
         explain,
-        trail: None,
+        trail,
         of_context: 0,
-    }
+    };
+    translation.start(&subject.begin);
+    translation.run();
+    translation.end()
 }
 
 impl Translation<'_> {
     /// What every packet is asked, and the first task.
-    fn start(&mut self, subject: &Subject<'_>) {
+    fn start(&mut self, begin: &Begin<'_>) {
+        if let Begin::Actions(actions) = begin {
+            self.state.stands = Stands::PacketOut;
+            self.stack.push(Task::ActionSet);
+            self.stack.push(Task::Actions(List::Actions(actions.clone()), 0));
+            return;
+        }
         self.explain.why(&"every packet");
         for field in [Field::InPort, Field::SfStage, Field::RecircId] {
             self.of_context(|of| of.examine_field(field));
         }
-        if let Some(frozen) = subject.frozen {
+        if let Begin::Frozen(frozen) = begin {
             self.stack.clone_from(&frozen.rest.tasks);
             self.set = frozen.rest.set.clone();
             (self.state.table, self.state.cookie) = (frozen.rest.table, frozen.rest.cookie);
@@ -302,106 +322,6 @@ impl Translation<'_> {
     fn fix(&mut self, field: Field, bits: u128) {
         for (place, _, bits) in field.spread(0, bits) {
             self.state.origins.fix(place, bits);
-        }
-    }
-
-    /// Looks the packet up in a table.
-    fn lookup(&mut self, table: TableId, in_port: Option<u32>, resubmitted: bool, tracked: bool) {
-        if self.state.opaque {
-            self.freeze(match tracked {
-                true => Task::Tracked { table, in_port },
-                false => Task::Lookup { table, in_port, resubmitted },
-            });
-            return;
-        }
-        self.lookups += 1;
-        self.tables[usize::from(table.0 / 64)] |= 1 << (table.0 % 64);
-        self.explain.why(&format_args!("table {table}"));
-        let tables = self.pipeline;
-        let Some(of) = tables.tables.get(usize::from(table.0)) else {
-            self.why = DropReason::NoMatch;
-            return;
-        };
-        self.explain.say(|| format!("table {table}: looked up in {}", of.structure()));
-        match &mut self.trail {
-            // The table walk knows packets by their own addresses.
-            Some(trail) if tracked => trail.leave(),
-            Some(_) => self.way_point(table, in_port, resubmitted),
-            None => {}
-        }
-        let mut examined = Mask::new();
-        let found = if in_port.is_none() && !tracked {
-            of.lookup(&self.state.key, &mut examined)
-        } else {
-            let mut key = self.state.key.clone();
-            if let Some(port) = in_port {
-                Field::InPort.set(&mut key, u128::from(port));
-            }
-            if tracked {
-                tuple::swap(&mut key);
-            }
-            let found = of.lookup(&key, &mut examined);
-            if in_port.is_some() {
-                for (place, _, bits) in Field::InPort.spread(0, u128::MAX) {
-                    examined.remove(place, bits);
-                }
-            }
-            if tracked {
-                tuple::swap_examined(&mut examined);
-            }
-            found
-        };
-        let found = found.map(|rule| rule.value.clone());
-        self.way_led(found.as_ref());
-        self.of_context(|of| of.examine_mask(&examined));
-        match found {
-            Some(entry) => self.matched(entry),
-            None => self.missed(table, resubmitted),
-        }
-    }
-
-    fn matched(&mut self, entry: Arc<Entry>) {
-        self.explain.matched(&entry);
-        self.state.table = entry.flow.table;
-        self.state.cookie = entry.flow.cookie;
-        let of_miss = entry.flow.priority == 0 && entry.flow.matching.terms().is_empty();
-        self.state.stands = if of_miss { Stands::Miss } else { Stands::Entry };
-        self.credits.push(Credit::Entry(entry.clone()));
-        if let Some(meter) = entry.flow.instructions.meter {
-            self.meter(meter);
-        }
-        self.stack.push(Task::Then(entry.clone()));
-        self.stack.push(Task::Actions(List::Entry(entry), 0));
-    }
-
-    fn missed(&mut self, table: TableId, resubmitted: bool) {
-        self.explain.say(|| format!("table {table}: no entry matches"));
-        self.credits.push(Credit::Miss(table));
-        if !resubmitted {
-            self.why = DropReason::NoMatch;
-            self.set = set::ActionSet::default();
-            if self.pipeline.wants.misses {
-                (self.state.table, self.state.cookie) = (table, state::NO_ENTRY);
-                self.state.stands = Stands::Miss;
-                self.controller(&ToController::default());
-            }
-        }
-    }
-
-    /// Instructions that follow the applied actions (OpenFlow 1.3.5, section 5.9).
-    fn instructions(&mut self, entry: &Arc<Entry>) {
-        let instructions = &entry.flow.instructions;
-        if instructions.clear {
-            self.set = set::ActionSet::default();
-        }
-        for action in &instructions.write {
-            self.set.write(action);
-        }
-        if let Some((value, mask)) = instructions.metadata {
-            self.write(Field::Metadata, u128::from(value), u128::from(mask));
-        }
-        if let Some(table) = instructions.goto {
-            self.stack.push(Task::Lookup { table, in_port: None, resubmitted: false });
         }
     }
 

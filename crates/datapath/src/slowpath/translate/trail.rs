@@ -1,11 +1,9 @@
 //! The lookups of a translation, for whoever wants to go the same way without one.
 
 use super::state::Stands;
-use super::{ActionSet, Explain, Outcome, Subject, Task, Translation, begin};
+use super::{ActionSet, Task, Translation};
 use crate::actions::program::Credit;
 use crate::model::entries::Entry;
-use crate::model::pipeline::Pipeline;
-use crate::slowpath::translate::FrozenStore;
 use std::sync::Arc;
 use weir_flow::Mask;
 use weir_openflow::TableId;
@@ -45,6 +43,12 @@ pub(crate) struct Trail {
     pub(crate) is_plain: bool,
 }
 
+impl Default for Trail {
+    fn default() -> Self {
+        Self { steps: Vec::new(), is_plain: true }
+    }
+}
+
 impl Trail {
     /// What follows is not on it.
     pub(super) const fn leave(&mut self) {
@@ -73,20 +77,6 @@ impl DueLookup {
         };
         self.written.iter().fold(start, fold)
     }
-}
-
-/// Follows a packet through the tables, as [`super::translate`] does, and notes its lookups.
-pub(crate) fn follow(
-    pipeline: &Pipeline,
-    subject: &Subject<'_>,
-    store: &mut FrozenStore,
-) -> (Outcome, Trail) {
-    let mut translation = begin(pipeline, subject, store, Explain::SILENT);
-    translation.trail = Some(Trail { steps: Vec::new(), is_plain: true });
-    translation.start(subject);
-    translation.run();
-    let trail = translation.trail.take().expect("it was put there");
-    (translation.end(), trail)
 }
 
 impl Translation<'_> {
