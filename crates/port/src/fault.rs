@@ -14,7 +14,7 @@ mod spec;
 
 pub(crate) use spec::FaultSpec;
 
-use crate::{Rx, TooLong, Tx};
+use crate::{Receive, Rx, TooLong, Tx};
 pub(crate) use random::Chance;
 use random::Random;
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ fn add(count: &AtomicU64, packets: usize) {
 
 /// The receiving end.
 #[derive(Debug)]
-pub struct FaultRx {
+struct FaultRx {
     inner: Rx,
     spec: FaultSpec,
     random: Random,
@@ -127,12 +127,12 @@ pub(crate) fn wrap(
         parts: [Burst::new(), Burst::new()],
         faults: faults.clone(),
     };
-    ((Rx::Fault(Box::new(rx)), Tx::Fault(Box::new(tx))), faults)
+    ((Rx::Decorated(Box::new(rx)), Tx::Fault(Box::new(tx))), faults)
 }
 
-impl FaultRx {
+impl Receive for FaultRx {
     /// Receives what the other port has and what has waited long enough, as much as fits.
-    pub fn receive(&mut self, burst: &mut Burst) -> usize {
+    fn receive(&mut self, burst: &mut Burst) -> usize {
         let now = Ticks::now();
         // Each packet that comes in may become two, and lets go of the one held back.
         if self.waiting.len() + 2 * BURST < WAITING {
@@ -156,11 +156,16 @@ impl FaultRx {
         burst.len() - before
     }
 
-    /// Packets that were too long for the port behind, since this was asked last.
-    pub fn take_too_long(&mut self) -> TooLong {
+    fn take_too_long(&mut self) -> TooLong {
         self.inner.take_too_long()
     }
 
+    fn take_emulated(&mut self) -> u64 {
+        self.inner.take_emulated()
+    }
+}
+
+impl FaultRx {
     /// What becomes of one packet.
     fn suffer(&mut self, mut mbuf: Mbuf, now: Ticks) {
         if self.random.happens(self.spec.drop) {

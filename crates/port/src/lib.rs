@@ -4,7 +4,8 @@
 //!
 //! - [`open()`], [`OpenPort`]: any port by its spec: DPDK's, an interface's raw sockets, null, a trace, or one of these that
 //!   does wrong on purpose;
-//! - [`Rx`], [`Tx`]: the two ends of a port's queue, each owned by one worker.
+//! - [`Rx`], [`Tx`]: the two ends of a port's queue, each owned by one worker; [`Receive`]: what may stand in front of the
+//!   receiving one.
 
 mod af_packet;
 mod driver;
@@ -15,8 +16,8 @@ mod spec;
 mod trace;
 
 pub use af_packet::{SocketRx, SocketTx};
-pub use fault::{FaultRx, FaultTx};
+pub use fault::FaultTx;
 pub use open::{OpenPort, PortError, open};
-pub use queue::{Rx, TooLong, Tx};
+pub use queue::{Receive, Rx, TooLong, Tx};
 pub use spec::{device, is_pci};
 pub use trace::{TraceRx, TraceTx};

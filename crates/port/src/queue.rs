@@ -1,6 +1,7 @@
 //! The two ends of a port that a worker holds.
 
-use crate::{FaultRx, FaultTx, SocketRx, SocketTx, TraceRx, TraceTx};
+use crate::{FaultTx, SocketRx, SocketTx, TraceRx, TraceTx};
+use std::fmt;
 use weir_dpdk::{Burst, RxQueue, TxQueue};
 
 /// Packets that ended in a port, because they are longer than it takes.
@@ -30,8 +31,23 @@ pub enum Rx {
     Null,
     /// A capture is replayed.
     Trace(Box<TraceRx>),
-    /// Another, with faults.
-    Fault(Box<FaultRx>),
+    /// Another, with something in front of it.
+    Decorated(Box<dyn Receive>),
+}
+
+/// What stands in front of the receiving end of a port and is polled in its place: it has the other end, and does
+/// something to what comes in by that.
+pub trait Receive: fmt::Debug + Send {
+    /// See [`Rx::receive`].
+    fn receive(&mut self, burst: &mut Burst) -> usize;
+
+    /// See [`Rx::take_too_long`].
+    fn take_too_long(&mut self) -> TooLong;
+
+    /// See [`Rx::take_emulated`].
+    fn take_emulated(&mut self) -> u64 {
+        0
+    }
 }
 
 /// Where packets go.
@@ -58,7 +74,7 @@ impl Rx {
             Self::Socket(socket) => socket.receive(burst),
             Self::Null => 0,
             Self::Trace(trace) => trace.receive(burst),
-            Self::Fault(fault) => fault.receive(burst),
+            Self::Decorated(other) => other.receive(burst),
         }
     }
 
@@ -70,7 +86,17 @@ impl Rx {
             Self::Dpdk(_) | Self::Null => TooLong::default(),
             Self::Socket(socket) => socket.take_too_long(),
             Self::Trace(trace) => trace.take_too_long(),
-            Self::Fault(fault) => fault.take_too_long(),
+            Self::Decorated(other) => other.take_too_long(),
+        }
+    }
+
+    /// Cycles since this was asked last that went into doing what hardware would do by itself: they are not the work of
+    /// whoever polls.
+    #[inline]
+    pub fn take_emulated(&mut self) -> u64 {
+        match self {
+            Self::Decorated(other) => other.take_emulated(),
+            Self::Dpdk(_) | Self::Socket(_) | Self::Null | Self::Trace(_) => 0,
         }
     }
 }

@@ -5,12 +5,13 @@
 //! looks into between two bursts. What the owner asks of a worker takes as long as one burst does.
 
 use crate::actions::punts::{Punted, punts};
-use crate::classify::hint::{HintSource, Hints, Installer, Soft};
+use crate::classify::hint::{HintSource, Hints, Installer, in_front_of};
 use crate::control::evict::Queues;
 use crate::control::expiry::Expiry;
 use crate::control::known::Known;
 use crate::control::ports::Ports;
 use crate::control::vitals::Vital;
+use crate::model::clock::Clock;
 use crate::model::entries::Touched;
 use crate::model::pipeline::Pipeline;
 use crate::model::requests::{CaptureFilter, Captured, Config, ControlError, Event, PortSpec, told};
@@ -19,7 +20,6 @@ use crate::stats::report::Report;
 use crate::worker::command::{Command, Snapshot};
 use crate::worker::steer::SteeringTable;
 use crate::worker::thread::{Running, Start};
-use crate::worker::timing::Clock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -197,10 +197,17 @@ impl Datapath {
     /// Has the workers poll what was opened.
     pub(crate) fn poll(&mut self, receive: Vec<(PortNo, Vec<Rx>)>) {
         for (number, queues) in receive {
-            let Self { ports, config, installer, workers, .. } = self;
-            ports.poll(number, queues, workers, |place, queue| {
-                let marks = ports.at(place)?.marks.as_ref()?;
-                hints(config, installer, marks.is_ok(), (place, queue))
+            let Self { ports, config, installer, workers, clock, .. } = self;
+            let marks = ports.get(number).and_then(|held| held.marks.as_ref()).map(Result::is_ok);
+            ports.poll(number, queues, workers, |queue, rx| {
+                let (Some(marks), Some(tcam)) = (marks, &config.tcam) else { return (rx, None) };
+                let (rx, table): (Rx, Box<dyn HintSource>) = if marks {
+                    (rx, Box::new(installer.table(queue)))
+                } else {
+                    let (rx, table) = in_front_of(rx, number, (Seed::new(config.seed), tcam), *clock);
+                    (Rx::Decorated(Box::new(rx)), Box::new(table))
+                };
+                (rx, Some(Box::new(Hints::new(table, tcam, queue.1 as u32 * tcam.entries + 1))))
             });
         }
     }
@@ -311,20 +318,4 @@ impl Drop for Datapath {
             let _ = self.end();
         }
     }
-}
-
-/// The table in front of a queue: the port's own, or an emulated one.
-fn hints(
-    config: &Config,
-    installer: &mut Installer,
-    marks: bool,
-    (place, queue): (u16, usize),
-) -> Option<Box<Hints>> {
-    let tcam = config.tcam.as_ref()?;
-    let source: Box<dyn HintSource> = if marks {
-        Box::new(installer.table(place, queue))
-    } else {
-        Box::new(Soft::new(Seed::new(config.seed), tcam))
-    };
-    Some(Box::new(Hints::new(source, tcam, queue as u32 * tcam.entries + 1)))
 }

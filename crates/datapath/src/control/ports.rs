@@ -88,20 +88,22 @@ impl Ports {
     }
 
     /// Has a port's queues polled by the workers in turn. Where each has one, it is that of its own number, so
-    /// that what cards put into queues of one number meets; else ports begin with different workers.
+    /// that what cards put into queues of one number meets; else ports begin with different workers. `front` puts in
+    /// front of a queue what is to be there.
     pub(super) fn poll(
         &self,
         number: PortNo,
         queues: Vec<Rx>,
         workers: &[Running],
-        mut hints: impl FnMut(u16, usize) -> Option<Box<Hints>>,
+        mut front: impl FnMut((u16, usize), Rx) -> (Rx, Option<Box<Hints>>),
     ) {
         let Some(place) = self.0.get(&number).map(|held| held.place) else { return };
         let is_shared_out = queues.len() == workers.len();
         let first = if is_shared_out { 0 } else { usize::from(place) };
         for (queue, rx) in queues.into_iter().enumerate() {
             let worker = (first + queue) % workers.len();
-            let input = Input { place, number, rx, is_shared_out, hints: hints(place, queue) };
+            let (rx, hints) = front((place, queue), rx);
+            let input = Input { place, number, rx, is_shared_out, hints };
             workers[worker].send(Command::Poll(Box::new(input)));
         }
     }

@@ -1,10 +1,23 @@
 //! The hints of a burst: resolved before its first lookup, and a megaflow offered to the port behind it.
 
 use crate::model::Packets;
+use crate::stats::counters::Counters;
 use crate::worker::Worker;
 use crate::worker::input::Inputs;
 use crate::worker::state::BurstState;
+use crate::worker::timing::Time;
 use weir_dpdk::Burst;
+use weir_port::Rx;
+
+/// Cycles that a port says were not the worker's work count neither as that nor as a step's.
+#[inline]
+pub(super) fn set_apart(rx: &mut Rx, time: &mut Time, counters: &mut Counters) {
+    let spent = rx.take_emulated();
+    if spent > 0 {
+        time.set_apart(spent);
+        counters.hints.emulated_cycles += spent;
+    }
+}
 
 impl Worker {
     /// Resolves the hints that came with a burst from a port.
@@ -12,13 +25,10 @@ impl Worker {
     pub(super) fn resolve_hints(&mut self, input: usize, burst: &mut Burst, wanted: Packets) {
         let Self { input: Inputs { queues, .. }, state, tiers, counters, time, .. } = self;
         let Some(hints) = queues.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
-        hints.mark(burst, &state.keys, wanted, time.now);
         let (burst, report) = (&*burst, &mut counters.hints);
         let BurstState { keys, found, hinted, .. } = state;
         hinted.hits = hints.resolve((burst, keys), wanted, &mut tiers.caches, (found, report), time.now);
         hinted.first = true;
-        let spent = hints.emulated();
-        self.set_apart(spent);
     }
 
     /// After the burst: offers a megaflow to the port that it came by.
@@ -26,16 +36,10 @@ impl Worker {
     pub(super) fn propose_hint(&mut self, input: usize) {
         let Some(handle) = self.state.hinted.candidate.take() else { return };
         let Self { input: Inputs { queues, .. }, tiers, counters, time, .. } = self;
-        let Some(hints) = queues.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
+        let Some(input) = queues.get_mut(input) else { return };
+        let Some(hints) = input.hints.as_deref_mut() else { return };
         hints.propose(handle, &tiers.caches, &mut counters.hints, time.now);
-        let spent = hints.emulated();
-        self.set_apart(spent);
-    }
-
-    /// Cycles that count neither as a step's nor as the worker's work.
-    fn set_apart(&mut self, spent: u64) {
-        self.time.set_apart(spent);
-        self.counters.hints.emulated_cycles += spent;
+        set_apart(&mut input.rx, time, counters);
     }
 
     /// The state of all tables.

@@ -3,6 +3,7 @@
 use crate::actions::execute::Disposition;
 use crate::model::Packets;
 use crate::stats::counters::Step;
+use crate::worker::hints::set_apart;
 use crate::worker::{Worker, fast_path};
 use weir_dpdk::Burst;
 use weir_flow::extract;
@@ -22,6 +23,7 @@ impl Worker {
             return false;
         }
         let (place, number) = (usize::from(input.place), input.number);
+        set_apart(&mut input.rx, &mut self.time, &mut self.counters);
         self.time.look();
         self.time.lap(Step::Receive, count, &mut self.counters);
         let lengths = burst.iter().map(|packet| packet.len());

@@ -2,26 +2,13 @@
 //!
 //! Cost: nothing per packet; one burst of [`SAMPLE`] reads the clock at each step. Threads: the worker's.
 
+use crate::model::clock::Clock;
 use crate::stats::counters::{Counters, Step};
 use weir_cpu::Ticks;
 use weir_units::Nanos;
 
 /// Of so many bursts one is timed step by step.
 const SAMPLE: u64 = 64;
-
-/// How a clock's ticks become time since the datapath started.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    pub(crate) start: Ticks,
-    pub(crate) nanos_per_tick: f64,
-}
-
-impl Clock {
-    #[inline]
-    pub(crate) fn at(&self, ticks: Ticks) -> Nanos {
-        Nanos((ticks.since(self.start) as f64 * self.nanos_per_tick) as u64)
-    }
-}
 
 /// What time it is for a worker, and what it spends its time on.
 pub(super) struct Time {

@@ -1,7 +1,8 @@
 //! Hints: the names of megaflows that come with the packets, from a port that classifies.
 //!
 //! What: each queue of a port may have a table in front of it that marks packets ([`HintSource`]): the
-//! flow rules of a NIC (`rules.rs`), or the emulation of one (`soft.rs`). [`Hints`] drives it: it decides
+//! flow rules of a NIC (`rules.rs`), or the emulation of one, a port in front of the port (`soft.rs`). Packets come with
+//! their marks, whichever it is. [`Hints`] drives the table: it decides
 //! which megaflows are in the table, keeps for each mark the megaflow's handle (place and generation), and
 //! resolves the marks of a burst. What a hint says is never believed: the megaflow has to be there, of
 //! that generation, and the packet has to agree with it under its mask; else the packet is looked up as
@@ -23,7 +24,7 @@ mod rules;
 mod soft;
 
 pub(crate) use rules::Installer;
-pub(crate) use soft::Soft;
+pub(crate) use soft::in_front_of;
 
 use crate::classify::cache::Caches;
 use crate::model::Packets;
@@ -38,7 +39,7 @@ use weir_units::Nanos;
 /// Megaflows of which one is chosen to leave.
 pub(super) const LOOKED_AT: usize = 16;
 
-/// Something that marks packets before a worker sees them. Updates take their time: they are begun, and
+/// The table of something that marks packets before a worker sees them. Updates take their time: they are begun, and
 /// what became of them is asked for later.
 pub(crate) trait HintSource: Send {
     /// Whether an update would be begun now.
@@ -53,12 +54,6 @@ pub(crate) trait HintSource: Send {
 
     /// A mark that no packet will get any more: erased, or never written after all. Each is told once.
     fn gone(&mut self, now: Nanos) -> Option<Mark>;
-
-    /// Marks packets of a burst, where that was not done by the port.
-    fn mark(&mut self, burst: &mut Burst, keys: &[Key], wanted: Packets, now: Nanos);
-
-    /// Cycles that emulation took since the last time it was asked, which no port would have cost.
-    fn emulated(&mut self) -> u64;
 }
 
 /// A place of the table, and its mark's meaning.
@@ -112,16 +107,6 @@ impl Hints {
     /// Places, and those that are taken.
     pub(crate) fn fill(&self) -> (usize, usize) {
         (self.slots.len(), self.slots.len() - self.free.len())
-    }
-
-    /// Has the packets of a burst marked, where the port did not do that.
-    pub(crate) fn mark(&mut self, burst: &mut Burst, keys: &[Key], wanted: Packets, now: Nanos) {
-        self.source.mark(burst, keys, wanted, now);
-    }
-
-    /// Cycles that emulation took since the last time it was asked.
-    pub(crate) fn emulated(&mut self) -> u64 {
-        self.source.emulated()
     }
 
     /// Resolves the marks of a burst: a bit set in the result is a packet whose megaflow is in `found`,

@@ -9,11 +9,10 @@
 //! that out, and looks them up (SoftFlow, section 6).
 
 use super::HintSource;
-use crate::model::Packets;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use weir_classifier::{Mark, Refusal};
-use weir_dpdk::{Burst, Headers, MarkError, MarkRule};
+use weir_dpdk::{Headers, MarkError, MarkRule};
 use weir_flow::{Field, Key, Mask};
 use weir_units::Nanos;
 
@@ -58,14 +57,6 @@ impl HintSource for Rules {
 
     fn gone(&mut self, _: Nanos) -> Option<Mark> {
         self.gone.try_recv().ok()
-    }
-
-    fn mark(&mut self, _: &mut Burst, _: &[Key], _: Packets, _: Nanos) {
-        // The NIC did.
-    }
-
-    fn emulated(&mut self) -> u64 {
-        0
     }
 }
 
@@ -114,10 +105,10 @@ impl Default for Installer {
 
 impl Installer {
     /// The table of a queue, for the worker that polls it.
-    pub(crate) fn table(&mut self, place: u16, queue: usize) -> Rules {
+    pub(crate) fn table(&mut self, queue: Queue) -> Rules {
         let (sender, gone) = channel();
-        self.gone.insert((place, queue), sender);
-        Rules { queue: (place, queue), orders: self.ordering.clone(), gone }
+        self.gone.insert(queue, sender);
+        Rules { queue, orders: self.ordering.clone(), gone }
     }
 
     /// Does what was ordered; `rule` writes one at the port of a place.
@@ -183,7 +174,7 @@ mod tests {
     #[test]
     fn what_a_port_refuses_and_what_is_erased_comes_back_as_free() {
         let mut installer = Installer::default();
-        let (mut one, mut other) = (installer.table(1, 0), installer.table(1, 1));
+        let (mut one, mut other) = (installer.table((1, 0)), installer.table((1, 1)));
         one.write(5, &Key::new(), &Mask::new(), Nanos(0)).unwrap();
         other.erase(9, Nanos(0)).unwrap();
         let mut asked = Vec::new();

@@ -1,13 +1,17 @@
 //! Tables that lag behind, are full, or lie: whatever hints say, a packet gets its own megaflow or none.
 
+use super::soft::{SoftPort, SoftTable};
 use super::*;
 use crate::classify::cache::Made;
+use crate::model::clock::Clock;
 use crate::model::pipeline::Pipeline;
 use crate::stats::report::CacheReport;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard};
 use weir_dpdk::{BURST, Eal, EalConfig, Memory, Pool};
 use weir_flow::{Field, Seed};
+use weir_openflow::PortNo;
+use weir_port::{Receive, Rx, TooLong};
 use weir_units::FrameSize;
 
 /// A table that does what it is told at once, and marks packets as a test says.
@@ -50,16 +54,12 @@ impl HintSource for Scripted {
     fn gone(&mut self, _: Nanos) -> Option<Mark> {
         self.script().gone.pop()
     }
+}
 
-    fn mark(&mut self, burst: &mut Burst, _: &[Key], _: Packets, _: Nanos) {
-        for (packet, mark) in burst.iter_mut().zip(&self.script().marks) {
-            packet.set_mark(*mark);
-        }
-    }
-
-    fn emulated(&mut self) -> u64 {
-        0
-    }
+/// What marks packets: a script, or the soft TCAM in front of a port.
+enum Port {
+    Scripted(Scripted),
+    Soft(SoftPort),
 }
 
 /// A worker's caches and a burst, and a table in front of them.
@@ -70,7 +70,18 @@ struct Bench {
     report: HintReport,
     found: Found,
     burst: Burst,
-    _pool: Pool,
+    port: Port,
+    pool: Pool,
+}
+
+/// The soft TCAM in front of a queue of port 0.
+fn soft(inner: Rx, config: &str) -> (SoftPort, SoftTable) {
+    let clock = Clock { start: weir_cpu::Ticks::now(), nanos_per_tick: 1.0 };
+    in_front_of(inner, PortNo(0), (Seed::new(2), &config.parse().unwrap()), clock)
+}
+
+fn frame(source: u32) -> Vec<u8> {
+    weir_frames::of_flow(source, 0xc613_0001, (1000, 80), &[0; 18])
 }
 
 /// Addresses of 10.N.0.0/16 are the flow N.
@@ -87,7 +98,11 @@ fn mask() -> Mask {
 }
 
 impl Bench {
-    fn new(source: impl HintSource + 'static, config: &str, first: Mark) -> Self {
+    fn new(table: &Scripted, config: &str, first: Mark) -> Self {
+        Self::with(Port::Scripted(table.clone()), table.clone(), (config, first))
+    }
+
+    fn with(port: Port, source: impl HintSource + 'static, (config, first): (&str, Mark)) -> Self {
         let eal = EalConfig { memory: Memory::Normal, megabytes: 512, pci: false };
         let pool = Pool::new(Eal::init(eal).unwrap(), 1024, FrameSize::MIN).unwrap();
         let mut burst = Burst::new();
@@ -99,12 +114,14 @@ impl Bench {
             report: HintReport::default(),
             found: Found::default(),
             burst,
-            _pool: pool,
+            port,
+            pool,
         }
     }
 
     fn soft(config: &str) -> Self {
-        Self::new(Soft::new(Seed::new(2), &config.parse().unwrap()), config, 1)
+        let (port, table) = soft(Rx::Null, config);
+        Self::with(Port::Soft(port), table, (config, 1))
     }
 
     /// Adds the megaflow of a flow.
@@ -125,7 +142,21 @@ impl Bench {
     /// What the table and the software make of a burst.
     fn packets(&mut self, keys: &[Key], now: u64) -> Packets {
         let wanted = (1 << keys.len()) - 1;
-        self.hints.source.mark(&mut self.burst, keys, wanted, Nanos(now));
+        match &mut self.port {
+            Port::Scripted(table) => {
+                for (packet, mark) in self.burst.iter_mut().zip(&table.script().marks) {
+                    packet.set_mark(*mark);
+                }
+            }
+            Port::Soft(port) => {
+                for (packet, key) in self.burst.iter_mut().zip(keys) {
+                    let frame = frame(Field::NwSrc.get(key) as u32);
+                    packet.set_len(frame.len() as u16);
+                    packet.data_mut().copy_from_slice(&frame);
+                }
+                port.mark(&mut self.burst, 0, Nanos(now));
+            }
+        }
         let (found, report) = (&mut self.found, &mut self.report);
         self.hints.resolve((&self.burst, keys), wanted, &mut self.caches, (found, report), Nanos(now))
     }
@@ -148,7 +179,53 @@ fn a_megaflow_is_named_once_the_table_has_taken_it_up() {
     assert_eq!((bench.packets(&[key(3, 7)], 100_999), bench.report.written), (0, 1));
     assert_eq!(bench.packets(&[key(3, 7), key(4, 7)], 101_000), 0b01);
     assert_eq!((bench.found.handles[0], bench.counts()), (handle, [1, 2, 0, 0]));
-    assert!(bench.hints.source.emulated() > 0);
+    let Port::Soft(port) = &mut bench.port else { unreachable!("it is emulated") };
+    assert!(port.take_emulated() > 0 && port.take_emulated() == 0);
+}
+
+/// A port by which the same frame comes again and again.
+#[derive(Debug)]
+struct Again(Pool, Vec<u8>);
+
+impl Receive for Again {
+    fn receive(&mut self, burst: &mut Burst) -> usize {
+        let room = burst.room();
+        (0..room).for_each(|_| drop(burst.push(self.0.packet(&self.1).unwrap())));
+        room
+    }
+
+    fn take_too_long(&mut self) -> TooLong {
+        TooLong { packets: 3, bytes: 4000 }
+    }
+
+    fn take_emulated(&mut self) -> u64 {
+        1 << 60
+    }
+}
+
+#[test]
+fn packets_come_out_of_a_soft_tcam_as_out_of_a_nic_with_their_marks_and_its_cycles_are_told() {
+    let mut bench = Bench::soft("8,latency=0us");
+    let pool = bench.pool.clone();
+    bench.burst.clear();
+    let inner = Rx::Decorated(Box::new(Again(pool.clone(), frame(0x0a03_0009))));
+    let (port, mut table) = soft(inner, "8,latency=0us");
+    let mut rx = Rx::Decorated(Box::new(port));
+    let mut burst = Burst::new();
+    // One that was there before is nobody's business, its mark included.
+    drop(burst.push(pool.packet(&frame(0x0a03_0001)).unwrap()));
+    burst.get_mut(0).unwrap().set_mark(Some(9));
+    table.write(5, &key(3, 0), &mask(), Nanos(0)).unwrap();
+    assert_eq!(rx.receive(&mut burst), BURST - 1);
+    let marks: Vec<_> = burst.iter().map(|packet| packet.mark()).collect();
+    assert_eq!((marks[0], &marks[1..]), (Some(9), &[Some(5); BURST - 1][..]));
+    assert_eq!(rx.take_too_long(), TooLong { packets: 3, bytes: 4000 });
+    let spent = rx.take_emulated();
+    assert!(spent > 1 << 60, "{spent}: its own cycles, and those of what is behind it");
+    burst.clear();
+    table.erase(5, Nanos(0)).unwrap();
+    rx.receive(&mut burst);
+    assert!(burst.iter().all(|packet| packet.mark().is_none()), "it is erased");
 }
 
 #[test]
@@ -192,7 +269,7 @@ fn a_full_table_gives_up_the_least_recently_used_or_the_slowest() {
 #[test]
 fn a_table_smaller_than_it_said_is_found_out_and_its_places_are_not_lost() {
     let table = Scripted::default();
-    let mut bench = Bench::new(table.clone(), "4", 1);
+    let mut bench = Bench::new(&table, "4", 1);
     let handle = bench.megaflow(1);
     table.script().full = true;
     (0..10).for_each(|now| bench.propose(handle, now));
@@ -209,7 +286,7 @@ fn a_table_smaller_than_it_said_is_found_out_and_its_places_are_not_lost() {
 #[test]
 fn the_hint_of_another_ports_table_is_wrong_here() {
     let other = Scripted::default();
-    let mut bench = Bench::new(other.clone(), "4", 5);
+    let mut bench = Bench::new(&other, "4", 5);
     let handle = bench.megaflow(1);
     bench.propose(handle, 0);
     assert_eq!(other.script().written, [5]);
@@ -230,7 +307,7 @@ proptest! {
         steps in proptest::collection::vec((0_u8..8, 0_u8..8, 0_u32..14, any::<u64>()), 1..200)
     ) {
         let table = Scripted::default();
-        let mut bench = Bench::new(table.clone(), "8", 3);
+        let mut bench = Bench::new(&table, "8", 3);
         let (mut live, mut resolved) = ([None; 8], 0);
         for (now, (step, flow, mark, random)) in (0..).zip(steps) {
             let at = usize::from(flow);
