@@ -12,7 +12,7 @@ use weir_openflow::PortNo;
 
 /// The first so many packets of a burst, at least one.
 #[inline]
-pub(crate) fn all(count: usize) -> Packets {
+pub(super) fn all(count: usize) -> Packets {
     Packets::MAX >> (Packets::BITS as usize - count)
 }
 

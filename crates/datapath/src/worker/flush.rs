@@ -23,7 +23,7 @@ const STEP: usize = 8;
 impl Worker {
     /// Gives some time to a flush, if somebody waits for it. Says whether anybody did.
     #[inline]
-    pub(crate) fn flush_stats(&mut self) -> bool {
+    pub(super) fn flush_stats(&mut self) -> bool {
         let asked = !self.flushes.asked.is_empty() || !self.flushes.waiting.is_empty();
         if asked {
             self.flush_for(TURN);
@@ -83,7 +83,7 @@ impl Worker {
     }
 
     /// Copies the ledger.
-    pub(crate) fn snapshot(&mut self) -> Snapshot {
+    pub(super) fn snapshot(&mut self) -> Snapshot {
         self.time.settle_busy(&mut self.counters);
         self.tiers.caches.report(&mut self.counters.caches);
         self.report_ports();

@@ -75,7 +75,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Forwards until it is told to stop.
-    pub(crate) fn run(&mut self) {
+    fn run(&mut self) {
         let mut burst = Burst::new();
         let mut round = 0;
         while self.commands.stopping.is_none() {
@@ -101,7 +101,7 @@ impl Worker {
 
     /// A burst's life: classified, executed, served, until nothing has to be looked up again.
     #[inline]
-    pub(crate) fn forward(&mut self, burst: &mut Burst, wanted: Packets) {
+    fn forward(&mut self, burst: &mut Burst, wanted: Packets) {
         let count = burst.len();
         let (mut wanted, mut straight) = (wanted, 0);
         while wanted != 0 {
@@ -125,7 +125,7 @@ impl Worker {
     /// What the sources of packets say is done, and services meet them, until none of them goes on. Returns those that
     /// have to be looked up again.
     #[inline]
-    pub(crate) fn act(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
+    fn act(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
         let waiting = self.dispatch(burst, wanted, wanted).waiting;
         self.time.lap(Step::Execute, burst.len(), &mut self.counters);
         if waiting != 0 {

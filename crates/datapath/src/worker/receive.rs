@@ -71,7 +71,7 @@ impl Worker {
 
     /// Reads headers of these packets into keys; returns those that can be looked up.
     #[inline]
-    pub(crate) fn extract(
+    pub(super) fn extract(
         &mut self,
         burst: &mut Burst,
         packets: Packets,

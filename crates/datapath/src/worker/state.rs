@@ -10,12 +10,12 @@ use weir_packet::DropReason;
 use weir_services::Memo;
 
 /// Times that one packet may be looked up: stages, recirculations. More is taken for a loop.
-pub(crate) const PASSES: u8 = 64;
+pub(super) const PASSES: u8 = 64;
 
 /// What a packet of the burst does next is said by a megaflow, by a pending one, or by the
 /// table walk; or it is refused: its port has used up its upcall budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(super) enum Source {
     Megaflow(Handle),
     Pending(usize),
     Walk(u32),
@@ -24,7 +24,7 @@ pub(crate) enum Source {
 
 /// Packets of the burst at hand that are as they came in by this port, for the fast path to learn from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fresh {
+pub(super) struct Fresh {
     pub(super) packets: Packets,
     pub(super) port: PortNo,
 }
@@ -37,7 +37,7 @@ impl Default for Fresh {
 
 /// The hints of the burst at hand.
 #[derive(Debug, Default)]
-pub(crate) struct Hinted {
+pub(super) struct Hinted {
     /// Whether this is the first lookup of a burst whose port gives hints.
     pub(super) first: bool,
     pub(super) hits: Packets,
@@ -64,29 +64,29 @@ impl Hinted {
 }
 
 /// What is known of each packet of the burst at hand.
-pub(crate) struct BurstState {
-    pub(crate) keys: Vec<Key>,
+pub(super) struct BurstState {
+    pub(super) keys: Vec<Key>,
     pub(super) layouts: [Layout; BURST],
-    pub(crate) dispositions: [Disposition; BURST],
-    pub(crate) sources: [Source; BURST],
+    pub(super) dispositions: [Disposition; BURST],
+    pub(super) sources: [Source; BURST],
     /// What the first service on each packet's way noted with its megaflow.
     pub(super) memos: [Memo; BURST],
     /// The segment that comes next.
-    pub(crate) segments: [u8; BURST],
-    pub(crate) passes: [u8; BURST],
+    pub(super) segments: [u8; BURST],
+    pub(super) passes: [u8; BURST],
     /// The place that the packet, or what it is a copy of, had in the burst that came in.
-    pub(crate) roots: [u8; BURST],
+    pub(super) roots: [u8; BURST],
     /// Packets that another worker owns.
-    pub(crate) others: Packets,
+    pub(super) others: Packets,
     /// Packets whose source may be that of the packet before them.
     pub(super) follows: Packets,
     /// What the last lookup found.
-    pub(crate) found: Found,
+    pub(super) found: Found,
     /// Packets that are as they came in, for the fast path to learn from.
-    pub(crate) fresh: Fresh,
-    pub(crate) hinted: Hinted,
+    pub(super) fresh: Fresh,
+    pub(super) hinted: Hinted,
     /// Copies made so far of each packet of the burst that came in, and of their copies.
-    pub(crate) copies: [u16; BURST],
+    pub(super) copies: [u16; BURST],
 }
 
 /// Counts another pass of a packet; whether it was too many.
@@ -97,7 +97,7 @@ pub(super) fn went_too_often(passes: &mut u8) -> bool {
 }
 
 impl BurstState {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             keys: vec![Key::new(); BURST],
             layouts: [Layout::default(); BURST],
@@ -118,7 +118,7 @@ impl BurstState {
 
     /// A burst just came in.
     #[inline]
-    pub(crate) fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.passes = [0; BURST];
         self.roots = std::array::from_fn(|at| at as u8);
         self.others = 0;
@@ -127,7 +127,7 @@ impl BurstState {
 
     /// Of these packets, those whose last stage was classified by the tables themselves.
     #[inline]
-    pub(crate) fn walked(&self, wanted: Packets) -> Packets {
+    pub(super) fn walked(&self, wanted: Packets) -> Packets {
         let is = |&at: &usize| matches!(self.sources[at], Source::Walk(_));
         places(wanted).filter(is).fold(0, |set, at| set | 1 << at)
     }
@@ -135,7 +135,7 @@ impl BurstState {
     /// Of these packets, those that go back to the caches, counted as another pass; what went too often
     /// ends.
     #[inline]
-    pub(crate) fn again(&mut self, wanted: Packets) -> Packets {
+    pub(super) fn again(&mut self, wanted: Packets) -> Packets {
         let mut again = 0;
         for at in places(wanted) {
             if self.dispositions[at] == Disposition::Again {

@@ -11,7 +11,7 @@ use weir_packet::DropReason;
 impl Worker {
     /// Packets leave, each as its disposition says; the burst is empty then.
     #[inline]
-    pub(crate) fn transmit(&mut self, burst: &mut Burst) {
+    pub(super) fn transmit(&mut self, burst: &mut Burst) {
         let others = std::mem::take(&mut self.state.others) != 0;
         if others || self.output.egress.keeps() || !self.output.spawned.is_empty() {
             self.transmit_behind_copies(burst);

@@ -97,7 +97,7 @@ impl Worker {
     /// Packets that the exact-match cache does not know. Those of flows that the new-flow filter does not know walk the
     /// tables; the others, and those that cannot, are looked up among the megaflows, and for those that miss there a
     /// megaflow is made, within the upcall budget of their port.
-    pub(crate) fn upcall(&mut self, burst: &mut Burst, misses: Packets) {
+    pub(super) fn upcall(&mut self, burst: &mut Burst, misses: Packets) {
         let mut known = 0;
         for at in places(misses) {
             known |= u64::from(self.tiers.new_flows.was_here(self.state.found.hashes[at])) << at;
