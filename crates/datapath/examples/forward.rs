@@ -2,22 +2,26 @@
 //!
 //! `cargo run --release -p weir-datapath --example forward -- CORE FLOWS PORT PORT...` forwards for a
 //! second, once the flows are learnt, by the flow entries of a file, as `ovs-ofctl add-flows` reads it; ports are as for
-//! `weir switch --port`, for example `net_pcap0,rx_pcap=64B.pcap,infinite_rx=1 net_null1,no-rx=1`. It
+//! `weir switch --port`, for example `net_pcap0,rx_pcap=64B.pcap,infinite_rx=1 net_null1,no-rx=1`; `service:NAME=KIND`
+//! among them is a service that the flow entries call. It
 //! prints cycles a packet, who answered lookups, and each step's cycles.
 //! With several cores (`2,3`), each is a worker: the rate is that of all together.
 
 use std::time::Duration;
 use weir_cpu::Ticks;
-use weir_datapath::{Change, Config, Datapath, PortSpec, Report};
+use weir_datapath::{Change, Config, Datapath, PortSpec, Report, ServiceConfig};
 use weir_dpdk::{Eal, EalConfig, Memory, Pool};
 use weir_openflow::parse_flows;
 use weir_units::FrameSize;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [cores, flows, ports @ ..] = &arguments[..] else {
-        return Err("usage: forward CORE[,CORE...] FLOWS PORT...".into());
+    let [cores, flows, rest @ ..] = &arguments[..] else {
+        return Err("usage: forward CORE[,CORE...] FLOWS [service:NAME=KIND...] PORT...".into());
     };
+    let services = rest.iter().filter_map(|word| word.strip_prefix("service:")?.split_once('='));
+    let services = services.map(|(name, kind)| (name.to_owned(), ServiceConfig::of_kind(kind))).collect();
+    let ports: Vec<&String> = rest.iter().filter(|word| !word.starts_with("service:")).collect();
     let cores: Vec<usize> = cores.split(',').map(str::parse).collect::<Result<_, _>>()?;
     let queues = u16::try_from(cores.len())?;
     // A source keeps what it replays in buffers; a million of the usual size are more than 2 GiB.
@@ -30,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         buffers,
         max_frame: FrameSize::MIN,
         room,
-        services: std::collections::BTreeMap::new(),
+        services,
         coalescing: true,
         poll: weir_datapath::PollMode::Busy,
         tcam: None,
@@ -39,11 +43,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let mut datapath = Datapath::start(Eal::init(memory)?, config)?;
     let specs: Vec<PortSpec> = (1..)
-        .zip(ports)
+        .zip(&ports)
         .map(|(number, spec)| PortSpec {
             name: format!("p{number}"),
             number: None,
-            spec: spec.clone(),
+            spec: (*spec).clone(),
             queues,
             descriptors: 1024,
         })
