@@ -21,6 +21,7 @@ mod lab;
 mod links;
 mod memif;
 mod nf;
+mod outside;
 mod packets;
 mod peers;
 mod perf;

@@ -28,6 +28,7 @@ mod lpm;
 pub mod namespace;
 mod nf;
 mod openflow;
+mod outside;
 mod ovs;
 pub mod process;
 mod simulated;
@@ -294,6 +295,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &ip_pipeline::IpPipeline,
     &linux::Linux,
     &external::External,
+    &outside::Undescribed,
     &nf::NfProgram::FAULTY,
     &simulated::Simulated,
 ];
@@ -318,7 +320,12 @@ pub fn devices(text: &str) -> Vec<&str> {
 
 /// The adapter of a device's name, `NAME` or `NAME:VARIANT`; of several devices in a row, the first one's.
 pub fn adapter(device: &str) -> Option<&'static dyn Adapter> {
-    let name = split(devices(device)[0]).0;
+    let (name, variant) = split(devices(device)[0]);
+    if name == outside::NAME
+        && let Ok(described) = outside::described(variant)
+    {
+        return Some(described);
+    }
     ADAPTERS.iter().copied().find(|adapter| adapter.name() == name)
 }
 
