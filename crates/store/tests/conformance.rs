@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use weir_store::{NewRun, Outcome, RunId, Store};
 use weir_trial::changes::EntryCheck;
 use weir_trial::run::{
-    BackToBackResult, Bursts, ChangePair, CurveResult, CurveStep, Drift, Estimate, FlowModsResult,
-    FrameLossResult, LatencyResult, LossStep, MrrResult, Point, PointKey, PointResult, Purpose, Run,
-    RunState, SCHEMA_VERSION, Saturation, SoakResult, Soaked, StoredTrial, ThroughputResult,
+    BackToBackResult, BurstSending, Bursts, ChangePair, CurveResult, CurveStep, Drift, Estimate,
+    FlowModsResult, FrameLossResult, LatencyResult, LossStep, MrrResult, Point, PointKey, PointResult,
+    Purpose, Run, RunState, SCHEMA_VERSION, Saturation, SoakResult, Soaked, StoredTrial, ThroughputResult,
 };
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::windows::{Absences, WindowCounts};
@@ -419,8 +419,18 @@ fn back_to_back() -> impl Strategy<Value = PointResult> {
     let bursts = (vec(any::<u64>(), 0..4), number(), any::<u64>(), any::<u64>(), number())
         .prop_map(|(frames, mean, min, max, deviation)| Bursts { frames, mean, min, max, deviation });
     let times = (of(nanos()), of(nanos()), any::<u64>(), any::<u64>());
-    (rate(), of(rate()), text(), of(bursts), times, of(text()), vec(any::<u32>(), 0..4), limit()).prop_map(
+    let sending = (vec(any::<u32>(), 0..4), any::<u32>(), of(any::<u64>()), any::<u64>(), any::<u32>())
+        .prop_map(|(decided, repeated, late, tolerated, apart)| BurstSending {
+            decided,
+            repeated,
+            late,
+            tolerated,
+            apart,
+        });
+    let trials = (vec(any::<u32>(), 0..4), of(sending));
+    (rate(), of(rate()), text(), of(bursts), times, of(text()), trials, limit()).prop_map(
         |(line, throughput, goal, bursts, (implied, corrected, step, ceiling), invalid, trials, limit)| {
+            let (trials, sending) = trials;
             PointResult::BackToBack(BackToBackResult {
                 line,
                 throughput,
@@ -433,6 +443,7 @@ fn back_to_back() -> impl Strategy<Value = PointResult> {
                 invalid,
                 trials,
                 limit,
+                sending,
             })
         },
     )

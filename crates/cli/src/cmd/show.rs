@@ -292,6 +292,7 @@ mod tests {
             invalid: invalid.map(str::to_owned),
             trials: vec![0],
             limit: None,
+            sending: None,
         };
         let key = PointKey {
             nf: Nf::L2Fwd,

@@ -17,7 +17,8 @@ pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
                 "The longest burst at the line rate that came through whole (RFC 9004). The device forwards while the \
                  burst comes in: the implied time is that of the mean burst, the corrected one, the buffer, is without what \
                  left meanwhile, implied × (1 − throughput ∕ line rate). Before each burst nothing was sent for the rest \
-                 that the plan states."
+                 that the plan states. A burst counts if the tester sent it back to back by its own account; where \
+                 it never did, the note calls the lengths an estimate."
             }
             @for table in &tables { (table.html()) }
         }
@@ -37,6 +38,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Option<Table> {
                 corrected,
                 step,
                 invalid,
+                sending,
                 ..
             }) = result
             else {
@@ -48,6 +50,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Option<Table> {
                     Cell::Number(number(value, decimals), value)
                 })
             };
+            let estimate = sending.as_ref().and_then(weir_trial::run::BurstSending::estimate);
             let time = |time: &Option<weir_units::Nanos>| time.map_or(Cell::None, Cell::time);
             rows.push(Row {
                 cells: vec![
@@ -63,12 +66,13 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Option<Table> {
                     time(corrected),
                     Cell::rate(Some(*line), entry.bytes()),
                     Cell::rate(*throughput, entry.bytes()),
-                    Cell::Text(match invalid {
-                        Some(why) => format!("not valid: {why}"),
-                        None => format!("corrected by {goal}"),
+                    Cell::Text(match (invalid, &estimate) {
+                        (Some(why), _) => format!("not valid: {why}"),
+                        (None, Some(why)) => format!("an estimate, limited by the tester: {why}"),
+                        (None, None) => format!("corrected by {goal}"),
                     }),
                 ],
-                suspect: invalid.is_some(),
+                suspect: invalid.is_some() || estimate.is_some(),
             });
         }
     }

@@ -15,7 +15,7 @@ mod mrr;
 mod soak;
 mod throughput;
 
-pub use back_to_back::{BackToBackResult, Bursts};
+pub use back_to_back::{BackToBackResult, BurstSending, Bursts};
 pub use curve::{CurveResult, CurveStep, Saturation};
 pub use flow_mods::{ChangePair, FlowModsResult};
 pub use frame_loss::{FrameLossResult, LossStep};
@@ -241,7 +241,8 @@ impl Purpose {
             Self::Latency => ("latency", 3, true, |spec| format!("latency at {}", spec.load)),
             Self::Mrr => ("mrr", 3, false, |_| "forwarded rate".to_owned()),
             Self::FrameLoss => ("frame-loss", 3, false, |spec| format!("frame loss at {}", spec.load)),
-            Self::BackToBack => ("back-to-back", 3, false, |spec| format!("burst of {}", spec.duration)),
+            // Sent again by the method, which rests before each.
+            Self::BackToBack => ("back-to-back", 1, false, |spec| format!("burst of {}", spec.duration)),
             Self::FlowMods => {
                 ("flow-mods", 3, false, |spec| format!("changes of flow entries at {}", spec.load))
             }

@@ -34,6 +34,41 @@ pub struct BackToBackResult {
     /// Who limits it; nothing where the wiring was not checked.
     #[serde(default)]
     pub limit: Option<Limit>,
+    /// How the bursts were sent; nothing in runs of before that was looked at.
+    #[serde(default)]
+    pub sending: Option<BurstSending>,
+}
+
+/// How the bursts of a back-to-back measurement were sent. RFC 9004 (section 5.3) speaks of frames with the least gap
+/// between them; a tester that falls behind leaves a gap and sends a lump.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct BurstSending {
+    /// The trials that decided, in order: of each burst the attempt whose frames were least late.
+    pub decided: Vec<u32>,
+    /// Attempts that were made again, because they were not back to back or the machine spoilt them.
+    pub repeated: u32,
+    /// The most that a frame of a burst that decided was sent behind its time, in frames at the line rate; nothing
+    /// where nobody kept account.
+    pub late: Option<u64>,
+    /// How late a frame of a burst that is back to back may be, in frames at the line rate.
+    pub tolerated: u64,
+    /// Bursts that decided though no attempt was back to back.
+    pub apart: u32,
+}
+
+impl BurstSending {
+    /// Why what rests on these bursts is an estimate; nothing where all were back to back.
+    pub fn estimate(&self) -> Option<String> {
+        let Self { decided, apart, tolerated, .. } = self;
+        let late = self.late.map_or(String::new(), |late| format!(", a frame up to {late} frames late"));
+        (*apart > 0).then(|| {
+            format!(
+                "{apart} of {} bursts were never sent back to back{late}, {tolerated} are tolerated",
+                decided.len()
+            )
+        })
+    }
 }
 
 /// Burst lengths of a back-to-back measurement, in frames over all directions.
@@ -65,7 +100,7 @@ impl MethodResult for BackToBackResult {
     }
 
     fn rests_on<'a>(&self, point: &'a Point) -> Vec<&'a StoredTrial> {
-        point.numbered(&self.trials)
+        point.numbered(self.sending.as_ref().map_or(&self.trials, |sending| &sending.decided))
     }
 
     fn number(&self) -> Option<(&str, Unit, f64)> {
