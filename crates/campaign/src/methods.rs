@@ -5,6 +5,7 @@
 //! the limits go through that list and know no method by name.
 
 mod back_to_back;
+mod connections;
 mod curve;
 mod flow_mods;
 mod frame_loss;
@@ -14,6 +15,7 @@ mod soak;
 mod throughput;
 
 pub(crate) use back_to_back::BackToBackTable;
+pub(crate) use connections::ConnectionsTable;
 pub use curve::CurvePlan;
 pub(crate) use curve::LatencyCurveTable;
 pub(crate) use flow_mods::FlowModsTable;
@@ -32,6 +34,7 @@ use crate::plan::{Plan, PointSpec};
 use crate::purse::Purse;
 use crate::runner::CampaignError;
 use weir_methods::back_to_back::BackToBack;
+use weir_methods::connections::Connections;
 use weir_methods::flow_mods::FlowMods;
 use weir_methods::frame_loss::FrameLoss;
 use weir_methods::latency::{LatencyAt, LoadBasis};
@@ -200,6 +203,7 @@ methods! {
     FrameLoss: FrameLoss = frame_loss,
     BackToBack: BackToBack = back_to_back,
     FlowMods: FlowMods = flow_mods,
+    Connections: Connections = connections,
     Soak: Soak = soak,
 }
 

@@ -9,7 +9,7 @@ use weir_methods::{GoalBounds, Next, Observer};
 use weir_store::{OpenPoint, Store};
 use weir_trial::run::{Purpose, StoredTrial};
 use weir_trial::verdict::Code;
-use weir_trial::{Control, KeptTrial, Measurer, TrialSpec};
+use weir_trial::{ConnectionSpec, Control, KeptTrial, Measurer, TrialResult, TrialSpec};
 use weir_units::Nanos;
 
 /// Share of unsent packets from which the tester is overloaded rather than disturbed: another
@@ -74,7 +74,7 @@ impl Measurer for Recorder<'_> {
     type Error = CampaignError;
 
     fn measure(&mut self, purpose: Purpose, spec: TrialSpec) -> Result<KeptTrial, CampaignError> {
-        self.keep(purpose, spec, None)
+        self.keep(purpose, |rig| rig.measure(spec))
     }
 
     fn measure_under(
@@ -83,7 +83,15 @@ impl Measurer for Recorder<'_> {
         spec: TrialSpec,
         control: Control,
     ) -> Result<KeptTrial, CampaignError> {
-        self.keep(purpose, spec, Some(control))
+        self.keep(purpose, |rig| rig.measure_under(spec, Some(control)))
+    }
+
+    fn measure_connections(
+        &mut self,
+        purpose: Purpose,
+        asked: ConnectionSpec,
+    ) -> Result<KeptTrial, CampaignError> {
+        self.keep(purpose, |rig| rig.measure_connections(asked))
     }
 
     fn rest(&mut self, time: Nanos) -> Result<(), CampaignError> {
@@ -96,13 +104,12 @@ impl Recorder<'_> {
     fn keep(
         &mut self,
         purpose: Purpose,
-        spec: TrialSpec,
-        control: Option<Control>,
+        measure: impl Fn(&mut Rig) -> Result<TrialResult, RigError>,
     ) -> Result<KeptTrial, CampaignError> {
         let began = Instant::now();
         for attempt in 1.. {
             let started_ms = now_ms();
-            let result = self.rig.measure_under(spec, control).map_err(CampaignError::Rig)?;
+            let result = measure(self.rig).map_err(CampaignError::Rig)?;
             let sequence = *self.sequence;
             let mut trial = StoredTrial::new(sequence, purpose, started_ms, result);
             // A device starts once: what was spoilt then cannot be measured again.

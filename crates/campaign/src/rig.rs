@@ -4,6 +4,7 @@
 //! so that nothing is left behind whether the campaign ends, fails or is interrupted.
 
 mod audit;
+mod connected;
 mod controlled;
 mod expectations;
 mod fed;
@@ -32,10 +33,12 @@ use weir_dut::process::Process;
 use weir_dut::wiring::{Memif, Nic, Side, Veth, VethPairs, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, RunningDut};
 use weir_traffic::check::PassFrames;
-use weir_traffic::{Shape, Tester, TesterError};
+use weir_traffic::{Script, Shape, Tester, TesterError};
 use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, ran_elsewhere, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
-use weir_trial::{Control, CoreUse, DutReading, Nf, Oracle, PacketCheck, Placement, TrialResult, TrialSpec};
+use weir_trial::{
+    ConnectionSpec, Control, CoreUse, DutReading, Nf, Oracle, PacketCheck, Placement, TrialResult, TrialSpec,
+};
 use weir_units::Nanos;
 
 /// Packet buffers of the lab: both rings of both ports, caches and bursts, twice over.
@@ -192,6 +195,9 @@ struct Watch {
 pub struct Wired {
     tester: Tester,
     device: Device,
+    nf: Nf,
+    /// What connections through it say, once one was asked for.
+    script: Option<Arc<Script>>,
     /// Whether the DUT must not see the lab's ports go while it forwards: memif's driver takes the
     /// memory away under a poller.
     dut_stops_first: bool,
@@ -327,7 +333,7 @@ impl Rig {
     pub fn take_down(self) -> Result<(), RigError> {
         match self {
             Self::Wired(rig) => {
-                let Wired { tester, device, dut_stops_first } = *rig;
+                let Wired { tester, device, dut_stops_first, .. } = *rig;
                 if dut_stops_first {
                     device.dut.stop()?;
                     drop(tester);
@@ -518,6 +524,20 @@ impl Rig {
         }
     }
 
+    /// Runs a trial of connections; as packets, where there is no wire.
+    pub(crate) fn measure_connections(&mut self, asked: ConnectionSpec) -> Result<TrialResult, RigError> {
+        match self {
+            Self::Wired(rig) => {
+                let mut result = rig.measure_connections(asked)?;
+                if !rig.device.dut.has_counters() {
+                    result.dut = None;
+                }
+                Ok(result)
+            }
+            Self::Fed(_) | Self::Simulated(_) => self.measure(asked.trial()),
+        }
+    }
+
     /// Sends nothing for so long, that the device may empty its buffers.
     pub(crate) fn rest(&mut self, time: Nanos) -> Result<(), RigError> {
         match self {
@@ -549,6 +569,16 @@ impl Wired {
 
     /// Runs one trial, and says so when it begins.
     fn measure(&mut self, spec: TrialSpec, begins: impl FnOnce()) -> Result<TrialResult, RigError> {
+        self.measure_by(spec, begins, |tester, stop| tester.run(spec, stop))
+    }
+
+    /// The same with a trial that the tester runs so.
+    fn measure_by(
+        &mut self,
+        spec: TrialSpec,
+        begins: impl FnOnce(),
+        run: impl FnOnce(&mut Tester, &Arc<AtomicBool>) -> Result<TrialResult, TesterError>,
+    ) -> Result<TrialResult, RigError> {
         let began = Instant::now();
         let device = &mut self.device;
         device.rest(spec.duration);
@@ -558,7 +588,7 @@ impl Wired {
         let watch = device.watch();
         self.tester.watch(device.watched_threads());
         begins();
-        let ran = self.tester.run(spec, &device.stop).map(|mut result| {
+        let ran = run(&mut self.tester, &device.stop).map(|mut result| {
             result.health.real_time = real_time.is_some();
             device.watched(watch, &mut result.health);
             result

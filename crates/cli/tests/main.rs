@@ -7,6 +7,7 @@ mod bench_lifecycle;
 mod chains;
 mod clients;
 mod comparing;
+mod connections;
 mod curves;
 mod detection_power;
 mod disturbed_trials;

@@ -3,7 +3,7 @@
 
 use crate::observe::{Next, Observer, Remaining};
 use weir_trial::run::Purpose;
-use weir_trial::{Control, KeptTrial, Measurer, TrialSpec};
+use weir_trial::{ConnectionSpec, Control, KeptTrial, Measurer, TrialSpec};
 use weir_units::Nanos;
 
 /// A method's hand on the measurer.
@@ -43,6 +43,19 @@ impl<'a, M: Measurer, O: Observer> Asker<'a, M, O> {
         };
         self.observer.trial(self.purpose, &kept);
         self.overhead = kept.result.overhead;
+        self.sequences.push(kept.sequence);
+        Ok(kept)
+    }
+
+    /// The same with connections in place of packets.
+    pub(crate) fn ask_connections(
+        &mut self,
+        asked: ConnectionSpec,
+        left: Remaining,
+    ) -> Result<KeptTrial, M::Error> {
+        self.observer.next(&Next { purpose: self.purpose, spec: asked.trial(), remaining: left });
+        let kept = self.measurer.measure_connections(self.purpose, asked)?;
+        self.observer.trial(self.purpose, &kept);
         self.sequences.push(kept.sequence);
         Ok(kept)
     }

@@ -62,6 +62,8 @@ pub enum Unit {
     Nanoseconds,
     /// Changes of flow entries a second.
     ChangesPerSecond,
+    /// New connections a second.
+    ConnectionsPerSecond,
 }
 
 /// What one number of a side is.

@@ -11,6 +11,7 @@
 //! - [`curve`]: delay and loss from next to no load to beyond saturation, with the knee;
 //! - [`frame_loss`]: loss against load, from the line rate down (RFC 2544);
 //! - [`back_to_back`]: the longest burst that comes through whole (RFC 9004);
+//! - [`connections`]: connections a second and at a time, through a device that tracks them;
 //! - [`flow_mods`]: changes of flow entries a second, and what they cost a load;
 //! - [`soak`]: one load for hours, with the time of each loss;
 //! - [`repeat`]: the same measurement several times, with its spread;
@@ -24,6 +25,7 @@
 mod ask;
 pub mod back_to_back;
 pub mod compare;
+pub mod connections;
 pub mod curve;
 pub mod flow_mods;
 pub mod frame_loss;

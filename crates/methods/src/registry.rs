@@ -5,8 +5,8 @@ use crate::compare::Found;
 use crate::mlrsearch::SearchConfig;
 use crate::verify::{Derived, Named};
 use weir_trial::run::{
-    BackToBackResult, CurveResult, FlowModsResult, FrameLossResult, LatencyResult, Method, MrrResult, Point,
-    PointResult, SoakResult, ThroughputResult,
+    BackToBackResult, ConnectionsResult, CurveResult, FlowModsResult, FrameLossResult, LatencyResult, Method,
+    MrrResult, Point, PointResult, SoakResult, ThroughputResult,
 };
 
 /// What this crate knows of a stored result.
@@ -54,6 +54,7 @@ pub(crate) const fn entry(method: Method) -> Entry {
         Method::FrameLoss => Entry::of::<FrameLossResult>(),
         Method::BackToBack => Entry::of::<BackToBackResult>(),
         Method::FlowMods => Entry::of::<FlowModsResult>(),
+        Method::Connections => Entry::of::<ConnectionsResult>(),
         Method::Soak => Entry::of::<SoakResult>(),
     }
 }
@@ -68,6 +69,7 @@ pub(crate) fn stored(result: &PointResult) -> &dyn Stored {
         PointResult::FrameLoss(result) => result,
         PointResult::BackToBack(result) => result,
         PointResult::FlowMods(result) => result,
+        PointResult::Connections(result) => result,
         PointResult::Soak(result) => result,
     }
 }

@@ -3,12 +3,12 @@
 mod common;
 
 use weir_report::{PageOptions, render};
-use weir_trial::Limit;
 use weir_trial::run::{
-    BackToBackResult, CurveResult, Estimate, FlowModsResult, FrameLossResult, LatencyResult, MrrResult,
-    Point, PointResult, Run, RunState, SoakResult, ThroughputResult,
+    BackToBackResult, ConnectionsResult, CurveResult, Estimate, FlowModsResult, FrameLossResult,
+    LatencyResult, MrrResult, Point, PointResult, Run, RunState, SoakResult, ThroughputResult,
 };
 use weir_trial::{Fault, PacketCheck};
+use weir_trial::{Limit, Limiter};
 use weir_units::{Nanos, Pps, Ratio, Spread};
 
 fn page(runs: &[Run]) -> String {
@@ -73,6 +73,9 @@ fn texts_of_a_run_cannot_become_markup() {
                 PointResult::BackToBack(BackToBackResult { goal, invalid, .. }) => {
                     *goal = hostile.into();
                     *invalid = Some(hostile.into());
+                }
+                PointResult::Connections(ConnectionsResult { limit, .. }) => {
+                    *limit = Some(Limit { by: Limiter::Tester, why: hostile.into() });
                 }
                 PointResult::Mrr(_) | PointResult::LatencyCurve(_) | PointResult::FrameLoss(_) => {}
             }
@@ -263,6 +266,11 @@ fn numbers_that_are_none_or_not_finite_do_not_spoil_a_page() {
                 (*load, *cost, *lag) = (Pps(f64::NAN), None, None);
                 *rate = rate.map(|rate| Spread { mean: f64::INFINITY, ..rate });
             }
+            PointResult::Connections(ConnectionsResult { searches, rate, held, .. }) => {
+                searches.clear();
+                *rate = rate.map(|rate| Spread { mean: f64::NAN, ..rate });
+                *held = None;
+            }
             PointResult::Soak(SoakResult { found, .. }) => {
                 found.trials.truncate(1);
                 found.intended = 0;
@@ -316,6 +324,23 @@ fn changes_of_flow_entries_are_drawn_with_their_rate_and_how_many_were_in_force_
     assert!(page.contains(&rate), "the rate of {rate} is missing");
     assert!(page.contains("3 confirmed changes looked for: 3 in force late, 0 not at all"));
     assert!(page.contains("id=\"flow-mods-l2fwd\""), "no figure");
+}
+
+#[test]
+fn connections_are_drawn_with_their_rate_and_how_many_were_held_at_a_time() {
+    let run = common::curves("2026-11-21-heron", 2);
+    let page = page(std::slice::from_ref(&run));
+    let found = run.points.iter().flat_map(|point| &point.results).find_map(|result| match result {
+        PointResult::Connections(result) => Some(result),
+        _ => None,
+    });
+    let found = found.unwrap();
+    let rate = weir_trial::run::changes(found.rate.unwrap().mean);
+    assert!(page.contains(&rate), "the rate of {rate} is missing");
+    assert!(page.contains("limited by the device: at "), "who limits it is missing");
+    assert!(page.contains("id=\"connections-l2fwd\""), "no figure");
+    let held = found.held.as_ref().unwrap().passed.unwrap();
+    assert!((3_900..=4_000).contains(&held), "{held}");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, Session, StoredTrial};
 use weir_trial::{
-    ChangesMade, DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck, StageReading,
-    TesterAccount, TrialResult, TrialSpec, Verdict, Windows,
+    ChangesMade, ConnectionsMade, DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck,
+    StageReading, TesterAccount, TrialResult, TrialSpec, Verdict, Windows,
 };
 use weir_units::{Bps, LineRate, Nanos, Pps};
 
@@ -82,7 +82,7 @@ fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {
 
 /// Facts of a trial beside its counts, in one JSON column.
 #[derive(Serialize, Deserialize)]
-struct Facts<V, H, P, A, W, S, C> {
+struct Facts<V, H, P, A, W, S, C, N> {
     #[serde(default)]
     verdict: V,
     #[serde(default)]
@@ -97,6 +97,8 @@ struct Facts<V, H, P, A, W, S, C> {
     stages: S,
     #[serde(default)]
     changes: C,
+    #[serde(default)]
+    connections: N,
 }
 
 pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
@@ -288,6 +290,7 @@ pub(crate) fn insert_trial(db: &Connection, point: i64, trial: &StoredTrial) -> 
             windows: &result.windows,
             stages: &result.stages,
             changes: &result.changes,
+            connections: &result.connections,
         })?
     ])?;
     let id = db.last_insert_rowid();
@@ -394,6 +397,7 @@ fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
         Option<Windows>,
         Vec<StageReading>,
         Option<ChangesMade>,
+        Option<ConnectionsMade>,
     >;
     let facts: Read = from_json(row, "facts")?;
     let mut directions =
@@ -419,6 +423,7 @@ fn trial(db: &Connection, row: &Row<'_>) -> Result<StoredTrial> {
             windows: facts.windows,
             stages: facts.stages,
             changes: facts.changes,
+            connections: facts.connections,
         },
     })
 }

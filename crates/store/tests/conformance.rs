@@ -9,16 +9,17 @@ use std::collections::BTreeMap;
 use weir_store::{NewRun, Outcome, RunId, Store};
 use weir_trial::changes::EntryCheck;
 use weir_trial::run::{
-    BackToBackResult, BurstSending, Bursts, ChangePair, CurveResult, CurveStep, Drift, Estimate,
-    FlowModsResult, FrameLossResult, LatencyResult, LossStep, MrrResult, Point, PointKey, PointResult,
-    Purpose, Run, RunState, SCHEMA_VERSION, Saturation, SoakResult, Soaked, StoredTrial, ThroughputResult,
+    BackToBackResult, BurstSending, Bursts, ChangePair, ConnectionsResult, CurveResult, CurveStep, Drift,
+    Estimate, FlowModsResult, FrameLossResult, HeldSearch, LatencyResult, LossStep, MrrResult, Point,
+    PointKey, PointResult, Purpose, RateSearch, Run, RunState, SCHEMA_VERSION, Saturation, SoakResult,
+    Soaked, StoredTrial, ThroughputResult,
 };
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::windows::{Absences, WindowCounts};
 use weir_trial::{
-    Audit, ChangesMade, Clocks, Conduct, CoreHealth, DirectionCounts, DutReading, Fault, Floor, Health,
-    Latency, Limit, Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck, Shares, TesterAccount, TrialResult,
-    TrialSpec, Windows, WrongPackets,
+    Audit, ChangesMade, Clocks, Conduct, ConnectionSpec, ConnectionsMade, CoreHealth, DirectionCounts,
+    DutReading, Fault, Floor, Health, Latency, Limit, Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck,
+    Shares, TesterAccount, TrialResult, TrialSpec, Windows, WrongPackets,
 };
 use weir_trial::{Chain, CoreUse, Deployment, Passed, Placement, StageReading, StageTaps};
 use weir_units::{Bps, Interval, LatencyHistogram, LineRate, Nanos, Pps, Ratio, Spread};
@@ -219,6 +220,28 @@ fn changes() -> impl Strategy<Value = ChangesMade> {
         .prop_map(|(batch, made, elapsed, checks)| ChangesMade { batch, made, elapsed, checks })
 }
 
+fn connections() -> impl Strategy<Value = ConnectionsMade> {
+    let asked = (number(), any::<u64>(), any::<bool>()).prop_map(|(rate, count, held)| ConnectionSpec {
+        rate,
+        count,
+        held,
+    });
+    let counts = [any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()];
+    (asked, counts, nanos(), nanos(), number(), latency()).prop_map(
+        |(asked, [begun, opened, proved, whole], took, behind, full, setup)| ConnectionsMade {
+            asked,
+            begun,
+            opened,
+            proved,
+            whole,
+            took,
+            behind,
+            full: Ratio(full),
+            setup,
+        },
+    )
+}
+
 fn limit() -> impl Strategy<Value = Option<Limit>> {
     let by = prop_oneof![
         Just(Limiter::Dut),
@@ -288,7 +311,7 @@ fn placement() -> impl Strategy<Value = Placement> {
 }
 
 fn trial() -> impl Strategy<Value = StoredTrial> {
-    let more = (vec(stage(), 0..3), of(changes()));
+    let more = (vec(stage(), 0..3), of(changes()), of(connections()));
     let facts = (of(reading()), health(), of(packets()), of(account()), of(windows()), more);
     let result = (rate(), nanos(), nanos(), nanos(), vec(counts(), 0..3), latency(), facts).prop_map(
         |(
@@ -298,7 +321,7 @@ fn trial() -> impl Strategy<Value = StoredTrial> {
             overhead,
             directions,
             latency,
-            (dut, health, packets, account, windows, (stages, changes)),
+            (dut, health, packets, account, windows, (stages, changes, connections)),
         )| TrialResult {
             spec: TrialSpec { load, duration },
             elapsed,
@@ -312,6 +335,7 @@ fn trial() -> impl Strategy<Value = StoredTrial> {
             windows,
             stages,
             changes,
+            connections,
         },
     );
     let verdict = vec(finding(), 0..3).prop_map(|findings| Verdict { findings });
@@ -384,7 +408,17 @@ fn result() -> impl Strategy<Value = PointResult> {
     let latency = (text(), rate(), any::<u32>(), of(floor())).prop_map(|(label, load, trial, floor)| {
         PointResult::Latency(LatencyResult { label, load, trial, floor })
     });
-    prop_oneof![throughput, mrr, latency, curve(), frame_loss(), back_to_back(), flow_mods(), soak()]
+    prop_oneof![
+        throughput,
+        mrr,
+        latency,
+        curve(),
+        frame_loss(),
+        back_to_back(),
+        flow_mods(),
+        made_connections(),
+        soak()
+    ]
 }
 
 fn curve() -> impl Strategy<Value = PointResult> {
@@ -492,6 +526,22 @@ fn flow_mods() -> impl Strategy<Value = PointResult> {
                 never,
                 limit,
             })
+        },
+    )
+}
+
+fn made_connections() -> impl Strategy<Value = PointResult> {
+    let trials = || vec(any::<u32>(), 0..4);
+    let search = (of(number()), of(number()), trials()).prop_map(|(passed, failed, trials)| RateSearch {
+        passed,
+        failed,
+        trials,
+    });
+    let held = (of(any::<u64>()), of(any::<u64>()), number(), trials())
+        .prop_map(|(passed, failed, opened_at, trials)| HeldSearch { passed, failed, opened_at, trials });
+    (any::<u32>(), nanos(), vec(search, 0..4), of(spread()), of(held), limit()).prop_map(
+        |(packets, duration, searches, rate, held, limit)| {
+            PointResult::Connections(ConnectionsResult { packets, duration, searches, rate, held, limit })
         },
     )
 }

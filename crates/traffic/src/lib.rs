@@ -10,6 +10,7 @@
 
 mod chatter;
 pub mod check;
+mod connections;
 mod each;
 mod histogram;
 mod intact;
@@ -31,6 +32,7 @@ mod waits;
 mod watch;
 mod windows;
 
+pub use connections::Script;
 pub use lane::Drain;
 pub use layout::{LanePlan, Layout};
 pub use pacer::{ParseShapeError, Shape};

@@ -248,6 +248,21 @@ impl Sender {
         }
     }
 
+    /// Puts a frame into a burst, for [`Self::hand_over`]. False where no buffer is free, or the burst is full.
+    #[inline]
+    pub(crate) fn lay(&mut self, burst: &mut Burst, frame: &[u8]) -> bool {
+        self.pool.packet(frame).is_some_and(|packet| burst.push(packet).is_ok())
+    }
+
+    /// Offers a burst to the port, beside any trial of its own; what it does not take is gone. Returns how many it
+    /// took.
+    #[inline]
+    pub(crate) fn hand_over(&mut self, burst: &mut Burst) -> usize {
+        let sent = self.tx.transmit(burst);
+        burst.clear();
+        sent
+    }
+
     /// Sends one frame with this stamp beside the schedule, in a burst of its own; it counts nowhere. False where the
     /// port does not take it.
     pub(crate) fn send_beside(&mut self, burst: &mut Burst, frame: &[u8], stamp: Stamp) -> bool {

@@ -11,6 +11,7 @@
 //! ([`weir_trial::windows`]). All rates are over the schedule's own time.
 
 use crate::check::PassFrames;
+use crate::connections::Script;
 use crate::each;
 use crate::histogram::TickHistogram;
 use crate::intact::{Integrity, Link};
@@ -32,7 +33,8 @@ use weir_trial::changes::Probe;
 use weir_trial::health::{CoreHealth, Health, Pauses};
 use weir_trial::windows::{Window, WindowLog};
 use weir_trial::{
-    DirectionCounts, NfKind, Oracle, PacketCheck, Planned, TesterAccount, TrialResult, TrialSpec,
+    ConnectionSpec, DirectionCounts, NfKind, Oracle, PacketCheck, Planned, TesterAccount, TrialResult,
+    TrialSpec,
 };
 use weir_units::{Nanos, Pps};
 use weir_wire::EtherType;
@@ -92,6 +94,8 @@ pub struct Tester {
     next_probe: u64,
     /// What came of those of the last trial.
     probed: Vec<Probe>,
+    /// Number of the next connection.
+    next_connection: u64,
     /// `None` only while a trial runs on the workers.
     engine: Option<Engine>,
 }
@@ -153,6 +157,7 @@ impl Tester {
             probing: None,
             next_probe: 0,
             probed: Vec::new(),
+            next_connection: 0,
             engine: Some(engine),
         }
     }
@@ -253,6 +258,27 @@ impl Tester {
             self.drain.quiet = self.drain.patience;
         }
         Ok(result)
+    }
+
+    /// Runs one trial of connections, with both ends on the tester's first thread. Raising `stop` ends it early, with an
+    /// error. Their numbers go on from trial to trial, so that none has a five-tuple that a device knows already.
+    pub fn connect(
+        &mut self,
+        script: &Arc<Script>,
+        asked: ConnectionSpec,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<TrialResult, TesterError> {
+        let (stop, script, mut engine) = (Arc::clone(stop), Arc::clone(script), self.engine()?);
+        let core = engine.lanes.first().map_or(0, |lane| lane.core);
+        let first = self.next_connection;
+        self.next_connection += asked.count;
+        let worker = Worker::spawn(self.eal, "weir-tester", core, move || {
+            let result = engine.connect((&script, first), asked, &stop);
+            (engine, result)
+        })?;
+        let (engine, result) = worker.join()?;
+        self.engine = Some(engine);
+        result.ok_or(TesterError::Stopped)
     }
 
     /// The untimed pass: sends these frames, a list a direction, few at a time, and compares all that

@@ -149,6 +149,17 @@ impl Oracle {
         }
     }
 
+    /// What must become of a packet, in either direction, of a TCP connection that the function let open and still
+    /// tracks. Nothing is said of functions without connections, and of those that choose where one goes.
+    pub fn of_connection(&self, in_port: u8, frame: &[u8]) -> Expected {
+        match self.nf {
+            Nf::PipelineA { .. } | Nf::PipelineAFew { .. } | Nf::PipelineB { .. } => {
+                self.gateway.connected(in_port, frame)
+            }
+            _ => Expected::Open,
+        }
+    }
+
     /// Whether pipelines A, B and C let a UDP conversation be opened and answered that begins with a packet
     /// of this flow, whoever sends it.
     pub fn admits(&self, flow: &FiveTuple) -> bool {

@@ -20,6 +20,7 @@ mod account;
 pub mod changes;
 pub mod cipher;
 pub mod compare;
+mod connections;
 pub mod environment;
 pub mod expected;
 pub mod health;
@@ -36,6 +37,7 @@ pub mod windows;
 
 pub use account::{Planned, PointAccount, Shares, TesterAccount};
 pub use changes::{ChangesMade, Control};
+pub use connections::{ConnectionSpec, ConnectionsMade};
 pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{
@@ -90,6 +92,16 @@ pub trait Measurer {
         _control: Control,
     ) -> Result<KeptTrial, Self::Error> {
         self.measure(purpose, spec)
+    }
+
+    /// Runs a trial of connections instead of one of packets. A device that tracks none, or a measurer that has no wire,
+    /// is measured as ever, and the trial says nothing of connections ([`TrialResult::connections`]).
+    fn measure_connections(
+        &mut self,
+        purpose: run::Purpose,
+        asked: ConnectionSpec,
+    ) -> Result<KeptTrial, Self::Error> {
+        self.measure(purpose, asked.trial())
     }
 
     /// Sends nothing for so long, that the device may empty its buffers. Who measures in no time

@@ -2,7 +2,9 @@
 
 use crate::verdict::limits;
 use crate::windows::WindowCounts;
-use crate::{ChangesMade, Health, PacketCheck, StageReading, TesterAccount, TrialSpec, Windows};
+use crate::{
+    ChangesMade, ConnectionsMade, Health, PacketCheck, StageReading, TesterAccount, TrialSpec, Windows,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -153,6 +155,9 @@ pub struct TrialResult {
     /// What a controller changed meanwhile; nothing where there was none.
     #[serde(default)]
     pub changes: Option<ChangesMade>,
+    /// What came of its connections; nothing where its packets were of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<ConnectionsMade>,
 }
 
 impl TrialResult {
@@ -171,6 +176,7 @@ impl TrialResult {
             windows: None,
             stages: Vec::new(),
             changes: None,
+            connections: None,
         }
     }
 

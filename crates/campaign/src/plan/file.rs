@@ -6,8 +6,8 @@
 use super::text::{HugePages, List, SizesText, Text};
 use super::wirings::{ExternalPlan, MemifPlan, NicTable, VethPlan, VhostPlan};
 use crate::methods::{
-    BackToBackTable, FlowModsTable, FrameLossTable, GoalTable, LatencyCurveTable, LatencyTable, MrrTable,
-    SoakTable, ThroughputTable,
+    BackToBackTable, ConnectionsTable, FlowModsTable, FrameLossTable, GoalTable, LatencyCurveTable,
+    LatencyTable, MrrTable, SoakTable, ThroughputTable,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -112,6 +112,9 @@ pub(crate) struct PlanFile {
     /// Changes of flow entries a second under a load, and what they cost that load.
     #[schemars(with = "Option<FlowModsTable>")]
     pub(crate) flow_mods: Option<Spanned<FlowModsTable>>,
+    /// TCP connections a second, and at a time, through a function that tracks them (RFC 3511, sections 5.2 and 5.3).
+    #[schemars(with = "Option<ConnectionsTable>")]
+    pub(crate) connections: Option<Spanned<ConnectionsTable>>,
     /// One load over a long time.
     #[schemars(with = "Option<SoakTable>")]
     pub(crate) soak: Option<Spanned<SoakTable>>,

@@ -162,7 +162,8 @@ pub(super) fn linked(
     let ends: Vec<usize> = directions.iter().map(|direction| direction.to).collect();
     let layout = Layout::of(setup.testers, ports.len(), &ends, 1);
     let tester = Tester::new(eal, &layout, ports, receivers, directions);
-    Ok(Wired { tester, device, dut_stops_first: setup.wiring == WiringKind::Memif })
+    let dut_stops_first = setup.wiring == WiringKind::Memif;
+    Ok(Wired { tester, device, nf: setup.nf, script: None, dut_stops_first })
 }
 
 /// Why the lab could not open its ports to a DUT that was there before: the cause, not its effect.

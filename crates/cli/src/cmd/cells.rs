@@ -2,6 +2,7 @@
 //! detail below. A method's file has both; here is the list, and words that they share.
 
 mod back_to_back;
+mod connections;
 mod curve;
 mod flow_mods;
 mod frame_loss;
@@ -38,6 +39,7 @@ pub(crate) fn of(result: &PointResult) -> &dyn Cell {
         PointResult::FrameLoss(result) => result,
         PointResult::BackToBack(result) => result,
         PointResult::FlowMods(result) => result,
+        PointResult::Connections(result) => result,
         PointResult::Soak(result) => result,
     }
 }

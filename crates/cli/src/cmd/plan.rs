@@ -19,7 +19,7 @@ Check, show and describe plans. Nothing is measured.
 
 A plan is a TOML file. It names axes (nf, dut, wiring, trace, size, directions, huge_pages), each one \
 value or a list; every combination is a point, and the axis written first varies slowest. The tables \
-[throughput], [mrr], [latency], [latency_curve], [frame_loss], [back_to_back], [flow_mods] and [soak] say \
+[throughput], [mrr], [latency], [latency_curve], [frame_loss], [back_to_back], [flow_mods], [connections] and [soak] say \
 what is measured at every point. `weir plan show quick` prints one to start from; `weir plan schema` prints \
 the format as a JSON Schema, for editors that complete and check TOML by one.";
 

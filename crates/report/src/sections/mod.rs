@@ -1,6 +1,7 @@
 //! The sections of the page, each a plot and the table behind it for every network function.
 
 mod bursts;
+mod connections;
 mod curve;
 mod curve_cpu;
 pub(crate) mod cycles;
@@ -48,7 +49,7 @@ impl Section {
 }
 
 /// The sections, in the order of the page.
-pub(crate) const SECTIONS: [Section; 13] = [
+pub(crate) const SECTIONS: [Section; 14] = [
     Section::new("throughput", "Throughput", &[Method::Throughput, Method::Mrr], rates::section),
     Section::new("sweeps", "Sweeps", &[], sweeps::section),
     Section::new("latency", "Latency", &[Method::Latency], latency::section),
@@ -61,6 +62,7 @@ pub(crate) const SECTIONS: [Section; 13] = [
     Section::new("frame-loss", "Frame loss", &[Method::FrameLoss], frame_loss::section),
     Section::new("bursts", "Back-to-back", &[Method::BackToBack], bursts::section),
     Section::new("flow-mods", "Changes of flow entries", &[Method::FlowMods], flow_mods::section),
+    Section::new("connections", "Connections", &[Method::Connections], connections::section),
     Section::new("soak", "Soak", &[Method::Soak], soak::section),
 ];
 

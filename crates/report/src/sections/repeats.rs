@@ -14,7 +14,7 @@ pub(super) fn table(digest: &Digest<'_>, nf: Nf) -> Table {
         for summary in repeats(&entry.point.results) {
             let cell = |value: f64| match summary.unit {
                 Unit::PacketsPerSecond => Cell::rate(Some(Pps(value)), entry.bytes()),
-                Unit::ChangesPerSecond => Cell::Number(changes(value), value),
+                Unit::ChangesPerSecond | Unit::ConnectionsPerSecond => Cell::Number(changes(value), value),
                 Unit::Nanoseconds => Cell::time(Nanos(value.max(0.0).round() as u64)),
             };
             let spread = summary.spread;

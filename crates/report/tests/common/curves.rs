@@ -3,6 +3,7 @@
 use super::{STARTED_MS, environment};
 use weir_methods::Silent;
 use weir_methods::back_to_back::{BackToBack, LineAndThroughput};
+use weir_methods::connections::Connections;
 use weir_methods::curve::LatencyCurve;
 use weir_methods::flow_mods::FlowMods;
 use weir_methods::frame_loss::FrameLoss;
@@ -14,8 +15,8 @@ use weir_trial::run::{
 };
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{
-    ChangesMade, Control, DirectionCounts, KeptTrial, Latency, Limit, Limiter, Measurer, Nf, SelfCheck,
-    TrialSpec,
+    ChangesMade, ConnectionSpec, ConnectionsMade, Control, DirectionCounts, KeptTrial, Latency, Limit,
+    Limiter, Measurer, Nf, SelfCheck, TrialSpec,
 };
 use weir_units::{Bps, LatencyHistogram, LineRate, Nanos, Pps, Ratio};
 
@@ -65,6 +66,35 @@ impl Measurer for Kept {
             if let Some(trial) = self.trials.last_mut() {
                 trial.result.changes.clone_from(&kept.result.changes);
             }
+        }
+        Ok(kept)
+    }
+
+    /// Tracks as many connections a second as it forwards packets in eight milliseconds, and 4000 at a time.
+    fn measure_connections(
+        &mut self,
+        purpose: Purpose,
+        asked: ConnectionSpec,
+    ) -> Result<KeptTrial, Self::Error> {
+        let mut kept = self.measure(purpose, TrialSpec { load: Pps(1e3), ..asked.trial() })?;
+        let most = if asked.held { 4_000 } else { (self.ceiling * 0.008 * asked.begins().seconds()) as u64 };
+        let whole = asked.count.min(most);
+        let mut setup = LatencyHistogram::default();
+        setup.record_many(Nanos(25_000), whole.max(1));
+        let made = ConnectionsMade {
+            asked,
+            begun: asked.count,
+            opened: asked.count,
+            proved: if asked.held { whole } else { 0 },
+            whole,
+            took: asked.begins(),
+            behind: Nanos(900),
+            full: Ratio(0.01),
+            setup: Latency::of(&setup),
+        };
+        kept.result.connections = Some(made);
+        if let Some(trial) = self.trials.last_mut() {
+            trial.result.connections.clone_from(&kept.result.connections);
         }
         Ok(kept)
     }
@@ -199,6 +229,15 @@ fn loads(kept: &mut Kept, line: Pps, capacity: f64) -> Vec<PointResult> {
     let load = Pps(capacity * 0.5);
     let changes = FlowMods { load: "50% mrr".parse().unwrap(), batch: 50, pairs: 3, duration: SECOND };
     results.push(changes.run(load, kept, &mut Silent).unwrap().point_result());
+    let connections = Connections {
+        searches: 3,
+        duration: Nanos(800_000_000),
+        rates: (1_000.0, 1e6),
+        width: Ratio(0.02),
+        most_held: 100_000,
+        opened_at: Ratio(0.5),
+    };
+    results.push(connections.run(kept, &mut Silent).unwrap().point_result());
     let soak = Soak { load: "90% ndr".parse().unwrap(), time: Nanos(240 * SECOND.0), slice: SECOND };
     results.push(soak.run(Pps(capacity * 0.9), kept, &mut Silent).unwrap().point_result());
     results

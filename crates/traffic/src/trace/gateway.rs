@@ -52,18 +52,20 @@ struct Tables {
     stations: [Vec<MacAddress>; 2],
     networks: Vec<Ipv4Prefix>,
     rules: Vec<Rule>,
+    /// Of what is drawn.
+    protocol: u8,
 }
 
 impl Tables {
-    fn of(nf: Nf) -> Self {
-        let opens = |rule: &Rule| {
-            rule.action == Action::Allow && rule.protocol.is_none_or(|protocol| protocol == ipv4::UDP)
-        };
+    fn of(nf: Nf, protocol: u8) -> Self {
+        let opens =
+            |rule: &Rule| rule.action == Action::Allow && rule.protocol.is_none_or(|named| named == protocol);
         Self {
             oracle: Oracle::new(nf),
             stations: behind_ports(&nf.stations()),
             networks: nf.networks().iter().filter(|n| n.leads).map(|n| n.prefix).collect(),
             rules: nf.rules().into_iter().filter(opens).collect(),
+            protocol,
         }
     }
 
@@ -88,7 +90,7 @@ impl Tables {
         let destination_port = first + (rng.next_u32() % (u32::from(last - first) + 1)) as u16;
         let source_port = client_port(rng.next_u32());
         let tuple = FiveTuple {
-            protocol: ipv4::UDP,
+            protocol: self.protocol,
             source,
             destination,
             ports: Some((source_port, destination_port)),
@@ -104,9 +106,44 @@ impl Tables {
     }
 }
 
+/// Pairs of ends, so many at most, between which TCP connections are opened from port 0: the flow of the first packet,
+/// with some port of the client's. What the other end sends passes only because it belongs to one.
+pub(crate) fn connections(nf: Nf, seed: u64, count: usize) -> Result<Vec<Flow>, String> {
+    if nf.pipeline_entries().is_none() {
+        return Err(format!("{nf} tracks no connections"));
+    }
+    if matches!(nf, Nf::PipelineC { .. }) {
+        return Err(format!("{nf} gives each connection to a backend of the device's choice"));
+    }
+    let tables = Tables::of(nf, ipv4::TCP);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (mut flows, mut seen) = (Vec::with_capacity(count), FxHashSet::default());
+    for _ in 0..count * DRAWS as usize {
+        if flows.len() == count {
+            break;
+        }
+        let Some(flow) = tables.draw(&mut rng) else { continue };
+        let tuple = FiveTuple {
+            protocol: ipv4::TCP,
+            source: flow.source,
+            destination: flow.destination,
+            ports: Some((flow.source_port, flow.destination_port)),
+        };
+        let ends = (tuple, [flow.source_mac.0, flow.destination_mac.0]);
+        let distinct = (flow.source, flow.destination, flow.destination_port);
+        if crate::connections::opens(&tables.oracle, ends) && seen.insert(distinct) {
+            flows.push(flow);
+        }
+    }
+    if flows.is_empty() {
+        return Err(format!("no rule of {nf} lets TCP connections be opened from port 0 alone"));
+    }
+    Ok(flows)
+}
+
 /// `count` conversations over the tables of a pipeline.
 fn conversations(spec: &TraceSpec, count: u32, of: Nf) -> Result<Vec<Flow>, TraceError> {
-    let tables = Tables::of(of);
+    let tables = Tables::of(of, ipv4::UDP);
     let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
     let wanted = count.min(PAIRS) as usize;
     let (mut flows, mut seen) = (Vec::with_capacity(count as usize), FxHashSet::default());

@@ -59,6 +59,14 @@ impl Gateway {
         }
     }
 
+    /// What pipelines A and B make of a frame of a connection.
+    pub(super) fn connected(&self, in_port: u8, frame: &[u8]) -> Expected {
+        match self.nf {
+            Nf::PipelineB { .. } => self.forwarded(in_port, translated(frame)),
+            _ => self.forwarded(in_port, frame.to_vec()),
+        }
+    }
+
     /// Whether both ends of a flow lie in networks that lead somewhere.
     pub(super) fn leads_both_ways(&self, flow: &FiveTuple) -> bool {
         [flow.source, flow.destination].iter().all(|end| self.networks.find(*end) == Some(true))

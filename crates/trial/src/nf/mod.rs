@@ -218,6 +218,12 @@ impl Nf {
         self.pipeline_entries().is_some()
     }
 
+    /// The addresses that take the place of those of the hosts behind port 0, the first and the last; nothing for
+    /// functions that translate none by connection.
+    pub const fn translates(self) -> Option<(std::net::Ipv4Addr, std::net::Ipv4Addr)> {
+        None
+    }
+
     /// The routing table; empty unless this is [`Nf::L3Fwd`].
     ///
     /// The test network is 198.18.0.0/15 (RFC 2544, appendix C.2.2.2): 198.18.0.0/16 leaves by port

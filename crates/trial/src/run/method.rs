@@ -7,6 +7,7 @@
 //! Results name their trials by [`StoredTrial::sequence`]: counts and histograms stand there, once.
 
 mod back_to_back;
+mod connections;
 mod curve;
 mod flow_mods;
 mod frame_loss;
@@ -16,6 +17,7 @@ mod soak;
 mod throughput;
 
 pub use back_to_back::{BackToBackResult, BurstSending, Bursts};
+pub use connections::{ConnectionsResult, HeldSearch, RateSearch};
 pub use curve::{CurveResult, CurveStep, Saturation};
 pub use flow_mods::{ChangePair, FlowModsResult};
 pub use frame_loss::{FrameLossResult, LossStep};
@@ -47,6 +49,8 @@ pub enum Method {
     BackToBack,
     /// Changes of flow entries a second, under load.
     FlowMods,
+    /// Connections a second, and at a time.
+    Connections,
     /// One load over a long time.
     Soak,
 }
@@ -54,7 +58,7 @@ pub enum Method {
 impl Method {
     /// Every method, in the order in which a point is measured: throughput and forwarded rate first, for loads
     /// may be shares of what they find; the soak last.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Throughput,
         Self::Mrr,
         Self::Latency,
@@ -62,6 +66,7 @@ impl Method {
         Self::FrameLoss,
         Self::BackToBack,
         Self::FlowMods,
+        Self::Connections,
         Self::Soak,
     ];
 
@@ -75,6 +80,7 @@ impl Method {
             Self::FrameLoss => "frame_loss",
             Self::BackToBack => "back_to_back",
             Self::FlowMods => "flow_mods",
+            Self::Connections => "connections",
             Self::Soak => "soak",
         }
     }
@@ -98,6 +104,8 @@ pub enum PointResult {
     BackToBack(BackToBackResult),
     /// Changes of flow entries a second under a load, and what they cost.
     FlowMods(FlowModsResult),
+    /// Connections a second, and at a time (RFC 3511, sections 5.2 and 5.3).
+    Connections(ConnectionsResult),
     /// One load over a long time.
     Soak(SoakResult),
 }
@@ -113,6 +121,7 @@ impl PointResult {
             Self::FrameLoss(result) => result,
             Self::BackToBack(result) => result,
             Self::FlowMods(result) => result,
+            Self::Connections(result) => result,
             Self::Soak(result) => result,
         }
     }
@@ -205,6 +214,8 @@ pub enum Purpose {
     BackToBack,
     /// A load while a controller changes flow entries, or the same load without.
     FlowMods,
+    /// New connections, at a rate or so many at a time.
+    Connections,
     /// One load over a long time.
     Soak,
 }
@@ -221,7 +232,7 @@ struct About {
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::WarmUp,
         Self::Search,
         Self::Latency,
@@ -229,6 +240,7 @@ impl Purpose {
         Self::FrameLoss,
         Self::BackToBack,
         Self::FlowMods,
+        Self::Connections,
         Self::Soak,
     ];
 
@@ -245,6 +257,10 @@ impl Purpose {
             Self::BackToBack => ("back-to-back", 1, false, |spec| format!("burst of {}", spec.duration)),
             Self::FlowMods => {
                 ("flow-mods", 3, false, |spec| format!("changes of flow entries at {}", spec.load))
+            }
+            // Its method tries a rate up to three times, and the majority decides.
+            Self::Connections => {
+                ("connections", 1, false, |spec| format!("connections, {} of packets", spec.load))
             }
             // A soak's time goes on.
             Self::Soak => ("soak", 1, true, |spec| format!("soak at {}", spec.load)),

@@ -12,6 +12,8 @@ pub enum Unit {
     Nanoseconds,
     /// Changes of flow entries a second.
     ChangesPerSecond,
+    /// New connections a second.
+    ConnectionsPerSecond,
 }
 
 /// One number of all repeats of a measurement.
@@ -31,12 +33,12 @@ impl Repeats {
         match self.unit {
             Unit::PacketsPerSecond => Pps(value).to_string(),
             Unit::Nanoseconds => Nanos(value.max(0.0).round() as u64).to_string(),
-            Unit::ChangesPerSecond => changes(value),
+            Unit::ChangesPerSecond | Unit::ConnectionsPerSecond => changes(value),
         }
     }
 }
 
-/// A rate of changes: `12,300/s`.
+/// A rate of changes, or of connections: `12,300/s`.
 pub fn changes(rate: f64) -> String {
     let whole = (rate.max(0.0).round() as u64).to_string();
     let first = whole.len() % 3;

@@ -175,7 +175,7 @@ fn number(unit: Unit, part: Part) -> String {
         (None, _) => "-".to_owned(),
         (Some(centre), Unit::Pps) => Pps(centre).to_string(),
         (Some(centre), Unit::Nanoseconds) => Nanos(centre.round() as u64).to_string(),
-        (Some(centre), Unit::ChangesPerSecond) => changes(centre),
+        (Some(centre), Unit::ChangesPerSecond | Unit::ConnectionsPerSecond) => changes(centre),
     }
 }
 

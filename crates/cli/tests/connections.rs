@@ -1,0 +1,107 @@
+//! Connections a second and at a time: devices that track them are measured, packet by packet; all of it is stored, shown
+//! and derived again; and what cannot be measured says why.
+
+use crate::lab::{Lab, cores, told};
+use std::process::Command;
+use weir_testkit::Need;
+use weir_trial::run::{ConnectionsResult, PointResult, Run};
+
+fn lab(axes: &str, more: &str) -> Lab {
+    Lab::new(&format!(
+        "{axes}\nsize = 64\nhuge_pages = false\nself_check = false\n\
+         [connections]\nsearches = 2\nduration = \"200ms\"\nfirst = 2000\nwidth = \"20%\"\nheld = 3000\n{more}\n"
+    ))
+}
+
+fn result(run: &Run) -> &ConnectionsResult {
+    let point = &run.points[0];
+    assert_eq!(point.error, None);
+    let found = point.results.iter().find_map(|result| match result {
+        PointResult::Connections(result) => Some(result),
+        _ => None,
+    });
+    let result = found.unwrap_or_else(|| panic!("{:?}", point.results));
+    for trial in &point.trials {
+        let packets = trial.result.packets.as_ref();
+        assert!(packets.is_none_or(weir_trial::PacketCheck::is_right), "{:?}", packets);
+    }
+    result
+}
+
+/// Measures, and holds what was stored, shown and drawn to it.
+fn measured(lab: &Lab, page: &str) {
+    let run = lab.measure(0);
+    let result = result(&run);
+    assert!(result.rate.is_some_and(|rate| rate.mean >= 1_000.0 && rate.count == 2), "{result:?}");
+    assert_eq!(result.held.as_ref().and_then(|held| held.passed), Some(3_000), "{result:?}");
+    let last = *result.searches[0].trials.first().unwrap();
+    let made = run.points[0].trial(last).unwrap().result.connections.clone().unwrap();
+    assert!(made.setup.is_some_and(|setup| setup.count > 100), "each handshake is timed");
+    let command = |word: &str| {
+        let output =
+            Command::new(lab.bare().get_program()).args([word, "--db"]).arg(lab.file("weir.db")).output();
+        output.unwrap()
+    };
+    let output = command("verify");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let text = String::from_utf8_lossy(&command("show").stdout).into_owned();
+    assert!(text.contains("connections ") && text.contains("at a time"), "{text}");
+    assert!(std::fs::read_to_string(lab.file("page.html")).unwrap().contains(page));
+}
+
+#[test]
+fn the_switch_opens_and_holds_connections_and_every_packet_of_them_is_right() {
+    let _cores = cores();
+    let axes = "nf = \"pipeline-a:64\"\ndut = \"weir\"\ntrace = \"conversations:100:64\"";
+    measured(&lab(axes, ""), "connections-pipeline-a-64");
+}
+
+#[test]
+fn an_encrypting_pipeline_opens_connections_too() {
+    let _cores = cores();
+    let axes = "nf = \"pipeline-b:64\"\ndut = \"weir\"\ntrace = \"conversations:100:64\"";
+    measured(&lab(axes, ""), "connections-pipeline-b-64");
+}
+
+#[test]
+fn open_vswitch_opens_and_holds_connections() {
+    let installed = Command::new("ovs-vsctl").arg("--version").output().is_ok();
+    let cure = "./x setup --peers".to_owned();
+    if !weir_testkit::needs!(Need::Found("Open vSwitch".to_owned(), installed, cure)) {
+        return;
+    }
+    let _cores = cores();
+    let axes = "nf = \"pipeline-a:64\"\ndut = \"ovs-dpdk\"\ntrace = \"conversations:100:64\"";
+    measured(&lab(axes, "most = 20000"), "connections-pipeline-a-64");
+}
+
+#[test]
+fn what_has_no_connections_says_so_and_is_not_measured() {
+    for (axes, why) in [
+        ("nf = \"l2fwd\"\ndut = \"simulated\"\ntrace = \"simple\"", "l2fwd tracks no connections"),
+        (
+            "nf = \"pipeline-c\"\ndut = \"weir\"\ntrace = \"conversations:100\"",
+            "a backend of the device's choice",
+        ),
+        (
+            "nf = \"pipeline-a\"\ndut = \"weir\"\ndirections = 1\ntrace = \"conversations:100\"",
+            "it takes `directions = 2`",
+        ),
+    ] {
+        let _cores = cores();
+        let output = lab(axes, "").bench().output().unwrap();
+        assert!(told(&output).contains(why), "{axes}: {}", told(&output));
+    }
+}
+
+#[test]
+fn a_plan_that_cannot_be_is_refused_where_it_says_so() {
+    for (more, why) in
+        [("most = 10", "`most` (10) is below `first` (2000)"), ("opened_at = \"300%\"", "write 1% to 100%")]
+    {
+        let axes = "nf = \"pipeline-a\"\ndut = \"weir\"\ntrace = \"conversations:100\"";
+        let output = lab(axes, more).bench().output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+        assert!(told(&output).contains(why), "{}", told(&output));
+    }
+}

@@ -1,0 +1,178 @@
+use super::super::frames::Own;
+use super::*;
+use std::collections::{HashMap, VecDeque};
+use weir_units::Nanos;
+
+/// Packets on their way into the device.
+#[derive(Default)]
+struct Queue(VecDeque<(u8, [u8; BYTES])>);
+
+impl Wire for Queue {
+    fn send(&mut self, port: u8, packet: Packet<'_>) {
+        let mut bytes = [0; BYTES];
+        packet.template.write(packet.own, &mut bytes);
+        self.0.push_back((port, bytes));
+    }
+}
+
+/// What a simulated tracker does wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    /// It holds so many connections, and forgets the oldest.
+    Forgets(usize),
+    /// It loses every so manyth packet.
+    Loses(usize),
+    /// It lets every so manyth packet out twice.
+    Doubles(usize),
+    /// It changes a byte of every so manyth packet.
+    Changes(usize),
+}
+
+/// Runs all connections through a tracker that lets what comes by port 1 out only if it knows it.
+fn run(asked: ConnectionSpec, fault: Mistake) -> Book<'static> {
+    let script: &'static Script = Box::leak(Box::new(Script::of("pipeline-a".parse().unwrap(), 7).unwrap()));
+    let mut book = Book::new(script, 1_000_000_000, asked);
+    let mut queue = Queue::default();
+    let mut known: HashMap<(u32, u16, u32, u16), usize> = HashMap::new();
+    let (mut order, mut number) = (VecDeque::new(), 0);
+    let mut drain = |queue: &mut Queue, book: &mut Book<'_>| {
+        while let Some((port, mut frame)) = queue.0.pop_front() {
+            number += 1;
+            let said = Said::read(&frame).unwrap();
+            let (client, server) =
+                if port == 0 { (said.source, said.destination) } else { (said.destination, said.source) };
+            let key = (client.0, client.1, server.0, server.1);
+            if port == 0 && said.flags == flags::SYN {
+                known.insert(key, number);
+                order.push_back(key);
+            }
+            if let Mistake::Forgets(most) = fault
+                && order.len() > most
+            {
+                known.remove(&order.pop_front().unwrap());
+            }
+            let every = |n: usize| number % n == 0;
+            if !known.contains_key(&key) || matches!(fault, Mistake::Loses(n) if every(n)) {
+                continue;
+            }
+            if matches!(fault, Mistake::Changes(n) if every(n)) {
+                frame[30] ^= 1;
+            }
+            let times = if matches!(fault, Mistake::Doubles(n) if every(n)) { 2 } else { 1 };
+            for _ in 0..times {
+                book.came((1 - port, &frame), Ticks(number as u64 * 100), queue);
+            }
+        }
+    };
+    while book.begun() < asked.count as usize {
+        book.begin(Ticks(0), &mut queue);
+        drain(&mut queue, &mut book);
+    }
+    if asked.held {
+        for place in 0..asked.count as usize {
+            if book.is_open(place) {
+                book.prove(place, &mut queue);
+            }
+        }
+        drain(&mut queue, &mut book);
+        (0..asked.count as usize).for_each(|place| book.break_off(place, &mut queue));
+        drain(&mut queue, &mut book);
+    }
+    book
+}
+
+fn asked(count: u64, held: bool) -> ConnectionSpec {
+    ConnectionSpec { rate: 1e5, count, held }
+}
+
+#[test]
+fn every_connection_through_a_tracker_that_works_is_whole() {
+    let book = run(asked(3_000, false), Mistake::None);
+    assert_eq!((book.opened, book.whole, book.proved), (3_000, 3_000, 0));
+    assert_eq!(
+        (book.came[0].right, book.came[1].right),
+        (9_000, 15_000),
+        "three answers, five of the client's"
+    );
+    assert!(book.check.is_right() && book.check.compared == 24_000);
+    let book = run(asked(3_000, true), Mistake::None);
+    assert_eq!((book.opened, book.whole, book.proved), (3_000, 3_000, 3_000));
+    assert_eq!((book.came[0].right, book.came[1].right), (6_000, 9_000));
+}
+
+#[test]
+fn a_tracker_that_forgets_connections_proves_as_many_as_it_holds() {
+    let book = run(asked(3_000, true), Mistake::Forgets(1_234));
+    assert_eq!((book.opened, book.proved, book.whole), (3_000, 1_234, 1_234));
+    assert_eq!(book.came.iter().map(|came| came.duplicated).sum::<u64>(), 0);
+    assert!(book.check.is_right(), "what it forgot is dropped, not wrong");
+}
+
+#[test]
+fn a_lost_packet_fails_its_connection_and_no_other() {
+    let book = run(asked(1_000, false), Mistake::Loses(97));
+    let lost = book.asked().count - book.whole;
+    assert!((60..=90).contains(&lost), "{lost}");
+    assert!(book.check.is_right());
+}
+
+#[test]
+fn what_is_lost_of_an_opening_can_be_sent_again_and_what_follows_a_loss_is_no_duplicate() {
+    let script = Script::of("pipeline-a".parse().unwrap(), 7).unwrap();
+    let mut book = Book::new(&script, 0, asked(1, true));
+    let mut queue = Queue::default();
+    book.begin(Ticks(0), &mut queue);
+    // Each packet is lost once.
+    for step in 0..3 {
+        let (lost, _) = queue.0.pop_front().unwrap();
+        assert_eq!(lost, u8::from(step == 1));
+        book.open_again(0, &mut queue);
+        let (port, frame) = queue.0.pop_front().unwrap();
+        book.came((1 - port, &frame), Ticks(5), &mut queue);
+    }
+    assert!(book.is_open(0) && book.opened == 1 && queue.0.is_empty());
+    book.open_again(0, &mut queue);
+    assert!(queue.0.is_empty(), "it is open");
+    // Of another, the ACK is lost and the request comes.
+    let mut book = Book::new(&script, 9, asked(1, false));
+    book.begin(Ticks(0), &mut queue);
+    for _ in 0..2 {
+        let (port, frame) = queue.0.pop_front().unwrap();
+        book.came((1 - port, &frame), Ticks(5), &mut queue);
+    }
+    queue.0.pop_front().unwrap();
+    let (port, request) = queue.0.pop_front().unwrap();
+    book.came((1 - port, &request), Ticks(5), &mut queue);
+    assert!(queue.0.is_empty() && book.opened == 0 && book.whole == 0);
+    assert_eq!((book.came[1].right, book.came[1].duplicated), (2, 0));
+}
+
+#[test]
+fn a_packet_that_comes_twice_or_changed_is_told() {
+    let book = run(asked(1_000, false), Mistake::Doubles(100));
+    assert_eq!(book.whole, 1_000);
+    assert_eq!(book.came.iter().map(|came| came.duplicated).sum::<u64>(), 80);
+    let book = run(asked(1_000, false), Mistake::Changes(100));
+    assert!(book.whole < 1_000 && !book.check.is_right());
+    let damaged: u64 = book.came.iter().map(|came| came.damaged + came.foreign + came.late).sum();
+    assert!(damaged > 50, "{:?}", book.came);
+}
+
+#[test]
+fn what_belongs_to_no_connection_is_foreign_and_what_is_of_an_earlier_trial_late() {
+    let script = Script::of("pipeline-a".parse().unwrap(), 7).unwrap();
+    let mut book = Book::new(&script, 500, asked(10, false));
+    let mut queue = Queue::default();
+    book.begin(Ticks(0), &mut queue);
+    book.came((1, &[0xab; 60]), Ticks(1), &mut queue);
+    let packet = script.sent((400, (0, 0)), Step::Syn, false);
+    let mut frame = [0; BYTES];
+    packet.template.write(Own { ..packet.own }, &mut frame);
+    book.came((1, &frame), Ticks(1), &mut queue);
+    let unborn = script.sent((505, (0, 0)), Step::Syn, false);
+    unborn.template.write(unborn.own, &mut frame);
+    book.came((1, &frame), Ticks(1), &mut queue);
+    assert_eq!((book.came[1].foreign, book.came[1].late, book.came[1].right), (2, 1, 0));
+    assert_eq!(ConnectionSpec::of(10.0, Nanos(Nanos::PER_SECOND)).count, 10);
+}

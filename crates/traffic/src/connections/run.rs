@@ -1,0 +1,282 @@
+//! A trial of connections over the tester's ports, on one thread: begin what is due, judge what came, answer it.
+//!
+//! A pass of the loop begins at most a burst of connections, receives at most a burst from each port, and hands over what
+//! came of both. A device whose ring is full does not get a packet again, as in any trial; its connection then stands
+//! still, and fails. A trial ends when all connections are over, or nothing came for [`QUIET`] though all that was due has
+//! been sent.
+
+use super::book::{Book, Came, Wire};
+use super::frames::BYTES;
+use super::script::{Packet, Script};
+use crate::lane::{LaneReceiver, LaneSender};
+use crate::sender::Sender;
+use crate::tester::Engine;
+use crate::watch::{Gaps, Watch};
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_cpu::Ticks;
+use weir_dpdk::{BURST, Burst};
+use weir_trial::{ConnectionSpec, ConnectionsMade, DirectionCounts, Health, TrialResult};
+use weir_units::{Nanos, Ratio};
+
+/// How long nothing may come before what is missing is taken to be lost.
+const QUIET: Nanos = Nanos(200_000_000);
+/// How often what is lost of connections that are held is sent again, at most.
+const AGAIN: usize = 2;
+/// Time until the first connection.
+const LEAD: Nanos = Nanos(200_000);
+/// How often ports are asked to send what they may have kept, while nothing comes.
+const FLUSH_EVERY: Nanos = Nanos(50_000);
+/// The longest pass of the loop that is its own: see the tester's.
+const PASS: Nanos = Nanos(50_000);
+/// Pauses of the tester that are told.
+const PAUSE: Nanos = Nanos(500_000);
+
+/// The sending halves of both ports.
+struct Ports<'a> {
+    senders: [&'a mut Sender; 2],
+    bursts: [Burst; 2],
+    counts: [DirectionCounts; 2],
+}
+
+impl Wire for Ports<'_> {
+    #[inline]
+    fn send(&mut self, port: u8, packet: Packet<'_>) {
+        let port = usize::from(port & 1);
+        let mut bytes = [0; BYTES];
+        packet.template.write(packet.own, &mut bytes);
+        if self.bursts[port].len() == BURST {
+            self.hand_over(port);
+        }
+        self.counts[port].intended += 1;
+        if !self.senders[port].lay(&mut self.bursts[port], &bytes) {
+            self.counts[port].unsent += 1;
+        }
+    }
+}
+
+impl Ports<'_> {
+    #[inline]
+    fn hand_over(&mut self, port: usize) {
+        let laid = self.bursts[port].len();
+        if laid > 0 {
+            let sent = self.senders[port].hand_over(&mut self.bursts[port]);
+            self.counts[port].sent += sent as u64;
+            self.counts[port].refused += (laid - sent) as u64;
+        }
+    }
+}
+
+/// What a trial goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Begin,
+    /// What was lost of the openings is sent again.
+    Again,
+    Prove,
+    BreakOff,
+}
+
+/// What the loop found out.
+#[derive(Debug, Default)]
+struct Found {
+    took: u64,
+    proving: u64,
+    behind: u64,
+    looks: u64,
+    full: u64,
+}
+
+/// A trial at work.
+struct Trial<'a, 'b> {
+    book: Book<'b>,
+    ports: Ports<'a>,
+    receivers: Vec<&'a mut LaneReceiver>,
+    gaps: Gaps,
+    stop: &'a AtomicBool,
+    tsc: weir_cpu::Tsc,
+    found: Found,
+    flushed: Ticks,
+}
+
+impl Engine {
+    /// Runs a trial; nothing when it was stopped, or the tester does not send both ways. `first` numbers its first
+    /// connection.
+    pub(crate) fn connect(
+        &mut self,
+        (script, first): (&Script, u64),
+        asked: ConnectionSpec,
+        stop: &AtomicBool,
+    ) -> Option<TrialResult> {
+        let (tsc, core) = (self.tsc, self.lanes.first().map_or(0, |lane| lane.core));
+        let called = Ticks::now();
+        let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+        for lane in &mut self.lanes {
+            senders.extend(lane.senders.iter_mut().filter(|one| one.stream == 0));
+            receivers.extend(lane.receivers.iter_mut());
+        }
+        senders.sort_by_key(|one: &&mut LaneSender| one.direction);
+        let [one, other]: [&mut LaneSender; 2] = senders.try_into().ok()?;
+        let ports = Ports {
+            senders: [&mut one.sender, &mut other.sender],
+            bursts: [Burst::new(), Burst::new()],
+            counts: [DirectionCounts::default(); 2],
+        };
+        let book = Book::new(script, first, asked);
+        let watch = Watch::start(core);
+        let start = Ticks(Ticks::now().0 + tsc.ticks(LEAD));
+        let gaps = Gaps::new(start, tsc.ticks(PASS), tsc.ticks(PAUSE));
+        let (found, flushed) = (Found::default(), start);
+        let mut trial = Trial { book, ports, receivers, gaps, stop, tsc, found, flushed };
+        trial.phase(Phase::Begin, start)?;
+        trial.found.took = trial.found.took.max(1);
+        if asked.held {
+            // How many a device holds is no question of what it loses on the way: that is sent again.
+            for phase in [Phase::Again, Phase::Prove] {
+                for round in 0..=AGAIN {
+                    if (round > 0 || phase == Phase::Again) && trial.is_over(phase) {
+                        break;
+                    }
+                    trial.phase(phase, Ticks::now())?;
+                }
+            }
+            trial.phase(Phase::BreakOff, Ticks::now())?;
+        }
+        let (tester, clocks) = watch.end(tsc);
+        let pauses = trial.gaps.pauses(tsc);
+        let mut result = trial.result();
+        result.health = Health { tester, pauses, clocks: Some(clocks), ..Health::default() };
+        let whole = tsc.nanos(Ticks::now().since(called));
+        result.overhead = Nanos(whole.0.saturating_sub(result.elapsed.0));
+        Some(result)
+    }
+}
+
+impl Trial<'_, '_> {
+    /// Goes through a phase until nothing of it is left to do or to wait for; nothing when it was stopped.
+    fn phase(&mut self, phase: Phase, start: Ticks) -> Option<()> {
+        let (todo, per_tick) = (self.todo(phase), self.book.asked().rate / self.tsc.hz());
+        let count = todo.len();
+        let quiet = self.tsc.ticks(QUIET);
+        let (mut next, mut last) = (0, start);
+        while !self.stop.load(Ordering::Relaxed) {
+            let now = Ticks::now();
+            self.gaps.pass(now);
+            if now >= start && next < count {
+                let due = (((now.since(start)) as f64 * per_tick) as usize + 1).min(count);
+                let upto = due.min(next + BURST);
+                if next < upto {
+                    let was_due = (next as f64 / per_tick) as u64;
+                    let behind = now.since(start).saturating_sub(was_due);
+                    self.one_by_one(phase, &todo[next..upto], now);
+                    (next, last) = (upto, now);
+                    match phase {
+                        Phase::Begin => {
+                            self.found.behind = self.found.behind.max(behind);
+                            self.found.took = now.since(start);
+                        }
+                        Phase::Prove => self.found.proving = self.found.proving.max(now.since(start)),
+                        Phase::Again | Phase::BreakOff => {}
+                    }
+                }
+            }
+            if self.receive(now) {
+                last = now;
+            } else if now.since(self.flushed) > self.tsc.ticks(FLUSH_EVERY) {
+                self.ports.senders.iter_mut().for_each(|sender| sender.flush());
+                self.flushed = now;
+            }
+            (0..2).for_each(|port| self.ports.hand_over(port));
+            let over = self.is_over(phase) || count == 0;
+            if next == count && (over || now.since(last) > quiet) {
+                return Some(());
+            }
+        }
+        None
+    }
+
+    /// Does what is due of a phase to these connections.
+    #[inline]
+    fn one_by_one(&mut self, phase: Phase, places: &[u32], now: Ticks) {
+        let Self { book, ports, .. } = self;
+        for place in places.iter().map(|place| *place as usize) {
+            match phase {
+                Phase::Begin => book.begin(now, ports),
+                Phase::Again => book.open_again(place, ports),
+                Phase::Prove => book.prove(place, ports),
+                Phase::BreakOff => book.break_off(place, ports),
+            }
+        }
+    }
+
+    /// The connections that a phase is about.
+    fn todo(&self, phase: Phase) -> Vec<u32> {
+        let all = 0..self.book.asked().count as u32;
+        let wanted = |place: &u32| match phase {
+            Phase::Begin => true,
+            Phase::Again => !self.book.is_open(*place as usize),
+            Phase::Prove => self.book.is_open(*place as usize),
+            Phase::BreakOff => self.book.is_unfinished(*place as usize),
+        };
+        all.filter(wanted).collect()
+    }
+
+    /// Whether all came that a phase waits for.
+    fn is_over(&self, phase: Phase) -> bool {
+        let count = self.book.asked().count;
+        match (phase, self.book.asked().held) {
+            (Phase::Begin | Phase::Again, true) => self.book.opened == count,
+            (Phase::Prove, true) => {
+                self.book.proved == self.book.opened && self.book.whole == self.book.proved
+            }
+            _ => self.book.whole == count,
+        }
+    }
+
+    /// Receives a burst from each port and judges it. Says whether anything came.
+    #[inline]
+    fn receive(&mut self, now: Ticks) -> bool {
+        let Self { book, ports, receivers, found, .. } = self;
+        let (mut burst, mut came) = (Burst::new(), false);
+        for receiver in receivers {
+            for queue in &mut receiver.queues {
+                let count = queue.receive(&mut burst);
+                found.looks += 1;
+                found.full += u64::from(count == BURST);
+                came |= count > 0;
+                burst.iter().for_each(|packet| {
+                    book.came((receiver.port as u8, packet.data()), now, ports);
+                });
+                burst.clear();
+            }
+        }
+        came
+    }
+
+    fn result(self) -> TrialResult {
+        let Self { book, ports, tsc, found, .. } = self;
+        let asked = book.asked();
+        let directions = (0..2).map(|direction| {
+            // What enters by one port comes back to the other.
+            let Came { right, duplicated, late, foreign, damaged } = book.came[1 - direction];
+            DirectionCounts { received: right, duplicated, late, foreign, damaged, ..ports.counts[direction] }
+        });
+        let made = ConnectionsMade {
+            asked,
+            begun: book.begun() as u64,
+            opened: book.opened,
+            proved: book.proved,
+            whole: book.whole,
+            took: tsc.nanos(found.took),
+            behind: tsc.nanos(found.behind),
+            full: Ratio(found.full as f64 / found.looks.max(1) as f64),
+            setup: crate::histogram::TickHistogram::summary(std::iter::once(&book.setup), tsc),
+        };
+        TrialResult {
+            elapsed: tsc.nanos(found.took + found.proving),
+            directions: directions.collect(),
+            packets: Some(book.check),
+            connections: Some(made),
+            ..TrialResult::new(asked.trial())
+        }
+    }
+}
