@@ -279,6 +279,17 @@ impl AtPoint<'_> {
     }
 }
 
+/// Whether a trial's packets can come through by both directions: answers to translated packets are not known before.
+fn answered(spec: &PointSpec, method: Method) -> Result<(), String> {
+    if spec.nf.translates().is_none() || spec.directions == 1 || method == Method::Connections {
+        return Ok(());
+    }
+    let (nf, method) = (spec.nf, method.table());
+    Err(format!(
+        "{method}: {nf} drops what strangers send into port 1; write `directions = 1`, or measure [connections]"
+    ))
+}
+
 impl Methods<'_> {
     pub(crate) fn run(
         &mut self,
@@ -299,6 +310,10 @@ impl Methods<'_> {
             wire_bits: 8.0 * (self.key.mean_frame_bytes + f64::from(WIRE_OVERHEAD_BYTES)),
         };
         for planned in self.plan.measured_at(self.spec) {
+            if let Err(why) = answered(self.spec, planned.method()) {
+                at.remarks.push(why);
+                continue;
+            }
             planned.run(&mut at, measurer, observer)?;
         }
         if self.results.is_empty() && !self.remarks.is_empty() {

@@ -105,3 +105,65 @@ fn a_plan_that_cannot_be_is_refused_where_it_says_so() {
         assert!(told(&output).contains(why), "{}", told(&output));
     }
 }
+
+/// NAT on a device over its wiring: connections through it, and packets one way.
+fn translated(dut: &str, wiring: &str, more: &str) {
+    let axes = format!("nf = \"nat:4\"\ndut = \"{dut}\"\nwiring = \"{wiring}\"\ntrace = \"flows:100\"");
+    measured(&lab(&axes, more), "connections-nat-4");
+    let one_way = Lab::new(&format!(
+        "{axes}\nsize = 64\ndirections = 1\nhuge_pages = false\nself_check = false\n\
+         [mrr]\ntrials = 2\nduration = \"200ms\"\nload = \"20kpps\"\n"
+    ));
+    let run = one_way.measure(0);
+    let point = &run.points[0];
+    assert_eq!(point.error, None);
+    assert!(
+        point.packets.as_ref().is_some_and(|check| check.is_right() && check.compared > 100),
+        "{:?}",
+        point.packets
+    );
+    let lost: u64 = point.trials.iter().map(|trial| trial.result.total().lost()).sum();
+    assert_eq!(lost, 0, "20 kpps come through");
+}
+
+#[test]
+fn the_switch_translates_and_every_packet_of_a_connection_comes_back() {
+    let _cores = cores();
+    translated("weir", "vhost", "");
+}
+
+#[test]
+fn open_vswitch_translates() {
+    let installed = Command::new("ovs-vsctl").arg("--version").output().is_ok();
+    let cure = "./x setup --peers".to_owned();
+    if !weir_testkit::needs!(Need::Found("Open vSwitch".to_owned(), installed, cure)) {
+        return;
+    }
+    let _cores = cores();
+    translated("ovs-dpdk", "vhost", "most = 10000");
+}
+
+#[test]
+fn the_kernel_translates_and_its_time_in_interrupts_is_shown() {
+    let (ip, nft) = (Need::Program("ip", "iproute2"), Need::Program("nft", "nftables"));
+    if !weir_testkit::needs!(Need::Root, Need::Namespaces, ip, nft) {
+        return;
+    }
+    let _cores = cores();
+    translated("linux", "veth", "most = 8000");
+}
+
+#[test]
+fn packets_both_ways_through_nat_are_refused_and_devices_without_a_tracker_say_so() {
+    let plan = |dut: &str| {
+        Lab::new(&format!(
+            "nf = \"nat:4\"\ndut = \"{dut}\"\ntrace = \"flows:100\"\nsize = 64\nhuge_pages = false\nself_check = false\n\
+             [mrr]\ntrials = 2\nduration = \"100ms\"\n"
+        ))
+    };
+    let _cores = cores();
+    let output = plan("weir").bench().output().unwrap();
+    assert!(told(&output).contains("write `directions = 1`, or measure [connections]"), "{}", told(&output));
+    let output = plan("nf").bench().output().unwrap();
+    assert!(told(&output).contains("tracks no connections"), "{}", told(&output));
+}

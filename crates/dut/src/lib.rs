@@ -302,7 +302,12 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
 
 /// Why a dataplane without OpenFlow tables cannot be a function that is made of them.
 pub(crate) fn wants_tables(dut: &str, nf: Nf) -> String {
-    format!("{dut} has no OpenFlow tables, of which {} is made", nf.kind().name())
+    match nf.translates() {
+        Some(_) => {
+            format!("{dut} tracks no connections, whose addresses {} would translate", nf.kind().name())
+        }
+        None => format!("{dut} has no OpenFlow tables, of which {} is made", nf.kind().name()),
+    }
 }
 
 /// The names that a plan's `dut` may hold.

@@ -3,7 +3,9 @@
 //! `l2fwd` is a bridge of the two ports that learns nothing and floods, which with two ports means:
 //! out of the other one, MAC addresses untouched. `firewall:N` is the same bridge with an nftables
 //! chain of N rules in its forward hook, one rule a rule, looked at in order. `l3fwd:N` is N routes
-//! in the main table, next hops as permanent neighbours.
+//! in the main table, next hops as permanent neighbours. `nat:N` is that router with a route to either side and nftables'
+//! `snat` to N addresses, whose forward hook lets in from outside what the kernel's tracker knows; the tracker has the
+//! room that the machine gives it (`net.netfilter.nf_conntrack_max`).
 //!
 //! Two things the kernel does only when told. It routes what is addressed to its own port only, and
 //! the lab's packets, the same for every device, are not; a rule at ingress (`meta pkttype set host`)
@@ -58,7 +60,7 @@ impl Adapter for Linux {
 
     fn supports(&self, nf: Nf) -> Result<(), String> {
         match nf.kind() {
-            NfKind::L2Fwd | NfKind::L3Fwd | NfKind::Firewall => Ok(()),
+            NfKind::L2Fwd | NfKind::L3Fwd | NfKind::Firewall | NfKind::Nat => Ok(()),
             _ => Err(crate::wants_tables(NAME, nf)),
         }
     }
@@ -89,6 +91,11 @@ impl Adapter for Linux {
             Nf::L3Fwd { .. } => {
                 let routes = route(&namespace, request.nf)?;
                 format!("{routes} routes in the main table")
+            }
+            Nf::Nat { addresses } => {
+                route(&namespace, request.nf)?;
+                namespace.run(NFT, &ruleset::nat(request.nf))?;
+                format!("routes, nftables snat to {addresses} addresses")
             }
             nf => return Err(unsupported(crate::wants_tables(NAME, nf))),
         };

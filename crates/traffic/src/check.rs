@@ -220,7 +220,8 @@ impl Examiner {
             };
             let come = all(&|state| state.fate == Some(Fate::Comes) && state.back);
             let gone = all(&|state| state.fate == Some(Fate::Gone));
-            if come.is_empty() || gone.is_empty() || self.oracle.nf().is_stateful() {
+            let nf = self.oracle.nf();
+            if come.is_empty() || gone.is_empty() || nf.is_stateful() || nf.translates().is_some() {
                 continue;
             }
             let mut turns =
@@ -253,7 +254,7 @@ impl Examiner {
         let (frame, stamped) = self.transmitted(item, number);
         let expected = self.oracle.expected(item.direction as u8, &frame);
         let fate = match &expected {
-            Expected::Forward { .. } | Expected::OneOf { .. } => Fate::Comes,
+            Expected::Forward { .. } | Expected::OneOf { .. } | Expected::Translated { .. } => Fate::Comes,
             Expected::Drop(_) => Fate::Gone,
             Expected::Open => Fate::Open,
         };

@@ -32,7 +32,7 @@ fn through(book: &mut Examiner) -> Vec<(usize, Vec<u8>)> {
         match oracle.expected(item.direction as u8, &frame) {
             Expected::Forward { port, frame } => out.push((usize::from(port), frame)),
             Expected::OneOf { port, frames } => out.push((usize::from(port), frames[BACKEND].clone())),
-            Expected::Drop(_) | Expected::Open => {}
+            Expected::Translated { .. } | Expected::Drop(_) | Expected::Open => {}
         }
     }
     out

@@ -134,7 +134,9 @@ fn fate(oracle: &Oracle, port: u8, frame: &[u8]) -> Fate {
         // Some devices have a default route: what they do with such packets is said elsewhere.
         Expected::Drop(Reason::NoRoute) => Fate::Open,
         Expected::Drop(_) => Fate::Gone,
-        Expected::Forward { .. } | Expected::OneOf { .. } | Expected::Open => Fate::Open,
+        Expected::Forward { .. } | Expected::OneOf { .. } | Expected::Translated { .. } | Expected::Open => {
+            Fate::Open
+        }
     }
 }
 

@@ -547,7 +547,7 @@ fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -
         | NfKind::PipelineB
         | NfKind::PipelineD => sent,
         // The balancer writes the address of a backend, and flows whatever they say.
-        NfKind::PipelineC | NfKind::Flows => None,
+        NfKind::PipelineC | NfKind::Nat | NfKind::Flows => None,
     };
     Some(Integrity { link })
 }

@@ -3,7 +3,7 @@
 //! A packet may be wrong in several ways at once; each is named. Padding behind an IP packet, which
 //! only fills the least Ethernet frame, belongs to nobody and is not compared.
 
-use crate::expected::{Expected, Reason};
+use crate::expected::{Expected, Reason, flow, with_source};
 use crate::{Fault, PacketCheck};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -21,6 +21,17 @@ pub fn compare(expected: &Expected, came: &[u8], port: u8) -> Vec<(Fault, String
             find(fault_of(*reason), format!("{reason}, and it left by port {port}"));
         }
         Expected::Forward { port: out, frame } => forwarded(frame, came, (*out, port), &mut find),
+        Expected::Translated { port: out, frame, public: (first, last) } => {
+            let source = flow(came).and_then(|flow| Some((flow.source, flow.ports?.0)));
+            let Some((address, source_port)) = source else {
+                return vec![(Fault::Header, format!("{}: it has no source port any more", describe(came)))];
+            };
+            if !(*first..=*last).contains(&address) {
+                find(Fault::Header, format!("source address {address}, must be {first} to {last}"));
+                return found;
+            }
+            forwarded(&with_source(frame, (address, source_port)), came, (*out, port), &mut find);
+        }
         Expected::OneOf { port: out, frames } => {
             // Named after the one it went to; after the first, where it went to none of them.
             if let Some(frame) = frames.get(choice(frames, came).unwrap_or(0)) {
@@ -54,7 +65,13 @@ fn choice(frames: &[Vec<u8>], came: &[u8]) -> Option<usize> {
 
 /// Whether all packets of a flow become the same, where any of several would be right.
 #[derive(Clone, Debug, Default)]
-pub struct Steadiness(HashMap<(usize, FiveTuple), usize>);
+pub struct Steadiness {
+    /// Of each flow, which of the frames it may be.
+    choices: HashMap<(usize, FiveTuple), usize>,
+    /// Of each flow, the source that it was given, and whose each flow outside is.
+    sources: HashMap<FiveTuple, (std::net::Ipv4Addr, u16)>,
+    taken: HashMap<FiveTuple, FiveTuple>,
+}
 
 impl Steadiness {
     /// Notes what became of a packet of this flow (as it was sent, in a direction); the fault where
@@ -66,11 +83,32 @@ impl Steadiness {
         expected: &Expected,
         came: &[u8],
     ) -> Option<(Fault, String)> {
-        let Expected::OneOf { frames, .. } = expected else { return None };
+        let frames = match expected {
+            Expected::OneOf { frames, .. } => frames,
+            Expected::Translated { .. } => return self.translated(sent?, came),
+            _ => return None,
+        };
         let is = choice(frames, came)?;
-        let was = *self.0.entry((direction, sent?)).or_insert(is);
+        let was = *self.choices.entry((direction, sent?)).or_insert(is);
         let what = || format!("{}: its flow went to backend {was} before, now to {is}", describe(came));
         (was != is).then(|| (Fault::Header, what()))
+    }
+}
+
+impl Steadiness {
+    /// The source that a flow was given is its own for good, and no other's towards the same server.
+    fn translated(&mut self, sent: FiveTuple, came: &[u8]) -> Option<(Fault, String)> {
+        let outside = flow(came)?;
+        let is = (outside.source, outside.ports?.0);
+        let was = *self.sources.entry(sent).or_insert(is);
+        if was != is {
+            let (address, port) = was;
+            let what = format!("{}: its flow had source {address}:{port} before", describe(came));
+            return Some((Fault::Header, what));
+        }
+        let owner = *self.taken.entry(outside).or_insert(sent);
+        let what = || format!("{}: the flow from {} has that source, too", describe(came), owner.source);
+        (owner != sent).then(|| (Fault::Header, what()))
     }
 }
 
@@ -85,7 +123,7 @@ pub fn note(check: &mut PacketCheck, faults: Vec<(Fault, String)>) {
 /// The fault of a packet that must not have come out.
 const fn fault_of(reason: Reason) -> Fault {
     match reason {
-        Reason::Denied(_) | Reason::Entry(_) | Reason::NoEntry => Fault::Denied,
+        Reason::Denied(_) | Reason::Entry(_) | Reason::NoEntry | Reason::NoConnection => Fault::Denied,
         Reason::NoRoute | Reason::UnknownStation | Reason::SamePort => Fault::Port,
         Reason::Expired => Fault::Ttl,
         Reason::BadChecksum => Fault::Checksum,

@@ -11,10 +11,12 @@
 //! to a router, a datagram cut off by a capture), so does the oracle: [`Expected::Open`].
 
 mod gateway;
+mod nat;
 pub(crate) mod tables;
 
 use crate::Nf;
 use gateway::Gateway;
+pub use nat::with_source;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -38,6 +40,16 @@ pub enum Expected {
         port: u8,
         /// The frames it may be, in memory size, without FCS.
         frames: Vec<Vec<u8>>,
+    },
+    /// It leaves by this port as this frame, but with one of the public addresses and some port as its source: the same
+    /// for all packets of its flow, and no other flow's towards the same server.
+    Translated {
+        /// The DUT's port, from 0.
+        port: u8,
+        /// The frame with the source that it came with, in memory size, without FCS.
+        frame: Vec<u8>,
+        /// The first and the last of the public addresses.
+        public: (Ipv4Addr, Ipv4Addr),
     },
     /// It does not come out.
     Drop(Reason),
@@ -66,6 +78,8 @@ pub enum Reason {
     Entry(u32),
     /// No flow matches it.
     NoEntry,
+    /// It belongs to no connection, and may begin none.
+    NoConnection,
 }
 
 impl fmt::Display for Reason {
@@ -81,6 +95,7 @@ impl fmt::Display for Reason {
             Self::BadHeader => f.write_str("its IPv4 header contradicts itself"),
             Self::Entry(line) => write!(f, "the flow of line {line} sends it nowhere"),
             Self::NoEntry => f.write_str("no flow matches it"),
+            Self::NoConnection => f.write_str("it belongs to no connection and may begin none"),
         }
     }
 }
@@ -141,6 +156,7 @@ impl Oracle {
             Nf::PipelineA { .. } | Nf::PipelineAFew { .. } | Nf::PipelineB { .. } | Nf::PipelineC { .. } => {
                 self.gateway.passed(&self.rules, in_port, frame)
             }
+            Nf::Nat { .. } => self.translated(in_port, frame),
             Nf::Chain(_) => self.chained(in_port, frame),
             Nf::Flows(_) => {
                 let passed = self.tables.as_ref().map(|tables| tables.passed(in_port, frame));
@@ -156,6 +172,8 @@ impl Oracle {
             Nf::PipelineA { .. } | Nf::PipelineAFew { .. } | Nf::PipelineB { .. } => {
                 self.gateway.connected(in_port, frame)
             }
+            // Of the addresses as they are inside.
+            Nf::Nat { .. } => self.routed(frame),
             _ => Expected::Open,
         }
     }

@@ -42,8 +42,8 @@ pub use expected::{Expected, Oracle};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{
     BACKENDS, Backend, CLIENT_PORTS, Chain, ChainError, DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE,
-    DENIED_SOURCE_PORT, FIRST_FREE_PORT, FlowEntry, FlowFile, FlowFileError, NAT_OCTET, Network, Nf, NfKind,
-    ParseNfError, Station,
+    DENIED_SOURCE_PORT, FIRST_FREE_PORT, FlowEntry, FlowFile, FlowFileError, NAT_NETWORK, NAT_OCTET, Network,
+    Nf, NfKind, ParseNfError, Station,
 };
 pub use packets::{Audit, Fault, PacketCheck, WrongPackets, grouped};
 pub use placement::{CoreUse, Deployment, Placement};

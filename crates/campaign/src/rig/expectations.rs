@@ -75,6 +75,9 @@ impl Expectations {
                         all.open = deviates.map(str::to_owned);
                     }
                     Expected::Drop(_) => {}
+                    Expected::Translated { .. } => {
+                        all.open = Some("a device chooses addresses and ports of its own".to_owned());
+                    }
                     Expected::Open => {
                         all.open = Some("what becomes of some packets is not described".to_owned());
                     }
@@ -89,7 +92,7 @@ impl Expectations {
         let (port, frames) = match &expected {
             Expected::Forward { port, frame } => (*port, std::slice::from_ref(frame)),
             Expected::OneOf { port, frames } => (*port, frames.as_slice()),
-            Expected::Drop(_) | Expected::Open => return,
+            Expected::Translated { .. } | Expected::Drop(_) | Expected::Open => return,
         };
         let Some(first) = frames.first() else { return };
         let next = self.outputs.len() as u32;

@@ -84,6 +84,7 @@ fn kinds() -> Vec<Nf> {
         Nf::PipelineB { entries: Nf::LEAST_PIPELINE_ENTRIES },
         Nf::PipelineC { entries: Nf::LEAST_PIPELINE_ENTRIES },
         Nf::PipelineD { noops: 1 },
+        Nf::Nat { addresses: 1 },
     ];
     kinds.into_iter().chain(flows.map(Nf::Flows)).collect()
 }

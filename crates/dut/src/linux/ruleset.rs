@@ -18,6 +18,25 @@ table ip weir {
 }
 ";
 
+/// Source NAT from port 0 to port 1, and only what belongs to a connection the other way.
+pub(super) fn nat(nf: weir_trial::Nf) -> String {
+    let Some((first, last)) = nf.translates() else { return String::new() };
+    format!(
+        "table ip weir-nat {{
+    chain forward {{
+        type filter hook forward priority 0; policy drop;
+        ct state established,related accept
+        ct state new iifname port0 oifname port1 accept
+    }}
+    chain postrouting {{
+        type nat hook postrouting priority 100; policy accept;
+        oifname port1 snat to {first}-{last}
+    }}
+}}
+"
+    )
+}
+
 /// A chain in the bridge's forward hook: each rule one of the list, in its order; what none allows,
 /// and what is not IPv4, is dropped.
 pub(super) fn firewall(rules: &[Rule]) -> String {
@@ -88,6 +107,14 @@ mod tests {
         ] {
             assert_eq!(line(&rule.parse().unwrap()), nft);
         }
+    }
+
+    #[test]
+    fn nat_lets_in_what_belongs_to_a_connection_and_nothing_else() {
+        let text = nat(weir_trial::Nf::Nat { addresses: 3 });
+        assert!(text.contains("oifname port1 snat to 203.0.113.1-203.0.113.3"), "{text}");
+        assert!(text.contains("hook forward priority 0; policy drop;"), "{text}");
+        assert_eq!(nat(weir_trial::Nf::L2Fwd), "");
     }
 
     #[test]

@@ -246,6 +246,7 @@ mod tests {
             "pipeline-a:16",
             "pipeline-a-few",
             "pipeline-d:0",
+            "nat:4",
         ] {
             for dialect in [Dialect::OpenVSwitch, Dialect::Weir] {
                 let text = text(nf, dialect);

@@ -11,6 +11,7 @@ mod controller;
 pub(crate) mod entries;
 pub(crate) mod feed;
 mod gateway;
+mod nat;
 
 use std::fmt::Write as _;
 use weir_trial::Nf;
@@ -47,6 +48,7 @@ pub(crate) fn flows(nf: Nf, dialect: Dialect) -> Result<String, String> {
             gateway::pipeline(nf, dialect)
         }
         Nf::PipelineD { noops } => gateway::noops(noops, dialect),
+        Nf::Nat { .. } => Ok(nat::flows(nf)),
         Nf::Chain(members) => chain::flows(members.members(), dialect),
         Nf::Flows(file) => file.text().map(str::to_owned).ok_or_else(|| "its file was not read".to_owned()),
     }

@@ -176,3 +176,81 @@ fn what_belongs_to_no_connection_is_foreign_and_what_is_of_an_earlier_trial_late
     assert_eq!((book.came[1].foreign, book.came[1].late, book.came[1].right), (2, 1, 0));
     assert_eq!(ConnectionSpec::of(10.0, Nanos(Nanos::PER_SECOND)).count, 10);
 }
+
+/// What a simulated translator does wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slip {
+    None,
+    /// It gives every connection the same address and port.
+    Shares,
+    /// It lets packets out with the address that they came with.
+    Leaves,
+    /// It gives answers to the host of the connection before.
+    Mixes,
+}
+
+/// Runs connections through a translator with four addresses: what comes from inside gets one of them and a port of its
+/// own, what comes from outside goes where the connection began.
+fn translated(count: u64, slip: Slip) -> Book<'static> {
+    let script: &'static Script = Box::leak(Box::new(Script::of("nat:4".parse().unwrap(), 7).unwrap()));
+    let mut book = Book::new(script, 40, asked(count, false));
+    let mut queue = Queue::default();
+    let drain = |queue: &mut Queue, book: &mut Book<'_>| {
+        while let Some((port, frame)) = queue.0.pop_front() {
+            let said = Said::read(&frame).unwrap();
+            let word = if port == 0 { said.sequence } else { said.acknowledgement };
+            let number = 40 + place(40, word) as u64;
+            let last = said.sequence & 63 == 8 && port == 0;
+            let step = said.step(port, last).unwrap();
+            let own = (0xcb00_7101 + (number % 4) as u32, 10_000 + (number % 50_000) as u16);
+            let public = match slip {
+                Slip::Shares => (0xcb00_7101, 10_000),
+                Slip::Leaves if port == 0 => said.source,
+                _ => own,
+            };
+            if port == 1 {
+                assert_eq!(said.destination, if slip == Slip::Leaves { said.destination } else { public });
+            }
+            let (out, packet) = script.comes((number, public), step, false);
+            let packet = match slip {
+                Slip::Mixes if port == 1 => {
+                    Packet { own: script.comes((number - 1, public), step, false).1.own, ..packet }
+                }
+                _ => packet,
+            };
+            let mut bytes = [0; BYTES];
+            packet.template.write(packet.own, &mut bytes);
+            book.came((out, &bytes), Ticks(9), queue);
+        }
+    };
+    for _ in 0..count {
+        book.begin(Ticks(0), &mut queue);
+    }
+    drain(&mut queue, &mut book);
+    book
+}
+
+#[test]
+fn a_translator_that_works_has_every_connection_whole_and_its_ports_free_again() {
+    let book = translated(2_000, Slip::None);
+    assert_eq!((book.opened, book.whole), (2_000, 2_000));
+    assert!(book.check.is_right() && book.taken.is_empty(), "{:?}", book.check);
+}
+
+#[test]
+fn two_connections_with_one_source_are_told_and_an_address_that_is_not_public_is() {
+    let faults = |book: &Book<'_>| {
+        book.check
+            .wrong
+            .iter()
+            .map(|wrong| format!("{:?} {}", wrong.fault, wrong.example))
+            .collect::<String>()
+    };
+    // Ends repeat after 512 connections: towards one server there are several then.
+    let book = translated(2_000, Slip::Shares);
+    assert!(faults(&book).contains("which lives, has that address and port"), "{}", faults(&book));
+    let book = translated(100, Slip::Leaves);
+    assert!(faults(&book).contains("is no public address"), "{}", faults(&book));
+    let book = translated(100, Slip::Mixes);
+    assert!(book.whole == 0 && !book.check.is_right(), "an answer came to another host");
+}

@@ -30,6 +30,9 @@ pub const PAIRS: u32 = 100_000;
 /// Packets that an answer comes after what it answers, in the lap of a direction.
 pub const TRAIL: u32 = 64;
 
+/// Port of the servers of connections that are translated.
+const SERVICE: u16 = 443;
+
 /// Draws for each conversation before the tables are taken to hold no more of them.
 const DRAWS: u32 = 64;
 
@@ -109,6 +112,11 @@ impl Tables {
 /// Pairs of ends, so many at most, between which TCP connections are opened from port 0: the flow of the first packet,
 /// with some port of the client's. What the other end sends passes only because it belongs to one.
 pub(crate) fn connections(nf: Nf, seed: u64, count: usize) -> Result<Vec<Flow>, String> {
+    if nf.translates().is_some() {
+        let of = TraceName::Flows(count as u32);
+        let flow = |k| Flow { destination_port: SERVICE, ..Flow::of(&of, k) };
+        return Ok((0..count as u32).map(flow).collect());
+    }
     if nf.pipeline_entries().is_none() {
         return Err(format!("{nf} tracks no connections"));
     }

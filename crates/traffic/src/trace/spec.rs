@@ -196,7 +196,7 @@ impl TraceName {
                 Self::L2Flows { stations: of, .. } | Self::Conversations { entries: of, .. },
             ) => (*of == stations, format!("l2flows:N:{stations}")),
             (Nf::L2 { stations }, _) => (false, format!("l2flows:N:{stations}")),
-            (Nf::L3Fwd { .. }, _) => (made_for.is_none(), "flows:N".to_owned()),
+            (Nf::L3Fwd { .. } | Nf::Nat { .. }, _) => (made_for.is_none(), "flows:N".to_owned()),
             _ => match nf.pipeline_tables() {
                 Some(tables) => {
                     let few = if matches!(tables, Nf::PipelineAFew { .. }) { "few:" } else { "" };

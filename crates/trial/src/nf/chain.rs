@@ -87,7 +87,7 @@ impl Nf {
 
     /// Whether it may answer packets itself, as routers do (RFC 1812, section 4.3).
     pub fn is_router(self) -> bool {
-        self.members().iter().any(|nf| nf.kind() == NfKind::L3Fwd)
+        self.members().iter().any(|nf| matches!(nf.kind(), NfKind::L3Fwd | NfKind::Nat))
     }
 }
 

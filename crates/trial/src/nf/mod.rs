@@ -88,6 +88,14 @@ pub enum Nf {
         /// Services in a row.
         noops: u32,
     },
+    /// Source NAT: route IPv4 between the hosts behind port 0 (198.18.0.0/16) and those behind port 1 (198.19.0.0/16) as
+    /// [`Nf::L3Fwd`] does. What comes from inside leaves with one of so many public addresses ([`Nf::translates`]) and a
+    /// port in place of its own, the same for all packets of a connection and no other's towards the same server while it
+    /// lives. What comes from outside passes only if it belongs to a connection, and to the host that began it.
+    Nat {
+        /// Public addresses.
+        addresses: u32,
+    },
     /// A flow table of a user's own.
     Flows(FlowFile),
     /// Functions in a row.
@@ -117,6 +125,8 @@ pub enum NfKind {
     PipelineC,
     /// [`Nf::PipelineD`].
     PipelineD,
+    /// [`Nf::Nat`].
+    Nat,
     /// [`Nf::Flows`].
     Flows,
     /// [`Nf::Chain`].
@@ -147,6 +157,8 @@ impl Nf {
     pub const MOST_PIPELINE_ENTRIES: u32 = 10_000;
     /// Most services in a row of [`Nf::PipelineD`].
     pub const MOST_NOOPS: u32 = 32;
+    /// Most public addresses of [`Nf::Nat`]: those of hosts in [`NAT_NETWORK`].
+    pub const MOST_PUBLIC: u32 = 254;
     /// Most fields of [`Nf::Exposed`].
     pub const MOST_FIELDS: u32 = 3;
     /// What stands before the file of [`Nf::Flows`].
@@ -154,7 +166,7 @@ impl Nf {
     /// The names that can be written, with their numbers.
     pub const FORMS: &'static str = "l2fwd, l3fwd:N (1 to 100000 routes), firewall:N (1 to 100000 rules), \
          exposed:N (1 to 3 fields), l2:N (2 to 100000 MAC addresses), pipeline-a:N, pipeline-a-few:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
-         table), pipeline-d:N (0 to 32 services that do nothing), or flows:FILE (a file of flows, as ovs-ofctl add-flows reads them, a rule set or a routing table), or several of l2fwd, l3fwd:N and firewall:N in a row, joined by `+`; without `:N` it is 10, 3, 500, or one service";
+         table), pipeline-d:N (0 to 32 services that do nothing), nat:N (1 to 254 public addresses), or flows:FILE (a file of flows, as ovs-ofctl add-flows reads them, a rule set or a routing table), or several of l2fwd, l3fwd:N and firewall:N in a row, joined by `+`; without `:N` it is 10, 3, 500, one service, or one address";
 
     /// The kind.
     pub const fn kind(self) -> NfKind {
@@ -169,6 +181,7 @@ impl Nf {
             Self::PipelineB { .. } => NfKind::PipelineB,
             Self::PipelineC { .. } => NfKind::PipelineC,
             Self::PipelineD { .. } => NfKind::PipelineD,
+            Self::Nat { .. } => NfKind::Nat,
             Self::Flows(_) => NfKind::Flows,
             Self::Chain(_) => NfKind::Chain,
         }
@@ -187,7 +200,8 @@ impl Nf {
             | Self::PipelineAFew { entries: number }
             | Self::PipelineB { entries: number }
             | Self::PipelineC { entries: number }
-            | Self::PipelineD { noops: number } => Some(number),
+            | Self::PipelineD { noops: number }
+            | Self::Nat { addresses: number } => Some(number),
         }
     }
 
@@ -221,10 +235,17 @@ impl Nf {
     /// The addresses that take the place of those of the hosts behind port 0, the first and the last; nothing for
     /// functions that translate none by connection.
     pub const fn translates(self) -> Option<(std::net::Ipv4Addr, std::net::Ipv4Addr)> {
-        None
+        use std::net::Ipv4Addr;
+        let [a, b, c, _] = NAT_NETWORK;
+        match self {
+            Self::Nat { addresses } => {
+                Some((Ipv4Addr::new(a, b, c, 1), Ipv4Addr::new(a, b, c, addresses as u8)))
+            }
+            _ => None,
+        }
     }
 
-    /// The routing table; empty unless this is [`Nf::L3Fwd`].
+    /// The routing table; empty unless this is [`Nf::L3Fwd`] or [`Nf::Nat`], which has a route to either side.
     ///
     /// The test network is 198.18.0.0/15 (RFC 2544, appendix C.2.2.2): 198.18.0.0/16 leaves by port
     /// 0, 198.19.0.0/16 by port 1. Of `N` routes half, and the odd one, divide 198.19.0.0/16; the
@@ -234,6 +255,7 @@ impl Nf {
     pub fn routes(self) -> Vec<Route> {
         match self {
             Self::L3Fwd { routes } => routes::divide(routes),
+            Self::Nat { .. } => routes::divide(2),
             _ => Vec::new(),
         }
     }
@@ -293,13 +315,16 @@ impl Nf {
     }
 }
 
+/// The network of the public addresses (RFC 5737, TEST-NET-3).
+pub const NAT_NETWORK: [u8; 4] = [203, 0, 113, 0];
+
 /// The first port that no deny rule of [`Nf::rules`] names as destination: below lie the system
 /// ports (RFC 6335, section 6).
 pub const FIRST_FREE_PORT: u16 = 1024;
 
 impl NfKind {
     /// Every kind, in the order of the tables people read.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::L2Fwd,
         Self::L3Fwd,
         Self::Firewall,
@@ -310,6 +335,7 @@ impl NfKind {
         Self::PipelineB,
         Self::PipelineC,
         Self::PipelineD,
+        Self::Nat,
         Self::Flows,
         Self::Chain,
     ];
@@ -327,6 +353,7 @@ impl NfKind {
             Self::PipelineB => "pipeline-b",
             Self::PipelineC => "pipeline-c",
             Self::PipelineD => "pipeline-d",
+            Self::Nat => "nat",
             Self::Flows => "flows",
             Self::Chain => "chain",
         }
@@ -350,6 +377,7 @@ impl NfKind {
             Self::PipelineB => Nf::PipelineB { entries: pipeline()? },
             Self::PipelineC => Nf::PipelineC { entries: pipeline()? },
             Self::PipelineD => Nf::PipelineD { noops: within(1, 0, Nf::MOST_NOOPS)? },
+            Self::Nat => Nf::Nat { addresses: within(1, 1, Nf::MOST_PUBLIC)? },
             // These have more than a number behind their name.
             Self::Flows | Self::Chain => return None,
         })
@@ -420,6 +448,7 @@ mod tests {
             ("pipeline-b:500", Nf::PipelineB { entries: 500 }),
             ("pipeline-c:10000", Nf::PipelineC { entries: 10_000 }),
             ("pipeline-d:0", Nf::PipelineD { noops: 0 }),
+            ("nat:254", Nf::Nat { addresses: 254 }),
         ] {
             assert_eq!(text.parse(), Ok(nf));
             assert_eq!(nf.to_string(), text);
