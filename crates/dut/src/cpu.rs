@@ -13,6 +13,23 @@ pub fn thread_cpu(process: u32, thread: u32) -> Option<Nanos> {
     ThreadReading::of(process, thread).map(|reading| reading.ran)
 }
 
+/// Time that the kernel has spent on a core in hard and soft interrupts since boot, those that its thread `ksoftirqd`
+/// handled included (`/proc/stat`, proc(5)), in steps of 10 ms; nothing where the core is not there.
+pub(crate) fn interrupt_time(core: usize) -> Option<Nanos> {
+    interrupts(&fs::read_to_string("/proc/stat").ok()?, core)
+}
+
+fn interrupts(stat: &str, core: usize) -> Option<Nanos> {
+    /// `USER_HZ`, the unit of `/proc/stat`, is 100 on every architecture Linux runs DPDK on.
+    const TICK: u64 = 10_000_000;
+    let name = format!("cpu{core}");
+    let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
+    // user nice system idle iowait irq softirq steal
+    let ticks: Vec<u64> =
+        line.split_whitespace().skip(6).take(2).filter_map(|word| word.parse().ok()).collect();
+    (ticks.len() == 2).then(|| Nanos(ticks.iter().sum::<u64>() * TICK))
+}
+
 /// Threads of a process whose name begins with one of these.
 pub(crate) fn threads_named(process: u32, prefixes: &[&str]) -> Vec<u32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
@@ -61,6 +78,16 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn interrupts_are_those_of_the_core_hard_and_soft() {
+        let stat =
+            "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu10 1 2 3 4 5 60 700 8 0 0\nintr 12 6 7\n";
+        assert_eq!(interrupts(stat, 0), Some(Nanos(130_000_000)));
+        assert_eq!(interrupts(stat, 10), Some(Nanos(7_600_000_000)));
+        assert_eq!((interrupts(stat, 1), interrupts("cpu0 1 2", 0)), (None, None));
+        assert!(interrupt_time(0).is_some(), "this machine says");
+    }
 
     #[test]
     fn a_busy_thread_uses_cpu_time_and_can_be_found_by_name() {

@@ -1,6 +1,6 @@
 //! The runs, sorted for the page: which devices there are, what sets them apart, which goals.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_trial::run::{Point, PointResult, Purpose, Run, StoredTrial, ThroughputResult};
 use weir_trial::{DirectionCounts, Nf};
 use weir_units::{Bps, Pps};
@@ -28,6 +28,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) subject: usize,
     /// What tester and wiring reach with nothing in between, where it was measured.
     pub(crate) ceiling: Option<Pps>,
+    /// Of its run.
+    pub(crate) environment: &'a BTreeMap<String, String>,
 }
 
 /// Which of the lesser axes differ between the points of a page.
@@ -52,7 +54,8 @@ impl<'a> Digest<'a> {
             let label = varying.label(point, &run_names[run]);
             let subject = index_of(&mut subjects, label);
             let check = runs[run].self_checks.iter().find(|check| check.stands_for(&point.key));
-            entries.push(Entry { point, subject, ceiling: check.map(|check| check.ceiling) });
+            let environment = &runs[run].environment;
+            entries.push(Entry { point, subject, ceiling: check.map(|check| check.ceiling), environment });
             for result in &point.results {
                 if let PointResult::Throughput(ThroughputResult { goal, .. }) = result {
                     index_of(&mut goals, goal.clone());

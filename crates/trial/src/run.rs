@@ -3,10 +3,12 @@
 //! The same types are what the store keeps, `weir show --json` and `weir export --json` print and
 //! the report draws. [`SCHEMA_VERSION`] rises when a field changes meaning or goes away.
 
+pub mod cpu;
 mod method;
 mod ranking;
 mod repeats;
 
+pub use cpu::CpuUse;
 pub use method::*;
 pub use ranking::Doubt;
 pub use repeats::{Repeats, Unit, changes, repeats};

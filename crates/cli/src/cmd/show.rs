@@ -1,5 +1,6 @@
 //! `weir show`: a run on the terminal, with what to beware of.
 
+mod cpu;
 mod own_time;
 mod stages;
 mod trust;
@@ -31,7 +32,8 @@ packets compared with what the network function must make of them.
 
 Each point says who limits its results, as far as the self-check of its wiring tells: the device, the \
 tester, or the line. Results whose trials the machine or the tester spoilt are marked INVALID. Curves, frame \
-loss, bursts and soaks are listed load by load under the table.";
+loss, bursts and soaks are listed load by load under the table. A table of CPU time says how many cores each device had in \
+use at its greatest load, and the cycles that a packet took; of the kernel it counts soft and hard interrupts.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,6 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         text.push_str(&trust::self_checks(&run.self_checks));
         text.push_str(&points(&run));
+        text.push_str(&cpu::text(&run));
         run.points.iter().for_each(|point| text.push_str(&details(point)));
         for warning in warnings(&run) {
             let _ = writeln!(text, "note: {warning}");

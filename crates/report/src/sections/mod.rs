@@ -2,6 +2,7 @@
 
 mod bursts;
 mod connections;
+mod cpu;
 mod curve;
 mod curve_cpu;
 pub(crate) mod cycles;
@@ -49,12 +50,13 @@ impl Section {
 }
 
 /// The sections, in the order of the page.
-pub(crate) const SECTIONS: [Section; 14] = [
+pub(crate) const SECTIONS: [Section; 15] = [
     Section::new("throughput", "Throughput", &[Method::Throughput, Method::Mrr], rates::section),
     Section::new("sweeps", "Sweeps", &[], sweeps::section),
     Section::new("latency", "Latency", &[Method::Latency], latency::section),
     Section::new("curves", "Latency against load", &[Method::LatencyCurve], curve::section),
     Section::new("cycles", "Cycles per packet", &[], cycles::section),
+    Section::new("cpu", "CPU", &[], cpu::section),
     Section::new("packets", "Packets", &[], packets::section),
     Section::new("losses", "Losses", &[], losses::section),
     Section::new("stages", "Stages", &[], stages::section),

@@ -91,8 +91,8 @@ fn the_page_shows_its_numbers_and_its_plots() {
         json!([]),
     );
     let plots = plots.as_array().unwrap();
-    // Throughput, fed, delay, cycles and losses of three functions, and a distribution for each size.
-    assert_eq!(plots.len(), 3 * 5 + 3 * 8, "{plots:?}");
+    // Throughput, fed, delay, cycles, cores and losses of three functions, and a distribution for each size.
+    assert_eq!(plots.len(), 3 * 6 + 3 * 8, "{plots:?}");
     for plot in plots {
         assert!(plot["width"].as_f64().unwrap() > 500.0 && plot["marks"].as_u64().unwrap() > 0, "{plot}");
         assert_eq!(plot["marks"], plot["inside"], "{plot}: every mark lies inside its drawing");
