@@ -13,6 +13,7 @@ mod builtin;
 pub(crate) mod check;
 pub(crate) mod file;
 mod goal;
+mod guests;
 mod placement;
 mod recover;
 pub(crate) mod text;
@@ -182,6 +183,9 @@ pub struct PointSpec {
     pub tester_cores: u32,
 }
 
+/// How many axes a plan has.
+const AXES: usize = Axis::HugePages as usize + 1;
+
 /// The axes of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Axis {
@@ -189,6 +193,9 @@ enum Axis {
     Deployment,
     Host,
     Cores,
+    Vcpus,
+    Memory,
+    Accel,
     Dut,
     Wiring,
     Trace,
@@ -250,7 +257,7 @@ impl Plan {
         let total: usize = lengths.iter().product();
         let mut points = Vec::new();
         for number in 0..total {
-            let mut place = [0; Axis::COUNT];
+            let mut place = [0; AXES];
             let mut rest = number;
             for (axis, length) in self.order.iter().zip(&lengths).rev() {
                 place[*axis as usize] = rest % length;
@@ -261,8 +268,7 @@ impl Plan {
             if !trace.comes_in(size) {
                 continue;
             }
-            let (deployment, host, cores) = (at(Axis::Deployment), at(Axis::Host), at(Axis::Cores));
-            let Some(placement) = self.placements.at(deployment, host, cores) else { continue };
+            let Some(placement) = self.placements.at(&place) else { continue };
             let wiring = &self.wirings[at(Axis::Wiring)];
             let index = points.len() as u32;
             let point = PointSpec {
@@ -296,6 +302,9 @@ impl Plan {
             Axis::Deployment => self.placements.deployments.len(),
             Axis::Host => self.placements.hosts.len(),
             Axis::Cores => self.placements.cores.len(),
+            Axis::Vcpus => self.placements.guests.vcpus.len(),
+            Axis::Memory => self.placements.guests.memory.len(),
+            Axis::Accel => self.placements.guests.accel.len(),
             Axis::Dut => self.duts.len(),
             Axis::Wiring => self.wirings.len(),
             Axis::Trace => self.traces.len(),
@@ -359,10 +368,6 @@ impl Plan {
     pub fn warnings(&self) -> Vec<String> {
         self.methods.iter().flat_map(Planned::warnings).collect()
     }
-}
-
-impl Axis {
-    const COUNT: usize = 10;
 }
 
 /// The JSON Schema of plan files.

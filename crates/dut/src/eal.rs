@@ -55,6 +55,12 @@ pub(crate) fn pool_megabytes(request: &StartRequest<'_>, buffers: u64, size: u64
     (buffers * (spread + PLACES)).div_ceil(1 << 20)
 }
 
+/// What a program takes, in MiB: its packet buffers, what the EAL wants, and its tables.
+pub(crate) fn megabytes(request: &StartRequest<'_>, tables: u64) -> u64 {
+    let pool = pool_megabytes(request, u64::from(buffers(request)), room(request) + HEADERS);
+    pool + OWN_MEGABYTES + tables
+}
+
 /// How a program uses its cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lcores {
@@ -72,8 +78,7 @@ pub(crate) fn arguments(
     tables: u64,
     telemetry: bool,
 ) -> Vec<String> {
-    let pool = pool_megabytes(request, u64::from(buffers(request)), room(request) + HEADERS);
-    let megabytes = pool + OWN_MEGABYTES + tables;
+    let megabytes = megabytes(request, tables);
     let (control, forward) = (request.control_core, request.core);
     let (list, main) = match lcores {
         Lcores::MainAndWorker => (format!("{control},{forward}"), control),

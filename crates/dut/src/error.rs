@@ -36,6 +36,16 @@ pub enum DutError {
         /// Debian package that has it.
         package: &'static str,
     },
+    /// A program that functions in guests need is not installed.
+    #[error(
+        "functions in guests need `{program}`, which is not installed; on Debian 12: apt-get install {package} (or ./x guest)"
+    )]
+    MissingForGuests {
+        /// Program looked for.
+        program: &'static str,
+        /// Debian package that has it.
+        package: &'static str,
+    },
     /// The program is not built.
     #[error("{dut} needs `{program}`, which is not built; to build it from Debian's dpdk-doc: ./x setup --peers", program = program.display())]
     Unbuilt {
@@ -85,6 +95,16 @@ pub enum DutError {
         reason: String,
         /// The end of the dataplane's output.
         last_words: String,
+    },
+    /// A guest that did not come up, or did not stay.
+    #[error("the guest ({accel}) {what}{console}")]
+    Guest {
+        /// Who made its processors.
+        accel: weir_trial::Accel,
+        /// What became of it.
+        what: String,
+        /// The end of its console, each line on its own.
+        console: String,
     },
     /// The wait for it was given up because everything is to stop.
     #[error("{dut}: interrupted")]

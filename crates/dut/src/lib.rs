@@ -7,6 +7,7 @@
 //!
 //! - [`wiring`]: how the lab's ports reach the DUT's;
 //! - [`process`]: a supervised child that cannot outlive the lab;
+//! - `guest`: a function in a virtual machine;
 //! - [`folder`]: sockets and files of one DUT, gone when it is;
 //! - [`namespace`]: a network namespace that goes with its owner.
 //!
@@ -21,6 +22,7 @@ mod error;
 mod example;
 mod external;
 pub mod folder;
+mod guest;
 mod ip_pipeline;
 mod l3fwd;
 mod linux;
@@ -40,6 +42,7 @@ pub mod wiring;
 pub use counters::{Counters, PortCounts};
 pub use cpu::thread_cpu;
 pub use error::DutError;
+pub use guest::lacks as guest_lacks;
 pub use openflow::churn::{Changed, Churn, FlowChannel};
 
 use folder::Folder;

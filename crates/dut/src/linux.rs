@@ -19,6 +19,9 @@
 //! the device; it shows as loss only.
 
 mod ruleset;
+mod setup;
+
+pub(crate) use setup::{Setup, Step, text};
 
 use crate::namespace::{IP, NFT, Namespace, Tool};
 use crate::process::Process;
@@ -27,14 +30,12 @@ use crate::{Adapter, Counters, DutError, RunningDut, StartRequest};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::utsname::uname;
-use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_trial::run::cpu::COUNTED;
 use weir_trial::{Nf, NfKind};
-use weir_wire::table::{next_hop_mac, port_mac};
 
 const NAME: &str = "linux";
 
@@ -83,95 +84,21 @@ impl Adapter for Linux {
         self.supports(request.nf).map_err(unsupported)?;
         let no_namespace = || unsupported("it needs a wiring with a network namespace (veth)".to_owned());
         let namespace = Arc::clone(request.namespace.ok_or_else(no_namespace)?);
-        let what = match request.nf {
-            Nf::L2Fwd => bridge(&namespace).map(|()| "bridge".to_owned())?,
-            Nf::Firewall { .. } => {
-                bridge(&namespace)?;
-                let rules = request.nf.rules();
-                namespace.run(NFT, &ruleset::firewall(&rules))?;
-                format!("bridge, nftables chain of {} rules", rules.len())
-            }
-            Nf::L3Fwd { .. } => {
-                let routes = route(&namespace, request.nf)?;
-                format!("{routes} routes in the main table")
-            }
-            Nf::Nat { addresses } => {
-                route(&namespace, request.nf)?;
-                namespace.run(NFT, &ruleset::nat(request.nf))?;
-                format!("routes, nftables snat to {addresses} addresses")
-            }
-            nf => return Err(unsupported(crate::wants_tables(NAME, nf))),
-        };
+        let setup = Setup::of(request.nf).map_err(unsupported)?;
+        set_up(&namespace, &setup)?;
         steer(&namespace, request.core)?;
-        let description = format!("{version}; {what}; softirq on core {}", request.core);
+        let description = format!("{version}; {}; softirq on core {}", setup.what, request.core);
         Ok(Box::new(Running { namespace, description, core: request.core }))
     }
 }
 
-/// A bridge of both ports.
-fn bridge(namespace: &Namespace) -> Result<(), DutError> {
-    let mut script = "link add weir type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n".to_owned();
-    for (name, mac) in addressed() {
-        let _ = writeln!(script, "link set {name} address {mac}");
-        let _ =
-            writeln!(script, "link set {name} master weir\nlink set {name} type bridge_slave learning off");
-    }
-    script += "link set weir up\n";
-    namespace.run(IP, &script)?;
-    // Where the kernel has br_netfilter, bridged packets would visit the IP layer's hooks as well.
-    namespace.sysctl(&[
-        ("net/bridge/bridge-nf-call-iptables", "0"),
-        ("net/bridge/bridge-nf-call-ip6tables", "0"),
-        ("net/bridge/bridge-nf-call-arptables", "0"),
-    ])
-}
-
-/// A router with the function's routes. Returns how many.
-fn route(namespace: &Namespace, nf: Nf) -> Result<usize, DutError> {
-    // With the loopback up there is a table of local addresses, without which no gateway is accepted.
-    let mut script = "link set lo up\n".to_owned();
-    for ((port, mac), number) in addressed().zip(0..) {
-        let (hop, neighbour) = (next_hop(number), text(next_hop_mac(number)));
-        let _ = writeln!(script, "link set {port} address {mac}");
-        let _ = writeln!(script, "neigh replace {hop} dev {port} lladdr {neighbour} nud permanent");
-    }
-    let routes = nf.routes();
-    for route in &routes {
-        let port = INTERFACES[usize::from(route.port)];
-        let _ = writeln!(script, "route add {} via {} dev {port} onlink", route.prefix, next_hop(route.port));
-    }
-    // What no route leads anywhere is dropped in silence, as other devices do.
-    script += "route add blackhole default\n";
-    namespace.sysctl(&[
-        ("net/ipv4/conf/all/rp_filter", "0"),
-        ("net/ipv4/conf/default/rp_filter", "0"),
-        ("net/ipv4/conf/port0/rp_filter", "0"),
-        ("net/ipv4/conf/port1/rp_filter", "0"),
-        ("net/ipv4/conf/all/send_redirects", "0"),
-        ("net/ipv4/conf/port0/send_redirects", "0"),
-        ("net/ipv4/conf/port1/send_redirects", "0"),
-        // A router need not look whether one of its own sockets waits for a packet.
-        ("net/ipv4/ip_early_demux", "0"),
-    ])?;
-    namespace.run(IP, &script)?;
-    namespace.run(NFT, ruleset::ROUTER)?;
-    namespace.sysctl(&[("net/ipv4/ip_forward", "1")])?;
-    Ok(routes.len())
-}
-
-/// The ports with the MAC addresses that a device's ports have.
-fn addressed() -> impl Iterator<Item = (&'static str, String)> {
-    INTERFACES.into_iter().zip((0..).map(port_mac).map(text))
-}
-
-fn text(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
-
-/// Address of the neighbour on a port: link-local (RFC 3927), so that no route of the test network
-/// leads there.
-fn next_hop(port: u8) -> String {
-    format!("169.254.{port}.2")
+/// Makes the kernel a network function, in a namespace.
+fn set_up(namespace: &Namespace, setup: &Setup) -> Result<(), DutError> {
+    setup.steps.iter().try_for_each(|step| match step {
+        Step::Settings(settings) => namespace.sysctl(settings),
+        Step::Ip(script) => namespace.run(IP, script),
+        Step::Nft(rules) => namespace.run(NFT, rules),
+    })
 }
 
 /// Has the kernel handle what both ports receive on this core.
@@ -302,13 +229,10 @@ mod tests {
         }
         for nf in [Nf::L2Fwd, Nf::L3Fwd { routes: 1000 }, Nf::Firewall { rules: 300 }] {
             let pairs = Veth::default().lay(FrameSize::MIN).unwrap();
-            match nf {
-                Nf::L3Fwd { .. } => assert_eq!(route(&pairs.dut, nf).unwrap(), 1000),
-                _ => bridge(&pairs.dut).unwrap(),
-            }
-            if let Nf::Firewall { .. } = nf {
-                pairs.dut.run(NFT, &ruleset::firewall(&nf.rules())).unwrap();
-            }
+            let setup = Setup::of(nf).unwrap();
+            set_up(&pairs.dut, &setup).unwrap();
+            let entries = nf.entries().map_or(String::new(), |entries| entries.to_string());
+            assert!(setup.what.contains(&entries), "{}", setup.what);
             steer(&pairs.dut, 0).unwrap();
             let mut running =
                 Running { namespace: Arc::clone(&pairs.dut), description: String::new(), core: 0 };

@@ -37,10 +37,10 @@ struct Running {
 
 /// The first line of `weir nf --control stdio`, as far as it is needed here.
 #[derive(Deserialize)]
-struct Ready {
+pub(crate) struct Ready {
     ready: bool,
     tid: u32,
-    version: String,
+    pub(crate) version: String,
 }
 
 /// Its answer to `stats`, likewise.
@@ -155,7 +155,7 @@ pub(crate) fn program() -> Result<PathBuf, DutError> {
         .map_err(|error| DutError::Spawn { program: "weir".to_owned(), reason: error.to_string() })
 }
 
-fn arguments(request: &StartRequest<'_>) -> Vec<String> {
+pub(crate) fn arguments(request: &StartRequest<'_>) -> Vec<String> {
     let mut arguments = vec!["nf".to_owned(), request.nf.kind().name().to_owned()];
     if let Some(entries) = request.nf.entries() {
         arguments.extend(["--entries".to_owned(), entries.to_string()]);
@@ -192,32 +192,32 @@ pub(crate) fn first<T: DeserializeOwned>(lines: &[&str]) -> Option<T> {
     lines.iter().find_map(|line| serde_json::from_str(line).ok())
 }
 
+/// Asks the program for its counters; CPU time is not among them.
+pub(crate) fn ask(process: &mut Process) -> Result<Counters, DutError> {
+    let mark = process.mark();
+    let asked = Instant::now();
+    process.say("stats")?;
+    let stats: Stats = process.wait_for(mark, "print its counters", PATIENCE, first)?;
+    let at = asked + asked.elapsed() / 2;
+    let counters = Counters::new(stats.received, stats.sent, Nanos(0), at);
+    let pair = |[near, far]: &[PortTaps; 2]| StageTaps {
+        came: [(&near.received).into(), (&far.received).into()],
+        left: [(&far.sent).into(), (&near.sent).into()],
+    };
+    let taps = stats.taps.as_chunks().0.iter().map(pair).collect();
+    let (busy, refused) = (stats.busy_cycles, stats.drops.get(REFUSED).copied());
+    Ok(Counters { taps, busy, ports: stats.ports, refused, ..counters })
+}
+
 impl RunningDut for Running {
     fn description(&self) -> String {
         format!("{}; {}", self.version, self.process.command())
     }
 
     fn counters(&mut self) -> Result<Counters, DutError> {
-        let mark = self.process.mark();
-        let asked = Instant::now();
-        self.process.say("stats")?;
-        let stats: Stats = self.process.wait_for(mark, "print its counters", PATIENCE, first)?;
-        let at = asked + asked.elapsed() / 2;
+        let counters = ask(&mut self.process)?;
         let cpu = cpu::thread_cpu(self.thread.0, self.thread.1).unwrap_or(Nanos(0));
-        let counters = Counters::new(stats.received, stats.sent, cpu, at);
-        let pair = |[near, far]: &[PortTaps; 2]| StageTaps {
-            came: [(&near.received).into(), (&far.received).into()],
-            left: [(&far.sent).into(), (&near.sent).into()],
-        };
-        let taps = stats.taps.as_chunks().0.iter().map(pair).collect();
-        let busy = stats.busy_cycles;
-        Ok(Counters {
-            taps,
-            busy,
-            ports: stats.ports,
-            refused: stats.drops.get(REFUSED).copied(),
-            ..counters
-        })
+        Ok(Counters { cpu, ..counters })
     }
 
     fn tap(&mut self, key: &str) -> Result<bool, DutError> {

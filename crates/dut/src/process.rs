@@ -288,6 +288,11 @@ impl Process {
         last_words(&self.state.lock())
     }
 
+    /// The lines that are kept of what it printed.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.state.lock().lines.iter().cloned().collect()
+    }
+
     fn end(&mut self) {
         self.stdin = None;
         self.resume();

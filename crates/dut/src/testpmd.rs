@@ -13,7 +13,7 @@ use weir_trial::{Nf, NfKind};
 use weir_units::Nanos;
 
 const NAME: &str = "testpmd";
-const PROGRAM: &str = "dpdk-testpmd";
+pub(crate) const PROGRAM: &str = "dpdk-testpmd";
 
 /// The adapter.
 pub(crate) struct Testpmd;
@@ -78,13 +78,8 @@ impl Adapter for Testpmd {
         let (program, arguments) = request.command(OsStr::new(PROGRAM), arguments(request));
         let mut process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
         // The prompt has no line end, so it is found at the head of the answer to an empty command.
-        process.say("show config fwd")?;
-        process.wait_for(0, "open its ports", PATIENCE, |lines| {
-            lines
-                .iter()
-                .any(|line| line.contains("packet forwarding") && line.contains("ports="))
-                .then_some(())
-        })?;
+        process.say(ANYBODY)?;
+        process.wait_for(0, "open its ports", PATIENCE, answered)?;
         process.say("start")?;
         let threads = cpu::threads_named(process.pid(), &["rte-worker", "lcore-worker"]);
         let ports = request.ports.len();
@@ -92,7 +87,7 @@ impl Adapter for Testpmd {
     }
 }
 
-fn arguments(request: &StartRequest<'_>) -> Vec<String> {
+pub(crate) fn arguments(request: &StartRequest<'_>) -> Vec<String> {
     let mut arguments = eal::arguments(request, Lcores::MainAndWorker, 0, false);
     let own: [String; 10] = [
         "--".into(),
@@ -110,24 +105,36 @@ fn arguments(request: &StartRequest<'_>) -> Vec<String> {
     arguments
 }
 
+/// A command that is answered once the ports are open, and what is in its answer.
+pub(crate) const ANYBODY: &str = "show config fwd";
+
+/// Whether [`ANYBODY`] was answered.
+pub(crate) fn answered(lines: &[&str]) -> Option<()> {
+    lines.iter().any(|line| line.contains("packet forwarding") && line.contains("ports=")).then_some(())
+}
+
+/// Asks the program for the counters of so many ports; CPU time is not among them.
+pub(crate) fn ask(process: &mut Process, wanted: usize) -> Result<Counters, DutError> {
+    let mark = process.mark();
+    let asked = Instant::now();
+    process.say("show port stats all")?;
+    let ports = process.wait_for(mark, "print its counters", PATIENCE, |lines| by_port(lines, wanted))?;
+    let at = asked + asked.elapsed() / 2;
+    let (received, sent) = PortCounts::totals(&ports);
+    Ok(Counters { ports, ..Counters::new(received, sent, Nanos(0), at) })
+}
+
 impl RunningDut for Running {
     fn description(&self) -> String {
         format!("{}; {}", self.version, self.process.command())
     }
 
     fn counters(&mut self) -> Result<Counters, DutError> {
-        let mark = self.process.mark();
-        let asked = Instant::now();
-        self.process.say("show port stats all")?;
-        let wanted = self.ports;
-        let ports =
-            self.process.wait_for(mark, "print its counters", PATIENCE, |lines| by_port(lines, wanted))?;
-        let at = asked + asked.elapsed() / 2;
+        let counters = ask(&mut self.process, self.ports)?;
         let pid = self.process.pid();
         let cpu =
             self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
-        let (received, sent) = PortCounts::totals(&ports);
-        Ok(Counters { ports, ..Counters::new(received, sent, Nanos(cpu), at) })
+        Ok(Counters { cpu: Nanos(cpu), ..counters })
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {

@@ -16,12 +16,12 @@ use weir_trial::run::{
 };
 use weir_trial::verdict::{Code, Finding, Verdict, Weight};
 use weir_trial::windows::{Absences, WindowCounts};
+use weir_trial::{Accel, Chain, CoreUse, Deployment, Guest, Passed, Placement, StageReading, StageTaps};
 use weir_trial::{
     Audit, ChangesMade, Clocks, Conduct, ConnectionSpec, ConnectionsMade, CoreHealth, DirectionCounts,
     DutReading, Fault, Floor, Health, Latency, Limit, Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck,
     Shares, TesterAccount, TrialResult, TrialSpec, Windows, WrongPackets,
 };
-use weir_trial::{Chain, CoreUse, Deployment, Passed, Placement, StageReading, StageTaps};
 use weir_units::{Bps, Interval, LatencyHistogram, LineRate, Nanos, Pps, Ratio, Spread};
 
 /// Any finite number; NaN is no measurement.
@@ -303,11 +303,13 @@ fn stage() -> impl Strategy<Value = StageReading> {
 
 fn placement() -> impl Strategy<Value = Placement> {
     let deployment = select(Deployment::ALL.to_vec());
-    (deployment, of(text()), select(CoreUse::ALL.to_vec())).prop_map(|(deployment, host, cores)| Placement {
-        deployment,
-        host,
-        cores,
-    })
+    let placed = (deployment, of(text()), select(CoreUse::ALL.to_vec()), of(guest()));
+    placed.prop_map(|(deployment, host, cores, guest)| Placement { deployment, host, cores, guest })
+}
+
+fn guest() -> impl Strategy<Value = Guest> {
+    let made = (any::<u32>(), any::<u32>(), select(Accel::ALL.to_vec()));
+    made.prop_map(|(vcpus, memory, accel)| Guest { vcpus, memory, accel })
 }
 
 fn trial() -> impl Strategy<Value = StoredTrial> {

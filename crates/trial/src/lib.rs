@@ -46,7 +46,7 @@ pub use nf::{
     Nf, NfKind, ParseNfError, Station,
 };
 pub use packets::{Audit, Fault, PacketCheck, WrongPackets, grouped};
-pub use placement::{CoreUse, Deployment, Placement};
+pub use placement::{Accel, CoreUse, Deployment, Guest, Placement};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
 pub use self_check::{Floor, Limit, Limiter, SelfCheck};
 pub use stages::{Passed, StageLoss, StageReading, StageTaps, Waterfall};

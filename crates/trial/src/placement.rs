@@ -1,5 +1,9 @@
-//! Where the functions of a chain run: the *deployment*, the *host* that carries packets between them, and whether
-//! they have cores of their own.
+//! Where the functions of a chain run: the *deployment*, the *host* that carries packets between them, whether
+//! they have cores of their own, and what guests they run in.
+
+pub mod guest;
+
+pub use guest::{Accel, Guest};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,11 +30,14 @@ pub enum Deployment {
     /// Each a process on the same huge pages, in a row: what goes from one to the next is a pointer over a ring, and no
     /// packet is copied (as NetVM and IVSHMEM do). One more process owns the memory and the ports towards the tester.
     Shared,
+    /// Each in a guest (a virtual machine, QEMU) behind virtio ports of a host dataplane.
+    Vm,
 }
 
 impl Deployment {
     /// Every deployment.
-    pub const ALL: [Self; 5] = [Self::Inline, Self::Vhost, Self::Vale, Self::Container, Self::Shared];
+    pub const ALL: [Self; 6] =
+        [Self::Inline, Self::Vhost, Self::Vale, Self::Container, Self::Shared, Self::Vm];
 
     /// The name people type.
     pub const fn name(self) -> &'static str {
@@ -40,12 +47,13 @@ impl Deployment {
             Self::Vale => "vale",
             Self::Container => "container",
             Self::Shared => "shared",
+            Self::Vm => "vm",
         }
     }
 
     /// Whether a host dataplane carries packets between the functions.
     pub const fn has_host(self) -> bool {
-        matches!(self, Self::Vhost | Self::Container)
+        matches!(self, Self::Vhost | Self::Container | Self::Vm)
     }
 
     /// Forwarding processes of a chain of so many functions.
@@ -53,7 +61,7 @@ impl Deployment {
         match self {
             Self::Inline => 1,
             Self::Vale => functions,
-            Self::Vhost | Self::Container | Self::Shared => functions + 1,
+            Self::Vhost | Self::Container | Self::Shared | Self::Vm => functions + 1,
         }
     }
 }
@@ -126,12 +134,27 @@ pub struct Placement {
     pub host: Option<String>,
     /// Who has which core.
     pub cores: CoreUse,
+    /// What each function's guest is, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest: Option<Guest>,
 }
 
 impl Placement {
     /// Whether the device is the function by itself.
     pub fn is_inline(&self) -> bool {
         self.deployment == Deployment::Inline
+    }
+
+    /// Threads of a chain of so many functions that forward, hence cores where each has its own: a process has one, a
+    /// guest one for each of its processors.
+    pub fn forwarding(&self, functions: usize) -> usize {
+        let processes = self.deployment.processes(functions);
+        processes + self.guest.map_or(0, |guest| functions * (guest.vcpus.max(1) as usize - 1))
+    }
+
+    /// Whether the processors of its functions are emulated: what they do may be judged, how fast they do it may not.
+    pub fn is_emulated(&self) -> bool {
+        self.guest.is_some_and(|guest| guest.accel == Accel::Tcg)
     }
 
     /// Of a device: `nf`, where it is alone, or `nf in vhost on weir, one core`.
@@ -141,7 +164,8 @@ impl Placement {
         }
         let host = self.host.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
         let cores = if self.cores == CoreUse::Shared { ", one core" } else { "" };
-        format!("{device} in {}{host}{cores}", self.deployment)
+        let guest = self.guest.map_or_else(String::new, |guest| format!(" ({guest})"));
+        format!("{device} in {}{guest}{host}{cores}", self.deployment)
     }
 }
 
@@ -154,9 +178,9 @@ mod tests {
         for deployment in Deployment::ALL {
             assert_eq!(deployment.to_string().parse(), Ok(deployment));
         }
-        let error = "vm".parse::<Deployment>().unwrap_err();
+        let error = "pod".parse::<Deployment>().unwrap_err();
         assert!(
-            error.contains("`vm`") && error.contains("inline, vhost, vale, container, shared"),
+            error.contains("`pod`") && error.contains("inline, vhost, vale, container, shared, vm"),
             "{error}"
         );
         assert_eq!("shared".parse(), Ok(CoreUse::Shared));
@@ -172,6 +196,27 @@ mod tests {
         assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk");
         placement.cores = CoreUse::Shared;
         assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk, one core");
+    }
+
+    #[test]
+    fn guests_are_named_with_what_they_are_and_each_processor_wants_a_core() {
+        let guest = Guest { vcpus: 2, memory: 1024, accel: Accel::Tcg };
+        let placement = Placement {
+            deployment: Deployment::Vm,
+            host: Some("weir".to_owned()),
+            guest: Some(guest),
+            ..Placement::default()
+        };
+        assert_eq!(placement.of("nf"), "nf in vm (2 vCPUs, 1024 MiB, TCG) on weir");
+        assert_eq!(
+            (placement.forwarding(3), Placement { guest: None, ..placement.clone() }.forwarding(3)),
+            (7, 4)
+        );
+        assert!(placement.is_emulated() && !Placement::default().is_emulated());
+        let stored = serde_json::to_string(&placement).unwrap();
+        assert_eq!(serde_json::from_str::<Placement>(&stored).unwrap(), placement);
+        let before = r#"{"deployment":"vhost","host":"weir","cores":"own"}"#;
+        assert_eq!(serde_json::from_str::<Placement>(before).unwrap().guest, None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod simulated;
 mod values;
 
 use super::file::{PlanFile, UntilTable};
+use super::guests::GuestAxes;
 use super::text::{HugePages, List, SizesText, Text};
 use super::{Axis, Known, Plan, Planned, TraceChoice, Until};
 use crate::methods::{self, GoalTable, check_goals};
@@ -67,6 +68,9 @@ impl<'a> Checker<'a> {
             (file.deployment.as_ref().map(Spanned::span), Axis::Deployment),
             (file.host.as_ref().map(Spanned::span), Axis::Host),
             (file.cores.as_ref().map(Spanned::span), Axis::Cores),
+            (file.vcpus.as_ref().map(Spanned::span), Axis::Vcpus),
+            (file.memory.as_ref().map(Spanned::span), Axis::Memory),
+            (file.accel.as_ref().map(Spanned::span), Axis::Accel),
             (file.dut.as_ref().map(Spanned::span), Axis::Dut),
             (file.wiring.as_ref().map(Spanned::span), Axis::Wiring),
             (Some(file.trace.span()), Axis::Trace),
@@ -85,7 +89,8 @@ impl<'a> Checker<'a> {
         check_goals(self, file.throughput.as_ref());
         let asked = methods::asked(&mut file);
         let (nf_span, nfs) = self.either(file.nf, file.chain, file.length);
-        let placements = self.placements(file.deployment, file.host, file.cores);
+        let guests = GuestAxes { vcpus: file.vcpus, memory: file.memory, accel: file.accel };
+        let placements = self.placements(file.deployment, file.host, file.cores, guests);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));
         let until = file.until.map(|table| self.until(table, against.is_some() && has_mrr));

@@ -14,10 +14,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 use weir_traffic::Shape;
-use weir_trial::{CoreUse, Deployment, Nf};
+use weir_trial::{Accel, CoreUse, Deployment, Nf};
 use weir_units::{LineRate, Nanos, Pps, Ratio};
 
-/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, cores, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
+/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, cores, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Weir plan")]
@@ -34,15 +34,24 @@ pub(crate) struct PlanFile {
     /// Axis: the chain's first so many functions. Default: all.
     #[schemars(with = "Option<List<u32>>")]
     pub(super) length: Option<Spanned<List<u32>>>,
-    /// Axis: how functions are placed. inline: all in the device itself; vhost: each a process of the device behind virtio ports of a `host`, which copies; vale: each a process, the sender copies into the receiver's queue (memif); container: as vhost, each in namespaces of its own; shared: each a process on the same huge pages, which hands packets on without a copy. Default: inline.
+    /// Axis: how functions are placed. inline: all in the device itself; vhost: each a process of the device behind virtio ports of a `host`, which copies; vale: each a process, the sender copies into the receiver's queue (memif); container: as vhost, each in namespaces of its own; shared: each a process on the same huge pages, which hands packets on without a copy; vm: as vhost, each in a guest (QEMU). Default: inline.
     #[schemars(with = "Option<List<Deployment>>")]
     pub(super) deployment: Option<Spanned<List<String>>>,
-    /// Axis: the dataplane that carries packets between the functions of vhost and container: weir, ovs-dpdk, testpmd. Default: weir.
+    /// Axis: the dataplane that carries packets between the functions of vhost, container and vm: weir, ovs-dpdk, testpmd. Default: weir.
     #[schemars(with = "Option<List<String>>")]
     pub(super) host: Option<Spanned<List<String>>>,
-    /// Axis: own, a core for each forwarding process; or shared, where all of them take turns on one. Default: own.
+    /// Axis: own, a core for each forwarding process, and for each processor of a guest; or shared, where all of them take turns on one. Default: own.
     #[schemars(with = "Option<List<CoreUse>>")]
     pub(super) cores: Option<Spanned<List<String>>>,
+    /// Axis: processors of each guest, in deployment vm; the function forwards on the last. Default: 1.
+    #[schemars(with = "Option<List<u32>>")]
+    pub(super) vcpus: Option<Spanned<List<u32>>>,
+    /// Axis: memory of each guest, in MiB, in deployment vm. Default: 512.
+    #[schemars(with = "Option<List<u32>>")]
+    pub(super) memory: Option<Spanned<List<u32>>>,
+    /// Axis: who makes the processors of guests, in deployment vm. kvm: the machine's own; tcg: QEMU, in software, to see that a chain works; its rates are not ranked. Default: kvm.
+    #[schemars(with = "Option<List<Accel>>")]
+    pub(super) accel: Option<Spanned<List<String>>>,
     /// Axis: devices under test; `weir dut list` names them. Of a chain that is not inline each function runs on it; "a|b|c" names one for each. Default: nf, Weir's own small program.
     #[schemars(with = "Option<List<String>>")]
     pub(super) dut: Option<Spanned<List<String>>>,

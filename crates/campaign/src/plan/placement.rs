@@ -1,9 +1,10 @@
 //! Where the functions of a plan's points run: the axes `chain`, `length`, `deployment`, `host` and `cores`, and what a
-//! machine lacks for them.
+//! machine lacks for them. What guests are: `guests.rs`.
 
 use super::check::{Checker, Placed, Span};
+use super::guests::{GuestAxes, Guests};
 use super::text::{HugePages, List};
-use super::{Plan, PointSpec};
+use super::{AXES, Axis, Plan, PointSpec};
 use crate::cores::Seats;
 use crate::environment::free_huge_pages;
 use crate::runner::ENOUGH_HUGE_PAGES;
@@ -26,18 +27,24 @@ pub(crate) struct Placements {
     pub(super) deployments: Vec<Deployment>,
     pub(super) hosts: Vec<String>,
     pub(super) cores: Vec<CoreUse>,
+    /// What guests are, in deployment `vm`.
+    pub(super) guests: Guests,
 }
 
 impl Placements {
     /// The placement at these places of the axes; nothing where it is the same as one before.
-    pub(super) fn at(&self, deployment: usize, host: usize, cores: usize) -> Option<Placement> {
-        let deployment = self.deployments[deployment];
+    pub(super) fn at(&self, place: &[usize; AXES]) -> Option<Placement> {
+        let at = |axis: Axis| place[axis as usize];
+        let (host, cores) = (at(Axis::Host), at(Axis::Cores));
+        let deployment = self.deployments[at(Axis::Deployment)];
         let is_inline = deployment == Deployment::Inline;
         let again = (!deployment.has_host() && host > 0) || (is_inline && cores > 0);
+        let guest = self.guests.at(place, deployment == Deployment::Vm)?;
         (!again).then(|| Placement {
             deployment,
             host: deployment.has_host().then(|| self.hosts[host].clone()),
             cores: if is_inline { CoreUse::Own } else { self.cores[cores] },
+            guest,
         })
     }
 }
@@ -49,6 +56,7 @@ impl Checker<'_> {
         deployments: Option<Spanned<List<String>>>,
         hosts: Option<Spanned<List<String>>>,
         cores: Option<Spanned<List<String>>>,
+        guests: GuestAxes,
     ) -> Placements {
         let hosts_span = hosts.as_ref().map(Spanned::span);
         let deployments =
@@ -56,11 +64,11 @@ impl Checker<'_> {
         let cores = self.words("cores", cores, &CoreUse::ALL.map(CoreUse::name), CoreUse::Own);
         let hosts = hosts.map_or_else(|| vec![HOST.to_owned()], |list| self.hosts(list));
         if let Some(span) = hosts_span.filter(|_| !deployments.iter().any(|one| one.has_host())) {
-            let why =
-                "carries packets between functions of deployments `vhost` and `container`; add one of them";
+            let why = "carries packets between functions of deployments `vhost`, `container` and `vm`; add one of them";
             self.refuse(&span, format!("`host` {why}, or leave it out"));
         }
-        Placements { deployments, hosts, cores }
+        let guests = self.guests(guests, deployments.contains(&Deployment::Vm));
+        Placements { deployments, hosts, cores, guests }
     }
 
     /// Refuses to share memory that no other process could have.
@@ -74,7 +82,7 @@ impl Checker<'_> {
     }
 
     /// An axis of words.
-    fn words<T: std::str::FromStr>(
+    pub(super) fn words<T: std::str::FromStr>(
         &mut self,
         key: &str,
         list: Option<Spanned<List<String>>>,
@@ -177,10 +185,10 @@ impl Checker<'_> {
 }
 
 impl PointSpec {
-    /// Forwarding processes of the device that have a core of their own.
+    /// Forwarding threads of the device that have a core of their own.
     pub(crate) fn seated(&self) -> usize {
         match self.placement.cores {
-            CoreUse::Own => self.placement.deployment.processes(self.nf.members().len()),
+            CoreUse::Own => self.placement.forwarding(self.nf.members().len()),
             CoreUse::Shared => 1,
         }
     }
@@ -189,7 +197,8 @@ impl PointSpec {
     pub fn lacks(&self, allowed: &[usize]) -> Option<String> {
         let (processes, testers) = (self.seated(), self.tester_cores.max(1) as usize);
         if Seats::of(allowed, self.tester_cores, processes).is_ok() {
-            return contained(&self.placement).or_else(|| shareless(&self.placement));
+            let guest = || self.placement.guest.and_then(weir_dut::guest_lacks);
+            return contained(&self.placement).or_else(|| shareless(&self.placement)).or_else(guest);
         }
         let (needed, here) = (testers + processes, allowed.len());
         let share = match self.placement.is_inline() {

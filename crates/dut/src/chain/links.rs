@@ -12,7 +12,9 @@ const FIRST_INSIDE: u32 = 100;
 pub(super) fn wiring(deployment: Deployment) -> Option<WiringKind> {
     match deployment {
         Deployment::Vale => Some(WiringKind::Memif),
-        Deployment::Inline | Deployment::Vhost | Deployment::Container => Some(WiringKind::Vhost),
+        Deployment::Inline | Deployment::Vhost | Deployment::Container | Deployment::Vm => {
+            Some(WiringKind::Vhost)
+        }
         Deployment::Shared => None,
     }
 }

@@ -12,7 +12,7 @@ mod links;
 
 use crate::folder::Folder;
 use crate::process::Process;
-use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, Sharing, StartRequest};
+use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, Sharing, StartRequest, guest};
 use links::Links;
 use weir_trial::{Conduct, CoreUse, Deployment, Nf, Placement, StageReading};
 use weir_units::Nanos;
@@ -32,7 +32,7 @@ pub struct ChainRequest<'a> {
     pub devices: &'a [&'a str],
     /// Where.
     pub placement: &'a Placement,
-    /// A core for each forwarding process, the host's first.
+    /// A core for each thread that forwards, the host's first: a process has one, a guest one for each processor.
     pub cores: &'a [usize],
 }
 
@@ -67,7 +67,12 @@ fn unplaceable(dut: &dyn Adapter, nf: Nf, placement: &Placement) -> Option<Strin
     if placement.deployment == Deployment::Shared && !is_ours {
         return Some(format!("{} does not attach to another process's memory; nf does", dut.name()));
     }
-    if let Some(inner) = links::wiring(placement.deployment).filter(|inner| !dut.wirings().contains(inner)) {
+    let in_guest = placement.deployment == Deployment::Vm;
+    if in_guest && guest::Inside::of(dut.name()).is_none() {
+        return Some(format!("{} is not known to run in a guest; nf, linux and testpmd are", dut.name()));
+    }
+    let inner = links::wiring(placement.deployment).filter(|_| !in_guest);
+    if let Some(inner) = inner.filter(|inner| !dut.wirings().contains(inner)) {
         return Some(format!(
             "{} cannot be reached by {inner}, which `{}` needs",
             dut.name(),
@@ -156,6 +161,8 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
         let dut = crate::adapter(device).ok_or_else(unknown)?;
         let name = format!("{} {place} {nf}", dut.name());
         let folder = Folder::new()?;
+        // A guest has a core for each of its processors.
+        let cores: Vec<usize> = (0..placement.guest.map_or(1, |guest| guest.vcpus)).map(|_| core()).collect();
         let own = StartRequest {
             nf,
             variant: crate::split(device).1,
@@ -164,9 +171,13 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
             namespace: request.start.namespace.filter(|_| host.is_none()),
             contained: running.wrapped,
             sharing: sharing(None),
-            ..start(core())
+            ..start(cores.last().copied().unwrap_or(request.start.core))
         };
-        let dut = dut.start(&own).map_err(|error| error.within(name.clone()))?;
+        let dut = match placement.guest {
+            Some(guest) => guest::start(device, &own, guest, &cores),
+            None => dut.start(&own),
+        };
+        let dut = dut.map_err(|error| error.within(name.clone()))?;
         running.members.push(Member { dut, name, is_host: false, folder: Some(folder) });
     }
     let each = running.members.iter().map(|one| format!("{}: {}", one.name, one.dut.description()));

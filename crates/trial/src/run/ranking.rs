@@ -16,6 +16,10 @@ pub struct Doubt {
     pub why: String,
 }
 
+/// Why the rates of an emulated guest are ranked nowhere.
+const EMULATED: &str =
+    "its guests were emulated (TCG): what they forward is judged, how fast says nothing of guests under KVM";
+
 impl Point {
     /// The trial of that number.
     pub fn trial(&self, sequence: u32) -> Option<&StoredTrial> {
@@ -45,6 +49,9 @@ impl Point {
         };
         let (wrong, invalid) = (of(Weight::Wrong), of(Weight::Invalid));
         let (bad, word) = if wrong.is_empty() { (&invalid, "invalid") } else { (&wrong, "wrong") };
+        if wrong.is_empty() && self.key.placement.is_emulated() {
+            return Some(Doubt { invalid: true, why: EMULATED.to_owned() });
+        }
         let says = &bad.first()?.verdict.findings.first()?.says;
         let left_out = of_method.leaves_invalid_out() && invalid.len() < trials.len();
         Some(Doubt {
@@ -126,6 +133,21 @@ mod tests {
         let many = point(&[None, Some(Weight::Invalid), Some(Weight::Invalid)]).doubt(&mrr()).unwrap();
         assert!(many.invalid, "{many:?}");
         assert_eq!(point(&[None, Some(Weight::Note)]).doubt(&mrr()), None);
+    }
+
+    #[test]
+    fn what_emulated_guests_do_is_judged_and_how_fast_is_not_ranked() {
+        let mut point = point(&[None, None]);
+        let guest = |accel| Some(crate::Guest { accel, ..Default::default() });
+        point.key.placement.guest = guest(crate::Accel::Tcg);
+        let doubt = point.doubt(&mrr()).unwrap();
+        assert!(doubt.invalid && doubt.why.contains("emulated (TCG)"), "{doubt:?}");
+        point.key.placement.guest = guest(crate::Accel::Kvm);
+        assert_eq!(point.doubt(&mrr()), None);
+        point.key.placement.guest = guest(crate::Accel::Tcg);
+        point.trials[0].verdict.findings =
+            vec![Finding { code: Code::Foreign, weight: Weight::Wrong, says: "foreign".into() }];
+        assert!(point.doubt(&mrr()).unwrap().why.contains("1 of 2 trials wrong"));
     }
 
     #[test]

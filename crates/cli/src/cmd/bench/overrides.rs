@@ -25,15 +25,24 @@ pub(super) struct Overrides {
     /// A second device to measure against the plan's one, trial by trial in turns
     #[arg(long, value_name = "DUT2")]
     against: Option<String>,
-    /// How functions are placed: inline, vhost, vale, container, shared
+    /// How functions are placed: inline, vhost, vale, container, shared, vm
     #[arg(long, value_name = "HOW", value_delimiter = ',')]
     deployment: Vec<String>,
-    /// The dataplane that carries packets between functions in vhost and container: weir, ovs-dpdk, testpmd
+    /// The dataplane that carries packets between functions in vhost, container and vm: weir, ovs-dpdk, testpmd
     #[arg(long, value_name = "DUT", value_delimiter = ',')]
     host: Vec<String>,
     /// Cores of functions that are placed apart: own, or shared where all take turns on one
     #[arg(long, value_name = "WHOSE", value_delimiter = ',')]
     cores: Vec<String>,
+    /// Processors of each guest, in deployment vm
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    vcpus: Vec<String>,
+    /// Memory of each guest, in MiB, in deployment vm
+    #[arg(long, value_name = "MIB", value_delimiter = ',')]
+    memory: Vec<String>,
+    /// Who makes the processors of guests: kvm, or tcg where QEMU emulates them
+    #[arg(long, value_name = "WHO", value_delimiter = ',')]
+    accel: Vec<String>,
     /// Wirings: vhost, memif, veth, nic, fed
     #[arg(long, value_name = "WIRING", value_delimiter = ',')]
     wiring: Vec<String>,
@@ -119,6 +128,9 @@ impl Overrides {
             ("deployment", "--deployment", &self.deployment, texts(&self.deployment)),
             ("host", "--host", &self.host, texts(&self.host)),
             ("cores", "--cores", &self.cores, texts(&self.cores)),
+            ("vcpus", "--vcpus", &self.vcpus, words(&self.vcpus)),
+            ("memory", "--memory", &self.memory, words(&self.memory)),
+            ("accel", "--accel", &self.accel, texts(&self.accel)),
             ("wiring", "--wiring", &self.wiring, texts(&self.wiring)),
             ("trace", "--trace", &self.trace, texts(&self.trace)),
             ("size", "--size", size, words(size)),
@@ -218,6 +230,9 @@ mod tests {
             deployment: vec![],
             host: vec![],
             cores: vec![],
+            vcpus: vec![],
+            memory: vec![],
+            accel: vec![],
             against: Some("testpmd".into()),
             wiring: vec![],
             trace: vec![],
