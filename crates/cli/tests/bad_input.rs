@@ -67,8 +67,18 @@ fn a_mistake_in_a_plan_is_shown_in_its_place_with_its_cure() {
         ),
         ("nf = \"l2fwd\"\nlength = 1", &["there is none; write one"]),
         (
-            "nf = \"l2fwd\"\ndeployment = \"vm\"",
-            &["unknown deployment `vm`", "inline, vhost, vale, container, shared"],
+            "nf = \"l2fwd\"\ndeployment = \"pod\"",
+            &["unknown deployment `pod`", "inline, vhost, vale, container, shared, vm"],
+        ),
+        ("nf = \"l2fwd\"\nvcpus = 2", &["`vcpus` is said of guests", "add deployment `vm`"]),
+        (
+            "nf = \"l2fwd\"\ndeployment = \"vm\"\nmemory = [8, 512]\nvcpus = 0\naccel = \"xen\"",
+            &[
+                "`memory`: 8 is outside of 16",
+                "`vcpus`: 0 is outside of 1",
+                "unknown accel `xen`",
+                "kvm, tcg",
+            ],
         ),
         ("nf = \"l2fwd\"\nhost = \"weir\"", &["`host` carries packets", "leave it out"]),
         (

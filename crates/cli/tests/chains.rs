@@ -11,7 +11,7 @@ use weir_trial::{StageReading, Waterfall};
 /// A load that a chain on one core carries beside anything, for a moment each.
 const METHOD: &str = "[latency]\nloads = [\"30kpps\"]\nduration = \"300ms\"\n";
 
-fn plan(axes: &str, method: &str) -> String {
+pub(crate) fn plan(axes: &str, method: &str) -> String {
     with_pages(axes, false, method)
 }
 
@@ -41,7 +41,7 @@ fn free_huge_pages() -> u32 {
 
 /// Asserts that all points were measured with right packets, and that each packet that came into a stage is
 /// accounted for.
-fn is_whole(run: &Run) {
+pub(crate) fn is_whole(run: &Run) {
     for point in &run.points {
         let who = format!("{} {}", point.key.nf, point.key.device());
         assert_eq!(point.error, None, "{who}");
@@ -59,7 +59,7 @@ fn stages(point: &Point) -> &[StageReading] {
     point.trials.last().map_or(&[], |trial| &trial.result.stages)
 }
 
-fn names(point: &Point) -> Vec<&str> {
+pub(crate) fn names(point: &Point) -> Vec<&str> {
     stages(point).iter().map(|stage| stage.name.as_str()).collect()
 }
 

@@ -17,6 +17,7 @@ mod faults;
 mod figures;
 mod flow_mods;
 mod flows;
+mod guests;
 mod hidden_faults;
 mod lab;
 mod links;

@@ -201,7 +201,7 @@ impl Working {
     }
 
     /// Whether a trial is under way between the tester's ports.
-    fn is_testing(&mut self) -> bool {
+    pub(crate) fn is_testing(&mut self) -> bool {
         let threads = fs::read_dir(format!("/proc/{}/task", self.child().id())).into_iter().flatten();
         let mut names = threads.flatten().filter_map(|one| fs::read_to_string(one.path().join("comm")).ok());
         names.any(|name| name.trim_end() == "weir-tester")
