@@ -89,6 +89,7 @@ fn main() -> Outcome<()> {
         room: Config::ROOM,
         services: std::collections::BTreeMap::new(),
         coalescing: true,
+        selection: weir_datapath::Selection::Flow,
         poll: weir_datapath::PollMode::Busy,
         tcam: None,
         upcalls: Config::UPCALLS,

@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         room,
         services,
         coalescing: true,
+        selection: weir_datapath::Selection::Flow,
         poll: weir_datapath::PollMode::Busy,
         tcam: None,
         upcalls: Config::UPCALLS,

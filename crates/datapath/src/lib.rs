@@ -36,6 +36,7 @@ pub use model::requests::{
     EntryEvent, Event, Evict, FlowStats, FlowSum, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortSpec,
     Refusal, Refused, Removal, ServiceConfig, Wants,
 };
+pub use model::selection::Selection;
 pub use model::tcam::{Eviction, TcamConfig};
 pub use stats::report::{
     CacheReport, HintReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport,

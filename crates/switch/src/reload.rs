@@ -167,6 +167,7 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("max_frame", old.max_frame != new.max_frame),
         ("room", old.room != new.room),
         ("coalescing", old.coalescing != new.coalescing),
+        ("selection", old.selection != new.selection),
         ("poll", old.poll != new.poll),
         ("tcam", old.tcam != new.tcam),
         ("upcalls", old.upcalls != new.upcalls),

@@ -20,6 +20,7 @@ fn what_a_configuration_says_is_what_the_settings_hold() {
         buffers = 65536
         max_frame = 9018
         coalescing = false
+        selection = "round-robin"
         poll = "adaptive:50us"
         tcam = "512,evict=lowest-rate"
         seed = 7
@@ -51,6 +52,7 @@ fn what_a_configuration_says_is_what_the_settings_hold() {
     assert_eq!((settings.buffers, settings.max_frame.bytes(), settings.seed), (65_536, 9018, Some(7)));
     assert_eq!(settings.control.as_deref(), Some(Path::new("etc/run/weir.sock")), "relative to the file");
     assert_eq!(settings.poll.to_string(), "adaptive:50us");
+    assert_eq!(settings.selection.to_string(), "round-robin");
     assert_eq!(settings.tcam.unwrap().to_string(), "512,latency=100us,evict=lowest-rate");
     assert_eq!(settings.metrics.clone().unwrap().to_string(), "http://127.0.0.1:9464/metrics");
     let ports: Vec<_> =
@@ -140,6 +142,7 @@ fn mistakes_are_told_with_line_column_and_cure() {
         ("[switch]\ncores = \"all\"", &["2:9: `cores`: invalid type"]),
         ("[switch]\nbuffers = 12", &["2:11: `buffers`: 12 is not 1024 to 4000000"]),
         ("[switch]\nmax_frame = 20", &["`max_frame`:"]),
+        ("[switch]\nselection = \"any\"", &["`selection`: `any` is no way to choose", "flow or round-robin"]),
         ("[switch]\npoll = \"lazy\"", &["`poll`: `lazy` is no way to wait", "busy, yield, adaptive"]),
         ("[switch]\ntcam = \"0\"", &["`tcam`: ", "1 to 65536"]),
         ("[switch]\nmetrics = \"9464\"", &["`9464` is no address and port", "127.0.0.1:9464"]),

@@ -1,15 +1,15 @@
 //! Doing what a segment says to one packet.
 
+use crate::actions::choose::choose;
 use crate::actions::edit;
 use crate::actions::egress::Egress;
-use crate::actions::program::{Op, Punt, Select};
+use crate::actions::program::{Op, Punt};
 use crate::actions::punts::Punts;
 use crate::model::meter::{Metered, remark};
 use crate::model::requests::PacketIn;
 use crate::stats::counters::Counters;
 use std::collections::VecDeque;
 use weir_dpdk::{BURST, Mbuf, Packet, Pool};
-use weir_flow::span::{ETH_DST, ETH_SRC, PORTS, PROTOCOL};
 use weir_flow::{Field, Key, Layout, Mask, Match, Seed};
 use weir_openflow::PortNo;
 use weir_packet::DropReason;
@@ -258,26 +258,6 @@ fn on_copy(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) {
             context.output.spawned.push_back(Spawned { mbuf, key, layout, passes, root });
         }
     }
-}
-
-/// The group's choice for a packet: by the addresses of its cards and its hosts, protocol and ports, so that a
-/// flow stays together, and what has no hosts is spread too.
-fn choose<'s>(select: &'s Select, subject: &Subject<'_>, seed: Seed) -> &'s [Op] {
-    const PLACE: usize = PORTS.place();
-    const _: () = assert!(PROTOCOL.place() == PLACE, "protocol and ports are in one word");
-    const SOURCE: usize = Field::Ipv6Src.span().place();
-    const DESTINATION: usize = Field::Ipv6Dst.span().place();
-    let key = &subject.key;
-    let mut hash = seed.fold(key.addresses(), key.word(PLACE) & (PROTOCOL.mask() | PORTS.mask()));
-    for place in [ETH_DST.place(), ETH_SRC.place(), SOURCE, SOURCE + 1, DESTINATION, DESTINATION + 1] {
-        hash = seed.fold_with(hash, key.word(place), place);
-    }
-    let slot = (seed.finish(hash) % select.slots.len().max(1) as u64) as usize;
-    let place = usize::from(select.slots.get(slot).copied().unwrap_or(0));
-    select.choices.get(place).map_or(&[], |choice| {
-        choice.count(subject.packet.len());
-        &choice.ops
-    })
 }
 
 /// Fields that do not show in the packet's bytes.

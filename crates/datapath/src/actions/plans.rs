@@ -177,7 +177,7 @@ mod tests {
         let select = || {
             let choice =
                 Choice { ops: vec![Op::Forward(1)], counts: Arc::default(), counted: Default::default() };
-            let select = Select { slots: [0].into(), choices: vec![choice] };
+            let select = Select { slots: [0].into(), turn: None, choices: vec![choice] };
             vec![Stage { guard: Match::any(), ops: vec![Op::Select(Box::new(select))] }]
         };
         let mut plans = Plans::default();

@@ -69,10 +69,12 @@ pub(crate) struct Punt {
     pub(crate) cookie: u64,
 }
 
-/// A group's choices with the weights spread over slots: the flow's hash names the slot.
+/// A group's choices with the weights spread over slots: the flow's hash names the slot, or whose turn it is.
 #[derive(Debug)]
 pub(crate) struct Select {
     pub(crate) slots: Arc<[u16]>,
+    /// Where choices are made in turns: the next slot, once there was a packet.
+    pub(crate) turn: Option<Cell<Option<usize>>>,
     pub(crate) choices: Vec<Choice>,
 }
 

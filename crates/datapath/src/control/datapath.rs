@@ -81,7 +81,9 @@ impl Datapath {
         let seed = Seed::new(config.seed);
         let pool =
             Pool::with_room(eal, config.buffers, config.max_frame.bytes().max(config.room)).map_err(told)?;
-        let pipeline = Arc::new(Pipeline::new(seed, Vec::new(), config.coalescing));
+        let mut pipeline = Pipeline::new(seed, Vec::new(), config.coalescing);
+        pipeline.selection = config.selection;
+        let pipeline = Arc::new(pipeline);
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get().hz() };
         let (punt, punts) = punts();
         let (retire, retired) = channel();

@@ -374,6 +374,7 @@ mod tests {
             coalescing: true,
             poll: PollMode::Yield,
             tcam: None,
+            selection: crate::model::selection::Selection::Flow,
             upcalls: Config::UPCALLS,
             seed: 1,
         };

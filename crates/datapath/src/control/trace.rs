@@ -116,7 +116,8 @@ impl Datapath {
             Op::Meter(entry) => writeln!(out, "  => meter {}", entry.meter.id),
             Op::Clone(_) => writeln!(out, "  => actions on a copy"),
             Op::Select(select) | Op::SelectCopy(select) => {
-                writeln!(out, "  => one of {} buckets, by the flow's hash", select.choices.len())
+                let how = if select.turn.is_some() { "in turns" } else { "by the flow's hash" };
+                writeln!(out, "  => one of {} buckets, {how}", select.choices.len())
             }
             _ => Ok(()),
         };

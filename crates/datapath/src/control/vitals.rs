@@ -146,6 +146,7 @@ mod tests {
             max_frame: FrameSize::new(1522).unwrap(),
             services: BTreeMap::new(),
             coalescing: true,
+            selection: crate::model::selection::Selection::Flow,
             poll: crate::PollMode::Busy,
             tcam: None,
             room: Config::ROOM,

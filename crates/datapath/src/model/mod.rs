@@ -17,6 +17,7 @@ pub(super) mod meter;
 pub(super) mod pipeline;
 pub(super) mod poll;
 pub(super) mod requests;
+pub(super) mod selection;
 pub(super) mod table_list;
 pub(super) mod tcam;
 

@@ -14,6 +14,7 @@ use crate::model::journal::Journal;
 use crate::model::kept::Kept;
 use crate::model::living::Living;
 use crate::model::requests::{Evict, Wants};
+use crate::model::selection::Selection;
 use crate::model::table_list::TableList;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub(crate) struct Pipeline {
     pub(crate) kept: Kept,
     /// Whether stages are coalesced.
     pub(crate) coalescing: bool,
+    /// How select groups choose.
+    pub(crate) selection: Selection,
     /// Whether any flow calls a service that keeps state by flow.
     pub(crate) by_flow: bool,
     /// Flow entries of all tables.
@@ -76,6 +79,7 @@ impl Pipeline {
             owners: None,
             kept: Kept::default(),
             coalescing,
+            selection: Selection::default(),
             by_flow: false,
             entries: 0,
             actions: 0,

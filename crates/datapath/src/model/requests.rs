@@ -1,6 +1,7 @@
 //! What is said to a datapath, and what it answers: plain data. What OpenFlow says of it is in `crates/openflow`.
 
 use super::poll::PollMode;
+use super::selection::Selection;
 use super::tcam::TcamConfig;
 use std::collections::BTreeMap;
 use weir_openflow::PortNo;
@@ -26,6 +27,8 @@ pub struct Config {
     pub services: BTreeMap<String, ServiceConfig>,
     /// Whether stages are coalesced.
     pub coalescing: bool,
+    /// How a select group chooses a bucket.
+    pub selection: Selection,
     /// How workers wait for packets.
     pub poll: PollMode,
     /// The table that classifies in front of each queue, if there is to be one: the port's own where it

@@ -25,6 +25,7 @@ impl Ours {
             max_frame: FrameSize::new(1522).unwrap(),
             services: BTreeMap::new(),
             coalescing,
+            selection: weir_datapath::Selection::Flow,
             poll: weir_datapath::PollMode::Busy,
             tcam: None,
             room: Config::ROOM,

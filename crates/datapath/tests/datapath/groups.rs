@@ -1,7 +1,8 @@
 //! Groups that lead to groups, and groups that watch groups: no work beyond a bound, and liveness as it is.
 
 use crate::rig::{Rig, check_sum, config, udp};
-use weir_datapath::{Change, MOST_BUCKETS, MOST_CHAINED, PortFlags, Refusal, Refused};
+use std::net::SocketAddr;
+use weir_datapath::{Change, Config, MOST_BUCKETS, MOST_CHAINED, PortFlags, Refusal, Refused, Selection};
 use weir_openflow::{Action, Bucket, Group, GroupId, GroupKind, PortNo};
 
 fn bucket(id: u32, actions: Vec<Action>) -> Bucket {
@@ -150,4 +151,72 @@ fn what_a_group_may_hold_and_lead_to_has_a_limit_that_is_told() {
     assert_eq!(chained.why, Refusal::GroupsChained);
     assert!(chained.text.contains("more than 1024 groups"), "{}", chained.text);
     rig.end();
+}
+
+/// Packets of connections of each kind, and of their other direction; the last byte of each says which connection.
+fn both_ways(connection: u8) -> Vec<[Vec<u8>; 2]> {
+    let v4 = [weir_frames::v4(connection, 4_000), weir_frames::v4(250, 80)];
+    let v6 = [weir_frames::v6(u16::from(connection), 4_000), weir_frames::v6(250, 80)];
+    let data = [0; 18];
+    let datagrams =
+        |[a, b]: [SocketAddr; 2]| [weir_frames::datagram(a, b, &data), weir_frames::datagram(b, a, &data)];
+    let echoes = [false, true].map(|reply| {
+        let [from, to] = if reply { [v4[1], v4[0]] } else { v4 };
+        weir_frames::echo(from.ip(), to.ip(), reply, 7)
+    });
+    let cards = [[connection, 9], [9, connection]].map(|[from, to]| {
+        let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x88, 0xb5];
+        frame.resize(60, 0);
+        frame
+    });
+    let mut kinds = vec![datagrams(v4), datagrams(v6), echoes, cards];
+    for frame in kinds.iter_mut().flatten() {
+        frame.push(connection);
+    }
+    kinds
+}
+
+#[test]
+fn both_directions_of_a_connection_go_through_buckets_of_the_same_place() {
+    const CONNECTIONS: u8 = 64;
+    for kind in 0..both_ways(1).len() {
+        let mut rig = Rig::new(config(1));
+        (2..=5).for_each(|port| rig.sink(port));
+        rig.groups("group_id=1,type=select,bucket=output:2,bucket=output:3\ngroup_id=2,type=select,bucket=output:4,bucket=output:5");
+        rig.flows("in_port=1,actions=group:1\nin_port=6,actions=group:2");
+        for connection in 1..=CONNECTIONS {
+            let [there, back] = both_ways(connection).swap_remove(kind);
+            rig.datapath.inject(PortNo(1), there);
+            rig.datapath.inject(PortNo(6), back);
+        }
+        rig.wait_until(|report| report.workers[0].sent == 2 * u64::from(CONNECTIONS));
+        let end = rig.end();
+        let connections = |port| -> Vec<u8> {
+            let frames = end.sent(port);
+            frames.iter().filter_map(|frame| frame.last().copied()).collect()
+        };
+        assert_eq!([connections(2), connections(3)], [connections(4), connections(5)], "kind {kind}");
+        let share = connections(2).len();
+        assert!((16..=48).contains(&share), "kind {kind}: {share} of {CONNECTIONS} through the first bucket");
+    }
+}
+
+#[test]
+fn turns_go_round_packet_by_packet_by_the_weights_whatever_the_flow() {
+    let mut rig = Rig::new(Config { selection: Selection::RoundRobin, ..config(1) });
+    (2..=4).for_each(|port| rig.sink(port));
+    rig.groups(
+        "group_id=1,type=select,bucket=weight:2,output:2,bucket=weight:1,output:3,bucket=weight:1,output:4",
+    );
+    rig.flows("in_port=1,actions=group:1");
+    // Of one flow and of many.
+    for packet in 0..400_u32 {
+        let port = if packet < 200 { 7 } else { packet as u16 };
+        rig.datapath.inject(PortNo(1), udp(1, 2, (port, 80)));
+    }
+    let told = rig.datapath.explain(PortNo(1), &udp(1, 2, (3, 4)), &[]);
+    assert!(told.contains("one of 3 buckets, in turns"), "{told}");
+    rig.wait_until(|report| report.workers[0].sent == 400);
+    let end = rig.end();
+    assert_eq!([2, 3, 4].map(|port| end.sent(port).len()), [200, 100, 100]);
 }

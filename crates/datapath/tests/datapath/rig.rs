@@ -29,6 +29,7 @@ pub(crate) fn config(workers: usize) -> Config {
         max_frame: FrameSize::new(1522).unwrap(),
         services: BTreeMap::new(),
         coalescing: true,
+        selection: weir_datapath::Selection::Flow,
         poll: weir_datapath::PollMode::Busy,
         tcam: None,
         room: Config::ROOM,

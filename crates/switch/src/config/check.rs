@@ -76,6 +76,12 @@ impl<'a> Checker<'a> {
             settings.room = self.within(room, "room", ROOM);
         }
         settings.coalescing = table.coalescing.unwrap_or(settings.coalescing);
+        if let Some(selection) = &table.selection {
+            match selection.get_ref().parse() {
+                Ok(way) => settings.selection = way,
+                Err(reason) => self.wrong(selection.span(), format!("`selection`: {reason}")),
+            }
+        }
         if let Some(poll) = &table.poll {
             match poll.get_ref().parse() {
                 Ok(mode) => settings.poll = mode,

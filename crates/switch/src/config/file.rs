@@ -53,6 +53,10 @@ pub(super) struct SwitchTable {
     pub(super) room: Option<Spanned<u16>>,
     /// Whether the stages of services are coalesced. Default: true.
     pub(super) coalescing: Option<bool>,
+    /// How a select group chooses a bucket: "flow" by a hash of the flow, the same in both directions; "round-robin"
+    /// in turns, packet by packet. Default: flow.
+    #[schemars(with = "Option<String>")]
+    pub(super) selection: Option<Spanned<String>>,
     /// How workers wait for packets: "busy" polls on; "yield" lets whoever shares the core
     /// poll after each round; "adaptive" gives an idle core back, and has a
     /// packet wait 100 microseconds, or little more; "adaptive:50us" says how long, 10us to 10ms. Default: busy.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_agent::channel::ChannelSettings;
 use weir_cpu::allowed_cores;
-use weir_datapath::{Config, PollMode, PortSpec, ServiceConfig, TcamConfig};
+use weir_datapath::{Config, PollMode, PortSpec, Selection, ServiceConfig, TcamConfig};
 use weir_diagnostic::Diagnostic;
 pub use weir_diagnostic::FileError as ConfigFileError;
 use weir_dpdk::{EalConfig, Memory, Pool};
@@ -84,6 +84,8 @@ pub struct Settings {
     pub room: u16,
     /// Whether stages are coalesced.
     pub coalescing: bool,
+    /// How a select group chooses a bucket.
+    pub selection: Selection,
     /// How workers wait for packets.
     pub poll: PollMode,
     /// The table that classifies in front of each queue, if there is to be one.
@@ -120,6 +122,7 @@ impl Default for Settings {
             max_frame: FrameSize::new(MAX_FRAME).expect("a legal size"),
             room: weir_datapath::Config::ROOM,
             coalescing: true,
+            selection: Selection::Flow,
             poll: PollMode::Busy,
             tcam: None,
             upcalls: weir_datapath::Config::UPCALLS,
@@ -194,6 +197,7 @@ impl Settings {
             room: self.room,
             services: self.services.clone(),
             coalescing: self.coalescing,
+            selection: self.selection,
             poll: self.poll,
             tcam: self.tcam,
             upcalls: self.upcalls,

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use weir_switch::config::{DESCRIPTORS, check_name};
 use weir_switch::{
-    Controller, Known, Listen, MetricsAt, PollMode, PortSpec, ServiceConfig, Settings, TableText, TcamConfig,
+    Controller, Known, Listen, MetricsAt, PollMode, PortSpec, Selection, ServiceConfig, Settings, TableText,
+    TcamConfig,
 };
 use weir_units::FrameSize;
 
@@ -60,6 +61,9 @@ pub(super) struct Options {
     /// Do not coalesce the stages of services
     #[arg(long)]
     no_coalescing: bool,
+    /// How a select group chooses a bucket: `flow`, by a hash that is the same in both directions, or `round-robin`, in turns packet by packet [default: flow]
+    #[arg(long, value_name = "HOW", value_parser = clap::value_parser!(Selection))]
+    selection: Option<Selection>,
     /// How workers wait for packets: `busy`, `yield`, which lets whoever shares the core poll after each round, or `adaptive[:TIME]`, which gives an idle core back and has a packet wait so long, or little more (100us; 10us to 10ms) [default: busy]
     #[arg(long, value_name = "MODE", value_parser = clap::value_parser!(PollMode))]
     poll: Option<PollMode>,
@@ -183,6 +187,7 @@ impl Options {
         }
         settings.room = self.room.unwrap_or(settings.room);
         settings.coalescing &= !self.no_coalescing;
+        settings.selection = self.selection.unwrap_or(settings.selection);
         settings.tcam = self.tcam.or(settings.tcam);
         settings.poll = self.poll.unwrap_or(settings.poll);
         settings.seed = self.seed.or(settings.seed);

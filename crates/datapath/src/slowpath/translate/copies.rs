@@ -2,10 +2,11 @@
 //! services, recirculation.
 
 use super::finish::finish;
-use super::spread::spread;
+use super::spread::{in_turns, spread};
 use super::state::{Choices, Copied, CopyKind, Rest, Stands, cut};
 use super::{List, Task, Translation};
 use crate::actions::program::{Choice, Credit, Op, Select};
+use crate::model::selection::Selection;
 use std::cell::Cell;
 use std::sync::Arc;
 use weir_openflow::{Action, GroupId, GroupKind};
@@ -163,7 +164,12 @@ impl Translation<'_> {
             counted: Cell::default(),
         };
         let made: Vec<Choice> = ops.into_iter().zip(&choices.alive.buckets).map(of).collect();
-        let slots = spread(&group.group, &group.unwatched, &choices.alive, self.pipeline.seed);
-        self.ops.push(Op::SelectCopy(Box::new(Select { slots, choices: made })));
+        let (slots, turn) = match self.pipeline.selection {
+            Selection::Flow => {
+                (spread(&group.group, &group.unwatched, &choices.alive, self.pipeline.seed), None)
+            }
+            Selection::RoundRobin => (in_turns(&group.group, &choices.alive), Some(Cell::default())),
+        };
+        self.ops.push(Op::SelectCopy(Box::new(Select { slots, turn, choices: made })));
     }
 }

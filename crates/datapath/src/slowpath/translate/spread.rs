@@ -1,4 +1,4 @@
-//! How a group's weights are spread over slots, of which a packet's hash takes one.
+//! How a group's weights are spread over slots, of which a packet's hash takes one, or packets take one after the other.
 //!
 //! Each bucket has exactly the share of the slots that its weight asks for, to within one. Which ones is settled
 //! by draws: each slot, in turn, goes to the bucket with the highest draw (weighted rendezvous hashing, Thaler and
@@ -28,6 +28,34 @@ pub(super) fn spread(group: &Group, all: &Alive, alive: &Alive, seed: Seed) -> A
         return home.clone();
     }
     alive.slots.get_or_init(|| without_the_dead(group, home, &alive.buckets, seed)).clone()
+}
+
+/// The places among the `alive` buckets in the order of their turns: each as often as its weight asks for, as evenly
+/// among the others' as can be (smooth weighted round robin). Kept, as the slots of hashes are; a switch has one or the other.
+pub(super) fn in_turns(group: &Group, alive: &Alive) -> Arc<[u16]> {
+    let turns = || {
+        let weights: Vec<usize> =
+            alive.buckets.iter().map(|bucket| usize::from(group.buckets[*bucket].weight)).collect();
+        let (whole, common) = (weights.iter().sum::<usize>(), weights.iter().copied().fold(0, divisor));
+        let round = if whole == 0 { weights.len() } else { whole / common.max(1) }.clamp(1, SLOTS);
+        let shares = shares(group, &alive.buckets, round);
+        let mut credit = vec![0_i64; shares.len()];
+        let mut next = || {
+            credit.iter_mut().zip(&shares).for_each(|(credit, share)| *credit += *share as i64);
+            // The first of those with the most.
+            let most = credit.iter().copied().max().unwrap_or(0);
+            let place = credit.iter().position(|credit| *credit == most).unwrap_or(0);
+            credit[place] -= round as i64;
+            place as u16
+        };
+        (0..round).map(|_| next()).collect()
+    };
+    alive.slots.get_or_init(turns).clone()
+}
+
+/// The greatest number that divides both.
+fn divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { divisor(b, a % b) }
 }
 
 /// The slots of dead buckets are shared out among the others.
@@ -122,6 +150,20 @@ mod tests {
             let moved = before.iter().zip(after.iter()).filter(|(old, new)| usize::from(**old) != alive[usize::from(**new)]);
             prop_assert!(moved.into_iter().all(|(old, _)| usize::from(*old) == dead));
         }
+    }
+
+    #[test]
+    fn turns_are_as_many_as_the_weights_ask_for_and_evenly_spaced() {
+        let turns = |weights: &[u16]| in_turns(&group(weights), &Alive::unwatched(&group(weights))).to_vec();
+        assert_eq!(turns(&[1, 1]), [0, 1]);
+        assert_eq!(turns(&[7, 7, 7]), [0, 1, 2]);
+        assert_eq!(turns(&[0, 0]), [0, 1], "without weights all are alike");
+        assert_eq!(turns(&[2, 1, 1]), [0, 1, 2, 0]);
+        assert_eq!(turns(&[1, 0]), [0]);
+        assert_eq!(turns(&[u16::MAX, 1]).len(), SLOTS);
+        let group = group(&[2, 1, 1]);
+        let living = Alive { buckets: vec![1, 2], ..Alive::default() };
+        assert_eq!(in_turns(&group, &living).to_vec(), [0, 1], "places among those alive");
     }
 
     #[test]
