@@ -9,6 +9,7 @@ use crate::rig::{Flags, Rig, RigError, RigSetup, audit};
 use std::sync::Arc;
 use weir_dpdk::Eal;
 use weir_dut::wiring::WiringKind;
+use weir_traffic::check::PassFrames;
 use weir_traffic::stamp::Reading;
 use weir_trial::expected::Reason;
 use weir_trial::{Expected, Oracle, PacketCheck};
@@ -97,6 +98,9 @@ fn checked(
                 matches!(oracle.expected(port as u8, frame), Expected::Drop(Reason::NoRoute))
             });
         }
+    }
+    if setup.placement.splits_flows() {
+        frames.iter_mut().for_each(PassFrames::let_overtake);
     }
     let mut rig = Rig::wire_up(eal, setup, number, flags)?;
     let checked = match &mut rig {

@@ -8,6 +8,7 @@ mod chains;
 mod clients;
 mod comparing;
 mod connections;
+mod copies;
 mod curves;
 mod detection_power;
 mod disturbed_trials;

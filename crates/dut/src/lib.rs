@@ -45,13 +45,14 @@ pub use error::DutError;
 pub use guest::lacks as guest_lacks;
 pub use openflow::churn::{Changed, Churn, FlowChannel};
 
+use chain::HostPaths;
 use folder::Folder;
 use namespace::Namespace;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use weir_trial::{Conduct, Nf};
+use weir_trial::{Conduct, Nf, Split};
 use weir_units::{FrameSize, Nanos};
 use wiring::{Side, WiringKind};
 
@@ -121,6 +122,24 @@ pub trait Adapter: Sync {
     /// Starts it as a host: it forwards between its ports 0 and 1, 2 and 3, and so on.
     fn start_host(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let reason = format!("{} hosts no other processes", self.name());
+        Err(DutError::Unsupported { dut: self.name(), nf: request.nf, reason })
+    }
+
+    /// As a host: whether it can split packets so among copies of a chain; the reason where not.
+    fn splits(&self, _split: Split) -> Result<(), String> {
+        Err(format!(
+            "{} forwards between pairs of ports and splits no packets; weir does, and ovs-dpdk by flow",
+            self.name()
+        ))
+    }
+
+    /// Starts it as a host that splits packets, in a way that it [can](Self::splits).
+    fn start_splitter(
+        &self,
+        request: &StartRequest<'_>,
+        paths: &HostPaths,
+    ) -> Result<Box<dyn RunningDut>, DutError> {
+        let reason = self.splits(paths.split).err().unwrap_or_else(|| "it splits no packets".to_owned());
         Err(DutError::Unsupported { dut: self.name(), nf: request.nf, reason })
     }
 }

@@ -22,6 +22,7 @@ use weir_trial::{
     DutReading, Fault, Floor, Health, Latency, Limit, Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck,
     Shares, TesterAccount, TrialResult, TrialSpec, Windows, WrongPackets,
 };
+use weir_trial::{Handed, Split};
 use weir_units::{Bps, Interval, LatencyHistogram, LineRate, Nanos, Pps, Ratio, Spread};
 
 /// Any finite number; NaN is no measurement.
@@ -287,8 +288,10 @@ fn stage() -> impl Strategy<Value = StageReading> {
     let passed = || (any::<u64>(), nanos()).prop_map(|(packets, delay)| Passed { packets, delay });
     let edge = move || (passed(), passed()).prop_map(|(one, other)| [one, other]);
     let taps = of((edge(), edge()).prop_map(|(came, left)| StageTaps { came, left }));
-    (text(), any::<u32>(), counts, (nanos(), of(any::<u64>())), taps).prop_map(
-        |(name, process, (received, sent, refused), (cpu, busy), taps)| StageReading {
+    let handed = of((any::<u64>(), of(any::<u64>())).prop_map(|(sent, refused)| Handed { sent, refused }));
+    let copy = (0_u32..9, handed).prop_map(|(copy, handed)| (copy, [handed, None]));
+    (text(), any::<u32>(), counts, (nanos(), of(any::<u64>())), taps, copy).prop_map(
+        |(name, process, (received, sent, refused), (cpu, busy), taps, (copy, handed))| StageReading {
             name,
             process,
             received,
@@ -297,14 +300,24 @@ fn stage() -> impl Strategy<Value = StageReading> {
             cpu,
             busy,
             taps,
+            copy,
+            handed,
         },
     )
 }
 
 fn placement() -> impl Strategy<Value = Placement> {
     let deployment = select(Deployment::ALL.to_vec());
-    let placed = (deployment, of(text()), select(CoreUse::ALL.to_vec()), of(guest()));
-    placed.prop_map(|(deployment, host, cores, guest)| Placement { deployment, host, cores, guest })
+    let copies = (1_u32..9, select(Split::ALL.to_vec()));
+    let placed = (deployment, of(text()), select(CoreUse::ALL.to_vec()), of(guest()), copies);
+    placed.prop_map(|(deployment, host, cores, guest, (copies, split))| Placement {
+        deployment,
+        host,
+        cores,
+        guest,
+        copies,
+        split,
+    })
 }
 
 fn guest() -> impl Strategy<Value = Guest> {

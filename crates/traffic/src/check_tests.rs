@@ -201,6 +201,18 @@ fn packets_that_overtake_their_own_flow_are_named_and_those_of_other_flows_are_f
     assert!(check.wrong[0].example.contains("came after packet"), "{check}");
 }
 
+#[test]
+fn packets_that_may_overtake_their_own_flow_are_counted_and_right() {
+    let mut book = book("l2fwd");
+    book.frames.iter_mut().for_each(PassFrames::let_overtake);
+    let mut out = through(&mut book);
+    let long = out.len() - 20; // within the long flow
+    out.swap(long, long + 2);
+    out.iter().for_each(|(port, frame)| book.came(*port, frame));
+    let check = book.finish();
+    assert!(check.is_right() && check.to_string().contains("1 packets came after later ones"), "{check}");
+}
+
 /// Seen with TCP packets of 64 B: a device that lost the first two bursts after its start was said to have let them
 /// be overtaken, once they were sent again.
 #[test]

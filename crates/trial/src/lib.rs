@@ -46,10 +46,10 @@ pub use nf::{
     Nf, NfKind, ParseNfError, Station,
 };
 pub use packets::{Audit, Fault, PacketCheck, WrongPackets, grouped};
-pub use placement::{Accel, CoreUse, Deployment, Guest, Placement};
+pub use placement::{Accel, CoreUse, Deployment, Guest, Placement, Split};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
 pub use self_check::{Floor, Limit, Limiter, SelfCheck};
-pub use stages::{Passed, StageLoss, StageReading, StageTaps, Waterfall};
+pub use stages::{Handed, Passed, StageLoss, StageReading, StageTaps, Waterfall};
 pub use verdict::{Verdict, judge};
 pub use windows::{Absence, Side, Windows};
 

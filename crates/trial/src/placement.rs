@@ -1,5 +1,6 @@
-//! Where the functions of a chain run: the *deployment*, the *host* that carries packets between them, whether
-//! they have cores of their own, and what guests they run in.
+//! Where the functions of a chain run: the *deployment*, the *host* that carries packets between them, how many *copies*
+//! of the chain stand side by side behind it and how packets are split among them, whether the processes have cores of
+//! their own, and what guests they run in.
 
 pub mod guest;
 
@@ -123,8 +124,62 @@ impl FromStr for CoreUse {
     }
 }
 
+/// How a host splits packets among copies of a chain.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Split {
+    /// In turns, packet by packet.
+    #[default]
+    RoundRobin,
+    /// By a hash of the flow's addresses, ports and protocol: both directions of a flow go through the same copy.
+    Flow,
+}
+
+impl Split {
+    /// Every way.
+    pub const ALL: [Self; 2] = [Self::RoundRobin, Self::Flow];
+
+    /// The name people type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round-robin",
+            Self::Flow => "flow",
+        }
+    }
+
+    /// What it does, behind a number of copies.
+    const fn about(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round robin",
+            Self::Flow => "by flow",
+        }
+    }
+
+    /// Whether it is the default: then it is not stored.
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Split {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|one| one.name() == text);
+        found.ok_or_else(|| format!("`{text}` is no way to split packets; write round-robin or flow"))
+    }
+}
+
 /// Where the functions of a point run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Placement {
     /// How they are placed.
@@ -137,17 +192,39 @@ pub struct Placement {
     /// What each function's guest is, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<Guest>,
+    /// Copies of the whole chain, side by side behind the host.
+    #[serde(skip_serializing_if = "is_one")]
+    pub copies: u32,
+    /// How the host splits packets among them; of no meaning with one.
+    #[serde(skip_serializing_if = "Split::is_default")]
+    pub split: Split,
+}
+
+/// Whether there is one of something: then it is not stored.
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+impl Default for Placement {
+    fn default() -> Self {
+        let (deployment, cores, split) = Default::default();
+        Self { deployment, host: None, cores, guest: None, copies: 1, split }
+    }
 }
 
 impl Placement {
+    /// Most copies of a chain.
+    pub const MOST_COPIES: u32 = 8;
+
     /// Whether the device is the function by itself.
     pub fn is_inline(&self) -> bool {
         self.deployment == Deployment::Inline
     }
 
-    /// Threads of a chain of so many functions that forward, hence cores where each has its own: a process has one, a
+    /// Threads of a chain of so many functions that forward, its copies included, hence cores where each has its own: a process has one, a
     /// guest one for each of its processors.
     pub fn forwarding(&self, functions: usize) -> usize {
+        let functions = functions * self.copies.max(1) as usize;
         let processes = self.deployment.processes(functions);
         processes + self.guest.map_or(0, |guest| functions * (guest.vcpus.max(1) as usize - 1))
     }
@@ -157,15 +234,24 @@ impl Placement {
         self.guest.is_some_and(|guest| guest.accel == Accel::Tcg)
     }
 
-    /// Of a device: `nf`, where it is alone, or `nf in vhost on weir, one core`.
+    /// Whether the packets of one flow go through several copies, so that they may overtake one another.
+    pub fn splits_flows(&self) -> bool {
+        self.copies > 1 && self.split == Split::RoundRobin
+    }
+
+    /// Of a device: `nf`, where it is alone, or `nf in vhost on weir, 2 copies by flow, one core`.
     pub fn of(&self, device: &str) -> String {
         if self.is_inline() {
             return device.to_owned();
         }
         let host = self.host.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
+        let copies = match self.copies {
+            0 | 1 => String::new(),
+            copies => format!(", {copies} copies {}", self.split.about()),
+        };
         let cores = if self.cores == CoreUse::Shared { ", one core" } else { "" };
         let guest = self.guest.map_or_else(String::new, |guest| format!(" ({guest})"));
-        format!("{device} in {}{guest}{host}{cores}", self.deployment)
+        format!("{device} in {}{guest}{host}{copies}{cores}", self.deployment)
     }
 }
 
@@ -196,6 +282,29 @@ mod tests {
         assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk");
         placement.cores = CoreUse::Shared;
         assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk, one core");
+        placement.copies = 3;
+        assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk, 3 copies round robin, one core");
+        placement.split = Split::Flow;
+        assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk, 3 copies by flow, one core");
+    }
+
+    #[test]
+    fn copies_take_processes_and_are_stored_only_where_there_are_several() {
+        let one = Placement { deployment: Deployment::Vhost, ..Placement::default() };
+        let three = Placement { copies: 3, split: Split::Flow, ..one.clone() };
+        assert_eq!([one.forwarding(2), three.forwarding(2)], [3, 7]);
+        let in_turns = Placement { split: Split::RoundRobin, ..three.clone() };
+        assert_eq!([&one, &three, &in_turns].map(Placement::splits_flows), [false, false, true]);
+        let text = serde_json::to_string(&one).unwrap();
+        assert!(!text.contains("copies") && !text.contains("split"), "{text}");
+        for placement in [one, three] {
+            let text = serde_json::to_string(&placement).unwrap();
+            assert_eq!(serde_json::from_str::<Placement>(&text).unwrap(), placement);
+        }
+        for split in Split::ALL {
+            assert_eq!(split.to_string().parse(), Ok(split));
+        }
+        assert!("hash".parse::<Split>().unwrap_err().contains("round-robin or flow"));
     }
 
     #[test]
@@ -222,6 +331,6 @@ mod tests {
     #[test]
     fn a_stored_point_without_a_placement_is_inline() {
         let read: Placement = serde_json::from_str("{}").unwrap();
-        assert!(read.is_inline() && read == Placement::default());
+        assert!(read.is_inline() && read == Placement::default() && read.copies == 1);
     }
 }

@@ -2,9 +2,14 @@
 //!
 //! Every packet that does not come back is lost at one place: it found the queue before a stage full, was dropped by
 //! the stage itself, or vanished between two of them. A full queue is the fault of who is to empty it, not of who
-//! wanted to fill it; so each loss is laid at a process, and who has most of it limits the chain.
+//! wanted to fill it; so each loss is laid at a process, and who has most of it limits the chain. Where a host splits
+//! packets among copies of a chain, each copy has stages of its own, and what the host handed to each is counted.
+
+mod paths;
+mod times;
 
 use crate::TrialResult;
+use paths::Paths;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_units::Nanos;
@@ -32,6 +37,39 @@ pub struct StageReading {
     /// What its taps say; nothing of a process without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taps: Option<StageTaps>,
+    /// Which of several copies of the chain it stands in, from 1; 0 outside of them.
+    #[serde(default, skip_serializing_if = "is_outside")]
+    pub copy: u32,
+    /// Of a stage at the edge of a copy: what the splitter handed to it, by direction.
+    #[serde(default, skip_serializing_if = "is_not_handed")]
+    pub handed: [Option<Handed>; 2],
+}
+
+/// What a splitter handed to one copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Handed {
+    /// Packets that went into the copy's queue.
+    pub sent: u64,
+    /// Packets that found it full; nothing where the dataplane does not say.
+    pub refused: Option<u64>,
+}
+
+impl Handed {
+    /// What was handed since an earlier reading.
+    fn since(self, before: Self) -> Self {
+        let refused = self.refused.zip(before.refused).map(|(now, then)| now.saturating_sub(then));
+        Self { sent: self.sent.saturating_sub(before.sent), refused }
+    }
+}
+
+/// Whether a stage is part of no copy: then it is not stored.
+fn is_outside(copy: &u32) -> bool {
+    *copy == 0
+}
+
+/// Whether nothing was handed to it by a splitter.
+fn is_not_handed(handed: &[Option<Handed>; 2]) -> bool {
+    handed.iter().all(Option::is_none)
 }
 
 /// Stamped packets at both edges of a stage, by direction.
@@ -61,6 +99,11 @@ impl Passed {
         }
     }
 
+    /// With what passed another edge.
+    fn with(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, delay: Nanos(self.delay.0 + other.delay.0) }
+    }
+
     /// Mean delay since the tester sent them, in nanoseconds; nothing where none passed.
     fn mean(self) -> Option<f64> {
         (self.packets > 0).then(|| self.delay.0 as f64 / self.packets as f64)
@@ -86,6 +129,9 @@ impl StageReading {
             cpu: Nanos(self.cpu.0.saturating_sub(before.cpu.0)),
             busy: self.busy.zip(before.busy).map(|(now, then)| now.saturating_sub(then)),
             taps: self.taps.zip(before.taps).map(|(now, then)| now.since(then)),
+            handed: [0, 1].map(|way: usize| {
+                self.handed[way].zip(before.handed[way]).map(|(now, then)| now.since(then))
+            }),
             ..self.clone()
         }
     }
@@ -95,15 +141,23 @@ impl StageReading {
         [0, 1].map(|way: usize| self.received[way].saturating_sub(self.sent[way]))
     }
 
-    /// Packets that found the next queue full, by direction. A dataplane that counts both directions together
-    /// drops for other reasons in equal shares of what it kept; one that does not say is taken to drop for no other.
-    fn refused_by_direction(&self) -> [u64; 2] {
+    /// Packets that found the next queue full, by direction, of which those of some directions are `known`. A
+    /// dataplane that counts both directions together drops for other reasons in equal shares of what it kept; one that
+    /// does not say is taken to drop for no other.
+    fn refused_by_direction(&self, known: [Option<u64>; 2]) -> [u64; 2] {
         let kept = self.kept();
         let all = kept[0] + kept[1];
         let refused = self.refused.unwrap_or(all).min(all);
-        let forth =
-            (u128::from(kept[0]) * u128::from(refused)).checked_div(u128::from(all)).unwrap_or(0) as u64;
-        [forth, refused - forth]
+        match known {
+            [Some(forth), Some(back)] => [forth.min(kept[0]), back.min(kept[1])],
+            [Some(forth), None] => [forth.min(kept[0]), refused.saturating_sub(forth).min(kept[1])],
+            [None, Some(back)] => [refused.saturating_sub(back).min(kept[0]), back.min(kept[1])],
+            [None, None] => {
+                let forth = u128::from(kept[0]) * u128::from(refused);
+                let forth = forth.checked_div(u128::from(all)).unwrap_or(0) as u64;
+                [forth, refused - forth]
+            }
+        }
     }
 }
 
@@ -114,8 +168,11 @@ enum Culprit {
     Process(u32),
     /// The tester, which did not take what came back.
     Tester,
-    /// Nobody counted it: it left one stage and came to none.
-    Between(usize),
+    /// Nobody counted it: it left one stage and came to none. The link between two places, counted from 1; 0 and the
+    /// one behind the last are the tester.
+    Between(usize, usize),
+    /// The same where copies join, at the stage of a place: nobody knows of which copy it was.
+    Joining(usize),
 }
 
 /// What a stage has lost, in packets of both directions.
@@ -146,6 +203,9 @@ pub struct StageLoss {
     /// TSC cycles of its thread a packet that came into its process. Nothing where it does not say.
     #[serde(default)]
     pub cycles: Option<f64>,
+    /// Of a stage in one of several copies: the share of the packets that came to all copies there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
 }
 
 impl StageLoss {
@@ -161,6 +221,7 @@ impl StageLoss {
             inside: None,
             queued: None,
             cycles: None,
+            share: None,
         }
     }
 }
@@ -177,83 +238,25 @@ pub struct Waterfall {
     pub longest: Option<(String, f64)>,
 }
 
-/// A sum of times, and of how many packets.
-#[derive(Clone, Copy, Debug, Default)]
-struct Spent {
-    packets: f64,
-    sum: f64,
-}
-
-impl Spent {
-    fn add(&mut self, packets: f64, time: f64) {
-        self.packets += packets;
-        self.sum += packets * time;
-    }
-
-    fn mean(self) -> Option<f64> {
-        (self.packets > 0.0).then(|| self.sum / self.packets)
-    }
-}
-
-/// Times that both directions' packets spent at one stage.
-#[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    /// From the edge before to its own last one.
-    whole: Spent,
-    /// Between its own edges.
-    inside: Spent,
-    /// Before its own first edge; of a host without, all that lies between its neighbours' edges.
-    queue: Spent,
-}
-
 impl Waterfall {
     /// Of a trial over a chain of processes; nothing of any other.
     pub fn of(result: &TrialResult) -> Option<Self> {
         let stages = &result.stages;
         let last = stages.len().checked_sub(1)?;
-        let row = |stage: &StageReading| StageLoss::new(&stage.name, stage.received[0] + stage.received[1]);
-        let mut rows: Vec<StageLoss> = stages.iter().map(row).collect();
-        rows.push(StageLoss::new(
-            "tester",
-            result.directions.iter().map(|direction| direction.received).sum(),
-        ));
-        let mut lost: Vec<(Culprit, u64)> = Vec::new();
-        // Into the chain, from both sides: what the tester's ports did not take, and what they took in vain.
-        for (way, (direction, first)) in result.directions.iter().zip([0, last]).enumerate() {
-            rows[first].waited_in_vain += direction.refused;
-            lost.push((Culprit::Process(stages[first].process), direction.refused));
-            let vanished = direction.sent.saturating_sub(stages[first].received[way]);
-            rows[first].vanished += vanished;
-            lost.push((Culprit::Between(first), vanished));
+        let mut sums = Sums { rows: rows(result), lost: Vec::new(), paths: Paths::of(stages), stages };
+        // Into the chain, from both sides: what the tester's ports did not take.
+        for (direction, first) in result.directions.iter().zip([0, last]) {
+            sums.rows[first].waited_in_vain += direction.refused;
+            sums.lost.push((Culprit::Process(stages[first].process), direction.refused));
         }
-        for (place, stage) in stages.iter().enumerate() {
-            let (kept, refused) = (stage.kept(), stage.refused_by_direction());
-            for (way, next) in [place.checked_add(1).filter(|next| *next <= last), place.checked_sub(1)]
-                .into_iter()
-                .enumerate()
-            {
-                let own = kept[way] - refused[way];
-                rows[place].dropped += own;
-                lost.push((Culprit::Process(stage.process), own));
-                rows[next.unwrap_or(last + 1)].waited_in_vain += refused[way];
-                lost.push((
-                    next.map_or(Culprit::Tester, |next| Culprit::Process(stages[next].process)),
-                    refused[way],
-                ));
-                let came = match next {
-                    Some(next) => stages[next].received[way],
-                    // A packet that comes twice or damaged has left the chain all the same.
-                    None => result.directions.get(way).map_or(0, |counts| {
-                        counts.received + counts.duplicated + counts.damaged + counts.late + counts.foreign
-                    }),
-                };
-                let vanished = stage.sent[way].saturating_sub(came);
-                rows[next.unwrap_or(last + 1)].vanished += vanished;
-                lost.push((Culprit::Between(next.unwrap_or(last + 1)), vanished));
-            }
+        for place in 0..stages.len() {
+            sums.keep(place);
+            (0..2).for_each(|way| sums.arrive(way, place, result));
         }
+        (0..2).for_each(|way| sums.come_back(way, result));
+        let Sums { mut rows, lost, .. } = sums;
         let seconds = result.elapsed.max(result.spec.duration).seconds().max(1e-9);
-        for (row, times) in rows.iter_mut().zip(times(result)) {
+        for (row, times) in rows.iter_mut().zip(times::times(result)) {
             (row.time, row.inside) = (times.whole.mean(), times.inside.mean());
             row.queued = times.queue.mean().map(|_| (times.queue.sum * 1e-9 / seconds).max(0.0));
         }
@@ -266,6 +269,17 @@ impl Waterfall {
     }
 }
 
+/// A row a stage, the tester's receiver last, with what came in.
+fn rows(result: &TrialResult) -> Vec<StageLoss> {
+    let each = result.stages.iter().zip(paths::shares(&result.stages));
+    let row = |(stage, share): (&StageReading, Option<f64>)| StageLoss {
+        share,
+        ..StageLoss::new(&stage.name, stage.received[0] + stage.received[1])
+    };
+    let back = result.directions.iter().map(|direction| direction.received).sum();
+    each.map(row).chain([StageLoss::new("tester", back)]).collect()
+}
+
 /// TSC cycles of a process a packet that came into any of its stages.
 fn cycles(stages: &[StageReading], process: u32) -> Option<f64> {
     let own = || stages.iter().filter(|stage| stage.process == process);
@@ -274,48 +288,84 @@ fn cycles(stages: &[StageReading], process: u32) -> Option<f64> {
     (packets > 0).then(|| busy as f64 / packets as f64)
 }
 
-/// Times by stage, the tester's last. A stage without taps has what lies between its neighbours' taps; the last one
-/// what lies between the last tap and the tester.
-fn times(result: &TrialResult) -> Vec<Times> {
-    let stages = &result.stages;
-    let mut all = vec![Times::default(); stages.len() + 1];
-    if stages.iter().all(|stage| stage.taps.is_none()) {
-        return all;
-    }
-    for (way, direction) in result.directions.iter().enumerate().take(2) {
-        let order: Vec<usize> =
-            if way == 0 { (0..stages.len()).collect() } else { (0..stages.len()).rev().collect() };
-        let (mut at, mut open) = (0.0, None);
-        for place in order {
-            let Some(taps) = stages[place].taps else {
-                open = Some(place);
+/// Losses that are being laid at those who lost.
+struct Sums<'s> {
+    stages: &'s [StageReading],
+    paths: Paths,
+    rows: Vec<StageLoss>,
+    lost: Vec<(Culprit, u64)>,
+}
+
+impl Sums<'_> {
+    /// What came into a stage and did not leave it.
+    fn keep(&mut self, place: usize) {
+        let stage = &self.stages[place];
+        let refused = [0, 1].map(|way| {
+            let next = self.paths.next(way, place);
+            let each = next.iter().map(|next| self.stages[*next].handed[way]?.refused);
+            each.collect::<Option<Vec<u64>>>().filter(|each| each.len() > 1)
+        });
+        let known = refused.each_ref().map(|each| each.as_ref().map(|each| each.iter().sum()));
+        let (kept, sums) = (stage.kept(), stage.refused_by_direction(known));
+        for way in 0..2 {
+            let own = kept[way] - sums[way];
+            self.rows[place].dropped += own;
+            self.lost.push((Culprit::Process(stage.process), own));
+            let next = self.paths.next(way, place).to_vec();
+            let Some(count) = u64::try_from(next.len()).ok().filter(|count| *count > 0) else {
+                self.wait((self.stages.len(), Culprit::Tester), sums[way]);
                 continue;
             };
-            let (Some(came), Some(left)) = (taps.came[way].mean(), taps.left[way].mean()) else { continue };
-            let packets = taps.came[way].packets as f64;
-            all[place].inside.add(packets, left - came);
-            match open.take() {
-                Some(host) => {
-                    all[host].queue.add(packets, came - at);
-                    all[host].whole.add(packets, came - at);
-                    all[place].whole.add(packets, left - came);
-                }
-                // Without a host before it, what a packet waits is its own queue's.
-                None => {
-                    all[place].queue.add(packets, came - at);
-                    all[place].whole.add(packets, left - at);
-                }
+            // A splitter says which copy's queue was full; one that does not is taken to find all alike.
+            let mut left = sums[way];
+            for (at, next) in (0..).zip(next) {
+                let share = match &refused[way] {
+                    Some(each) => each[at].min(left),
+                    None => left / (count - at as u64),
+                };
+                left -= share;
+                self.wait((next, Culprit::Process(self.stages[next].process)), share);
             }
-            at = left;
-        }
-        let account = result.account.as_ref().and_then(|account| account.delays.get(way)?.as_ref());
-        if let Some(whole) = account.or(result.latency.as_ref()) {
-            let (packets, last) = (direction.received as f64, &mut all[open.unwrap_or(stages.len())]);
-            last.whole.add(packets, whole.mean - at);
-            last.queue.add(packets, whole.mean - at);
         }
     }
-    all
+
+    /// Packets that found a queue full.
+    fn wait(&mut self, (place, culprit): (usize, Culprit), packets: u64) {
+        self.rows[place].waited_in_vain += packets;
+        self.lost.push((culprit, packets));
+    }
+
+    /// What was sent to a stage and never came there.
+    fn arrive(&mut self, way: usize, place: usize, result: &TrialResult) {
+        let before = self.paths.before(way, place);
+        let sent = match self.stages[place].handed[way] {
+            Some(handed) => handed.sent,
+            None if before.is_empty() => result.directions.get(way).map_or(0, |counts| counts.sent),
+            None => before.iter().map(|before| self.stages[*before].sent[way]).sum(),
+        };
+        let here = place + 1;
+        let culprit = match before {
+            [] if way == 0 => Culprit::Between(0, here),
+            [] => Culprit::Between(here, here + 1),
+            [before] => Culprit::Between(here.min(before + 1), here.max(before + 1)),
+            _ => Culprit::Joining(place),
+        };
+        let vanished = sent.saturating_sub(self.stages[place].received[way]);
+        self.rows[place].vanished += vanished;
+        self.lost.push((culprit, vanished));
+    }
+
+    /// What left the chain and never came to the tester. A packet that comes twice or damaged has left it all the same.
+    fn come_back(&mut self, way: usize, result: &TrialResult) {
+        let count = self.stages.len();
+        let (end, link) = if way == 0 { (count - 1, (count, count + 1)) } else { (0, (0, 1)) };
+        let came = result.directions.get(way).map_or(0, |counts| {
+            counts.received + counts.duplicated + counts.damaged + counts.late + counts.foreign
+        });
+        let vanished = self.stages[end].sent[way].saturating_sub(came);
+        self.rows[count].vanished += vanished;
+        self.lost.push((Culprit::Between(link.0, link.1), vanished));
+    }
 }
 
 /// Who has lost most, by name, and which share of all.
@@ -330,12 +380,13 @@ fn limit(stages: &[StageReading], lost: &[(Culprit, u64)]) -> Option<(String, f6
     let name = match culprit {
         Culprit::Tester => "the tester".to_owned(),
         Culprit::Process(process) => stages.iter().find(|stage| stage.process == process)?.name.clone(),
-        Culprit::Between(place) => {
-            let name = |stage: Option<&StageReading>| {
-                stage.map_or("the tester", |stage| stage.name.as_str()).to_owned()
-            };
-            let before = place.checked_sub(1).and_then(|before| stages.get(before));
-            format!("the link between {} and {}", name(before), name(stages.get(place)))
+        Culprit::Between(near, far) => {
+            let stage = |place: usize| stages.get(place.checked_sub(1)?);
+            let name = |place| stage(place).map_or("the tester", |stage| stage.name.as_str());
+            format!("the link between {} and {}", name(near), name(far))
+        }
+        Culprit::Joining(place) => {
+            format!("the links between the copies and {}", stages.get(place)?.name)
         }
     };
     Some((name, most as f64 / all as f64))
@@ -456,6 +507,83 @@ mod tests {
         assert_eq!(Waterfall::of(&whole).unwrap().limit, None);
     }
 
+    /// The host, two copies of a function, the host.
+    fn copies(
+        first: StageReading,
+        second: StageReading,
+        ends: [StageReading; 2],
+        counts: [(u64, u64, u64); 2],
+    ) -> TrialResult {
+        let [near, far] = ends;
+        let whole = trial([near.clone(), first, far.clone()], counts);
+        let [near, first, far] = <[StageReading; 3]>::try_from(whole.stages.clone()).unwrap();
+        let stages = vec![near, StageReading { copy: 1, ..first }, StageReading { copy: 2, ..second }, far];
+        TrialResult { stages, ..whole }
+    }
+
+    fn handed(stage: StageReading, [forth, back]: [(u64, u64); 2]) -> StageReading {
+        let handed = |(sent, refused)| Some(Handed { sent, refused: Some(refused) });
+        StageReading { handed: [handed(forth), handed(back)], ..stage }
+    }
+
+    #[test]
+    fn a_full_queue_before_one_of_several_copies_is_laid_at_that_copy() {
+        // The second copy is slow: of 50 packets that were to come to it from either side 20 found its queue full.
+        let slow = copies(
+            handed(stage("nf 1, copy 1", 1, [50, 50], [50, 50], Some(0)), [(50, 0), (50, 0)]),
+            handed(stage("nf 1, copy 2", 2, [30, 30], [30, 30], Some(0)), [(30, 20), (30, 20)]),
+            [
+                stage("host", 0, [100, 80], [80, 80], Some(20)),
+                stage("host", 0, [80, 100], [80, 80], Some(20)),
+            ],
+            [(100, 0, 80), (100, 0, 80)],
+        );
+        let waterfall = Waterfall::of(&slow).unwrap();
+        assert_eq!(waterfall.limit, Some(("nf 1, copy 2".to_owned(), 1.0)));
+        let in_vain: Vec<u64> = waterfall.stages.iter().map(|stage| stage.waited_in_vain).collect();
+        assert_eq!(in_vain, [0, 0, 40, 0, 0]);
+        let shares: Vec<Option<f64>> = waterfall.stages.iter().map(|stage| stage.share).collect();
+        assert_eq!(shares, [None, Some(0.625), Some(0.375), None, None]);
+    }
+
+    #[test]
+    fn every_packet_lost_among_copies_is_lost_once_and_a_splitter_that_says_nothing_is_taken_to_find_all_alike()
+     {
+        let mixed = |said: bool| {
+            let handed = |stage, counts| {
+                let stage = handed(stage, counts);
+                let silent =
+                    stage.handed.map(|handed| handed.map(|handed| Handed { refused: None, ..handed }));
+                if said { stage } else { StageReading { handed: silent, ..stage } }
+            };
+            copies(
+                // Two vanish before it, it drops one and finds the host's queue full for one.
+                handed(stage("nf 1, copy 1", 1, [48, 45], [47, 44], Some(1)), [(50, 10), (45, 5)]),
+                handed(stage("nf 1, copy 2", 2, [40, 50], [40, 50], Some(0)), [(40, 0), (50, 0)]),
+                [
+                    // It drops two by itself, and the tester takes one of them in vain.
+                    stage("host", 0, [102, 94], [90, 93], Some(11)),
+                    stage("host", 0, [86, 101], [85, 95], Some(6)),
+                ],
+                [(104, 6, 85), (101, 9, 90)],
+            )
+        };
+        for said in [true, false] {
+            let waterfall = Waterfall::of(&mixed(said)).unwrap();
+            let lost = |of: fn(&StageLoss) -> u64| waterfall.stages.iter().map(of).collect::<Vec<_>>();
+            let sum: u64 = lost(|stage| stage.waited_in_vain + stage.dropped + stage.vanished).iter().sum();
+            assert_eq!(sum, (110 - 85) + (110 - 90), "{waterfall:?}");
+            assert_eq!(lost(|stage| stage.vanished)[1], 2, "{waterfall:?}");
+            let in_vain = lost(|stage| stage.waited_in_vain);
+            assert_eq!(in_vain[1] + in_vain[2], 15 + u64::from(!said), "{waterfall:?}");
+            assert_eq!(in_vain[2] > 0, !said, "{waterfall:?}");
+        }
+        let mut joined = mixed(true);
+        joined.stages[3].received[0] = 7;
+        let (name, _) = Waterfall::of(&joined).unwrap().limit.unwrap();
+        assert_eq!(name, "the links between the copies and host");
+    }
+
     /// Taps of a function that packets reach after so long and leave so long after that, by direction.
     fn tapped(stage: StageReading, came: [u64; 2], inside: [u64; 2]) -> StageReading {
         let edge = |delays: [u64; 2]| delays.map(|delay| Passed { packets: 10, delay: Nanos(10 * delay) });
@@ -498,6 +626,27 @@ mod tests {
         assert_eq!(told[..2], [Some(850), Some(1100)], "1100 and 600, 800 and 1400: {told:?}");
         trial.stages.iter_mut().for_each(|stage| stage.taps = None);
         assert_eq!(times(&trial), [None, None, None]);
+    }
+
+    #[test]
+    fn times_of_copies_are_their_own_and_the_hosts_are_of_all_packets() {
+        let function = |name, process, came, inside| {
+            tapped(stage(name, process, [10, 10], [10, 10], None), came, inside)
+        };
+        // Half of the packets wait 1000 for the first copy and take 100 in it, half 3000 and 500; the host takes 400 more.
+        let ends = || stage("host", 0, [20, 20], [20, 20], None);
+        let first = function("nf 1, copy 1", 1, [1000, 1000], [100, 100]);
+        let second = function("nf 1, copy 2", 2, [3000, 3000], [500, 500]);
+        let mut whole = LatencyHistogram::default();
+        (0..40).for_each(|_| whole.record(Nanos(2700)));
+        let trial = copies(first, second, [ends(), ends()], [(20, 0, 20), (20, 0, 20)]);
+        let trial = TrialResult { latency: Latency::of(&whole), ..trial };
+        let stages = Waterfall::of(&trial).unwrap().stages;
+        let times: Vec<i64> =
+            stages.iter().map(|stage| stage.time.map_or(-1, |time| time.round() as i64)).collect();
+        // Forth 2000 before and 400 behind the copies, back the other way round.
+        assert_eq!(times[1..3], [100, 500], "{times:?}");
+        assert!((times[0] - 1200).abs() < 5 && (times[3] - 1200).abs() < 5 && times[4] == -1, "{times:?}");
     }
 
     #[test]

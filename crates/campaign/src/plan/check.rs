@@ -67,6 +67,8 @@ impl<'a> Checker<'a> {
             (file.nf.as_ref().map(Spanned::span).or_else(|| of_chain(&file)), Axis::Nf),
             (file.deployment.as_ref().map(Spanned::span), Axis::Deployment),
             (file.host.as_ref().map(Spanned::span), Axis::Host),
+            (file.copies.as_ref().map(Spanned::span), Axis::Copies),
+            (file.split.as_ref().map(Spanned::span), Axis::Split),
             (file.cores.as_ref().map(Spanned::span), Axis::Cores),
             (file.vcpus.as_ref().map(Spanned::span), Axis::Vcpus),
             (file.memory.as_ref().map(Spanned::span), Axis::Memory),
@@ -91,6 +93,7 @@ impl<'a> Checker<'a> {
         let (nf_span, nfs) = self.either(file.nf, file.chain, file.length);
         let guests = GuestAxes { vcpus: file.vcpus, memory: file.memory, accel: file.accel };
         let placements = self.placements(file.deployment, file.host, file.cores, guests);
+        let placements = self.copies(file.copies, file.split, placements);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));
         let until = file.until.map(|table| self.until(table, against.is_some() && has_mrr));

@@ -14,10 +14,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 use weir_traffic::Shape;
-use weir_trial::{Accel, CoreUse, Deployment, Nf};
+use weir_trial::{Accel, CoreUse, Deployment, Nf, Split};
 use weir_units::{LineRate, Nanos, Pps, Ratio};
 
-/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, cores, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
+/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, copies, split, cores, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Weir plan")]
@@ -40,6 +40,12 @@ pub(crate) struct PlanFile {
     /// Axis: the dataplane that carries packets between the functions of vhost, container and vm: weir, ovs-dpdk, testpmd. Default: weir.
     #[schemars(with = "Option<List<String>>")]
     pub(super) host: Option<Spanned<List<String>>>,
+    /// Axis: copies of the whole chain side by side behind the host, 1 to 8. Default: 1.
+    #[schemars(with = "Option<List<u32>>")]
+    pub(super) copies: Option<Spanned<List<u32>>>,
+    /// Axis: how the host splits packets among copies. round-robin: in turns, packet by packet (weir); flow: by a hash of the flow, both directions of which go through the same copy (weir, ovs-dpdk). Default: round-robin.
+    #[schemars(with = "Option<List<Split>>")]
+    pub(super) split: Option<Spanned<List<String>>>,
     /// Axis: own, a core for each forwarding process, and for each processor of a guest; or shared, where all of them take turns on one. Default: own.
     #[schemars(with = "Option<List<CoreUse>>")]
     pub(super) cores: Option<Spanned<List<String>>>,

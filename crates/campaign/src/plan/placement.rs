@@ -1,5 +1,7 @@
 //! Where the functions of a plan's points run: the axes `chain`, `length`, `deployment`, `host` and `cores`, and what a
-//! machine lacks for them. What guests are: `guests.rs`.
+//! machine lacks for them. What guests are: `guests.rs`; copies side by side: `copies.rs`.
+
+mod copies;
 
 use super::check::{Checker, Placed, Span};
 use super::guests::{GuestAxes, Guests};
@@ -12,7 +14,7 @@ use toml::Spanned;
 use weir_diagnostic::Diagnostic;
 use weir_dut::chain;
 use weir_dut::wiring::WiringKind;
-use weir_trial::{Chain, CoreUse, Deployment, Nf, Placement};
+use weir_trial::{Chain, CoreUse, Deployment, Nf, Placement, Split};
 
 /// What hosts a chain unless the plan says.
 const HOST: &str = "weir";
@@ -29,22 +31,30 @@ pub(crate) struct Placements {
     pub(super) cores: Vec<CoreUse>,
     /// What guests are, in deployment `vm`.
     pub(super) guests: Guests,
+    pub(super) copies: Vec<u32>,
+    pub(super) splits: Vec<Split>,
 }
 
 impl Placements {
     /// The placement at these places of the axes; nothing where it is the same as one before.
     pub(super) fn at(&self, place: &[usize; AXES]) -> Option<Placement> {
         let at = |axis: Axis| place[axis as usize];
-        let (host, cores) = (at(Axis::Host), at(Axis::Cores));
+        let (host, cores, split) = (at(Axis::Host), at(Axis::Cores), at(Axis::Split));
         let deployment = self.deployments[at(Axis::Deployment)];
         let is_inline = deployment == Deployment::Inline;
-        let again = (!deployment.has_host() && host > 0) || (is_inline && cores > 0);
+        let copies = self.copies[at(Axis::Copies)];
+        // Without a host nothing stands side by side.
+        let again = (!deployment.has_host() && (host > 0 || copies > 1))
+            || (is_inline && cores > 0)
+            || (copies == 1 && split > 0);
         let guest = self.guests.at(place, deployment == Deployment::Vm)?;
         (!again).then(|| Placement {
             deployment,
             host: deployment.has_host().then(|| self.hosts[host].clone()),
             cores: if is_inline { CoreUse::Own } else { self.cores[cores] },
             guest,
+            copies,
+            split: if copies == 1 { Split::default() } else { self.splits[split] },
         })
     }
 }
@@ -68,7 +78,7 @@ impl Checker<'_> {
             self.refuse(&span, format!("`host` {why}, or leave it out"));
         }
         let guests = self.guests(guests, deployments.contains(&Deployment::Vm));
-        Placements { deployments, hosts, cores, guests }
+        Placements { deployments, hosts, cores, guests, copies: vec![1], splits: vec![Split::default()] }
     }
 
     /// Refuses to share memory that no other process could have.
@@ -205,8 +215,12 @@ impl PointSpec {
             true => "",
             false => "; `cores = \"shared\"` lets its processes take turns on one, and the result says so",
         };
+        let copies = match self.placement.copies {
+            0 | 1 => String::new(),
+            copies => format!(", {copies} copies,"),
+        };
         Some(format!(
-            "{} in `{}` needs {needed} cores ({testers} for the tester, {processes} for the device); {here} may be used here{share}",
+            "{} in `{}`{copies} needs {needed} cores ({testers} for the tester, {processes} for the device); {here} may be used here{share}",
             self.nf, self.placement.deployment
         ))
     }
@@ -268,13 +282,24 @@ fn shareless(placement: &Placement) -> Option<String> {
 impl Plan {
     /// What this machine lacks for some of the points, each reason once, with how many points it is about.
     pub fn lacks(&self, allowed: &[usize]) -> Vec<(String, usize)> {
-        let mut found: Vec<(String, usize)> = Vec::new();
-        for why in self.expand().iter().filter_map(|point| point.lacks(allowed)) {
-            match found.iter_mut().find(|(known, _)| *known == why) {
-                Some((_, count)) => *count += 1,
-                None => found.push((why, 1)),
-            }
-        }
-        found
+        counted(self.expand().iter().filter_map(|point| point.lacks(allowed)))
     }
+
+    /// Why some of the points cannot be on any machine and are refused by name when they come, each reason once, with how many
+    /// points it is about.
+    pub fn refused(&self) -> Vec<(String, usize)> {
+        counted(self.expand().iter().filter_map(PointSpec::refused))
+    }
+}
+
+/// Each reason once, with how often it is there.
+fn counted(reasons: impl Iterator<Item = String>) -> Vec<(String, usize)> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for why in reasons {
+        match found.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, count)) => *count += 1,
+            None => found.push((why, 1)),
+        }
+    }
+    found
 }

@@ -128,8 +128,11 @@ fn summary(plan: &Plan, file: &Path, list_points: bool) -> String {
     for warning in plan.warnings() {
         line("note", warning);
     }
-    for (why, points) in plan.lacks(&weir_cpu::allowed_cores()) {
-        line("not here", format!("{points} of {} points: {why}", plan.expand().len()));
+    for (why, of) in plan.lacks(&weir_cpu::allowed_cores()) {
+        line("not here", format!("{of} of {} points: {why}", points.len()));
+    }
+    for (why, of) in plan.refused() {
+        line("refused", format!("{of} of {} points: {why}", points.len()));
     }
     if list_points {
         text.push('\n');
@@ -198,6 +201,8 @@ struct Measures {
     warnings: Vec<String>,
     /// What this machine lacks for some of the points.
     not_here: Vec<String>,
+    /// Why some of the points are refused when they come, on any machine.
+    refused: Vec<String>,
 }
 
 /// One combination of the axes.
@@ -252,6 +257,7 @@ fn described(plan: &Plan) -> Checked {
         seconds_at_most: plan.longest(ASSUMED_OVERHEAD).seconds(),
         warnings: plan.warnings(),
         not_here: plan.lacks(&weir_cpu::allowed_cores()).into_iter().map(|(why, _)| why).collect(),
+        refused: plan.refused().into_iter().map(|(why, _)| why).collect(),
     };
     Checked { schema: SCHEMA_VERSION, good: true, measures: Some(measures), errors: Vec::new() }
 }

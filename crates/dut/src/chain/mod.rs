@@ -3,18 +3,25 @@
 //! Packets come in by the chain's first port and leave by its second, or the other way. How the processes are
 //! joined depends on the [`Deployment`]: behind the ports of a host dataplane (`links.rs`), or in a row
 //! (the same file). A host has one *stage* between two functions, a function is one stage; every stage counts
-//! what came in and what left, so that a packet that is lost is lost somewhere that has a name. Where memory is shared,
+//! what came in and what left, so that a packet that is lost is lost somewhere that has a name (`stages.rs`). Several
+//! copies of a chain stand side by side behind a host that splits packets among them (`paths.rs`). Where memory is shared,
 //! its owner ([`PRIMARY`]) has two stages: towards the tester at both ends.
 //!
 //! Threads: none of our own beside those of each process.
 
 mod links;
+mod paths;
+mod stages;
+
+pub use paths::HostPaths;
 
 use crate::folder::Folder;
 use crate::process::Process;
-use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, Sharing, StartRequest, guest};
+use crate::{Adapter, Counters, DutError, RunningDut, Sharing, StartRequest, guest};
 use links::Links;
-use weir_trial::{Conduct, CoreUse, Deployment, Nf, Placement, StageReading};
+use paths::Places;
+use stages::Counted;
+use weir_trial::{Conduct, CoreUse, Deployment, Nf, Placement};
 use weir_units::Nanos;
 
 /// What puts a process into namespaces of its own: mounts, network, processes. It goes when the lab goes.
@@ -23,6 +30,9 @@ pub(crate) const CONTAIN: [&str; 6] = ["--mount", "--net", "--pid", "--fork", "-
 
 /// What the owner of shared memory is called among the stages.
 const PRIMARY: &str = "primary";
+
+/// Ports of a process (DPDK's `RTE_MAX_ETHPORTS`).
+const MOST_PORTS: usize = 32;
 
 /// What a chain is started with.
 pub struct ChainRequest<'a> {
@@ -56,9 +66,36 @@ pub fn unsupported(devices: &[&str], nf: Nf, placement: &Placement) -> Option<St
     {
         return Some(format!("{} hosts no other processes; weir, ovs-dpdk, testpmd and nf do", host.name()));
     }
+    if let Some(reason) = unsplit(placement).or_else(|| crowded(members.len(), placement)) {
+        return Some(reason);
+    }
     let each = members.into_iter().enumerate();
     each.filter_map(|(place, member)| Some((crate::adapter(device(devices, place))?, member)))
         .find_map(|(dut, member)| unplaceable(dut, member, placement))
+}
+
+/// Why packets cannot be split among the copies of a placement; nothing where they can, or there is one.
+pub fn unsplit(placement: &Placement) -> Option<String> {
+    if placement.copies < 2 {
+        return None;
+    }
+    let Some(host) = host(placement) else {
+        return Some(format!("`{}` has no host that could split packets among copies", placement.deployment));
+    };
+    host.splits(placement.split).err()
+}
+
+/// Why a host has no room for so many functions in each copy; nothing where it has, or there is none.
+fn crowded(functions: usize, placement: &Placement) -> Option<String> {
+    host(placement)?;
+    let instances = functions * placement.copies.max(1) as usize;
+    let ports = 2 + 2 * instances;
+    (ports > MOST_PORTS).then(|| {
+        format!(
+            "{instances} functions behind a host take {ports} of its ports, and DPDK as it is built has {MOST_PORTS}; take \
+             fewer copies or a shorter chain"
+        )
+    })
 }
 
 /// Why a device cannot be one function of a chain.
@@ -110,10 +147,9 @@ struct Member {
 }
 
 struct Running {
-    /// The host first, then the functions from the chain's port 0 on.
+    /// The host first, then the functions from the chain's port 0 on, copy by copy.
     members: Vec<Member>,
-    /// Stages of the first process, if it is no function.
-    hops: usize,
+    places: Places,
     /// Processes that stand around the functions: nobody's children.
     wrapped: bool,
     description: String,
@@ -127,16 +163,20 @@ struct Running {
 pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
     let functions = request.start.nf.members();
     let placement = request.placement;
+    let shares = placement.deployment == Deployment::Shared;
+    let copies = placement.copies.max(1) as usize;
+    // Functions on shared memory stand between its owner's ports as one.
+    let places = Places { functions: if shares { 1 } else { functions.len() }, copies };
+    let instances = functions.len() * copies;
     let mut running = Running {
         members: Vec::new(),
-        hops: if placement.deployment == Deployment::Shared { 2 } else { functions.len() + 1 },
+        places,
         wrapped: placement.deployment == Deployment::Container,
         description: String::new(),
     };
-    let shares = placement.deployment == Deployment::Shared;
     let host = first(placement);
     let sockets = host.and_then(|(host, _)| host.hosts());
-    let links = Links::of(request, functions.len(), sockets);
+    let links = Links::of(request, instances, sockets);
     let shared = placement.cores == CoreUse::Shared;
     let mut cores = request.cores.iter().copied();
     let mut core = || cores.next().unwrap_or(request.start.core);
@@ -147,19 +187,25 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
             variant: placement.host.as_deref().map_or("", |host| crate::split(host).1),
             ports: &links.host,
             // What every pair of ports beyond the first needs.
-            buffers: functions.len() as u32 * crate::eal::SPARE_BUFFERS,
+            buffers: instances as u32 * crate::eal::SPARE_BUFFERS,
             sharing: sharing(Some(functions.len() + 1)),
             ..start(core())
         };
-        let dut = host.start_host(&own).map_err(|error| error.within(name.to_owned()))?;
+        let dut = match copies {
+            1 => host.start_host(&own),
+            _ => host.start_splitter(&own, &places.paths(placement.split)),
+        };
+        let dut = dut.map_err(|error| error.within(name.to_owned()))?;
         running.members.push(Member { dut, name: name.to_owned(), is_host: true, folder: None });
     }
-    for ((place, nf), ports) in (1_usize..).zip(functions).zip(&links.functions) {
-        let device = device(request.devices, place - 1);
+    let each = (1..=copies).flat_map(|copy| functions.iter().enumerate().map(move |one| (copy, one)));
+    for ((copy, (place, &nf)), ports) in each.zip(&links.functions) {
+        let device = device(request.devices, place);
         let reason = format!("`{device}` is no device");
         let unknown = || DutError::Unsupported { dut: "chain", nf, reason };
         let dut = crate::adapter(device).ok_or_else(unknown)?;
-        let name = format!("{} {place} {nf}", dut.name());
+        let which = if copies > 1 { format!(", copy {copy}") } else { String::new() };
+        let name = format!("{} {} {nf}{which}", dut.name(), place + 1);
         let folder = Folder::new()?;
         // A guest has a core for each of its processors.
         let cores: Vec<usize> = (0..placement.guest.map_or(1, |guest| guest.vcpus)).map(|_| core()).collect();
@@ -185,62 +231,6 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
     Ok(Box::new(running))
 }
 
-impl Running {
-    /// What the processes count, by stage, from the chain's port 0 on.
-    fn stages(&self, counters: &[Counters]) -> Vec<StageReading> {
-        let functions: Vec<StageReading> = (0..)
-            .zip(&self.members)
-            .zip(counters)
-            .filter(|((_, member), _)| !member.is_host)
-            .map(|((process, member), counters)| {
-                let pair = pair(&counters.ports, 0).unwrap_or_default();
-                let reading = stage(&member.name, process, pair, (counters.refused, counters.cpu));
-                StageReading { taps: counters.taps.first().copied(), busy: counters.busy, ..reading }
-            })
-            .collect();
-        let Some((host, counted)) = self.members.iter().zip(counters).find(|(member, _)| member.is_host)
-        else {
-            return functions;
-        };
-        let hops = (0..self.hops).map(|hop| {
-            let pair = pair(&counted.ports, hop).unwrap_or_default();
-            let refused = pair[0].refused.zip(pair[1].refused).map(|(one, other)| one + other);
-            let reading = stage(&host.name, 0, pair, (refused, counted.cpu));
-            StageReading { taps: counted.taps.get(hop).copied(), busy: counted.busy, ..reading }
-        });
-        let mut hops: Vec<StageReading> = hops.collect();
-        let last = hops.pop();
-        let mut hops = hops.into_iter();
-        let first = hops.next();
-        // A host carries packets between functions too; the owner of shared memory does not.
-        let each = functions.into_iter().flat_map(|nf| [Some(nf), hops.next()]);
-        first.into_iter().chain(each.flatten()).chain(last).collect()
-    }
-}
-
-/// Ports `2 * place` and the next one; nothing where they are not told apart.
-fn pair(ports: &[PortCounts], place: usize) -> Option<[PortCounts; 2]> {
-    ports.get(2 * place..2 * place + 2)?.try_into().ok()
-}
-
-fn stage(
-    name: &str,
-    process: u32,
-    [near, far]: [PortCounts; 2],
-    (refused, cpu): (Option<u64>, Nanos),
-) -> StageReading {
-    StageReading {
-        name: name.to_owned(),
-        process,
-        received: [near.received, far.received],
-        sent: [far.sent, near.sent],
-        refused,
-        cpu,
-        busy: None,
-        taps: None,
-    }
-}
-
 impl RunningDut for Running {
     fn description(&self) -> String {
         self.description.clone()
@@ -250,7 +240,13 @@ impl RunningDut for Running {
         let read =
             |member: &mut Member| member.dut.counters().map_err(|error| error.within(member.name.clone()));
         let counters: Vec<Counters> = self.members.iter_mut().map(read).collect::<Result<_, _>>()?;
-        let stages = self.stages(&counters);
+        let counted: Vec<Counted<'_>> = self
+            .members
+            .iter()
+            .zip(&counters)
+            .map(|(member, counters)| Counted { name: &member.name, is_host: member.is_host, counters })
+            .collect();
+        let stages = stages::stages(&counted, self.places);
         let (Some(first), Some(last), Some(reading)) = (stages.first(), stages.last(), counters.first())
         else {
             return Err(DutError::Interrupted { dut: "chain" });

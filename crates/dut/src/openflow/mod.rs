@@ -13,6 +13,7 @@ pub(crate) mod feed;
 mod gateway;
 mod nat;
 
+use crate::chain::HostPaths;
 use std::fmt::Write as _;
 use weir_trial::Nf;
 use weir_wire::table::{Action, Ipv4Prefix, PORT_BITS, Ports, Route, Rule, next_hop_mac, pieces, port_mac};
@@ -57,6 +58,37 @@ pub(crate) fn flows(nf: Nf, dialect: Dialect) -> Result<String, String> {
 /// The flows of a host: between ports 1 and 2, 3 and 4, and so on.
 pub(crate) fn crossed(ports: usize) -> String {
     (0..ports).map(|port| format!("in_port={},actions=output:{}\n", port + 1, (port ^ 1) + 1)).collect()
+}
+
+/// What Open vSwitch's select groups hash: the end of a flow on the side of port 0, which is the source of what comes
+/// in there and the destination of what comes back. Its default, a hash of both ends (`dp_hash`), leaves UDP's ports out and
+/// joins the addresses by exclusive or: flows between the first hosts of both networks, the second ones and so on, as the lab's traces are,
+/// would all go through one bucket.
+const ENDS: [&str; 2] =
+    ["ip_src,ipv6_src,tcp_src,udp_src,sctp_src", "ip_dst,ipv6_dst,tcp_dst,udp_dst,sctp_dst"];
+
+/// The groups and flows of a host that splits packets: a select group for each side, whose packets go to several ports. Its
+/// buckets lie in the order of the copies on both, so that a hash that both directions of a flow have in common names the same
+/// copy.
+pub(crate) fn split(paths: &HostPaths, dialect: Dialect) -> (String, String) {
+    let (mut groups, mut flows) = (String::new(), String::new());
+    for (port, to) in (1..).zip(&paths.to) {
+        let out = match to.as_slice() {
+            [one] => format!("output:{}", one + 1),
+            several => {
+                let fields = ENDS[usize::from(port > 1)];
+                let method = match dialect {
+                    Dialect::OpenVSwitch => format!(",selection_method=hash,fields({fields})"),
+                    Dialect::Weir => String::new(),
+                };
+                let buckets: String = several.iter().map(|to| format!(",bucket=output:{}", to + 1)).collect();
+                let _ = writeln!(groups, "group_id={port},type=select{method}{buckets}");
+                format!("group:{port}")
+            }
+        };
+        let _ = writeln!(flows, "in_port={port},actions={out}");
+    }
+    (groups, flows)
 }
 
 /// The table of a network function that its routes are in; the reason where it has none.
@@ -204,6 +236,33 @@ mod tests {
         assert_eq!(
             flows(Nf::L2Fwd, Dialect::OpenVSwitch).unwrap(),
             "in_port=1,actions=output:2\nin_port=2,actions=output:1\n"
+        );
+    }
+
+    #[test]
+    fn a_splitter_has_a_group_for_each_side_with_the_copies_in_the_same_order() {
+        let to = vec![vec![1, 3], vec![0], vec![5], vec![0], vec![5], vec![2, 4]];
+        let paths = HostPaths { to, split: weir_trial::Split::Flow };
+        let (groups, flows) = split(&paths, Dialect::Weir);
+        assert_eq!(
+            groups,
+            "group_id=1,type=select,bucket=output:2,bucket=output:4\n\
+             group_id=6,type=select,bucket=output:3,bucket=output:5\n"
+        );
+        assert_eq!(
+            flows,
+            "in_port=1,actions=group:1\nin_port=2,actions=output:1\nin_port=3,actions=output:6\n\
+             in_port=4,actions=output:1\nin_port=5,actions=output:6\nin_port=6,actions=group:6\n"
+        );
+        let (theirs, same) = split(&paths, Dialect::OpenVSwitch);
+        assert_eq!(same, flows);
+        assert!(
+            theirs.starts_with("group_id=1,type=select,selection_method=hash,fields(ip_src,ipv6_src,"),
+            "{theirs}"
+        );
+        assert!(
+            theirs.contains("\ngroup_id=6,type=select,selection_method=hash,fields(ip_dst,ipv6_dst,"),
+            "{theirs}"
         );
     }
 

@@ -155,9 +155,19 @@ impl Instance {
 
     /// Puts flows into the bridge, all or none.
     pub(super) fn add_flows(&self, file: &str) -> Result<(), DutError> {
+        self.add(&["add-flows"], file)
+    }
+
+    /// Puts groups into the bridge, all or none. How they choose is said in OpenFlow 1.5 alone.
+    pub(super) fn add_groups(&self, file: &str) -> Result<(), DutError> {
+        self.add(&["-O", "OpenFlow15", "add-groups"], file)
+    }
+
+    fn add(&self, command: &[&str], file: &str) -> Result<(), DutError> {
         let bridge = format!("unix:{}", self.file(&format!("{BRIDGE}.mgmt")));
-        self.run("ovs-ofctl", &["--bundle".to_owned(), "add-flows".to_owned(), bridge, file.to_owned()])
-            .map(drop)
+        let words = ["--bundle"].iter().chain(command).map(|&word| word.to_owned());
+        let words: Vec<String> = words.chain([bridge, file.to_owned()]).collect();
+        self.run("ovs-ofctl", &words).map(drop)
     }
 
     /// Asks the daemon.

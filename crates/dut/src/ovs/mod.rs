@@ -11,8 +11,10 @@
 
 mod instance;
 mod knobs;
+mod splitter;
 mod stats;
 
+use crate::chain::HostPaths;
 use crate::eal::{self, Vdev};
 use crate::openflow::{self, Dialect};
 use crate::process::Process;
@@ -23,7 +25,7 @@ use knobs::Knobs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use weir_trial::Nf;
+use weir_trial::{Nf, Split};
 use weir_units::Nanos;
 
 const NAME: &str = "ovs-dpdk";
@@ -117,7 +119,7 @@ impl Adapter for OvsDpdk {
 
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
-        launch(request, openflow::flows(request.nf, Dialect::OpenVSwitch).map_err(unsupported)?)
+        launch(request, openflow::flows(request.nf, Dialect::OpenVSwitch).map_err(unsupported)?, "")
     }
 
     fn hosts(&self) -> Option<Side> {
@@ -126,18 +128,31 @@ impl Adapter for OvsDpdk {
     }
 
     fn start_host(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
-        launch(request, openflow::crossed(request.ports.len()))
+        launch(request, openflow::crossed(request.ports.len()), "")
+    }
+
+    fn splits(&self, split: Split) -> Result<(), String> {
+        splitter::splits(split)
+    }
+
+    fn start_splitter(
+        &self,
+        request: &StartRequest<'_>,
+        paths: &HostPaths,
+    ) -> Result<Box<dyn RunningDut>, DutError> {
+        splitter::start(request, paths)
     }
 }
 
-/// Starts it with these flows.
-fn launch(request: &StartRequest<'_>, flows: String) -> Result<Box<dyn RunningDut>, DutError> {
+/// Starts it with these flows, and the groups that they name.
+fn launch(request: &StartRequest<'_>, flows: String, groups: &str) -> Result<Box<dyn RunningDut>, DutError> {
     let (program, version) = daemon()?;
     let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
     let knobs = Knobs::parse(request.variant).map_err(unsupported)?;
     let flows = request.folder.write("flows.txt", &flows)?;
     let instance = Instance::start(program.as_ref(), request, &settings(request, knobs))?;
-    // Flows before ports: no packet ever misses them.
+    // Groups, then the flows that name them, then ports: no packet ever misses them.
+    splitter::add_groups(&instance, request, groups)?;
     instance.add_flows(&flows.display().to_string())?;
     let ports: Vec<Port> =
         request.ports.iter().enumerate().map(|(index, port)| Port::new(index, port, request)).collect();

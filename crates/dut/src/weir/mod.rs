@@ -16,6 +16,7 @@
 mod answers;
 mod variant;
 
+use crate::chain::HostPaths;
 use crate::eal::{self, PATIENCE};
 use crate::nf::{first, program};
 use crate::openflow::entries::idle_routes;
@@ -28,7 +29,7 @@ use answers::{Ready, Stats};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use variant::Variant;
-use weir_trial::{BACKENDS, Nf, cipher};
+use weir_trial::{BACKENDS, Nf, Split, cipher};
 use weir_units::Nanos;
 
 const NAME: &str = "weir";
@@ -109,10 +110,35 @@ impl Adapter for Weir {
     fn start_host(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         launch(request, openflow::crossed(request.ports.len()))
     }
+
+    fn splits(&self, _split: Split) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn start_splitter(
+        &self,
+        request: &StartRequest<'_>,
+        paths: &HostPaths,
+    ) -> Result<Box<dyn RunningDut>, DutError> {
+        let (groups, flows) = openflow::split(paths, Dialect::Weir);
+        let groups = request.folder.write("groups.txt", &groups)?;
+        let groups = ["--groups".to_owned(), groups.display().to_string()];
+        let selection = ["--selection", paths.split.name()].map(str::to_owned);
+        launch_with(request, flows, [groups, selection].concat())
+    }
 }
 
 /// Starts it with these flows, and with the services of its function.
 fn launch(request: &StartRequest<'_>, flows: String) -> Result<Box<dyn RunningDut>, DutError> {
+    launch_with(request, flows, Vec::new())
+}
+
+/// The same with further options.
+fn launch_with(
+    request: &StartRequest<'_>,
+    flows: String,
+    options: Vec<String>,
+) -> Result<Box<dyn RunningDut>, DutError> {
     let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
     let variant = Variant::parse(request.variant).map_err(unsupported)?;
     let changing = (variant.idle > 0 || variant.changes > 0).then(|| openflow::routes(request.nf));
@@ -120,7 +146,7 @@ fn launch(request: &StartRequest<'_>, flows: String) -> Result<Box<dyn RunningDu
     let flows = request.folder.write("flows.txt", &(flows + &idle_routes(table, variant.idle)))?;
     let cores = variant.cores(request).map_err(unsupported)?;
     let keyed = keyed(request.nf).map(|text| request.folder.write("services.toml", &text)).transpose()?;
-    let arguments = arguments(request, &variant, &cores, (&flows, keyed.as_deref()));
+    let arguments = [arguments(request, &variant, &cores, (&flows, keyed.as_deref())), options].concat();
     let program = variant.program.clone().map_or_else(program, Ok)?;
     let (program, arguments) = request.command(program.as_os_str(), arguments);
     let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;

@@ -31,6 +31,12 @@ pub(super) struct Overrides {
     /// The dataplane that carries packets between functions in vhost, container and vm: weir, ovs-dpdk, testpmd
     #[arg(long, value_name = "DUT", value_delimiter = ',')]
     host: Vec<String>,
+    /// Copies of the whole chain side by side behind the host, 1 to 8
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    copies: Vec<i64>,
+    /// How the host splits packets among copies: round-robin, flow
+    #[arg(long, value_name = "HOW", value_delimiter = ',')]
+    split: Vec<String>,
     /// Cores of functions that are placed apart: own, or shared where all take turns on one
     #[arg(long, value_name = "WHOSE", value_delimiter = ',')]
     cores: Vec<String>,
@@ -121,12 +127,15 @@ impl Overrides {
             if captures && self.size.is_empty() { vec!["recorded".to_owned()] } else { Vec::new() };
         let size = if recorded.is_empty() { &self.size } else { &recorded };
         let directions: Vec<String> = self.directions.iter().map(ToString::to_string).collect();
+        let copies: Vec<String> = self.copies.iter().map(ToString::to_string).collect();
         let lists = [
             ("nf", "--nf", &self.nf, texts(&self.nf)),
             ("nf", "--flows", &self.flows, flows),
             ("dut", "--dut", &self.dut, texts(&self.dut)),
             ("deployment", "--deployment", &self.deployment, texts(&self.deployment)),
             ("host", "--host", &self.host, texts(&self.host)),
+            ("copies", "--copies", &copies, words(&copies)),
+            ("split", "--split", &self.split, texts(&self.split)),
             ("cores", "--cores", &self.cores, texts(&self.cores)),
             ("vcpus", "--vcpus", &self.vcpus, words(&self.vcpus)),
             ("memory", "--memory", &self.memory, words(&self.memory)),
@@ -229,6 +238,8 @@ mod tests {
             dut: vec![],
             deployment: vec![],
             host: vec![],
+            copies: vec![2],
+            split: vec!["flow".into()],
             cores: vec![],
             vcpus: vec![],
             memory: vec![],
@@ -252,6 +263,7 @@ mod tests {
         assert!(text.contains("against = \"testpmd\""), "{text}");
         assert!(text.contains("repeats = 3") && text.find("repeats") < text.find("[mrr]"), "{text}");
         assert!(text.contains("huge_pages = [\"auto\"]"), "{text}");
+        assert!(text.contains("copies = [2]") && text.contains("split = [\"flow\"]"), "{text}");
     }
 
     #[test]

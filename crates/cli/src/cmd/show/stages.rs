@@ -25,6 +25,7 @@ pub(super) fn text(point: &Point, heading: &str) -> String {
 fn one(trial: &StoredTrial, heading: &str) -> Option<String> {
     let waterfall = Waterfall::of(&trial.result)?;
     let elapsed = trial.result.dut.as_ref().map_or(trial.result.elapsed, |dut| dut.elapsed);
+    let has_copies = waterfall.stages.iter().any(|stage| stage.share.is_some());
     let mut processes: Vec<u32> = Vec::new();
     let mut rows = Vec::new();
     for (place, stage) in waterfall.stages.iter().enumerate() {
@@ -39,9 +40,13 @@ fn one(trial: &StoredTrial, heading: &str) -> Option<String> {
         let cycles =
             stage.cycles.filter(|_| reading.is_some()).map_or(String::new(), |one| format!("{one:.0}"));
         let more = [queued, time(stage.time), time(stage.inside), cycles, cpu];
-        rows.push(std::iter::once(stage.name.clone()).chain(counts).chain(more).collect());
+        let mut row: Vec<String> = std::iter::once(stage.name.clone()).chain(counts).chain(more).collect();
+        if has_copies {
+            row.insert(1, stage.share.map_or("–".to_owned(), |share| format!("{:.1} %", 100.0 * share)));
+        }
+        rows.push(row);
     }
-    let columns = [
+    let mut columns = vec![
         "stage",
         "came in",
         "found its queue full",
@@ -53,6 +58,10 @@ fn one(trial: &StoredTrial, heading: &str) -> Option<String> {
         "cycles/packet",
         "CPU time",
     ];
+    if has_copies {
+        columns.insert(1, "its share");
+    }
+    let numbers: Vec<usize> = (1..columns.len()).collect();
     let limit = match &waterfall.limit {
         Some((name, share)) => {
             format!("limited by: {name}, for which {:.0} % of the lost packets were lost", share * 100.0)
@@ -65,7 +74,7 @@ fn one(trial: &StoredTrial, heading: &str) -> Option<String> {
     let load = trial.result.spec.load;
     Some(format!(
         "{heading} · where packets go, at {load}\n{}{limit}{longest}\n\n",
-        table(&columns, &[1, 2, 3, 4, 5, 6, 7, 8, 9], &rows)
+        table(&columns, &numbers, &rows)
     ))
 }
 

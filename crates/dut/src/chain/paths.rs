@@ -1,0 +1,70 @@
+//! Where a host sends what comes in by each of its ports.
+//!
+//! Its first and its last port face the tester; between them lie two for each function: towards the chain's port 0 and
+//! towards its port 1, those of a copy of the chain together, copy after copy. One copy makes crossed pairs of ports.
+
+use weir_trial::Split;
+
+/// Ports of a host, and where packets go between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPaths {
+    /// By port, from 0: the port that packets go to; where there are several, one is chosen for each packet.
+    pub to: Vec<Vec<usize>>,
+    /// How it is chosen.
+    pub split: Split,
+}
+
+/// Places of ports of so many copies of a chain of so many functions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    pub(super) functions: usize,
+    pub(super) copies: usize,
+}
+
+impl Places {
+    /// Towards the chain's port 0, of a function in a copy, both from 0.
+    pub(super) fn near(self, copy: usize, function: usize) -> usize {
+        1 + 2 * (copy * self.functions + function)
+    }
+
+    /// Towards its port 1.
+    pub(super) fn far(self, copy: usize, function: usize) -> usize {
+        self.near(copy, function) + 1
+    }
+
+    /// The last port, which faces the tester as port 0 does.
+    pub(super) fn last(self) -> usize {
+        1 + 2 * self.functions * self.copies
+    }
+
+    /// The way of packets between them.
+    pub(super) fn paths(self, split: Split) -> HostPaths {
+        let mut to = vec![Vec::new(); self.last() + 1];
+        let mut link = |one: usize, other: usize| {
+            to[one].push(other);
+            to[other].push(one);
+        };
+        for copy in 0..self.copies {
+            link(0, self.near(copy, 0));
+            (1..self.functions).for_each(|next| link(self.far(copy, next - 1), self.near(copy, next)));
+            link(self.far(copy, self.functions - 1), self.last());
+        }
+        HostPaths { to, split }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_copy_makes_pairs_of_ports_and_several_are_split_from_both_sides() {
+        let one = Places { functions: 2, copies: 1 }.paths(Split::Flow);
+        let pairs: Vec<Vec<usize>> = (0..6).map(|port| vec![port ^ 1]).collect();
+        assert_eq!(one.to, pairs);
+        let two = Places { functions: 2, copies: 2 }.paths(Split::RoundRobin);
+        // 0 | 1 f1 2, 3 f2 4 | 5 f1 6, 7 f2 8 | 9
+        let expected: [&[usize]; 10] = [&[1, 5], &[0], &[3], &[2], &[9], &[0], &[7], &[6], &[9], &[4, 8]];
+        assert_eq!(two.to, expected.map(<[usize]>::to_vec));
+    }
+}
