@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_trial::{CoreUse, NodeUse};
 
 /// The cores of a rig.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -56,8 +57,64 @@ pub struct Seats {
     pub cores: Cores,
     /// The tester's.
     pub testers: Vec<usize>,
-    /// A core for each forwarding process of the DUT.
+    /// The core of each forwarding process of the DUT, the host's first; some may be the same.
     pub forwarding: Vec<usize>,
+}
+
+/// Why there are no seats for a point.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoSeats {
+    /// The cores are too few.
+    #[error("{needed} cores are needed, and {here} may be used here")]
+    TooFew {
+        /// Cores that are needed.
+        needed: usize,
+        /// Cores that may be used.
+        here: usize,
+    },
+    /// A core that is named is none of those that may be used.
+    #[error("core {core} may not be used here; {} may", super::environment::core_list::format(.allowed))]
+    NotHere {
+        /// The core.
+        core: usize,
+        /// Those that may be used.
+        allowed: Vec<usize>,
+    },
+    /// Cores are named, and a node as well.
+    #[error("`cores` names the cores already; leave out the list, or `node`")]
+    Named,
+    /// No node, or no two nodes, have cores enough.
+    #[error(
+        "`node = \"{node}\"` wants {testers} core(s) for the tester and {own} for the device on {}; the cores that may be used here are on {} node(s): {}",
+        if *node == NodeUse::Same { "one node" } else { "another node" },
+        here.len(),
+        here.iter().map(|cores| super::environment::core_list::format(cores)).collect::<Vec<_>>().join("; ")
+    )]
+    Nodes {
+        /// Which is asked for.
+        node: NodeUse,
+        /// Cores of the tester.
+        testers: usize,
+        /// Cores of the device.
+        own: usize,
+        /// The cores of each node.
+        here: Vec<Vec<usize>>,
+    },
+    /// The named cores leave too few for the tester.
+    #[error(
+        "`cores = {on:?}` leaves {left} of the cores that may be used here ({}) to the tester, which wants {testers}",
+        super::environment::core_list::format(.allowed)
+    )]
+    NoneLeft {
+        /// The device's.
+        on: Vec<u32>,
+        /// What is left.
+        left: usize,
+        /// What the tester wants.
+        testers: usize,
+        /// Those that may be used.
+        allowed: Vec<usize>,
+    },
 }
 
 impl Seats {
@@ -75,6 +132,67 @@ impl Seats {
         let cores = Cores::assign(before).map_err(few)?;
         let testers = Cores::testers(before, testers).map_err(few)?;
         Ok(Self { cores, testers, forwarding: std::iter::once(cores.dut).chain(others.to_vec()).collect() })
+    }
+
+    /// Seats for a tester of so many cores and a DUT of so many forwarding processes on the cores that it is to have.
+    pub(crate) fn placed(
+        allowed: &[usize],
+        testers: u32,
+        (cores, processes): (&CoreUse, usize),
+    ) -> Result<Self, NoSeats> {
+        let own = match cores {
+            CoreUse::Own => processes,
+            CoreUse::Shared => 1,
+            CoreUse::Count(count) => *count as usize,
+            CoreUse::On(on) => return Self::on(allowed, testers, (on, processes)),
+        };
+        let needed = own + testers.max(1) as usize;
+        let seats = Self::of(allowed, testers, own);
+        let seats = seats.map_err(|_| NoSeats::TooFew { needed, here: allowed.len() })?;
+        Ok(seats.dealt(processes))
+    }
+
+    /// Seats for a DUT on these cores, and a tester on the last of the others.
+    fn on(allowed: &[usize], testers: u32, (on, processes): (&[u32], usize)) -> Result<Self, NoSeats> {
+        let forwarding: Vec<usize> = on.iter().map(|core| *core as usize).collect();
+        if let Some(core) = forwarding.iter().find(|core| !allowed.contains(core)) {
+            return Err(NoSeats::NotHere { core: *core, allowed: allowed.to_vec() });
+        }
+        let others: Vec<usize> = allowed.iter().copied().filter(|core| !forwarding.contains(core)).collect();
+        let wanted = testers.max(1) as usize;
+        let first = others.len().checked_sub(wanted);
+        let (Some(testers), Some(control)) = (first.and_then(|first| others.get(first..)), others.first())
+        else {
+            let (left, allowed) = (others.len(), allowed.to_vec());
+            return Err(NoSeats::NoneLeft { on: on.to_vec(), left, testers: wanted, allowed });
+        };
+        let tester = testers.last().copied().unwrap_or(*control);
+        let cores = Cores { tester, dut: forwarding[0], control: *control };
+        Ok(Self { cores, testers: testers.to_vec(), forwarding }.dealt(processes))
+    }
+
+    /// The cores of the DUT dealt out to so many processes.
+    fn dealt(self, processes: usize) -> Self {
+        let forwarding = self.forwarding.iter().copied().cycle().take(processes.max(1)).collect();
+        Self { forwarding, ..self }
+    }
+
+    /// Whether forwarding processes take turns on a core.
+    pub(crate) fn shares(&self) -> bool {
+        let own: std::collections::BTreeSet<&usize> = self.forwarding.iter().collect();
+        own.len() < self.forwarding.len()
+    }
+
+    /// Who sits where, in words: for the result.
+    pub(crate) fn says(&self) -> String {
+        let list = |cores: &[usize]| cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let turns = if self.shares() { "; those on one core take turns" } else { "" };
+        format!(
+            "tester on {}, forwarding processes on {}, all else on {}{turns}",
+            list(&self.testers),
+            list(&self.forwarding),
+            self.cores.control
+        )
     }
 }
 
@@ -100,6 +218,37 @@ mod tests {
         assert!(error.contains("[2, 3, 5, 7]") && error.contains("Give the lab 5 cores"), "{error}");
         assert!(error.contains("`tester_cores`"), "{error}");
         assert!(!Cores::testers(&[0], 1).unwrap_err().to_string().contains("tester_cores"));
+    }
+
+    #[test]
+    fn processes_have_the_cores_that_a_plan_says_and_the_tester_others() {
+        let allowed = [0, 1, 2, 3, 4, 5];
+        let seats = |cores: &CoreUse, processes| Seats::placed(&allowed, 1, (cores, processes)).unwrap();
+        assert_eq!(seats(&CoreUse::Own, 3), Seats::of(&allowed, 1, 3).unwrap());
+        assert_eq!(seats(&CoreUse::Shared, 3).forwarding, [5, 5, 5]);
+        let two = seats(&CoreUse::Count(2), 3);
+        assert_eq!((two.forwarding.as_slice(), two.cores.tester, two.shares()), (&[4, 5, 4][..], 3, true));
+        let on = seats(&CoreUse::On(vec![5, 1]), 2);
+        assert_eq!(
+            (on.forwarding.as_slice(), on.cores),
+            (&[5, 1][..], Cores { tester: 4, dut: 5, control: 0 })
+        );
+        assert_eq!(on.says(), "tester on 4, forwarding processes on 5, 1, all else on 0");
+        assert!(two.says().ends_with("take turns") && !on.shares());
+        let first = Seats::placed(&[0, 1], 1, (&CoreUse::On(vec![0]), 1)).unwrap();
+        assert_eq!(first.cores, Cores { tester: 1, dut: 0, control: 1 });
+    }
+
+    #[test]
+    fn cores_that_are_not_there_and_none_for_the_tester_are_named() {
+        let says = |allowed: &[usize], testers, cores: &CoreUse, processes| {
+            Seats::placed(allowed, testers, (cores, processes)).unwrap_err().to_string()
+        };
+        assert_eq!(says(&[0, 1], 1, &CoreUse::Own, 4), "5 cores are needed, and 2 may be used here");
+        assert_eq!(says(&[0, 1], 1, &CoreUse::On(vec![1, 7]), 2), "core 7 may not be used here; 0-1 may");
+        let none = says(&[0, 1], 1, &CoreUse::On(vec![1, 0]), 2);
+        assert!(none.contains("`cores = [1, 0]` leaves 0") && none.contains("wants 1"), "{none}");
+        assert!(says(&[0, 1, 2], 3, &CoreUse::On(vec![1]), 2).contains("leaves 2"));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - [`doctor`]: what on that machine will spoil which claim.
 
 mod against;
+mod clock;
 mod cores;
 pub mod doctor;
 mod enough;
@@ -16,6 +17,7 @@ mod knock;
 pub mod lease;
 mod limit;
 mod methods;
+mod nodes;
 mod packets;
 pub mod perf;
 pub mod plan;

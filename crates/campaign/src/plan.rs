@@ -14,6 +14,7 @@ pub(crate) mod check;
 pub(crate) mod file;
 mod goal;
 mod guests;
+mod machine;
 mod placement;
 mod recover;
 pub(crate) mod text;
@@ -21,6 +22,7 @@ mod wirings;
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use goal::goal;
+pub use machine::Machine;
 pub use text::HugePages;
 pub use wirings::{ExternalPlan, MemifPlan, Server, VethPlan, VhostEnd, VhostPlan};
 
@@ -198,6 +200,9 @@ enum Axis {
     Vcpus,
     Memory,
     Accel,
+    Frequency,
+    Offloads,
+    Node,
     Dut,
     Wiring,
     Trace,
@@ -309,6 +314,9 @@ impl Plan {
             Axis::Vcpus => self.placements.guests.vcpus.len(),
             Axis::Memory => self.placements.guests.memory.len(),
             Axis::Accel => self.placements.guests.accel.len(),
+            Axis::Frequency => self.placements.frequencies.len(),
+            Axis::Offloads => self.placements.offloads.len(),
+            Axis::Node => self.placements.nodes.len(),
             Axis::Dut => self.duts.len(),
             Axis::Wiring => self.wirings.len(),
             Axis::Trace => self.traces.len(),

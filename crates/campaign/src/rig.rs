@@ -9,8 +9,10 @@ mod controlled;
 mod expectations;
 mod fed;
 mod gate;
+mod hold;
 mod rest;
 mod sink;
+mod speed;
 mod tune;
 mod wire;
 
@@ -19,10 +21,13 @@ use fed::FedDut;
 use rest::Rests;
 pub(crate) use tune::Choice;
 
-use crate::cores::Cores;
+use crate::clock::Clock;
+use crate::cores::{Cores, Seats};
+use crate::nodes;
 use crate::traffic::Traffic;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,7 +42,8 @@ use weir_traffic::{Script, Shape, Tester, TesterError};
 use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, ran_elsewhere, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{
-    ConnectionSpec, Control, CoreUse, DutReading, Nf, Oracle, PacketCheck, Placement, TrialResult, TrialSpec,
+    ConnectionSpec, Control, DutReading, Frequency, Nf, Oracle, PacketCheck, Placement, TrialResult,
+    TrialSpec,
 };
 use weir_units::Nanos;
 
@@ -77,8 +83,8 @@ pub struct RigSetup<'a> {
     pub cores: Cores,
     /// The tester's cores.
     pub testers: &'a [usize],
-    /// A core for each forwarding process of the DUT; [`Cores::dut`] where they share one.
-    pub forwarding: &'a [usize],
+    /// Both sides' cores; that of each forwarding process of the DUT, the host's first.
+    pub seats: &'a Seats,
     /// Over `fed`: how long the device is measured from its first packet on, before anything else; not
     /// at all when left out.
     pub from_start: Option<Nanos>,
@@ -135,6 +141,9 @@ pub enum RigError {
         "the sink of an audit: {0}; free space in the folder for temporary files, or name another with TMPDIR"
     )]
     Sink(String),
+    /// The DUT's cores could not be made as fast as its plan asks.
+    #[error("`frequency`: {0}")]
+    Frequency(String),
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
@@ -164,6 +173,8 @@ pub enum Rig {
 struct Home {
     folder: Folder,
     pairs: Option<VethPairs>,
+    /// Offloads that were set there, in words.
+    offloads: Option<String>,
 }
 
 /// What both kinds of process have in common. Fields drop in order: the DUT before its home.
@@ -180,6 +191,14 @@ struct Device {
     core: u32,
     /// Whether several processes of it do.
     shares_core: bool,
+    /// Who sits where, in words.
+    seated: String,
+    /// On which nodes both sides and its memory are, in words, where its plan says.
+    node: Option<String>,
+    /// How fast its cores are, where its plan says.
+    frequency: Option<Frequency>,
+    /// Their clock, where that is set; it goes after the DUT.
+    clock: Option<Arc<Clock>>,
     tsc: Tsc,
     rests: Rests,
 }
@@ -294,7 +313,20 @@ impl Rig {
         let mut texts = device.home.folder.texts();
         texts.extend(device.dut.texts());
         texts.insert("start".to_owned(), device.start.clone());
+        texts.insert("cores".to_owned(), device.seated.clone());
+        texts.extend(device.home.offloads.clone().map(|says| ("offloads".to_owned(), says)));
+        texts.extend(device.node.clone().map(|says| ("node".to_owned(), says)));
+        texts.extend(device.fast().map(|says| ("frequency".to_owned(), says)));
         texts
+    }
+
+    /// How fast the DUT's cores are, in words; nothing where its plan does not say.
+    pub(crate) fn fast(&self) -> Option<String> {
+        match self {
+            Self::Wired(rig) => rig.device.fast(),
+            Self::Fed(rig) => rig.device.fast(),
+            Self::Simulated(_) => None,
+        }
     }
 
     /// Freezes the DUT, so that another one has its core; a simulated one needs none.
@@ -367,21 +399,31 @@ impl Device {
         setup: &RigSetup<'_>,
         home: Home,
         flags: &Flags,
-    ) -> Self {
+    ) -> Result<Self, RigError> {
         let Flags { stop, interrupted, .. } = flags.clone();
         let resident = dut.processes().into_iter().filter_map(Process::resident).reduce(|sum, one| sum + one);
         let start = started(took, resident);
-        Self {
+        let frequency = setup.placement.frequency;
+        let node = setup.placement.node.map(|_| {
+            let processes: Vec<u32> = dut.processes().into_iter().map(Process::pid).collect();
+            nodes::says(Path::new("/"), setup.seats, &processes)
+        });
+        let clock = speed::clock(dut.as_ref(), setup)?;
+        Ok(Self {
             dut,
             start,
             home,
             stop,
             interrupted,
             core: setup.cores.dut as u32,
-            shares_core: setup.placement.cores == CoreUse::Shared,
+            shares_core: setup.seats.shares(),
+            seated: setup.seats.says(),
+            node,
+            frequency,
+            clock,
             tsc: Tsc::get(),
             rests: Rests::new(),
-        }
+        })
     }
 
     /// Waits for all links; ends early when the DUT dies or Ctrl-C is pressed.
@@ -585,15 +627,19 @@ impl Wired {
         let before = device.dut.counters().map_err(|error| device.dut.ended().unwrap_or(error))?;
         let real_time = device.real_time(spec.duration);
         let began_trial = Instant::now();
+        let mut hold = device.hold_back()?;
         let watch = device.watch();
-        self.tester.watch(device.watched_threads());
+        self.tester.watch(device.excused_threads());
         begins();
         let ran = run(&mut self.tester, &device.stop).map(|mut result| {
             result.health.real_time = real_time.is_some();
             device.watched(watch, &mut result.health);
+            Device::held(hold.take(), &mut result.health);
             result
         });
-        let waited = self.tester.waited();
+        drop(hold);
+        // Of a DUT that is held back nobody looks at each of its waits.
+        let waited = self.tester.waited().filter(|_| !device.is_held_back());
         if real_time.is_some() {
             drop(real_time);
             device.rests.trial(began_trial.elapsed(), Instant::now());

@@ -15,7 +15,7 @@ use crate::environment::free_huge_pages;
 use crate::limit;
 use crate::methods::Methods;
 use crate::packets::{self, Extent};
-use crate::plan::{HugePages, MrrPlan, Plan, PointSpec, ThroughputPlan};
+use crate::plan::{HugePages, Machine, MrrPlan, Plan, PointSpec, ThroughputPlan};
 use crate::purse::Purse;
 use crate::record::{Recorder, Relay, TrialNotes, now_ms};
 use crate::rig::{Choice, Flags, Rig, RigError, RigSetup, Wirings};
@@ -29,8 +29,8 @@ use weir_dut::{DutError, Kind, adapter};
 use weir_store::{OpenPoint, Outcome, RunId, Store, StoreError};
 use weir_traffic::Shape;
 use weir_traffic::trace::Sizes;
-use weir_trial::PacketCheck;
 use weir_trial::run::{PointKey, RunState};
+use weir_trial::{CoreUse, NodeUse, PacketCheck};
 use weir_units::{FrameSize, Ratio};
 
 /// Free huge pages (of 2 MiB) that make `huge_pages = "auto"` take them: the lab's and a DUT's share.
@@ -44,8 +44,10 @@ pub struct Campaign<'a> {
     /// Places of the points that are measured already.
     done: BTreeSet<u32>,
     flags: Flags,
-    /// Who sits where, by the DUT's forwarding processes that have cores of their own.
-    seats: BTreeMap<usize, Seats>,
+    /// Who sits where where nothing is said.
+    usual: Seats,
+    /// Who sits where, by what a plan says of cores and by the DUT's forwarding processes.
+    seats: BTreeMap<Seating, Seats>,
     wirings: Wirings,
     /// What searches for a device's best settings found, by the point's place: its other starts have the same.
     choices: BTreeMap<u32, Choice>,
@@ -65,20 +67,19 @@ impl<'a> Campaign<'a> {
         done: BTreeSet<u32>,
         flags: Flags,
     ) -> Result<Self, CampaignError> {
-        let allowed = weir_cpu::allowed_cores();
-        let mut seats = BTreeMap::from([(1, Seats::of(&allowed, plan.tester_cores, 1)?)]);
-        for processes in plan.expand().iter().map(PointSpec::seated) {
-            // Where the machine has too few, the point is unsupported.
-            seats.extend(
-                Seats::of(&allowed, plan.tester_cores, processes).ok().map(|seats| (processes, seats)),
-            );
-        }
+        let machine = Machine::here();
+        let usual = Seats::of(&machine.cores, plan.tester_cores, 1)?;
+        // Where the machine has too few, the point is unsupported.
+        let seats =
+            plan.expand().into_iter().filter_map(|point| Some((seated(&point), point.seats(&machine).ok()?)));
+        let seats = seats.collect();
         Ok(Self {
             plan,
             store,
             run,
             done,
             flags,
+            usual,
             seats,
             wirings: plan.wirings(),
             choices: BTreeMap::new(),
@@ -249,6 +250,7 @@ impl<'a> Campaign<'a> {
                 self.rig(eal, spec, (traffic, huge_pages), (&flags, extent), last.take())?;
             *version = Some(rig.description());
             self.store.set_configuration(point, &rig.configuration())?;
+            remarks.extend(rig.fast().filter(|_| repeat == 0));
             remarks.extend(self.keep_check(point, checked)?);
             let done = results.len();
             let mut methods = Methods {
@@ -341,7 +343,7 @@ impl<'a> Campaign<'a> {
         huge_pages: bool,
     ) -> Result<RigSetup<'t>, CampaignError> {
         let choice = self.choices.get(&spec.index);
-        let seats = self.seats.get(&spec.seated()).unwrap_or(&self.seats[&1]);
+        let seats = self.seats.get(&seated(spec)).unwrap_or(&self.usual);
         let unknown = |what: &str| CampaignError::Point(format!("no {what} of that name in this build"));
         Ok(RigSetup {
             adapter: adapter(&spec.dut).ok_or_else(|| unknown("device"))?,
@@ -357,19 +359,31 @@ impl<'a> Campaign<'a> {
             huge_pages,
             cores: seats.cores,
             testers: &seats.testers,
-            forwarding: &seats.forwarding,
+            seats,
             placement: &spec.placement,
             from_start: self.plan.method::<MrrPlan>().filter(|mrr| mrr.from_start).map(|mrr| mrr.duration),
         })
     }
 }
 
+/// Node, cores and forwarding processes.
+type Seating = (Option<NodeUse>, CoreUse, usize);
+
+/// What the seats of a point depend on.
+fn seated(spec: &PointSpec) -> Seating {
+    (spec.placement.node, spec.placement.cores.clone(), spec.processes())
+}
+
 /// Why the DUT of a point cannot do what the point asks; nothing when it can.
 fn unsupported(spec: &PointSpec) -> Option<String> {
+    let never = spec.unheld().or_else(|| spec.too_many_cores()).or_else(|| spec.unoffloaded());
+    if let Some(reason) = never {
+        return Some(reason);
+    }
     let adapter = adapter(&spec.dut).filter(|adapter| adapter.kind() != Kind::Arithmetic)?;
     let wiring: WiringKind = spec.wiring.parse().ok()?;
     if !spec.placement.is_inline() {
-        return spec.unplaceable(wiring).or_else(|| spec.lacks(&weir_cpu::allowed_cores()));
+        return spec.unplaceable(wiring).or_else(|| spec.lacks(&Machine::here()));
     }
     if weir_dut::devices(&spec.dut).len() > 1 {
         return Some(format!(
@@ -393,8 +407,10 @@ fn unsupported(spec: &PointSpec) -> Option<String> {
         ));
     }
     let dut = adapter.name();
-    let reason = adapter.supports(spec.nf).err()?;
-    Some(DutError::Unsupported { dut, nf: spec.nf, reason }.to_string())
+    match adapter.supports(spec.nf) {
+        Err(reason) => Some(DutError::Unsupported { dut, nf: spec.nf, reason }.to_string()),
+        Ok(()) => spec.lacks(&Machine::here()),
+    }
 }
 
 fn build_traffic(plan: &Plan, spec: &PointSpec) -> Result<Traffic, CampaignError> {

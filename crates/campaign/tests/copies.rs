@@ -1,12 +1,17 @@
 //! Copies of a chain side by side: what a plan may say, and how it sweeps.
 
 use std::path::Path;
-use weir_campaign::plan::{Known, Plan, PlanError};
+use weir_campaign::plan::{Known, Machine, Plan, PlanError};
 use weir_trial::Split;
 
 fn parse(axes: &str) -> Result<Plan, PlanError> {
     let text = format!("nf = \"l3fwd:10+l2fwd\"\n{axes}\ntrace = \"tr3i\"\nsize = 64\n[mrr]\n");
     Plan::parse(&text, Path::new("plans/copies.toml"), &Known::here())
+}
+
+/// A machine of so many cores.
+fn machine(cores: usize) -> Machine {
+    Machine::below(Path::new("/nowhere"), cores)
 }
 
 fn error(axes: &str) -> String {
@@ -46,15 +51,15 @@ fn copies_and_splits_sweep_and_one_copy_is_not_split() {
 #[test]
 fn each_copy_of_each_function_wants_a_core_and_the_machine_is_told_what_it_lacks() {
     let plan = parse("deployment = \"vhost\"\ncopies = [1, 4]").unwrap();
-    let lacks = plan.lacks(&[0, 1, 2, 3]);
+    let lacks = plan.lacks(&machine(4));
     assert_eq!(lacks.len(), 1, "{lacks:?}");
     says(
         &lacks[0].0,
         &["in `vhost`, 4 copies, needs 10 cores (1 for the tester, 9 for the device); 4 may be used here"],
     );
-    assert_eq!(plan.lacks(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), []);
+    assert_eq!(plan.lacks(&machine(10)), []);
     let shared = parse("deployment = \"vhost\"\ncopies = [1, 4]\ncores = \"shared\"").unwrap();
-    assert_eq!(shared.lacks(&[0, 1]), []);
+    assert_eq!(shared.lacks(&machine(2)), []);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use weir_campaign::plan::{
-    self, CurvePlan, HugePages, Known, Plan, PlanError, Server, ThroughputPlan, VhostEnd,
+    self, CurvePlan, HugePages, Known, Machine, Plan, PlanError, Server, ThroughputPlan, VhostEnd,
 };
 use weir_dut::wiring::{Side, VethDriver};
 use weir_methods::back_to_back::BackToBack;
@@ -45,6 +45,143 @@ fn with(top: &str, end: &str) -> String {
     let axes: String = axes.iter().map(|(key, line)| usual(key, line)).collect();
     let method = if end.contains("[throughput]") { "" } else { "[throughput]\ngoals = [\"ndr\"]\n" };
     format!("{top}\n{axes}{method}{end}\n")
+}
+
+/// A machine of files, whose second core has cpufreq.
+fn machine() -> (tempfile::TempDir, Machine) {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("sys/devices/system/cpu/cpu1/cpufreq");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (file, value) in [
+        ("cpuinfo_min_freq", "1000000\n"),
+        ("cpuinfo_max_freq", "3000000\n"),
+        ("scaling_min_freq", "1000000\n"),
+        ("scaling_max_freq", "3000000\n"),
+    ] {
+        std::fs::write(folder.join(file), value).unwrap();
+    }
+    let machine = Machine::below(root.path(), 2);
+    (root, machine)
+}
+
+#[test]
+fn frequencies_sweep_like_all_others_and_what_a_machine_lacks_is_named() {
+    let plan = parse(&with("frequency = [\"25%\", \"100%\"]\ndut = [\"nf\", \"weir\"]", "")).unwrap();
+    let names: Vec<String> = plan.expand().iter().map(|point| point.placement.of(&point.dut)).collect();
+    assert_eq!(names, ["nf at 25%", "weir at 25%", "nf at 100%", "weir at 100%"]);
+    let (_root, machine) = machine();
+    assert_eq!(plan.lacks(&machine), []);
+    let without = Machine { real_time: false, ..machine.clone() };
+    let [(why, points)] = &plan.lacks(&without)[..] else { panic!() };
+    assert!(why.contains("held back to 25%") && why.contains("CAP_SYS_NICE"), "{why}");
+    assert_eq!(*points, 2);
+
+    let clocks = parse(&with("frequency = [\"1.5GHz\", \"4GHz\"]", "")).unwrap();
+    let [(why, 1)] = &clocks.lacks(&machine)[..] else { panic!("{:?}", clocks.lacks(&machine)) };
+    assert!(why.contains("core 1 runs at 1000 to 3000 MHz, not at 4GHz"), "{why}");
+    let bare = tempfile::tempdir().unwrap();
+    let [(why, 1), (_, 1)] = &clocks.lacks(&Machine::below(bare.path(), 2))[..] else { panic!() };
+    assert!(
+        why.contains("1.5GHz needs cpufreq, and core 1 has none here") && why.contains("\"50%\""),
+        "{why}"
+    );
+}
+
+#[test]
+fn cores_are_words_counts_and_lists_and_each_is_an_axis_value() {
+    let names = |cores: &str| {
+        let chain = "nf = \"l2fwd+l2fwd\"\ndeployment = [\"inline\", \"vale\"]";
+        let plan = parse(&with(&format!("{chain}\ncores = {cores}"), "")).unwrap();
+        plan.expand().iter().map(|point| point.placement.of(&point.dut)).collect::<Vec<_>>()
+    };
+    assert_eq!(names("[\"own\", \"shared\"]"), ["nf", "nf in vale", "nf in vale, one core"]);
+    assert_eq!(
+        names("[[1], [2, 1], 3]"),
+        [
+            "nf on core 1",
+            "nf on cores 2+1",
+            "nf on 3 cores",
+            "nf in vale, core 1",
+            "nf in vale, cores 2+1",
+            "nf in vale, 3 cores"
+        ]
+    );
+    assert_eq!(names("2"), ["nf on 2 cores", "nf in vale, 2 cores"]);
+    assert_eq!(names("\"on:1+2\""), ["nf on cores 1+2", "nf in vale, cores 1+2"]);
+    for cores in ["0", "[]", "[[]]", "[[1, 1]]", "\"mine\"", "1.5", "[1, 1]", "-1"] {
+        let error = error(&format!("cores = {cores}"), "");
+        assert!(error.contains("mine.toml:1:"), "{cores}: {error}");
+    }
+}
+
+#[test]
+fn cores_that_a_machine_lacks_are_named_with_what_would_do() {
+    let (_root, machine) = machine();
+    let lacks = |axes: &str| {
+        let plan =
+            parse(&with(&format!("nf = \"l2fwd+l2fwd\"\ndeployment = \"vhost\"\n{axes}"), "")).unwrap();
+        plan.lacks(&machine).into_iter().map(|(why, _)| why).collect::<Vec<_>>().join("\n")
+    };
+    assert!(
+        lacks("cores = \"own\"")
+            .contains("needs 4 cores (1 for the tester, 3 for the device); 2 may be used here")
+    );
+    assert_eq!(lacks("cores = [[1]]"), "");
+    assert!(lacks("cores = [[1, 7]]").contains("core 7 may not be used here; 0-1 may"));
+    assert!(lacks("cores = [[0, 1]]").contains("`cores = [0, 1]` leaves 0"));
+    assert!(lacks("cores = 2").contains("needs 3 cores"));
+}
+
+#[test]
+fn a_node_that_a_machine_lacks_is_named() {
+    let plan = parse(&with("node = [\"same\", \"other\"]", "")).unwrap();
+    let names: Vec<String> = plan.expand().iter().map(|point| point.placement.of(&point.dut)).collect();
+    assert_eq!(names, ["nf on the tester's node", "nf on another node"]);
+    let (root, machine) = machine();
+    for (node, list) in [(0, "0-1"), (1, "2-3")] {
+        let folder = root.path().join(format!("sys/devices/system/node/node{node}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("cpulist"), list).unwrap();
+    }
+    let [(why, 1)] = &plan.lacks(&machine)[..] else { panic!("{:?}", plan.lacks(&machine)) };
+    assert!(why.contains("`node = \"other\"` wants 1 core(s) for the tester and 1 for the device"), "{why}");
+    assert_eq!(plan.lacks(&Machine { cores: vec![0, 1, 2], ..machine }), []);
+    let error = error("node = \"far\"", "");
+    assert!(error.contains("unknown node `far`") && error.contains("same"), "{error}");
+}
+
+#[test]
+fn offloads_sweep_like_all_others() {
+    let names = |offloads: &str| {
+        let plan = parse(&with(&format!("wiring = \"veth\"\noffloads = {offloads}"), "")).unwrap();
+        plan.expand().iter().map(|point| point.placement.of(&point.dut)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names("[\"as-is\", { gro = true, tso = false }, \"sg=off\"]"),
+        ["nf", "nf with tso=off+gro=on", "nf with sg=off"]
+    );
+    assert_eq!(names("{ gro = false }"), ["nf with gro=off"]);
+    for offloads in ["{ lro = true }", "{ gro = 1 }", "\"gro\"", "[]", "[{}, \"as-is\"]", "true"] {
+        let error = error(&format!("offloads = {offloads}"), "");
+        assert!(error.contains("mine.toml:1:"), "{offloads}: {error}");
+    }
+}
+
+#[test]
+fn what_is_no_frequency_is_told_in_its_place() {
+    for (axis, says) in [
+        ("\"0%\"", "`frequency`: `0%` is no frequency"),
+        ("\"fast\"", "5% to 100%"),
+        ("[\"1GHz\", \"1000MHz\"]", "1GHz stands there twice"),
+        ("[]", "`frequency` is an empty list"),
+        ("50", "invalid type"),
+    ] {
+        let error = error(&format!("frequency = {axis}"), "");
+        assert!(error.contains(says) && error.contains("mine.toml:1:"), "{axis}: {error}");
+    }
+    let both = "[mrr]\ntrials = 1\nfrom_start = true\n";
+    let error = error("frequency = \"50%\"\nwiring = \"fed\"", both);
+    assert!(error.contains("before the lab can hold it back"), "{error}");
 }
 
 #[test]

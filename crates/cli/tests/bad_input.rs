@@ -85,7 +85,7 @@ fn a_mistake_in_a_plan_is_shown_in_its_place_with_its_cure() {
             "nf = \"l2fwd\"\ndeployment = \"vhost\"\nhost = \"linux\"",
             &["unknown host `linux`", "weir, testpmd, ovs-dpdk"],
         ),
-        ("nf = \"l2fwd\"\ncores = \"2\"", &["unknown cores `2`", "own, shared"]),
+        ("nf = \"l2fwd\"\ncores = \"two\"", &["`two` is no use of cores", "\"shared\""]),
     ] {
         refused_plan(&PLAN.replace(nf, with), parts);
     }

@@ -6,6 +6,7 @@
 //!   packet need.
 //! - [`aes`]: AES-128-CBC over many texts at once, by the CPU's instructions.
 //! - [`allowed_cores`], [`pin`]: the cores that a thread may run on.
+//! - [`offload`], [`set_offload`]: what network interfaces do for the kernel.
 //! - [`PowerHint`], [`fine_timers`]: how a thread waits; [`RealTime`]: real-time priority for threads, for a while.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
@@ -20,6 +21,7 @@ pub mod aes;
 mod allocator;
 mod cores;
 mod equal;
+mod ethtool;
 mod huge;
 mod pause;
 mod prefetch;
@@ -29,6 +31,7 @@ mod tsc;
 pub use allocator::{CountingAllocator, Heap};
 pub use cores::{allowed_cores, pin};
 pub use equal::equal_words;
+pub use ethtool::{offload, set_offload};
 pub use huge::prefer_huge_pages;
 pub use pause::{PowerHint, fine_timers};
 pub use prefetch::{prefetch, prefetch_whole};

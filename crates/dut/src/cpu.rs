@@ -51,6 +51,13 @@ pub(crate) fn descendant(process: u32, name: &str) -> Option<(u32, u32)> {
     })
 }
 
+/// The core that a thread is kept to, by its number; nothing of one that may run on several, or is gone.
+pub fn core_of(thread: u32) -> Option<usize> {
+    let cores = sched_getaffinity(Pid::from_raw(i32::try_from(thread).ok()?)).ok()?;
+    let mut allowed = (0..CpuSet::count()).filter(|core| cores.is_set(*core).unwrap_or(false));
+    allowed.next().filter(|_| allowed.next().is_none())
+}
+
 /// Starts a process on one core: a process that begins goes to the core with the least ordinary work, and one that
 /// forwards at real-time priority counts as none.
 pub(crate) fn spawn_on(core: usize, command: &mut Command) -> io::Result<Child> {

@@ -40,7 +40,7 @@ mod weir;
 pub mod wiring;
 
 pub use counters::{Counters, PortCounts};
-pub use cpu::thread_cpu;
+pub use cpu::{core_of, thread_cpu};
 pub use error::DutError;
 pub use guest::lacks as guest_lacks;
 pub use openflow::churn::{Changed, Churn, FlowChannel};
@@ -86,6 +86,11 @@ pub trait Adapter: Sync {
 
     /// Whether this variant is found by a search while it forwards, so that it needs the `fed` wiring.
     fn is_searched(&self, _variant: &str) -> bool {
+        false
+    }
+
+    /// Whether the kernel forwards for it, in interrupts, so that no thread of it can be held back.
+    fn forwards_in_kernel(&self) -> bool {
         false
     }
 

@@ -62,6 +62,10 @@ impl Adapter for Linux {
         &[WiringKind::Veth]
     }
 
+    fn forwards_in_kernel(&self) -> bool {
+        true
+    }
+
     fn supports(&self, nf: Nf) -> Result<(), String> {
         match nf.kind() {
             NfKind::L2Fwd | NfKind::L3Fwd | NfKind::Firewall | NfKind::Nat => Ok(()),

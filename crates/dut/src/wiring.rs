@@ -3,6 +3,7 @@
 mod fed;
 mod memif;
 mod nic;
+mod offloads;
 mod veth;
 mod vhost;
 

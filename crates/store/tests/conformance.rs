@@ -1,6 +1,6 @@
 //! Whatever a campaign can measure comes back from the store as it went in.
 
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -22,7 +22,7 @@ use weir_trial::{
     DutReading, Fault, Floor, Health, Latency, Limit, Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck,
     Shares, TesterAccount, TrialResult, TrialSpec, Windows, WrongPackets,
 };
-use weir_trial::{Handed, Split};
+use weir_trial::{Frequency, Handed, Held, NodeUse, Offload, Split};
 use weir_units::{Bps, Interval, LatencyHistogram, LineRate, Nanos, Pps, Ratio, Spread};
 
 /// Any finite number; NaN is no measurement.
@@ -128,13 +128,20 @@ fn health() -> impl Strategy<Value = Health> {
     let conduct = (any::<u64>(), any::<u32>(), any::<u64>())
         .prop_map(|(lines, children, elsewhere)| Conduct { lines, children, elsewhere: Nanos(elsewhere) });
     let real_time = any::<bool>();
-    let all = (core(), core(), real_time, conduct, of(text()), pauses, clocks);
-    all.prop_map(|(tester, dut, real_time, conduct, unsettled, pauses, clocks)| Health {
+    let held = of((any::<u8>(), nanos(), nanos(), nanos()).prop_map(|(percent, ran, kept, of)| Held {
+        percent,
+        ran,
+        kept,
+        of,
+    }));
+    let all = (core(), core(), real_time, conduct, of(text()), pauses, clocks, held);
+    all.prop_map(|(tester, dut, real_time, conduct, unsettled, pauses, clocks, held)| Health {
         tester,
         dut,
         real_time,
         conduct,
         unsettled,
+        held,
         pauses,
         clocks,
     })
@@ -308,16 +315,22 @@ fn stage() -> impl Strategy<Value = StageReading> {
 
 fn placement() -> impl Strategy<Value = Placement> {
     let deployment = select(Deployment::ALL.to_vec());
+    let clock = (100_u32..=10_000).prop_map(Frequency::Clock);
+    let share = (5_u8..=100).prop_map(Frequency::Share);
+    let frequency = of(prop_oneof![clock, share]);
+    let count = (1_u32..=4_095).prop_map(CoreUse::Count);
+    let on = btree_set(0_u32..=4_095, 1..4).prop_map(|cores| CoreUse::On(cores.into_iter().rev().collect()));
+    let cores = prop_oneof![Just(CoreUse::Own), Just(CoreUse::Shared), count, on];
+    let offloads = btree_map(select(Offload::ALL.to_vec()), any::<bool>(), 0..3);
+    let node = of(select(NodeUse::ALL.to_vec()));
     let copies = (1_u32..9, select(Split::ALL.to_vec()));
-    let placed = (deployment, of(text()), select(CoreUse::ALL.to_vec()), of(guest()), copies);
-    placed.prop_map(|(deployment, host, cores, guest, (copies, split))| Placement {
-        deployment,
-        host,
-        cores,
-        guest,
-        copies,
-        split,
-    })
+    let machine = (frequency, offloads, node);
+    (deployment, of(text()), cores, of(guest()), copies, machine).prop_map(
+        |(deployment, host, cores, guest, (copies, split), (frequency, offloads, node))| {
+            let offloads = offloads.into_iter().collect();
+            Placement { deployment, host, cores, guest, copies, split, frequency, offloads, node }
+        },
+    )
 }
 
 fn guest() -> impl Strategy<Value = Guest> {

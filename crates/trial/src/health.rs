@@ -1,5 +1,6 @@
 //! What the machine did to a trial: time that its threads did not get, and clocks that disagree.
 
+use crate::Held;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -24,6 +25,9 @@ pub struct Health {
     /// gate asked (only `fed` has one).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
+    /// How far the DUT was held back from its cores, where its plan asks for a share of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// Pauses of the tester: times in which it neither sent nor received.
     pub pauses: Pauses,
     /// The trial's length by two clocks.

@@ -21,10 +21,14 @@ pub mod changes;
 pub mod cipher;
 pub mod compare;
 mod connections;
+pub mod core_use;
 pub mod environment;
 pub mod expected;
+pub mod frequency;
 pub mod health;
 mod nf;
+pub mod node;
+pub mod offloads;
 mod packets;
 pub mod placement;
 mod result;
@@ -38,15 +42,19 @@ pub mod windows;
 pub use account::{Planned, PointAccount, Shares, TesterAccount};
 pub use changes::{ChangesMade, Control};
 pub use connections::{ConnectionSpec, ConnectionsMade};
+pub use core_use::{CoreUse, CoreUseError};
 pub use expected::{Expected, Oracle};
+pub use frequency::{Frequency, FrequencyError, Held};
 pub use health::{Clocks, Conduct, CoreHealth, Health, Pauses};
 pub use nf::{
     BACKENDS, Backend, CLIENT_PORTS, Chain, ChainError, DENIED_BITS, DENIED_DESTINATION_PORT, DENIED_SOURCE,
     DENIED_SOURCE_PORT, FIRST_FREE_PORT, FlowEntry, FlowFile, FlowFileError, NAT_NETWORK, NAT_OCTET, Network,
     Nf, NfKind, ParseNfError, Station,
 };
+pub use node::NodeUse;
+pub use offloads::{Offload, Offloads, OffloadsError};
 pub use packets::{Audit, Fault, PacketCheck, WrongPackets, grouped};
-pub use placement::{Accel, CoreUse, Deployment, Guest, Placement, Split};
+pub use placement::{Accel, Deployment, Guest, Placement, Split};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
 pub use self_check::{Floor, Limit, Limiter, SelfCheck};
 pub use stages::{Handed, Passed, StageLoss, StageReading, StageTaps, Waterfall};

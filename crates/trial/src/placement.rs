@@ -1,11 +1,13 @@
 //! Where the functions of a chain run: the *deployment*, the *host* that carries packets between them, how many *copies*
-//! of the chain stand side by side behind it and how packets are split among them, whether the processes have cores of
-//! their own, and what guests they run in.
+//! of the chain stand side by side behind it and how packets are split among them, which cores the processes have and how
+//! fast these are, and what guests they run in.
 
 pub mod guest;
 
 pub use guest::{Accel, Guest};
 
+use crate::core_use::joined;
+use crate::{CoreUse, Frequency, NodeUse, Offloads};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -83,47 +85,6 @@ impl FromStr for Deployment {
     }
 }
 
-/// Who has which core.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum CoreUse {
-    /// Each forwarding process has a core of its own.
-    #[default]
-    Own,
-    /// All forwarding processes take turns on one core.
-    Shared,
-}
-
-impl CoreUse {
-    /// Every way.
-    pub const ALL: [Self; 2] = [Self::Own, Self::Shared];
-
-    /// The name people type.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::Shared => "shared",
-        }
-    }
-}
-
-impl fmt::Display for CoreUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for CoreUse {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|one| one.name() == text);
-        found.ok_or_else(|| format!("`{text}` is no use of cores; write own or shared"))
-    }
-}
-
 /// How a host splits packets among copies of a chain.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -198,6 +159,15 @@ pub struct Placement {
     /// How the host splits packets among them; of no meaning with one.
     #[serde(skip_serializing_if = "Split::is_default")]
     pub split: Split,
+    /// How fast the DUT's cores are; as the machine has them where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<Frequency>,
+    /// On which NUMA node its cores are, where that is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeUse>,
+    /// Offloads of the interfaces between the lab and the DUT, where the wiring has some.
+    #[serde(skip_serializing_if = "Offloads::is_empty")]
+    pub offloads: Offloads,
 }
 
 /// Whether there is one of something: then it is not stored.
@@ -207,8 +177,17 @@ fn is_one(count: &u32) -> bool {
 
 impl Default for Placement {
     fn default() -> Self {
-        let (deployment, cores, split) = Default::default();
-        Self { deployment, host: None, cores, guest: None, copies: 1, split }
+        Self {
+            deployment: Deployment::default(),
+            host: None,
+            cores: CoreUse::default(),
+            guest: None,
+            copies: 1,
+            split: Split::default(),
+            frequency: None,
+            node: None,
+            offloads: Offloads::default(),
+        }
     }
 }
 
@@ -239,17 +218,53 @@ impl Placement {
         self.copies > 1 && self.split == Split::RoundRobin
     }
 
-    /// Of a device: `nf`, where it is alone, or `nf in vhost on weir, 2 copies by flow, one core`.
+    /// Whether there is nothing to say of it: the device is the function by itself, on a core as it is.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The same with what says nothing of a device that is one process left out.
+    #[must_use]
+    pub fn plainest(self) -> Self {
+        match self.cores {
+            CoreUse::Shared | CoreUse::Count(1) if self.is_inline() => Self { cores: CoreUse::Own, ..self },
+            _ => self,
+        }
+    }
+
+    /// Of a device: `nf`, where it is alone, `nf on core 1 at 50%`, or `nf in vhost on weir, 2 copies by flow, one core, at 50%`.
     pub fn of(&self, device: &str) -> String {
+        let comma = if self.is_inline() { "" } else { "," };
+        let node = self.node.map(|node| match node {
+            NodeUse::Same => format!("{comma} on the tester's node"),
+            NodeUse::Other => format!("{comma} on another node"),
+        });
+        let at = self.frequency.map(|frequency| format!("{comma} at {frequency}"));
+        let with = (!self.offloads.is_empty()).then(|| format!("{comma} with {}", self.offloads));
+        [Some(self.placed(device)), node, at, with].into_iter().flatten().collect()
+    }
+
+    fn placed(&self, device: &str) -> String {
         if self.is_inline() {
-            return device.to_owned();
+            return match &self.cores {
+                CoreUse::On(cores) if cores.len() == 1 => format!("{device} on core {}", joined(cores)),
+                CoreUse::On(cores) => format!("{device} on cores {}", joined(cores)),
+                CoreUse::Count(count) => format!("{device} on {count} cores"),
+                CoreUse::Own | CoreUse::Shared => device.to_owned(),
+            };
         }
         let host = self.host.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
         let copies = match self.copies {
             0 | 1 => String::new(),
             copies => format!(", {copies} copies {}", self.split.about()),
         };
-        let cores = if self.cores == CoreUse::Shared { ", one core" } else { "" };
+        let cores = match &self.cores {
+            CoreUse::Own => String::new(),
+            CoreUse::Shared | CoreUse::Count(1) => ", one core".to_owned(),
+            CoreUse::Count(count) => format!(", {count} cores"),
+            CoreUse::On(cores) if cores.len() == 1 => format!(", core {}", joined(cores)),
+            CoreUse::On(cores) => format!(", cores {}", joined(cores)),
+        };
         let guest = self.guest.map_or_else(String::new, |guest| format!(" ({guest})"));
         format!("{device} in {}{guest}{host}{copies}{cores}", self.deployment)
     }
@@ -269,8 +284,6 @@ mod tests {
             error.contains("`pod`") && error.contains("inline, vhost, vale, container, shared, vm"),
             "{error}"
         );
-        assert_eq!("shared".parse(), Ok(CoreUse::Shared));
-        assert!("2".parse::<CoreUse>().unwrap_err().contains("own or shared"));
     }
 
     #[test]
@@ -282,6 +295,25 @@ mod tests {
         assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk");
         placement.cores = CoreUse::Shared;
         assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk, one core");
+        placement.frequency = Some(Frequency::Share(50));
+        assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk, one core, at 50%");
+        placement.cores = CoreUse::On(vec![2, 1]);
+        assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk, cores 2+1, at 50%");
+        placement.cores = CoreUse::Count(3);
+        assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk, 3 cores, at 50%");
+        let on = Placement { cores: CoreUse::On(vec![1]), ..Placement::default() };
+        assert_eq!(on.of("nf"), "nf on core 1");
+        let shared = Placement { cores: CoreUse::Shared, ..Placement::default() };
+        assert!(shared.plainest().is_plain() && !on.plainest().is_plain());
+        let alone = Placement { frequency: Some(Frequency::Clock(1_500)), ..Placement::default() };
+        assert_eq!(alone.of("weir"), "weir at 1.5GHz");
+        assert!(alone.is_inline() && !alone.is_plain());
+        let far = Placement { node: Some(NodeUse::Other), ..alone.clone() };
+        assert_eq!(far.of("weir"), "weir on another node at 1.5GHz");
+        let without = Placement { offloads: "gro=off".parse().unwrap(), ..alone };
+        assert_eq!(without.of("linux"), "linux at 1.5GHz with gro=off");
+        placement.frequency = None;
+        placement.cores = CoreUse::Shared;
         placement.copies = 3;
         assert_eq!(placement.of("nf"), "nf in vhost on ovs-dpdk, 3 copies round robin, one core");
         placement.split = Split::Flow;

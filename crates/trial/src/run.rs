@@ -137,8 +137,8 @@ pub struct PointKey {
     pub nf: Nf,
     /// Adapter name.
     pub dut: String,
-    /// Where the functions run; a device that is the function by itself needs no word.
-    #[serde(default, skip_serializing_if = "Placement::is_inline")]
+    /// Where the functions run; a device that is the function by itself, on cores as they are, needs no word.
+    #[serde(default, skip_serializing_if = "Placement::is_plain")]
     pub placement: Placement,
     /// Wiring name.
     pub wiring: String,

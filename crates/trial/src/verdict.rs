@@ -44,6 +44,8 @@ pub enum Code {
     DutStolen,
     /// The kernel gave the DUT's core to others.
     DutPreempted,
+    /// The DUT had more of its cores than it was to have.
+    NotHeld,
     /// The counters of tester and DUT contradict each other.
     CountersDisagree,
     /// What was sent, refused and unsent is not what the schedule comes to.
@@ -101,6 +103,7 @@ impl Code {
             Self::TesterPreempted => "tester-preempted",
             Self::DutStolen => "dut-stolen",
             Self::DutPreempted => "dut-preempted",
+            Self::NotHeld => "not-held",
             Self::CountersDisagree => "counters-disagree",
             Self::CountsDoNotAddUp => "counts-do-not-add-up",
             Self::LoadNotOffered => "load-not-offered",
@@ -210,6 +213,8 @@ pub mod limits {
     pub const DUT_WAITED: Ratio = Ratio(0.02);
     /// And at least so long: what a burst of some microseconds cannot tell from its own start.
     pub const WAITED_LEAST: Nanos = Nanos(1_000_000);
+    /// A DUT that is held back has so many times its share at most.
+    pub const HELD: f64 = 1.1;
     /// Disagreement of two clocks: this much of the trial, and [`CLOCK_LEAST`].
     pub const CLOCK: Ratio = Ratio(0.001);
     /// Disagreement of two clocks that reading them one after the other explains.
@@ -238,6 +243,7 @@ pub fn judge(result: &TrialResult) -> Verdict {
     // Causes before effects: of findings of one weight the first is the one people are told.
     bench.clocks();
     bench.cores();
+    bench.held();
     bench.conduct();
     bench.account();
     bench.settled();
@@ -406,6 +412,19 @@ impl Bench<'_> {
                 );
                 self.find(preempted, of_waited, says);
             }
+        }
+    }
+
+    /// Whether a DUT that was to be held back was.
+    fn held(&mut self) {
+        let Some(held) = self.result.health.held else { return };
+        let (asked, had) = (f64::from(held.percent) / 100.0, held.share());
+        if had.0 > asked * limits::HELD {
+            let says = format!(
+                "the DUT's threads ran for {had} of their cores' time, and were to have {} %: they were not held back",
+                held.percent
+            );
+            self.find(Code::NotHeld, Weight::Invalid, says);
         }
     }
 

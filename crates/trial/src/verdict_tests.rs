@@ -32,6 +32,18 @@ fn clean() -> TrialResult {
     }
 }
 
+#[test]
+fn a_device_that_had_more_than_its_share_is_no_slower_device() {
+    let mut result = clean();
+    let held = |ran| crate::Held { percent: 25, ran: Nanos(ran), kept: Nanos(1_000 - ran), of: Nanos(1_000) };
+    result.health.held = Some(held(270));
+    assert_eq!(judge(&result), judge(&clean()));
+    result.health.held = Some(held(300));
+    let verdict = judge(&result);
+    assert!(verdict.has(Code::NotHeld) && verdict.is_worth_repeating(), "{verdict:?}");
+    assert!(verdict.findings[0].says.contains("25 %"), "{verdict:?}");
+}
+
 fn account(result: &mut TrialResult) -> &mut TesterAccount {
     result.account.as_mut().unwrap()
 }

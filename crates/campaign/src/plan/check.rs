@@ -8,9 +8,10 @@ mod values;
 
 use super::file::{PlanFile, UntilTable};
 use super::guests::GuestAxes;
+use super::placement::PlacementAxes;
 use super::text::{HugePages, List, SizesText, Text};
 use super::{Axis, Known, Plan, Planned, TraceChoice, Until};
-use crate::methods::{self, GoalTable, check_goals};
+use crate::methods::{self, GoalTable, MrrPlan, OfPlanned as _, check_goals};
 use simulated::simulated;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -73,6 +74,9 @@ impl<'a> Checker<'a> {
             (file.vcpus.as_ref().map(Spanned::span), Axis::Vcpus),
             (file.memory.as_ref().map(Spanned::span), Axis::Memory),
             (file.accel.as_ref().map(Spanned::span), Axis::Accel),
+            (file.frequency.as_ref().map(Spanned::span), Axis::Frequency),
+            (file.offloads.as_ref().map(Spanned::span), Axis::Offloads),
+            (file.node.as_ref().map(Spanned::span), Axis::Node),
             (file.dut.as_ref().map(Spanned::span), Axis::Dut),
             (file.wiring.as_ref().map(Spanned::span), Axis::Wiring),
             (Some(file.trace.span()), Axis::Trace),
@@ -92,7 +96,16 @@ impl<'a> Checker<'a> {
         let asked = methods::asked(&mut file);
         let (nf_span, nfs) = self.either(file.nf, file.chain, file.length);
         let guests = GuestAxes { vcpus: file.vcpus, memory: file.memory, accel: file.accel };
-        let placements = self.placements(file.deployment, file.host, file.cores, guests);
+        let frequency_span = file.frequency.as_ref().map(Spanned::span);
+        let placements = self.placements(PlacementAxes {
+            deployment: file.deployment,
+            host: file.host,
+            cores: file.cores,
+            frequency: file.frequency,
+            offloads: file.offloads,
+            node: file.node,
+            guests,
+        });
         let placements = self.copies(file.copies, file.split, placements);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));
@@ -120,6 +133,15 @@ impl<'a> Checker<'a> {
         }
         self.shape = file.shape.map_or(Shape::default(), |text| text.0);
         let methods: Vec<Planned> = asked.into_iter().map(|check| check(self)).collect();
+        if let Some(span) = frequency_span.filter(|_| placements.are_held() && methods.iter().any(from_start))
+        {
+            let why =
+                "`from_start` counts a device from its first packet on, before the lab can hold it back";
+            self.refuse(
+                &span,
+                format!("`frequency`: {why}; leave out the shares below 100%, or `from_start`"),
+            );
+        }
         let stamped = self.stamped(file.stamped, methods.iter().any(Planned::needs_stamps));
         let seed = file.seed.unwrap_or(TraceSpec::PLAN_SEED);
         Plan {
@@ -390,6 +412,11 @@ impl<'a> Checker<'a> {
         }
         Until { effect, time }
     }
+}
+
+/// Whether a method counts from a device's first packet on.
+fn from_start(planned: &Planned) -> bool {
+    MrrPlan::of(planned).is_some_and(|mrr| mrr.from_start)
 }
 
 /// Where a chain stands in the file, or the list of its lengths.

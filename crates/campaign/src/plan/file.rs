@@ -14,10 +14,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 use weir_traffic::Shape;
-use weir_trial::{Accel, CoreUse, Deployment, Nf, Split};
+use weir_trial::{Accel, CoreUse, Deployment, Frequency, Nf, NodeUse, Offloads, Split};
 use weir_units::{LineRate, Nanos, Pps, Ratio};
 
-/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, copies, split, cores, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
+/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, copies, split, cores, frequency, offloads, node, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Weir plan")]
@@ -46,9 +46,18 @@ pub(crate) struct PlanFile {
     /// Axis: how the host splits packets among copies. round-robin: in turns, packet by packet (weir); flow: by a hash of the flow, both directions of which go through the same copy (weir, ovs-dpdk). Default: round-robin.
     #[schemars(with = "Option<List<Split>>")]
     pub(super) split: Option<Spanned<List<String>>>,
-    /// Axis: own, a core for each forwarding process, and for each processor of a guest; or shared, where all of them take turns on one. Default: own.
+    /// Axis: own, a core for each forwarding process, and for each processor of a guest; shared, where all of them take turns on one; a number of cores, or a list of them ([1, 2], within the list of an axis: [[1], [1, 2]]), which are dealt out to the processes in turn, the host first. Default: own.
     #[schemars(with = "Option<List<CoreUse>>")]
-    pub(super) cores: Option<Spanned<List<String>>>,
+    pub(super) cores: Option<Spanned<List<CoreUse>>>,
+    /// Axis: how fast the device's cores are. A clock ("1.5GHz") is set by cpufreq, where the machine has it, and put back; a share ("50%") of the cores' time is given to the device by turns with a thread of the lab that keeps the core. Default: as the machine has them.
+    #[schemars(with = "Option<List<Frequency>>")]
+    pub(super) frequency: Option<Spanned<List<String>>>,
+    /// Axis: offloads of the interfaces of the wiring `veth`, on both sides: { gro = true, tso = false } of rx, tx, sg, tso, gso and gro, or "as-is". Those that are not named stay as the kernel has them. Default: "as-is".
+    #[schemars(with = "Option<List<Offloads>>")]
+    pub(super) offloads: Option<Spanned<List<Offloads>>>,
+    /// Axis: the NUMA node of the device's cores: same, the tester's; or other. Default: nothing is said of nodes.
+    #[schemars(with = "Option<List<NodeUse>>")]
+    pub(super) node: Option<Spanned<List<String>>>,
     /// Axis: processors of each guest, in deployment vm; the function forwards on the last. Default: 1.
     #[schemars(with = "Option<List<u32>>")]
     pub(super) vcpus: Option<Spanned<List<u32>>>,

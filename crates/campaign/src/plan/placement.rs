@@ -1,20 +1,18 @@
-//! Where the functions of a plan's points run: the axes `chain`, `length`, `deployment`, `host` and `cores`, and what a
-//! machine lacks for them. What guests are: `guests.rs`; copies side by side: `copies.rs`.
+//! Where the functions of a plan's points run: the axes `chain`, `length`, `deployment`, `host`, `cores` and `frequency`.
+//! What guests are: `guests.rs`; copies side by side: `copies.rs`.
 
 mod copies;
 
 use super::check::{Checker, Placed, Span};
 use super::guests::{GuestAxes, Guests};
 use super::text::{HugePages, List};
-use super::{AXES, Axis, Plan, PointSpec};
-use crate::cores::Seats;
-use crate::environment::free_huge_pages;
-use crate::runner::ENOUGH_HUGE_PAGES;
+use super::{AXES, Axis, PointSpec};
 use toml::Spanned;
 use weir_diagnostic::Diagnostic;
+use weir_dut::Kind;
 use weir_dut::chain;
 use weir_dut::wiring::WiringKind;
-use weir_trial::{Chain, CoreUse, Deployment, Nf, Placement, Split};
+use weir_trial::{Chain, CoreUse, Deployment, Frequency, Nf, NodeUse, Offloads, Placement, Split};
 
 /// What hosts a chain unless the plan says.
 const HOST: &str = "weir";
@@ -33,52 +31,117 @@ pub(crate) struct Placements {
     pub(super) guests: Guests,
     pub(super) copies: Vec<u32>,
     pub(super) splits: Vec<Split>,
+    pub(super) frequencies: Vec<Option<Frequency>>,
+    pub(super) offloads: Vec<Offloads>,
+    pub(super) nodes: Vec<Option<NodeUse>>,
+}
+
+/// The axes of placement as a file has them.
+pub(super) struct PlacementAxes {
+    pub(super) deployment: Option<Spanned<List<String>>>,
+    pub(super) host: Option<Spanned<List<String>>>,
+    pub(super) cores: Option<Spanned<List<CoreUse>>>,
+    pub(super) frequency: Option<Spanned<List<String>>>,
+    pub(super) offloads: Option<Spanned<List<Offloads>>>,
+    pub(super) node: Option<Spanned<List<String>>>,
+    pub(super) guests: GuestAxes,
 }
 
 impl Placements {
     /// The placement at these places of the axes; nothing where it is the same as one before.
     pub(super) fn at(&self, place: &[usize; AXES]) -> Option<Placement> {
         let at = |axis: Axis| place[axis as usize];
-        let (host, cores, split) = (at(Axis::Host), at(Axis::Cores), at(Axis::Split));
+        let (host, split) = (at(Axis::Host), at(Axis::Split));
         let deployment = self.deployments[at(Axis::Deployment)];
-        let is_inline = deployment == Deployment::Inline;
         let copies = self.copies[at(Axis::Copies)];
+        let guest = self.guests.at(place, deployment == Deployment::Vm)?;
+        let of = |cores: &CoreUse| {
+            Placement {
+                deployment,
+                host: deployment.has_host().then(|| self.hosts[host].clone()),
+                cores: cores.clone(),
+                guest,
+                copies,
+                split: if copies == 1 { Split::default() } else { self.splits[split] },
+                frequency: self.frequencies[at(Axis::Frequency)],
+                offloads: self.offloads[at(Axis::Offloads)].clone(),
+                node: self.nodes[at(Axis::Node)],
+            }
+            .plainest()
+        };
+        let cores = at(Axis::Cores);
+        let placement = of(&self.cores[cores]);
         // Without a host nothing stands side by side.
         let again = (!deployment.has_host() && (host > 0 || copies > 1))
-            || (is_inline && cores > 0)
-            || (copies == 1 && split > 0);
-        let guest = self.guests.at(place, deployment == Deployment::Vm)?;
-        (!again).then(|| Placement {
-            deployment,
-            host: deployment.has_host().then(|| self.hosts[host].clone()),
-            cores: if is_inline { CoreUse::Own } else { self.cores[cores] },
-            guest,
-            copies,
-            split: if copies == 1 { Split::default() } else { self.splits[split] },
-        })
+            || (copies == 1 && split > 0)
+            || self.cores[..cores].iter().any(|earlier| of(earlier) == placement);
+        (!again).then_some(placement)
+    }
+
+    /// Whether a device is held back at some of them.
+    pub(super) fn are_held(&self) -> bool {
+        self.frequencies.iter().flatten().any(|frequency| frequency.held().is_some())
     }
 }
 
 impl Checker<'_> {
     /// The axes of placement.
-    pub(super) fn placements(
-        &mut self,
-        deployments: Option<Spanned<List<String>>>,
-        hosts: Option<Spanned<List<String>>>,
-        cores: Option<Spanned<List<String>>>,
-        guests: GuestAxes,
-    ) -> Placements {
+    pub(super) fn placements(&mut self, axes: PlacementAxes) -> Placements {
+        let PlacementAxes { deployment: deployments, host: hosts, cores, frequency, offloads, node, guests } =
+            axes;
         let hosts_span = hosts.as_ref().map(Spanned::span);
         let deployments =
             self.words("deployment", deployments, &Deployment::ALL.map(Deployment::name), Deployment::Inline);
-        let cores = self.words("cores", cores, &CoreUse::ALL.map(CoreUse::name), CoreUse::Own);
+        let cores = cores.map(|list| self.axis("cores", list)).unwrap_or_default();
+        let mut cores: Vec<CoreUse> = cores.into_iter().map(|(_, cores)| cores).collect();
+        if cores.is_empty() {
+            cores.push(CoreUse::Own);
+        }
         let hosts = hosts.map_or_else(|| vec![HOST.to_owned()], |list| self.hosts(list));
         if let Some(span) = hosts_span.filter(|_| !deployments.iter().any(|one| one.has_host())) {
             let why = "carries packets between functions of deployments `vhost`, `container` and `vm`; add one of them";
             self.refuse(&span, format!("`host` {why}, or leave it out"));
         }
         let guests = self.guests(guests, deployments.contains(&Deployment::Vm));
-        Placements { deployments, hosts, cores, guests, copies: vec![1], splits: vec![Split::default()] }
+        let frequencies = self.frequencies(frequency);
+        let offloads = offloads.map(|list| self.axis("offloads", list)).unwrap_or_default();
+        let mut offloads: Vec<Offloads> = offloads.into_iter().map(|(_, offloads)| offloads).collect();
+        if offloads.is_empty() {
+            offloads.push(Offloads::default());
+        }
+        let nodes = match node {
+            None => vec![None],
+            Some(list) => {
+                let words = self.words("node", Some(list), &NodeUse::ALL.map(NodeUse::name), NodeUse::Same);
+                words.into_iter().map(Some).collect()
+            }
+        };
+        Placements {
+            deployments,
+            hosts,
+            cores,
+            guests,
+            copies: vec![1],
+            splits: vec![Split::default()],
+            frequencies,
+            offloads,
+            nodes,
+        }
+    }
+
+    fn frequencies(&mut self, list: Option<Spanned<List<String>>>) -> Vec<Option<Frequency>> {
+        let Some(list) = list else { return vec![None] };
+        let mut found = Vec::new();
+        for (span, text) in self.axis("frequency", list) {
+            match text.parse::<Frequency>() {
+                Ok(frequency) if found.contains(&Some(frequency)) => {
+                    self.refuse(&span, format!("`frequency`: {frequency} stands there twice"));
+                }
+                Ok(frequency) => found.push(Some(frequency)),
+                Err(error) => self.refuse(&span, format!("`frequency`: {error}")),
+            }
+        }
+        if found.is_empty() { vec![None] } else { found }
     }
 
     /// Refuses to share memory that no other process could have.
@@ -195,34 +258,27 @@ impl Checker<'_> {
 }
 
 impl PointSpec {
-    /// Forwarding threads of the device that have a core of their own.
-    pub(crate) fn seated(&self) -> usize {
-        match self.placement.cores {
-            CoreUse::Own => self.placement.forwarding(self.nf.members().len()),
-            CoreUse::Shared => 1,
-        }
+    /// Why its offloads cannot be set; nothing where they can, or none is named.
+    pub(crate) fn unoffloaded(&self) -> Option<String> {
+        let (offloads, wiring) = (&self.placement.offloads, &self.wiring);
+        let has_some = wiring == WiringKind::Veth.name() && weir_dut::kind(&self.dut) != Kind::Arithmetic;
+        (!offloads.is_empty() && !has_some).then(|| {
+            format!("{offloads}: offloads are of the kernel's interfaces, and {} over `{wiring}` has none that the lab could set; take `veth`", self.dut)
+        })
     }
 
-    /// What the machine lacks for this point, and what it would take; nothing where it can be measured here.
-    pub fn lacks(&self, allowed: &[usize]) -> Option<String> {
-        let (processes, testers) = (self.seated(), self.tester_cores.max(1) as usize);
-        if Seats::of(allowed, self.tester_cores, processes).is_ok() {
-            let guest = || self.placement.guest.and_then(weir_dut::guest_lacks);
-            return contained(&self.placement).or_else(|| shareless(&self.placement)).or_else(guest);
-        }
-        let (needed, here) = (testers + processes, allowed.len());
-        let share = match self.placement.is_inline() {
-            true => "",
-            false => "; `cores = \"shared\"` lets its processes take turns on one, and the result says so",
-        };
-        let copies = match self.placement.copies {
-            0 | 1 => String::new(),
-            copies => format!(", {copies} copies,"),
-        };
-        Some(format!(
-            "{} in `{}`{copies} needs {needed} cores ({testers} for the tester, {processes} for the device); {here} may be used here{share}",
-            self.nf, self.placement.deployment
-        ))
+    /// Forwarding threads of the device.
+    pub(crate) fn processes(&self) -> usize {
+        self.placement.forwarding(self.nf.members().len())
+    }
+
+    /// Why its processes cannot have as many cores as they are to have; nothing where they can.
+    pub(crate) fn too_many_cores(&self) -> Option<String> {
+        let (cores, processes) = (self.placement.cores.fixed()?, self.processes());
+        (cores > processes).then(|| {
+            let who = self.placement.of(&self.dut);
+            format!("{who}: {cores} cores for {processes} forwarding process(es), each of which has one; name as many or fewer")
+        })
     }
 
     /// Why a placement cannot be at all, on any machine; nothing where it can.
@@ -251,55 +307,4 @@ impl PointSpec {
         let reason = chain::unsupported(&devices, self.nf, placement)?;
         Some(format!("{} cannot be {}: {reason}", placement.of(&self.dut), self.nf))
     }
-}
-
-/// Why this user can have no containers; nothing where he can, or needs none.
-fn contained(placement: &Placement) -> Option<String> {
-    let needs = placement.deployment == Deployment::Container && !nix::unistd::geteuid().is_root();
-    needs
-        .then(|| "`container` makes namespaces, which needs root; run it as root, or take `vhost`".to_owned())
-}
-
-/// Why this machine, or this user, can have no shared memory; nothing where it can, or needs none.
-fn shareless(placement: &Placement) -> Option<String> {
-    if placement.deployment != Deployment::Shared {
-        return None;
-    }
-    if !nix::unistd::geteuid().is_root() {
-        return Some(
-            "`shared` mounts hugetlbfs, which needs root; run it as root, or take `vale`".to_owned(),
-        );
-    }
-    let free = free_huge_pages();
-    (free < ENOUGH_HUGE_PAGES).then(|| {
-        format!(
-            "`shared` has its packets in huge pages: {free} are free and {ENOUGH_HUGE_PAGES} are needed (sysctl \
-             vm.nr_hugepages=1024)"
-        )
-    })
-}
-
-impl Plan {
-    /// What this machine lacks for some of the points, each reason once, with how many points it is about.
-    pub fn lacks(&self, allowed: &[usize]) -> Vec<(String, usize)> {
-        counted(self.expand().iter().filter_map(|point| point.lacks(allowed)))
-    }
-
-    /// Why some of the points cannot be on any machine and are refused by name when they come, each reason once, with how many
-    /// points it is about.
-    pub fn refused(&self) -> Vec<(String, usize)> {
-        counted(self.expand().iter().filter_map(PointSpec::refused))
-    }
-}
-
-/// Each reason once, with how often it is there.
-fn counted(reasons: impl Iterator<Item = String>) -> Vec<(String, usize)> {
-    let mut found: Vec<(String, usize)> = Vec::new();
-    for why in reasons {
-        match found.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, count)) => *count += 1,
-            None => found.push((why, 1)),
-        }
-    }
-    found
 }

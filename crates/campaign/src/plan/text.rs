@@ -3,7 +3,7 @@
 //! Every refusal says what was written and what may be written; the TOML reader adds the place.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor, value};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor, value};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -39,6 +39,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
 
     fn visit_str<E: Error>(self, one: &str) -> Result<Self::Value, E> {
         Ok(List(vec![(None, T::deserialize(value::StrDeserializer::new(one))?)]))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, one: A) -> Result<Self::Value, A::Error> {
+        Ok(List(vec![(None, T::deserialize(value::MapAccessDeserializer::new(one))?)]))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {

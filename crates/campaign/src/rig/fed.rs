@@ -204,6 +204,7 @@ impl FedDut {
         // Its rate is from one reading of its counters to the other: so both readings are within what is watched.
         let real_time =
             leaves_a_core(device.dut.threads().len()).then(|| device.real_time(spec.duration)).flatten();
+        let hold = device.hold_back()?;
         let (watch, raised) = (device.watch(), Instant::now());
         let before = device.dut.counters()?;
         let answered = raised.elapsed();
@@ -213,6 +214,7 @@ impl FedDut {
         let late = late_answer(answered.max(asked.elapsed()), spec.duration);
         let mut health = Health { real_time: real_time.is_some(), ..Health::default() };
         device.watched(watch, &mut health);
+        Device::held(hold, &mut health);
         if real_time.is_some() {
             drop(real_time);
             device.rests.trial(raised.elapsed(), Instant::now());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError};
 use weir_dut::chain::{self, ChainRequest};
 use weir_dut::folder::Folder;
-use weir_dut::wiring::{Fed, Nic, Side, WiringKind};
+use weir_dut::wiring::{Fed, Nic, Side, VethPairs, WiringKind};
 use weir_dut::{RunningDut, StartRequest};
 use weir_traffic::{DirectionSetup, Layout, Sender, Tester};
 
@@ -102,7 +102,8 @@ fn start(
     let dut = if setup.placement.is_inline() {
         setup.adapter.start(request)?
     } else {
-        let (start, cores, devices) = (request.clone(), setup.forwarding, weir_dut::devices(setup.device));
+        let (start, cores, devices) =
+            (request.clone(), &setup.seats.forwarding, weir_dut::devices(setup.device));
         let mut dut =
             chain::start(&ChainRequest { start, devices: &devices, placement: setup.placement, cores })?;
         dut.tap(&weir_traffic::stamp::key().to_string())?;
@@ -125,7 +126,9 @@ pub(super) fn linked(
         WiringKind::Veth => Some(setup.wirings.veth.lay(setup.traffic.max_frame())?),
         _ => None,
     };
-    let home = Home { folder, pairs };
+    let set = |pairs: &VethPairs| pairs.set_offloads(&setup.placement.offloads);
+    let offloads = pairs.as_ref().map(set).transpose()?.flatten();
+    let home = Home { folder, pairs, offloads };
     let config = PortConfig { max_frame: setup.traffic.max_frame(), ..PortConfig::default() };
     // A port that waits for its peer to connect may take a second: Ctrl-C counts between them.
     let open_one = |spec: &String| match (flags.interrupted.load(Ordering::Relaxed), &home.pairs) {
@@ -147,7 +150,7 @@ pub(super) fn linked(
         let ports = open()?;
         (ports, start(setup, &request)?)
     };
-    let mut device = Device::new(dut, setup, home, flags);
+    let mut device = Device::new(dut, setup, home, flags)?;
     device.wait_links(&ports)?;
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
     for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
@@ -185,7 +188,7 @@ pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Res
     let folder = Folder::new()?;
     let (queues, most) = (setup.adapter.queues(setup.variant), setup.adapter.most_fed());
     let (captures, packets) = setup.traffic.write_captures(&folder, queues, most)?;
-    let home = Home { folder, pairs: None };
+    let home = Home { folder, pairs: None, offloads: None };
     let fed = Fed::new(captures, packets, most)?;
     let ports = fed.ports_into(sinks);
     let mut request = request(setup, &ports, fed.buffers(), &home, flags);
@@ -194,7 +197,7 @@ pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Res
         request.max_frame = setup.traffic.longest_frame();
     }
     let dut = start(setup, &request)?;
-    let device = Device::new(dut, setup, home, flags);
+    let device = Device::new(dut, setup, home, flags)?;
     Ok(FedDut {
         device,
         packets,

@@ -1,6 +1,7 @@
 //! What the tester can do by itself: the campaign's side of [`crate::self_check`].
 
 use super::{Campaign, CampaignError, Watcher};
+use crate::cores::Seats;
 use crate::limit::{self, Evidence, Tried};
 use crate::plan::{PointSpec, ThroughputPlan};
 use crate::rig::{Rig, RigSetup};
@@ -54,9 +55,15 @@ impl Campaign<'_> {
         huge_pages: bool,
     ) -> Result<Rig, CampaignError> {
         self.rigs += 1;
+        // On the core where the device will be.
+        let is_said = spec.placement.cores.fixed().is_some() || spec.placement.node.is_some();
+        let seats = self.seats.get(&super::seated(spec)).filter(|_| is_said).unwrap_or(&self.usual).clone();
+        let seated = Seats { forwarding: vec![seats.cores.dut], ..seats };
         let placement = Placement::default();
         let loop_back = PointSpec { dut: LOOP.to_owned(), nf: Nf::L2Fwd, placement, ..spec.clone() };
-        let setup = RigSetup { shape: Shape::Constant, ..self.setup(&loop_back, traffic, huge_pages)? };
+        let setup = self.setup(&loop_back, traffic, huge_pages)?;
+        let (cores, testers) = (seated.cores, seated.testers.as_slice());
+        let setup = RigSetup { shape: Shape::Constant, cores, testers, seats: &seated, ..setup };
         Ok(Rig::wire_up(eal, &setup, self.rigs, &self.flags)?)
     }
 

@@ -135,9 +135,11 @@ impl Campaign<'_> {
                 match self.rig(eal, both.specs[place], traffic, (&flags, extent), old) {
                     Ok((rig, checked)) => {
                         self.store.set_configuration(lanes[place].point, &rig.configuration())?;
+                        let fast = rig.fast();
                         pair.put(place, rig);
                         let told = self.keep_check(lanes[place].point, checked)?;
                         if let Ok((_, remarks)) = &mut wholes[place] {
+                            remarks.extend(fast.filter(|_| repeat == 1));
                             remarks.extend(told);
                         }
                     }

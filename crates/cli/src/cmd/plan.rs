@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_campaign::plan::{self, ASSUMED_OVERHEAD, Known, Place, Plan, Planned, PointSpec};
+use weir_campaign::plan::{self, ASSUMED_OVERHEAD, Known, Machine, Place, Plan, Planned, PointSpec};
 use weir_trial::{Nf, Placement};
 
 /// Version of the JSON that `weir plan check --json` prints.
@@ -17,7 +17,7 @@ const SCHEMA_VERSION: u32 = 1;
 const LONG_ABOUT: &str = "\
 Check, show and describe plans. Nothing is measured.
 
-A plan is a TOML file. It names axes (nf, dut, wiring, trace, size, directions, huge_pages), each one \
+A plan is a TOML file. It names axes (nf, dut, frequency, wiring, trace, size, directions, huge_pages), each one \
 value or a list; every combination is a point, and the axis written first varies slowest. The tables \
 [throughput], [mrr], [latency], [latency_curve], [frame_loss], [back_to_back], [flow_mods], [connections] and [soak] say \
 what is measured at every point. `weir plan show quick` prints one to start from; `weir plan schema` prints \
@@ -128,7 +128,7 @@ fn summary(plan: &Plan, file: &Path, list_points: bool) -> String {
     for warning in plan.warnings() {
         line("note", warning);
     }
-    for (why, of) in plan.lacks(&weir_cpu::allowed_cores()) {
+    for (why, of) in plan.lacks(&Machine::here()) {
         line("not here", format!("{of} of {} points: {why}", points.len()));
     }
     for (why, of) in plan.refused() {
@@ -256,7 +256,7 @@ fn described(plan: &Plan) -> Checked {
         seconds: estimate.time.seconds(),
         seconds_at_most: plan.longest(ASSUMED_OVERHEAD).seconds(),
         warnings: plan.warnings(),
-        not_here: plan.lacks(&weir_cpu::allowed_cores()).into_iter().map(|(why, _)| why).collect(),
+        not_here: plan.lacks(&Machine::here()).into_iter().map(|(why, _)| why).collect(),
         refused: plan.refused().into_iter().map(|(why, _)| why).collect(),
     };
     Checked { schema: SCHEMA_VERSION, good: true, measures: Some(measures), errors: Vec::new() }

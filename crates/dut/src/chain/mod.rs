@@ -21,7 +21,7 @@ use crate::{Adapter, Counters, DutError, RunningDut, Sharing, StartRequest, gues
 use links::Links;
 use paths::Places;
 use stages::Counted;
-use weir_trial::{Conduct, CoreUse, Deployment, Nf, Placement};
+use weir_trial::{Conduct, Deployment, Nf, Placement};
 use weir_units::Nanos;
 
 /// What puts a process into namespaces of its own: mounts, network, processes. It goes when the lab goes.
@@ -42,7 +42,8 @@ pub struct ChainRequest<'a> {
     pub devices: &'a [&'a str],
     /// Where.
     pub placement: &'a Placement,
-    /// A core for each thread that forwards, the host's first: a process has one, a guest one for each processor.
+    /// The core of each thread that forwards, the host's first (a process has one, a guest one for each processor); those
+    /// on one core take turns there.
     pub cores: &'a [usize],
 }
 
@@ -177,10 +178,10 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
     let host = first(placement);
     let sockets = host.and_then(|(host, _)| host.hosts());
     let links = Links::of(request, instances, sockets);
-    let shared = placement.cores == CoreUse::Shared;
     let mut cores = request.cores.iter().copied();
     let mut core = || cores.next().unwrap_or(request.start.core);
-    let start = |core| StartRequest { core, shared_core: shared, ..request.start.clone() };
+    let shared = |core| request.cores.iter().filter(|one| **one == core).count() > 1;
+    let start = |core| StartRequest { core, shared_core: shared(core), ..request.start.clone() };
     let sharing = |links| shares.then(|| Sharing { folder: request.start.folder.path(), links });
     if let Some((host, name)) = host {
         let own = StartRequest {

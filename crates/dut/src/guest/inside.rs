@@ -10,7 +10,7 @@ use crate::wiring::INTERFACES;
 use crate::{DutError, StartRequest, eal, nf, testpmd};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use weir_trial::{Guest, Nf};
+use weir_trial::Guest;
 
 /// Where a guest's ports are on its PCI bus.
 pub(super) const ADDRESSES: [&str; 2] = ["0000:00:10.0", "0000:00:11.0"];
@@ -210,6 +210,7 @@ mod tests {
     use super::*;
     use crate::eal::tests::request;
     use crate::folder::Folder;
+    use weir_trial::Nf;
 
     fn script(device: &str, nf: Nf, vcpus: u32) -> String {
         let folder = Folder::new().unwrap();

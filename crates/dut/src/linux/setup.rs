@@ -56,12 +56,16 @@ impl Setup {
                 let steps = bridge().into_iter().chain([Step::Nft(ruleset::firewall(&rules))]);
                 Ok(Self { what, steps: steps.collect() })
             }
-            Nf::L3Fwd { .. } => {
-                Ok(Self { what: format!("{} routes in the main table", nf.routes().len()), steps: router(nf).into() })
-            }
+            Nf::L3Fwd { .. } => Ok(Self {
+                what: format!("{} routes in the main table", nf.routes().len()),
+                steps: router(nf).into(),
+            }),
             Nf::Nat { addresses } => {
                 let steps = router(nf).into_iter().chain([Step::Nft(ruleset::nat(nf))]);
-                Ok(Self { what: format!("routes, nftables snat to {addresses} addresses"), steps: steps.collect() })
+                Ok(Self {
+                    what: format!("routes, nftables snat to {addresses} addresses"),
+                    steps: steps.collect(),
+                })
             }
             nf => Err(crate::wants_tables(super::NAME, nf)),
         }

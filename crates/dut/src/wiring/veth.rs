@@ -3,8 +3,8 @@
 //!
 //! Both namespaces hold nothing but their two ends, named [`INTERFACES`], so that no address, daemon
 //! or protocol of the machine speaks on them: IPv6 is off, no end has an address, nobody asks by ARP.
-//! Offloads play no part: what is sent comes from raw sockets, whole and with its checksums, and the
-//! kernel neither joins nor cuts such packets here. The lab's ends are opened as AF_PACKET or AF_XDP
+//! Offloads are as the kernel has them, unless a plan says otherwise (`offloads.rs`): what is sent comes from raw
+//! sockets, whole and with its checksums, so that none is cut; with `gro` the kernel polls these interfaces. The lab's ends are opened as AF_PACKET or AF_XDP
 //! ports, a DPDK dataplane's as AF_PACKET ports; a dataplane of the kernel takes the interfaces as
 //! they are.
 //!

@@ -1,6 +1,7 @@
-//! Rate against a number that a plan sweeps: flows of the trace, masks of an attack, services in a row, random reads.
+//! Rate against a number that a plan sweeps: flows of the trace, masks of an attack, services in a row, random reads,
+//! how fast the device's cores are.
 //!
-//! A number stands in a name (`flows:N`, `tse-colocated:N`, `pipeline-d:N`, `weir:reads=N`). Points whose names differ in that
+//! A number stands in a name (`flows:N`, `tse-colocated:N`, `pipeline-d:N`, `weir:reads=N`) or in the placement. Points whose names differ in that
 //! number alone make a line. Several sizes, wirings or functions are lines of their own.
 
 use super::found::{Found, Greatest, doubted};
@@ -12,7 +13,7 @@ use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::number;
 use maud::{Markup, html};
 use weir_trial::run::PointKey;
-use weir_trial::{DENIED_BITS, Nf};
+use weir_trial::{DENIED_BITS, Frequency, Nf, Placement};
 
 /// Rates that differ by more than this factor are drawn by ratio, or the lesser could not be read.
 const FAR_APART: f64 = 8.0;
@@ -27,6 +28,8 @@ enum Sweep {
     Masks,
     Services,
     Reads,
+    Share,
+    Clock,
 }
 
 /// A point as a mark of a line.
@@ -36,12 +39,14 @@ struct Place<'a> {
     line: Vec<String>,
     entry: Entry<'a>,
     rate: f64,
+    /// Cycles of the device's cores a packet, where they are known.
+    cycles: Option<f64>,
     interval: Option<(f64, f64)>,
     suspect: bool,
 }
 
 impl Sweep {
-    const ALL: [Self; 4] = [Self::Flows, Self::Masks, Self::Services, Self::Reads];
+    const ALL: [Self; 6] = [Self::Flows, Self::Masks, Self::Services, Self::Reads, Self::Share, Self::Clock];
 
     const fn id(self) -> &'static str {
         match self {
@@ -49,6 +54,8 @@ impl Sweep {
             Self::Masks => "masks",
             Self::Services => "services",
             Self::Reads => "reads",
+            Self::Share => "share",
+            Self::Clock => "clock",
         }
     }
 
@@ -58,7 +65,14 @@ impl Sweep {
             Self::Masks => "Masks of the attack",
             Self::Services => "Services in a row",
             Self::Reads => "Random reads a packet",
+            Self::Share => "Share of the cores' time, percent",
+            Self::Clock => "Clock of the cores, GHz",
         }
+    }
+
+    /// Whether it is of the device's cores, so that cycles a packet tell whether the work stayed the same.
+    const fn is_of_cores(self) -> bool {
+        matches!(self, Self::Share | Self::Clock)
     }
 
     /// Takes a point's key apart: the number, and what is left of device, function and trace.
@@ -91,6 +105,15 @@ impl Sweep {
                 let rest: Vec<&str> = variant.split('+').filter(|setting| !reads(setting)).collect();
                 let dut = [device, &rest.join("+")].join(if rest.is_empty() { "" } else { ":" });
                 Some((number, [dut, nf, trace]))
+            }
+            Self::Share | Self::Clock => {
+                let number = match (self, key.placement.frequency?) {
+                    (Self::Share, Frequency::Share(percent)) => f64::from(percent),
+                    (Self::Clock, Frequency::Clock(megahertz)) => f64::from(megahertz) / 1e3,
+                    _ => return None,
+                };
+                let placement = Placement { frequency: None, ..key.placement.clone() };
+                Some((number, [placement.of(&key.dut), nf, trace]))
             }
         }
     }
@@ -138,9 +161,10 @@ fn place(sweep: Sweep, entry: Entry<'_>) -> Option<Place<'_>> {
             (found.throughput?.0, bounds, !found.warnings(&entry).is_empty())
         }
     };
+    let cycles = results.iter().find_map(Greatest::of).and_then(|mrr| mrr.cycles);
     let mut line = rest.to_vec();
     line.extend([key.wiring.clone(), entry.size()]);
-    Some(Place { number, line, entry, rate, interval, suspect })
+    Some(Place { number, line, entry, rate, cycles, interval, suspect })
 }
 
 /// The names of lines: what differs between them, the device always.
@@ -225,28 +249,37 @@ fn sample(sweep: Sweep, place: &Place<'_>, label: &str) -> Sample {
 }
 
 fn table(sweep: Sweep, lines: &[Vec<Place<'_>>]) -> Table {
+    let with_cycles = sweep.is_of_cores() && lines.iter().flatten().any(|place| place.cycles.is_some());
     let mut rows = Vec::new();
     for (line, name) in lines.iter().zip(names(lines)) {
         for place in line {
             let rate = place.rate / 1e6;
-            rows.push(Row {
-                cells: vec![
-                    Cell::Text(name.clone()),
-                    Cell::Number(number(place.number, 0), place.number),
-                    Cell::Number(number(rate, 3), rate),
-                ],
-                suspect: place.suspect,
-            });
+            let digits = if sweep == Sweep::Clock { 3 } else { 0 };
+            let mut cells = vec![
+                Cell::Text(name.clone()),
+                Cell::Number(number(place.number, digits), place.number),
+                Cell::Number(number(rate, 3), rate),
+            ];
+            if with_cycles {
+                cells.push(place.cycles.map_or(Cell::Text("not known".to_owned()), |cycles| {
+                    Cell::Number(number(cycles, 1), cycles)
+                }));
+            }
+            rows.push(Row { cells, suspect: place.suspect });
         }
+    }
+    let mut columns = vec![
+        column("Line", "line", Kind::Text),
+        column(sweep.across(), sweep.id(), Kind::Number),
+        column("Mpps", "mpps", Kind::Number),
+    ];
+    if with_cycles {
+        columns.push(column("Cycles per packet", "cycles_per_packet", Kind::Number));
     }
     Table {
         id: format!("sweep-{}-table", sweep.id()),
         caption: format!("Rate against {}", sweep.across().to_lowercase()),
-        columns: vec![
-            column("Line", "line", Kind::Text),
-            column(sweep.across(), sweep.id(), Kind::Number),
-            column("Mpps", "mpps", Kind::Number),
-        ],
+        columns,
         rows,
     }
 }
@@ -290,5 +323,17 @@ mod tests {
         assert_eq!(found, Some((10.0, three("weir:nocoalesce", "pipeline-d:1", "t3"))));
         let found = split(Sweep::Reads, "weir:reads=5", "pipeline-d:1", "t3");
         assert_eq!(found, Some((5.0, three("weir", "pipeline-d:1", "t3"))));
+    }
+
+    #[test]
+    fn how_fast_the_cores_are_is_taken_out_of_the_placement() {
+        let mut key = key("nf", "l2fwd", "t3");
+        assert_eq!(Sweep::Share.split(&key), None);
+        key.placement.frequency = Some(Frequency::Share(25));
+        let rest = ["nf", "l2fwd", "t3"].map(str::to_owned);
+        assert_eq!(Sweep::Share.split(&key), Some((25.0, rest.clone())));
+        assert_eq!(Sweep::Clock.split(&key), None);
+        key.placement.frequency = Some(Frequency::Clock(1_500));
+        assert_eq!(Sweep::Clock.split(&key), Some((1.5, rest)));
     }
 }

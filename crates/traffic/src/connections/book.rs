@@ -34,7 +34,7 @@ enum Stage {
 struct Connection {
     stage: Stage,
     /// Address and port that stand for the client outside.
-    public: (u32, u16),
+    public: End,
     /// When its SYN was sent.
     began: Ticks,
 }
@@ -49,6 +49,9 @@ pub(super) struct Came {
     pub(super) damaged: u64,
 }
 
+/// Address and port of one end of a connection.
+type End = (u32, u16);
+
 /// The book.
 #[derive(Debug)]
 pub(super) struct Book<'a> {
@@ -59,7 +62,7 @@ pub(super) struct Book<'a> {
     connections: Vec<Connection>,
     begun: usize,
     /// Whose outside address and port are taken, towards which server.
-    taken: FxHashMap<((u32, u16), (u32, u16)), usize>,
+    taken: FxHashMap<(End, End), usize>,
     pub(super) came: [Came; 2],
     pub(super) opened: u64,
     pub(super) proved: u64,

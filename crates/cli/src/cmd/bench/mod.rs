@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use weir_campaign::lease::Lease;
-use weir_campaign::plan::{self, Known, Plan};
+use weir_campaign::plan::{self, Known, Machine, Plan};
 use weir_campaign::{Campaign, Cores, Flags, Tally, now_ms};
 use weir_dut::Kind;
 use weir_store::{NewRun, RunId, Selector, Store};
@@ -148,8 +148,10 @@ fn lease(plan: &Plan, cores: Cores) -> Result<Option<Lease>, BadUse> {
     if plan.duts.iter().chain(&plan.against).all(|dut| weir_dut::kind(dut) == Kind::Arithmetic) {
         return Ok(None);
     }
-    let mut leased = Cores::testers(&weir_cpu::allowed_cores(), plan.tester_cores).map_err(BadUse::new)?;
+    let allowed = weir_cpu::allowed_cores();
+    let mut leased = Cores::testers(&allowed, plan.tester_cores).map_err(BadUse::new)?;
     leased.push(cores.dut);
+    leased.extend(plan.cores_of(&Machine::here()));
     Lease::take(&leased).map(Some).map_err(BadUse::new)
 }
 

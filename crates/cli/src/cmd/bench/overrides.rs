@@ -37,9 +37,18 @@ pub(super) struct Overrides {
     /// How the host splits packets among copies: round-robin, flow
     #[arg(long, value_name = "HOW", value_delimiter = ',')]
     split: Vec<String>,
-    /// Cores of functions that are placed apart: own, or shared where all take turns on one
+    /// The device's cores: own, shared where all its processes take turns on one, a number of cores, or these (on:1+2)
     #[arg(long, value_name = "WHOSE", value_delimiter = ',')]
     cores: Vec<String>,
+    /// How fast the device's cores are: a clock (1.5GHz, by cpufreq), or a share of their time (50%)
+    #[arg(long, value_name = "HOW", value_delimiter = ',')]
+    frequency: Vec<String>,
+    /// Offloads of veth interfaces, on both sides: gro=on+tso=off of rx, tx, sg, tso, gso and gro, or as-is
+    #[arg(long, value_name = "WHICH", value_delimiter = ',')]
+    offloads: Vec<String>,
+    /// The NUMA node of the device's cores: same (the tester's), or other
+    #[arg(long, value_name = "WHICH", value_delimiter = ',')]
+    node: Vec<String>,
     /// Processors of each guest, in deployment vm
     #[arg(long, value_name = "N", value_delimiter = ',')]
     vcpus: Vec<String>,
@@ -136,7 +145,10 @@ impl Overrides {
             ("host", "--host", &self.host, texts(&self.host)),
             ("copies", "--copies", &copies, words(&copies)),
             ("split", "--split", &self.split, texts(&self.split)),
-            ("cores", "--cores", &self.cores, texts(&self.cores)),
+            ("cores", "--cores", &self.cores, words(&self.cores)),
+            ("frequency", "--frequency", &self.frequency, texts(&self.frequency)),
+            ("offloads", "--offloads", &self.offloads, texts(&self.offloads)),
+            ("node", "--node", &self.node, texts(&self.node)),
             ("vcpus", "--vcpus", &self.vcpus, words(&self.vcpus)),
             ("memory", "--memory", &self.memory, words(&self.memory)),
             ("accel", "--accel", &self.accel, texts(&self.accel)),
@@ -244,6 +256,9 @@ mod tests {
             vcpus: vec![],
             memory: vec![],
             accel: vec![],
+            frequency: vec![],
+            offloads: vec![],
+            node: vec![],
             against: Some("testpmd".into()),
             wiring: vec![],
             trace: vec![],

@@ -113,11 +113,13 @@ pub(super) fn devices(run: &Run, a: &str, b: &str) -> String {
 fn check(a: &Run, b: &Run, duts: [Option<&str>; 2]) -> Result<(), BadUse> {
     let devices = |run: &Run| run.points.iter().map(|point| point.key.dut.clone()).collect::<BTreeSet<_>>();
     let both = [devices(a), devices(b)];
+    // As they were placed: `nf at 50%`.
+    let placed = |run: &Run| run.points.iter().map(|point| point.key.device()).collect::<BTreeSet<_>>();
     let listed = |devices: &BTreeSet<String>| devices.iter().cloned().collect::<Vec<_>>().join(", ");
     for ((run, dut), there) in [a, b].iter().zip(duts).zip(&both) {
         match dut {
-            Some(dut) if !there.contains(dut) => {
-                let (name, there) = (&run.name, listed(there));
+            Some(dut) if !there.contains(dut) && !placed(run).contains(dut) => {
+                let (name, there) = (&run.name, listed(&placed(run)));
                 return Err(BadUse::new(format!("run {name} has no device `{dut}`; it has {there}")));
             }
             None if duts != [None, None] && there.len() > 1 => {
