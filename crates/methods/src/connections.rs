@@ -394,8 +394,8 @@ mod tests {
                 opened: asked.count,
                 proved: if asked.held { right } else { 0 },
                 whole: right,
-                took: asked.begins(),
-                behind: if asked.rate > self.late { Nanos::from_seconds(0.1) } else { Nanos(100) },
+                took: Nanos(asked.begins().0 * if asked.rate > self.late { 2 } else { 1 }),
+                behind: Nanos(100),
                 full: Ratio(0.0),
                 setup: None,
             };

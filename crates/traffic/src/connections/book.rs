@@ -19,6 +19,9 @@ pub(super) trait Wire {
     fn send(&mut self, port: u8, packet: Packet<'_>);
 }
 
+/// Address and port.
+type End = (u32, u16);
+
 /// Where a connection stands: the packet that came last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {

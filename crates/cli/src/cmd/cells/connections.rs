@@ -28,7 +28,7 @@ impl Cell for ConnectionsResult {
             let setup = made.setup.as_ref();
             let verdict = match (made.passed(), made.in_time()) {
                 (true, true) => "passed".to_owned(),
-                (_, false) => format!("tester {} behind", made.behind),
+                (true, false) => format!("tester took {}", made.took),
                 (false, _) => format!("{} failed", asked.count - came.min(asked.count)),
             };
             Some(vec![
