@@ -19,23 +19,24 @@ fn measure(axes: &str) -> Run {
     Lab::new(&format!("{axes}\n{rest}")).measure(0)
 }
 
-/// Asserts that packets were right, that every one that came back went through exactly one copy, and that none was lost that
-/// nobody counted.
-fn is_whole(point: &Point) {
+/// Asserts that packets were right, that every one that came back went through exactly one copy, and that the stages account
+/// for all that was lost, to within what a host's counters are off.
+fn is_whole(point: &Point, off: u64) {
     let who = format!("{} {}", point.key.nf, point.key.device());
     assert_eq!(point.error, None, "{who}");
     let check = point.packets.as_ref().unwrap_or_else(|| panic!("{who}: no packet was compared"));
     assert!(check.is_right() && check.compared > 20, "{who}: {check}");
     for trial in &point.trials {
         let waterfall = Waterfall::of(&trial.result).unwrap();
-        let lost: u64 =
-            waterfall.stages.iter().map(|one| one.waited_in_vain + one.dropped + one.vanished).sum();
-        assert_eq!(lost, trial.result.counted().lost(), "{who}: {waterfall:?}");
-        let shares: Vec<f64> = waterfall.stages.iter().filter_map(|stage| stage.share).collect();
+        let stages = &waterfall.stages;
+        let told: u64 = stages.iter().map(|one| one.waited_in_vain + one.dropped + one.vanished).sum();
+        let total = trial.result.total();
+        let lost = total.sent + total.refused - total.received;
+        assert!(told.abs_diff(lost) <= off, "{who}: {lost} packets were lost: {waterfall:?}");
+        let shares: Vec<f64> = stages.iter().filter_map(|stage| stage.share).collect();
         assert!(shares.len() > 1 && shares.iter().all(|share| *share > 0.05), "{who}: {waterfall:?}");
-        let times =
-            waterfall.stages.iter().filter(|stage| stage.name != "tester").all(|one| one.time.is_some());
-        assert!(times, "{who}: {waterfall:?}");
+        let timed = stages.iter().filter(|stage| stage.name != "tester").all(|one| one.time.is_some());
+        assert!(timed, "{who}: {waterfall:?}");
     }
 }
 
@@ -46,8 +47,8 @@ fn copies(point: &Point) -> [&StageReading; 2] {
 }
 
 /// Asserts that both directions of each flow went through the same copy, and that flows went through both.
-fn splits_by_flow(point: &Point) {
-    is_whole(point);
+fn splits_by_flow(point: &Point, off: u64) {
+    is_whole(point, off);
     for copy in copies(point) {
         let [there, back] = copy.received;
         assert!(there.abs_diff(back) <= FLOWS, "{copy:?}");
@@ -74,14 +75,14 @@ fn weir_splits_packets_in_turns_or_by_flow_and_copies_of_whole_chains_too() {
     let whole = [vec!["weir".to_owned()], copy(1).into(), copy(2).into(), vec!["weir".to_owned()]].concat();
     assert_eq!(names(chain_turns), whole);
     for point in [turns, chain_turns] {
-        is_whole(point);
+        is_whole(point, 0);
         let [one, other] = copies(point);
         for way in 0..2 {
             assert!(one.received[way].abs_diff(other.received[way]) <= 1, "{one:?} {other:?}");
         }
     }
-    splits_by_flow(flow);
-    splits_by_flow(chain_flow);
+    splits_by_flow(flow, 0);
+    splits_by_flow(chain_flow, 0);
 }
 
 #[test]
@@ -91,7 +92,7 @@ fn open_vswitch_splits_packets_by_flow() {
         return;
     }
     let run = measure("nf = \"l3fwd:10\"\nhost = \"ovs-dpdk\"\nsplit = \"flow\"");
-    splits_by_flow(&run.points[0]);
+    splits_by_flow(&run.points[0], 64);
 }
 
 #[test]

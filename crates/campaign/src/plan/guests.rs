@@ -30,7 +30,6 @@ pub(crate) struct Guests {
 impl Guests {
     /// The guest at these places of the axes, where there is one; nothing at all where there is none, and the point is
     /// the same as one before.
-    #[expect(clippy::option_option, reason = "no point, and a point without a guest, are two things")]
     pub(super) fn at(&self, place: &[usize; AXES], has_guests: bool) -> Option<Option<Guest>> {
         let [vcpus, memory, accel] =
             [Axis::Vcpus, Axis::Memory, Axis::Accel].map(|axis| place[axis as usize]);
