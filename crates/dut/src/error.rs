@@ -146,6 +146,15 @@ impl DutError {
         Self::Stage { stage, error: Box::new(self) }
     }
 
+    /// Whether a process was ended by a signal.
+    pub(crate) fn is_kill(&self) -> bool {
+        match self {
+            Self::Stage { error, .. } => error.is_kill(),
+            Self::Died { status, .. } => status.starts_with("signal"),
+            _ => false,
+        }
+    }
+
     /// Whether a wait was given up because everything is to stop.
     pub fn is_interrupt(&self) -> bool {
         match self {

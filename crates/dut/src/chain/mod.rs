@@ -224,12 +224,20 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
             Some(guest) => guest::start(device, &own, guest, &cores),
             None => dut.start(&own),
         };
-        let dut = dut.map_err(|error| error.within(name.clone()))?;
+        let dut = dut.map_err(|error| running.cause(error.within(name.clone())))?;
         running.members.push(Member { dut, name, is_host: false, folder: Some(folder) });
     }
     let each = running.members.iter().map(|one| format!("{}: {}", one.name, one.dut.description()));
     running.description = each.collect::<Vec<_>>().join(" | ");
     Ok(Box::new(running))
+}
+
+impl Running {
+    /// Why something failed: where a wait for one process was given up, or it ended with an error, and another had
+    /// ended before, that one's end. A process that was killed is its own cause.
+    fn cause(&mut self, error: DutError) -> DutError {
+        if error.is_kill() { error } else { self.ended().unwrap_or(error) }
+    }
 }
 
 impl RunningDut for Running {
@@ -240,7 +248,8 @@ impl RunningDut for Running {
     fn counters(&mut self) -> Result<Counters, DutError> {
         let read =
             |member: &mut Member| member.dut.counters().map_err(|error| error.within(member.name.clone()));
-        let counters: Vec<Counters> = self.members.iter_mut().map(read).collect::<Result<_, _>>()?;
+        let counters: Result<Vec<Counters>, _> = self.members.iter_mut().map(read).collect();
+        let counters = counters.map_err(|error| self.cause(error))?;
         let counted: Vec<Counted<'_>> = self
             .members
             .iter()
@@ -265,7 +274,10 @@ impl RunningDut for Running {
     fn tap(&mut self, key: &str) -> Result<bool, DutError> {
         let mut tapped = false;
         for member in &mut self.members {
-            tapped |= member.dut.tap(key).map_err(|error| error.within(member.name.clone()))?;
+            match member.dut.tap(key).map_err(|error| error.within(member.name.clone())) {
+                Ok(one) => tapped |= one,
+                Err(error) => return Err(self.cause(error)),
+            }
         }
         Ok(tapped)
     }
