@@ -147,7 +147,7 @@ pub struct Bars {
 pub struct Bar {
     /// Beside the bar.
     pub label: String,
-    /// Share of the whole of each part, 0 to 1.
+    /// Share of the whole of each part, 0 to 1; none of a heading.
     pub shares: Vec<f64>,
     /// All about it, one statement a line.
     pub detail: String,

@@ -7,8 +7,7 @@ use weir_trial::run::{
     BackToBackResult, ConnectionsResult, CurveResult, Estimate, FlowModsResult, FrameLossResult,
     LatencyResult, MrrResult, Point, PointResult, Run, RunState, SoakResult, ThroughputResult,
 };
-use weir_trial::{Fault, PacketCheck};
-use weir_trial::{Limit, Limiter};
+use weir_trial::{Fault, Limit, Limiter, PacketCheck, Passed, StageReading, StageTaps};
 use weir_units::{Nanos, Pps, Ratio, Spread};
 
 fn page(runs: &[Run]) -> String {
@@ -390,6 +389,41 @@ fn who_limits_a_result_and_what_the_tester_can_do_stand_on_the_page() {
         place(text);
     }
     assert!(!self::page(&[otter()]).contains("What the tester can do"), "older runs have no self-checks");
+}
+
+#[test]
+fn a_chain_says_what_limits_it_and_draws_its_losses_and_times_by_stage() {
+    let mut run = otter();
+    let passed = |delay| Passed { packets: 1_000, delay: Nanos(1_000 * delay) };
+    let edge = |delay| [passed(delay), passed(delay)];
+    let stage = |name: &str, process, (came, left)| StageReading {
+        name: name.to_owned(),
+        process,
+        received: [1_000, 1_000],
+        sent: [1_000, 990],
+        refused: Some(10),
+        busy: Some(400_000),
+        taps: Some(StageTaps { came: edge(came), left: edge(left) }),
+        ..StageReading::default()
+    };
+    for trial in &mut first_point(&mut run).trials {
+        trial.result.stages =
+            vec![stage("nf 1 l2fwd", 0, (2_000, 2_100)), stage("nf 2 l2fwd", 1, (5_000, 9_000))];
+    }
+    let page = page(&[run]);
+    let section = page.split("<section id=\"stages\">").nth(1).expect("the section is there");
+    let section = section.split("</section>").next().unwrap();
+    for says in [
+        &format!("longest inside nf 2 l2fwd: {}", Nanos(4_000)),
+        "In its queue",
+        "Cycles/packet",
+        "1 nf 1 l2fwd",
+        "before it, in its queue",
+    ] {
+        assert!(section.contains(says), "{says}: {section}");
+    }
+    // The name of the device stands above its stages, whole.
+    assert!(section.contains("class=\"tick head\" x=\"0\""), "{section}");
 }
 
 #[test]

@@ -25,9 +25,30 @@ pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
     let losses = by_function(digest, figure, table)?;
     let times: Vec<Figure> = digest.functions().into_iter().filter_map(|nf| times(digest, nf)).collect();
     Some(html! {
+        ul {
+            @for nf in digest.functions() { @for entry in digest.of(nf) { @if let Some(said) = summary(digest, nf, &entry) {
+                li { (said) }
+            } } }
+        }
         (losses)
-        @for figure in &times { (folded("Where time goes", true, figure, &[])) }
+        @for figure in &times { (folded(&figure.title, true, figure, &[])) }
     })
+}
+
+/// What limits a chain at the greatest load, in a sentence.
+fn summary(digest: &Digest<'_>, nf: Nf, entry: &Entry<'_>) -> Option<String> {
+    let (trial, waterfall) = told(entry).pop()?;
+    let (subject, load) = (&digest.subjects[entry.subject], trial.result.spec.load);
+    let limited = limited(&waterfall);
+    let longest = Some(longest(&waterfall)).filter(|longest| !longest.is_empty());
+    let longest = longest.map_or(String::new(), |longest| format!("; {longest}"));
+    Some(format!("{nf}, {subject}, {}, at {load}: {limited}{longest}", entry.size()))
+}
+
+/// The heading of a device's bars.
+fn heading(digest: &Digest<'_>, entry: &Entry<'_>) -> Bar {
+    let label = format!("{} · {}", digest.subjects[entry.subject], entry.size());
+    Bar { label, shares: Vec::new(), detail: String::new() }
 }
 
 /// The trials of a chain that are told.
@@ -51,13 +72,14 @@ fn figure(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
     for entry in digest.of(nf) {
         let Some((trial, waterfall)) = told(&entry).pop() else { continue };
         let intended = trial.result.total().intended.max(1);
+        bars.push(heading(digest, &entry));
         let subject = &digest.subjects[entry.subject];
         for (place, stage) in waterfall.stages.iter().enumerate() {
             let lost = parts(stage);
             let each: Vec<String> =
                 PARTS.iter().zip(lost).map(|(part, lost)| format!("{}: {part}", count(lost))).collect();
             bars.push(Bar {
-                label: format!("{subject} · {} · {} {}", entry.size(), place + 1, stage.name),
+                label: format!("{} {}", place + 1, stage.name),
                 shares: lost.map(|lost| lost as f64 / intended as f64).to_vec(),
                 detail: format!(
                     "{subject} · {} · stage {}, {}\n{} packets came in\n{}\n{}",
@@ -112,6 +134,7 @@ fn times(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
         if whole <= 0.0 {
             continue;
         }
+        bars.push(heading(digest, &entry));
         let subject = &digest.subjects[entry.subject];
         for (place, stage) in waterfall.stages.iter().enumerate() {
             let Some(time) = stage.time else { continue };
@@ -119,7 +142,7 @@ fn times(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
             let before = (time - inside).max(0.0);
             let nanos = |time: f64| Nanos(time.max(0.0) as u64);
             bars.push(Bar {
-                label: format!("{subject} · {} · {} {}", entry.size(), place + 1, stage.name),
+                label: format!("{} {}", place + 1, stage.name),
                 shares: vec![before / whole, inside / whole],
                 detail: format!(
                     "{subject} · {} · stage {}, {}, at {}\n{}: {}\n{}: {}\n{}",

@@ -1,4 +1,5 @@
-//! Stacked bars of shares, one a line. The axis reaches as far as the longest bar.
+//! Stacked bars of shares, one a line. The axis reaches as far as the longest bar. A bar without shares is the heading of
+//! those below it.
 
 use super::{HUES, at, canvas};
 use crate::figure::{Bar, Bars, Figure};
@@ -35,6 +36,9 @@ pub(super) fn draw(figure: &Figure, plot: &Bars) -> Markup {
 }
 
 fn draw_bar(bar: &Bar, top: f64, scale: &Scale) -> Markup {
+    if bar.shares.is_empty() {
+        return html! { text class="tick head" x="0" y=(at(top + THICK - 3.0)) { (bar.label) } };
+    }
     let mut from = 0.0;
     let parts: Vec<_> = bar
         .shares
