@@ -28,11 +28,13 @@ pub struct Found {
     pub hashes: [u64; LOOKUP_BURST],
     /// The megaflow of each key that was found; of others, nothing that means anything.
     pub handles: [Handle; LOOKUP_BURST],
+    /// Whether half of the last burst's packets, or more, came right behind another of their flow.
+    pub runs: bool,
 }
 
 impl Default for Found {
     fn default() -> Self {
-        Self { hashes: [0; LOOKUP_BURST], handles: [Handle::NONE; LOOKUP_BURST] }
+        Self { hashes: [0; LOOKUP_BURST], handles: [Handle::NONE; LOOKUP_BURST], runs: false }
     }
 }
 
@@ -87,7 +89,7 @@ impl<T> Caches<T> {
         let hit = if self.apart == 0 {
             self.lookup_runs(keys, wanted, found)
         } else {
-            self.apart -= 1;
+            (self.apart, found.runs) = (self.apart - 1, false);
             self.lookup_each(keys, wanted, found)
         };
         self.counts.exact += u64::from(hit.count_ones());
@@ -101,9 +103,8 @@ impl<T> Caches<T> {
             trailing |= u64::from(before.is_some_and(|before: usize| keys[i].repeats(&keys[before]))) << i;
             before = Some(i);
         }
-        // Half of the packets, or more, came right behind another of their flow: so will those of the next burst.
-        let has_runs = trailing != 0 && trailing.count_ones() * 2 >= wanted.count_ones();
-        if !has_runs {
+        found.runs = trailing != 0 && trailing.count_ones() * 2 >= wanted.count_ones();
+        if !found.runs {
             self.apart = APART;
         }
         let mut hit = self.lookup_each(keys, wanted & !trailing, found);

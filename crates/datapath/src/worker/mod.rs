@@ -6,8 +6,8 @@
 //! - packets come in by a port's queue ([`receive`]), with hints or without ([`hints`]), and go to the worker that owns
 //!   their flow ([`steer`], [`redirect`]); those with simple actions leave at once by the fast path ([`fast_path`]);
 //! - the others are looked up, and what misses the caches goes to the slow path on the same core ([`upcall`]);
-//! - what their source says is done, by one dispatch ([`dispatch`]); packets that meet a service wait for the others of
-//!   their burst, so that services see bursts whatever flows they are of ([`serve`]), and come back to the dispatch;
+//! - what their megaflow says is done ([`dispatch`]); packets that meet a service wait for the others of their burst, so
+//!   that services see bursts whatever flows they are of ([`serve`]);
 //! - they leave ([`transmit`]).
 //!
 //! [`state`] has what is known of each packet meanwhile. Between bursts come the control thread's commands
@@ -106,32 +106,25 @@ impl Worker {
         let (mut wanted, mut straight) = (wanted, 0);
         while wanted != 0 {
             // If the last stage missed the megaflow cache, this one mostly will: walk the tables first.
-            let misses = self.classify(burst, wanted, straight);
+            let found = if straight == 0 { 0 } else { self.walk_tables(burst, straight) };
+            let misses = self.classify(wanted & !found);
             self.time.lap(Step::Lookup, count, &mut self.counters);
             if misses != 0 {
                 self.upcall(burst, misses);
                 self.time.lap(Step::Upcall, count, &mut self.counters);
             }
-            self.teach(burst, wanted);
-            wanted = self.act(burst, wanted);
+            let waiting = self.execute(burst, wanted);
+            self.time.lap(Step::Execute, count, &mut self.counters);
+            if waiting != 0 {
+                self.serve(burst, waiting);
+                self.time.lap(Step::Services, count, &mut self.counters);
+            }
+            wanted = self.state.again(wanted);
             straight = self.state.walked(wanted);
         }
         self.settle_pending();
         self.transmit(burst);
         self.time.lap(Step::Transmit, count, &mut self.counters);
         self.time.end_burst();
-    }
-
-    /// What the sources of packets say is done, and services meet them, until none of them goes on. Returns those that
-    /// have to be looked up again.
-    #[inline]
-    fn act(&mut self, burst: &mut Burst, wanted: Packets) -> Packets {
-        let waiting = self.dispatch(burst, wanted, wanted).waiting;
-        self.time.lap(Step::Execute, burst.len(), &mut self.counters);
-        if waiting != 0 {
-            self.serve(burst, waiting);
-            self.time.lap(Step::Services, burst.len(), &mut self.counters);
-        }
-        self.state.again(wanted)
     }
 }

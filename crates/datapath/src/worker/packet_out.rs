@@ -40,7 +40,11 @@ impl Worker {
         };
         let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Watch::Nobody);
         self.translate_once(0, outcome);
-        let again = self.act(&mut burst, wanted);
+        let waiting = self.execute(&mut burst, wanted);
+        if waiting != 0 {
+            self.serve(&mut burst, waiting);
+        }
+        let again = self.state.again(wanted);
         self.forward(&mut burst, again);
         self.drain_spawned(&mut burst);
     }

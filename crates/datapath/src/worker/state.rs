@@ -78,8 +78,6 @@ pub(super) struct BurstState {
     pub(super) roots: [u8; BURST],
     /// Packets that another worker owns.
     pub(super) others: Packets,
-    /// Packets whose source may be that of the packet before them.
-    pub(super) follows: Packets,
     /// What the last lookup found.
     pub(super) found: Found,
     /// Packets that are as they came in, for the fast path to learn from.
@@ -96,6 +94,30 @@ pub(super) fn went_too_often(passes: &mut u8) -> bool {
     *passes >= PASSES
 }
 
+/// Of these packets, the first and, where they come in runs, those right behind it that are like it.
+#[inline(always)]
+pub(super) fn run<const RUNS: bool>(
+    packets: Packets,
+    first: usize,
+    is_like: impl Fn(usize) -> bool,
+) -> Packets {
+    let first = 1 << first;
+    if !RUNS {
+        return first;
+    }
+    places(packets & !first).take_while(|&at| is_like(at)).fold(first, |run, at| run | 1 << at)
+}
+
+/// Does something to each packet of a run, which is one packet where they come alone.
+#[inline(always)]
+pub(super) fn each<const RUNS: bool>(run: Packets, mut body: impl FnMut(usize)) {
+    if RUNS {
+        places(run).for_each(body);
+    } else {
+        body(run.trailing_zeros() as usize);
+    }
+}
+
 impl BurstState {
     pub(super) fn new() -> Self {
         Self {
@@ -108,7 +130,6 @@ impl BurstState {
             passes: [0; BURST],
             roots: [0; BURST],
             others: 0,
-            follows: 0,
             found: Found::default(),
             fresh: Fresh::default(),
             hinted: Hinted::default(),

@@ -15,11 +15,9 @@ use weir_dpdk::Burst;
 use weir_flow::{Field, Mask, places};
 
 impl Worker {
-    /// Finds each packet's megaflow by its whole key, of those in `straight` before that its way through the tables.
-    /// Returns those that have none that is right.
+    /// Finds each packet's megaflow by its whole key. Returns those that have none that is right.
     #[inline]
-    pub(super) fn classify(&mut self, burst: &mut Burst, wanted: Packets, straight: Packets) -> Packets {
-        let wanted = if straight == 0 { wanted } else { wanted & !self.walk_tables(burst, straight) };
+    pub(super) fn classify(&mut self, wanted: Packets) -> Packets {
         let Self { tiers: Tiers { caches, .. }, state, counters, .. } = self;
         let BurstState { keys, found, hinted, .. } = state;
         let named = hinted.take();
@@ -42,13 +40,11 @@ impl Worker {
     /// Takes the megaflows that were found. Returns the packets whose megaflow is out of date.
     #[inline]
     fn take(&mut self, hits: Packets) -> Packets {
-        let (mut stale, mut current, mut follows) = (0, None, 0);
+        let (mut stale, mut current) = (0, None);
         for at in places(hits) {
             let handle = self.state.found.handles[at];
             let report = &mut self.counters.caches;
-            let follows_it = current == Some(handle);
-            follows |= u64::from(follows_it) << at;
-            if follows_it || self.tiers.caches.is_current(handle, &self.pipeline, report) {
+            if current == Some(handle) || self.tiers.caches.is_current(handle, &self.pipeline, report) {
                 self.state.sources[at] = Source::Megaflow(handle);
                 current = Some(handle);
             } else {
@@ -60,7 +56,6 @@ impl Worker {
                 stale |= 1 << at;
             }
         }
-        self.state.follows = self.state.follows & !hits | follows;
         stale
     }
 
@@ -68,7 +63,7 @@ impl Worker {
     #[inline]
     pub(super) fn walk_tables(&mut self, burst: &mut Burst, packets: Packets) -> Packets {
         self.tiers.table_walk.keep_up(&self.pipeline, self.time.now);
-        let (mut found, mut current, mut follows): (Packets, _, Packets) = (0, None, 0);
+        let mut found: Packets = 0;
         for at in places(packets) {
             let Some(packet) = burst.get_mut(at) else { continue };
             let (key, layout) = (&self.state.keys[at], self.state.layouts[at]);
@@ -76,21 +71,22 @@ impl Worker {
             if let Some(end) = self.tiers.table_walk.find(&self.pipeline, &packet, &mut self.slow.frozen) {
                 self.state.sources[at] = Source::Walk(end);
                 found |= 1 << at;
-                follows |= u64::from(current == Some(end)) << at;
-                current = Some(end);
             }
         }
-        self.state.follows = self.state.follows & !packets | follows;
         self.counters.caches.direct += u64::from(found.count_ones());
         found
     }
 
-    /// Finds the source of each packet behind a service: of those in `straight`, which walked the tables, the same way
-    /// if they can, else as of any packet that comes in.
-    pub(super) fn look_up(&mut self, burst: &mut Burst, packets: Packets, straight: Packets) {
-        let misses = self.classify(burst, packets, straight);
+    /// Finds what the stage behind a service makes of packets: of those that walked the tables the
+    /// same way if they can, else as of any packet that comes in.
+    pub(super) fn next_stage_of(&mut self, burst: &mut Burst, packets: Packets, straight: Packets) {
+        let found = if straight == 0 { 0 } else { self.walk_tables(burst, straight) };
+        let misses = self.classify(packets & !found);
         if misses != 0 {
             self.upcall(burst, misses);
+        }
+        for at in places(packets) {
+            self.state.segments[at] = 0;
         }
     }
 
