@@ -394,7 +394,7 @@ fn who_limits_a_result_and_what_the_tester_can_do_stand_on_the_page() {
 #[test]
 fn a_chain_says_what_limits_it_and_draws_its_losses_and_times_by_stage() {
     let mut run = otter();
-    let passed = |delay| Passed { packets: 1_000, delay: Nanos(1_000 * delay) };
+    let passed = |delay: u64| Passed { packets: 1_000, delay: Nanos(1_000 * delay) };
     let edge = |delay| [passed(delay), passed(delay)];
     let stage = |name: &str, process, (came, left)| StageReading {
         name: name.to_owned(),

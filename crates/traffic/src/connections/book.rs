@@ -52,9 +52,6 @@ pub(super) struct Came {
     pub(super) damaged: u64,
 }
 
-/// Address and port of one end of a connection.
-type End = (u32, u16);
-
 /// The book.
 #[derive(Debug)]
 pub(super) struct Book<'a> {
