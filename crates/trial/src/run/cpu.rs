@@ -52,7 +52,8 @@ impl CpuUse {
             readings().map(|dut| dut.cpu.seconds() * hertz / dut.received as f64).collect::<Vec<_>>()
         });
         let cores = Spread::of(&cores.collect::<Vec<_>>())?;
-        let carried = at_load().all(|trial| 1.0 - trial.result.loss_ratio().0 >= CARRIED);
+        // A device that feeds itself has no load, and never waits for packets.
+        let carried = load > 0.0 && at_load().all(|trial| 1.0 - trial.result.loss_ratio().0 >= CARRIED);
         Some(Self {
             load: Pps(load),
             waits: carried && cores.mean >= POLLS && !point.configuration.contains_key(COUNTED),
@@ -139,6 +140,9 @@ mod tests {
         let busy = point(vec![trial(0, 1e6, 2 * half, 5_000)]);
         let found = CpuUse::of(&busy, &BTreeMap::new()).unwrap();
         assert_eq!((found.waits, found.cycles), (false, None), "no frequency, no cycles");
+        let mut fed = point(vec![trial(0, 1e6, 2 * half, 0)]);
+        fed.trials[0].result.spec.load = Pps(0.0);
+        assert!(!CpuUse::of(&fed, &machine()).unwrap().waits, "it has its packets from inside");
     }
 
     #[test]
