@@ -169,6 +169,9 @@ fn taken(megabytes: u64) -> String {
     script
 }
 
+/// iproute2 by its path: busybox's shell may take its own applet for a name alone, which reads no batches.
+const IP: &str = "/bin/ip";
+
 /// The guest's kernel as the function, and a loop that tells its counters.
 fn kernel(request: &StartRequest<'_>) -> Result<String, DutError> {
     let nf = request.nf;
@@ -177,8 +180,8 @@ fn kernel(request: &StartRequest<'_>) -> Result<String, DutError> {
     let setup = Setup::of(nf).map_err(|reason| DutError::Unsupported { dut: "linux", nf, reason })?;
     let mut script = "set -e\n".to_owned();
     for (port, address) in INTERFACES.into_iter().zip(ADDRESSES) {
-        let _ = writeln!(script, "ip link set $(ls /sys/bus/pci/devices/{address}/virtio*/net) name {port}");
-        let _ = writeln!(script, "ip link set {port} mtu {mtu} up");
+        let _ = writeln!(script, "{IP} link set $(ls /sys/bus/pci/devices/{address}/virtio*/net) name {port}");
+        let _ = writeln!(script, "{IP} link set {port} mtu {mtu} up");
     }
     for step in &setup.steps {
         match step {
@@ -188,7 +191,7 @@ fn kernel(request: &StartRequest<'_>) -> Result<String, DutError> {
                 }
             }
             Step::Ip(text) => {
-                let _ = write!(script, "ip -batch - <<'END'\n{text}END\n");
+                let _ = write!(script, "{IP} -batch - <<'END'\n{text}END\n");
             }
             Step::Nft(text) => {
                 let _ = write!(script, "nft -f - <<'END'\n{text}END\n");
@@ -239,7 +242,7 @@ mod tests {
     #[test]
     fn the_kernel_is_set_up_as_the_one_of_this_machine_is() {
         let bridge = script("linux", Nf::Firewall { rules: 3 }, 1);
-        assert!(bridge.contains("ip link set port1 mtu 1500 up"), "{bridge}");
+        assert!(bridge.contains("\n/bin/ip link set port1 mtu 1500 up\n"), "{bridge}");
         assert!(
             bridge.contains("link add weir type bridge") && bridge.contains("table bridge weir"),
             "{bridge}"

@@ -45,8 +45,15 @@ const TOLD: usize = 12;
 /// What begins the line that says why a kernel or our own script gave up; what follows it is of less use.
 const CAUSES: [&str; 3] = ["Kernel panic", "weir-guest: ", "error: "];
 
-/// What a kernel prints that could not be unpacked: it stands still then.
-const HALTED: &str = "-- System halted";
+/// What a kernel prints that could not unpack itself, by the method it is packed with (lz4, xz, zstd, gzip): it stands still
+/// then. What it prints last, that it halted, has no end of line and is not seen.
+const HALTED: [&str; 5] = [
+    "Decoding failed",
+    "data is corrupt",
+    "data corrupted",
+    "decompression failed",
+    "uncompression error",
+];
 
 /// A function in its guest.
 struct Running {
@@ -118,7 +125,7 @@ impl Running {
     /// Waits until `find` makes something of what was printed, or the kernel says that it cannot begin.
     fn until<T>(&self, find: impl Fn(&[&str]) -> Option<T>) -> Result<T, DutError> {
         let look = |lines: &[&str]| {
-            let halted = lines.iter().any(|line| line.contains(HALTED)).then_some(None);
+            let halted = lines.iter().any(|line| HALTED.iter().any(|what| line.contains(what))).then_some(None);
             halted.or_else(|| find(lines).map(Some))
         };
         let found = self.process.wait_for(0, "forward", PATIENCE, look)?;
