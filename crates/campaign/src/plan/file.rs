@@ -46,7 +46,7 @@ pub(crate) struct PlanFile {
     /// Axis: how the host splits packets among copies. round-robin: in turns, packet by packet (weir); flow: by a hash of the flow, both directions of which go through the same copy (weir, ovs-dpdk). Default: round-robin.
     #[schemars(with = "Option<List<Split>>")]
     pub(super) split: Option<Spanned<List<String>>>,
-    /// Axis: own, a core for each forwarding process, and for each processor of a guest; shared, where all of them take turns on one; a number of cores, or a list of them ([1, 2], within the list of an axis: [[1], [1, 2]]), which are dealt out to the processes in turn, the host first. Default: own.
+    /// Axis: own, a core for each forwarding process, and for each processor of a guest; shared, where all of them take turns on one; a number of cores, or a list of them (`[1, 2]`, within the list of an axis: `[[1], [1, 2]]`), which are dealt out to the processes in turn, the host first. Default: own.
     #[schemars(with = "Option<List<CoreUse>>")]
     pub(super) cores: Option<Spanned<List<CoreUse>>>,
     /// Axis: how fast the device's cores are. A clock ("1.5GHz") is set by cpufreq, where the machine has it, and put back; a share ("50%") of the cores' time is given to the device by turns with a thread of the lab that keeps the core. Default: as the machine has them.

@@ -5,7 +5,7 @@
 //! (the same file). A host has one *stage* between two functions, a function is one stage; every stage counts
 //! what came in and what left, so that a packet that is lost is lost somewhere that has a name (`stages.rs`). Several
 //! copies of a chain stand side by side behind a host that splits packets among them (`paths.rs`). Where memory is shared,
-//! its owner ([`PRIMARY`]) has two stages: towards the tester at both ends.
+//! its owner (`PRIMARY`) has two stages: towards the tester at both ends.
 //!
 //! Threads: none of our own beside those of each process.
 

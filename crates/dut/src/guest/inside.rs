@@ -180,7 +180,8 @@ fn kernel(request: &StartRequest<'_>) -> Result<String, DutError> {
     let setup = Setup::of(nf).map_err(|reason| DutError::Unsupported { dut: "linux", nf, reason })?;
     let mut script = "set -e\n".to_owned();
     for (port, address) in INTERFACES.into_iter().zip(ADDRESSES) {
-        let _ = writeln!(script, "{IP} link set $(ls /sys/bus/pci/devices/{address}/virtio*/net) name {port}");
+        let _ =
+            writeln!(script, "{IP} link set $(ls /sys/bus/pci/devices/{address}/virtio*/net) name {port}");
         let _ = writeln!(script, "{IP} link set {port} mtu {mtu} up");
     }
     for step in &setup.steps {

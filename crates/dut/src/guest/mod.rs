@@ -47,13 +47,8 @@ const CAUSES: [&str; 3] = ["Kernel panic", "weir-guest: ", "error: "];
 
 /// What a kernel prints that could not unpack itself, by the method it is packed with (lz4, xz, zstd, gzip): it stands still
 /// then. What it prints last, that it halted, has no end of line and is not seen.
-const HALTED: [&str; 5] = [
-    "Decoding failed",
-    "data is corrupt",
-    "data corrupted",
-    "decompression failed",
-    "uncompression error",
-];
+const HALTED: [&str; 5] =
+    ["Decoding failed", "data is corrupt", "data corrupted", "decompression failed", "uncompression error"];
 
 /// A function in its guest.
 struct Running {
@@ -125,7 +120,8 @@ impl Running {
     /// Waits until `find` makes something of what was printed, or the kernel says that it cannot begin.
     fn until<T>(&self, find: impl Fn(&[&str]) -> Option<T>) -> Result<T, DutError> {
         let look = |lines: &[&str]| {
-            let halted = lines.iter().any(|line| HALTED.iter().any(|what| line.contains(what))).then_some(None);
+            let halted =
+                lines.iter().any(|line| HALTED.iter().any(|what| line.contains(what))).then_some(None);
             halted.or_else(|| find(lines).map(Some))
         };
         let found = self.process.wait_for(0, "forward", PATIENCE, look)?;
