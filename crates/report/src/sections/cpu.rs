@@ -22,7 +22,8 @@ fn used(entry: &Entry<'_>) -> Option<CpuUse> {
 fn figure(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
     let pick = |entry: Entry<'_>| {
         let cpu = used(&entry)?;
-        let mut lines = vec![format!("{} cores in use at {}", number(cpu.cores.mean, 2), cpu.load)];
+        let at = cpu.load.map_or("a load of its own".to_owned(), |load| load.to_string());
+        let mut lines = vec![format!("{} cores in use at {at}", number(cpu.cores.mean, 2))];
         lines.extend(
             cpu.cycles.map(|cycles| format!("{}{} cycles a packet", most(&cpu), number(cycles.mean, 0))),
         );
@@ -72,7 +73,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
             cells: vec![
                 Cell::Text(entry.size()),
                 Cell::Text(digest.subjects[entry.subject].clone()),
-                Cell::rate(Some(cpu.load), entry.bytes()),
+                Cell::rate(cpu.load, entry.bytes()),
                 plain(Some(cpu.cores.mean), 3),
                 plain(cores.map(|interval| interval.low), 3),
                 plain(cores.map(|interval| interval.high), 3),

@@ -23,8 +23,8 @@ const POLLS: f64 = 0.95;
 /// CPU use at the greatest load of a point at which it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuUse {
-    /// The load, over all directions.
-    pub load: Pps,
+    /// The load, over all directions; nothing of a device that feeds itself.
+    pub load: Option<Pps>,
     /// Cores in use: CPU time over time.
     pub cores: Spread,
     /// Cycles of the time stamp counter for each packet that the device received; nothing where the counter's frequency
@@ -52,11 +52,15 @@ impl CpuUse {
             readings().map(|dut| dut.cpu.seconds() * hertz / dut.received as f64).collect::<Vec<_>>()
         });
         let cores = Spread::of(&cores.collect::<Vec<_>>())?;
-        // A device that feeds itself has no load, and never waits for packets.
-        let carried = load > 0.0 && at_load().all(|trial| 1.0 - trial.result.loss_ratio().0 >= CARRIED);
+        // A device that feeds itself (there are no counts of a tester) has no load, and never waits for packets.
+        let feeds_itself = at_load().all(|trial| trial.result.directions.is_empty());
+        let carried = at_load().all(|trial| 1.0 - trial.result.loss_ratio().0 >= CARRIED);
         Some(Self {
-            load: Pps(load),
-            waits: carried && cores.mean >= POLLS && !point.configuration.contains_key(COUNTED),
+            load: (!feeds_itself).then_some(Pps(load)),
+            waits: !feeds_itself
+                && carried
+                && cores.mean >= POLLS
+                && !point.configuration.contains_key(COUNTED),
             cycles: cycles.and_then(|cycles| Spread::of(&cycles)),
             cores,
         })
@@ -133,7 +137,7 @@ mod tests {
         let half = 500_000_000;
         let asleep = point(vec![trial(0, 1e5, 9, 0), trial(1, 1e6, half, 0), trial(2, 1e6, half, 0)]);
         let found = CpuUse::of(&asleep, &machine()).unwrap();
-        assert_eq!((found.load, found.cores.mean, found.cores.count), (Pps(1e6), 0.5, 2));
+        assert_eq!((found.load, found.cores.mean, found.cores.count), (Some(Pps(1e6)), 0.5, 2));
         assert!((found.cycles.unwrap().mean - 1250.0).abs() < 1e-6 && !found.waits);
         let polling = point(vec![trial(0, 1e6, 2 * half, 0)]);
         assert!(CpuUse::of(&polling, &machine()).unwrap().waits, "it may have waited for packets");
@@ -141,8 +145,9 @@ mod tests {
         let found = CpuUse::of(&busy, &BTreeMap::new()).unwrap();
         assert_eq!((found.waits, found.cycles), (false, None), "no frequency, no cycles");
         let mut fed = point(vec![trial(0, 1e6, 2 * half, 0)]);
-        fed.trials[0].result.spec.load = Pps(0.0);
-        assert!(!CpuUse::of(&fed, &machine()).unwrap().waits, "it has its packets from inside");
+        fed.trials[0].result.directions.clear();
+        let found = CpuUse::of(&fed, &machine()).unwrap();
+        assert_eq!((found.load, found.waits), (None, false), "it has its packets from inside");
     }
 
     #[test]

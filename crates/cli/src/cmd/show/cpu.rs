@@ -18,7 +18,7 @@ pub(super) fn text(run: &Run) -> String {
                 point.key.nf.to_string(),
                 point.key.device(),
                 size(&point.key),
-                cpu.load.to_string(),
+                cpu.load.map_or("its own".to_owned(), |load| load.to_string()),
                 with_interval(&cpu.cores, 2),
                 cpu.cycles.map_or("-".to_owned(), |cycles| format!("{most}{}", with_interval(&cycles, 0))),
                 cpu.cores.count.to_string(),
