@@ -66,7 +66,16 @@ impl Inside {
             },
             Self::Linux => Content {
                 kind: "linux",
-                modules: &[MODULES[0], MODULES[1], MODULES[2], "virtio_net", "bridge", "nf_tables"],
+                // Without nft_meta_bridge the kernel refuses rules of a bridge that look at a packet's protocol.
+                modules: &[
+                    MODULES[0],
+                    MODULES[1],
+                    MODULES[2],
+                    "virtio_net",
+                    "bridge",
+                    "nf_tables",
+                    "nft_meta_bridge",
+                ],
                 programs: vec![program("ip", "iproute2")?, program("nft", "nftables")?],
                 loaded: Vec::new(),
             },
