@@ -25,7 +25,7 @@ fn check(ceiling: f64) -> SelfCheck {
 fn tried(purpose: Purpose, load: f64, unsent: u64, lost: u64, found: &[(Code, Weight)]) -> Tried {
     let intended = 1_000_000;
     let sent = intended - unsent;
-    let counts = WindowCounts { sent, unsent, received: sent - lost, refused: 0 };
+    let counts = WindowCounts { sent, unsent, received: sent - lost, refused: 0, late: None };
     let finding = |(code, weight): &(Code, Weight)| Finding {
         code: *code,
         weight: *weight,

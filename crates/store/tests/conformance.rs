@@ -202,11 +202,13 @@ fn windows() -> impl Strategy<Value = Windows> {
             longest,
         })
     };
-    let counts = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>())
-        .prop_map(|(sent, refused, unsent, received)| WindowCounts { sent, refused, unsent, received });
+    let counts = (any::<u64>(), any::<u64>(), any::<u64>(), of(any::<u64>()), any::<u64>()).prop_map(
+        |(sent, refused, unsent, late, received)| WindowCounts { sent, refused, unsent, late, received },
+    );
     let numbers = (any::<u32>(), any::<u32>(), any::<u32>());
     (numbers, (nanos(), nanos(), nanos(), of(nanos())), absences(), absences(), vec(counts, 0..3)).prop_map(
         |((count, left_out, lossy), (length, margin, kept, worst_delay), tester, dut, counts)| Windows {
+            warm_up: margin,
             length,
             count,
             left_out,

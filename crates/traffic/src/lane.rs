@@ -10,7 +10,7 @@ use crate::sample::Sampler;
 use crate::sender::{Sender, SenderCourse};
 use crate::sink::{Tracker, TrackerSetup};
 use crate::waits::Waits;
-use crate::watch::{Gaps, Watch};
+use crate::watch::{Gaps, PassLimit, Watch};
 use crate::windows::Grid;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -88,9 +88,11 @@ pub(crate) struct Course {
     pub(crate) schedule: Schedule,
     /// How far behind the schedule packets are still sent, in ticks.
     pub(crate) catch_up: u64,
-    /// The longest gap of the loop that is its own, and what gaps may come to together before they are a
-    /// pause, in ticks.
-    pub(crate) pass: u64,
+    /// How long after they were due packets are late, in ticks.
+    pub(crate) late_from: u64,
+    /// How long a pass of the loop takes by itself, and what longer ones may come to together before they are a pause,
+    /// in ticks.
+    pub(crate) pass: PassLimit,
     pub(crate) pause: u64,
     pub(crate) drain: Drain,
     /// What the trackers of each direction expect.
@@ -165,7 +167,9 @@ impl Lane {
         let mut collector = self.prepare(course);
         let watch = Watch::start(self.core);
         let start = course.meeting.wait(course)?;
-        let mut gaps = Gaps::new(start, course.pass, course.pause);
+        // Looking at the DUT's threads is its own doing, too.
+        let empty = course.pass.empty + waits.cost(course.tsc);
+        let mut gaps = Gaps::new(start, PassLimit { empty, ..course.pass }, course.pause);
         self.senders.iter_mut().for_each(|one| one.sender.begin_at(start));
         collector.trackers.iter_mut().for_each(|(_, tracker)| tracker.begin_at(start));
         waits.begin(Ticks::now());
@@ -218,8 +222,8 @@ impl Lane {
             let trial = stamp_of(course.trial, *direction);
             let stream = *stream as u8;
             let grid = course.grid;
-            sender
-                .begin(SenderCourse { trial, stream, schedule, grid, catch_up: course.catch_up }, course.tsc);
+            let Course { catch_up, late_from, tsc, .. } = *course;
+            sender.begin(SenderCourse { trial, stream, schedule, grid, catch_up, late_from }, tsc);
         }
         let mut trackers: Vec<(usize, Tracker)> = Vec::new();
         let mut places = Vec::new();
@@ -251,13 +255,14 @@ impl Lane {
         let last = Ticks(end.0.saturating_sub(1));
         let sends = !self.senders.is_empty();
         let mut nap = Nap::of(course.probing.as_ref().map(|(probing, _)| &**probing));
+        let mut handled = 0;
         loop {
             let now = Ticks::now();
-            gaps.pass(now);
+            gaps.pass(now, handled);
             waits.pass(now);
-            let mut due = false;
+            let mut due = 0;
             for one in &mut self.senders {
-                due |= one.sender.offer(now.min(last));
+                due += one.sender.offer(now.min(last));
             }
             if let Some(prober) = prober
                 && let Some(one) = self.senders.get_mut(prober.place())
@@ -265,7 +270,7 @@ impl Lane {
                 prober.probe(now, &mut one.sender);
             }
             let over = if sends {
-                now >= end && (!due || now.since(end) > course.catch_up)
+                now >= end && (due == 0 || now.since(end) > course.catch_up)
                     || self.senders.iter().all(|one| one.sender.has_ended())
             } else {
                 course.meeting.sending.load(Ordering::Relaxed) == 0
@@ -274,6 +279,7 @@ impl Lane {
                 return now;
             }
             let came = collector.collect(&mut self.receivers, gaps.paused());
+            handled = due + came;
             nap.after_pass(came, || self.senders.iter().map(|one| one.sender.offered()).sum());
         }
     }
@@ -287,10 +293,12 @@ impl Lane {
         let quiet = ticks(quiet).max(4 * longest).min(ticks(patience).max(ticks(quiet)));
         let (meeting, mut flushed, mut told) = (&course.meeting, start, 0);
         meeting.came.fetch_max(start.0, Ordering::Relaxed);
+        let mut came = 0;
         while !course.stop.load(Ordering::Relaxed) {
             let now = Ticks::now();
-            gaps.pass(now);
-            if collector.collect(&mut self.receivers, gaps.paused()) > 0 {
+            gaps.pass(now, came);
+            came = collector.collect(&mut self.receivers, gaps.paused());
+            if came > 0 {
                 meeting.came.fetch_max(now.0, Ordering::Relaxed);
             } else if now.since(flushed) > ticks(FLUSH_EVERY) {
                 self.senders.iter_mut().for_each(|one| one.sender.flush());

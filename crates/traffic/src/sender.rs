@@ -36,6 +36,8 @@ pub struct Sender {
     /// When the trial begins, and how far behind the schedule packets are still sent, in ticks.
     start: Ticks,
     catch_up: u64,
+    /// How long after they were due packets are late, in ticks.
+    late_from: u64,
     length: u64,
     windows: SentWindows,
     /// Sent minus due.
@@ -63,6 +65,8 @@ pub(crate) struct SenderCourse {
     pub(crate) grid: Grid,
     /// How far behind the schedule packets are still sent, in ticks.
     pub(crate) catch_up: u64,
+    /// How long after they were due packets are late, in ticks.
+    pub(crate) late_from: u64,
 }
 
 /// Which packets are stamped, and with what.
@@ -128,6 +132,7 @@ impl Sender {
             pacer: None,
             start: Ticks(0),
             catch_up: 0,
+            late_from: 0,
             length: 0,
             windows: SentWindows::default(),
             late: Lateness::new(),
@@ -171,7 +176,7 @@ impl Sender {
 
     /// Begins a trial: trial and stream go into the stamps.
     pub(crate) fn begin(&mut self, course: SenderCourse, tsc: Tsc) {
-        let SenderCourse { trial, stream, schedule, grid, catch_up } = course;
+        let SenderCourse { trial, stream, schedule, grid, catch_up, late_from } = course;
         self.burst.clear();
         self.waiting = None;
         self.ended = false;
@@ -179,7 +184,8 @@ impl Sender {
         self.stamps.stamp = Stamp { trial, sequence: Stamp::first_of(stream), tsc: 0 };
         self.stamps.until_next = self.stamps.every;
         self.began_at = self.position();
-        (self.start, self.length, self.catch_up) = (grid.start, grid.length, catch_up);
+        (self.start, self.length) = (grid.start, grid.length);
+        (self.catch_up, self.late_from) = (catch_up, late_from);
         self.windows.begin(grid);
         self.late.clear();
         let seed = self.seed ^ u64::from(trial) ^ u64::from(stream) << 32;
@@ -277,16 +283,16 @@ impl Sender {
         sent
     }
 
-    /// Offers what is due, at most one burst. Says whether anything was.
+    /// Offers what is due, at most one burst. Returns how many packets that were.
     #[inline]
-    pub(crate) fn offer(&mut self, now: Ticks) -> bool {
+    pub(crate) fn offer(&mut self, now: Ticks) -> usize {
         if now < self.start {
-            return false;
+            return 0;
         }
         if self.shape == Shape::Recorded {
-            return self.offer_recorded(now);
+            return usize::from(self.offer_recorded(now));
         }
-        let Some(pacer) = &mut self.pacer else { return false };
+        let Some(pacer) = &mut self.pacer else { return 0 };
         let at = now.since(self.start);
         self.counts.unsent += pacer.give_up(at.saturating_sub(self.catch_up), &mut self.windows);
         let due = pacer.due(at, BURST);
@@ -294,7 +300,7 @@ impl Sender {
             self.offer_now(due.count);
             self.note_lateness(due);
         }
-        due.count > 0
+        due.count
     }
 
     /// Notes how late a burst was sent: in four groups, each by its oldest packet.
@@ -304,7 +310,11 @@ impl Sender {
         let group = due.count.div_ceil(4);
         for first in (0..due.count).step_by(group) {
             let was_due = due.first + first as u64 * due.apart;
-            self.late.record_many(sent.saturating_sub(was_due), group.min(due.count - first) as u64);
+            let (behind, count) = (sent.saturating_sub(was_due), group.min(due.count - first) as u64);
+            self.late.record_many(behind, count);
+            if behind > self.late_from {
+                self.windows.late(sent, count);
+            }
         }
     }
 
@@ -341,6 +351,7 @@ impl Sender {
         self.transmit(filled);
     }
 
+    /// Offers the packet of a recording that is due, or gives it up. Says whether one was.
     fn offer_recorded(&mut self, now: Ticks) -> bool {
         let Some(pacer) = &mut self.pacer else { return false };
         if self.waiting.is_none() {

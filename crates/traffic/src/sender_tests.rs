@@ -12,7 +12,8 @@ const SPEC: TrialSpec = TrialSpec { load: Pps(1e6), duration: Nanos(50_000_000) 
 fn course(shape: Shape, tsc: Tsc) -> SenderCourse {
     let grid = Grid::new(Ticks(0), tsc.ticks(SPEC.duration), tsc);
     let schedule = Schedule { shape, load: SPEC.load, duration: SPEC.duration, phase: 0.0, seed: 1 };
-    SenderCourse { trial: 2, stream: 0, schedule, grid, catch_up: tsc.ticks(Nanos(100_000)) }
+    let catch_up = tsc.ticks(Nanos(100_000));
+    SenderCourse { trial: 2, stream: 0, schedule, grid, catch_up, late_from: tsc.ticks(Nanos(50_000)) }
 }
 
 /// Packets that were to be sent by the windows.
@@ -56,7 +57,7 @@ fn drawn(sender: &mut Sender, tsc: Tsc, trial: u16, stream: u8) -> Vec<u64> {
     let grid = Grid::new(Ticks(0), tsc.ticks(SPEC.duration), tsc);
     let schedule =
         Schedule { shape: Shape::Poisson, load: SPEC.load, duration: SPEC.duration, phase: 0.0, seed: 1 };
-    sender.begin(SenderCourse { trial, stream, schedule, grid, catch_up: 0 }, tsc);
+    sender.begin(SenderCourse { trial, stream, schedule, grid, catch_up: 0, late_from: 0 }, tsc);
     let pacer = sender.pacer.as_mut().unwrap();
     let next = |_| {
         let due = pacer.first();
@@ -190,14 +191,14 @@ fn of_a_recording_what_is_too_late_or_has_no_buffer_is_unsent_and_keeps_its_numb
     let after = |micros: u64| Ticks(start.0 + tsc.ticks(Nanos(1_001_000 + micros * 1_000)));
     let first = sender.stamps.stamp.sequence;
     let offered = |sender: &mut Sender, micros| {
-        assert!(sender.offer(after(micros)), "after {micros} µs");
+        assert_eq!(sender.offer(after(micros)), 1, "after {micros} µs");
         let counts = sender.counts;
         let numbers = sender.stamps.stamp.sequence - first;
         assert_eq!((counts.sent + counts.unsent, numbers), (in_windows(sender), in_windows(sender)));
         (counts.sent, counts.unsent)
     };
     assert_eq!(offered(&mut sender, 0), (1, 0));
-    assert!(!sender.offer(after(900)), "the second is not due");
+    assert_eq!(sender.offer(after(900)), 0, "the second is not due");
     assert_eq!(offered(&mut sender, 1_090), (2, 0), "late by less than what is caught up");
     assert_eq!(offered(&mut sender, 2_110), (2, 1), "by more");
     let held = all_buffers(&sender.pool);
@@ -206,7 +207,7 @@ fn of_a_recording_what_is_too_late_or_has_no_buffer_is_unsent_and_keeps_its_numb
     for place in 4..10 {
         assert_eq!(offered(&mut sender, place * 1_000), (place - 1, 2));
     }
-    assert!(!sender.offer(after(10_000)) && sender.has_ended());
+    assert!(sender.offer(after(10_000)) == 0 && sender.has_ended());
     assert_eq!(sender.finish().intended, 10);
 }
 
@@ -219,10 +220,13 @@ fn of_packets_that_are_sent_together_each_group_is_as_late_as_its_oldest() {
         sender.catch_up = tsc.ticks(SPEC.duration);
         let now = Ticks::now();
         sender.begin_at(Ticks(now.0 - tsc.ticks(Nanos(100_000))));
-        assert!(sender.offer(now));
+        assert_eq!(sender.offer(now), BURST);
         let late = Lateness::summary([sender.late()], tsc).expect("packets were late");
         assert_eq!((sender.counts.sent, late.count), (BURST as u64, BURST as u64));
         assert!(late.min.0 > 70_000, "{late:?}");
+        let in_windows =
+            |sender: &Sender| -> u32 { sender.windows().windows().iter().map(|one| one.late).sum() };
+        assert_eq!(in_windows(&sender), BURST as u32, "all of them were due over 50 µs ago");
         late
     };
     // Where nobody took the core meanwhile, the last of four groups was due 24 µs after the first, and

@@ -24,14 +24,16 @@ use crate::sender::Sender;
 use crate::sink::{TrackerSetup, window_of};
 use crate::stamp::Reading;
 use crate::waits::Waits;
+use crate::watch::PassLimit;
 use crate::windows::Grid;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_cpu::{Ticks, Tsc};
-use weir_dpdk::{BURST, Eal, Port, RxQueue, Worker, WorkerError};
+use weir_dpdk::{Eal, Port, RxQueue, Worker, WorkerError};
 use weir_trial::changes::Probe;
 use weir_trial::health::{CoreHealth, Health, Pauses};
-use weir_trial::windows::{Window, WindowLog};
+use weir_trial::verdict::limits;
+use weir_trial::windows::{Window, WindowLog, warm_up};
 use weir_trial::{
     ConnectionSpec, DirectionCounts, NfKind, Oracle, PacketCheck, Planned, TesterAccount, TrialResult,
     TrialSpec,
@@ -58,10 +60,14 @@ const CATCH_UP: u64 = 256;
 const LATEST: Nanos = Nanos(500_000);
 /// And where it cannot.
 const LATEST_UNSTAMPED: Nanos = Nanos(1_000_000);
-/// A pass of the tester's loop takes no longer than this by itself, on a slow core, and what it copies: a burst
-/// sent and one received at each of two ports, at [`COPIES`] bytes a nanosecond at least. A longer one is time in
-/// which it did not run; a tester that is slow, in shorter ones, is at its limit, which counts.
-const PASS: Nanos = Nanos(50_000);
+/// A pass of the tester's loop that finds nothing takes no longer than this by itself.
+const EMPTY_PASS: Nanos = Nanos(5_000);
+/// And so much longer for each packet that it handles, on a core some four times as slow as today's, beside what it
+/// copies, at [`COPIES`] bytes a nanosecond. A longer pass is time in which it did not run; a tester that is slow, in
+/// shorter ones, is at its limit, which counts.
+const PACKET: f64 = 250.0;
+/// No less is a pause: what the smallest ring takes.
+const PAUSE: Nanos = Nanos(10_000);
 /// Bytes that a core copies in a nanosecond, at least.
 const COPIES: f64 = 4.0;
 /// Descriptors of a ring between the tester and a device.
@@ -353,10 +359,12 @@ impl Engine {
         let latest = tsc.ticks(if all_stamped { LATEST } else { LATEST_UNSTAMPED });
         let catch_up = ((CATCH_UP as f64 / load.0.max(1.0) * tsc.hz()) as u64).min(latest);
         let bytes = self.senders_of(0).next().map_or(0.0, Sender::mean_frame_bytes);
-        let copied = 4.0 * BURST as f64 * bytes / COPIES;
         // It wakes up some time after a sleep is over.
         let nap = probing.as_ref().and_then(|(probing, _)| probing.nap).map_or(0, |nap| 2 * nap.0);
-        let pass = tsc.ticks(Nanos(PASS.0 + copied as u64 + nap));
+        let pass = PassLimit {
+            empty: tsc.ticks(Nanos(EMPTY_PASS.0 + nap)),
+            packet: tsc.ticks(Nanos((PACKET + bytes / COPIES) as u64)),
+        };
         Course {
             trial: self.trial,
             spec,
@@ -370,8 +378,9 @@ impl Engine {
                 seed: 0,
             },
             catch_up,
+            late_from: tsc.ticks(limits::late_sent(load)),
             pass,
-            pause: catch_up.max(pass),
+            pause: catch_up.max(tsc.ticks(PAUSE)),
             drain,
             setups,
             stop: Arc::clone(stop),
@@ -450,6 +459,7 @@ impl Engine {
             start: start.0,
             length: course.grid.length,
             shift: course.grid.shift,
+            warm_up: tsc.ticks(warm_up(course.spec.duration)),
             margin: tsc.ticks(ring.clamp(MARGIN.0, MARGIN.1)),
             nanos_per_tick: 1e9 / tsc.hz(),
             directions: Vec::new(),
@@ -466,6 +476,7 @@ impl Engine {
                     sum.sent += one.sent;
                     sum.refused += one.refused;
                     sum.unsent += one.unsent;
+                    sum.late += one.late;
                 }
             }
             let trackers = reports.iter().flat_map(|report| &report.trackers);

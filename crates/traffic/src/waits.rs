@@ -15,6 +15,8 @@ use weir_units::Nanos;
 
 /// Time between two readings.
 const EVERY: Nanos = Nanos(500_000);
+/// What a reading takes at most.
+const READING: Nanos = Nanos(3_000);
 /// A wait shorter than this is what every system call of the kernel costs, and no ring runs over.
 const SHORTEST: Nanos = Nanos(20_000);
 /// Waits of one trial that are kept one by one; beyond that the last grows over those behind it.
@@ -68,6 +70,11 @@ impl Waits {
         self.threads.iter_mut().for_each(|thread| thread.waited = thread.now());
         (self.looked, self.sum) = (now, 0);
         self.absences.clear();
+    }
+
+    /// Ticks that looking at them takes at most.
+    pub(crate) fn cost(&self, tsc: Tsc) -> u64 {
+        tsc.ticks(READING) * self.threads.len() as u64
     }
 
     /// Looks at them if it is time to.

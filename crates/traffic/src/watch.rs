@@ -38,13 +38,22 @@ impl Watch {
     }
 }
 
+/// How long a pass of a tester's loop takes by itself at most, in ticks: on a slow core, and by what it handled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PassLimit {
+    /// Of one that found nothing to do.
+    pub(crate) empty: u64,
+    /// And for each packet sent or received.
+    pub(crate) packet: u64,
+}
+
 /// A thread's account of the time between two passes of its loop.
 #[derive(Debug)]
 pub(crate) struct Gaps {
     begin: Ticks,
     last: Ticks,
     /// A longer gap is none of the loop's own doing: the core was away.
-    own: u64,
+    own: PassLimit,
     /// Gaps that come to more than this are a pause.
     limit: u64,
     /// Time that gaps took and that was not made up for since, and when the first of them began.
@@ -60,10 +69,10 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// Account of a trial that begins at `begin`. Gaps of more than `own` ticks each that come to more than
-    /// `limit` are a pause: one of them, or several so soon after one another that what fell due meanwhile
+    /// Account of a trial that begins at `begin`. Gaps longer than `own` that come to more than `limit` ticks are a
+    /// pause: one of them, or several so soon after one another that what fell due meanwhile
     /// could not be sent.
-    pub(crate) fn new(begin: Ticks, own: u64, limit: u64) -> Self {
+    pub(crate) fn new(begin: Ticks, own: PassLimit, limit: u64) -> Self {
         Self {
             begin,
             last: begin,
@@ -79,15 +88,15 @@ impl Gaps {
         }
     }
 
-    /// A pass of the loop begins.
+    /// A pass of the loop begins, after one that handled so many packets.
     #[inline]
-    pub(crate) fn pass(&mut self, now: Ticks) {
+    pub(crate) fn pass(&mut self, now: Ticks, packets: usize) {
         if now < self.begin {
             return;
         }
         let gap = now.since(self.last);
         self.histogram.record(gap);
-        if gap > self.own {
+        if gap > self.own.empty + self.own.packet * packets as u64 {
             self.gap(now, gap);
         }
         self.last = now;
@@ -156,12 +165,24 @@ impl Gaps {
 mod tests {
     use super::*;
 
+    const OWN: PassLimit = PassLimit { empty: 50, packet: 10 };
+
+    #[test]
+    fn a_pass_may_take_longer_the_more_packets_it_handles() {
+        let mut gaps = Gaps::new(Ticks(0), OWN, 0);
+        // 150 ticks each: of a pass with ten packets its own, of one with nine none of its own.
+        gaps.pass(Ticks(150), 10);
+        assert!(gaps.absences().is_empty());
+        gaps.pass(Ticks(300), 9);
+        assert_eq!(gaps.absences(), [Absence { side: Side::Tester, from: 150, to: 300 }]);
+    }
+
     #[test]
     fn a_gap_beyond_the_limit_is_an_absence_and_every_gap_is_counted() {
-        let mut gaps = Gaps::new(Ticks(1_000), 50, 50);
-        [900, 999, 1_010, 1_060, 1_111].map(Ticks).into_iter().for_each(|now| gaps.pass(now));
+        let mut gaps = Gaps::new(Ticks(1_000), OWN, 50);
+        [900, 999, 1_010, 1_060, 1_111].map(Ticks).into_iter().for_each(|now| gaps.pass(now, 0));
         // Twice the gap's time is enough to make up for it; the next one is another pause.
-        [1_151, 1_191, 1_231, 2_000].map(Ticks).into_iter().for_each(|now| gaps.pass(now));
+        [1_151, 1_191, 1_231, 2_000].map(Ticks).into_iter().for_each(|now| gaps.pass(now, 0));
         let absence = |from, to| Absence { side: Side::Tester, from, to };
         assert_eq!(gaps.absences(), [absence(1_060, 1_111), absence(1_231, 2_000)]);
         assert_eq!((gaps.paused(), gaps.pauses), (Ticks(2_000), (2, 820, 769)));
@@ -169,24 +190,24 @@ mod tests {
 
     #[test]
     fn gaps_that_could_not_be_made_up_for_are_one_pause() {
-        let mut gaps = Gaps::new(Ticks(0), 50, 100);
+        let mut gaps = Gaps::new(Ticks(0), OWN, 100);
         // 60 ticks each, with 40 between them: the second makes too much of them, the third goes on.
-        [60, 80, 100, 160, 200, 260].map(Ticks).into_iter().for_each(|now| gaps.pass(now));
+        [60, 80, 100, 160, 200, 260].map(Ticks).into_iter().for_each(|now| gaps.pass(now, 0));
         let absence = Absence { side: Side::Tester, from: 0, to: 260 };
         assert_eq!((gaps.absences(), gaps.pauses), (&[absence][..], (1, 260, 260)));
         // One that is made up for begins anew, and is none by itself.
-        (0..10).for_each(|step| gaps.pass(Ticks(300 + 40 * step)));
-        gaps.pass(Ticks(720));
+        (0..10).for_each(|step| gaps.pass(Ticks(300 + 40 * step), 0));
+        gaps.pass(Ticks(720), 0);
         assert_eq!((gaps.absences().len(), gaps.paused()), (1, Ticks(260)));
     }
 
     #[test]
     fn pauses_beyond_the_room_for_them_are_absent_all_the_same() {
-        let mut gaps = Gaps::new(Ticks(0), 50, 50);
+        let mut gaps = Gaps::new(Ticks(0), OWN, 50);
         // Each is made up for before the next.
         (1..=MOST as u64 + 10).for_each(|pass| {
-            gaps.pass(Ticks(1_000 * pass));
-            (1..20).for_each(|step| gaps.pass(Ticks(1_000 * pass + 45 * step)));
+            gaps.pass(Ticks(1_000 * pass), 0);
+            (1..20).for_each(|step| gaps.pass(Ticks(1_000 * pass + 45 * step), 0));
         });
         assert_eq!((gaps.absences.len(), gaps.absences.capacity()), (MOST, MOST));
         assert_eq!(gaps.absences().last().unwrap().to, 1_000 * (MOST as u64 + 10));

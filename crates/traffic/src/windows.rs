@@ -76,6 +76,14 @@ impl SentWindows {
         }
     }
 
+    /// Counts packets offered in the window of this moment, and late.
+    #[inline]
+    pub(crate) fn late(&mut self, ticks: u64, count: u64) {
+        if let Some(window) = self.at(ticks) {
+            window.late = window.late.saturating_add(count as u32);
+        }
+    }
+
     /// The first moment behind the window of a moment.
     pub(crate) fn end_of(&self, ticks: u64) -> u64 {
         match (ticks >> self.shift) as usize {

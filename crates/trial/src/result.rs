@@ -197,7 +197,8 @@ impl TrialResult {
         let kept = self.windows.as_ref().map(Windows::total).filter(|kept| kept.intended() > 0);
         kept.unwrap_or_else(|| {
             let DirectionCounts { intended, sent, refused, received, .. } = self.total();
-            WindowCounts { sent, refused, unsent: intended.saturating_sub(sent + refused), received }
+            let unsent = intended.saturating_sub(sent + refused);
+            WindowCounts { sent, refused, unsent, late: None, received }
         })
     }
 

@@ -12,7 +12,7 @@ mod packets;
 use crate::{DirectionCounts, Side, TrialResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_units::{Nanos, Ratio};
+use weir_units::{Nanos, Pps, Ratio};
 
 /// How much a finding says about a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -196,6 +196,15 @@ pub mod limits {
     pub const LATE_SENT_PACKETS: f64 = 128.0;
     /// Their time at the load of the trial, within these bounds, is late.
     pub const LATE_SENT: (Nanos, Nanos) = (Nanos(5_000), Nanos(250_000));
+    /// Late packets, of those that count, that make a trial invalid; and those that are worth a note.
+    pub const LATE_SENT_SHARES: (Ratio, Ratio) = (Ratio(0.1), Ratio(0.01));
+
+    /// How long after they were due packets are late, at this load of one direction.
+    pub fn late_sent(load: weir_units::Pps) -> Nanos {
+        let time = Nanos((LATE_SENT_PACKETS / load.0.max(1e-3) * 1e9) as u64);
+        time.clamp(LATE_SENT.0, LATE_SENT.1)
+    }
+
     /// Time in pauses of the tester that is no news, of the trial; where no window can be left out it is all
     /// that is forgiven.
     pub const DEAF: Ratio = Ratio(0.01);
@@ -301,19 +310,7 @@ impl Bench<'_> {
             }
         }
         let Some(account) = &result.account else { return };
-        if let Some(late) = &account.sent_late {
-            let share = result.spec.load.0 / result.directions.len().max(1) as f64;
-            let time = Nanos((limits::LATE_SENT_PACKETS / share.max(1e-3) * 1e9) as u64);
-            let limit = time.clamp(limits::LATE_SENT.0, limits::LATE_SENT.1);
-            let [_, p90, p99, ..] = late.percentiles;
-            let found = [(Weight::Invalid, 10, p90), (Weight::Note, 1, p99)];
-            if let Some((weight, percent, at)) = found.into_iter().find(|(_, _, at)| *at > limit) {
-                let says = format!(
-                    "{percent} % of the packets were sent {at} or more after they were due ({limit} is late)"
-                );
-                self.find(Code::LateSent, weight, says);
-            }
-        }
+        self.late_sent(account);
         if account.negative_delays > 0 {
             let says = format!("{} packets came before the time in their stamps", account.negative_delays);
             self.find(Code::NegativeDelay, Weight::Invalid, says);
@@ -324,6 +321,37 @@ impl Bench<'_> {
                 account.wire_chatter
             );
             self.find(Code::WireChatter, Weight::Note, says);
+        }
+    }
+
+    /// Packets that left long after they were due. What the machine made late is left out with its windows; the rest
+    /// is the tester's.
+    fn late_sent(&mut self, account: &crate::TesterAccount) {
+        let result = self.result;
+        let load = Pps(result.spec.load.0 / result.directions.len().max(1) as f64);
+        let limit = limits::late_sent(load);
+        let counted = result.counted();
+        if let Some(late) = counted.late {
+            let offered = counted.sent + counted.refused;
+            let share = Ratio(late as f64 / offered.max(1) as f64);
+            let (invalid, note) = limits::LATE_SENT_SHARES;
+            if share.0 > note.0 {
+                let weight = if share.0 > invalid.0 { Weight::Invalid } else { Weight::Note };
+                let says = format!(
+                    "{late} of {offered} packets ({share}) were sent over {limit} after they were due"
+                );
+                self.find(Code::LateSent, weight, says);
+            }
+            return;
+        }
+        let Some(late) = &account.sent_late else { return };
+        let [_, p90, p99, ..] = late.percentiles;
+        let found = [(Weight::Invalid, 10, p90), (Weight::Note, 1, p99)];
+        if let Some((weight, percent, at)) = found.into_iter().find(|(_, _, at)| *at > limit) {
+            let says = format!(
+                "{percent} % of the packets were sent {at} or more after they were due ({limit} is late)"
+            );
+            self.find(Code::LateSent, weight, says);
         }
     }
 

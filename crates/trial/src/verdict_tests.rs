@@ -56,6 +56,38 @@ fn times(in_time: u64, late: Nanos) -> Option<Latency> {
     Latency::of(&histogram)
 }
 
+/// A trial of which half is kept, with so many late packets of the 500,000 there, and a third of all packets late.
+fn late_where_it_counts(late: u64) -> TrialResult {
+    let mut result = clean();
+    account(&mut result).sent_late = times(667, Nanos(300_000));
+    let mut kept = windows(0.5, 0, Nanos(300_000_000));
+    kept.counts[0].late = Some(late);
+    result.windows = Some(kept);
+    result
+}
+
+#[test]
+fn packets_that_the_machine_made_late_are_left_out_and_those_that_the_tester_did_are_not() {
+    assert!(!judge(&late_where_it_counts(5_000)).has(Code::LateSent));
+    let found = |late| {
+        let findings = judge(&late_where_it_counts(late)).findings;
+        findings.into_iter().find(|finding| finding.code == Code::LateSent).unwrap()
+    };
+    assert_eq!(found(5_001).weight, Weight::Note);
+    assert_eq!(found(50_000).weight, Weight::Note);
+    let invalid = found(50_001);
+    assert_eq!(invalid.weight, Weight::Invalid);
+    let late = limits::late_sent(Pps(1e6));
+    assert_eq!(late, Nanos(128_000));
+    for part in ["50001 of 500000 packets".to_owned(), format!("over {late} after")] {
+        assert!(invalid.says.contains(&part), "{}", invalid.says);
+    }
+    // Kept by a version that did not count them by window: the whole trial's decide.
+    let mut old = late_where_it_counts(0);
+    old.windows.as_mut().unwrap().counts[0].late = None;
+    assert_eq!(judge(&old).worst(), Some(Weight::Invalid));
+}
+
 fn pauses(milliseconds: u64) -> Pauses {
     let total = Nanos(milliseconds * 1_000_000);
     Pauses { count: 5, total, longest: total }
@@ -64,7 +96,12 @@ fn pauses(milliseconds: u64) -> Pauses {
 /// Windows of which this share is kept, with so many packets unsent there; the absences of either side.
 fn windows(kept: f64, unsent: u64, absent: Nanos) -> Windows {
     let packets = (1e6 * kept) as u64;
-    let counts = WindowCounts { sent: packets - unsent, unsent, received: packets - unsent, refused: 0 };
+    let counts = WindowCounts {
+        sent: packets - unsent,
+        unsent,
+        received: packets - unsent,
+        ..WindowCounts::default()
+    };
     let absences = Absences { count: 1, total: absent, longest: absent };
     Windows {
         count: 1000,

@@ -115,6 +115,7 @@ fn run(model: Model, seed: u64) -> (WindowLog, Vec<Absence>) {
         start: START,
         length: LENGTH,
         shift,
+        warm_up: 0,
         margin: (RING as f64 * interval) as u64,
         nanos_per_tick: 1.0,
         directions: vec![windows],
@@ -179,15 +180,27 @@ fn without_pauses_nothing_is_left_out_and_every_packet_counts() {
 
 /// Ten windows of 1,024 ticks and a bit, ten packets each, one lost in each.
 fn small() -> WindowLog {
-    let window = Window { sent: 10, received: 9, delay: 9 * 50, ..Window::default() };
+    let window = Window { sent: 10, late: 2, received: 9, delay: 9 * 50, ..Window::default() };
     WindowLog {
         start: 5_000,
         length: 10 * 1024 + 1,
         shift: 10,
+        warm_up: 0,
         margin: 100,
         nanos_per_tick: 1.0,
         directions: vec![vec![window; 12]; 2],
     }
+}
+
+#[test]
+fn the_first_moments_of_a_longer_trial_are_left_out_whole_windows_at_a_time() {
+    let log = WindowLog { warm_up: 1_025, ..small() };
+    let windows = log.leave_out(&[]);
+    assert_eq!((windows.left_out, windows.warm_up, windows.kept), (2, Nanos(1_025), Nanos(10_241 - 2_048)));
+    assert_eq!(windows.total().sent, 2 * 100);
+    // A burst of some milliseconds is judged whole.
+    assert_eq!(warm_up(Nanos(49_999_999)), Nanos(0));
+    assert_eq!(warm_up(Nanos(50_000_000)), Nanos(2_000_000));
 }
 
 #[test]
@@ -197,6 +210,7 @@ fn an_absence_takes_the_windows_it_touches_with_its_margins() {
     assert_eq!(log.leave_out(&[]).count, 11);
     // Of the last window one tick is within the trial; what was sent behind its end belongs to it.
     assert_eq!((log.leave_out(&[]).kept, log.leave_out(&[]).total().sent), (Nanos(10_241), 2 * 120));
+    assert_eq!(log.leave_out(&[]).total().late, Some(2 * 24));
     for (from, to, left_out) in
         [(1_200, 1_300, 1), (1_100, 1_300, 2), (1_200, 2_000, 2), (1_100, 2_000, 3), (10_300, 99_999, 2)]
     {

@@ -11,7 +11,7 @@ use super::script::{Packet, Script};
 use crate::lane::{LaneReceiver, LaneSender};
 use crate::sender::Sender;
 use crate::tester::Engine;
-use crate::watch::{Gaps, Watch};
+use crate::watch::{Gaps, PassLimit, Watch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_cpu::Ticks;
 use weir_dpdk::{BURST, Burst};
@@ -124,7 +124,7 @@ impl Engine {
         let book = Book::new(script, first, asked);
         let watch = Watch::start(core);
         let start = Ticks(Ticks::now().0 + tsc.ticks(LEAD));
-        let gaps = Gaps::new(start, tsc.ticks(PASS), tsc.ticks(PAUSE));
+        let gaps = Gaps::new(start, PassLimit { empty: tsc.ticks(PASS), packet: 0 }, tsc.ticks(PAUSE));
         let (found, flushed) = (Found::default(), start);
         let mut trial = Trial { book, ports, receivers, gaps, stop, tsc, found, flushed };
         trial.phase(Phase::Begin, start)?;
@@ -160,7 +160,7 @@ impl Trial<'_, '_> {
         let (mut next, mut last) = (0, start);
         while !self.stop.load(Ordering::Relaxed) {
             let now = Ticks::now();
-            self.gaps.pass(now);
+            self.gaps.pass(now, 0);
             if now >= start && next < count {
                 let due = (((now.since(start)) as f64 * per_tick) as usize + 1).min(count);
                 let upto = due.min(next + BURST);
