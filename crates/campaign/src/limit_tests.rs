@@ -10,6 +10,7 @@ fn check(ceiling: f64) -> SelfCheck {
         size: "64".into(),
         mean_frame_bytes: 64.0,
         directions: 1,
+        pairs: 1,
         huge_pages: false,
         loop_of: "weir nf l2fwd".into(),
         ceiling: Pps(ceiling),

@@ -102,6 +102,12 @@ fn checked(
     if setup.placement.splits_flows() {
         frames.iter_mut().for_each(PassFrames::let_overtake);
     }
+    let bundles = 0..setup.placement.bundles.max(1) as usize;
+    let of = |bundle| {
+        let each = frames.iter().cloned().enumerate();
+        each.map(move |(side, frames)| frames.into_port(2 * bundle + side))
+    };
+    let frames = bundles.flat_map(of).collect();
     let mut rig = Rig::wire_up(eal, setup, number, flags)?;
     let checked = match &mut rig {
         Rig::Wired(wired) => Some(wired.verify(oracle, frames)?),

@@ -175,7 +175,7 @@ pub struct PointSpec {
     pub trace: TraceChoice,
     /// Packet size.
     pub size: Sizes,
-    /// Directions with traffic.
+    /// Directions with traffic of each bundle.
     pub directions: u8,
     /// Huge pages.
     pub huge_pages: HugePages,
@@ -196,6 +196,7 @@ enum Axis {
     Host,
     Copies,
     Split,
+    Bundles,
     Cores,
     Vcpus,
     Memory,
@@ -310,6 +311,7 @@ impl Plan {
             Axis::Host => self.placements.hosts.len(),
             Axis::Copies => self.placements.copies.len(),
             Axis::Split => self.placements.splits.len(),
+            Axis::Bundles => self.placements.bundles.len(),
             Axis::Cores => self.placements.cores.len(),
             Axis::Vcpus => self.placements.guests.vcpus.len(),
             Axis::Memory => self.placements.guests.memory.len(),
@@ -335,6 +337,11 @@ impl Plan {
     pub(crate) fn measured_at(&self, point: &PointSpec) -> impl Iterator<Item = &Planned> {
         let mrr_only = point.mrr_only;
         self.methods.iter().filter(move |planned| !(mrr_only && planned.needs_tester()))
+    }
+
+    /// Most bundles of any point.
+    pub(crate) fn most_bundles(&self) -> u32 {
+        self.placements.bundles.iter().copied().max().unwrap_or(1).max(1)
     }
 
     /// What the whole plan will take, if every trial has so much set-up and drain time and no

@@ -48,7 +48,14 @@ use weir_trial::{
 use weir_units::Nanos;
 
 /// Packet buffers of the lab: both rings of both ports, caches and bursts, twice over.
-pub(crate) const LAB_BUFFERS: u32 = 16_384;
+const LAB_BUFFERS: u32 = 16_384;
+/// What each further pair of ports takes: their rings, twice over.
+const PAIR_BUFFERS: u32 = 8_192;
+
+/// Packet buffers of the lab where the tester has so many pairs of ports.
+pub(crate) fn lab_buffers(pairs: u32) -> u32 {
+    LAB_BUFFERS + PAIR_BUFFERS * (pairs.max(1) - 1)
+}
 
 /// How long the other side of a link may take to come up.
 const LINK_PATIENCE: Duration = Duration::from_secs(10);

@@ -117,7 +117,8 @@ impl<'a> Campaign<'a> {
         self.purse =
             self.plan.method::<ThroughputPlan>().map(|throughput| Purse::new(throughput.budget, searches));
         let rigs = if self.plan.against.is_some() { 2 } else { 1 };
-        let eal = start_eal(huge_pages, rigs, self.wirings.nic.lab_has_pci())?;
+        let size = (rigs, self.plan.most_bundles());
+        let eal = start_eal(huge_pages, size, self.wirings.nic.lab_has_pci())?;
         let whole = (points.len() as u32, huge_pages);
         for together in in_turns(&now) {
             let interrupted = self.flags.interrupted.load(Ordering::Relaxed);
@@ -453,9 +454,10 @@ fn in_turns<'a, 'b>(points: &'b [&'a PointSpec]) -> impl Iterator<Item = &'b [&'
     })
 }
 
-/// Starts DPDK with room for the lab's packet buffers at any frame size, for so many rigs at once.
-fn start_eal(huge_pages: bool, rigs: u64, pci: bool) -> Result<&'static Eal, EalError> {
-    let pool = rigs * Pool::megabytes(crate::rig::LAB_BUFFERS, FrameSize::MAX.bytes());
+/// Starts DPDK with room for the lab's packet buffers at any frame size, for so many rigs at once with so many pairs of
+/// ports each.
+fn start_eal(huge_pages: bool, (rigs, pairs): (u64, u32), pci: bool) -> Result<&'static Eal, EalError> {
+    let pool = rigs * Pool::megabytes(crate::rig::lab_buffers(pairs), FrameSize::MAX.bytes());
     let megabytes = u32::try_from(pool + pool / 4).unwrap_or(u32::MAX);
     let memory = if huge_pages { Memory::Huge } else { Memory::Normal };
     Eal::init(EalConfig { memory, megabytes, pci })

@@ -49,6 +49,7 @@ pub(crate) fn run(rig: &mut Rig, key: &PointKey) -> Result<SelfCheck, RigError> 
         size: key.size.clone(),
         mean_frame_bytes: key.mean_frame_bytes,
         directions: key.directions,
+        pairs: key.placement.bundles.max(1),
         huge_pages: key.huge_pages,
         loop_of: rig.description(),
         ceiling,

@@ -1,5 +1,6 @@
 //! Plans, and what is known of the machine.
 
+mod bundles;
 mod copies;
 mod doctor;
 mod environment;

@@ -59,8 +59,8 @@ impl Rig {
         let eal = Eal::init(config).expect("EAL starts anywhere");
         let (folder, frame) = (Folder::new().unwrap(), FrameSize::new(1522).unwrap());
         let ports = |side, number| match wiring {
-            "vhost" => Vhost::default().ports(side, &folder, number),
-            "memif" => Memif::default().ports(side, &folder, number, frame),
+            "vhost" => Vhost::default().ports(side, &folder, number, 2),
+            "memif" => Memif::default().ports(side, &folder, (number, 2), frame),
             other => panic!("WEIR_WIRINGS: `{other}` is neither vhost nor memif"),
         };
         let cores = weir_cpu::allowed_cores();
@@ -103,7 +103,7 @@ impl Rig {
         let source = spec.sizes(Sizes::Fixed(FrameSize::new(size).unwrap())).build().unwrap();
         let sender = Sender::new(source, senders.remove(0), &pool, Shape::Constant, NonZeroU32::MIN, 1);
         let layout = Layout::of(&[tester], 2, &[1], 1);
-        let directions = vec![DirectionSetup { senders: vec![sender], to: 1 }];
+        let directions = vec![DirectionSetup { senders: vec![sender], from: 0, to: 1 }];
         let mut tester = Tester::new(eal, &layout, ports, receivers, directions);
         tester.compare_with(Arc::new(Oracle::new(nf.parse::<Nf>().unwrap())));
         Self { tester: Some(tester), device, _folder: folder }

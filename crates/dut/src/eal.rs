@@ -10,8 +10,8 @@ use std::time::Duration;
 /// How long a program may take to open its ports, or to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Packet buffers beside those that hold a fed trace: rings of both ports, caches, bursts.
-pub(crate) const SPARE_BUFFERS: u32 = 16_384;
+/// Packet buffers beside those that hold a fed trace, of a pair of ports: their rings, caches, bursts.
+pub const SPARE_BUFFERS: u32 = 16_384;
 
 /// Descriptors in each ring of the DUT's ports.
 pub(crate) const RING: u16 = 1024;

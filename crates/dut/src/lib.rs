@@ -41,6 +41,7 @@ pub mod wiring;
 
 pub use counters::{Counters, PortCounts};
 pub use cpu::{core_of, thread_cpu};
+pub use eal::SPARE_BUFFERS;
 pub use error::DutError;
 pub use guest::lacks as guest_lacks;
 pub use openflow::churn::{Changed, Churn, FlowChannel};

@@ -16,6 +16,9 @@ pub use vhost::{Side, Vhost};
 use std::fmt;
 use std::str::FromStr;
 
+/// Most links of a wiring, hence ports on each side: the ports of successive rigs in one process are numbered so far apart.
+pub const MOST_LINKS: usize = 2 * weir_trial::Placement::MOST_BUNDLES as usize;
+
 /// A wiring by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WiringKind {

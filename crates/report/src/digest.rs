@@ -159,12 +159,12 @@ impl<'a> Entry<'a> {
 
     /// The most that the wire carries over all directions, overhead included.
     pub(crate) fn wire(&self) -> Bps {
-        Bps(self.point.key.line_rate.0.0 * f64::from(self.point.key.directions))
+        Bps(self.point.key.line_rate.0.0 * f64::from(self.point.key.all_directions()))
     }
 
     /// The wire in words: `2 × 10G`.
     pub(crate) fn wire_name(&self) -> String {
-        format!("{}\u{a0}×\u{a0}{}", self.point.key.directions, self.point.key.line_rate)
+        format!("{}\u{a0}×\u{a0}{}", self.point.key.all_directions(), self.point.key.line_rate)
     }
 
     /// Share of the theoretical rate.

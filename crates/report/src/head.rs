@@ -83,7 +83,7 @@ pub(crate) fn self_checks(digest: &Digest<'_>) -> Markup {
                             @if digest.runs.len() > 1 { td { (name) } }
                             td title=(check.loop_of) { (check.wiring) }
                             td { (check.size) }
-                            td { (check.directions) }
+                            td { (check.directions) @if check.pairs > 1 { " × " (check.pairs) " pairs of ports" } }
                             td class="n" { (crate::units::rate(check.ceiling.0, check.mean_frame_bytes, true)) }
                             td class="n" { @match &check.floor { Some(floor) => (floor.percentiles[0]), None => "–" } }
                             td class="n" { @match check.jitter() { Some(jitter) => (jitter), None => "–" } }

@@ -276,6 +276,7 @@ fn self_check() -> impl Strategy<Value = SelfCheck> {
             size: name.clone(),
             mean_frame_bytes,
             directions: 2,
+            pairs: 1,
             huge_pages,
             loop_of: name,
             ceiling,
@@ -298,19 +299,10 @@ fn stage() -> impl Strategy<Value = StageReading> {
     let edge = move || (passed(), passed()).prop_map(|(one, other)| [one, other]);
     let taps = of((edge(), edge()).prop_map(|(came, left)| StageTaps { came, left }));
     let handed = of((any::<u64>(), of(any::<u64>())).prop_map(|(sent, refused)| Handed { sent, refused }));
-    let copy = (0_u32..9, handed).prop_map(|(copy, handed)| (copy, [handed, None]));
+    let copy = (0_u32..9, 0_u32..9, handed).prop_map(|(copy, bundle, handed)| (copy, bundle, [handed, None]));
     (text(), any::<u32>(), counts, (nanos(), of(any::<u64>())), taps, copy).prop_map(
-        |(name, process, (received, sent, refused), (cpu, busy), taps, (copy, handed))| StageReading {
-            name,
-            process,
-            received,
-            sent,
-            refused,
-            cpu,
-            busy,
-            taps,
-            copy,
-            handed,
+        |(name, process, (received, sent, refused), (cpu, busy), taps, (copy, bundle, handed))| {
+            StageReading { name, process, received, sent, refused, cpu, busy, taps, copy, bundle, handed }
         },
     )
 }
@@ -325,12 +317,12 @@ fn placement() -> impl Strategy<Value = Placement> {
     let cores = prop_oneof![Just(CoreUse::Own), Just(CoreUse::Shared), count, on];
     let offloads = btree_map(select(Offload::ALL.to_vec()), any::<bool>(), 0..3);
     let node = of(select(NodeUse::ALL.to_vec()));
-    let copies = (1_u32..9, select(Split::ALL.to_vec()));
+    let copies = (1_u32..9, select(Split::ALL.to_vec()), 1_u32..9);
     let machine = (frequency, offloads, node);
     (deployment, of(text()), cores, of(guest()), copies, machine).prop_map(
-        |(deployment, host, cores, guest, (copies, split), (frequency, offloads, node))| {
+        |(deployment, host, cores, guest, (copies, split, bundles), (frequency, offloads, node))| {
             let offloads = offloads.into_iter().collect();
-            Placement { deployment, host, cores, guest, copies, split, frequency, offloads, node }
+            Placement { deployment, host, cores, guest, copies, bundles, split, frequency, offloads, node }
         },
     )
 }

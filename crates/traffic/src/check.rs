@@ -10,12 +10,12 @@
 //! Cost: two oracle questions and some hash look-ups a packet, some microseconds: this is not for
 //! timed trials. One examiner a pass, owned by one thread.
 
-use crate::stamp::{Reading, Stamp, StampSlot};
+use crate::stamp::{Numbering, Reading, Stamp, StampSlot};
 use crate::trace::FrameTable;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_trial::compare::{Steadiness, compare, describe, is_router_report};
-use weir_trial::expected::{Expected, flow};
+use weir_trial::expected::{Expected, PAIR, flow};
 use weir_trial::{Fault, NfKind, Oracle, PacketCheck};
 use weir_wire::table::FiveTuple;
 
@@ -31,6 +31,8 @@ pub struct PassFrames {
     left_out: Option<String>,
     /// Whether packets may overtake earlier ones of their flow.
     may_overtake: bool,
+    /// The port they are sent into, where it is not the one of the direction's number.
+    into: Option<usize>,
 }
 
 impl PassFrames {
@@ -43,7 +45,7 @@ impl PassFrames {
         let of_lap = whole.min(Self::MOST_OF_LAP);
         let left_out =
             (of_lap < whole).then(|| format!("the first {of_lap} of the trace's {whole} packets were sent"));
-        Self { lap, first: 0, of_lap, own, left_out, may_overtake: false }
+        Self { lap, first: 0, of_lap, own, left_out, may_overtake: false, into: None }
     }
 
     /// The same over a lap whose first packets answer its last: these are left out where the pass is
@@ -72,13 +74,19 @@ impl PassFrames {
         let left_out =
             Some(format!("the first {} packets of a capture read as a stream were sent", begins.len()));
         begins.extend(own);
-        Self { lap: None, first: 0, of_lap: 0, own: begins, left_out, may_overtake: false }
+        Self { lap: None, first: 0, of_lap: 0, own: begins, left_out, may_overtake: false, into: None }
     }
 
     /// Lets packets overtake earlier ones of their flow, as they do behind whoever splits a flow among several ways: these are
     /// counted, and no fault.
     pub fn let_overtake(&mut self) {
         self.may_overtake = true;
+    }
+
+    /// The same, sent into another port than that of the direction's number.
+    #[must_use]
+    pub fn into_port(self, port: usize) -> Self {
+        Self { into: Some(port), ..self }
     }
 
     /// Packets to send.
@@ -103,7 +111,7 @@ impl PassFrames {
 /// One packet of a pass: which direction it goes, and its place in that direction's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Item {
-    /// Direction, which is also the DUT's port that it enters by.
+    /// Direction.
     pub direction: usize,
     /// Place, from 0.
     pub place: usize,
@@ -160,7 +168,9 @@ pub struct Examiner {
     reports: u64,
     /// Packets that overtook their own flow where they may.
     overtook: u64,
-    steady: Steadiness,
+    /// Of each pair of ports.
+    steady: HashMap<usize, Steadiness>,
+    numbering: Numbering,
     reading: Reading,
     check: PacketCheck,
 }
@@ -183,7 +193,7 @@ const fn inverse(odd: u64) -> u64 {
 
 impl Examiner {
     /// An empty book over these frames, a list a direction. `trial` tells the pass from trials
-    /// before and after it; its lowest 15 bits count.
+    /// before and after it; of its 16 bits so many of the lowest count as directions leave over.
     pub fn new(oracle: Arc<Oracle>, frames: Vec<PassFrames>, trial: u16) -> Self {
         let mut check = PacketCheck::default();
         let left_out =
@@ -195,11 +205,12 @@ impl Examiner {
             .iter()
             .map(|frames| vec![State { fate: None, back: false, resent: false }; frames.len()])
             .collect();
-        let reading = Reading::behind(oracle.nf());
+        let (reading, numbering) = (Reading::behind(oracle.nf()), Numbering::of(frames.len()));
         Self {
             oracle,
             frames,
-            trial: trial << 1,
+            trial: numbering.number(trial, 0),
+            numbering,
             items,
             sent: Vec::new(),
             flows: HashMap::new(),
@@ -207,10 +218,15 @@ impl Examiner {
             plain_came: HashSet::new(),
             reports: 0,
             overtook: 0,
-            steady: Steadiness::default(),
+            steady: HashMap::new(),
             reading,
             check,
         }
+    }
+
+    /// The port by which a direction enters the device.
+    fn port_of(&self, direction: usize) -> u8 {
+        self.frames[direction].into.unwrap_or(direction) as u8
     }
 
     /// Every item, the directions by turns.
@@ -263,7 +279,7 @@ impl Examiner {
     pub fn send(&mut self, item: Item) -> (Vec<u8>, Fate) {
         let number = self.sent.len();
         let (frame, stamped) = self.transmitted(item, number);
-        let expected = self.oracle.expected(item.direction as u8, &frame);
+        let expected = self.oracle.expected(self.port_of(item.direction), &frame);
         let fate = match &expected {
             Expected::Forward { .. } | Expected::OneOf { .. } | Expected::Translated { .. } => Fate::Comes,
             Expected::Drop(_) => Fate::Gone,
@@ -291,7 +307,7 @@ impl Examiner {
     /// A transmission's frame, and whether it carries a stamp.
     fn transmitted(&self, item: Item, number: usize) -> (Vec<u8>, bool) {
         let mut frame = self.frames[item.direction].frame(item.place);
-        let trial = self.trial | (item.direction as u16 & 1);
+        let trial = self.trial | self.numbering.number(0, item.direction);
         let stamp = Stamp { trial, sequence: number as u64, tsc: (number as u64 + 1).wrapping_mul(SPREAD) };
         let stamped = StampSlot::of(&frame).stamp(&mut frame, stamp);
         (frame, stamped)
@@ -331,8 +347,8 @@ impl Examiner {
             let sent = self.sent.get(usize::try_from(number).ok()?)?;
             sent.stamped.then_some(number as usize)
         };
-        let trial_is_right =
-            stamp.trial & !1 == self.trial && usize::from(stamp.trial & 1) < self.frames.len();
+        let trial_is_right = self.numbering.same_trial(stamp.trial, self.trial)
+            && self.numbering.direction(stamp.trial) < self.frames.len();
         if stamp.sequence == by_time {
             return is_ours(by_time);
         }
@@ -351,7 +367,9 @@ impl Examiner {
     /// A transmission of the same flow, for a packet that lost its stamp.
     fn like(&self, port: usize, frame: &[u8]) -> Option<usize> {
         let flow = flow(frame)?;
-        let directions = [1_usize.wrapping_sub(port), port].into_iter();
+        let entering =
+            |port: usize| (0..self.frames.len()).find(|one| usize::from(self.port_of(*one)) == port);
+        let directions = [port ^ 1, port].into_iter().filter_map(entering);
         let mut known = directions.filter_map(|direction| self.flows.get(&(direction, flow)));
         known.next().map(|(number, _)| *number)
     }
@@ -359,7 +377,9 @@ impl Examiner {
     /// Which packet an item is, where the frames are a user's own: their numbers are known to him.
     fn place(&self, item: Item) -> String {
         match self.oracle.nf().kind() {
-            NfKind::Flows => format!("packet {} into port {}: ", item.place + 1, item.direction),
+            NfKind::Flows => {
+                format!("packet {} into port {}: ", item.place + 1, self.port_of(item.direction))
+            }
             _ => String::new(),
         }
     }
@@ -367,8 +387,9 @@ impl Examiner {
     fn note_faults(&mut self, number: usize, port: usize, frame: &[u8]) {
         let item = self.sent[number].item;
         let sent = self.transmitted(item, number).0;
-        let expected = self.oracle.expected(item.direction as u8, &sent);
-        let moved = self.steady.note(item.direction, flow(&sent), &expected, frame);
+        let expected = self.oracle.expected(self.port_of(item.direction), &sent);
+        let pair = usize::from(self.port_of(item.direction) / PAIR);
+        let moved = self.steady.entry(pair).or_default().note(item.direction, flow(&sent), &expected, frame);
         let place = self.place(item);
         for (fault, example) in compare(&expected, frame, port as u8).into_iter().chain(moved) {
             self.check.note(fault, || format!("{place}{example}"));
@@ -421,7 +442,8 @@ impl Examiner {
                         if fate == Fate::Comes && !state.back {
                             let frame = self.frames[direction].frame(place);
                             let place = self.place(Item { direction, place });
-                            let example = || format!("{place}{}, into port {direction}", describe(&frame));
+                            let port = self.port_of(direction);
+                            let example = || format!("{place}{}, into port {port}", describe(&frame));
                             self.check.note(Fault::Missing, example);
                         }
                     }

@@ -276,6 +276,38 @@ fn frames_that_cannot_carry_a_stamp_are_known_by_their_bytes() {
 }
 
 #[test]
+fn a_packet_that_leaves_by_another_pair_of_ports_is_named_and_each_pair_has_its_own_addresses() {
+    let run = |nf: &str, change: fn(&mut Vec<(usize, Vec<u8>)>)| {
+        // Two functions beside one another, with traffic in one direction each.
+        let lap = || PassFrames::new(Some(table("flows:50")), Vec::new());
+        let frames = vec![lap(), lap().into_port(2)];
+        let mut book = Examiner::new(Arc::new(Oracle::new(nf.parse().unwrap())), frames, 9);
+        let (mut out, oracle) = (Vec::new(), Arc::clone(&book.oracle));
+        for item in book.items() {
+            let (frame, _) = book.send(item);
+            match oracle.expected(2 * item.direction as u8, &frame) {
+                Expected::Forward { port, frame } => out.push((usize::from(port), frame)),
+                other => panic!("{other:?}"),
+            }
+        }
+        change(&mut out);
+        out.iter().for_each(|(port, frame)| book.came(*port, frame));
+        book.finish()
+    };
+    for nf in ["l2fwd", "l3fwd:10"] {
+        let right = run(nf, |_| {});
+        assert_eq!((faults(&right), right.compared), (vec![], 100), "{nf}: {right}");
+        let crossed = run(nf, |out| out.iter_mut().for_each(|(port, _)| *port ^= 2));
+        assert_eq!(faults(&crossed), [(Fault::Port, 100)], "{nf}: {crossed}");
+        assert!(crossed.wrong[0].example.contains("left by port 3, must leave by port 1"), "{crossed}");
+        let one = run(nf, |out| out[VICTIM].0 = 3);
+        assert_eq!(faults(&one), [(Fault::Port, 1)], "{nf}: {one}");
+        let gone = run(nf, |out| drop(out.remove(VICTIM + 1)));
+        assert!(gone.wrong[0].example.ends_with("into port 2"), "{gone}");
+    }
+}
+
+#[test]
 fn what_nobody_decides_is_said_and_not_compared_and_reports_of_a_router_are_passed_over() {
     let arp = vec![vec![6; 60]];
     let mut book = Examiner::new(

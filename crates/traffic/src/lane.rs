@@ -9,6 +9,7 @@ use crate::probing::{Nap, Prober, Probing};
 use crate::sample::Sampler;
 use crate::sender::{Sender, SenderCourse};
 use crate::sink::{Tracker, TrackerSetup};
+use crate::stamp::Numbering;
 use crate::waits::Waits;
 use crate::watch::{Gaps, PassLimit, Watch};
 use crate::windows::Grid;
@@ -62,6 +63,8 @@ pub(crate) struct LaneSender {
 #[derive(Debug)]
 pub(crate) struct LaneReceiver {
     pub(crate) port: usize,
+    /// Which of its pair of ports it is, 0 or 1.
+    pub(crate) side: u8,
     /// The direction whose packets come here.
     pub(crate) direction: usize,
     pub(crate) queues: Vec<RxQueue>,
@@ -81,6 +84,8 @@ pub(crate) struct Lane {
 #[derive(Debug)]
 pub(crate) struct Course {
     pub(crate) trial: u16,
+    /// How trial and direction stand in stamps.
+    pub(crate) numbering: Numbering,
     pub(crate) spec: TrialSpec,
     pub(crate) tsc: Tsc,
     /// Windows; the start is known when all threads have met.
@@ -219,7 +224,7 @@ impl Lane {
                 phase: *stream as f64 * *share,
                 ..course.schedule
             };
-            let trial = stamp_of(course.trial, *direction);
+            let trial = course.numbering.number(course.trial, *direction);
             let stream = *stream as u8;
             let grid = course.grid;
             let Course { catch_up, late_from, tsc, .. } = *course;
@@ -335,7 +340,7 @@ impl Collector {
                     continue;
                 }
                 let now = Ticks::now();
-                let (tracker, port) = (&mut self.trackers[*place].1, receiver.port as u8);
+                let (tracker, port) = (&mut self.trackers[*place].1, receiver.side);
                 match &mut receiver.sampler {
                     None => self.burst.iter().for_each(|packet| {
                         tracker.judge(packet.data(), port, now, paused);
@@ -355,9 +360,4 @@ impl Collector {
     fn received(&self) -> u64 {
         self.trackers.iter().map(|(_, tracker)| tracker.received() + tracker.probes().count()).sum()
     }
-}
-
-/// The number in a direction's stamps: trial and, in the lowest bit, direction.
-pub(crate) fn stamp_of(trial: u16, direction: usize) -> u16 {
-    trial << 1 | (direction as u16 & 1)
 }

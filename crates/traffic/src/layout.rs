@@ -1,5 +1,7 @@
 //! Which of the tester's threads sends and receives what.
 
+use weir_trial::expected::PAIR;
+
 /// What one thread does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LanePlan {
@@ -9,6 +11,14 @@ pub struct LanePlan {
     pub sends: Vec<(usize, usize)>,
     /// Ports it receives from.
     pub receives: Vec<usize>,
+}
+
+/// The direction whose tracker judges what comes by a port: the one that ends there, else one that ends at the other port
+/// of its pair, else the first.
+pub(crate) fn watcher(ends: &[usize], port: usize) -> usize {
+    let pair = |port: usize| port / usize::from(PAIR);
+    let own = ends.iter().position(|end| *end == port);
+    own.or_else(|| ends.iter().position(|end| pair(*end) == pair(port))).unwrap_or(0)
 }
 
 /// The threads of a tester.
@@ -28,12 +38,13 @@ impl Layout {
     /// [`crate::stamp::Stamp::STREAMS`]).
     pub fn of(cores: &[usize], ports: usize, ends: &[usize], most_streams: usize) -> Self {
         let directions = ends.len().max(1);
-        // A port where no direction ends is watched by the tracker of direction 0.
+        // A port where no direction ends is watched by the tracker of one that ends at the other port of its pair.
         let mut groups: Vec<Vec<usize>> = ends.iter().map(|end| vec![*end]).collect();
         groups.dedup();
         for port in (0..ports).filter(|port| !ends.contains(port)) {
-            match groups.first_mut() {
-                Some(first) => first.push(port),
+            let place = watcher(ends, port);
+            match groups.get_mut(place) {
+                Some(group) => group.push(port),
                 None => groups.push(vec![port]),
             }
         }
@@ -88,9 +99,20 @@ mod tests {
     }
 
     #[test]
+    fn a_port_where_nothing_ends_is_watched_with_the_other_of_its_pair() {
+        let ends = [1, 3, 5];
+        let two = Layout::of(&[1, 2, 3, 4], 6, &ends, 1);
+        let received: Vec<&[usize]> = two.lanes.iter().map(|lane| lane.receives.as_slice()).collect();
+        assert_eq!(received, [&[][..], &[], &[1, 0, 5, 4], &[3, 2]]);
+        assert_eq!((0..6).map(|port| watcher(&ends, port)).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(watcher(&[0], 0), 0);
+    }
+
+    #[test]
     fn everything_is_done_once_whatever_the_cores() {
         for cores in 1..12 {
-            for (ports, ends) in [(1, vec![0]), (2, vec![1]), (2, vec![1, 0])] {
+            let bundles = [(4, vec![1, 0, 3, 2]), (6, vec![1, 3, 5]), (6, vec![1, 0, 3, 2, 5, 4])];
+            for (ports, ends) in [(1, vec![0]), (2, vec![1]), (2, vec![1, 0])].into_iter().chain(bundles) {
                 for most in [1, 2, 40] {
                     let all: Vec<usize> = (0..cores).collect();
                     let layout = Layout::of(&all, ports, &ends, most);

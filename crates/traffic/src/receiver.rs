@@ -4,7 +4,7 @@ use crate::each::{Each, Ways};
 use crate::intact::Integrity;
 use crate::recall::Recall;
 use crate::sink::{Tracker, TrackerSetup, window_of};
-use crate::stamp::{Reading, Stamp};
+use crate::stamp::{Numbering, Reading, Stamp};
 use crate::trace::FrameTable;
 use crate::windows::Grid;
 use std::sync::Arc;
@@ -55,6 +55,7 @@ impl Receiver {
         let integrity = (self.held_to == HeldTo::Checksums).then_some(Integrity { link: None });
         self.tracker = Some(Tracker::new(TrackerSetup {
             trial: TRIAL,
+            numbering: Numbering::of(2),
             streams: vec![self.each.clone()],
             window: window_of(self.packets.len() as u64),
             all_stamped: true,

@@ -11,10 +11,11 @@
 //! byte; and of packets without a stamp only those that should have had one.
 
 use crate::recall::Recall;
-use crate::stamp::{Reading, Stamp, StampSlot};
+use crate::stamp::{Numbering, Reading, Stamp, StampSlot};
+use std::collections::HashMap;
 use weir_cpu::Ticks;
 use weir_trial::compare::{Steadiness, compare, describe, is_router_report, note};
-use weir_trial::expected;
+use weir_trial::expected::{self, PAIR};
 use weir_trial::{Expected, Fault, Oracle, PacketCheck};
 
 /// Packets copied from each port in a trial, about.
@@ -108,24 +109,36 @@ pub(crate) struct SampleJudge<'a> {
     pub(crate) oracle: &'a Oracle,
     /// One a sender of each direction; none for a capture read as a stream.
     pub(crate) recalls: Vec<Vec<Recall>>,
-    /// The trial's number, as it stands above the direction's bit.
+    /// The port by which each direction enters the device.
+    pub(crate) begins: &'a [usize],
+    /// The trial's number, as it stands above the direction's bits.
     pub(crate) trial: u16,
     /// When the trial began.
     pub(crate) start: Ticks,
 }
 
 impl SampleJudge<'_> {
+    fn numbering(&self) -> Numbering {
+        Numbering::of(self.recalls.len())
+    }
+
+    /// The port by which a direction enters the device.
+    fn begin(&self, direction: usize) -> u8 {
+        self.begins.get(direction).map_or(0, |port| *port as u8)
+    }
+
     /// Compares every copy, of each port's sampler.
     pub(crate) fn judge<'s>(&self, samplers: impl IntoIterator<Item = (usize, &'s Sampler)>) -> PacketCheck {
         let mut check = PacketCheck::default();
         for (direction, _) in self.recalls.iter().enumerate().filter(|(_, recalls)| recalls.is_empty()) {
             check.remark(format!("direction {direction}: a capture read as a stream is not sampled"));
         }
-        let mut steady = Steadiness::default();
+        let mut steady: HashMap<usize, Steadiness> = HashMap::new();
         for (port, sampler) in samplers {
+            let steady = steady.entry(port / usize::from(PAIR)).or_default();
             for copied in &sampler.copies {
                 let frame = &sampler.bytes[copied.start..copied.end];
-                self.packet(&mut check, &mut steady, (port, frame), copied);
+                self.packet(&mut check, steady, (port, frame), copied);
             }
         }
         check
@@ -140,7 +153,8 @@ impl SampleJudge<'_> {
     ) {
         let reading = Reading::behind(self.oracle.nf());
         let Some(stamp) = reading.read(frame) else { return self.foreign(check, port, frame) };
-        if stamp.trial >> 1 != self.trial & 0x7fff {
+        let numbering = self.numbering();
+        if !numbering.same_trial(stamp.trial, numbering.number(self.trial, 0)) {
             // A late packet is counted as such; one that also came by a port it never was to come by
             // is nobody's straggler.
             if copied.foreign {
@@ -148,7 +162,7 @@ impl SampleJudge<'_> {
             }
             return;
         }
-        let direction = usize::from(stamp.trial & 1);
+        let direction = numbering.direction(stamp.trial);
         let recalls = self.recalls.get(direction);
         let Some(recall) = recalls.and_then(|streams| streams.get(stamp.stream())) else {
             return if copied.foreign {
@@ -156,7 +170,7 @@ impl SampleJudge<'_> {
             };
         };
         let Some(sent) = recall.frame(stamp) else { return self.foreign(check, port, frame) };
-        let expected = self.oracle.expected(direction as u8, &sent);
+        let expected = self.oracle.expected(self.begin(direction), &sent);
         let mut faults = compare(&expected, frame, port as u8);
         faults.extend(steady.note(direction, expected::flow(&sent), &expected, frame));
         if faults.is_empty() && !(self.start.0..=copied.now.0).contains(&stamp.tsc) {
@@ -178,7 +192,7 @@ impl SampleJudge<'_> {
         if Reading::behind(self.oracle.nf()) == Reading::Plain {
             end_as(&mut sent, frame);
         }
-        let expected = self.oracle.expected(direction as u8, &sent);
+        let expected = self.oracle.expected(self.begin(direction), &sent);
         let mut faults = compare(&expected, frame, port as u8);
         if let Expected::Forward { .. } = expected {
             // What was sent carried a stamp; this carries none, or one of no trial.
@@ -198,7 +212,8 @@ impl SampleJudge<'_> {
         let flow = expected::flow(frame)?;
         // Addresses and ports at their usual places say quickly which frames to look at.
         let near = |head: &[u8]| head.get(23) == frame.get(23) && head.get(26..38) == frame.get(26..38);
-        for direction in [1_usize.wrapping_sub(port), port] {
+        let entering = |port: usize| self.begins.iter().position(|begin| *begin == port);
+        for direction in [port ^ 1, port].into_iter().filter_map(entering) {
             for table in self.recalls.get(direction).into_iter().flatten().map(Recall::table) {
                 let same = |index: &usize| {
                     let known = table.distinct_frame(*index);

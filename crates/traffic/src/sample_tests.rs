@@ -70,7 +70,7 @@ fn judged(nf: &str, change: impl Fn(&mut Vec<(usize, Vec<u8>, bool)>)) -> Packet
     samplers.iter_mut().for_each(|sampler| sampler.begin(TRIAL, 200.0));
     out.iter().for_each(|(port, frame, known)| samplers[*port].see(frame, Ticks(9_000), *known));
     let recalls = vec![vec![Recall::new(table, 9, 1)]];
-    let judge = SampleJudge { oracle: &oracle, recalls, trial: TRIAL, start: Ticks(1_000) };
+    let judge = SampleJudge { oracle: &oracle, recalls, begins: &[0], trial: TRIAL, start: Ticks(1_000) };
     judge.judge(samplers.iter().enumerate())
 }
 
@@ -134,6 +134,26 @@ fn faults_of_packets_with_and_without_their_stamp_are_named() {
 }
 
 #[test]
+fn what_came_by_another_pair_of_ports_is_named_in_a_sample() {
+    let (table, oracle) = (table("flows:50", "64"), Oracle::new(Nf::L2Fwd));
+    let check = |begins: &[usize], port: usize| {
+        let mut sampler = Sampler::new(Reading::Plain);
+        sampler.begin(TRIAL, 100.0);
+        // Of direction 1, which enters by port 2.
+        for frame in sent(&table, (0, 1, 50), 1) {
+            sampler.see(&frame, Ticks(9_000), false);
+        }
+        let recalls = vec![vec![Recall::new(Arc::clone(&table), 0, 1)]; 2];
+        SampleJudge { oracle: &oracle, recalls, begins, trial: TRIAL, start: Ticks(0) }
+            .judge([(port, &sampler)])
+    };
+    assert_eq!(faults(&check(&[0, 2], 3)), []);
+    let crossed = check(&[0, 2], 1);
+    assert_eq!(faults(&crossed), [(Fault::Port, 32)], "{crossed}");
+    assert!(crossed.wrong[0].example.contains("left by port 1, must leave by port 3"), "{crossed}");
+}
+
+#[test]
 fn what_a_rule_denies_is_found_in_a_sample() {
     let rules = ["deny udp any any any any", "allow any any any any any"].map(|rule| rule.parse().unwrap());
     let wall = Oracle::with_tables("firewall:2".parse().unwrap(), &[], rules.into());
@@ -144,7 +164,8 @@ fn what_a_rule_denies_is_found_in_a_sample() {
         sampler.see(&frame, Ticks(9_000), true);
     }
     let recalls = vec![vec![Recall::new(table, 0, 1)]];
-    let check = SampleJudge { oracle: &wall, recalls, trial: TRIAL, start: Ticks(0) }.judge([(1, &sampler)]);
+    let check = SampleJudge { oracle: &wall, recalls, begins: &[0], trial: TRIAL, start: Ticks(0) }
+        .judge([(1, &sampler)]);
     assert_eq!(faults(&check), [(Fault::Denied, 100)], "{check}");
 }
 

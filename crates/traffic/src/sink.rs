@@ -14,7 +14,7 @@ use crate::each::{Each, Look};
 use crate::histogram::Delays;
 use crate::intact::Integrity;
 use crate::probing::{self, Seen};
-use crate::stamp::{Reading, Stamp};
+use crate::stamp::{Numbering, Reading, Stamp};
 use crate::windows::{Grid, ReceivedWindows};
 use weir_cpu::Ticks;
 use weir_trial::DirectionCounts;
@@ -45,6 +45,8 @@ struct Numbers {
 pub(crate) struct TrackerSetup {
     /// The trial and direction that its packets carry.
     pub(crate) trial: u16,
+    /// How they stand there.
+    pub(crate) numbering: Numbering,
     /// Of each sender of the direction, what its packets are compared with; nothing where that is not known.
     pub(crate) streams: Vec<Option<Each>>,
     /// Bits of each sender's window, a power of two.
@@ -161,8 +163,10 @@ impl Tracker {
             return self.strange(frame, true);
         }
         match stamp {
-            // The lowest bit is the direction; a stamp of this direction with another trial is late.
-            Some(stamp) if (stamp.trial ^ self.setup.trial) & 1 == 0 => self.late += 1,
+            // A stamp of this direction with another trial is late; of another direction, nobody's.
+            Some(stamp) if self.setup.numbering.same_direction(stamp.trial, self.setup.trial) => {
+                self.late += 1;
+            }
             None if !self.setup.all_stamped => self.received += 1,
             _ => return self.strange(frame, false),
         }
@@ -329,6 +333,7 @@ mod tests {
         let grid = Grid { start: Ticks(0), length: 1_000, shift: 10 };
         Tracker::new(TrackerSetup {
             trial: 4,
+            numbering: Numbering::of(2),
             streams: vec![None, None],
             window: W,
             all_stamped: true,

@@ -26,6 +26,44 @@ pub fn key() -> &'static Key {
     &KEY
 }
 
+/// How the number in a stamp tells trial and direction: the direction stands in its lowest bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Numbering {
+    bits: u32,
+}
+
+impl Numbering {
+    /// Of so many directions: one bit at least, so that what two of them carry is the same whoever counts.
+    pub(crate) fn of(directions: usize) -> Self {
+        Self { bits: directions.next_power_of_two().ilog2().max(1) }
+    }
+
+    fn mask(self) -> u16 {
+        (1 << self.bits) - 1
+    }
+
+    /// The number of a trial, of which the bits above the direction's are lost, and a direction.
+    pub(crate) fn number(self, trial: u16, direction: usize) -> u16 {
+        trial << self.bits | (direction as u16 & self.mask())
+    }
+
+    /// The direction in a number.
+    pub(crate) fn direction(self, number: u16) -> usize {
+        usize::from(number & self.mask())
+    }
+
+    /// Whether two numbers are of the same trial.
+    pub(crate) fn same_trial(self, one: u16, other: u16) -> bool {
+        (one ^ other) & !self.mask() == 0
+    }
+
+    /// Whether two numbers are of the same direction.
+    #[inline]
+    pub(crate) fn same_direction(self, one: u16, other: u16) -> bool {
+        (one ^ other) & self.mask() == 0
+    }
+}
+
 /// How the stamps of packets that a function let out are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reading {
@@ -188,6 +226,21 @@ mod tests {
         UdpRepr { source: 5_000, destination: 6_000, payload_len }.emit(&mut frame[34..]);
         stamp.write(&mut frame, key());
         frame
+    }
+
+    #[test]
+    fn a_number_tells_trial_and_direction_of_any_number_of_directions() {
+        for (directions, bits) in [(1, 1), (2, 1), (3, 2), (4, 2), (6, 3), (16, 4)] {
+            let numbering = Numbering::of(directions);
+            for direction in 0..directions {
+                let number = numbering.number(9, direction);
+                assert_eq!((number >> bits, numbering.direction(number)), (9, direction));
+                assert!(numbering.same_trial(number, numbering.number(9, 0)));
+                assert!(!numbering.same_trial(number, numbering.number(8, direction)));
+                assert!(numbering.same_direction(number, numbering.number(8, direction)));
+                assert!(!numbering.same_direction(number, numbering.number(9, direction ^ 1)));
+            }
+        }
     }
 
     #[test]

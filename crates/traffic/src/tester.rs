@@ -15,14 +15,14 @@ use crate::connections::Script;
 use crate::each;
 use crate::histogram::TickHistogram;
 use crate::intact::{Integrity, Link};
-use crate::lane::{Course, Drain, Lane, LaneReceiver, LaneReport, LaneSender, Meeting, stamp_of};
-use crate::layout::Layout;
+use crate::lane::{Course, Drain, Lane, LaneReceiver, LaneReport, LaneSender, Meeting};
+use crate::layout::{Layout, watcher};
 use crate::pacer::{Schedule, Shape};
 use crate::probing::{self, Probing};
 use crate::sample::{SampleJudge, Sampler};
 use crate::sender::Sender;
 use crate::sink::{TrackerSetup, window_of};
-use crate::stamp::Reading;
+use crate::stamp::{Numbering, Reading};
 use crate::waits::Waits;
 use crate::watch::PassLimit;
 use crate::windows::Grid;
@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_cpu::{Ticks, Tsc};
 use weir_dpdk::{Eal, Port, RxQueue, Worker, WorkerError};
 use weir_trial::changes::Probe;
+use weir_trial::expected::PAIR;
 use weir_trial::health::{CoreHealth, Health, Pauses};
 use weir_trial::verdict::limits;
 use weir_trial::windows::{Window, WindowLog, warm_up};
@@ -42,12 +43,14 @@ use weir_units::{Nanos, Pps};
 use weir_wire::EtherType;
 use weir_wire::table::{next_hop_mac, port_mac};
 
-/// One direction: its senders, and at which of the tester's ports the packets come back. Direction `i`
-/// enters the device by its port `i`.
+/// One direction: its senders, by which of the tester's ports its packets leave, and by which they come back. These ports
+/// have the places of the device's; they stand in pairs, and a direction goes from one of a pair to the other.
 #[derive(Debug)]
 pub struct DirectionSetup {
     /// The sending half: [`Layout::streams`] of them, each with its share of the trace.
     pub senders: Vec<Sender>,
+    /// Place of the sending port in the tester's list.
+    pub from: usize,
     /// Place of the receiving port in the tester's list.
     pub to: usize,
 }
@@ -109,8 +112,10 @@ pub struct Tester {
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Kept so that the ports stay open; the queues of the lanes do the work.
-    _ports: Vec<Port>,
+    ports: Vec<Port>,
     pub(crate) lanes: Vec<Lane>,
+    /// Where each direction begins.
+    begins: Vec<usize>,
     /// Where each direction ends.
     ends: Vec<usize>,
     pub(crate) tsc: Tsc,
@@ -131,7 +136,8 @@ impl Tester {
         receivers: Vec<Vec<RxQueue>>,
         directions: Vec<DirectionSetup>,
     ) -> Self {
-        let ends: Vec<usize> = directions.iter().map(|direction| direction.to).collect();
+        let (begins, ends): (Vec<usize>, Vec<usize>) =
+            directions.iter().map(|direction| (direction.from, direction.to)).unzip();
         let mut receivers: Vec<Option<Vec<RxQueue>>> = receivers.into_iter().map(Some).collect();
         let mut senders: Vec<Vec<Option<Sender>>> =
             directions.into_iter().map(|one| one.senders.into_iter().map(Some).collect()).collect();
@@ -147,14 +153,14 @@ impl Tester {
             });
             let from_plan = plan.receives.iter().filter_map(|port| {
                 let queues = receivers.get_mut(*port)?.take()?;
-                let direction = ends.iter().position(|end| end == port).unwrap_or(0);
-                Some(LaneReceiver { port: *port, direction, queues, sampler: None })
+                let (side, direction) = (side(*port), watcher(&ends, *port));
+                Some(LaneReceiver { port: *port, side, direction, queues, sampler: None })
             });
             Lane { core: plan.core, senders: of_plan.collect(), receivers: from_plan.collect() }
         });
         let (lanes, tsc) = (lanes.collect(), Tsc::get());
         let engine =
-            Engine { _ports: ports, lanes, ends, tsc, trial: 0, integrities: Vec::new(), oracle: None };
+            Engine { ports, lanes, begins, ends, tsc, trial: 0, integrities: Vec::new(), oracle: None };
         Self {
             eal,
             drain: Drain::default(),
@@ -169,8 +175,8 @@ impl Tester {
     }
 
     /// From now on compares each packet of every trial, and a sample of them byte by byte of all that can be
-    /// known, with what this function must make of them ([`TrialResult::packets`]). Sound where each direction enters the device by the port of
-    /// the direction's number, and leaves it by the port whose receiver has the same place.
+    /// known, with what this function must make of them ([`TrialResult::packets`]). Sound where each port of the device has the
+    /// place of the tester's that it is joined to.
     pub fn compare_with(&mut self, oracle: Arc<Oracle>) {
         if let Some(engine) = &mut self.engine {
             let reading = Reading::behind(oracle.nf());
@@ -179,7 +185,7 @@ impl Tester {
             }
             let ends = engine.ends.iter().copied().enumerate();
             for one in engine.lanes.iter_mut().flat_map(|lane| &mut lane.senders) {
-                one.sender.compare_with(&oracle, one.direction as u8);
+                one.sender.compare_with(&oracle, side(engine.begins[one.direction]));
             }
             engine.integrities = ends.map(|end| integrity(&engine.lanes, end, &oracle)).collect();
             engine.oracle = Some(oracle);
@@ -335,7 +341,7 @@ impl Engine {
         stop: &Arc<AtomicBool>,
     ) -> Course {
         self.trial = self.trial.wrapping_add(1);
-        let tsc = self.tsc;
+        let (tsc, numbering) = (self.tsc, Numbering::of(self.ends.len()));
         let load = Pps(spec.load.0 / self.ends.len().max(1) as f64);
         let grid = Grid::new(Ticks(0), tsc.ticks(spec.duration), tsc);
         let reading = self.oracle.as_deref().map_or(Reading::Plain, |oracle| Reading::behind(oracle.nf()));
@@ -345,7 +351,8 @@ impl Engine {
         let most = (load.0 * spec.duration.seconds() * 1.1) as u64;
         let setups: Vec<TrackerSetup> = (0..self.ends.len())
             .map(|direction| TrackerSetup {
-                trial: stamp_of(self.trial, direction),
+                trial: numbering.number(self.trial, direction),
+                numbering,
                 streams: self.senders_of(direction).map(Sender::each).collect(),
                 window: window_of(if recorded { u64::MAX } else { most }),
                 all_stamped: self.senders_of(direction).all(Sender::stamps_all),
@@ -359,14 +366,16 @@ impl Engine {
         let latest = tsc.ticks(if all_stamped { LATEST } else { LATEST_UNSTAMPED });
         let catch_up = ((CATCH_UP as f64 / load.0.max(1.0) * tsc.hz()) as u64).min(latest);
         let bytes = self.senders_of(0).next().map_or(0.0, Sender::mean_frame_bytes);
-        // It wakes up some time after a sleep is over.
+        // It polls each pair of ports, and wakes up some time after a sleep is over.
+        let pairs = self.ports.len().div_ceil(2).max(1) as u64;
         let nap = probing.as_ref().and_then(|(probing, _)| probing.nap).map_or(0, |nap| 2 * nap.0);
         let pass = PassLimit {
-            empty: tsc.ticks(Nanos(EMPTY_PASS.0 + nap)),
+            empty: tsc.ticks(Nanos(pairs * EMPTY_PASS.0 + nap)),
             packet: tsc.ticks(Nanos((PACKET + bytes / COPIES) as u64)),
         };
         Course {
             trial: self.trial,
+            numbering,
             spec,
             tsc,
             grid,
@@ -496,7 +505,8 @@ impl Engine {
             .collect();
         let receivers = self.lanes.iter().flat_map(|lane| &lane.receivers);
         let samplers = receivers.filter_map(|receiver| Some((receiver.port, receiver.sampler.as_ref()?)));
-        let mut check = SampleJudge { oracle, recalls, trial: self.trial, start }.judge(samplers);
+        let mut check =
+            SampleJudge { oracle, recalls, begins: &self.begins, trial: self.trial, start }.judge(samplers);
         let trackers = reports.iter().flat_map(|report| &report.trackers).map(|(_, one)| one.compared());
         let (compared, changed) = trackers.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         check.compared = check.compared.max(compared);
@@ -530,6 +540,11 @@ fn health(reports: &[LaneReport], tsc: Tsc) -> Health {
     Health { tester, pauses, clocks, ..Health::default() }
 }
 
+/// Which of its pair of ports a port is.
+fn side(port: usize) -> u8 {
+    (port % usize::from(PAIR)) as u8
+}
+
 /// What every packet of a direction must hold to when it comes back.
 fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -> Option<Integrity> {
     let senders = lanes.iter().flat_map(|lane| &lane.senders).filter(|one| one.direction == direction);
@@ -541,7 +556,7 @@ fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -
     let link = match nf.kind() {
         // A router writes its own addresses, whatever came.
         _ if nf.is_router() => sent.filter(is_ipv4).map(|link| {
-            let port = to as u8;
+            let port = side(to);
             let mut routed = link;
             routed[..6].copy_from_slice(&next_hop_mac(port));
             routed[6..12].copy_from_slice(&port_mac(port));

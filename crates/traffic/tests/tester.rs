@@ -27,7 +27,7 @@ fn tester_on(spec: &str, cores: &[usize]) -> Tester {
     let senders = shares.into_iter().zip(queues);
     let senders =
         senders.map(|(share, tx)| Sender::new(share, tx, &pool, Shape::Constant, NonZeroU32::MIN, 1));
-    let directions = vec![DirectionSetup { senders: senders.collect(), to: 0 }];
+    let directions = vec![DirectionSetup { senders: senders.collect(), from: 0, to: 0 }];
     Tester::new(eal, &layout, vec![port], vec![receivers], directions)
 }
 

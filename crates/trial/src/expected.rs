@@ -100,7 +100,24 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The oracle of one network function with two ports.
+/// Ports of a function. Functions beside one another have a pair of ports each: 0 and 1, 2 and 3, and so on.
+pub const PAIR: u8 = 2;
+
+impl Expected {
+    /// The same of the function that has the pair of ports at a place.
+    fn of_pair(mut self, pair: u8) -> Self {
+        match &mut self {
+            Self::Forward { port, .. } | Self::OneOf { port, .. } | Self::Translated { port, .. } => {
+                *port += pair * PAIR;
+            }
+            Self::Drop(_) | Self::Open => {}
+        }
+        self
+    }
+}
+
+/// The oracle of one network function with two ports, or of several that are the same beside one another, each with a
+/// [`PAIR`] of ports: what comes in by a port of one leaves by that one's.
 #[derive(Clone, Debug)]
 pub struct Oracle {
     nf: Nf,
@@ -143,6 +160,11 @@ impl Oracle {
 
     /// What must become of a frame (in memory size, without FCS) that comes in by a port.
     pub fn expected(&self, in_port: u8, frame: &[u8]) -> Expected {
+        self.of_one(in_port % PAIR, frame).of_pair(in_port / PAIR)
+    }
+
+    /// The same of the first function.
+    fn of_one(&self, in_port: u8, frame: &[u8]) -> Expected {
         match self.nf {
             Nf::L2Fwd | Nf::PipelineD { .. } => {
                 Expected::Forward { port: other(in_port), frame: frame.to_vec() }

@@ -300,6 +300,23 @@ fn services_that_do_nothing_do_nothing() {
 }
 
 #[test]
+fn functions_beside_one_another_keep_to_their_own_pair_of_ports() {
+    let sent = frame([198, 18, 0, 1], [198, 19, 0, 1], 9, (5000, 6000));
+    for function in ["l2fwd", "l3fwd:10", "nat:2", "firewall:1"] {
+        let first = nf(function).expected(0, &sent);
+        let third = nf(function).expected(4, &sent);
+        match (first, third) {
+            (Expected::Forward { port: 1, frame: one }, Expected::Forward { port: 5, frame: other }) => {
+                assert_eq!(one, other, "{function}");
+            }
+            (Expected::Translated { port: 1, .. }, Expected::Translated { port: 5, .. }) => {}
+            (one @ Expected::Drop(_), other) => assert_eq!(one, other, "{function}"),
+            other => panic!("{function}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_chain_does_what_its_functions_do_one_after_the_other() {
     let chain = nf("firewall:10+l3fwd:10+l3fwd:10");
     let sent = frame([198, 18, 0, 1], [198, 19, 0, 1], 9, (5000, 6000));

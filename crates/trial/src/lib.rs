@@ -17,6 +17,7 @@
 //! [`TrialResult::directions`].
 
 mod account;
+mod bundles;
 pub mod changes;
 pub mod cipher;
 pub mod compare;
@@ -40,6 +41,7 @@ pub mod verdict;
 pub mod windows;
 
 pub use account::{Planned, PointAccount, Shares, TesterAccount};
+pub use bundles::{BundleCounts, BundleRate, BundleRates, fairness};
 pub use changes::{ChangesMade, Control};
 pub use connections::{ConnectionSpec, ConnectionsMade};
 pub use core_use::{CoreUse, CoreUseError};

@@ -1,5 +1,5 @@
 //! Where the functions of a chain run: the *deployment*, the *host* that carries packets between them, how many *copies*
-//! of the chain stand side by side behind it and how packets are split among them, which cores the processes have and how
+//! of the chain stand side by side behind it and how packets are split among them, how many *bundles* of all that have ports of their own, which cores the processes have and how
 //! fast these are, and what guests they run in.
 
 pub mod guest;
@@ -156,7 +156,10 @@ pub struct Placement {
     /// Copies of the whole chain, side by side behind the host.
     #[serde(skip_serializing_if = "is_one")]
     pub copies: u32,
-    /// How the host splits packets among them; of no meaning with one.
+    /// How many such chains, with their copies, run beside one another, each between a pair of the tester's ports of its own.
+    #[serde(skip_serializing_if = "is_one")]
+    pub bundles: u32,
+    /// How the host splits packets among copies; of no meaning with one.
     #[serde(skip_serializing_if = "Split::is_default")]
     pub split: Split,
     /// How fast the DUT's cores are; as the machine has them where nothing is said.
@@ -183,6 +186,7 @@ impl Default for Placement {
             cores: CoreUse::default(),
             guest: None,
             copies: 1,
+            bundles: 1,
             split: Split::default(),
             frequency: None,
             node: None,
@@ -194,16 +198,18 @@ impl Default for Placement {
 impl Placement {
     /// Most copies of a chain.
     pub const MOST_COPIES: u32 = 8;
+    /// Most bundles: sixteen ports of the tester.
+    pub const MOST_BUNDLES: u32 = 8;
 
     /// Whether the device is the function by itself.
     pub fn is_inline(&self) -> bool {
         self.deployment == Deployment::Inline
     }
 
-    /// Threads of a chain of so many functions that forward, its copies included, hence cores where each has its own: a process has one, a
-    /// guest one for each of its processors.
+    /// Threads of a chain of so many functions that forward, its copies and bundles included, hence cores where each has its own: a process
+    /// has one, a guest one for each of its processors.
     pub fn forwarding(&self, functions: usize) -> usize {
-        let functions = functions * self.copies.max(1) as usize;
+        let functions = functions * (self.copies.max(1) * self.bundles.max(1)) as usize;
         let processes = self.deployment.processes(functions);
         processes + self.guest.map_or(0, |guest| functions * (guest.vcpus.max(1) as usize - 1))
     }
@@ -211,6 +217,11 @@ impl Placement {
     /// Whether the processors of its functions are emulated: what they do may be judged, how fast they do it may not.
     pub fn is_emulated(&self) -> bool {
         self.guest.is_some_and(|guest| guest.accel == Accel::Tcg)
+    }
+
+    /// Ports of the tester, in pairs: two for each bundle.
+    pub fn ports(&self) -> usize {
+        2 * self.bundles.max(1) as usize
     }
 
     /// Whether the packets of one flow go through several copies, so that they may overtake one another.
@@ -258,6 +269,10 @@ impl Placement {
             0 | 1 => String::new(),
             copies => format!(", {copies} copies {}", self.split.about()),
         };
+        let bundles = match self.bundles {
+            0 | 1 => String::new(),
+            bundles => format!(", {bundles} bundles"),
+        };
         let cores = match &self.cores {
             CoreUse::Own => String::new(),
             CoreUse::Shared | CoreUse::Count(1) => ", one core".to_owned(),
@@ -266,7 +281,7 @@ impl Placement {
             CoreUse::On(cores) => format!(", cores {}", joined(cores)),
         };
         let guest = self.guest.map_or_else(String::new, |guest| format!(" ({guest})"));
-        format!("{device} in {}{guest}{host}{copies}{cores}", self.deployment)
+        format!("{device} in {}{guest}{host}{copies}{bundles}{cores}", self.deployment)
     }
 }
 
@@ -325,11 +340,16 @@ mod tests {
         let one = Placement { deployment: Deployment::Vhost, ..Placement::default() };
         let three = Placement { copies: 3, split: Split::Flow, ..one.clone() };
         assert_eq!([one.forwarding(2), three.forwarding(2)], [3, 7]);
+        let beside = Placement { bundles: 2, ..three.clone() };
+        assert_eq!((beside.forwarding(2), beside.ports(), one.ports()), (13, 4, 2));
+        assert_eq!(beside.of("nf"), "nf in vhost, 3 copies by flow, 2 bundles");
+        let rows = Placement { deployment: Deployment::Vale, bundles: 3, ..one.clone() };
+        assert_eq!((rows.forwarding(2), rows.of("nf")), (6, "nf in vale, 3 bundles".to_owned()));
         let in_turns = Placement { split: Split::RoundRobin, ..three.clone() };
         assert_eq!([&one, &three, &in_turns].map(Placement::splits_flows), [false, false, true]);
         let text = serde_json::to_string(&one).unwrap();
-        assert!(!text.contains("copies") && !text.contains("split"), "{text}");
-        for placement in [one, three] {
+        assert!(!["copies", "split", "bundles"].iter().any(|key| text.contains(key)), "{text}");
+        for placement in [one, three, beside] {
             let text = serde_json::to_string(&placement).unwrap();
             assert_eq!(serde_json::from_str::<Placement>(&text).unwrap(), placement);
         }

@@ -148,7 +148,7 @@ pub struct PointKey {
     pub size: String,
     /// Mean frame size in bytes, with FCS.
     pub mean_frame_bytes: f64,
-    /// Directions with traffic: 1 or 2.
+    /// Directions with traffic of each bundle: 1 or 2.
     pub directions: u8,
     /// Whether the lab and the DUT used huge pages.
     pub huge_pages: bool,
@@ -162,9 +162,14 @@ impl PointKey {
         self.placement.of(&self.dut)
     }
 
+    /// Directions with traffic of all bundles together.
+    pub fn all_directions(&self) -> u32 {
+        u32::from(self.directions) * self.placement.bundles.max(1)
+    }
+
     /// The most packets a second that the line carries over all directions.
     pub fn theoretical(&self) -> Pps {
-        Pps(self.line_rate.max_pps(self.mean_frame_bytes).0 * f64::from(self.directions))
+        Pps(self.line_rate.max_pps(self.mean_frame_bytes).0 * f64::from(self.all_directions()))
     }
 }
 

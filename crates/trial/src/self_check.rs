@@ -16,8 +16,11 @@ pub struct SelfCheck {
     pub size: String,
     /// Mean frame size in bytes, with FCS.
     pub mean_frame_bytes: f64,
-    /// Directions with traffic: 1 or 2.
+    /// Directions with traffic of each pair of ports: 1 or 2.
     pub directions: u8,
+    /// Pairs of the tester's ports.
+    #[serde(default = "one_pair")]
+    pub pairs: u32,
     /// Whether huge pages were used.
     pub huge_pages: bool,
     /// What stood at the other end: how the loop was closed.
@@ -55,6 +58,11 @@ impl Floor {
     }
 }
 
+/// What stored checks that say nothing of pairs have.
+fn one_pair() -> u32 {
+    1
+}
+
 impl SelfCheck {
     /// The floor at the load, of those measured, that is nearest to this one by its ratio.
     pub fn floor_at(&self, load: Pps) -> Option<Floor> {
@@ -69,6 +77,7 @@ impl SelfCheck {
             && self.size == key.size
             && self.mean_frame_bytes == key.mean_frame_bytes
             && self.directions == key.directions
+            && self.pairs == key.placement.bundles.max(1)
             && self.huge_pages == key.huge_pages
     }
 
@@ -130,6 +139,7 @@ mod tests {
             size: "64".into(),
             mean_frame_bytes: 64.0,
             directions: 1,
+            pairs: 1,
             huge_pages: false,
             loop_of: "weir nf l2fwd".into(),
             ceiling: Pps(1e7),

@@ -3,8 +3,10 @@
 //! Every packet that does not come back is lost at one place: it found the queue before a stage full, was dropped by
 //! the stage itself, or vanished between two of them. A full queue is the fault of who is to empty it, not of who
 //! wanted to fill it; so each loss is laid at a process, and who has most of it limits the chain. Where a host splits
-//! packets among copies of a chain, each copy has stages of its own, and what the host handed to each is counted.
+//! packets among copies of a chain, each copy has stages of its own, and what the host handed to each is counted. Bundles
+//! beside one another are a row of stages each, and share the processes that carry packets for all.
 
+mod bundles;
 mod paths;
 mod times;
 
@@ -40,6 +42,9 @@ pub struct StageReading {
     /// Which of several copies of the chain it stands in, from 1; 0 outside of them.
     #[serde(default, skip_serializing_if = "is_outside")]
     pub copy: u32,
+    /// Which of several bundles it stands in, from 1; 0 where there is one.
+    #[serde(default, skip_serializing_if = "is_outside")]
+    pub bundle: u32,
     /// Of a stage at the edge of a copy: what the splitter handed to it, by direction.
     #[serde(default, skip_serializing_if = "is_not_handed")]
     pub handed: [Option<Handed>; 2],
@@ -62,9 +67,9 @@ impl Handed {
     }
 }
 
-/// Whether a stage is part of no copy: then it is not stored.
-fn is_outside(copy: &u32) -> bool {
-    *copy == 0
+/// Whether a stage is part of no copy, or of no bundle: then it is not stored.
+fn is_outside(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Whether nothing was handed to it by a splitter.
@@ -241,32 +246,51 @@ pub struct Waterfall {
 impl Waterfall {
     /// Of a trial over a chain of processes; nothing of any other.
     pub fn of(result: &TrialResult) -> Option<Self> {
-        let stages = &result.stages;
-        let last = stages.len().checked_sub(1)?;
-        let mut sums = Sums { rows: rows(result), lost: Vec::new(), paths: Paths::of(stages), stages };
-        // Into the chain, from both sides: what the tester's ports did not take.
-        for (direction, first) in result.directions.iter().zip([0, last]) {
-            sums.rows[first].waited_in_vain += direction.refused;
-            sums.lost.push((Culprit::Process(stages[first].process), direction.refused));
+        let (mut rows, mut lost, mut tester) = (Vec::new(), Lost::new(), Vec::new());
+        for bundle in bundles::split(result) {
+            let (mut own, culprits) = losses(&bundle)?;
+            tester.extend(own.pop());
+            rows.extend(own);
+            for (culprit, packets) in culprits {
+                let name = name(&bundle.stages, culprit)?;
+                *lost.entry((culprit, name)).or_insert(0) += packets;
+            }
         }
-        for place in 0..stages.len() {
-            sums.keep(place);
-            (0..2).for_each(|way| sums.arrive(way, place, result));
+        for (row, stage) in rows.iter_mut().zip(&result.stages) {
+            row.cycles = cycles(&result.stages, stage.process);
         }
-        (0..2).for_each(|way| sums.come_back(way, result));
-        let Sums { mut rows, lost, .. } = sums;
-        let seconds = result.elapsed.max(result.spec.duration).seconds().max(1e-9);
-        for (row, times) in rows.iter_mut().zip(times::times(result)) {
-            (row.time, row.inside) = (times.whole.mean(), times.inside.mean());
-            row.queued = times.queue.mean().map(|_| (times.queue.sum * 1e-9 / seconds).max(0.0));
-        }
-        for (row, stage) in rows.iter_mut().zip(stages) {
-            row.cycles = cycles(stages, stage.process);
-        }
+        rows.push(bundles::together(tester)?);
         let inside = rows.iter().filter_map(|row| Some((row.name.clone(), row.inside?)));
         let longest = inside.max_by(|a, b| a.1.total_cmp(&b.1));
-        Some(Self { limit: limit(stages, &lost), longest, stages: rows })
+        Some(Self { limit: limit(lost), longest, stages: rows })
     }
+}
+
+/// Packets lost, by who lost them and his name.
+type Lost = std::collections::BTreeMap<(Culprit, String), u64>;
+
+/// Of one bundle: a row a stage, the tester's last, and packets by who lost them.
+fn losses(result: &TrialResult) -> Option<(Vec<StageLoss>, Vec<(Culprit, u64)>)> {
+    let stages = &result.stages;
+    let last = stages.len().checked_sub(1)?;
+    let mut sums = Sums { rows: rows(result), lost: Vec::new(), paths: Paths::of(stages), stages };
+    // Into the chain, from both sides: what the tester's ports did not take.
+    for (direction, first) in result.directions.iter().zip([0, last]) {
+        sums.rows[first].waited_in_vain += direction.refused;
+        sums.lost.push((Culprit::Process(stages[first].process), direction.refused));
+    }
+    for place in 0..stages.len() {
+        sums.keep(place);
+        (0..2).for_each(|way| sums.arrive(way, place, result));
+    }
+    (0..2).for_each(|way| sums.come_back(way, result));
+    let Sums { mut rows, lost, .. } = sums;
+    let seconds = result.elapsed.max(result.spec.duration).seconds().max(1e-9);
+    for (row, times) in rows.iter_mut().zip(times::times(result)) {
+        (row.time, row.inside) = (times.whole.mean(), times.inside.mean());
+        row.queued = times.queue.mean().map(|_| (times.queue.sum * 1e-9 / seconds).max(0.0));
+    }
+    Some((rows, lost))
 }
 
 /// A row a stage, the tester's receiver last, with what came in.
@@ -274,7 +298,7 @@ fn rows(result: &TrialResult) -> Vec<StageLoss> {
     let each = result.stages.iter().zip(paths::shares(&result.stages));
     let row = |(stage, share): (&StageReading, Option<f64>)| StageLoss {
         share,
-        ..StageLoss::new(&stage.name, stage.received[0] + stage.received[1])
+        ..StageLoss::new(&bundles::named(stage), stage.received[0] + stage.received[1])
     };
     let back = result.directions.iter().map(|direction| direction.received).sum();
     each.map(row).chain([StageLoss::new("tester", back)]).collect()
@@ -369,27 +393,27 @@ impl Sums<'_> {
 }
 
 /// Who has lost most, by name, and which share of all.
-fn limit(stages: &[StageReading], lost: &[(Culprit, u64)]) -> Option<(String, f64)> {
-    let mut sums = std::collections::BTreeMap::new();
-    for (culprit, packets) in lost {
-        *sums.entry(*culprit).or_insert(0_u64) += packets;
-    }
-    let all: u64 = sums.values().sum();
-    let (culprit, most) =
-        sums.into_iter().max_by_key(|(_, packets)| *packets).filter(|(_, most)| *most > 0)?;
-    let name = match culprit {
+fn limit(lost: Lost) -> Option<(String, f64)> {
+    let all: u64 = lost.values().sum();
+    let ((_, name), most) =
+        lost.into_iter().max_by_key(|(_, packets)| *packets).filter(|(_, most)| *most > 0)?;
+    Some((name, most as f64 / all as f64))
+}
+
+/// What one who lost packets is called.
+fn name(stages: &[StageReading], culprit: Culprit) -> Option<String> {
+    Some(match culprit {
         Culprit::Tester => "the tester".to_owned(),
         Culprit::Process(process) => stages.iter().find(|stage| stage.process == process)?.name.clone(),
         Culprit::Between(near, far) => {
             let stage = |place: usize| stages.get(place.checked_sub(1)?);
-            let name = |place| stage(place).map_or("the tester", |stage| stage.name.as_str());
+            let name = |place| stage(place).map_or_else(|| "the tester".to_owned(), bundles::named);
             format!("the link between {} and {}", name(near), name(far))
         }
         Culprit::Joining(place) => {
-            format!("the links between the copies and {}", stages.get(place)?.name)
+            format!("the links between the copies and {}", bundles::named(stages.get(place)?))
         }
-    };
-    Some((name, most as f64 / all as f64))
+    })
 }
 
 #[cfg(test)]

@@ -70,6 +70,7 @@ impl<'a> Checker<'a> {
             (file.host.as_ref().map(Spanned::span), Axis::Host),
             (file.copies.as_ref().map(Spanned::span), Axis::Copies),
             (file.split.as_ref().map(Spanned::span), Axis::Split),
+            (file.bundles.as_ref().map(Spanned::span), Axis::Bundles),
             (file.cores.as_ref().map(Spanned::span), Axis::Cores),
             (file.vcpus.as_ref().map(Spanned::span), Axis::Vcpus),
             (file.memory.as_ref().map(Spanned::span), Axis::Memory),
@@ -107,6 +108,7 @@ impl<'a> Checker<'a> {
             guests,
         });
         let placements = self.copies(file.copies, file.split, placements);
+        let placements = self.bundles(file.bundles, placements);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));
         let until = file.until.map(|table| self.until(table, against.is_some() && has_mrr));

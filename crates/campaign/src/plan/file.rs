@@ -17,7 +17,7 @@ use weir_traffic::Shape;
 use weir_trial::{Accel, CoreUse, Deployment, Frequency, Nf, NodeUse, Offloads, Split};
 use weir_units::{LineRate, Nanos, Pps, Ratio};
 
-/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, copies, split, cores, frequency, offloads, node, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
+/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, copies, split, bundles, cores, frequency, offloads, node, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Weir plan")]
@@ -46,6 +46,9 @@ pub(crate) struct PlanFile {
     /// Axis: how the host splits packets among copies. round-robin: in turns, packet by packet (weir); flow: by a hash of the flow, both directions of which go through the same copy (weir, ovs-dpdk). Default: round-robin.
     #[schemars(with = "Option<List<Split>>")]
     pub(super) split: Option<Spanned<List<String>>>,
+    /// Axis: how many such chains run beside one another on the machine (colocation), 1 to 8, each between a pair of the tester's ports of its own and with traffic of its own. Behind a host all share it. Loads and rates are over all of them; `weir show` has each. Not for inline. Default: 1.
+    #[schemars(with = "Option<List<u32>>")]
+    pub(super) bundles: Option<Spanned<List<u32>>>,
     /// Axis: own, a core for each forwarding process, and for each processor of a guest; shared, where all of them take turns on one; a number of cores, or a list of them (`[1, 2]`, within the list of an axis: `[[1], [1, 2]]`), which are dealt out to the processes in turn, the host first. Default: own.
     #[schemars(with = "Option<List<CoreUse>>")]
     pub(super) cores: Option<Spanned<List<CoreUse>>>,

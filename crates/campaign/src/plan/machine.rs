@@ -88,8 +88,12 @@ impl PointSpec {
             0 | 1 => String::new(),
             copies => format!(", {copies} copies,"),
         };
+        let bundles = match self.placement.bundles {
+            0 | 1 => String::new(),
+            bundles => format!("{} {bundles} bundles,", if copies.is_empty() { "," } else { "" }),
+        };
         format!(
-            "{} in `{}`{copies} needs {needed} cores ({testers} for the tester, {} for the device); {here} may be used here{share}",
+            "{} in `{}`{copies}{bundles} needs {needed} cores ({testers} for the tester, {} for the device); {here} may be used here{share}",
             self.nf,
             self.placement.deployment,
             needed - testers

@@ -1,6 +1,7 @@
 //! Where the functions of a plan's points run: the axes `chain`, `length`, `deployment`, `host`, `cores` and `frequency`.
-//! What guests are: `guests.rs`; copies side by side: `copies.rs`.
+//! What guests are: `guests.rs`; copies side by side: `copies.rs`; bundles beside one another: `bundles.rs`.
 
+mod bundles;
 mod copies;
 
 use super::check::{Checker, Placed, Span};
@@ -30,6 +31,7 @@ pub(crate) struct Placements {
     /// What guests are, in deployment `vm`.
     pub(super) guests: Guests,
     pub(super) copies: Vec<u32>,
+    pub(super) bundles: Vec<u32>,
     pub(super) splits: Vec<Split>,
     pub(super) frequencies: Vec<Option<Frequency>>,
     pub(super) offloads: Vec<Offloads>,
@@ -53,7 +55,7 @@ impl Placements {
         let at = |axis: Axis| place[axis as usize];
         let (host, split) = (at(Axis::Host), at(Axis::Split));
         let deployment = self.deployments[at(Axis::Deployment)];
-        let copies = self.copies[at(Axis::Copies)];
+        let (copies, bundles) = (self.copies[at(Axis::Copies)], self.bundles[at(Axis::Bundles)]);
         let guest = self.guests.at(place, deployment == Deployment::Vm)?;
         let of = |cores: &CoreUse| {
             Placement {
@@ -62,6 +64,7 @@ impl Placements {
                 cores: cores.clone(),
                 guest,
                 copies,
+                bundles,
                 split: if copies == 1 { Split::default() } else { self.splits[split] },
                 frequency: self.frequencies[at(Axis::Frequency)],
                 offloads: self.offloads[at(Axis::Offloads)].clone(),
@@ -71,8 +74,9 @@ impl Placements {
         };
         let cores = at(Axis::Cores);
         let placement = of(&self.cores[cores]);
-        // Without a host nothing stands side by side.
+        // Without a host there are no copies, and one device has two ports.
         let again = (!deployment.has_host() && (host > 0 || copies > 1))
+            || (deployment == Deployment::Inline && bundles > 1)
             || (copies == 1 && split > 0)
             || self.cores[..cores].iter().any(|earlier| of(earlier) == placement);
         (!again).then_some(placement)
@@ -122,6 +126,7 @@ impl Checker<'_> {
             cores,
             guests,
             copies: vec![1],
+            bundles: vec![1],
             splits: vec![Split::default()],
             frequencies,
             offloads,
@@ -303,6 +308,9 @@ impl PointSpec {
             outer.into_iter().filter_map(weir_dut::adapter).find(|one| !one.wirings().contains(&wiring));
         if let Some(deaf) = deaf {
             return Some(format!("{} cannot be reached by the `{wiring}` wiring", deaf.name()));
+        }
+        if let Some(reason) = self.unbundled(wiring) {
+            return Some(reason);
         }
         let reason = chain::unsupported(&devices, self.nf, placement)?;
         Some(format!("{} cannot be {}: {reason}", placement.of(&self.dut), self.nf))

@@ -1,7 +1,7 @@
 //! Wiring up a rig: folder, captures (for `fed`), whichever side must be there first, the other
 //! side, links.
 
-use super::{Device, FedDut, Flags, Home, LAB_BUFFERS, LINK_PATIENCE, RigError, RigSetup, Wired};
+use super::{Device, FedDut, Flags, Home, LINK_PATIENCE, RigError, RigSetup, Wired, lab_buffers};
 use crate::knock::Knocker;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError};
 use weir_dut::chain::{self, ChainRequest};
 use weir_dut::folder::Folder;
 use weir_dut::wiring::{Fed, Nic, Side, VethPairs, WiringKind};
-use weir_dut::{RunningDut, StartRequest};
+use weir_dut::{RunningDut, SPARE_BUFFERS, StartRequest};
 use weir_traffic::{DirectionSetup, Layout, Sender, Tester};
 
 /// What a wiring comes down to: the ports of both sides, and who comes up first.
@@ -29,29 +29,27 @@ struct Links {
 impl Links {
     /// The links of a rig. `number` tells the lab's ports from those of earlier rigs.
     fn of(setup: &RigSetup<'_>, folder: &Folder, number: u32) -> Result<Self, RigError> {
-        let plain = |[lab, dut]: [[String; 2]; 2], dut_first| Self {
-            lab: lab.into(),
-            dut: dut.into(),
-            dut_first,
-            listening: Vec::new(),
-        };
+        let plain =
+            |[lab, dut]: [Vec<String>; 2], dut_first| Self { lab, dut, dut_first, listening: Vec::new() };
+        let count = setup.placement.ports();
         match setup.wiring {
             WiringKind::Vhost => {
                 let vhost = setup.outer_vhost();
-                let ports = [vhost.ports(Side::Lab, folder, number), vhost.ports(Side::Dut, folder, 0)];
+                let ports = [(Side::Lab, number), (Side::Dut, 0)]
+                    .map(|(side, number)| vhost.ports(side, folder, number, count));
                 let lab_listens = vhost.server == Side::Lab && vhost.dut_first();
-                let listening = if lab_listens { vhost.sockets(folder).to_vec() } else { Vec::new() };
+                let listening = if lab_listens { vhost.sockets(folder, count) } else { Vec::new() };
                 Ok(Self { listening, ..plain(ports, vhost.dut_first()) })
             }
             WiringKind::Memif => {
                 let memif = setup.wirings.memif;
                 let frame = setup.traffic.max_frame();
                 let ports = [(Side::Lab, number), (Side::Dut, 0)]
-                    .map(|(side, number)| memif.ports(side, folder, number, frame));
+                    .map(|(side, number)| memif.ports(side, folder, (number, count), frame));
                 Ok(plain(ports, memif.dut_first()))
             }
             WiringKind::Veth => {
-                let ends = |side, number| setup.wirings.veth.ports(side, number);
+                let ends = |side, number| Vec::from(setup.wirings.veth.ports(side, number));
                 Ok(plain([ends(Side::Lab, number), ends(Side::Dut, 0)], true))
             }
             WiringKind::Nic => {
@@ -120,7 +118,8 @@ pub(super) fn linked(
     flags: &Flags,
 ) -> Result<Wired, RigError> {
     let folder = Folder::new()?;
-    let pool = Pool::new(eal, LAB_BUFFERS, setup.traffic.max_frame())?;
+    let pairs_of_ports = setup.placement.bundles.max(1);
+    let pool = Pool::new(eal, lab_buffers(pairs_of_ports), setup.traffic.max_frame())?;
     let links = Links::of(setup, &folder, number)?;
     let pairs = match setup.wiring {
         WiringKind::Veth => Some(setup.wirings.veth.lay(setup.traffic.max_frame())?),
@@ -139,7 +138,9 @@ pub(super) fn linked(
         }
     };
     let open = || links.lab.iter().map(open_one).collect::<Result<Vec<_>, _>>();
-    let request = request(setup, &links.dut, 0, &home, flags);
+    // A chain's processes say themselves what their ports take.
+    let further = if setup.placement.is_inline() { pairs_of_ports - 1 } else { 0 };
+    let request = request(setup, &links.dut, further * SPARE_BUFFERS, &home, flags);
     let (mut ports, dut) = if links.dut_first {
         let (mut dut, took) = start(setup, &request)?;
         let knocker = Knocker::start(links.listening.clone(), Arc::clone(&flags.stop), LINK_PATIENCE);
@@ -158,9 +159,16 @@ pub(super) fn linked(
         senders.push(sender);
     }
     let mut directions = Vec::new();
-    for ((from, tx), source) in senders.into_iter().enumerate().zip(setup.traffic.sources()?) {
-        let sender = Sender::new(source, tx, &pool, setup.shape, setup.stamp_every, setup.traffic.seed());
-        directions.push(DirectionSetup { senders: vec![sender], to: 1 - from });
+    let mut senders = senders.into_iter().enumerate();
+    for bundle in 0..u64::from(pairs_of_ports) {
+        // Each bundle has the same traces, and its own turns of what is drawn.
+        let seed = setup.traffic.seed().wrapping_add(bundle);
+        let mut sources = setup.traffic.sources()?.into_iter();
+        for (from, tx) in senders.by_ref().take(2) {
+            let Some(source) = sources.next() else { continue };
+            let sender = Sender::new(source, tx, &pool, setup.shape, setup.stamp_every, seed);
+            directions.push(DirectionSetup { senders: vec![sender], from, to: from ^ 1 });
+        }
     }
     let ends: Vec<usize> = directions.iter().map(|direction| direction.to).collect();
     let layout = Layout::of(setup.testers, ports.len(), &ends, 1);

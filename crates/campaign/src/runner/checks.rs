@@ -59,7 +59,7 @@ impl Campaign<'_> {
         let is_said = spec.placement.cores.fixed().is_some() || spec.placement.node.is_some();
         let seats = self.seats.get(&super::seated(spec)).filter(|_| is_said).unwrap_or(&self.usual).clone();
         let seated = Seats { forwarding: vec![seats.cores.dut], ..seats };
-        let placement = Placement::default();
+        let placement = Placement { bundles: spec.placement.bundles, ..Placement::default() };
         let loop_back = PointSpec { dut: LOOP.to_owned(), nf: Nf::L2Fwd, placement, ..spec.clone() };
         let setup = self.setup(&loop_back, traffic, huge_pages)?;
         let (cores, testers) = (seated.cores, seated.testers.as_slice());

@@ -6,7 +6,7 @@ use crate::wiring::{Memif, Side, Vhost, WiringKind};
 use weir_trial::Deployment;
 
 /// Names of ports inside a chain begin with this number, so that no process has two of the same name.
-const FIRST_INSIDE: u32 = 100;
+const FIRST_INSIDE: usize = 100;
 
 /// What joins the functions of a deployment; nothing where they have their memory in common.
 pub(super) fn wiring(deployment: Deployment) -> Option<WiringKind> {
@@ -28,65 +28,89 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Of so many functions; `sockets` is the side that makes them, the host's being [`Side::Dut`].
+    /// Of so many functions in each bundle; `sockets` is the side that makes them, the host's being [`Side::Dut`].
     pub(super) fn of(request: &ChainRequest<'_>, functions: usize, sockets: Option<Side>) -> Self {
-        match sockets {
-            _ if request.placement.deployment == Deployment::Shared => attached(request, functions),
-            Some(sockets) => hosted(request, functions, sockets),
-            None => in_a_row(request, functions),
+        let mut all = Self { host: Vec::new(), functions: Vec::new() };
+        for (number, outer) in request.start.ports.chunks(2).enumerate() {
+            let bundle = Bundle { request, outer, first: number * functions, functions, number };
+            let links = match sockets {
+                _ if request.placement.deployment == Deployment::Shared => bundle.attached(),
+                Some(sockets) => bundle.hosted(sockets),
+                None => bundle.in_a_row(),
+            };
+            all.host.extend(links.host);
+            all.functions.extend(links.functions);
         }
+        all
     }
 }
 
-/// Functions behind a host: its first and its last port face the tester, and between them two ports for each function.
-pub(super) fn hosted(request: &ChainRequest<'_>, functions: usize, sockets: Side) -> Links {
-    let folder = request.start.folder;
-    let vhost = Vhost { backend: Side::Dut, server: sockets };
-    let link = |function: usize, side: Side| -> Vec<String> {
-        let number = FIRST_INSIDE + if side == Side::Dut { function as u32 } else { 0 };
-        vhost.ports_at(side, number, |link| inside(folder, function, link)).into()
-    };
-    let mut host: Vec<String> = request.start.ports.first().into_iter().cloned().collect();
-    host.extend((0..functions).flat_map(|function| link(function, Side::Dut)));
-    host.extend(request.start.ports.get(1).cloned());
-    Links { host, functions: (0..functions).map(|function| link(function, Side::Lab)).collect() }
+/// One bundle: the chain, or its copies, between two ports towards the tester.
+struct Bundle<'a> {
+    request: &'a ChainRequest<'a>,
+    /// These ports.
+    outer: &'a [String],
+    /// The place of its first function among those of all bundles, and how many it has.
+    first: usize,
+    functions: usize,
+    /// Its own, from 0.
+    number: usize,
 }
 
-/// Functions one after the other, without a host: each makes the socket that the next one connects to.
-pub(super) fn in_a_row(request: &ChainRequest<'_>, functions: usize) -> Links {
-    let start = &request.start;
-    // The link before the function at a place; the function before that makes its socket.
-    let between = |place: usize, side: Side| {
-        let socket = inside(start.folder, place, 0);
-        Memif { server: Side::Dut }.port_at(
-            side,
-            (FIRST_INSIDE as usize + place, 0),
-            &socket,
-            start.max_frame,
-        )
-    };
-    let ports = |place: usize| {
-        let near = match place {
-            0 => start.ports.first().cloned(),
-            _ => Some(between(place, Side::Lab)),
+impl Bundle<'_> {
+    /// Functions behind a host: its first and its last port face the tester, and between them two ports for each function.
+    fn hosted(&self, sockets: Side) -> Links {
+        let folder = self.request.start.folder;
+        let vhost = Vhost { backend: Side::Dut, server: sockets };
+        let link = |function: usize, side: Side| -> Vec<String> {
+            let own = if side == Side::Dut { function } else { 0 };
+            let port = |link| {
+                let number = 2 * (FIRST_INSIDE + own) + link;
+                vhost.port_at(side, number, &inside(folder, function, link))
+            };
+            (0..2).map(port).collect()
         };
-        let far = match place + 1 {
-            next if next == functions => start.ports.get(1).cloned(),
-            next => Some(between(next, Side::Dut)),
-        };
-        near.into_iter().chain(far).collect()
-    };
-    Links { host: Vec::new(), functions: (0..functions).map(ports).collect() }
-}
+        let all = || self.first..self.first + self.functions;
+        let mut host: Vec<String> = self.outer.first().into_iter().cloned().collect();
+        host.extend(all().flat_map(|function| link(function, Side::Dut)));
+        host.extend(self.outer.get(1).cloned());
+        Links { host, functions: all().map(|function| link(function, Side::Lab)).collect() }
+    }
 
-/// Functions one after the other over rings, between two ports of the process that owns the memory.
-fn attached(request: &ChainRequest<'_>, functions: usize) -> Links {
-    let end = |link: usize, side: &str| format!("ring:{link}:{side}");
-    let outer = |place: usize| request.start.ports.get(place).cloned();
-    let host = [outer(0), Some(end(0, "near")), Some(end(functions, "far")), outer(1)];
-    Links {
-        host: host.into_iter().flatten().collect(),
-        functions: (0..functions).map(|place| vec![end(place, "far"), end(place + 1, "near")]).collect(),
+    /// Functions one after the other, without a host: each makes the socket that the next one connects to.
+    fn in_a_row(&self) -> Links {
+        let (start, functions) = (&self.request.start, self.functions);
+        // The link before the function at a place; the function before that makes its socket.
+        let between = |place: usize, side: Side| {
+            let place = self.first + place;
+            let socket = inside(start.folder, place, 0);
+            Memif { server: Side::Dut }.port_at(side, (FIRST_INSIDE + place, 0), &socket, start.max_frame)
+        };
+        let ports = |place: usize| {
+            let near = match place {
+                0 => self.outer.first().cloned(),
+                _ => Some(between(place, Side::Lab)),
+            };
+            let far = match place + 1 {
+                next if next == functions => self.outer.get(1).cloned(),
+                next => Some(between(next, Side::Dut)),
+            };
+            near.into_iter().chain(far).collect()
+        };
+        Links { host: Vec::new(), functions: (0..functions).map(ports).collect() }
+    }
+
+    /// Functions one after the other over rings, between two ports of the process that owns the memory.
+    fn attached(&self) -> Links {
+        let functions = self.functions;
+        // One ring more than functions, in either direction.
+        let end = |link: usize, side: &str| format!("ring:{}:{side}", self.number * (functions + 1) + link);
+        let outer = |place: usize| self.outer.get(place).cloned();
+        let host = [outer(0), Some(end(0, "near")), Some(end(functions, "far")), outer(1)];
+        Links {
+            host: host.into_iter().flatten().collect(),
+            functions: (0..functions).map(|place| vec![end(place, "far"), end(place + 1, "near")]).collect(),
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 //! joined depends on the [`Deployment`]: behind the ports of a host dataplane (`links.rs`), or in a row
 //! (the same file). A host has one *stage* between two functions, a function is one stage; every stage counts
 //! what came in and what left, so that a packet that is lost is lost somewhere that has a name (`stages.rs`). Several
-//! copies of a chain stand side by side behind a host that splits packets among them (`paths.rs`). Where memory is shared,
+//! copies of a chain stand side by side behind a host that splits packets among them (`paths.rs`). Several bundles, each
+//! with two ports towards the tester, share the host and nothing else. Where memory is shared,
 //! its owner (`PRIMARY`) has two stages: towards the tester at both ends.
 //!
 //! Threads: none of our own beside those of each process.
@@ -90,11 +91,12 @@ pub fn unsplit(placement: &Placement) -> Option<String> {
 fn crowded(functions: usize, placement: &Placement) -> Option<String> {
     host(placement)?;
     let instances = functions * placement.copies.max(1) as usize;
-    let ports = 2 + 2 * instances;
+    let bundles = placement.bundles.max(1) as usize;
+    let (ports, instances) = (bundles * (2 + 2 * instances), bundles * instances);
     (ports > MOST_PORTS).then(|| {
         format!(
             "{instances} functions behind a host take {ports} of its ports, and DPDK as it is built has {MOST_PORTS}; take \
-             fewer copies or a shorter chain"
+             fewer copies, fewer bundles or a shorter chain"
         )
     })
 }
@@ -165,9 +167,9 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
     let functions = request.start.nf.members();
     let placement = request.placement;
     let shares = placement.deployment == Deployment::Shared;
-    let copies = placement.copies.max(1) as usize;
+    let (copies, bundles) = (placement.copies.max(1) as usize, placement.bundles.max(1) as usize);
     // Functions on shared memory stand between its owner's ports as one.
-    let places = Places { functions: if shares { 1 } else { functions.len() }, copies };
+    let places = Places { functions: if shares { 1 } else { functions.len() }, copies, bundles };
     let instances = functions.len() * copies;
     let mut running = Running {
         members: Vec::new(),
@@ -188,8 +190,8 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
             variant: placement.host.as_deref().map_or("", |host| crate::split(host).1),
             ports: &links.host,
             // What every pair of ports beyond the first needs.
-            buffers: instances as u32 * crate::eal::SPARE_BUFFERS,
-            sharing: sharing(Some(functions.len() + 1)),
+            buffers: (bundles * (instances + 1) - 1) as u32 * crate::eal::SPARE_BUFFERS,
+            sharing: sharing(Some(bundles * (functions.len() + 1))),
             ..start(core())
         };
         let dut = match copies {
@@ -199,13 +201,16 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
         let dut = dut.map_err(|error| error.within(name.to_owned()))?;
         running.members.push(Member { dut, name: name.to_owned(), is_host: true, folder: None });
     }
-    let each = (1..=copies).flat_map(|copy| functions.iter().enumerate().map(move |one| (copy, one)));
-    for ((copy, (place, &nf)), ports) in each.zip(&links.functions) {
+    let copies_of = |bundle| (1..=copies).map(move |copy| (bundle, copy));
+    let rows = (1..=bundles).flat_map(copies_of);
+    let each = rows.flat_map(|row| functions.iter().enumerate().map(move |one| (row, one)));
+    for (((bundle, copy), (place, &nf)), ports) in each.zip(&links.functions) {
         let device = device(request.devices, place);
         let reason = format!("`{device}` is no device");
         let unknown = || DutError::Unsupported { dut: "chain", nf, reason };
         let dut = crate::adapter(device).ok_or_else(unknown)?;
-        let which = if copies > 1 { format!(", copy {copy}") } else { String::new() };
+        let of = |count: usize, what: String| if count > 1 { what } else { String::new() };
+        let which = of(bundles, format!(", bundle {bundle}")) + &of(copies, format!(", copy {copy}"));
         let name = format!("{} {} {nf}{which}", dut.name(), place + 1);
         let folder = Folder::new()?;
         // A guest has a core for each of its processors.
@@ -257,11 +262,15 @@ impl RunningDut for Running {
             .map(|(member, counters)| Counted { name: &member.name, is_host: member.is_host, counters })
             .collect();
         let stages = stages::stages(&counted, self.places);
-        let (Some(first), Some(last), Some(reading)) = (stages.first(), stages.last(), counters.first())
-        else {
+        let Some(reading) = counters.first() else {
             return Err(DutError::Interrupted { dut: "chain" });
         };
-        let (received, sent) = (first.received[0] + last.received[1], last.sent[0] + first.sent[1]);
+        let (mut received, mut sent) = (0, 0);
+        for bundle in stages.chunk_by(|one, next| one.bundle == next.bundle) {
+            let (Some(first), Some(last)) = (bundle.first(), bundle.last()) else { continue };
+            received += first.received[0] + last.received[1];
+            sent += last.sent[0] + first.sent[1];
+        }
         let cpu = Nanos(counters.iter().map(|one| one.cpu.0).sum());
         let mut whole = Counters::new(received, sent, cpu, reading.at);
         for (member, one) in self.members.iter().zip(&counters) {

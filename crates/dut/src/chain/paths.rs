@@ -1,6 +1,6 @@
 //! Where a host sends what comes in by each of its ports.
 //!
-//! Its first and its last port face the tester; between them lie two for each function: towards the chain's port 0 and
+//! Of each bundle, one after the other: its first and its last port face the tester; between them lie two for each function: towards the chain's port 0 and
 //! towards its port 1, those of a copy of the chain together, copy after copy. One copy makes crossed pairs of ports.
 
 use weir_trial::Split;
@@ -14,11 +14,13 @@ pub struct HostPaths {
     pub split: Split,
 }
 
-/// Places of ports of so many copies of a chain of so many functions.
+/// Places of ports of so many bundles of so many copies of a chain of so many functions. What it says of a place is of the
+/// first bundle; each further one has [`Self::span`] places more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     pub(super) functions: usize,
     pub(super) copies: usize,
+    pub(super) bundles: usize,
 }
 
 impl Places {
@@ -37,17 +39,24 @@ impl Places {
         1 + 2 * self.functions * self.copies
     }
 
+    /// Ports of a bundle.
+    pub(super) fn span(self) -> usize {
+        self.last() + 1
+    }
+
     /// The way of packets between them.
     pub(super) fn paths(self, split: Split) -> HostPaths {
-        let mut to = vec![Vec::new(); self.last() + 1];
-        let mut link = |one: usize, other: usize| {
-            to[one].push(other);
-            to[other].push(one);
-        };
-        for copy in 0..self.copies {
-            link(0, self.near(copy, 0));
-            (1..self.functions).for_each(|next| link(self.far(copy, next - 1), self.near(copy, next)));
-            link(self.far(copy, self.functions - 1), self.last());
+        let mut to = vec![Vec::new(); self.span() * self.bundles];
+        for first in (0..self.bundles).map(|bundle| bundle * self.span()) {
+            let mut link = |one: usize, other: usize| {
+                to[first + one].push(first + other);
+                to[first + other].push(first + one);
+            };
+            for copy in 0..self.copies {
+                link(0, self.near(copy, 0));
+                (1..self.functions).for_each(|next| link(self.far(copy, next - 1), self.near(copy, next)));
+                link(self.far(copy, self.functions - 1), self.last());
+            }
         }
         HostPaths { to, split }
     }
@@ -59,12 +68,16 @@ mod tests {
 
     #[test]
     fn one_copy_makes_pairs_of_ports_and_several_are_split_from_both_sides() {
-        let one = Places { functions: 2, copies: 1 }.paths(Split::Flow);
+        let one = Places { functions: 2, copies: 1, bundles: 1 }.paths(Split::Flow);
         let pairs: Vec<Vec<usize>> = (0..6).map(|port| vec![port ^ 1]).collect();
         assert_eq!(one.to, pairs);
-        let two = Places { functions: 2, copies: 2 }.paths(Split::RoundRobin);
+        let two = Places { functions: 2, copies: 2, bundles: 1 }.paths(Split::RoundRobin);
         // 0 | 1 f1 2, 3 f2 4 | 5 f1 6, 7 f2 8 | 9
         let expected: [&[usize]; 10] = [&[1, 5], &[0], &[3], &[2], &[9], &[0], &[7], &[6], &[9], &[4, 8]];
         assert_eq!(two.to, expected.map(<[usize]>::to_vec));
+        // The same once more behind it, and no way between them.
+        let beside = Places { functions: 2, copies: 2, bundles: 2 }.paths(Split::RoundRobin);
+        let further = expected.iter().map(|to| to.iter().map(|port| port + 10).collect::<Vec<_>>());
+        assert_eq!(beside.to, two.to.into_iter().chain(further).collect::<Vec<_>>());
     }
 }

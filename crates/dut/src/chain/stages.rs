@@ -16,7 +16,8 @@ pub(super) struct Counted<'c> {
     pub(super) counters: &'c Counters,
 }
 
-/// What the processes counted, by stage, from the chain's port 0 on. The host comes first, then the functions of each copy.
+/// What the processes counted, by stage, from the chain's port 0 on, bundle by bundle. The host comes first, then the functions of
+/// each copy.
 pub(super) fn stages(processes: &[Counted<'_>], places: Places) -> Vec<StageReading> {
     let functions: Vec<StageReading> = (0..)
         .zip(processes)
@@ -28,8 +29,25 @@ pub(super) fn stages(processes: &[Counted<'_>], places: Places) -> Vec<StageRead
             StageReading { taps: counters.taps.first().copied(), busy: counters.busy, ..reading }
         })
         .collect();
-    let Some(host) = processes.iter().find(|process| process.is_host) else { return functions };
-    let hosted = Hosted { host, places };
+    let host = processes.iter().find(|process| process.is_host);
+    let each = functions.len() / places.bundles.max(1);
+    let mut all = Vec::new();
+    for (number, functions) in (0..).zip(functions.chunks(each.max(1))) {
+        let first = all.len();
+        match host {
+            Some(host) => all.extend(hosted(Hosted { host, places, bundle: number }, functions)),
+            None => all.extend_from_slice(functions),
+        }
+        if places.bundles > 1 {
+            all[first..].iter_mut().for_each(|stage| stage.bundle = number as u32 + 1);
+        }
+    }
+    all
+}
+
+/// The stages of one bundle behind a host.
+fn hosted(hosted: Hosted<'_>, functions: &[StageReading]) -> Vec<StageReading> {
+    let places = hosted.places;
     let copies = 0..places.copies;
     let ends = |of: fn(Places, usize) -> usize| sum(copies.clone().map(|copy| hosted.port(of(places, copy))));
     let first = hosted.hop([hosted.port(0), ends(|places, copy| places.near(copy, 0))], 0);
@@ -44,15 +62,17 @@ pub(super) fn stages(processes: &[Counted<'_>], places: Places) -> Vec<StageRead
     all
 }
 
-/// A host and the places of its ports.
+/// A host and the places of its ports, of one bundle.
 struct Hosted<'h> {
     host: &'h Counted<'h>,
     places: Places,
+    bundle: usize,
 }
 
 impl Hosted<'_> {
     /// What it counted at a port; nothing where it does not tell its ports apart.
     fn port(&self, place: usize) -> PortCounts {
+        let place = self.bundle * self.places.span() + place;
         self.host.counters.ports.get(place).copied().unwrap_or_default()
     }
 
@@ -61,6 +81,7 @@ impl Hosted<'_> {
         let counters = self.host.counters;
         let refused = pair[0].refused.zip(pair[1].refused).map(|(one, other)| one + other);
         let reading = stage((self.host.name, 0), pair, (refused, counters.cpu));
+        let number = self.bundle * self.places.span() / 2 + number;
         let taps = counters.taps.get(number).copied().filter(|_| self.places.copies == 1);
         StageReading { taps, busy: counters.busy, ..reading }
     }
@@ -141,7 +162,7 @@ mod tests {
             named("nf 1, copy 1", false, &one),
             named("nf 1, copy 2", false, &other),
         ];
-        let stages = stages(&processes, Places { functions: 1, copies: 2 });
+        let stages = stages(&processes, Places { functions: 1, copies: 2, bundles: 1 });
         let told: Vec<_> =
             stages.iter().map(|stage| (stage.name.as_str(), stage.copy, stage.process)).collect();
         assert_eq!(told, [("weir", 0, 0), ("nf 1, copy 1", 1, 1), ("nf 1, copy 2", 2, 2), ("weir", 0, 0)]);
@@ -159,11 +180,34 @@ mod tests {
         let nf = counters(&[(1, 1, 0), (1, 1, 0)]);
         let named = |name, is_host, counters| Counted { name, is_host, counters };
         let processes = [named("weir", true, &host), named("nf 1", false, &nf), named("nf 2", false, &nf)];
-        let stages = stages(&processes, Places { functions: 2, copies: 1 });
+        let stages = stages(&processes, Places { functions: 2, copies: 1, bundles: 1 });
         let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
         assert_eq!(names, ["weir", "nf 1", "weir", "nf 2", "weir"]);
         assert_eq!((stages[2].received, stages[2].sent), ([5, 7], [8, 6]));
         assert!(stages.iter().all(|stage| stage.copy == 0 && stage.handed == [None; 2]));
+    }
+
+    #[test]
+    fn each_bundle_has_the_ports_and_the_taps_of_its_own() {
+        let ports: Vec<(u64, u64, u64)> = (0..8).map(|port| (10 * port, 10 * port + 1, 0)).collect();
+        let taps = |packets| {
+            let edge = [weir_trial::Passed { packets, delay: Nanos(1) }; 2];
+            weir_trial::StageTaps { came: edge, left: edge }
+        };
+        let host = Counters { taps: (0..4).map(taps).collect(), ..counters(&ports) };
+        let nf = counters(&[(1, 1, 0), (1, 1, 0)]);
+        let named = |name, is_host, counters| Counted { name, is_host, counters };
+        let processes = [named("weir", true, &host), named("nf 1", false, &nf), named("nf 1", false, &nf)];
+        let stages = stages(&processes, Places { functions: 1, copies: 1, bundles: 2 });
+        let told: Vec<_> =
+            stages.iter().map(|stage| (stage.name.as_str(), stage.bundle, stage.process)).collect();
+        let row = |bundle, process| [("weir", bundle, 0), ("nf 1", bundle, process), ("weir", bundle, 0)];
+        assert_eq!(told, [row(1, 1), row(2, 2)].concat());
+        assert_eq!((stages[3].received, stages[3].sent), ([40, 50], [51, 41]));
+        assert_eq!((stages[5].received, stages[5].taps), ([60, 70], Some(taps(3))));
+        let alone = &processes[1..];
+        let rows = super::stages(alone, Places { functions: 1, copies: 1, bundles: 2 });
+        assert_eq!(rows.iter().map(|stage| stage.bundle).collect::<Vec<_>>(), [1, 2]);
     }
 
     #[test]
@@ -177,7 +221,7 @@ mod tests {
         let nf = Counters { taps: vec![taps(3)], ..counters(&[(1, 1, 0), (1, 1, 0)]) };
         let named = |name, is_host, counters| Counted { name, is_host, counters };
         let processes = [named("primary", true, &host), named("nf 1", false, &nf), named("nf 2", false, &nf)];
-        let stages = stages(&processes, Places { functions: 1, copies: 1 });
+        let stages = stages(&processes, Places { functions: 1, copies: 1, bundles: 1 });
         let told: Vec<_> =
             stages.iter().map(|stage| (stage.name.as_str(), stage.taps.unwrap().came[0].packets)).collect();
         assert_eq!(told, [("primary", 1), ("nf 1", 3), ("nf 2", 3), ("primary", 2)]);

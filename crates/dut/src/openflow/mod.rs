@@ -76,7 +76,8 @@ pub(crate) fn split(paths: &HostPaths, dialect: Dialect) -> (String, String) {
         let out = match to.as_slice() {
             [one] => format!("output:{}", one + 1),
             several => {
-                let fields = ENDS[usize::from(port > 1)];
+                // The side of port 0 lies before its copies, the other one behind them.
+                let fields = ENDS[usize::from(several.iter().all(|to| *to < port - 1))];
                 let method = match dialect {
                     Dialect::OpenVSwitch => format!(",selection_method=hash,fields({fields})"),
                     Dialect::Weir => String::new(),

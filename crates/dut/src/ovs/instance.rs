@@ -244,9 +244,16 @@ impl Instance {
 
 /// Everything to standard error, but of DPDK only what matters; nothing to the system's log.
 fn logging() -> Vec<String> {
-    ["-vconsole:info", "-vdpdk:console:warn", "-vcoverage:console:off", "-vsyslog:off", "-vfile:off"]
-        .map(str::to_owned)
-        .to_vec()
+    [
+        "-vconsole:info",
+        "-vdpdk:console:warn",
+        "-vdpif_netdev:console:warn",
+        "-vcoverage:console:off",
+        "-vsyslog:off",
+        "-vfile:off",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 /// Into a network namespace of its own; whoever is not root needs one of users with it.

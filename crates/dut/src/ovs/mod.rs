@@ -429,13 +429,13 @@ mod tests {
             (Side::Lab, Side::Lab, "-- add-port weir p1 -- set Interface p1 type=dpdk "),
         ];
         for (backend, server, expected) in kinds {
-            let ports = Vhost { backend, server }.ports(Side::Dut, &folder, 0);
+            let ports = Vhost { backend, server }.ports(Side::Dut, &folder, 0, 2);
             let words = words(&ports, &folder);
             assert!(words[1].starts_with(expected), "{words:?}");
             assert!(words[1].contains(" ofport_request=2 mtu_request=1500"), "{words:?}");
         }
         let client =
-            words(&Vhost { backend: Side::Dut, server: Side::Lab }.ports(Side::Dut, &folder, 0), &folder);
+            words(&Vhost { backend: Side::Dut, server: Side::Lab }.ports(Side::Dut, &folder, 0, 2), &folder);
         let socket = folder.file("link0.sock");
         assert!(
             client[0].ends_with(&format!("options:vhost-server-path=\"{}\"", socket.display())),

@@ -7,7 +7,7 @@
 //! Buffers hold the largest frame whole: DPDK 22.11's driver repeats and mixes up frames that are
 //! chained over several.
 
-use super::Side;
+use super::{MOST_LINKS, Side};
 use crate::folder::Folder;
 use std::path::Path;
 use weir_units::FrameSize;
@@ -18,7 +18,7 @@ const RING_BITS: u8 = 10;
 /// Bytes of a buffer at least: the driver's default.
 const LEAST_BUFFER: u16 = 2048;
 
-/// The two links of a `memif` wiring.
+/// The links of a `memif` wiring: two, or a pair for each of several functions beside one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memif {
     /// Who listens; the other side connects.
@@ -26,28 +26,26 @@ pub struct Memif {
 }
 
 impl Memif {
-    /// Links, hence ports on each side.
-    pub const LINKS: usize = 2;
-
     /// Whether the DUT must be started before the lab opens its ports, or after.
     pub fn dut_first(self) -> bool {
         self.server == Side::Dut
     }
 
-    /// The ports of one side, as EAL `--vdev` strings. `number` tells the ports of one process
+    /// The ports of one side, one a link, as EAL `--vdev` strings. `number` tells those of several rigs in one process
     /// apart. Both ends of a link have the link's number as their interface id: without the same id
     /// a server turns its client away.
     pub fn ports(
         self,
         side: Side,
         folder: &Folder,
-        number: u32,
+        (number, links): (u32, usize),
         max_frame: FrameSize,
-    ) -> [String; Self::LINKS] {
-        std::array::from_fn(|link| {
+    ) -> Vec<String> {
+        let port = |link: usize| {
             let socket = folder.file(&format!("link{link}.sock"));
-            self.port_at(side, (number as usize * Self::LINKS + link, link), &socket, max_frame)
-        })
+            self.port_at(side, (number as usize * MOST_LINKS + link, link), &socket, max_frame)
+        };
+        (0..links).map(port).collect()
     }
 
     /// One port over a socket elsewhere, by its number in its process and its interface id.
@@ -77,8 +75,10 @@ mod tests {
         for server in [Side::Dut, Side::Lab] {
             let wiring = Memif { server };
             assert_eq!(wiring.dut_first(), server == Side::Dut);
-            let ports = |side, number| wiring.ports(side, &folder, number, FrameSize::new(4000).unwrap());
+            let ports =
+                |side, number| wiring.ports(side, &folder, (number, 4), FrameSize::new(4000).unwrap());
             let (lab, dut) = (ports(Side::Lab, 3), ports(Side::Dut, 0));
+            assert_eq!((lab.len(), dut.len()), (4, 4));
             assert!(lab.iter().chain(&dut).all(|port| port.ends_with(",bsize=4032")), "{lab:?}");
             for (link, sides) in lab.iter().zip(&dut).enumerate() {
                 let sides = [sides.0, sides.1];
@@ -86,7 +86,7 @@ mod tests {
                 let same = [format!(",id={link},"), format!("/link{link}.sock,")];
                 assert!(sides.iter().all(|port| same.iter().all(|part| port.contains(part))), "{sides:?}");
             }
-            assert!(lab[1].starts_with("net_memif7,") && dut[1].starts_with("net_memif1,"));
+            assert!(lab[1].starts_with("net_memif49,") && dut[1].starts_with("net_memif1,"));
         }
     }
 }

@@ -5,10 +5,11 @@
 //! first: as a client it tries again until its server is there, whereas a virtio-user server
 //! blocks until its client comes.
 
+use super::MOST_LINKS;
 use crate::folder::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Descriptors in each ring.
 const RING: u16 = 1024;
@@ -24,7 +25,7 @@ pub enum Side {
     Lab,
 }
 
-/// The two links of a `vhost` wiring.
+/// The links of a `vhost` wiring: two, or a pair for each of several functions beside one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Vhost {
@@ -35,43 +36,32 @@ pub struct Vhost {
 }
 
 impl Vhost {
-    /// Links, hence ports on each side.
-    pub const LINKS: usize = 2;
-
     /// Whether the DUT must be started before the lab opens its ports, or after.
     pub fn dut_first(self) -> bool {
         self.backend == Side::Dut
     }
 
-    /// The sockets.
-    pub fn sockets(self, folder: &Folder) -> [PathBuf; Self::LINKS] {
-        [folder.file("link0.sock"), folder.file("link1.sock")]
+    /// The sockets of so many links.
+    pub fn sockets(self, folder: &Folder, links: usize) -> Vec<PathBuf> {
+        (0..links).map(|link| folder.file(&format!("link{link}.sock"))).collect()
     }
 
-    /// The ports of one side, as EAL `--vdev` strings. `number` tells the ports of one process apart.
-    pub fn ports(self, side: Side, folder: &Folder, number: u32) -> [String; Self::LINKS] {
-        let sockets = self.sockets(folder);
-        self.ports_at(side, number, |link| sockets[link].clone())
+    /// The ports of one side, one a link, as EAL `--vdev` strings. `number` tells those of several rigs in one process apart.
+    pub fn ports(self, side: Side, folder: &Folder, number: u32, links: usize) -> Vec<String> {
+        let first = number as usize * MOST_LINKS;
+        let each = self.sockets(folder, links).into_iter().enumerate();
+        each.map(|(link, socket)| self.port_at(side, first + link, &socket)).collect()
     }
 
-    /// The same over sockets elsewhere, by link.
-    pub(crate) fn ports_at(
-        self,
-        side: Side,
-        number: u32,
-        socket: impl Fn(usize) -> PathBuf,
-    ) -> [String; Self::LINKS] {
-        std::array::from_fn(|link| {
-            let name = number as usize * Self::LINKS + link;
-            let path = socket(link);
-            let (path, serves) = (path.display(), self.server == side);
-            if self.backend == side {
-                format!("net_vhost{name},iface={path},queues=1,client={}", u8::from(!serves))
-            } else {
-                let server = if serves { ",server=1" } else { "" };
-                format!("net_virtio_user{name},path={path},queues=1,queue_size={RING}{server}")
-            }
-        })
+    /// One port over a socket elsewhere, by its number in its process.
+    pub(crate) fn port_at(self, side: Side, number: usize, socket: &Path) -> String {
+        let (path, serves) = (socket.display(), self.server == side);
+        if self.backend == side {
+            format!("net_vhost{number},iface={path},queues=1,client={}", u8::from(!serves))
+        } else {
+            let server = if serves { ",server=1" } else { "" };
+            format!("net_virtio_user{number},path={path},queues=1,queue_size={RING}{server}")
+        }
     }
 }
 
@@ -85,14 +75,16 @@ mod tests {
         for backend in [Side::Dut, Side::Lab] {
             for server in [Side::Dut, Side::Lab] {
                 let wiring = Vhost { backend, server };
-                let (lab, dut) = (wiring.ports(Side::Lab, &folder, 3), wiring.ports(Side::Dut, &folder, 0));
+                let ports = |side, number| wiring.ports(side, &folder, number, 4);
+                let (lab, dut) = (ports(Side::Lab, 3), ports(Side::Dut, 0));
+                assert_eq!((lab.len(), dut.len()), (4, 4));
                 for (lab, dut) in lab.iter().zip(&dut) {
                     let sides = [lab, dut];
                     assert_eq!(sides.iter().filter(|port| port.starts_with("net_vhost")).count(), 1);
                     let servers = sides.iter().filter(|p| p.contains("server=1") || p.contains("client=0"));
                     assert_eq!(servers.count(), 1, "{sides:?}");
                 }
-                assert!(lab[1].contains('7') && dut[1].contains("link1.sock"));
+                assert!(lab[1].contains("49,") && dut[3].contains("link3.sock"));
             }
         }
     }

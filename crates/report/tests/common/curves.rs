@@ -118,6 +118,7 @@ pub(crate) fn curves(name: &str, id: i64) -> Run {
         size: "64".to_owned(),
         mean_frame_bytes: 64.0,
         directions: 2,
+        pairs: 1,
         huge_pages: false,
         loop_of: "testpmd, forwarding between the ports as they are".to_owned(),
         ceiling: Pps(CEILING),

@@ -37,6 +37,9 @@ pub(super) struct Overrides {
     /// How the host splits packets among copies: round-robin, flow
     #[arg(long, value_name = "HOW", value_delimiter = ',')]
     split: Vec<String>,
+    /// Chains beside one another, each with a pair of the tester's ports of its own, 1 to 8
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    bundles: Vec<i64>,
     /// The device's cores: own, shared where all its processes take turns on one, a number of cores, or these (on:1+2)
     #[arg(long, value_name = "WHOSE", value_delimiter = ',')]
     cores: Vec<String>,
@@ -137,6 +140,7 @@ impl Overrides {
         let size = if recorded.is_empty() { &self.size } else { &recorded };
         let directions: Vec<String> = self.directions.iter().map(ToString::to_string).collect();
         let copies: Vec<String> = self.copies.iter().map(ToString::to_string).collect();
+        let bundles: Vec<String> = self.bundles.iter().map(ToString::to_string).collect();
         let lists = [
             ("nf", "--nf", &self.nf, texts(&self.nf)),
             ("nf", "--flows", &self.flows, flows),
@@ -145,6 +149,7 @@ impl Overrides {
             ("host", "--host", &self.host, texts(&self.host)),
             ("copies", "--copies", &copies, words(&copies)),
             ("split", "--split", &self.split, texts(&self.split)),
+            ("bundles", "--bundles", &bundles, words(&bundles)),
             ("cores", "--cores", &self.cores, words(&self.cores)),
             ("frequency", "--frequency", &self.frequency, texts(&self.frequency)),
             ("offloads", "--offloads", &self.offloads, texts(&self.offloads)),
@@ -252,6 +257,7 @@ mod tests {
             host: vec![],
             copies: vec![2],
             split: vec!["flow".into()],
+            bundles: vec![1, 2],
             cores: vec![],
             vcpus: vec![],
             memory: vec![],
@@ -279,6 +285,7 @@ mod tests {
         assert!(text.contains("repeats = 3") && text.find("repeats") < text.find("[mrr]"), "{text}");
         assert!(text.contains("huge_pages = [\"auto\"]"), "{text}");
         assert!(text.contains("copies = [2]") && text.contains("split = [\"flow\"]"), "{text}");
+        assert!(text.contains("bundles = [1, 2]"), "{text}");
     }
 
     #[test]

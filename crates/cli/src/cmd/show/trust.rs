@@ -20,7 +20,10 @@ pub(super) fn self_checks(checks: &[SelfCheck]) -> String {
         vec![
             check.wiring.clone(),
             check.size.clone(),
-            check.directions.to_string(),
+            match check.pairs {
+                0 | 1 => check.directions.to_string(),
+                pairs => format!("{} × {pairs} pairs", check.directions),
+            },
             check.ceiling.to_string(),
             time(floor),
             time(check.jitter()),
