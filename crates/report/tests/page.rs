@@ -427,6 +427,32 @@ fn a_chain_says_what_limits_it_and_draws_its_losses_and_times_by_stage() {
 }
 
 #[test]
+fn bundles_beside_one_another_have_a_rate_each_their_sum_and_how_fairly_they_share() {
+    let mut run = otter();
+    assert!(!page(&[otter()]).contains("<section id=\"bundles\">"), "it has one of everything");
+    let point = first_point(&mut run);
+    point.key.placement.bundles = 2;
+    point.key.placement.deployment = weir_trial::Deployment::Vale;
+    for trial in &mut point.trials {
+        let counts = |received| weir_trial::DirectionCounts {
+            intended: 1_000,
+            sent: 1_000,
+            received,
+            ..weir_trial::DirectionCounts::default()
+        };
+        trial.result.directions = vec![counts(1_000), counts(1_000), counts(200), counts(300)];
+        trial.result.windows = None;
+    }
+    let page = page(&[run]);
+    let section = page.split("<section id=\"bundles\">").nth(1).expect("the section is there");
+    let section = section.split("</section>").next().unwrap();
+    // 2,000 of 2,500 packets, of which a quarter went through the second; (2.5)²/(2 (2² + 0.5²)).
+    for says in ["nf in vale, 2 bundles", "80.0", "20.0", "0.7353", "Fairness (Jain)", ">all<", "bundle 2"] {
+        assert!(section.contains(says), "{says}: {section}");
+    }
+}
+
+#[test]
 fn repeats_are_summed_up_beside_their_single_results() {
     let page = page(&[common::curves("2026-11-21-heron", 2)]);
     assert!(page.contains("id=\"repeats-l2fwd-table\""));

@@ -1,5 +1,6 @@
 //! `weir show`: a run on the terminal, with what to beware of.
 
+mod bundles;
 mod cpu;
 mod own_time;
 mod stages;
@@ -32,7 +33,8 @@ packets compared with what the network function must make of them.
 
 Each point says who limits its results, as far as the self-check of its wiring tells: the device, the \
 tester, or the line. Results whose trials the machine or the tester spoilt are marked INVALID. Curves, frame \
-loss, bursts and soaks are listed load by load under the table. A table of CPU time says how many cores each device had in \
+loss, bursts and soaks are listed load by load under the table. Chains beside one another (`bundles`) have a table with the rate of each, \
+their sum and Jain's index of fairness. A table of CPU time says how many cores each device had in \
 use at its greatest load, and the cycles that a packet took; of the kernel it counts soft and hard interrupts.";
 
 const EXAMPLES: &str = "\
@@ -167,7 +169,7 @@ fn details(point: &Point) -> String {
     };
     let heading = format!("point {} · {} · {} · {}", point.index, key.nf, key.device(), size(key));
     let of_results = point.results.iter().filter_map(|result| cells::of(result).details(point)).map(told);
-    of_results.chain([stages::text(point, &heading)]).collect()
+    of_results.chain([bundles::text(point, &heading), stages::text(point, &heading)]).collect()
 }
 
 /// What a reader must know before believing a number.

@@ -1,5 +1,6 @@
 //! The sections of the page, each a plot and the table behind it for every network function.
 
+mod bundles;
 mod bursts;
 mod connections;
 mod cpu;
@@ -50,7 +51,7 @@ impl Section {
 }
 
 /// The sections, in the order of the page.
-pub(crate) const SECTIONS: [Section; 15] = [
+pub(crate) const SECTIONS: [Section; 16] = [
     Section::new("throughput", "Throughput", &[Method::Throughput, Method::Mrr], rates::section),
     Section::new("sweeps", "Sweeps", &[], sweeps::section),
     Section::new("latency", "Latency", &[Method::Latency], latency::section),
@@ -59,6 +60,7 @@ pub(crate) const SECTIONS: [Section; 15] = [
     Section::new("cpu", "CPU", &[], cpu::section),
     Section::new("packets", "Packets", &[], packets::section),
     Section::new("losses", "Losses", &[], losses::section),
+    Section::new("bundles", "Bundles", &[], bundles::section),
     Section::new("stages", "Stages", &[], stages::section),
     Section::new("own-time", "The tester's time", &[], own_time::section),
     Section::new("frame-loss", "Frame loss", &[Method::FrameLoss], frame_loss::section),
