@@ -4,6 +4,7 @@ mod against;
 mod arrows;
 mod bad_input;
 mod bench_lifecycle;
+mod bundles;
 mod chains;
 mod clients;
 mod comparing;

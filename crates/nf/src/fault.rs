@@ -67,11 +67,14 @@ pub enum FaultKind {
     Starve,
     /// Packets that leave by port 1 vanish; by port 0 none does.
     OneWay,
+    /// Of several pairs of ports, the last of the first half and the last of all change places, from the start and with all packets: what
+    /// one bundle of a host's chains sends leaves by another's port.
+    Cross,
 }
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Drop,
         Self::Duplicate,
         Self::Reorder,
@@ -95,6 +98,7 @@ impl FaultKind {
         Self::SkipLookups,
         Self::Starve,
         Self::OneWay,
+        Self::Cross,
     ];
 
     /// The name people type.
@@ -123,6 +127,7 @@ impl FaultKind {
             Self::SkipLookups => "skip-lookups",
             Self::Starve => "starve",
             Self::OneWay => "one-way",
+            Self::Cross => "cross",
         }
     }
 }

@@ -8,7 +8,7 @@
 //! ports, reads the ledger at any time without disturbing the worker, and stops it; dropping the
 //! program stops it too.
 
-use crate::fault::{Fault, Saboteur};
+use crate::fault::{Fault, FaultKind, Saboteur};
 use crate::forwarder::{Forwarder, Line};
 use crate::ledger::{Counters, Ledger};
 use crate::tap::Taps;
@@ -153,6 +153,9 @@ impl Program {
                     Queues::Device(rx, tx)
                 }
             });
+        }
+        if config.fault.is_some_and(|fault| fault.kind == FaultKind::Cross) {
+            queues.swap(config.ports.len() / 2 - 1, config.ports.len() - 1);
         }
         let mut queues = queues.into_iter();
         let pairs = std::iter::from_fn(|| Some([queues.next()?, queues.next()?]));
