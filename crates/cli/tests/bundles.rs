@@ -1,7 +1,9 @@
 //! Chains beside one another, each with ports of its own: right packets, the rate of each, and who takes another's packets.
 
 use crate::chains::is_whole;
-use crate::lab::{Lab, cores, told, weir};
+use crate::lab::{Lab, Working, cores, told, wait_for, weir};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::path::Path;
 use weir_testkit::Need;
@@ -151,6 +153,28 @@ fn a_host_that_gives_one_bundles_packets_to_another_is_found_and_named() {
         assert!(total.received == 0 && total.foreign > 0, "{total:?}");
         assert!(!trial.verdict.is_valid(), "{:?}", trial.verdict);
     }
+}
+
+#[test]
+fn a_function_that_dies_is_named_with_its_bundle_and_nothing_is_left_behind() {
+    let _cores = cores();
+    let lab = Lab::new(
+        "nf = \"l2fwd\"\ndeployment = \"vale\"\nbundles = 2\ndut = \"nf\"\ncores = \"shared\"\ntrace = \"flows:100\"\n\
+         size = 64\nhuge_pages = false\nself_check = false\n[latency]\nloads = [\"10kpps\"]\nduration = \"30s\"\n",
+    );
+    let mut working = Working::start(&mut lab.bench());
+    wait_for("a trial", || working.is_testing().then_some(()));
+    let devices = lab.devices();
+    assert_eq!(devices.len(), 2, "a process a bundle");
+    kill(Pid::from_raw(devices[0]), Signal::SIGKILL).unwrap();
+    let output = working.end();
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let run = lab.stored().unwrap();
+    let error = run.points[0].error.as_ref().unwrap();
+    let named = |bundle| error.contains(&format!("nf 1 l2fwd, bundle {bundle}: nf ended by itself (signal: 9"));
+    assert!(named(1) || named(2), "{error}");
+    assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
+    wait_for("the other's end", || lab.devices().is_empty().then_some(()));
 }
 
 #[test]
