@@ -113,3 +113,40 @@ fn more_functions_than_a_host_has_ports_for_are_refused_by_number() {
     let [(why, 1)] = refused.as_slice() else { panic!("{refused:?}") };
     says(why, &["8 copies round robin", "16 functions behind a host take 34 of its ports", "has 32"]);
 }
+
+#[test]
+fn virtual_ports_sweep_and_are_split_like_copies() {
+    let plan =
+        parse("deployment = [\"vhost\", \"vale\"]\nvnics = [2, 4]\nsplit = [\"round-robin\", \"flow\"]")
+            .unwrap();
+    let named: Vec<String> = plan.expand().iter().map(|point| point.placement.of("nf")).collect();
+    assert_eq!(
+        named,
+        [
+            "nf in vhost on weir",
+            "nf in vhost on weir, 4 vnics round robin",
+            "nf in vhost on weir, 4 vnics by flow",
+            "nf in vale",
+        ]
+    );
+    says(
+        &error("deployment = \"vhost\"\nvnics = 3"),
+        &["3:9: `vnics`: 3 is not possible", "pairs of virtual ports; write 2, 4, 6 or 8"],
+    );
+    says(&error("deployment = \"vhost\"\nvnics = 10"), &["`vnics`: 10 is not possible"]);
+    says(&error("vnics = 4"), &["`vnics` stand behind a host", "`inline` has none"]);
+    says(
+        &error("deployment = [\"vhost\", \"vale\"]\nvnics = 4"),
+        &["`vnics`: `vale` has no host and stands alone; add 2 to `vnics`"],
+    );
+    says(
+        &error("deployment = \"vhost\"\nhost = \"testpmd\"\nvnics = 4"),
+        &["`split`: testpmd forwards between pairs of ports and splits no packets"],
+    );
+    let refused = |text: &str| parse(text).unwrap().refused();
+    let weir = refused("deployment = \"vhost\"\nvnics = 4\ndut = \"weir\"");
+    says(
+        &weir[0].0,
+        &["weir has two virtual ports as a function, and not 4; nf and testpmd forward between more"],
+    );
+}

@@ -95,6 +95,73 @@ fn open_vswitch_splits_packets_by_flow() {
     splits_by_flow(&run.points[0], 64);
 }
 
+/// Measures a chain whose functions have four virtual ports each.
+fn with_ports(axes: &str) -> Run {
+    let rest = format!(
+        "deployment = \"vhost\"\nvnics = 4\ncores = \"shared\"\ntrace = \"flows:{FLOWS}\"\nsize = 64\n\
+         huge_pages = false\nself_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"300ms\"\n"
+    );
+    Lab::new(&format!("{axes}\n{rest}")).measure(0)
+}
+
+/// Asserts that packets were right, that each function is one process of one stage, and that the stages account for all that
+/// was lost, to within what a host's counters are off.
+fn is_one_process_each(point: &Point, names: &[&str], off: u64) {
+    let who = format!("{} {}", point.key.nf, point.key.device());
+    assert_eq!(point.error, None, "{who}");
+    let check = point.packets.as_ref().unwrap_or_else(|| panic!("{who}: no packet was compared"));
+    assert!(check.is_right() && check.compared > 20, "{who}: {check}");
+    for trial in &point.trials {
+        let told: Vec<&str> = trial.result.stages.iter().map(|stage| stage.name.as_str()).collect();
+        assert_eq!(told, names, "{who}");
+        let waterfall = Waterfall::of(&trial.result).unwrap();
+        let rows = &waterfall.stages;
+        let told: u64 = rows.iter().map(|one| one.waited_in_vain + one.dropped + one.vanished).sum();
+        let total = trial.result.total();
+        assert!(told.abs_diff(total.sent + total.refused - total.received) <= off, "{who}: {waterfall:?}");
+    }
+}
+
+#[test]
+fn a_function_with_several_pairs_of_virtual_ports_has_its_packets_split_among_them() {
+    let _cores = cores();
+    let run = with_ports(
+        "nf = [\"l3fwd:10\", \"firewall:10+l2fwd\"]\nsplit = [\"round-robin\", \"flow\"]\ndut = \"nf\"",
+    );
+    let [one, one_flow, two, two_flow] = run.points.as_slice() else { panic!("{}", run.points.len()) };
+    assert_eq!(one.key.device(), "nf in vhost on weir, 4 vnics round robin, one core");
+    assert_eq!(two_flow.key.device(), "nf in vhost on weir, 4 vnics by flow, one core");
+    for point in [one, one_flow] {
+        is_one_process_each(point, &["weir", "nf 1 l3fwd:10", "weir"], 0);
+    }
+    for point in [two, two_flow] {
+        is_one_process_each(point, &["weir", "nf 1 firewall:10", "weir", "nf 2 l2fwd", "weir"], 0);
+    }
+    // Its command line has the four ports, and the host's groups name each of the pairs.
+    let version = one.dut_version.as_deref().unwrap_or_default();
+    let function = version.split(" | ").nth(1).unwrap_or_default();
+    assert_eq!(function.matches("--port").count(), 4, "{function}");
+}
+
+#[test]
+fn virtual_ports_go_with_copies_and_bundles_and_with_other_peoples_devices() {
+    let _cores = cores();
+    let run = with_ports("nf = \"l2fwd\"\ncopies = 2\nbundles = 2\nsplit = \"flow\"\ndut = \"nf\"");
+    let row = |bundle: u32| {
+        let copy = |copy| format!("nf 1 l2fwd, bundle {bundle}, copy {copy}");
+        ["weir".to_owned(), copy(1), copy(2), "weir".to_owned()]
+    };
+    let names = [row(1), row(2)].concat();
+    is_one_process_each(&run.points[0], &names.iter().map(String::as_str).collect::<Vec<_>>(), 0);
+    if weir_testkit::needs!(
+        Need::Program("ovs-vsctl", "openvswitch-switch-dpdk"),
+        Need::Program("dpdk-testpmd", "dpdk-dev")
+    ) {
+        let run = with_ports("nf = \"l2fwd\"\nhost = \"ovs-dpdk\"\nsplit = \"flow\"\ndut = \"testpmd\"");
+        is_one_process_each(&run.points[0], &["ovs-dpdk", "testpmd 1 l2fwd", "ovs-dpdk"], 64);
+    }
+}
+
 #[test]
 fn a_plan_with_points_that_one_host_cannot_do_is_checked_and_says_which() {
     let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/copies.toml");

@@ -317,12 +317,24 @@ fn placement() -> impl Strategy<Value = Placement> {
     let cores = prop_oneof![Just(CoreUse::Own), Just(CoreUse::Shared), count, on];
     let offloads = btree_map(select(Offload::ALL.to_vec()), any::<bool>(), 0..3);
     let node = of(select(NodeUse::ALL.to_vec()));
-    let copies = (1_u32..9, select(Split::ALL.to_vec()), 1_u32..9);
+    let copies = (1_u32..9, select(Split::ALL.to_vec()), (1_u32..9, 1_u32..9));
     let machine = (frequency, offloads, node);
     (deployment, of(text()), cores, of(guest()), copies, machine).prop_map(
-        |(deployment, host, cores, guest, (copies, split, bundles), (frequency, offloads, node))| {
+        |(deployment, host, cores, guest, (copies, split, (bundles, vnics)), (frequency, offloads, node))| {
             let offloads = offloads.into_iter().collect();
-            Placement { deployment, host, cores, guest, copies, bundles, split, frequency, offloads, node }
+            Placement {
+                deployment,
+                host,
+                cores,
+                guest,
+                copies,
+                vnics,
+                bundles,
+                split,
+                frequency,
+                offloads,
+                node,
+            }
         },
     )
 }

@@ -156,10 +156,13 @@ pub struct Placement {
     /// Copies of the whole chain, side by side behind the host.
     #[serde(skip_serializing_if = "is_one")]
     pub copies: u32,
+    /// Virtual ports of each function: its packets are split among pairs of them.
+    #[serde(skip_serializing_if = "is_a_pair")]
+    pub vnics: u32,
     /// How many such chains, with their copies, run beside one another, each between a pair of the tester's ports of its own.
     #[serde(skip_serializing_if = "is_one")]
     pub bundles: u32,
-    /// How the host splits packets among copies; of no meaning with one.
+    /// How the host splits packets among copies, and among pairs of virtual ports; of no meaning with one of both.
     #[serde(skip_serializing_if = "Split::is_default")]
     pub split: Split,
     /// How fast the DUT's cores are; as the machine has them where nothing is said.
@@ -178,6 +181,11 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
+/// Whether there are two of something: then it is not stored.
+fn is_a_pair(count: &u32) -> bool {
+    *count == 2
+}
+
 impl Default for Placement {
     fn default() -> Self {
         Self {
@@ -186,6 +194,7 @@ impl Default for Placement {
             cores: CoreUse::default(),
             guest: None,
             copies: 1,
+            vnics: 2,
             bundles: 1,
             split: Split::default(),
             frequency: None,
@@ -198,6 +207,8 @@ impl Default for Placement {
 impl Placement {
     /// Most copies of a chain.
     pub const MOST_COPIES: u32 = 8;
+    /// Most virtual ports of a function.
+    pub const MOST_VNICS: u32 = 8;
     /// Most bundles: sixteen ports of the tester.
     pub const MOST_BUNDLES: u32 = 8;
 
@@ -224,9 +235,19 @@ impl Placement {
         2 * self.bundles.max(1) as usize
     }
 
-    /// Whether the packets of one flow go through several copies, so that they may overtake one another.
+    /// Pairs of virtual ports of each function.
+    pub fn pairs(&self) -> u32 {
+        (self.vnics / 2).max(1)
+    }
+
+    /// Ways through a chain that its host splits packets among: one for each copy and pair of virtual ports.
+    pub fn lanes(&self) -> u32 {
+        self.copies.max(1) * self.pairs()
+    }
+
+    /// Whether the packets of one flow go by several ways, so that they may overtake one another.
     pub fn splits_flows(&self) -> bool {
-        self.copies > 1 && self.split == Split::RoundRobin
+        self.lanes() > 1 && self.split == Split::RoundRobin
     }
 
     /// Whether there is nothing to say of it: the device is the function by itself, on a core as it is.
@@ -269,6 +290,11 @@ impl Placement {
             0 | 1 => String::new(),
             copies => format!(", {copies} copies {}", self.split.about()),
         };
+        let vnics = match (self.pairs(), self.copies) {
+            (1, _) => String::new(),
+            (_, 0 | 1) => format!(", {} vnics {}", self.vnics, self.split.about()),
+            _ => format!(", {} vnics", self.vnics),
+        };
         let bundles = match self.bundles {
             0 | 1 => String::new(),
             bundles => format!(", {bundles} bundles"),
@@ -281,7 +307,7 @@ impl Placement {
             CoreUse::On(cores) => format!(", cores {}", joined(cores)),
         };
         let guest = self.guest.map_or_else(String::new, |guest| format!(" ({guest})"));
-        format!("{device} in {}{guest}{host}{copies}{bundles}{cores}", self.deployment)
+        format!("{device} in {}{guest}{host}{copies}{vnics}{bundles}{cores}", self.deployment)
     }
 }
 
@@ -345,11 +371,19 @@ mod tests {
         assert_eq!(beside.of("nf"), "nf in vhost, 3 copies by flow, 2 bundles");
         let rows = Placement { deployment: Deployment::Vale, bundles: 3, ..one.clone() };
         assert_eq!((rows.forwarding(2), rows.of("nf")), (6, "nf in vale, 3 bundles".to_owned()));
+        let ports = Placement { vnics: 4, copies: 1, ..three.clone() };
+        assert_eq!((ports.forwarding(2), ports.lanes(), three.lanes()), (3, 2, 3));
+        assert_eq!(ports.of("nf"), "nf in vhost, 4 vnics by flow");
+        assert_eq!(
+            Placement { copies: 2, ..ports.clone() }.of("nf"),
+            "nf in vhost, 2 copies by flow, 4 vnics"
+        );
+        assert!(Placement { split: Split::RoundRobin, ..ports.clone() }.splits_flows());
         let in_turns = Placement { split: Split::RoundRobin, ..three.clone() };
         assert_eq!([&one, &three, &in_turns].map(Placement::splits_flows), [false, false, true]);
         let text = serde_json::to_string(&one).unwrap();
-        assert!(!["copies", "split", "bundles"].iter().any(|key| text.contains(key)), "{text}");
-        for placement in [one, three, beside] {
+        assert!(!["copies", "split", "bundles", "vnics"].iter().any(|key| text.contains(key)), "{text}");
+        for placement in [one, three, beside, ports] {
             let text = serde_json::to_string(&placement).unwrap();
             assert_eq!(serde_json::from_str::<Placement>(&text).unwrap(), placement);
         }

@@ -116,6 +116,13 @@ impl Passed {
 }
 
 impl StageTaps {
+    /// With what passed the edges of another pair of ports.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        let of = |one: [Passed; 2], other: [Passed; 2]| [one[0].with(other[0]), one[1].with(other[1])];
+        Self { came: of(self.came, other.came), left: of(self.left, other.left) }
+    }
+
     fn since(self, before: Self) -> Self {
         let of = |now: [Passed; 2], then: [Passed; 2]| [now[0].since(then[0]), now[1].since(then[1])];
         Self { came: of(self.came, before.came), left: of(self.left, before.left) }

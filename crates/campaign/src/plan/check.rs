@@ -70,6 +70,7 @@ impl<'a> Checker<'a> {
             (file.host.as_ref().map(Spanned::span), Axis::Host),
             (file.copies.as_ref().map(Spanned::span), Axis::Copies),
             (file.split.as_ref().map(Spanned::span), Axis::Split),
+            (file.vnics.as_ref().map(Spanned::span), Axis::Vnics),
             (file.bundles.as_ref().map(Spanned::span), Axis::Bundles),
             (file.cores.as_ref().map(Spanned::span), Axis::Cores),
             (file.vcpus.as_ref().map(Spanned::span), Axis::Vcpus),
@@ -107,7 +108,7 @@ impl<'a> Checker<'a> {
             node: file.node,
             guests,
         });
-        let placements = self.copies(file.copies, file.split, placements);
+        let placements = self.copies((file.copies, file.vnics), file.split, placements);
         let placements = self.bundles(file.bundles, placements);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));

@@ -17,7 +17,7 @@ use weir_traffic::Shape;
 use weir_trial::{Accel, CoreUse, Deployment, Frequency, Nf, NodeUse, Offloads, Split};
 use weir_units::{LineRate, Nanos, Pps, Ratio};
 
-/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, copies, split, bundles, cores, frequency, offloads, node, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
+/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, copies, split, vnics, bundles, cores, frequency, offloads, node, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Weir plan")]
@@ -43,7 +43,10 @@ pub(crate) struct PlanFile {
     /// Axis: copies of the whole chain side by side behind the host, 1 to 8. Default: 1.
     #[schemars(with = "Option<List<u32>>")]
     pub(super) copies: Option<Spanned<List<u32>>>,
-    /// Axis: how the host splits packets among copies. round-robin: in turns, packet by packet (weir); flow: by a hash of the flow, both directions of which go through the same copy (weir, ovs-dpdk). Default: round-robin.
+    /// Axis: virtual ports of each function behind the host (nf, testpmd): 2, 4, 6 or 8, of which packets take a pair each, as `split` says. Default: 2.
+    #[schemars(with = "Option<List<u32>>")]
+    pub(super) vnics: Option<Spanned<List<u32>>>,
+    /// Axis: how the host splits packets among copies, and among pairs of virtual ports. round-robin: in turns, packet by packet (weir); flow: by a hash of the flow, both directions of which go through the same copy (weir, ovs-dpdk). Default: round-robin.
     #[schemars(with = "Option<List<Split>>")]
     pub(super) split: Option<Spanned<List<String>>>,
     /// Axis: how many such chains run beside one another on the machine (colocation), 1 to 8, each between a pair of the tester's ports of its own and with traffic of its own. Behind a host all share it. Loads and rates are over all of them; `weir show` has each. Not for inline. Default: 1.

@@ -31,6 +31,7 @@ pub(crate) struct Placements {
     /// What guests are, in deployment `vm`.
     pub(super) guests: Guests,
     pub(super) copies: Vec<u32>,
+    pub(super) vnics: Vec<u32>,
     pub(super) bundles: Vec<u32>,
     pub(super) splits: Vec<Split>,
     pub(super) frequencies: Vec<Option<Frequency>>,
@@ -56,6 +57,8 @@ impl Placements {
         let (host, split) = (at(Axis::Host), at(Axis::Split));
         let deployment = self.deployments[at(Axis::Deployment)];
         let (copies, bundles) = (self.copies[at(Axis::Copies)], self.bundles[at(Axis::Bundles)]);
+        let vnics = self.vnics[at(Axis::Vnics)];
+        let undivided = copies == 1 && vnics == 2;
         let guest = self.guests.at(place, deployment == Deployment::Vm)?;
         let of = |cores: &CoreUse| {
             Placement {
@@ -64,8 +67,9 @@ impl Placements {
                 cores: cores.clone(),
                 guest,
                 copies,
+                vnics,
                 bundles,
-                split: if copies == 1 { Split::default() } else { self.splits[split] },
+                split: if undivided { Split::default() } else { self.splits[split] },
                 frequency: self.frequencies[at(Axis::Frequency)],
                 offloads: self.offloads[at(Axis::Offloads)].clone(),
                 node: self.nodes[at(Axis::Node)],
@@ -75,9 +79,9 @@ impl Placements {
         let cores = at(Axis::Cores);
         let placement = of(&self.cores[cores]);
         // Without a host there are no copies, and one device has two ports.
-        let again = (!deployment.has_host() && (host > 0 || copies > 1))
+        let again = (!deployment.has_host() && (host > 0 || !undivided))
             || (deployment == Deployment::Inline && bundles > 1)
-            || (copies == 1 && split > 0)
+            || (undivided && split > 0)
             || self.cores[..cores].iter().any(|earlier| of(earlier) == placement);
         (!again).then_some(placement)
     }
@@ -126,6 +130,7 @@ impl Checker<'_> {
             cores,
             guests,
             copies: vec![1],
+            vnics: vec![2],
             bundles: vec![1],
             splits: vec![Split::default()],
             frequencies,

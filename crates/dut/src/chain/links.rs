@@ -1,6 +1,7 @@
 //! The links inside a chain: sockets and ports of its processes.
 
 use super::ChainRequest;
+use super::paths::Places;
 use crate::folder::Folder;
 use crate::wiring::{Memif, Side, Vhost, WiringKind};
 use weir_trial::Deployment;
@@ -28,11 +29,12 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Of so many functions in each bundle; `sockets` is the side that makes them, the host's being [`Side::Dut`].
-    pub(super) fn of(request: &ChainRequest<'_>, functions: usize, sockets: Option<Side>) -> Self {
+    /// Of all bundles; `sockets` is the side that makes them, the host's being [`Side::Dut`].
+    pub(super) fn of(request: &ChainRequest<'_>, places: Places, sockets: Option<Side>) -> Self {
+        let functions = request.start.nf.members().len();
         let mut all = Self { host: Vec::new(), functions: Vec::new() };
         for (number, outer) in request.start.ports.chunks(2).enumerate() {
-            let bundle = Bundle { request, outer, first: number * functions, functions, number };
+            let bundle = Bundle { request, outer, functions, places, number };
             let links = match sockets {
                 _ if request.placement.deployment == Deployment::Shared => bundle.attached(),
                 Some(sockets) => bundle.hosted(sockets),
@@ -50,9 +52,9 @@ struct Bundle<'a> {
     request: &'a ChainRequest<'a>,
     /// These ports.
     outer: &'a [String],
-    /// The place of its first function among those of all bundles, and how many it has.
-    first: usize,
+    /// How many functions the chain has.
     functions: usize,
+    places: Places,
     /// Its own, from 0.
     number: usize,
 }
@@ -62,19 +64,27 @@ impl Bundle<'_> {
     fn hosted(&self, sockets: Side) -> Links {
         let folder = self.request.start.folder;
         let vhost = Vhost { backend: Side::Dut, server: sockets };
-        let link = |function: usize, side: Side| -> Vec<String> {
-            let own = if side == Side::Dut { function } else { 0 };
-            let port = |link| {
-                let number = 2 * (FIRST_INSIDE + own) + link;
-                vhost.port_at(side, number, &inside(folder, function, link))
-            };
-            (0..2).map(port).collect()
+        let lanes = self.places.lanes();
+        // The two ports of a function in a lane, on one side; its own number tells it from others of that process.
+        let link = |lane: usize, function: usize, (side, own): (Side, usize)| {
+            let place = (self.number * lanes + lane) * self.functions + function;
+            [0, 1].map(|link| {
+                let number = 2 * (FIRST_INSIDE + if side == Side::Dut { place } else { own }) + link;
+                vhost.port_at(side, number, &inside(folder, place, link))
+            })
         };
-        let all = || self.first..self.first + self.functions;
         let mut host: Vec<String> = self.outer.first().into_iter().cloned().collect();
-        host.extend(all().flat_map(|function| link(function, Side::Dut)));
+        for lane in 0..lanes {
+            host.extend((0..self.functions).flat_map(|function| link(lane, function, (Side::Dut, 0))));
+        }
         host.extend(self.outer.get(1).cloned());
-        Links { host, functions: all().map(|function| link(function, Side::Lab)).collect() }
+        let of = |copy: usize, function: usize| {
+            let own = self.places.lanes_of(copy).enumerate();
+            own.flat_map(|(own, lane)| link(lane, function, (Side::Lab, own))).collect()
+        };
+        let copies = 0..self.places.copies;
+        let functions = copies.flat_map(|copy| (0..self.functions).map(move |function| (copy, function)));
+        Links { host, functions: functions.map(|(copy, function)| of(copy, function)).collect() }
     }
 
     /// Functions one after the other, without a host: each makes the socket that the next one connects to.
@@ -82,7 +92,7 @@ impl Bundle<'_> {
         let (start, functions) = (&self.request.start, self.functions);
         // The link before the function at a place; the function before that makes its socket.
         let between = |place: usize, side: Side| {
-            let place = self.first + place;
+            let place = self.number * functions + place;
             let socket = inside(start.folder, place, 0);
             Memif { server: Side::Dut }.port_at(side, (FIRST_INSIDE + place, 0), &socket, start.max_frame)
         };

@@ -76,13 +76,17 @@ pub fn unsupported(devices: &[&str], nf: Nf, placement: &Placement) -> Option<St
         .find_map(|(dut, member)| unplaceable(dut, member, placement))
 }
 
-/// Why packets cannot be split among the copies of a placement; nothing where they can, or there is one.
+/// Why packets cannot be split among the copies of a placement, or the virtual ports of its functions; nothing where they can, or
+/// there is one way.
 pub fn unsplit(placement: &Placement) -> Option<String> {
-    if placement.copies < 2 {
+    if placement.lanes() < 2 {
         return None;
     }
     let Some(host) = host(placement) else {
-        return Some(format!("`{}` has no host that could split packets among copies", placement.deployment));
+        return Some(format!(
+            "`{}` has no host that could split packets among copies or virtual ports",
+            placement.deployment
+        ));
     };
     host.splits(placement.split).err()
 }
@@ -92,11 +96,12 @@ fn crowded(functions: usize, placement: &Placement) -> Option<String> {
     host(placement)?;
     let instances = functions * placement.copies.max(1) as usize;
     let bundles = placement.bundles.max(1) as usize;
-    let (ports, instances) = (bundles * (2 + 2 * instances), bundles * instances);
+    let pairs = placement.pairs() as usize;
+    let (ports, instances) = (bundles * (2 + 2 * instances * pairs), bundles * instances);
     (ports > MOST_PORTS).then(|| {
         format!(
             "{instances} functions behind a host take {ports} of its ports, and DPDK as it is built has {MOST_PORTS}; take \
-             fewer copies, fewer bundles or a shorter chain"
+             fewer copies, bundles or virtual ports, or a shorter chain"
         )
     })
 }
@@ -108,6 +113,13 @@ fn unplaceable(dut: &dyn Adapter, nf: Nf, placement: &Placement) -> Option<Strin
         return Some(format!("{} does not attach to another process's memory; nf does", dut.name()));
     }
     let in_guest = placement.deployment == Deployment::Vm;
+    if placement.pairs() > 1 && (in_guest || !(is_ours || dut.name() == "testpmd")) {
+        let who = if in_guest { "a guest" } else { dut.name() };
+        return Some(format!(
+            "{who} has two virtual ports as a function, and not {}; nf and testpmd forward between more, as processes",
+            placement.vnics
+        ));
+    }
     if in_guest && guest::Inside::of(dut.name()).is_none() {
         return Some(format!("{} is not known to run in a guest; nf, linux and testpmd are", dut.name()));
     }
@@ -167,10 +179,11 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
     let functions = request.start.nf.members();
     let placement = request.placement;
     let shares = placement.deployment == Deployment::Shared;
-    let (copies, bundles) = (placement.copies.max(1) as usize, placement.bundles.max(1) as usize);
+    let [copies, bundles, pairs] =
+        [placement.copies, placement.bundles, placement.pairs()].map(|count| count.max(1) as usize);
     // Functions on shared memory stand between its owner's ports as one.
-    let places = Places { functions: if shares { 1 } else { functions.len() }, copies, bundles };
-    let instances = functions.len() * copies;
+    let places = Places { functions: if shares { 1 } else { functions.len() }, copies, pairs, bundles };
+    let inside = functions.len() * copies * pairs;
     let mut running = Running {
         members: Vec::new(),
         places,
@@ -179,7 +192,7 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
     };
     let host = first(placement);
     let sockets = host.and_then(|(host, _)| host.hosts());
-    let links = Links::of(request, instances, sockets);
+    let links = Links::of(request, places, sockets);
     let mut cores = request.cores.iter().copied();
     let mut core = || cores.next().unwrap_or(request.start.core);
     let shared = |core| request.cores.iter().filter(|one| **one == core).count() > 1;
@@ -190,11 +203,11 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
             variant: placement.host.as_deref().map_or("", |host| crate::split(host).1),
             ports: &links.host,
             // What every pair of ports beyond the first needs.
-            buffers: (bundles * (instances + 1) - 1) as u32 * crate::eal::SPARE_BUFFERS,
+            buffers: (bundles * (inside + 1) - 1) as u32 * crate::eal::SPARE_BUFFERS,
             sharing: sharing(Some(bundles * (functions.len() + 1))),
             ..start(core())
         };
-        let dut = match copies {
+        let dut = match places.lanes() {
             1 => host.start_host(&own),
             _ => host.start_splitter(&own, &places.paths(placement.split)),
         };
@@ -223,6 +236,7 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
             namespace: request.start.namespace.filter(|_| host.is_none()),
             contained: running.wrapped,
             sharing: sharing(None),
+            buffers: (pairs - 1) as u32 * crate::eal::SPARE_BUFFERS,
             ..start(cores.last().copied().unwrap_or(request.start.core))
         };
         let dut = match placement.guest {

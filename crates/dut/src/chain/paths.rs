@@ -14,29 +14,41 @@ pub struct HostPaths {
     pub split: Split,
 }
 
-/// Places of ports of so many bundles of so many copies of a chain of so many functions. What it says of a place is of the
+/// Places of ports of so many bundles of so many copies of a chain of so many functions, each of which has so many pairs of ports.
+/// A *lane* is a way through the chain: one for each copy and pair, those of a copy together. What it says of a place is of the
 /// first bundle; each further one has [`Self::span`] places more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     pub(super) functions: usize,
     pub(super) copies: usize,
+    pub(super) pairs: usize,
     pub(super) bundles: usize,
 }
 
 impl Places {
-    /// Towards the chain's port 0, of a function in a copy, both from 0.
-    pub(super) fn near(self, copy: usize, function: usize) -> usize {
-        1 + 2 * (copy * self.functions + function)
+    /// Lanes of a bundle.
+    pub(super) fn lanes(self) -> usize {
+        self.copies * self.pairs
+    }
+
+    /// Lanes of a copy.
+    pub(super) fn lanes_of(self, copy: usize) -> std::ops::Range<usize> {
+        copy * self.pairs..(copy + 1) * self.pairs
+    }
+
+    /// Towards the chain's port 0, of a function in a lane, both from 0.
+    pub(super) fn near(self, lane: usize, function: usize) -> usize {
+        1 + 2 * (lane * self.functions + function)
     }
 
     /// Towards its port 1.
-    pub(super) fn far(self, copy: usize, function: usize) -> usize {
-        self.near(copy, function) + 1
+    pub(super) fn far(self, lane: usize, function: usize) -> usize {
+        self.near(lane, function) + 1
     }
 
     /// The last port, which faces the tester as port 0 does.
     pub(super) fn last(self) -> usize {
-        1 + 2 * self.functions * self.copies
+        1 + 2 * self.functions * self.lanes()
     }
 
     /// Ports of a bundle.
@@ -52,10 +64,10 @@ impl Places {
                 to[first + one].push(first + other);
                 to[first + other].push(first + one);
             };
-            for copy in 0..self.copies {
-                link(0, self.near(copy, 0));
-                (1..self.functions).for_each(|next| link(self.far(copy, next - 1), self.near(copy, next)));
-                link(self.far(copy, self.functions - 1), self.last());
+            for lane in 0..self.lanes() {
+                link(0, self.near(lane, 0));
+                (1..self.functions).for_each(|next| link(self.far(lane, next - 1), self.near(lane, next)));
+                link(self.far(lane, self.functions - 1), self.last());
             }
         }
         HostPaths { to, split }
@@ -68,15 +80,17 @@ mod tests {
 
     #[test]
     fn one_copy_makes_pairs_of_ports_and_several_are_split_from_both_sides() {
-        let one = Places { functions: 2, copies: 1, bundles: 1 }.paths(Split::Flow);
+        let one = Places { functions: 2, copies: 1, pairs: 1, bundles: 1 }.paths(Split::Flow);
         let pairs: Vec<Vec<usize>> = (0..6).map(|port| vec![port ^ 1]).collect();
         assert_eq!(one.to, pairs);
-        let two = Places { functions: 2, copies: 2, bundles: 1 }.paths(Split::RoundRobin);
+        let two = Places { functions: 2, copies: 2, pairs: 1, bundles: 1 }.paths(Split::RoundRobin);
         // 0 | 1 f1 2, 3 f2 4 | 5 f1 6, 7 f2 8 | 9
         let expected: [&[usize]; 10] = [&[1, 5], &[0], &[3], &[2], &[9], &[0], &[7], &[6], &[9], &[4, 8]];
         assert_eq!(two.to, expected.map(<[usize]>::to_vec));
+        let ports = Places { functions: 2, copies: 1, pairs: 2, bundles: 1 };
+        assert_eq!((ports.paths(Split::RoundRobin).to, ports.lanes_of(0)), (two.to.clone(), 0..2));
         // The same once more behind it, and no way between them.
-        let beside = Places { functions: 2, copies: 2, bundles: 2 }.paths(Split::RoundRobin);
+        let beside = Places { functions: 2, copies: 2, pairs: 1, bundles: 2 }.paths(Split::RoundRobin);
         let further = expected.iter().map(|to| to.iter().map(|port| port + 10).collect::<Vec<_>>());
         assert_eq!(beside.to, two.to.into_iter().chain(further).collect::<Vec<_>>());
     }

@@ -24,9 +24,11 @@ pub(super) fn stages(processes: &[Counted<'_>], places: Places) -> Vec<StageRead
         .filter(|(_, process)| !process.is_host)
         .map(|(number, process)| {
             let counters = process.counters;
-            let pair = [0, 1].map(|port| counters.ports.get(port).copied().unwrap_or_default());
+            // Of several pairs of ports those on one side together.
+            let pair = [0, 1].map(|side| sum(counters.ports.iter().skip(side).step_by(2).copied()));
             let reading = stage((process.name, number), pair, (counters.refused, counters.cpu));
-            StageReading { taps: counters.taps.first().copied(), busy: counters.busy, ..reading }
+            let taps = counters.taps.iter().copied().reduce(weir_trial::StageTaps::with);
+            StageReading { taps, busy: counters.busy, ..reading }
         })
         .collect();
     let host = processes.iter().find(|process| process.is_host);
@@ -49,9 +51,9 @@ pub(super) fn stages(processes: &[Counted<'_>], places: Places) -> Vec<StageRead
 fn hosted(hosted: Hosted<'_>, functions: &[StageReading]) -> Vec<StageReading> {
     let places = hosted.places;
     let copies = 0..places.copies;
-    let ends = |of: fn(Places, usize) -> usize| sum(copies.clone().map(|copy| hosted.port(of(places, copy))));
-    let first = hosted.hop([hosted.port(0), ends(|places, copy| places.near(copy, 0))], 0);
-    let far = ends(|places, copy| places.far(copy, places.functions - 1));
+    let near = hosted.sum((0..places.lanes()).map(|lane| places.near(lane, 0)));
+    let first = hosted.hop([hosted.port(0), near], 0);
+    let far = hosted.sum((0..places.lanes()).map(|lane| places.far(lane, places.functions - 1)));
     let last = hosted.hop([far, hosted.port(places.last())], places.last() / 2);
     let mut all = vec![first];
     let of_copy = functions.len() / places.copies.max(1);
@@ -76,13 +78,18 @@ impl Hosted<'_> {
         self.host.counters.ports.get(place).copied().unwrap_or_default()
     }
 
+    /// What it counted at several ports together.
+    fn sum(&self, places: impl Iterator<Item = usize>) -> PortCounts {
+        sum(places.map(|place| self.port(place)))
+    }
+
     /// A stage of it, between these ports; its taps count by pairs of ports, where nothing is split.
     fn hop(&self, pair: [PortCounts; 2], number: usize) -> StageReading {
         let counters = self.host.counters;
         let refused = pair[0].refused.zip(pair[1].refused).map(|(one, other)| one + other);
         let reading = stage((self.host.name, 0), pair, (refused, counters.cpu));
         let number = self.bundle * self.places.span() / 2 + number;
-        let taps = counters.taps.get(number).copied().filter(|_| self.places.copies == 1);
+        let taps = counters.taps.get(number).copied().filter(|_| self.places.lanes() == 1);
         StageReading { taps, busy: counters.busy, ..reading }
     }
 
@@ -92,22 +99,23 @@ impl Hosted<'_> {
         let mut all = Vec::new();
         for (function, reading) in functions.iter().enumerate() {
             if (1..places.functions).contains(&function) {
-                let ports = [places.far(copy, function - 1), places.near(copy, function)];
-                all.push(self.hop(ports.map(|port| self.port(port)), function));
+                let near = self.sum(places.lanes_of(copy).map(|lane| places.far(lane, function - 1)));
+                let far = self.sum(places.lanes_of(copy).map(|lane| places.near(lane, function)));
+                all.push(self.hop([near, far], function));
             }
             all.push(reading.clone());
         }
         if places.copies > 1 {
-            let handed = |place: usize| {
-                let port = self.port(place);
+            let handed = |place: fn(Places, usize) -> usize| {
+                let port = self.sum(places.lanes_of(copy).map(|lane| place(places, lane)));
                 Some(Handed { sent: port.sent, refused: port.refused })
             };
             all.iter_mut().for_each(|stage| stage.copy = copy as u32 + 1);
             if let Some(first) = all.first_mut() {
-                first.handed[0] = handed(places.near(copy, 0));
+                first.handed[0] = handed(|places, lane| places.near(lane, 0));
             }
             if let Some(last) = all.last_mut() {
-                last.handed[1] = handed(places.far(copy, places.functions - 1));
+                last.handed[1] = handed(|places, lane| places.far(lane, places.functions - 1));
             }
         }
         all
@@ -162,7 +170,7 @@ mod tests {
             named("nf 1, copy 1", false, &one),
             named("nf 1, copy 2", false, &other),
         ];
-        let stages = stages(&processes, Places { functions: 1, copies: 2, bundles: 1 });
+        let stages = stages(&processes, Places { functions: 1, copies: 2, pairs: 1, bundles: 1 });
         let told: Vec<_> =
             stages.iter().map(|stage| (stage.name.as_str(), stage.copy, stage.process)).collect();
         assert_eq!(told, [("weir", 0, 0), ("nf 1, copy 1", 1, 1), ("nf 1, copy 2", 2, 2), ("weir", 0, 0)]);
@@ -180,10 +188,35 @@ mod tests {
         let nf = counters(&[(1, 1, 0), (1, 1, 0)]);
         let named = |name, is_host, counters| Counted { name, is_host, counters };
         let processes = [named("weir", true, &host), named("nf 1", false, &nf), named("nf 2", false, &nf)];
-        let stages = stages(&processes, Places { functions: 2, copies: 1, bundles: 1 });
+        let stages = stages(&processes, Places { functions: 2, copies: 1, pairs: 1, bundles: 1 });
         let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
         assert_eq!(names, ["weir", "nf 1", "weir", "nf 2", "weir"]);
         assert_eq!((stages[2].received, stages[2].sent), ([5, 7], [8, 6]));
+        assert!(stages.iter().all(|stage| stage.copy == 0 && stage.handed == [None; 2]));
+    }
+
+    #[test]
+    fn a_function_with_several_pairs_of_ports_is_one_stage_with_the_sums_of_either_side() {
+        // 0 | 1 nf 2, 3 nf 4 (the second function) | 5 nf 6, 7 nf 8 | 9
+        let ports: Vec<(u64, u64, u64)> = (0..10).map(|port| (10 * port, 10 * port + 1, 0)).collect();
+        let host = counters(&ports);
+        let taps = |packets| {
+            let edge = [weir_trial::Passed { packets, delay: Nanos(1) }; 2];
+            weir_trial::StageTaps { came: edge, left: edge }
+        };
+        let nf = Counters {
+            taps: vec![taps(3), taps(4)],
+            ..counters(&[(1, 2, 0), (3, 4, 0), (5, 6, 0), (7, 8, 0)])
+        };
+        let named = |name, is_host, counters| Counted { name, is_host, counters };
+        let processes = [named("weir", true, &host), named("nf 1", false, &nf), named("nf 2", false, &nf)];
+        let stages = stages(&processes, Places { functions: 2, copies: 1, pairs: 2, bundles: 1 });
+        let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
+        assert_eq!(names, ["weir", "nf 1", "weir", "nf 2", "weir"]);
+        assert_eq!((stages[1].received, stages[1].sent), ([6, 10], [12, 8]));
+        assert_eq!(stages[1].taps.unwrap().came[0].packets, 7);
+        assert_eq!((stages[0].received, stages[0].sent), ([0, 60], [62, 1]));
+        assert_eq!((stages[2].received, stages[2].sent), ([80, 100], [102, 82]));
         assert!(stages.iter().all(|stage| stage.copy == 0 && stage.handed == [None; 2]));
     }
 
@@ -198,7 +231,7 @@ mod tests {
         let nf = counters(&[(1, 1, 0), (1, 1, 0)]);
         let named = |name, is_host, counters| Counted { name, is_host, counters };
         let processes = [named("weir", true, &host), named("nf 1", false, &nf), named("nf 1", false, &nf)];
-        let stages = stages(&processes, Places { functions: 1, copies: 1, bundles: 2 });
+        let stages = stages(&processes, Places { functions: 1, copies: 1, pairs: 1, bundles: 2 });
         let told: Vec<_> =
             stages.iter().map(|stage| (stage.name.as_str(), stage.bundle, stage.process)).collect();
         let row = |bundle, process| [("weir", bundle, 0), ("nf 1", bundle, process), ("weir", bundle, 0)];
@@ -206,7 +239,7 @@ mod tests {
         assert_eq!((stages[3].received, stages[3].sent), ([40, 50], [51, 41]));
         assert_eq!((stages[5].received, stages[5].taps), ([60, 70], Some(taps(3))));
         let alone = &processes[1..];
-        let rows = super::stages(alone, Places { functions: 1, copies: 1, bundles: 2 });
+        let rows = super::stages(alone, Places { functions: 1, copies: 1, pairs: 1, bundles: 2 });
         assert_eq!(rows.iter().map(|stage| stage.bundle).collect::<Vec<_>>(), [1, 2]);
     }
 
@@ -221,7 +254,7 @@ mod tests {
         let nf = Counters { taps: vec![taps(3)], ..counters(&[(1, 1, 0), (1, 1, 0)]) };
         let named = |name, is_host, counters| Counted { name, is_host, counters };
         let processes = [named("primary", true, &host), named("nf 1", false, &nf), named("nf 2", false, &nf)];
-        let stages = stages(&processes, Places { functions: 1, copies: 1, bundles: 1 });
+        let stages = stages(&processes, Places { functions: 1, copies: 1, pairs: 1, bundles: 1 });
         let told: Vec<_> =
             stages.iter().map(|stage| (stage.name.as_str(), stage.taps.unwrap().came[0].packets)).collect();
         assert_eq!(told, [("primary", 1), ("nf 1", 3), ("nf 2", 3), ("primary", 2)]);

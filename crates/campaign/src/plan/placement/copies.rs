@@ -1,4 +1,5 @@
-//! Copies of a chain side by side behind a host: the axes `copies` and `split`, and whether a host of the plan can do them.
+//! What a host splits packets among, copies of a chain side by side and virtual ports of each function: the axes `copies`, `vnics` and
+//! `split`, and whether a host of the plan can do them.
 
 use super::Placements;
 use crate::plan::PointSpec;
@@ -10,10 +11,10 @@ use weir_dut::wiring::WiringKind;
 use weir_trial::{Placement, Split};
 
 impl Checker<'_> {
-    /// The axes of placement, with those of copies.
+    /// The axes of placement, with those of copies and virtual ports.
     pub(in crate::plan) fn copies(
         &mut self,
-        copies: Option<Spanned<List<u32>>>,
+        (copies, vnics): (Option<Spanned<List<u32>>>, Option<Spanned<List<u32>>>),
         split: Option<Spanned<List<String>>>,
         placements: Placements,
     ) -> Placements {
@@ -26,36 +27,62 @@ impl Checker<'_> {
                 self.refuse(span, format!("`copies`: {copies} is not possible; write 1 to {most}"));
             }
         }
+        let ports = vnics.map_or_else(Vec::new, |list| self.axis("vnics", list));
+        for (span, vnics) in &ports {
+            if !vnics.is_multiple_of(2) || !(2..=Placement::MOST_VNICS).contains(vnics) {
+                let why = "a function forwards between pairs of virtual ports";
+                self.refuse(span, format!("`vnics`: {vnics} is not possible, as {why}; write 2, 4, 6 or 8"));
+            }
+        }
         let splits = self.words("split", split, &Split::ALL.map(Split::name), Split::default());
         let copies: Vec<u32> = axis.iter().map(|(_, copies)| *copies).collect();
         let copies = if copies.is_empty() { vec![1] } else { copies };
+        let vnics: Vec<u32> = ports.iter().map(|(_, vnics)| *vnics).collect();
+        let vnics = if vnics.is_empty() { vec![2] } else { vnics };
         let several = copies.iter().any(|copies| *copies > 1);
-        if let Some(span) = split_span.as_ref().filter(|_| !several && self.whole) {
+        let more = ports.iter().find(|(_, vnics)| *vnics > 2).map(|(span, _)| span.clone());
+        if let Some(span) = split_span.as_ref().filter(|_| !several && more.is_none() && self.whole) {
             let why = "says how a host splits packets among copies, and there is one";
-            self.refuse(span, format!("`split` {why}; add `copies = 2`, or leave it out"));
+            self.refuse(span, format!("`split` {why}; add `copies = 2` or `vnics = 4`, or leave it out"));
         }
-        let placements = Placements { copies, splits, ..placements };
+        let placements = Placements { copies, vnics, splits, ..placements };
         if let Some(span) = copies_span.filter(|_| several && self.whole) {
             let span = axis.iter().find(|(_, copies)| *copies > 1).map_or(span, |(span, _)| span.clone());
-            self.hosted_copies((span.clone(), split_span.unwrap_or(span)), &placements);
+            let fewest = placements.copies.iter().copied().min().unwrap_or(1);
+            self.hosted(
+                "copies",
+                (span.clone(), split_span.clone().unwrap_or(span)),
+                (&placements, fewest == 1),
+            );
+        }
+        if let Some(span) = more.filter(|_| self.whole) {
+            let fewest = placements.vnics.iter().copied().min().unwrap_or(2);
+            self.hosted("vnics", (span.clone(), split_span.unwrap_or(span)), (&placements, fewest == 2));
         }
         placements
     }
 
-    /// Whether the deployments have a host for copies, and each way of splitting has a host that can. The places are those of
-    /// copies and of splits.
-    fn hosted_copies(&mut self, places: (super::Span, super::Span), placements: &Placements) {
+    /// Whether the deployments have a host that splits packets, as a key asks for, and each way of splitting has a host that can. The
+    /// places are those of the key and of splits; some of its values may ask for nothing.
+    fn hosted(
+        &mut self,
+        key: &str,
+        places: (super::Span, super::Span),
+        (placements, has_one): (&Placements, bool),
+    ) {
+        let least = if key == "copies" { 1 } else { 2 };
+
         let without = placements.deployments.iter().find(|deployment| !deployment.has_host());
         let hosted = placements.deployments.iter().find(|deployment| deployment.has_host());
         match (without, hosted) {
             (Some(without), None) => {
                 let why = "stand behind a host that splits packets among them";
                 let mend = "add a deployment that has one, vhost or container";
-                self.refuse(&places.0, format!("`copies` {why}, and `{without}` has none; {mend}"));
+                self.refuse(&places.0, format!("`{key}` {why}, and `{without}` has none; {mend}"));
             }
-            (Some(without), Some(_)) if !placements.copies.contains(&1) => {
-                let mend = "add 1 to `copies`, or leave that deployment out";
-                self.refuse(&places.0, format!("`copies`: `{without}` has no host and stands alone; {mend}"));
+            (Some(without), Some(_)) if !has_one => {
+                let mend = format!("add {least} to `{key}`, or leave that deployment out");
+                self.refuse(&places.0, format!("`{key}`: `{without}` has no host and stands alone; {mend}"));
             }
             _ => {}
         }

@@ -34,9 +34,12 @@ pub(super) struct Overrides {
     /// Copies of the whole chain side by side behind the host, 1 to 8
     #[arg(long, value_name = "N", value_delimiter = ',')]
     copies: Vec<i64>,
-    /// How the host splits packets among copies: round-robin, flow
+    /// How the host splits packets among copies and virtual ports: round-robin, flow
     #[arg(long, value_name = "HOW", value_delimiter = ',')]
     split: Vec<String>,
+    /// Virtual ports of each function behind the host: 2, 4, 6 or 8
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    vnics: Vec<i64>,
     /// Chains beside one another, each with a pair of the tester's ports of its own, 1 to 8
     #[arg(long, value_name = "N", value_delimiter = ',')]
     bundles: Vec<i64>,
@@ -140,6 +143,7 @@ impl Overrides {
         let size = if recorded.is_empty() { &self.size } else { &recorded };
         let directions: Vec<String> = self.directions.iter().map(ToString::to_string).collect();
         let copies: Vec<String> = self.copies.iter().map(ToString::to_string).collect();
+        let vnics: Vec<String> = self.vnics.iter().map(ToString::to_string).collect();
         let bundles: Vec<String> = self.bundles.iter().map(ToString::to_string).collect();
         let lists = [
             ("nf", "--nf", &self.nf, texts(&self.nf)),
@@ -149,6 +153,7 @@ impl Overrides {
             ("host", "--host", &self.host, texts(&self.host)),
             ("copies", "--copies", &copies, words(&copies)),
             ("split", "--split", &self.split, texts(&self.split)),
+            ("vnics", "--vnics", &vnics, words(&vnics)),
             ("bundles", "--bundles", &bundles, words(&bundles)),
             ("cores", "--cores", &self.cores, words(&self.cores)),
             ("frequency", "--frequency", &self.frequency, texts(&self.frequency)),
@@ -257,6 +262,7 @@ mod tests {
             host: vec![],
             copies: vec![2],
             split: vec!["flow".into()],
+            vnics: vec![2, 4],
             bundles: vec![1, 2],
             cores: vec![],
             vcpus: vec![],
@@ -285,7 +291,7 @@ mod tests {
         assert!(text.contains("repeats = 3") && text.find("repeats") < text.find("[mrr]"), "{text}");
         assert!(text.contains("huge_pages = [\"auto\"]"), "{text}");
         assert!(text.contains("copies = [2]") && text.contains("split = [\"flow\"]"), "{text}");
-        assert!(text.contains("bundles = [1, 2]"), "{text}");
+        assert!(text.contains("bundles = [1, 2]") && text.contains("vnics = [2, 4]"), "{text}");
     }
 
     #[test]
