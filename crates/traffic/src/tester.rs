@@ -63,7 +63,7 @@ const CATCH_UP: u64 = 256;
 const LATEST: Nanos = Nanos(500_000);
 /// And where it cannot.
 const LATEST_UNSTAMPED: Nanos = Nanos(1_000_000);
-/// A pass of the tester's loop that finds nothing takes no longer than this by itself.
+/// A pass of the tester's loop that finds nothing takes no longer than this by itself, for each pair of its ports.
 const EMPTY_PASS: Nanos = Nanos(5_000);
 /// And so much longer for each packet that it handles, on a core some four times as slow as today's, beside what it
 /// copies, at [`COPIES`] bytes a nanosecond. A longer pass is time in which it did not run; a tester that is slow, in
