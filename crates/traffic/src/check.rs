@@ -268,10 +268,14 @@ impl Examiner {
         self.sent.len()
     }
 
+    /// Whether an item that was sent must come out.
+    pub fn must_come(&self, item: Item) -> bool {
+        self.items[item.direction][item.place].fate == Some(Fate::Comes)
+    }
+
     /// Whether a packet that must come, of those sent from the transmission of this number on, did not yet.
     pub fn is_under_way(&self, first: usize) -> bool {
-        let must_come = |item: Item| self.items[item.direction][item.place].fate == Some(Fate::Comes);
-        self.sent[first..].iter().any(|sent| !sent.came && must_come(sent.item))
+        self.sent[first..].iter().any(|sent| !sent.came && self.must_come(sent.item))
     }
 
     /// Notes that an item is sent; returns the frame to send, stamped where it can be, and what

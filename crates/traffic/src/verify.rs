@@ -7,6 +7,9 @@
 //! patiently, before it is called missing. Without stalls a pass takes some tens of microseconds a
 //! chunk: about a second for two laps of a hundred thousand packets.
 //!
+//! A link is up before the device behind it looks at its queues, and a packet that has to leave by a link which is
+//! not yet up there is lost. So the first chunk is sent again in ever longer steps until any of it comes.
+//!
 //! A chunk is handed over in bursts, as a trial's packets are. What most packets of a trace have in common, that
 //! they are forwarded, could hide a device that looks up one packet of a full burst; so packets that must come and
 //! packets that must not are sent once more in full bursts of both.
@@ -27,6 +30,9 @@ const CHUNK: usize = 64;
 const PATIENCE: Nanos = Nanos(20_000_000);
 /// The same for a chunk of which nothing came at all: the device, or the machine, stands still.
 const STANDSTILL: Nanos = Nanos(Nanos::PER_SECOND);
+/// How long the first chunk is waited for at first; twice as long each time that it is sent again. At the sum, that of
+/// [`STANDSTILL`], eight copies are on their way, which no ring is too short for.
+const FIRST: Nanos = Nanos(4_000_000);
 /// How long packets that did not come are waited for when they are sent again, and again.
 const AGAIN: [Nanos; 3] = [Nanos(100_000_000), Nanos(500_000_000), STANDSTILL];
 /// Time left to a device for each packet that gives no sign: 50,000 packets a second.
@@ -52,8 +58,15 @@ impl Engine {
         let mut pass = Pass { book: Examiner::new(oracle, frames, self.trial), engine: self, stop };
         let items = pass.book.items();
         let mut missing = Vec::new();
+        let mut is_awake = false;
         for (number, chunk) in items.chunks(CHUNK).enumerate() {
-            missing.extend(pass.chunk(chunk, (PATIENCE, STANDSTILL))?);
+            let waits = if is_awake { (PATIENCE, STANDSTILL) } else { (PATIENCE, FIRST) };
+            let mut late = pass.chunk(chunk, waits)?;
+            if !is_awake {
+                late = pass.knock(chunk, late)?;
+                is_awake = chunk.iter().any(|item| pass.book.must_come(*item));
+            }
+            missing.extend(late);
             if missing.len() <= HOPELESS {
                 continue;
             }
@@ -83,6 +96,19 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
+    /// Sends what did not come of a chunk again until anything of the chunk came, for as long as a device may stand
+    /// still. Returns what never came.
+    fn knock(&mut self, chunk: &[Item], mut missing: Vec<Item>) -> Option<Vec<Item>> {
+        let (mut step, mut waited) = (FIRST, FIRST);
+        while !missing.is_empty() && waited < STANDSTILL && !chunk.iter().any(|item| self.book.is_back(*item))
+        {
+            step = Nanos(step.0 * 2);
+            waited = Nanos(waited.0 + step.0);
+            missing = self.chunk(&missing, (PATIENCE, step))?;
+        }
+        Some(missing)
+    }
+
     /// Sends packets again that did not come, ever more patiently. Returns those that never came.
     fn again(&mut self, mut missing: Vec<Item>) -> Option<Vec<Item>> {
         for patience in AGAIN {

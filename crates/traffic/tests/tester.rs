@@ -1,6 +1,7 @@
 //! The tester over ports that need no device: one that gives back what it is sent, one that takes
 //! everything and gives nothing.
 
+use std::fs::File;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,7 @@ use weir_traffic::trace::TraceSpec;
 use weir_traffic::{DirectionSetup, Layout, Sender, Shape, Tester, TesterError};
 use weir_trial::{DirectionCounts, Fault, Nf, Oracle, PacketCheck, TrialSpec};
 use weir_units::{FrameSize, Nanos, Pps};
+use weir_wire::pcap::{CaptureReader, CaptureWriter, Format};
 
 /// A tester of one direction over one port, with a thread a core named.
 fn tester_on(spec: &str, cores: &[usize]) -> Tester {
@@ -86,6 +88,23 @@ fn a_device_that_forwards_nothing_is_given_up_before_long_and_everything_is_miss
     assert_eq!(check.wrong[0].count, check.compared);
     assert!(check.compared > 500 && check.compared < sent, "{check}");
     assert!(check.remark.as_ref().is_some_and(|remark| remark.contains("given up after")), "{check}");
+}
+
+#[test]
+fn the_first_packets_are_sent_again_and_again_to_a_device_that_does_not_forward_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let [empty, sent] = ["empty", "sent"].map(|name| folder.path().join(name));
+    CaptureWriter::new(File::create(&empty).unwrap(), Format::Pcap).unwrap().finish().unwrap();
+    let mut tester = tester(&format!("net_pcap_deaf,rx_pcap={},tx_pcap={}", empty.display(), sent.display()));
+    let chunk = probes(Nf::L2Fwd, &[[2; 12]]).remove(0).into_iter().cycle().take(64).collect();
+    let frames = vec![PassFrames::new(None, chunk)];
+    let check = tester.verify(Arc::new(Oracle::new(Nf::L2Fwd)), frames, &Arc::default()).unwrap();
+    assert_eq!((faults(&check), check.wrong[0].count), (vec![Fault::Missing], 64), "{check}");
+    drop(tester);
+    let mut capture = CaptureReader::new(File::open(&sent).unwrap()).unwrap();
+    while capture.next_packet().unwrap().is_some() {}
+    // Eight times in the second that it may stand still, and three times before they are called missing.
+    assert_eq!(capture.packets(), (8 + 3) * 64);
 }
 
 #[test]
