@@ -171,7 +171,8 @@ fn a_function_that_dies_is_named_with_its_bundle_and_nothing_is_left_behind() {
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     let run = lab.stored().unwrap();
     let error = run.points[0].error.as_ref().unwrap();
-    let named = |bundle| error.contains(&format!("nf 1 l2fwd, bundle {bundle}: nf ended by itself (signal: 9"));
+    let named =
+        |bundle| error.contains(&format!("nf 1 l2fwd, bundle {bundle}: nf ended by itself (signal: 9"));
     assert!(named(1) || named(2), "{error}");
     assert_eq!(lab.leftovers(), Vec::<std::path::PathBuf>::new());
     wait_for("the other's end", || lab.devices().is_empty().then_some(()));

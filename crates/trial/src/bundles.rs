@@ -38,8 +38,10 @@ pub struct BundleRate {
 pub struct BundleRates {
     /// The load, over all bundles.
     pub load: Pps,
-    /// Trials.
+    /// Trials that it is of: the valid ones, and where there is none all.
     pub trials: usize,
+    /// Whether none of them is valid, so that nothing here may be ranked.
+    pub invalid: bool,
     /// Bundle by bundle.
     pub each: Vec<BundleRate>,
     /// All together, in packets a second.
@@ -114,7 +116,9 @@ impl BundleRates {
     }
 
     fn at(load: Pps, trials: &[&StoredTrial], count: u32) -> Option<Self> {
-        let at_load = trials.iter().filter(|trial| trial.result.spec.load == load);
+        let at_load = || trials.iter().filter(|trial| trial.result.spec.load == load);
+        let invalid = !at_load().any(|trial| trial.verdict.is_valid());
+        let at_load = at_load().filter(|trial| invalid || trial.verdict.is_valid());
         let all: Vec<Vec<BundleCounts>> =
             at_load.map(|trial| trial.result.bundles(count)).filter(|bundles| !bundles.is_empty()).collect();
         if all.is_empty() {
@@ -141,7 +145,7 @@ impl BundleRates {
         });
         let each = each.collect::<Option<_>>()?;
         let indices: Vec<f64> = rates.iter().filter_map(|trial| fairness(trial)).collect();
-        Some(Self { load, trials: all.len(), each, sum, fairness: Spread::of(&indices) })
+        Some(Self { load, trials: all.len(), invalid, each, sum, fairness: Spread::of(&indices) })
     }
 }
 
@@ -153,9 +157,10 @@ fn decides(trial: &StoredTrial) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::PointKey;
     use crate::windows::WindowCounts;
     use crate::{DirectionCounts, TrialSpec};
-    use weir_units::Nanos;
+    use weir_units::{Bps, LineRate, Nanos};
 
     fn trial(received: &[u64]) -> TrialResult {
         let counts = |received: &u64| DirectionCounts {
@@ -197,6 +202,55 @@ mod tests {
         let rates: Vec<f64> = bundles.iter().map(|one| one.rate.0).collect();
         assert_eq!(rates, [200.0, 150.0]);
         assert_eq!(rates.iter().sum::<f64>(), result.forwarded_rate().0);
+    }
+
+    #[test]
+    fn valid_trials_alone_are_told_where_there_is_one_and_else_that_there_is_none() {
+        let placement =
+            crate::Placement { deployment: crate::Deployment::Vale, bundles: 2, ..Default::default() };
+        let key = PointKey {
+            nf: crate::Nf::L2Fwd,
+            dut: "nf".to_owned(),
+            placement,
+            wiring: "vhost".to_owned(),
+            trace: "flows:10".to_owned(),
+            size: "64".to_owned(),
+            mean_frame_bytes: 64.0,
+            directions: 1,
+            huge_pages: false,
+            line_rate: LineRate(Bps(10e9)),
+        };
+        let stored = |sequence: u32, received: &[u64], is_valid: bool| {
+            let mut one = StoredTrial::new(sequence, Purpose::Mrr, 0, trial(received));
+            let finding = crate::verdict::Finding {
+                code: crate::verdict::Code::LateSent,
+                weight: crate::verdict::Weight::Invalid,
+                says: "late".to_owned(),
+            };
+            one.verdict.findings = if is_valid { Vec::new() } else { vec![finding] };
+            one
+        };
+        let point = |trials: Vec<StoredTrial>| Point {
+            index: 0,
+            key: key.clone(),
+            dut_version: None,
+            configuration: Default::default(),
+            trace_hashes: Vec::new(),
+            seed: 1,
+            packets: None,
+            error: None,
+            finished: true,
+            results: Vec::new(),
+            trials,
+        };
+        let mixed = BundleRates::of(&point(vec![stored(0, &[90, 10], false), stored(1, &[50, 50], true)]));
+        let [rates] = mixed.as_slice() else { panic!("{mixed:?}") };
+        assert_eq!((rates.trials, rates.invalid, rates.fairness.unwrap().mean), (1, false, 1.0));
+        let spoilt = BundleRates::of(&point(vec![stored(0, &[90, 10], false)]));
+        assert!(spoilt[0].invalid && (spoilt[0].each[0].share - 0.9).abs() < 1e-9, "{spoilt:?}");
+        let mut alone = point(vec![stored(0, &[90], true)]);
+        alone.key.placement.bundles = 1;
+        assert_eq!(BundleRates::of(&alone), []);
     }
 
     #[test]

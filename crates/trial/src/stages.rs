@@ -275,9 +275,11 @@ impl Waterfall {
 
 /// Packets lost, by who lost them and his name.
 type Lost = std::collections::BTreeMap<(Culprit, String), u64>;
+/// What one bundle's stages and the tester lost, and packets by who lost them.
+type Losses = (Vec<StageLoss>, Vec<(Culprit, u64)>);
 
 /// Of one bundle: a row a stage, the tester's last, and packets by who lost them.
-fn losses(result: &TrialResult) -> Option<(Vec<StageLoss>, Vec<(Culprit, u64)>)> {
+fn losses(result: &TrialResult) -> Option<Losses> {
     let stages = &result.stages;
     let last = stages.len().checked_sub(1)?;
     let mut sums = Sums { rows: rows(result), lost: Vec::new(), paths: Paths::of(stages), stages };

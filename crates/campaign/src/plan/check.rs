@@ -108,7 +108,7 @@ impl<'a> Checker<'a> {
             node: file.node,
             guests,
         });
-        let placements = self.copies((file.copies, file.vnics), file.split, placements);
+        let placements = self.copies([file.copies, file.vnics], file.split, placements);
         let placements = self.bundles(file.bundles, placements);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));

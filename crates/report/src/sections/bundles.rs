@@ -115,7 +115,7 @@ fn row(digest: &Digest<'_>, (entry, rates): (&Entry<'_>, &BundleRates), cells: [
         fairness.map_or(Cell::None, |index| Cell::Number(number(index.mean, 4), index.mean)),
         Cell::count(rates.trials as u64),
     ];
-    Row { cells: before.into_iter().chain(cells).chain(behind).collect(), suspect: false }
+    Row { cells: before.into_iter().chain(cells).chain(behind).collect(), suspect: rates.invalid }
 }
 
 /// The standard deviation of a rate, where there is one.

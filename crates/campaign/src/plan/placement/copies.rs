@@ -14,7 +14,7 @@ impl Checker<'_> {
     /// The axes of placement, with those of copies and virtual ports.
     pub(in crate::plan) fn copies(
         &mut self,
-        (copies, vnics): (Option<Spanned<List<u32>>>, Option<Spanned<List<u32>>>),
+        [copies, vnics]: [Option<Spanned<List<u32>>>; 2],
         split: Option<Spanned<List<String>>>,
         placements: Placements,
     ) -> Placements {

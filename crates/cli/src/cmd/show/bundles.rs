@@ -28,9 +28,10 @@ fn one(rates: &BundleRates, heading: &str) -> String {
         format!("fairness (Jain): {:.4}{least}; ", index.mean)
     });
     let trials = if rates.trials == 1 { "one trial".to_owned() } else { format!("{} trials", rates.trials) };
+    let invalid = if rates.invalid { ", none of them valid: not to be ranked" } else { "" };
     let load = rates.load;
     format!(
-        "{heading} · bundles, at {load} over all of them\n{}{fairness}over {trials}\n\n",
+        "{heading} · bundles, at {load} over all of them\n{}{fairness}over {trials}{invalid}\n\n",
         table(&columns, &[0, 1, 2, 3, 4], &rows)
     )
 }
