@@ -35,8 +35,8 @@ use weir_cpu::{RealTime, Tsc};
 use weir_dpdk::{Eal, PoolError, Port, PortError};
 use weir_dut::folder::Folder;
 use weir_dut::process::Process;
-use weir_dut::wiring::{Memif, Nic, Side, Veth, VethPairs, Vhost, WiringKind};
-use weir_dut::{Adapter, Counters, DutError, RunningDut};
+use weir_dut::wiring::{External, Memif, Nic, Side, Veth, VethPairs, Vhost, WiringKind};
+use weir_dut::{Adapter, Counters, DutError, Kind, RunningDut};
 use weir_traffic::check::PassFrames;
 use weir_traffic::{Script, Shape, Tester, TesterError};
 use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, ran_elsewhere, stolen};
@@ -98,6 +98,21 @@ pub struct RigSetup<'a> {
 }
 
 impl RigSetup<'_> {
+    /// What the plan says of the device, where somebody else started it.
+    pub(crate) fn external(&self) -> Option<&External> {
+        (self.adapter.kind() == Kind::OnTheWire).then_some(&self.wirings.external)
+    }
+
+    /// What has to be connected to the lab's ends, in words, where somebody else started the device.
+    pub(crate) fn to_connect(&self) -> Option<String> {
+        let external = self.external()?;
+        let ports = external.told(self.wiring, self.wirings.vhost, self.wirings.memif);
+        Some(match self.adapter.to_connect(self.variant) {
+            Some(more) => format!("{ports}; {more}"),
+            None => ports,
+        })
+    }
+
     /// The sides of `vhost` towards the tester: as the plan says, but that a host which wants to connect does.
     fn outer_vhost(&self) -> Vhost {
         let host = self.placement.host.as_deref().and_then(weir_dut::adapter);
@@ -121,8 +136,8 @@ pub struct Wirings {
     pub veth: Veth,
     /// Ports of `nic`.
     pub nic: Nic,
-    /// What an external box is.
-    pub external: String,
+    /// A device that somebody else started.
+    pub external: External,
 }
 
 /// A rig that could not be wired up, or a trial that could not be run.
@@ -151,6 +166,14 @@ pub enum RigError {
     /// The DUT's cores could not be made as fast as its plan asks.
     #[error("`frequency`: {0}")]
     Frequency(String),
+    /// A device that somebody else was to start did not come.
+    #[error("no device came within {waited:?}: {told}")]
+    Absent {
+        /// What has to be connected to the lab, in words.
+        told: String,
+        /// Time waited.
+        waited: Duration,
+    },
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
@@ -179,7 +202,7 @@ pub enum Rig {
 /// Where a DUT lives; it must go first.
 struct Home {
     folder: Folder,
-    pairs: Option<VethPairs>,
+    pairs: Option<Arc<VethPairs>>,
     /// Offloads that were set there, in words.
     offloads: Option<String>,
 }
@@ -434,8 +457,8 @@ impl Device {
     }
 
     /// Waits for all links; ends early when the DUT dies or Ctrl-C is pressed.
-    fn wait_links(&mut self, ports: &[Port]) -> Result<(), RigError> {
-        let end = Instant::now() + LINK_PATIENCE;
+    fn wait_links(&mut self, ports: &[Port], patience: Duration) -> Result<(), RigError> {
+        let end = Instant::now() + patience;
         for port in ports {
             while let Err(error) = port.wait_link(Duration::from_millis(100)) {
                 if self.stop.load(Ordering::Relaxed) {

@@ -54,6 +54,8 @@ pub struct Campaign<'a> {
     /// What all checks of a point's packets came to so far, by its place.
     checks: BTreeMap<u32, PacketCheck>,
     rigs: u32,
+    /// What had to be connected, and was told.
+    told: Vec<String>,
     /// Time of the searches still to come; nothing where none is searched for.
     purse: Option<Purse>,
 }
@@ -85,6 +87,7 @@ impl<'a> Campaign<'a> {
             choices: BTreeMap::new(),
             checks: BTreeMap::new(),
             rigs: 0,
+            told: Vec::new(),
             purse: None,
         })
     }
@@ -239,6 +242,12 @@ impl<'a> Campaign<'a> {
             adapter(device).map_or(Ok(String::new()), weir_dut::Adapter::version).map_err(RigError::Dut)?;
         }
         let check = self.self_check(eal, spec, traffic, (key, huge_pages), watcher)?;
+        if let Some(told) = self.setup(spec, traffic, huge_pages)?.to_connect()
+            && !self.told.contains(&told)
+        {
+            watcher.waits(&spec.wiring, &told);
+            self.told.push(told);
+        }
         let flags = self.flags.clone();
         let mut last = None;
         let mut sequence = point.next_sequence;

@@ -554,9 +554,30 @@ fn wirings_are_described_in_tables_of_their_own() {
     let wirings = parse(&with("wiring = [\"memif\", \"veth\", \"nic\"]", &end)).unwrap().wirings();
     assert_eq!((wirings.memif.server, wirings.veth.driver), (Side::Lab, VethDriver::AfXdp));
     assert_eq!(wirings.nic.lab, ["0000:01:00.0", "net_af_packet0,iface=eth1"]);
-    assert_eq!((wirings.nic.dut.len(), wirings.external.as_str()), (2, "R2"));
+    assert_eq!((wirings.nic.dut.len(), wirings.external.description.as_str()), (2, "R2"));
     let default = parse(&with("", "")).unwrap().wirings();
     assert_eq!((default.memif.server, default.veth.driver), (Side::Dut, VethDriver::AfPacket));
+}
+
+#[test]
+fn a_device_that_somebody_else_started_is_met_where_the_plan_says() {
+    let external = |keys: &str| format!("[external]\n{keys}");
+    let keys = "sockets = [\"/t/a\", \"b\"]\ninterfaces = [\"x\", \"y\"]\nnamespace = \"box\"\ncounters = \"ask it all\"\n\
+                ready = [\"is it\", \"up\"]\nwait_seconds = 5";
+    let met = parse(&with("", &external(keys))).unwrap().wirings().external;
+    assert_eq!((met.sockets[0].as_path(), met.sockets[1].is_absolute()), (Path::new("/t/a"), true));
+    assert_eq!((met.interfaces[1].as_str(), met.namespace.as_deref()), ("y", Some("box")));
+    assert_eq!(met.counters.unwrap(), ["ask", "it", "all"]);
+    assert_eq!((met.ready.unwrap()[0].as_str(), met.wait.as_secs()), ("is it", 5));
+    for (keys, mistake) in [
+        ("wait_seconds = 0", "`wait_seconds`: 0 is not between 1 and 3600"),
+        ("sockets = [\"/t/a\", \"/t/a\"]", "`sockets`: both ports have the same"),
+        ("interfaces = [\"a b\", \"c\"]", "`interfaces`: `a b` cannot be an interface"),
+        ("counters = \" \"", "`counters` is empty"),
+        ("socket = \"/t/a\"", "unknown key `socket`"),
+    ] {
+        says(&error("", &external(keys)), &[mistake]);
+    }
 }
 
 #[test]

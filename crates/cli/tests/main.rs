@@ -33,6 +33,7 @@ mod perf;
 mod pipelines;
 mod readers;
 mod seats;
+mod somebody_elses;
 mod supervised;
 mod supply;
 mod switch;

@@ -153,9 +153,12 @@ impl<'a> Vdev<'a> {
 pub(crate) mod tests {
     use super::*;
     use crate::folder::Folder;
-    use std::sync::Arc;
+    use crate::wiring::External;
+    use std::sync::{Arc, LazyLock};
     use weir_trial::Nf;
     use weir_units::FrameSize;
+
+    static EXTERNAL: LazyLock<External> = LazyLock::new(External::default);
 
     /// A request without huge pages: core 3 forwards, core 2 controls.
     pub(crate) fn request<'a>(nf: Nf, ports: &'a [String], folder: &'a Folder) -> StartRequest<'a> {
@@ -170,7 +173,7 @@ pub(crate) mod tests {
             max_frame: FrameSize::new(64).unwrap(),
             folder,
             namespace: None,
-            description: "",
+            external: &EXTERNAL,
             shared_core: false,
             contained: false,
             sharing: None,

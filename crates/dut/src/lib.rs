@@ -45,6 +45,7 @@ pub use eal::SPARE_BUFFERS;
 pub use error::DutError;
 pub use guest::lacks as guest_lacks;
 pub use openflow::churn::{Changed, Churn, FlowChannel};
+pub use outside::Command;
 
 use chain::HostPaths;
 use folder::Folder;
@@ -55,7 +56,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir_trial::{Conduct, Nf, Split};
 use weir_units::{FrameSize, Nanos};
-use wiring::{Side, WiringKind};
+use wiring::{External, Side, WiringKind};
 
 /// A dataplane that the lab can start.
 pub trait Adapter: Sync {
@@ -116,6 +117,11 @@ pub trait Adapter: Sync {
         None
     }
 
+    /// What has to be connected beside its ports, in words, where somebody else starts it.
+    fn to_connect(&self, _variant: &str) -> Option<String> {
+        None
+    }
+
     /// Starts it. It must have its ports open and forward before this returns.
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError>;
 
@@ -155,7 +161,7 @@ pub trait Adapter: Sync {
 pub enum Kind {
     /// The lab starts it.
     Started,
-    /// It is on the wire already, and nobody starts it.
+    /// Somebody else started it: the lab makes its end of the wiring, and waits.
     OnTheWire,
     /// Its trials are computed: it has no ports, takes no core, and its wiring in a result is its own name.
     Arithmetic,
@@ -185,8 +191,8 @@ pub struct StartRequest<'a> {
     /// The network namespace that its ports are in, where the wiring has one; the interfaces there
     /// are [`wiring::INTERFACES`].
     pub namespace: Option<&'a Arc<Namespace>>,
-    /// What the plan says an external box is.
-    pub description: &'a str,
+    /// What the plan says of a device that somebody else started.
+    pub external: &'a External,
     /// Whether other forwarding threads take turns with it on its core.
     pub shared_core: bool,
     /// Whether it gets namespaces of its own (mount, network, processes).
@@ -322,7 +328,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &l3fwd::L3Fwd,
     &ip_pipeline::IpPipeline,
     &linux::Linux,
-    &external::External,
+    &external::SomebodyElses,
     &outside::Undescribed,
     &nf::NfProgram::FAULTY,
     &simulated::Simulated,

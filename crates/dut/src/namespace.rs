@@ -48,6 +48,20 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// One that somebody else made, by its name of `ip netns` or its path; the lab's own without a name.
+    pub fn open(name: Option<&str>) -> Result<Self, DutError> {
+        let path = match name {
+            None => PathBuf::from("/proc/thread-self/ns/net"),
+            Some(path) if path.contains('/') => path.into(),
+            Some(name) => PathBuf::from("/run/netns").join(name),
+        };
+        let handle = File::open(&path).map_err(|error| DutError::Network {
+            what: format!("the network namespace {} cannot be opened", path.display()),
+            reason: format!("{error}; name one that `ip netns` lists, or a path"),
+        })?;
+        Ok(Self { handle })
+    }
+
     /// The open file that keeps it.
     pub fn handle(&self) -> &File {
         &self.handle

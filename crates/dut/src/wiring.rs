@@ -1,5 +1,6 @@
 //! Wirings: how the lab's ports reach the DUT's.
 
+mod external;
 mod fed;
 mod memif;
 mod nic;
@@ -7,6 +8,7 @@ mod offloads;
 mod veth;
 mod vhost;
 
+pub use external::External;
 pub use fed::Fed;
 pub use memif::Memif;
 pub use nic::Nic;

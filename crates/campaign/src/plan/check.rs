@@ -174,7 +174,7 @@ impl<'a> Checker<'a> {
             memif: file.memif,
             veth: file.veth,
             nic,
-            external: file.external,
+            external: self.external(file.external),
             check: file.check.unwrap_or(true),
             mrr_only: self.known.mrr_only.iter().map(|name| (*name).to_owned()).collect(),
         }

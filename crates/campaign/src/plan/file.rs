@@ -163,9 +163,9 @@ pub(crate) struct PlanFile {
     /// The wiring `nic`: the ports.
     #[serde(default)]
     pub(super) nic: NicTable,
-    /// The device `external`, a box on the wire that nobody starts.
-    #[serde(default)]
-    pub(super) external: ExternalPlan,
+    /// A device that somebody else started, `external` or `openflow:`: what it is, and where it meets the lab.
+    #[schemars(with = "Option<ExternalPlan>")]
+    pub(super) external: Option<Spanned<ExternalPlan>>,
 }
 
 /// How long two devices measured in turns are started anew.

@@ -5,8 +5,11 @@ use super::text::List;
 use crate::rig::Wirings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
 use toml::Spanned;
-use weir_dut::wiring::{Memif, Nic, Side, Veth, VethDriver, Vhost};
+use weir_dut::Command;
+use weir_dut::wiring::{External, Memif, Nic, Side, Veth, VethDriver, Vhost};
 
 /// The wiring `vhost`: virtio-user on one side, vhost-user on the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -68,17 +71,55 @@ pub(super) struct NicTable {
     pub(super) dut: Option<Spanned<List<String>>>,
 }
 
-/// The device `external`: a box on the wire that nobody starts.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+/// A device that somebody else started: `external`, or `openflow:` a switch. The lab makes its ends, and waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ExternalPlan {
     /// What it is, kept with every result: make, version, configuration.
-    pub description: String,
+    pub description: Option<String>,
+    /// Over vhost and memif: the sockets of port 0 and port 1, relative to the folder in which weir runs. Default: weir0.sock and weir1.sock in the folder for temporary files.
+    pub sockets: Option<[PathBuf; 2]>,
+    /// Over veth: the interfaces that the device takes as port 0 and port 1; the lab makes them. Default: weir0 and weir1.
+    pub interfaces: Option<[String; 2]>,
+    /// Over veth: the network namespace of these interfaces, a name of `ip netns` or a path. Default: the one in which weir runs.
+    pub namespace: Option<String>,
+    /// A command that prints a line a port: packets received, packets sent and, if it knows, packets that the port did not take. For external alone. Without it nothing is known of its counters.
+    pub counters: Option<Command>,
+    /// A command that succeeds once the device forwards; it is tried until then. For external alone.
+    pub ready: Option<Command>,
+    /// How long the device may take to come, in seconds, 1 to 3600. Default: 60.
+    pub wait_seconds: Option<u32>,
 }
 
-impl Default for ExternalPlan {
-    fn default() -> Self {
-        Self { description: "a box on the wire, not described".to_owned() }
+/// Longest that a device may be waited for, in seconds.
+const MOST_WAIT: u32 = 3600;
+
+impl ExternalPlan {
+    /// As the adapters understand it; the mistake in it, where there is one.
+    pub(super) fn external(&self) -> Result<External, String> {
+        let usual = External::default();
+        let absolute =
+            |path: &PathBuf| std::path::absolute(path).map_err(|error| format!("`sockets`: {error}"));
+        let sockets = match &self.sockets {
+            Some([first, second]) => [absolute(first)?, absolute(second)?],
+            None => usual.sockets,
+        };
+        let wait = match self.wait_seconds {
+            Some(seconds) if !(1..=MOST_WAIT).contains(&seconds) => {
+                return Err(format!("`wait_seconds`: {seconds} is not between 1 and {MOST_WAIT}"));
+            }
+            seconds => seconds.map_or(usual.wait, |seconds| Duration::from_secs(seconds.into())),
+        };
+        let external = External {
+            description: self.description.clone().unwrap_or(usual.description),
+            sockets,
+            interfaces: self.interfaces.clone().unwrap_or(usual.interfaces),
+            namespace: self.namespace.clone(),
+            counters: self.counters.as_ref().map(Command::words),
+            ready: self.ready.as_ref().map(Command::words),
+            wait,
+        };
+        external.check().map(|()| external)
     }
 }
 
@@ -103,7 +144,7 @@ impl Plan {
             memif: Memif { server: self.memif.server.into() },
             veth: Veth { driver: self.veth.driver },
             nic: Nic { lab: self.nic.lab.clone(), dut: self.nic.dut.clone() },
-            external: self.external.description.clone(),
+            external: self.external.external().unwrap_or_default(), // it was checked with the plan
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError};
 use weir_dut::chain::{self, ChainRequest};
 use weir_dut::folder::Folder;
-use weir_dut::wiring::{Fed, Nic, Side, VethPairs, WiringKind};
+use weir_dut::wiring::{Fed, MOST_LINKS, Nic, Side, VethPairs, WiringKind};
 use weir_dut::{RunningDut, SPARE_BUFFERS, StartRequest};
 use weir_traffic::{DirectionSetup, Layout, Sender, Tester};
 
@@ -32,20 +32,33 @@ impl Links {
         let plain =
             |[lab, dut]: [Vec<String>; 2], dut_first| Self { lab, dut, dut_first, listening: Vec::new() };
         let count = setup.placement.ports();
+        let external = setup.external();
         match setup.wiring {
             WiringKind::Vhost => {
                 let vhost = setup.outer_vhost();
-                let ports = [(Side::Lab, number), (Side::Dut, 0)]
-                    .map(|(side, number)| vhost.ports(side, folder, number, count));
+                let sockets =
+                    external.map_or_else(|| vhost.sockets(folder, count), |it| it.sockets.to_vec());
+                let ports = [(Side::Lab, number), (Side::Dut, 0)].map(|(side, number)| {
+                    let first = number as usize * MOST_LINKS;
+                    let each = sockets.iter().enumerate();
+                    each.map(|(link, socket)| vhost.port_at(side, first + link, socket)).collect()
+                });
                 let lab_listens = vhost.server == Side::Lab && vhost.dut_first();
-                let listening = if lab_listens { vhost.sockets(folder, count) } else { Vec::new() };
+                let listening = if lab_listens { sockets } else { Vec::new() };
                 Ok(Self { listening, ..plain(ports, vhost.dut_first()) })
             }
             WiringKind::Memif => {
                 let memif = setup.wirings.memif;
                 let frame = setup.traffic.max_frame();
-                let ports = [(Side::Lab, number), (Side::Dut, 0)]
-                    .map(|(side, number)| memif.ports(side, folder, (number, count), frame));
+                let ports = [(Side::Lab, number), (Side::Dut, 0)].map(|(side, number)| match external {
+                    None => memif.ports(side, folder, (number, count), frame),
+                    Some(external) => {
+                        let first = number as usize * MOST_LINKS;
+                        let each = external.sockets.iter().enumerate();
+                        each.map(|(link, socket)| memif.port_at(side, (first + link, link), socket, frame))
+                            .collect()
+                    }
+                });
                 Ok(plain(ports, memif.dut_first()))
             }
             WiringKind::Veth => {
@@ -83,7 +96,7 @@ fn request<'a>(
         max_frame: setup.traffic.max_frame(),
         folder: &home.folder,
         namespace: home.pairs.as_ref().map(|pairs| &pairs.dut),
-        description: &setup.wirings.external,
+        external: &setup.wirings.external,
         shared_core: false,
         contained: false,
         sharing: None,
@@ -122,10 +135,16 @@ pub(super) fn linked(
     let pool = Pool::new(eal, lab_buffers(pairs_of_ports), setup.traffic.max_frame())?;
     let links = Links::of(setup, &folder, number)?;
     let pairs = match setup.wiring {
-        WiringKind::Veth => Some(setup.wirings.veth.lay(setup.traffic.max_frame())?),
+        WiringKind::Veth => {
+            let (veth, frame) = (setup.wirings.veth, setup.traffic.max_frame());
+            Some(match setup.external() {
+                Some(external) => veth.lay_towards(external, frame)?,
+                None => Arc::new(veth.lay(frame)?),
+            })
+        }
         _ => None,
     };
-    let set = |pairs: &VethPairs| pairs.set_offloads(&setup.placement.offloads);
+    let set = |pairs: &Arc<VethPairs>| pairs.set_offloads(&setup.placement.offloads);
     let offloads = pairs.as_ref().map(set).transpose()?.flatten();
     let home = Home { folder, pairs, offloads };
     let config = PortConfig { max_frame: setup.traffic.max_frame(), ..PortConfig::default() };
@@ -143,16 +162,22 @@ pub(super) fn linked(
     let request = request(setup, &links.dut, further * SPARE_BUFFERS, &home, flags);
     let (mut ports, dut) = if links.dut_first {
         let (mut dut, took) = start(setup, &request)?;
-        let knocker = Knocker::start(links.listening.clone(), Arc::clone(&flags.stop), LINK_PATIENCE);
+        wait_for_somebody_else(setup, flags)?;
+        let knocker = Knocker::start(links.listening.clone(), Arc::clone(&flags.stop), patience(setup));
         let opened = open();
         let knocked = knocker.end();
-        (opened.map_err(|error| unopened(error, knocked, dut.as_mut(), flags))?, (dut, took))
+        let ports = opened.map_err(|error| unopened(error, knocked, dut.as_mut(), flags));
+        if ports.is_err() {
+            // The driver leaves what it listened at where nobody came.
+            links.listening.iter().for_each(|socket| drop(std::fs::remove_file(socket)));
+        }
+        (ports.map_err(|error| absent(error, setup))?, (dut, took))
     } else {
         let ports = open()?;
         (ports, start(setup, &request)?)
     };
     let mut device = Device::new(dut, setup, home, flags)?;
-    device.wait_links(&ports)?;
+    device.wait_links(&ports, patience(setup)).map_err(|error| absent(error, setup))?;
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
     for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
         receivers.push(vec![receiver]);
@@ -175,6 +200,35 @@ pub(super) fn linked(
     let tester = Tester::new(eal, &layout, ports, receivers, directions);
     let dut_stops_first = setup.wiring == WiringKind::Memif;
     Ok(Wired { tester, device, nf: setup.nf, script: None, dut_stops_first })
+}
+
+/// How long the other side may take to come.
+fn patience(setup: &RigSetup<'_>) -> Duration {
+    setup.external().map_or(LINK_PATIENCE, |external| external.wait)
+}
+
+/// Waits for the sockets of a device that somebody else started, where it listens.
+fn wait_for_somebody_else(setup: &RigSetup<'_>, flags: &Flags) -> Result<(), RigError> {
+    let Some(external) = setup.external() else { return Ok(()) };
+    let listens = match setup.wiring {
+        WiringKind::Vhost => setup.outer_vhost().server == Side::Dut,
+        WiringKind::Memif => setup.wirings.memif.server == Side::Dut,
+        _ => false,
+    };
+    if !listens || external.wait_for_sockets(&flags.stop)? {
+        return Ok(());
+    }
+    Err(RigError::Absent { told: setup.to_connect().unwrap_or_default(), waited: external.wait })
+}
+
+/// A link without its other side, where somebody else was to bring it: what had to be connected.
+fn absent(error: RigError, setup: &RigSetup<'_>) -> RigError {
+    match (error, setup.external(), setup.to_connect()) {
+        (RigError::Port(PortError::NoLink { .. }), Some(external), Some(told)) => {
+            RigError::Absent { told, waited: external.wait }
+        }
+        (error, ..) => error,
+    }
 }
 
 /// Why the lab could not open its ports to a DUT that was there before: the cause, not its effect.

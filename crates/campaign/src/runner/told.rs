@@ -16,6 +16,9 @@ pub trait Watcher {
     /// What the tester can do over a wiring was measured, before the first point over it.
     fn self_check(&mut self, check: &SelfCheck);
 
+    /// A device that somebody else started is waited for, where it is not there: what has to be connected.
+    fn waits(&mut self, wiring: &str, told: &str);
+
     /// A trial is about to run.
     fn next(&mut self, next: &Next);
 

@@ -168,12 +168,7 @@ impl RunningDut for Running {
         let asked = Instant::now();
         let text = printed(self.name, command)?;
         let at = asked + asked.elapsed() / 2;
-        let ports = by_port(&text, self.ports).ok_or_else(|| DutError::Answer {
-            dut: self.name,
-            answer: text.trim().to_owned(),
-            expected: "a line a port, packets received and packets sent (and refused),",
-        })?;
-        Ok(counted(ports, &self.threads, at))
+        Ok(counted(by_port(self.name, &text, self.ports)?, &self.threads, at))
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
@@ -203,7 +198,7 @@ impl RunningDut for Running {
 }
 
 /// A reading of ports and of the CPU time of the forwarding threads.
-pub(super) fn counted(ports: Vec<PortCounts>, threads: &[(u32, u32)], at: Instant) -> Counters {
+pub(crate) fn counted(ports: Vec<PortCounts>, threads: &[(u32, u32)], at: Instant) -> Counters {
     let cpu = threads.iter().filter_map(|(process, thread)| cpu::thread_cpu(*process, *thread));
     let cpu = cpu.map(|cpu| cpu.0).sum();
     let (received, sent) = PortCounts::totals(&ports);
@@ -211,7 +206,7 @@ pub(super) fn counted(ports: Vec<PortCounts>, threads: &[(u32, u32)], at: Instan
 }
 
 /// Runs a command to its end and returns what it printed; an error where it fails or does not end.
-fn printed(dut: &'static str, command: &[OsString]) -> Result<String, DutError> {
+pub(crate) fn printed(dut: &'static str, command: &[OsString]) -> Result<String, DutError> {
     let shown = || command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let mut timed = std::process::Command::new("timeout");
     timed.args(["--kill-after=1", COMMAND_SECONDS]).args(command).stdin(std::process::Stdio::null());
@@ -231,8 +226,16 @@ fn printed(dut: &'static str, command: &[OsString]) -> Result<String, DutError> 
     Err(DutError::Refused { dut, command: shown(), reason, last_words })
 }
 
-/// Counters as a command prints them, a line a port; nothing where a line or a port is missing, or is something else.
-fn by_port(text: &str, ports: usize) -> Option<Vec<PortCounts>> {
+/// Counters as a command prints them, a line a port; an error where a line or a port is missing, or is something else.
+pub(crate) fn by_port(dut: &'static str, text: &str, ports: usize) -> Result<Vec<PortCounts>, DutError> {
+    lines_of_ports(text, ports).ok_or_else(|| DutError::Answer {
+        dut,
+        answer: text.trim().to_owned(),
+        expected: "a line a port, packets received and packets sent (and refused),",
+    })
+}
+
+fn lines_of_ports(text: &str, ports: usize) -> Option<Vec<PortCounts>> {
     let port = |line: &str| {
         let numbers = line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>()?;
         match numbers[..] {
@@ -280,10 +283,10 @@ mod tests {
 
     #[test]
     fn counters_are_a_line_a_port_and_nothing_else() {
-        let ports = by_port("10 20\n30 40 5\n", 2).unwrap();
+        let ports = by_port("x", "10 20\n30 40 5\n", 2).unwrap();
         assert_eq!((ports[0].received, ports[0].sent, ports[1].refused), (10, 20, Some(5)));
         for wrong in ["10 20\n", "10 20\n30\n", "10 20\n30 x\n", "10 20\n30 40\n50 60\n", "-1 2\n3 4\n"] {
-            assert_eq!(by_port(wrong, 2), None, "{wrong}");
+            assert!(by_port("x", wrong, 2).is_err(), "{wrong}");
         }
     }
 

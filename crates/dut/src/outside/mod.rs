@@ -15,6 +15,9 @@ mod pinned;
 mod tables;
 mod words;
 
+pub(crate) use commands::{by_port, counted, printed};
+pub use words::Command;
+
 use crate::wiring::WiringKind;
 use crate::{Adapter, DutError, RunningDut, StartRequest};
 use std::path::Path;

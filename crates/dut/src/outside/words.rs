@@ -7,14 +7,17 @@ use super::tables::Tables;
 use crate::StartRequest;
 use crate::eal::{self, Lcores};
 use crate::wiring::INTERFACES;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// A command, as one text or as a list of words.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub(super) enum Command {
+pub enum Command {
+    /// Split at white space.
     Text(String),
+    /// Its words.
     Words(Vec<String>),
 }
 
@@ -22,7 +25,8 @@ pub(super) enum Command {
 const EAL: &str = "{eal}";
 
 impl Command {
-    pub(super) fn words(&self) -> Vec<String> {
+    /// Its words, the program first.
+    pub fn words(&self) -> Vec<String> {
         match self {
             Self::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
             Self::Words(words) => words.clone(),

@@ -49,7 +49,7 @@ impl Memif {
     }
 
     /// One port over a socket elsewhere, by its number in its process and its interface id.
-    pub(crate) fn port_at(
+    pub fn port_at(
         self,
         side: Side,
         (number, id): (usize, usize),

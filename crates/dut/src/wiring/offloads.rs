@@ -16,13 +16,14 @@ impl VethPairs {
             return Ok(None);
         }
         let mut told = Vec::new();
-        for (side, namespace) in [("lab", &self.lab), ("device", &*self.dut)] {
-            let set = namespace.within(|| INTERFACES.into_iter().map(|name| set(name, offloads)).collect());
+        let own = INTERFACES.map(str::to_owned);
+        for (side, namespace, names) in [("lab", &self.lab, &own), ("device", &*self.dut, &self.far)] {
+            let set = namespace.within(|| names.iter().map(|name| set(name, offloads)).collect());
             let set: Vec<String> = set.map_err(|reason| DutError::Network {
                 what: format!("offloads of the {side}'s interfaces cannot be set"),
                 reason,
             })?;
-            told.extend(INTERFACES.iter().zip(set).map(|(name, set)| format!("{name} of the {side}: {set}")));
+            told.extend(names.iter().zip(set).map(|(name, set)| format!("{name} of the {side}: {set}")));
         }
         Ok(Some(told.join("; ")))
     }

@@ -12,13 +12,13 @@
 //! A packet that finds the other end's backlog full (`net.core.netdev_max_backlog`) is lost without
 //! the sender's knowledge.
 
-use super::Side;
+use super::{External, Side};
 use crate::DutError;
 use crate::namespace::{IP, Namespace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use weir_units::FrameSize;
 
 /// The names of the two ends, in the lab's namespace as in the DUT's.
@@ -69,31 +69,37 @@ pub struct VethPairs {
     pub lab: Namespace,
     /// Where the DUT's ends are.
     pub dut: Arc<Namespace>,
+    /// Their names.
+    pub far: [String; 2],
 }
+
+/// Pairs to a device that somebody else started; they stay as long as the lab lives.
+static KEPT: Mutex<Vec<(External, Arc<VethPairs>)>> = Mutex::new(Vec::new());
 
 impl Veth {
     /// Makes both namespaces and the pairs between them, up, for frames of that size.
     pub fn lay(self, max_frame: FrameSize) -> Result<VethPairs, DutError> {
-        if u32::from(max_frame.bytes()) > LARGEST {
-            return Err(DutError::Network {
-                what: format!("frames of {max_frame} do not fit the `veth` wiring"),
-                reason: format!("its raw sockets take {LARGEST} B at most; take `vhost` or `memif`"),
-            });
-        }
-        let pairs = VethPairs { lab: Namespace::new()?, dut: Arc::new(Namespace::new()?) };
+        fits(max_frame)?;
+        let far = INTERFACES.map(str::to_owned);
+        let pairs = VethPairs { lab: Namespace::new()?, dut: Arc::new(Namespace::new()?), far };
         let mtu = (u32::from(max_frame.bytes()).saturating_sub(AROUND_MTU)).max(LEAST_MTU);
-        let far = pairs.dut.path();
-        let (mut near_side, mut far_side) = (String::new(), String::new());
-        for name in INTERFACES {
-            let _ = writeln!(
-                near_side,
-                "link add {name} mtu {mtu} type veth peer name {name} mtu {mtu} netns {}\nlink set {name} up",
-                far.display()
-            );
-            let _ = writeln!(far_side, "link set {name} up");
+        pairs.join(mtu)?;
+        Ok(pairs)
+    }
+
+    /// Pairs whose other ends lie where a device that somebody else started takes them; the same ones each time.
+    pub fn lay_towards(self, external: &External, max_frame: FrameSize) -> Result<Arc<VethPairs>, DutError> {
+        fits(max_frame)?;
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pairs)) = kept.iter().find(|(known, _)| known == external) {
+            return Ok(Arc::clone(pairs));
         }
-        pairs.lab.run(IP, &near_side)?;
-        pairs.dut.run(IP, &far_side)?;
+        let dut = Namespace::open(external.namespace.as_deref())?;
+        let pairs =
+            VethPairs { lab: Namespace::new()?, dut: Arc::new(dut), far: external.interfaces.clone() };
+        pairs.join(LARGEST - AROUND_MTU)?;
+        let pairs = Arc::new(pairs);
+        kept.push((external.clone(), Arc::clone(&pairs)));
         Ok(pairs)
     }
 
@@ -109,6 +115,37 @@ impl Veth {
                 ),
             }
         })
+    }
+}
+
+/// Refuses frames that no slot holds.
+fn fits(max_frame: FrameSize) -> Result<(), DutError> {
+    if u32::from(max_frame.bytes()) <= LARGEST {
+        return Ok(());
+    }
+    Err(DutError::Network {
+        what: format!("frames of {max_frame} do not fit the `veth` wiring"),
+        reason: format!("its raw sockets take {LARGEST} B at most; take `vhost` or `memif`"),
+    })
+}
+
+impl VethPairs {
+    /// Makes the pairs, both ends up.
+    fn join(&self, mtu: u32) -> Result<(), DutError> {
+        let (mut near_side, mut far_side) = (String::new(), String::new());
+        for (name, far) in INTERFACES.iter().zip(&self.far) {
+            let _ = writeln!(
+                near_side,
+                "link add {name} mtu {mtu} type veth peer name {far} mtu {mtu} netns {}\nlink set {name} up",
+                self.dut.path().display()
+            );
+            let _ = writeln!(far_side, "link set {far} up");
+        }
+        self.lab.run(IP, &near_side)?;
+        // Nothing of the machine's is to speak there, whatever the namespace's defaults.
+        let quiet = self.far.each_ref().map(|far| format!("net/ipv6/conf/{far}/disable_ipv6"));
+        self.dut.sysctl(&quiet.each_ref().map(|path| (path.as_str(), "1")))?;
+        self.dut.run(IP, &far_side)
     }
 }
 

@@ -54,7 +54,7 @@ impl Vhost {
     }
 
     /// One port over a socket elsewhere, by its number in its process.
-    pub(crate) fn port_at(self, side: Side, number: usize, socket: &Path) -> String {
+    pub fn port_at(self, side: Side, number: usize, socket: &Path) -> String {
         let (path, serves) = (socket.display(), self.server == side);
         if self.backend == side {
             format!("net_vhost{number},iface={path},queues=1,client={}", u8::from(!serves))

@@ -1,7 +1,7 @@
 //! The ports of the `nic` wiring: two a side, told apart, and there for the devices that need them.
 
 use super::super::text::List;
-use super::super::wirings::NicTable;
+use super::super::wirings::{ExternalPlan, NicTable};
 use super::{Checker, Span};
 use toml::Spanned;
 use weir_dut::Kind;
@@ -13,6 +13,17 @@ const PORTS: usize = 2;
 impl Checker<'_> {
     pub(super) fn nic(&mut self, table: NicTable) -> Nic {
         Nic { lab: self.ports("lab", table.lab), dut: self.ports("dut", table.dut) }
+    }
+
+    /// A device that somebody else started must be describable.
+    pub(super) fn external(&mut self, table: Option<Spanned<ExternalPlan>>) -> ExternalPlan {
+        let Some(table) = table else { return ExternalPlan::default() };
+        let span = table.span();
+        let plan = table.into_inner();
+        if let Err(mistake) = plan.external() {
+            self.refuse(&span, mistake);
+        }
+        plan
     }
 
     fn ports(&mut self, key: &str, list: Option<Spanned<List<String>>>) -> Vec<String> {

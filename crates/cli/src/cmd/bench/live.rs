@@ -137,6 +137,10 @@ impl Watcher for Live {
         self.row(["self-check", "", &check.wiring, "", &check.size], &lines);
     }
 
+    fn waits(&mut self, wiring: &str, told: &str) {
+        self.row(["to connect", "", wiring, "", ""], &[told.to_owned()]);
+    }
+
     fn next(&mut self, next: &Next) {
         self.show(next.remaining.time, &next.purpose.doing(&next.spec));
     }
