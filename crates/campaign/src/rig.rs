@@ -31,7 +31,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_cpu::{RealTime, Tsc};
+use weir_cpu::{BpfLink, RealTime, Tsc};
 use weir_dpdk::{Eal, PoolError, Port, PortError};
 use weir_dut::folder::Folder;
 use weir_dut::process::Process;
@@ -203,6 +203,8 @@ pub enum Rig {
 struct Home {
     folder: Folder,
     pairs: Option<Arc<VethPairs>>,
+    /// Held for as long as the lab's ends are to be polled.
+    _polled: Vec<BpfLink>,
     /// Offloads that were set there, in words.
     offloads: Option<String>,
 }

@@ -43,3 +43,4 @@ mod unsafe_lives_in_two_crates;
 mod verify;
 mod watch;
 mod wirings;
+mod xdp;

@@ -7,6 +7,7 @@
 //! - [`aes`]: AES-128-CBC over many texts at once, by the CPU's instructions.
 //! - [`allowed_cores`], [`pin`]: the cores that a thread may run on.
 //! - [`offload`], [`set_offload`]: what network interfaces do for the kernel.
+//! - [`BpfProgram`]: programs of ours in the kernel.
 //! - [`PowerHint`], [`fine_timers`]: how a thread waits; [`RealTime`]: real-time priority for threads, for a while.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
@@ -19,6 +20,7 @@
 
 pub mod aes;
 mod allocator;
+mod bpf;
 mod cores;
 mod equal;
 mod ethtool;
@@ -29,6 +31,7 @@ mod priority;
 mod tsc;
 
 pub use allocator::{CountingAllocator, Heap};
+pub use bpf::{BpfLink, BpfPrefixes, BpfProgram};
 pub use cores::{allowed_cores, pin};
 pub use equal::equal_words;
 pub use ethtool::{offload, set_offload};

@@ -38,6 +38,7 @@ mod telemetry;
 mod testpmd;
 mod weir;
 pub mod wiring;
+mod xdp;
 
 pub use counters::{Counters, PortCounts};
 pub use cpu::{core_of, thread_cpu};
@@ -93,6 +94,11 @@ pub trait Adapter: Sync {
 
     /// Whether the kernel forwards for it, in interrupts, so that no thread of it can be held back.
     fn forwards_in_kernel(&self) -> bool {
+        false
+    }
+
+    /// Whether its packets reach the lab's ends of `veth` only if these are polled ([`wiring::VethPairs::poll_lab`]).
+    fn wants_polled_ends(&self) -> bool {
         false
     }
 
@@ -328,6 +334,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &l3fwd::L3Fwd,
     &ip_pipeline::IpPipeline,
     &linux::Linux,
+    &xdp::Xdp,
     &external::SomebodyElses,
     &outside::Undescribed,
     &nf::NfProgram::FAULTY,

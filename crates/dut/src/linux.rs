@@ -141,20 +141,7 @@ impl RunningDut for Running {
     }
 
     fn counters(&mut self) -> Result<Counters, DutError> {
-        let asked = Instant::now();
-        let read = || fs::read_to_string("/proc/thread-self/net/dev").map_err(|error| error.to_string());
-        let read = self.namespace.within(read);
-        let answer = read.map_err(|reason| DutError::Network {
-            what: "the interfaces' counters cannot be read".to_owned(),
-            reason,
-        })?;
-        let at = asked + asked.elapsed() / 2;
-        let unread = || DutError::Answer {
-            dut: NAME,
-            answer: answer.clone(),
-            expected: "packet counters of port0 and port1",
-        };
-        let (received, sent) = totals(&answer).ok_or_else(unread)?;
+        let (received, sent, at) = interfaces(NAME, &self.namespace)?;
         let cpu = crate::cpu::interrupt_time(self.core).unwrap_or_default();
         Ok(Counters::new(received, sent, cpu, at))
     }
@@ -178,6 +165,22 @@ impl RunningDut for Running {
 
     fn stop(self: Box<Self>) -> Result<(), DutError> {
         Ok(()) // all it was goes with its namespace
+    }
+}
+
+/// Packets received and sent over both interfaces of a namespace, and when that was.
+pub(crate) fn interfaces(dut: &'static str, namespace: &Namespace) -> Result<(u64, u64, Instant), DutError> {
+    let asked = Instant::now();
+    let read = || fs::read_to_string("/proc/thread-self/net/dev").map_err(|error| error.to_string());
+    let answer = namespace.within(read).map_err(|reason| DutError::Network {
+        what: "the interfaces' counters cannot be read".to_owned(),
+        reason,
+    })?;
+    let at = asked + asked.elapsed() / 2;
+    let expected = "packet counters of port0 and port1";
+    match totals(&answer) {
+        Some((received, sent)) => Ok((received, sent, at)),
+        None => Err(DutError::Answer { dut, answer, expected }),
     }
 }
 

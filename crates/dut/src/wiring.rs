@@ -5,6 +5,7 @@ mod fed;
 mod memif;
 mod nic;
 mod offloads;
+mod polled;
 mod veth;
 mod vhost;
 

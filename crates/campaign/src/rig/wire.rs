@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError};
 use weir_dut::chain::{self, ChainRequest};
 use weir_dut::folder::Folder;
-use weir_dut::wiring::{Fed, MOST_LINKS, Nic, Side, VethPairs, WiringKind};
+use weir_dut::wiring::{Fed, MOST_LINKS, Nic, Side, VethDriver, VethPairs, WiringKind};
 use weir_dut::{RunningDut, SPARE_BUFFERS, StartRequest};
 use weir_traffic::{DirectionSetup, Layout, Sender, Tester};
 
@@ -146,7 +146,11 @@ pub(super) fn linked(
     };
     let set = |pairs: &Arc<VethPairs>| pairs.set_offloads(&setup.placement.offloads);
     let offloads = pairs.as_ref().map(set).transpose()?.flatten();
-    let home = Home { folder, pairs, offloads };
+    // A driver that has a program of its own there polls anyway.
+    let polls = setup.adapter.wants_polled_ends() && setup.wirings.veth.driver == VethDriver::AfPacket;
+    let polled =
+        pairs.as_ref().filter(|_| polls).map(|pairs| pairs.poll_lab()).transpose()?.unwrap_or_default();
+    let home = Home { folder, pairs, _polled: polled, offloads };
     let config = PortConfig { max_frame: setup.traffic.max_frame(), ..PortConfig::default() };
     // A port that waits for its peer to connect may take a second: Ctrl-C counts between them.
     let open_one = |spec: &String| match (flags.interrupted.load(Ordering::Relaxed), &home.pairs) {
@@ -250,7 +254,7 @@ pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Res
     let folder = Folder::new()?;
     let (queues, most) = (setup.adapter.queues(setup.variant), setup.adapter.most_fed());
     let (captures, packets) = setup.traffic.write_captures(&folder, queues, most)?;
-    let home = Home { folder, pairs: None, offloads: None };
+    let home = Home { folder, pairs: None, _polled: Vec::new(), offloads: None };
     let fed = Fed::new(captures, packets, most)?;
     let ports = fed.ports_into(sinks);
     let mut request = request(setup, &ports, fed.buffers(), &home, flags);
