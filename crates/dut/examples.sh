@@ -19,6 +19,11 @@ edit() {
     mv "$file.new" "$file"
 }
 
+# Its packet buffers must hold a fed trace.
+change_l2fwd() {
+    edit main.c 1 's/^\t\tnb_lcores \* MEMPOOL_CACHE_SIZE), 8192U);$/\t\tnb_lcores * MEMPOOL_CACHE_SIZE), getenv("WEIR_BUFFERS") ? (unsigned int)atoi(getenv("WEIR_BUFFERS")) : 8192U);/'
+}
+
 # Virtual ports cannot check checksums, and l3fwd insists; its packet buffers must hold a fed trace; and the
 # source address it writes is its port's, which a virtual port cannot be told.
 change_l3fwd() {
@@ -56,5 +61,6 @@ build() {
 pkg-config --exists libdpdk || die "libdpdk is not there; install libdpdk-dev, or run ./x setup --peers"
 # What a program was built from: DPDK, and the changes of this script.
 version="$(pkg-config --modversion libdpdk) $(cksum <"${BASH_SOURCE[0]}" | cut -d' ' -f1)"
+build l2fwd "$version"
 build l3fwd "$version"
 build ip_pipeline "$version"

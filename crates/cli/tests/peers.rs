@@ -49,7 +49,7 @@ fn packets_crossed(run: &Run, points: usize) {
     for point in &run.points {
         assert_eq!(point.error, None, "{:?}", point.key);
         // Open vSwitch forwards a burst flow by flow: only those of one flow stay in order.
-        if point.key.dut != "ovs-dpdk" || point.key.trace == FLOW {
+        if !point.key.dut.starts_with("ovs") || point.key.trace == FLOW {
             check_sums(point);
         }
         for trial in &point.trials {
@@ -193,6 +193,22 @@ fn open_vswitch_goes_with_a_lab_that_is_killed() {
 }
 
 #[test]
+fn the_example_forwarder_leaves_packets_alone_over_sockets_and_shared_memory_and_feeds_itself() {
+    if installed("l2fwd") {
+        packets_crossed(&over_vhost("l2fwd", &["l2fwd"], FLOWS, ""), 1);
+        packets_crossed(&over_vhost("l2fwd", &["l2fwd"], FLOWS, "[vhost]\nlab = \"vhost\"\n"), 1);
+        let held = cores();
+        let lab = Lab::new(
+            "nf = \"l2fwd\"\ndut = \"l2fwd\"\nsize = 128\ntrace = \"flows:100\"\nwiring = \"memif\"\nhuge_pages = false\n\
+             self_check = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"300ms\"\n",
+        );
+        packets_crossed(&lab.measure(0), 1);
+        drop(held);
+        fed("l2fwd", &["l2fwd"]);
+    }
+}
+
+#[test]
 fn the_example_router_routes_over_vhost_on_either_side_and_feeds_itself() {
     if installed("l3fwd") {
         packets_crossed(&over_vhost("l3fwd", &["l3fwd:10", "l3fwd:700"], FLOWS, ""), 2);
@@ -219,7 +235,7 @@ fn a_device_that_is_not_installed_says_what_installs_it() {
     let output =
         weir().args(["dut", "list", "--json"]).env("XDG_CACHE_HOME", folder.path()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    for program in ["l3fwd", "ip_pipeline"] {
+    for program in ["l2fwd", "l3fwd", "ip_pipeline"] {
         assert!(text.contains(&format!("weir/peers/{program}`, which is not built")), "{text}");
     }
     assert!(text.contains("./x setup --peers"), "{text}");

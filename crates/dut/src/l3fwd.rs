@@ -23,19 +23,19 @@ const NAME: &str = "l3fwd";
 const PROGRAM: Example = Example(NAME);
 
 /// Environment variable that tells the changed program how many packet buffers to have.
-const BUFFERS_VARIABLE: &str = "WEIR_BUFFERS";
+pub(crate) const BUFFERS_VARIABLE: &str = "WEIR_BUFFERS";
 
 /// Routes its table holds (`IPV4_L3FWD_LPM_MAX_RULES`).
 const MOST_ROUTES: u32 = 1024;
 
 /// Largest frame without FCS that its packet buffers hold, in bytes.
-const LONGEST_FRAME: u16 = 2048;
+pub(crate) const LONGEST_FRAME: u16 = 2048;
 
 /// Its IPv4 and its IPv6 table, 64 MiB each, and what the allocator loses around them.
 const TABLES_MEGABYTES: u64 = 256;
 
 /// How long it may look for its links before it forwards; it gives up after 9 s itself.
-const LINKS_PATIENCE: Duration = Duration::from_secs(12);
+pub(crate) const LINKS_PATIENCE: Duration = Duration::from_secs(12);
 
 /// The IPv6 route that it insists on: documentation addresses (RFC 3849), which no trace holds.
 const IPV6_ROUTES: &str = "R2001:db8::/32 0\n";

@@ -24,6 +24,7 @@ mod external;
 pub mod folder;
 mod guest;
 mod ip_pipeline;
+mod l2fwd;
 mod l3fwd;
 mod linux;
 mod lpm;
@@ -331,6 +332,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &weir::Weir,
     &testpmd::Testpmd,
     &ovs::OvsDpdk,
+    &l2fwd::L2Fwd,
     &l3fwd::L3Fwd,
     &ip_pipeline::IpPipeline,
     &linux::Linux,
