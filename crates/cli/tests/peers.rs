@@ -98,6 +98,21 @@ fn open_vswitch_has_the_back_end_or_the_front_end_whoever_makes_the_sockets() {
 }
 
 #[test]
+fn open_vswitch_without_dpdk_is_every_network_function_over_interfaces() {
+    if installed("ovs") && weir_testkit::needs!(Need::Root, Need::Namespaces) {
+        let _cores = cores();
+        let lab = Lab::new(&format!(
+            "nf = {ALL:?}\ndut = \"ovs\"\nsize = 128\ntrace = {FLOWS:?}\nwiring = \"veth\"\nhuge_pages = false\n\
+             self_check = false\n[latency]\nloads = [\"10kpps\"]\nduration = \"300ms\"\n"
+        ));
+        let run = lab.measure(0);
+        packets_crossed(&run, ALL.len());
+        assert!(run.points[0].dut_version.as_ref().unwrap().contains("userspace datapath"));
+        assert_eq!((lab.devices(), lab.leftovers()), (Vec::new(), Vec::<PathBuf>::new()));
+    }
+}
+
+#[test]
 fn open_vswitch_feeds_itself() {
     if installed("ovs-dpdk") {
         fed("ovs-dpdk", &ALL);

@@ -332,6 +332,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &weir::Weir,
     &testpmd::Testpmd,
     &ovs::OvsDpdk,
+    &ovs::Ovs,
     &l2fwd::L2Fwd,
     &l3fwd::L3Fwd,
     &ip_pipeline::IpPipeline,

@@ -6,13 +6,13 @@
 //! [`Process`], so that they end with the lab. The tools that set it up run one after the other, and
 //! each ends at once when a daemon dies or the campaign is interrupted.
 
-use super::{DAEMON, NAME};
+use super::DAEMON;
 use crate::cpu;
 use crate::process::Process;
 use crate::{DutError, StartRequest};
 use std::ffi::OsStr;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,9 +30,21 @@ const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// The bridge.
 pub(super) const BRIDGE: &str = "weir";
 
+/// What is started, and where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan<'a> {
+    /// The device.
+    pub(super) dut: &'static str,
+    /// The daemon's program.
+    pub(super) program: &'a OsStr,
+    /// The network namespace of its ports; none for one of its own.
+    pub(super) namespace: Option<&'a Path>,
+}
+
 /// Both daemons.
 #[derive(Debug)]
 pub(super) struct Instance {
+    dut: &'static str,
     folder: PathBuf,
     alarm: Arc<AtomicBool>,
     /// Where the tools run.
@@ -45,13 +57,15 @@ pub(super) struct Instance {
 impl Instance {
     /// Starts both daemons, with these settings in the database before the second reads it.
     pub(super) fn start(
-        program: &OsStr,
+        plan: Plan<'_>,
         request: &StartRequest<'_>,
         settings: &[String],
     ) -> Result<Self, DutError> {
+        let Plan { dut, program, namespace: inside } = plan;
         let folder = request.folder.path().to_owned();
         let alarm = Arc::clone(&request.alarm);
-        let mut instance = Self { folder, alarm, core: request.control_core, daemon: None, database: None };
+        let mut instance =
+            Self { dut, folder, alarm, core: request.control_core, daemon: None, database: None };
         let database = instance.file("conf.db");
         instance.run("ovsdb-tool", &["create".to_owned(), database.clone(), SCHEMA.to_owned()])?;
         let arguments = [
@@ -66,12 +80,19 @@ impl Instance {
         ];
         instance.database = Some(instance.child("env", &arguments.concat())?);
         instance.wait_for_database()?;
-        let mut words = vec!["--no-wait", "init", "--", "set", "Open_vSwitch", "."];
+        let mut words = vec!["--no-wait", "init"];
+        if !settings.is_empty() {
+            words.extend(["--", "set", "Open_vSwitch", "."]);
+        }
         words.extend(settings.iter().map(String::as_str));
         instance.configure(&words)?;
         // Entering a namespace of one's users may take away the tie to our life; so it is tied anew.
+        let (enter, words) = match inside {
+            Some(path) => ("nsenter", vec![format!("--net={}", path.display()), "--".to_owned()]),
+            None => ("unshare", namespace()),
+        };
         let arguments = [
-            namespace(),
+            words,
             instance.environment(),
             ["setpriv", "--pdeathsig", "KILL", "--"].map(str::to_owned).to_vec(),
             vec![
@@ -81,7 +102,7 @@ impl Instance {
             ],
             logging(),
         ];
-        instance.daemon = Some(instance.child("unshare", &arguments.concat())?);
+        instance.daemon = Some(instance.child(enter, &arguments.concat())?);
         instance.configure(&[
             "add-br",
             BRIDGE,
@@ -109,13 +130,13 @@ impl Instance {
     fn goes_on(&self) -> Result<(), DutError> {
         match self.ended() {
             Some(ended) => Err(ended),
-            None if self.alarm.load(Ordering::Relaxed) => Err(DutError::Interrupted { dut: NAME }),
+            None if self.alarm.load(Ordering::Relaxed) => Err(DutError::Interrupted { dut: self.dut }),
             None => Ok(()),
         }
     }
 
     fn child(&self, program: &str, arguments: &[String]) -> Result<Process, DutError> {
-        Process::start(NAME, OsStr::new(program), arguments, Arc::clone(&self.alarm))
+        Process::start(self.dut, OsStr::new(program), arguments, Arc::clone(&self.alarm))
     }
 
     fn file(&self, name: &str) -> String {
@@ -181,7 +202,9 @@ impl Instance {
     /// `ovs-vsctl` reports ports that could not be opened so, and still says success.
     fn run(&self, program: &'static str, arguments: &[String]) -> Result<String, DutError> {
         let spawn = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::NotFound => DutError::Missing { dut: NAME, program, package: super::PACKAGE },
+            std::io::ErrorKind::NotFound => {
+                DutError::Missing { dut: self.dut, program, package: super::PACKAGE }
+            }
             _ => DutError::Spawn { program: program.to_owned(), reason: error.to_string() },
         };
         let mut command = Command::new(program);
@@ -223,7 +246,7 @@ impl Instance {
     /// An error with the daemon's last words.
     pub(super) fn refused(&self, command: &str, reason: String) -> DutError {
         let last_words = self.daemon.as_ref().map(Process::last_words).unwrap_or_default();
-        DutError::Refused { dut: NAME, command: command.to_owned(), reason, last_words }
+        DutError::Refused { dut: self.dut, command: command.to_owned(), reason, last_words }
     }
 
     /// Which daemon ended, and why.

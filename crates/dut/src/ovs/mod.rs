@@ -11,6 +11,7 @@
 
 mod instance;
 mod knobs;
+mod plain;
 mod splitter;
 mod stats;
 
@@ -20,8 +21,9 @@ use crate::openflow::{self, Dialect};
 use crate::process::Process;
 use crate::wiring::{Side, WiringKind};
 use crate::{Adapter, Counters, DutError, FlowChannel, Learning, PortCounts, RunningDut, StartRequest, cpu};
-use instance::{BRIDGE, Instance};
+use instance::{BRIDGE, Instance, Plan};
 use knobs::Knobs;
+pub(crate) use plain::Ovs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -150,7 +152,8 @@ fn launch(request: &StartRequest<'_>, flows: String, groups: &str) -> Result<Box
     let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
     let knobs = Knobs::parse(request.variant).map_err(unsupported)?;
     let flows = request.folder.write("flows.txt", &flows)?;
-    let instance = Instance::start(program.as_ref(), request, &settings(request, knobs))?;
+    let plan = Plan { dut: NAME, program: program.as_ref(), namespace: None };
+    let instance = Instance::start(plan, request, &settings(request, knobs))?;
     // Groups, then the flows that name them, then ports: no packet ever misses them.
     splitter::add_groups(&instance, request, groups)?;
     instance.add_flows(&flows.display().to_string())?;
