@@ -18,7 +18,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-trial", &["weir-units", "weir-wire", "weir-flow", "weir-openflow"]),
     ("weir-methods", &["weir-units", "weir-trial"]),
     ("weir-traffic", &["weir-units", "weir-wire", "weir-cpu", "weir-dpdk", "weir-flow", "weir-trial"]),
-    ("weir-dut", &["weir-units", "weir-wire", "weir-cpu", "weir-trial", "weir-openflow", "weir-codec"]),
+    (
+        "weir-dut",
+        &["weir-units", "weir-wire", "weir-cpu", "weir-trial", "weir-flow", "weir-openflow", "weir-codec"],
+    ),
     ("weir-store", &["weir-units", "weir-trial"]),
     ("weir-report", &["weir-units", "weir-trial"]),
     (

@@ -9,6 +9,7 @@ mod chains;
 mod clients;
 mod comparing;
 mod connections;
+mod controlled;
 mod copies;
 mod curves;
 mod detection_power;

@@ -15,6 +15,7 @@
 //! all three sleep while the DUT forwards in silence.
 
 pub mod chain;
+mod controlled;
 mod counters;
 mod cpu;
 mod eal;
@@ -339,6 +340,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &linux::Linux,
     &xdp::Xdp,
     &external::SomebodyElses,
+    &controlled::OpenFlow,
     &outside::Undescribed,
     &nf::NfProgram::FAULTY,
     &simulated::Simulated,
