@@ -157,13 +157,14 @@ impl Session {
             let Body::MultipartReply(part) = self.answer(xid)?.body else {
                 return Err("it answered something else".to_owned());
             };
-            whole = Some(match whole {
+            let all = match whole.take() {
                 None => part.reply,
                 Some(before) => joined(before, part.reply)?,
-            });
-            if let (false, Some(whole)) = (part.more, whole.take_if(|_| !part.more)) {
-                return Ok(whole);
+            };
+            if !part.more {
+                return Ok(all);
             }
+            whole = Some(all);
         }
     }
 

@@ -93,7 +93,7 @@ impl Assembly {
     }
 
     /// `to`, whose lowest bits are in the network's order, in the machine's.
-    pub(super) fn to_machine(&mut self, to: Reg, bits: i32) {
+    pub(super) fn swap(&mut self, to: Reg, bits: i32) {
         self.emit(0xdc, (to, R0), 0, bits);
     }
 

@@ -148,7 +148,7 @@ fn find_ports(code: &mut Assembly, none: Label) {
     code.set(R8, 0);
     // A later fragment has none.
     code.load(Size::Half, R1, R7, FRAGMENT);
-    code.to_machine(R1, 16);
+    code.swap(R1, 16);
     code.and(R1, 0x1fff);
     code.jump_if(R1, If::NotEqual, 0, none);
     let found = code.label();
@@ -186,7 +186,7 @@ fn conditions(code: &mut Assembly, rule: &Rule, next: Label) {
     for (ports, at) in [(rule.source_ports, 0), (rule.destination_ports, 2)] {
         let Ports::Range { first, last } = ports else { continue };
         code.load(Size::Half, R1, R9, at);
-        code.to_machine(R1, 16);
+        code.swap(R1, 16);
         if first > 0 {
             code.jump_if(R1, If::Less, i32::from(first), next);
         }
@@ -202,7 +202,7 @@ fn within(code: &mut Assembly, prefix: Ipv4Prefix, at: i16, next: Label) {
         return;
     }
     code.load(Size::Word, R1, R7, at);
-    code.to_machine(R1, 32);
+    code.swap(R1, 32);
     let (shift, address) = (32 - i32::from(prefix.bits()), prefix.address().to_bits());
     code.right(R1, shift);
     // Numbers in instructions have a sign: one that has the highest bit is compared in a register.
