@@ -36,8 +36,7 @@ impl Links {
         match setup.wiring {
             WiringKind::Vhost => {
                 let vhost = setup.outer_vhost();
-                let sockets =
-                    external.map_or_else(|| vhost.sockets(folder, count), |it| it.sockets.to_vec());
+                let sockets = external.map_or_else(|| vhost.sockets(folder, count), |it| it.sockets.to_vec());
                 let ports = [(Side::Lab, number), (Side::Dut, 0)].map(|(side, number)| {
                     let first = number as usize * MOST_LINKS;
                     let each = sockets.iter().enumerate();
