@@ -140,14 +140,14 @@ fn write(path: &Path, parts: &[Part], order: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A file, without what only debuggers read where `objcopy` is there: a build for developers has ten times its size
+/// A file, without symbols and what debuggers read where `objcopy` is there: a build for developers has three times its size
 /// of that.
 fn stripped(path: &Path, name: &str) -> io::Result<Vec<u8>> {
     if name.starts_with("bin/")
         && let Ok(to) = tempfile::NamedTempFile::new()
     {
         let mut command = Command::new("objcopy");
-        command.arg("--strip-debug").arg(path).arg(to.path());
+        command.arg("--strip-all").arg(path).arg(to.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if command.status().is_ok_and(|status| status.success()) {
             return fs::read(to.path());
