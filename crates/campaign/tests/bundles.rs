@@ -85,5 +85,8 @@ fn what_has_no_ports_for_several_is_refused_by_name() {
     assert_eq!(refused.len(), 1, "{refused:?}");
     says(&refused[0].0, &["2 bundles take 4 ports of the tester, and the `veth` wiring has two"]);
     let many = parse("deployment = \"vhost\"\ncopies = 4\nbundles = 2").unwrap();
-    says(&many.refused()[0].0, &["16 functions behind a host take 36 of its ports", "fewer bundles"]);
+    says(
+        &many.refused()[0].0,
+        &["16 functions behind a host take 36 of its ports", "fewer copies, bundles or virtual ports"],
+    );
 }
