@@ -6,6 +6,11 @@ mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
+# The last file of the image.
+if [ ! -r /modules/order ]; then
+    echo "weir-guest: not all of the image is there: the guest has too little memory"
+    poweroff -f
+fi
 while read -r module; do
     insmod "/modules/$module.ko" || echo "weir-guest: no module $module"
 done </modules/order

@@ -15,9 +15,9 @@ const PACKAGE: &str = "qemu-system-x86";
 /// Descriptors in each ring of a guest's ports: the most that QEMU gives them.
 const RING: u16 = 1024;
 
-/// What a kernel is told: where it speaks, from its first line on, to say only what is wrong, to end when it dies, and to
-/// send nothing of its own accord.
-const KERNEL: &str = "console=ttyS0 earlyprintk=ttyS0 quiet panic=-1 ipv6.disable=1";
+/// What a kernel is told: where it speaks, from its first line on, to say only what is wrong, to end when it dies, to send
+/// nothing of its own accord, and to unpack the image where it may take more than half of the memory.
+const KERNEL: &str = "console=ttyS0 earlyprintk=ttyS0 quiet panic=-1 ipv6.disable=1 rootfstype=ramfs";
 
 /// The version of QEMU that is here.
 pub(super) fn version() -> Result<String, DutError> {
