@@ -4,13 +4,36 @@
 //! of which DPDK it is; here they are only found. They are nobody's package, hence the folder of
 //! one's own: `$XDG_CACHE_HOME/weir/peers`, or `~/.cache/weir/peers`.
 
-use crate::DutError;
+use crate::process::Process;
+use crate::telemetry::Telemetry;
+use crate::{Counters, DutError, RunningDut, cpu};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use weir_units::Nanos;
 
 /// An example program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Example(pub(crate) &'static str);
+
+/// Environment variable that tells a changed program how many packet buffers to have.
+pub(crate) const BUFFERS_VARIABLE: &str = "WEIR_BUFFERS";
+
+/// Largest frame without FCS that a forwarder's packet buffers hold, in bytes.
+pub(crate) const LONGEST_FRAME: u16 = 2048;
+
+/// How long a forwarder may look for its links before it forwards; it gives up after 9 s itself.
+pub(crate) const LINKS_PATIENCE: Duration = Duration::from_secs(12);
+
+/// An example that forwards on its main thread and counts by telemetry.
+pub(crate) struct Forwarder {
+    pub(crate) process: Process,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) version: String,
+    pub(crate) ports: usize,
+    /// Whether it has been seen to forward: it does so once all its links are up.
+    pub(crate) forwards: bool,
+}
 
 impl Example {
     /// Where it is, built or not.
@@ -26,6 +49,44 @@ impl Example {
             Some(version) if path.is_file() => Ok(format!("DPDK {}", dpdk(&version))),
             _ => Err(DutError::Unbuilt { dut: self.0, program: path }),
         }
+    }
+}
+
+impl RunningDut for Forwarder {
+    fn description(&self) -> String {
+        format!("{}; {}", self.version, self.process.command())
+    }
+
+    fn counters(&mut self) -> Result<Counters, DutError> {
+        if !self.forwards {
+            let enters =
+                |lines: &[&str]| lines.iter().any(|line| line.contains("entering main loop")).then_some(());
+            self.process.wait_for(0, "begin to forward", LINKS_PATIENCE, enters)?;
+            self.forwards = true;
+        }
+        let asked = Instant::now();
+        let totals = self.telemetry.totals(self.ports)?;
+        let at = asked + asked.elapsed() / 2;
+        let pid = self.process.pid();
+        let cpu = cpu::thread_cpu(pid, pid).unwrap_or(Nanos(0));
+        Ok(Counters { details: totals.details, ..Counters::new(totals.received, totals.sent, cpu, at) })
+    }
+
+    fn threads(&self) -> Vec<(u32, u32)> {
+        vec![(self.process.pid(), self.process.pid())]
+    }
+
+    fn processes(&self) -> Vec<&Process> {
+        vec![&self.process]
+    }
+
+    fn ended(&mut self) -> Option<DutError> {
+        self.process.ended()
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), DutError> {
+        self.process.terminate();
+        Ok(())
     }
 }
 

@@ -5,31 +5,19 @@
 //! they come by telemetry. It forwards on its main thread and has no other.
 
 use crate::eal::{self, Lcores, PATIENCE};
-use crate::example::Example;
-use crate::l3fwd::{BUFFERS_VARIABLE, LINKS_PATIENCE, LONGEST_FRAME};
+use crate::example::{BUFFERS_VARIABLE, Example, Forwarder, LONGEST_FRAME};
 use crate::process::Process;
 use crate::telemetry::{self, Telemetry};
 use crate::wiring::WiringKind;
-use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu};
+use crate::{Adapter, DutError, RunningDut, StartRequest};
 use std::ffi::OsStr;
-use std::time::Instant;
 use weir_trial::Nf;
-use weir_units::Nanos;
 
 const NAME: &str = "l2fwd";
 const PROGRAM: Example = Example(NAME);
 
 /// The adapter.
 pub(crate) struct L2Fwd;
-
-struct Running {
-    process: Process,
-    telemetry: Telemetry,
-    version: String,
-    ports: usize,
-    /// Whether it has been seen to forward: it does so once all its links are up.
-    forwards: bool,
-}
 
 impl Adapter for L2Fwd {
     fn name(&self) -> &'static str {
@@ -75,7 +63,7 @@ impl Adapter for L2Fwd {
         };
         process.wait_for(0, "start its ports", PATIENCE, started)?;
         let telemetry = Telemetry::connect(NAME, request)?;
-        Ok(Box::new(Running { process, telemetry, version, ports, forwards: false }))
+        Ok(Box::new(Forwarder { process, telemetry, version, ports, forwards: false }))
     }
 }
 
@@ -102,44 +90,6 @@ fn arguments(request: &StartRequest<'_>) -> Vec<String> {
         arguments.push("-P".to_owned());
     }
     arguments
-}
-
-impl RunningDut for Running {
-    fn description(&self) -> String {
-        format!("{}; {}", self.version, self.process.command())
-    }
-
-    fn counters(&mut self) -> Result<Counters, DutError> {
-        if !self.forwards {
-            let enters =
-                |lines: &[&str]| lines.iter().any(|line| line.contains("entering main loop")).then_some(());
-            self.process.wait_for(0, "begin to forward", LINKS_PATIENCE, enters)?;
-            self.forwards = true;
-        }
-        let asked = Instant::now();
-        let totals = self.telemetry.totals(self.ports)?;
-        let at = asked + asked.elapsed() / 2;
-        let pid = self.process.pid();
-        let cpu = cpu::thread_cpu(pid, pid).unwrap_or(Nanos(0));
-        Ok(Counters { details: totals.details, ..Counters::new(totals.received, totals.sent, cpu, at) })
-    }
-
-    fn threads(&self) -> Vec<(u32, u32)> {
-        vec![(self.process.pid(), self.process.pid())]
-    }
-
-    fn processes(&self) -> Vec<&Process> {
-        vec![&self.process]
-    }
-
-    fn ended(&mut self) -> Option<DutError> {
-        self.process.ended()
-    }
-
-    fn stop(self: Box<Self>) -> Result<(), DutError> {
-        self.process.terminate();
-        Ok(())
-    }
 }
 
 #[cfg(test)]

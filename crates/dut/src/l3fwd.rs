@@ -7,50 +7,30 @@
 //! such packet, and a table that would leave one without a route is refused.
 
 use crate::eal::{self, Lcores, PATIENCE};
-use crate::example::Example;
+use crate::example::{BUFFERS_VARIABLE, Example, Forwarder, LONGEST_FRAME};
 use crate::process::Process;
 use crate::telemetry::{self, Telemetry};
 use crate::wiring::WiringKind;
-use crate::{Adapter, Counters, DutError, RunningDut, StartRequest, cpu, lpm};
+use crate::{Adapter, DutError, RunningDut, StartRequest, lpm};
 use std::ffi::OsStr;
 use std::path::Path;
-use std::time::{Duration, Instant};
 use weir_trial::Nf;
-use weir_units::Nanos;
 use weir_wire::table::{Route, next_hop_mac};
 
 const NAME: &str = "l3fwd";
 const PROGRAM: Example = Example(NAME);
 
-/// Environment variable that tells the changed program how many packet buffers to have.
-pub(crate) const BUFFERS_VARIABLE: &str = "WEIR_BUFFERS";
-
 /// Routes its table holds (`IPV4_L3FWD_LPM_MAX_RULES`).
 const MOST_ROUTES: u32 = 1024;
 
-/// Largest frame without FCS that its packet buffers hold, in bytes.
-pub(crate) const LONGEST_FRAME: u16 = 2048;
-
 /// Its IPv4 and its IPv6 table, 64 MiB each, and what the allocator loses around them.
 const TABLES_MEGABYTES: u64 = 256;
-
-/// How long it may look for its links before it forwards; it gives up after 9 s itself.
-pub(crate) const LINKS_PATIENCE: Duration = Duration::from_secs(12);
 
 /// The IPv6 route that it insists on: documentation addresses (RFC 3849), which no trace holds.
 const IPV6_ROUTES: &str = "R2001:db8::/32 0\n";
 
 /// The adapter.
 pub(crate) struct L3Fwd;
-
-struct Running {
-    process: Process,
-    telemetry: Telemetry,
-    version: String,
-    ports: usize,
-    /// Whether it has been seen to forward: it does so once all its links are up.
-    forwards: bool,
-}
 
 impl Adapter for L3Fwd {
     fn name(&self) -> &'static str {
@@ -105,7 +85,7 @@ impl Adapter for L3Fwd {
         };
         process.wait_for(0, "start its ports", PATIENCE, started)?;
         let telemetry = Telemetry::connect(NAME, request)?;
-        Ok(Box::new(Running { process, telemetry, version, ports, forwards: false }))
+        Ok(Box::new(Forwarder { process, telemetry, version, ports, forwards: false }))
     }
 }
 
@@ -144,44 +124,6 @@ fn arguments(request: &StartRequest<'_>, ipv4: &Path, ipv6: &Path) -> Vec<String
     }
     arguments.extend(ports.map(|port| format!("--eth-dest={port},{}", mac(next_hop_mac(port as u8)))));
     arguments
-}
-
-impl RunningDut for Running {
-    fn description(&self) -> String {
-        format!("{}; {}", self.version, self.process.command())
-    }
-
-    fn counters(&mut self) -> Result<Counters, DutError> {
-        if !self.forwards {
-            let enters =
-                |lines: &[&str]| lines.iter().any(|line| line.contains("entering main loop")).then_some(());
-            self.process.wait_for(0, "begin to forward", LINKS_PATIENCE, enters)?;
-            self.forwards = true;
-        }
-        let asked = Instant::now();
-        let totals = self.telemetry.totals(self.ports)?;
-        let at = asked + asked.elapsed() / 2;
-        let pid = self.process.pid();
-        let cpu = cpu::thread_cpu(pid, pid).unwrap_or(Nanos(0));
-        Ok(Counters { details: totals.details, ..Counters::new(totals.received, totals.sent, cpu, at) })
-    }
-
-    fn threads(&self) -> Vec<(u32, u32)> {
-        vec![(self.process.pid(), self.process.pid())]
-    }
-
-    fn processes(&self) -> Vec<&Process> {
-        vec![&self.process]
-    }
-
-    fn ended(&mut self) -> Option<DutError> {
-        self.process.ended()
-    }
-
-    fn stop(self: Box<Self>) -> Result<(), DutError> {
-        self.process.terminate();
-        Ok(())
-    }
 }
 
 #[cfg(test)]
