@@ -40,7 +40,7 @@ pub(super) fn noops(noops: u32, dialect: Dialect) -> Result<String, String> {
         return Ok(super::forward(""));
     }
     if dialect == Dialect::OpenVSwitch {
-        return Err("Open vSwitch has no services".to_owned());
+        return Err("OpenFlow as Open vSwitch speaks it has no services".to_owned());
     }
     let mut text = String::new();
     for stage in 0..noops {
