@@ -74,13 +74,29 @@ fn card(digest: &Digest<'_>, entries: &[Entry<'_>]) -> Markup {
         article class="card" {
             h3 { (key.nf) }
             p class="how" { (key.wiring) " · " (key.trace) " · " (directions) }
-            @if sizes.is_empty() { p { "No valid rate was found" (failures(entries)) "." } }
+            @if sizes.is_empty() { (without_rate(digest, entries)) }
             @for size in &sizes {
                 h4 { (size) }
                 ul { @for entry in entries.iter().filter(|entry| entry.size() == *size) {
                     li { (result(digest, entry, &metric)) }
                 } }
             }
+        }
+    }
+}
+
+/// A card without a rate: why none was found, or, where no method looked for one, what was found instead.
+fn without_rate(digest: &Digest<'_>, entries: &[Entry<'_>]) -> Markup {
+    let failures = failures(entries);
+    let mut results = entries.iter().flat_map(|entry| &entry.point.results);
+    let looked = results.any(|result| Found::of(result).is_some() || Greatest::of(result).is_some());
+    html! {
+        @if looked || !failures.is_empty() { p { "No valid rate was found" (failures) "." } }
+        @else {
+            p { "No method of this run looks for a rate." }
+            ul { @for entry in entries {
+                li { p { (digest.subjects[entry.subject]) ", " (entry.size()) } (aside(entry)) }
+            } }
         }
     }
 }

@@ -588,3 +588,16 @@ fn a_search_that_was_not_settled_shows_what_is_known_in_its_card_and_table() {
     assert!(card.contains("between 2.135 Mpps and 2.315 Mpps") && card.contains(">estimate<"), "{card}");
     assert_eq!(page.matches("title=\"an estimate, no result\"").count(), 2, "both bounds, in the table");
 }
+
+#[test]
+fn a_run_that_looks_for_no_rate_says_so_and_shows_what_was_measured() {
+    let mut run = otter();
+    run.points.retain(|point| point.results.iter().any(|result| matches!(result, PointResult::Latency(_))));
+    for point in &mut run.points {
+        point.results.retain(|result| matches!(result, PointResult::Latency(_)));
+    }
+    let page = page(&[run]);
+    let card = &cards(&page, "l2fwd")[0];
+    assert!(!card.contains("No valid rate"), "{card}");
+    assert!(card.contains("No method of this run looks for a rate.") && card.contains("Delay of "), "{card}");
+}
