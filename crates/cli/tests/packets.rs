@@ -97,7 +97,7 @@ fn through(book: &mut Examiner, nf: Nf, name: &str) -> Output {
         ports: ports.into(),
         port: PortConfig::default(),
         buffers: 4096,
-        core: allowed_cores()[0],
+        cores: vec![allowed_cores()[0]],
         yields: false,
         fault: None,
     };

@@ -6,6 +6,7 @@
 
 use crate::verdict::{DropReason, PORTS};
 use std::array;
+use std::iter::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A counter with one writer.
@@ -118,8 +119,32 @@ impl Ledger {
         self.dropped.iter().sum()
     }
 
+    /// What two workers counted together.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        let port = |port: usize| {
+            let [one, other] = [self.ports[port], other.ports[port]];
+            PortLedger {
+                received: one.received + other.received,
+                sent: one.sent + other.sent,
+                refused: one.refused + other.refused,
+            }
+        };
+        Self {
+            ports: array::from_fn(port),
+            dropped: array::from_fn(|reason| self.dropped[reason] + other.dropped[reason]),
+            busy_cycles: self.busy_cycles + other.busy_cycles,
+        }
+    }
+
     /// Packets dropped, by reason.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
         DropReason::ALL.into_iter().zip(self.dropped)
+    }
+}
+
+impl Sum for Ledger {
+    fn sum<I: Iterator<Item = Self>>(ledgers: I) -> Self {
+        ledgers.fold(Self::default(), Self::with)
     }
 }

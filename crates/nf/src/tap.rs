@@ -18,6 +18,7 @@
 use crate::ledger::Counter;
 use crate::verdict::PORTS;
 use std::array;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use weir_cpu::Ticks;
@@ -132,6 +133,23 @@ impl Edge {
     /// How many packets passed.
     pub fn packets(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.packets).sum()
+    }
+
+    /// What passed this one and another of the same port.
+    fn with(self, other: Self) -> Self {
+        let mut buckets: BTreeMap<u64, Bucket> = BTreeMap::new();
+        for bucket in self.buckets.into_iter().chain(other.buckets) {
+            let sum = buckets.entry(bucket.from).or_insert(Bucket { packets: 0, ..bucket });
+            sum.packets += bucket.packets;
+        }
+        Self { ticks: self.ticks + other.ticks, buckets: buckets.into_values().collect() }
+    }
+}
+
+impl PortTaps {
+    /// What passed one queue of a port and another.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self { received: self.received.with(other.received), sent: self.sent.with(other.sent) }
     }
 }
 
@@ -261,6 +279,11 @@ mod tests {
         let bucket = |from, below, packets| Bucket { from, below, packets };
         assert_eq!(busy.received.buckets, [bucket(3, 4, 2), bucket(992, 1_024, 2)]);
         assert_eq!((busy.received.ticks, busy.received.packets()), (2_007, 4));
+        taps.count_received(0, &[Some(5), Some(1_000)]);
+        let [other, _] = taps.read().unwrap();
+        let both = busy.with(other).received;
+        assert_eq!(both.buckets, [bucket(3, 4, 2), bucket(5, 6, 1), bucket(992, 1_024, 3)]);
+        assert_eq!((both.ticks, both.packets()), (3_012, 6));
     }
 
     #[test]

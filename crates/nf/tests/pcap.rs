@@ -61,7 +61,7 @@ fn through(name: &str, function: Function, input: &[Vec<Frame>; 2]) -> ([Vec<Fra
         ports: ports.into(),
         port: PortConfig::default(),
         buffers: 4096,
-        core: allowed_cores()[0],
+        cores: vec![allowed_cores()[0]],
         yields: false,
         fault: None,
     };
@@ -306,7 +306,7 @@ fn a_port_that_takes_nothing_costs_packets_that_are_counted() {
         ports: ports.into(),
         port: PortConfig::default(),
         buffers: 4096,
-        core: allowed_cores()[0],
+        cores: vec![allowed_cores()[0]],
         yields: false,
         fault: None,
     };
@@ -335,7 +335,7 @@ fn a_program_that_yields_lets_others_poll_on_its_core_and_counts_none_of_their_t
             .into(),
         port: PortConfig::default(),
         buffers: 4096,
-        core,
+        cores: vec![core],
         yields: true,
         fault: None,
     };
@@ -375,7 +375,7 @@ fn a_core_or_port_that_is_not_there_is_refused_before_anything_flows() {
         ports: vec![port.to_owned(), "net_null_refused".to_owned()],
         port: PortConfig::default(),
         buffers: 4096,
-        core,
+        cores: vec![core],
         yields: false,
         fault: None,
     };
@@ -387,4 +387,37 @@ fn a_core_or_port_that_is_not_there_is_refused_before_anything_flows() {
         matches!(error, ProgramError::Port(_)) && error.to_string().contains("/nowhere/in.pcap"),
         "{error}"
     );
+}
+
+#[test]
+fn queues_are_shared_out_among_workers_and_their_ledgers_are_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |queue: u32| folder.path().join(format!("in{queue}.pcap"));
+    (0..3).for_each(|queue| write_pcap(&file(queue), &packets(0, 1000 * (queue + 1))));
+    let captures = [0, 1, 2].map(|queue| format!(",rx_pcap={}", file(queue).display())).concat();
+    let config = |cores: &[usize]| ProgramConfig {
+        ports: vec![
+            format!("net_pcap_shared{}{captures}", cores.len()),
+            format!("net_null_shared{},no-rx=1", cores.len()),
+        ],
+        port: PortConfig { queues: 3, ..PortConfig::default() },
+        buffers: 16_384,
+        cores: cores.to_vec(),
+        yields: true,
+        fault: None,
+    };
+    let core = allowed_cores()[0];
+    for workers in [1, 2] {
+        let program = Program::start(eal(), Function::L2Fwd(L2Fwd), &config(&vec![core; workers])).unwrap();
+        assert_eq!(program.threads().len(), workers);
+        let begin = Instant::now();
+        while program.ledger().received() < 6000 {
+            assert!(begin.elapsed() < Duration::from_secs(20) && program.is_running());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (ledger, missing) = program.stop().unwrap();
+        assert_eq!((ledger.ports[0].received, ledger.ports[1].sent, missing), (6000, 6000, 0), "{ledger:?}");
+    }
+    let none = Program::start(eal(), Function::L2Fwd(L2Fwd), &config(&[])).unwrap_err();
+    assert!(matches!(none, ProgramError::NoCore), "{none}");
 }

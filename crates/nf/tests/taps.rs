@@ -59,7 +59,7 @@ impl Rig {
             ports: [format!("net_pcap_{name}0,rx_pcap={}", pipe.display()), port].into(),
             port: PortConfig::default(),
             buffers: 4096,
-            core: allowed_cores()[0],
+            cores: vec![allowed_cores()[0]],
             yields: false,
             fault: fault.map(|fault| fault.parse().unwrap()),
         };

@@ -32,9 +32,13 @@ struct Ready<'a> {
     ready: bool,
     function: Nf,
     ports: Vec<PortState<'a>>,
+    /// The first worker's core.
     core: usize,
-    /// The worker's thread: its CPU time is the cost of forwarding.
+    /// Its thread: with those of further workers, its CPU time is the cost of forwarding.
     tid: u32,
+    /// The threads of all workers, where there are several.
+    #[serde(skip_serializing_if = "<[u32]>::is_empty")]
+    tids: &'a [u32],
     tsc_hz: f64,
     version: String,
 }
@@ -198,8 +202,9 @@ fn ready(session: &Session) -> Ready<'_> {
             .zip(program.specs())
             .map(|(place, port)| PortState { port, link_up: program.link_up(place) })
             .collect(),
-        core: session.core,
-        tid: program.thread(),
+        core: session.cores[0],
+        tid: program.threads()[0],
+        tids: if program.threads().len() > 1 { program.threads() } else { &[] },
         tsc_hz: session.tsc.hz(),
         version: format!("weir {}, {}", env!("CARGO_PKG_VERSION"), Eal::version()),
     }

@@ -26,7 +26,8 @@ forwards to the other port what the first matching rule allows; what no rule mat
 so is what is not IPv4.
 
 Ports are DPDK's: virtual ports by their EAL string, physical ones by PCI address. Further pairs of ports are \
-served in turn by the same core. The program runs until Ctrl-C, and then prints what it received, sent and dropped, \
+served in turn by the same core. With --queues each port has several queues, which several cores may share out: \
+what comes in by one queue leaves by that of the same number of the other port. The program runs until Ctrl-C, and then prints what it received, sent and dropped, \
 with the reasons.
 
 Several of these programs may have their packets in the same huge pages, and hand them on without a copy: one owns \
@@ -76,9 +77,12 @@ pub(crate) struct Args {
     /// Read the rules from a file (firewall)
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Core of the worker [default: the last that this process may use]
-    #[arg(long, value_name = "N")]
-    core: Option<usize>,
+    /// A worker's core; give it several times to share out the queues of the ports [default: the last that this process may use]
+    #[arg(long = "core", value_name = "N")]
+    cores: Vec<usize>,
+    /// Receive queues of each port, and as many transmit queues; flows are spread over them by whoever sends
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    queues: u16,
     /// Keep packets in huge pages, which the machine must have set aside
     #[arg(long)]
     huge_pages: bool,
@@ -136,7 +140,8 @@ enum Control {
 struct Session {
     program: Program,
     function: Nf,
-    core: usize,
+    /// Of its workers.
+    cores: Vec<usize>,
     tsc: Tsc,
     fault: Option<Fault>,
 }
@@ -157,18 +162,24 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn start(args: &Args) -> anyhow::Result<Session> {
     check_ports(args)?;
     let (function, nf) = function(args)?;
-    let core = match (args.core, allowed_cores().last()) {
-        (Some(core), _) => core,
-        (None, Some(last)) => *last,
-        (None, None) => 0,
+    let cores = match args.cores.as_slice() {
+        [] => vec![allowed_cores().last().copied().unwrap_or(0)],
+        cores => cores.to_vec(),
     };
+    if cores.len() > usize::from(args.queues) {
+        let (cores, queues) = (cores.len(), args.queues);
+        let why = format!(
+            "{cores} cores for {queues} queue(s), each of which one worker has; name as many --queues"
+        );
+        return Err(BadUse::new(why).into());
+    }
     let max_frame = FrameSize::new(args.max_frame).map_err(BadUse::new)?;
-    let port = PortConfig { descriptors: args.descriptors, max_frame, ..PortConfig::default() };
+    let port = PortConfig { queues: args.queues, descriptors: args.descriptors, max_frame };
     let config = ProgramConfig {
         ports: args.ports.clone(),
         port,
         buffers: args.buffers,
-        core,
+        cores: cores.clone(),
         yields: args.yields,
         fault: args.fault,
     };
@@ -177,7 +188,7 @@ fn start(args: &Args) -> anyhow::Result<Session> {
         None => Program::start(alone(args, max_frame)?, function, &config),
     };
     let program = program.map_err(BadUse::new)?;
-    Ok(Session { program, function: nf, core, tsc: Tsc::get(), fault: args.fault })
+    Ok(Session { program, function: nf, cores, tsc: Tsc::get(), fault: args.fault })
 }
 
 /// Refuses ports that are no pairs, and ends of rings where there is nobody to have the other.

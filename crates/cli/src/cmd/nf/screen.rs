@@ -28,11 +28,12 @@ pub(super) fn run(session: Session, signals: SigSet) -> anyhow::Result<ExitCode>
     let (events, inbox) = mpsc::channel();
     watch_signals(signals, events)?;
     let ports = session.program.specs();
+    let cores: Vec<String> = session.cores.iter().map(ToString::to_string).collect();
     println!(
         "{} between {}, on core {}; Ctrl-C ends it",
         session.function,
         ports.join(" and "),
-        session.core
+        cores.join(" and ")
     );
     let rows = io::stdout().is_terminal();
     let (mut last, mut row) = (read(&session), 0);

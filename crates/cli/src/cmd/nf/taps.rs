@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weir_cpu::Tsc;
-use weir_nf::Meter;
+use weir_nf::{Meter, Taps};
 use weir_wire::stamp::{Key, ParseKeyError};
 
 /// Stamped packets that passed the edges of one port.
@@ -25,11 +25,11 @@ struct Edge {
 /// Obeys `tap KEY` and `tap off` for all pairs of ports, and says whether the taps are on then.
 pub(super) fn switch(meters: &[Meter], what: &str) -> Result<bool, ParseKeyError> {
     if what == "off" {
-        meters.iter().for_each(|meter| meter.taps().switch_off());
+        meters.iter().flat_map(Meter::taps).for_each(Taps::switch_off);
         return Ok(false);
     }
     let key: Key = what.parse()?;
-    meters.iter().for_each(|meter| meter.taps().switch_on(key));
+    meters.iter().flat_map(Meter::taps).for_each(|taps| taps.switch_on(key));
     Ok(true)
 }
 
@@ -44,7 +44,7 @@ pub(super) fn read(meters: &[Meter], tsc: Tsc) -> Option<Vec<PortTaps>> {
             .map(|bucket| (tsc.nanos(bucket.from).0, tsc.nanos(bucket.below).0, bucket.packets))
             .collect(),
     };
-    let pairs: Vec<_> = meters.iter().map(|meter| meter.taps().read()).collect::<Option<_>>()?;
+    let pairs: Vec<_> = meters.iter().map(Meter::tapped).collect::<Option<_>>()?;
     let port = |port: weir_nf::PortTaps| PortTaps { received: edge(&port.received), sent: edge(&port.sent) };
     Some(pairs.into_iter().flatten().map(port).collect())
 }
