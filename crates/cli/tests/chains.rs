@@ -346,3 +346,48 @@ fn what_cannot_be_placed_is_refused_with_what_would_do() {
         assert!(error.contains(says), "{axes}: {error}");
     }
 }
+
+/// Flows that mark, drop, send back and pass on.
+const SITE: &str = "priority=9,udp,tp_dst=0xe000/0xe000,actions=drop\n\
+     priority=5,in_port=1,ip,actions=mod_nw_tos:32,output:2\npriority=5,in_port=2,ip,actions=output:1\n";
+
+#[test]
+fn flow_tables_and_pipelines_are_functions_of_a_chain_and_every_packet_is_judged_over_all_of_it() {
+    let _cores = cores();
+    let own = "chain = [\"flows:site.flows\", \"l3fwd:10\"]\ndeployment = [\"vhost\", \"vale\"]\ndut = \"weir|nf\"\ncores = \"shared\"";
+    let lab = Lab::new(&plan(own, METHOD));
+    fs::write(lab.file("site.flows"), SITE).unwrap();
+    let run = lab.measure(0);
+    is_whole(&run);
+    assert!(names(&run.points[1])[0].starts_with("weir 1 flows:site.flows@"), "{:?}", names(&run.points[1]));
+    assert_eq!(fs::read_dir(lab.file("flows")).unwrap().count(), 1, "a copy is kept with the run");
+    let lists = "nf = [\"pipeline-a:16+l2fwd\", \"pipeline-d:2+pipeline-b:16\"]\ndeployment = \"vale\"\ndut = \"weir\"\ncores = \"shared\"";
+    let run = Lab::new(&plan(lists, METHOD).replace("flows:100", "conversations:100:16")).measure(0);
+    is_whole(&run);
+    for trial in run.points.iter().flat_map(|point| &point.trials) {
+        assert!(trial.result.directions.iter().all(|one| one.foreign == 0 && one.received > 100));
+    }
+}
+
+#[test]
+fn a_chain_whose_second_function_does_wrong_behind_a_flow_table_is_found() {
+    let _cores = cores();
+    let axes = "chain = [\"flows:site.flows\", \"l3fwd:10\"]\ndeployment = \"vale\"\ndut = \"weir|faulty:no-ttl\"\ncores = \"shared\"";
+    let lab = Lab::new(&plan(axes, METHOD));
+    fs::write(lab.file("site.flows"), SITE).unwrap();
+    let run = lab.measure(1);
+    let error = run.points[0].error.as_deref().unwrap_or_default();
+    assert!(error.contains("wrong time to live"), "{error}");
+}
+
+#[test]
+fn one_switch_is_no_chain_of_functions_with_tables_of_their_own() {
+    let lab = Lab::new(&plan("chain = [\"pipeline-d:1\", \"l2fwd\"]\ndut = \"weir\"", METHOD));
+    let output = crate::lab::weir().args(["plan", "check"]).arg(lab.file("plan.toml")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(
+        told(&output).contains("pipeline-d:1 has tables of its own; take a deployment"),
+        "{}",
+        told(&output)
+    );
+}

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_trial::compare::{Steadiness, compare, describe, is_router_report};
 use weir_trial::expected::{Expected, PAIR, flow};
-use weir_trial::{Fault, NfKind, Oracle, PacketCheck};
+use weir_trial::{Fault, Oracle, PacketCheck};
 use weir_wire::table::FiveTuple;
 
 /// What is sent in one direction of an untimed pass: a lap of a table, then frames of its own.
@@ -380,11 +380,9 @@ impl Examiner {
 
     /// Which packet an item is, where the frames are a user's own: their numbers are known to him.
     fn place(&self, item: Item) -> String {
-        match self.oracle.nf().kind() {
-            NfKind::Flows => {
-                format!("packet {} into port {}: ", item.place + 1, self.port_of(item.direction))
-            }
-            _ => String::new(),
+        match self.oracle.nf().flow_file() {
+            Some(_) => format!("packet {} into port {}: ", item.place + 1, self.port_of(item.direction)),
+            None => String::new(),
         }
     }
 

@@ -110,8 +110,8 @@ impl Probe {
 
 /// The probes of a function, a list for each direction; `macs` holds the addresses of each.
 pub fn probes(nf: Nf, macs: &[Macs]) -> Vec<Vec<Vec<u8>>> {
-    if nf.is_stateful() {
-        return gateway::pipeline(nf, macs.len());
+    if let Some(pipeline) = nf.members().into_iter().find(|member| member.is_stateful()) {
+        return gateway::pipeline(pipeline, macs.len());
     }
     let mut lists: Vec<Vec<Vec<u8>>> =
         macs.iter().enumerate().map(|(direction, macs)| general(Probe::of(direction, *macs))).collect();

@@ -78,11 +78,8 @@ pub enum Reading {
 
 impl Reading {
     /// Behind this function.
-    pub const fn behind(nf: Nf) -> Self {
-        match nf {
-            Nf::PipelineB { .. } => Self::Deciphered,
-            _ => Self::Plain,
-        }
+    pub fn behind(nf: Nf) -> Self {
+        if nf.encrypts() { Self::Deciphered } else { Self::Plain }
     }
 
     /// The stamp of a frame (in memory, without FCS), if there is one.

@@ -36,7 +36,7 @@ use weir_trial::health::{CoreHealth, Health, Pauses};
 use weir_trial::verdict::limits;
 use weir_trial::windows::{Window, WindowLog, warm_up};
 use weir_trial::{
-    ConnectionSpec, DirectionCounts, NfKind, Oracle, PacketCheck, Planned, TesterAccount, TrialResult,
+    ConnectionSpec, DirectionCounts, Nf, NfKind, Oracle, PacketCheck, Planned, TesterAccount, TrialResult,
     TrialSpec,
 };
 use weir_units::{Nanos, Pps};
@@ -556,7 +556,10 @@ fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -
     let link = match nf.kind() {
         // A router writes its own addresses, whatever came.
         _ if nf.is_router() => sent.filter(is_ipv4).map(|link| {
+    // The balancer writes the address of a backend, and flows whatever they say.
+    let unsaid = |nf: &Nf| matches!(nf.kind(), NfKind::PipelineC | NfKind::Nat | NfKind::Flows);
             let port = side(to);
+        _ if nf.members().iter().any(unsaid) => None,
             let mut routed = link;
             routed[..6].copy_from_slice(&next_hop_mac(port));
             routed[6..12].copy_from_slice(&port_mac(port));
@@ -571,9 +574,10 @@ fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -
         | NfKind::PipelineA
         | NfKind::PipelineAFew
         | NfKind::PipelineB
-        | NfKind::PipelineD => sent,
-        // The balancer writes the address of a backend, and flows whatever they say.
-        NfKind::PipelineC | NfKind::Nat | NfKind::Flows => None,
+        | NfKind::PipelineC
+        | NfKind::PipelineD
+        | NfKind::Nat
+        | NfKind::Flows => sent,
     };
     Some(Integrity { link })
 }

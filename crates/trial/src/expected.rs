@@ -10,6 +10,7 @@
 //! Where the description of a function leaves a packet's fate open (a frame that is no IPv4 handed
 //! to a router, a datagram cut off by a capture), so does the oracle: [`Expected::Open`].
 
+mod chain;
 mod gateway;
 mod nat;
 pub(crate) mod tables;
@@ -130,9 +131,6 @@ pub struct Oracle {
     members: Vec<Oracle>,
 }
 
-/// Functions that a packet may meet in a chain: what is routed forth and back for longer is left open.
-const MOST_HOPS: usize = 64;
-
 impl Oracle {
     /// Prepares the function's tables.
     pub fn new(nf: Nf) -> Self {
@@ -200,32 +198,17 @@ impl Oracle {
         }
     }
 
+    /// Whether pipelines A, B and C let a frame pass as an answer alone: no rule allows it to open a connection.
+    fn only_answers(&self, frame: &[u8]) -> bool {
+        self.nf.pipeline_entries().is_some() && self.gateway.only_answers(&self.rules, frame)
+    }
+
     /// Whether pipelines A, B and C let a UDP conversation be opened and answered that begins with a packet
     /// of this flow, whoever sends it.
     pub fn admits(&self, flow: &FiveTuple) -> bool {
         let rule = || self.rules.find(flow);
         let named = flow.ports.is_some_and(|(source, destination)| source != 0 && destination != 0);
         named && self.gateway.leads_both_ways(flow) && rule().is_some_and(|rule| rule.action == Action::Allow)
-    }
-
-    /// From function to function, until it leaves by an end of the chain or ends inside.
-    fn chained(&self, in_port: u8, frame: &[u8]) -> Expected {
-        let last = self.members.len() - 1;
-        let (mut place, mut port, mut frame) = (if in_port == 0 { 0 } else { last }, in_port, frame.to_vec());
-        for _ in 0..MOST_HOPS {
-            let (out, left) = match self.members[place].expected(port, &frame) {
-                Expected::Forward { port, frame } => (port, frame),
-                ends => return ends,
-            };
-            match (out, place) {
-                (0, 0) => return Expected::Forward { port: out, frame: left },
-                (0, _) => place -= 1,
-                (_, place) if place == last => return Expected::Forward { port: out, frame: left },
-                _ => place += 1,
-            }
-            (port, frame) = (other(out), left);
-        }
-        Expected::Open
     }
 
     fn routed(&self, frame: &[u8]) -> Expected {

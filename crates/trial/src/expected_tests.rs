@@ -343,3 +343,50 @@ fn a_chain_does_what_its_functions_do_one_after_the_other() {
     };
     assert_eq!(deny(&nf("firewall:10+l2fwd")), deny(&nf("firewall:10")));
 }
+
+#[test]
+fn a_chain_passes_what_one_function_makes_of_a_packet_on_to_the_next() {
+    let a = Nf::PipelineA { entries: 16 };
+    let opens = conversation(a);
+    let there = Expected::Forward { port: 1, frame: opens.clone() };
+    assert_eq!(nf("pipeline-a:16+l2fwd").expected(0, &opens), there);
+    let back = answer(a, &opens);
+    let passes = Expected::Forward { port: 0, frame: back.clone() };
+    assert_eq!(nf("pipeline-a:16+l2fwd").expected(1, &back), passes);
+    assert_eq!(nf("l2fwd+pipeline-a:16").expected(1, &back), passes, "l2fwd keeps nothing");
+    // Whether the question came through, the oracle cannot know where a filter stands in its way.
+    assert_eq!(nf("firewall:10+pipeline-a:16").expected(1, &back), Expected::Open);
+    assert_eq!(nf("pipeline-a:16+firewall:10").expected(0, &opens), nf("firewall:10").expected(0, &opens));
+    // What a balancer chooses among goes on as each of it.
+    let c = nf("pipeline-c:16").expected(0, &opens);
+    assert!(matches!(&c, Expected::OneOf { port: 1, frames } if frames.len() == 8), "{c:?}");
+    assert_eq!(nf("pipeline-c:16+pipeline-d:1").expected(0, &opens), c);
+    assert_eq!(nf("pipeline-c:16+l3fwd:10").expected(0, &opens), Expected::Drop(Reason::NoRoute));
+    // What is encrypted stays so behind the next.
+    assert_eq!(nf("pipeline-b:16+l2fwd").expected(0, &opens), nf("pipeline-b:16").expected(0, &opens));
+}
+
+#[test]
+fn a_chain_with_a_flow_table_is_judged_by_the_table_and_by_what_stands_behind_it() {
+    let flows = "in_port=1,udp,tp_dst=6000,actions=mod_nw_tos:32,output:2\nin_port=1,udp,tp_dst=6001,actions=in_port\n\
+                 in_port=2,actions=output:1\n";
+    let site = Nf::Flows(crate::FlowFile::of("site.flows", "site.flows", flows.to_owned()).unwrap());
+    let chain = |members: &[Nf]| Oracle::new(crate::Chain::of(members).unwrap());
+    let sent = |port| frame([198, 18, 0, 1], [198, 19, 0, 1], 64, (5000, port));
+    let both = chain(&[site, Nf::L3Fwd { routes: 10 }]);
+    let Expected::Forward { port: 1, frame: marked } = Oracle::new(site).expected(0, &sent(6000)) else {
+        panic!("dropped")
+    };
+    assert_eq!(marked[15], 32);
+    assert_eq!(both.expected(0, &sent(6000)), nf("l3fwd:10").expected(0, &marked));
+    assert!(
+        matches!(both.expected(0, &sent(6001)), Expected::Forward { port: 0, .. }),
+        "back where it came from"
+    );
+    assert_eq!(both.expected(0, &sent(6002)), Expected::Drop(Reason::NoEntry));
+    let turned = chain(&[Nf::L2Fwd, site]);
+    assert!(
+        matches!(turned.expected(0, &sent(6001)), Expected::Forward { port: 0, .. }),
+        "through both again"
+    );
+}

@@ -283,10 +283,16 @@ impl<'a> Checker<'a> {
     pub(super) fn functions(&mut self, key: &str, axis: Vec<Placed<String>>) -> Vec<Nf> {
         let mut nfs = Vec::new();
         for (span, text) in axis {
-            if let Some(file) = text.strip_prefix(Nf::FLOWS) {
-                match (self.known.flows)(&self.base.join(file)) {
-                    Ok(file) => nfs.push(Nf::Flows(file)),
-                    Err(error) => self.refuse(&span, format!("`{key}`: {error}")),
+            let parts = Chain::split(&text);
+            if parts.iter().any(|part| part.starts_with(Nf::FLOWS)) {
+                let members = parts.into_iter().filter_map(|part| self.member(key, &span, part));
+                match members.collect::<Vec<Nf>>().as_slice() {
+                    // What one of them lacks was said.
+                    [] => {}
+                    members => match Chain::of(members) {
+                        Ok(nf) => nfs.push(nf),
+                        Err(error) => self.refuse(&span, format!("`{key}`: {error}")),
+                    },
                 }
                 continue;
             }
@@ -314,6 +320,17 @@ impl<'a> Checker<'a> {
         let Some(list) = list else { return vec![2] };
         let axis = self.axis("directions", list);
         for (span, directions) in &axis {
+    /// One function of a chain that has a flow table of a user's own, or that table alone.
+    fn member(&mut self, key: &str, span: &Span, text: &str) -> Option<Nf> {
+        let read = match text.strip_prefix(Nf::FLOWS) {
+            Some(file) => {
+                (self.known.flows)(&self.base.join(file)).map(Nf::Flows).map_err(|error| error.to_string())
+            }
+            None => text.parse().map_err(|error: weir_trial::ParseNfError| error.to_string()),
+        };
+        read.map_err(|error| self.refuse(span, format!("`{key}`: {error}"))).ok()
+    }
+
             if !(1..=2).contains(directions) {
                 self.refuse(span, format!("`directions`: {directions} is not possible; write 1 or 2"));
             }

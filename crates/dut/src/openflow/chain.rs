@@ -4,13 +4,20 @@
 //! what it sends by its first port in the one before as if by port 2 (`resubmit(PORT,TABLE)`, ovs-actions(7)).
 
 use super::{Dialect, FORGET_INPUT, of};
-use weir_trial::Nf;
+use weir_trial::{Nf, NfKind};
 
 /// What sends a packet out.
 const OUTPUT: &str = "output:";
 
 /// The flows of functions in a row.
 pub(super) fn flows(members: &[Nf], dialect: Dialect) -> Result<String, String> {
+    let has_one_table = |nf: &&Nf| matches!(nf.kind(), NfKind::L2Fwd | NfKind::L3Fwd | NfKind::Firewall);
+    if let Some(own) = members.iter().find(|nf| !has_one_table(nf)) {
+        return Err(format!(
+            "in one switch a chain is a table for each of l2fwd, l3fwd:N and firewall:N, and {own} has tables of its own; \
+             take a deployment that has a process for each function, such as vhost or vale"
+        ));
+    }
     let last = members.len() - 1;
     // What comes in by the chain's second port meets the last function first.
     let mut text = format!("priority=65535,in_port={},actions=resubmit({},{})\n", of(1), of(1), last + 1);
@@ -54,6 +61,15 @@ mod tests {
              table=3,in_port=1,actions=load:0->NXM_OF_IN_PORT[],output:2\n\
              table=3,in_port=2,actions=resubmit(2,2)\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn functions_with_tables_of_their_own_are_no_table_of_one_switch() {
+        let error = flows(&[Nf::L2Fwd, Nf::PipelineD { noops: 1 }], Dialect::Weir).unwrap_err();
+        assert!(
+            error.contains("pipeline-d:1 has tables of its own") && error.contains("vhost or vale"),
+            "{error}"
+        );
     }
 
     #[test]

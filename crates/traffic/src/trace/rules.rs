@@ -20,7 +20,7 @@ use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use weir_flow::{Field, Key, compose, ones};
-use weir_trial::{Expected, FlowEntry, Nf, Oracle};
+use weir_trial::{Expected, FlowEntry, Oracle};
 use weir_units::FCS_BYTES;
 use weir_wire::{EtherType, ipv4};
 
@@ -40,8 +40,9 @@ pub(super) fn build(spec: &TraceSpec, flows: u32) -> Result<FrameTable, TraceErr
         option: "flow table",
         reason: reason.to_owned(),
     };
-    let file =
-        spec.tables.ok_or_else(|| refuse("is that of a plan's function; write nf = \"flows:FILE\""))?;
+    let tables = spec.tables.and_then(|nf| Some((nf, nf.flow_file()?)));
+    let (nf, file) =
+        tables.ok_or_else(|| refuse("is that of a plan's function; write nf = \"flows:FILE\""))?;
     let Sizes::Fixed(size) = spec.sizes else { return Err(spec.wrong_sizes("64 to 9022")) };
     let port = spec.direction.index() as u128 + 1;
     let comes_in = |entry: &&FlowEntry| {
@@ -56,7 +57,7 @@ pub(super) fn build(spec: &TraceSpec, flows: u32) -> Result<FrameTable, TraceErr
     entries.shuffle(&mut random);
     let mut builder = TableBuilder::with_own_bytes();
     let room = usize::from(size.bytes() - FCS_BYTES);
-    let (oracle, side) = (Oracle::new(Nf::Flows(file)), spec.direction.index() as u8);
+    let (oracle, side) = (Oracle::new(nf), spec.direction.index() as u8);
     let (mut left, mut tries) = (flows, DRAWS.saturating_mul(u64::from(flows)).max(entries.len() as u64));
     for entry in entries.iter().cycle() {
         let key = packet(entry, spec.direction, &mut random);
@@ -130,7 +131,7 @@ fn packet(entry: &FlowEntry, direction: Direction, random: &mut ChaCha8Rng) -> K
 mod tests {
     use super::*;
     use crate::trace::TraceName;
-    use weir_trial::FlowFile;
+    use weir_trial::{FlowFile, Nf};
     use weir_units::FrameSize;
 
     const FLOWS: &str = "in_port=1,priority=9,udp,tp_dst=53,actions=output:2\n\

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_trial::{FlowFile, Nf};
+use weir_trial::Nf;
 use weir_wire::MacAddress;
 
 /// MAC addresses in the table that `l2flows:N` is made for: [`Nf::PIPELINE_ENTRIES`].
@@ -172,7 +172,11 @@ impl TraceName {
     /// Whether a function forwards this trace's packets; why not.
     pub fn suits(&self, nf: Nf) -> Result<(), String> {
         if let Nf::Chain(chain) = nf {
-            return chain.members().iter().try_for_each(|member| self.suits(*member));
+            // A trace drawn from the chain's flow table is for other functions what any addresses are.
+            let drawn = matches!(self, Self::Rules(_)) && nf.flow_file().is_some();
+            let stands_for = if drawn { &Self::Flows(1) } else { self };
+            let members = chain.members().iter().filter(|member| !(drawn && member.flow_file().is_some()));
+            return members.into_iter().try_for_each(|member| stands_for.suits(*member));
         }
         let made_for = self.made_for();
         let (fits, wanted) = match (nf, self) {
@@ -399,8 +403,8 @@ pub struct TraceSpec {
     pub seed: u64,
     /// The rest.
     pub options: TraceOptions,
-    /// The flow table that [`TraceName::Rules`] is drawn from.
-    pub tables: Option<FlowFile>,
+    /// The function whose flow table [`TraceName::Rules`] is drawn from.
+    pub tables: Option<Nf>,
 }
 
 impl TraceSpec {
@@ -472,8 +476,8 @@ impl TraceSpec {
     /// Over the tables of a function, where it has some of a user's own.
     #[must_use]
     pub fn over(mut self, nf: Nf) -> Self {
-        if let Nf::Flows(file) = nf {
-            self.tables = Some(file);
+        if nf.flow_file().is_some() {
+            self.tables = Some(nf);
         }
         self
     }

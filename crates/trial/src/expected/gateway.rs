@@ -72,6 +72,13 @@ impl Gateway {
         [flow.source, flow.destination].iter().all(|end| self.networks.find(*end) == Some(true))
     }
 
+    /// Whether what the firewall lets through is an answer that no rule allows to open a connection.
+    pub(super) fn only_answers(&self, rules: &Rules, frame: &[u8]) -> bool {
+        let Some(tuple) = super::five_tuple(frame) else { return false };
+        let allowed = rules.find(&tuple).is_some_and(|rule| rule.action == Action::Allow);
+        !allowed && matches!(self.admitted(rules, &tuple, frame), Admission::Passes)
+    }
+
     /// What the firewall says.
     fn admitted(&self, rules: &Rules, tuple: &FiveTuple, frame: &[u8]) -> Admission {
         // Trackers may find port 0 invalid, which is reserved (RFC 6335, section 6), or may not.

@@ -7,7 +7,7 @@
 //! Costs: [`Nf`] is copied everywhere, so a chain is kept once and for as long as the process lives. Threads: any;
 //! a lock while a chain is looked up.
 
-use super::{Nf, NfKind};
+use super::{FlowFile, Nf, NfKind};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
@@ -22,8 +22,13 @@ pub enum ChainError {
     #[error("a chain of {0} functions is too long; it has {most} at most", most = Chain::MOST)]
     Long(usize),
     /// One that no chain has.
-    #[error("{0} cannot be in a chain; a chain is made of l2fwd, l3fwd:N and firewall:N")]
+    #[error(
+        "{0} cannot be in a chain: which address and port it gives a packet is its own choice, which nobody follows further"
+    )]
     Member(Nf),
+    /// More than one that encrypts.
+    #[error("{0} stands twice in a chain: what is encrypted twice the tester cannot read; write it once")]
+    Sealed(Nf),
 }
 
 static KNOWN: Mutex<Vec<&'static [Nf]>> = Mutex::new(Vec::new());
@@ -47,6 +52,9 @@ impl Chain {
         if let Some(wrong) = members.iter().copied().find(|nf| !is_member(*nf)) {
             return Err(ChainError::Member(wrong));
         }
+        if let Some(second) = members.iter().copied().filter(|nf| nf.encrypts()).nth(1) {
+            return Err(ChainError::Sealed(second));
+        }
         match members {
             [] => panic!("a chain of nothing"),
             [alone] => Ok(*alone),
@@ -69,11 +77,32 @@ impl Chain {
     pub fn members(self) -> &'static [Nf] {
         self.0
     }
+
+    /// The texts of a chain's functions. A file of flows may have the separator in its name; one behind which the name of
+    /// a kind of function stands ends it.
+    pub fn split(text: &str) -> Vec<&str> {
+        let (mut parts, mut begin) = (Vec::new(), 0);
+        for (at, _) in text.match_indices(Self::SEPARATOR) {
+            let in_file = text[begin..].starts_with(Nf::FLOWS);
+            if !in_file || begins_function(&text[at + 1..]) {
+                parts.push(&text[begin..at]);
+                begin = at + 1;
+            }
+        }
+        parts.push(&text[begin..]);
+        parts
+    }
 }
 
-/// Whether a function can be in a chain: its description holds for whatever comes in, and it keeps no state.
+/// Whether a text begins with the name of a function, whole.
+fn begins_function(text: &str) -> bool {
+    let name = text.split([':', Chain::SEPARATOR]).next().unwrap_or_default();
+    NfKind::ALL.into_iter().any(|kind| kind != NfKind::Chain && kind.name() == name)
+}
+
+/// Whether a function can be in a chain: what must come out of it is known to the byte, or is one of a few frames.
 fn is_member(nf: Nf) -> bool {
-    matches!(nf.kind(), NfKind::L2Fwd | NfKind::L3Fwd | NfKind::Firewall)
+    !matches!(nf.kind(), NfKind::Nat | NfKind::Chain)
 }
 
 impl Nf {
@@ -83,6 +112,24 @@ impl Nf {
             Self::Chain(chain) => chain.members().to_vec(),
             alone => vec![alone],
         }
+    }
+
+    /// Whether packets of a connection pass it that no rule allows to open one, or one of its functions.
+    pub fn is_stateful(self) -> bool {
+        self.members().into_iter().any(|nf| nf.pipeline_entries().is_some())
+    }
+
+    /// Whether it, or one of its functions, encrypts payloads ([`crate::cipher`]).
+    pub fn encrypts(self) -> bool {
+        self.members().iter().any(|nf| nf.kind() == NfKind::PipelineB)
+    }
+
+    /// The flow table of a user's own that it is, or that the first of its functions is which is one.
+    pub fn flow_file(self) -> Option<FlowFile> {
+        self.members().into_iter().find_map(|nf| match nf {
+            Self::Flows(file) => Some(file),
+            _ => None,
+        })
     }
 
     /// Whether it may answer packets itself, as routers do (RFC 1812, section 4.3).
@@ -125,13 +172,34 @@ mod tests {
     }
 
     #[test]
+    fn pipelines_and_flow_tables_are_members_and_a_file_may_have_a_plus_in_its_name() {
+        let nf: Nf = "flows:a+b.flows@0123456789abcdef+pipeline-b:16+l2fwd".parse().unwrap();
+        let members = nf.members();
+        let [Nf::Flows(file), b, Nf::L2Fwd] = members[..] else { panic!("{members:?}") };
+        assert_eq!((file.name(), b), ("a+b.flows", Nf::PipelineB { entries: 16 }));
+        assert_eq!(nf.to_string().parse(), Ok(nf));
+        assert!(
+            nf.is_stateful() && nf.encrypts() && nf.flow_file().is_some_and(|own| own.name() == "a+b.flows")
+        );
+        assert_eq!(Chain::split("flows:x+l2fwd.flows+l3fwd:10"), ["flows:x+l2fwd.flows", "l3fwd:10"]);
+        assert_eq!(Chain::split("flows:x+l2fwd"), ["flows:x", "l2fwd"]);
+        let two = "flows:a@0123456789abcdef+flows:b@0123456789abcdef".parse::<Nf>().unwrap();
+        assert_eq!(two.members().len(), 2);
+        let file: Nf = "flows:a+b@0123456789abcdef".parse().unwrap();
+        assert!(matches!(file, Nf::Flows(file) if file.name() == "a+b"));
+        assert!(!file.is_stateful() && !file.encrypts());
+    }
+
+    #[test]
     fn what_cannot_be_in_a_chain_and_too_many_are_refused_by_name() {
-        for text in ["l2fwd+pipeline-a", "l2fwd+", "+l2fwd", "l2fwd++l2fwd", "l2fwd+flows:a@0123456789abcdef"]
-        {
+        for text in ["l2fwd+nat", "l2fwd+", "+l2fwd", "l2fwd++l2fwd", "l2fwd+flows:a@0123", "flows:a+l2fwd"] {
             assert!(text.parse::<Nf>().is_err(), "{text}");
         }
-        let error = Chain::of(&[Nf::L2Fwd, Nf::PipelineD { noops: 1 }]).unwrap_err().to_string();
-        assert!(error.starts_with("pipeline-d:1 cannot be in a chain"), "{error}");
+        let error = Chain::of(&[Nf::L2Fwd, Nf::Nat { addresses: 1 }]).unwrap_err().to_string();
+        assert!(error.starts_with("nat:1 cannot be in a chain"), "{error}");
+        let b = Nf::PipelineB { entries: 16 };
+        let error = Chain::of(&[b, Nf::L2Fwd, b]).unwrap_err().to_string();
+        assert!(error.starts_with("pipeline-b:16 stands twice"), "{error}");
         assert_eq!(Chain::of(&[Nf::L2Fwd; 9]), Err(ChainError::Long(9)));
         assert!("l2fwd+l2fwd+l2fwd+l2fwd+l2fwd+l2fwd+l2fwd+l2fwd+l2fwd".parse::<Nf>().is_err());
     }

@@ -166,7 +166,7 @@ impl Nf {
     /// The names that can be written, with their numbers.
     pub const FORMS: &'static str = "l2fwd, l3fwd:N (1 to 100000 routes), firewall:N (1 to 100000 rules), \
          exposed:N (1 to 3 fields), l2:N (2 to 100000 MAC addresses), pipeline-a:N, pipeline-a-few:N, pipeline-b:N or pipeline-c:N (16 to 10000 entries a \
-         table), pipeline-d:N (0 to 32 services that do nothing), nat:N (1 to 254 public addresses), or flows:FILE (a file of flows, as ovs-ofctl add-flows reads them, a rule set or a routing table), or several of l2fwd, l3fwd:N and firewall:N in a row, joined by `+`; without `:N` it is 10, 3, 500, one service, or one address";
+         table), pipeline-d:N (0 to 32 services that do nothing), nat:N (1 to 254 public addresses), or flows:FILE (a file of flows, as ovs-ofctl add-flows reads them, a rule set or a routing table), or several of them, but for nat, in a row, joined by `+`; without `:N` it is 10, 3, 500, one service, or one address";
 
     /// The kind.
     pub const fn kind(self) -> NfKind {
@@ -225,11 +225,6 @@ impl Nf {
                 None => None,
             },
         }
-    }
-
-    /// Whether packets of a connection pass that no rule allows to open one.
-    pub const fn is_stateful(self) -> bool {
-        self.pipeline_entries().is_some()
     }
 
     /// The addresses that take the place of those of the hosts behind port 0, the first and the last; nothing for
@@ -399,12 +394,13 @@ impl FromStr for Nf {
     type Err = ParseNfError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some(file) = text.strip_prefix(Nf::FLOWS) {
+        let members = Chain::split(text);
+        if let (Some(file), [_]) = (text.strip_prefix(Nf::FLOWS), members.as_slice()) {
             let file = FlowFile::stored(file).map(Self::Flows);
             return file.ok_or_else(|| ParseNfError { text: text.to_owned() });
         }
-        if text.contains(Chain::SEPARATOR) {
-            let members: Result<Vec<Nf>, _> = text.split(Chain::SEPARATOR).map(str::parse).collect();
+        if members.len() > 1 {
+            let members: Result<Vec<Nf>, _> = members.into_iter().map(str::parse).collect();
             let chain = members.ok().and_then(|members| Chain::of(&members).ok());
             return chain.ok_or_else(|| ParseNfError { text: text.to_owned() });
         }

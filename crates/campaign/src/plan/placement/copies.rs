@@ -106,9 +106,19 @@ impl Checker<'_> {
 }
 
 impl PointSpec {
-    /// Why its functions cannot be placed so on any machine; nothing where they can, or stand in no chain of processes.
+    /// Why its functions cannot be placed so on any machine; nothing where they can.
     pub fn refused(&self) -> Option<String> {
         let wiring: WiringKind = self.wiring.parse().ok()?;
-        if self.placement.is_inline() { None } else { self.unplaceable(wiring) }
+        if self.placement.is_inline() {
+            return self.unjoined();
+        }
+        self.unplaceable(wiring)
+    }
+
+    /// Why one device cannot be the whole chain by itself; nothing where it can, or there is no chain.
+    fn unjoined(&self) -> Option<String> {
+        let adapter = weir_dut::adapter(&self.dut).filter(|_| self.nf.members().len() > 1)?;
+        let reason = adapter.supports(self.nf).err()?;
+        Some(format!("{} cannot be {}: {reason}", self.dut, self.nf))
     }
 }

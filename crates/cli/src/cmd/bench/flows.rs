@@ -15,12 +15,17 @@ use weir_trial::{FlowFile, Nf};
 /// The fact that names the plan's files of flows, each with the hash of its bytes.
 const FACT: &str = "plan.flows";
 
-/// The files of a plan.
+/// The files of a plan, each once: chains of several lengths have the same.
 fn files(plan: &Plan) -> impl Iterator<Item = FlowFile> {
-    plan.nfs.iter().filter_map(|nf| match nf {
-        Nf::Flows(file) => Some(*file),
-        _ => None,
-    })
+    let mut found: Vec<FlowFile> = Vec::new();
+    for nf in plan.nfs.iter().flat_map(|nf| nf.members()) {
+        if let Nf::Flows(file) = nf
+            && !found.contains(&file)
+        {
+            found.push(file);
+        }
+    }
+    found.into_iter()
 }
 
 fn named(plan: &Plan) -> String {
