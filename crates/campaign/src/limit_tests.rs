@@ -11,6 +11,8 @@ fn check(ceiling: f64) -> SelfCheck {
         mean_frame_bytes: 64.0,
         directions: 1,
         pairs: 1,
+        queues: 1,
+        server: None,
         huge_pages: false,
         loop_of: "weir nf l2fwd".into(),
         ceiling: Pps(ceiling),

@@ -198,6 +198,7 @@ enum Axis {
     Split,
     Vnics,
     Bundles,
+    Queues,
     Cores,
     Vcpus,
     Memory,
@@ -205,6 +206,7 @@ enum Axis {
     Frequency,
     Offloads,
     Node,
+    Server,
     Dut,
     Wiring,
     Trace,
@@ -314,6 +316,7 @@ impl Plan {
             Axis::Split => self.placements.splits.len(),
             Axis::Vnics => self.placements.vnics.len(),
             Axis::Bundles => self.placements.bundles.len(),
+            Axis::Queues => self.placements.queues.len(),
             Axis::Cores => self.placements.cores.len(),
             Axis::Vcpus => self.placements.guests.vcpus.len(),
             Axis::Memory => self.placements.guests.memory.len(),
@@ -321,6 +324,7 @@ impl Plan {
             Axis::Frequency => self.placements.frequencies.len(),
             Axis::Offloads => self.placements.offloads.len(),
             Axis::Node => self.placements.nodes.len(),
+            Axis::Server => self.placements.servers.len(),
             Axis::Dut => self.duts.len(),
             Axis::Wiring => self.wirings.len(),
             Axis::Trace => self.traces.len(),
@@ -341,9 +345,9 @@ impl Plan {
         self.methods.iter().filter(move |planned| !(mrr_only && planned.needs_tester()))
     }
 
-    /// Most bundles of any point.
-    pub(crate) fn most_bundles(&self) -> u32 {
-        self.placements.bundles.iter().copied().max().unwrap_or(1).max(1)
+    /// Most pairs of the tester's ports of any point, those of several queues once for each.
+    pub(crate) fn most_links(&self) -> u32 {
+        self.expand().iter().map(|point| point.placement.links()).max().unwrap_or(1)
     }
 
     /// What the whole plan will take, if every trial has so much set-up and drain time and no

@@ -34,7 +34,9 @@ use std::time::{Duration, Instant};
 use weir_cpu::{BpfLink, RealTime, Tsc};
 use weir_dpdk::{Eal, PoolError, Port, PortError};
 use weir_dut::folder::Folder;
+use weir_dut::namespace::Namespace;
 use weir_dut::process::Process;
+use weir_dut::server;
 use weir_dut::wiring::{External, Memif, Nic, Side, Veth, VethPairs, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, Kind, RunningDut};
 use weir_traffic::check::PassFrames;
@@ -42,17 +44,17 @@ use weir_traffic::{Script, Shape, Tester, TesterError};
 use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, ran_elsewhere, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{
-    ConnectionSpec, Control, DutReading, Frequency, Nf, Oracle, PacketCheck, Placement, TrialResult,
+    ConnectionSpec, Control, DutReading, Frequency, Nf, Oracle, PacketCheck, Placement, Server, TrialResult,
     TrialSpec,
 };
 use weir_units::Nanos;
 
 /// Packet buffers of the lab: both rings of both ports, caches and bursts, twice over.
 const LAB_BUFFERS: u32 = 16_384;
-/// What each further pair of ports takes: their rings, twice over.
+/// What each further pair of ports takes, or queue of a pair: their rings, twice over.
 const PAIR_BUFFERS: u32 = 8_192;
 
-/// Packet buffers of the lab where the tester has so many pairs of ports.
+/// Packet buffers of the lab where the tester has so many pairs of ports, those of several queues once for each.
 pub(crate) fn lab_buffers(pairs: u32) -> u32 {
     LAB_BUFFERS + PAIR_BUFFERS * (pairs.max(1) - 1)
 }
@@ -92,9 +94,18 @@ pub struct RigSetup<'a> {
     pub testers: &'a [usize],
     /// Both sides' cores; that of each forwarding process of the DUT, the host's first.
     pub seats: &'a Seats,
+    /// Where the device runs on another machine over ssh: its core there, and that of all else.
+    pub(crate) there: Option<(usize, usize)>,
     /// Over `fed`: how long the device is measured from its first packet on, before anything else; not
     /// at all when left out.
     pub from_start: Option<Nanos>,
+}
+
+impl<'a> RigSetup<'a> {
+    /// The machine on which the device runs, over ssh.
+    pub(crate) fn far(&self) -> Option<&'a Server> {
+        self.placement.server.as_ref().filter(|server| matches!(server, Server::Ssh(_)))
+    }
 }
 
 impl RigSetup<'_> {
@@ -111,6 +122,11 @@ impl RigSetup<'_> {
             Some(more) => format!("{ports}; {more}"),
             None => ports,
         })
+    }
+
+    /// Queues of each port between the tester and the device.
+    pub(crate) fn queues(&self) -> u16 {
+        self.placement.queues.max(1) as u16 // MOST_QUEUES at most
     }
 
     /// The sides of `vhost` towards the tester: as the plan says, but that a host which wants to connect does.
@@ -203,6 +219,8 @@ pub enum Rig {
 struct Home {
     folder: Folder,
     pairs: Option<Arc<VethPairs>>,
+    /// That of another machine, where a namespace stands for it and its ports are there already.
+    namespace: Option<Arc<Namespace>>,
     /// Held for as long as the lab's ends are to be polled.
     _polled: Vec<BpfLink>,
     /// Offloads that were set there, in words.
@@ -225,6 +243,10 @@ struct Device {
     shares_core: bool,
     /// Who sits where, in words.
     seated: String,
+    /// What the machine is on which it runs, in that machine's words, where it is another.
+    server: Option<String>,
+    /// How flows are spread over the queues of its ports, in words, where these have several.
+    queues: Option<String>,
     /// On which nodes both sides and its memory are, in words, where its plan says.
     node: Option<String>,
     /// How fast its cores are, where its plan says.
@@ -347,6 +369,8 @@ impl Rig {
         texts.insert("start".to_owned(), device.start.clone());
         texts.insert("cores".to_owned(), device.seated.clone());
         texts.extend(device.home.offloads.clone().map(|says| ("offloads".to_owned(), says)));
+        texts.extend(device.server.clone().map(|says| ("server".to_owned(), says)));
+        texts.extend(device.queues.clone().map(|says| ("queues".to_owned(), says)));
         texts.extend(device.node.clone().map(|says| ("node".to_owned(), says)));
         texts.extend(device.fast().map(|says| ("frequency".to_owned(), says)));
         texts
@@ -417,6 +441,11 @@ impl Rig {
 /// a core (its fair server): a shorter trial ends before, a longer one would lose a twentieth of its time.
 const MOST_REAL_TIME: Nanos = Nanos(900_000_000);
 
+/// Cores in words.
+fn listed(cores: &[usize]) -> String {
+    cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// How a device started: `ready after 0.61 s, with 84 MiB of resident memory`.
 fn started(took: Duration, resident: Option<u64>) -> String {
     let memory = resident.map_or_else(String::new, |bytes| {
@@ -449,7 +478,18 @@ impl Device {
             interrupted,
             core: setup.cores.dut as u32,
             shares_core: setup.seats.shares(),
-            seated: setup.seats.says(),
+            seated: match (setup.there, setup.far()) {
+                (Some((core, rest)), Some(server)) => {
+                    let testers = listed(setup.testers);
+                    format!("tester on {testers}; at {server}: forwarding on {core}, all else on {rest}")
+                }
+                _ => setup.seats.says(),
+            },
+            server: setup.placement.server.as_ref().map(|server| match server::facts(server) {
+                Ok(facts) => format!("{server}\n{}", facts.text),
+                Err(error) => error,
+            }),
+            queues: None,
             node,
             frequency,
             clock,

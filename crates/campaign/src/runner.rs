@@ -120,7 +120,7 @@ impl<'a> Campaign<'a> {
         self.purse =
             self.plan.method::<ThroughputPlan>().map(|throughput| Purse::new(throughput.budget, searches));
         let rigs = if self.plan.against.is_some() { 2 } else { 1 };
-        let size = (rigs, self.plan.most_bundles());
+        let size = (rigs, self.plan.most_links());
         let eal = start_eal(huge_pages, size, self.wirings.nic.lab_has_pci())?;
         let whole = (points.len() as u32, huge_pages);
         for together in in_turns(&now) {
@@ -371,6 +371,7 @@ impl<'a> Campaign<'a> {
             testers: &seats.testers,
             seats,
             placement: &spec.placement,
+            there: spec.cores_there(),
             from_start: self.plan.method::<MrrPlan>().filter(|mrr| mrr.from_start).map(|mrr| mrr.duration),
         })
     }
@@ -412,9 +413,12 @@ fn unsupported(spec: &PointSpec) -> Option<String> {
     }
     if wiring != WiringKind::Fed && adapter.queues(weir_dut::split(&spec.dut).1) > 1 {
         return Some(format!(
-            "{} has several workers: `fed` only, as the tester needs a core elsewhere",
+            "{} has several workers: `fed` only; with a tester at the wire, `queues` and `cores` say how many there are",
             spec.dut
         ));
+    }
+    if let Some(reason) = spec.unserved(wiring).or_else(|| spec.unqueued(wiring)) {
+        return Some(reason);
     }
     let dut = adapter.name();
     match adapter.supports(spec.nf) {

@@ -50,6 +50,8 @@ pub(crate) fn run(rig: &mut Rig, key: &PointKey) -> Result<SelfCheck, RigError> 
         mean_frame_bytes: key.mean_frame_bytes,
         directions: key.directions,
         pairs: key.placement.bundles.max(1),
+        queues: key.placement.queues.max(1),
+        server: key.placement.server.clone(),
         huge_pages: key.huge_pages,
         loop_of: rig.description(),
         ceiling,

@@ -5,6 +5,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use weir_dut::folder::Folder;
 use weir_dut::wiring::Fed;
+use weir_traffic::Shape;
 use weir_traffic::check::PassFrames;
 use weir_traffic::probes::{Macs, probes};
 use weir_traffic::trace::{
@@ -45,6 +46,31 @@ pub enum TrafficError {
         trace: String,
         /// Queues of each port.
         queues: usize,
+    },
+    /// Fewer flows than queues.
+    #[error(
+        "{trace} has {flows} flow(s) in a direction, and each of {queues} queues wants one at least; take a trace of more flows, \
+         or fewer `queues`"
+    )]
+    FewFlows {
+        /// The trace.
+        trace: String,
+        /// How many of its flows differ, where these are fewer than queues.
+        flows: usize,
+        /// Queues of each port.
+        queues: usize,
+    },
+    /// A trace that cannot be dealt out.
+    #[error("{trace} {why}, and cannot be spread over {queues} queues; {mend}")]
+    Whole {
+        /// The trace.
+        trace: String,
+        /// Why.
+        why: &'static str,
+        /// Queues of each port.
+        queues: usize,
+        /// How to mend it.
+        mend: &'static str,
     },
     /// A capture too large for memory cannot be fed.
     #[error(
@@ -130,6 +156,32 @@ impl Traffic {
             None => Ok(spec.build()?),
         };
         self.specs.iter().zip(&self.built).map(source).collect()
+    }
+
+    /// The same for ports of so many queues: by direction, then by queue. Each flow goes by one of them, whole and in its
+    /// order, and each has as many flows as the others.
+    pub(crate) fn spread(&self, queues: usize, shape: Shape) -> Result<Vec<Vec<FrameSource>>, TrafficError> {
+        let each = self.sources()?.into_iter().zip(&self.specs);
+        let shared = each.map(|(source, spec)| {
+            let trace = spec.name.to_string();
+            if queues < 2 {
+                return Ok(vec![source]);
+            }
+            if shape == Shape::Recorded {
+                let (why, mend) = ("is sent at its recorded gaps, by one sender", "take another `shape`");
+                return Err(TrafficError::Whole { trace, why, queues, mend });
+            }
+            let Some(shares) = source.spread(queues) else {
+                let (why, mend) =
+                    ("is too large for memory and read while it is sent", "take a smaller capture");
+                return Err(TrafficError::Whole { trace, why, queues, mend });
+            };
+            match shares.len() {
+                all if all == queues => Ok(shares),
+                flows => Err(TrafficError::FewFlows { trace, flows, queues }),
+            }
+        });
+        shared.collect()
     }
 
     /// What an untimed pass sends, a list a direction: the trace, and probes of the function, which

@@ -6,3 +6,5 @@ mod doctor;
 mod environment;
 mod machines;
 mod plan;
+mod queues;
+mod servers;

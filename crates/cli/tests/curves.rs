@@ -174,6 +174,8 @@ fn show_tells_who_limits_a_result_what_is_invalid_and_what_the_tester_can_do() {
         mean_frame_bytes: 64.0,
         directions: 2,
         pairs: 1,
+        queues: 1,
+        server: None,
         huge_pages: false,
         loop_of: "the ports themselves".to_owned(),
         ceiling: Pps(5.5e6),

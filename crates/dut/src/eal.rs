@@ -35,9 +35,18 @@ const PAGE: u64 = 4096;
 /// What the EAL and the drivers want for themselves, in MiB.
 const OWN_MEGABYTES: u64 = 128;
 
+/// Packet buffers that each further queue of a pair of ports takes: its rings, twice over.
+pub(crate) const QUEUE_BUFFERS: u32 = 8 * RING as u32;
+
 /// Packet buffers that a program must have.
 pub(crate) fn buffers(request: &StartRequest<'_>) -> u32 {
-    request.buffers + SPARE_BUFFERS
+    let pairs = (request.ports.len() as u32).div_ceil(2);
+    request.buffers + SPARE_BUFFERS + pairs * QUEUE_BUFFERS * further_queues(request)
+}
+
+/// Queues of each port beyond the first.
+pub(crate) fn further_queues(request: &StartRequest<'_>) -> u32 {
+    u32::from(request.queues.max(1)) - 1
 }
 
 /// Bytes of a packet buffer that the largest frame fits in, its headroom included.
@@ -81,7 +90,10 @@ pub(crate) fn arguments(
     let megabytes = megabytes(request, tables);
     let (control, forward) = (request.control_core, request.core);
     let (list, main) = match lcores {
-        Lcores::MainAndWorker => (format!("{control},{forward}"), control),
+        Lcores::MainAndWorker => {
+            let workers: Vec<String> = request.workers().iter().map(ToString::to_string).collect();
+            (format!("{control},{}", workers.join(",")), control)
+        }
         Lcores::MainForwards => (forward.to_string(), forward),
     };
     let mut arguments: Vec<String> =
@@ -167,6 +179,8 @@ pub(crate) mod tests {
             variant: "",
             ports,
             core: 3,
+            queues: 1,
+            further: &[],
             control_core: 2,
             huge_pages: false,
             buffers: 0,
@@ -177,6 +191,7 @@ pub(crate) mod tests {
             shared_core: false,
             contained: false,
             sharing: None,
+            far: None,
             alarm: Arc::default(),
         }
     }

@@ -35,6 +35,7 @@ mod openflow;
 mod outside;
 mod ovs;
 pub mod process;
+pub mod server;
 mod simulated;
 mod telemetry;
 mod testpmd;
@@ -53,11 +54,13 @@ pub use outside::Command;
 use chain::HostPaths;
 use folder::Folder;
 use namespace::Namespace;
+use process::Process;
+use server::Far;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use weir_trial::{Conduct, Nf, Split};
+use weir_trial::{Conduct, Nf, Server, Split};
 use weir_units::{FrameSize, Nanos};
 use wiring::{External, Side, WiringKind};
 
@@ -109,6 +112,14 @@ pub trait Adapter: Sync {
         1
     }
 
+    /// Whether its ports can have several queues ([`StartRequest::queues`]); the reason where not.
+    fn serves_queues(&self) -> Result<(), String> {
+        Err(format!(
+            "{} is started with one queue a port; nf, weir, testpmd and ovs-dpdk take more",
+            self.name()
+        ))
+    }
+
     /// Most packets that it can feed itself with, in the `fed` wiring.
     fn most_fed(&self) -> u32 {
         wiring::Fed::MOST_PACKETS
@@ -132,6 +143,11 @@ pub trait Adapter: Sync {
 
     /// Starts it. It must have its ports open and forward before this returns.
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError>;
+
+    /// Whether it can run on another machine; the reason where not.
+    fn runs_on(&self, server: &Server) -> Result<(), String> {
+        Err(format!("{} is started on this machine alone; nf and weir run at {server}", self.name()))
+    }
 
     /// As the host of other processes: which side makes the sockets between it and them; nothing of a dataplane
     /// that cannot be one.
@@ -186,6 +202,10 @@ pub struct StartRequest<'a> {
     pub ports: &'a [String],
     /// The core that forwards.
     pub core: usize,
+    /// Receive queues of each port, and as many transmit queues: one, unless it [serves more](Adapter::serves_queues).
+    pub queues: u16,
+    /// The cores of further forwarding threads, which share out the queues with the first: fewer than queues.
+    pub further: &'a [usize],
     /// The core for everything else of the DUT.
     pub control_core: usize,
     /// Whether it takes its memory from huge pages.
@@ -207,6 +227,8 @@ pub struct StartRequest<'a> {
     pub contained: bool,
     /// Its part in memory that several processes have in common; nothing where it has its own.
     pub sharing: Option<Sharing<'a>>,
+    /// The machine on which it runs, over ssh; nothing for this one.
+    pub far: Option<&'a Server>,
     /// Raised when the DUT ends by itself.
     pub alarm: Arc<AtomicBool>,
 }
@@ -221,6 +243,27 @@ pub struct Sharing<'a> {
 }
 
 impl StartRequest<'_> {
+    /// The cores of all forwarding threads.
+    pub fn workers(&self) -> Vec<usize> {
+        std::iter::once(self.core).chain(self.further.iter().copied()).collect()
+    }
+
+    /// Starts Weir's own program as this device, here or on the machine where it is to run.
+    pub(crate) fn start_own(
+        &self,
+        dut: &'static str,
+        program: &Path,
+        arguments: Vec<String>,
+    ) -> Result<Process, DutError> {
+        if let Some(server) = self.far {
+            let program = server::own_program(server)?;
+            let far = Far { server, program: &program, arguments: &arguments, folder: self.folder.path() };
+            return far.start(dut, self.alarm.clone());
+        }
+        let (program, arguments) = self.command(program.as_os_str(), arguments);
+        Process::start(dut, &program, &arguments, self.alarm.clone())
+    }
+
     /// A command line, moved into the namespace of the ports where there is one.
     pub fn command(&self, program: &OsStr, arguments: Vec<String>) -> (OsString, Vec<OsString>) {
         let arguments = arguments.into_iter().map(OsString::from);

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
-use weir_trial::{Nf, NfKind, Passed, StageTaps};
+use weir_trial::{Nf, NfKind, Passed, Server, StageTaps};
 use weir_units::Nanos;
 
 /// The adapter.
@@ -31,8 +31,8 @@ impl NfProgram {
 struct Running {
     process: Process,
     version: String,
-    /// Process and thread that forward.
-    thread: (u32, u32),
+    /// Processes and threads that forward.
+    threads: Vec<(u32, u32)>,
 }
 
 /// The first line of `weir nf --control stdio`, as far as it is needed here.
@@ -40,6 +40,9 @@ struct Running {
 pub(crate) struct Ready {
     ready: bool,
     tid: u32,
+    /// Of all workers, where there are several.
+    #[serde(default)]
+    tids: Vec<u32>,
     pub(crate) version: String,
 }
 
@@ -53,6 +56,8 @@ struct Stats {
     drops: BTreeMap<String, u64>,
     #[serde(default)]
     busy_cycles: Option<u64>,
+    #[serde(default)]
+    cpu_ns: Option<Nanos>,
     /// By port.
     #[serde(default)]
     taps: Vec<PortTaps>,
@@ -124,6 +129,14 @@ impl Adapter for NfProgram {
         Ok(format!("weir {}", env!("CARGO_PKG_VERSION")))
     }
 
+    fn serves_queues(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn runs_on(&self, _server: &Server) -> Result<(), String> {
+        Ok(())
+    }
+
     /// It forwards between its ports in pairs.
     fn hosts(&self) -> Option<Side> {
         Some(Side::Dut)
@@ -136,16 +149,19 @@ impl Adapter for NfProgram {
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let unsupported = |reason| DutError::Unsupported { dut: self.name(), nf: request.nf, reason };
         self.supports(request.nf).map_err(unsupported)?;
-        let (program, arguments) = request.command(program()?.as_os_str(), arguments(request));
-        let process = Process::start(self.name(), &program, &arguments, request.alarm.clone())?;
+        let process = request.start_own(self.name(), &program()?, arguments(request))?;
         let ready: Ready = process.wait_for(0, "open its ports", PATIENCE, first)?;
         if !ready.ready {
             return Err(DutError::Answer { dut: self.name(), answer: "not ready".into(), expected: "ready" });
         }
         // In namespaces of its own it has another number there than here.
         let here = request.contained.then(|| cpu::descendant(process.pid(), "weir-nf")).flatten();
-        let thread = here.unwrap_or((process.pid(), ready.tid));
-        Ok(Box::new(Running { process, version: ready.version, thread }))
+        let tids = if ready.tids.is_empty() { vec![ready.tid] } else { ready.tids };
+        // On another machine its threads are none of this kernel's.
+        let tids = tids.into_iter().filter(|_| request.far.is_none());
+        let threads =
+            here.map_or_else(|| tids.map(|thread| (process.pid(), thread)).collect(), |thread| vec![thread]);
+        Ok(Box::new(Running { process, version: ready.version, threads }))
     }
 }
 
@@ -163,7 +179,12 @@ pub(crate) fn arguments(request: &StartRequest<'_>) -> Vec<String> {
     for port in request.ports {
         arguments.extend(["--port".to_owned(), port.clone()]);
     }
-    arguments.extend(["--core".to_owned(), request.core.to_string()]);
+    for core in request.workers() {
+        arguments.extend(["--core".to_owned(), core.to_string()]);
+    }
+    if request.queues > 1 {
+        arguments.extend(["--queues".to_owned(), request.queues.to_string()]);
+    }
     arguments.extend(["--buffers".to_owned(), eal::buffers(request).to_string()]);
     arguments.extend(["--max-frame".to_owned(), request.max_frame.bytes().to_string()]);
     match request.sharing {
@@ -192,14 +213,14 @@ pub(crate) fn first<T: DeserializeOwned>(lines: &[&str]) -> Option<T> {
     lines.iter().find_map(|line| serde_json::from_str(line).ok())
 }
 
-/// Asks the program for its counters; CPU time is not among them.
+/// Asks the program for its counters; its CPU time is what it says.
 pub(crate) fn ask(process: &mut Process) -> Result<Counters, DutError> {
     let mark = process.mark();
     let asked = Instant::now();
     process.say("stats")?;
     let stats: Stats = process.wait_for(mark, "print its counters", PATIENCE, first)?;
     let at = asked + asked.elapsed() / 2;
-    let counters = Counters::new(stats.received, stats.sent, Nanos(0), at);
+    let counters = Counters::new(stats.received, stats.sent, stats.cpu_ns.unwrap_or(Nanos(0)), at);
     let pair = |[near, far]: &[PortTaps; 2]| StageTaps {
         came: [(&near.received).into(), (&far.received).into()],
         left: [(&far.sent).into(), (&near.sent).into()],
@@ -216,8 +237,11 @@ impl RunningDut for Running {
 
     fn counters(&mut self) -> Result<Counters, DutError> {
         let counters = ask(&mut self.process)?;
-        let cpu = cpu::thread_cpu(self.thread.0, self.thread.1).unwrap_or(Nanos(0));
-        Ok(Counters { cpu, ..counters })
+        if self.threads.is_empty() {
+            return Ok(counters);
+        }
+        let each = self.threads.iter().filter_map(|(process, thread)| cpu::thread_cpu(*process, *thread));
+        Ok(Counters { cpu: Nanos(each.map(|cpu| cpu.0).sum()), ..counters })
     }
 
     fn tap(&mut self, key: &str) -> Result<bool, DutError> {
@@ -228,11 +252,11 @@ impl RunningDut for Running {
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
-        vec![self.thread]
+        self.threads.clone()
     }
 
     fn processes(&self) -> Vec<&Process> {
-        vec![&self.process]
+        if self.threads.is_empty() { Vec::new() } else { vec![&self.process] }
     }
 
     fn ended(&mut self) -> Option<DutError> {

@@ -167,6 +167,16 @@ impl Process {
         }
     }
 
+    /// Writes these bytes to its standard input, before any line.
+    pub(crate) fn give(&mut self, bytes: &[u8]) -> Result<(), DutError> {
+        let written =
+            self.stdin.as_mut().map_or(Ok(()), |stdin| stdin.write_all(bytes).and_then(|()| stdin.flush()));
+        written.map_err(|error| match self.ended() {
+            Some(ended) => ended,
+            None => DutError::Spawn { program: self.command.clone(), reason: error.to_string() },
+        })
+    }
+
     /// Lines printed so far: a mark for [`Self::wait_for`].
     pub fn mark(&self) -> u64 {
         self.state.lock().printed

@@ -9,7 +9,7 @@ use crate::wiring::{Side, WiringKind};
 use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, StartRequest, cpu};
 use std::ffi::OsStr;
 use std::time::Instant;
-use weir_trial::{Nf, NfKind};
+use weir_trial::{Nf, NfKind, Server};
 use weir_units::Nanos;
 
 const NAME: &str = "testpmd";
@@ -44,6 +44,19 @@ impl Adapter for Testpmd {
             NfKind::L3Fwd => Err("testpmd has no routing table".to_owned()),
             NfKind::Firewall => Err("testpmd has no filter".to_owned()),
             _ => Err(crate::wants_tables(NAME, nf)),
+        }
+    }
+
+    fn serves_queues(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn runs_on(&self, server: &Server) -> Result<(), String> {
+        match server {
+            Server::Namespace(_) => Ok(()),
+            Server::Ssh(_) => {
+                Err(format!("testpmd is started on this machine alone; nf and weir run at {server}"))
+            }
         }
     }
 
@@ -92,7 +105,7 @@ pub(crate) fn arguments(request: &StartRequest<'_>) -> Vec<String> {
     let own: [String; 10] = [
         "--".into(),
         "-i".into(),
-        "--nb-cores=1".into(),
+        format!("--nb-cores={}", request.workers().len()),
         "--no-mlockall".into(),
         "--disable-link-check".into(),
         "--forward-mode=io".into(),
@@ -102,6 +115,10 @@ pub(crate) fn arguments(request: &StartRequest<'_>) -> Vec<String> {
         format!("--rxd={RING}"),
     ];
     arguments.extend(own);
+    if request.queues > 1 {
+        // What comes in by a queue leaves by that of the same number; its cores share the queues out.
+        arguments.extend(["rxq", "txq"].map(|which| format!("--{which}={}", request.queues)));
+    }
     arguments
 }
 

@@ -6,6 +6,7 @@ mod memif;
 mod nic;
 mod offloads;
 mod polled;
+mod queues;
 mod veth;
 mod vhost;
 
@@ -13,6 +14,7 @@ pub use external::External;
 pub use fed::Fed;
 pub use memif::Memif;
 pub use nic::Nic;
+pub use queues::{carries_queues, with_queues};
 pub use veth::{INTERFACES, Veth, VethDriver, VethPairs};
 pub use vhost::{Side, Vhost};
 

@@ -22,7 +22,7 @@ use weir_trial::{
     DutReading, Fault, Floor, Health, Latency, Limit, Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck,
     Shares, TesterAccount, TrialResult, TrialSpec, Windows, WrongPackets,
 };
-use weir_trial::{Frequency, Handed, Held, NodeUse, Offload, Split};
+use weir_trial::{Frequency, Handed, Held, NodeUse, Offload, Server, Split};
 use weir_units::{Bps, Interval, LatencyHistogram, LineRate, Nanos, Pps, Ratio, Spread};
 
 /// Any finite number; NaN is no measurement.
@@ -277,6 +277,8 @@ fn self_check() -> impl Strategy<Value = SelfCheck> {
             mean_frame_bytes,
             directions: 2,
             pairs: 1,
+            queues: 1,
+            server: None,
             huge_pages,
             loop_of: name,
             ceiling,
@@ -317,10 +319,17 @@ fn placement() -> impl Strategy<Value = Placement> {
     let cores = prop_oneof![Just(CoreUse::Own), Just(CoreUse::Shared), count, on];
     let offloads = btree_map(select(Offload::ALL.to_vec()), any::<bool>(), 0..3);
     let node = of(select(NodeUse::ALL.to_vec()));
-    let copies = (1_u32..9, select(Split::ALL.to_vec()), (1_u32..9, 1_u32..9));
-    let machine = (frequency, offloads, node);
+    let copies = (1_u32..9, select(Split::ALL.to_vec()), (1_u32..9, 1_u32..9, 1_u32..9));
+    let machine = (frequency, offloads, (node, of(server())));
     (deployment, of(text()), cores, of(guest()), copies, machine).prop_map(
-        |(deployment, host, cores, guest, (copies, split, (bundles, vnics)), (frequency, offloads, node))| {
+        |(
+            deployment,
+            host,
+            cores,
+            guest,
+            (copies, split, (bundles, vnics, queues)),
+            (frequency, offloads, (node, server)),
+        )| {
             let offloads = offloads.into_iter().collect();
             Placement {
                 deployment,
@@ -330,13 +339,20 @@ fn placement() -> impl Strategy<Value = Placement> {
                 copies,
                 vnics,
                 bundles,
+                queues,
                 split,
                 frequency,
                 offloads,
                 node,
+                server,
             }
         },
     )
+}
+
+fn server() -> impl Strategy<Value = Server> {
+    let places = ["ssh://lab2", "ssh://me@10.0.0.2:2222", "netns:far"];
+    select(places.to_vec()).prop_map(|place| place.parse().unwrap())
 }
 
 fn guest() -> impl Strategy<Value = Guest> {

@@ -34,9 +34,9 @@ impl Layout {
     /// Deals the work out to cores. With one core everything is done on it. With more, senders and
     /// receivers are apart: a thread receives one port at least, so that one tracker sees all of a
     /// direction; the other threads send. `ends[d]` is the port at which direction `d` ends, and a
-    /// direction has `most_streams` senders at most (transmit queues of its port, and
-    /// [`crate::stamp::Stamp::STREAMS`]).
-    pub fn of(cores: &[usize], ports: usize, ends: &[usize], most_streams: usize) -> Self {
+    /// direction has a sender for each of its port's `queues` (of [`crate::stamp::Stamp::STREAMS`] at most), however few
+    /// threads they are on.
+    pub fn of(cores: &[usize], ports: usize, ends: &[usize], queues: usize) -> Self {
         let directions = ends.len().max(1);
         // A port where no direction ends is watched by the tracker of one that ends at the other port of its pair.
         let mut groups: Vec<Vec<usize>> = ends.iter().map(|end| vec![*end]).collect();
@@ -52,8 +52,7 @@ impl Layout {
             cores.iter().map(|core| LanePlan { core: *core, ..LanePlan::default() }).collect();
         let receiving = groups.len().min(cores.len() / 2);
         let sending = cores.len() - receiving;
-        let most = most_streams.clamp(1, crate::stamp::Stamp::STREAMS);
-        let streams = (sending / directions).clamp(1, most);
+        let streams = queues.clamp(1, crate::stamp::Stamp::STREAMS);
         for (number, group) in groups.into_iter().enumerate() {
             let lane = if receiving == 0 { 0 } else { sending + number % receiving };
             lanes[lane].receives.extend(group);
@@ -76,21 +75,23 @@ mod tests {
 
     #[test]
     fn one_core_does_everything_and_more_of_them_part_senders_from_receivers() {
-        let both = |cores: &[usize]| Layout::of(cores, 2, &[1, 0], 8);
-        assert_eq!(both(&[3]).lanes, [lane(3, &[(0, 0), (1, 0)], &[1, 0])]);
-        assert_eq!(both(&[3, 4]).lanes, [lane(3, &[(0, 0), (1, 0)], &[]), lane(4, &[], &[1, 0])]);
-        assert_eq!(both(&[1, 2, 3]).lanes.len(), 3);
-        let four = both(&[1, 2, 3, 4]);
+        let both = |cores: &[usize], queues| Layout::of(cores, 2, &[1, 0], queues);
+        assert_eq!(both(&[3], 1).lanes, [lane(3, &[(0, 0), (1, 0)], &[1, 0])]);
+        assert_eq!(both(&[3, 4], 1).lanes, [lane(3, &[(0, 0), (1, 0)], &[]), lane(4, &[], &[1, 0])]);
+        assert_eq!(both(&[1, 2, 3], 1).lanes.len(), 3);
+        let two_queues = [lane(3, &[(0, 0), (1, 0), (0, 1), (1, 1)], &[1, 0])];
+        assert_eq!(both(&[3], 2).lanes, two_queues, "a sender a queue, on as many threads as there are");
+        let four = both(&[1, 2, 3, 4], 1);
         let apart =
             [lane(1, &[(0, 0)], &[]), lane(2, &[(1, 0)], &[]), lane(3, &[], &[1]), lane(4, &[], &[0])];
         assert_eq!((four.streams, four.lanes.as_slice()), (1, &apart[..]));
-        let eight = both(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        let eight = both(&[1, 2, 3, 4, 5, 6, 7, 8], 3);
         assert_eq!((eight.streams, eight.lanes.len()), (3, 8));
         assert_eq!(eight.lanes[5].sends, [(1, 2)]);
     }
 
     #[test]
-    fn one_direction_has_one_receiver_for_all_ports_and_no_more_senders_than_queues() {
+    fn one_direction_has_one_receiver_for_all_ports_and_a_sender_for_each_queue() {
         let one = Layout::of(&[1, 2, 3, 4], 2, &[1], 2);
         assert_eq!(one.streams, 2);
         assert_eq!(one.lanes.len(), 3, "a third sender would have no queue");
@@ -124,7 +125,7 @@ mod tests {
                     let every = (0..ends.len()).flat_map(|d| (0..layout.streams).map(move |s| (d, s)));
                     assert_eq!(sends, every.collect::<Vec<_>>());
                     assert_eq!(receives, (0..ports).collect::<Vec<_>>());
-                    assert!(layout.streams <= most.min(crate::stamp::Stamp::STREAMS));
+                    assert_eq!(layout.streams, most.min(crate::stamp::Stamp::STREAMS));
                 }
             }
         }

@@ -320,10 +320,11 @@ impl Tester {
 }
 
 impl Engine {
-    /// The first sender of a direction.
-    pub(crate) fn sender_of(&mut self, direction: usize) -> Option<&mut Sender> {
+    /// A sender of a direction, whose turn it is.
+    pub(crate) fn sender_of(&mut self, direction: usize, turn: usize) -> Option<&mut Sender> {
+        let stream = turn % self.senders_of(direction).count().max(1);
         let mut senders = self.lanes.iter_mut().flat_map(|lane| &mut lane.senders);
-        senders.find(|one| one.direction == direction).map(|one| &mut one.sender)
+        senders.find(|one| (one.direction, one.stream) == (direction, stream)).map(|one| &mut one.sender)
     }
 
     fn senders_of(&self, direction: usize) -> impl Iterator<Item = &Sender> {
@@ -366,8 +367,10 @@ impl Engine {
         let latest = tsc.ticks(if all_stamped { LATEST } else { LATEST_UNSTAMPED });
         let catch_up = ((CATCH_UP as f64 / load.0.max(1.0) * tsc.hz()) as u64).min(latest);
         let bytes = self.senders_of(0).next().map_or(0.0, Sender::mean_frame_bytes);
-        // It polls each pair of ports, and wakes up some time after a sleep is over.
-        let pairs = self.ports.len().div_ceil(2).max(1) as u64;
+        // It polls each queue of each pair of ports, and wakes up some time after a sleep is over.
+        let receivers = self.lanes.iter().flat_map(|lane| &lane.receivers);
+        let polls: usize = receivers.map(|receiver| receiver.queues.len()).sum();
+        let pairs = polls.max(self.ports.len()).div_ceil(2).max(1) as u64;
         let nap = probing.as_ref().and_then(|(probing, _)| probing.nap).map_or(0, |nap| 2 * nap.0);
         let pass = PassLimit {
             empty: tsc.ticks(Nanos(pairs * EMPTY_PASS.0 + nap)),
@@ -553,13 +556,13 @@ fn integrity(lanes: &[Lane], (direction, to): (usize, usize), oracle: &Oracle) -
     let links: Vec<Option<Link>> = tables?.iter().map(|table| table.uniform_link()).collect();
     let sent = links.first().copied()?.filter(|_| links.iter().all(|link| *link == links[0]));
     let nf = oracle.nf();
-    let link = match nf.kind() {
-        // A router writes its own addresses, whatever came.
-        _ if nf.is_router() => sent.filter(is_ipv4).map(|link| {
     // The balancer writes the address of a backend, and flows whatever they say.
     let unsaid = |nf: &Nf| matches!(nf.kind(), NfKind::PipelineC | NfKind::Nat | NfKind::Flows);
-            let port = side(to);
+    let link = match nf.kind() {
         _ if nf.members().iter().any(unsaid) => None,
+        // A router writes its own addresses, whatever came.
+        _ if nf.is_router() => sent.filter(is_ipv4).map(|link| {
+            let port = side(to);
             let mut routed = link;
             routed[..6].copy_from_slice(&next_hop_mac(port));
             routed[6..12].copy_from_slice(&port_mac(port));

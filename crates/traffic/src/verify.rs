@@ -55,7 +55,7 @@ impl Engine {
         stop: &AtomicBool,
     ) -> Option<PacketCheck> {
         self.trial = self.trial.wrapping_add(1);
-        let mut pass = Pass { book: Examiner::new(oracle, frames, self.trial), engine: self, stop };
+        let mut pass = Pass { book: Examiner::new(oracle, frames, self.trial), engine: self, stop, turn: 0 };
         let items = pass.book.items();
         let mut missing = Vec::new();
         let mut is_awake = false;
@@ -93,6 +93,8 @@ struct Pass<'a> {
     book: Examiner,
     engine: &'a mut Engine,
     stop: &'a AtomicBool,
+    /// Chunks sent so far: they go by the queues of the ports in turn, both directions of one by the same.
+    turn: usize,
 }
 
 impl Pass<'_> {
@@ -155,10 +157,11 @@ impl Pass<'_> {
             }
             frames.entry(item.direction).or_default().push(frame);
         }
-        let stop = self.stop;
+        let (stop, turn) = (self.stop, self.turn);
+        self.turn += 1;
         for (direction, frames) in frames {
             let end = Ticks::now().0 + self.engine.tsc.ticks(STANDSTILL);
-            let Some(sender) = self.engine.sender_of(direction) else { continue };
+            let Some(sender) = self.engine.sender_of(direction, turn) else { continue };
             // What a port does not take for so long is lost; it is awaited in vain.
             sender.post(&frames, || Ticks::now().0 < end && !stop.load(Ordering::Relaxed));
         }

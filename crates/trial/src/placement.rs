@@ -7,7 +7,7 @@ pub mod guest;
 pub use guest::{Accel, Guest};
 
 use crate::core_use::joined;
-use crate::{CoreUse, Frequency, NodeUse, Offloads};
+use crate::{CoreUse, Frequency, NodeUse, Offloads, Server};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -162,6 +162,9 @@ pub struct Placement {
     /// How many such chains, with their copies, run beside one another, each between a pair of the tester's ports of its own.
     #[serde(skip_serializing_if = "is_one")]
     pub bundles: u32,
+    /// Receive queues of each port between the tester and the device, and as many transmit queues: flows are spread over them.
+    #[serde(skip_serializing_if = "is_one")]
+    pub queues: u32,
     /// How the host splits packets among copies, and among pairs of virtual ports; of no meaning with one of both.
     #[serde(skip_serializing_if = "Split::is_default")]
     pub split: Split,
@@ -174,6 +177,9 @@ pub struct Placement {
     /// Offloads of the interfaces between the lab and the DUT, where the wiring has some.
     #[serde(skip_serializing_if = "Offloads::is_empty")]
     pub offloads: Offloads,
+    /// The machine on which it runs, where that is another than the lab's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<Server>,
 }
 
 /// Whether there is one of something: then it is not stored.
@@ -196,10 +202,12 @@ impl Default for Placement {
             copies: 1,
             vnics: 2,
             bundles: 1,
+            queues: 1,
             split: Split::default(),
             frequency: None,
             node: None,
             offloads: Offloads::default(),
+            server: None,
         }
     }
 }
@@ -211,6 +219,8 @@ impl Placement {
     pub const MOST_VNICS: u32 = 8;
     /// Most bundles: sixteen ports of the tester.
     pub const MOST_BUNDLES: u32 = 8;
+    /// Most queues of a port.
+    pub const MOST_QUEUES: u32 = 8;
 
     /// Whether the device is the function by itself.
     pub fn is_inline(&self) -> bool {
@@ -218,11 +228,24 @@ impl Placement {
     }
 
     /// Threads of a chain of so many functions that forward, its copies and bundles included, hence cores where each has its own: a process
-    /// has one, a guest one for each of its processors.
+    /// has one, a guest one for each of its processors. Of a device that is one process, those that share out the queues of its
+    /// ports.
     pub fn forwarding(&self, functions: usize) -> usize {
+        if self.is_inline() {
+            return self.workers();
+        }
         let functions = functions * (self.copies.max(1) * self.bundles.max(1)) as usize;
         let processes = self.deployment.processes(functions);
         processes + self.guest.map_or(0, |guest| functions * (guest.vcpus.max(1) as usize - 1))
+    }
+
+    /// Threads of a device that is one process: one for each queue of a port, or as many as it has cores.
+    fn workers(&self) -> usize {
+        let queues = self.queues.max(1) as usize;
+        match &self.cores {
+            CoreUse::Shared => 1,
+            cores => cores.fixed().map_or(queues, |cores| cores.clamp(1, queues)),
+        }
     }
 
     /// Whether the processors of its functions are emulated: what they do may be judged, how fast they do it may not.
@@ -233,6 +256,11 @@ impl Placement {
     /// Ports of the tester, in pairs: two for each bundle.
     pub fn ports(&self) -> usize {
         2 * self.bundles.max(1) as usize
+    }
+
+    /// Pairs of rings between the tester and the device's pairs of ports: one for each bundle and queue.
+    pub fn links(&self) -> u32 {
+        self.bundles.max(1) * self.queues.max(1)
     }
 
     /// Pairs of virtual ports of each function.
@@ -258,8 +286,10 @@ impl Placement {
     /// The same with what says nothing of a device that is one process left out.
     #[must_use]
     pub fn plainest(self) -> Self {
+        let one_thread = self.is_inline() && self.queues <= 1;
         match self.cores {
-            CoreUse::Shared | CoreUse::Count(1) if self.is_inline() => Self { cores: CoreUse::Own, ..self },
+            CoreUse::Shared | CoreUse::Count(1) if one_thread => Self { cores: CoreUse::Own, ..self },
+            CoreUse::Count(1) if self.is_inline() => Self { cores: CoreUse::Shared, ..self },
             _ => self,
         }
     }
@@ -271,18 +301,24 @@ impl Placement {
             NodeUse::Same => format!("{comma} on the tester's node"),
             NodeUse::Other => format!("{comma} on another node"),
         });
+        let server = self.server.as_ref().map(|server| format!("{comma} at {server}"));
         let at = self.frequency.map(|frequency| format!("{comma} at {frequency}"));
         let with = (!self.offloads.is_empty()).then(|| format!("{comma} with {}", self.offloads));
-        [Some(self.placed(device)), node, at, with].into_iter().flatten().collect()
+        [Some(self.placed(device)), node, server, at, with].into_iter().flatten().collect()
     }
 
     fn placed(&self, device: &str) -> String {
         if self.is_inline() {
+            let device = match self.queues {
+                0 | 1 => device.to_owned(),
+                queues => format!("{device} ({queues} queues)"),
+            };
             return match &self.cores {
                 CoreUse::On(cores) if cores.len() == 1 => format!("{device} on core {}", joined(cores)),
                 CoreUse::On(cores) => format!("{device} on cores {}", joined(cores)),
                 CoreUse::Count(count) => format!("{device} on {count} cores"),
-                CoreUse::Own | CoreUse::Shared => device.to_owned(),
+                CoreUse::Shared if self.queues > 1 => format!("{device} on one core"),
+                CoreUse::Own | CoreUse::Shared => device,
             };
         }
         let host = self.host.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
@@ -351,6 +387,8 @@ mod tests {
         assert!(alone.is_inline() && !alone.is_plain());
         let far = Placement { node: Some(NodeUse::Other), ..alone.clone() };
         assert_eq!(far.of("weir"), "weir on another node at 1.5GHz");
+        let away = Placement { server: Some("netns:far".parse().unwrap()), ..alone.clone() };
+        assert_eq!(away.of("weir"), "weir at netns:far at 1.5GHz");
         let without = Placement { offloads: "gro=off".parse().unwrap(), ..alone };
         assert_eq!(without.of("linux"), "linux at 1.5GHz with gro=off");
         placement.frequency = None;

@@ -2,7 +2,7 @@
 
 use crate::run::PointKey;
 use crate::verdict::Finding;
-use crate::{DirectionCounts, Latency};
+use crate::{DirectionCounts, Latency, Server};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_units::{Nanos, Pps};
@@ -19,8 +19,14 @@ pub struct SelfCheck {
     /// Directions with traffic of each pair of ports: 1 or 2.
     pub directions: u8,
     /// Pairs of the tester's ports.
-    #[serde(default = "one_pair")]
+    #[serde(default = "one")]
     pub pairs: u32,
+    /// Queues of each of them.
+    #[serde(default = "one")]
+    pub queues: u32,
+    /// The machine on which the other end was, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Server>,
     /// Whether huge pages were used.
     pub huge_pages: bool,
     /// What stood at the other end: how the loop was closed.
@@ -58,8 +64,8 @@ impl Floor {
     }
 }
 
-/// What stored checks that say nothing of pairs have.
-fn one_pair() -> u32 {
+/// What stored checks have that say nothing of pairs or queues.
+fn one() -> u32 {
     1
 }
 
@@ -78,6 +84,8 @@ impl SelfCheck {
             && self.mean_frame_bytes == key.mean_frame_bytes
             && self.directions == key.directions
             && self.pairs == key.placement.bundles.max(1)
+            && self.queues == key.placement.queues.max(1)
+            && self.server == key.placement.server
             && self.huge_pages == key.huge_pages
     }
 
@@ -140,6 +148,8 @@ mod tests {
             mean_frame_bytes: 64.0,
             directions: 1,
             pairs: 1,
+            queues: 1,
+            server: None,
             huge_pages: false,
             loop_of: "weir nf l2fwd".into(),
             ceiling: Pps(1e7),

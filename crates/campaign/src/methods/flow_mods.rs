@@ -10,8 +10,8 @@ use toml::Spanned;
 use weir_methods::flow_mods::FlowMods;
 use weir_methods::latency::LoadSpec;
 use weir_methods::{Observer, Remaining};
-use weir_trial::Measurer;
 use weir_trial::run::FlowModsResult;
+use weir_trial::{Measurer, Server};
 use weir_units::Nanos;
 
 /// Most changes before a barrier, and most pairs of trials.
@@ -91,6 +91,11 @@ impl PlannedMethod for FlowMods {
 fn takes_changes(at: &AtPoint<'_>) -> Result<(), String> {
     if !at.spec.placement.is_inline() {
         return Err("functions behind a dataplane are devices of their own".to_owned());
+    }
+    if let Some(server @ Server::Ssh(_)) = &at.spec.placement.server {
+        return Err(format!(
+            "the lab changes flow entries at a socket of its own machine, and the device is at {server}"
+        ));
     }
     let (name, _) = weir_dut::split(&at.spec.dut);
     let adapter = weir_dut::adapter(&at.spec.dut).ok_or_else(|| format!("no device {name}"))?;

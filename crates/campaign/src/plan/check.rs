@@ -72,6 +72,7 @@ impl<'a> Checker<'a> {
             (file.split.as_ref().map(Spanned::span), Axis::Split),
             (file.vnics.as_ref().map(Spanned::span), Axis::Vnics),
             (file.bundles.as_ref().map(Spanned::span), Axis::Bundles),
+            (file.queues.as_ref().map(Spanned::span), Axis::Queues),
             (file.cores.as_ref().map(Spanned::span), Axis::Cores),
             (file.vcpus.as_ref().map(Spanned::span), Axis::Vcpus),
             (file.memory.as_ref().map(Spanned::span), Axis::Memory),
@@ -79,6 +80,7 @@ impl<'a> Checker<'a> {
             (file.frequency.as_ref().map(Spanned::span), Axis::Frequency),
             (file.offloads.as_ref().map(Spanned::span), Axis::Offloads),
             (file.node.as_ref().map(Spanned::span), Axis::Node),
+            (file.server.as_ref().map(Spanned::span), Axis::Server),
             (file.dut.as_ref().map(Spanned::span), Axis::Dut),
             (file.wiring.as_ref().map(Spanned::span), Axis::Wiring),
             (Some(file.trace.span()), Axis::Trace),
@@ -110,6 +112,8 @@ impl<'a> Checker<'a> {
         });
         let placements = self.copies([file.copies, file.vnics], file.split, placements);
         let placements = self.bundles(file.bundles, placements);
+        let placements = self.queues(file.queues, placements);
+        let placements = self.servers(file.server, placements);
         let duts = self.duts(file.dut);
         let against = file.against.map(|name| self.against(name, &duts));
         let until = file.until.map(|table| self.until(table, against.is_some() && has_mrr));
@@ -316,10 +320,6 @@ impl<'a> Checker<'a> {
         nfs
     }
 
-    fn directions(&mut self, list: Option<Spanned<List<u8>>>) -> Vec<u8> {
-        let Some(list) = list else { return vec![2] };
-        let axis = self.axis("directions", list);
-        for (span, directions) in &axis {
     /// One function of a chain that has a flow table of a user's own, or that table alone.
     fn member(&mut self, key: &str, span: &Span, text: &str) -> Option<Nf> {
         let read = match text.strip_prefix(Nf::FLOWS) {
@@ -331,6 +331,10 @@ impl<'a> Checker<'a> {
         read.map_err(|error| self.refuse(span, format!("`{key}`: {error}"))).ok()
     }
 
+    fn directions(&mut self, list: Option<Spanned<List<u8>>>) -> Vec<u8> {
+        let Some(list) = list else { return vec![2] };
+        let axis = self.axis("directions", list);
+        for (span, directions) in &axis {
             if !(1..=2).contains(directions) {
                 self.refuse(span, format!("`directions`: {directions} is not possible; write 1 or 2"));
             }

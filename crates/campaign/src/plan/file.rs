@@ -17,7 +17,7 @@ use weir_traffic::Shape;
 use weir_trial::{Accel, CoreUse, Deployment, Frequency, Nf, NodeUse, Offloads, Split};
 use weir_units::{LineRate, Nanos, Pps, Ratio};
 
-/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, copies, split, vnics, bundles, cores, frequency, offloads, node, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
+/// A plan of Weir: what to measure, how, and how often. The axes (nf, length, deployment, host, copies, split, vnics, bundles, queues, cores, frequency, offloads, node, server, vcpus, memory, accel, dut, wiring, trace, size, directions, huge_pages) take one value or a list; every combination is measured, the axis written first varying slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Weir plan")]
@@ -28,7 +28,7 @@ pub(crate) struct PlanFile {
     /// Axis: network functions. l2fwd; l3fwd:N with N routes; firewall:N with N rules; flows:FILE with a flow table of your own, its path relative to the plan.
     #[schemars(with = "Option<List<Nf>>")]
     pub(super) nf: Option<Spanned<List<String>>>,
-    /// Functions in a row between the two ports, in place of `nf`: l2fwd, l3fwd:N, firewall:N, up to eight of them. Where they run: `deployment`.
+    /// Functions in a row between the two ports, in place of `nf`, up to eight of them: l2fwd, l3fwd:N, firewall:N, pipelines, flows:FILE and others, but for nat. Where they run: `deployment`; inline the first three alone.
     #[schemars(with = "Option<Vec<Nf>>")]
     pub(super) chain: Option<Spanned<Vec<String>>>,
     /// Axis: the chain's first so many functions. Default: all.
@@ -52,7 +52,10 @@ pub(crate) struct PlanFile {
     /// Axis: how many such chains run beside one another on the machine (colocation), 1 to 8, each between a pair of the tester's ports of its own and with traffic of its own. Behind a host all share it. Loads and rates are over all of them; `weir show` has each. Not for inline. Default: 1.
     #[schemars(with = "Option<List<u32>>")]
     pub(super) bundles: Option<Spanned<List<u32>>>,
-    /// Axis: own, a core for each forwarding process, and for each processor of a guest; shared, where all of them take turns on one; a number of cores, or a list of them (`[1, 2]`, within the list of an axis: `[[1], [1, 2]]`), which are dealt out to the processes in turn, the host first. Default: own.
+    /// Axis: receive queues of each port between the tester and the device, and as many transmit queues, 1 to 8 (nf, weir, testpmd, ovs-dpdk over vhost and memif). Flows are spread over them, each to one. The device has a forwarding thread for each, unless `cores` says fewer. Default: 1.
+    #[schemars(with = "Option<List<u32>>")]
+    pub(super) queues: Option<Spanned<List<u32>>>,
+    /// Axis: own, a core for each forwarding process, for each processor of a guest, and for each of several `queues`; shared, where all of them take turns on one; a number of cores, or a list of them (`[1, 2]`, within the list of an axis: `[[1], [1, 2]]`), which are dealt out to the processes in turn, the host first. Default: own.
     #[schemars(with = "Option<List<CoreUse>>")]
     pub(super) cores: Option<Spanned<List<CoreUse>>>,
     /// Axis: how fast the device's cores are. A clock ("1.5GHz") is set by cpufreq, where the machine has it, and put back; a share ("50%") of the cores' time is given to the device by turns with a thread of the lab that keeps the core. Default: as the machine has them.
@@ -64,6 +67,9 @@ pub(crate) struct PlanFile {
     /// Axis: the NUMA node of the device's cores: same, the tester's; or other. Default: nothing is said of nodes.
     #[schemars(with = "Option<List<NodeUse>>")]
     pub(super) node: Option<Spanned<List<String>>>,
+    /// Axis: the machine on which the device runs. here; ssh://[USER@]HOST[:PORT], over the wiring nic (nf, weir); netns:NAME, a network namespace of this machine that stands for one, over veth or nic (nf, weir, testpmd). Default: here.
+    #[schemars(with = "Option<List<String>>")]
+    pub(super) server: Option<Spanned<List<String>>>,
     /// Axis: processors of each guest, in deployment vm; the function forwards on the last. Default: 1.
     #[schemars(with = "Option<List<u32>>")]
     pub(super) vcpus: Option<Spanned<List<u32>>>,

@@ -61,6 +61,7 @@ impl PointSpec {
             Ok(seats) => self
                 .not_contained(machine)
                 .or_else(|| self.not_shared(machine))
+                .or_else(|| self.lacks_there(machine))
                 .or_else(|| self.placement.guest.and_then(weir_dut::guest_lacks))
                 .or_else(|| self.not_as_fast(machine, &seats)),
             Err(NoSeats::TooFew { needed, here }) => Some(self.too_few(needed, here)),
@@ -81,6 +82,9 @@ impl PointSpec {
     fn too_few(&self, needed: usize, here: usize) -> String {
         let testers = self.tester_cores.max(1) as usize;
         let share = match self.placement.is_inline() {
+            true if self.placement.queues > 1 => {
+                "; each queue has a forwarding thread unless `cores` says fewer: `cores = \"shared\"` has one serve all of them"
+            }
             true => "",
             false => "; `cores = \"shared\"` lets its processes take turns on one, and the result says so",
         };
@@ -92,8 +96,12 @@ impl PointSpec {
             0 | 1 => String::new(),
             bundles => format!("{} {bundles} bundles,", if copies.is_empty() { "," } else { "" }),
         };
+        let queues = match self.placement.queues {
+            0 | 1 => String::new(),
+            queues => format!(", {queues} queues,"),
+        };
         format!(
-            "{} in `{}`{copies}{bundles} needs {needed} cores ({testers} for the tester, {} for the device); {here} may be used here{share}",
+            "{} in `{}`{copies}{bundles}{queues} needs {needed} cores ({testers} for the tester, {} for the device); {here} may be used here{share}",
             self.nf,
             self.placement.deployment,
             needed - testers

@@ -1,8 +1,11 @@
 //! Where the functions of a plan's points run: the axes `chain`, `length`, `deployment`, `host`, `cores` and `frequency`.
-//! What guests are: `guests.rs`; copies side by side: `copies.rs`; bundles beside one another: `bundles.rs`.
+//! What guests are: `guests.rs`; copies side by side: `copies.rs`; bundles beside one another: `bundles.rs`; queues of ports:
+//! `queues.rs`; another machine: `servers.rs`.
 
 mod bundles;
 mod copies;
+mod queues;
+mod servers;
 
 use super::check::{Checker, Placed, Span};
 use super::guests::{GuestAxes, Guests};
@@ -13,7 +16,7 @@ use weir_diagnostic::Diagnostic;
 use weir_dut::Kind;
 use weir_dut::chain;
 use weir_dut::wiring::WiringKind;
-use weir_trial::{Chain, CoreUse, Deployment, Frequency, Nf, NodeUse, Offloads, Placement, Split};
+use weir_trial::{Chain, CoreUse, Deployment, Frequency, Nf, NodeUse, Offloads, Placement, Server, Split};
 
 /// What hosts a chain unless the plan says.
 const HOST: &str = "weir";
@@ -33,10 +36,12 @@ pub(crate) struct Placements {
     pub(super) copies: Vec<u32>,
     pub(super) vnics: Vec<u32>,
     pub(super) bundles: Vec<u32>,
+    pub(super) queues: Vec<u32>,
     pub(super) splits: Vec<Split>,
     pub(super) frequencies: Vec<Option<Frequency>>,
     pub(super) offloads: Vec<Offloads>,
     pub(super) nodes: Vec<Option<NodeUse>>,
+    pub(super) servers: Vec<Option<Server>>,
 }
 
 /// The axes of placement as a file has them.
@@ -69,10 +74,12 @@ impl Placements {
                 copies,
                 vnics,
                 bundles,
+                queues: self.queues[at(Axis::Queues)],
                 split: if undivided { Split::default() } else { self.splits[split] },
                 frequency: self.frequencies[at(Axis::Frequency)],
                 offloads: self.offloads[at(Axis::Offloads)].clone(),
                 node: self.nodes[at(Axis::Node)],
+                server: self.servers[at(Axis::Server)].clone(),
             }
             .plainest()
         };
@@ -132,10 +139,12 @@ impl Checker<'_> {
             copies: vec![1],
             vnics: vec![2],
             bundles: vec![1],
+            queues: vec![1],
             splits: vec![Split::default()],
             frequencies,
             offloads,
             nodes,
+            servers: vec![None],
         }
     }
 
@@ -284,10 +293,17 @@ impl PointSpec {
 
     /// Why its processes cannot have as many cores as they are to have; nothing where they can.
     pub(crate) fn too_many_cores(&self) -> Option<String> {
-        let (cores, processes) = (self.placement.cores.fixed()?, self.processes());
+        let (placement, processes) = (&self.placement, self.processes());
+        let cores = placement.cores.fixed()?;
         (cores > processes).then(|| {
-            let who = self.placement.of(&self.dut);
-            format!("{who}: {cores} cores for {processes} forwarding process(es), each of which has one; name as many or fewer")
+            let who = placement.of(&self.dut);
+            let more = match placement.is_inline() {
+                true => "name as many or fewer, or as many `queues`, each of which a thread can have",
+                false => "name as many or fewer",
+            };
+            format!(
+                "{who}: {cores} cores for {processes} forwarding process(es), each of which has one; {more}"
+            )
         })
     }
 
@@ -314,7 +330,10 @@ impl PointSpec {
         if let Some(deaf) = deaf {
             return Some(format!("{} cannot be reached by the `{wiring}` wiring", deaf.name()));
         }
-        if let Some(reason) = self.unbundled(wiring) {
+        if let Some(reason) = self.unserved(wiring) {
+            return Some(reason);
+        }
+        if let Some(reason) = self.unbundled(wiring).or_else(|| self.unqueued(wiring)) {
             return Some(reason);
         }
         let reason = chain::unsupported(&devices, self.nf, placement)?;

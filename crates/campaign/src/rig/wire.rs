@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError};
+use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError, RxQueue, TxQueue};
 use weir_dut::chain::{self, ChainRequest};
 use weir_dut::folder::Folder;
-use weir_dut::wiring::{Fed, MOST_LINKS, Nic, Side, VethDriver, VethPairs, WiringKind};
+use weir_dut::namespace::Namespace;
+use weir_dut::wiring::{Fed, MOST_LINKS, Nic, Side, VethDriver, VethPairs, WiringKind, with_queues};
 use weir_dut::{RunningDut, SPARE_BUFFERS, StartRequest};
 use weir_traffic::{DirectionSetup, Layout, Sender, Tester};
+use weir_trial::Server;
 
 /// What a wiring comes down to: the ports of both sides, and who comes up first.
 struct Links {
@@ -33,7 +35,7 @@ impl Links {
             |[lab, dut]: [Vec<String>; 2], dut_first| Self { lab, dut, dut_first, listening: Vec::new() };
         let count = setup.placement.ports();
         let external = setup.external();
-        match setup.wiring {
+        let links = match setup.wiring {
             WiringKind::Vhost => {
                 let vhost = setup.outer_vhost();
                 let sockets = external.map_or_else(|| vhost.sockets(folder, count), |it| it.sockets.to_vec());
@@ -44,7 +46,7 @@ impl Links {
                 });
                 let lab_listens = vhost.server == Side::Lab && vhost.dut_first();
                 let listening = if lab_listens { sockets } else { Vec::new() };
-                Ok(Self { listening, ..plain(ports, vhost.dut_first()) })
+                Self { listening, ..plain(ports, vhost.dut_first()) }
             }
             WiringKind::Memif => {
                 let memif = setup.wirings.memif;
@@ -58,22 +60,26 @@ impl Links {
                             .collect()
                     }
                 });
-                Ok(plain(ports, memif.dut_first()))
+                plain(ports, memif.dut_first())
             }
             WiringKind::Veth => {
                 let ends = |side, number| Vec::from(setup.wirings.veth.ports(side, number));
-                Ok(plain([ends(Side::Lab, number), ends(Side::Dut, 0)], true))
+                plain([ends(Side::Lab, number), ends(Side::Dut, 0)], true)
             }
             WiringKind::Nic => {
                 let Nic { lab, dut } = setup.wirings.nic.clone();
-                setup.wirings.nic.check()?;
-                Ok(Self { lab, dut, dut_first: true, listening: Vec::new() })
+                // Another machine's are looked at there, by the device.
+                let dut_here = if setup.far().is_some() { Vec::new() } else { dut.clone() };
+                Nic { lab: lab.clone(), dut: dut_here }.check()?;
+                Self { lab, dut, dut_first: true, listening: Vec::new() }
             }
             // Its DUT has ports of its own only.
             WiringKind::Fed => {
-                Ok(Self { lab: Vec::new(), dut: Vec::new(), dut_first: true, listening: Vec::new() })
+                Self { lab: Vec::new(), dut: Vec::new(), dut_first: true, listening: Vec::new() }
             }
-        }
+        };
+        let told = |ports: Vec<String>| ports.iter().map(|port| with_queues(port, setup.queues())).collect();
+        Ok(Self { lab: told(links.lab), dut: told(links.dut), ..links })
     }
 }
 
@@ -84,21 +90,28 @@ fn request<'a>(
     home: &'a Home,
     flags: &Flags,
 ) -> StartRequest<'a> {
+    let (core, control_core) = setup.there.unwrap_or((setup.cores.dut, setup.cores.control));
     StartRequest {
         nf: setup.nf,
         variant: setup.variant,
         ports,
-        core: setup.cores.dut,
-        control_core: setup.cores.control,
+        core,
+        queues: setup.queues(),
+        further: match setup.placement.is_inline() {
+            true => setup.seats.forwarding.get(1..).unwrap_or_default(),
+            false => &[],
+        },
+        control_core,
         huge_pages: setup.huge_pages,
         buffers,
         max_frame: setup.traffic.max_frame(),
         folder: &home.folder,
-        namespace: home.pairs.as_ref().map(|pairs| &pairs.dut),
+        namespace: home.pairs.as_ref().map(|pairs| &pairs.dut).or(home.namespace.as_ref()),
         external: &setup.wirings.external,
         shared_core: false,
         contained: false,
         sharing: None,
+        far: setup.far(),
         alarm: Arc::clone(&flags.stop),
     }
 }
@@ -131,14 +144,15 @@ pub(super) fn linked(
 ) -> Result<Wired, RigError> {
     let folder = Folder::new()?;
     let pairs_of_ports = setup.placement.bundles.max(1);
-    let pool = Pool::new(eal, lab_buffers(pairs_of_ports), setup.traffic.max_frame())?;
+    let pool = Pool::new(eal, lab_buffers(setup.placement.links()), setup.traffic.max_frame())?;
     let links = Links::of(setup, &folder, number)?;
     let pairs = match setup.wiring {
         WiringKind::Veth => {
             let (veth, frame) = (setup.wirings.veth, setup.traffic.max_frame());
-            Some(match setup.external() {
-                Some(external) => veth.lay_towards(external, frame)?,
-                None => Arc::new(veth.lay(frame)?),
+            Some(match (setup.external(), &setup.placement.server) {
+                (Some(external), _) => veth.lay_towards(external, frame)?,
+                (None, Some(Server::Namespace(name))) => Arc::new(veth.lay_into(name, frame)?),
+                (None, _) => Arc::new(veth.lay(frame)?),
             })
         }
         _ => None,
@@ -149,8 +163,15 @@ pub(super) fn linked(
     let polls = setup.adapter.wants_polled_ends() && setup.wirings.veth.driver == VethDriver::AfPacket;
     let polled =
         pairs.as_ref().filter(|_| polls).map(|pairs| pairs.poll_lab()).transpose()?.unwrap_or_default();
-    let home = Home { folder, pairs, _polled: polled, offloads };
-    let config = PortConfig { max_frame: setup.traffic.max_frame(), ..PortConfig::default() };
+    let namespace = match &setup.placement.server {
+        Some(Server::Namespace(name)) if pairs.is_none() => {
+            Some(Arc::new(Namespace::open(Some(name.as_str()))?))
+        }
+        _ => None,
+    };
+    let home = Home { folder, pairs, namespace, _polled: polled, offloads };
+    let (max_frame, queues) = (setup.traffic.max_frame(), setup.queues());
+    let config = PortConfig { max_frame, queues, ..PortConfig::default() };
     // A port that waits for its peer to connect may take a second: Ctrl-C counts between them.
     let open_one = |spec: &String| match (flags.interrupted.load(Ordering::Relaxed), &home.pairs) {
         (true, _) => Err(RigError::Interrupted),
@@ -182,24 +203,33 @@ pub(super) fn linked(
     let mut device = Device::new(dut, setup, home, flags)?;
     device.wait_links(&ports, patience(setup)).map_err(|error| absent(error, setup))?;
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
-    for (receiver, sender) in ports.iter_mut().filter_map(Port::take_queue) {
-        receivers.push(vec![receiver]);
-        senders.push(sender);
+    for port in &mut ports {
+        let (receive, send): (Vec<RxQueue>, Vec<TxQueue>) = std::iter::from_fn(|| port.take_queue()).unzip();
+        receivers.push(receive);
+        senders.push(send);
     }
-    let mut directions = Vec::new();
+    let (mut directions, mut laps) = (Vec::new(), Vec::new());
     let mut senders = senders.into_iter().enumerate();
     for bundle in 0..u64::from(pairs_of_ports) {
         // Each bundle has the same traces, and its own turns of what is drawn.
         let seed = setup.traffic.seed().wrapping_add(bundle);
-        let mut sources = setup.traffic.sources()?.into_iter();
-        for (from, tx) in senders.by_ref().take(2) {
-            let Some(source) = sources.next() else { continue };
-            let sender = Sender::new(source, tx, &pool, setup.shape, setup.stamp_every, seed);
-            directions.push(DirectionSetup { senders: vec![sender], from, to: from ^ 1 });
+        let mut sources = setup.traffic.spread(queues.into(), setup.shape)?.into_iter();
+        for (from, each) in senders.by_ref().take(2) {
+            let Some(shares) = sources.next() else { continue };
+            let packets: Vec<String> = shares.iter().map(|share| share.packets().to_string()).collect();
+            laps.push(packets.join(" and "));
+            let of = |(source, tx)| Sender::new(source, tx, &pool, setup.shape, setup.stamp_every, seed);
+            let senders = shares.into_iter().zip(each).map(of).collect();
+            directions.push(DirectionSetup { senders, from, to: from ^ 1 });
         }
     }
+    device.queues = (queues > 1).then(|| {
+        let threads = device.dut.threads().len();
+        let laps = laps.join("; ");
+        format!("{queues} a port, served by {threads} thread(s); packets of a lap by queue, direction by direction: {laps}")
+    });
     let ends: Vec<usize> = directions.iter().map(|direction| direction.to).collect();
-    let layout = Layout::of(setup.testers, ports.len(), &ends, 1);
+    let layout = Layout::of(setup.testers, ports.len(), &ends, queues.into());
     let tester = Tester::new(eal, &layout, ports, receivers, directions);
     let dut_stops_first = setup.wiring == WiringKind::Memif;
     Ok(Wired { tester, device, nf: setup.nf, script: None, dut_stops_first })
@@ -253,7 +283,7 @@ pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Res
     let folder = Folder::new()?;
     let (queues, most) = (setup.adapter.queues(setup.variant), setup.adapter.most_fed());
     let (captures, packets) = setup.traffic.write_captures(&folder, queues, most)?;
-    let home = Home { folder, pairs: None, _polled: Vec::new(), offloads: None };
+    let home = Home { folder, pairs: None, namespace: None, _polled: Vec::new(), offloads: None };
     let fed = Fed::new(captures, packets, most)?;
     let ports = fed.ports_into(sinks);
     let mut request = request(setup, &ports, fed.buffers(), &home, flags);

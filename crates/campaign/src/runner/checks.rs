@@ -11,7 +11,7 @@ use weir_dpdk::Eal;
 use weir_dut::Kind;
 use weir_traffic::Shape;
 use weir_trial::run::{PointKey, PointResult};
-use weir_trial::{Nf, Placement, SelfCheck};
+use weir_trial::{CoreUse, Nf, Placement, SelfCheck};
 
 /// The device that only passes packets on: what the tester is looped onto itself by.
 const LOOP: &str = "nf";
@@ -59,7 +59,10 @@ impl Campaign<'_> {
         let is_said = spec.placement.cores.fixed().is_some() || spec.placement.node.is_some();
         let seats = self.seats.get(&super::seated(spec)).filter(|_| is_said).unwrap_or(&self.usual).clone();
         let seated = Seats { forwarding: vec![seats.cores.dut], ..seats };
-        let placement = Placement { bundles: spec.placement.bundles, ..Placement::default() };
+        // As many ports and queues as at the point, all of them on one core.
+        let Placement { bundles, queues, ref server, .. } = spec.placement;
+        let (cores, server) = (CoreUse::Shared, server.clone());
+        let placement = Placement { bundles, queues, cores, server, ..Placement::default() }.plainest();
         let loop_back = PointSpec { dut: LOOP.to_owned(), nf: Nf::L2Fwd, placement, ..spec.clone() };
         let setup = self.setup(&loop_back, traffic, huge_pages)?;
         let (cores, testers) = (seated.cores, seated.testers.as_slice());

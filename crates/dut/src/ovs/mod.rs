@@ -43,6 +43,9 @@ const PORT_BUFFERS: u64 = 24_576;
 /// Of these, how many a fed trace may hold.
 const PORT_TRACE: u32 = 16_000;
 
+/// Packet buffers of each further queue of such a port: both its rings of 2048, and bursts.
+const QUEUE_BUFFERS: u64 = 8_192;
+
 /// Packet buffers of a pool that all ports share.
 const SHARED_BUFFERS: u64 = 262_144;
 
@@ -109,6 +112,10 @@ impl Adapter for OvsDpdk {
 
     fn takes(&self, variant: &str) -> Result<(), String> {
         Knobs::parse(variant).map(drop)
+    }
+
+    fn serves_queues(&self) -> Result<(), String> {
+        Ok(())
     }
 
     fn takes_changes(&self, nf: Nf) -> Result<(), String> {
@@ -202,7 +209,10 @@ fn mtu(request: &StartRequest<'_>) -> u16 {
 
 fn megabytes(request: &StartRequest<'_>) -> u64 {
     let buffers = match own_pools(request) {
-        true => PORT_BUFFERS * request.ports.len() as u64,
+        true => {
+            let further = QUEUE_BUFFERS * u64::from(eal::further_queues(request));
+            (PORT_BUFFERS + further) * request.ports.len() as u64
+        }
         false => SHARED_BUFFERS,
     };
     // It rounds the room up, to a multiple of 1024.
@@ -218,7 +228,10 @@ fn settings(request: &StartRequest<'_>, knobs: Knobs) -> Vec<String> {
     let settings = [
         ("dpdk-init", "true".to_owned()),
         ("dpdk-lcore-mask", format!("{:#x}", 1_u128 << request.control_core)),
-        ("pmd-cpu-mask", format!("{:#x}", 1_u128 << request.core)),
+        (
+            "pmd-cpu-mask",
+            format!("{:#x}", request.workers().iter().fold(0_u128, |mask, core| mask | 1 << core)),
+        ),
         ("per-port-memory", own_pools(request).to_string()),
         ("dpdk-extra", format!("\"{extra}\"")),
     ];
@@ -279,6 +292,9 @@ impl Port {
             format!("mtu_request={}", mtu(request)),
         ]);
         words.extend(option.map(|(key, value)| format!("options:{key}=\"{value}\"")));
+        // A vhost port has as many as its peer.
+        let several = request.queues > 1 && kind == Kind::Dpdk;
+        words.extend(several.then(|| format!("options:n_rxq={}", request.queues)));
         Self { name, kind, words }
     }
 }

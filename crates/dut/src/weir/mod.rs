@@ -29,7 +29,7 @@ use answers::{Ready, Stats};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use variant::Variant;
-use weir_trial::{BACKENDS, Nf, Split, cipher};
+use weir_trial::{BACKENDS, Nf, Server, Split, cipher};
 use weir_units::Nanos;
 
 const NAME: &str = "weir";
@@ -84,6 +84,14 @@ impl Adapter for Weir {
 
     fn queues(&self, variant: &str) -> usize {
         Variant::parse(variant).map_or(1, |variant| variant.workers)
+    }
+
+    fn serves_queues(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn runs_on(&self, _server: &Server) -> Result<(), String> {
+        Ok(())
     }
 
     fn takes_changes(&self, nf: Nf) -> Result<(), String> {
@@ -147,9 +155,14 @@ fn launch_with(
     let cores = variant.cores(request).map_err(unsupported)?;
     let keyed = keyed(request.nf).map(|text| request.folder.write("services.toml", &text)).transpose()?;
     let arguments = [arguments(request, &variant, &cores, (&flows, keyed.as_deref())), options].concat();
+    let apart = variant.program.is_some() || variant.changes > 0;
+    if let Some(server) = request.far.filter(|_| apart) {
+        let reason =
+            format!("`at=PATH` and `changes=N` are of a switch on this machine, and this one is at {server}");
+        return Err(unsupported(reason));
+    }
     let program = variant.program.clone().map_or_else(program, Ok)?;
-    let (program, arguments) = request.command(program.as_os_str(), arguments);
-    let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
+    let process = request.start_own(NAME, &program, arguments)?;
     let patience = PATIENCE + Duration::from_secs(u64::from(variant.idle / ROUTES_A_SECOND));
     let ready: Ready = process.wait_for(0, "open its ports", patience, first)?;
     if !ready.ready {
@@ -160,7 +173,11 @@ fn launch_with(
         rate => Some(Feed::start(NAME, &request.folder.file(SOCKET), (table, rate), request.control_core)?),
     };
     let channel = FlowChannel::new(NAME, request.folder.file(SOCKET), request.nf, request.control_core);
-    let (version, threads) = (ready.version, ready.tid.into());
+    let (version, mut threads) = (ready.version, Vec::from(ready.tid));
+    if request.far.is_some() {
+        // They are none of this kernel's, and its socket is none of this machine's.
+        threads.clear();
+    }
     Ok(Box::new(Running { feed, process, channel, version, threads }))
 }
 
@@ -186,6 +203,9 @@ fn arguments(
     }
     for core in cores {
         add("--core", core.to_string());
+    }
+    if request.queues > 1 {
+        add("--queues", request.queues.to_string());
     }
     add("--buffers", eal::buffers(request).to_string());
     add("--max-frame", request.max_frame.bytes().to_string());
@@ -251,6 +271,8 @@ impl RunningDut for Running {
             .map(|cpu| cpu.0)
             .sum::<u64>();
         let mut details = stats.details();
+        // On another machine it says itself what it took.
+        let cpu = if self.threads.is_empty() { details.get("cpu_ns").copied().unwrap_or(0) } else { cpu };
         if let Some(feed) = &self.feed {
             let refused = |why: &str| DutError::Answer {
                 dut: NAME,
@@ -271,7 +293,7 @@ impl RunningDut for Running {
     }
 
     fn flow_channel(&self) -> Option<FlowChannel> {
-        Some(self.channel.clone())
+        (!self.threads.is_empty()).then(|| self.channel.clone())
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {
@@ -279,7 +301,7 @@ impl RunningDut for Running {
     }
 
     fn processes(&self) -> Vec<&Process> {
-        vec![&self.process]
+        if self.threads.is_empty() { Vec::new() } else { vec![&self.process] }
     }
 
     fn ended(&mut self) -> Option<DutError> {

@@ -84,11 +84,11 @@ impl Variant {
     }
 
     /// The workers' cores: the forwarding core first, then those that this process may use besides. Where
-    /// a tester looks at its packets, which is not timed, the device has one worker.
+    /// a tester sends, those that share out the queues of the ports, one alone unless there are several.
     pub(super) fn cores(&self, request: &StartRequest<'_>) -> Result<Vec<usize>, String> {
         let is_fed = request.buffers > 0;
         if self.workers == 1 || !is_fed {
-            return Ok(vec![request.core]);
+            return Ok(request.workers());
         }
         let own = sched_getaffinity(Pid::from_raw(0)).map_err(|error| format!("its cores: {error}"))?;
         let others =

@@ -87,6 +87,16 @@ impl Veth {
         Ok(pairs)
     }
 
+    /// Pairs to a namespace that somebody else made, by its name: it stands for another machine, and has other things in it, which
+    /// are left alone.
+    pub fn lay_into(self, namespace: &str, max_frame: FrameSize) -> Result<VethPairs, DutError> {
+        fits(max_frame)?;
+        let (lab, dut) = (Namespace::new()?, Arc::new(Namespace::open(Some(namespace))?));
+        let pairs = VethPairs { lab, dut, far: INTERFACES.map(str::to_owned) };
+        pairs.join(LARGEST - AROUND_MTU)?;
+        Ok(pairs)
+    }
+
     /// Pairs whose other ends lie where a device that somebody else started takes them; the same ones each time.
     pub fn lay_towards(self, external: &External, max_frame: FrameSize) -> Result<Arc<VethPairs>, DutError> {
         fits(max_frame)?;

@@ -119,6 +119,8 @@ pub(crate) fn curves(name: &str, id: i64) -> Run {
         mean_frame_bytes: 64.0,
         directions: 2,
         pairs: 1,
+        queues: 1,
+        server: None,
         huge_pages: false,
         loop_of: "testpmd, forwarding between the ports as they are".to_owned(),
         ceiling: Pps(CEILING),

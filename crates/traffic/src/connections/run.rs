@@ -33,9 +33,18 @@ const PAUSE: Nanos = Nanos(500_000);
 
 /// The sending halves of both ports.
 struct Ports<'a> {
-    senders: [&'a mut Sender; 2],
-    bursts: [Burst; 2],
+    /// By port, then by queue.
+    senders: [Vec<&'a mut Sender>; 2],
+    bursts: [Vec<Burst>; 2],
     counts: [DirectionCounts; 2],
+}
+
+/// The queue of a frame, of so many: by its addresses and ports, the same in both directions.
+#[inline]
+fn queue_of(frame: &[u8; BYTES], queues: usize) -> usize {
+    // Two addresses and two ports, behind Ethernet and an IPv4 header without options.
+    let ends = &frame[26..38];
+    if queues == 1 { 0 } else { ends.iter().map(|byte| usize::from(*byte)).sum::<usize>() % queues }
 }
 
 impl Wire for Ports<'_> {
@@ -44,11 +53,12 @@ impl Wire for Ports<'_> {
         let port = usize::from(port & 1);
         let mut bytes = [0; BYTES];
         packet.template.write(packet.own, &mut bytes);
-        if self.bursts[port].len() == BURST {
-            self.hand_over(port);
+        let queue = queue_of(&bytes, self.senders[port].len());
+        if self.bursts[port][queue].len() == BURST {
+            self.hand_over((port, queue));
         }
         self.counts[port].intended += 1;
-        if !self.senders[port].lay(&mut self.bursts[port], &bytes) {
+        if !self.senders[port][queue].lay(&mut self.bursts[port][queue], &bytes) {
             self.counts[port].unsent += 1;
         }
     }
@@ -56,12 +66,20 @@ impl Wire for Ports<'_> {
 
 impl Ports<'_> {
     #[inline]
-    fn hand_over(&mut self, port: usize) {
-        let laid = self.bursts[port].len();
+    fn hand_over(&mut self, (port, queue): (usize, usize)) {
+        let laid = self.bursts[port][queue].len();
         if laid > 0 {
-            let sent = self.senders[port].hand_over(&mut self.bursts[port]);
+            let sent = self.senders[port][queue].hand_over(&mut self.bursts[port][queue]);
             self.counts[port].sent += sent as u64;
             self.counts[port].refused += (laid - sent) as u64;
+        }
+    }
+
+    /// Hands over what is laid out for any queue.
+    #[inline]
+    fn hand_all_over(&mut self) {
+        for port in 0..2 {
+            (0..self.senders[port].len()).for_each(|queue| self.hand_over((port, queue)));
         }
     }
 }
@@ -111,16 +129,18 @@ impl Engine {
         let called = Ticks::now();
         let (mut senders, mut receivers) = (Vec::new(), Vec::new());
         for lane in &mut self.lanes {
-            senders.extend(lane.senders.iter_mut().filter(|one| one.stream == 0));
+            senders.extend(lane.senders.iter_mut());
             receivers.extend(lane.receivers.iter_mut());
         }
-        senders.sort_by_key(|one: &&mut LaneSender| one.direction);
-        let [one, other]: [&mut LaneSender; 2] = senders.try_into().ok()?;
-        let ports = Ports {
-            senders: [&mut one.sender, &mut other.sender],
-            bursts: [Burst::new(), Burst::new()],
-            counts: [DirectionCounts::default(); 2],
-        };
+        senders.sort_by_key(|one: &&mut LaneSender| (one.direction, one.stream));
+        let (one, other): (Vec<_>, Vec<_>) = senders.into_iter().partition(|one| one.direction == 0);
+        if one.is_empty() || other.is_empty() || other.iter().any(|sender| sender.direction > 1) {
+            return None;
+        }
+        let senders: [Vec<&mut Sender>; 2] =
+            [one, other].map(|port| port.into_iter().map(|one| &mut one.sender).collect());
+        let bursts = senders.each_ref().map(|port| port.iter().map(|_| Burst::new()).collect());
+        let ports = Ports { senders, bursts, counts: [DirectionCounts::default(); 2] };
         let book = Book::new(script, first, asked);
         let watch = Watch::start(core);
         let start = Ticks(Ticks::now().0 + tsc.ticks(LEAD));
@@ -182,10 +202,10 @@ impl Trial<'_, '_> {
             if self.receive(now) {
                 last = now;
             } else if now.since(self.flushed) > self.tsc.ticks(FLUSH_EVERY) {
-                self.ports.senders.iter_mut().for_each(|sender| sender.flush());
+                self.ports.senders.iter_mut().flatten().for_each(|sender| sender.flush());
                 self.flushed = now;
             }
-            (0..2).for_each(|port| self.ports.hand_over(port));
+            self.ports.hand_all_over();
             let over = self.is_over(phase) || count == 0;
             if next == count && (over || now.since(last) > quiet) {
                 return Some(());

@@ -142,6 +142,14 @@ impl FrameSource {
         }
     }
 
+    /// Deals a trace out as [`Self::shares`] does, a capture as well, whose packets then come in their flows' order and at a
+    /// schedule of the senders' own; nothing where it is not in memory.
+    pub fn spread(self, senders: usize) -> Option<Vec<Self>> {
+        let Self::Table(cursor) = self else { return None };
+        let tables = super::share::by_flow(&cursor.table, senders).into_iter();
+        Some(tables.map(|table| Self::Table(TableCursor::new(Arc::new(table), Laps::Endless))).collect())
+    }
+
     /// Mean frame size of a lap, in bytes with FCS.
     pub fn mean_frame_bytes(&self) -> f64 {
         match self {

@@ -106,11 +106,11 @@ impl Checker<'_> {
 }
 
 impl PointSpec {
-    /// Why its functions cannot be placed so on any machine; nothing where they can.
+    /// Why its functions cannot be placed so on any machine, or its ports not have so many queues; nothing where they can.
     pub fn refused(&self) -> Option<String> {
         let wiring: WiringKind = self.wiring.parse().ok()?;
         if self.placement.is_inline() {
-            return self.unjoined();
+            return self.unserved(wiring).or_else(|| self.unqueued(wiring)).or_else(|| self.unjoined());
         }
         self.unplaceable(wiring)
     }

@@ -43,6 +43,9 @@ pub(super) struct Overrides {
     /// Chains beside one another, each with a pair of the tester's ports of its own, 1 to 8
     #[arg(long, value_name = "N", value_delimiter = ',')]
     bundles: Vec<i64>,
+    /// Queues of each port between the tester and the device, 1 to 8
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    queues: Vec<i64>,
     /// The device's cores: own, shared where all its processes take turns on one, a number of cores, or these (on:1+2)
     #[arg(long, value_name = "WHOSE", value_delimiter = ',')]
     cores: Vec<String>,
@@ -55,6 +58,9 @@ pub(super) struct Overrides {
     /// The NUMA node of the device's cores: same (the tester's), or other
     #[arg(long, value_name = "WHICH", value_delimiter = ',')]
     node: Vec<String>,
+    /// The machine on which the device runs: here, ssh://[USER@]HOST[:PORT], or netns:NAME for a namespace that stands for one
+    #[arg(long, value_name = "WHERE", value_delimiter = ',')]
+    server: Vec<String>,
     /// Processors of each guest, in deployment vm
     #[arg(long, value_name = "N", value_delimiter = ',')]
     vcpus: Vec<String>,
@@ -145,6 +151,7 @@ impl Overrides {
         let copies: Vec<String> = self.copies.iter().map(ToString::to_string).collect();
         let vnics: Vec<String> = self.vnics.iter().map(ToString::to_string).collect();
         let bundles: Vec<String> = self.bundles.iter().map(ToString::to_string).collect();
+        let queues: Vec<String> = self.queues.iter().map(ToString::to_string).collect();
         let lists = [
             ("nf", "--nf", &self.nf, texts(&self.nf)),
             ("nf", "--flows", &self.flows, flows),
@@ -155,10 +162,12 @@ impl Overrides {
             ("split", "--split", &self.split, texts(&self.split)),
             ("vnics", "--vnics", &vnics, words(&vnics)),
             ("bundles", "--bundles", &bundles, words(&bundles)),
+            ("queues", "--queues", &queues, words(&queues)),
             ("cores", "--cores", &self.cores, words(&self.cores)),
             ("frequency", "--frequency", &self.frequency, texts(&self.frequency)),
             ("offloads", "--offloads", &self.offloads, texts(&self.offloads)),
             ("node", "--node", &self.node, texts(&self.node)),
+            ("server", "--server", &self.server, texts(&self.server)),
             ("vcpus", "--vcpus", &self.vcpus, words(&self.vcpus)),
             ("memory", "--memory", &self.memory, words(&self.memory)),
             ("accel", "--accel", &self.accel, texts(&self.accel)),
@@ -264,6 +273,7 @@ mod tests {
             split: vec!["flow".into()],
             vnics: vec![2, 4],
             bundles: vec![1, 2],
+            queues: vec![1, 4],
             cores: vec![],
             vcpus: vec![],
             memory: vec![],
@@ -271,6 +281,7 @@ mod tests {
             frequency: vec![],
             offloads: vec![],
             node: vec![],
+            server: vec![],
             against: Some("testpmd".into()),
             wiring: vec![],
             trace: vec![],
@@ -292,6 +303,7 @@ mod tests {
         assert!(text.contains("huge_pages = [\"auto\"]"), "{text}");
         assert!(text.contains("copies = [2]") && text.contains("split = [\"flow\"]"), "{text}");
         assert!(text.contains("bundles = [1, 2]") && text.contains("vnics = [2, 4]"), "{text}");
+        assert!(text.contains("queues = [1, 4]"), "{text}");
     }
 
     #[test]
