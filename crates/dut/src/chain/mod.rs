@@ -340,8 +340,10 @@ impl RunningDut for Running {
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), DutError> {
-        // Nobody is to poll what its neighbour takes away.
+        // Nobody is to poll what its neighbour takes away; but a function takes leave of its host's ports, which answers.
         self.processes().into_iter().for_each(Process::pause);
+        let hosts = self.members.iter().filter(|member| member.is_host);
+        hosts.flat_map(|host| host.dut.processes()).for_each(Process::resume);
         let mut ends = Ok(());
         while let Some(member) = self.members.pop() {
             let stopped = member.dut.stop();
