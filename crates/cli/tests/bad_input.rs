@@ -61,7 +61,7 @@ fn a_mistake_in_a_plan_is_shown_in_its_place_with_its_cure() {
         ("chain = []", &["`chain` is an empty list"]),
         ("chain = [\"l2fwd\", \"nat\"]", &["nat:1 cannot be in a chain", "nobody follows further"]),
         ("chain = [\"pipeline-b\", \"pipeline-b\"]", &["pipeline-b:500 stands twice in a chain"]),
-        ("nf = \"l2fwd+flows:nowhere.flows\"", &["plan.toml:2:6", "nowhere.flows", "name a file of flows"]),
+        ("nf = \"l2fwd+flows:nowhere.flows\"", &["plan.toml:1:6", "nowhere.flows", "name a file of flows"]),
         ("chain = [\"l2fwd\", \"l2fwt\"]", &["unknown chain `l2fwt`", "did you mean `l2fwd`?"]),
         (
             "chain = [\"l2fwd\"]\nlength = [1, 2]",

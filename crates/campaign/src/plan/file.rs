@@ -67,7 +67,7 @@ pub(crate) struct PlanFile {
     /// Axis: the NUMA node of the device's cores: same, the tester's; or other. Default: nothing is said of nodes.
     #[schemars(with = "Option<List<NodeUse>>")]
     pub(super) node: Option<Spanned<List<String>>>,
-    /// Axis: the machine on which the device runs. here; ssh://[USER@]HOST[:PORT], over the wiring nic (nf, weir); netns:NAME, a network namespace of this machine that stands for one, over veth or nic (nf, weir, testpmd). Default: here.
+    /// Axis: the machine on which the device runs. here; ssh://HOST or ssh://USER@HOST:PORT, over the wiring nic (nf, weir); netns:NAME, a network namespace of this machine that stands for one, over veth or nic (nf, weir, testpmd). Default: here.
     #[schemars(with = "Option<List<String>>")]
     pub(super) server: Option<Spanned<List<String>>>,
     /// Axis: processors of each guest, in deployment vm; the function forwards on the last. Default: 1.

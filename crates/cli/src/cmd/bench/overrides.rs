@@ -58,7 +58,7 @@ pub(super) struct Overrides {
     /// The NUMA node of the device's cores: same (the tester's), or other
     #[arg(long, value_name = "WHICH", value_delimiter = ',')]
     node: Vec<String>,
-    /// The machine on which the device runs: here, ssh://[USER@]HOST[:PORT], or netns:NAME for a namespace that stands for one
+    /// The machine on which the device runs: here, ssh://USER@HOST:PORT, or netns:NAME for a namespace that stands for one
     #[arg(long, value_name = "WHERE", value_delimiter = ',')]
     server: Vec<String>,
     /// Processors of each guest, in deployment vm
