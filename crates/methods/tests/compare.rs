@@ -119,6 +119,7 @@ fn run(name: &str, points: Vec<Point>) -> Run {
         sessions: Vec::new(),
         self_checks: Vec::new(),
         points,
+        advice: Vec::new(),
     }
 }
 

@@ -21,6 +21,7 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(include_str!("../migrations/2-truth.sql")).foreign_key_check(),
     M::up(include_str!("../migrations/3-provenance.sql")),
     M::up(include_str!("../migrations/4-placement.sql")),
+    M::up(include_str!("../migrations/5-advice.sql")),
 ];
 
 /// The store version this build writes (`PRAGMA user_version`).

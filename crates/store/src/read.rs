@@ -10,7 +10,7 @@ use rusqlite::{Row, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_trial::SelfCheck;
-use weir_trial::run::{Point, Run, RunState};
+use weir_trial::run::{AdviceCheck, Point, Run, RunState};
 
 /// One line of `weir runs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -136,6 +136,11 @@ impl Store {
         self.read(|store| rows::self_checks(&store.connection, run.0))
     }
 
+    /// Advice made from a run that was checked, in order.
+    pub fn advice(&self, run: RunId) -> StoreResult<Vec<AdviceCheck>> {
+        self.read(|store| rows::advice(&store.connection, run.0))
+    }
+
     /// A whole run, every trial and histogram in it.
     pub fn load(&self, run: RunId) -> StoreResult<Run> {
         self.read(|store| {
@@ -148,6 +153,7 @@ impl Store {
                 .collect::<Result<_, _>>()?;
             loaded.sessions = rows::sessions(&tx, run.0)?;
             loaded.self_checks = rows::self_checks(&tx, run.0)?;
+            loaded.advice = rows::advice(&tx, run.0)?;
             let mut points = tx.prepare("SELECT * FROM points WHERE run_id = ? ORDER BY place")?;
             let points: Vec<(i64, Point)> =
                 points.query_map([run.0], rows::point)?.collect::<Result<_, _>>()?;

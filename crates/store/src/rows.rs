@@ -8,7 +8,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use weir_trial::run::{Point, PointKey, PointResult, Purpose, Run, RunState, Session, StoredTrial};
+use weir_trial::run::{
+    AdviceCheck, Point, PointKey, PointResult, Purpose, Run, RunState, Session, StoredTrial,
+};
 use weir_trial::{
     ChangesMade, ConnectionsMade, DirectionCounts, DutReading, Health, Latency, PacketCheck, SelfCheck,
     StageReading, TesterAccount, TrialResult, TrialSpec, Verdict, Windows,
@@ -116,6 +118,7 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
         sessions: Vec::new(),
         self_checks: Vec::new(),
         points: Vec::new(),
+        advice: Vec::new(),
     })
 }
 
@@ -263,6 +266,20 @@ pub(crate) fn replace_self_check(db: &Connection, run: i64, old: &SelfCheck, new
 
 pub(crate) fn self_checks(db: &Connection, run: i64) -> Result<Vec<SelfCheck>> {
     let mut query = db.prepare_cached("SELECT body FROM self_checks WHERE run_id = ? ORDER BY place")?;
+    query.query_map([run], |row| from_json(row, "body"))?.collect()
+}
+
+pub(crate) fn insert_advice(db: &Connection, run: i64, check: &AdviceCheck) -> Result<()> {
+    db.prepare_cached(
+        "INSERT INTO advice (run_id, place, body)
+         SELECT ?1, coalesce(max(place) + 1, 0), ?2 FROM advice WHERE run_id = ?1",
+    )?
+    .execute(params![run, json(check)?])
+    .map(drop)
+}
+
+pub(crate) fn advice(db: &Connection, run: i64) -> Result<Vec<AdviceCheck>> {
+    let mut query = db.prepare_cached("SELECT body FROM advice WHERE run_id = ? ORDER BY place")?;
     query.query_map([run], |row| from_json(row, "body"))?.collect()
 }
 

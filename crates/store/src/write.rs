@@ -7,7 +7,7 @@ use crate::{name, rows};
 use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
 use uuid::Uuid;
-use weir_trial::run::{PointKey, PointResult, RunState, SCHEMA_VERSION, Session, StoredTrial};
+use weir_trial::run::{AdviceCheck, PointKey, PointResult, RunState, SCHEMA_VERSION, Session, StoredTrial};
 use weir_trial::{PacketCheck, SelfCheck};
 
 /// A run's number in its database.
@@ -130,6 +130,11 @@ impl Store {
     /// Keeps what is known better about a wiring of the run in place of what was kept.
     pub fn replace_self_check(&mut self, run: RunId, old: &SelfCheck, new: &SelfCheck) -> StoreResult<()> {
         self.transact(Some(run), |tx| rows::replace_self_check(tx, run.0, old, new))
+    }
+
+    /// Keeps advice that was made from a run, with what its check came to.
+    pub fn add_advice(&mut self, run: RunId, check: &AdviceCheck) -> StoreResult<()> {
+        self.transact(Some(run), |tx| rows::insert_advice(tx, run.0, check))
     }
 
     /// Keeps what a point sends: hashes of its traces, one a direction, and the seed.

@@ -6,8 +6,11 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use weir_store::{Outcome, RunId, Selector, Store, StoreError};
+use weir_trial::run::advice::{
+    AdviceCheck, Asked, CheckVerdict, Compared, Prediction, Quantity, Question, Statistic,
+};
 use weir_trial::run::{LatencyResult, PointResult, RunState, Session};
-use weir_units::Pps;
+use weir_units::{Interval, Pps, Ratio};
 
 /// Set in the processes that the tests start: the database they write to.
 const CHILD: &str = "WEIR_STORE_TEST_DATABASE";
@@ -217,4 +220,51 @@ fn runs_of_two_databases_differ_in_name_and_identity() {
     let (a, b) = (run("a.db"), run("b.db"));
     assert_ne!(a.1, b.1);
     assert_ne!(a.0, b.0, "begun at the same moment, as the first of their databases");
+}
+
+#[test]
+fn checks_of_advice_stand_with_their_run_in_order_and_go_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weir.db");
+    let mut store = Store::open(Some(&path)).unwrap();
+    let run = begin(&mut store, Some("advised"));
+    let other = begin(&mut store, Some("other"));
+    let check = |advice: &str, verdict| AdviceCheck {
+        started_ms: START_MS,
+        question: Question::Speed,
+        asked: Asked {
+            load: Some(Pps(2.5e6)),
+            loss: Ratio(0.001),
+            delay: Some("p99 < 50us".parse().unwrap()),
+        },
+        advice: advice.to_owned(),
+        key: key(64),
+        derived_from: vec![0, 2],
+        extrapolated: Vec::new(),
+        compared: vec![Compared {
+            predicted: Prediction {
+                quantity: Quantity::Delay { load: Pps(2.5e6), statistic: Statistic::P999 },
+                value: 41_000.5,
+                interval: Some(Interval { low: 40e3, high: 42e3 }),
+            },
+            measured: 43_000.0,
+            count: 1,
+            inside: Some(false),
+        }],
+        verdict,
+        why: "it was slower".to_owned(),
+        run: "other".to_owned(),
+        uuid: "u".to_owned(),
+    };
+    let checks =
+        [check("35 % carries it", CheckVerdict::Refuted), check("36 % does", CheckVerdict::Confirmed)];
+    checks.iter().for_each(|check| store.add_advice(run, check).unwrap());
+    drop(store);
+    let mut store = Store::open(Some(&path)).unwrap();
+    assert_eq!(store.load(run).unwrap().advice, checks);
+    assert_eq!((store.advice(run).unwrap().len(), store.advice(other).unwrap().len()), (2, 0));
+    let error = store.load(run).unwrap().advice[0].compared[0].error().unwrap();
+    assert!((error - (43_000.0 / 41_000.5 - 1.0)).abs() < 1e-12, "{error}");
+    store.remove_run(run).unwrap();
+    assert!(store.advice(run).unwrap().is_empty());
 }

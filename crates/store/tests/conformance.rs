@@ -673,6 +673,7 @@ fn run() -> impl Strategy<Value = Run> {
                 uuid: String::new(),
                 self_checks,
                 points,
+                advice: Vec::new(),
             }
         },
     )

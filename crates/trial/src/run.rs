@@ -3,11 +3,13 @@
 //! The same types are what the store keeps, `weir show --json` and `weir export --json` print and
 //! the report draws. [`SCHEMA_VERSION`] rises when a field changes meaning or goes away.
 
+pub mod advice;
 pub mod cpu;
 mod method;
 mod ranking;
 mod repeats;
 
+pub use advice::{AdviceCheck, Asked};
 pub use cpu::CpuUse;
 pub use method::*;
 pub use ranking::Doubt;
@@ -68,6 +70,9 @@ pub struct Run {
     pub self_checks: Vec<SelfCheck>,
     /// What was measured.
     pub points: Vec<Point>,
+    /// Advice made from it that was checked, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<AdviceCheck>,
 }
 
 /// A run taken up again.

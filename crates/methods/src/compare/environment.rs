@@ -177,6 +177,7 @@ mod tests {
             self_checks: Vec::new(),
             environment: facts.iter().map(own).collect::<BTreeMap<_, _>>(),
             points: Vec::new(),
+            advice: Vec::new(),
         }
     }
 

@@ -144,6 +144,7 @@ pub(crate) fn curves(name: &str, id: i64) -> Run {
         sessions: Vec::new(),
         self_checks: vec![check],
         points,
+        advice: Vec::new(),
     }
 }
 

@@ -71,6 +71,7 @@ pub(crate) fn run(name: &str, id: i64, speed: f64) -> Run {
         sessions: Vec::new(),
         self_checks: Vec::new(),
         points,
+        advice: Vec::new(),
     }
 }
 
