@@ -37,7 +37,7 @@ use weir_dut::wiring::{Nic, WiringKind};
 use weir_methods::Remaining;
 use weir_traffic::Shape;
 use weir_traffic::trace::{Sizes, TraceName};
-use weir_trial::simulated::SimulatedDut;
+use weir_trial::simulated::{SimulatedDut, SimulatedParts};
 use weir_trial::{FlowFile, FlowFileError, Nf, Placement};
 use weir_units::{LineRate, Nanos, Ratio};
 
@@ -71,6 +71,9 @@ impl Known<'static> {
         }
     }
 }
+
+/// How far the seeds of neighbouring points of a simulated device lie apart: 2^64 over the golden ratio.
+const SEEDS_APART: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Set-up and drain time that is assumed of a trial before one has been measured.
 pub const ASSUMED_OVERHEAD: Nanos = Nanos(Nanos::PER_SECOND / 4);
@@ -120,6 +123,8 @@ pub struct Plan {
     pub methods: Vec<Planned>,
     /// Numbers of the simulated device.
     pub simulated: SimulatedDut,
+    /// What a packet takes of each part of the simulated device, in its variant `parts`.
+    pub simulated_parts: SimulatedParts,
     /// The wiring `vhost`.
     pub vhost: VhostPlan,
     /// The wiring `memif`.
@@ -332,6 +337,16 @@ impl Plan {
             Axis::Directions => self.directions.len(),
             Axis::HugePages => self.huge_pages.len(),
         }
+    }
+
+    /// The simulated device as it is at a point. One that is made of parts draws its noise anew at each.
+    pub(crate) fn simulated_at(&self, point: &PointSpec) -> SimulatedDut {
+        if !weir_dut::is_made_of_parts(&point.dut) {
+            return self.simulated;
+        }
+        let capacity = self.simulated_parts.capacity(point.nf, &point.placement);
+        let seed = self.simulated.seed.wrapping_add(u64::from(point.index).wrapping_mul(SEEDS_APART));
+        SimulatedDut { capacity, seed, ..self.simulated }
     }
 
     /// What it asks of one method, by what that method's plan is; nothing where it does not ask for it.

@@ -307,7 +307,7 @@ impl<'a> Campaign<'a> {
             Some(rig @ Rig::Simulated(_)) => return Ok((rig, None)),
             Some(rig) => rig.take_down()?,
             None if weir_dut::kind(&spec.dut) == Kind::Arithmetic => {
-                return Ok((Rig::simulated(self.plan.simulated), None));
+                return Ok((Rig::simulated(self.plan.simulated_at(spec)), None));
             }
             None => {}
         }

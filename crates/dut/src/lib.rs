@@ -50,6 +50,7 @@ pub use error::DutError;
 pub use guest::lacks as guest_lacks;
 pub use openflow::churn::{Changed, Churn, FlowChannel};
 pub use outside::Command;
+pub use simulated::is_made_of_parts;
 
 use chain::HostPaths;
 use folder::Folder;

@@ -1,7 +1,8 @@
 //! The `simulated` device: no process, no packets, only arithmetic of known answer.
 //!
 //! It is the oracle of the methods and the tutorial of the lab. Nothing reaches it by a wiring and nobody starts
-//! it ([`Kind::Arithmetic`]): the campaign asks [`weir_trial::simulated::Simulation`] for its trials.
+//! it ([`Kind::Arithmetic`]): the campaign asks [`weir_trial::simulated::Simulation`] for its trials. The variant
+//! `parts` is one that is the oracle of advice: it has functions, hosts, cores and a clock.
 
 use crate::wiring::WiringKind;
 use crate::{Adapter, DutError, Kind, RunningDut, StartRequest};
@@ -9,6 +10,14 @@ use weir_trial::Nf;
 
 /// The name people type.
 const SIMULATED: &str = "simulated";
+
+/// The variant whose capacity follows from function and placement ([`weir_trial::simulated::SimulatedParts`]).
+const PARTS: &str = "parts";
+
+/// Whether a device is the simulated one that is made of parts.
+pub fn is_made_of_parts(device: &str) -> bool {
+    crate::split(device) == (SIMULATED, PARTS)
+}
 
 /// The adapter.
 pub(crate) struct Simulated;
@@ -32,6 +41,15 @@ impl Adapter for Simulated {
 
     fn supports(&self, _nf: Nf) -> Result<(), String> {
         Ok(())
+    }
+
+    fn takes(&self, variant: &str) -> Result<(), String> {
+        match variant {
+            "" | PARTS => Ok(()),
+            other => Err(format!(
+                "{SIMULATED} has no variant `{other}`; it has {PARTS}, whose capacity follows from function and placement"
+            )),
+        }
     }
 
     fn version(&self) -> Result<String, DutError> {

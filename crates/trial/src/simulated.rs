@@ -5,6 +5,10 @@
 //! Latency is service time plus queueing. Everything follows from the seed and the order of the
 //! trials, so a search over it can be repeated to the packet.
 
+mod parts;
+
+pub use parts::SimulatedParts;
+
 use crate::run::Purpose;
 use crate::{DirectionCounts, KeptTrial, Latency, Measurer, TrialResult, TrialSpec};
 use rand::{RngExt as _, SeedableRng as _};

@@ -12,7 +12,7 @@ use super::placement::PlacementAxes;
 use super::text::{HugePages, List, SizesText, Text};
 use super::{Axis, Known, Plan, Planned, TraceChoice, Until};
 use crate::methods::{self, GoalTable, MrrPlan, OfPlanned as _, check_goals};
-use simulated::simulated;
+use simulated::{parts, simulated};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::Range;
@@ -173,7 +173,8 @@ impl<'a> Checker<'a> {
             repeats: self.within("repeats", file.repeats, 1, MAX_REPEATS),
             until,
             methods,
-            simulated: simulated(file.simulated, seed),
+            simulated: simulated(&file.simulated, seed),
+            simulated_parts: parts(file.simulated.parts.as_ref()),
             vhost: file.vhost,
             memif: file.memif,
             veth: file.veth,

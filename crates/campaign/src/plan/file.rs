@@ -200,4 +200,28 @@ pub(super) struct SimulatedTable {
     pub(super) disturbed: Option<Text<Ratio>>,
     /// Seed of the device. Default: the plan's.
     pub(super) seed: Option<u64>,
+    /// Of the device `simulated:parts`, whose capacity follows from function and placement: what a packet takes of each part.
+    pub(super) parts: Option<PartsTable>,
+}
+
+/// What a packet takes of each part of the device `simulated:parts`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PartsTable {
+    /// Receiving and sending, of each process. Default: "60ns".
+    pub(super) io: Option<Text<Nanos>>,
+    /// What L2 forwarding adds. Default: "20ns".
+    pub(super) l2fwd: Option<Text<Nanos>>,
+    /// What routing adds. Default: "60ns".
+    pub(super) l3fwd: Option<Text<Nanos>>,
+    /// What a filter adds. Default: "120ns".
+    pub(super) firewall: Option<Text<Nanos>>,
+    /// Passing a packet on, of a host; of a deployment without one, of each process. Default: "50ns".
+    pub(super) hop: Option<Text<Nanos>>,
+    /// Part of these times that the clock does not shorten. Default: "25%".
+    pub(super) memory: Option<Text<Ratio>>,
+    /// The clock that they are of, in MHz. Default: 2500.
+    pub(super) clock: Option<u32>,
+    /// What a turn costs a device that has a share of a core, as a part of its time. Default: "6%".
+    pub(super) turn: Option<Text<Ratio>>,
 }

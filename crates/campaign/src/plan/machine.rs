@@ -159,6 +159,7 @@ impl PointSpec {
             let name = device.name();
             match device.kind() {
                 Kind::OnTheWire => Some(format!("{name} is a box of its own, and {frequency} is of this machine's cores")),
+                Kind::Arithmetic if weir_dut::is_made_of_parts(&self.dut) => None,
                 Kind::Arithmetic => Some(format!("{name} computes its trials on no core, so that {frequency} means nothing")),
                 Kind::Started if device.forwards_in_kernel() => frequency.held().map(|percent| {
                     format!(

@@ -6,6 +6,7 @@ use crate::plan::PointSpec;
 use crate::plan::check::Checker;
 use crate::plan::text::List;
 use toml::Spanned;
+use weir_dut::Kind;
 use weir_dut::chain;
 use weir_dut::wiring::WiringKind;
 use weir_trial::{Placement, Split};
@@ -109,6 +110,9 @@ impl PointSpec {
     /// Why its functions cannot be placed so on any machine, or its ports not have so many queues; nothing where they can.
     pub fn refused(&self) -> Option<String> {
         let wiring: WiringKind = self.wiring.parse().ok()?;
+        if weir_dut::kind(&self.dut) == Kind::Arithmetic {
+            return None;
+        }
         if self.placement.is_inline() {
             return self.unserved(wiring).or_else(|| self.unqueued(wiring)).or_else(|| self.unjoined());
         }
