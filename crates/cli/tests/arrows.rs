@@ -17,6 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-dpdk", &["weir-units", "weir-cpu", "weir-packet"]),
     ("weir-trial", &["weir-units", "weir-wire", "weir-flow", "weir-openflow"]),
     ("weir-methods", &["weir-units", "weir-trial"]),
+    ("weir-advice", &["weir-units", "weir-trial"]),
     ("weir-traffic", &["weir-units", "weir-wire", "weir-cpu", "weir-dpdk", "weir-flow", "weir-trial"]),
     (
         "weir-dut",
@@ -102,6 +103,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-dpdk",
             "weir-trial",
             "weir-methods",
+            "weir-advice",
             "weir-traffic",
             "weir-dut",
             "weir-store",

@@ -1,0 +1,6 @@
+//! Advice over simulated runs, whose truth is known.
+
+mod coverage;
+mod lab;
+mod papers;
+mod questions;
