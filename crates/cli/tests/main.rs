@@ -1,5 +1,6 @@
 //! The program, as people use it.
 
+mod advise;
 mod against;
 mod arrows;
 mod bad_input;

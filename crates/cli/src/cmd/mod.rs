@@ -1,5 +1,6 @@
 //! The subcommands. Each file holds an `Args` with its help and a `run`.
 
+mod advise;
 mod bench;
 mod cells;
 mod compare;
@@ -55,6 +56,7 @@ pub(crate) enum Command {
     Runs(runs::Args),
     Show(show::Args),
     Compare(compare::Args),
+    Advise(advise::Args),
     Perf(perf::Args),
     Rescore(rescore::Args),
     Verify(verify::Args),
@@ -79,6 +81,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Runs(args) => runs::run(args),
         Command::Show(args) => show::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Advise(args) => advise::run(args),
         Command::Perf(args) => perf::run(args),
         Command::Rescore(args) => rescore::run(args),
         Command::Verify(args) => verify::run(args),

@@ -30,6 +30,8 @@ enum Name {
     Perf,
     /// Stored trials judged again: `weir rescore --json`
     Rescore,
+    /// Advice and its checks: `weir advise --json`
+    Advise,
     /// Results derived again: `weir verify --json`
     Verify,
     /// The devices: `weir dut list --json`
@@ -67,6 +69,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Name::Compare => schemars::schema_for!(weir_methods::compare::Comparison),
         Name::Perf => schemars::schema_for!(weir_campaign::perf::Perf),
         Name::Rescore => schemars::schema_for!(super::rescore::Document),
+        Name::Advise => schemars::schema_for!(super::advise::Document),
         Name::Verify => schemars::schema_for!(super::verify::Verified),
         Name::Duts => schemars::schema_for!(super::dut::Duts),
         Name::Doctor => schemars::schema_for!(super::doctor::Diagnosis),

@@ -80,6 +80,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         text.push_str(&points(&run));
         text.push_str(&cpu::text(&run));
         run.points.iter().for_each(|point| text.push_str(&details(point)));
+        text.push_str(&super::advise::of_run(&run));
         for warning in warnings(&run) {
             let _ = writeln!(text, "note: {warning}");
         }

@@ -40,6 +40,11 @@ impl Database {
         Ok(runs.iter().any(|known| known.id == run.id && known.live))
     }
 
+    /// The file that was named, where one was.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.db.as_deref()
+    }
+
     /// `--db FILE` again, for a command that is suggested.
     pub(crate) fn flag(&self) -> String {
         db_flag(self.db.as_deref())
