@@ -17,6 +17,7 @@ mod detection_power;
 mod disturbed_trials;
 mod doctor;
 mod examples;
+mod fastclick;
 mod faults;
 mod figures;
 mod flow_mods;

@@ -54,6 +54,22 @@ pub enum DutError {
         /// Program looked for.
         program: PathBuf,
     },
+    /// A program that Debian has no package of was not found.
+    #[error(
+        "{dut} needs `{program}`, which {}; Debian has no package of it: build it, and put it on the PATH or name its path in the \
+         variable {variable}",
+        unfound(.named.as_ref())
+    )]
+    Unfound {
+        /// Adapter.
+        dut: &'static str,
+        /// Program looked for.
+        program: &'static str,
+        /// The variable that may hold its path.
+        variable: &'static str,
+        /// The path that it holds.
+        named: Option<PathBuf>,
+    },
     /// The system would not run the program.
     #[error("`{program}` cannot be run: {reason}")]
     Spawn {
@@ -138,6 +154,11 @@ pub enum DutError {
         /// The system's reason.
         reason: String,
     },
+}
+
+/// Where a program was not found.
+fn unfound(named: Option<&PathBuf>) -> String {
+    named.map_or_else(|| "is not on the PATH".to_owned(), |path| format!("is not at {}", path.display()))
 }
 
 impl DutError {

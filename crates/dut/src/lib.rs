@@ -22,7 +22,9 @@ mod eal;
 mod error;
 mod example;
 mod external;
+mod fastclick;
 pub mod folder;
+mod found;
 mod guest;
 mod ip_pipeline;
 mod l2fwd;
@@ -381,6 +383,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &l2fwd::L2Fwd,
     &l3fwd::L3Fwd,
     &ip_pipeline::IpPipeline,
+    &fastclick::FastClick,
     &linux::Linux,
     &xdp::Xdp,
     &external::SomebodyElses,

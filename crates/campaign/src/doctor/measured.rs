@@ -5,7 +5,7 @@ use crate::environment::{Neighbour, neighbours, steal_ticks};
 use nix::sys::statvfs::statvfs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_dut::ADAPTERS;
+use weir_dut::{ADAPTERS, DutError};
 
 /// How long other processes are watched before the cores are.
 const NEIGHBOURS_FOR: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ pub struct Measured {
     pub neighbours: Option<Vec<Neighbour>>,
     /// The store's folder, or the nearest that exists, and the bytes free there.
     pub disk: Option<(PathBuf, u64)>,
-    /// Devices that are not installed, of those that this build can start.
+    /// Devices that are not installed, of those that this build can start and this system has packages for.
     pub missing: Option<Vec<Missing>>,
     /// This program.
     pub program: Option<PathBuf>,
@@ -39,9 +39,10 @@ pub struct Measured {
 impl Measured {
     /// Watches the machine: half a second for other processes, then `seconds` for the cores.
     pub fn here(store: &Path, seconds: Duration) -> Self {
-        let missing = ADAPTERS.iter().filter_map(|adapter| {
-            let why = adapter.version().err()?.to_string();
-            Some(Missing { name: adapter.name().to_owned(), why })
+        let missing = ADAPTERS.iter().filter_map(|adapter| match adapter.version() {
+            // Whoever wants one that has to be built by hand knows.
+            Ok(_) | Err(DutError::Unfound { .. }) => None,
+            Err(why) => Some(Missing { name: adapter.name().to_owned(), why: why.to_string() }),
         });
         let missing = missing.collect();
         let neighbours = neighbours(NEIGHBOURS_FOR);

@@ -66,7 +66,9 @@ pub fn unsupported(devices: &[&str], nf: Nf, placement: &Placement) -> Option<St
     if let Some(host) = host(placement)
         && host.hosts().is_none()
     {
-        return Some(format!("{} hosts no other processes; weir, ovs-dpdk, testpmd and nf do", host.name()));
+        let hosts = crate::ADAPTERS.iter().filter(|adapter| adapter.hosts().is_some());
+        let names: Vec<&str> = hosts.map(|adapter| adapter.name()).collect();
+        return Some(format!("{} hosts no other processes; {} do", host.name(), names.join(", ")));
     }
     if let Some(reason) = unsplit(placement).or_else(|| crowded(members.len(), placement)) {
         return Some(reason);

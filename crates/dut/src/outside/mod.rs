@@ -16,6 +16,7 @@ mod tables;
 mod words;
 
 pub(crate) use commands::{by_port, counted, printed};
+pub(crate) use pinned::forwarding;
 pub use words::Command;
 
 use crate::wiring::WiringKind;

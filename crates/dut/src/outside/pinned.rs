@@ -5,7 +5,7 @@ use std::fs;
 
 /// The threads of a process, and of those it started, that forward: those with one of these names, or, where none is
 /// given, those that may run on the forwarding core alone, as DPDK's and most others pin theirs. Process and thread.
-pub(super) fn forwarding(process: u32, names: &[&str], core: usize) -> Vec<(u32, u32)> {
+pub(crate) fn forwarding(process: u32, names: &[&str], core: usize) -> Vec<(u32, u32)> {
     let own = if names.is_empty() { on_core(process, core) } else { cpu::threads_named(process, names) };
     let started = children(process).into_iter().flat_map(|child| forwarding(child, names, core));
     own.into_iter().map(|thread| (process, thread)).chain(started).collect()
