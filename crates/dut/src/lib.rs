@@ -14,6 +14,7 @@
 //! Threads: each child has one thread that waits for its end and two that read what it prints;
 //! all three sleep while the DUT forwards in silence.
 
+mod bess;
 pub mod chain;
 mod controlled;
 mod counters;
@@ -384,6 +385,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &l3fwd::L3Fwd,
     &ip_pipeline::IpPipeline,
     &fastclick::FastClick,
+    &bess::Bess,
     &linux::Linux,
     &xdp::Xdp,
     &external::SomebodyElses,
