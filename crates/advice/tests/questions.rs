@@ -295,3 +295,18 @@ fn a_rate_that_is_all_that_was_offered_is_no_evidence() {
         "{text}"
     );
 }
+
+#[test]
+fn queues_with_a_thread_each_are_counted_up_to_the_load() {
+    let queued = |queues| Placement { queues, ..Placement::default() };
+    let made = rates("l3fwd:10", &[1, 2].map(queued), (5, 0.005, 2));
+    let advice = advice(&made, asked(15e6), Question::Queues);
+    assert_eq!((advice.key.placement.queues, advice.meets), (2, Some(true)), "{advice:?}");
+    let chain = rates("firewall:10+l3fwd:10", &[hosted(1, CoreUse::Own)], (5, 0.0, 1));
+    assert!(
+        answers(&chain, asked(1e6), Question::Queues).is_empty(),
+        "chains of processes have one queue a port"
+    );
+    let one = rates("l3fwd:10", &[Placement::default()], (5, 0.0, 1));
+    assert_eq!(refused(&one, asked(1e6), Question::Queues).1.unwrap().axes[0].0, "queues");
+}

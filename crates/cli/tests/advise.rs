@@ -155,7 +155,7 @@ fn nonsense_is_refused_with_what_may_be_written() {
         (&["@last", "--load", "0pps"], "a load of nothing"),
         (&["@last", "--load", "3Mpps", "--loss", "1.5"], "is not a ratio between 0 and 1"),
         (&["@last", "--load", "3Mpps", "--delay", "fast"], "bounds no delay"),
-        (&["@last", "--load", "3Mpps", "--question", "queues"], "speed, cores, copies"),
+        (&["@last", "--load", "3Mpps", "--question", "hosts"], "speed, cores, copies"),
         (&["@last", "--load", "3Mpps", "--point", "9"], "it has 0 to 2"),
         (&["@last", "--load", "3Mpps", "--chain", "l2fwd+what"], "l2fwd+what"),
         (&["@last", "--load", "3Mpps", "--question", "speed", "--plan"], "leaves no question open"),

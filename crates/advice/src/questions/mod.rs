@@ -40,6 +40,7 @@ pub fn advise(run: &Run, wanted: &Wanted) -> Vec<Answer> {
         Question::Cores => cores::answers(&context),
         Question::Copies => side_by_side::answers(&context, &side_by_side::COPIES),
         Question::Vnics => side_by_side::answers(&context, &side_by_side::VNICS),
+        Question::Queues => side_by_side::answers(&context, &side_by_side::QUEUES),
         Question::Placement => placement::answers(&context),
         Question::Split => split::answers(&context),
     };

@@ -1,4 +1,4 @@
-//! How many copies, or pairs of virtual ports, carry a load.
+//! How many copies, pairs of virtual ports, or queues carry a load.
 //!
 //! A packet takes `t = a + b / n`: `a` of what all share (a host, a core), `b` of what `n` of them do side by side. Two numbers of
 //! copies tell both.
@@ -30,6 +30,8 @@ pub(super) struct Several {
     with: fn(&Placement, u32) -> Placement,
     /// The most there can be.
     most: u32,
+    /// Whether it stands behind a host; else it is of a device that is one process.
+    hosted: bool,
 }
 
 /// Copies of a chain.
@@ -40,6 +42,7 @@ pub(super) const COPIES: Several = Several {
     count: |placement| placement.copies.max(1),
     with: |placement, copies| Placement { copies, ..placement.clone() },
     most: Placement::MOST_COPIES,
+    hosted: true,
 };
 
 /// Pairs of virtual ports.
@@ -50,6 +53,18 @@ pub(super) const VNICS: Several = Several {
     count: |placement| placement.pairs(),
     with: |placement, pairs| Placement { vnics: 2 * pairs, ..placement.clone() },
     most: Placement::MOST_VNICS / 2,
+    hosted: true,
+};
+
+/// Queues of the ports of a device that is one process, each with a thread.
+pub(super) const QUEUES: Several = Several {
+    question: Question::Queues,
+    words: ("queue", "queues"),
+    axis: ("queues", "[1, 2]"),
+    count: |placement| placement.queues.max(1),
+    with: |placement, queues| Placement { queues, ..placement.clone() },
+    most: Placement::MOST_QUEUES,
+    hosted: false,
 };
 
 pub(super) fn answers(context: &Context<'_, '_>, several: &Several) -> Vec<Answer> {
@@ -57,7 +72,10 @@ pub(super) fn answers(context: &Context<'_, '_>, several: &Several) -> Vec<Answe
         key.placement = (several.with)(&key.placement, 1);
         key.placement.split = weir_trial::Split::default();
     });
-    groups.iter().filter_map(|(key, group)| of_group(context, several, (key, group))).collect()
+    // Chains of processes have one queue a port.
+    let can = |key: &PointKey| several.hosted || key.placement.is_inline();
+    let groups = groups.iter().filter(|(key, _)| can(key));
+    groups.filter_map(|(key, group)| of_group(context, several, (key, group))).collect()
 }
 
 fn of_group(
@@ -138,11 +156,11 @@ fn number(several: &Several, n: u32) -> String {
 fn needed(several: &Several, first: &Evidence<'_>) -> Needed {
     let mut axes = vec![axis(several.axis.0, several.axis.1)];
     let key = &first.point.key;
-    if !key.placement.deployment.has_host() {
+    if several.hosted && !key.placement.deployment.has_host() {
         axes.push(axis("deployment", "\"vhost\""));
-        if key.wiring == "fed" {
-            axes.push(axis("wiring", "\"vhost\""));
-        }
+    }
+    if key.wiring == "fed" {
+        axes.push(axis("wiring", "\"vhost\""));
     }
     Needed { point: first.point.index, axes, methods: None }
 }

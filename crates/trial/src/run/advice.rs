@@ -158,6 +158,8 @@ pub enum Question {
     Copies,
     /// How many virtual ports of each function.
     Vnics,
+    /// How many queues of each port.
+    Queues,
     /// Where the chain runs.
     Placement,
     /// From which load on a device's traffic is to be split.
@@ -166,8 +168,8 @@ pub enum Question {
 
 impl Question {
     /// Every one, in the order of the answers.
-    pub const ALL: [Self; 6] =
-        [Self::Speed, Self::Cores, Self::Copies, Self::Vnics, Self::Placement, Self::Split];
+    pub const ALL: [Self; 7] =
+        [Self::Speed, Self::Cores, Self::Copies, Self::Vnics, Self::Queues, Self::Placement, Self::Split];
 
     /// The name people type.
     pub const fn name(self) -> &'static str {
@@ -176,6 +178,7 @@ impl Question {
             Self::Cores => "cores",
             Self::Copies => "copies",
             Self::Vnics => "vnics",
+            Self::Queues => "queues",
             Self::Placement => "placement",
             Self::Split => "split",
         }
@@ -355,6 +358,6 @@ mod tests {
             assert_eq!(question.name().parse(), Ok(question));
             assert_eq!(serde_json::to_value(question).unwrap(), question.name());
         }
-        assert!("queues".parse::<Question>().unwrap_err().contains("speed, cores, copies"));
+        assert!("hosts".parse::<Question>().unwrap_err().contains("speed, cores, copies"));
     }
 }

@@ -76,7 +76,11 @@ impl SimulatedParts {
             times.repeat(side_by_side as usize)
         };
         match placement.deployment {
-            Deployment::Inline => vec![ns(self.io) + work.iter().sum::<f64>()],
+            Deployment::Inline => {
+                // A thread for each queue, with its share of the packets.
+                let threads = placement.forwarding(work.len()).max(1);
+                vec![(ns(self.io) + work.iter().sum::<f64>()) / threads as f64; threads]
+            }
             Deployment::Vale => each(ns(self.io) + ns(self.hop)),
             Deployment::Shared => [vec![ns(self.io)], each(ns(self.hop))].concat(),
             Deployment::Vhost | Deployment::Container | Deployment::Vm => {
@@ -123,6 +127,9 @@ mod tests {
         let inline = Placement::default();
         assert_eq!(nanoseconds("l2fwd", &inline), 80.0);
         assert_eq!(nanoseconds("firewall:10+l3fwd:10", &inline), 60.0 + 120.0 + 60.0);
+        assert_eq!(nanoseconds("l2fwd", &Placement { queues: 4, ..inline.clone() }), 20.0);
+        let one_thread = Placement { queues: 4, cores: CoreUse::Shared, ..inline };
+        assert_eq!(nanoseconds("l2fwd", &one_thread), 80.0, "of four queues");
         let own =
             Placement { deployment: Deployment::Vhost, host: Some("weir".into()), ..Placement::default() };
         assert_eq!(nanoseconds("firewall:10+l3fwd:10", &own), 180.0, "the filter is the slowest");

@@ -6,7 +6,6 @@ use crate::plan::PointSpec;
 use crate::plan::check::Checker;
 use crate::plan::text::List;
 use toml::Spanned;
-use weir_dut::Kind;
 use weir_dut::chain;
 use weir_dut::wiring::WiringKind;
 use weir_trial::{Placement, Split};
@@ -110,7 +109,7 @@ impl PointSpec {
     /// Why its functions cannot be placed so on any machine, or its ports not have so many queues; nothing where they can.
     pub fn refused(&self) -> Option<String> {
         let wiring: WiringKind = self.wiring.parse().ok()?;
-        if weir_dut::kind(&self.dut) == Kind::Arithmetic {
+        if weir_dut::is_made_of_parts(&self.dut) {
             return None;
         }
         if self.placement.is_inline() {

@@ -24,7 +24,7 @@ const SCHEMA_VERSION: u32 = 1;
 
 const LONG_ABOUT: &str = "\
 Say what a run's points tell about settings that were not measured: the lowest clock or share of a core for a \
-load, the fewest cores, how many copies or virtual ports more, where a chain runs best, and from which load on \
+load, the fewest cores, how many copies, virtual ports or queues more, where a chain runs best, and from which load on \
 traffic is to be split before delay rises.
 
 Each answer has the rate or delay that is expected with its 95 % prediction interval, the model with its \
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     /// Bound of the one-way delay: 'p99 < 50us', of mean, p50, p90, p99, p99.9, p99.99 and max
     #[arg(long, value_name = "BOUND")]
     delay: Option<DelayGoal>,
-    /// Questions: speed, cores, copies, vnics, placement, split [default: all]
+    /// Questions: speed, cores, copies, vnics, queues, placement, split [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     question: Vec<Question>,
     /// Points of the run to advise on, by their numbers [default: all]

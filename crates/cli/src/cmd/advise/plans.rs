@@ -13,13 +13,14 @@ use weir_trial::{CoreUse, Nf, Placement, Split};
 /// The fact that says where a run's plan was read.
 const PLAN_FILE: &str = "plan.file";
 /// The axes of placement.
-const PLACEMENT: [&str; 13] = [
+const PLACEMENT: [&str; 15] = [
     "deployment",
     "host",
     "copies",
     "split",
     "vnics",
     "bundles",
+    "queues",
     "cores",
     "vcpus",
     "memory",
@@ -27,6 +28,7 @@ const PLACEMENT: [&str; 13] = [
     "frequency",
     "offloads",
     "node",
+    "server",
 ];
 /// The seed of a simulated device in a run's first check.
 const CHECKS_SEED: i64 = 1_000_003;
@@ -173,6 +175,7 @@ fn place(document: &mut DocumentMut, placement: &Placement) -> Result<(), String
         ("copies", placement.copies, usual.copies),
         ("vnics", placement.vnics, usual.vnics),
         ("bundles", placement.bundles, usual.bundles),
+        ("queues", placement.queues, usual.queues),
     ] {
         if value != usual {
             set(document, key, i64::from(value).into());
@@ -203,6 +206,9 @@ fn place(document: &mut DocumentMut, placement: &Placement) -> Result<(), String
     }
     if let Some(frequency) = placement.frequency {
         set(document, "frequency", frequency.to_string().into());
+    }
+    if let Some(server) = &placement.server {
+        set(document, "server", server.to_string().into());
     }
     if let Some(node) = placement.node {
         set(document, "node", node.name().into());
