@@ -63,15 +63,26 @@ fn points(points: &[u32]) -> String {
     format!("point{} {}", if points.len() == 1 { "" } else { "s" }, numbers.join(", "))
 }
 
-/// The questions without an answer.
+/// The questions without an answer: those of several points that have one reason, in one row.
 pub(super) fn unanswered(answers: &[Answer]) -> String {
-    let row = |answer: &Answer| match &answer.says {
-        Says::Unanswered { why, .. } => {
-            Some(vec![answer.question.name().to_owned(), answer.about.clone(), why.clone()])
+    let mut rows: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for answer in answers {
+        let Says::Unanswered { why, .. } = &answer.says else { continue };
+        let name = answer.question.name();
+        match rows.iter_mut().find(|(question, reason, _)| (*question, *reason) == (name, why.as_str())) {
+            Some((.., about)) => about.push(&answer.about),
+            None => rows.push((name, why, vec![&answer.about])),
         }
-        Says::Advice(_) => None,
+    }
+    let row = |(question, why, about): &(&str, &str, Vec<&str>)| {
+        let of = match about.as_slice() {
+            [one] => (*one).to_owned(),
+            [first, others @ ..] => format!("{first}, and {} more", others.len()),
+            [] => String::new(),
+        };
+        vec![(*question).to_owned(), of, (*why).to_owned()]
     };
-    let rows: Vec<Vec<String>> = answers.iter().filter_map(row).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
     match rows.is_empty() {
         true => String::new(),
         false => format!("{}\n", table(&["not answered", "of", "because"], &[], &rows)),
@@ -204,4 +215,26 @@ fn cells(row: &Compared) -> Vec<String> {
     let predicted = quantity.show(row.predicted.value);
     let predicted = if of_loss { format!("at most {predicted}") } else { predicted };
     vec![quantity.to_string(), predicted, interval, quantity.show(row.measured), error]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_trial::run::advice::Question;
+
+    #[test]
+    fn points_that_have_one_reason_stand_in_one_row() {
+        let open = |about: &str, why: &str| Answer {
+            question: Question::Speed,
+            about: about.to_owned(),
+            says: Says::Unanswered { why: why.to_owned(), needed: None },
+        };
+        let text =
+            unanswered(&[open("l2fwd", "one speed"), open("nat", "no rate"), open("l3fwd:10", "one speed")]);
+        let rows: Vec<&str> = text.lines().skip(1).filter(|line| !line.is_empty()).collect();
+        assert_eq!(rows.len(), 2, "{text}");
+        assert!(rows[0].contains("l2fwd, and 1 more") && rows[0].contains("one speed"), "{text}");
+        assert!(rows[1].contains("nat ") && rows[1].contains("no rate"), "{text}");
+        assert_eq!(unanswered(&[]), "");
+    }
 }
