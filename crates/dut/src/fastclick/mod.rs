@@ -58,10 +58,11 @@ impl Adapter for FastClick {
     }
 
     fn supports(&self, nf: Nf) -> Result<(), String> {
-        match nf.kind() {
-            NfKind::L2Fwd | NfKind::L3Fwd | NfKind::Firewall | NfKind::Chain => Ok(()),
-            _ => Err(crate::wants_tables(NAME, nf)),
-        }
+        let wrong = nf
+            .members()
+            .into_iter()
+            .find(|member| !matches!(member.kind(), NfKind::L2Fwd | NfKind::L3Fwd | NfKind::Firewall));
+        wrong.map_or(Ok(()), |member| Err(crate::wants_tables(NAME, member)))
     }
 
     fn takes(&self, variant: &str) -> Result<(), String> {

@@ -151,6 +151,7 @@ fn a_program_that_dies_while_it_forwards_is_named() {
 #[test]
 fn functions_of_flow_tables_and_long_frames_are_refused() {
     assert!(FastClick.supports("l3fwd:10+firewall:10".parse().unwrap()).is_ok());
+    assert!(FastClick.supports("l2fwd+pipeline-a:16".parse().unwrap()).unwrap_err().contains("pipeline-a"));
     assert!(FastClick.supports(Nf::Nat { addresses: 1 }).unwrap_err().contains("tracks no connections"));
     let (folder, ports) = (Folder::new().unwrap(), ports());
     let long = weir_units::FrameSize::MAX;
