@@ -32,6 +32,7 @@ mod nf;
 mod outside;
 mod packets;
 mod peers;
+mod papers;
 mod perf;
 mod pipelines;
 mod queues;
