@@ -54,7 +54,7 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The run: a name, the beginning of one, a number, @last, @last~1, or a file of `weir export --json`; or a plan, which is measured
-    /// first [default: @last; with --errors all runs]
+    /// first (@last unless given; with --errors all runs)
     #[arg(value_name = "RUN|PLAN")]
     run: Option<String>,
     /// The load that is to be carried, over all directions: 2Mpps
