@@ -4,7 +4,8 @@
 #   scripts/advice.sh simulated [DATABASE]   twenty, on the simulated device of known parts: no root, no core, a minute
 #   scripts/advice.sh real [DATABASE]        eight, on nf and the switch over fed and vhost: root, two cores, some minutes
 #
-# WEIR names the program (target/release/weir). A check that refutes is no error of this script.
+# WEIR names the program (target/release/weir). A check that refutes, and a question that a run leaves open (on a busy machine its
+# rates may be the tester's), are no errors of this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 weir=${WEIR:-target/release/weir}
@@ -20,7 +21,7 @@ ask() {
     if ! "$weir" show "$name" --db "$database" >/dev/null 2>&1; then
         "$weir" bench "$plans/$name.toml" --name "$name" --db "$database" -o /dev/null >/dev/null
     fi
-    "$weir" advise "$name" --question "$question" "$@" --check --db "$database" || [ $? -eq 1 ]
+    "$weir" advise "$name" --question "$question" "$@" --check --db "$database" || [ $? -le 2 ]
 }
 
 case $kind in

@@ -6,7 +6,7 @@ use weir_advice::{Advice, Answer, Needed, Says, Wanted, advise};
 use weir_trial::run::advice::{Asked, CheckVerdict, DelayGoal, Quantity, Question, Statistic};
 use weir_trial::run::{Point, Run};
 use weir_trial::simulated::SimulatedDut;
-use weir_trial::{CoreUse, Deployment, Placement, StageReading};
+use weir_trial::{CoreUse, Deployment, Limit, Limiter, Placement, StageReading};
 use weir_units::{Nanos, Pps, Ratio};
 
 fn asked(load: f64) -> Asked {
@@ -309,4 +309,15 @@ fn queues_with_a_thread_each_are_counted_up_to_the_load() {
     );
     let one = rates("l3fwd:10", &[Placement::default()], (5, 0.0, 1));
     assert_eq!(refused(&one, asked(1e6), Question::Queues).1.unwrap().axes[0].0, "queues");
+}
+
+#[test]
+fn rates_that_the_tester_set_are_named_where_nothing_else_is_there() {
+    let mut made = rates("l2fwd", &["50%", "100%"].map(at), (5, 0.01, 1));
+    for point in &mut made.points {
+        let weir_trial::run::PointResult::Mrr(mrr) = &mut point.results[0] else { panic!() };
+        mrr.limit = Some(Limit { by: Limiter::Tester, why: "it sent all it could".to_owned() });
+    }
+    let (why, _) = refused(&made, asked(1e6), Question::Speed);
+    assert!(why.contains("point 0, mrr: limited by the tester") && why.contains("all it could"), "{why}");
 }

@@ -55,7 +55,7 @@ fn of_group(context: &Context<'_, '_>, key: &PointKey, group: &[&Evidence<'_>]) 
         None => measured.iter().map(|one| f64::from(u8::from(*one == n))).collect(),
     };
     let Some(mut observed) = Observed::of(context, group, |one| Some(columns(of(one)))) else {
-        return said("no point has a rate that the device set; add `[mrr]`", None);
+        return said(&context.no_rate(group), None);
     };
     if times.is_none() && measured.iter().all(|one| *one == measured[0]) {
         let axes = vec![axis("cores", &listed(processes))];

@@ -34,6 +34,19 @@ impl<'c, 'r> Context<'c, 'r> {
         self.view.groups(strip).into_iter().filter(|(_, group)| named(group)).collect()
     }
 
+    /// Why none of these points has a rate to build on.
+    pub(super) fn no_rate(&self, group: &[&Evidence<'_>]) -> String {
+        let of_group = |point: u32| group.iter().any(|one| one.point.index == point);
+        let mut reasons: Vec<String> = Vec::new();
+        for (point, why) in self.view.left_out.iter().filter(|(point, _)| of_group(*point)) {
+            reasons.push(format!("point {point}, {why}"));
+        }
+        match reasons.is_empty() {
+            true => "no point has a rate; add `[mrr]` or `[throughput]`".to_owned(),
+            false => format!("no point has a rate that the device set: {}", reasons.join("; ")),
+        }
+    }
+
     /// Whether an advised rate, by its unfavourable end, carries the load; nothing where no load was named.
     pub(super) fn carries(&self, prediction: &Prediction) -> Option<bool> {
         let needed = self.wanted.asked.needed()?;

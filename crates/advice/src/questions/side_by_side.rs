@@ -101,7 +101,7 @@ fn of_group(
     }
     let columns = |n: u32| vec![1.0, 1.0 / f64::from(n.max(1))];
     let Some(mut observed) = Observed::of(context, group, |one| Some(columns(count(one)))) else {
-        return said("no point has a rate that the device set; add `[mrr]`", None);
+        return said(&context.no_rate(group), None);
     };
     if observed.settings() < 2 {
         return said("the rates that can be used are all of one number", Some(needed(several, first)));

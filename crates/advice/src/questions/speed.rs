@@ -68,7 +68,7 @@ fn of_group(context: &Context<'_, '_>, key: &PointKey, group: &[&Evidence<'_>]) 
     let setting = |one: &Evidence<'_>| one.point.key.placement.frequency.unwrap_or(Frequency::Share(100));
     let columns = |one: &Evidence<'_>| Some((scale.columns)(setting(one), scale.whole));
     let Some(mut observed) = Observed::of(context, &of_kind, columns) else {
-        return said("no point has a rate that the device set; add `[mrr]`", None);
+        return said(&context.no_rate(&of_kind), None);
     };
     let fit = match Fit::of(&observed.rows) {
         Ok(fit) => fit,

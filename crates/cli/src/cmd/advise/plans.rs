@@ -31,7 +31,9 @@ const PLACEMENT: [&str; 15] = [
     "server",
 ];
 /// The seed of a simulated device in a run's first check.
-const CHECKS_SEED: i64 = 1_000_003;
+const CHECKS_SEED: u64 = 1_000_003;
+/// How far the seeds of two runs' checks lie apart.
+const CHECKS_A_RUN: u64 = 1_009;
 /// What belongs to comparisons, and to a plan as a whole.
 const NOT_OF_A_POINT: [&str; 5] = ["against", "until", "name", "chain", "length"];
 
@@ -43,7 +45,7 @@ pub(super) fn of_advice(
 ) -> Result<String, String> {
     let mut document = at_point(run, advice.point, &advice.key)?;
     if weir_dut::kind(&advice.key.dut) == Kind::Arithmetic {
-        draw_anew(&mut document, number);
+        draw_anew(&mut document, run.id.unsigned_abs() * CHECKS_A_RUN + number as u64);
     }
     set(&mut document, "repeats", Value::from(1_i64));
     let mut kept = Vec::new();
@@ -93,9 +95,9 @@ pub(super) fn of_needed(run: &Run, answer: &Answer, needed: &Needed) -> Result<S
 }
 
 /// Gives a simulated device another seed than its run and the run's other checks had: with the same noise any model would be right.
-fn draw_anew(document: &mut DocumentMut, number: usize) {
+fn draw_anew(document: &mut DocumentMut, number: u64) {
     let key = "simulated";
-    let seed = Value::from(CHECKS_SEED + number as i64);
+    let seed = Value::from((CHECKS_SEED + number).cast_signed());
     match document.get_mut(key).and_then(Item::as_table_like_mut) {
         Some(table) => {
             table.insert("seed", Item::Value(seed));
