@@ -31,3 +31,47 @@ fn every_plan_of_a_paper_is_a_plan_and_says_what_it_is_and_how_it_differs() {
         assert!(text.contains(&name), "{}: no {name}", plan.display());
     }
 }
+
+/// What `weir papers` with these arguments prints, where it succeeds.
+fn said(arguments: &[&str]) -> String {
+    let output = weir().arg("papers").args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_list_has_every_plan_below_plans_papers_and_each_can_be_shown() {
+    let list: serde_json::Value = serde_json::from_str(&said(&["--json"])).unwrap();
+    let mut listed: Vec<&str> =
+        list["figures"].as_array().unwrap().iter().map(|figure| figure["name"].as_str().unwrap()).collect();
+    listed.sort_unstable();
+    let place = |plan: &PathBuf| {
+        let folder = plan.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+        format!("{folder}/{}", plan.file_stem().unwrap().to_string_lossy())
+    };
+    let mut files: Vec<String> = plans().iter().map(place).collect();
+    files.sort_unstable();
+    assert_eq!(listed, files);
+    let people = said(&[]);
+    assert!(listed.iter().all(|name| people.contains(name)), "{people}");
+    let shown = said(&["--show", "nfpa/figure3"]);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/papers/nfpa/figure3.toml");
+    assert_eq!(shown, std::fs::read_to_string(file).unwrap());
+}
+
+#[test]
+fn names_that_are_none_and_databases_that_cannot_be_are_bad_use_before_anything_runs() {
+    for (arguments, said) in [
+        (&["--run", "nfpa/figure9"][..], "no figure or paper named `nfpa/figure9`"),
+        (&["--run", "nfpa", "figure3"], "no figure or paper named `figure3`"),
+        (&["--show", "nfpa"], "name one: nfpa/figure2-drivers"),
+        (&["--short"], "--all"),
+        (&["--run", "--all"], "--run"),
+        (&["--all", "--db", "/proc/none/weir.db"], "/proc/none"),
+    ] {
+        let output = weir().arg("papers").args(arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", told(&output));
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    }
+}

@@ -161,6 +161,7 @@ fn committed_schemas_are_what_the_program_prints() {
         "duts",
         "doctor",
         "plan-check",
+        "papers",
         "trace-info",
         "traces",
         "switch",
@@ -202,6 +203,8 @@ fn devices_traces_and_plans_keep_to_their_schemas_too() {
     assert!(traces["traces"].as_array().unwrap().iter().any(|trace| trace["name"] == "tr3i"));
     let info = valid("trace-info", &said(&["trace", "info", "tr2e", "--json"]));
     assert_eq!(info["schema"].as_u64(), Some(1));
+    let papers = valid("papers", &said(&["papers", "--json"]));
+    assert!(papers["figures"].as_array().unwrap().iter().any(|figure| figure["name"] == "softflow/figure6"));
     let folder = tempfile::tempdir().unwrap();
     let plan = folder.path().join("plan.toml");
     for (text, good) in [(GOOD_PLAN, true), ("dutt = \"nf\"", false)] {

@@ -14,6 +14,7 @@ mod figures;
 mod layout;
 mod man;
 mod nf;
+mod papers;
 mod perf;
 mod plan;
 mod repeats;
@@ -64,6 +65,7 @@ pub(crate) enum Command {
     Export(export::Args),
     Figures(figures::Args),
     Plan(plan::Args),
+    Papers(papers::Args),
     Trace(trace::Args),
     Dut(dut::Args),
     Doctor(doctor::Args),
@@ -89,6 +91,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(args),
         Command::Figures(args) => figures::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Papers(args) => papers::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Dut(args) => dut::run(args),
         Command::Doctor(args) => doctor::run(args),

@@ -40,6 +40,8 @@ enum Name {
     Doctor,
     /// A plan that was checked: `weir plan check --json`
     PlanCheck,
+    /// The papers' figures: `weir papers --json`
+    Papers,
     /// What a trace holds: `weir trace info --json`
     TraceInfo,
     /// The traces: `weir trace list --json`
@@ -74,6 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Name::Duts => schemars::schema_for!(super::dut::Duts),
         Name::Doctor => schemars::schema_for!(super::doctor::Diagnosis),
         Name::PlanCheck => schemars::schema_for!(super::plan::Checked),
+        Name::Papers => schemars::schema_for!(super::papers::Document),
         Name::TraceInfo => schemars::schema_for!(weir_traffic::trace::info::TraceInfo),
         Name::Traces => schemars::schema_for!(super::trace::Listing),
     };
