@@ -6,7 +6,7 @@
 
 use crate::process::Process;
 use crate::telemetry::Telemetry;
-use crate::{Counters, DutError, RunningDut, cpu};
+use crate::{Counters, DutError, RunningDut, StartRequest, cpu};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -20,7 +20,15 @@ pub(crate) struct Example(pub(crate) &'static str);
 pub(crate) const BUFFERS_VARIABLE: &str = "WEIR_BUFFERS";
 
 /// Largest frame without FCS that a forwarder's packet buffers hold, in bytes.
-pub(crate) const LONGEST_FRAME: u16 = 2048;
+const LONGEST_FRAME: u16 = 2048;
+
+/// Says why a program with packet buffers of [`LONGEST_FRAME`] bytes cannot take what is to be sent, if it cannot.
+pub(crate) fn holds_frames(request: &StartRequest<'_>) -> Result<(), String> {
+    match request.max_frame.without_fcs() <= LONGEST_FRAME {
+        true => Ok(()),
+        false => Err(format!("its packet buffers hold frames of {LONGEST_FRAME} bytes without FCS at most")),
+    }
+}
 
 /// How long a forwarder may look for its links before it forwards; it gives up after 9 s itself.
 pub(crate) const LINKS_PATIENCE: Duration = Duration::from_secs(12);

@@ -5,7 +5,7 @@
 //! they come by telemetry. It forwards on its main thread and has no other.
 
 use crate::eal::{self, Lcores, PATIENCE};
-use crate::example::{BUFFERS_VARIABLE, Example, Forwarder, LONGEST_FRAME};
+use crate::example::{BUFFERS_VARIABLE, Example, Forwarder, holds_frames};
 use crate::process::Process;
 use crate::telemetry::{self, Telemetry};
 use crate::wiring::WiringKind;
@@ -47,11 +47,7 @@ impl Adapter for L2Fwd {
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
         self.supports(request.nf).map_err(unsupported)?;
-        if request.max_frame.without_fcs() > LONGEST_FRAME {
-            let reason =
-                format!("its packet buffers hold frames of {LONGEST_FRAME} bytes without FCS at most");
-            return Err(unsupported(reason));
-        }
+        holds_frames(request).map_err(unsupported)?;
         let version = self.version()?;
         let (program, arguments) = request.command(OsStr::new("env"), arguments(request));
         let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;

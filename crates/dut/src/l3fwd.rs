@@ -7,7 +7,7 @@
 //! such packet, and a table that would leave one without a route is refused.
 
 use crate::eal::{self, Lcores, PATIENCE};
-use crate::example::{BUFFERS_VARIABLE, Example, Forwarder, LONGEST_FRAME};
+use crate::example::{BUFFERS_VARIABLE, Example, Forwarder, holds_frames};
 use crate::process::Process;
 use crate::telemetry::{self, Telemetry};
 use crate::wiring::WiringKind;
@@ -67,11 +67,7 @@ impl Adapter for L3Fwd {
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
         self.supports(request.nf).map_err(unsupported)?;
-        if request.max_frame.without_fcs() > LONGEST_FRAME {
-            let reason =
-                format!("its packet buffers hold frames of {LONGEST_FRAME} bytes without FCS at most");
-            return Err(unsupported(reason));
-        }
+        holds_frames(request).map_err(unsupported)?;
         let version = self.version()?;
         let ipv4 = request.folder.write("routes4.txt", &routes(&request.nf.routes()))?;
         let ipv6 = request.folder.write("routes6.txt", IPV6_ROUTES)?;

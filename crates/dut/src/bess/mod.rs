@@ -14,7 +14,7 @@ mod pipeline;
 mod session;
 
 use crate::eal::{self, HEADROOM, Vdev};
-use crate::example::LONGEST_FRAME;
+use crate::example::holds_frames;
 use crate::found::Found;
 use crate::outside::{counted, forwarding, printed};
 use crate::process::Process;
@@ -93,11 +93,7 @@ impl Adapter for Bess {
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
         self.supports(request.nf).map_err(unsupported)?;
-        if request.max_frame.without_fcs() > LONGEST_FRAME {
-            let reason =
-                format!("its packet buffers hold frames of {LONGEST_FRAME} bytes without FCS at most");
-            return Err(unsupported(reason));
-        }
+        holds_frames(request).map_err(unsupported)?;
         if request.ports.iter().any(|port| Vdev::new(port).driver() == FRONT_END) {
             let reason = "its packet buffers lie where no other process can have them mapped, so that it has the vhost-user \
                           back end alone, or memif";

@@ -10,7 +10,7 @@ mod config;
 mod control;
 
 use crate::eal::{self, Lcores};
-use crate::example::LONGEST_FRAME;
+use crate::example::holds_frames;
 use crate::found::Found;
 use crate::outside::{counted, forwarding};
 use crate::process::Process;
@@ -85,11 +85,7 @@ impl Adapter for FastClick {
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
         let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
         self.supports(request.nf).map_err(unsupported)?;
-        if request.max_frame.without_fcs() > LONGEST_FRAME {
-            let reason =
-                format!("its packet buffers hold frames of {LONGEST_FRAME} bytes without FCS at most");
-            return Err(unsupported(reason));
-        }
+        holds_frames(request).map_err(unsupported)?;
         run(&PROGRAM.path()?, request, PATIENCE)
     }
 }
