@@ -283,6 +283,40 @@ fn show_hides_neither_failed_nor_unfinished_points() {
 }
 
 #[test]
+fn plot_lists_what_there_is_and_writes_one_of_it_in_the_form_of_its_ending() {
+    let (folder, db) = store();
+    let listed = said(&db, &["plot", "whole"]);
+    assert!(listed.starts_with("ID "), "{listed}");
+    let id = |form: &str| {
+        let line = listed.lines().find(|line| line.split_whitespace().nth(1) == Some(form));
+        line.unwrap_or_else(|| panic!("nothing is written as {form}: {listed}"))
+            .split_whitespace()
+            .next()
+            .unwrap()
+    };
+    let (plot, table) = (id("svg"), id("markdown,"));
+    let drawing = folder.path().join("plot.svg");
+    assert_eq!(said(&db, &["plot", "whole", "--id", plot, "-o", drawing.to_str().unwrap()]), "");
+    assert_eq!(std::fs::read_to_string(&drawing).unwrap(), said(&db, &["plot", "whole", "--id", plot]));
+    assert!(said(&db, &["plot", "whole", "--id", table]).starts_with("| "));
+    let tex = folder.path().join("table.tex");
+    said(&db, &["plot", "whole", "--id", table, "-o", tex.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(tex).unwrap().contains("\\begin{tabular}"));
+    let columns =
+        said(&db, &["plot", "whole", "--id", table, "--form", "csv"]).lines().next().unwrap().to_owned();
+    assert!(columns.contains(','), "{columns}");
+
+    let error = refused(&db, &["plot", "whole", "--id", plot, "--form", "csv"]);
+    assert!(error.contains(&format!("{plot} is not to be had as csv; it is written as svg")), "{error}");
+    let error = refused(&db, &["plot", "whole", "--id", "none"]);
+    assert!(error.contains("--id none: there is none such; there are ") && error.contains(plot), "{error}");
+    let error = refused(&db, &["plot", "whole", "whole", "--id", plot]);
+    assert!(error.contains("run whole is named twice"), "{error}");
+    let error = refused(&db, &["plot", "whole", "--id", plot, "-o", folder.path().to_str().unwrap()]);
+    assert!(error.contains("name another file with -o"), "{error}");
+}
+
+#[test]
 fn csv_is_one_row_a_trial_with_units_in_its_columns() {
     let (folder, db) = store();
     let text = said(&db, &["export", "halted", "--csv"]);

@@ -65,7 +65,11 @@ impl<'a> Digest<'a> {
         let provenance = runs
             .iter()
             .zip(&run_names)
-            .map(|(run, name)| format!("run {name} (number {}), measured by Weir {}", run.id, run.weir))
+            .map(|(run, name)| {
+                // Runs of before UUIDs have none.
+                let identity = if run.uuid.is_empty() { String::new() } else { format!(" ({})", run.uuid) };
+                format!("run {name}{identity}, measured by {}", run.weir)
+            })
             .collect::<Vec<_>>()
             .join("; ");
         Self { runs, run_names, entries, subjects, goals, provenance }

@@ -8,6 +8,7 @@
 //!
 //! - `digest`: the runs sorted by network function, device and goal.
 //! - [`figure`]: a plot apart from its drawing; `svg` draws it, `table` holds its numbers.
+//! - [`exhibits`]: the plots and tables one by one, as SVG, Markdown, CSV or LaTeX.
 //! - `sections`, `findings`, `head`: the parts of the page; `page` puts them together.
 //!
 //! Pure: no clock, no file, no network. All text of a run is escaped (the templates see to it).
@@ -15,6 +16,7 @@
 
 mod cautions;
 mod digest;
+mod exhibit;
 pub mod figure;
 mod findings;
 mod head;
@@ -25,6 +27,7 @@ mod svg;
 mod table;
 mod units;
 
+pub use exhibit::{Exhibit, Form, exhibits};
 pub use scale::Spacing;
 
 use weir_trial::run::Run;

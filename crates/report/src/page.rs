@@ -1,9 +1,10 @@
 //! The page: one HTML file that asks nobody for anything, with scripts or without.
 
 use crate::digest::Digest;
-use crate::sections::{SECTIONS, Section};
+use crate::sections::{Part, SECTIONS, Section};
+use crate::svg::style;
 use crate::units::{RATE_UNITS, RateUnit, View};
-use crate::{PageOptions, cautions, findings, head, svg};
+use crate::{PageOptions, cautions, findings, head};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_units::utc;
 
@@ -17,8 +18,11 @@ const SWITCHABLE: usize = 48;
 pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
     let unit = RateUnit::fitting(digest.greatest());
     let title = options.title.clone().unwrap_or_else(|| default_title(digest));
-    let shown: Vec<(&Section, Markup)> =
-        SECTIONS.iter().filter_map(|section| Some((section, (section.inside)(digest)?))).collect();
+    let shown: Vec<(&Section, Vec<Part>)> = SECTIONS
+        .iter()
+        .map(|section| (section, (section.parts)(digest)))
+        .filter(|(_, parts)| !parts.is_empty())
+        .collect();
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -28,7 +32,7 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="color-scheme" content="light dark";
                 title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(switches(unit))) }
+                style { (PreEscaped(style::properties())) (PreEscaped(STYLE)) (PreEscaped(style::RULES)) (PreEscaped(switches(unit))) }
             }
             body {
                 header {
@@ -43,8 +47,8 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
                     (head::self_checks(digest))
                     (findings::findings(digest))
                     (cautions::cautions(digest))
-                    @for (section, inside) in &shown {
-                        section id=(section.id) { h2 { (section.title) } (inside) }
+                    @for (section, parts) in &shown {
+                        section id=(section.id) { h2 { (section.title) } @for part in parts { (part.html()) } }
                     }
                     (head::details(digest))
                 }
@@ -59,7 +63,7 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
 }
 
 /// The choice of the unit and the ways through the page; stays in sight.
-fn toolbar(unit: &str, shown: &[(&Section, Markup)]) -> Markup {
+fn toolbar(unit: &str, shown: &[(&Section, Vec<Part>)]) -> Markup {
     html! {
         div class="toolbar" {
             fieldset class="units" {
@@ -105,9 +109,7 @@ fn switches(unit: &str) -> String {
     for index in 0..SWITCHABLE {
         rules.push_str(&format!("figure:has(.t{index}:not(:checked)) .k{index}{{display:none}}\n"));
     }
-    for hue in 0..svg::HUES {
-        rules.push_str(&format!(".h{hue}{{--c:var(--c{hue})}}.p{hue}{{fill:var(--c{hue})}}\n"));
-    }
+    rules.push_str(&style::hues());
     rules
 }
 

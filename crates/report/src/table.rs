@@ -1,6 +1,6 @@
 //! Tables: the numbers behind a plot, as HTML and as CSV in base units.
 
-use crate::units;
+use crate::units::{self, RateUnit};
 use maud::{Markup, html};
 
 /// A table with its name and its columns.
@@ -92,6 +92,16 @@ impl Cell {
         Self::Number(time.to_string().replace(' ', "\u{a0}"), time.0 as f64)
     }
 
+    /// As read, rates in this unit.
+    fn text(&self, unit: RateUnit) -> String {
+        match self {
+            Self::Text(text) | Self::Number(text, _) => text.clone(),
+            Self::Rate { pps, mean_frame_bytes } => unit.number(*pps, *mean_frame_bytes),
+            Self::Estimate { pps, mean_frame_bytes } => format!("≈ {}", unit.number(*pps, *mean_frame_bytes)),
+            Self::None => "–".to_owned(),
+        }
+    }
+
     fn csv(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -99,6 +109,34 @@ impl Cell {
             Self::Number(..) | Self::Rate { .. } | Self::Estimate { .. } | Self::None => String::new(),
         }
     }
+}
+
+impl Column {
+    /// Its heading, rates in this unit.
+    fn text(&self, unit: RateUnit) -> String {
+        if self.kind == Kind::Rate { format!("{}, {}", self.head, unit.label) } else { self.head.to_owned() }
+    }
+}
+
+/// Text with the letters that LaTeX reads as commands written out.
+fn latex(text: &str) -> String {
+    let letter = |letter: char| match letter {
+        '\\' => "\\textbackslash{}".to_owned(),
+        '~' => "\\textasciitilde{}".to_owned(),
+        '^' => "\\textasciicircum{}".to_owned(),
+        '<' => "\\textless{}".to_owned(),
+        '>' => "\\textgreater{}".to_owned(),
+        '–' => "--".to_owned(),
+        '≈' => "$\\approx$".to_owned(),
+        '±' => "$\\pm$".to_owned(),
+        '·' => "$\\cdot$".to_owned(),
+        'µ' => "\\textmu{}".to_owned(),
+        '\u{a0}' => "~".to_owned(),
+        '\n' => " ".to_owned(),
+        '&' | '%' | '$' | '#' | '_' | '{' | '}' => format!("\\{letter}"),
+        other => other.to_string(),
+    };
+    text.chars().map(letter).collect()
 }
 
 /// Shorthand for a heading.
@@ -158,6 +196,48 @@ impl Table {
         String::from_utf8(lines.into_inner().expect("memory takes all")).expect("text stays text")
     }
 
+    /// The table as Markdown, in the unit of rates that reads best, with what it was made from.
+    pub(crate) fn markdown(&self, provenance: &str) -> String {
+        let unit = self.unit();
+        let escaped = |text: String| text.replace('|', "\\|").replace('\n', " ");
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let mut text = line(self.columns.iter().map(|column| escaped(column.text(unit))).collect());
+        let rule = |column: &Column| if column.kind == Kind::Text { "---" } else { "---:" }.to_owned();
+        text.push_str(&line(self.columns.iter().map(rule).collect()));
+        for row in &self.rows {
+            text.push_str(&line(row.cells.iter().map(|cell| escaped(cell.text(unit))).collect()));
+        }
+        format!("{text}\n{}. From {provenance}.\n", self.caption)
+    }
+
+    /// The table as LaTeX, for the package booktabs.
+    pub(crate) fn latex(&self, provenance: &str) -> String {
+        let unit = self.unit();
+        let line = |cells: Vec<String>| format!("    {} \\\\\n", cells.join(" & "));
+        let columns: String =
+            self.columns.iter().map(|column| if column.kind == Kind::Text { 'l' } else { 'r' }).collect();
+        let heads = line(self.columns.iter().map(|column| latex(&column.text(unit))).collect());
+        let rows: String = self
+            .rows
+            .iter()
+            .map(|row| line(row.cells.iter().map(|cell| latex(&cell.text(unit))).collect()))
+            .collect();
+        format!(
+            "% {}. From {provenance}.\n\\begin{{tabular}}{{{columns}}}\n    \\toprule\n{heads}    \\midrule\n{rows}    \\bottomrule\n\\end{{tabular}}\n",
+            self.caption
+        )
+    }
+
+    /// The unit of rates in which its greatest reads best.
+    fn unit(&self) -> RateUnit {
+        let rates = self.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
+            Cell::Rate { pps, .. } | Cell::Estimate { pps, .. } => Some(*pps),
+            _ => None,
+        });
+        let key = RateUnit::fitting(rates.fold(0.0, f64::max));
+        *units::RATE_UNITS.iter().find(|unit| unit.key == key).expect("the unit that fits is one of them")
+    }
+
     /// The CSV as a `data:` address (RFC 2397).
     fn link(&self) -> String {
         let mut link = String::from("data:text/csv;charset=utf-8,");
@@ -199,5 +279,25 @@ mod tests {
         };
         assert_eq!(table.csv(), "name,rate_pps\r\n\"a, \"\"b\"\"\",2500000\r\n");
         assert!(table.link().starts_with("data:text/csv;charset=utf-8,name,rate_pps%0D%0A%22a"));
+    }
+
+    #[test]
+    fn markdown_and_latex_escape_what_they_would_read_as_their_own() {
+        let cells =
+            vec![Cell::Text("a|b_c & 5 %".into()), Cell::Estimate { pps: 2.5e6, mean_frame_bytes: 64.0 }];
+        let table = Table {
+            id: "t".into(),
+            caption: "a table".into(),
+            columns: vec![column("Name", "name", Kind::Text), column("Rate", "rate_pps", Kind::Rate)],
+            rows: vec![Row { cells, suspect: false }],
+        };
+        let markdown = table.markdown("run otter");
+        assert_eq!(
+            markdown,
+            "| Name | Rate, Mpps |\n| --- | ---: |\n| a\\|b_c & 5 % | ≈ 2.500 |\n\na table. From run otter.\n"
+        );
+        let latex = table.latex("run otter");
+        assert!(latex.contains("    a|b\\_c \\& 5 \\% & $\\approx$ 2.500 \\\\\n"), "{latex}");
+        assert!(latex.starts_with("% a table. From run otter.\n\\begin{tabular}{lr}\n"), "{latex}");
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use weir_report::{PageOptions, render};
+use weir_report::{Exhibit, Form, PageOptions, render};
 use weir_trial::run::{
     BackToBackResult, ConnectionsResult, CurveResult, Estimate, FlowModsResult, FrameLossResult,
     LatencyResult, MrrResult, Point, PointResult, Run, RunState, SoakResult, ThroughputResult,
@@ -600,4 +600,43 @@ fn a_run_that_looks_for_no_rate_says_so_and_shows_what_was_measured() {
     let card = &cards(&page, "l2fwd")[0];
     assert!(!card.contains("No valid rate"), "{card}");
     assert!(card.contains("No method of this run looks for a rate.") && card.contains("Delay of "), "{card}");
+}
+
+#[test]
+fn every_plot_and_table_of_a_page_is_an_exhibit_with_a_name_of_its_own() {
+    let runs = [otter(), common::curves("2026-11-21-heron", 2)];
+    let page = page(&runs);
+    let exhibits = weir_report::exhibits(&runs);
+    let plots = exhibits.iter().filter(|exhibit| exhibit.forms().contains(&Form::Svg)).count();
+    assert_eq!(plots, page.matches("<figure id=").count());
+    let tables = exhibits.iter().filter(|exhibit| exhibit.forms().contains(&Form::Csv));
+    for table in tables {
+        assert!(page.contains(&format!("<table id=\"{}\"", table.id())), "{} is not on the page", table.id());
+    }
+    let mut ids: Vec<&str> = exhibits.iter().map(Exhibit::id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), exhibits.len(), "two exhibits have one name");
+    for exhibit in &exhibits {
+        assert!(!exhibit.title().is_empty());
+        for form in Form::ALL {
+            assert_eq!(exhibit.written(form).is_some(), exhibit.forms().contains(&form), "{}", exhibit.id());
+        }
+    }
+}
+
+#[test]
+fn a_drawing_that_stands_alone_has_its_colours_its_legend_and_its_runs() {
+    let hostile = "<script>alert(1)</script>\"'&";
+    let mut run = Run { name: hostile.into(), ..otter() };
+    first_point(&mut run).key.dut = hostile.into();
+    for exhibit in weir_report::exhibits(&[run]) {
+        let Some(svg) = exhibit.written(Form::Svg) else { continue };
+        assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{}", exhibit.id());
+        assert!(!svg.contains("var(--"), "{}: a colour is left to somebody else", exhibit.id());
+        assert!(!svg.contains("<script"), "{}: a name became markup", exhibit.id());
+        assert!(svg.contains("&lt;script&gt;"), "{}: it does not say which run it is from", exhibit.id());
+        let (open, close) = (svg.matches("<g").count(), svg.matches("</g>").count());
+        assert_eq!(open, close, "{}", exhibit.id());
+    }
 }

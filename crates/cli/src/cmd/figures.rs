@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// What a figure may come from: commands that read runs or plans, and measure nothing.
-const READERS: [&str; 6] = ["show", "compare", "rescore", "verify", "plan", "perf --stored"];
+const READERS: [&str; 7] = ["show", "compare", "rescore", "verify", "plan", "plot", "perf --stored"];
 /// Width of figures in documents.
 const COLUMNS: &str = "150";
 /// How a figure's command begins in a document, and how it ends.
@@ -13,8 +13,8 @@ const BEGIN: &str = "<!-- weir ";
 const END: &str = "-->";
 /// How a block of text begins and ends in Markdown.
 const FENCE: &str = "```";
-/// A command that prints Markdown has this word; its figure stands in the document as it is, up to this line.
-const MARKDOWN: &str = "--markdown";
+/// A command that prints Markdown has one of these words; its figure stands in the document as it is, up to this line.
+const MARKDOWN: [&str; 2] = ["--markdown", "markdown"];
 const MARKDOWN_END: &str = "<!-- end -->";
 
 const LONG_ABOUT: &str = "\
@@ -26,8 +26,9 @@ A figure is a fenced block right below a comment with the command that prints it
     <!-- weir show docs/runs/2026-11-23-otter-3f9a.json -->
 
 The command reads a run that was written with `weir export --json`, so that figure and run stand in one \
-repository. show, compare, rescore, verify, plan and perf --stored may stand there. What a command with --markdown \
-prints is no fenced block: it ends with the line <!-- end -->. Paths start in the current folder.
+repository. show, compare, rescore, verify, plan, plot and perf --stored may stand there. What a command with \
+--markdown or --form markdown prints is no fenced block: it ends with the line <!-- end -->. What a command with -o FILE \
+prints is that file, beside the document's text. Paths start in the current folder.
 
 Exit codes: 0 all figures are what their commands print, or were written; 1 with --check, one is not; 2 bad use.";
 
@@ -62,6 +63,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             (_, []) => super::print(&format!("{count}, all as their runs say\n"))?,
             (false, some) => {
                 std::fs::write(file, renewed).map_err(|error| place(&error))?;
+                some.iter().try_for_each(|figure| figure.write())?;
                 super::print(&format!("{count}, {} written anew\n", some.len()))?;
             }
             (true, some) => {
@@ -79,6 +81,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if differ { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// How a command is told to write into a file.
+const INTO: &str = "-o";
+
+/// A command and the file that its figure is, where it is one.
+fn with_file(command: &str) -> (String, Option<PathBuf>) {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    match words.iter().position(|word| *word == INTO) {
+        Some(at) if at + 1 < words.len() => {
+            ([&words[..at], &words[at + 2..]].concat().join(" "), Some(PathBuf::from(words[at + 1])))
+        }
+        _ => (command.to_owned(), None),
+    }
+}
+
 /// One figure of a document.
 #[derive(Debug, PartialEq, Eq)]
 struct Figure {
@@ -86,8 +102,27 @@ struct Figure {
     line: usize,
     /// What prints it, without the program's name.
     command: String,
-    /// Whether the document has something else.
+    /// Whether the document, or the file, has something else.
     differs: bool,
+    /// The file that it is, and what it should hold.
+    file: Option<(PathBuf, String)>,
+}
+
+impl Figure {
+    /// A figure that is a file of its own.
+    fn in_file(line: usize, command: String, path: PathBuf, printed: String) -> Self {
+        let differs = std::fs::read_to_string(&path).ok().as_ref() != Some(&printed);
+        Self { line, command, differs, file: Some((path, printed)) }
+    }
+
+    /// Writes it, if it is a file and differs.
+    fn write(&self) -> Result<(), BadUse> {
+        match &self.file {
+            Some((path, printed)) if self.differs => std::fs::write(path, printed)
+                .map_err(|error| BadUse::new(format!("{}: {error}", path.display()))),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A document with its figures as `print` gives them, and what they are.
@@ -106,7 +141,12 @@ fn renewed(
         };
         let command = command.trim().to_owned();
         let wrong = |why: &str| BadUse::new(format!("{}:{}: {why}", file.display(), number + 1));
-        let is_markdown = command.split_whitespace().any(|word| word == MARKDOWN);
+        if let (command, Some(path)) = with_file(&command) {
+            let printed = print(&command).map_err(|error| wrong(&error.to_string()))?;
+            figures.push(Figure::in_file(number + 1, command, path, printed));
+            continue;
+        }
+        let is_markdown = command.split_whitespace().any(|word| MARKDOWN.contains(&word));
         let last = if is_markdown { MARKDOWN_END } else { FENCE };
         if !is_markdown {
             let fence = lines.next().map(|(_, line)| line).filter(|line| line.starts_with(FENCE));
@@ -129,7 +169,7 @@ fn renewed(
         let printed = format!("{}\n", printed.trim_end());
         keep(printed.trim_end_matches('\n'));
         keep(last);
-        figures.push(Figure { line: number + 1, command, differs: there != printed });
+        figures.push(Figure { line: number + 1, command, differs: there != printed, file: None });
     }
     Ok((renewed, figures))
 }
@@ -191,6 +231,20 @@ mod tests {
         assert!(error.contains("a line <!-- end -->"), "{error}");
         let error = printed("perf --quick").unwrap_err().to_string();
         assert!(error.contains("`weir perf --quick` makes no figure"), "{error}");
+    }
+
+    #[test]
+    fn a_figure_in_a_file_is_compared_with_it_and_written_into_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.svg");
+        let text = format!("<!-- weir plot a.json --id x -o {} -->\n![x](a.svg)\n", path.display());
+        let (renewed, figures) = super::renewed(&text, Path::new("a.md"), &say).unwrap();
+        assert_eq!(renewed, text);
+        assert!(figures[0].differs, "there is no such file yet");
+        figures[0].write().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "what plot a.json --id x says\n\n");
+        let (_, figures) = super::renewed(&text, Path::new("a.md"), &say).unwrap();
+        assert!(!figures[0].differs);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod nf;
 mod papers;
 mod perf;
 mod plan;
+mod plot;
 mod repeats;
 mod report;
 mod rescore;
@@ -62,6 +63,7 @@ pub(crate) enum Command {
     Rescore(rescore::Args),
     Verify(verify::Args),
     Report(report::Args),
+    Plot(plot::Args),
     Export(export::Args),
     Figures(figures::Args),
     Plan(plan::Args),
@@ -88,6 +90,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Rescore(args) => rescore::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Report(args) => report::run(args),
+        Command::Plot(args) => plot::run(args),
         Command::Export(args) => export::run(args),
         Command::Figures(args) => figures::run(args),
         Command::Plan(args) => plan::run(args),

@@ -3,17 +3,16 @@
 //! Of each point two loads are told, as far as they differ: the greatest at which nothing was lost, and the greatest. Bars are
 //! drawn of the greatest.
 
-use super::{by_function, slug};
+use super::{Part, by_function, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Bar, Bars, Figure, Plot};
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::{number, percent};
-use maud::Markup;
 use weir_trial::{BundleRates, Nf};
 use weir_units::{Nanos, Pps, Spread};
 
 /// The whole section; nothing where no point has several bundles.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     by_function(digest, figure, table)
 }
 

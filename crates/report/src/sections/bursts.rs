@@ -1,18 +1,20 @@
 //! Back-to-back frames (RFC 9004): the longest bursts and the buffers they speak of, as a table.
 
-use super::slug;
+use super::{Part, slug};
 use crate::digest::Digest;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::number;
-use maud::{Markup, html};
+use maud::html;
 use weir_trial::Nf;
 use weir_trial::run::{BackToBackResult, PointResult};
 
 /// The whole section; nothing where no burst was measured.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     let tables: Vec<_> = digest.functions().into_iter().filter_map(|nf| table(digest, nf)).collect();
-    (!tables.is_empty()).then(|| {
-        html! {
+    if tables.is_empty() {
+        return Vec::new();
+    }
+    let text = html! {
             p {
                 "The longest burst at the line rate that came through whole (RFC 9004). The device forwards while the \
                  burst comes in: the implied time is that of the mean burst, the corrected one, the buffer, is without what \
@@ -20,9 +22,8 @@ pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
                  that the plan states. A burst counts if the tester sent it back to back by its own account; where \
                  it never did, the note calls the lengths an estimate."
             }
-            @for table in &tables { (table.html()) }
-        }
-    })
+    };
+    std::iter::once(Part::Text(text)).chain(tables.into_iter().map(Part::Table)).collect()
 }
 
 fn table(digest: &Digest<'_>, nf: Nf) -> Option<Table> {

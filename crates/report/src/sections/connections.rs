@@ -1,11 +1,10 @@
 //! Connections a second and at a time: the rate against the frame size's devices, and the table behind it.
 
-use super::{by_function, series, slug};
+use super::{Part, by_function, series, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
-use maud::Markup;
 use weir_trial::Nf;
 use weir_trial::run::{ConnectionsResult, PointResult, changes};
 
@@ -18,7 +17,7 @@ fn results<'a>(entry: &Entry<'a>) -> impl Iterator<Item = &'a ConnectionsResult>
 }
 
 /// The whole section; nothing where no connection was opened.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     by_function(digest, figure, table)
 }
 

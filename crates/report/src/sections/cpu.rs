@@ -1,17 +1,16 @@
 //! CPU use by frame size: how many cores a device has in use at the greatest load, and what that comes to for a packet.
 
-use super::{by_function, rates, series, slug};
+use super::{Part, by_function, rates, series, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::number;
-use maud::Markup;
 use weir_trial::Nf;
 use weir_trial::run::CpuUse;
 
 /// The whole section; nothing where no device told its CPU time.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     by_function(digest, figure, table)
 }
 

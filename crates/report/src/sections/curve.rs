@@ -1,12 +1,11 @@
 //! Latency against load: percentiles over the whole range of loads, with the knees.
 
-use super::{curve_cpu, folded, sizes, slug};
+use super::{Part, curve_cpu, sizes, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Marker, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units;
-use maud::{Markup, html};
 use weir_trial::Nf;
 use weir_trial::run::{CurveResult, CurveStep, PointResult, Saturation, StoredTrial};
 use weir_units::{PERCENTILES, Pps};
@@ -37,26 +36,24 @@ pub(super) fn curves<'a>(entry: &Entry<'a>) -> Vec<Curve<'a>> {
 }
 
 /// The whole section; nothing where no curve was taken.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
-    let parts: Vec<_> = digest.functions().into_iter().filter_map(|nf| function(digest, nf)).collect();
-    (!parts.is_empty()).then(|| html! { @for part in &parts { (part) } })
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
+    digest.functions().into_iter().flat_map(|nf| of_function(digest, nf)).collect()
 }
 
-fn function(digest: &Digest<'_>, nf: Nf) -> Option<Markup> {
+fn of_function(digest: &Digest<'_>, nf: Nf) -> Vec<Part> {
     let entries: Vec<_> = digest.of(nf).into_iter().filter(|entry| !curves(entry).is_empty()).collect();
-    (!entries.is_empty()).then(|| {
-        html! {
-            @for (index, (_, size)) in sizes(&entries).iter().enumerate() {
-                @let figure = figure(digest, nf, size, &entries);
-                (folded(&format!("{nf}: latency against load at {size}"), index == 0, &figure, &[]))
-                @if let Some(figure) = curve_cpu::figure(digest, nf, size, &entries) {
-                    (folded(&format!("{nf}: CPU time against load at {size}"), index == 0, &figure, &[]))
-                }
-            }
-            (knees(digest, nf, &entries).html())
-            (table(digest, nf, &entries).html())
-        }
-    })
+    let mut parts = Vec::new();
+    for (index, (_, size)) in sizes(&entries).iter().enumerate() {
+        let latency = figure(digest, nf, size, &entries);
+        parts.push(Part::folded(format!("{nf}: latency against load at {size}"), index == 0, latency));
+        let cpu = curve_cpu::figure(digest, nf, size, &entries);
+        let cpu_title = format!("{nf}: CPU time against load at {size}");
+        parts.extend(cpu.map(|cpu| Part::folded(cpu_title, index == 0, cpu)));
+    }
+    if !entries.is_empty() {
+        parts.extend([knees(digest, nf, &entries), table(digest, nf, &entries)].map(Part::Table));
+    }
+    parts
 }
 
 fn figure(digest: &Digest<'_>, nf: Nf, size: &str, entries: &[Entry<'_>]) -> Figure {

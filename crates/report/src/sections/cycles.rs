@@ -5,13 +5,12 @@
 //! carried even that, the number is an upper limit and says so.
 
 use super::found::{Found, Greatest};
-use super::{by_function, rates, series, slug};
+use super::{Part, by_function, rates, series, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::number;
-use maud::Markup;
 use weir_trial::Nf;
 
 /// What a packet cost at one point.
@@ -58,7 +57,7 @@ impl Cost {
 }
 
 /// The whole section; nothing where no device told its CPU time.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     by_function(digest, figure, table)
 }
 

@@ -1,12 +1,11 @@
 //! Changes of flow entries a second under a load: the rate against the load, and the table behind it.
 
-use super::{by_function, series, slug};
+use super::{Part, by_function, series, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::{number, percent};
-use maud::Markup;
 use weir_trial::Nf;
 use weir_trial::run::{FlowModsResult, PointResult, changes};
 
@@ -19,7 +18,7 @@ fn results<'a>(entry: &Entry<'a>) -> impl Iterator<Item = &'a FlowModsResult> {
 }
 
 /// The whole section; nothing where no entry was changed.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     by_function(digest, figure, table)
 }
 

@@ -1,12 +1,11 @@
 //! Frame loss against load (RFC 2544, section 26.3), as the RFC wants it drawn.
 
-use super::{by_function, slug};
+use super::{Part, by_function, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::{count, percent};
-use maud::Markup;
 use weir_trial::Nf;
 use weir_trial::run::{FrameLossResult, LossStep, PointResult, StoredTrial};
 
@@ -22,7 +21,7 @@ fn curves<'a>(entry: &Entry<'a>) -> Vec<Steps<'a>> {
 }
 
 /// The whole section; nothing where no curve was taken.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     by_function(digest, figure, table)
 }
 

@@ -1,12 +1,11 @@
 //! One-way delay: the percentiles of every load, and the whole distributions from the histograms.
 
-use super::{rates, shown, slug};
+use super::{Folded, Part, rates, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units;
-use maud::{Markup, html};
 use weir_trial::run::{LatencyResult, PointResult};
 use weir_trial::{Floor, Latency, Nf};
 use weir_units::{LatencyHistogram, Nanos, PERCENTILES, Pps};
@@ -48,17 +47,13 @@ fn labels<'a>(digest: &Digest<'a>, nf: Nf) -> Vec<&'a str> {
 }
 
 /// The whole section; nothing where no latency was taken.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
-    let functions: Vec<_> =
-        digest.functions().into_iter().filter(|nf| !labels(digest, *nf).is_empty()).collect();
-    (!functions.is_empty()).then(|| {
-        html! {
-            @for nf in functions {
-                (shown(&overview(digest, nf), &[table(digest, nf)]))
-                (distributions(digest, nf))
-            }
-        }
-    })
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for nf in digest.functions().into_iter().filter(|nf| !labels(digest, *nf).is_empty()) {
+        parts.push(Part::plot(overview(digest, nf), table(digest, nf)));
+        parts.extend(distributions(digest, nf));
+    }
+    parts
 }
 
 /// Median and spread of every load against frame size.
@@ -167,16 +162,15 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
 }
 
 /// One plot a frame size, folded but for the first: every curve of every device and load.
-fn distributions(digest: &Digest<'_>, nf: Nf) -> Markup {
+fn distributions(digest: &Digest<'_>, nf: Nf) -> Vec<Part> {
     let entries = digest.of(nf);
     let sizes = super::sizes(&entries);
-    let plots: Vec<_> =
-        sizes.iter().filter_map(|(_, size)| Some((size, distribution(digest, nf, size)?))).collect();
-    html! {
-        @for (index, (size, (figure, damaged))) in plots.into_iter().enumerate() {
-            (super::folded(&format!("{nf}: the whole distribution at {size}"), index == 0, &figure, &damaged))
-        }
-    }
+    let plots = sizes.iter().filter_map(|(_, size)| Some((size, distribution(digest, nf, size)?)));
+    let folded = |(index, (size, (figure, warnings)))| {
+        let summary = format!("{nf}: the whole distribution at {size}");
+        Part::Folded(Folded { summary, open: index == 0, figure, warnings })
+    };
+    plots.enumerate().map(folded).collect()
 }
 
 /// The distributions at one frame size, and what of them could not be read.

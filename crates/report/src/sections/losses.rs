@@ -4,12 +4,11 @@
 //! bounds of each goal, at MRR, and at the loads of the latency trials.
 
 use super::found::{Found, TESTER_LATE};
-use super::{by_function, slug};
+use super::{Part, by_function, slug};
 use crate::digest::{Digest, Entry, sum};
 use crate::figure::{Bar, Bars, Figure, Plot};
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::count;
-use maud::Markup;
 use weir_trial::run::At;
 use weir_trial::{DirectionCounts, Nf};
 use weir_units::Nanos;
@@ -48,7 +47,7 @@ fn lost_inside(counts: &DirectionCounts) -> u64 {
 }
 
 /// The whole section; nothing where no tester stood at a wire.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     by_function(digest, figure, table)
 }
 

@@ -35,8 +35,48 @@ pub(crate) struct Section {
     pub(crate) title: &'static str,
     /// The methods whose results it is there for; none for one that draws from the trials of all.
     methods: &'static [Method],
-    /// Nothing where there is nothing inside.
-    pub(crate) inside: fn(&Digest<'_>) -> Option<Markup>,
+    /// What it is made of, in this order; nothing where there is nothing inside.
+    pub(crate) parts: fn(&Digest<'_>) -> Vec<Part>,
+}
+
+/// What a section is made of.
+pub(crate) enum Part {
+    /// Words.
+    Text(Markup),
+    /// A table without a plot of its own.
+    Table(Table),
+    /// A plot with its legend, its caption and the tables behind it.
+    Plot { figure: Figure, tables: Vec<Table> },
+    /// A plot in a fold of its own.
+    Folded(Folded),
+}
+
+/// A plot in a fold of its own, with what could not be drawn of it.
+pub(crate) struct Folded {
+    summary: String,
+    open: bool,
+    pub(crate) figure: Figure,
+    warnings: Vec<String>,
+}
+
+impl Part {
+    fn plot(figure: Figure, table: Table) -> Self {
+        Self::Plot { figure, tables: vec![table] }
+    }
+
+    fn folded(summary: String, open: bool, figure: Figure) -> Self {
+        Self::Folded(Folded { summary, open, figure, warnings: Vec::new() })
+    }
+
+    /// As it stands on the page.
+    pub(crate) fn html(&self) -> Markup {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Table(table) => table.html(),
+            Self::Plot { figure, tables } => shown(figure, tables),
+            Self::Folded(folded) => folded.html(),
+        }
+    }
 }
 
 impl Section {
@@ -44,30 +84,30 @@ impl Section {
         id: &'static str,
         title: &'static str,
         methods: &'static [Method],
-        inside: fn(&Digest<'_>) -> Option<Markup>,
+        parts: fn(&Digest<'_>) -> Vec<Part>,
     ) -> Self {
-        Self { id, title, methods, inside }
+        Self { id, title, methods, parts }
     }
 }
 
 /// The sections, in the order of the page.
 pub(crate) const SECTIONS: [Section; 16] = [
-    Section::new("throughput", "Throughput", &[Method::Throughput, Method::Mrr], rates::section),
-    Section::new("sweeps", "Sweeps", &[], sweeps::section),
-    Section::new("latency", "Latency", &[Method::Latency], latency::section),
-    Section::new("curves", "Latency against load", &[Method::LatencyCurve], curve::section),
-    Section::new("cycles", "Cycles per packet", &[], cycles::section),
-    Section::new("cpu", "CPU", &[], cpu::section),
-    Section::new("packets", "Packets", &[], packets::section),
-    Section::new("losses", "Losses", &[], losses::section),
-    Section::new("bundles", "Bundles", &[], bundles::section),
-    Section::new("stages", "Stages", &[], stages::section),
-    Section::new("own-time", "The tester's time", &[], own_time::section),
-    Section::new("frame-loss", "Frame loss", &[Method::FrameLoss], frame_loss::section),
-    Section::new("bursts", "Back-to-back", &[Method::BackToBack], bursts::section),
-    Section::new("flow-mods", "Changes of flow entries", &[Method::FlowMods], flow_mods::section),
-    Section::new("connections", "Connections", &[Method::Connections], connections::section),
-    Section::new("soak", "Soak", &[Method::Soak], soak::section),
+    Section::new("throughput", "Throughput", &[Method::Throughput, Method::Mrr], rates::parts),
+    Section::new("sweeps", "Sweeps", &[], sweeps::parts),
+    Section::new("latency", "Latency", &[Method::Latency], latency::parts),
+    Section::new("curves", "Latency against load", &[Method::LatencyCurve], curve::parts),
+    Section::new("cycles", "Cycles per packet", &[], cycles::parts),
+    Section::new("cpu", "CPU", &[], cpu::parts),
+    Section::new("packets", "Packets", &[], packets::parts),
+    Section::new("losses", "Losses", &[], losses::parts),
+    Section::new("bundles", "Bundles", &[], bundles::parts),
+    Section::new("stages", "Stages", &[], stages::parts),
+    Section::new("own-time", "The tester's time", &[], own_time::parts),
+    Section::new("frame-loss", "Frame loss", &[Method::FrameLoss], frame_loss::parts),
+    Section::new("bursts", "Back-to-back", &[Method::BackToBack], bursts::parts),
+    Section::new("flow-mods", "Changes of flow entries", &[Method::FlowMods], flow_mods::parts),
+    Section::new("connections", "Connections", &[Method::Connections], connections::parts),
+    Section::new("soak", "Soak", &[Method::Soak], soak::parts),
 ];
 
 /// A method whose results have no section does not compile.
@@ -153,27 +193,25 @@ fn by_function(
     digest: &Digest<'_>,
     figure: fn(&Digest<'_>, Nf) -> Option<Figure>,
     table: fn(&Digest<'_>, Nf) -> Table,
-) -> Option<Markup> {
-    let figures: Vec<_> = digest
-        .functions()
-        .into_iter()
-        .filter_map(|nf| Some((figure(digest, nf)?, [table(digest, nf)])))
-        .collect();
-    (!figures.is_empty()).then(|| html! { @for (figure, tables) in &figures { (shown(figure, tables)) } })
+) -> Vec<Part> {
+    let part = |nf| Some(Part::plot(figure(digest, nf)?, table(digest, nf)));
+    digest.functions().into_iter().filter_map(part).collect()
 }
 
-/// A figure in a fold of its own, with what could not be drawn of it.
-fn folded(summary: &str, open: bool, figure: &Figure, warnings: &[String]) -> Markup {
-    html! {
-        details class="more" open[open] {
-            summary { (summary) }
-            figure id=(figure.id) {
-                div class="plot" { (svg::draw(figure)) }
-                figcaption {
-                    (legend(figure))
-                    p { (figure.caption) }
-                    @for why in warnings { p class="warning" { (why) } }
-                    p class="provenance" { "From " (figure.provenance) "." }
+impl Folded {
+    fn html(&self) -> Markup {
+        let figure = &self.figure;
+        html! {
+            details class="more" open[self.open] {
+                summary { (self.summary) }
+                figure id=(figure.id) {
+                    div class="plot" { (svg::draw(figure)) }
+                    figcaption {
+                        (legend(figure))
+                        p { (figure.caption) }
+                        @for why in &self.warnings { p class="warning" { (why) } }
+                        p class="provenance" { "From " (figure.provenance) "." }
+                    }
                 }
             }
         }

@@ -1,27 +1,29 @@
 //! The tester's own time: how late it sent, how often it polled, and what was left out.
 
+use super::Part;
 use crate::digest::{Digest, Entry};
 use crate::table::{Cell, Kind, Row, Table, column};
-use maud::{Markup, html};
+use maud::html;
 use weir_trial::verdict::Code;
 use weir_trial::{Latency, PointAccount};
 
 /// The section; nothing where no tester was at the wire.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     let entries = digest.functions().into_iter().flat_map(|nf| digest.of(nf));
     let accounts: Vec<_> =
         entries.filter_map(|entry| PointAccount::of(entry.point).map(|account| (entry, account))).collect();
-    (!accounts.is_empty()).then(|| {
-        html! {
-            p {
-                "Of every trial the tester keeps how long after its time a packet was sent, and how long a receive ring "
-                "was not polled. Windows of about a millisecond in which the machine took a core from the tester or, "
-                "as far as it can be proved, from the device are left out of what counts. A packet that was on its way "
-                "in a pause of the tester is not in the latency."
-            }
-            (table(digest, &accounts).html())
+    if accounts.is_empty() {
+        return Vec::new();
+    }
+    let text = html! {
+        p {
+            "Of every trial the tester keeps how long after its time a packet was sent, and how long a receive ring "
+            "was not polled. Windows of about a millisecond in which the machine took a core from the tester or, "
+            "as far as it can be proved, from the device are left out of what counts. A packet that was on its way "
+            "in a pause of the tester is not in the latency."
         }
-    })
+    };
+    vec![Part::Text(text), Part::Table(table(digest, &accounts))]
 }
 
 /// Whether a trial of the point was found late or deaf.

@@ -1,12 +1,13 @@
 //! Packets: whether what came out was what the network function must produce.
 
+use super::Part;
 use crate::digest::{Digest, Entry};
 use crate::table::{Cell, Kind, Row, Table, column};
-use maud::{Markup, html};
+use maud::html;
 use weir_trial::PacketCheck;
 
 /// The section; nothing where no packet was compared.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     let checked: Vec<_> = digest
         .functions()
         .into_iter()
@@ -14,8 +15,10 @@ pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
         .filter(|entry| entry.point.packets.is_some() || samples(entry).is_some())
         .collect();
     let wrong: Vec<_> = checked.iter().filter(|entry| is_wrong(entry)).collect();
-    (!checked.is_empty()).then(|| {
-        html! {
+    if checked.is_empty() {
+        return Vec::new();
+    }
+    let text = html! {
             p {
                 "Each packet was compared with what the network function must make of it: all of them in an untimed "
                 "pass before the first trial, where a packet that did not come was sent again before it was called "
@@ -33,9 +36,8 @@ pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
                     }
                 }
             }
-            (table(digest, &checked).html())
-        }
-    })
+    };
+    vec![Part::Text(text), Part::Table(table(digest, &checked))]
 }
 
 fn name(digest: &Digest<'_>, entry: &Entry<'_>) -> String {

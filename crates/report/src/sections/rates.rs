@@ -2,22 +2,21 @@
 //! greatest rate (MRR) where it was taken.
 
 use super::found::{Found, Greatest, doubted, limit_cell, not_the_device};
-use super::{shown, slug};
+use super::{Part, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{self, Axis, Figure, Lines, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
-use maud::{Markup, html};
 use weir_trial::Nf;
 use weir_units::Pps;
 
 /// The whole section; it is there even where no rate was found.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
-    Some(html! { @for nf in digest.functions() { (function(digest, nf)) } })
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
+    digest.functions().into_iter().flat_map(|nf| of_function(digest, nf)).collect()
 }
 
 /// The plots of one function and the tables that are not empty, each table under its plot if there is one.
-fn function(digest: &Digest<'_>, nf: Nf) -> Markup {
+fn of_function(digest: &Digest<'_>, nf: Nf) -> Vec<Part> {
     let (wired, fed) = (Which::Wired.figure(digest, nf), Which::Fed.figure(digest, nf));
     let full = |table: Table| (!table.rows.is_empty()).then_some(table);
     let mut under_wired: Vec<Table> = full(table(digest, nf)).into_iter().collect();
@@ -29,13 +28,12 @@ fn function(digest: &Digest<'_>, nf: Nf) -> Markup {
         under_wired.extend(greatest);
         Vec::new()
     };
-    html! {
-        @match &wired {
-            Some(figure) => (shown(figure, &under_wired)),
-            None => @for table in &under_wired { (table.html()) },
-        }
-        @if let Some(figure) = &fed { (shown(figure, &under_fed)) }
-    }
+    let mut parts: Vec<Part> = match wired {
+        Some(figure) => vec![Part::Plot { figure, tables: under_wired }],
+        None => under_wired.into_iter().map(Part::Table).collect(),
+    };
+    parts.extend(fed.map(|figure| Part::Plot { figure, tables: under_fed }));
+    parts
 }
 
 /// Results over a wire, and those of a source inside the device, are pictures apart: the one is

@@ -1,12 +1,11 @@
 //! Soak: loss and delay over the time of each, and when each loss was.
 
-use super::{shown, slug};
+use super::{Part, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::count;
-use maud::{Markup, html};
 use weir_trial::Nf;
 use weir_trial::run::{PointResult, SoakResult, Soaked, StoredTrial};
 use weir_units::{Nanos, Pps, utc};
@@ -41,22 +40,23 @@ fn soaks<'a>(digest: &Digest<'a>, nf: Nf) -> Vec<Soak<'a>> {
 }
 
 /// The whole section; nothing where nothing was soaked.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
-    let functions: Vec<_> = digest.functions().into_iter().map(|nf| (nf, soaks(digest, nf))).collect();
-    functions.iter().any(|(_, soaks)| !soaks.is_empty()).then(|| {
-        html! {
-            @for (nf, soaks) in functions.iter().filter(|(_, soaks)| !soaks.is_empty()) {
-                @let entries: Vec<_> = soaks.iter().map(|soak| soak.entry).collect();
-                @for (_, size) in super::sizes(&entries) {
-                    @let soaks: Vec<&Soak<'_>> = soaks.iter().filter(|soak| soak.entry.size() == size).collect();
-                    (shown(&loss(digest, (*nf, &size), &soaks), &[]))
-                    (shown(&delay(digest, (*nf, &size), &soaks), &[]))
-                }
-                (table(digest, *nf, soaks).html())
-                (losses(digest, *nf, soaks).html())
-            }
-        }
-    })
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
+    digest.functions().into_iter().flat_map(|nf| of_function(digest, nf)).collect()
+}
+
+fn of_function(digest: &Digest<'_>, nf: Nf) -> Vec<Part> {
+    let soaks = soaks(digest, nf);
+    let entries: Vec<_> = soaks.iter().map(|soak| soak.entry).collect();
+    let mut parts = Vec::new();
+    for (_, size) in super::sizes(&entries) {
+        let soaks: Vec<&Soak<'_>> = soaks.iter().filter(|soak| soak.entry.size() == size).collect();
+        let figures = [loss(digest, (nf, &size), &soaks), delay(digest, (nf, &size), &soaks)];
+        parts.extend(figures.map(|figure| Part::Plot { figure, tables: Vec::new() }));
+    }
+    if !soaks.is_empty() {
+        parts.extend([table(digest, nf, &soaks), losses(digest, nf, &soaks)].map(Part::Table));
+    }
+    parts
 }
 
 /// Slices that share a mark, and how far into the soak the last of them ended.

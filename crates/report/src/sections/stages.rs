@@ -4,12 +4,12 @@
 //! of the greatest load. Bars of time are drawn of the first trial at the least load of all: what packets wait for when
 //! there is no queue that overflows.
 
-use super::{by_function, folded, slug};
+use super::{Part, by_function, slug};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Bar, Bars, Figure, Plot};
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::{count, number};
-use maud::{Markup, html};
+use maud::html;
 use weir_trial::run::{Purpose, StoredTrial};
 use weir_trial::{Nf, StageLoss, Waterfall};
 use weir_units::Nanos;
@@ -21,18 +21,21 @@ const PARTS: [&str; 3] = ["found its queue full", "it dropped", "left the stage 
 const TIMES: [&str; 2] = ["before it, in its queue", "inside it"];
 
 /// The whole section; nothing where no device is a chain of processes.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
-    let losses = by_function(digest, figure, table)?;
-    let times: Vec<Figure> = digest.functions().into_iter().filter_map(|nf| times(digest, nf)).collect();
-    Some(html! {
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
+    let losses = by_function(digest, figure, table);
+    if losses.is_empty() {
+        return losses;
+    }
+    let said = html! {
         ul {
             @for nf in digest.functions() { @for entry in digest.of(nf) { @if let Some(said) = summary(digest, nf, &entry) {
                 li { (said) }
             } } }
         }
-        (losses)
-        @for figure in &times { (folded(&figure.title, true, figure, &[])) }
-    })
+    };
+    let times = digest.functions().into_iter().filter_map(|nf| times(digest, nf));
+    let times = times.map(|figure| Part::folded(figure.title.clone(), true, figure));
+    std::iter::once(Part::Text(said)).chain(losses).chain(times).collect()
 }
 
 /// What limits a chain at the greatest load, in a sentence.
@@ -63,7 +66,7 @@ fn told<'a>(entry: &Entry<'a>) -> Vec<(&'a StoredTrial, Waterfall)> {
 }
 
 /// What a stage lost of the packets to be sent, part by part.
-fn parts(stage: &StageLoss) -> [u64; 3] {
+fn lost_parts(stage: &StageLoss) -> [u64; 3] {
     [stage.waited_in_vain, stage.dropped, stage.vanished]
 }
 
@@ -75,7 +78,7 @@ fn figure(digest: &Digest<'_>, nf: Nf) -> Option<Figure> {
         bars.push(heading(digest, &entry));
         let subject = &digest.subjects[entry.subject];
         for (place, stage) in waterfall.stages.iter().enumerate() {
-            let lost = parts(stage);
+            let lost = lost_parts(stage);
             let each: Vec<String> =
                 PARTS.iter().zip(lost).map(|(part, lost)| format!("{}: {part}", count(lost))).collect();
             bars.push(Bar {
@@ -186,7 +189,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Table {
     for entry in digest.of(nf) {
         for (trial, waterfall) in told(&entry) {
             for stage in &waterfall.stages {
-                let lost = parts(stage);
+                let lost = lost_parts(stage);
                 rows.push(Row {
                     cells: vec![
                         Cell::Text(entry.size()),

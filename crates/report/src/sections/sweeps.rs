@@ -5,13 +5,12 @@
 //! number alone make a line. Several sizes, wirings or functions are lines of their own.
 
 use super::found::{Found, Greatest, doubted};
-use super::{rate_words, shown};
+use super::{Part, rate_words};
 use crate::digest::{Digest, Entry};
 use crate::figure::{Axis, Figure, Lines, Plot, Quantity, Sample, Series};
 use crate::scale::Spacing;
 use crate::table::{Cell, Kind, Row, Table, column};
 use crate::units::number;
-use maud::{Markup, html};
 use weir_trial::run::PointKey;
 use weir_trial::{DENIED_BITS, Frequency, Nf, Placement};
 
@@ -120,15 +119,13 @@ impl Sweep {
 }
 
 /// The whole section; nothing where no number was swept.
-pub(crate) fn section(digest: &Digest<'_>) -> Option<Markup> {
-    let parts: Vec<(Figure, Table)> =
-        Sweep::ALL.into_iter().filter_map(|sweep| part(digest, sweep)).collect();
-    (!parts.is_empty()).then(|| html! { @for (figure, table) in parts { (shown(&figure, &[table])) } })
+pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
+    Sweep::ALL.into_iter().filter_map(|sweep| part(digest, sweep)).collect()
 }
 
-fn part(digest: &Digest<'_>, sweep: Sweep) -> Option<(Figure, Table)> {
+fn part(digest: &Digest<'_>, sweep: Sweep) -> Option<Part> {
     let lines = lines(digest, sweep);
-    (!lines.is_empty()).then(|| (figure(digest, sweep, &lines), table(sweep, &lines)))
+    (!lines.is_empty()).then(|| Part::plot(figure(digest, sweep, &lines), table(sweep, &lines)))
 }
 
 /// The lines of a sweep, each of two places or more in rising order.

@@ -1,8 +1,8 @@
 //! Stacked bars of shares, one a line. The axis reaches as far as the longest bar. A bar without shares is the heading of
 //! those below it.
 
-use super::{HUES, at, canvas};
-use crate::figure::{Bar, Bars, Figure};
+use super::{Drawing, HUES, at};
+use crate::figure::{Bar, Bars};
 use crate::scale::{Scale, Spacing};
 use crate::units::trimmed;
 use maud::{Markup, html};
@@ -16,7 +16,7 @@ const THICK: f64 = 15.0;
 /// A shorter axis would make much of nothing.
 const SHORTEST_AXIS: f64 = 0.000_1;
 
-pub(super) fn draw(figure: &Figure, plot: &Bars) -> Markup {
+pub(super) fn draw(plot: &Bars) -> Drawing {
     let bottom = TOP + LINE * plot.bars.len() as f64;
     let longest = plot.bars.iter().map(|bar| bar.shares.iter().sum::<f64>()).fold(SHORTEST_AXIS, f64::max);
     let scale = Scale::new(Spacing::Linear, (0.0, longest * 1.02), (LEFT, RIGHT));
@@ -32,7 +32,7 @@ pub(super) fn draw(figure: &Figure, plot: &Bars) -> Markup {
         path class="base" d=(format!("M{} {}V{}", at(LEFT), at(TOP), at(bottom))) {}
         text class="axis x-axis" x=(at((LEFT + RIGHT) / 2.0)) y=(at(bottom + 38.0)) { (plot.label) }
     };
-    canvas(figure, (WIDTH, bottom + 46.0), &inside)
+    Drawing { size: (WIDTH, bottom + 46.0), inside }
 }
 
 fn draw_bar(bar: &Bar, top: f64, scale: &Scale) -> Markup {

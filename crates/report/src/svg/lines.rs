@@ -3,7 +3,7 @@
 //! A plot of rates is drawn once for each [`View`] (packets, bits on layer 2, on layer 1), and the
 //! page's style shows one of them.
 
-use super::{STROKES, at, canvas, mark};
+use super::{Drawing, STROKES, at, mark};
 use crate::figure::{Axis, Figure, Limit, Lines, Marker, Quantity, Sample, Series};
 use crate::scale::{Scale, Spacing};
 use crate::units::{RATE_UNITS, View, trimmed};
@@ -89,14 +89,14 @@ fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// Draws the plot, once a view where it shows rates.
-pub(super) fn draw(figure: &Figure, plot: &Lines) -> Markup {
+pub(super) fn draw(figure: &Figure, plot: &Lines, views: &[View]) -> Drawing {
     let plot = &drawable(plot);
     let inside = if plot.y.quantity == Quantity::Rate {
-        html! { @for view in View::ALL { g class=(view.class()) { (picture(figure, plot, view)) } } }
+        html! { @for view in views { g class=(view.class()) { (picture(figure, plot, *view)) } } }
     } else {
         picture(figure, plot, View::Packets)
     };
-    canvas(figure, (WIDTH, HEIGHT), &inside)
+    Drawing { size: (WIDTH, HEIGHT), inside }
 }
 
 /// The plot without numbers that have no place: a mark without a finite height stands on the axis.

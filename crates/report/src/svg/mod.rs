@@ -1,13 +1,16 @@
-//! Figures as SVG inside the page: no script, no file beside it, readable on paper.
+//! Figures as SVG, inside the page or as files that stand alone (`alone`): no script, readable on paper.
 //!
-//! Colours are classes (`h0`…) that the page's style fills for light, dark and print; each hue has
+//! Colours are classes (`h0`…) that `style` fills for light, dark and print; each hue has
 //! its own mark, so that nothing is told by colour alone. What a mark stands for is its `<title>`,
 //! which browsers show and read out by themselves; the page's script only makes that prettier.
 
+pub(crate) mod alone;
 mod bars;
 mod lines;
+pub(crate) mod style;
 
 use crate::figure::{Figure, Plot};
+use crate::units::View;
 use maud::{Markup, html};
 
 /// Colours, and marks, before they repeat.
@@ -15,24 +18,31 @@ pub(crate) const HUES: usize = 8;
 /// Kinds of strokes before they repeat.
 pub(crate) const STROKES: usize = 4;
 
-/// Draws a figure.
-pub(crate) fn draw(figure: &Figure) -> Markup {
-    match &figure.plot {
-        Plot::Lines(plot) => lines::draw(figure, plot),
-        Plot::Bars(plot) => bars::draw(figure, plot),
-    }
+/// A drawing without what stands around it, and its width and height.
+struct Drawing {
+    size: (f64, f64),
+    inside: Markup,
 }
 
-/// The frame around every drawing: size, name and description.
-fn canvas(figure: &Figure, (width, height): (f64, f64), inside: &Markup) -> Markup {
+/// Draws a figure for the page: rates in every view, of which the page's style shows one.
+pub(crate) fn draw(figure: &Figure) -> Markup {
+    let drawing = drawing(figure, &View::ALL);
+    let (width, height) = drawing.size;
     let (title, text) = (format!("{}-title", figure.id), format!("{}-desc", figure.id));
     html! {
         svg viewBox=(format!("0 0 {width} {height}")) role="img" tabindex="0"
             aria-labelledby=(title) aria-describedby=(text) {
             title id=(title) { (figure.title) }
             desc id=(text) { (figure.caption) }
-            (inside)
+            (drawing.inside)
         }
+    }
+}
+
+fn drawing(figure: &Figure, views: &[View]) -> Drawing {
+    match &figure.plot {
+        Plot::Lines(plot) => lines::draw(figure, plot, views),
+        Plot::Bars(plot) => bars::draw(plot),
     }
 }
 
