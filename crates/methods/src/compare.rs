@@ -223,7 +223,9 @@ impl Comparison {
 pub fn compare(a: Side<'_>, b: Side<'_>, bound: Option<Ratio>) -> Comparison {
     let (of_a, of_b) = (points(a), points(b));
     let across = a.dut.is_some() || b.dut.is_some();
-    let same_run = a.run.id == b.run.id && a.run.name == b.run.name;
+    // Numbers are of one database, and names may be in several.
+    let same_run = a.run.uuid == b.run.uuid
+        && (!a.run.uuid.is_empty() || (a.run.id == b.run.id && a.run.name == b.run.name));
     let mut comparison = Comparison {
         schema: SCHEMA_VERSION,
         a: head(a),

@@ -5,6 +5,7 @@ mod text;
 use super::BadUse;
 use super::stored::Database;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
 use text::{Form, text};
@@ -18,7 +19,7 @@ Compare two runs, or two devices: first what differs between their environments,
 and what of it can explain a gap; then every quantity of every point as the ratio B/A with its 95 % \
 interval from the raw trials.
 
-A side is a run (a name, the beginning of one, a number, @last, @last~1), or one device of it: \
+A side is a run (a name, the beginning of one, a number, @last, @last~1, a bundle), or one device of it: \
 RUN/DEVICE. Points are matched by network function, device, wiring, trace, size, directions and huge \
 pages; where a device is named, by all of these but the device.
 
@@ -76,7 +77,7 @@ impl FromStr for Which {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (run, dut) = match text.split_once('/') {
+        let (run, dut) = match split(text) {
             Some((run, dut)) => (run, Some(dut)),
             None => (text, None),
         };
@@ -86,6 +87,15 @@ impl FromStr for Which {
         let run = run.parse().map_err(|error: weir_store::ParseSelectorError| error.to_string())?;
         Ok(Self { run, dut: dut.map(str::to_owned) })
     }
+}
+
+/// The run and its device. The path of a file has slashes of its own.
+fn split(text: &str) -> Option<(&str, &str)> {
+    if Path::new(text).is_file() {
+        return None;
+    }
+    let mut sides = text.match_indices('/').map(|(at, _)| (&text[..at], &text[at + 1..]));
+    sides.find(|(run, _)| Path::new(run).is_file()).or_else(|| text.split_once('/'))
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -107,6 +117,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Two devices of one run compared: what `weir bench --against` ends with.
 pub(super) fn devices(run: &Run, a: &str, b: &str) -> String {
     text(&compare(Side { run, dut: Some(a) }, Side { run, dut: Some(b) }, None), Form::Terminal)
+}
+
+/// Whether both are one run, by their identity: numbers are of one database, and files have none.
+fn same_run(a: &Run, b: &Run) -> bool {
+    if a.uuid.is_empty() || b.uuid.is_empty() { a.id == b.id } else { a.uuid == b.uuid }
 }
 
 /// Refuses sides that are the same, and devices that are not there.
@@ -131,7 +146,7 @@ fn check(a: &Run, b: &Run, duts: [Option<&str>; 2]) -> Result<(), BadUse> {
             _ => {}
         }
     }
-    if a.id == b.id && duts[0] == duts[1] {
+    if same_run(a, b) && duts[0] == duts[1] {
         let example = both[0].iter().take(2).map(|dut| format!("{}/{dut}", a.name)).collect::<Vec<_>>();
         let cure = match example.as_slice() {
             [first, second] => format!("name two of its devices, {first} {second}, or another run"),
@@ -152,6 +167,11 @@ mod tests {
         assert_eq!(which("@last~1"), Ok(Which { run: Selector::Last(1), dut: None }));
         assert_eq!(which("7/nf"), Ok(Which { run: Selector::Number(7), dut: Some("nf".to_owned()) }));
         assert!(which("otter/").unwrap_err().contains("otter/nf"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let run: Selector = path.parse().unwrap();
+        assert_eq!(which(path), Ok(Which { run: run.clone(), dut: None }));
+        assert_eq!(which(&format!("{path}/nf")), Ok(Which { run, dut: Some("nf".to_owned()) }));
         assert!(which("/nf").unwrap_err().contains("@last"));
     }
 }
