@@ -44,6 +44,7 @@ mod supervised;
 mod supply;
 mod switch;
 mod trace;
+mod travel;
 mod tuning;
 mod unsafe_lives_in_two_crates;
 mod verify;

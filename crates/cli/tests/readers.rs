@@ -156,6 +156,7 @@ fn committed_schemas_are_what_the_program_prints() {
         "compare",
         "rescore",
         "verify",
+        "bundle",
         "advise",
         "perf",
         "duts",

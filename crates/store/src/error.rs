@@ -77,6 +77,19 @@ pub enum StoreError {
         /// The run's name.
         name: String,
     },
+    /// A run with the identity of one that is here, and another content.
+    #[error(
+        "{} has run {name} ({uuid}) with another content, and neither goes on where the other stops: one of them was \
+         changed; `weir verify {name}` checks the one that is there, and another database takes the other", path.display()
+    )]
+    OtherRun {
+        /// The database.
+        path: PathBuf,
+        /// The name of the run that is there.
+        name: String,
+        /// The identity of both.
+        uuid: String,
+    },
     /// No run matches the selector.
     #[error("no run matches `{selector}` in {}; `weir runs` lists {}", path.display(), among(*runs))]
     NoSuchRun {

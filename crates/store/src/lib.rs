@@ -5,6 +5,7 @@
 //!   log, `synchronous=FULL`): when it returns, a SIGKILL or a power cut loses nothing of it.
 //! - Going on: [`Store::resume_run`] takes a run up again; [`Store::add_point`] on a point that was
 //!   cut off keeps its trials, marked as superseded, and counts on from them.
+//! - Taking in: [`Store::import`] a run of another database, which a [`bundle`] brought.
 //! - Reading: [`Store::runs`], [`Store::find`], [`Store::load`], with [`Selector`]s as people type them.
 //!
 //! Cost: one `fsync` a call, some milliseconds on a disk, so never call it while traffic flows.
@@ -13,7 +14,9 @@
 //! campaign holds a lock file beside the database while it lives, so that a run being measured can
 //! be told from one that was cut off, and no two campaigns go on with the same run.
 
+pub mod bundle;
 mod error;
+mod import;
 mod lock;
 mod name;
 mod open;
@@ -23,6 +26,7 @@ mod select;
 mod write;
 
 pub use error::{StoreError, StoreResult};
+pub use import::{Imported, Origin};
 pub use open::{BUSY_TIMEOUT, Store, VERSION, default_path};
 pub use read::{Progress, RunSummary};
 pub use select::{ParseSelectorError, Selector};

@@ -22,6 +22,7 @@ const MIGRATIONS: &[M<'static>] = &[
     M::up(include_str!("../migrations/3-provenance.sql")),
     M::up(include_str!("../migrations/4-placement.sql")),
     M::up(include_str!("../migrations/5-advice.sql")),
+    M::up(include_str!("../migrations/6-imports.sql")),
 ];
 
 /// The store version this build writes (`PRAGMA user_version`).

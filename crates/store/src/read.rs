@@ -190,7 +190,7 @@ impl Store {
         })
     }
 
-    fn read<T>(&self, work: impl FnOnce(&Self) -> rusqlite::Result<T>) -> StoreResult<T> {
+    pub(crate) fn read<T>(&self, work: impl FnOnce(&Self) -> rusqlite::Result<T>) -> StoreResult<T> {
         work(self).map_err(|error| StoreError::of(&self.path, 0, error))
     }
 }

@@ -122,7 +122,17 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
     })
 }
 
-pub(crate) fn insert_point(db: &Connection, run: i64, index: u32, key: &PointKey) -> Result<()> {
+pub(crate) fn insert_environment(
+    db: &Connection,
+    run: i64,
+    environment: &BTreeMap<String, String>,
+) -> Result<()> {
+    let mut insert = db.prepare("INSERT INTO environment (run_id, name, value) VALUES (?, ?, ?)")?;
+    environment.iter().try_for_each(|(name, value)| insert.execute(params![run, name, value]).map(drop))
+}
+
+/// A point's row; its number.
+pub(crate) fn insert_point(db: &Connection, run: i64, index: u32, key: &PointKey) -> Result<i64> {
     db.execute(
         "INSERT INTO points (run_id, place, nf, dut, wiring, trace, size, mean_frame_bytes, directions,
                              huge_pages, line_rate_bps, placement)
@@ -141,8 +151,8 @@ pub(crate) fn insert_point(db: &Connection, run: i64, index: u32, key: &PointKey
             key.line_rate.0.0,
             json(&key.placement)?
         ],
-    )
-    .map(drop)
+    )?;
+    Ok(db.last_insert_rowid())
 }
 
 /// A point begun anew: what the machine decides (huge pages) may have changed since.
@@ -208,6 +218,12 @@ pub(crate) fn sessions(db: &Connection, run: i64) -> Result<Vec<Session>> {
 
 pub(crate) fn update_packets(db: &Connection, id: i64, check: &PacketCheck) -> Result<()> {
     db.execute("UPDATE points SET packets = ? WHERE id = ?", params![json(check)?, id]).map(drop)
+}
+
+/// How a point came out that was measured elsewhere.
+pub(crate) fn end_point(db: &Connection, id: i64, point: &Point) -> Result<()> {
+    let sql = "UPDATE points SET dut_version = ?, error = ?, finished = ? WHERE id = ?";
+    db.execute(sql, params![point.dut_version, point.error, point.finished, id]).map(drop)
 }
 
 pub(crate) fn point(row: &Row<'_>) -> Result<(i64, Point)> {

@@ -69,10 +69,7 @@ impl Store {
                 params![SCHEMA_VERSION, uuid.to_string(), name, new.started_ms, new.plan, new.weir],
             )?;
             let id = tx.last_insert_rowid();
-            let mut insert = tx.prepare("INSERT INTO environment (run_id, name, value) VALUES (?, ?, ?)")?;
-            for (name, value) in new.environment {
-                insert.execute(params![id, name, value])?;
-            }
+            rows::insert_environment(tx, id, new.environment)?;
             Ok(Some(RunId(id)))
         })?;
         let Some(id) = id else {
@@ -107,8 +104,8 @@ impl Store {
                 )
                 .optional()?;
             let Some(id) = known else {
-                rows::insert_point(tx, run.0, index, key)?;
-                return Ok(OpenPoint { id: tx.last_insert_rowid(), run, next_sequence: 0 });
+                let id = rows::insert_point(tx, run.0, index, key)?;
+                return Ok(OpenPoint { id, run, next_sequence: 0 });
             };
             tx.execute("UPDATE trials SET superseded = 1 WHERE point_id = ?", [id])?;
             tx.execute("DELETE FROM results WHERE point_id = ?", [id])?;
@@ -212,7 +209,7 @@ impl Store {
     }
 
     /// One write transaction: all of it or nothing, on the disk when it returns.
-    fn transact<T>(
+    pub(crate) fn transact<T>(
         &mut self,
         run: Option<RunId>,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -236,7 +233,7 @@ impl Store {
     }
 }
 
-fn taken(tx: &Transaction<'_>, name: &str) -> rusqlite::Result<bool> {
+pub(crate) fn taken(tx: &Transaction<'_>, name: &str) -> rusqlite::Result<bool> {
     tx.query_row("SELECT EXISTS (SELECT 1 FROM runs WHERE name = ?)", [name], |row| row.get(0))
 }
 

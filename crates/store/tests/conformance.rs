@@ -649,7 +649,8 @@ fn point() -> impl Strategy<Value = Point> {
     })
 }
 
-fn run() -> impl Strategy<Value = Run> {
+/// Any run that a campaign can leave behind.
+pub(crate) fn run() -> impl Strategy<Value = Run> {
     let state = prop_oneof![
         Just((RunState::Running, None)),
         any::<i64>().prop_map(|ms| (RunState::Finished, Some(ms))),

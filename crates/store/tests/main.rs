@@ -1,7 +1,9 @@
 //! Runs on disk.
 
+mod bundles;
 mod campaigns;
 mod common;
 mod conformance;
+mod imports;
 mod mistakes;
 mod upgrade;

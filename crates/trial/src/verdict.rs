@@ -8,6 +8,9 @@
 //! were lost: it is what throughput searches look for.
 
 mod packets;
+mod stated;
+
+pub use stated::stated;
 
 use crate::{DirectionCounts, Side, TrialResult};
 use schemars::JsonSchema;

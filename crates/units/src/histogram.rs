@@ -108,6 +108,7 @@ impl LatencyHistogram {
         let bytes = base64::engine::general_purpose::STANDARD
             .decode(text)
             .map_err(|error| HistogramError(error.to_string()))?;
+        check_bounds(&bytes)?;
         let read: Histogram<u64> = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| HistogramError(error.to_string()))?;
@@ -117,9 +118,42 @@ impl LatencyHistogram {
     }
 }
 
+/// Refuses a histogram whose header asks for more memory than one of ours takes: a reader makes room for the range
+/// and the precision that are stated, before any count is read.
+fn check_bounds(bytes: &[u8]) -> Result<(), HistogramError> {
+    use std::io::Read as _;
+    // Cookie and length of what is compressed; then of the histogram: cookie, length, offset, figures, least, greatest.
+    let mut header = [0_u8; 32];
+    let compressed = bytes.get(8..).unwrap_or_default();
+    flate2::read::ZlibDecoder::new(compressed)
+        .read_exact(&mut header)
+        .map_err(|error| HistogramError(error.to_string()))?;
+    let word = |at: usize| header[at..at + 4].iter().fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
+    let (length, figures) = (word(4), word(12));
+    let greatest = (word(24) << 32) | word(28);
+    // Each count takes nine bytes at most, and there are not a hundred thousand.
+    if figures > u64::from(SIGNIFICANT_FIGURES) || greatest > 2 * LatencyHistogram::MAX.0 || length > 1 << 20
+    {
+        return Err(HistogramError(format!(
+            "it has {figures} figures up to {greatest} ns in {length} bytes, and none of ours has so many"
+        )));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_histogram_that_asks_for_more_memory_than_ours_take_is_refused() {
+        let mut bytes = Vec::new();
+        let greedy = Histogram::<u64>::new_with_bounds(1, u64::MAX / 4, 5).unwrap();
+        V2DeflateSerializer::new().serialize(&greedy, &mut bytes).unwrap();
+        let text = base64::engine::general_purpose::STANDARD.encode(bytes);
+        let error = LatencyHistogram::from_base64(&text).unwrap_err().to_string();
+        assert!(error.contains("5 figures"), "{error}");
+    }
 
     #[test]
     fn a_histogram_survives_its_text_form() {

@@ -1,10 +1,14 @@
 //! `weir export`: a run for other programs, as JSON or as a table of trials.
 
-use super::BadUse;
-use super::stored::Database;
+use super::stored::{Database, bundle_file};
+use super::thresholds::Thresholds;
+use super::verify::unexplained;
+use super::{BadUse, store_error};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_store::Selector;
+use weir_store::bundle::{self, Seal, Signature, SigningKey, Written};
 use weir_trial::run::{Point, Run, StoredTrial};
 use weir_units::{Nanos, PERCENTILES};
 
@@ -17,19 +21,26 @@ Write a run for other programs.
 --csv is one row a trial, in the order they were run, with units in the column names (RFC 4180, \
 header first, UTF-8). Counts are totals over both directions; `lost` counts what the schedule \
 called for and never came back. Trials with `superseded` true decided nothing. A point without \
-trials has one row, with the trial's columns empty and the reason in `point_error`.";
+trials has one row, with the trial's columns empty and the reason in `point_error`.
+
+--bundle is one file that travels: the same run gives the same bytes on every machine, and `weir import` \
+takes it into another store after checking the hash of every part, and whether the results follow from the \
+trials. docs/bundles.md has the format; `weir schema bundle` describes its documents. --sign takes a private \
+key of `openssl genpkey -algorithm ed25519`.";
 
 const EXAMPLES: &str = "\
 Examples:
   Every trial of the last run, in a spreadsheet:
     weir export --csv -o trials.csv
   The verdicts, one point a line:
-    weir export --json | jq -c '.points[] | [.key.nf, .key.size, .results]'";
+    weir export --json | jq -c '.points[] | [.key.nf, .key.size, .results]'
+  For somebody else's machine, signed:
+    weir export @last --bundle --sign lab.pem -o otter.weir";
 
-/// Write a run as JSON or CSV
+/// Write a run as JSON, as CSV, or as a bundle for other machines
 #[derive(clap::Args)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
-#[command(group(clap::ArgGroup::new("format").required(true).args(["json", "csv"])))]
+#[command(group(clap::ArgGroup::new("format").required(true).args(["json", "csv", "bundle"])))]
 pub(crate) struct Args {
     /// The run: a name, the beginning of one, a number, @last, @last~1
     #[arg(value_name = "RUN", default_value = "@last")]
@@ -40,6 +51,12 @@ pub(crate) struct Args {
     /// One row a trial, as CSV
     #[arg(long)]
     csv: bool,
+    /// One file with hashes, for `weir import` on another machine
+    #[arg(long, requires = "output")]
+    bundle: bool,
+    /// Sign the bundle with this private key (PEM)
+    #[arg(long, value_name = "KEY", requires = "bundle")]
+    sign: Option<PathBuf>,
     /// Where to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -48,6 +65,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(path) = args.output.as_deref().filter(|_| args.bundle) {
+        return bundled(&args, path);
+    }
     let run = args.database.load(&args.run)?;
     let text = if args.csv { csv(&run)? } else { format!("{}\n", serde_json::to_string_pretty(&run)?) };
     match &args.output {
@@ -64,6 +84,87 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a bundle, which appears whole or not at all.
+fn bundled(args: &Args, path: &Path) -> anyhow::Result<ExitCode> {
+    let mut run = args.database.load(&args.run)?;
+    if args.database.is_live(&run, &args.run)? {
+        return Err(
+            BadUse::new(format!("run {} is being measured; export it when it has ended", run.name)).into()
+        );
+    }
+    let key = args.sign.as_deref().map(SigningKey::read).transpose().map_err(BadUse::new)?;
+    let kept = kept_signature(args, &mut run)?;
+    let seal = match (&key, &kept) {
+        (Some(key), _) => Seal::Sign(key),
+        (None, Some(kept)) => Seal::Kept(kept),
+        (None, None) => Seal::None,
+    };
+    let thresholds = serde_json::to_value(Thresholds::of(&run))?;
+    let written = bundle::write(&run, &thresholds, seal)
+        .map_err(|error| BadUse::new(format!("run {}: {error}", run.name)))?;
+    save(path, &written.bytes)?;
+    super::print(&told(&run, &written, path)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Gives a run that was imported the name it had where it was measured, and finds the signature it came with.
+fn kept_signature(args: &Args, run: &mut Run) -> anyhow::Result<Option<Signature>> {
+    if let Some(path) = bundle_file(&args.run) {
+        return Ok(super::stored::open_bundle(path)?.signed.map(|(signature, _)| signature));
+    }
+    if run.id == 0 || matches!(&args.run, Selector::Name(name) if Path::new(name).is_file()) {
+        return Ok(None);
+    }
+    let store = args.database.open()?;
+    let id = store.find(&args.run).map_err(store_error)?;
+    let Some(origin) = store.origin(id).map_err(store_error)? else { return Ok(None) };
+    run.name = origin.name;
+    Ok(origin.signature.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+fn told(run: &Run, written: &Written, path: &Path) -> anyhow::Result<String> {
+    let trials: usize = run.points.iter().map(|point| point.trials.len()).sum();
+    let signed = if written.signed { "signed" } else { "not signed" };
+    let mut text = format!(
+        "wrote {trials} trials of {} to {}, {} bytes, {signed}\n{}\n",
+        run.name,
+        path.display(),
+        written.bytes.len(),
+        written.address
+    );
+    let differences = unexplained(run)?;
+    if !differences.is_empty() {
+        text.push_str(&format!(
+            "note: {} of its results do not follow from its trials, and `weir import` will refuse it; `weir verify \
+             {}` lists them\n",
+            differences.len(),
+            path.display()
+        ));
+    }
+    text.push_str(&format!("\nNext, on the other machine: weir import {}\n", path.display()));
+    Ok(text)
+}
+
+/// Writes a file beside its place and moves it there.
+fn save(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let refused = |error: std::io::Error| {
+        BadUse::new(format!("export to {}: {error}; name another file with -o", path.display()))
+    };
+    if path.exists() && !path.is_file() {
+        // A pipe or a device.
+        return std::fs::write(path, bytes).map_err(|error| refused(error).into());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".weir-bundle-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)
+        .map_err(refused)?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(refused)?;
+    file.persist(path).map_err(|error| refused(error.error))?;
+    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ mod dut;
 mod examples;
 mod export;
 mod figures;
+mod import;
 mod layout;
 mod man;
 mod nf;
@@ -26,6 +27,7 @@ mod schema;
 mod show;
 mod stored;
 mod switch;
+mod thresholds;
 mod trace;
 mod verify;
 
@@ -65,6 +67,7 @@ pub(crate) enum Command {
     Report(report::Args),
     Plot(plot::Args),
     Export(export::Args),
+    Import(import::Args),
     Figures(figures::Args),
     Plan(plan::Args),
     Papers(papers::Args),
@@ -92,6 +95,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::run(args),
         Command::Plot(args) => plot::run(args),
         Command::Export(args) => export::run(args),
+        Command::Import(args) => import::run(args),
         Command::Figures(args) => figures::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Papers(args) => papers::run(args),

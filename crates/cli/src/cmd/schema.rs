@@ -22,6 +22,8 @@ pub(crate) struct Args {
 enum Name {
     /// A whole run: `weir show --json` and `weir export --json`
     Run,
+    /// The documents of a bundle: `weir export --bundle`
+    Bundle,
     /// The list of runs: `weir runs --json`
     Runs,
     /// A comparison: `weir compare --json`
@@ -67,6 +69,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Name::SwitchBench => schemars::schema_for!(weir_switch::bench::Benched),
         Name::SwitchControl => schemars::schema_for!(weir_switch::Request),
         Name::Run => schemars::schema_for!(Run),
+        Name::Bundle => schemars::schema_for!(super::thresholds::Documents),
         Name::Runs => schemars::schema_for!(super::runs::Runs),
         Name::Compare => schemars::schema_for!(weir_methods::compare::Comparison),
         Name::Perf => schemars::schema_for!(weir_campaign::perf::Perf),

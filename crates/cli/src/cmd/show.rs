@@ -99,10 +99,9 @@ fn heading(run: &Run, live: bool) -> String {
     let state = super::runs::state(run.state, live);
     let started = when(run.started_ms);
     let machine = run.environment.get("machine.id").map_or_else(String::new, |id| format!(" · machine {id}"));
-    format!(
-        "run {} (#{}) · {started} · {state}{took} · {}\n{}{machine}\n\n",
-        run.name, run.id, run.weir, run.uuid
-    )
+    // A run in a file has no number.
+    let number = if run.id == 0 { String::new() } else { format!(" (#{})", run.id) };
+    format!("run {}{number} · {started} · {state}{took} · {}\n{}{machine}\n\n", run.name, run.weir, run.uuid)
 }
 
 fn environment(run: &Run) -> String {

@@ -1,7 +1,9 @@
 //! What the readers of the store share: where it is, which run is meant, and instants.
 
 use super::{BadUse, store_error};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use weir_store::bundle::{self, Bundle};
 use weir_store::{Selector, Store};
 use weir_trial::environment::Difference;
 use weir_trial::run::Run;
@@ -21,8 +23,16 @@ impl Database {
         Store::open_existing(self.db.as_deref()).map_err(store_error)
     }
 
-    /// The run that is meant, whole; also one that `weir export --json` wrote into a file.
+    /// Opens the store to write to, and makes it where it is not there.
+    pub(crate) fn open_or_make(&self) -> anyhow::Result<Store> {
+        Store::open(self.db.as_deref()).map_err(store_error)
+    }
+
+    /// The run that is meant, whole; also one that `weir export --json` or `--bundle` wrote into a file.
     pub(crate) fn load(&self, selector: &Selector) -> anyhow::Result<Run> {
+        if let Some(path) = bundle_file(selector) {
+            return Ok(open_bundle(path)?.run);
+        }
         if let Some(run) = exported(selector)? {
             return Ok(run);
         }
@@ -33,7 +43,7 @@ impl Database {
 
     /// Whether a run is being measured now.
     pub(crate) fn is_live(&self, run: &Run, selector: &Selector) -> anyhow::Result<bool> {
-        if exported_file(selector).is_some() {
+        if exported_file(selector).is_some() || bundle_file(selector).is_some() {
             return Ok(false);
         }
         let runs = self.open()?.runs().map_err(store_error)?;
@@ -49,6 +59,30 @@ impl Database {
     pub(crate) fn flag(&self) -> String {
         db_flag(self.db.as_deref())
     }
+}
+
+/// The bundle that a selector names, where it names one.
+pub(crate) fn bundle_file(selector: &Selector) -> Option<&Path> {
+    let Selector::Name(name) = selector else { return None };
+    Some(Path::new(name)).filter(|path| bundle::looks_like_one(path))
+}
+
+/// A bundle, its hashes checked. What this Weir would drop of it is an error.
+pub(crate) fn open_bundle(path: &Path) -> anyhow::Result<Bundle> {
+    let wrong = |why: &dyn std::fmt::Display| BadUse::new(format!("{}: {why}", path.display()));
+    let file = std::fs::File::open(path).map_err(|error| wrong(&error))?;
+    let bundle = bundle::read(BufReader::new(file)).map_err(|error| wrong(&error))?;
+    bundle.numbers_hold().map_err(|error| wrong(&error))?;
+    if !bundle.unknown.is_empty() {
+        let (weir, fields) = (&bundle.run.weir, bundle.unknown.join(", "));
+        return Err(wrong(&format!(
+            "it was written by a Weir that keeps what this one does not know and would drop: {fields}; read it with \
+             {weir} or a newer one, not with {}",
+            super::WEIR
+        ))
+        .into());
+    }
+    Ok(bundle)
 }
 
 /// The file that a selector names, where it names one.

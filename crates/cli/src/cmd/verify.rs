@@ -1,14 +1,17 @@
 //! `weir verify`: every result of a run derived again from its trials.
 
+use super::BadUse;
 use super::layout::{BAD, GOOD, paint, table};
 use super::rescore::plan_of;
-use super::stored::Database;
+use super::stored::{Database, bundle_file, open_bundle};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use weir_campaign::plan::ThroughputPlan;
 use weir_methods::verify::{Derived, derive};
 use weir_store::Selector;
+use weir_store::bundle::Bundle;
 use weir_trial::run::Run;
 
 /// Version of the JSON that `weir verify --json` prints.
@@ -19,6 +22,8 @@ Derive everything that stands with a run again, and say where it differs from wh
 from the counts of each trial, percentiles from its histogram, forwarded rates from their trials, and \
 the answers of searches from theirs, under the goals of the stored plan. Nothing is measured.
 
+A bundle (`weir export --bundle`) is verified without a store: first the hash of each part and its signature.
+
 A difference means that the store was changed since, or that this Weir derives it otherwise than the \
 one that measured; `weir show` says which one that was.
 
@@ -28,6 +33,8 @@ const EXAMPLES: &str = "\
 Examples:
   The last run:
     weir verify
+  A file that somebody sent:
+    weir verify theirs.weir
   What differs, for a script:
     weir verify @last --json | jq '.points[].derived[] | select(.differs != [])'";
 
@@ -35,7 +42,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run: a name, the beginning of one, a number, @last, @last~1
+    /// The run: a name, the beginning of one, a number, @last, @last~1, or a bundle
     #[arg(value_name = "RUN", default_value = "@last")]
     run: Selector,
     /// Print JSON; `weir schema verify` describes it
@@ -62,6 +69,20 @@ pub(super) struct Verified {
     holds: bool,
     /// Every point.
     points: Vec<OfPoint>,
+    /// The bundle, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bundle: Option<OfBundle>,
+}
+
+/// What holds of a bundle before anything is derived.
+#[derive(Serialize, JsonSchema)]
+struct OfBundle {
+    /// `sha256:` and the hash of its manifest.
+    address: String,
+    /// Parts whose hashes hold.
+    parts: usize,
+    /// The public key that it is signed with, where it is signed.
+    signed_with: Option<String>,
 }
 
 /// What stands with one point.
@@ -74,8 +95,15 @@ struct OfPoint {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let run = args.database.load(&args.run)?;
-    let verified = verify(&run)?;
+    let (run, bundle) = match bundle_file(&args.run) {
+        Some(path) => {
+            let Bundle { run, address, parts, signed, .. } = open_bundle(path)?;
+            let signed_with = signed.map(|(_, key)| key.to_string());
+            (run, Some(OfBundle { address, parts, signed_with }))
+        }
+        None => (args.database.load(&args.run)?, None),
+    };
+    let verified = Verified { bundle, ..contained(&run)? };
     let text = if args.json {
         format!("{}\n", serde_json::to_string_pretty(&verified)?)
     } else {
@@ -83,6 +111,35 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     super::print(&text)?;
     Ok(if verified.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What of a run does not follow from its trials, each in a sentence.
+pub(super) fn unexplained(run: &Run) -> anyhow::Result<Vec<String>> {
+    let verified = contained(run)?;
+    let says = |point: &OfPoint| {
+        let place = point.point;
+        let of = move |derived: &Derived| {
+            let what = derived.what.clone();
+            derived
+                .differs
+                .iter()
+                .map(move |differs| format!("point {place}, {what}: {differs}"))
+                .collect::<Vec<_>>()
+        };
+        point.derived.iter().flat_map(of).collect::<Vec<_>>()
+    };
+    Ok(verified.points.iter().flat_map(says).collect())
+}
+
+/// Derives a run that somebody else may have written. Numbers that no measurement gives may be beyond what is
+/// calculated here: that is an error of theirs, and not the end of this program.
+fn contained(run: &Run) -> anyhow::Result<Verified> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let verified = catch_unwind(AssertUnwindSafe(|| verify(run)));
+    std::panic::set_hook(hook);
+    let beyond = || BadUse::new(format!("run {}: its numbers cannot be calculated with", run.name));
+    verified.map_err(|_| beyond())?
 }
 
 fn verify(run: &Run) -> anyhow::Result<Verified> {
@@ -102,6 +159,7 @@ fn verify(run: &Run) -> anyhow::Result<Verified> {
         derived_by: super::WEIR.to_owned(),
         holds,
         points,
+        bundle: None,
     })
 }
 
@@ -115,7 +173,16 @@ fn text(verified: &Verified, run: &Run) -> String {
             rows.extend(derived.differs.iter().map(row));
         }
     }
-    let head = format!("run {}\n{}\n\n", verified.run, verified.uuid);
+    let mut head = format!("run {}\n{}\n", verified.run, verified.uuid);
+    if let Some(bundle) = &verified.bundle {
+        let signed =
+            bundle.signed_with.as_ref().map_or("not signed".to_owned(), |key| format!("signed with {key}"));
+        head.push_str(&format!(
+            "bundle {}\n{} parts, all as hashed; {signed}\n",
+            bundle.address, bundle.parts
+        ));
+    }
+    head.push('\n');
     let results = derived.saturating_sub(trials);
     if verified.holds {
         let word = paint(GOOD, "HOLDS");
