@@ -8,9 +8,10 @@
 //! Cycles are those of the TSC; other programs on the core hardly disturb them, those that share its
 //! caches do.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_classifier::{Caches, EXACT_BUCKETS, Found, Handle, Table};
+use weir_classifier::{Caches, Clause, EXACT_BUCKETS, Found, Handle, Table};
 use weir_cpu::Ticks;
 use weir_flow::{Field, Key, Mask, Match, Seed};
 
@@ -187,7 +188,31 @@ fn tables() {
     table("firewall of 100,000", (0..100_000).map(&mut rule));
 }
 
+/// 1,000 × 1,000 addresses as 2,000 rules of two dimensions, in a table with one rule that they lead to and one that all
+/// packets match; and, as what it costs, the same table without the 2,000.
+fn conjunctions() {
+    for (name, values) in [("without conjunctions", 0_u32), ("1,000 x 1,000", 1000)] {
+        let (mut table, start) = (Table::new(Seed::new(7)), Instant::now());
+        table.insert(Match::any(), 0, 0);
+        let mut leads = Match::any();
+        leads.demand(Field::ConjId, 7, u128::MAX);
+        table.insert(leads, 100, 1);
+        for (dimension, field, base) in [(0, Field::NwSrc, 0x0a00_0000), (1, Field::NwDst, 0xc612_0000_u32)] {
+            for number in 0..values {
+                let mut matching = Match::any();
+                matching.demand(Field::EthType, 0x0800, u128::MAX);
+                matching.demand(field, u128::from(base + number), u128::MAX);
+                let clause = Clause { id: 7, dimensions: 2, dimension };
+                table.insert_conjunctive(matching, 100, 2, Arc::new([clause]));
+            }
+        }
+        let built = start.elapsed();
+        measured(name, &mut table, built);
+    }
+}
+
 fn main() {
     tables();
+    conjunctions();
     caches();
 }

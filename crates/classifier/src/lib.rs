@@ -38,6 +38,6 @@ pub use groups::{MASKS, PROBES};
 pub use handle::Handle;
 pub use megaflows::{Evicted, Inserted, LOOKUP_BURST, Megaflows};
 pub use quantise::quantise;
-pub use rule::Rule;
+pub use rule::{Clause, Rule};
 pub use table::{Structure, Table};
 pub use tcam::{Mark, Refusal, Tcam};

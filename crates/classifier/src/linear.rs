@@ -82,6 +82,26 @@ impl<T> Linear<T> {
         None
     }
 
+    /// All rules of a higher priority than `above` that match, naming the bits that show it where that is asked for.
+    pub(crate) fn each(
+        &self,
+        (key, above): (&Key, Option<u16>),
+        mut examined: Option<&mut Mask>,
+        mut meet: impl FnMut(&Rule<T>),
+    ) {
+        for rule in self.rules.iter().take_while(|rule| above.is_none_or(|above| rule.priority > above)) {
+            let matches = rule.matching.matches(key);
+            match &mut examined {
+                Some(examined) if matches => rule.examine(examined),
+                Some(examined) => rule.exclude(key, examined),
+                None => {}
+            }
+            if matches {
+                meet(rule);
+            }
+        }
+    }
+
     pub(crate) fn get(&self, rule: (u16, &Match)) -> Option<&Arc<Rule<T>>> {
         self.place(rule).ok().map(|at| &self.rules[at])
     }

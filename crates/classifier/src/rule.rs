@@ -1,8 +1,22 @@
 //! A rule of a table, and what a key must be looked at to see that a rule does not match it.
 
+use std::sync::Arc;
+
 use weir_flow::{Key, Mask, Match};
 
 use crate::slices;
+
+/// A rule's part in a conjunctive match: keys that the rule matches meet one dimension of it (`ovs-fields(7)`,
+/// "Conjunctive Match").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Clause {
+    /// The conjunction's number: what `conj_id` is where all of its dimensions are met.
+    pub id: u32,
+    /// How many dimensions it has, 64 at most.
+    pub dimensions: u8,
+    /// Which of them this is, from 0.
+    pub dimension: u8,
+}
 
 /// What a table holds: a match, how it ranks, and what it means to the table's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +27,8 @@ pub struct Rule<T> {
     pub priority: u16,
     /// The owner's.
     pub value: T,
+    /// What it is part of, if it decides nothing by itself.
+    pub clauses: Option<Arc<[Clause]>>,
 }
 
 impl<T> Rule<T> {
@@ -65,7 +81,7 @@ mod tests {
         let mut matching = Match::any();
         matching.demand(Field::NwDst, 0xc612_0000, 0xffff_0000);
         matching.demand(Field::TcpDst, 80, 0xffff);
-        Rule { matching, priority: 1, value: () }
+        Rule { matching, priority: 1, value: (), clauses: None }
     }
 
     #[test]

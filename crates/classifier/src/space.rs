@@ -244,6 +244,36 @@ impl<T> Space<T> {
         best
     }
 
+    /// All rules of a higher priority than `above` that match.
+    pub(crate) fn each(&self, (seed, key): (Seed, &Key), above: Option<u16>, mut meet: impl FnMut(&Rule<T>)) {
+        let mut walks = [Walk::default(); ASKED];
+        for (walk, &number) in walks.iter_mut().zip(&self.asked) {
+            *walk = self.tries[number].walk(trie::aligned(FIELDS[number].0, key));
+        }
+        for (tuple, head) in self.tuples.iter().zip(&self.heads) {
+            if above.is_some_and(|above| above >= head.top) {
+                break;
+            }
+            if !head.lens.iter().zip(&walks).any(|(&len, walk)| len != 0 && !walk.has(len)) {
+                tuple.each((seed, key), above, &mut meet);
+            }
+        }
+    }
+
+    /// The same, naming all bits on which it depends which they are.
+    pub(crate) fn each_named(
+        &self,
+        (seed, key): (Seed, &Key),
+        above: Option<u16>,
+        examined: &mut Mask,
+        mut meet: impl FnMut(&Rule<T>),
+    ) {
+        let mut walks = Walks::new(&self.tries);
+        for tuple in self.tuples.iter().take_while(|tuple| above.is_none_or(|above| tuple.top() > above)) {
+            tuple.each_named((seed, key), above, (&mut walks, examined), &mut meet);
+        }
+    }
+
     /// The tuple that holds a rule.
     fn home(&self, seed: Seed, key: &Key, rule: (u16, &Match)) -> Option<usize> {
         let mask = rule.1.mask();

@@ -19,8 +19,12 @@
 //! - *rule vectors*: prefixes or many masks of some thousand rules at most, once the table has settled
 //!   ([`Table::settle`]); beside the tuples, which take changes in the meantime.
 //!
+//! Rules that are part of conjunctive matches decide nothing by themselves. They are a table of their own beside the
+//! others, asked only where there are any: see `conjunctive`.
+//!
 //! Each has its module, with its cost. Threads: as `Arc`; no interior mutability.
 
+mod conjunctive;
 mod figures;
 
 use std::collections::HashSet;
@@ -30,7 +34,7 @@ use std::sync::Arc;
 use weir_flow::{Key, Mask, Match, Seed};
 
 use crate::linear::Linear;
-use crate::rule::Rule;
+use crate::rule::{Clause, Rule};
 use crate::space::Space;
 use crate::vectors::{MOST_RULES, Vectors};
 
@@ -51,6 +55,8 @@ struct Inner<T> {
     body: Body<T>,
     /// Made of the same rules, since they changed last.
     vectors: Option<Arc<Vectors<T>>>,
+    /// The rules that are part of conjunctive matches, if there are any. All else here is without them.
+    soft: Option<Table<T>>,
     len: usize,
     /// Terms of all rules together.
     terms: usize,
@@ -93,9 +99,9 @@ impl<T> Clone for Inner<T> {
             Body::Linear(list) => Body::Linear(list.clone()),
             Body::Space(space) => Body::Space(space.clone()),
         };
-        let vectors = self.vectors.clone();
+        let (vectors, soft) = (self.vectors.clone(), self.soft.clone());
         let Self { seed, len, terms, reviewed, forced, gathering, .. } = *self;
-        Self { seed, body, vectors, len, terms, reviewed, forced, gathering }
+        Self { seed, body, vectors, soft, len, terms, reviewed, forced, gathering }
     }
 }
 
@@ -188,24 +194,44 @@ impl<T> Table<T> {
     }
 
     fn without_rules(seed: Seed, body: Body<T>, forced: Option<Structure>) -> Self {
-        let (vectors, gathering) = (None, false);
-        Self(Arc::new(Inner { seed, body, vectors, len: 0, terms: 0, reviewed: 0, forced, gathering }))
+        let (vectors, soft, gathering) = (None, None, false);
+        Self(Arc::new(Inner { seed, body, vectors, soft, len: 0, terms: 0, reviewed: 0, forced, gathering }))
     }
 
     /// Rules in it.
     pub fn len(&self) -> usize {
-        self.0.len
+        self.0.len + self.0.soft.as_ref().map_or(0, Self::len)
     }
 
     /// Whether it has no rule.
     pub fn is_empty(&self) -> bool {
-        self.0.len == 0
+        self.len() == 0
     }
 
-    /// The rule of the highest priority that matches. `examined` additionally names every bit of the
-    /// key on which that depended: keys that agree in those bits have the same answer. Of rules of
+    /// The rule of the highest priority that matches; where a conjunctive match of a higher priority does, the rule of the
+    /// highest priority that matches the key with the conjunction's number in `conj_id`. `examined` additionally names
+    /// every bit of the key on which that depended: keys that agree in those bits have the same answer. Of rules of
     /// equal priority that match, one is chosen, the same for all keys that agree.
     pub fn lookup(&self, key: &Key, examined: &mut Mask) -> Option<&Rule<T>> {
+        let found = self.hard_lookup(key, examined);
+        match &self.0.soft {
+            None => found,
+            Some(soft) => self.conjunctive(soft, (key, found), Some(examined)),
+        }
+    }
+
+    /// The rule that [`Table::lookup`] finds, faster.
+    #[inline]
+    pub fn find(&self, key: &Key) -> Option<&Rule<T>> {
+        let found = self.hard_find(key);
+        match &self.0.soft {
+            None => found,
+            Some(soft) => self.conjunctive(soft, (key, found), None),
+        }
+    }
+
+    /// [`Table::lookup`] without conjunctive matches.
+    fn hard_lookup(&self, key: &Key, examined: &mut Mask) -> Option<&Rule<T>> {
         if let Some(vectors) = &self.0.vectors {
             return vectors.lookup(key, examined).map(|rule| &**rule);
         }
@@ -215,9 +241,9 @@ impl<T> Table<T> {
         }
     }
 
-    /// The rule that [`Table::lookup`] finds, faster.
+    /// [`Table::find`] without conjunctive matches.
     #[inline]
-    pub fn find(&self, key: &Key) -> Option<&Rule<T>> {
+    fn hard_find(&self, key: &Key) -> Option<&Rule<T>> {
         if let Some(vectors) = &self.0.vectors {
             return vectors.find(key).map(|rule| &**rule);
         }
@@ -227,38 +253,52 @@ impl<T> Table<T> {
         }
     }
 
-    /// The value of the rule with exactly this match and priority.
-    pub fn get(&self, matching: &Match, priority: u16) -> Option<&T> {
+    /// The rule with exactly this match and priority, if it is no part of a conjunctive match.
+    fn hard(&self, matching: &Match, priority: u16) -> Option<&Rule<T>> {
         let rule = (priority, matching);
         let found = match &self.0.body {
             Body::Linear(list) => list.get(rule),
             Body::Space(space) => space.get(self.0.seed, rule),
         };
-        found.map(|rule| &rule.value)
+        found.map(|rule| &**rule)
+    }
+
+    /// The value of the rule with exactly this match and priority.
+    pub fn get(&self, matching: &Match, priority: u16) -> Option<&T> {
+        match (self.hard(matching, priority), &self.0.soft) {
+            (Some(rule), _) => Some(&rule.value),
+            (None, Some(soft)) => soft.get(matching, priority),
+            (None, None) => None,
+        }
     }
 
     /// The rules that demand all that a match does. Where that match names the bits by which rules are kept, as
     /// one that is of the same mask does, it costs a lookup; a tuple that does not name all bits of the match
     /// costs nothing; of others every rule is compared, in tens of nanoseconds each.
     pub fn within<'a>(&'a self, matching: &'a Match) -> Box<dyn Iterator<Item = &'a Rule<T>> + 'a> {
-        match &self.0.body {
+        let hard: Box<dyn Iterator<Item = &'a Rule<T>> + 'a> = match &self.0.body {
             Body::Linear(list) => {
                 let rules = list.rules().iter().map(|rule| &**rule);
                 Box::new(rules.filter(|rule| matching.covers(&rule.matching)))
             }
             Body::Space(space) => Box::new(space.within(self.0.seed, matching).map(|rule| &**rule)),
+        };
+        match &self.0.soft {
+            None => hard,
+            Some(soft) => Box::new(hard.chain(soft.within(matching))),
         }
     }
 
     /// A rule of this priority but of another match that some keys match as well. Costs what
     /// [`Table::within`] does, but for tuples that have no rule of such a priority.
     pub fn overlap(&self, matching: &Match, priority: u16) -> Option<&Rule<T>> {
-        match &self.0.body {
+        let hard = match &self.0.body {
             Body::Linear(list) => {
                 list.rules().iter().map(|rule| &**rule).find(|rule| rule.overlaps(priority, matching))
             }
             Body::Space(space) => space.overlap(self.0.seed, (priority, matching)).map(|rule| &**rule),
-        }
+        };
+        hard.or_else(|| self.0.soft.as_ref()?.overlap(matching, priority))
     }
 
     /// Whether [`Table::settle`] would do something.
@@ -282,9 +322,13 @@ impl<T> Table<T> {
 
     /// All rules, in no order that means anything.
     pub fn iter(&self) -> Box<dyn Iterator<Item = &Rule<T>> + '_> {
-        match &self.0.body {
+        let hard: Box<dyn Iterator<Item = &Rule<T>> + '_> = match &self.0.body {
             Body::Linear(list) => Box::new(list.rules().iter().map(|rule| &**rule)),
             Body::Space(space) => Box::new(space.iter().map(|rule| &**rule)),
+        };
+        match &self.0.soft {
+            None => hard,
+            Some(soft) => Box::new(hard.chain(soft.iter())),
         }
     }
 }
@@ -300,6 +344,9 @@ impl<T: Clone> Table<T> {
         inner.gathering = true;
         if let Body::Space(space) = &mut inner.body {
             space.gather();
+        }
+        if let Some(soft) = &mut inner.soft {
+            soft.gather();
         }
     }
 
@@ -318,12 +365,18 @@ impl<T: Clone> Table<T> {
         if let Body::Space(space) = &mut inner.body {
             space.settle();
         }
+        if let Some(soft) = &mut inner.soft {
+            soft.gathered();
+        }
     }
 
     /// The value of the rule with exactly this match and priority, to change it: older clones keep
     /// the old one.
     pub fn get_mut(&mut self, matching: &Match, priority: u16) -> Option<&mut T> {
-        self.get(matching, priority)?;
+        if self.hard(matching, priority).is_none() {
+            self.0.soft.as_ref()?.get(matching, priority)?;
+            return Arc::make_mut(&mut self.0).soft.as_mut()?.get_mut(matching, priority);
+        }
         let rule = (priority, matching);
         let inner = Arc::make_mut(&mut self.0);
         inner.vectors = None;
@@ -336,25 +389,60 @@ impl<T: Clone> Table<T> {
 
     /// Adds a rule. One of the same match and priority is replaced: its value is returned.
     pub fn insert(&mut self, matching: Match, priority: u16, value: T) -> Option<T> {
+        if let Some(old) = self.remove_soft(&matching, priority) {
+            self.add(Rule { matching, priority, value, clauses: None });
+            return Some(old);
+        }
         if let Some(old) = self.get_mut(&matching, priority) {
             return Some(std::mem::replace(old, value));
         }
+        self.add(Rule { matching, priority, value, clauses: None });
+        None
+    }
+
+    /// The same of a rule that is part of conjunctive matches, and never found by itself.
+    pub fn insert_conjunctive(
+        &mut self,
+        matching: Match,
+        priority: u16,
+        value: T,
+        clauses: Arc<[Clause]>,
+    ) -> Option<T> {
+        let old = self.remove(&matching, priority);
+        let inner = Arc::make_mut(&mut self.0);
+        let soft = inner.soft.get_or_insert_with(|| {
+            let mut soft = match inner.forced {
+                Some(forced) => Self::of_structure(inner.seed, forced),
+                None => Self::new(inner.seed),
+            };
+            if inner.gathering {
+                soft.gather();
+            }
+            soft
+        });
+        soft.add(Rule { matching, priority, value, clauses: Some(clauses) });
+        old
+    }
+
+    /// Adds a rule that is not there.
+    fn add(&mut self, rule: Rule<T>) {
         let inner = Arc::make_mut(&mut self.0);
         inner.vectors = None;
-        inner.terms += matching.terms().len();
-        let rule = Arc::new(Rule { matching, priority, value });
+        inner.terms += rule.matching.terms().len();
+        let rule = Arc::new(rule);
         match &mut inner.body {
             Body::Linear(list) => list.insert(rule),
             Body::Space(space) => space.insert(inner.seed, rule),
         }
         inner.len += 1;
         inner.review();
-        None
     }
 
     /// Takes out the rule with exactly this match and priority.
     pub fn remove(&mut self, matching: &Match, priority: u16) -> Option<T> {
-        self.get(matching, priority)?;
+        if self.hard(matching, priority).is_none() {
+            return self.remove_soft(matching, priority);
+        }
         let inner = Arc::make_mut(&mut self.0);
         inner.vectors = None;
         let removed = match &mut inner.body {
@@ -365,6 +453,18 @@ impl<T: Clone> Table<T> {
         inner.len -= 1;
         inner.terms -= matching.terms().len();
         inner.review();
+        removed
+    }
+
+    /// The same of one that is part of conjunctive matches.
+    fn remove_soft(&mut self, matching: &Match, priority: u16) -> Option<T> {
+        self.0.soft.as_ref()?.get(matching, priority)?;
+        let inner = Arc::make_mut(&mut self.0);
+        let soft = inner.soft.as_mut()?;
+        let removed = soft.remove(matching, priority);
+        if soft.is_empty() {
+            inner.soft = None;
+        }
         removed
     }
 }

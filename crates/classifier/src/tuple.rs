@@ -245,6 +245,58 @@ impl<T> Tuple<T> {
         walks: &mut Walks<'_>,
         examined: &mut Mask,
     ) -> Option<&Arc<Rule<T>>> {
+        let bucket = self.named_bucket((seed, key), walks, examined)?;
+        for rule in bucket.iter().take_while(|rule| above.is_none_or(|above| rule.priority > above)) {
+            if self.exact || rule.matching.matches(key) {
+                rule.examine(examined);
+                return Some(rule);
+            }
+            rule.exclude(key, examined);
+        }
+        None
+    }
+
+    /// All rules for a key that are of a higher priority than `above`.
+    pub(crate) fn each(
+        &self,
+        (seed, key): (Seed, &Key),
+        above: Option<u16>,
+        meet: &mut impl FnMut(&Rule<T>),
+    ) {
+        let Some(bucket) = self.bucket(seed, key) else { return };
+        for rule in bucket.iter().take_while(|rule| above.is_none_or(|above| rule.priority > above)) {
+            if self.exact || rule.matching.matches(key) {
+                meet(rule);
+            }
+        }
+    }
+
+    /// The same, naming the bits on which it depends that it is these and no others.
+    pub(crate) fn each_named(
+        &self,
+        (seed, key): (Seed, &Key),
+        above: Option<u16>,
+        (walks, examined): (&mut Walks<'_>, &mut Mask),
+        meet: &mut impl FnMut(&Rule<T>),
+    ) {
+        let Some(bucket) = self.named_bucket((seed, key), walks, examined) else { return };
+        for rule in bucket.iter().take_while(|rule| above.is_none_or(|above| rule.priority > above)) {
+            if self.exact || rule.matching.matches(key) {
+                rule.examine(examined);
+                meet(rule);
+            } else {
+                rule.exclude(key, examined);
+            }
+        }
+    }
+
+    /// The place of a key, naming the bits by which it is found, or that show that there is none.
+    fn named_bucket(
+        &self,
+        (seed, key): (Seed, &Key),
+        walks: &mut Walks<'_>,
+        examined: &mut Mask,
+    ) -> Option<&Bucket<T>> {
         let plan = &*self.plan;
         let (mut hash, mut start) = (0, 0);
         let mut stages = self.stages.iter();
@@ -271,15 +323,7 @@ impl<T> Tuple<T> {
             start = end;
         }
         examine(&plan.parts, examined);
-        let bucket = self.rules.find(seed.finish(hash), |words| plan.same(key, words))?;
-        for rule in bucket.iter().take_while(|rule| above.is_none_or(|above| rule.priority > above)) {
-            if self.exact || rule.matching.matches(key) {
-                rule.examine(examined);
-                return Some(rule);
-            }
-            rule.exclude(key, examined);
-        }
-        None
+        self.rules.find(seed.finish(hash), |words| plan.same(key, words))
     }
 
     /// The rule of this match and priority; `key` is the match's.
@@ -416,7 +460,7 @@ mod tests {
         let mut tries = Default::default();
         let mut tuple = Tuple::new(matching(0).mask(), true);
         for number in 0..100 {
-            let rule = Rule { matching: matching(number), priority: number, value: () };
+            let rule = Rule { matching: matching(number), priority: number, value: (), clauses: None };
             tuple.insert(seed, &rule.matching.key(), Arc::new(rule), &mut tries);
             assert_eq!(tuple.top(), number);
         }

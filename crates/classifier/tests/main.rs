@@ -2,4 +2,5 @@
 
 mod caches;
 mod common;
+mod conjunctions;
 mod tables;

@@ -43,7 +43,7 @@ struct Model(Vec<Rule<u64>>);
 impl Model {
     fn insert(&mut self, matching: Match, priority: u16, value: u64) -> Option<u64> {
         let old = self.remove(&matching, priority);
-        self.0.push(Rule { matching, priority, value });
+        self.0.push(Rule { matching, priority, value, clauses: None });
         old
     }
 

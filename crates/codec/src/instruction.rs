@@ -1,6 +1,6 @@
 //! Instructions from and to the wire (OpenFlow 1.3.5, section 7.2.4).
 
-use crate::action::{Known, Unsayable, put_actions, put_resubmit, put_write_metadata, read_actions};
+use crate::action::{Known, MIXED, Unsayable, put_actions, put_resubmit, put_write_metadata, read_actions};
 use crate::cursor::{Cursor, Decoded, Fault, Put};
 use crate::{Code, NICIRA, Version};
 use weir_flow::Match;
@@ -24,7 +24,7 @@ pub(crate) fn read_instructions(
 ) -> Decoded<Instructions> {
     let known = Known::of(matching);
     if version == Version::V10 {
-        return read_actions10(bytes, known);
+        return unmixed(read_actions10(bytes, known)?);
     }
     let mut bytes = bytes.with(Code::InstructionLength);
     let mut out = Instructions::default();
@@ -42,7 +42,12 @@ pub(crate) fn read_instructions(
         seen |= bit;
         read_one(kind, body, version, known, &mut out)?;
     }
-    Ok(out)
+    unmixed(out)
+}
+
+/// Refuses `conjunction` beside an instruction.
+fn unmixed(instructions: Instructions) -> Decoded<Instructions> {
+    if instructions.mixes_conjunctions() { Err(MIXED) } else { Ok(instructions) }
 }
 
 fn read_one(

@@ -30,8 +30,6 @@ const REFUSED: &[(&str, Code, &str)] = &[
     ("action_learn", Code::ActionExperimenterType, "learn"),
     ("OFP15-flow_mod.packet", Code::ActionExperimenterType, "learn"),
     ("OFP15-bundle_add", Code::ActionExperimenterType, "learn"),
-    ("flow_mod_conjunction", Code::ActionExperimenterType, "conjunction"),
-    ("action_conjunction", Code::ActionExperimenterType, "conjunction"),
     ("action_controller2", Code::PropertyType, "controller with pause"),
     ("action_ct.packet", Code::ActionFieldLength, "a zone of 28 bits"),
     ("action_fintimeout", Code::ActionExperimenterType, "fin_timeout"),

@@ -96,6 +96,11 @@ fn actions_and_instructions_are_refused_for_what_is_wrong_with_them() {
         ("ffff 0010 00002320 0010000000000000", Code::ActionExperimenterType),
         ("ffff 0010 00002320 0004000000000001", Code::ActionQueue),
         ("ffff 0010 ff574552 0001000000000000", Code::ActionExperimenterType),
+        // `conjunction`: of one dimension, of 65, the third of two, and beside another action.
+        ("ffff 0010 00002320 0022 00 01 00000007", Code::ActionConjunction),
+        ("ffff 0010 00002320 0022 00 41 00000007", Code::ActionConjunction),
+        ("ffff 0010 00002320 0022 02 02 00000007", Code::ActionConjunction),
+        ("ffff 0010 00002320 0022 00 02 00000007 0012 0008 00000000", Code::ActionConjunction),
         // `ct` with `force` alone.
         ("ffff 0018 00002320 0023 0002 00000000 0000 ff 000000 0000", Code::ActionArgument),
         // A load of more bits than there are, of a value that does not fit, and of what is only read.
@@ -107,6 +112,10 @@ fn actions_and_instructions_are_refused_for_what_is_wrong_with_them() {
         assert_eq!(code(&acting("80000a02 0800", actions)), *expected, "{actions}");
     }
     let cases: &[(&str, Code)] = &[
+        (
+            "0004 0018 00000000 ffff 0010 00002320 0022 00 02 00000007 0001 0008 05000000",
+            Code::ActionConjunction,
+        ),
         ("0009 0008 00000000", Code::InstructionUnknown),
         ("0001 0008 05000000 0001 0008 05000000", Code::InstructionTwice),
         ("0001 0010 05000000 00000000 00000000", Code::InstructionLength),

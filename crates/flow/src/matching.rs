@@ -61,6 +61,19 @@ impl Match {
         (field.get(&self.key()), field.mask_of(&self.mask()))
     }
 
+    /// The same without what it demands of a field.
+    pub fn without(&self, field: Field) -> Self {
+        let mut out = self.clone();
+        for (place, _, bits) in field.spread(0, u128::MAX) {
+            for term in out.0.iter_mut().filter(|term| usize::from(term.place) == place) {
+                term.mask &= !bits;
+                term.value &= term.mask;
+            }
+        }
+        out.0.retain(|term| term.mask != 0);
+        out
+    }
+
     /// Whether a key matches.
     #[inline]
     pub fn matches(&self, key: &Key) -> bool {
@@ -134,6 +147,19 @@ mod tests {
 
     fn terms() -> impl Strategy<Value = Vec<(u8, u64, u64)>> {
         proptest::collection::vec((0..4_u8, 0..8_u64, 0..8_u64), 0..4)
+    }
+
+    #[test]
+    fn what_is_left_without_a_field_demands_all_else() {
+        let mut with = Match::any();
+        with.demand(Field::ActsetOutput, 3, u128::MAX);
+        let without = with.clone();
+        assert_eq!(without.without(Field::ConjId), without);
+        with.demand(Field::ConjId, 7, u128::MAX);
+        assert_eq!(with.without(Field::ConjId), without, "they lie in one word");
+        let mut alone = Match::any();
+        alone.demand(Field::ConjId, 7, 0xff);
+        assert_eq!(alone.without(Field::ConjId), Match::any());
     }
 
     proptest! {

@@ -23,6 +23,36 @@ impl Default for ToController {
     }
 }
 
+/// What a flow entry's packets meet: one dimension of a conjunction (`ovs-actions(7)`, `conjunction`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Conjunction {
+    /// The conjunction's number: what `conj_id` is where all of its dimensions are met.
+    pub id: u32,
+    /// Which dimension this is, from 1.
+    pub dimension: u8,
+    /// How many there are, 2 to 64.
+    pub dimensions: u8,
+}
+
+impl Conjunction {
+    /// Whether its numbers can be; what is wrong with them if not, in the words of `ovs-ofctl`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    pub const fn check(self) -> Result<Self, &'static str> {
+        match self {
+            Self { dimensions: ..2, .. } => Err("conjunction must have at least 2 clauses"),
+            Self { dimensions: 65.., .. } => Err("conjunction must have at most 64 clauses"),
+            Self { dimension: 0, .. } => Err("clause index must be positive"),
+            Self { dimension, dimensions, .. } if dimension > dimensions => {
+                Err("clause index must be less than or equal to number of clauses")
+            }
+            fine => Ok(fine),
+        }
+    }
+}
+
 /// One action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -120,6 +150,8 @@ pub enum Action {
     Meter(MeterId),
     /// Actions on a copy that change nothing for those that follow.
     Clone(Vec<Action>),
+    /// Packets meet a dimension of a conjunction; nothing is done to them.
+    Conjunction(Conjunction),
     /// Nothing follows.
     Exit,
     /// Words for people, without effect.
@@ -127,6 +159,13 @@ pub enum Action {
 }
 
 impl Action {
+    /// Whether a list of actions has `conjunction`, and which other action that cannot stand beside it.
+    pub fn beside_conjunction(actions: &[Self]) -> Option<&Self> {
+        let aside = |action: &&Self| !matches!(action, Self::Conjunction(_) | Self::Note(_));
+        let has = actions.iter().any(|action| matches!(action, Self::Conjunction(_)));
+        if has { actions.iter().find(aside) } else { None }
+    }
+
     /// Bytes of memory that a list of actions takes, those on clones included.
     pub fn memory(actions: &[Self]) -> usize {
         let more = |action: &Self| match action {
@@ -161,6 +200,21 @@ impl Instructions {
     /// Whether nothing follows the applied actions.
     pub fn ends(&self) -> bool {
         !self.clear && self.write.is_empty() && self.metadata.is_none() && self.goto.is_none()
+    }
+
+    /// The conjunctions whose dimensions the entry's packets meet, if it is of that kind: such an entry does nothing
+    /// else.
+    pub fn conjunctions(&self) -> impl Iterator<Item = &Conjunction> {
+        self.apply.iter().filter_map(|action| match action {
+            Action::Conjunction(conjunction) => Some(conjunction),
+            _ => None,
+        })
+    }
+
+    /// Whether `conjunction` stands beside anything but `note`, which does nothing either.
+    pub fn mixes_conjunctions(&self) -> bool {
+        let more = self.meter.is_some() || !self.ends();
+        Action::beside_conjunction(&self.apply).is_some() || more && self.conjunctions().next().is_some()
     }
 
     /// Looks at each of its actions, applied, written or on a clone.

@@ -20,7 +20,7 @@ mod tables;
 mod text;
 mod unsupported;
 
-pub use action::{Action, Instructions, ToController};
+pub use action::{Action, Conjunction, Instructions, ToController};
 pub use ct::{Ct, CtStep, CtZone, Helper, Nat, NatRange, Tracking};
 pub use flow::{Flow, FlowFlags, FlowMod, Select};
 pub use group::{Band, BandKind, Bucket, Group, GroupKind, Meter, MeterUnit};

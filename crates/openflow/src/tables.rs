@@ -95,6 +95,8 @@ pub enum Refusal {
     NoService,
     /// An action that cannot be done, or not here.
     BadAction,
+    /// `conjunction` beside other actions, or with impossible numbers.
+    BadConjunction,
     /// The group to be added is there.
     GroupExists,
     /// The group to be changed is not there.

@@ -46,11 +46,6 @@ pub const UNSUPPORTED: &[Unsupported] = &[
         "let the controller send it out",
     ),
     row("check_pkt_larger", "no action looks at a packet's length", "name the longest frame by max_frame"),
-    row(
-        "conjunction",
-        "one entry is one combination of values",
-        "write out the combinations, or give each field a table of its own and note what matched in a register",
-    ),
     row("debug_recirc", INSIDE, "leave it out"),
     row("debug_slow", INSIDE, "leave it out"),
     row("dec_nsh_ttl", NO_TUNNELS, BESIDE),

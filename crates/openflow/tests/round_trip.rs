@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 use weir_flow::samples::needed;
 use weir_flow::{Field, Form, Match, Subfield, ones};
 use weir_openflow::{
-    Action, Band, BandKind, Bucket, Flow, FlowFlags, FlowMod, Group, GroupId, GroupKind, Instructions, Meter,
+    Action, Conjunction, Band, BandKind, Bucket, Flow, FlowFlags, FlowMod, Group, GroupId, GroupKind, Instructions, Meter,
     MeterId, MeterUnit, Names, PortNo, Select, TableId, ToController, match_text, parse_flow_file,
     parse_match,
 };
@@ -313,6 +313,16 @@ fn instructions(table: u8) -> impl Strategy<Value = Instructions> {
     )
 }
 
+/// What only entries of conjunctions have.
+fn conjunctions() -> impl Strategy<Value = Instructions> {
+    let conjunction = (any::<u32>(), 2..=64_u8, any::<u8>()).prop_map(|(id, dimensions, place)| {
+        Action::Conjunction(Conjunction { id, dimension: 1 + place % dimensions, dimensions })
+    });
+    let note = vec(any::<u8>(), 0..9).prop_map(Action::Note);
+    vec(prop_oneof![4 => conjunction, 1 => note], 1..5)
+        .prop_map(|apply| Instructions { apply, ..Instructions::default() })
+}
+
 fn flow() -> impl Strategy<Value = Flow> {
     let flags = any::<(bool, bool, bool, bool, bool)>().prop_map(|it| FlowFlags {
         send_flow_rem: it.0,
@@ -324,7 +334,9 @@ fn flow() -> impl Strategy<Value = Flow> {
     let table = 0..254_u8;
     (
         kind().prop_flat_map(matching),
-        table.prop_flat_map(|table| (Just(table), instructions(table))),
+        table.prop_flat_map(|table| {
+            (Just(table), prop_oneof![8 => instructions(table).boxed(), 1 => conjunctions().boxed()])
+        }),
         flags,
         any::<(u16, u64)>(),
         any::<(u16, u16, u16)>(),

@@ -142,6 +142,8 @@ const ACTIONS: &[(&str, &str, &str)] = &[
     ("", "controller(max_len=9)", "CONTROLLER:9"),
     ("", "output:reg0[0..15],output:NXM_NX_REG0[]", "output:NXM_NX_REG0[0..15],output:NXM_NX_REG0[]"),
     ("", "group:7,meter:3", "group:7,meter:3"),
+    ("", "conjunction( 7 , 1/2 ),conjunction(0x10,64/64)", "conjunction(7,1/2),conjunction(16,64/64)"),
+    ("", "conjunction(7,2/2),note:01", "conjunction(7,2/2),note:01"),
     ("", "meter:3,1", "meter:3,output:uplink"),
     ("tcp", "mod_tp_src:80,mod_tp_dst:81", "set_field:80->tcp_src,set_field:81->tcp_dst"),
     ("udp6", "mod_tp_src:80", "set_field:80->udp_src"),
@@ -339,6 +341,22 @@ const WRONG: &[(&str, &str)] = &[
         "column 18: `contrack`: no service has this name; did you mean `conntrack`?",
     ),
     ("sf_action=nop actions=drop", "column 11: `nop`: no service has this name; did you mean `noop`?"),
+    (
+        "actions=conjunction(1,1/2),output:1",
+        "column 9: `conjunction(1,1/2),output:1`: `conjunction` can stand beside `note`, but beside no other action or instruction; give what is to be done to an entry that matches conj_id",
+    ),
+    (
+        "actions=conjunction(1,3/2)",
+        "column 9: `conjunction(1,3/2)`: clause index must be less than or equal to number of clauses; write conjunction(ID,K/N)",
+    ),
+    (
+        "actions=conjunction(1,1/1)",
+        "column 9: `conjunction(1,1/1)`: conjunction must have at least 2 clauses; write conjunction(ID,K/N)",
+    ),
+    (
+        "actions=conjunction(7)",
+        "column 9: `conjunction(7)`: `conjunction` needs a number, and which dimension it is of how many; write conjunction(ID,K/N)",
+    ),
     ("actions=meter:0", "column 15: `0`: no meter can have this number; meters are 1 to 4294901760"),
     ("actions=note:0", "column 14: `0`: these are no bytes; write two hexadecimal digits a byte: 01.02.ff"),
 ];

@@ -16,6 +16,7 @@ pub(super) const fn code(why: Refusal) -> Code {
         Refusal::NoMeter => Code::ActionMeter,
         Refusal::NoService => Code::ActionArgument,
         Refusal::BadAction => Code::ActionType,
+        Refusal::BadConjunction => Code::ActionConjunction,
         Refusal::GroupExists => Code::GroupExists,
         Refusal::GroupUnknown => Code::GroupUnknown,
         Refusal::GroupInvalid => Code::GroupInvalid,

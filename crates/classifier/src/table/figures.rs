@@ -10,6 +10,7 @@ impl<T> Table<T> {
     pub fn masks(&self) -> usize {
         if let Body::Space(space) = &self.0.body
             && !space.merged()
+            && self.0.soft.is_none()
         {
             return space.tuples();
         }
@@ -18,6 +19,15 @@ impl<T> Table<T> {
 
     /// What the rules are kept in, in words, with figures.
     pub fn structure(&self) -> String {
+        match &self.0.soft {
+            None => self.hard_structure(),
+            Some(soft) => {
+                format!("{}; of conjunctions: {}", self.hard_structure(), soft.hard_structure())
+            }
+        }
+    }
+
+    fn hard_structure(&self) -> String {
         let entries = self.0.len;
         if let Some(vectors) = &self.0.vectors {
             return format!("rule vectors over {} slices, {entries} entries", vectors.dimensions());
@@ -42,6 +52,7 @@ impl<T> Table<T> {
         self.0.len * rule
             + self.0.terms * size_of::<Term>()
             + self.0.vectors.as_ref().map_or(0, |vectors| vectors.memory())
+            + self.0.soft.as_ref().map_or(0, Self::memory)
             + match &self.0.body {
                 Body::Linear(list) => list.memory(),
                 Body::Space(space) => space.memory(),

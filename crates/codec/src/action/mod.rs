@@ -10,7 +10,7 @@ mod write;
 mod write10;
 mod write_nicira;
 
-pub(crate) use read::{Known, read_actions};
+pub(crate) use read::{Known, MIXED, read_actions};
 pub(crate) use write::{Unsayable, put_actions};
 pub(crate) use write_nicira::{put_resubmit, put_write_metadata};
 

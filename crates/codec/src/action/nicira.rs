@@ -8,7 +8,7 @@ use crate::cursor::{Cursor, Decoded, Fault, from_port16};
 use crate::field::{How, read_header};
 use crate::{Code, Version, WEIR};
 use weir_flow::{Field, Subfield, ones};
-use weir_openflow::{Action, PortNo, TableId, ToController};
+use weir_openflow::{Action, Conjunction, PortNo, TableId, ToController};
 
 fn set(field: Field, value: u128) -> Action {
     Action::SetField { field, value, mask: ones(field.bits()) }
@@ -17,7 +17,7 @@ fn set(field: Field, value: u128) -> Action {
 /// The action of this number; `body` is what follows the number.
 pub(super) fn action(kind: u16, mut body: Cursor<'_>, version: Version, known: Known) -> Decoded<Action> {
     // Those whose argument is in the header's own 16 bytes.
-    if matches!(kind, 1 | 2 | 14 | 44 | 17 | 18 | 20 | 23..=26 | 30 | 31 | 40 | 43) {
+    if matches!(kind, 1 | 2 | 14 | 44 | 17 | 18 | 20 | 23..=26 | 30 | 31 | 34 | 40 | 43) {
         exactly(&body, 6)?;
     }
     match kind {
@@ -69,6 +69,13 @@ pub(super) fn action(kind: u16, mut body: Cursor<'_>, version: Version, known: K
         32 => output_reg2(body),
         // The field is right behind the number (`struct ext_action_header` of Open vSwitch).
         33 => set_field(body, true, known),
+        34 => {
+            let (place, dimensions, id) = (body.u8()?, body.u8()?, body.u32()?);
+            Conjunction { id, dimension: place.saturating_add(1), dimensions }
+                .check()
+                .map(Action::Conjunction)
+                .map_err(|what| Fault::new(Code::ActionConjunction, what))
+        }
         35 => ct::read(body, version, known).map(|ct| Action::Ct(Box::new(ct))),
         37 => controller(body),
         40 => {
@@ -97,7 +104,6 @@ const fn unsupported(kind: u16) -> &'static str {
         27 => "`push` is not supported",
         28 => "`pop` is not supported",
         29 | 38 | 41 | 51 => "`sample` is not supported",
-        34 => "`conjunction` is not supported",
         36 => "`nat` is only done within `ct`",
         39 => "`output` with `max_len` is not supported",
         46 => "`encap` is not supported",

@@ -34,6 +34,10 @@ impl Known {
     }
 }
 
+/// `conjunction` stands beside other actions or instructions.
+pub(crate) const MIXED: Fault =
+    Fault::new(Code::ActionConjunction, "`conjunction` can stand beside `note`, but beside nothing else");
+
 /// A list of actions.
 pub(crate) fn read_actions(bytes: Cursor<'_>, version: Version, known: Known) -> Decoded<Vec<Action>> {
     let mut bytes = bytes.with(Code::ActionLength);
@@ -45,6 +49,9 @@ pub(crate) fn read_actions(bytes: Cursor<'_>, version: Version, known: Known) ->
         } else {
             action(kind, body, version, known)?
         });
+    }
+    if Action::beside_conjunction(&actions).is_some() {
+        return Err(MIXED);
     }
     Ok(actions)
 }

@@ -1,8 +1,8 @@
 //! Actions of OpenFlow 1.3 and later, to the wire.
 
 use super::write_nicira::{
-    put_clone, put_controller, put_dec_ttl, put_exit, put_load, put_move, put_nicira, put_note,
-    put_output_reg, put_resubmit, put_resubmit_tracked, put_service, put_set_masked,
+    put_clone, put_conjunction, put_controller, put_dec_ttl, put_exit, put_load, put_move, put_nicira,
+    put_note, put_output_reg, put_resubmit, put_resubmit_tracked, put_service, put_set_masked,
 };
 use super::{ct, write10};
 use crate::Version;
@@ -112,6 +112,7 @@ pub(super) fn put_extension(
         Action::Clone(actions) => return put_clone(out, version, actions, tagged),
         Action::Ct(ct) => return ct::put(ct, version, out),
         Action::CtClear => put_nicira(out, 43, &[]),
+        Action::Conjunction(what) => put_conjunction(out, *what),
         Action::Exit => put_exit(out),
         Action::Note(words) => put_note(out, words),
         Action::Service { service, argument } => put_service(out, *service, *argument),

@@ -6,7 +6,7 @@ use crate::cursor::{Put, to_port16};
 use crate::field::{How, put_header, put_value, row_for};
 use crate::{NICIRA, Version, WEIR};
 use weir_flow::{Field, Subfield};
-use weir_openflow::{Action, PortNo, TableId, ToController};
+use weir_openflow::{Action, Conjunction, PortNo, TableId, ToController};
 
 /// Begins an action of Nicira's.
 fn open(out: &mut Vec<u8>, kind: u16) -> usize {
@@ -33,6 +33,14 @@ pub(super) fn put_long(out: &mut Vec<u8>, kind: u16, argument: u32) {
     let start = open(out, kind);
     out.zeros(2);
     out.u32(argument);
+    close(out, start);
+}
+
+pub(super) fn put_conjunction(out: &mut Vec<u8>, what: Conjunction) {
+    let start = open(out, 34);
+    out.u8(what.dimension.saturating_sub(1));
+    out.u8(what.dimensions);
+    out.u32(what.id);
     close(out, start);
 }
 

@@ -5,7 +5,7 @@ use crate::support::{Session, ofctl};
 use std::time::Duration;
 use weir_codec::*;
 use weir_flow::{Field, Match, Needs, ones};
-use weir_openflow::{Action, Flow, Instructions, PortNo, TableId};
+use weir_openflow::{Action, Conjunction, Flow, Instructions, PortNo, TableId};
 
 /// The priority of entries that are there to be hidden or not.
 const PLAIN: u16 = 7;
@@ -132,6 +132,7 @@ fn others() -> Vec<Flow> {
         A::OutputReg(Field::SfMetadata.whole()),
         A::Clone(vec![A::Service { service: 1, argument: 1 }]),
         A::CtClear,
+        A::Conjunction(Conjunction { id: 7, dimension: 2, dimensions: 3 }),
         A::Exit,
         A::Resubmit { port: None, table: Some(TableId(3)) },
         A::Resubmit { port: Some(PortNo(4)), table: None },

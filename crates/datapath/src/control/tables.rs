@@ -9,11 +9,11 @@ use crate::model::pipeline::{Pipeline, called};
 use crate::model::requests::{Change, EntryChange, EntryEvent, Refusal, Refused, Removal};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use weir_classifier::Table;
+use weir_classifier::{Clause, Table};
 use weir_flow::{Field, Match};
 use weir_openflow::{
-    Action, Bucket, Ct, Flow, FlowFlags, FlowMod, GroupId, MOST_FLOWS, MeterId, PortNo, Select, TableId,
-    unsupported,
+    Action, Bucket, Conjunction, Ct, Flow, FlowFlags, FlowMod, GroupId, MOST_FLOWS, MeterId, PortNo, Select,
+    TableId, unsupported,
 };
 use weir_units::Nanos;
 
@@ -173,7 +173,7 @@ impl Draft {
 
     fn put(&mut self, entry: Arc<Entry>, event: EntryEvent) {
         let (table, matching) = (entry.flow.table, entry.flow.matching.clone());
-        self.touched.push(Touched::Packets(table, matching.clone()));
+        self.touched.push(touched(&entry.flow));
         self.tell(&entry.flow, event);
         let priority = entry.flow.priority;
         self.pipeline.entries += usize::from(event == EntryEvent::Added);
@@ -187,7 +187,11 @@ impl Draft {
         if self.many {
             of.gather();
         }
-        let old = of.insert(matching, priority, entry);
+        let clauses = clauses(&entry.flow);
+        let old = match clauses.is_empty() {
+            true => of.insert(matching, priority, entry),
+            false => of.insert_conjunctive(matching, priority, entry, clauses.into()),
+        };
         if let Some(old) = old {
             self.pipeline.actions -= old.flow.instructions.memory();
             self.pipeline.timed -= usize::from(old.is_timed());
@@ -271,7 +275,7 @@ impl Draft {
             self.pipeline.entries -= 1;
             self.pipeline.actions -= flow.instructions.memory();
             self.pipeline.timed -= usize::from(entry.is_timed());
-            self.touched.push(Touched::Packets(flow.table, flow.matching.clone()));
+            self.touched.push(touched(flow));
         }
     }
 
@@ -310,14 +314,6 @@ impl Draft {
             let why = format!("goto_table must lead to a later table, not to table {next}");
             return refuse_as(Refusal::BadGoto, format!("table {}: {why}", flow.table));
         }
-        if flow.matching.field(Field::ConjId).1 != 0 {
-            let text = format!(
-                "table {}: conj_id is never set, because `conjunction` is not supported: no packet would match; \
-                 give each field a table of its own and note what matched in a register",
-                flow.table
-            );
-            return refuse_as(Refusal::BadMatch, text);
-        }
         self.check_instructions(flow)
     }
 
@@ -325,6 +321,14 @@ impl Draft {
         let at =
             |refused: Refused| Refused { text: format!("table {}: {}", flow.table, refused.text), ..refused };
         let instructions = &flow.instructions;
+        if instructions.mixes_conjunctions() {
+            let text = format!(
+                "table {}: `conjunction` can stand beside `note`, but beside no other action or instruction; give what \
+                 is to be done to an entry that matches conj_id",
+                flow.table
+            );
+            return refuse_as(Refusal::BadConjunction, text);
+        }
         if instructions.any(&|action| matches!(action, Action::ResubmitTracked { .. })) && !is_connected(flow)
         {
             let text = "resubmit with ct needs packets of a connection; match ct_state=+trk-inv, +est, +new or +rel \
@@ -393,11 +397,35 @@ pub(super) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: boo
             {
                 return refuse("resubmit, clone and exit cannot stand in an action set or bucket".to_owned());
             }
+            Action::Conjunction(_) if in_set => {
+                return refuse("conjunction cannot stand in an action set or bucket".to_owned());
+            }
+            Action::Conjunction(conjunction) => {
+                if let Err(text) = conjunction.check() {
+                    return refuse_as(Refusal::BadConjunction, text.to_owned());
+                }
+            }
             Action::Clone(actions) => check_actions(pipeline, actions, false)?,
             _ => {}
         }
     }
     Ok(())
+}
+
+/// What a change of an entry may concern. No packet has a number in `conj_id`, which is what a conjunction gives it where
+/// all of its dimensions are met: so an entry that demands one may concern all that match the rest.
+fn touched(flow: &Flow) -> Touched {
+    Touched::Packets(flow.table, flow.matching.without(Field::ConjId))
+}
+
+/// The conjunctions whose dimensions an entry's packets meet.
+fn clauses(flow: &Flow) -> Vec<Clause> {
+    let clause = |of: &Conjunction| Clause {
+        id: of.id,
+        dimensions: of.dimensions,
+        dimension: of.dimension.saturating_sub(1),
+    };
+    flow.instructions.conjunctions().map(clause).collect()
 }
 
 /// Whether all entries of a table, or of all tables, are meant.

@@ -3,6 +3,7 @@
 use crate::model::entries::Entry;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
+use weir_classifier::{Rule, Table};
 use weir_flow::span::CUT;
 use weir_flow::{Field, Key, Mask, Match};
 use weir_openflow::{Action, Flow, Instructions, Names, match_text};
@@ -62,6 +63,15 @@ impl<'a> Explain<'a> {
     pub(crate) fn action(&mut self, action: &Action) {
         if let Some(story) = &mut self.0 {
             story.steps.push(Step::Action(action.clone()));
+        }
+    }
+
+    /// Says something, if there is something to say.
+    pub(super) fn say_if(&mut self, words: impl FnOnce() -> Option<String>) {
+        if let Some(story) = &mut self.0
+            && let Some(words) = words()
+        {
+            story.steps.push(Step::Say(words));
         }
     }
 
@@ -135,6 +145,27 @@ fn fields() -> impl Iterator<Item = Field> {
         }
         new
     })
+}
+
+/// By which entries a packet meets all dimensions of a conjunction, if the entry that it found is that conjunction's.
+pub(super) fn conjunction(
+    of: &Table<Arc<Entry>>,
+    key: &Key,
+    found: Option<&Rule<Arc<Entry>>>,
+) -> Option<String> {
+    let id =
+        found.map(|rule| rule.matching.field(Field::ConjId)).filter(|(id, mask)| *mask != 0 && *id != 0)?.0;
+    let met = of.dimensions_met(key, id as u32);
+    let mut out = format!("conjunction {id} holds: ");
+    for (place, rule) in met.iter().enumerate() {
+        let conjunctions = rule.value.flow.instructions.conjunctions().filter(|of| u128::from(of.id) == id);
+        let dimensions: Vec<String> =
+            conjunctions.map(|of| format!("{}/{}", of.dimension, of.dimensions)).collect();
+        let entry = matched(&rule.value.flow, &Names::default());
+        let behind = if place == 0 { "" } else { "; " };
+        let _ = write!(out, "{behind}{} by {entry}", dimensions.join(" and "));
+    }
+    Some(out)
 }
 
 /// An entry by its match and priority.

@@ -11,7 +11,8 @@
 //! moving and loading every field that can be written, and the checksums that follow; tags and labels
 //! pushed and popped; times to live; outputs to ports there and not there, `in_port`, `all`, `flood`, by
 //! register; all four kinds of group (of `select` only that one bucket takes a flow, and all of it); and
-//! that the packets of a flow stay in order. Connection tracking and translation have conversations of their
+//! that the packets of a flow stay in order. Conjunctive matches have tables of their own (`conjunctions.rs`).
+//! Connection tracking and translation have conversations of their
 //! own (`conversations.rs`). Not compared: meters, tunnels, PBB, copying of times to live; tables without an
 //! entry that matches all packets, since Open vSwitch does the action set of a packet that misses, where
 //! OpenFlow (1.3.5, section 5.4) drops it; and, together with action sets, `exit` and popped labels, at which
@@ -25,6 +26,7 @@
 //! `WEIR_ROUNDS` says how many rounds of [`PACKETS`] packets there are, `WEIR_SEED` another seed. Without
 //! Open vSwitch it is skipped, and said to be; an error in CI.
 
+mod conjunctions;
 mod conversations;
 mod differences;
 mod frames;

@@ -115,7 +115,13 @@ impl Tables<'_> {
     }
 
     fn matching(&mut self) -> (String, Known) {
-        let sample = &self.pool[self.random.below(self.pool.len())];
+        let like = self.random.below(self.pool.len());
+        self.matching_like(like)
+    }
+
+    /// What some packet matches, mostly, by its place in the pool.
+    pub(crate) fn matching_like(&mut self, like: usize) -> (String, Known) {
+        let sample = &self.pool[like];
         let (key, in_port) = (&sample.key, sample.in_port);
         let mut known = Known::NOTHING;
         let mut matching = Match::any();

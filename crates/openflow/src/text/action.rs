@@ -10,7 +10,7 @@ use super::set;
 use super::spelling;
 use super::value;
 use crate::unsupported::{Unsupported, unsupported};
-use crate::{Action, GroupId, MeterId, Names, PortNo, ToController};
+use crate::{Action, Conjunction, GroupId, MeterId, Names, PortNo, ToController};
 use weir_flow::{Field, ones};
 
 /// What actions are read with.
@@ -81,6 +81,7 @@ const WORDS: &[(&str, Read)] = &[
     ("ct", ct::ct),
     ("nat", |_, pair| Err(ct::nat_alone(pair))),
     ("ct_clear", |_, _| Ok(Action::CtClear)),
+    ("conjunction", |_, pair| conjunction(pair)),
     ("exit", |_, _| Ok(Action::Exit)),
     ("note", |_, pair| hex_bytes(pair.value).map(Action::Note)),
 ];
@@ -156,6 +157,9 @@ impl<'a> Reader<'a> {
             }
         }
         self.depth -= 1;
+        if Action::beside_conjunction(&actions).is_some() {
+            return Err(mixed(text));
+        }
         match drop {
             Some(pair) if !actions.is_empty() => Err(unknown(&pair)),
             _ => Ok(actions),
@@ -339,6 +343,22 @@ fn softflow(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {
     };
     let service = value::service(name, it.names)?;
     Ok(Action::Service { service, argument })
+}
+
+/// `conjunction` stands beside other actions in this.
+pub(super) fn mixed(text: &str) -> Fault {
+    Fault::new(text, "`conjunction` can stand beside `note`, but beside no other action or instruction")
+        .mend("give what is to be done to an entry that matches conj_id")
+}
+
+fn conjunction(pair: &Pair<'_>) -> Parsed<Action> {
+    let wrong = |what| Fault::new(pair.whole, what).mend("write conjunction(ID,K/N)");
+    let parts = pair.value.split_once(',').and_then(|(id, of)| Some((id, of.split_once('/')?)));
+    let (id, (dimension, dimensions)) =
+        parts.ok_or_else(|| wrong("`conjunction` needs a number, and which dimension it is of how many"))?;
+    let id = number_u32(id.trim())?;
+    let (dimension, dimensions) = (number_u8(dimension.trim())?, number_u8(dimensions.trim())?);
+    Conjunction { id, dimension, dimensions }.check().map(Action::Conjunction).map_err(wrong)
 }
 
 fn clone(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {

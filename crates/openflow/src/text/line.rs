@@ -1,6 +1,6 @@
 //! One line of a file of flows, word by word.
 
-use super::action::{INSTRUCTIONS, Reader, argument, group_id, meter};
+use super::action::{INSTRUCTIONS, Reader, argument, group_id, meter, mixed};
 use super::error::{Fault, Parsed, TextWarning};
 use super::flow::FlowCommand;
 use super::matching::{Demands, PROTOCOLS};
@@ -193,6 +193,9 @@ impl Line {
             }
             done = Some(step);
             self.instruction(step, &pair, &mut reader, &mut out)?;
+        }
+        if out.mixes_conjunctions() {
+            return Err(mixed(text));
         }
         match drop {
             Some(pair) if done.is_some() => {

@@ -8,7 +8,7 @@ use super::packet::Known;
 use super::show_match::set_name;
 use super::value::{show, show_port, show_service, show_table};
 use super::{matching::TAG, spelling};
-use crate::{Action, Ct, CtStep, Instructions, Names, PortNo, TableId, ToController};
+use crate::{Action, Conjunction, Ct, CtStep, Instructions, Names, PortNo, TableId, ToController};
 use std::fmt::Write;
 use weir_flow::{Field, Subfield, ones};
 
@@ -165,6 +165,9 @@ impl Printer<'_> {
             Action::Clone(actions) => return self.nested("clone", actions),
             Action::Ct(ct) => return self.ct(ct),
             Action::CtClear => out.write_str("ct_clear"),
+            Action::Conjunction(Conjunction { id, dimension, dimensions }) => {
+                write!(out, "conjunction({id},{dimension}/{dimensions})")
+            }
             Action::Exit => out.write_str("exit"),
             Action::Note(bytes) => {
                 out.push_str("note:");

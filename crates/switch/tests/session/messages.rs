@@ -26,7 +26,6 @@ fn what_cannot_be_done_is_refused_with_openflows_own_error() {
     for (flow, code) in [
         ("in_port=1,actions=group:7", Code::ActionGroup),
         ("in_port=1,actions=normal", Code::ActionPort),
-        ("conj_id=3,actions=output:2", Code::MatchField),
     ] {
         controller.refuses(flow_mod(flow), code);
     }

@@ -96,7 +96,8 @@ impl Translation<'_> {
             Action::SetNwTtl(ttl) => self.set_field(Field::NwTtl, u128::from(*ttl), u128::MAX),
             Action::DecMplsTtl => self.dec_ttl(Field::MplsTtl, &[]),
             Action::DecTtl(controllers) => self.dec_ttl(Field::NwTtl, controllers),
-            Action::Drop | Action::Note(_) => {}
+            // An entry with conjunctions is never found by itself; what a packet-out says of them means nothing.
+            Action::Drop | Action::Note(_) | Action::Conjunction(_) => {}
             Action::Resubmit { port, table } => {
                 let table = table.unwrap_or(self.state.table);
                 let in_port = port.filter(|port| *port != PortNo::IN_PORT).map(|port| port.0);

@@ -17,8 +17,8 @@ use weir_classifier::Megaflows;
 use weir_flow::samples::Sampler;
 use weir_flow::{Seed, Subfield, WORDS, compose, extract, extract_again, ones};
 use weir_openflow::{
-    Bucket, Ct, CtStep, CtZone, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, Names, Nat, PortNo,
-    ToController,
+    Bucket, Conjunction, Ct, CtStep, CtZone, Flow, FlowMod, Group, GroupId, GroupKind, Instructions, Names,
+    Nat, PortNo, ToController,
 };
 use weir_units::Nanos;
 
@@ -215,6 +215,8 @@ fn flip(random: &mut Sampler, packet: &Sample, mask: &Mask) -> Option<Sample> {
         let bits = random.bits() & random.bits() & !mask.word(place);
         flipped.key.set_word(place, flipped.key.word(place) ^ bits);
     }
+    // No packet comes with one.
+    Field::ConjId.set(&mut flipped.key, 0);
     flipped.frame = compose(&flipped.key, &[7; 20]);
     flipped.layout = extract_again(&flipped.frame, &mut flipped.key);
     flipped.key.agrees(&packet.key, mask).then_some(flipped)

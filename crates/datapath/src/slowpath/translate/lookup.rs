@@ -5,6 +5,7 @@ use super::state::{self, Stands};
 use super::{List, Task, Translation, tuple};
 use crate::actions::program::Credit;
 use crate::model::entries::Entry;
+use crate::slowpath::explain;
 use std::sync::Arc;
 use weir_flow::{Field, Mask};
 use weir_openflow::{TableId, ToController};
@@ -37,7 +38,9 @@ impl Translation<'_> {
         }
         let mut examined = Mask::new();
         let found = if in_port.is_none() && !tracked {
-            of.lookup(&self.state.key, &mut examined)
+            let found = of.lookup(&self.state.key, &mut examined);
+            self.explain.say_if(|| explain::conjunction(of, &self.state.key, found));
+            found
         } else {
             let mut key = self.state.key.clone();
             if let Some(port) = in_port {
@@ -47,6 +50,7 @@ impl Translation<'_> {
                 tuple::swap(&mut key);
             }
             let found = of.lookup(&key, &mut examined);
+            self.explain.say_if(|| explain::conjunction(of, &key, found));
             if in_port.is_some() {
                 for (place, _, bits) in Field::InPort.spread(0, u128::MAX) {
                     examined.remove(place, bits);
@@ -57,6 +61,10 @@ impl Translation<'_> {
             }
             found
         };
+        // No packet comes with a number there: what a conjunction gives it follows from the bits that it matched.
+        for (place, _, bits) in Field::ConjId.spread(0, u128::MAX) {
+            examined.remove(place, bits);
+        }
         let found = found.map(|rule| rule.value.clone());
         self.way_led(found.as_ref());
         self.of_context(|of| of.examine_mask(&examined));

@@ -167,7 +167,35 @@ fn ct(random: &mut Sampler, table: u8) -> Ct {
     }
 }
 
+/// An entry whose packets meet a dimension or two of some conjunctions, or one to which such lead.
+fn of_conjunction(random: &mut Sampler, pool: &[Sample]) -> Flow {
+    let table = random.below(3) as u8;
+    let id = |random: &mut Sampler| 1 + random.below(3) as u32;
+    let mut matching = Match::any();
+    let instructions = if random.one_in(4) {
+        matching.demand(Field::ConjId, id(random).into(), u128::MAX);
+        let apply = (0..1 + random.below(2)).map(|_| action(random, table)).collect();
+        Instructions { apply, goto: Some(TableId(table + 1)), ..Instructions::default() }
+    } else {
+        let conjunction = |random: &mut Sampler| {
+            let (id, dimensions) = (id(random), 2);
+            Action::Conjunction(Conjunction { id, dimension: 1 + random.below(2) as u8, dimensions })
+        };
+        let apply = (0..1 + random.below(2)).map(|_| conjunction(random)).collect();
+        Instructions { apply, ..Instructions::default() }
+    };
+    let like = &pool[random.below(pool.len())].key;
+    let field = random.pick(&FIELDS);
+    let mask = if random.one_in(2) { 1 } else { mask_of(random, field) };
+    matching.demand(field, field.get(like), mask);
+    let priority = 1 + random.below(5) as u16;
+    Flow { table: TableId(table), priority, matching, instructions, ..Flow::default() }
+}
+
 pub(super) fn flow(random: &mut Sampler, pool: &[Sample]) -> Flow {
+    if random.one_in(3) {
+        return of_conjunction(random, pool);
+    }
     let table = random.below(5) as u8;
     let apply = (0..random.below(4)).map(|_| action(random, table)).collect();
     let write =
