@@ -2,7 +2,9 @@
 //! and ordinary ones of priorities between and above, in random tables.
 //!
 //! What Open vSwitch calls unpredictable is not drawn: of conjunctions of one priority that overlap, each demands a
-//! port of its own; and ordinary flows have each a priority of their own.
+//! port of its own; and ordinary flows have each a priority of their own. Nor are a flow with `conjunction` and one without
+//! that have the same match: Open vSwitch 3.1 looks at the flow of the highest priority of a match alone when it looks
+//! for `conj_id`, so that one with `conjunction` hides one without, which `ovs-fields(7)` does not say.
 
 use crate::frames::Sample;
 use crate::ours::Ours;
@@ -10,7 +12,9 @@ use crate::ovs::{self, Ovs};
 use crate::tables::{TABLES, Tables};
 use crate::{PACKETS, POOL, Pair, Round};
 use std::collections::{BTreeMap, BTreeSet};
+use weir_flow::Match;
 use weir_flow::samples::Sampler;
+use weir_openflow::{Names, parse_match};
 
 /// Rounds where `WEIR_ROUNDS` does not say how many.
 const ROUNDS: u64 = 60;
@@ -41,6 +45,8 @@ struct Drawn<'a> {
     /// Priorities of flows without conjunctions.
     used: BTreeSet<(usize, usize)>,
     flows: BTreeMap<(usize, usize, String), String>,
+    /// Whether flows of a table and match are with `conjunction`.
+    kinds: BTreeMap<(usize, Match), bool>,
 }
 
 impl Drawn<'_> {
@@ -120,6 +126,11 @@ impl Drawn<'_> {
 
     /// One flow of each table, priority and match.
     fn add(&mut self, (table, priority): (usize, usize), matching: String, actions: String) {
+        let found = parse_match(&matching, &Names::default()).unwrap();
+        let is_soft = actions.starts_with("conjunction");
+        if *self.kinds.entry((table, found)).or_insert(is_soft) != is_soft {
+            return;
+        }
         let line = with(&format!("table={table},priority={priority}"), &matching);
         self.flows.insert((table, priority, matching), format!("{line} actions={actions}"));
     }
@@ -128,7 +139,8 @@ impl Drawn<'_> {
 fn round(number: usize, random: &mut Sampler, first: u32) -> Round {
     let pool: Vec<Sample> = (0..POOL).map(|_| Sample::random(random, false)).collect();
     let tables = Tables { random, pool: &pool, sets: false };
-    let mut drawn = Drawn { tables, used: BTreeSet::new(), flows: BTreeMap::new() };
+    let kinds = (0..TABLES).map(|table| ((table, Match::any()), false)).collect();
+    let mut drawn = Drawn { tables, used: BTreeSet::new(), flows: BTreeMap::new(), kinds };
     (0..TABLES).for_each(|table| drawn.table(table));
     let mut flows: Vec<String> = drawn.flows.into_values().collect();
     flows.extend(
@@ -167,6 +179,6 @@ fn open_vswitch_finds_the_same_flows_by_conjunctions() {
          conjunction; different for a reason: {:?}",
         pair.differences
     );
-    assert!(by_conjunction * 20 * 10 > packets, "{by_conjunction} packets met conjunctions");
+    assert!(by_conjunction * 20 * 40 > packets, "{by_conjunction} packets met conjunctions");
     assert!(pair.differences.values().sum::<u64>() * 50 <= packets as u64, "{:?}", pair.differences);
 }
