@@ -219,9 +219,10 @@ fn start(config: EalConfig, role: &Role) -> Result<Eal, EalError> {
         .collect();
     let argv = Box::leak(argv.into_boxed_slice());
     let argc = c_int::try_from(argv.len()).expect("a handful of arguments");
+    let hz = weir_cpu::Tsc::roughly().hz() as u64;
     let restore = StderrSilence::begin(&log);
     // SAFETY: argv holds argc valid, leaked, NUL-terminated strings.
-    let error = unsafe { ffi::weir_eal_init(argc, argv.as_mut_ptr()) };
+    let error = unsafe { ffi::weir_eal_init(argc, argv.as_mut_ptr(), hz) };
     drop(restore);
     if error == 0 {
         Ok(Eal { config, log, lcore: role.lcore() })

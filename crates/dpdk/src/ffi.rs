@@ -36,7 +36,7 @@ pub(crate) struct RteMbuf {
 }
 
 unsafe extern "C" {
-    pub(crate) fn weir_eal_init(argc: c_int, argv: *mut *mut c_char) -> c_int;
+    pub(crate) fn weir_eal_init(argc: c_int, argv: *mut *mut c_char, hz: u64) -> c_int;
     pub(crate) fn weir_log_to(fd: c_int) -> c_int;
     pub(crate) fn weir_version() -> *const c_char;
     pub(crate) fn weir_strerror(error: c_int) -> *const c_char;

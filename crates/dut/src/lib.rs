@@ -265,6 +265,7 @@ impl StartRequest<'_> {
             return far.start(dut, self.alarm.clone());
         }
         let (program, arguments) = self.command(program.as_os_str(), arguments);
+        weir_cpu::Tsc::get(); // so that it is known, and told
         Process::start(dut, &program, &arguments, self.alarm.clone())
     }
 
