@@ -27,6 +27,7 @@ pub use actions::edit;
 pub use actions::execute::COPIES;
 pub use control::commit::Ahead;
 pub use control::datapath::Datapath;
+pub use control::learning::{LearnedAddress, LearningConfig, LearningCounts};
 pub use control::tables::MOST_ACTIONS;
 pub use control::vitals::{Dead, SILENT};
 pub use model::entries::{MOST_BUCKETS, MOST_CHAINED};

@@ -64,11 +64,6 @@ pub const UNSUPPORTED: &[Unsupported] = &[
         "keep state by ct or a service (softflow:NAME), learn addresses by fail_mode = \"standalone\", or have a \
          controller add entries for packets that it is sent",
     ),
-    row(
-        "output:NORMAL",
-        "this switch learns no addresses by itself",
-        "name a port, flood or all, or let it learn while no controller is there: fail_mode = \"standalone\"",
-    ),
     row("multipath", "links are chosen by groups", "use a group of the type select"),
     row(
         "output with max_len",

@@ -9,9 +9,9 @@ use proptest::test_runner::RngSeed;
 use weir_flow::samples::needed;
 use weir_flow::{Field, Form, Match, Subfield, ones};
 use weir_openflow::{
-    Action, Conjunction, Band, BandKind, Bucket, Flow, FlowFlags, FlowMod, Group, GroupId, GroupKind, Instructions, Meter,
-    MeterId, MeterUnit, Names, PortNo, Select, TableId, ToController, match_text, parse_flow_file,
-    parse_match,
+    Action, Band, BandKind, Bucket, Conjunction, Flow, FlowFlags, FlowMod, Group, GroupId, GroupKind,
+    Instructions, Meter, MeterId, MeterUnit, Names, PortNo, Select, TableId, ToController, match_text,
+    parse_flow_file, parse_match,
 };
 
 fn names() -> Names {

@@ -11,6 +11,7 @@
 //! Costs and threads: all of this is beside the packet path. One thread owns the datapath's control side
 //! ([`Switch::run`]); every client has a thread of its own, and waits in it.
 
+mod addresses;
 pub mod bench;
 mod client;
 pub mod config;
@@ -45,7 +46,7 @@ pub use weir_agent::channel::{
 };
 pub use weir_agent::private::SocketError;
 pub use weir_agent::{ConnectionId, Heard};
-pub use weir_datapath::{PollMode, PortSpec, Selection, ServiceConfig, TcamConfig};
+pub use weir_datapath::{LearningConfig, PollMode, PortSpec, Selection, ServiceConfig, TcamConfig};
 
 /// What a drop reason means, by its name in documents.
 pub fn drop_reason(name: &str) -> Option<&'static str> {

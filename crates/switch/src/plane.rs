@@ -1,6 +1,9 @@
 //! What the control side asks of a datapath: [`Datapath`], or something that plays one in a test.
 
-use weir_datapath::{CaptureFilter, Captured, ControlError, Datapath, Dead, Event, Plan, PortSpec, Report};
+use weir_datapath::{
+    CaptureFilter, Captured, ControlError, Datapath, Dead, Event, LearnedAddress, LearningConfig,
+    LearningCounts, Plan, PortSpec, Report,
+};
 use weir_openflow::{Names, PortNo, Tables};
 
 /// How a datapath ended.
@@ -62,6 +65,30 @@ pub trait Plane: Tables {
     /// See [`Datapath::explain`]. `metadata` is what each service in turn is taken to write into
     /// `sf_metadata`.
     fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String;
+    /// See [`Datapath::learns`].
+    fn learns(&self) -> bool;
+    /// See [`Datapath::learn`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn learn(&mut self) -> Result<usize, ControlError>;
+    /// See [`Datapath::learned`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn learned(&mut self) -> Result<Vec<LearnedAddress>, ControlError>;
+    /// See [`Datapath::learning`].
+    fn learning(&self) -> (LearningConfig, LearningCounts);
+    /// See [`Datapath::set_learning`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn set_learning(&mut self, config: LearningConfig) -> Result<(), ControlError>;
+    /// See [`Datapath::forget_learned`].
+    ///
+    /// # Errors
+    /// A worker that does not answer.
+    fn forget_learned(&mut self, vlan: Option<u16>, port: Option<PortNo>) -> Result<usize, ControlError>;
     /// Stops it and says what there is to say at the end.
     ///
     /// # Errors
@@ -120,6 +147,30 @@ impl Plane for Datapath {
 
     fn release(&mut self, service: &str) -> Result<(), ControlError> {
         Self::release(self, service)
+    }
+
+    fn learns(&self) -> bool {
+        Self::learns(self)
+    }
+
+    fn learn(&mut self) -> Result<usize, ControlError> {
+        Self::learn(self)
+    }
+
+    fn learned(&mut self) -> Result<Vec<LearnedAddress>, ControlError> {
+        Self::learned(self)
+    }
+
+    fn learning(&self) -> (LearningConfig, LearningCounts) {
+        Self::learning(self)
+    }
+
+    fn set_learning(&mut self, config: LearningConfig) -> Result<(), ControlError> {
+        Self::set_learning(self, config)
+    }
+
+    fn forget_learned(&mut self, vlan: Option<u16>, port: Option<PortNo>) -> Result<usize, ControlError> {
+        Self::forget_learned(self, vlan, port)
     }
 
     fn stop(self) -> Result<Ended, ControlError> {

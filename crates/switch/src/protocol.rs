@@ -161,6 +161,17 @@ pub enum Request {
         #[serde(default)]
         selection: Map<String, Value>,
     },
+    /// The addresses that `NORMAL` learned, and how many it may.
+    DumpFdb {},
+    /// Forgets addresses that `NORMAL` learned.
+    FlushFdb {
+        /// Of this VLAN, 0 for packets without a tag; of all if left out.
+        #[serde(default)]
+        vlan: Option<u16>,
+        /// Of this port: name or number; of all if left out.
+        #[serde(default)]
+        port: Option<String>,
+    },
     /// Where controllers connect and to which the switch does, and their connections.
     ShowControllers {},
     /// The services and how they are.

@@ -171,6 +171,8 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("poll", old.poll != new.poll),
         ("tcam", old.tcam != new.tcam),
         ("upcalls", old.upcalls != new.upcalls),
+        ("mac_ageing", old.learning.ageing != new.learning.ageing),
+        ("mac_table_size", old.learning.most != new.learning.most),
         ("seed", old.seed != new.seed),
         ("control", old.control != new.control),
         ("metrics", old.metrics != new.metrics),

@@ -23,6 +23,9 @@ use weir_openflow::{Names, PortNo};
 /// How often the datapath does what is due.
 const TICK: Duration = Duration::from_millis(100);
 
+/// How often addresses are learned, where packets are forwarded by them. Until then what is sent to them is flooded.
+const LEARN_EVERY: Duration = Duration::from_millis(10);
+
 /// Why a switch did not end as it was told to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -150,6 +153,7 @@ impl<P: Plane> Switch<P> {
             trouble: None,
             about,
         };
+        switch.plane.set_learning(settings.learning).map_err(|error| error.to_string())?;
         let names = switch.names_with(&settings.ports);
         let wanted = Wanted::read(&settings, &names)?;
         let there = switch.there()?;
@@ -180,6 +184,7 @@ impl<P: Plane> Switch<P> {
     pub fn run(mut self, inbox: &Receiver<Inbound>) -> Result<Ended, RunError> {
         let mut due = Instant::now();
         let mut look = Instant::now();
+        let mut learn = Instant::now();
         loop {
             match self.next(inbox, due) {
                 Ok(Inbound::Ask(ask)) => {
@@ -202,6 +207,11 @@ impl<P: Plane> Switch<P> {
             if self.agent.is_awake() && now >= look {
                 self.agent.take_packet_ins(&mut self.plane);
                 look = now + PACKET_INS_EVERY;
+            }
+            if self.plane.learns() && now >= learn {
+                // What could not be is tried again, and told of, at the next tick.
+                let _ = self.plane.learn();
+                learn = now + LEARN_EVERY;
             }
             if now >= due {
                 if let Some(dead) = self.plane.dead() {
@@ -228,6 +238,7 @@ impl<P: Plane> Switch<P> {
             Err(TryRecvError::Empty) => {}
         }
         let until = due.min(self.agent.due().unwrap_or(due)).saturating_duration_since(Instant::now());
+        let until = if self.plane.learns() { until.min(LEARN_EVERY) } else { until };
         let awake = self.agent.is_awake();
         let until = if awake { until.min(PACKET_INS_EVERY) } else { until };
         let Some(channels) = &mut self.channels else { return inbox.recv_timeout(until) };
@@ -336,6 +347,8 @@ impl<P: Plane> Switch<P> {
                 self.dump_connections(service, selection, limit)
             }
             Request::FlushConntrack { service, selection } => self.flush_connections(service, selection),
+            Request::DumpFdb {} => self.dump_addresses(),
+            Request::FlushFdb { vlan, port } => self.flush_addresses(vlan, port),
             Request::Trace { packet, frame, in_port, metadata } => {
                 let (in_port, frame) = self.frame(packet, frame, in_port)?;
                 let steps = self.plane.explain(in_port, &frame, &metadata);
@@ -404,7 +417,7 @@ impl<P: Plane> Switch<P> {
     }
 
     /// The port that is open under this name or number.
-    fn port(&self, text: &str) -> Result<PortNo, String> {
+    pub(crate) fn port(&self, text: &str) -> Result<PortNo, String> {
         let named = self.ports.iter().find(|(_, port)| port.name == text).map(|(number, _)| *number);
         let numbered = || text.parse().ok().map(PortNo).filter(|number| self.ports.contains_key(number));
         named.or_else(numbered).ok_or_else(|| {

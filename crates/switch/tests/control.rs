@@ -533,3 +533,21 @@ fn a_reload_changes_endpoints_of_controllers_and_takes_them_back_if_something_el
     controller.read_exact(&mut bytes).unwrap();
     assert_eq!(bytes[1], 0, "the first connection was there all the time");
 }
+
+#[test]
+fn addresses_that_were_learned_are_shown_with_their_ports_and_forgotten_by_vlan_and_port() {
+    let bench = bench("[switch]\nmac_ageing = 60\nmac_table_size = 500\n");
+    let mut client = bench.client();
+    let shown = client.ask(&Request::DumpFdb {}).unwrap();
+    let one = &shown["addresses"][0];
+    assert_eq!((&one["address"], &one["port_name"]), (&json!("02:00:00:00:00:0a"), &json!("left")));
+    assert_eq!((&one["vlan"], &one["age_seconds"]), (&json!(5), &json!(3)));
+    assert_eq!((&shown["ageing_seconds"], &shown["most"]), (&json!(60), &json!(500)));
+    let flush = |vlan, port: Option<&str>| Request::FlushFdb { vlan, port: port.map(str::to_owned) };
+    assert!(client.ask(&flush(Some(4096), None)).unwrap_err().to_string().contains("no VLAN 4096"));
+    assert!(client.ask(&flush(None, Some("middle"))).unwrap_err().to_string().contains("no port `middle`"));
+    for (vlan, port, flushed) in [(Some(6), None, 0), (Some(5), Some("right"), 0), (None, Some("left"), 1)] {
+        assert_eq!(client.ask(&flush(vlan, port)).unwrap()["flushed"], flushed);
+    }
+    assert_eq!(client.ask(&Request::DumpFdb {}).unwrap()["addresses"], json!([]));
+}

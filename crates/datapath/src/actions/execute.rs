@@ -5,6 +5,7 @@ use crate::actions::edit;
 use crate::actions::egress::Egress;
 use crate::actions::program::{Op, Punt};
 use crate::actions::punts::Punts;
+use crate::model::addresses::Sighting;
 use crate::model::meter::{Metered, remark};
 use crate::model::requests::PacketIn;
 use crate::stats::counters::Counters;
@@ -67,6 +68,7 @@ pub(crate) struct Output {
     /// Copies that have to be looked up.
     pub(crate) spawned: VecDeque<Spawned>,
     pub(crate) punts: Punts,
+    pub(crate) sightings: Punts<Sighting>,
     pub(crate) pool: Pool,
     pub(crate) seed: Seed,
 }

@@ -1,4 +1,5 @@
-//! The queue to the controller, shared fairly by the ports that packets came in by.
+//! Queues from workers, of packets for controllers and of addresses to be learned, shared fairly by the ports that packets
+//! came in by.
 //!
 //! A port may have as many packets waiting as there is room left (Choudhury and Hahne, "Dynamic queue length
 //! thresholds", 1998): one that floods gets half of the queue, two get a third each, and there is always room for
@@ -8,6 +9,7 @@
 //! Threads: workers send, the owner of the datapath takes. Counts are relaxed: workers that ask at the same moment
 //! may be one packet too generous each, and the queue itself has the last word.
 
+use crate::model::addresses::Sighting;
 use crate::model::requests::PacketIn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,23 +21,46 @@ const MOST: usize = 4096;
 /// Counts of ports: those whose numbers differ by a multiple share one.
 const PORTS: usize = 256;
 
+/// What waits in a queue, because of a packet that came in.
+pub(crate) trait OfPort {
+    /// The port that the packet came in by.
+    fn port(&self) -> PortNo;
+}
+
+impl OfPort for PacketIn {
+    fn port(&self) -> PortNo {
+        self.in_port
+    }
+}
+
+impl OfPort for Sighting {
+    fn port(&self) -> PortNo {
+        self.port
+    }
+}
+
 /// A queue: where workers put packets, and where they are taken.
-pub(crate) fn punts() -> (Punts, Punted) {
+pub(crate) fn punts<T>() -> (Punts<T>, Punted<T>) {
     let (sender, receiver) = sync_channel(MOST);
     let counts = Arc::new(Counts { all: AtomicUsize::new(0), ports: [const { AtomicUsize::new(0) }; PORTS] });
     (Punts { sender, counts: counts.clone() }, Punted { receiver, counts })
 }
 
-/// Where workers put packets for controllers.
-#[derive(Clone)]
-pub(crate) struct Punts {
-    sender: SyncSender<PacketIn>,
+/// Where workers put packets for controllers, or what they saw of addresses.
+pub(crate) struct Punts<T = PacketIn> {
+    sender: SyncSender<T>,
     counts: Arc<Counts>,
 }
 
+impl<T> Clone for Punts<T> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone(), counts: self.counts.clone() }
+    }
+}
+
 /// Where they are taken.
-pub(crate) struct Punted {
-    receiver: Receiver<PacketIn>,
+pub(crate) struct Punted<T = PacketIn> {
+    receiver: Receiver<T>,
     counts: Arc<Counts>,
 }
 
@@ -66,9 +91,9 @@ impl Counts {
     }
 }
 
-impl Punts {
+impl<T> Punts<T> {
     /// Puts a packet of this port into the queue, made only if there is room for it; whether there was.
-    pub(crate) fn send(&self, port: PortNo, packet: impl FnOnce() -> PacketIn) -> bool {
+    pub(crate) fn send(&self, port: PortNo, packet: impl FnOnce() -> T) -> bool {
         if !self.counts.enter(port) {
             return false;
         }
@@ -80,14 +105,14 @@ impl Punts {
     }
 }
 
-impl Punted {
+impl<T: OfPort> Punted<T> {
     /// Takes what is there, so many at most.
-    pub(crate) fn take(&self, most: usize) -> impl Iterator<Item = PacketIn> {
-        self.receiver.try_iter().take(most).inspect(|packet| self.counts.leave(packet.in_port))
+    pub(crate) fn take(&self, most: usize) -> impl Iterator<Item = T> {
+        self.receiver.try_iter().take(most).inspect(|packet| self.counts.leave(packet.port()))
     }
 
     /// Takes all that is there.
-    pub(crate) fn take_all(&self) -> impl Iterator<Item = PacketIn> {
+    pub(crate) fn take_all(&self) -> impl Iterator<Item = T> {
         self.take(MOST)
     }
 }

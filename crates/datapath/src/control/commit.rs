@@ -162,6 +162,7 @@ impl Datapath {
         }
         let by_flow = |service: &u16| self.services.get(service).is_some_and(|known| known.by_flow);
         next.by_flow |= uses.called.iter().any(by_flow);
+        next.learns |= uses.learns;
         if next.owners.is_none() && uses.translates {
             next.owners = self.owners();
         }

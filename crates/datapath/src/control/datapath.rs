@@ -9,8 +9,10 @@ use crate::classify::hint::{HintSource, Hints, Installer, in_front_of};
 use crate::control::evict::Queues;
 use crate::control::expiry::Expiry;
 use crate::control::known::Known;
+use crate::control::learning::Learning;
 use crate::control::ports::Ports;
 use crate::control::vitals::Vital;
+use crate::model::addresses::Sighting;
 use crate::model::clock::Clock;
 use crate::model::entries::Touched;
 use crate::model::pipeline::Pipeline;
@@ -51,6 +53,10 @@ pub struct Datapath {
     pub(crate) clock: Clock,
     pub(crate) steering: Arc<SteeringTable>,
     pub(crate) punts: Punted,
+    /// Addresses that workers saw.
+    pub(super) sightings: Punted<Sighting>,
+    /// What was learned of them.
+    pub(super) learning: Learning,
     retired: Receiver<Arc<Pipeline>>,
     pub(crate) taps: Vec<Arc<Tap>>,
     /// Flow entries that go by themselves.
@@ -85,7 +91,7 @@ impl Datapath {
         pipeline.selection = config.selection;
         let pipeline = Arc::new(pipeline);
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get().hz() };
-        let (punt, punts) = punts();
+        let ((punt, punts), (sighting, sightings)) = (punts(), punts());
         let (retire, retired) = channel();
         let Config { poll, upcalls, .. } = config;
         let steering = Arc::new(SteeringTable::new(config.cores.len(), seed));
@@ -100,6 +106,7 @@ impl Datapath {
             steering: &steering,
             upcalls,
             punt,
+            sighting,
             retire,
         };
         let workers = start.all(&config.cores)?;
@@ -114,6 +121,8 @@ impl Datapath {
             clock,
             steering,
             punts,
+            sightings,
+            learning: Learning::new(seed),
             retired,
             taps: Vec::new(),
             expiry: Expiry::default(),
@@ -234,6 +243,7 @@ impl Datapath {
     pub(super) fn ports_changed(&mut self) -> Result<(), ControlError> {
         let mut next = (*self.pipeline).clone();
         next.ports = self.ports.infos();
+        next.addresses = self.forget_closed_ports();
         next.advance(vec![Touched::All]);
         self.publish(next)
     }

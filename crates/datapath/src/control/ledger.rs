@@ -266,6 +266,8 @@ impl Datapath {
             None => Err(MarkError { port: format!("at place {place}"), reason: "it was closed".to_owned() }),
         });
         self.expire()?;
+        self.learn()?;
+        self.age_addresses()?;
         self.settle()?;
         self.watch_services()?;
         self.events.extend(self.punts.take_all().map(Event::PacketIn));

@@ -2,6 +2,7 @@
 //!
 //! - [`datapath`]: the datapath from outside, with its ports ([`ports`]) and its registry of services ([`known`]);
 //! - [`tables`], [`groups`]: changes of the tables, on a draft; [`commit`]: from a list of changes to a new snapshot;
+//! - [`learning`]: addresses that `NORMAL` forwards by;
 //! - [`expiry`], [`evict`]: entries that go by themselves, or to make room; [`plan`]: a reload, all or nothing;
 //! - [`asking`]: what is asked of all workers at once; [`vitals`]: whether they live;
 //! - [`ledger`], [`trace`], [`openflow`]: what the owner is told.
@@ -16,6 +17,7 @@ pub(super) mod evict;
 pub(super) mod expiry;
 pub(super) mod groups;
 pub(super) mod known;
+pub(super) mod learning;
 pub(super) mod ledger;
 pub(super) mod openflow;
 pub(super) mod plan;

@@ -13,7 +13,7 @@ use weir_classifier::{Clause, Table};
 use weir_flow::{Field, Match};
 use weir_openflow::{
     Action, Bucket, Conjunction, Ct, Flow, FlowFlags, FlowMod, GroupId, MOST_FLOWS, MeterId, PortNo, Select,
-    TableId, unsupported,
+    TableId,
 };
 use weir_units::Nanos;
 
@@ -377,12 +377,6 @@ pub(super) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: boo
     for action in actions {
         match action {
             Action::Ct(ct) => check_ct(pipeline, ct)?,
-            Action::Output(PortNo::NORMAL) | Action::OutputWith(PortNo::NORMAL, _) => {
-                let text = unsupported("output:NORMAL").map_or_else(String::new, |normal| {
-                    format!("output to NORMAL is not supported: {}; {}", normal.why, normal.instead)
-                });
-                return refuse_as(Refusal::BadPort, text);
-            }
             Action::Group(id) if !pipeline.groups.contains_key(id) => {
                 let text = format!("there is no group {id}; add it before it is used");
                 return refuse_as(Refusal::NoGroup, text);
@@ -445,6 +439,8 @@ pub(super) struct Uses {
     pub(super) called: BTreeSet<u16>,
     /// Whether they have addresses translated.
     pub(super) translates: bool,
+    /// Whether they forward by addresses that were learned.
+    pub(super) learns: bool,
 }
 
 impl Uses {
@@ -478,6 +474,8 @@ impl Uses {
 
     fn note_action(&mut self, action: &Action, tracker: Option<u16>) {
         self.called.extend(called(action, tracker));
+        self.learns |=
+            matches!(action, Action::Output(PortNo::NORMAL) | Action::OutputWith(PortNo::NORMAL, _));
         self.translates |= matches!(action, Action::Ct(ct) if ct.nat().is_some());
     }
 }

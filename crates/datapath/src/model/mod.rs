@@ -2,12 +2,13 @@
 //!
 //! - [`requests`]: what is asked of a datapath and what it answers, as plain data;
 //! - [`entries`]: what a snapshot is made of; [`pipeline`]: the snapshot that workers forward by, with its tables ([`table_list`]), its meters ([`meter`]), the
-//!   buckets that are alive ([`living`]) and what the last snapshots changed ([`journal`]).
+//!   buckets that are alive ([`living`]), what was learned of addresses ([`addresses`]) and what the last snapshots changed ([`journal`]).
 //!
 //! Beside that, the [`clock`] that all go by.
 //!
 //! Threads: a snapshot never changes once workers have it, but for counts and meters.
 
+pub(super) mod addresses;
 pub(super) mod clock;
 pub(super) mod entries;
 pub(super) mod journal;

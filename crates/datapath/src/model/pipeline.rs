@@ -7,6 +7,7 @@
 //! The journal says what the last snapshots changed, so that a megaflow made under an older one need
 //! not be made again unless a change may concern it (`journal.rs`).
 
+use crate::model::addresses::Addresses;
 use crate::model::entries::{
     Entry, GroupEntry, MeterEntry, PortInfo, ServiceInfo, TABLES, TableCounts, Touched,
 };
@@ -48,6 +49,10 @@ pub(crate) struct Pipeline {
     pub(crate) selection: Selection,
     /// Whether any flow calls a service that keeps state by flow.
     pub(crate) by_flow: bool,
+    /// Where addresses are, for `NORMAL`.
+    pub(crate) addresses: Addresses,
+    /// Whether any flow or group ever forwarded by them.
+    pub(crate) learns: bool,
     /// Flow entries of all tables.
     pub(crate) entries: usize,
     /// Bytes that the actions of entries and buckets take (`control/tables.rs`).
@@ -81,6 +86,8 @@ impl Pipeline {
             coalescing,
             selection: Selection::default(),
             by_flow: false,
+            addresses: Addresses::new(seed),
+            learns: false,
             entries: 0,
             actions: 0,
             timed: 0,

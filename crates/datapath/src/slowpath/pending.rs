@@ -17,6 +17,8 @@ pub(crate) struct PendingMegaflow {
     pub(crate) origins: Origins,
     pub(crate) segments: Vec<Segment>,
     pub(crate) tables: [u64; 4],
+    /// Words of the key that lookups saw otherwise than the packet came with, one bit each.
+    pub(crate) rewritten: u64,
     /// Whether it becomes no megaflow, because no other packet begins as this one did.
     pub(crate) once: bool,
 }
@@ -30,6 +32,7 @@ impl PendingMegaflow {
     pub(crate) fn append(&mut self, outcome: Outcome) {
         self.mask.union(&outcome.examined);
         self.origins = outcome.origins;
+        self.rewritten |= outcome.rewritten;
         self.segments.push(outcome.segment);
         for (tables, more) in self.tables.iter_mut().zip(outcome.tables) {
             *tables |= more;

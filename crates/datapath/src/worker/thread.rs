@@ -4,6 +4,7 @@ use crate::actions::egress::Egress;
 use crate::actions::execute::Output;
 use crate::actions::punts::Punts;
 use crate::classify::Tiers;
+use crate::model::addresses::Sighting;
 use crate::model::clock::Clock;
 use crate::model::pipeline::Pipeline;
 use crate::model::poll::PollMode;
@@ -73,6 +74,7 @@ pub(crate) struct Start<'a> {
     pub(crate) steering: &'a Arc<SteeringTable>,
     pub(crate) upcalls: u32,
     pub(crate) punt: Punts,
+    pub(crate) sighting: Punts<Sighting>,
     pub(crate) retire: Sender<Arc<Pipeline>>,
 }
 
@@ -103,6 +105,7 @@ impl Start<'_> {
             steering: self.steering.clone(),
             upcalls: self.upcalls,
             punts: self.punt.clone(),
+            sightings: self.sighting.clone(),
             retired: self.retire.clone(),
             rings: rings.to_vec(),
             queue,
@@ -141,6 +144,7 @@ struct Parts {
     steering: Arc<SteeringTable>,
     upcalls: u32,
     punts: Punts,
+    sightings: Punts<Sighting>,
     retired: Sender<Arc<Pipeline>>,
     rings: Vec<Arc<ArrayQueue<Handed>>>,
     queue: Receiver<Command>,
@@ -160,6 +164,7 @@ impl Parts {
                 egress: Egress::default(),
                 spawned: VecDeque::new(),
                 punts: self.punts,
+                sightings: self.sightings,
                 pool: self.pool,
                 seed: self.seed,
             },

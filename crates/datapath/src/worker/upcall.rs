@@ -137,14 +137,17 @@ impl Worker {
                 origins: &as_it_came,
                 begin: Begin::at(frozen.as_deref()),
             };
-            let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Watch::Nobody);
+            let mut outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Watch::Nobody);
+            let key = key.clone();
+            let told = self.tell_sightings(&mut outcome);
             let mut pending = PendingMegaflow {
-                key: key.clone(),
+                key,
                 mask: Mask::new(),
                 origins: Origins::default(),
                 segments: Vec::with_capacity(2),
                 tables: [0; 4],
-                once: false,
+                rewritten: 0,
+                once: !told,
             };
             pending.append(outcome);
             self.state.sources[at] = Source::Pending(self.slow.pending.len());
@@ -152,8 +155,16 @@ impl Worker {
         }
     }
 
+    /// Tells of addresses that are to be learned; whether there was room for all of them. If not, a later packet must
+    /// come here to tell: the outcome is to become no megaflow.
+    fn tell_sightings(&self, outcome: &mut Outcome) -> bool {
+        let seen = std::mem::take(&mut outcome.sightings);
+        seen.into_iter().all(|sighting| self.output.sightings.send(sighting.port, || sighting))
+    }
+
     /// Has a packet do what an outcome says, which is for this packet alone.
-    pub(super) fn translate_once(&mut self, at: usize, outcome: Outcome) {
+    pub(super) fn translate_once(&mut self, at: usize, mut outcome: Outcome) {
+        self.tell_sightings(&mut outcome);
         let (key, mask, origins) = (self.state.keys[at].clone(), Mask::new(), Origins::default());
         let mut pending = PendingMegaflow {
             key,
@@ -161,6 +172,7 @@ impl Worker {
             origins,
             segments: Vec::with_capacity(1),
             tables: [0; 4],
+            rewritten: 0,
             once: true,
         };
         pending.append(outcome);
@@ -178,7 +190,7 @@ impl Worker {
     ) {
         let info = self.pipeline.service(service).filter(|info| info.coalesces && self.pipeline.coalescing);
         let (Some(info), Some(packet)) = (info, burst.get_mut(at)) else { return };
-        let pending = &mut self.slow.pending[number];
+        let pending = &self.slow.pending[number];
         if usize::from(self.state.segments[at]) != pending.segments.len() {
             return;
         }
@@ -198,7 +210,10 @@ impl Worker {
             origins: &origins,
             begin: Begin::at(call.as_ref().map(|call| &*call.next)),
         };
-        let outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Watch::Nobody);
+        let mut outcome = translate(&self.pipeline, &subject, &mut self.slow.frozen, Watch::Nobody);
+        let told = self.tell_sightings(&mut outcome);
+        let pending = &mut self.slow.pending[number];
+        pending.once |= !told;
         pending.append(outcome);
     }
 
@@ -226,7 +241,7 @@ impl Worker {
             let made = Made {
                 segments: pending.segments,
                 tables: pending.tables,
-                rewritten: pending.origins.rewritten(),
+                rewritten: pending.origins.rewritten() | pending.rewritten,
                 used: self.time.now,
             };
             let from = self.tiers.caches.insert(&pending.key, &pending.mask, made, &self.pipeline);

@@ -11,7 +11,8 @@
 //! moving and loading every field that can be written, and the checksums that follow; tags and labels
 //! pushed and popped; times to live; outputs to ports there and not there, `in_port`, `all`, `flood`, by
 //! register; all four kinds of group (of `select` only that one bucket takes a flow, and all of it); and
-//! that the packets of a flow stay in order. Conjunctive matches have tables of their own (`conjunctions.rs`).
+//! that the packets of a flow stay in order. Conjunctive matches have tables of their own (`conjunctions.rs`), and so
+//! has `NORMAL` (`normal.rs`).
 //! Connection tracking and translation have conversations of their
 //! own (`conversations.rs`). Not compared: meters, tunnels, PBB, copying of times to live; tables without an
 //! entry that matches all packets, since Open vSwitch does the action set of a packet that misses, where
@@ -31,6 +32,7 @@ mod conversations;
 mod differences;
 mod frames;
 mod known;
+mod normal;
 mod ours;
 mod ovs;
 mod tables;

@@ -5,7 +5,7 @@ use crate::ovs::{At, PATIENCE, PORTS};
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
-use weir_datapath::{CaptureFilter, Captured, Change, Config, ControlError, Datapath, PortSpec};
+use weir_datapath::{CaptureFilter, Captured, Change, Config, ControlError, Datapath, PortFlags, PortSpec};
 use weir_dpdk::{Eal, EalConfig, Memory};
 use weir_openflow::{FlowMod, Group, Names, PortNo, Select, parse_flows};
 use weir_units::FrameSize;
@@ -80,6 +80,22 @@ impl Ours {
         let before = count(self);
         self.forward(std::slice::from_ref(frame));
         before != count(self)
+    }
+
+    /// Learns addresses of the packets that came.
+    pub(crate) fn learn(&mut self) {
+        while patiently(|| self.datapath.learn()).unwrap() > 0 {}
+    }
+
+    /// Forgets all addresses.
+    pub(crate) fn forget_learned(&mut self) {
+        patiently(|| self.datapath.forget_learned(None, None)).unwrap();
+    }
+
+    /// Says whether a port is flooded to.
+    pub(crate) fn flood(&mut self, port: u32, floods: bool) {
+        let flags = PortFlags { no_flood: !floods, ..PortFlags::default() };
+        patiently(|| self.datapath.configure_port(PortNo(port), flags)).unwrap();
     }
 
     /// The connections that it knows, as Open vSwitch prints them.

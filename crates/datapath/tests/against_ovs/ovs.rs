@@ -185,6 +185,13 @@ impl Ovs {
         Ok(())
     }
 
+    /// Has its bridge do something by `ovs-ofctl`.
+    pub(crate) fn ofctl(&self, words: &[&str]) {
+        let path = self.folder.path();
+        let bridge = format!("unix:{}", path.join("br.mgmt").display());
+        tool(path, "ovs-ofctl", &[&words[..1], &[&bridge], &words[1..]].concat());
+    }
+
     /// Asks the daemon.
     pub(crate) fn ask(&mut self, words: &[&str]) -> String {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();

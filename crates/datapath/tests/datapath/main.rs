@@ -12,6 +12,7 @@ mod headers;
 mod hints;
 mod isolation;
 mod malformed;
+mod normal;
 mod order;
 mod plan;
 mod random;

@@ -6,6 +6,7 @@ use crate::http::MetricsAt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use toml::Spanned;
 use weir_datapath::{PortSpec, ServiceConfig};
 use weir_diagnostic::Diagnostic;
@@ -20,6 +21,10 @@ pub(super) const ROOM: RangeInclusive<u16> = 64..=16_384;
 pub(super) const DESCRIPTORS: RangeInclusive<u16> = 64..=32_768;
 /// Queues that a port may have.
 const QUEUES: RangeInclusive<u16> = 1..=64;
+/// Seconds for which an address may be known, as in Open vSwitch.
+const MAC_AGEING: RangeInclusive<u16> = 15..=3600;
+/// Addresses that may be known at a time, as in Open vSwitch.
+const MAC_TABLE_SIZE: RangeInclusive<u32> = 10..=1_000_000;
 /// Mebibytes that DPDK may be given.
 const MEMORY_MIB: RangeInclusive<u32> = 64..=1_000_000;
 
@@ -95,6 +100,13 @@ impl<'a> Checker<'a> {
             }
         }
         settings.upcalls = table.upcalls.map_or(settings.upcalls, std::num::NonZeroU32::get);
+        if let Some(seconds) = &table.mac_ageing {
+            let seconds = self.within(seconds, "mac_ageing", MAC_AGEING);
+            settings.learning.ageing = Duration::from_secs(seconds.into());
+        }
+        if let Some(most) = &table.mac_table_size {
+            settings.learning.most = self.within(most, "mac_table_size", MAC_TABLE_SIZE) as usize;
+        }
         settings.seed = table.seed;
         match table.control.as_ref().map(|control| (control.get_ref().as_str(), control.span())) {
             None => {}

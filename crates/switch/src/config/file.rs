@@ -70,6 +70,12 @@ pub(super) struct SwitchTable {
     pub(super) tcam: Option<Spanned<String>>,
     /// Megaflows that each port's new flows may have made in a second, on each worker. Default: 100000.
     pub(super) upcalls: Option<std::num::NonZeroU32>,
+    /// Seconds without a packet after which `NORMAL` forgets an address, 15 to 3600. Default: 300.
+    #[schemars(with = "Option<u16>")]
+    pub(super) mac_ageing: Option<Spanned<u16>>,
+    /// Addresses that `NORMAL` knows at a time, 10 to 1000000. Default: 8192.
+    #[schemars(with = "Option<u32>")]
+    pub(super) mac_table_size: Option<Spanned<u32>>,
     /// Makes hashes and draws repeatable, for tests. Default: drawn at each start, so that nobody can
     /// choose packets that collide.
     pub(super) seed: Option<u64>,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_agent::channel::ChannelSettings;
 use weir_cpu::allowed_cores;
-use weir_datapath::{Config, PollMode, PortSpec, Selection, ServiceConfig, TcamConfig};
+use weir_datapath::{Config, LearningConfig, PollMode, PortSpec, Selection, ServiceConfig, TcamConfig};
 use weir_diagnostic::Diagnostic;
 pub use weir_diagnostic::FileError as ConfigFileError;
 use weir_dpdk::{EalConfig, Memory, Pool};
@@ -92,6 +92,8 @@ pub struct Settings {
     pub tcam: Option<TcamConfig>,
     /// Megaflows that each port's new flows may have made in a second, on each worker.
     pub upcalls: u32,
+    /// For how long `NORMAL` knows addresses, and how many.
+    pub learning: LearningConfig,
     /// Makes hashes and draws repeatable; drawn at the start if none.
     pub seed: Option<u64>,
     /// Path of the control socket, if there is to be one.
@@ -126,6 +128,7 @@ impl Default for Settings {
             poll: PollMode::Busy,
             tcam: None,
             upcalls: weir_datapath::Config::UPCALLS,
+            learning: LearningConfig::default(),
             seed: None,
             control: Some(crate::socket::default_path()),
             metrics: None,

@@ -11,8 +11,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use weir_datapath::{
     Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Dead, Event, FlowStats, FlowSum,
-    GroupStats, MeterStats, PacketIn, PacketOut, Plan, PortAbout, PortFlags, PortReport, PortSpec, Refused,
-    Report, ServiceReport, TableReport, Wants, WorkerReport,
+    GroupStats, LearnedAddress, LearningConfig, LearningCounts, MeterStats, PacketIn, PacketOut, Plan,
+    PortAbout, PortFlags, PortReport, PortSpec, Refused, Report, ServiceReport, TableReport, Wants,
+    WorkerReport,
 };
 use weir_openflow::{
     Ahead, FlowMod, Group, GroupId, Meter, MeterId, Names, PortCounts, PortNo, Select, TableSum, Tables,
@@ -49,6 +50,8 @@ pub(crate) struct Double {
     flows: Vec<FlowStats>,
     groups: BTreeMap<GroupId, Group>,
     meters: BTreeMap<MeterId, Meter>,
+    learning: LearningConfig,
+    forgot: bool,
     pub(crate) behind: Arc<Mutex<Behind>>,
 }
 
@@ -62,6 +65,8 @@ impl Double {
             flows: Vec::new(),
             groups: BTreeMap::new(),
             meters: BTreeMap::new(),
+            learning: LearningConfig::default(),
+            forgot: false,
             behind: Arc::default(),
         }
     }
@@ -186,6 +191,37 @@ impl Plane for Double {
     fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String {
         self.behind.lock().unwrap().explained.push((in_port, frame.to_vec()));
         format!("{} bytes at port {in_port} {metadata:?}", frame.len())
+    }
+
+    fn learns(&self) -> bool {
+        false
+    }
+
+    fn learn(&mut self) -> Result<usize, ControlError> {
+        Ok(0)
+    }
+
+    /// One, until it is forgotten.
+    fn learned(&mut self) -> Result<Vec<LearnedAddress>, ControlError> {
+        let age = Duration::from_millis(3700);
+        let one = LearnedAddress { vlan: 5, address: [2, 0, 0, 0, 0, 0xa], port: PortNo(1), age };
+        Ok(if self.forgot { Vec::new() } else { vec![one] })
+    }
+
+    fn learning(&self) -> (LearningConfig, LearningCounts) {
+        (self.learning, LearningCounts { learned: 4, moved: 3, expired: 2, evicted: 1 })
+    }
+
+    fn set_learning(&mut self, config: LearningConfig) -> Result<(), ControlError> {
+        self.learning = config;
+        Ok(())
+    }
+
+    fn forget_learned(&mut self, vlan: Option<u16>, port: Option<PortNo>) -> Result<usize, ControlError> {
+        let is_meant = vlan.is_none_or(|vlan| vlan == 5) && port.is_none_or(|port| port == PortNo(1));
+        let forgets = is_meant && !self.forgot;
+        self.forgot |= forgets;
+        Ok(usize::from(forgets))
     }
 
     fn stop(mut self) -> Result<Ended, ControlError> {

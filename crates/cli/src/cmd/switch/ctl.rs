@@ -155,6 +155,17 @@ enum Ctl {
         #[command(flatten)]
         which: Connections,
     },
+    /// Print the addresses that NORMAL learned, each with its port and how long ago it was seen
+    DumpFdb,
+    /// Forget addresses that NORMAL learned; all if none are named
+    FlushFdb {
+        /// Of this VLAN; 0 for packets without a tag
+        #[arg(long)]
+        vlan: Option<u16>,
+        /// Of this port, by name or number
+        #[arg(long)]
+        port: Option<String>,
+    },
     /// Print where controllers connect and to which the switch does, each with its connections
     ShowControllers,
     /// Print the services and how they are
@@ -232,6 +243,8 @@ fn request(command: Ctl) -> anyhow::Result<Request> {
         Ctl::FlushConntrack { which } => {
             Request::FlushConntrack { selection: which.selection(), service: which.service }
         }
+        Ctl::DumpFdb => Request::DumpFdb {},
+        Ctl::FlushFdb { vlan, port } => Request::FlushFdb { vlan, port },
         Ctl::ShowControllers => Request::ShowControllers {},
         Ctl::Services => Request::Services {},
         Ctl::Service { service, action, argument } => {
@@ -287,6 +300,8 @@ fn shown_by(command: &Ctl) -> Show {
         Ctl::AddPort { .. } => |answer| Ok(format!("port {}\n", answer["number"])),
         Ctl::DumpConntrack { .. } => |answer| Ok(connections(answer)),
         Ctl::FlushConntrack { .. } => |answer| Ok(format!("{} connections forgotten\n", answer["flushed"])),
+        Ctl::DumpFdb => |answer| Ok(addresses(answer)),
+        Ctl::FlushFdb { .. } => |answer| Ok(format!("{} addresses forgotten\n", answer["flushed"])),
         Ctl::ShowControllers => {
             |answer| Ok(controllers::show(&serde_json::from_value::<Vec<_>>(answer.clone())?))
         }
@@ -317,6 +332,16 @@ fn connections(answer: &Value) -> String {
     };
     let more = if answer["more"] == true { "(there are more; see --limit)\n" } else { "" };
     lines(&answer["connections"], line) + more
+}
+
+/// As `ovs-appctl fdb/show` prints them.
+fn addresses(answer: &Value) -> String {
+    let line = |one: &Value| {
+        let port = one["port_name"].as_str().map_or_else(|| one["port"].to_string(), str::to_owned);
+        let (vlan, age) = (one["vlan"].as_u64()?, one["age_seconds"].as_u64()?);
+        Some(format!("{port:>5}  {vlan:>4}  {}  {age:>3}", one["address"].as_str()?))
+    };
+    format!(" port  VLAN  MAC                Age\n{}", lines(&answer["addresses"], line))
 }
 
 fn services(answer: &Value) -> String {

@@ -294,6 +294,7 @@ impl Translation<'_> {
                 let others: Vec<PortNo> = others.filter(|other| *other != in_port).collect();
                 others.into_iter().for_each(|port| self.copy_to(port));
             }
+            PortNo::NORMAL => self.normal(in_port),
             PortNo::CONTROLLER => self.controller(&ToController::default()),
             PortNo::TABLE => {
                 // A packet-out begins in the first table like any packet.

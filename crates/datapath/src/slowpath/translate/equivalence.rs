@@ -9,6 +9,7 @@ mod regressions;
 use super::*;
 use crate::classify::table_walk::{self, TableWalk};
 use crate::control::tables::Draft;
+use crate::model::addresses::{Learned, Name};
 use crate::model::entries::{PortInfo, ServiceInfo};
 use crate::model::requests::Change;
 use crate::slowpath::explain::Story;
@@ -48,6 +49,14 @@ fn pipeline(random: &mut Sampler, pool: &[Sample]) -> Pipeline {
         draft.change(Change::Flow(FlowMod::Add(flow(random, pool)))).unwrap();
     }
     draft.pipeline.look_who_lives();
+    for _ in 0..random.below(12) {
+        let sample = &pool[random.below(pool.len())];
+        let field = random.pick(&[Field::EthDst, Field::EthSrc]);
+        let (address, vlan) = (field.get(&sample.key) as u64, Field::VlanTci.get(&sample.key) as u16 & 0xfff);
+        let (name, port) = (Name { vlan, address }, PortNo(1 + random.below(4) as u32));
+        let learned = Learned { name, port, counts: Arc::default(), since: Nanos(0) };
+        draft.pipeline.addresses.put(Arc::new(learned));
+    }
     draft.pipeline
 }
 

@@ -36,6 +36,12 @@ impl Translation<'_> {
             Some(_) => self.way_point(table, in_port, resubmitted),
             None => {}
         }
+        self.rewritten |= match (in_port, tracked) {
+            (None, false) => self.state.origins.rewritten(),
+            // By the connection's addresses.
+            (_, true) => u64::MAX,
+            (Some(_), false) => self.state.origins.rewritten() | 1 << Field::InPort.span().place(),
+        };
         let mut examined = Mask::new();
         let found = if in_port.is_none() && !tracked {
             let found = of.lookup(&self.state.key, &mut examined);

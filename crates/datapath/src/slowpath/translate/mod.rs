@@ -27,6 +27,7 @@ mod copies;
 mod finish;
 mod headers;
 mod lookup;
+mod normal;
 mod origins;
 mod set;
 mod spread;
@@ -41,6 +42,7 @@ pub(crate) use state::{Frozen, FrozenStore};
 pub(crate) use trail::{DueLookup, Trail};
 
 use crate::actions::program::{Counted, Credit, Op, Segment};
+use crate::model::addresses::Sighting;
 use crate::model::entries::{Entry, GroupEntry, Touched};
 use crate::model::pipeline::Pipeline;
 use crate::slowpath::explain::{Explain, Story};
@@ -160,6 +162,11 @@ pub(crate) struct Outcome {
     pub(crate) origins: Origins,
     /// Tables visited, one bit each.
     pub(crate) tables: [u64; 4],
+    /// Words of the key that a lookup saw otherwise than the packet came with, one bit each: on a copy as well, and as if
+    /// the packet came in by another port.
+    pub(crate) rewritten: u64,
+    /// Addresses to be learned.
+    pub(crate) sightings: Vec<Sighting>,
 }
 
 /// A translation under way.
@@ -173,6 +180,8 @@ pub(super) struct Translation<'a> {
     ops: Vec<Op>,
     credits: Vec<Credit>,
     tables: [u64; 4],
+    rewritten: u64,
+    sightings: Vec<Sighting>,
     stack: Vec<Task>,
     set: set::ActionSet,
     lookups: u32,
@@ -211,6 +220,8 @@ pub(crate) fn translate<'a>(
         ops: Vec::with_capacity(4),
         credits: Vec::with_capacity(4),
         tables: [0; 4],
+        rewritten: 0,
+        sightings: Vec::new(),
         stack: Vec::with_capacity(8),
         set: set::ActionSet::default(),
         lookups: 0,
@@ -337,6 +348,8 @@ impl Translation<'_> {
             examined: self.examined,
             origins: self.state.origins,
             tables: self.tables,
+            rewritten: self.rewritten,
+            sightings: self.sightings,
         }
     }
 }

@@ -99,7 +99,10 @@ fn action(random: &mut Sampler, table: u8) -> Action {
     };
     match random.below(25) {
         0..=3 => Action::Output(PortNo(1 + random.below(5) as u32)),
-        4 => Action::Output(random.pick(&[PortNo::IN_PORT, PortNo::ALL, PortNo::FLOOD])),
+        4 => {
+            let ports = [PortNo::IN_PORT, PortNo::ALL, PortNo::FLOOD, PortNo::NORMAL, PortNo::NORMAL];
+            Action::Output(random.pick(&ports))
+        }
         5 => Action::Controller(ToController::default()),
         6 => Action::Group(GroupId(1 + random.below(4) as u32)),
         7..=9 => {
