@@ -394,6 +394,8 @@ mod tests {
                 opened: asked.count,
                 proved: if asked.held { right } else { 0 },
                 whole: right,
+                broken: asked.count - right,
+                reset: 0,
                 took: Nanos(asked.begins().0 * if asked.rate > self.late { 2 } else { 1 }),
                 behind: Nanos(100),
                 full: Ratio(0.0),

@@ -68,6 +68,13 @@ pub struct ConnectionsMade {
     pub proved: u64,
     /// Those of which every packet came as it must, to their end.
     pub whole: u64,
+    /// Those that began and were not over at the end, which were then reset from both ends.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub broken: u64,
+    /// Of these, the ones of which a reset came through the device, so that it tracks them no more. Those whose SYN never came out
+    /// are rarely among them, as the device may not know them.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub reset: u64,
     /// From the first SYN to the last.
     pub took: Nanos,
     /// The most that a SYN was sent behind its time.
@@ -76,6 +83,11 @@ pub struct ConnectionsMade {
     pub full: Ratio,
     /// From SYN to the SYN and ACK that answers it, of those that were opened.
     pub setup: Option<Latency>,
+}
+
+/// Whether there are none of something: then it is not stored.
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl ConnectionsMade {
@@ -114,6 +126,8 @@ mod tests {
             opened: asked.count,
             proved: if asked.held { whole } else { 0 },
             whole,
+            broken: 0,
+            reset: 0,
             took: asked.begins(),
             behind: Nanos(1000),
             full: Ratio(0.0),

@@ -87,6 +87,8 @@ impl Measurer for Kept {
             opened: asked.count,
             proved: if asked.held { whole } else { 0 },
             whole,
+            broken: asked.count - whole,
+            reset: asked.count - whole,
             took: asked.begins(),
             behind: Nanos(900),
             full: Ratio(0.01),

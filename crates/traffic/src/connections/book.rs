@@ -28,14 +28,16 @@ enum Stage {
     Unborn,
     Begun,
     Came(Step),
-    /// It was reset because it stood still.
-    Broken,
     Over,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     stage: Stage,
+    /// It was reset because it stood still, and stays where it stood.
+    broken: bool,
+    /// A reset of it came through the device, which knows now that it is over.
+    reset: bool,
     /// Address and port that stand for the client outside.
     public: End,
     /// When its SYN was sent.
@@ -67,13 +69,17 @@ pub(super) struct Book<'a> {
     pub(super) opened: u64,
     pub(super) proved: u64,
     pub(super) whole: u64,
+    /// Connections that were broken off, and those of them of which a reset came through the device.
+    pub(super) broken: u64,
+    pub(super) reset: u64,
     pub(super) setup: Delays,
     pub(super) check: PacketCheck,
 }
 
 impl<'a> Book<'a> {
     pub(super) fn new(script: &'a Script, first: u64, asked: ConnectionSpec) -> Self {
-        let unborn = Connection { stage: Stage::Unborn, public: (0, 0), began: Ticks(0) };
+        let unborn =
+            Connection { stage: Stage::Unborn, broken: false, reset: false, public: (0, 0), began: Ticks(0) };
         let mut taken = FxHashMap::default();
         if script.pool().is_some() {
             taken.reserve(asked.count as usize);
@@ -89,6 +95,8 @@ impl<'a> Book<'a> {
             opened: 0,
             proved: 0,
             whole: 0,
+            broken: 0,
+            reset: 0,
             setup: Delays::new(),
             check: PacketCheck::default(),
         }
@@ -133,17 +141,59 @@ impl<'a> Book<'a> {
         self.say(place, Step::Answer, wire);
     }
 
-    /// Whether one began, and is neither over nor broken off.
+    /// Whether one that began is still to be broken off: it is not over, and no reset of it came through the device. One whose
+    /// SYN never came is broken off once, as the device may not know of it.
     pub(super) fn is_unfinished(&self, place: usize) -> bool {
-        !matches!(self.connections[place].stage, Stage::Unborn | Stage::Broken | Stage::Over)
+        let Connection { stage, broken, reset, .. } = self.connections[place];
+        match stage {
+            Stage::Unborn | Stage::Over => false,
+            Stage::Begun => !broken,
+            Stage::Came(_) => !reset,
+        }
     }
 
-    /// Breaks a connection off that is unfinished, so that the device forgets it.
+    /// Breaks a connection off that is unfinished, from both ends, so that the device forgets it.
     pub(super) fn break_off(&mut self, place: usize, wire: &mut impl Wire) {
-        if self.is_unfinished(place) {
-            self.connections[place].stage = Stage::Broken;
-            self.say(place, Step::Reset, wire);
+        if !self.is_unfinished(place) {
+            return;
         }
+        let Connection { stage, broken, public, .. } = self.connections[place];
+        self.broken += u64::from(!broken);
+        self.connections[place].broken = true;
+        let of = (self.first + place as u64, public);
+        for reset in self.resets(stage) {
+            wire.send(reset.0.from(), self.script.reset(of, reset));
+        }
+    }
+
+    /// The resets of a connection that stands at a stage. Of one whose SYN did not come the server refuses it, as the client's
+    /// reset would be the first that a device sees of it where the SYN was lost before; behind a translator nobody knows where
+    /// that server would send to.
+    fn resets(&self, stage: Stage) -> impl Iterator<Item = (Step, u32, Option<u32>)> + use<> {
+        let both = match stage {
+            Stage::Came(step) => step.resets(self.asked.held).map(Some),
+            Stage::Begun if self.script.pool().is_none() => {
+                [None, Some(Step::Syn.resets(self.asked.held)[1])]
+            }
+            Stage::Begun | Stage::Unborn | Stage::Over => [None, None],
+        };
+        both.into_iter().flatten()
+    }
+
+    /// A reset of a connection that was broken off came.
+    fn reset_came(&mut self, place: usize, step: Step, (port, frame): (u8, &[u8])) {
+        let Connection { stage, public, reset: known, .. } = self.connections[place];
+        let Some(reset) = self.resets(stage).find(|reset| reset.0 == step) else {
+            return self.strange(port, frame);
+        };
+        let (out, must) = self.script.reset_comes((self.first + place as u64, public), reset);
+        if out != port || !must.template.is(must.own, frame) {
+            return self.wrong((out, must), (port, frame));
+        }
+        self.came[usize::from(port)].right += 1;
+        self.check.compared += 1;
+        self.reset += u64::from(!known);
+        self.connections[place].reset = true;
     }
 
     #[inline]
@@ -159,7 +209,7 @@ impl<'a> Book<'a> {
         let Some(said) = Said::read(frame) else { return self.strange(port, frame) };
         let number = if from == 0 { said.sequence } else { said.acknowledgement };
         let place = place(self.first, number);
-        let Some(stage) = self.connections.get(place).map(|connection| connection.stage) else {
+        let Some(Connection { stage, broken, .. }) = self.connections.get(place).copied() else {
             self.came[usize::from(port)].late += 1;
             return;
         };
@@ -167,6 +217,11 @@ impl<'a> Book<'a> {
         let last = stage == Stage::Came(Step::FinAck) || stage == Stage::Over && !self.asked.held;
         let step = said.step(from, last).filter(|_| stage != Stage::Unborn);
         let Some(step) = step else { return self.strange(port, frame) };
+        match step {
+            Step::Reset | Step::ResetBack if broken => return self.reset_came(place, step, (port, frame)),
+            Step::ResetBack => return self.strange(port, frame),
+            _ => {}
+        }
         if stage == Stage::Begun && step == Step::Syn {
             self.learn(place, (port, frame), said);
         }
@@ -175,10 +230,9 @@ impl<'a> Book<'a> {
         if out != port || !must.template.is(must.own, frame) {
             return self.wrong((out, must), (port, frame));
         }
-        if stage == Stage::Broken {
+        if broken {
             // What was still on its way is nobody's any more.
-            let came = &mut self.came[usize::from(port)];
-            *(if step == Step::Reset { &mut came.right } else { &mut came.late }) += 1;
+            self.came[usize::from(port)].late += 1;
             return;
         }
         if stage > self.before(step) {
@@ -204,7 +258,7 @@ impl<'a> Book<'a> {
             Step::Request => Step::Ack,
             Step::Answer if self.asked.held => Step::Ack,
             Step::Answer => Step::Request,
-            Step::Fin | Step::Reset => Step::Answer,
+            Step::Fin | Step::Reset | Step::ResetBack => Step::Answer,
             Step::FinAck => Step::Fin,
             Step::LastAck => Step::FinAck,
         })
@@ -231,7 +285,7 @@ impl<'a> Book<'a> {
             Step::Answer => self.say(place, Step::Fin, wire),
             Step::Fin => self.say(place, Step::FinAck, wire),
             Step::FinAck => self.say(place, Step::LastAck, wire),
-            Step::LastAck | Step::Reset => {
+            Step::LastAck | Step::Reset | Step::ResetBack => {
                 self.whole += 1;
                 self.connections[place].stage = Stage::Over;
                 if self.script.pool().is_some() {

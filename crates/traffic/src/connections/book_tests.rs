@@ -31,6 +31,11 @@ enum Mistake {
 
 /// Runs all connections through a tracker that lets what comes by port 1 out only if it knows it.
 fn run(asked: ConnectionSpec, fault: Mistake) -> Book<'static> {
+    run_and_ask(asked, fault).0
+}
+
+/// The same, with how many connections the tracker knows at the end: it forgets those that are reset.
+fn run_and_ask(asked: ConnectionSpec, fault: Mistake) -> (Book<'static>, usize) {
     let script: &'static Script = Box::leak(Box::new(Script::of("pipeline-a".parse().unwrap(), 7).unwrap()));
     let mut book = Book::new(script, 1_000_000_000, asked);
     let mut queue = Queue::default();
@@ -59,6 +64,9 @@ fn run(asked: ConnectionSpec, fault: Mistake) -> Book<'static> {
             if matches!(fault, Mistake::Changes(n) if every(n)) {
                 frame[30] ^= 1;
             }
+            if said.flags & flags::RST != 0 {
+                known.remove(&key);
+            }
             let times = if matches!(fault, Mistake::Doubles(n) if every(n)) { 2 } else { 1 };
             for _ in 0..times {
                 book.came((1 - port, &frame), Ticks(number as u64 * 100), queue);
@@ -76,10 +84,12 @@ fn run(asked: ConnectionSpec, fault: Mistake) -> Book<'static> {
             }
         }
         drain(&mut queue, &mut book);
+    }
+    for _ in 0..3 {
         (0..asked.count as usize).for_each(|place| book.break_off(place, &mut queue));
         drain(&mut queue, &mut book);
     }
-    book
+    (book, known.len())
 }
 
 fn asked(count: u64, held: bool) -> ConnectionSpec {
@@ -115,6 +125,55 @@ fn a_lost_packet_fails_its_connection_and_no_other() {
     let lost = book.asked().count - book.whole;
     assert!((60..=90).contains(&lost), "{lost}");
     assert!(book.check.is_right());
+}
+
+#[test]
+fn connections_that_stand_still_are_reset_from_where_they_stand_and_counted_when_the_device_let_one_through()
+{
+    for held in [false, true] {
+        let (book, known) = run_and_ask(asked(1_000, held), Mistake::Loses(7));
+        assert!(book.broken > 200 && book.whole + book.broken == 1_000, "{} {}", book.broken, book.whole);
+        // What is over without a reset the tracker keeps here; and it knows of each that began.
+        let over = if held { 0 } else { book.whole };
+        assert_eq!(known as u64, over + book.broken - book.reset, "{} of {}", book.reset, book.broken);
+        assert!(
+            book.broken - book.reset < book.broken / 4,
+            "{} of {}: those of whom the only reset was lost",
+            book.reset,
+            book.broken
+        );
+        assert!(
+            book.check.is_right() && book.came.iter().all(|came| came.foreign + came.damaged == 0),
+            "{:?}",
+            book.came
+        );
+    }
+    let (book, known) = run_and_ask(asked(1_000, true), Mistake::Forgets(100));
+    assert_eq!((book.broken, book.reset, known), (900, 0, 0), "what it forgot it lets no reset of through");
+    assert_eq!(run(asked(1_000, false), Mistake::None).broken, 0);
+}
+
+#[test]
+fn a_reset_that_nobody_sent_and_one_of_other_numbers_are_told() {
+    let script = Script::of("pipeline-a".parse().unwrap(), 7).unwrap();
+    let mut book = Book::new(&script, 0, asked(1, false));
+    let mut queue = Queue::default();
+    let mut frame = [0; BYTES];
+    book.begin(Ticks(0), &mut queue);
+    let (port, syn) = queue.0.pop_front().unwrap();
+    book.came((1 - port, &syn), Ticks(5), &mut queue);
+    let back = Step::Syn.resets(false)[1];
+    let packet = script.reset((0, (0, 0)), back);
+    packet.template.write(packet.own, &mut frame);
+    book.came((0, &frame), Ticks(5), &mut queue);
+    assert_eq!((book.came[0].foreign, book.reset), (1, 0), "nobody sent it");
+    book.break_off(0, &mut queue);
+    packet.template.write(Own { sequence: 77, ..packet.own }, &mut frame);
+    book.came((0, &frame), Ticks(5), &mut queue);
+    assert_eq!((book.came[0].damaged, book.reset), (1, 0), "it is another");
+    packet.template.write(packet.own, &mut frame);
+    book.came((0, &frame), Ticks(5), &mut queue);
+    assert_eq!((book.came[0].right, book.reset, book.is_unfinished(0)), (1, 1, false));
 }
 
 #[test]

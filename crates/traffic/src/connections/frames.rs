@@ -29,11 +29,14 @@ pub(super) enum Step {
     Fin,
     FinAck,
     LastAck,
+    /// The client's.
     Reset,
+    /// The server's.
+    ResetBack,
 }
 
 impl Step {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Syn,
         Self::SynAck,
         Self::Ack,
@@ -43,12 +46,13 @@ impl Step {
         Self::FinAck,
         Self::LastAck,
         Self::Reset,
+        Self::ResetBack,
     ];
 
     /// The port by which it enters the device: the client is behind 0, the server behind 1.
     pub(super) const fn from(self) -> u8 {
         match self {
-            Self::SynAck | Self::Answer | Self::FinAck => 1,
+            Self::SynAck | Self::Answer | Self::FinAck | Self::ResetBack => 1,
             _ => 0,
         }
     }
@@ -60,7 +64,7 @@ impl Step {
             Self::SynAck => SYN | ACK,
             Self::Ack | Self::Request | Self::Answer | Self::LastAck => ACK,
             Self::Fin | Self::FinAck => FIN | ACK,
-            Self::Reset => RST | ACK,
+            Self::Reset | Self::ResetBack => RST | ACK,
         }
     }
 
@@ -85,6 +89,21 @@ impl Step {
             Self::FinAck => (1 + answer, 2 + request),
             Self::LastAck => (2 + request, 2 + answer),
             Self::Reset => (1, 1 + answer),
+            Self::ResetBack => (1 + answer, 1 + request),
+        }
+    }
+
+    /// The resets of both ends of a connection of which this packet came last, that of its sender first: each with what it adds
+    /// to its end's first sequence number, and to the other's in what it acknowledges; nothing where that end has heard nothing.
+    /// The sender's is exact for whoever saw this packet, which a tracker that let it through did (RFC 5961, section 3.2).
+    pub(super) const fn resets(self, held: bool) -> [(Self, u32, Option<u32>); 2] {
+        let (sent, seen) = self.numbers(held);
+        let flagged = matches!(self, Self::Syn | Self::SynAck | Self::Fin | Self::FinAck) as u32;
+        let next = sent + self.payload() as u32 + flagged;
+        let acknowledged = if matches!(self, Self::Syn) { None } else { Some(seen) };
+        match self.from() {
+            0 => [(Self::Reset, next, acknowledged), (Self::ResetBack, seen, Some(next))],
+            _ => [(Self::ResetBack, next, acknowledged), (Self::Reset, seen, Some(next))],
         }
     }
 }
@@ -270,6 +289,7 @@ impl Said {
             (1, flags, false) if flags == SYN | ACK => Step::SynAck,
             (1, ACK, true) => Step::Answer,
             (1, flags, false) if flags == FIN | ACK => Step::FinAck,
+            (1, flags, false) if flags == RST | ACK => Step::ResetBack,
             _ => return None,
         })
     }
@@ -308,6 +328,30 @@ mod tests {
             let client = if step.from() == 0 { said.source } else { said.destination };
             assert_eq!(client, (address.unwrap_or(template.client()), 54_321));
             assert!(template.is(own, &out) && !template.is(Own { sequence: 1, ..own }, &out));
+        }
+    }
+
+    #[test]
+    fn resets_stand_where_the_last_packet_left_both_ends() {
+        use Step::{Ack, Answer, Fin, Request, Reset, ResetBack, Syn, SynAck};
+        let carried = PAYLOAD as u32;
+        for (step, held, resets) in [
+            (Syn, false, [(Reset, 1, None), (ResetBack, 0, Some(1))]),
+            (SynAck, false, [(ResetBack, 1, Some(1)), (Reset, 1, Some(1))]),
+            (Ack, true, [(Reset, 1, Some(1)), (ResetBack, 1, Some(1))]),
+            (Request, false, [(Reset, 1 + carried, Some(1)), (ResetBack, 1, Some(1 + carried))]),
+            (
+                Answer,
+                false,
+                [(ResetBack, 1 + carried, Some(1 + carried)), (Reset, 1 + carried, Some(1 + carried))],
+            ),
+            (
+                Fin,
+                false,
+                [(Reset, 2 + carried, Some(1 + carried)), (ResetBack, 1 + carried, Some(2 + carried))],
+            ),
+        ] {
+            assert_eq!(step.resets(held), resets, "{step:?}");
         }
     }
 

@@ -3,7 +3,8 @@
 //! A pass of the loop begins at most a burst of connections, receives at most a burst from each port, and hands over what
 //! came of both. A device whose ring is full does not get a packet again, as in any trial; its connection then stands
 //! still, and fails. A trial ends when all connections are over, or nothing came for [`QUIET`] though all that was due has
-//! been sent.
+//! been sent. Then those that began and are not over are reset from both ends, up to three times, at the rate at which they began:
+//! the next trial finds the device without them.
 
 use super::book::{Book, Came, Wire};
 use super::frames::BYTES;
@@ -20,7 +21,7 @@ use weir_units::{Nanos, Ratio};
 
 /// How long nothing may come before what is missing is taken to be lost.
 const QUIET: Nanos = Nanos(200_000_000);
-/// How often what is lost of connections that are held is sent again, at most.
+/// How often what is lost of connections that are held, and of resets, is sent again, at most.
 const AGAIN: usize = 2;
 /// Time until the first connection.
 const LEAD: Nanos = Nanos(200_000);
@@ -159,6 +160,9 @@ impl Engine {
                     trial.phase(phase, Ticks::now())?;
                 }
             }
+        }
+        // What is unfinished would stay in the device's table for as long as it keeps such: seconds, or days.
+        for _ in 0..=AGAIN {
             trial.phase(Phase::BreakOff, Ticks::now())?;
         }
         let (tester, clocks) = watch.end(tsc);
@@ -206,7 +210,7 @@ impl Trial<'_, '_> {
                 self.flushed = now;
             }
             self.ports.hand_all_over();
-            let over = self.is_over(phase) || count == 0;
+            let over = count == 0 || self.is_over(phase);
             if next == count && (over || now.since(last) > quiet) {
                 return Some(());
             }
@@ -248,6 +252,7 @@ impl Trial<'_, '_> {
             (Phase::Prove, true) => {
                 self.book.proved == self.book.opened && self.book.whole == self.book.proved
             }
+            (Phase::BreakOff, _) => self.book.broken == self.book.reset,
             _ => self.book.whole == count,
         }
     }
@@ -286,6 +291,8 @@ impl Trial<'_, '_> {
             opened: book.opened,
             proved: book.proved,
             whole: book.whole,
+            broken: book.broken,
+            reset: book.reset,
             took: tsc.nanos(found.took),
             behind: tsc.nanos(found.behind),
             full: Ratio(found.full as f64 / found.looks.max(1) as f64),

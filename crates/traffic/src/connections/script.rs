@@ -79,19 +79,25 @@ impl Script {
     }
 
     fn own(&self, number: u64, step: Step, held: bool) -> Own {
+        let (sent, seen) = step.numbers(held);
+        self.numbered(number, (step, sent, (step != Step::Syn).then_some(seen)))
+    }
+
+    /// What differs in a packet of a connection that stands so far: what it adds to its end's first sequence number, and to the
+    /// other end's.
+    fn numbered(&self, number: u64, (step, sent, seen): (Step, u32, Option<u32>)) -> Own {
         let first = (number << CARRIED_BITS) as u32;
         let (mine, theirs) = if step.from() == 0 {
             (first, first.wrapping_add(APART))
         } else {
             (first.wrapping_add(APART), first)
         };
-        let (sent, seen) = step.numbers(held);
         let port = (number / self.pairs.len() as u64) % PORTS;
         Own {
             port: CLIENT_PORTS.start() + port as u16,
             address: None,
             sequence: mine.wrapping_add(sent),
-            acknowledgement: if step == Step::Syn { 0 } else { theirs.wrapping_add(seen) },
+            acknowledgement: seen.map_or(0, |seen| theirs.wrapping_add(seen)),
         }
     }
 
@@ -114,6 +120,29 @@ impl Script {
         let own = self.own(number, step, held);
         let own = if step.from() == 0 { self.translated(own, public) } else { own };
         let (port, template) = &self.pair(number).comes[step as usize];
+        (*port, Packet { template, own })
+    }
+
+    /// A reset as it is sent, of a connection that stands so far.
+    pub(super) fn reset(
+        &self,
+        (number, public): (u64, (u32, u16)),
+        reset: (Step, u32, Option<u32>),
+    ) -> Packet<'_> {
+        let own = self.numbered(number, reset);
+        let own = if reset.0.from() == 1 { self.translated(own, public) } else { own };
+        Packet { template: &self.pair(number).sent[reset.0 as usize], own }
+    }
+
+    /// The same as it must come.
+    pub(super) fn reset_comes(
+        &self,
+        (number, public): (u64, (u32, u16)),
+        reset: (Step, u32, Option<u32>),
+    ) -> (u8, Packet<'_>) {
+        let own = self.numbered(number, reset);
+        let own = if reset.0.from() == 0 { self.translated(own, public) } else { own };
+        let (port, template) = &self.pair(number).comes[reset.0 as usize];
         (*port, Packet { template, own })
     }
 

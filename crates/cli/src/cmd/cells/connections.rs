@@ -40,14 +40,18 @@ impl Cell for ConnectionsResult {
                 setup.map_or("-".to_owned(), |setup| setup.percentiles[0].to_string()),
                 setup.map_or("-".to_owned(), |setup| setup.percentiles[2].to_string()),
                 made.full.to_string(),
+                match made.broken {
+                    0 => "-".to_owned(),
+                    broken => format!("{} of {broken}", made.reset),
+                },
                 verdict,
                 remark(trial).unwrap_or_default(),
             ])
         };
         let rows: Vec<_> = self.trials().iter().filter_map(row).collect();
         let headings =
-            ["", "rate", "asked", "opened", "whole", "open P50", "P99", "full looks", "verdict", ""];
-        Some(("connections, trial by trial", table(&headings, &[1, 2, 3, 4, 5, 6, 7], &rows)))
+            ["", "rate", "asked", "opened", "whole", "open P50", "P99", "full looks", "reset", "verdict", ""];
+        Some(("connections, trial by trial", table(&headings, &[1, 2, 3, 4, 5, 6, 7, 8], &rows)))
     }
 }
 
