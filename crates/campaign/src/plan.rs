@@ -13,8 +13,10 @@ mod builtin;
 pub(crate) mod check;
 pub(crate) mod file;
 mod goal;
+mod graph;
 mod guests;
 mod machine;
+mod members;
 mod placement;
 mod recover;
 pub(crate) mod text;
@@ -91,6 +93,8 @@ pub struct Plan {
     pub(crate) placements: Placements,
     /// Devices under test.
     pub duts: Vec<String>,
+    /// The device of each function of a chain that has one of its own, by its place.
+    pub(crate) own_duts: Vec<Option<String>>,
     /// The device that the only one of [`Self::duts`] is measured against, in turns.
     pub against: Option<String>,
     /// Wirings.
@@ -287,11 +291,12 @@ impl Plan {
             let Some(placement) = self.placements.at(&place) else { continue };
             let wiring = &self.wirings[at(Axis::Wiring)];
             let index = points.len() as u32;
+            let nf = self.nfs[at(Axis::Nf)];
             let point = PointSpec {
                 index,
-                nf: self.nfs[at(Axis::Nf)],
+                nf,
                 placement,
-                dut: self.duts[at(Axis::Dut)].clone(),
+                dut: members::placed(nf, &self.own_duts, &self.duts[at(Axis::Dut)]),
                 in_turns_with: self.against.as_ref().map(|_| index + 1),
                 wiring: wiring.clone(),
                 trace: trace.clone(),
@@ -301,9 +306,9 @@ impl Plan {
                 mrr_only: self.mrr_only.contains(wiring),
                 tester_cores: self.tester_cores,
             };
-            let rival = self.against.clone().map(|dut| PointSpec {
+            let rival = self.against.as_deref().map(|dut| PointSpec {
                 index: index + 1,
-                dut,
+                dut: members::placed(nf, &self.own_duts, dut),
                 in_turns_with: Some(index),
                 ..point.clone()
             });

@@ -129,10 +129,15 @@ impl RigSetup<'_> {
         self.placement.queues.max(1) as u16 // MOST_QUEUES at most
     }
 
-    /// The sides of `vhost` towards the tester: as the plan says, but that a host which wants to connect does.
+    /// The sides of `vhost` towards the tester: as the plan says, but that a host which wants to connect does, and so does a
+    /// device of a graph.
     fn outer_vhost(&self) -> Vhost {
-        let host = self.placement.host.as_deref().and_then(weir_dut::adapter);
-        match host.and_then(Adapter::hosts) {
+        let outer = match &self.placement.graph {
+            Some(graph) => graph.outer(),
+            None => self.placement.host.as_deref().into_iter().collect(),
+        };
+        let mut sides = outer.into_iter().filter_map(weir_dut::adapter).map(Adapter::hosts);
+        match sides.find(|side| *side == Some(Side::Lab)).flatten() {
             Some(Side::Lab) if self.wirings.vhost.backend == Side::Dut => {
                 Vhost { server: Side::Lab, ..self.wirings.vhost }
             }

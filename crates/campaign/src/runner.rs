@@ -238,7 +238,7 @@ impl<'a> Campaign<'a> {
         self.keep_traffic(point, traffic)?;
         check_shape(self.plan, traffic)?;
         // What is not installed is told before the wiring is looked at.
-        for device in weir_dut::devices(&spec.dut).into_iter().chain(spec.placement.host.as_deref()) {
+        for device in spec.programs() {
             adapter(device).map_or(Ok(String::new()), weir_dut::Adapter::version).map_err(RigError::Dut)?;
         }
         let check = self.self_check(eal, spec, traffic, (key, huge_pages), watcher)?;
@@ -396,11 +396,8 @@ fn unsupported(spec: &PointSpec) -> Option<String> {
     if !spec.placement.is_inline() {
         return spec.unplaceable(wiring).or_else(|| spec.lacks(&Machine::here()));
     }
-    if weir_dut::devices(&spec.dut).len() > 1 {
-        return Some(format!(
-            "{} are devices of a chain's functions; add a `deployment`, such as vhost",
-            spec.dut
-        ));
+    if let Some(reason) = spec.many_devices() {
+        return Some(reason);
     }
     if !adapter.wirings().contains(&wiring) {
         return Some(format!("{} cannot be reached by the `{wiring}` wiring", spec.dut));

@@ -4,6 +4,7 @@ mod bundles;
 mod copies;
 mod doctor;
 mod environment;
+mod graph;
 mod machines;
 mod plan;
 mod queues;

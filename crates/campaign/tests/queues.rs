@@ -71,6 +71,42 @@ fn numbers_that_cannot_be_are_mistakes_with_their_place() {
 }
 
 #[test]
+fn functions_of_a_chain_and_their_host_have_a_thread_for_each_queue_or_one_that_serves_all() {
+    let axes = "deployment = [\"vhost\", \"vale\"]\nqueues = [1, 2]\ncores = [\"own\", \"shared\"]";
+    assert_eq!(
+        names(axes),
+        [
+            "nf in vhost on weir",
+            "nf in vhost on weir, one core",
+            "nf in vhost on weir, 2 queues",
+            "nf in vhost on weir, 2 queues, one core",
+            "nf in vale",
+            "nf in vale, one core",
+            "nf in vale, 2 queues",
+            "nf in vale, 2 queues, one core",
+        ]
+    );
+    let lacks = parse("deployment = \"vhost\"\nqueues = [1, 2]").unwrap().lacks(&machine(3));
+    let [(why, 1)] = lacks.as_slice() else { panic!("{lacks:?}") };
+    says(
+        why,
+        &[
+            "l2fwd in `vhost`, 2 queues, needs 5 cores (1 for the tester, 4 for the device); 3 may be used here",
+        ],
+    );
+    let hosts = "deployment = \"vhost\"\nqueues = 2\ndut = [\"nf\", \"testpmd\"]\nhost = [\"weir\", \"ovs-dpdk\", \"testpmd\", \"nf\"]";
+    assert_eq!(parse(hosts).unwrap().refused(), []);
+    for (host, dut, who) in
+        [("bess", "nf", "bess"), ("weir", "fastclick", "fastclick"), ("weir", "nf|l2fwd", "l2fwd")]
+    {
+        let axes = format!(
+            "deployment = \"vhost\"\nqueues = 2\nhost = \"{host}\"\ndut = \"{dut}\"\ncores = \"shared\""
+        );
+        says(&refused(&axes), &[&format!("`queues = 2`: {who} is started with one queue a port")]);
+    }
+}
+
+#[test]
 fn devices_wirings_and_deployments_that_cannot_are_refused_by_name() {
     assert_eq!(
         parse("queues = 8\ndut = [\"nf\", \"weir\", \"testpmd\", \"ovs-dpdk\"]").unwrap().refused(),
@@ -88,10 +124,12 @@ fn devices_wirings_and_deployments_that_cannot_are_refused_by_name() {
     says(&refused("queues = 2\ndut = \"simulated\""), &["simulated computes its trials and has no ports"]);
     says(&refused("queues = 2\nwiring = \"veth\""), &["`queues = 2`", "`veth` wiring has one queue a port"]);
     says(&refused("queues = 2\nwiring = \"fed\""), &["`weir:workers=2`"]);
-    says(
-        &refused("queues = 2\ndeployment = \"vhost\"\ncores = \"shared\""),
-        &["ports of `vhost` have one queue each; take `vnics` or `copies`"],
-    );
+    for deployment in ["container", "shared", "vm"] {
+        says(
+            &refused(&format!("queues = 2\ndeployment = \"{deployment}\"\ncores = \"shared\"")),
+            &[&format!("ports of `{deployment}` have one queue each; take `vnics` or `copies`")],
+        );
+    }
     let mixed = parse("queues = [1, 2]\ndut = [\"nf\", \"ip_pipeline\"]").unwrap();
     assert_eq!(mixed.refused().len(), 1, "the other points are measured");
 }

@@ -23,6 +23,7 @@ mod figures;
 mod flow_mods;
 mod flows;
 mod frequency;
+mod graphs;
 mod guests;
 mod hidden_faults;
 mod lab;

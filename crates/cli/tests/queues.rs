@@ -89,6 +89,27 @@ fn other_peoples_dataplanes_serve_several_queues() {
 }
 
 #[test]
+fn functions_of_a_chain_have_several_queues_behind_hosts_and_in_a_row() {
+    let _cores = cores();
+    let chain = "nf = \"firewall:10+l2fwd\"\nqueues = 2\ntrace = \"flows:100\"";
+    let run =
+        measured(&format!("{chain}\ndut = \"nf\"\ndeployment = [\"vhost\", \"vale\"]\nhost = \"weir\""));
+    for point in &run.points {
+        assert!(queues(point).contains("50 and 50"), "{}", queues(point));
+        let stages = &point.trials.last().unwrap().result.stages;
+        assert!(stages.iter().all(|stage| stage.received.iter().all(|packets| *packets > 100)), "{stages:?}");
+    }
+    let (ovs, testpmd) =
+        (Need::Program("ovs-vsctl", "openvswitch-switch-dpdk"), Need::Program("dpdk-testpmd", "dpdk-dev"));
+    if weir_testkit::needs!(ovs, testpmd) {
+        let run = measured(
+            "nf = \"l2fwd\"\nqueues = 2\ntrace = \"flows:100\"\ndut = \"testpmd\"\ndeployment = \"vhost\"\nhost = \"ovs-dpdk\"",
+        );
+        assert_eq!(run.points[0].key.device(), "testpmd in vhost on ovs-dpdk, 2 queues, one core");
+    }
+}
+
+#[test]
 fn connections_go_by_all_queues_both_ways() {
     let _cores = cores();
     let run = Lab::new(

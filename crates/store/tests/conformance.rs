@@ -19,8 +19,9 @@ use weir_trial::windows::{Absences, WindowCounts};
 use weir_trial::{Accel, Chain, CoreUse, Deployment, Guest, Passed, Placement, StageReading, StageTaps};
 use weir_trial::{
     Audit, ChangesMade, Clocks, Conduct, ConnectionSpec, ConnectionsMade, CoreHealth, DirectionCounts,
-    DutReading, Fault, Floor, Health, Latency, Limit, Limiter, Nf, PacketCheck, Pauses, Planned, SelfCheck,
-    Shares, TesterAccount, TrialResult, TrialSpec, Windows, WrongPackets,
+    DutReading, Fault, Floor, Graph, GraphDevice, GraphEnd, GraphLink, Health, Join, Latency, Limit, Limiter,
+    Nf, PacketCheck, Pauses, Planned, SelfCheck, Shares, TesterAccount, TrialResult, TrialSpec, Windows,
+    WrongPackets,
 };
 use weir_trial::{Frequency, Handed, Held, NodeUse, Offload, Server, Split};
 use weir_units::{Bps, Interval, LatencyHistogram, LineRate, Nanos, Pps, Ratio, Spread};
@@ -236,14 +237,16 @@ fn connections() -> impl Strategy<Value = ConnectionsMade> {
         count,
         held,
     });
-    let counts = [any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()];
+    let counts = [any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()];
     (asked, counts, nanos(), nanos(), number(), latency()).prop_map(
-        |(asked, [begun, opened, proved, whole], took, behind, full, setup)| ConnectionsMade {
+        |(asked, [begun, opened, proved, whole, broken, reset], took, behind, full, setup)| ConnectionsMade {
             asked,
             begun,
             opened,
             proved,
             whole,
+            broken,
+            reset,
             took,
             behind,
             full: Ratio(full),
@@ -320,7 +323,7 @@ fn placement() -> impl Strategy<Value = Placement> {
     let offloads = btree_map(select(Offload::ALL.to_vec()), any::<bool>(), 0..3);
     let node = of(select(NodeUse::ALL.to_vec()));
     let copies = (1_u32..9, select(Split::ALL.to_vec()), (1_u32..9, 1_u32..9, 1_u32..9));
-    let machine = (frequency, offloads, (node, of(server())));
+    let machine = (frequency, offloads, (node, of(server()), of(graph())));
     (deployment, of(text()), cores, of(guest()), copies, machine).prop_map(
         |(
             deployment,
@@ -328,7 +331,7 @@ fn placement() -> impl Strategy<Value = Placement> {
             cores,
             guest,
             (copies, split, (bundles, vnics, queues)),
-            (frequency, offloads, (node, server)),
+            (frequency, offloads, (node, server, graph)),
         )| {
             let offloads = offloads.into_iter().collect();
             Placement {
@@ -345,9 +348,19 @@ fn placement() -> impl Strategy<Value = Placement> {
                 offloads,
                 node,
                 server,
+                graph,
             }
         },
     )
+}
+
+fn graph() -> impl Strategy<Value = Graph> {
+    let end = || ("[a-z]{1,6}", any::<u32>()).prop_map(|(device, port)| GraphEnd { device, port });
+    let nf = of(select(vec!["l2fwd", "l3fwd:10"]).prop_map(|nf| nf.parse().unwrap()));
+    let device = (text(), text(), nf).prop_map(|(name, dut, nf)| GraphDevice { name, dut, nf });
+    let link =
+        ([end(), end()], select(Join::ALL.to_vec())).prop_map(|(between, by)| GraphLink { between, by });
+    (vec(device, 0..3), vec(link, 0..3)).prop_map(|(devices, links)| Graph { devices, links })
 }
 
 fn server() -> impl Strategy<Value = Server> {

@@ -57,7 +57,10 @@ pub use nf::{
 pub use node::NodeUse;
 pub use offloads::{Offload, Offloads, OffloadsError};
 pub use packets::{Audit, Fault, PacketCheck, WrongPackets, grouped};
-pub use placement::{Accel, Deployment, Guest, Placement, Split};
+pub use placement::{
+    Accel, Deployment, Graph, GraphDevice, GraphEnd, GraphLink, GraphMistake, GraphPart, Guest, Hop, Join,
+    Placement, Split,
+};
 pub use result::{DirectionCounts, DutReading, Latency, TrialResult};
 pub use self_check::{Floor, Limit, Limiter, SelfCheck};
 pub use server::{Server, ServerError};

@@ -1,9 +1,11 @@
 //! Where the functions of a chain run: the *deployment*, the *host* that carries packets between them, how many *copies*
 //! of the chain stand side by side behind it and how packets are split among them, how many *bundles* of all that have ports of their own, which cores the processes have and how
-//! fast these are, and what guests they run in.
+//! fast these are, what guests they run in; and graphs of devices.
 
+pub mod graph;
 pub mod guest;
 
+pub use graph::{Graph, GraphDevice, GraphEnd, GraphLink, GraphMistake, GraphPart, Hop, Join};
 pub use guest::{Accel, Guest};
 
 use crate::core_use::joined;
@@ -35,12 +37,14 @@ pub enum Deployment {
     Shared,
     /// Each in a guest (a virtual machine, QEMU) behind virtio ports of a host dataplane.
     Vm,
+    /// Devices of several kinds, joined as the tables `[[device]]` and `[[link]]` of a plan say ([`Graph`]).
+    Graph,
 }
 
 impl Deployment {
     /// Every deployment.
-    pub const ALL: [Self; 6] =
-        [Self::Inline, Self::Vhost, Self::Vale, Self::Container, Self::Shared, Self::Vm];
+    pub const ALL: [Self; 7] =
+        [Self::Inline, Self::Vhost, Self::Vale, Self::Container, Self::Shared, Self::Vm, Self::Graph];
 
     /// The name people type.
     pub const fn name(self) -> &'static str {
@@ -51,6 +55,7 @@ impl Deployment {
             Self::Container => "container",
             Self::Shared => "shared",
             Self::Vm => "vm",
+            Self::Graph => "graph",
         }
     }
 
@@ -63,7 +68,7 @@ impl Deployment {
     pub const fn processes(self, functions: usize) -> usize {
         match self {
             Self::Inline => 1,
-            Self::Vale => functions,
+            Self::Vale | Self::Graph => functions,
             Self::Vhost | Self::Container | Self::Shared | Self::Vm => functions + 1,
         }
     }
@@ -180,6 +185,9 @@ pub struct Placement {
     /// The machine on which it runs, where that is another than the lab's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
+    /// The devices and how they are joined, in deployment `graph`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graph: Option<Graph>,
 }
 
 /// Whether there is one of something: then it is not stored.
@@ -208,6 +216,7 @@ impl Default for Placement {
             node: None,
             offloads: Offloads::default(),
             server: None,
+            graph: None,
         }
     }
 }
@@ -228,15 +237,24 @@ impl Placement {
     }
 
     /// Threads of a chain of so many functions that forward, its copies and bundles included, hence cores where each has its own: a process
-    /// has one, a guest one for each of its processors. Of a device that is one process, those that share out the queues of its
+    /// has one, or one for each queue of its ports ([`Self::threads`]), a guest one for each of its processors. Of a device that is one process, those that share out the queues of its
     /// ports.
     pub fn forwarding(&self, functions: usize) -> usize {
         if self.is_inline() {
             return self.workers();
         }
+        if let Some(graph) = &self.graph {
+            return graph.devices.len();
+        }
         let functions = functions * (self.copies.max(1) * self.bundles.max(1)) as usize;
-        let processes = self.deployment.processes(functions);
+        let processes = self.deployment.processes(functions) * self.threads();
         processes + self.guest.map_or(0, |guest| functions * (guest.vcpus.max(1) as usize - 1))
+    }
+
+    /// Threads of each process of a chain that forward: one for each queue of its ports where each has a core of its own, else
+    /// one that serves them all.
+    pub fn threads(&self) -> usize {
+        if self.cores == CoreUse::Own { self.queues.max(1) as usize } else { 1 }
     }
 
     /// Threads of a device that is one process: one for each queue of a port, or as many as it has cores.
@@ -321,7 +339,10 @@ impl Placement {
                 CoreUse::Own | CoreUse::Shared => device,
             };
         }
-        let host = self.host.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
+        let host = match &self.graph {
+            Some(graph) => format!(" {graph}"),
+            None => self.host.as_ref().map_or_else(String::new, |host| format!(" on {host}")),
+        };
         let copies = match self.copies {
             0 | 1 => String::new(),
             copies => format!(", {copies} copies {}", self.split.about()),
@@ -332,8 +353,13 @@ impl Placement {
             _ => format!(", {} vnics", self.vnics),
         };
         let bundles = match self.bundles {
+            _ if self.graph.is_some() => String::new(),
             0 | 1 => String::new(),
             bundles => format!(", {bundles} bundles"),
+        };
+        let queues = match self.queues {
+            0 | 1 => String::new(),
+            queues => format!(", {queues} queues"),
         };
         let cores = match &self.cores {
             CoreUse::Own => String::new(),
@@ -343,7 +369,7 @@ impl Placement {
             CoreUse::On(cores) => format!(", cores {}", joined(cores)),
         };
         let guest = self.guest.map_or_else(String::new, |guest| format!(" ({guest})"));
-        format!("{device} in {}{guest}{host}{copies}{vnics}{bundles}{cores}", self.deployment)
+        format!("{device} in {}{guest}{host}{copies}{vnics}{bundles}{queues}{cores}", self.deployment)
     }
 }
 
@@ -404,6 +430,13 @@ mod tests {
         let one = Placement { deployment: Deployment::Vhost, ..Placement::default() };
         let three = Placement { copies: 3, split: Split::Flow, ..one.clone() };
         assert_eq!([one.forwarding(2), three.forwarding(2)], [3, 7]);
+        let queues = Placement { queues: 4, ..one.clone() };
+        assert_eq!((queues.forwarding(2), queues.of("nf")), (12, "nf in vhost, 4 queues".to_owned()));
+        let shared = Placement { cores: CoreUse::Shared, ..queues };
+        assert_eq!(
+            (shared.forwarding(2), shared.of("nf")),
+            (3, "nf in vhost, 4 queues, one core".to_owned())
+        );
         let beside = Placement { bundles: 2, ..three.clone() };
         assert_eq!((beside.forwarding(2), beside.ports(), one.ports()), (13, 4, 2));
         assert_eq!(beside.of("nf"), "nf in vhost, 3 copies by flow, 2 bundles");

@@ -98,7 +98,11 @@ impl<'a> Checker<'a> {
         self.goals = std::mem::take(&mut file.goal);
         check_goals(self, file.throughput.as_ref());
         let asked = methods::asked(&mut file);
-        let (nf_span, nfs) = self.either(file.nf, file.chain, file.length);
+        let graph = self.graph(&mut file);
+        let (nf_span, nfs, own_duts) = match &graph {
+            Some((span, graph)) => (span.clone(), graph.nf().into_iter().collect(), Vec::new()),
+            None => self.either(file.nf, file.chain, file.length),
+        };
         let guests = GuestAxes { vcpus: file.vcpus, memory: file.memory, accel: file.accel };
         let frequency_span = file.frequency.as_ref().map(Spanned::span);
         let placements = self.placements(PlacementAxes {
@@ -114,7 +118,12 @@ impl<'a> Checker<'a> {
         let placements = self.bundles(file.bundles, placements);
         let placements = self.queues(file.queues, placements);
         let placements = self.servers(file.server, placements);
-        let duts = self.duts(file.dut);
+        let dut_span = file.dut.as_ref().map(Spanned::span);
+        let mut duts = self.duts(file.dut);
+        self.own_devices(dut_span.as_ref(), &duts, &own_duts);
+        let graph = graph.map(|(_, graph)| graph);
+        duts = graph.as_ref().map_or(duts, |graph| vec![graph.duts()]);
+        let placements = placements.with_graph(graph);
         let against = file.against.map(|name| self.against(name, &duts));
         let until = file.until.map(|table| self.until(table, against.is_some() && has_mrr));
         let wiring_span = file.wiring.as_ref().map(Spanned::span);
@@ -158,6 +167,7 @@ impl<'a> Checker<'a> {
             nfs,
             placements,
             duts,
+            own_duts,
             against,
             wirings,
             traces,
@@ -247,7 +257,7 @@ impl<'a> Checker<'a> {
         weir_dut::devices(devices).into_iter().all(|device| self.one_device(key, span, device))
     }
 
-    fn one_device(&mut self, key: &str, span: &Span, device: &str) -> bool {
+    pub(super) fn one_device(&mut self, key: &str, span: &Span, device: &str) -> bool {
         let name = weir_dut::split(device).0;
         let before = self.found.len();
         if !self.known.duts.contains(&name) {

@@ -3,6 +3,8 @@
 //! Comments on the keys become the schema's descriptions, which editors show. Whether the values
 //! make sense together is `check`'s affair. The tables of the methods are in their files ([`crate::methods`]).
 
+use super::graph::{DeviceTable, LinkTable};
+use super::members::Member;
 use super::text::{HugePages, List, SizesText, Text};
 use super::wirings::{ExternalPlan, MemifPlan, NicTable, VethPlan, VhostPlan};
 use crate::methods::{
@@ -28,13 +30,13 @@ pub(crate) struct PlanFile {
     /// Axis: network functions. l2fwd; l3fwd:N with N routes; firewall:N with N rules; flows:FILE with a flow table of your own, its path relative to the plan.
     #[schemars(with = "Option<List<Nf>>")]
     pub(super) nf: Option<Spanned<List<String>>>,
-    /// Functions in a row between the two ports, in place of `nf`, up to eight of them: l2fwd, l3fwd:N, firewall:N, pipelines, flows:FILE and others, but for nat. Where they run: `deployment`; inline the first three alone.
-    #[schemars(with = "Option<Vec<Nf>>")]
-    pub(super) chain: Option<Spanned<Vec<String>>>,
+    /// Functions in a row between the two ports, in place of `nf`, up to eight of them: l2fwd, l3fwd:N, firewall:N, pipelines, flows:FILE and others, but for nat; or { nf = "l2fwd", dut = "testpmd" } for a function with a device of its own, in place of the plan's `dut`. Where they run: `deployment`; inline the first three alone.
+    #[schemars(with = "Option<Vec<Member>>")]
+    pub(super) chain: Option<Spanned<Vec<Spanned<Member>>>>,
     /// Axis: the chain's first so many functions. Default: all.
     #[schemars(with = "Option<List<u32>>")]
     pub(super) length: Option<Spanned<List<u32>>>,
-    /// Axis: how functions are placed. inline: all in the device itself; vhost: each a process of the device behind virtio ports of a `host`, which copies; vale: each a process, the sender copies into the receiver's queue (memif); container: as vhost, each in namespaces of its own; shared: each a process on the same huge pages, which hands packets on without a copy; vm: as vhost, each in a guest (QEMU). Default: inline.
+    /// Axis: how functions are placed. inline: all in the device itself; vhost: each a process of the device behind virtio ports of a `host`, which copies; vale: each a process, the sender copies into the receiver's queue (memif); container: as vhost, each in namespaces of its own; shared: each a process on the same huge pages, which hands packets on without a copy; vm: as vhost, each in a guest (QEMU); graph: as the tables [[device]] and [[link]] say, which need not be told. Default: inline.
     #[schemars(with = "Option<List<Deployment>>")]
     pub(super) deployment: Option<Spanned<List<String>>>,
     /// Axis: the dataplane that carries packets between the functions of vhost, container and vm: weir, ovs-dpdk, testpmd. Default: weir.
@@ -82,6 +84,14 @@ pub(crate) struct PlanFile {
     /// Axis: devices under test; `weir dut list` names them. Of a chain that is not inline each function runs on it; "a|b|c" names one for each. Default: nf, Weir's own small program.
     #[schemars(with = "Option<List<String>>")]
     pub(super) dut: Option<Spanned<List<String>>>,
+    /// A graph of devices, in place of `nf` or `chain`: what stands between the tester's ports, and by `[[link]]` how it is joined.
+    #[serde(default)]
+    #[schemars(with = "Vec<DeviceTable>")]
+    pub(super) device: Vec<Spanned<DeviceTable>>,
+    /// The links of a graph of devices: each joins two ports.
+    #[serde(default)]
+    #[schemars(with = "Vec<LinkTable>")]
+    pub(super) link: Vec<Spanned<LinkTable>>,
     /// A second device that every point is measured against, trial by trial in turns, so that a machine that drifts hits both. The plan then has one `dut`.
     #[schemars(with = "Option<String>")]
     pub(super) against: Option<Spanned<String>>,

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_cpu::RealTime;
 use weir_dut::Kind;
-use weir_trial::{Deployment, Frequency, Placement};
+use weir_trial::{Deployment, Frequency};
 
 /// A machine that points are to be measured on, this or (for tests) another.
 #[derive(Clone, Debug)]
@@ -152,10 +152,8 @@ impl PointSpec {
 
     /// Why a device cannot be made as fast as is asked for on any machine; nothing where it can.
     pub(crate) fn unheld(&self) -> Option<String> {
-        let Placement { frequency, host, .. } = &self.placement;
-        let frequency = (*frequency)?;
-        let devices = weir_dut::devices(&self.dut).into_iter().chain(host.as_deref());
-        devices.filter_map(weir_dut::adapter).find_map(|device| {
+        let frequency = self.placement.frequency?;
+        self.programs().into_iter().filter_map(weir_dut::adapter).find_map(|device| {
             let name = device.name();
             match device.kind() {
                 Kind::OnTheWire => Some(format!("{name} is a box of its own, and {frequency} is of this machine's cores")),

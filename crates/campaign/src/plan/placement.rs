@@ -1,6 +1,6 @@
 //! Where the functions of a plan's points run: the axes `chain`, `length`, `deployment`, `host`, `cores` and `frequency`.
 //! What guests are: `guests.rs`; copies side by side: `copies.rs`; bundles beside one another: `bundles.rs`; queues of ports:
-//! `queues.rs`; another machine: `servers.rs`.
+//! `queues.rs`; another machine: `servers.rs`. What a chain's functions are: `members.rs`; a graph of devices: `graph.rs`.
 
 mod bundles;
 mod copies;
@@ -16,7 +16,7 @@ use weir_diagnostic::Diagnostic;
 use weir_dut::Kind;
 use weir_dut::chain;
 use weir_dut::wiring::WiringKind;
-use weir_trial::{Chain, CoreUse, Deployment, Frequency, Nf, NodeUse, Offloads, Placement, Server, Split};
+use weir_trial::{CoreUse, Deployment, Frequency, Graph, NodeUse, Offloads, Placement, Server, Split};
 
 /// What hosts a chain unless the plan says.
 const HOST: &str = "weir";
@@ -42,6 +42,8 @@ pub(crate) struct Placements {
     pub(super) offloads: Vec<Offloads>,
     pub(super) nodes: Vec<Option<NodeUse>>,
     pub(super) servers: Vec<Option<Server>>,
+    /// What stands between the tester's ports, in deployment `graph`.
+    pub(super) graph: Option<Graph>,
 }
 
 /// The axes of placement as a file has them.
@@ -80,6 +82,7 @@ impl Placements {
                 offloads: self.offloads[at(Axis::Offloads)].clone(),
                 node: self.nodes[at(Axis::Node)],
                 server: self.servers[at(Axis::Server)].clone(),
+                graph: self.graph.clone(),
             }
             .plainest()
         };
@@ -145,6 +148,7 @@ impl Checker<'_> {
             offloads,
             nodes,
             servers: vec![None],
+            graph: None,
         }
     }
 
@@ -205,75 +209,6 @@ impl Checker<'_> {
         }
         axis.into_iter().map(|(_, host)| host).collect()
     }
-
-    /// The functions of a chain, cut to each length.
-    pub(super) fn chain(
-        &mut self,
-        chain: &Spanned<Vec<String>>,
-        lengths: Option<Spanned<List<u32>>>,
-    ) -> Vec<Nf> {
-        let span = chain.span();
-        let before = self.found.len();
-        let members = chain.as_ref().iter().map(|text| (span.clone(), text.clone())).collect();
-        let members = self.functions("chain", members);
-        if chain.as_ref().is_empty() {
-            self.refuse(&span, "`chain` is an empty list; give it at least one function");
-        }
-        if self.found.len() > before {
-            return Vec::new();
-        }
-        let all: Vec<Placed<u32>> = match lengths {
-            Some(list) => self.axis("length", list),
-            None => vec![(span.clone(), members.len() as u32)],
-        };
-        let mut chains = Vec::new();
-        for (place, length) in all {
-            match members.get(..length as usize).filter(|cut| !cut.is_empty()).map(Chain::of) {
-                Some(Ok(nf)) => chains.push(nf),
-                Some(Err(error)) => self.refuse(&span, format!("`chain`: {error}")),
-                None => self.refuse(
-                    &place,
-                    format!("`length`: {length} is not possible; the chain has {} functions", members.len()),
-                ),
-            }
-        }
-        chains
-    }
-
-    /// What a plan says its functions are: `nf`, or `chain`.
-    pub(super) fn either(
-        &mut self,
-        nf: Option<Spanned<List<String>>>,
-        chain: Option<Spanned<Vec<String>>>,
-        lengths: Option<Spanned<List<u32>>>,
-    ) -> (Span, Vec<Nf>) {
-        match (nf, chain) {
-            (Some(nf), Some(chain)) => {
-                let why = "`nf` and `chain` both say what stands between the ports; write one of them";
-                self.refuse(&chain.span(), why);
-                (nf.span(), Vec::new())
-            }
-            (Some(nf), None) => {
-                if let Some(lengths) = lengths {
-                    self.refuse(
-                        &lengths.span(),
-                        "`length` cuts a `chain`, and there is none; write one, or leave it out",
-                    );
-                }
-                let span = nf.span();
-                let axis = self.axis("nf", nf);
-                (span, self.functions("nf", axis))
-            }
-            (None, Some(chain)) => (chain.span(), self.chain(&chain, lengths)),
-            (None, None) => {
-                self.refuse(
-                    &(0..0),
-                    "the plan names no network function; add `nf = \"l2fwd\"`, or a `chain`",
-                );
-                (0..0, Vec::new())
-            }
-        }
-    }
 }
 
 impl PointSpec {
@@ -310,6 +245,9 @@ impl PointSpec {
     /// Why a placement cannot be at all, on any machine; nothing where it can.
     pub(crate) fn unplaceable(&self, wiring: WiringKind) -> Option<String> {
         let (placement, devices) = (&self.placement, weir_dut::devices(&self.dut));
+        if let Some(graph) = &placement.graph {
+            return graph.unjudged().or_else(|| chain::graph_unsupported(graph, wiring));
+        }
         if wiring == WiringKind::Fed {
             return Some(format!(
                 "a chain in `{}` is measured with a tester at the wire; take another wiring than `fed`",

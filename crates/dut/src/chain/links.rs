@@ -3,7 +3,7 @@
 use super::ChainRequest;
 use super::paths::Places;
 use crate::folder::Folder;
-use crate::wiring::{Memif, Side, Vhost, WiringKind};
+use crate::wiring::{Memif, Side, Vhost, WiringKind, with_queues};
 use weir_trial::Deployment;
 
 /// Names of ports inside a chain begin with this number, so that no process has two of the same name.
@@ -16,7 +16,8 @@ pub(super) fn wiring(deployment: Deployment) -> Option<WiringKind> {
         Deployment::Inline | Deployment::Vhost | Deployment::Container | Deployment::Vm => {
             Some(WiringKind::Vhost)
         }
-        Deployment::Shared => None,
+        // Of a graph each link says it.
+        Deployment::Shared | Deployment::Graph => None,
     }
 }
 
@@ -62,7 +63,7 @@ struct Bundle<'a> {
 impl Bundle<'_> {
     /// Functions behind a host: its first and its last port face the tester, and between them two ports for each function.
     fn hosted(&self, sockets: Side) -> Links {
-        let folder = self.request.start.folder;
+        let (folder, queues) = (self.request.start.folder, self.request.start.queues);
         let vhost = Vhost { backend: Side::Dut, server: sockets };
         let lanes = self.places.lanes();
         // The two ports of a function in a lane, on one side; its own number tells it from others of that process.
@@ -70,7 +71,7 @@ impl Bundle<'_> {
             let place = (self.number * lanes + lane) * self.functions + function;
             [0, 1].map(|link| {
                 let number = 2 * (FIRST_INSIDE + if side == Side::Dut { place } else { own }) + link;
-                vhost.port_at(side, number, &inside(folder, place, link))
+                with_queues(&vhost.port_at(side, number, &inside(folder, place, link)), queues)
             })
         };
         let mut host: Vec<String> = self.outer.first().into_iter().cloned().collect();

@@ -8,22 +8,25 @@
 //! with two ports towards the tester, share the host and nothing else. Where memory is shared,
 //! its owner (`PRIMARY`) has two stages: towards the tester at both ends.
 //!
+//! A graph of devices of several kinds (`graph.rs`) is started, counted and stopped by the same code.
+//!
 //! Threads: none of our own beside those of each process.
 
+mod graph;
 mod links;
 mod paths;
+mod running;
 mod stages;
 
+pub use graph::unsupported as graph_unsupported;
 pub use paths::HostPaths;
 
 use crate::folder::Folder;
-use crate::process::Process;
-use crate::{Adapter, Counters, DutError, RunningDut, Sharing, StartRequest, guest};
+use crate::{Adapter, DutError, RunningDut, Sharing, StartRequest, guest};
 use links::Links;
 use paths::Places;
-use stages::Counted;
-use weir_trial::{Conduct, Deployment, Nf, Placement};
-use weir_units::Nanos;
+use running::{Member, Rows, Running};
+use weir_trial::{Deployment, Nf, Placement};
 
 /// What puts a process into namespaces of its own: mounts, network, processes. It goes when the lab goes.
 pub(crate) const CONTAINER: &str = "unshare";
@@ -153,25 +156,6 @@ fn host(placement: &Placement) -> Option<&'static dyn Adapter> {
     placement.host.as_deref().and_then(crate::adapter)
 }
 
-/// One process of a chain.
-struct Member {
-    dut: Box<dyn RunningDut>,
-    /// `nf 2 l3fwd:10`, or the host's name.
-    name: String,
-    is_host: bool,
-    /// Where its files lie; it goes after the process.
-    folder: Option<Folder>,
-}
-
-struct Running {
-    /// The host first, then the functions from the chain's port 0 on, copy by copy.
-    members: Vec<Member>,
-    places: Places,
-    /// Processes that stand around the functions: nobody's children.
-    wrapped: bool,
-    description: String,
-}
-
 /// Starts all processes of a chain, those first that others connect to.
 ///
 /// # Errors
@@ -180,41 +164,43 @@ struct Running {
 pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
     let functions = request.start.nf.members();
     let placement = request.placement;
+    if let Some(graph) = &placement.graph {
+        return graph::start(request, graph);
+    }
     let shares = placement.deployment == Deployment::Shared;
     let [copies, bundles, pairs] =
         [placement.copies, placement.bundles, placement.pairs()].map(|count| count.max(1) as usize);
     // Functions on shared memory stand between its owner's ports as one.
     let places = Places { functions: if shares { 1 } else { functions.len() }, copies, pairs, bundles };
     let inside = functions.len() * copies * pairs;
-    let mut running = Running {
-        members: Vec::new(),
-        places,
-        wrapped: placement.deployment == Deployment::Container,
-        description: String::new(),
-    };
+    let mut running = Running::new(Rows::Chain(places), placement.deployment == Deployment::Container);
     let host = first(placement);
     let sockets = host.and_then(|(host, _)| host.hosts());
     let links = Links::of(request, places, sockets);
-    let mut cores = request.cores.iter().copied();
-    let mut core = || cores.next().unwrap_or(request.start.core);
-    let shared = |core| request.cores.iter().filter(|one| **one == core).count() > 1;
-    let start = |core| StartRequest { core, shared_core: shared(core), ..request.start.clone() };
+    let mut seats = Seats { request, next: 0 };
     let sharing = |links| shares.then(|| Sharing { folder: request.start.folder.path(), links });
     if let Some((host, name)) = host {
+        let cores = seats.take(placement.threads());
         let own = StartRequest {
             variant: placement.host.as_deref().map_or("", |host| crate::split(host).1),
             ports: &links.host,
             // What every pair of ports beyond the first needs.
             buffers: (bundles * (inside + 1) - 1) as u32 * crate::eal::SPARE_BUFFERS,
             sharing: sharing(Some(bundles * (functions.len() + 1))),
-            ..start(core())
+            ..on(request, &cores)
         };
         let dut = match places.lanes() {
             1 => host.start_host(&own),
             _ => host.start_splitter(&own, &places.paths(placement.split)),
         };
         let dut = dut.map_err(|error| error.within(name.to_owned()))?;
-        running.members.push(Member { dut, name: name.to_owned(), is_host: true, folder: None });
+        running.members.push(Member {
+            dut,
+            name: name.to_owned(),
+            is_host: true,
+            answers: true,
+            folder: None,
+        });
     }
     let copies_of = |bundle| (1..=copies).map(move |copy| (bundle, copy));
     let rows = (1..=bundles).flat_map(copies_of);
@@ -228,8 +214,12 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
         let which = of(bundles, format!(", bundle {bundle}")) + &of(copies, format!(", copy {copy}"));
         let name = format!("{} {} {nf}{which}", dut.name(), place + 1);
         let folder = Folder::new()?;
-        // A guest has a core for each of its processors.
-        let cores: Vec<usize> = (0..placement.guest.map_or(1, |guest| guest.vcpus)).map(|_| core()).collect();
+        // A guest has a core for each of its processors, and forwards on the last.
+        let cores = seats.take(placement.guest.map_or(placement.threads(), |guest| guest.vcpus as usize));
+        let forwarding = match placement.guest {
+            Some(_) => &cores[cores.len().saturating_sub(1)..],
+            None => &cores,
+        };
         let own = StartRequest {
             nf,
             variant: crate::split(device).1,
@@ -239,118 +229,40 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
             contained: running.wrapped,
             sharing: sharing(None),
             buffers: (pairs - 1) as u32 * crate::eal::SPARE_BUFFERS,
-            ..start(cores.last().copied().unwrap_or(request.start.core))
+            ..on(request, forwarding)
         };
         let dut = match placement.guest {
             Some(guest) => guest::start(device, &own, guest, &cores),
             None => dut.start(&own),
         };
         let dut = dut.map_err(|error| running.cause(error.within(name.clone())))?;
-        running.members.push(Member { dut, name, is_host: false, folder: Some(folder) });
+        running.members.push(Member { dut, name, is_host: false, answers: false, folder: Some(folder) });
     }
-    let each = running.members.iter().map(|one| format!("{}: {}", one.name, one.dut.description()));
-    running.description = each.collect::<Vec<_>>().join(" | ");
-    Ok(Box::new(running))
+    Ok(running.described())
 }
 
-impl Running {
-    /// Why something failed: where a wait for one process was given up, or it ended with an error, and another had
-    /// ended before, that one's end. A process that was killed is its own cause.
-    fn cause(&mut self, error: DutError) -> DutError {
-        if error.is_kill() { error } else { self.ended().unwrap_or(error) }
+/// Deals out the cores of a chain's forwarding threads, process by process.
+struct Seats<'a> {
+    request: &'a ChainRequest<'a>,
+    next: usize,
+}
+
+impl Seats<'_> {
+    fn take(&mut self, count: usize) -> Vec<usize> {
+        let ChainRequest { cores, start, .. } = self.request;
+        let places = self.next..self.next + count;
+        self.next = places.end;
+        places.map(|place| cores.get(place).copied().unwrap_or(start.core)).collect()
     }
 }
 
-impl RunningDut for Running {
-    fn description(&self) -> String {
-        self.description.clone()
-    }
-
-    fn counters(&mut self) -> Result<Counters, DutError> {
-        let read =
-            |member: &mut Member| member.dut.counters().map_err(|error| error.within(member.name.clone()));
-        let counters: Result<Vec<Counters>, _> = self.members.iter_mut().map(read).collect();
-        let counters = counters.map_err(|error| self.cause(error))?;
-        let counted: Vec<Counted<'_>> = self
-            .members
-            .iter()
-            .zip(&counters)
-            .map(|(member, counters)| Counted { name: &member.name, is_host: member.is_host, counters })
-            .collect();
-        let stages = stages::stages(&counted, self.places);
-        let Some(reading) = counters.first() else {
-            return Err(DutError::Interrupted { dut: "chain" });
-        };
-        let (mut received, mut sent) = (0, 0);
-        for bundle in stages.chunk_by(|one, next| one.bundle == next.bundle) {
-            let (Some(first), Some(last)) = (bundle.first(), bundle.last()) else { continue };
-            received += first.received[0] + last.received[1];
-            sent += last.sent[0] + first.sent[1];
-        }
-        let cpu = Nanos(counters.iter().map(|one| one.cpu.0).sum());
-        let mut whole = Counters::new(received, sent, cpu, reading.at);
-        for (member, one) in self.members.iter().zip(&counters) {
-            let named = one.details.iter().map(|(name, count)| (format!("{}: {name}", member.name), *count));
-            whole.details.extend(named);
-        }
-        Ok(Counters { stages, ..whole })
-    }
-
-    fn tap(&mut self, key: &str) -> Result<bool, DutError> {
-        let mut tapped = false;
-        for member in &mut self.members {
-            match member.dut.tap(key).map_err(|error| error.within(member.name.clone())) {
-                Ok(one) => tapped |= one,
-                Err(error) => return Err(self.cause(error)),
-            }
-        }
-        Ok(tapped)
-    }
-
-    fn threads(&self) -> Vec<(u32, u32)> {
-        self.members.iter().flat_map(|member| member.dut.threads()).collect()
-    }
-
-    fn conduct(&self) -> Conduct {
-        let all = self.members.iter().map(|member| member.dut.conduct());
-        let sum = all.reduce(|sum, one| sum + one).unwrap_or_default();
-        let wrapped =
-            if self.wrapped { self.members.iter().filter(|one| !one.is_host).count() as u32 } else { 0 };
-        Conduct { children: sum.children.saturating_sub(wrapped), ..sum }
-    }
-
-    fn processes(&self) -> Vec<&Process> {
-        self.members.iter().flat_map(|member| member.dut.processes()).collect()
-    }
-
-    fn texts(&self) -> Vec<(String, String)> {
-        let of = |member: &Member| {
-            let texts = member.folder.as_ref().map(Folder::texts).unwrap_or_default();
-            let name = member.name.clone();
-            texts.into_iter().map(move |(file, text)| (format!("{name}: {file}"), text))
-        };
-        self.members.iter().flat_map(of).collect()
-    }
-
-    fn ended(&mut self) -> Option<DutError> {
-        // One that dies takes others along: the first to end is the cause.
-        let end = |member: &Member| member.dut.processes().into_iter().filter_map(Process::ended_at).min();
-        let (_, first) =
-            self.members.iter().enumerate().filter_map(|(place, one)| Some((end(one)?, place))).min()?;
-        let member = &mut self.members[first];
-        Some(member.dut.ended()?.within(member.name.clone()))
-    }
-
-    fn stop(mut self: Box<Self>) -> Result<(), DutError> {
-        // Nobody is to poll what its neighbour takes away; but a function takes leave of its host's ports, which answers.
-        self.processes().into_iter().for_each(Process::pause);
-        let hosts = self.members.iter().filter(|member| member.is_host);
-        hosts.flat_map(|host| host.dut.processes()).for_each(Process::resume);
-        let mut ends = Ok(());
-        while let Some(member) = self.members.pop() {
-            let stopped = member.dut.stop();
-            ends = ends.and(stopped);
-        }
-        ends
+/// What a process is started with that forwards on these cores.
+fn on<'s>(request: &'s ChainRequest<'_>, cores: &'s [usize]) -> StartRequest<'s> {
+    let taken = |core: &usize| request.cores.iter().filter(|one| *one == core).count() > 1;
+    StartRequest {
+        core: cores.first().copied().unwrap_or(request.start.core),
+        further: cores.get(1..).unwrap_or_default(),
+        shared_core: cores.iter().any(taken),
+        ..request.start.clone()
     }
 }

@@ -132,7 +132,8 @@ fn sum(ports: impl Iterator<Item = PortCounts>) -> PortCounts {
     ports.reduce(with).unwrap_or_default()
 }
 
-fn stage(
+/// A stage of a process, between two of its ports.
+pub(super) fn stage(
     (name, process): (&str, u32),
     [near, far]: [PortCounts; 2],
     (refused, cpu): (Option<u64>, Nanos),

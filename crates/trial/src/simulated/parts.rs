@@ -81,7 +81,8 @@ impl SimulatedParts {
                 let threads = placement.forwarding(work.len()).max(1);
                 vec![(ns(self.io) + work.iter().sum::<f64>()) / threads as f64; threads]
             }
-            Deployment::Vale => each(ns(self.io) + ns(self.hop)),
+            // A graph has no computed devices.
+            Deployment::Vale | Deployment::Graph => each(ns(self.io) + ns(self.hop)),
             Deployment::Shared => [vec![ns(self.io)], each(ns(self.hop))].concat(),
             Deployment::Vhost | Deployment::Container | Deployment::Vm => {
                 let host = ns(self.hop) * (work.len() + 1) as f64;

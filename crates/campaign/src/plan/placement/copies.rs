@@ -113,7 +113,8 @@ impl PointSpec {
             return None;
         }
         if self.placement.is_inline() {
-            return self.unserved(wiring).or_else(|| self.unqueued(wiring)).or_else(|| self.unjoined());
+            let alone = self.unserved(wiring).or_else(|| self.unqueued(wiring));
+            return alone.or_else(|| self.many_devices()).or_else(|| self.unjoined());
         }
         self.unplaceable(wiring)
     }

@@ -1,13 +1,14 @@
-//! Queues of each port between the tester and the device: the axis `queues`, and which devices and wirings can have several.
+//! Queues of each port between the tester and the device, and of each function of a chain: the axis `queues`, and which devices,
+//! deployments and wirings can have several.
 
 use super::Placements;
 use crate::plan::PointSpec;
 use crate::plan::check::Checker;
 use crate::plan::text::List;
 use toml::Spanned;
-use weir_dut::Kind;
 use weir_dut::wiring::{WiringKind, carries_queues};
-use weir_trial::Placement;
+use weir_dut::{Adapter, Kind};
+use weir_trial::{Deployment, Placement};
 
 impl Checker<'_> {
     /// The axes of placement, with that of queues.
@@ -35,12 +36,15 @@ impl PointSpec {
         let adapter = weir_dut::adapter(&self.dut).filter(|_| *queues > 1)?;
         let reason = if adapter.kind() == Kind::Arithmetic {
             format!("{} computes its trials and has no ports", adapter.name())
-        } else if !self.placement.is_inline() {
+        } else if !matches!(deployment, Deployment::Inline | Deployment::Vhost | Deployment::Vale) {
             format!(
-                "ports of `{deployment}` have one queue each; take `vnics` or `copies` for several ways, or deployment `inline`"
+                "ports of `{deployment}` have one queue each; take `vnics` or `copies` for several ways, or deployment `vhost`, `vale` \
+                 or `inline`"
             )
         } else {
-            carries_queues(wiring).and_then(|()| adapter.serves_queues()).err()?
+            let all = self.programs().into_iter().filter_map(weir_dut::adapter);
+            let unserved = || all.map(Adapter::serves_queues).find_map(Result::err);
+            carries_queues(wiring).err().or_else(unserved)?
         };
         Some(format!("`queues = {queues}`: {reason}"))
     }

@@ -1,0 +1,162 @@
+//! A chain or a graph at work: its processes, counted and stopped as one device.
+
+use super::graph;
+use super::paths::Places;
+use super::stages::{self, Counted};
+use crate::folder::Folder;
+use crate::process::Process;
+use crate::{Counters, DutError, RunningDut};
+use weir_trial::{Conduct, StageReading};
+use weir_units::Nanos;
+
+/// One process of a chain.
+pub(super) struct Member {
+    pub(super) dut: Box<dyn RunningDut>,
+    /// `nf 2 l3fwd:10`, or the host's name.
+    pub(super) name: String,
+    pub(super) is_host: bool,
+    /// Whether it goes on while the others end, and answers those that take leave of its ports.
+    pub(super) answers: bool,
+    /// Where its files lie; it goes after the process.
+    pub(super) folder: Option<Folder>,
+}
+
+pub(super) struct Running {
+    /// The host first, then the functions from the chain's port 0 on, copy by copy.
+    pub(super) members: Vec<Member>,
+    rows: Rows,
+    /// Processes that stand around the functions: nobody's children.
+    pub(super) wrapped: bool,
+    description: String,
+}
+
+/// How the processes stand behind one another.
+pub(super) enum Rows {
+    /// As a chain.
+    Chain(Places),
+    /// As a graph: the devices that each of the tester's pairs of ports leads through.
+    Graph(Vec<Vec<graph::Passage>>),
+}
+
+impl Rows {
+    fn stages(&self, processes: &[Counted<'_>]) -> Vec<StageReading> {
+        match self {
+            Self::Chain(places) => stages::stages(processes, *places),
+            Self::Graph(rows) => graph::stages(processes, rows),
+        }
+    }
+}
+
+impl Running {
+    /// Nobody yet.
+    pub(super) fn new(rows: Rows, wrapped: bool) -> Self {
+        Self { members: Vec::new(), rows, wrapped, description: String::new() }
+    }
+
+    /// All of them, started: with what each says of itself.
+    pub(super) fn described(mut self) -> Box<dyn RunningDut> {
+        let each = self.members.iter().map(|one| format!("{}: {}", one.name, one.dut.description()));
+        self.description = each.collect::<Vec<_>>().join(" | ");
+        Box::new(self)
+    }
+
+    /// Why something failed: where a wait for one process was given up, or it ended with an error, and another had
+    /// ended before, that one's end. A process that was killed is its own cause.
+    pub(super) fn cause(&mut self, error: DutError) -> DutError {
+        if error.is_kill() { error } else { self.ended().unwrap_or(error) }
+    }
+}
+
+impl RunningDut for Running {
+    fn description(&self) -> String {
+        self.description.clone()
+    }
+
+    fn counters(&mut self) -> Result<Counters, DutError> {
+        let read =
+            |member: &mut Member| member.dut.counters().map_err(|error| error.within(member.name.clone()));
+        let counters: Result<Vec<Counters>, _> = self.members.iter_mut().map(read).collect();
+        let counters = counters.map_err(|error| self.cause(error))?;
+        let counted: Vec<Counted<'_>> = self
+            .members
+            .iter()
+            .zip(&counters)
+            .map(|(member, counters)| Counted { name: &member.name, is_host: member.is_host, counters })
+            .collect();
+        let stages = self.rows.stages(&counted);
+        let Some(reading) = counters.first() else {
+            return Err(DutError::Interrupted { dut: "chain" });
+        };
+        let (mut received, mut sent) = (0, 0);
+        for bundle in stages.chunk_by(|one, next| one.bundle == next.bundle) {
+            let (Some(first), Some(last)) = (bundle.first(), bundle.last()) else { continue };
+            received += first.received[0] + last.received[1];
+            sent += last.sent[0] + first.sent[1];
+        }
+        let cpu = Nanos(counters.iter().map(|one| one.cpu.0).sum());
+        let mut whole = Counters::new(received, sent, cpu, reading.at);
+        for (member, one) in self.members.iter().zip(&counters) {
+            let named = one.details.iter().map(|(name, count)| (format!("{}: {name}", member.name), *count));
+            whole.details.extend(named);
+        }
+        Ok(Counters { stages, ..whole })
+    }
+
+    fn tap(&mut self, key: &str) -> Result<bool, DutError> {
+        let mut tapped = false;
+        for member in &mut self.members {
+            match member.dut.tap(key).map_err(|error| error.within(member.name.clone())) {
+                Ok(one) => tapped |= one,
+                Err(error) => return Err(self.cause(error)),
+            }
+        }
+        Ok(tapped)
+    }
+
+    fn threads(&self) -> Vec<(u32, u32)> {
+        self.members.iter().flat_map(|member| member.dut.threads()).collect()
+    }
+
+    fn conduct(&self) -> Conduct {
+        let all = self.members.iter().map(|member| member.dut.conduct());
+        let sum = all.reduce(|sum, one| sum + one).unwrap_or_default();
+        let wrapped =
+            if self.wrapped { self.members.iter().filter(|one| !one.is_host).count() as u32 } else { 0 };
+        Conduct { children: sum.children.saturating_sub(wrapped), ..sum }
+    }
+
+    fn processes(&self) -> Vec<&Process> {
+        self.members.iter().flat_map(|member| member.dut.processes()).collect()
+    }
+
+    fn texts(&self) -> Vec<(String, String)> {
+        let of = |member: &Member| {
+            let texts = member.folder.as_ref().map(Folder::texts).unwrap_or_default();
+            let name = member.name.clone();
+            texts.into_iter().map(move |(file, text)| (format!("{name}: {file}"), text))
+        };
+        self.members.iter().flat_map(of).collect()
+    }
+
+    fn ended(&mut self) -> Option<DutError> {
+        // One that dies takes others along: the first to end is the cause.
+        let end = |member: &Member| member.dut.processes().into_iter().filter_map(Process::ended_at).min();
+        let (_, first) =
+            self.members.iter().enumerate().filter_map(|(place, one)| Some((end(one)?, place))).min()?;
+        let member = &mut self.members[first];
+        Some(member.dut.ended()?.within(member.name.clone()))
+    }
+
+    fn stop(mut self: Box<Self>) -> Result<(), DutError> {
+        // Nobody is to poll what its neighbour takes away; but a function takes leave of its host's ports, which answers.
+        self.processes().into_iter().for_each(Process::pause);
+        let answering = self.members.iter().filter(|member| member.answers);
+        answering.flat_map(|member| member.dut.processes()).for_each(Process::resume);
+        let mut ends = Ok(());
+        while let Some(member) = self.members.pop() {
+            let stopped = member.dut.stop();
+            ends = ends.and(stopped);
+        }
+        ends
+    }
+}
