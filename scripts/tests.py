@@ -3,7 +3,8 @@
 
 A test is a process of its own; as many run at a time as there are cores. Those that measure run first, one at a time, and
 beside them those of crates that open no port; those of crates that pin threads to cores run beside nobody else's (phases);
-.config/nextest.toml says what else may not run side by side. At
+.config/nextest.toml says what else may not run side by side. With --lint the lint runs beside the first of them, in the
+time that they leave (`nice`). At
 the end: what each program and the slowest tests took, how many tests passed, and whether each place that asks what the
 machine has (`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure, as is a skipped test.
 
@@ -17,17 +18,26 @@ import re
 import secrets
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NEXTEST = ROOT / ".weir" / "venv" / "bin" / "cargo-nextest"
-LEDGER = ROOT / "target" / "test-ledger"
-JUNIT = ROOT / "target" / "nextest" / "default" / "junit.xml"
+TARGET = ROOT / "target"
+LEDGER = TARGET / "test-ledger"
+# The built programs, and the workspace they are of, as cargo says: nextest asks it no more.
+PROGRAMS = TARGET / "test-programs.json"
+WORKSPACE = TARGET / "test-workspace.json"
+JUNIT = TARGET / "nextest" / "default" / "junit.xml"
 # Crates whose tests pin threads to cores.
 PINNED = "package(weir-datapath) or package(weir-traffic)"
 NEXTEST_CONFIG = ROOT / ".config" / "nextest.toml"
 SLOWEST = 20
+# The lint gets what the tests beside it leave of the cores.
+NICE = ["nice", "-n", "19"]
+# For nextest: nothing is to be built.
+BUILT = [f"--binaries-metadata={PROGRAMS}", f"--cargo-metadata={WORKSPACE}"]
 
 
 def is_ci():
@@ -45,10 +55,20 @@ def environment():
     return chosen
 
 
-def nextest(words, chosen, **how):
-    """Runs `cargo nextest`, all of the workspace's test programs; the examples are linted, nothing here runs them."""
-    command = [NEXTEST, "nextest", *words, "--locked", "--workspace", "--lib", "--bins", "--tests"]
-    return subprocess.run(command, cwd=ROOT, env=chosen, **how)
+def clock():
+    """The frequency of the time stamp counter, as a network function that ends at once says: measured once, for all
+    tests, each of which would take 0.2 s over it."""
+    command = [TARGET / "debug" / "weir", "nf", "l2fwd", "--port=net_null0", "--port=net_null1", "--control=stdio"]
+    said = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout
+    return str(json.loads(said.splitlines()[0])["tsc_hz"])
+
+
+def asked(command, chosen):
+    """What a command prints on its way to the built tests."""
+    done = subprocess.run(command, cwd=ROOT, env=chosen, stdout=subprocess.PIPE)
+    if done.returncode != 0:
+        sys.exit(f"tests: the tests do not build: {' '.join(map(str, command[:3]))} ended with {done.returncode}")
+    return done.stdout
 
 
 def phases():
@@ -61,11 +81,15 @@ def phases():
 
 
 def build(chosen):
-    """Builds the test programs. Returns how many tests there are, and how many of them take minutes."""
-    listed = nextest(["list", "--message-format=json"], chosen, stdout=subprocess.PIPE)
-    if listed.returncode != 0:
-        sys.exit("tests: the tests do not build")
-    suites = json.loads(listed.stdout)["rust-suites"].values()
+    """Builds the test programs; the examples are linted, nothing here runs them. Returns how many tests there are, and how
+    many of them take minutes."""
+    everything = ["--locked", "--workspace", "--lib", "--bins", "--tests"]
+    form = "--message-format=json"
+    PROGRAMS.write_bytes(asked([NEXTEST, "nextest", "list", "--list-type=binaries-only", form, *everything], chosen))
+    host = re.search(r"^host: (\S+)$", asked(["rustc", "-vV"], chosen).decode(), re.MULTILINE)[1]
+    told = ["cargo", "metadata", "--format-version=1", "--all-features", "--locked", f"--filter-platform={host}"]
+    WORKSPACE.write_bytes(asked(told, chosen))
+    suites = json.loads(asked([NEXTEST, "nextest", "list", form, *BUILT], chosen))["rust-suites"].values()
     tests = [test for suite in suites for test in suite["testcases"].values()]
     ignored = sum(test["ignored"] for test in tests)
     return len(tests) - ignored, ignored
@@ -75,7 +99,8 @@ def run(packages, chosen):
     """Runs the tests of these: (program, test, seconds, whether it passed) of each, and says which passed at their second
     attempt (those that measure have one)."""
     JUNIT.unlink(missing_ok=True)
-    nextest(["run", "--no-tests=fail", "-E", packages], chosen, stdin=subprocess.DEVNULL)
+    command = [NEXTEST, "nextest", "run", "--no-tests=fail", *BUILT, "-E", packages]
+    subprocess.run(command, cwd=ROOT, env=chosen, stdin=subprocess.DEVNULL)
     if not JUNIT.exists():
         sys.exit(f"tests: `cargo nextest` left no account of {packages}")
     cases = list(xml.etree.ElementTree.parse(JUNIT).iter("testcase"))
@@ -84,6 +109,16 @@ def run(packages, chosen):
             print(f"tests: passed at its second attempt: {case.get('classname')} {case.get('name')}")
     return [(case.get("classname"), case.get("name"), float(case.get("time")),
              case.find("failure") is None and case.find("error") is None) for case in cases]
+
+
+def lint(chosen):
+    """The lint, as one test; what it says is printed when it fails, while the tests go on."""
+    begin = time.monotonic()
+    done = subprocess.run([*NICE, "./x", "lint"], cwd=ROOT, env=chosen, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    said = "clean" if done.returncode == 0 else f"FAILED\n{done.stdout}"
+    print(f"tests: after {time.monotonic() - begin:.0f} s the lint is {said}", flush=True)
+    return "lint", "everything", time.monotonic() - begin, done.returncode == 0
 
 
 def doc_tests(chosen):
@@ -172,12 +207,21 @@ def main():
     chosen = environment()
     wanted, ignored = build(chosen)
     print(f"tests: {wanted} tests, built in {time.monotonic() - begin:.0f} s", flush=True)
+    chosen["WEIR_TSC_HZ"] = clock()
     LEDGER.unlink(missing_ok=True)
-    results = [result for packages in phases() for result in run(packages, chosen)]
-    passed = sum(is_well for *_, is_well in results)
+    linted = []
+    linter = threading.Thread(target=lambda: linted.append(lint(chosen)))
+    if "--lint" in sys.argv[1:]:
+        linter.start()
+    first, *others = phases()
+    results = run(first, chosen)
+    if linter.ident:
+        linter.join()
+    results += [result for packages in others for result in run(packages, chosen)]
     if len(results) != wanted:
         sys.exit(f"tests: {len(results)} tests of {wanted} ran")
-    results.append(doc_tests(chosen))
+    passed = sum(is_well for *_, is_well in results)
+    results += [*linted, doc_tests(chosen)]
     report(results)
     failed = sum(not is_well for *_, is_well in results)
     skipped, wrong = account()
