@@ -36,7 +36,7 @@ pub(crate) struct PlanFile {
     /// Axis: the chain's first so many functions. Default: all.
     #[schemars(with = "Option<List<u32>>")]
     pub(super) length: Option<Spanned<List<u32>>>,
-    /// Axis: how functions are placed. inline: all in the device itself; vhost: each a process of the device behind virtio ports of a `host`, which copies; vale: each a process, the sender copies into the receiver's queue (memif); container: as vhost, each in namespaces of its own; shared: each a process on the same huge pages, which hands packets on without a copy; vm: as vhost, each in a guest (QEMU); graph: as the tables [[device]] and [[link]] say, which need not be told. Default: inline.
+    /// Axis: how functions are placed. inline: all in the device itself; vhost: each a process of the device behind virtio ports of a `host`, which copies; vale: each a process, the sender copies into the receiver's queue (memif); container: as vhost, each in namespaces of its own; shared: each a process on the same huge pages, which hands packets on without a copy; vm: as vhost, each in a guest (QEMU); graph: as the tables `[[device]]` and `[[link]]` say, which need not be told. Default: inline.
     #[schemars(with = "Option<List<Deployment>>")]
     pub(super) deployment: Option<Spanned<List<String>>>,
     /// Axis: the dataplane that carries packets between the functions of vhost, container and vm: weir, ovs-dpdk, testpmd. Default: weir.
