@@ -14,6 +14,7 @@ mod isolation;
 mod malformed;
 mod normal;
 mod order;
+mod pipelines;
 mod plan;
 mod random;
 mod rig;
