@@ -114,12 +114,15 @@ fn mistakes_in_options_are_told_by_the_options_name() {
     let lab = Lab::new(PLAN);
     for (arguments, parts) in [
         (vec!["--size", "63"], vec!["--size 63: ", "63 B is outside"]),
-        (vec!["--dut", "vpp"], vec!["--dut vpp: unknown dut `vpp`", "allowed: nf, weir, testpmd, ovs-dpdk"]),
+        (
+            vec!["--dut", "snabb"],
+            vec!["--dut snabb: unknown dut `snabb`", "allowed: nf, weir, testpmd, ovs-dpdk"],
+        ),
         (vec!["--trace", "tr3"], vec!["--trace tr3: unknown trace `tr3`", "did you mean"]),
         (vec!["--directions", "3"], vec!["--directions 3: `directions`", "1 or 2"]),
         (vec!["--repeats", "0"], vec!["--repeats 0: `repeats`", "1 to 100"]),
         // Both at once, each by its name.
-        (vec!["--size", "63", "--dut", "vpp"], vec!["--size 63: ", "--dut vpp: "]),
+        (vec!["--size", "63", "--dut", "snabb"], vec!["--size 63: ", "--dut snabb: "]),
     ] {
         let output = lab.bench().args(&arguments).output().unwrap();
         refused(&output, 2, &parts);

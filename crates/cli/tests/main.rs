@@ -49,6 +49,7 @@ mod travel;
 mod tuning;
 mod unsafe_lives_in_two_crates;
 mod verify;
+mod vpp;
 mod watch;
 mod wirings;
 mod xdp;

@@ -42,6 +42,7 @@ pub mod server;
 mod simulated;
 mod telemetry;
 mod testpmd;
+mod vpp;
 mod weir;
 pub mod wiring;
 mod xdp;
@@ -89,6 +90,12 @@ pub trait Adapter: Sync {
 
     /// The version found on this machine; an error that says how to install it where it is missing.
     fn version(&self) -> Result<String, DutError>;
+
+    /// Why this variant cannot be started here, its program being one that has to be built by hand and is nowhere; found
+    /// out without starting anything. Nothing of a device that Debian has, or that is part of Weir.
+    fn unbuilt(&self, _variant: &str) -> Option<DutError> {
+        None
+    }
 
     /// Whether it comes in this variant (what stands behind `:` in a device's name); what variants
     /// there are where not.
@@ -387,6 +394,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &ip_pipeline::IpPipeline,
     &fastclick::FastClick,
     &bess::Bess,
+    &vpp::Vpp,
     &linux::Linux,
     &xdp::Xdp,
     &external::SomebodyElses,

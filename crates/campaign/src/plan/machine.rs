@@ -135,6 +135,14 @@ impl PointSpec {
         })
     }
 
+    /// The program of a device or of its host that has to be built by hand, and is not here; nothing where none is missing.
+    fn unbuilt(&self) -> Option<String> {
+        let mut devices = weir_dut::devices(&self.dut).into_iter().chain(self.placement.host.as_deref());
+        devices.find_map(|device| {
+            Some(weir_dut::adapter(device)?.unbuilt(weir_dut::split(device).1)?.to_string())
+        })
+    }
+
     /// Why the device's cores cannot be as fast as is asked for.
     fn not_as_fast(&self, machine: &Machine, seats: &Seats) -> Option<String> {
         match self.placement.frequency? {
@@ -179,7 +187,7 @@ impl Plan {
 
     /// What a machine lacks for some of the points, each reason once, with how many points it is about.
     pub fn lacks(&self, machine: &Machine) -> Vec<(String, usize)> {
-        counted(self.expand().iter().filter_map(|point| point.lacks(machine)))
+        counted(self.expand().iter().filter_map(|point| point.lacks(machine).or_else(|| point.unbuilt())))
     }
 
     /// Why some of the points cannot be on any machine and are refused by name when they come, each reason once, with how many

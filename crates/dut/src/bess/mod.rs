@@ -81,6 +81,10 @@ impl Adapter for Bess {
         version(&PROGRAM.path()?)
     }
 
+    fn unbuilt(&self, variant: &str) -> Option<DutError> {
+        PROGRAM.path().err().filter(|_| variant.is_empty())
+    }
+
     /// It forwards between its ports in pairs.
     fn hosts(&self) -> Option<Side> {
         Some(Side::Dut)

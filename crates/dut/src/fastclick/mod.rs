@@ -73,6 +73,10 @@ impl Adapter for FastClick {
         version(&PROGRAM.path()?)
     }
 
+    fn unbuilt(&self, _variant: &str) -> Option<DutError> {
+        PROGRAM.path().err()
+    }
+
     /// It forwards between its ports in pairs.
     fn hosts(&self) -> Option<Side> {
         Some(Side::Dut)
