@@ -137,8 +137,7 @@ impl PointSpec {
 
     /// The program of a device or of its host that has to be built by hand, and is not here; nothing where none is missing.
     fn unbuilt(&self) -> Option<String> {
-        let mut devices = weir_dut::devices(&self.dut).into_iter().chain(self.placement.host.as_deref());
-        devices.find_map(|device| {
+        self.programs().into_iter().find_map(|device| {
             Some(weir_dut::adapter(device)?.unbuilt(weir_dut::split(device).1)?.to_string())
         })
     }
