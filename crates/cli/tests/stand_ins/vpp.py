@@ -41,7 +41,7 @@ class Vpp:
                 return name
             case ["create", "memif", "socket", "id", number, "filename", path]:
                 self.sockets[number] = path
-            case ["create", "interface", "memif", "id", number, "socket-id", place, role, *_, "buffer-size", size, "no-zero-copy", *_]:
+            case ["create", "interface", "memif", "id", number, "socket-id", place, role, "ring-size", _, "buffer-size", size, "no-zero-copy", *_]:
                 role = "server" if role == "master" else "client"
                 path = self.sockets[place]
                 vdev = f"net_memif{len(self.ports)},role={role},id={number},socket={path},socket-abstract=no,rsize=10,bsize={size}"

@@ -182,6 +182,8 @@ fn text(bytes: &[u8]) -> String {
 pub(super) fn cause(process: &Process, error: DutError) -> DutError {
     match error {
         DutError::Refused { dut, command, reason, .. } => {
+            // What it prints beside its answer comes by another way, and may come after it.
+            std::thread::sleep(LAST_WORDS);
             DutError::Refused { dut, command, reason, last_words: process.last_words() }
         }
         error @ (DutError::Network { .. } | DutError::Interrupted { .. } | DutError::Silent { .. }) => {
