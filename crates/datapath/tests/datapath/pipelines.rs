@@ -1,6 +1,7 @@
-//! Lines of the kinds that public pipelines have: of neutron's firewall ("Open vSwitch Firewall Driver" of its
-//! contributor's guide) and of antrea's agent ("Antrea OVS Pipeline"), typed after these documents with addresses of our
-//! own. All that is not refused goes in at once; what is refused is refused by name.
+//! Lines of the kinds that public pipelines have, with addresses of our own: of neutron's firewall, typed after "Open
+//! vSwitch Firewall Driver" of its contributor's guide, and of antrea's agent, whose tables are as "Antrea OVS Pipeline"
+//! begins to describe them and whose lines are of the kinds known of it, not copied. All that is not refused goes in at
+//! once; what is refused is refused by name.
 
 use crate::rig::{Rig, config, udp};
 use weir_openflow::{FlowMod, Names, PortNo};
