@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// command with it, it would answer twice.
 const TAKEN: Duration = Duration::from_millis(50);
 
-/// How long the end of a program is waited for whose connection broke.
+/// How long is waited for the end of a program whose connection broke, and for the output of one that refused a command.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// Longest answer, in bytes.
