@@ -640,3 +640,15 @@ fn a_drawing_that_stands_alone_has_its_colours_its_legend_and_its_runs() {
         assert_eq!(open, close, "{}", exhibit.id());
     }
 }
+
+#[test]
+fn a_rate_that_no_wire_carried_is_not_held_against_a_wire() {
+    let page = page(&[otter()]);
+    let (_, table) = page.split_once("l2fwd: greatest forwarded rate (MRR)").unwrap();
+    let (table, _) = table.split_once("</table>").unwrap();
+    let fed: Vec<&str> = table.split("<tr").filter(|row| row.contains("· fed")).collect();
+    assert!(!fed.is_empty(), "{table}");
+    for row in fed {
+        assert!(!row.contains('%'), "{row}");
+    }
+}

@@ -244,7 +244,8 @@ fn greatest_table(digest: &Digest<'_>, nf: Nf) -> Table {
                     Cell::rate(spread.map(|(low, _)| Pps(low)), bytes),
                     Cell::rate(spread.map(|(_, high)| Pps(high)), bytes),
                     Cell::count(mrr.rates.len() as u64),
-                    Cell::percent(entry.of_theoretical(mrr.mean)),
+                    // A source inside the device has no load, and no wire whose rate it could be held against.
+                    mrr.load.map_or(Cell::None, |_| Cell::percent(entry.of_theoretical(mrr.mean))),
                     limit_cell(mrr.limit()),
                     Cell::Text(
                         doubt
