@@ -257,6 +257,55 @@ fn files_that_are_no_bundles_are_refused_with_what_they_lack() {
 }
 
 #[test]
+fn readers_say_of_a_path_without_a_bundle_what_is_wrong_with_the_file() {
+    let machine = Machine::measured("1%");
+    let (db, empty) = (machine.db(), machine.lab.file("empty.db"));
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(machine.lab.file(name), bytes).unwrap();
+        machine.lab.file(name)
+    };
+    let written = "`weir export RUN --bundle -o FILE` writes";
+    let cases = [
+        (write("bad.weir", &[0x9c, 0x03, 0xff, 0x00, 0x41]), ["this is no bundle (its first bytes", written]),
+        (write("bare", b"hello"), ["this is no bundle (its first bytes", written]),
+        (write("nothing", b""), ["this is no bundle (the file is empty)", written]),
+        (write("cut.weir", &[0x1f, 0x8b, 8, 0]), ["cut off", "copy it again"]),
+        (write("bad.json", b"{}"), ["missing field", "`weir export --json` writes"]),
+        (machine.lab.file("gone.weir"), ["there is no such file", written]),
+        (machine.lab.file("gone"), ["there is no such file", "`weir runs` lists"]),
+        (machine.lab.file("tmp"), ["this is a folder", written]),
+        (PathBuf::from("/dev/null"), ["no regular file", written]),
+    ];
+    for (file, parts) in &cases {
+        let readers = [&["verify"][..], &["show"], &["export", "--json"], &["report"]];
+        for (words, db) in readers.into_iter().map(|words| (words, &db)).chain([(&["verify"][..], &empty)]) {
+            let error = refused(db, &[words, &[text(file)]].concat());
+            for part in parts.iter().chain([&text(file)]) {
+                assert!(error.contains(part), "{words:?} {}: {part:?} is missing: {error}", file.display());
+            }
+        }
+        let error = refused(&db, &["compare", "@last", text(file)]);
+        assert!(parts.iter().all(|part| error.contains(part)), "compare {}: {error}", file.display());
+    }
+    assert!(!empty.exists(), "a question makes no file");
+
+    // Named from the folder that it is in, a file is told from a run, too.
+    let here = |name: &str, db: &Path| {
+        let mut command = weir();
+        command.current_dir(db.parent().unwrap()).args(["verify", name, "--db"]).arg(db);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(here("bare", &db).contains("bare: this is no bundle"));
+    assert!(here("gone.weir", &db).contains("gone.weir: there is no such file"));
+    assert!(here("gone", &db).contains("no run matches `gone`"));
+    // A run is found by its name, whatever else has it.
+    write(&machine.run.name, b"hello");
+    assert!(said(&db, &["show", &machine.run.name]).contains(&machine.run.uuid));
+}
+
+#[test]
 fn the_documents_of_a_bundle_keep_to_their_schema() {
     if !needs!(Need::Program("tar", "tar")) {
         return;

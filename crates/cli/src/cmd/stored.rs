@@ -1,10 +1,10 @@
 //! What the readers of the store share: where it is, which run is meant, and instants.
 
 use super::{BadUse, store_error};
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use weir_store::bundle::{self, Bundle};
-use weir_store::{Selector, Store};
+use weir_store::{Selector, Store, StoreError};
 use weir_trial::environment::Difference;
 use weir_trial::run::Run;
 use weir_units::utc;
@@ -36,8 +36,19 @@ impl Database {
         if let Some(run) = exported(selector)? {
             return Ok(run);
         }
-        let store = self.open()?;
-        let run = store.find(selector).map_err(store_error)?;
+        if let Some(path) = path_of(selector) {
+            return Err(unreadable(path).into());
+        }
+        let found =
+            Store::open_existing(self.db.as_deref()).and_then(|store| Ok((store.find(selector)?, store)));
+        let (run, store) = found.map_err(|error| match (&error, selector) {
+            (StoreError::NoSuchRun { .. } | StoreError::Missing { .. }, Selector::Name(name))
+                if Path::new(name).exists() || names_a_file(name) =>
+            {
+                unreadable(Path::new(name)).into()
+            }
+            _ => store_error(error),
+        })?;
         store.load(run).map_err(store_error)
     }
 
@@ -65,6 +76,35 @@ impl Database {
 pub(crate) fn bundle_file(selector: &Selector) -> Option<&Path> {
     let Selector::Name(name) = selector else { return None };
     Some(Path::new(name)).filter(|path| bundle::looks_like_one(path))
+}
+
+/// Whether a text ends as the files do that runs are exported into.
+pub(crate) fn names_a_file(text: &str) -> bool {
+    Path::new(text).extension().is_some_and(|end| end == "weir" || end == "json")
+}
+
+/// What can only be a path, as no run has a slash in its name.
+fn path_of(selector: &Selector) -> Option<&Path> {
+    let Selector::Name(name) = selector else { return None };
+    name.contains('/').then(|| Path::new(name))
+}
+
+/// Why there is no run at a path that is neither a bundle nor JSON of `weir export`.
+fn unreadable(path: &Path) -> BadUse {
+    let why = match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => match open_bundle(path) {
+            Err(error) => return BadUse::new(error),
+            Ok(_) => "the file changed while it was read; try again",
+        },
+        Ok(found) if found.is_dir() => "this is a folder, not a bundle",
+        Ok(_) => "this is no regular file, and a bundle is one",
+        Err(error) if error.kind() == ErrorKind::NotFound => "there is no such file",
+        Err(error) => return BadUse::new(format!("{}: {error}", path.display())),
+    };
+    let show = path.display();
+    BadUse::new(format!(
+        "{show}: {why}; `weir export RUN --bundle -o FILE` writes a bundle, `weir runs` lists the runs"
+    ))
 }
 
 /// A bundle, its hashes checked. What this Weir would drop of it is an error.

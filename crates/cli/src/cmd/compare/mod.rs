@@ -3,7 +3,7 @@
 mod text;
 
 use super::BadUse;
-use super::stored::Database;
+use super::stored::{Database, names_a_file};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
@@ -95,7 +95,11 @@ fn split(text: &str) -> Option<(&str, &str)> {
         return None;
     }
     let mut sides = text.match_indices('/').map(|(at, _)| (&text[..at], &text[at + 1..]));
-    sides.find(|(run, _)| Path::new(run).is_file()).or_else(|| text.split_once('/'))
+    let of_file = sides.find(|(run, _)| Path::new(run).is_file());
+    // No run has a slash in its name: what ends as a file or begins as a path is the path of one that is not there.
+    let rooted = text.starts_with('/') && text.matches('/').count() > 1;
+    let is_path = rooted || names_a_file(text) || ["./", "../"].iter().any(|here| text.starts_with(here));
+    of_file.or_else(|| text.split_once('/').filter(|_| !is_path))
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -173,5 +177,9 @@ mod tests {
         assert_eq!(which(path), Ok(Which { run: run.clone(), dut: None }));
         assert_eq!(which(&format!("{path}/nf")), Ok(Which { run, dut: Some("nf".to_owned()) }));
         assert!(which("/nf").unwrap_err().contains("@last"));
+        for gone in ["there/is none.weir", "../none", "/tmp/none", "there/none.json"] {
+            let run = gone.parse().unwrap();
+            assert_eq!(which(gone), Ok(Which { run, dut: None }), "the path of a file that is not there");
+        }
     }
 }
