@@ -38,7 +38,8 @@ fn whole(pair: &Value, remarks: &Value) {
 fn a_row_is_measured_beside_its_peers_kept_and_printed_again() {
     let _cores = cores();
     let lab = Lab::new("");
-    let arguments = [&["--only", "port", "--name", "mine", "--json"], TINY.as_slice()].concat();
+    let only = ["--only", "port", "--peers", "testpmd", "--name", "mine", "--json"];
+    let arguments = [&only, TINY.as_slice()].concat();
     let output = perf(&lab, &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let table = valid(&output.stdout);
@@ -46,6 +47,9 @@ fn a_row_is_measured_beside_its_peers_kept_and_printed_again() {
     let pair =
         port["pairs"].as_array().unwrap().iter().find(|pair| pair["other"]["name"] == "testpmd").unwrap();
     whole(pair, &port["remarks"]);
+    assert_eq!(port["pairs"].as_array().unwrap().len(), 1, "only this peer was asked for: {port:#}");
+    let undecided = "not decided: ovs-dpdk and ovs-dpdk:tuned has no ratio here";
+    assert!(port["remarks"].to_string().contains(undecided), "{port:#}");
     let steps = port["profile"].as_array().unwrap();
     assert!(steps.iter().any(|step| step["step"] == "receive"), "{port:#}");
 
@@ -61,6 +65,20 @@ fn a_row_is_measured_beside_its_peers_kept_and_printed_again() {
     }
     let taken = perf(&lab, &arguments).output().unwrap();
     assert_eq!(taken.status.code(), Some(2), "a table is never overwritten");
+}
+
+#[test]
+fn open_vswitch_is_tuned_by_a_search_over_its_knobs_before_it_is_measured() {
+    let _cores = cores();
+    let lab = Lab::new(
+        "nf = \"l2fwd\"\ndut = \"ovs-dpdk:tuned=smc\"\ntrace = \"flows:100\"\nsize = 64\nwiring = \"fed\"\nhuge_pages = false\n\
+         check = false\n[mrr]\ntrials = 1\nduration = \"50ms\"\n",
+    );
+    let run = lab.measure(0);
+    let version = run.points[0].dut_version.clone().unwrap();
+    let searched = |end: &str| version.contains(&format!("tuned by a search to {end}"));
+    assert!(searched("the default (Mpps: ") || searched("smc (Mpps: "), "{version}");
+    assert!(version.contains("default ") && version.contains(", smc "), "both were tried: {version}");
 }
 
 #[test]
@@ -84,6 +102,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
         (["--only", "portt"], "a-100000"),
         (["--against", "/nowhere/weir"], "name a built weir"),
         (["--stored", "nothing"], "there is no store"),
+        (["--peers", "ovs"], "ovs-dpdk, ovs-dpdk:tuned, testpmd"),
     ] {
         let output = perf(&lab, &arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{}", told(&output));

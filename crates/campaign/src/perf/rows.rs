@@ -124,6 +124,15 @@ impl Row {
         self.quoted.map(|(what, unit, value)| Quoted { what: what.to_owned(), unit, value })
     }
 
+    /// The devices that it is measured beside, as they are called; none where it is measured beside other work.
+    pub fn peers(&self) -> Vec<&'static str> {
+        match self.way {
+            Way::Devices { others, .. } => others.to_vec(),
+            Way::Starts { other, .. } => vec![other],
+            Way::Works { .. } | Way::Loads { .. } | Way::Service { .. } => Vec::new(),
+        }
+    }
+
     /// The devices of whom the better one decides whether the target is reached: the first peer in all its
     /// variants.
     pub(super) fn rivals(&self) -> &'static [&'static str] {

@@ -8,6 +8,7 @@
 //! | `limit=N` | flows that the datapath may hold (200,000 by default) | `flow-limit` |
 //! | `flush=N` | packets wait for so many µs for others to be sent with (0 by default) | `tx-flush-interval` |
 //! | `tuned` | found by a search over all of these while it forwards the point's own packets; `fed` only | |
+//! | `tuned=KNOB` | the same over one of them, in a part of the time (`idle` with `limit`) | |
 //!
 //! All of them may be turned while it forwards. Not there: implementations of the datapath's parser and
 //! classifier (`dpif-netdev/dpif-impl-set`, `subtable-lookup-prio-set`), of which Debian's build has one each.
@@ -23,8 +24,12 @@ const TUNED: &str = "tuned";
 const CHOICES: [&[&str]; 4] =
     [&["idle=600000+limit=1000000"], &["smc"], &["emc=1", "emc=20", "emc=0"], &["flush=50"]];
 
+/// The knobs of the search, in its order.
+const SEARCHED: [&str; 4] = ["idle", "smc", "emc", "flush"];
+
 /// What may be written.
-const FORMS: &str = "smc, emc=N (one in N misses; 0: never), idle=N (ms), limit=N (flows), flush=N (µs), joined by `+`, or tuned alone";
+const FORMS: &str = "smc, emc=N (one in N misses; 0: never), idle=N (ms), limit=N (flows), flush=N (µs), joined by `+`, or tuned alone \
+     (tuned=KNOB: the search over one of idle, smc, emc, flush)";
 
 /// Most flows that may be asked for, the longest time without a packet, in ms, and the longest wait for other
 /// packets, in µs (the documentation's; of the time without a packet the most that the database takes).
@@ -87,12 +92,20 @@ impl Knobs {
 
 /// Whether a variant asks for a search.
 pub(super) fn is_searched(variant: &str) -> bool {
-    variant == TUNED
+    !choices(variant).is_empty()
 }
 
 /// What a search tries; nothing where the variant asks for none.
 pub(super) fn choices(variant: &str) -> &'static [&'static [&'static str]] {
-    if is_searched(variant) { &CHOICES } else { &[] }
+    match variant.strip_prefix(TUNED) {
+        Some("") => &CHOICES,
+        Some(one) => {
+            let knob = one.strip_prefix('=');
+            let place = SEARCHED.iter().position(|searched| Some(*searched) == knob);
+            place.and_then(|place| CHOICES.get(place..=place)).unwrap_or_default()
+        }
+        None => &[],
+    }
 }
 
 #[cfg(test)]
@@ -122,6 +135,8 @@ mod tests {
             ("limit=0", "1 to 100000000"),
             ("smc+smc", "twice"),
             ("tuned+smc", "tuned alone"),
+            ("tuned=limit", "idle, smc, emc, flush"),
+            ("tuned=", "tuned=KNOB"),
         ] {
             let why = Knobs::parse(text).unwrap_err();
             assert!(why.contains(says), "{text}: {why}");
@@ -134,5 +149,11 @@ mod tests {
             assert_ne!(Knobs::parse(choice), Ok(DEFAULT), "{choice}");
         }
         assert!(choices("smc").is_empty() && choices("tuned").len() == CHOICES.len());
+        for (knob, tried) in SEARCHED.into_iter().zip(CHOICES) {
+            let variant = format!("tuned={knob}");
+            assert_eq!(choices(&variant), [tried], "{variant}");
+            assert!(tried.iter().all(|value| value.starts_with(knob)), "{variant}");
+            assert_eq!(Knobs::parse(&variant), Ok(DEFAULT));
+        }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args, comparisons: u32, interrupted: &Arc<AtomicBool>) 
     let flag = Arc::clone(interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))?;
     let huge_pages = args.huge_pages.into();
-    let runs = Runs { db: &db, name: &name, effort, huge_pages, base: None };
+    let runs = Runs { db: &db, name: &name, effort, huge_pages, base: None, peers: &[] };
     let mut aa = Aa::new(name.clone(), super::super::WEIR.to_owned(), effort, super::super::environment());
     let kept = file(&db, &name);
     let numbers = (0..comparisons).take_while(|_| !interrupted.load(Ordering::Relaxed));

@@ -7,6 +7,7 @@ mod text;
 
 use super::BadUse;
 use runs::Runs;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -71,12 +72,15 @@ pub(crate) struct Args {
     /// A subset in shorter trials
     #[arg(long)]
     quick: bool,
+    /// Of the peers of a row only these, as its table names them; a target beside others is not judged then
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',', conflicts_with_all = ["against", "stored", "list"])]
+    peers: Vec<String>,
     /// Another build of weir: compare the switch with it instead of with peers
     #[arg(long, value_name = "PROGRAM", conflicts_with = "stored")]
     against: Option<PathBuf>,
     /// Compare devices with themselves, so many comparisons in all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000),
-          conflicts_with_all = ["only", "quick", "against", "stored", "list", "markdown"])]
+          conflicts_with_all = ["only", "peers", "quick", "against", "stored", "list", "markdown"])]
     aa: Option<u32>,
     /// How often both sides are started anew, exactly [default: until a difference of 5 % would be seen]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -166,8 +170,23 @@ fn rows(args: &Args) -> Result<Vec<&'static Row>, BadUse> {
     args.only.iter().map(row).collect()
 }
 
+/// Refuses a peer that none of the rows has.
+fn check_peers(peers: &[String], rows: &[&Row]) -> Result<(), BadUse> {
+    let known: BTreeSet<&str> = rows.iter().flat_map(|row| row.peers()).collect();
+    match peers.iter().find(|peer| !known.contains(peer.as_str())) {
+        None => Ok(()),
+        Some(peer) => {
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            Err(BadUse::new(format!(
+                "--peers: no row that is asked for has a peer `{peer}`; they have {known}"
+            )))
+        }
+    }
+}
+
 fn measure(args: &Args, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Perf> {
     let rows = rows(args)?;
+    check_peers(&args.peers, &rows)?;
     let usual = if args.quick || args.against.is_some() { Effort::QUICK } else { Effort::WHOLE };
     let effort = effort(args, usual);
     let base = args.against.as_deref().map(program).transpose()?;
@@ -185,8 +204,8 @@ fn measure(args: &Args, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Perf> {
     }
     let flag = Arc::clone(interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))?;
-    let runs =
-        Runs { db: &db, name: &name, effort, huge_pages: args.huge_pages.into(), base: base.as_deref() };
+    let (huge_pages, base_path) = (args.huge_pages.into(), base.as_deref());
+    let runs = Runs { db: &db, name: &name, effort, huge_pages, base: base_path, peers: &args.peers };
     let mut perf = Perf {
         schema: SCHEMA_VERSION,
         name: name.clone(),

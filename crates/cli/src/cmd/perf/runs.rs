@@ -19,6 +19,8 @@ pub(super) struct Runs<'a> {
     pub(super) effort: Effort,
     pub(super) huge_pages: HugePages,
     pub(super) base: Option<&'a str>,
+    /// The peers that are wanted; all where none is named.
+    pub(super) peers: &'a [String],
 }
 
 /// What `weir switch bench --json` prints, as far as it is needed.
@@ -44,10 +46,16 @@ impl Runs<'_> {
         if plans.is_empty() {
             return Ok(Measured::unavailable(row, "it compares no two builds"));
         }
+        let wanted: Vec<String> = self.peers.iter().map(|peer| format!("{}.{peer}", row.id)).collect();
+        let plans = plans.into_iter().filter(|plan| wanted.is_empty() || wanted.contains(&plan.suffix));
+        let mut plans = plans.peekable();
+        if plans.peek().is_none() {
+            return Ok(Measured::unavailable(row, "none of its peers is among --peers"));
+        }
         let mut runs = Vec::new();
         let mut failures = Vec::new();
-        for plan in &plans {
-            match self.bench(plan)? {
+        for plan in plans {
+            match self.bench(&plan)? {
                 Ok(run) => runs.push(run),
                 Err(why) => failures.push(why),
             }
