@@ -234,13 +234,13 @@ fn a_device_that_feeds_itself_is_looked_at_over_another_wiring_first() {
             .measure(0);
         // The untimed pass compares some hundreds; the audit all that is forwarded at the full rate.
         let compared = all_right(&run);
-        assert!(compared.iter().all(|compared| *compared > 100_000), "{compared:?}");
+        assert!(compared.iter().all(|compared| *compared > 50_000), "{compared:?}");
         for point in &run.points {
             let audit = point.packets.as_ref().unwrap().audit.as_ref().expect("an audit");
             let [left, right] = audit.by_port[..] else { panic!("{audit:?}") };
             match point.key.directions {
                 // What enters by port 0 leaves by port 1.
-                1 => assert!(left == 0 && right > 50_000, "{:?}: {audit:?}", point.key),
+                1 => assert!(left == 0 && right > 25_000, "{:?}: {audit:?}", point.key),
                 _ => assert!(left.min(right) * 2 > left.max(right), "{:?}: {audit:?}", point.key),
             }
         }
@@ -256,7 +256,7 @@ fn a_plan_may_go_without_and_people_are_told_what_was_compared() {
     assert_eq!(run.points[0].packets, None);
     assert!(run.points[0].trials.iter().all(|trial| trial.result.packets.is_none()));
 
-    let lab = Lab::new(&plan(axes));
+    let lab = Lab::new(&unchecked_tester(axes));
     lab.measure(0);
     let output = crate::lab::weir().args(["show", "--db"]).arg(lab.file("weir.db")).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -28,12 +28,26 @@ pub struct Neighbour {
 
 /// Samples this machine for a while. Busiest first; this process is left out.
 pub fn neighbours(during: Duration) -> Vec<Neighbour> {
-    let source = Source::here();
-    let began = Instant::now();
-    let before = ticks(&source);
-    std::thread::sleep(during);
-    let after = ticks(&source);
-    compare(&before, &after, began.elapsed())
+    Watch::begin(&Source::here()).end(&Source::here(), during)
+}
+
+/// A sample that has begun: what is done meanwhile is not waited for again.
+pub(super) struct Watch {
+    began: Instant,
+    before: Usage,
+}
+
+impl Watch {
+    pub(super) fn begin(source: &Source) -> Self {
+        Self { began: Instant::now(), before: ticks(source) }
+    }
+
+    /// Ends it when it has lasted so long.
+    fn end(self, source: &Source, during: Duration) -> Vec<Neighbour> {
+        std::thread::sleep(during.saturating_sub(self.began.elapsed()));
+        let after = ticks(source);
+        compare(&self.before, &after, self.began.elapsed())
+    }
 }
 
 type Usage = BTreeMap<usize, Process>;
@@ -78,12 +92,11 @@ fn ticks(source: &Source) -> Usage {
     source.numbered("proc", "").into_iter().filter_map(read).collect()
 }
 
-pub(super) fn read(source: &Source, during: Duration, facts: &mut Facts) {
+/// `watch` is one of this machine; there is none of another.
+pub(super) fn read(source: &Source, watch: Option<Watch>, during: Duration, facts: &mut Facts) {
     facts.put("load.average", source.read("proc/loadavg"));
-    if !source.is_here() {
-        return;
-    }
-    let busy = neighbours(during);
+    let Some(watch) = watch else { return };
+    let busy = watch.end(source, during);
     let named: Vec<String> = busy
         .iter()
         .filter(|neighbour| neighbour.share >= WORTH_NAMING)

@@ -14,7 +14,7 @@ use weir_dut::folder::Folder;
 use weir_trial::{Audit, Fault, Oracle, PacketCheck};
 
 /// How long the sink looks.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(500);
 /// How long the device may take to learn before: one that does not is audited as it is.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -26,9 +26,13 @@ const GROWTH: f64 = 0.01;
 const ROOM: f64 = 1.1;
 /// Time between two looks.
 pub(super) const LOOK: Duration = Duration::from_millis(200);
-/// The window of a device that says nothing of its flows, in looks, and the least one of a device that does.
+/// The window of a device that says nothing of its flows, in looks, and the least one of a device that does: where its
+/// limit is far from its flows, and where it may come to bind them.
 const BRIEF: Duration = Duration::from_millis(390);
+const ROOMY: Duration = Duration::from_millis(790);
 const LONG: Duration = Duration::from_millis(1_900);
+/// A limit that is so many times the flows is far from them.
+const FAR: u64 = 4;
 /// The window of a device that says nothing of its flows, and sends some packets to its slow path all the time.
 const STILL: Duration = Duration::from_secs(20);
 /// Shares of the packets that go to the slow path, in the two halves of that window, that are as good as equal.
@@ -86,7 +90,12 @@ impl Gate {
 
     /// For a device that says how many flows it holds.
     fn look_at_flows(&self, now: Duration, says: Learning) -> Result<Settled, String> {
-        let span = LONG.max(Duration::from_nanos(says.round.0) * OWN_ROUNDS);
+        let least = match self.steady {
+            false => BRIEF,
+            true if says.flows.saturating_mul(FAR) <= says.limit => ROOMY,
+            true => LONG,
+        };
+        let span = least.max(Duration::from_nanos(says.round.0) * OWN_ROUNDS);
         let window = self.window(now, span).ok_or(BRIEFLY)?;
         self.steady(window, NOISY)?;
         let settled = learning(window)?;
@@ -293,6 +302,17 @@ mod tests {
             Seen { learning: Some(Learning { limit, ..full }), ..device(t) }
         };
         assert!(settled(60, backing_off).is_err(), "a limit that moves is none to stay at");
+    }
+
+    #[test]
+    fn a_limit_that_is_far_from_the_flows_is_watched_for_less_long_and_an_audit_for_least() {
+        let holds = |flows| Learning { flows, limit: 10_000, most: 200_000, ..Learning::default() };
+        let device = |flows| move |t| Seen { learning: Some(holds(flows)), ..forwards(1e6, t) };
+        let after = |flows| settled(30, device(flows)).unwrap();
+        assert!((0.7..0.9).contains(&after(2_500)), "{}", after(2_500));
+        assert!((1.8..2.1).contains(&after(2_501)), "{}", after(2_501));
+        let audit = passed(Gate::of_audit(TRACE), 30, device(2_501)).unwrap();
+        assert!((0.3..0.5).contains(&audit), "{audit}");
     }
 
     #[test]
