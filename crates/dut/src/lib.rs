@@ -42,6 +42,7 @@ pub mod server;
 mod simulated;
 mod telemetry;
 mod testpmd;
+pub mod vhost_events;
 mod vpp;
 mod weir;
 pub mod wiring;

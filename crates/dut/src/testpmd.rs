@@ -4,6 +4,7 @@
 //! packet. It cannot route or filter.
 
 use crate::eal::{self, Lcores, PATIENCE, RING};
+use crate::found::Said;
 use crate::process::Process;
 use crate::wiring::{Side, WiringKind};
 use crate::{Adapter, Counters, DutError, PortCounts, RunningDut, StartRequest, cpu};
@@ -14,6 +15,7 @@ use weir_units::Nanos;
 
 const NAME: &str = "testpmd";
 pub(crate) const PROGRAM: &str = "dpdk-testpmd";
+static VERSION: Said = Said::nothing();
 
 /// The adapter.
 pub(crate) struct Testpmd;
@@ -70,15 +72,7 @@ impl Adapter for Testpmd {
     }
 
     fn version(&self) -> Result<String, DutError> {
-        let missing = DutError::Missing { dut: NAME, program: PROGRAM, package: "dpdk-dev" };
-        // It says its version on the way to its help.
-        let output = std::process::Command::new(PROGRAM)
-            .args(["-v", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-h"])
-            .output()
-            .map_err(|_| missing)?;
-        let text = [output.stdout, output.stderr].concat();
-        let version = eal::version(&String::from_utf8_lossy(&text)).map(str::to_owned);
-        Ok(format!("DPDK {}", version.as_deref().unwrap_or("of unknown version")))
+        VERSION.of(PROGRAM, ask_version)
     }
 
     fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
@@ -98,6 +92,18 @@ impl Adapter for Testpmd {
         let ports = request.ports.len();
         Ok(Box::new(Running { process, version, threads, ports }))
     }
+}
+
+/// Its version, which it says on the way to its help, after 0.1 s.
+fn ask_version() -> Result<String, DutError> {
+    let missing = DutError::Missing { dut: NAME, program: PROGRAM, package: "dpdk-dev" };
+    let output = std::process::Command::new(PROGRAM)
+        .args(["-v", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-h"])
+        .output()
+        .map_err(|_| missing)?;
+    let text = [output.stdout, output.stderr].concat();
+    let version = eal::version(&String::from_utf8_lossy(&text)).map(str::to_owned);
+    Ok(format!("DPDK {}", version.as_deref().unwrap_or("of unknown version")))
 }
 
 pub(crate) fn arguments(request: &StartRequest<'_>) -> Vec<String> {

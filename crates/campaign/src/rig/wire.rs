@@ -11,6 +11,7 @@ use weir_dpdk::{Eal, Pool, Port, PortConfig, PortError, RxQueue, TxQueue};
 use weir_dut::chain::{self, ChainRequest};
 use weir_dut::folder::Folder;
 use weir_dut::namespace::Namespace;
+use weir_dut::vhost_events::Awake;
 use weir_dut::wiring::{Fed, MOST_LINKS, Nic, Side, VethDriver, VethPairs, WiringKind, with_queues};
 use weir_dut::{RunningDut, SPARE_BUFFERS, StartRequest};
 use weir_traffic::{DirectionSetup, Layout, Sender, Tester};
@@ -188,7 +189,9 @@ pub(super) fn linked(
         let (mut dut, took) = start(setup, &request)?;
         wait_for_somebody_else(setup, flags)?;
         let knocker = Knocker::start(links.listening.clone(), Arc::clone(&flags.stop), patience(setup));
+        let awake = (setup.wiring == WiringKind::Vhost).then(|| Awake::keep(dut.as_ref()));
         let opened = open();
+        drop(awake);
         let knocked = knocker.end();
         let ports = opened.map_err(|error| unopened(error, knocked, dut.as_mut(), flags));
         if ports.is_err() {

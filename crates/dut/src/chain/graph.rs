@@ -9,6 +9,7 @@ use super::running::{Member, Rows, Running};
 use super::stages::{Counted, stage};
 use super::{ChainRequest, MOST_PORTS};
 use crate::folder::Folder;
+use crate::vhost_events::Awake;
 use crate::wiring::{Memif, Side, Vhost, WiringKind};
 use crate::{Adapter, Counters, DutError, Kind, PortCounts, RunningDut, StartRequest};
 use weir_trial::{Graph, GraphDevice, GraphEnd, Join, Nf, StageReading, StageTaps};
@@ -140,11 +141,14 @@ pub(super) fn start(request: &ChainRequest<'_>, graph: &Graph) -> Result<Box<dyn
     };
     let rows = graph.paths().into_iter().map(|path| path.into_iter().filter_map(passage).collect());
     let mut running = Running::new(Rows::Graph(rows.collect()), false);
+    // Each connects to ports of those before it.
+    let mut awake = Vec::new();
     for (place, device) in order.iter().filter_map(|place| graph.devices.get(*place)).enumerate() {
         let name = named(device);
         let core = request.cores.get(place).copied().unwrap_or(request.start.core);
         let own = Own { device, ports: &ports.of(device), cores: &[core] };
         let (dut, folder) = own.start(request).map_err(|error| running.cause(error.within(name.clone())))?;
+        awake.push(Awake::keep(dut.as_ref()));
         let answers = ports.answers(device);
         running.members.push(Member {
             dut,

@@ -22,6 +22,7 @@ pub use graph::unsupported as graph_unsupported;
 pub use paths::HostPaths;
 
 use crate::folder::Folder;
+use crate::vhost_events::Awake;
 use crate::{Adapter, DutError, RunningDut, Sharing, StartRequest, guest};
 use links::Links;
 use paths::Places;
@@ -174,6 +175,8 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
     let places = Places { functions: if shares { 1 } else { functions.len() }, copies, pairs, bundles };
     let inside = functions.len() * copies * pairs;
     let mut running = Running::new(Rows::Chain(places), placement.deployment == Deployment::Container);
+    // Each connects to ports of those before it.
+    let mut awake = Vec::new();
     let host = first(placement);
     let sockets = host.and_then(|(host, _)| host.hosts());
     let links = Links::of(request, places, sockets);
@@ -194,6 +197,7 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
             _ => host.start_splitter(&own, &places.paths(placement.split)),
         };
         let dut = dut.map_err(|error| error.within(name.to_owned()))?;
+        awake.push(Awake::keep(dut.as_ref()));
         running.members.push(Member {
             dut,
             name: name.to_owned(),
@@ -236,6 +240,7 @@ pub fn start(request: &ChainRequest<'_>) -> Result<Box<dyn RunningDut>, DutError
             None => dut.start(&own),
         };
         let dut = dut.map_err(|error| running.cause(error.within(name.clone())))?;
+        awake.push(Awake::keep(dut.as_ref()));
         running.members.push(Member { dut, name, is_host: false, answers: false, folder: Some(folder) });
     }
     Ok(running.described())
