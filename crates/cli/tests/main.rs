@@ -36,6 +36,7 @@ mod papers;
 mod peers;
 mod perf;
 mod pipelines;
+mod privileges;
 mod queues;
 mod readers;
 mod seats;

@@ -5,6 +5,7 @@
 //! - [`Plane`]: what it asks of a datapath;
 //! - [`ControlSocket`], [`Client`]: requests over a Unix socket;
 //! - [`Channels`]: connections with OpenFlow controllers, which tell what they [`Heard`];
+//! - [`Confinement`]: what the process gives up of its rights once it has what it needs;
 //! - [`mod@bench`]: a service by itself;
 //! - [`Stats`], [`metrics`], [`MetricsServer`]: the ledger as a document, and for Prometheus.
 //!
@@ -15,6 +16,7 @@ mod addresses;
 pub mod bench;
 mod client;
 pub mod config;
+mod confine;
 mod connections;
 mod events;
 mod frame;
@@ -32,6 +34,7 @@ mod text;
 
 pub use client::{Client, ClientError, HangUp};
 pub use config::{ConfigFileError, Known, Settings, TableText};
+pub use confine::{ConfineError, Confinement, Kept};
 pub use http::{MetricsAt, MetricsServer};
 pub use plane::{Ended, Plane};
 pub use protocol::Request;

@@ -176,6 +176,8 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("seed", old.seed != new.seed),
         ("control", old.control != new.control),
         ("metrics", old.metrics != new.metrics),
+        ("user", old.user != new.user),
+        ("seccomp", old.seccomp != new.seccomp),
         ("datapath_id", old.openflow.datapath_id != new.openflow.datapath_id),
     ];
     keys.iter().filter(|(_, differs)| *differs).map(|(key, _)| *key).collect()

@@ -4,7 +4,7 @@ use crate::http::{MetricsAt, MetricsServer};
 use crate::plane::Ended;
 use crate::socket::ControlSocket;
 use crate::switch::{About, Inbound, Loader, RunError, Switch};
-use crate::{Settings, Stats};
+use crate::{ConfineError, Confinement, Kept, Settings, Stats};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -97,6 +97,15 @@ impl Running {
     /// A worker that does not answer.
     pub fn stats(&mut self) -> Result<Stats, String> {
         self.switch.stats()
+    }
+
+    /// Gives up what only the start needed: the rest of the process's life is for packets and requests.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn confine(&mut self, confinement: Confinement) -> Result<Kept, ConfineError> {
+        let plane = &self.switch.plane;
+        confinement.finish(|act| plane.on_each_worker(act).map_err(|error| error.to_string()))
     }
 
     /// What the configuration says in vain.

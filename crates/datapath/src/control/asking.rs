@@ -16,6 +16,15 @@ use std::time::Duration;
 const PROMPT: Duration = Duration::from_millis(1);
 
 impl Datapath {
+    /// Has every worker do something to its own thread, between two bursts.
+    ///
+    /// # Errors
+    /// What one of them was told, or a worker that does not answer.
+    pub fn on_each_worker(&self, act: fn() -> Result<(), String>) -> Result<(), ControlError> {
+        let answers = self.ask(|answer| Command::Thread { act, answer })?;
+        answers.into_iter().collect::<Result<(), String>>().map_err(ControlError)
+    }
+
     /// Waits until every worker has carried out its commands.
     pub(crate) fn fence(&self) -> Result<(), ControlError> {
         self.wait_for_all(Running::wait_until_done)

@@ -70,6 +70,7 @@ impl Worker {
                 frames.chunks(BURST).for_each(|frames| self.inject(in_port, frames));
             }
             Command::PacketOut(packet) => self.send_out(*packet),
+            Command::Thread { act, answer } => drop(answer.send(act())),
             // That it was read is all that is asked.
             Command::Ping => {}
             #[cfg(test)]

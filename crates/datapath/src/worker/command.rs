@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Inject { in_port: PortNo, frames: Vec<Vec<u8>> },
     /// A packet, and what is to be done with it.
     PacketOut(Box<PacketOut>),
+    /// Do something to the thread itself, such as give up what it may do.
+    Thread { act: fn() -> Result<(), String>, answer: Sender<Result<(), String>> },
     /// Answer, by reading this.
     Ping,
     /// Tests have it do what no worker does.

@@ -114,6 +114,13 @@ impl<'a> Checker<'a> {
             Some(("", span)) => self.wrong(span, "`control`: name a path, or \"none\""),
             Some((path, _)) => settings.control = Some(self.path(path)),
         }
+        if let Some(user) = &table.user {
+            if user.get_ref().is_empty() {
+                self.wrong(user.span(), "`user`: name one that there is, such as \"weir\"");
+            }
+            settings.user = Some(user.get_ref().clone());
+        }
+        settings.seccomp = table.seccomp.unwrap_or(settings.seccomp);
         if let Some(metrics) = &table.metrics {
             match metrics.get_ref().parse() {
                 Ok(MetricsAt::Unix(path)) => {

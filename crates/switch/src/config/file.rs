@@ -82,6 +82,11 @@ pub(super) struct SwitchTable {
     /// Path of the control socket, or "none". Default: switch.sock in the user's runtime folder.
     #[schemars(with = "Option<String>")]
     pub(super) control: Option<Spanned<String>>,
+    /// The user that the switch becomes once it has opened what it needs; only root can. Default: none, it stays who it is.
+    #[schemars(with = "Option<String>")]
+    pub(super) user: Option<Spanned<String>>,
+    /// Whether the kernel refuses the system calls that a switch has no use for. Default: true.
+    pub(super) seccomp: Option<bool>,
     /// Where Prometheus may read metrics: an address and port, such as "127.0.0.1:9464", or "unix:PATH", a socket for
     /// this user alone. Default: none.
     #[schemars(with = "Option<String>")]

@@ -100,6 +100,10 @@ pub struct Settings {
     pub control: Option<PathBuf>,
     /// Where metrics may be read.
     pub metrics: Option<MetricsAt>,
+    /// The user to become once all is open.
+    pub user: Option<String>,
+    /// Whether system calls are filtered.
+    pub seccomp: bool,
     /// Controllers: where they connect, and which are connected to.
     pub openflow: ChannelSettings,
     /// Ports, each with a number; queues 0 for one a worker.
@@ -132,6 +136,8 @@ impl Default for Settings {
             seed: None,
             control: Some(crate::socket::default_path()),
             metrics: None,
+            user: None,
+            seccomp: true,
             openflow: ChannelSettings::default(),
             ports: Vec::new(),
             services: BTreeMap::new(),

@@ -85,6 +85,12 @@ pub(super) struct Options {
     /// Serve metrics to Prometheus at this address, such as 127.0.0.1:9464, or at unix:PATH, a socket for this user alone
     #[arg(long, value_name = "ADDRESS:PORT|unix:PATH", value_parser = clap::value_parser!(MetricsAt))]
     metrics: Option<MetricsAt>,
+    /// Become this user once all is open, with no capability but those that its ports need later; only root can
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Leave the kernel's system calls open that a switch has no use for: for kernels without seccomp
+    #[arg(long)]
+    no_seccomp: bool,
     /// Print one JSON line on standard output when packets flow
     #[arg(long)]
     pub(super) announce: bool,
@@ -192,6 +198,8 @@ impl Options {
         settings.poll = self.poll.unwrap_or(settings.poll);
         settings.seed = self.seed.or(settings.seed);
         settings.metrics = self.metrics.clone().or(settings.metrics);
+        settings.user = self.user.clone().or(settings.user);
+        settings.seccomp &= !self.no_seccomp;
         for control in &self.controls {
             settings.control = match control {
                 Control::Socket(path) => Some(path.clone()),

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::Duration;
-use weir_switch::{Answer, Finished, Inbound, Request, RunError, Running, Stats, ask};
+use weir_switch::{Answer, Confinement, Finished, Inbound, Request, RunError, Running, Stats, ask};
 use weir_units::Pps;
 
 /// Time between two rows on a terminal.
@@ -26,7 +26,9 @@ pub(super) fn run(options: Options) -> anyhow::Result<ExitCode> {
     let (stdio, announce) = (options.stdio(), options.announce);
     let loader = Box::new(move || options.settings().map_err(|error| error.to_string()));
     let version = WEIR.strip_prefix("weir ").unwrap_or(WEIR);
+    let confinement = Confinement::begin(&settings).map_err(BadUse::new)?;
     let mut running = weir_switch::start(settings, loader, version).map_err(BadUse::new)?;
+    let kept = running.confine(confinement).map_err(BadUse::new)?;
     for warning in running.warnings() {
         eprintln!("weir switch: {warning}");
     }
@@ -37,7 +39,7 @@ pub(super) fn run(options: Options) -> anyhow::Result<ExitCode> {
     if announce {
         stdio::announce(&mut running)?;
     } else {
-        println!("{}", headline(&mut running)?);
+        println!("{}; {kept}; Ctrl-C ends it", headline(&mut running)?);
     }
     tell_events(running.asks())?;
     if !announce && std::io::stdout().is_terminal() {
@@ -93,7 +95,7 @@ fn headline(running: &mut Running) -> anyhow::Result<String> {
         let who = if at.is_public() { ", for whoever reaches that address" } else { "" };
         line += &format!("; metrics at {at}{who}");
     }
-    Ok(line + "; Ctrl-C ends it")
+    Ok(line)
 }
 
 /// SIGINT and SIGTERM stop the switch, SIGHUP makes it read its configuration again.

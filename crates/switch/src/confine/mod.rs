@@ -1,0 +1,176 @@
+//! What the process keeps of its rights once it has what it needs.
+//!
+//! Design, in the order in which it is done:
+//! 1. [`Confinement::begin`], while there is one thread: capabilities that no port and no option calls for go, for good;
+//!    nothing that is started gets more than it had (`no_new_privs`).
+//! 2. The switch starts, and opens what is configured.
+//! 3. [`Confinement::finish`]: it becomes the user that it was told, with the capabilities that its kinds of ports need
+//!    to be opened or closed again, on the one thread that opens ports; then each thread gets its filter of system calls
+//!    ([`filter`]).
+//!
+//! Threads: all of them. Users and the first filters are changed for the whole process at once; each worker confines
+//! itself, between two bursts.
+
+mod filter;
+mod rights;
+
+use crate::Settings;
+use crate::http::MetricsAt;
+use nix::sys::prctl;
+use nix::unistd::{Gid, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
+use rights::Rights;
+use std::ffi::CString;
+use std::fmt;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use weir_agent::channel::Listen;
+
+/// Why a switch could not give up what it does not need.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    /// The user to become cannot be.
+    #[error("--user {name}: {reason}")]
+    User {
+        /// As asked for.
+        name: String,
+        /// Why not, and how to mend it.
+        reason: String,
+    },
+    /// Capabilities.
+    #[error("capabilities cannot be given up: {0}")]
+    Capabilities(String),
+    /// System calls.
+    #[error(
+        "the kernel takes no filter of system calls: {0}; it needs CONFIG_SECCOMP_FILTER. Without one every call of the \
+         kernel is open to whoever finds a flaw: say so by --no-seccomp, or seccomp = false"
+    )]
+    Filter(String),
+}
+
+/// What is to be given up, and when.
+#[derive(Debug)]
+pub struct Confinement {
+    user: Option<User>,
+    rights: Rights,
+    filters: bool,
+    xdp: bool,
+    /// Sockets that are to be the new user's.
+    sockets: Vec<PathBuf>,
+}
+
+/// What the process has kept, as it says at its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The user that it became.
+    pub user: Option<String>,
+    /// Capabilities that it has, by name.
+    pub capabilities: Vec<String>,
+    /// Whether its system calls are filtered.
+    pub filtered: bool,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.capabilities.join(", ");
+        let capabilities = if names.is_empty() { "no capability" } else { &names };
+        if let Some(user) = &self.user {
+            write!(f, "as user {user} with {capabilities}")?;
+        } else {
+            write!(f, "with {capabilities}")?;
+        }
+        if self.filtered { Ok(()) } else { f.write_str(", system calls not filtered") }
+    }
+}
+
+impl Confinement {
+    /// Finds out what is to be kept, and gives up at once what nothing calls for. The process has one thread yet.
+    ///
+    /// # Errors
+    /// A user that there is not, or that this process may not become.
+    pub fn begin(settings: &Settings) -> Result<Self, ConfineError> {
+        let user = settings.user.as_deref().map(find).transpose()?;
+        let rights = Rights::of(settings.ports.iter().map(|port| port.spec.as_str()));
+        rights.keep_for_start(user.is_some()).map_err(ConfineError::Capabilities)?;
+        prctl::set_no_new_privs().map_err(|error| ConfineError::Capabilities(error.to_string()))?;
+        let listen = settings.openflow.listen.iter().filter_map(|at| match at {
+            Listen::Unix(path) => Some(path.clone()),
+            Listen::Tcp { .. } => None,
+        });
+        let metrics = match &settings.metrics {
+            Some(MetricsAt::Unix(path)) => Some(path.clone()),
+            _ => None,
+        };
+        let sockets = listen.chain(settings.control.clone()).chain(metrics).collect();
+        Ok(Self { user, xdp: rights.xdp(), rights, filters: settings.seccomp, sockets })
+    }
+
+    /// Gives up what only the start needed. `each_worker` has every worker's thread do something between two bursts.
+    ///
+    /// # Errors
+    /// What the kernel refuses. Some of it may have been given up.
+    pub fn finish(
+        self,
+        each_worker: impl FnOnce(fn() -> Result<(), String>) -> Result<(), String>,
+    ) -> Result<Kept, ConfineError> {
+        if let Some(user) = &self.user {
+            become_user(user, &self.rights, &self.sockets)?;
+        }
+        if self.filters {
+            let own = std::process::id();
+            for program in [filter::everywhere(own, self.xdp), filter::no_clone3()] {
+                let program = program.map_err(|error| ConfineError::Filter(error.to_string()))?;
+                seccompiler::apply_filter_all_threads(&program)
+                    .map_err(|error| ConfineError::Filter(error.to_string()))?;
+            }
+            each_worker(confine_worker).map_err(ConfineError::Filter)?;
+        }
+        let capabilities = rights::held().map_err(ConfineError::Capabilities)?;
+        Ok(Kept { user: self.user.map(|user| user.name), capabilities, filtered: self.filters })
+    }
+}
+
+/// What a worker gives up, on its own thread.
+fn confine_worker() -> Result<(), String> {
+    rights::drop_all()?;
+    let program = filter::workers(std::process::id()).map_err(|error| error.to_string())?;
+    seccompiler::apply_filter(&program).map_err(|error| error.to_string())
+}
+
+/// The user of a name, if this process may become it.
+fn find(name: &str) -> Result<User, ConfineError> {
+    let wrong = |reason: String| ConfineError::User { name: name.to_owned(), reason };
+    let found = User::from_name(name).map_err(|error| wrong(error.to_string()))?;
+    let user =
+        found.ok_or_else(|| wrong("there is no such user; `useradd --system` makes one".to_owned()))?;
+    if user.uid.is_root() {
+        return Err(wrong("that is root, who may do everything; name a user without rights".to_owned()));
+    }
+    if !Uid::effective().is_root() && Uid::effective() != user.uid {
+        return Err(wrong(
+            "only root can become another user; start the switch as root, or as that user".to_owned(),
+        ));
+    }
+    Ok(user)
+}
+
+/// Becomes a user, on all threads, keeping the capabilities that ports need on this one.
+fn become_user(user: &User, rights: &Rights, sockets: &[PathBuf]) -> Result<(), ConfineError> {
+    let wrong = |what: &str, error: &dyn fmt::Display| ConfineError::User {
+        name: user.name.clone(),
+        reason: format!("{what}: {error}"),
+    };
+    if Uid::effective() == user.uid {
+        return Ok(()); // as which it was started
+    }
+    for socket in sockets.iter().filter(|path| Path::exists(path)) {
+        chown(socket, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
+            .map_err(|error| wrong(&format!("its socket {}", socket.display()), &error))?;
+    }
+    let name = CString::new(user.name.as_str()).map_err(|error| wrong("its name", &error))?;
+    let groups: Vec<Gid> = getgrouplist(&name, user.gid).map_err(|error| wrong("its groups", &error))?;
+    rights.carry_over().map_err(|error| wrong("capabilities", &error))?;
+    setgroups(&groups).map_err(|error| wrong("its groups", &error))?;
+    setresgid(user.gid, user.gid, user.gid).map_err(|error| wrong("its group", &error))?;
+    setresuid(user.uid, user.uid, user.uid).map_err(|error| wrong("its number", &error))?;
+    rights.keep_after_start().map_err(ConfineError::Capabilities)
+}
