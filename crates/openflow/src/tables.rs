@@ -395,7 +395,7 @@ pub trait Tables {
     ///
     /// # Errors
     /// Which change cannot be done and why; nothing was changed.
-    fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError>;
+    fn apply(&mut self, changes: Vec<Change>) -> Result<(), ControlError>;
     /// The same, for whoever wants to know which change was refused and why, and (`tell`) what became of flow entries.
     ///
     /// # Errors

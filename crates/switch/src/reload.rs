@@ -27,7 +27,8 @@ impl<P: Plane> Switch<P> {
         plan.close_ports = gone.iter().filter_map(|port| port.number).collect();
         let wanted = Wanted::read(&settings, &self.names_after(&plan, &gone))?;
         let there = self.there()?;
-        plan.changes = self.tables.changes_to(&wanted, &there);
+        let (changes, named) = self.tables.changes_to(wanted, &there);
+        plan.changes = changes;
         let endpoints = self.reconnect(&settings.openflow)?;
         let numbers = match self.plane.carry_out(&plan) {
             Ok(numbers) => numbers,
@@ -45,7 +46,7 @@ impl<P: Plane> Switch<P> {
         let mut done = summary(&plan, &gone);
         done.extend(endpoints);
         self.opened(&numbers, plan.open_ports);
-        self.tables.configured(wanted);
+        self.tables.configured(named);
         let mut restart = restart_only(&self.settings, &settings);
         if self.agent.may_stand_alone() != settings.openflow.stands_alone() {
             restart.push("fail_mode");

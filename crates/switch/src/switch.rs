@@ -157,11 +157,11 @@ impl<P: Plane> Switch<P> {
         let names = switch.names_with(&settings.ports);
         let wanted = Wanted::read(&settings, &names)?;
         let there = switch.there()?;
-        let changes = switch.tables.changes_to(&wanted, &there);
+        let (changes, named) = switch.tables.changes_to(wanted, &there);
         if !changes.is_empty() {
-            switch.apply(&changes)?;
+            switch.apply(changes)?;
         }
-        switch.tables.configured(wanted);
+        switch.tables.configured(named);
         switch.open(&settings.ports)?;
         switch.agent.look_at_ports(&switch.plane);
         Ok(switch)
@@ -442,7 +442,7 @@ impl<P: Plane> Switch<P> {
     }
 
     /// Applies changes of the tables.
-    pub(crate) fn apply(&mut self, changes: &[Change]) -> Result<(), String> {
+    pub(crate) fn apply(&mut self, changes: Vec<Change>) -> Result<(), String> {
         self.plane.apply(changes).map_err(|error| error.to_string())
     }
 

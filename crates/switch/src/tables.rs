@@ -7,6 +7,7 @@ use crate::protocol::Request;
 use crate::switch::Switch;
 use crate::{Settings, text};
 use serde_json::{Value, json};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use weir_datapath::{Change, FlowStats, GroupStats, MeterStats};
 use weir_flow::Match;
@@ -15,24 +16,36 @@ use weir_openflow::{Flow, FlowMod, Group, GroupId, Meter, MeterId, Select, Table
 /// What makes two flow entries the same one (OpenFlow 1.3.5, section 6.4).
 type FlowId = (TableId, u16, Match);
 
-fn id(flow: &Flow) -> FlowId {
-    (flow.table, flow.priority, flow.matching.clone())
+/// The same of an entry, without a copy of its match.
+fn id(flow: &Flow) -> (TableId, u16, &Match) {
+    (flow.table, flow.priority, &flow.matching)
 }
 
-/// Entries that a configuration names.
+/// Entries that a configuration names. There may be half a million: each is kept once, and handed on.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    flows: BTreeMap<FlowId, Flow>,
+    /// In the order of what makes them the same one, each once.
+    flows: Vec<Flow>,
     groups: BTreeMap<GroupId, Group>,
     meters: BTreeMap<MeterId, Meter>,
     /// What the texts say in vain.
-    pub(crate) warnings: Vec<String>,
+    warnings: Vec<String>,
+}
+
+/// What the last configuration named.
+#[derive(Debug, Default)]
+pub(crate) struct Configured {
+    /// In order.
+    flows: Vec<FlowId>,
+    groups: Vec<GroupId>,
+    meters: Vec<MeterId>,
+    warnings: Vec<String>,
 }
 
 /// Entries that the last configuration named.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    configured: Wanted,
+    configured: Configured,
 }
 
 /// Entries that there are.
@@ -48,13 +61,10 @@ impl Wanted {
     pub(crate) fn read(settings: &Settings, names: &weir_openflow::Names) -> Result<Self, String> {
         let mut wanted = Self::default();
         if let Some(flows) = &settings.flows {
-            let (entries, warnings) = text::entries(flows, names)?;
+            let (mut entries, warnings) = text::entries(flows, names)?;
             // It is about the change that adds an entry, and not about the entry.
-            let without = |mut flow: Flow| {
-                flow.flags.reset_counts = false;
-                flow
-            };
-            wanted.flows = entries.into_iter().map(without).map(|flow| (id(&flow), flow)).collect();
+            entries.iter_mut().for_each(|flow| flow.flags.reset_counts = false);
+            wanted.flows = each_once(entries);
             wanted.warnings = warnings;
         }
         if let Some(groups) = &settings.groups {
@@ -65,25 +75,39 @@ impl Wanted {
         }
         Ok(wanted)
     }
+
+    /// What is remembered of it.
+    fn named(&self) -> Configured {
+        Configured {
+            flows: self.flows.iter().map(|flow| (flow.table, flow.priority, flow.matching.clone())).collect(),
+            groups: self.groups.keys().copied().collect(),
+            meters: self.meters.keys().copied().collect(),
+            warnings: self.warnings.clone(),
+        }
+    }
 }
 
 impl Tables {
     /// What must change so that all that is wanted is there, and nothing that the last configuration
-    /// named beyond it.
-    pub(crate) fn changes_to(&self, wanted: &Wanted, there: &There) -> Vec<Change> {
-        let running: BTreeMap<FlowId, &Flow> =
-            there.flows.iter().map(|stats| (id(&stats.flow), &stats.flow)).collect();
-        let mut changes = Vec::new();
-        let groups = wanted.groups.values().filter(|group| there.groups.get(&group.id) != Some(group));
-        changes.extend(groups.cloned().map(Change::SetGroup));
-        let meters = wanted.meters.values().filter(|meter| there.meters.get(&meter.id) != Some(meter));
-        changes.extend(meters.cloned().map(Change::SetMeter));
-        changes.extend(flow_changes(&self.configured.flows, &wanted.flows, &running));
+    /// named beyond it; and what is to be remembered ([`Tables::configured`]) once it is so.
+    pub(crate) fn changes_to(&self, wanted: Wanted, there: &There) -> (Vec<Change>, Configured) {
+        let (old, named) = (&self.configured, wanted.named());
+        let mut changes = Vec::with_capacity(wanted.flows.len());
         let gone = |id: &&GroupId| !wanted.groups.contains_key(id) && there.groups.contains_key(id);
-        changes.extend(self.configured.groups.keys().filter(gone).map(|id| Change::DeleteGroup(Some(*id))));
+        let groups_gone = old.groups.iter().filter(gone).map(|id| Change::DeleteGroup(Some(*id)));
+        let groups_gone: Vec<Change> = groups_gone.collect();
         let gone = |id: &&MeterId| !wanted.meters.contains_key(id) && there.meters.contains_key(id);
-        changes.extend(self.configured.meters.keys().filter(gone).map(|id| Change::DeleteMeter(Some(*id))));
-        changes
+        let meters_gone = old.meters.iter().filter(gone).map(|id| Change::DeleteMeter(Some(*id)));
+        let meters_gone: Vec<Change> = meters_gone.collect();
+        let groups = wanted.groups.into_values().filter(|group| there.groups.get(&group.id) != Some(group));
+        changes.extend(groups.map(Change::SetGroup));
+        let meters = wanted.meters.into_values().filter(|meter| there.meters.get(&meter.id) != Some(meter));
+        changes.extend(meters.map(Change::SetMeter));
+        let old = old.flows.iter().map(|(table, priority, matching)| (*table, *priority, matching));
+        flow_changes(old, wanted.flows, &in_order(&there.flows), &mut changes);
+        changes.extend(groups_gone);
+        changes.extend(meters_gone);
+        (changes, named)
     }
 
     /// What the configuration says in vain.
@@ -92,28 +116,55 @@ impl Tables {
     }
 
     /// Remembers what the configuration names from now on.
-    pub(crate) fn configured(&mut self, wanted: Wanted) {
-        self.configured = wanted;
+    pub(crate) fn configured(&mut self, named: Configured) {
+        self.configured = named;
     }
+}
+
+/// Entries in the order of what makes them the same one; of several that are, the last.
+fn each_once(mut entries: Vec<Flow>) -> Vec<Flow> {
+    entries.sort_by(|one, other| id(one).cmp(&id(other)));
+    entries.dedup_by(|later, earlier| {
+        let same = id(later) == id(earlier);
+        if same {
+            std::mem::swap(later, earlier);
+        }
+        same
+    });
+    entries
+}
+
+/// The entries that there are, in the same order.
+fn in_order(there: &[FlowStats]) -> Vec<&Flow> {
+    let mut flows: Vec<&Flow> = there.iter().map(|stats| &stats.flow).collect();
+    flows.sort_by(|one, other| id(one).cmp(&id(other)));
+    flows
+}
+
+/// The entry of this kind, among some in order.
+fn find<'a, F: Borrow<Flow>>(flows: &'a [F], of: (TableId, u16, &Match)) -> Option<&'a Flow> {
+    let at = flows.binary_search_by(|flow| id(flow.borrow()).cmp(&of)).ok()?;
+    Some(flows[at].borrow())
 }
 
 /// Entries of `old` that are not wanted go, wanted ones that are not there or differ are added.
 fn flow_changes<'a>(
-    old: &'a BTreeMap<FlowId, Flow>,
-    wanted: &'a BTreeMap<FlowId, Flow>,
-    running: &'a BTreeMap<FlowId, &'a Flow>,
-) -> impl Iterator<Item = Change> + 'a {
-    let gone = old.keys().filter(|id| !wanted.contains_key(*id) && running.contains_key(*id));
-    let delete = gone.map(|(table, priority, matching)| {
+    old: impl Iterator<Item = (TableId, u16, &'a Match)>,
+    wanted: Vec<Flow>,
+    there: &[&Flow],
+    changes: &mut Vec<Change>,
+) {
+    let gone = old.filter(|id| find(&wanted, *id).is_none() && find(there, *id).is_some());
+    changes.extend(gone.map(|(table, priority, matching)| {
         Change::Flow(FlowMod::Delete(Select {
-            table: Some(*table),
+            table: Some(table),
             matching: matching.clone(),
-            strict: Some(*priority),
+            strict: Some(priority),
             ..Select::default()
         }))
-    });
-    let new = wanted.iter().filter(|(id, flow)| running.get(*id) != Some(flow));
-    delete.chain(new.map(|(_, flow)| Change::Flow(FlowMod::Add(flow.clone()))))
+    }));
+    let new = wanted.into_iter().filter(|flow| find(there, id(flow)) != Some(flow));
+    changes.extend(new.map(|flow| Change::Flow(FlowMod::Add(flow))));
 }
 
 fn table_text(text: String, name: Option<String>) -> TableText {
@@ -145,17 +196,17 @@ impl<P: Plane> Switch<P> {
             }
             other => return self.answer_about_groups(other),
         };
-        self.apply(&changes)?;
-        Ok(json!({ "changes": changes.len(), "warnings": warnings }))
+        let count = changes.len();
+        self.apply(changes)?;
+        Ok(json!({ "changes": count, "warnings": warnings }))
     }
 
     fn replacing(&mut self, entries: Vec<Flow>) -> Result<Vec<Change>, String> {
         let running = self.plane.flows().map_err(|error| error.to_string())?;
-        let all: BTreeMap<FlowId, Flow> =
-            running.iter().map(|stats| (id(&stats.flow), stats.flow.clone())).collect();
-        let wanted: BTreeMap<FlowId, Flow> = entries.into_iter().map(|flow| (id(&flow), flow)).collect();
-        let running: BTreeMap<FlowId, &Flow> = all.iter().map(|(id, flow)| (id.clone(), flow)).collect();
-        Ok(flow_changes(&all, &wanted, &running).collect())
+        let there = in_order(&running);
+        let mut changes = Vec::with_capacity(entries.len());
+        flow_changes(there.iter().map(|flow| id(flow)), each_once(entries), &there, &mut changes);
+        Ok(changes)
     }
 
     /// The entries that there are.
@@ -212,7 +263,7 @@ impl<P: Plane> Switch<P> {
             Request::DumpMeters {} => return Ok(self.dump_meters()),
             other => return Err(format!("{other:?} is answered elsewhere")),
         };
-        self.apply(std::slice::from_ref(&change))?;
+        self.apply(vec![change])?;
         Ok(json!({ "changes": 1 }))
     }
 

@@ -176,7 +176,7 @@ impl Agent {
             return Err(Code::TableConfig);
         }
         let by = evicts.then(|| evict(eviction)).transpose()?;
-        plane.apply(&[Change::SetEviction(change.table, by)]).map_err(|_| Code::TableConfig)?;
+        plane.apply(vec![Change::SetEviction(change.table, by)]).map_err(|_| Code::TableConfig)?;
         for table in (0..=TableId::LAST.0).map(TableId) {
             if change.table.is_none_or(|one| one == table) {
                 match by {

@@ -21,8 +21,8 @@ impl weir_openflow::Ahead for Ahead {
 }
 
 impl Tables for Datapath {
-    fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
-        Self::apply(self, changes)
+    fn apply(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {
+        Self::apply_whole(self, changes)
     }
 
     fn apply_all(&mut self, changes: Vec<Change>, tell: bool) -> Result<Applied, ApplyError> {

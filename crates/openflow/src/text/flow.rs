@@ -247,6 +247,10 @@ fn read(text: &str, command: FlowCommand, names: &Names, warnings: &mut Vec<Text
 /// Every line that is wrong, so that all can be mended at once.
 pub fn parse_flow_file(text: &str, names: &Names) -> Result<FlowFile, TextErrors> {
     let (mut file, mut errors) = (FlowFile::default(), Vec::new());
+    // A file may have half a million lines: room for them is asked for once.
+    let lines = text.lines().count();
+    file.changes.reserve_exact(lines);
+    file.lines.reserve_exact(lines);
     for (number, whole) in (1_u32..).zip(text.lines()) {
         let line = whole.split('#').next().unwrap_or(whole);
         if line.trim().is_empty() {

@@ -119,7 +119,7 @@ impl Plane for Double {
             )));
         }
         if !plan.changes.is_empty() {
-            self.apply(&plan.changes)?;
+            self.apply(plan.changes.clone())?;
         }
         plan.add_services.iter().for_each(|(name, _)| {
             self.names.add_service(name);
@@ -230,14 +230,14 @@ impl Plane for Double {
 }
 
 impl Tables for Double {
-    fn apply(&mut self, changes: &[Change]) -> Result<(), ControlError> {
+    fn apply(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {
         if let Some(Change::Flow(FlowMod::Add(flow))) = changes
             .iter()
             .find(|change| matches!(change, Change::Flow(FlowMod::Add(flow)) if flow.priority == 666))
         {
             return Err(ControlError(format!("the table is full at priority {}", flow.priority)));
         }
-        for change in changes {
+        for change in &changes {
             match change {
                 Change::Flow(FlowMod::Add(flow)) => {
                     self.flows.retain(|stats| !same(stats, flow));
@@ -268,17 +268,17 @@ impl Tables for Double {
                 | Change::SetEviction(..) => {}
             }
         }
-        self.behind.lock().unwrap().applied.push(changes.to_vec());
+        self.behind.lock().unwrap().applied.push(changes);
         Ok(())
     }
 
     fn apply_all(&mut self, changes: Vec<Change>, _: bool) -> Result<Applied, ApplyError> {
-        self.apply(&changes)?;
+        self.apply(changes)?;
         Ok(Applied::default())
     }
 
     fn apply_each(&mut self, changes: Vec<Change>, _: bool) -> Result<Applied, ControlError> {
-        self.apply(&changes).map(|()| Applied::default())
+        self.apply(changes).map(|()| Applied::default())
     }
 
     fn ahead(&self) -> Option<Box<dyn Ahead>> {
