@@ -158,12 +158,12 @@ fn launch(request: &StartRequest<'_>, flows: String, groups: &str) -> Result<Box
     let (program, version) = daemon()?;
     let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
     let knobs = Knobs::parse(request.variant).map_err(unsupported)?;
-    let flows = request.folder.write("flows.txt", &flows)?;
+    let file = request.folder.write("flows.txt", &flows)?;
     let plan = Plan { dut: NAME, program: program.as_ref(), namespace: None };
     let instance = Instance::start(plan, request, &settings(request, knobs))?;
     // Groups, then the flows that name them, then ports: no packet ever misses them.
     splitter::add_groups(&instance, request, groups)?;
-    instance.add_flows(&flows.display().to_string())?;
+    instance.add_flows(&file, &flows)?;
     let ports: Vec<Port> =
         request.ports.iter().enumerate().map(|(index, port)| Port::new(index, port, request)).collect();
     let words: Vec<&str> = ports.iter().flat_map(|port| &port.words).map(String::as_str).collect();

@@ -59,11 +59,11 @@ impl Adapter for Ovs {
         let version = self.version()?;
         let no_namespace = || unsupported("it needs a wiring with a network namespace (veth)".to_owned());
         let namespace = request.namespace.ok_or_else(no_namespace)?.path();
-        let flows = request.folder.write("flows.txt", &flows)?;
+        let file = request.folder.write("flows.txt", &flows)?;
         let plan = Plan { dut: NAME, program: DAEMON.as_ref(), namespace: Some(&namespace) };
         let instance = Instance::start(plan, request, &[])?;
         // Flows before ports: no packet ever misses them.
-        instance.add_flows(&flows.display().to_string())?;
+        instance.add_flows(&file, &flows)?;
         let mut words = Vec::new();
         for (number, name) in (1..).zip(INTERFACES) {
             let asked = format!("ofport_request={number}");

@@ -36,5 +36,5 @@ pub(super) fn add_groups(
         return Ok(());
     }
     let file = request.folder.write("groups.txt", groups)?;
-    instance.add_groups(&file.display().to_string())
+    instance.add_groups(&file, groups)
 }

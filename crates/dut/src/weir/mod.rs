@@ -40,8 +40,8 @@ const SOCKET: &str = "openflow.sock";
 /// What counts the changes of its flow entries, among its details.
 const CHANGES: &str = "changes";
 
-/// Routes that it takes in a second, at least, beside another device.
-const ROUTES_A_SECOND: u32 = 20_000;
+/// Flow entries that it takes in a second, at least, beside another device.
+const ENTRIES_A_SECOND: u64 = 20_000;
 
 /// Most packets that it feeds itself with: each takes some 2.4 KiB of DPDK's memory.
 const MOST_FED: u32 = 1_000_000;
@@ -151,7 +151,9 @@ fn launch_with(
     let variant = Variant::parse(request.variant).map_err(unsupported)?;
     let changing = (variant.idle > 0 || variant.changes > 0).then(|| openflow::routes(request.nf));
     let table = changing.transpose().map_err(unsupported)?.unwrap_or_default();
-    let flows = request.folder.write("flows.txt", &(flows + &idle_routes(table, variant.idle)))?;
+    let flows = flows + &idle_routes(table, variant.idle);
+    let patience = patience(&flows);
+    let flows = request.folder.write("flows.txt", &flows)?;
     let cores = variant.cores(request).map_err(unsupported)?;
     let keyed = keyed(request.nf).map(|text| request.folder.write("services.toml", &text)).transpose()?;
     let arguments = [arguments(request, &variant, &cores, (&flows, keyed.as_deref())), options].concat();
@@ -163,7 +165,6 @@ fn launch_with(
     }
     let program = variant.program.clone().map_or_else(program, Ok)?;
     let process = request.start_own(NAME, &program, arguments)?;
-    let patience = PATIENCE + Duration::from_secs(u64::from(variant.idle / ROUTES_A_SECOND));
     let ready: Ready = process.wait_for(0, "open its ports", patience, first)?;
     if !ready.ready {
         return Err(DutError::Answer { dut: NAME, answer: "not ready".into(), expected: "ready" });
@@ -179,6 +180,11 @@ fn launch_with(
         threads.clear();
     }
     Ok(Box::new(Running { feed, process, channel, version, threads }))
+}
+
+/// How long it may take to open its ports, which it does once it has read these flow entries.
+fn patience(flows: &str) -> Duration {
+    PATIENCE + Duration::from_secs(flows.lines().count() as u64 / ENTRIES_A_SECOND)
 }
 
 /// The command line behind the program's name. Files are those of flows and, where there is one, of the services
@@ -351,6 +357,13 @@ mod tests {
         let refused = Weir.start(&request).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("a table of routes, which firewall has not"), "{refused}");
         assert_eq!(openflow::routes("pipeline-a".parse().unwrap()), Ok(1));
+    }
+
+    #[test]
+    fn a_table_of_half_a_million_entries_is_given_more_time_than_one_of_few() {
+        assert_eq!(patience("in_port=1,actions=output:2\nin_port=2,actions=output:1\n"), PATIENCE);
+        let many = "ip,nw_dst=198.18.0.0/24,actions=output:2\n".repeat(500_000);
+        assert_eq!(patience(&many), PATIENCE + Duration::from_secs(25));
     }
 
     #[test]
