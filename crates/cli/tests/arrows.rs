@@ -21,7 +21,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-traffic", &["weir-units", "weir-wire", "weir-cpu", "weir-dpdk", "weir-flow", "weir-trial"]),
     (
         "weir-dut",
-        &["weir-units", "weir-wire", "weir-cpu", "weir-trial", "weir-flow", "weir-openflow", "weir-codec"],
+        &[
+            "weir-units",
+            "weir-wire",
+            "weir-cpu",
+            "weir-trial",
+            "weir-flow",
+            "weir-openflow",
+            "weir-codec",
+            "weir-tls",
+        ],
     ),
     ("weir-store", &["weir-units", "weir-trial"]),
     ("weir-report", &["weir-units", "weir-trial"]),
@@ -45,7 +54,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-flow", &["weir-wire", "weir-packet"]),
     ("weir-openflow", &["weir-wire", "weir-flow"]),
     ("weir-codec", &["weir-flow", "weir-openflow"]),
-    ("weir-agent", &["weir-flow", "weir-openflow", "weir-codec"]),
+    ("weir-tls", &[]),
+    ("weir-agent", &["weir-flow", "weir-openflow", "weir-codec", "weir-tls"]),
     ("weir-classifier", &["weir-cpu", "weir-flow", "weir-units"]),
     ("weir-conntrack", &["weir-units", "weir-wire", "weir-cpu", "weir-packet", "weir-flow", "weir-openflow"]),
     (

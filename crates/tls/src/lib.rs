@@ -1,6 +1,6 @@
-//! TLS by rustls: certificates of both sides, read from PEM files.
+//! TLS of an OpenFlow connection by rustls: certificates of both sides, read from PEM files.
 //!
-//! Both sides show a certificate that the other's authority has signed. As with Open vSwitch, whoever has
+//! Both of its ends are here: the switch's, and that of the lab where it is a controller. Both sides show a certificate that the other's authority has signed. As with Open vSwitch, whoever has
 //! one is trusted whatever its name is: the authority is to be one of controllers alone (`ovs-pki(8)`).
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -18,14 +18,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The files of a switch's certificates, in PEM.
+/// The files of one side's certificates, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The switch's private key.
+    /// This side's private key.
     pub private_key: PathBuf,
     /// Its certificate, and those between it and the authority.
     pub certificate: PathBuf,
-    /// The authority, or several, whose certificates controllers have.
+    /// The authority, or several, that signed the other side's.
     pub ca_cert: PathBuf,
 }
 
@@ -56,7 +56,7 @@ pub enum TlsError {
 
 /// Begins conversations in TLS.
 #[derive(Clone, Debug)]
-pub(super) struct Tls {
+pub struct Tls {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
 }
@@ -66,7 +66,7 @@ impl Tls {
     ///
     /// # Errors
     /// A file that cannot be read, or does not hold what it should.
-    pub(super) fn load(files: &TlsFiles) -> Result<Self, TlsError> {
+    pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let roots = Arc::new(authorities(&files.ca_cert)?);
         let chain = certificates("certificate", &files.certificate)?;
@@ -96,12 +96,18 @@ impl Tls {
     }
 
     /// The side that was connected to.
-    pub(super) fn accept(&self) -> Result<Connection, rustls::Error> {
+    ///
+    /// # Errors
+    /// What rustls cannot begin with these certificates.
+    pub fn accept(&self) -> Result<Connection, rustls::Error> {
         ServerConnection::new(self.server.clone()).map(Connection::Server)
     }
 
     /// The side that connects.
-    pub(super) fn connect(&self) -> Result<Connection, rustls::Error> {
+    ///
+    /// # Errors
+    /// As of [`Tls::accept`].
+    pub fn connect(&self) -> Result<Connection, rustls::Error> {
         // An address is not sent to the other side, and no name is compared.
         let nobody = ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         ClientConnection::new(self.client.clone(), nobody).map(Connection::Client)

@@ -13,7 +13,6 @@ use super::line::line;
 use super::link::{Begin, End, Link, Turn, Way};
 use super::listener::{Listener, Visitor};
 use super::status::{Board, Shown};
-use super::tls::Tls;
 use super::transport::{Socket, Transport};
 use super::waker::{Waker, Woken};
 use crate::ConnectionId;
@@ -27,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::{Duration, Instant};
+use weir_tls::Tls;
 
 /// How often clocks are looked at.
 const LOOK: Duration = Duration::from_millis(100);

@@ -26,7 +26,6 @@ mod link;
 mod listener;
 mod settings;
 mod status;
-mod tls;
 mod transport;
 mod waker;
 mod watch;
@@ -42,16 +41,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tls::Tls;
 use waker::waker;
 use watch::Watch;
+use weir_tls::Tls;
 
 pub use endpoint::{Controller, Host, Listen, OPENFLOW_PORT};
 pub(crate) use line::Held;
 pub use line::{BEHIND, Line, MOST_WAITING, MOST_WAITING_IN_ALL};
 pub use settings::{ChannelSettings, ECHO_SECONDS, FailMode, MAX_CONNECTIONS};
 pub use status::{ChannelStatus, ConnectionStatus};
-pub use tls::{TlsError, TlsFiles};
+pub use weir_tls::{TlsError, TlsFiles};
 
 /// Why there can be no connections.
 #[derive(Debug, thiserror::Error)]

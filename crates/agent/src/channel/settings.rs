@@ -1,8 +1,8 @@
 //! What the channel is to be: `[openflow]` of a switch's configuration.
 
 use super::endpoint::{Controller, Listen};
-use super::tls::TlsFiles;
 use std::time::Duration;
+use weir_tls::TlsFiles;
 
 /// Connections of each kind (TCP, TLS, Unix sockets) that are accepted at once when nobody says.
 pub const MAX_CONNECTIONS: usize = 64;

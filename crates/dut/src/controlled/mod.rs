@@ -8,8 +8,11 @@
 //! Threads: one a connection ([`session`]), asleep while the switch is silent. No CPU time of the switch is known.
 
 mod address;
+mod encrypted;
 mod session;
 mod tables;
+#[cfg(test)]
+mod with_ovs;
 
 use crate::openflow::{self, Dialect};
 use crate::process::Process;
@@ -18,6 +21,7 @@ use crate::{Adapter, Counters, DutError, Kind, PortCounts, RunningDut, StartRequ
 use address::Named;
 use session::Session;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tables::Installed;
@@ -47,7 +51,8 @@ impl Adapter for OpenFlow {
     }
 
     fn about(&self) -> &'static str {
-        "a switch that already runs: openflow:tcp:HOST:PORT, unix:PATH, ptcp:PORT or punix:PATH; OpenFlow 1.3"
+        "a switch that already runs: openflow:tcp:HOST:PORT, ssl:HOST:PORT, unix:PATH, ptcp:PORT, pssl:PORT or punix:PATH; \
+         OpenFlow 1.3"
     }
 
     fn kind(&self) -> Kind {
@@ -107,10 +112,11 @@ fn meet(named: &Named, request: &StartRequest<'_>, end: Instant) -> Result<Sessi
         ),
         reason: format!("{reason}; {}", named.address.to_connect()),
     };
-    let meeting = named.address.open().map_err(|error| absent(error.to_string()))?;
+    let meeting = named.open().map_err(|error| absent(error.to_string()))?;
     loop {
         let why = match meeting.stream() {
             Ok(stream) => return Session::begin(stream, request.alarm.clone()).map_err(absent),
+            Err(error) if error.kind() == ErrorKind::InvalidData => return Err(absent(error.to_string())),
             Err(error) => error.to_string(),
         };
         if request.alarm.load(Ordering::Relaxed) {
