@@ -4,6 +4,8 @@
 //! a process group of its own, so that Ctrl-C reaches us alone and we stop it in order. `stdbuf -oL`
 //! makes C programs write whole lines into the pipe at once. Its output is kept, the last [`KEPT_LINES`] lines of it, for error messages.
 
+mod reason;
+
 use crate::DutError;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};

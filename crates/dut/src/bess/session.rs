@@ -20,9 +20,6 @@ use std::time::{Duration, Instant};
 /// How often a `bessd` that does not answer yet is tried, and its end looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long the end of a program is waited for whose connection broke.
-const LAST_WORDS: Duration = Duration::from_millis(300);
-
 /// The worker of the forwarding core.
 const WORKER: i64 = 0;
 
@@ -88,14 +85,9 @@ impl Session {
             names.extend(answer.items.into_iter().map(|item| item.name));
         }
         if let Some(name) = names.iter().find(|name| !name.starts_with(OURS)) {
-            return Err(DutError::Refused {
-                dut: NAME,
-                command: "take over a bessd".to_owned(),
-                reason: format!(
-                    "somebody has made `{name}` in it; the lab takes one in which there is nothing"
-                ),
-                last_words: String::new(),
-            });
+            let reason =
+                format!("somebody has made `{name}` in it; the lab takes one in which there is nothing");
+            return Err(refused("take over a bessd".to_owned(), reason));
         }
         let workers: ListWorkersResponse = self.ask("ListWorkers", String::new(), &EmptyRequest {})?;
         if !names.is_empty() || !workers.workers.is_empty() {
@@ -137,7 +129,7 @@ impl Session {
         if checked.fatal {
             let names: Vec<String> = checked.modules.into_iter().map(|module| module.name).collect();
             let reason = format!("no worker can run {}", names.join(", "));
-            return Err(self.refused(CHECK.to_owned(), reason));
+            return Err(refused(CHECK.to_owned(), reason));
         }
         let _: EmptyResponse = self.ask("ResumeAll", String::new(), &EmptyRequest {})?;
         Ok(())
@@ -189,28 +181,22 @@ impl Session {
         patience: Duration,
     ) -> Result<A, DutError> {
         let command = if about.is_empty() { method.to_owned() } else { format!("{method} {about}") };
-        let answer: A = match self.channel.call(method, question, patience) {
-            Ok(answer) => answer,
-            Err(failure) => return Err(self.cause(&command, failure)),
+        let mark = self.process.as_ref().map_or(0, Process::mark);
+        let failed = match self.channel.call::<A>(method, question, patience) {
+            Ok(answer) => match answer.error() {
+                None => return Ok(answer),
+                Some(error) => refused(command, format!("{} (error {})", error.errmsg, error.code)),
+            },
+            Err(failure) => self.cause(&command, failure),
         };
-        match answer.error() {
-            None => Ok(answer),
-            Some(error) => Err(self.refused(command, format!("{} (error {})", error.errmsg, error.code))),
-        }
+        Err(match &self.process {
+            Some(process) => with_reason(process, process.reason(mark, failed)),
+            None => failed,
+        })
     }
 
-    fn refused(&self, command: String, reason: String) -> DutError {
-        let last_words = self.process.as_ref().map(Process::last_words).unwrap_or_default();
-        DutError::Refused { dut: NAME, command, reason, last_words }
-    }
-
-    /// Why a call brought no answer: the process' end, where it has ended.
+    /// Why a call brought no answer, as far as the call itself tells.
     fn cause(&self, command: &str, failure: Failure) -> DutError {
-        if let (Failure::Broken(_) | Failure::Late, Some(process)) = (&failure, &self.process)
-            && let Err(died @ DutError::Died { .. }) = process.wait_for(0, "end", LAST_WORDS, |_| None::<()>)
-        {
-            return with_reason(process, died);
-        }
         if self.alarm.load(Ordering::Relaxed) {
             return DutError::Interrupted { dut: NAME };
         }
@@ -218,10 +204,15 @@ impl Session {
             let told =
                 if self.version.is_empty() { String::new() } else { format!(" by bessd {}", self.version) };
             let reason = format!("{} ({code}){told} {message}", grpc::status(*code));
-            return self.refused(command.to_owned(), reason.trim_end().to_owned());
+            return refused(command.to_owned(), reason.trim_end().to_owned());
         }
         of_failure("bessd".to_owned(), command, failure)
     }
+}
+
+/// An error of the protocol's own.
+fn refused(command: String, reason: String) -> DutError {
+    DutError::Refused { dut: NAME, command, reason, last_words: String::new() }
 }
 
 /// The end of a `bessd` with its reason, which stands before a backtrace of any length: a line that begins with `F` and the date.

@@ -22,9 +22,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the end of a program is waited for whose connection broke.
-const LAST_WORDS: Duration = Duration::from_millis(300);
-
 /// Longest data of an answer, in bytes; a counter has twenty.
 const LONGEST: usize = 1 << 20;
 
@@ -64,7 +61,7 @@ impl Control {
         let greeting = loop {
             match control.line() {
                 Some(line) => break line,
-                None if control.fill().map_err(|error| cause(process, error))? => {}
+                None if control.fill().map_err(|error| process.reason(0, error))? => {}
                 None => waited(process, &control.alarm, end, patience)?,
             }
         };
@@ -180,14 +177,6 @@ fn waited(process: &Process, alarm: &AtomicBool, end: Instant, patience: Duratio
         });
     }
     Ok(())
-}
-
-/// The reason for an error: the program's end where a connection broke that the program held.
-pub(super) fn cause(process: &Process, error: DutError) -> DutError {
-    match (&error, process.wait_for(0, "end", LAST_WORDS, |_| None::<()>)) {
-        (DutError::Network { .. } | DutError::Interrupted { .. }, Err(died @ DutError::Died { .. })) => died,
-        _ => error,
-    }
 }
 
 fn lost(reason: &str) -> DutError {

@@ -146,7 +146,7 @@ impl RunningDut for Running {
 
     fn counters(&mut self) -> Result<Counters, DutError> {
         let asked = Instant::now();
-        let mut ports = Vec::new();
+        let (mut ports, mark) = (Vec::new(), self.process.mark());
         for number in 0..self.ports {
             let mut count = |what: String| self.control.count(&what);
             let counted = count(format!("in{number}.count")).and_then(|received| {
@@ -154,7 +154,7 @@ impl RunningDut for Running {
                 let refused = Some(count(format!("out{number}.dropped"))?);
                 Ok(PortCounts { received, sent, refused })
             });
-            ports.push(counted.map_err(|error| control::cause(&self.process, error))?);
+            ports.push(counted.map_err(|error| self.process.reason(mark, error))?);
         }
         let at = asked + asked.elapsed() / 2;
         Ok(counted(ports, &self.threads, at))
