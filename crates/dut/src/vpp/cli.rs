@@ -5,7 +5,9 @@
 
 use crate::DutError;
 use crate::process::Process;
+use nix::sys::socket::{MsgFlags, recv};
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,9 +35,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How long the server is left alone with the answer about the terminal, which it does not confirm: if it read the first
 /// command with it, it would answer twice.
 const TAKEN: Duration = Duration::from_millis(50);
-
-/// How long is waited for the end of a program whose connection broke, and for the output of one that refused a command.
-const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// Longest answer, in bytes.
 const LONGEST: usize = 4 << 20;
@@ -77,13 +76,39 @@ impl Cli {
                 Err(error) => return Err(error),
             }
         };
-        let file =
-            |error: std::io::Error| DutError::File { path: path.to_owned(), reason: error.to_string() };
-        stream.set_read_timeout(Some(LOOK)).map_err(file)?;
-        let mut cli = Self { stream, rest: Vec::new(), alarm: Arc::clone(alarm) };
         let left = end.saturating_duration_since(Instant::now()).max(LOOK);
-        cli.greeted(left).map_err(|error| cause(process, error))?;
+        Self::begin(stream, alarm, left).map_err(|error| process.reason(0, error))
+    }
+
+    /// Connects to a program that already runs.
+    ///
+    /// # Errors
+    ///
+    /// Where nobody listens there, or another program.
+    pub(super) fn connect(
+        path: &Path,
+        alarm: &Arc<AtomicBool>,
+        patience: Duration,
+    ) -> Result<Self, DutError> {
+        let stream = UnixStream::connect(path).map_err(|error| DutError::Network {
+            what: format!("VPP's command line at {}", path.display()),
+            reason: format!("{error}; name the socket of `cli-listen` in its start-up file"),
+        })?;
+        Self::begin(stream, alarm, patience)
+    }
+
+    fn begin(stream: UnixStream, alarm: &Arc<AtomicBool>, patience: Duration) -> Result<Self, DutError> {
+        stream.set_read_timeout(Some(LOOK)).map_err(|error| lost(&error.to_string()))?;
+        let mut cli = Self { stream, rest: Vec::new(), alarm: Arc::clone(alarm) };
+        cli.greeted(patience)?;
         Ok(cli)
+    }
+
+    /// How it ended; nothing while it stands.
+    pub(super) fn ended(&self) -> Option<DutError> {
+        let looks = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        let end = recv(self.stream.as_raw_fd(), &mut [0], looks);
+        (end == Ok(0)).then(|| lost("it was closed"))
     }
 
     /// Waits to be asked for the kind of terminal, and says that there is none.
@@ -175,25 +200,6 @@ fn text(bytes: &[u8]) -> String {
         };
     }
     String::from_utf8_lossy(&printed).trim().to_owned()
-}
-
-/// The reason for an error: the program's end where a connection broke that the program held, and its last words beside what
-/// it refused.
-pub(super) fn cause(process: &Process, error: DutError) -> DutError {
-    match error {
-        DutError::Refused { dut, command, reason, .. } => {
-            // What it prints beside its answer comes by another way, and may come after it.
-            std::thread::sleep(LAST_WORDS);
-            DutError::Refused { dut, command, reason, last_words: process.last_words() }
-        }
-        error @ (DutError::Network { .. } | DutError::Interrupted { .. } | DutError::Silent { .. }) => {
-            match process.wait_for(0, "end", LAST_WORDS, |_| None::<()>) {
-                Err(died @ DutError::Died { .. }) => died,
-                _ => error,
-            }
-        }
-        error => error,
-    }
 }
 
 fn lost(reason: &str) -> DutError {

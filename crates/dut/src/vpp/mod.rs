@@ -1,6 +1,7 @@
 //! `vpp`: FD.io's vector packet processor, without DPDK: its own memif and vhost-user ports, and its packet generator.
 //!
-//! Debian has no package of it. The program is `vpp` on the PATH, or the path in `WEIR_VPP`. The lab writes its start-up file and
+//! Debian has no package of it. The program is `vpp` on the PATH, or the path in `WEIR_VPP`; `vpp:unix:PATH` is one that already runs
+//! on this machine, by the socket of its command line, and in which there is nothing: it is left so ([`undo`]). Of its own one the lab writes its start-up file and
 //! makes ports and function ([`config`]) over its command line's socket ([`cli`]). One worker forwards on the forwarding core,
 //! its main thread is on the control core. It makes memory for its clients in `/dev/shm` under names of its own, so it gets one that goes
 //! with it.
@@ -11,6 +12,7 @@
 mod cli;
 mod config;
 mod counts;
+mod undo;
 
 use crate::eal::Vdev;
 use crate::folder::Folder;
@@ -28,6 +30,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use undo::Done;
 use weir_trial::Nf;
 
 const NAME: &str = "vpp";
@@ -36,6 +39,12 @@ const PROGRAM: Found = Found { dut: NAME, program: "vpp", variable: "WEIR_VPP" }
 
 /// How long it may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long one that already runs may.
+const RUNNING_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The interface that every VPP has.
+const OWN_INTERFACE: &str = "local0";
 
 /// First letters of the names of its workers' threads, and of its main thread, which forwards where there are none.
 const WORKERS: [&str; 1] = ["vpp_wk"];
@@ -58,11 +67,22 @@ const VERSION: &str = "vpp v";
 pub(crate) struct Vpp;
 
 struct Running {
-    process: Process,
+    /// None where it was there before.
+    process: Option<Process>,
     cli: Cli,
+    description: String,
+    interfaces: Vec<String>,
+    /// What leaves one as it was that was there before.
+    undo: Vec<String>,
+    threads: Vec<(u32, u32)>,
+}
+
+/// What was made in it.
+#[derive(Default)]
+struct Made {
     version: String,
     interfaces: Vec<String>,
-    threads: Vec<(u32, u32)>,
+    done: Vec<Done>,
 }
 
 impl Adapter for Vpp {
@@ -71,7 +91,7 @@ impl Adapter for Vpp {
     }
 
     fn about(&self) -> &'static str {
-        "FD.io's vector packet processor with its own ports, built by you"
+        "FD.io's vector packet processor with its own ports, built by you; vpp:unix:PATH is one that runs, by its command line"
     }
 
     fn wirings(&self) -> &'static [WiringKind] {
@@ -82,12 +102,16 @@ impl Adapter for Vpp {
         config::supports(nf)
     }
 
+    fn takes(&self, variant: &str) -> Result<(), String> {
+        place(variant).map(drop)
+    }
+
     fn version(&self) -> Result<String, DutError> {
         version(&PROGRAM.path()?, PATIENCE)
     }
 
-    fn unbuilt(&self, _variant: &str) -> Option<DutError> {
-        PROGRAM.path().err()
+    fn unbuilt(&self, variant: &str) -> Option<DutError> {
+        PROGRAM.path().err().filter(|_| variant.is_empty())
     }
 
     /// It connects its interfaces in pairs.
@@ -107,7 +131,27 @@ impl Adapter for Vpp {
             let reason = format!("its interfaces take frames of {LONGEST_FRAME} bytes without FCS at most");
             return Err(unsupported(reason));
         }
-        run(&PROGRAM.path()?, request, PATIENCE)
+        match place(request.variant).map_err(unsupported)? {
+            None => run(&PROGRAM.path()?, request, PATIENCE),
+            Some(_) if request.ports.iter().any(|port| Vdev::new(port).option("rx_pcap").is_some()) => {
+                let reason =
+                    "one that already runs is reached over vhost and memif, and does not feed itself"
+                        .to_owned();
+                Err(unsupported(reason))
+            }
+            Some(socket) => take_over(socket, request),
+        }
+    }
+}
+
+/// The socket of one that already runs; nothing for one of the lab's own.
+fn place(variant: &str) -> Result<Option<&Path>, String> {
+    match variant.split_once(':') {
+        None if variant.is_empty() => Ok(None),
+        Some(("unix", path)) if !path.is_empty() => Ok(Some(Path::new(path))),
+        _ => Err(format!(
+            "`{variant}` is no place of a VPP that runs; write unix:PATH, the socket of its command line"
+        )),
     }
 }
 
@@ -153,25 +197,75 @@ fn run(
     let (unshare, arguments) = request.command(unshare, arguments);
     let process = Process::start(NAME, &unshare, &arguments, request.alarm.clone())?;
     let mut cli = Cli::open(&socket, &process, &request.alarm, patience)?;
-    let set_up = set_up(&mut cli, request);
-    let (version, interfaces) = set_up.map_err(|error| cli::cause(&process, error))?;
+    let (mark, mut made) = (process.mark(), Made::default());
+    set_up(&mut cli, request, &mut made).map_err(|error| process.reason(mark, error))?;
+    let Made { version, interfaces, .. } = made;
     let names = if request.core == request.control_core { MAIN } else { WORKERS };
     let threads = forwarding(process.pid(), &names, request.core);
-    Ok(Box::new(Running { process, cli, version, interfaces, threads }))
+    let description = format!("{version}; {}", process.command());
+    let process = Some(process);
+    Ok(Box::new(Running { process, cli, description, interfaces, undo: Vec::new(), threads }))
 }
 
-/// Makes ports and function, and keeps the commands beside the other files; the version, and the interfaces' names.
-fn set_up(cli: &mut Cli, request: &StartRequest<'_>) -> Result<(String, Vec<String>), DutError> {
+/// One that already runs, with nothing in it.
+fn take_over(socket: &Path, request: &StartRequest<'_>) -> Result<Box<dyn RunningDut>, DutError> {
+    let mut cli = Cli::connect(socket, &request.alarm, RUNNING_PATIENCE)?;
+    let interfaces = cli.run("show interface")?;
+    // A line of an interface begins with its name, and further ones of it with space; above them stands a heading.
+    let names =
+        interfaces.lines().filter(|line| !line.starts_with(char::is_whitespace) && !line.contains(" Idx"));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    let mut others = names.filter(|name| *name != OWN_INTERFACE);
+    // Without the plugin it does not know the command, and has none.
+    let lists = Some(cli.run("show acl-plugin acl")?).filter(|lists| !lists.contains("unknown input"));
+    let list = lists.as_deref().and_then(|lists| lists.lines().find(|line| !line.trim().is_empty()));
+    if let Some(other) = others.next().or(list) {
+        return Err(DutError::Refused {
+            dut: NAME,
+            command: format!("take over the VPP at {}", socket.display()),
+            reason: format!(
+                "somebody has made `{other}` in it; the lab takes one that has {OWN_INTERFACE} alone and no lists of its ACL plugin"
+            ),
+            last_words: String::new(),
+        });
+    }
+    let mut made = Made::default();
+    let set_up = set_up(&mut cli, request, &mut made);
+    let undo = undo(request, &made.done);
+    if let Err(error) = set_up {
+        // The reason is what went wrong, not that it cannot be mended.
+        undo.iter().for_each(|command| drop(cli.run(command)));
+        return Err(error);
+    }
+    let description = format!("{} at unix:{}", made.version, socket.display());
+    let interfaces = made.interfaces;
+    Ok(Box::new(Running { process: None, cli, description, interfaces, undo, threads: Vec::new() }))
+}
+
+/// What undoes what was done; files of commands have one beside them that does.
+fn undo(request: &StartRequest<'_>, done: &[Done]) -> Vec<String> {
+    undo::commands(done, |file| {
+        let text = std::fs::read_to_string(file).ok()?;
+        let name = Path::new(file).file_name()?.to_str()?;
+        let number = name.trim_start_matches("rules").trim_end_matches(".cli").parse().unwrap_or(0);
+        let path = request.folder.write(&format!("undo-{name}"), &undo::file(&text, number)).ok()?;
+        Some(format!("exec {}", path.display()))
+    })
+}
+
+/// Makes ports and function, and keeps the commands beside the other files.
+fn set_up(cli: &mut Cli, request: &StartRequest<'_>, made: &mut Made) -> Result<(), DutError> {
     let said = cli.run("show version")?;
-    let version = said.lines().find_map(version_in).ok_or_else(|| DutError::Answer {
+    made.version = said.lines().find_map(version_in).ok_or_else(|| DutError::Answer {
         dut: NAME,
         answer: said.clone(),
         expected: "VPP's version",
     })?;
-    let (mut interfaces, mut feeds, mut done) = (Vec::new(), Vec::new(), String::new());
+    let (interfaces, done, mut feeds) = (&mut made.interfaces, &mut made.done, Vec::new());
     let mut command = |command: &str, expected: fn(&str) -> bool| {
-        done += &format!("{command}\n");
-        cli.set(command, expected)
+        let printed = cli.set(command, expected);
+        done.extend(printed.iter().map(|printed| (command.to_owned(), printed.clone())));
+        printed
     };
     let is_name: fn(&str) -> bool = |text| text.split_whitespace().count() == 1;
     for (number, text) in request.ports.iter().enumerate() {
@@ -193,7 +287,7 @@ fn set_up(cli: &mut Cli, request: &StartRequest<'_>) -> Result<(String, Vec<Stri
         }
     }
     let unsupported = |reason| DutError::Unsupported { dut: NAME, nf: request.nf, reason };
-    for step in config::function(request.nf, &interfaces).map_err(unsupported)? {
+    for step in config::function(request.nf, interfaces).map_err(unsupported)? {
         match step {
             Step::Command(text) => command(&text, str::is_empty)?,
             Step::File(name, text) => {
@@ -205,8 +299,8 @@ fn set_up(cli: &mut Cli, request: &StartRequest<'_>) -> Result<(String, Vec<Stri
     for feed in &feeds {
         command(feed, str::is_empty)?;
     }
-    request.folder.write("commands.cli", &done)?;
-    Ok((version, interfaces))
+    let text: String = done.iter().map(|(command, _)| format!("{command}\n")).collect();
+    request.folder.write("commands.cli", &text).map(drop)
 }
 
 /// Says of a capture in nanoseconds, which VPP does not read, that it is one in microseconds: when a packet was captured
@@ -227,11 +321,17 @@ fn in_microseconds(trace: &Path) -> Result<(), DutError> {
 
 impl RunningDut for Running {
     fn description(&self) -> String {
-        format!("{}; {}", self.version, self.process.command())
+        self.description.clone()
     }
 
     fn counters(&mut self) -> Result<Counters, DutError> {
-        let mut ask = |command| self.cli.run(command).map_err(|error| cli::cause(&self.process, error));
+        let process = self.process.as_ref();
+        let mark = process.map_or(0, Process::mark);
+        let because = |error| match process {
+            Some(process) => process.reason(mark, error),
+            None => error,
+        };
+        let mut ask = |command| self.cli.run(command).map_err(because);
         let details = counts::reasons(&ask("show errors")?);
         let asked = Instant::now();
         let text = ask("show interface")?;
@@ -249,16 +349,23 @@ impl RunningDut for Running {
     }
 
     fn processes(&self) -> Vec<&Process> {
-        vec![&self.process]
+        self.process.iter().collect()
     }
 
     fn ended(&mut self) -> Option<DutError> {
-        self.process.ended()
+        match &self.process {
+            Some(process) => process.ended(),
+            None => self.cli.ended(),
+        }
     }
 
-    fn stop(self: Box<Self>) -> Result<(), DutError> {
-        self.process.terminate();
-        Ok(())
+    fn stop(mut self: Box<Self>) -> Result<(), DutError> {
+        if let Some(process) = self.process.take() {
+            process.terminate();
+        }
+        std::mem::take(&mut self.undo)
+            .iter()
+            .try_for_each(|command| self.cli.set(command, str::is_empty).map(drop))
     }
 }
 

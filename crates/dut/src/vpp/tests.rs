@@ -256,3 +256,107 @@ fn a_trace_is_fed_in_the_format_that_it_reads_and_a_sink_that_is_there_is_reache
     assert!(place("packet-generator new") < place("set interface state pg1 up"), "{said:?}");
     assert!(place("set interface state pg1 up") < place("packet-generator enable-stream feed0"), "{said:?}");
 }
+
+/// A VPP that already runs, with a list of rules by default and what it knows of interfaces: none but its own until the lab makes some.
+fn running(folder: &Folder, refuses: &'static str) -> (String, Said) {
+    let made = Mutex::new(false);
+    let said = socket(folder, GREETING, move |command| {
+        let mut made = made.lock().unwrap();
+        *made |= command.starts_with("create vhost-user");
+        match command {
+            _ if !refuses.is_empty() && command.starts_with(refuses) => {
+                Some("no: unknown input\r\n".to_owned())
+            }
+            "show interface" if !*made => Some(
+                "              Name               Idx\r\nlocal0                            0     down\r\n"
+                    .to_owned(),
+            ),
+            _ => well(command),
+        }
+    });
+    (format!("unix:{}", folder.file("cli.sock").display()), said)
+}
+
+fn taken_over(place: &str, folder: &Folder, nf: &str) -> Result<Box<dyn RunningDut>, DutError> {
+    let ports = ports();
+    let mut request = request(nf.parse().unwrap(), &ports, folder);
+    request.variant = place;
+    Vpp.start(&request)
+}
+
+#[test]
+fn one_that_already_runs_is_set_up_counted_and_left_as_it_was() {
+    let folder = Folder::new().unwrap();
+    let (place, said) = running(&folder, "");
+    let mut dut = taken_over(&place, &folder, "firewall:10").unwrap();
+    assert_eq!(dut.description(), format!("VPP 25.10-release at {place}"));
+    assert_eq!(dut.counters().unwrap().received, 12);
+    assert!(dut.processes().is_empty() && dut.ended().is_none());
+    let before = said.lock().unwrap().len();
+    dut.stop().unwrap();
+    let said = said.lock().unwrap();
+    let undone = &said[before..];
+    assert_eq!(undone[0], "set interface state VirtualEthernet0/0/1 down");
+    assert_eq!(undone.last().unwrap(), "delete vhost-user VirtualEthernet0/0/0");
+    assert!(undone.iter().any(|command| command.ends_with("/undo-rules0.cli")), "{undone:?}");
+    assert_eq!(folder.texts()["undo-rules0.cli"], "delete acl-plugin acl index 0\n");
+    let made = said[..before].iter().filter(|command| !command.starts_with("show")).count();
+    assert_eq!(undone.len(), made, "{said:?}");
+}
+
+#[test]
+fn one_that_refuses_in_the_middle_is_left_as_it_was_and_one_that_goes_is_named() {
+    let folder = Folder::new().unwrap();
+    let (place, said) = running(&folder, "set interface l2");
+    let error = taken_over(&place, &folder, "l2fwd").err().unwrap().to_string();
+    assert!(error.contains("`set interface l2 xconnect VirtualEthernet0/0/0"), "{error}");
+    let last: Vec<String> = said.lock().unwrap().iter().rev().take(2).rev().cloned().collect();
+    assert_eq!(last, ["delete vhost-user VirtualEthernet0/0/1", "delete vhost-user VirtualEthernet0/0/0"]);
+    let folder = Folder::new().unwrap();
+    let place = format!("unix:{}", folder.file("cli.sock").display());
+    socket(&folder, GREETING, |command| match command {
+        "show interface" => Some("local0   0   down\r\n".to_owned()),
+        "show errors" => None,
+        _ => well(command),
+    });
+    let mut dut = taken_over(&place, &folder, "l2fwd").unwrap();
+    let error = dut.counters().unwrap_err().to_string();
+    assert!(error.contains("VPP's command line: it was closed"), "{error}");
+    assert!(dut.ended().unwrap().to_string().contains("it was closed"));
+}
+
+#[test]
+fn one_in_which_somebody_has_made_something_and_one_that_is_not_there_are_named() {
+    let folder = Folder::new().unwrap();
+    let place = format!("unix:{}", folder.file("cli.sock").display());
+    let error = taken_over(&place, &folder, "l2fwd").err().unwrap().to_string();
+    assert!(error.contains("No such file") && error.contains("`cli-listen`"), "{error}");
+    let said = socket(&folder, GREETING, well);
+    let error = taken_over(&place, &folder, "l2fwd").err().unwrap().to_string();
+    assert!(error.contains("somebody has made `VirtualEthernet0/0/0` in it"), "{error}");
+    assert_eq!(said.lock().unwrap().len(), 2, "nothing was changed");
+    let folder = Folder::new().unwrap();
+    let place = format!("unix:{}", folder.file("cli.sock").display());
+    socket(&folder, GREETING, |command| match command {
+        "show interface" => Some("local0   0   down\r\n".to_owned()),
+        "show acl-plugin acl" => Some("acl-index 0 count 1 tag {cli}\r\n  0: ipv4 permit\r\n".to_owned()),
+        _ => well(command),
+    });
+    let error = taken_over(&place, &folder, "l2fwd").err().unwrap().to_string();
+    assert!(error.contains("somebody has made `acl-index 0 count 1 tag {cli}`"), "{error}");
+}
+
+#[test]
+fn the_place_of_one_that_runs_is_read_or_named_and_it_does_not_feed_itself() {
+    assert_eq!(crate::check_variant("vpp:unix:/run/vpp/cli.sock"), Ok(()));
+    for wrong in ["vpp:tcp:127.0.0.1:5002", "vpp:unix:", "vpp:fast"] {
+        let error = crate::check_variant(wrong).unwrap_err();
+        assert!(error.contains("write unix:PATH"), "{error}");
+    }
+    let folder = Folder::new().unwrap();
+    let fed = ["net_pcap0,rx_pcap=/t/a.pcap,infinite_rx=1".to_owned(), "net_null1,no-rx=1".to_owned()];
+    let mut request = request(Nf::L2Fwd, &fed, &folder);
+    request.variant = "unix:/run/vpp/cli.sock";
+    let error = Vpp.start(&request).err().unwrap().to_string();
+    assert!(error.contains("does not feed itself"), "{error}");
+}
