@@ -1,8 +1,8 @@
 //! What can go wrong with a store, said so that the reader knows what to do.
 
+use crate::open::server_of;
 use crate::select::Selector;
-use rusqlite::ErrorCode;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Result of a store call.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -20,7 +20,7 @@ pub enum StoreError {
     },
     /// A later Weir wrote the file.
     #[error(
-        "{} has store version {found}, and this weir reads up to version {known}; use the weir that wrote it, or another file with --db", path.display()
+        "{} has store version {found}, and this weir reads up to version {known}; use the weir that wrote it, or another database with --db", path.display()
     )]
     Newer {
         /// The database.
@@ -31,7 +31,7 @@ pub enum StoreError {
         known: u32,
     },
     /// The file is something else.
-    #[error("{} is not a Weir database ({what}); name another file with --db", path.display())]
+    #[error("{} is not a Weir database ({what}); name another with --db", path.display())]
     NotADatabase {
         /// The file.
         path: PathBuf,
@@ -39,7 +39,7 @@ pub enum StoreError {
         what: String,
     },
     /// A page or row does not hold what it must.
-    #[error("{} is damaged ({what}); copy it away and save what can be read with `sqlite3 FILE .recover`, or restore a backup", path.display())]
+    #[error("{} is damaged ({what}); {}", path.display(), saving(path))]
     Damaged {
         /// The database.
         path: PathBuf,
@@ -116,14 +116,69 @@ pub enum StoreError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// Anything else SQLite said.
-    #[error("{}: {source}", path.display())]
-    Sqlite {
+    /// An address of a server that says nothing, or something that cannot be done.
+    #[error("{}: {why}; an address is postgres://USER@HOST/NAME, or postgres:///NAME over its socket", path.display())]
+    BadAddress {
         /// The database.
         path: PathBuf,
-        /// SQLite's own words.
-        source: rusqlite::Error,
+        /// What is wrong with it.
+        why: String,
     },
+    /// No answer from a server.
+    #[error("cannot reach {} ({why}); start the server, or name another database with --db", path.display())]
+    Unreachable {
+        /// The database.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// A server went away while it was used, and did not come back in time.
+    #[error(
+        "{} went away ({why}); the trials kept before are safe there: `weir bench --resume` goes on when it is back", path.display()
+    )]
+    Gone {
+        /// The database.
+        path: PathBuf,
+        /// What was seen of it.
+        why: String,
+    },
+    /// A server does not let us in, or does not do this for us.
+    #[error("{} refuses: {why}", path.display())]
+    Refused {
+        /// The database.
+        path: PathBuf,
+        /// What the server said, and what to do about it.
+        why: String,
+    },
+    /// This build speaks with no server.
+    #[error("{}: this weir was built without PostgreSQL; `./x build --postgres` builds one with it", path.display())]
+    NoPostgres {
+        /// The database.
+        path: PathBuf,
+    },
+    /// A value cannot be stored.
+    #[error("{}: a value cannot be stored: {what}", path.display())]
+    Unfit {
+        /// The database.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Anything else the database said.
+    #[error("{}: {source}", path.display())]
+    Engine {
+        /// The database.
+        path: PathBuf,
+        /// Its own words.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+fn saving(path: &Path) -> &'static str {
+    match server_of(path) {
+        Some(_) => "restore a backup, or save what can be read with `pg_dump`",
+        None => "copy it away and save what can be read with `sqlite3 FILE .recover`, or restore a backup",
+    }
 }
 
 fn among(runs: u64) -> String {
@@ -137,34 +192,14 @@ fn among(runs: u64) -> String {
 impl StoreError {
     /// Whether the caller asked for something that is not there or not possible (exit code 2).
     pub fn is_bad_use(&self) -> bool {
-        !matches!(self, Self::Full { .. } | Self::Busy { .. } | Self::Damaged { .. } | Self::Sqlite { .. })
-    }
-
-    /// Sorts SQLite's errors by what the user can do about them.
-    pub(crate) fn of(path: &std::path::Path, kept: u64, source: rusqlite::Error) -> Self {
-        let path = path.to_owned();
-        let code = source.sqlite_error_code();
-        match code {
-            Some(ErrorCode::DiskFull) => Self::Full { path, kept },
-            Some(ErrorCode::NotADatabase) => {
-                Self::NotADatabase { path, what: "its first bytes are not SQLite's".to_owned() }
-            }
-            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: source.to_string() },
-            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-                Self::Open { path, why: source.to_string() }
-            }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Self::Busy { path, seconds: crate::BUSY_TIMEOUT.as_secs() }
-            }
-            _ => match source {
-                rusqlite::Error::FromSqlConversionFailure(column, _, error) => {
-                    Self::Damaged { path, what: format!("column {column}: {error}") }
-                }
-                rusqlite::Error::InvalidColumnType(..)
-                | rusqlite::Error::IntegralValueOutOfRange(..)
-                | rusqlite::Error::Utf8Error(..) => Self::Damaged { path, what: source.to_string() },
-                source => Self::Sqlite { path, source },
-            },
-        }
+        !matches!(
+            self,
+            Self::Full { .. }
+                | Self::Busy { .. }
+                | Self::Damaged { .. }
+                | Self::Gone { .. }
+                | Self::Unfit { .. }
+                | Self::Engine { .. }
+        )
     }
 }

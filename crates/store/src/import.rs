@@ -3,12 +3,11 @@
 //! A run is known by its identity. Where it is here already, the fuller of the two stays: a run that was taken up again has
 //! all trials of what it was before. Two runs of one identity of which neither continues the other are refused.
 
+use crate::engine::{Engine, Result, values};
 use crate::error::{StoreError, StoreResult};
-use crate::lock::RunLock;
 use crate::open::Store;
 use crate::rows;
-use crate::write::{RunId, taken};
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use crate::write::{RunId, insert_free};
 use weir_trial::run::{Point, Run, RunState};
 
 /// Where an imported run came from.
@@ -50,16 +49,12 @@ impl Imported {
 impl Store {
     /// Takes a run in, whole or not at all. Its number is chosen here, and its name where another run has it.
     pub fn import(&mut self, run: &Run, origin: &Origin) -> StoreResult<Imported> {
-        let path = self.path.clone();
-        let here = self.find_uuid(&run.uuid)?;
-        let Some(id) = here else {
-            return self.transact(None, |tx| {
-                // Another process may have been quicker.
-                match by_uuid(tx, &run.uuid)? {
-                    Some(id) => Ok(Imported::Known(RunId(id))),
-                    None => insert(tx, run, origin).map(|id| Imported::Added(RunId(id))),
-                }
-            });
+        let Some(id) = self.find_uuid(&run.uuid)? else {
+            return match self.transact(None, |tx| insert(tx, run, origin))? {
+                Some(id) => Ok(Imported::Added(RunId(id))),
+                // Another process was quicker.
+                None => self.import(run, origin),
+            };
         };
         let stored = self.load(id)?;
         let same = Run { id: stored.id, name: stored.name.clone(), ..run.clone() };
@@ -67,62 +62,71 @@ impl Store {
             return Ok(if stored == same { Imported::Known(id) } else { Imported::Older(id) });
         }
         if !continues(&same, &stored) {
+            let path = self.path.clone();
             return Err(StoreError::OtherRun { path, name: stored.name, uuid: stored.uuid });
         }
-        if RunLock::is_held(&self.path, id.0) {
+        if self.read(|db| db.live(&[id.0]))?.contains(&id.0) || !self.engine.lock_run(id.0)? {
             return Err(StoreError::RunInUse { name: stored.name });
         }
-        self.transact(Some(id), |tx| {
-            tx.execute("DELETE FROM runs WHERE id = ?", [id.0])?;
+        let replaced = self.transact(Some(id), |tx| {
+            tx.execute("DELETE FROM runs WHERE id = ?", values![id.0])?;
             insert(tx, &Run { name: stored.name.clone(), ..run.clone() }, origin)
-                .map(|id| Imported::Continued(RunId(id)))
-        })
+        });
+        self.engine.unlock_run(id.0);
+        match replaced? {
+            Some(id) => Ok(Imported::Continued(RunId(id))),
+            None => self.import(run, origin),
+        }
     }
 
     /// Where a run came from; nothing of one that was measured into this database.
     pub fn origin(&self, run: RunId) -> StoreResult<Option<Origin>> {
-        self.read(|store| {
+        self.read(|db| {
             let sql =
                 "SELECT name, address, signature, imported_ms, differences FROM imports WHERE run_id = ?";
-            let origin = |row: &rusqlite::Row<'_>| {
-                Ok(Origin {
-                    name: row.get("name")?,
-                    address: row.get("address")?,
-                    signature: row.get("signature")?,
-                    imported_ms: row.get("imported_ms")?,
-                    differences: row.get("differences")?,
-                })
-            };
-            store.connection.query_row(sql, [run.0], origin).optional()
+            let Some(row) = db.first(sql, values![run.0])? else { return Ok(None) };
+            Ok(Some(Origin {
+                name: row.get("name")?,
+                address: row.get("address")?,
+                signature: row.get("signature")?,
+                imported_ms: row.get("imported_ms")?,
+                differences: row.get("differences")?,
+            }))
         })
     }
 
     fn find_uuid(&self, uuid: &str) -> StoreResult<Option<RunId>> {
-        self.read(|store| by_uuid(&store.connection, uuid)).map(|id| id.map(RunId))
+        self.read(|db| by_uuid(db, uuid)).map(|id| id.map(RunId))
     }
 }
 
-fn by_uuid(db: &rusqlite::Connection, uuid: &str) -> rusqlite::Result<Option<i64>> {
-    db.query_row("SELECT id FROM runs WHERE uuid = ?", [uuid], |row| row.get(0)).optional()
+fn by_uuid(db: &Engine, uuid: &str) -> Result<Option<i64>> {
+    db.first("SELECT id FROM runs WHERE uuid = ?", values![uuid])?.map(|row| row.get("id")).transpose()
 }
 
-fn insert(tx: &Transaction<'_>, run: &Run, origin: &Origin) -> rusqlite::Result<i64> {
-    let name = free(tx, &run.name)?;
-    tx.execute(
-        "INSERT INTO runs (schema, uuid, name, started_ms, ended_ms, state, plan, weir)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        params![
-            run.schema,
-            run.uuid,
-            name,
-            run.started_ms,
-            run.ended_ms,
-            rows::state_name(run.state),
-            run.plan,
-            run.weir
-        ],
-    )?;
-    let id = tx.last_insert_rowid();
+/// Inserts a run under its name, or where another run has that, with a number behind; nothing where it is here.
+fn insert(tx: &Engine, run: &Run, origin: &Origin) -> Result<Option<i64>> {
+    let state = rows::state_name(run.state);
+    let insert = |name: &str| {
+        let sql = "INSERT INTO runs (schema, uuid, name, started_ms, ended_ms, state, plan, weir)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+        let Run { schema, started_ms, ended_ms, .. } = *run;
+        tx.insert_new(
+            sql,
+            values![schema, &run.uuid, name, started_ms, ended_ms, state, &run.plan, &run.weir],
+        )
+    };
+    let mut n = 1;
+    let id = loop {
+        let name = if n == 1 { run.name.clone() } else { format!("{}-{n}", run.name) };
+        if let Some(id) = insert_free(tx, &name, insert)? {
+            break id;
+        }
+        if by_uuid(tx, &run.uuid)?.is_some() {
+            return Ok(None);
+        }
+        n += 1;
+    };
     rows::insert_environment(tx, id, &run.environment)?;
     run.sessions.iter().try_for_each(|session| rows::insert_session(tx, id, session))?;
     run.self_checks.iter().try_for_each(|check| rows::insert_self_check(tx, id, check))?;
@@ -131,12 +135,19 @@ fn insert(tx: &Transaction<'_>, run: &Run, origin: &Origin) -> rusqlite::Result<
     tx.execute(
         "INSERT INTO imports (run_id, name, address, signature, imported_ms, differences)
          VALUES (?, ?, ?, ?, ?, ?)",
-        params![id, origin.name, origin.address, origin.signature, origin.imported_ms, origin.differences],
+        values![
+            id,
+            &origin.name,
+            &origin.address,
+            origin.signature.as_deref(),
+            origin.imported_ms,
+            origin.differences
+        ],
     )?;
-    Ok(id)
+    Ok(Some(id))
 }
 
-fn insert_point(tx: &Transaction<'_>, run: i64, point: &Point) -> rusqlite::Result<()> {
+fn insert_point(tx: &Engine, run: i64, point: &Point) -> Result<()> {
     let id = rows::insert_point(tx, run, point.index, &point.key)?;
     rows::update_configuration(tx, id, &point.configuration)?;
     rows::update_traffic(tx, id, &point.trace_hashes, point.seed)?;
@@ -146,17 +157,6 @@ fn insert_point(tx: &Transaction<'_>, run: i64, point: &Point) -> rusqlite::Resu
     }
     point.trials.iter().try_for_each(|trial| rows::insert_trial(tx, id, trial))?;
     rows::end_point(tx, id, point)
-}
-
-/// The name, or where another run has it, the name with a number behind.
-fn free(tx: &Transaction<'_>, name: &str) -> rusqlite::Result<String> {
-    let mut free = name.to_owned();
-    let mut n = 2;
-    while taken(tx, &free)? {
-        free = format!("{name}-{n}");
-        n += 1;
-    }
-    Ok(free)
 }
 
 /// Whether one state of a run is a later one than another: everything that was measured is there, and only what a run

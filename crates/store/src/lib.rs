@@ -1,4 +1,4 @@
-//! Where runs are kept: one SQLite file, every trial and histogram in it.
+//! Where runs are kept: one SQLite file, or a database on a PostgreSQL server, every trial and histogram in it.
 //!
 //! - Writing: [`Store::begin_run`] → [`Store::add_point`] → [`Store::add_trial`]… →
 //!   [`Store::finish_point`] → [`Store::end_run`]. Each call is one durable transaction (write-ahead
@@ -15,9 +15,11 @@
 //! be told from one that was cut off, and no two campaigns go on with the same run.
 
 pub mod bundle;
+mod engine;
 mod error;
 mod import;
 mod lock;
+mod migrations;
 mod name;
 mod open;
 mod read;
@@ -27,7 +29,8 @@ mod write;
 
 pub use error::{StoreError, StoreResult};
 pub use import::{Imported, Origin};
-pub use open::{BUSY_TIMEOUT, Store, VERSION, default_path};
+pub use migrations::VERSION;
+pub use open::{BUSY_TIMEOUT, Store, default_path, server_of, without_password};
 pub use read::{Progress, RunSummary};
 pub use select::{ParseSelectorError, Selector};
 pub use write::{NewRun, OpenPoint, Outcome, RunId};

@@ -1,16 +1,16 @@
 //! Reading runs back: summaries, selectors, whole runs.
 
+use crate::engine::{Engine, For, Result, Row, values};
 use crate::error::{StoreError, StoreResult};
-use crate::lock::RunLock;
 use crate::open::Store;
 use crate::rows;
 use crate::select::Selector;
 use crate::write::RunId;
-use rusqlite::{Row, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use weir_trial::SelfCheck;
-use weir_trial::run::{AdviceCheck, Point, Run, RunState};
+use weir_trial::run::{AdviceCheck, Run, RunState};
 
 /// One line of `weir runs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,74 +58,79 @@ pub struct Progress {
 impl Store {
     /// All runs, newest first.
     pub fn runs(&self) -> StoreResult<Vec<RunSummary>> {
-        self.read(|store| {
-            let mut query = store.connection.prepare(
-                "SELECT id, name, started_ms, ended_ms, state,
-                        (SELECT count(*) FROM points WHERE run_id = runs.id),
-                        (SELECT count(*) FROM points WHERE run_id = runs.id AND finished = 1),
-                        (SELECT count(*) FROM points WHERE run_id = runs.id AND error IS NOT NULL),
-                        (SELECT count(*) FROM trials JOIN points ON points.id = point_id WHERE run_id = runs.id),
-                        uuid
-                 FROM runs ORDER BY id DESC",
+        self.read(|db| {
+            let rows = db.query(
+                "SELECT id, uuid, name, started_ms, ended_ms, state FROM runs ORDER BY id DESC",
+                &[],
             )?;
-            query.query_map([], |row| store.summary(row))?.collect()
+            let mut runs: Vec<RunSummary> = rows.iter().map(summary).collect::<Result<_>>()?;
+            let places: BTreeMap<i64, usize> =
+                runs.iter().zip(0..).map(|(run, place)| (run.id, place)).collect();
+            // A run may have begun between two of these questions.
+            let mut of = |row: &Row, change: &mut dyn FnMut(&mut RunSummary) -> Result<()>| {
+                let place = places.get(&row.get::<i64>("run_id")?).copied();
+                place.and_then(|place| runs.get_mut(place)).map_or(Ok(()), change)
+            };
+            let points = "SELECT run_id, finished, error, nf, dut FROM points ORDER BY run_id, place";
+            for row in db.query(points, &[])? {
+                of(&row, &mut |run| count_point(run, &row))?;
+            }
+            let trials = "SELECT run_id, count(*) AS trials FROM trials JOIN points ON points.id = point_id
+                          GROUP BY run_id";
+            for row in db.query(trials, &[])? {
+                of(&row, &mut |run| {
+                    run.trials = row.get("trials")?;
+                    Ok(())
+                })?;
+            }
+            let live = db.live(&places.keys().copied().collect::<Vec<_>>())?;
+            runs.iter_mut().for_each(|run| run.live = live.contains(&run.id));
+            Ok(runs)
         })
     }
 
     /// The run a selector means.
     pub fn find(&self, selector: &Selector) -> StoreResult<RunId> {
-        let runs: Vec<(i64, String, String)> = self.read(|store| {
-            let mut query = store.connection.prepare("SELECT id, name, uuid FROM runs ORDER BY id DESC")?;
-            query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
-        })?;
-        let missing = || StoreError::NoSuchRun {
-            selector: selector.clone(),
-            path: self.path.clone(),
-            runs: runs.len() as u64,
-        };
-        let found = match selector {
-            Selector::Last(back) => runs.get(*back as usize),
-            Selector::Number(number) => runs.iter().find(|(id, ..)| id == number),
-            Selector::Name(name) => {
-                match runs.iter().find(|(_, known, uuid)| known == name || uuid == name) {
-                    Some(exact) => Some(exact),
-                    None => {
-                        let matches: Vec<_> =
-                            runs.iter().filter(|(_, known, _)| known.starts_with(name)).collect();
-                        if matches.len() > 1 {
-                            let matches = matches.into_iter().map(|(_, name, _)| name.clone()).collect();
-                            return Err(StoreError::Ambiguous { selector: selector.clone(), matches });
-                        }
-                        matches.first().copied()
-                    }
-                }
+        let found = self.read(|db| match selector {
+            Selector::Last(back) => {
+                db.query("SELECT id, name FROM runs ORDER BY id DESC LIMIT 1 OFFSET ?", values![*back])
             }
-        };
-        found.map(|(id, ..)| RunId(*id)).ok_or_else(missing)
+            Selector::Number(number) => db.query("SELECT id, name FROM runs WHERE id = ?", values![*number]),
+            Selector::Name(name) => named(db, name),
+        })?;
+        match found.as_slice() {
+            [run] => self.read(|_| run.get("id")).map(RunId),
+            [] => {
+                let runs =
+                    self.read(|db| db.one("SELECT count(*) AS runs FROM runs", &[])?.get::<i64>("runs"))?;
+                let (selector, path) = (selector.clone(), self.path.clone());
+                Err(StoreError::NoSuchRun { selector, path, runs: runs.unsigned_abs() })
+            }
+            several => {
+                let matches = self.read(|_| several.iter().map(|row| row.get("name")).collect())?;
+                Err(StoreError::Ambiguous { selector: selector.clone(), matches })
+            }
+        }
     }
 
     /// A run's name.
     pub fn run_name(&self, run: RunId) -> StoreResult<String> {
-        self.read(|store| {
-            store.connection.query_row("SELECT name FROM runs WHERE id = ?", [run.0], |row| row.get(0))
-        })
+        self.read(|db| db.one("SELECT name FROM runs WHERE id = ?", values![run.0])?.get("name"))
     }
 
     /// Which points are done; what the plan has beyond them was never begun.
     pub fn progress(&self, run: RunId) -> StoreResult<Progress> {
-        self.read(|store| {
-            let mut query = store.connection.prepare(
-                "SELECT place, finished, error IS NOT NULL FROM points WHERE run_id = ? ORDER BY place",
-            )?;
+        self.read(|db| {
+            let sql = "SELECT place, finished, error FROM points WHERE run_id = ? ORDER BY place";
             let mut progress = Progress::default();
-            let mut rows = query.query([run.0])?;
-            while let Some(row) = rows.next()? {
-                let list = match (row.get(1)?, row.get(2)?) {
+            for row in db.query(sql, values![run.0])? {
+                let failed = row.get::<Option<String>>("error")?.is_some();
+                let list = match (row.get("finished")?, failed) {
                     (false, _) => &mut progress.unfinished,
                     (true, true) => &mut progress.failed,
                     (true, false) => &mut progress.finished,
                 };
-                list.push(row.get(0)?);
+                list.push(row.get("place")?);
             }
             Ok(progress)
         })
@@ -133,64 +138,80 @@ impl Store {
 
     /// What the tester can do over the run's wirings, as far as it was checked.
     pub fn self_checks(&self, run: RunId) -> StoreResult<Vec<SelfCheck>> {
-        self.read(|store| rows::self_checks(&store.connection, run.0))
+        self.read(|db| rows::self_checks(db, run.0))
     }
 
     /// Advice made from a run that was checked, in order.
     pub fn advice(&self, run: RunId) -> StoreResult<Vec<AdviceCheck>> {
-        self.read(|store| rows::advice(&store.connection, run.0))
+        self.read(|db| rows::advice(db, run.0))
     }
 
     /// A whole run, every trial and histogram in it.
     pub fn load(&self, run: RunId) -> StoreResult<Run> {
-        self.read(|store| {
-            // One transaction, so that a campaign writing meanwhile cannot tear the picture.
-            let tx = store.connection.unchecked_transaction()?;
-            let mut loaded = tx.query_row("SELECT * FROM runs WHERE id = ?", [run.0], rows::run)?;
-            let mut environment = tx.prepare("SELECT name, value FROM environment WHERE run_id = ?")?;
-            loaded.environment = environment
-                .query_map([run.0], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<Result<_, _>>()?;
-            loaded.sessions = rows::sessions(&tx, run.0)?;
-            loaded.self_checks = rows::self_checks(&tx, run.0)?;
-            loaded.advice = rows::advice(&tx, run.0)?;
-            let mut points = tx.prepare("SELECT * FROM points WHERE run_id = ? ORDER BY place")?;
-            let points: Vec<(i64, Point)> =
-                points.query_map([run.0], rows::point)?.collect::<Result<_, _>>()?;
-            for (id, mut point) in points {
-                point.results = rows::results(&tx, id)?;
-                point.trials = rows::trials(&tx, id)?;
-                loaded.points.push(point);
-            }
-            Ok(loaded)
-        })
+        // One transaction, so that a campaign writing meanwhile cannot tear the picture.
+        self.read(|db| db.transaction(For::Reading, |tx| whole(tx, run.0)))
     }
 
-    fn summary(&self, row: &Row<'_>) -> rusqlite::Result<RunSummary> {
-        let id: i64 = row.get(0)?;
-        let distinct = |column: &str| -> rusqlite::Result<Vec<String>> {
-            let sql =
-                format!("SELECT {column} FROM points WHERE run_id = ? GROUP BY {column} ORDER BY min(place)");
-            self.connection.prepare_cached(&sql)?.query_map(params![id], |row| row.get(0))?.collect()
-        };
-        Ok(RunSummary {
-            id,
-            uuid: row.get(9)?,
-            name: row.get(1)?,
-            started_ms: row.get(2)?,
-            ended_ms: row.get(3)?,
-            state: rows::state(row, 4)?,
-            live: self.locks.contains_key(&id) || RunLock::is_held(&self.path, id),
-            points: row.get(5)?,
-            finished: row.get(6)?,
-            failed: row.get(7)?,
-            trials: row.get(8)?,
-            nfs: distinct("nf")?,
-            duts: distinct("dut")?,
-        })
+    pub(crate) fn read<T>(&self, work: impl Fn(&Engine) -> Result<T>) -> StoreResult<T> {
+        self.engine.read(work).map_err(|fault| Engine::sorted(&self.path, 0, fault))
     }
+}
 
-    pub(crate) fn read<T>(&self, work: impl FnOnce(&Self) -> rusqlite::Result<T>) -> StoreResult<T> {
-        work(self).map_err(|error| StoreError::of(&self.path, 0, error))
+fn whole(tx: &Engine, run: i64) -> Result<Run> {
+    let mut loaded = rows::run(&tx.one("SELECT * FROM runs WHERE id = ?", values![run])?)?;
+    let environment = tx.query("SELECT name, value FROM environment WHERE run_id = ?", values![run])?;
+    loaded.environment =
+        environment.iter().map(|row| Ok((row.get("name")?, row.get("value")?))).collect::<Result<_>>()?;
+    loaded.sessions = rows::sessions(tx, run)?;
+    loaded.self_checks = rows::self_checks(tx, run)?;
+    loaded.advice = rows::advice(tx, run)?;
+    for row in tx.query("SELECT * FROM points WHERE run_id = ? ORDER BY place", values![run])? {
+        let (id, mut point) = rows::point(&row)?;
+        point.results = rows::results(tx, id)?;
+        point.trials = rows::trials(tx, id)?;
+        loaded.points.push(point);
     }
+    Ok(loaded)
+}
+
+/// The run of this name or identity, else all whose names begin so, newest first. Each question has an index.
+fn named(db: &Engine, name: &str) -> Result<Vec<Row>> {
+    let exact = "SELECT id, name FROM runs WHERE name = ?1 OR uuid = ?1 ORDER BY id DESC LIMIT 1";
+    if let Some(row) = db.first(exact, values![name])? {
+        return Ok(vec![row]);
+    }
+    let beyond = format!("{name}\u{10ffff}");
+    let sql = "SELECT id, name FROM runs WHERE name >= ? AND name < ? ORDER BY id DESC";
+    db.query(sql, values![name, beyond])
+}
+
+fn summary(row: &Row) -> Result<RunSummary> {
+    Ok(RunSummary {
+        id: row.get("id")?,
+        uuid: row.get("uuid")?,
+        name: row.get("name")?,
+        started_ms: row.get("started_ms")?,
+        ended_ms: row.get("ended_ms")?,
+        state: rows::state(row)?,
+        live: false,
+        points: 0,
+        finished: 0,
+        failed: 0,
+        trials: 0,
+        nfs: Vec::new(),
+        duts: Vec::new(),
+    })
+}
+
+fn count_point(run: &mut RunSummary, row: &Row) -> Result<()> {
+    run.points += 1;
+    run.finished += u32::from(row.get::<bool>("finished")?);
+    run.failed += u32::from(row.get::<Option<String>>("error")?.is_some());
+    for (list, column) in [(&mut run.nfs, "nf"), (&mut run.duts, "dut")] {
+        let name: String = row.get(column)?;
+        if !list.contains(&name) {
+            list.push(name);
+        }
+    }
+    Ok(())
 }

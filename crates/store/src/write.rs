@@ -1,10 +1,9 @@
 //! Writing a run, one durable transaction a call.
 
+use crate::engine::{Engine, Fault, For, Result, values};
 use crate::error::{StoreError, StoreResult};
-use crate::lock::RunLock;
 use crate::open::Store;
 use crate::{name, rows};
-use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 use weir_trial::run::{AdviceCheck, PointKey, PointResult, RunState, SCHEMA_VERSION, Session, StoredTrial};
@@ -57,20 +56,30 @@ impl Store {
             return Err(StoreError::BadName { name: name.to_owned(), why });
         }
         let uuid = Uuid::now_v7();
+        let environment: BTreeMap<String, String> =
+            new.environment.iter().map(|(name, value)| (printed(name), printed(value))).collect();
         let id = self.transact(None, |tx| {
-            let name = match new.name {
-                Some(name) if taken(tx, name)? => return Ok(None),
-                Some(name) => name.to_owned(),
-                None => free_name(tx, new.started_ms, uuid)?,
+            let insert = |name: &str| {
+                tx.insert_new(
+                    "INSERT INTO runs (schema, uuid, name, started_ms, state, plan, weir)
+                     VALUES (?, ?, ?, ?, 'running', ?, ?)",
+                    values![SCHEMA_VERSION, uuid.to_string(), name, new.started_ms, new.plan, new.weir],
+                )
             };
-            tx.execute(
-                "INSERT INTO runs (schema, uuid, name, started_ms, state, plan, weir)
-                 VALUES (?, ?, ?, ?, 'running', ?, ?)",
-                params![SCHEMA_VERSION, uuid.to_string(), name, new.started_ms, new.plan, new.weir],
-            )?;
-            let id = tx.last_insert_rowid();
-            rows::insert_environment(tx, id, new.environment)?;
-            Ok(Some(RunId(id)))
+            let id = match new.name {
+                Some(name) => insert_free(tx, name, insert)?,
+                None => {
+                    let mut names = (0..).map(|n| name::nth(new.started_ms, n, uuid));
+                    loop {
+                        let name = names.next().ok_or(Fault::NoRow)?;
+                        if let Some(id) = insert_free(tx, &name, insert)? {
+                            break Some(id);
+                        }
+                    }
+                }
+            };
+            id.iter().try_for_each(|id| rows::insert_environment(tx, *id, &environment))?;
+            Ok(id.map(RunId))
         })?;
         let Some(id) = id else {
             return Err(StoreError::BadName {
@@ -88,7 +97,8 @@ impl Store {
         self.lock(run)?;
         self.transact(Some(run), |tx| {
             rows::insert_session(tx, run.0, session)?;
-            tx.execute("UPDATE runs SET state = 'running', ended_ms = NULL WHERE id = ?", [run.0]).map(drop)
+            tx.execute("UPDATE runs SET state = 'running', ended_ms = NULL WHERE id = ?", values![run.0])
+                .map(drop)
         })
     }
 
@@ -96,25 +106,17 @@ impl Store {
     /// its results, if any, are dropped.
     pub fn add_point(&mut self, run: RunId, index: u32, key: &PointKey) -> StoreResult<OpenPoint> {
         self.transact(Some(run), |tx| {
-            let known: Option<i64> = tx
-                .query_row(
-                    "SELECT id FROM points WHERE run_id = ? AND place = ?",
-                    params![run.0, index],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            let Some(id) = known else {
+            let sql = "SELECT id FROM points WHERE run_id = ? AND place = ?";
+            let known = tx.first(sql, values![run.0, index])?;
+            let Some(id) = known.map(|row| row.get::<i64>("id")).transpose()? else {
                 let id = rows::insert_point(tx, run.0, index, key)?;
                 return Ok(OpenPoint { id, run, next_sequence: 0 });
             };
-            tx.execute("UPDATE trials SET superseded = 1 WHERE point_id = ?", [id])?;
-            tx.execute("DELETE FROM results WHERE point_id = ?", [id])?;
+            tx.execute("UPDATE trials SET superseded = 1 WHERE point_id = ?", values![id])?;
+            tx.execute("DELETE FROM results WHERE point_id = ?", values![id])?;
             rows::update_point(tx, id, key)?;
-            let next_sequence = tx.query_row(
-                "SELECT coalesce(max(sequence) + 1, 0) FROM trials WHERE point_id = ?",
-                [id],
-                |row| row.get(0),
-            )?;
+            let sql = "SELECT coalesce(max(sequence) + 1, 0) AS next FROM trials WHERE point_id = ?";
+            let next_sequence = tx.one(sql, values![id])?.get("next")?;
             Ok(OpenPoint { id, run, next_sequence })
         })
     }
@@ -161,13 +163,13 @@ impl Store {
     /// Ends a point with its results or its error.
     pub fn finish_point(&mut self, point: OpenPoint, outcome: Outcome<'_>) -> StoreResult<()> {
         self.transact(Some(point.run), |tx| {
-            tx.execute("DELETE FROM results WHERE point_id = ?", [point.id])?;
+            tx.execute("DELETE FROM results WHERE point_id = ?", values![point.id])?;
             for (place, result) in outcome.results.iter().enumerate() {
                 rows::insert_result(tx, point.id, place, result)?;
             }
             tx.execute(
                 "UPDATE points SET dut_version = ?, error = ?, finished = 1 WHERE id = ?",
-                params![outcome.dut_version, outcome.error, point.id],
+                values![outcome.dut_version.map(printed), outcome.error.map(printed), point.id],
             )?;
             Ok(())
         })
@@ -179,73 +181,60 @@ impl Store {
             let state = rows::state_name(state);
             tx.execute(
                 "UPDATE runs SET state = ?, ended_ms = ? WHERE id = ?",
-                params![state, ended_ms, run.0],
+                values![state, ended_ms, run.0],
             )
             .map(drop)
         })?;
-        self.locks.remove(&run.0);
+        self.engine.unlock_run(run.0);
         Ok(())
     }
 
     /// Forgets a run with everything measured in it.
     pub fn remove_run(&mut self, run: RunId) -> StoreResult<()> {
         self.lock(run)?;
-        self.transact(Some(run), |tx| tx.execute("DELETE FROM runs WHERE id = ?", [run.0]).map(drop))?;
-        self.locks.remove(&run.0);
+        self.transact(Some(run), |tx| tx.execute("DELETE FROM runs WHERE id = ?", values![run.0]).map(drop))?;
+        self.engine.unlock_run(run.0);
         Ok(())
     }
 
     fn lock(&mut self, run: RunId) -> StoreResult<()> {
-        if self.locks.contains_key(&run.0) {
-            return Ok(());
+        match self.engine.lock_run(run.0)? {
+            true => Ok(()),
+            false => Err(StoreError::RunInUse { name: self.run_name(run)? }),
         }
-        let lock = RunLock::take(&self.path, run.0)
-            .map_err(|error| StoreError::Open { path: self.path.clone(), why: error.to_string() })?;
-        match lock {
-            Some(lock) => self.locks.insert(run.0, lock),
-            None => return Err(StoreError::RunInUse { name: self.run_name(run)? }),
-        };
-        Ok(())
     }
 
     /// One write transaction: all of it or nothing, on the disk when it returns.
     pub(crate) fn transact<T>(
         &mut self,
         run: Option<RunId>,
-        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+        work: impl Fn(&Engine) -> Result<T>,
     ) -> StoreResult<T> {
-        let done = Transaction::new(&mut self.connection, TransactionBehavior::Immediate).and_then(|tx| {
-            let value = work(&tx)?;
-            tx.commit()?;
-            Ok(value)
-        });
-        done.map_err(|error| StoreError::of(&self.path, run.map_or(0, |run| self.kept(run)), error))
+        let done = self.engine.transaction(For::Writing, work);
+        done.map_err(|fault| Engine::sorted(&self.path, run.map_or(0, |run| self.kept(run)), fault))
     }
 
     /// Trials of a run that are safe; 0 where even that cannot be read.
     fn kept(&self, run: RunId) -> u64 {
-        let count = self.connection.query_row(
-            "SELECT count(*) FROM trials JOIN points ON points.id = point_id WHERE run_id = ?",
-            [run.0],
-            |row| row.get::<_, i64>(0),
-        );
-        count.map_or(0, i64::unsigned_abs)
+        let sql = "SELECT count(*) AS kept FROM trials JOIN points ON points.id = point_id WHERE run_id = ?";
+        let kept = self.engine.one(sql, values![run.0]).and_then(|row| row.get::<i64>("kept"));
+        kept.map_or(0, i64::unsigned_abs)
     }
 }
 
-pub(crate) fn taken(tx: &Transaction<'_>, name: &str) -> rusqlite::Result<bool> {
-    tx.query_row("SELECT EXISTS (SELECT 1 FROM runs WHERE name = ?)", [name], |row| row.get(0))
+/// Inserts a run unless its name is taken. That is asked first, as on a server an attempt takes a number.
+pub(crate) fn insert_free(
+    tx: &Engine,
+    name: &str,
+    insert: impl Fn(&str) -> Result<Option<i64>>,
+) -> Result<Option<i64>> {
+    let taken = tx.first("SELECT id FROM runs WHERE name = ?", values![name])?.is_some();
+    if taken { Ok(None) } else { insert(name) }
 }
 
-fn free_name(tx: &Transaction<'_>, now_ms: i64, uuid: Uuid) -> rusqlite::Result<String> {
-    let mut n = 0;
-    loop {
-        let name = name::nth(now_ms, n, uuid);
-        if !taken(tx, &name)? {
-            return Ok(name);
-        }
-        n += 1;
-    }
+/// A text that a program or the kernel printed, in which the character 0 is nothing to keep.
+fn printed(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
 }
 
 #[cfg(test)]
@@ -278,6 +267,15 @@ mod tests {
         StoredTrial::new(sequence, Purpose::Search, 0, result)
     }
 
+    /// Limits the pages of the file.
+    fn limit(store: &Store, pages: i64) -> rusqlite::Result<()> {
+        match &store.engine {
+            Engine::Sqlite(engine) => engine.connection.pragma_update(None, "max_page_count", pages),
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(_) => unreachable!("these stores are files"),
+        }
+    }
+
     /// Keeps trials until the store is full; how many it acknowledged, and its error.
     fn fill(store: &mut Store) -> (u64, StoreError) {
         let environment = BTreeMap::new();
@@ -306,13 +304,13 @@ mod tests {
     fn a_full_store_says_how_many_trials_are_kept_and_keeps_them() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(Some(&folder.path().join("weir.db"))).unwrap();
-        store.connection.pragma_update(None, "max_page_count", 60).unwrap();
+        limit(&store, 60).unwrap();
         let (acknowledged, error) = fill(&mut store);
         check_full(acknowledged, &error);
         let run = store.find(&Selector::Last(0)).unwrap();
         assert_eq!(store.load(run).unwrap().points[0].trials.len() as u64, acknowledged);
         // Room again: the campaign goes on where it stopped.
-        store.connection.pragma_update(None, "max_page_count", 6000).unwrap();
+        limit(&store, 6000).unwrap();
         let point = store.add_point(run, 0, &key()).unwrap();
         assert_eq!(u64::from(point.next_sequence), acknowledged);
         store.add_trial(point, &trial(point.next_sequence)).unwrap();

@@ -1,30 +1,30 @@
 //! Campaigns that are killed, taken up again, and run side by side.
 
-use crate::common::{START_MS, begin, key, trial};
+use crate::common::{Place, START_MS, begin, key, on_both, trial};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use weir_store::{Outcome, RunId, Selector, Store, StoreError};
 use weir_trial::run::advice::{
     AdviceCheck, Asked, CheckVerdict, Compared, Prediction, Quantity, Question, Statistic,
 };
-use weir_trial::run::{LatencyResult, PointResult, RunState, Session};
+use weir_trial::run::{LatencyResult, PointKey, PointResult, RunState, Session};
 use weir_units::{Interval, Pps, Ratio};
 
-/// Set in the processes that the tests start: the database they write to.
-const CHILD: &str = "WEIR_STORE_TEST_DATABASE";
-
-/// Starts this test program again, to run one test as a child.
-fn child(test: &str, database: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(CHILD, database).stdout(Stdio::piped());
-    command
-}
+on_both!(
+    a_campaign_killed_at_any_moment_loses_no_acknowledged_trial,
+    a_point_that_failed_is_told_from_one_that_was_measured,
+    several_processes_find_a_new_database_at_once_and_write_side_by_side,
+    a_run_being_measured_cannot_be_taken_up_by_another_campaign,
+    runs_are_found_by_name_beginning_number_and_age,
+    a_removed_run_takes_everything_with_it_and_leaves_the_others,
+    runs_of_two_databases_differ_in_name_and_identity,
+    checks_of_advice_stand_with_their_run_in_order_and_go_with_it,
+    the_list_says_of_each_run_what_was_measured_in_it,
+);
 
 /// The life of a child: keeps trials for ever, and says so after each.
-fn write_until_killed(database: &Path) -> ! {
-    let mut store = Store::open(Some(database)).unwrap();
+fn write_until_killed(place: &Place) -> ! {
+    let mut store = place.open();
     let run = begin(&mut store, Some("killed"));
     let point = store.add_point(run, 0, &key(64)).unwrap();
     for sequence in 0.. {
@@ -34,29 +34,27 @@ fn write_until_killed(database: &Path) -> ! {
     unreachable!("the sequence does not end")
 }
 
-#[test]
-fn a_campaign_killed_at_any_moment_loses_no_acknowledged_trial() {
-    if let Some(database) = std::env::var_os(CHILD) {
-        write_until_killed(Path::new(&database));
+fn a_campaign_killed_at_any_moment_loses_no_acknowledged_trial(place: &Place) {
+    if place.is_child() {
+        write_until_killed(place);
     }
-    let test = "campaigns::a_campaign_killed_at_any_moment_loses_no_acknowledged_trial";
     for wanted in [1, 7, 40] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("weir.db");
-        let mut child = child(test, &path).spawn().unwrap();
+        let place = place.another();
+        let mut child = place.child().spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let mut acknowledged = 0;
         while acknowledged < wanted {
             let line = lines.next().expect("the child writes until it is killed");
             acknowledged += u32::from(line.starts_with("kept "));
         }
-        let live = Store::open_existing(Some(&path)).unwrap().runs().unwrap();
+        let live = place.open_existing().runs().unwrap();
         assert!(live[0].live, "a living campaign is told from a dead one");
         child.kill().unwrap();
         child.wait().unwrap();
         acknowledged += lines.filter(|line| line.starts_with("kept ")).count() as u32;
 
-        let mut store = Store::open(Some(&path)).unwrap();
+        let mut store = place.open();
+        gone(&store);
         let summary = &store.runs().unwrap()[0];
         assert_eq!((summary.state, summary.live), (RunState::Running, false));
         let loaded = store.load(RunId(summary.id)).unwrap();
@@ -67,6 +65,14 @@ fn a_campaign_killed_at_any_moment_loses_no_acknowledged_trial() {
             assert_eq!(*kept, trial(sequence));
         }
         goes_on(&mut store, kept.len() as u32);
+    }
+}
+
+/// Waits until the database knows that no campaign is alive: a server has to notice it.
+fn gone(store: &Store) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while store.runs().unwrap()[0].live && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
 
@@ -104,10 +110,8 @@ fn goes_on(store: &mut Store, kept: u32) {
     assert_eq!(store.progress(run).unwrap().finished, [0]);
 }
 
-#[test]
-fn a_point_that_failed_is_told_from_one_that_was_measured() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(Some(&folder.path().join("weir.db"))).unwrap();
+fn a_point_that_failed_is_told_from_one_that_was_measured(place: &Place) {
+    let mut store = place.open();
     let run = begin(&mut store, None);
     for (index, error) in [(0, None), (1, Some("the DUT exited with signal 11"))] {
         let point = store.add_point(run, index, &key(64)).unwrap();
@@ -127,31 +131,28 @@ fn a_point_that_failed_is_told_from_one_that_was_measured() {
 /// Trials each of the processes below keeps.
 const EACH: u32 = 25;
 
-#[test]
-fn several_processes_find_a_new_file_at_once_and_write_side_by_side() {
-    let test = "campaigns::several_processes_find_a_new_file_at_once_and_write_side_by_side";
-    if let Some(database) = std::env::var_os(CHILD) {
-        let mut store = Store::open(Some(Path::new(&database))).unwrap();
+fn several_processes_find_a_new_database_at_once_and_write_side_by_side(place: &Place) {
+    if place.is_child() {
+        let mut store = place.open();
         let run = begin(&mut store, None);
         let point = store.add_point(run, 0, &key(64)).unwrap();
         (0..EACH).for_each(|sequence| store.add_trial(point, &trial(sequence)).unwrap());
         store.end_run(run, RunState::Finished, START_MS).unwrap();
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("weir.db");
-    let children: Vec<_> = (0..4).map(|_| child(test, &path).spawn().unwrap()).collect();
+    let children: Vec<_> = (0..4).map(|_| place.child().spawn().unwrap()).collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
-    let store = Store::open_existing(Some(&path)).unwrap();
+    let store = place.open_existing();
     let runs = store.runs().unwrap();
     let names: std::collections::BTreeSet<_> = runs.iter().map(|run| run.name.as_str()).collect();
     assert_eq!((runs.len(), names.len()), (4, 4), "each run has a name of its own: {names:?}");
     assert!(runs.iter().all(|run| run.trials == EACH && run.state == RunState::Finished && !run.live));
-    let left: Vec<_> = std::fs::read_dir(folder.path())
+    let Some(folder) = place.folder() else { return };
+    let left: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.ends_with(".lock"))
@@ -159,23 +160,18 @@ fn several_processes_find_a_new_file_at_once_and_write_side_by_side() {
     assert!(left.is_empty(), "lock files left behind: {left:?}");
 }
 
-#[test]
-fn a_run_being_measured_cannot_be_taken_up_by_another_campaign() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("weir.db");
-    let mut first = Store::open(Some(&path)).unwrap();
+fn a_run_being_measured_cannot_be_taken_up_by_another_campaign(place: &Place) {
+    let mut first = place.open();
     let run = begin(&mut first, Some("busy"));
-    let mut second = Store::open(Some(&path)).unwrap();
+    let mut second = place.open();
     let error = second.resume_run(run, &session()).unwrap_err();
     assert!(matches!(&error, StoreError::RunInUse { name } if name == "busy"), "{error}");
     first.end_run(run, RunState::Interrupted, START_MS).unwrap();
     second.resume_run(run, &session()).unwrap();
 }
 
-#[test]
-fn runs_are_found_by_name_beginning_number_and_age() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(Some(&folder.path().join("weir.db"))).unwrap();
+fn runs_are_found_by_name_beginning_number_and_age(place: &Place) {
+    let mut store = place.open();
     let ids: Vec<_> =
         ["quiet", "quiet-2", "noisy"].iter().map(|name| begin(&mut store, Some(name))).collect();
     let find = |text: &str| store.find(&text.parse().unwrap());
@@ -192,10 +188,8 @@ fn runs_are_found_by_name_beginning_number_and_age() {
     }
 }
 
-#[test]
-fn a_removed_run_takes_everything_with_it_and_leaves_the_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(Some(&folder.path().join("weir.db"))).unwrap();
+fn a_removed_run_takes_everything_with_it_and_leaves_the_others(place: &Place) {
+    let mut store = place.open();
     let (gone, stays) = (begin(&mut store, Some("gone")), begin(&mut store, Some("stays")));
     for run in [gone, stays] {
         let point = store.add_point(run, 0, &key(64)).unwrap();
@@ -207,26 +201,21 @@ fn a_removed_run_takes_everything_with_it_and_leaves_the_others() {
     assert_eq!((runs[0].name.as_str(), runs[0].trials), ("stays", 1));
 }
 
-#[test]
-fn runs_of_two_databases_differ_in_name_and_identity() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |file: &str| {
-        let mut store = Store::open(Some(&folder.path().join(file))).unwrap();
+fn runs_of_two_databases_differ_in_name_and_identity(place: &Place) {
+    let run = |place: &Place| {
+        let mut store = place.open();
         let id = begin(&mut store, None);
         let run = store.load(id).unwrap();
         assert_eq!(store.find(&run.uuid.parse().unwrap()).unwrap(), id, "it is found by its identity");
         (run.name, run.uuid)
     };
-    let (a, b) = (run("a.db"), run("b.db"));
+    let (a, b) = (run(place), run(&place.another()));
     assert_ne!(a.1, b.1);
     assert_ne!(a.0, b.0, "begun at the same moment, as the first of their databases");
 }
 
-#[test]
-fn checks_of_advice_stand_with_their_run_in_order_and_go_with_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("weir.db");
-    let mut store = Store::open(Some(&path)).unwrap();
+fn checks_of_advice_stand_with_their_run_in_order_and_go_with_it(place: &Place) {
+    let mut store = place.open();
     let run = begin(&mut store, Some("advised"));
     let other = begin(&mut store, Some("other"));
     let check = |advice: &str, verdict| AdviceCheck {
@@ -260,11 +249,35 @@ fn checks_of_advice_stand_with_their_run_in_order_and_go_with_it() {
         [check("35 % carries it", CheckVerdict::Refuted), check("36 % does", CheckVerdict::Confirmed)];
     checks.iter().for_each(|check| store.add_advice(run, check).unwrap());
     drop(store);
-    let mut store = Store::open(Some(&path)).unwrap();
+    let mut store = place.open();
     assert_eq!(store.load(run).unwrap().advice, checks);
     assert_eq!((store.advice(run).unwrap().len(), store.advice(other).unwrap().len()), (2, 0));
     let error = store.load(run).unwrap().advice[0].compared[0].error().unwrap();
     assert!((error - (43_000.0 / 41_000.5 - 1.0)).abs() < 1e-12, "{error}");
     store.remove_run(run).unwrap();
     assert!(store.advice(run).unwrap().is_empty());
+}
+
+fn the_list_says_of_each_run_what_was_measured_in_it(place: &Place) {
+    let mut store = place.open();
+    let runs: Vec<RunId> = ["one", "two", "empty"].map(|name| begin(&mut store, Some(name))).to_vec();
+    for (run, trials) in [(runs[0], 3), (runs[1], 1)] {
+        for (index, dut) in (0..).zip(["nf", "ovs", "nf"]) {
+            let key = PointKey { dut: dut.to_owned(), ..key(64) };
+            let point = store.add_point(run, index, &key).unwrap();
+            (0..trials).for_each(|sequence| store.add_trial(point, &trial(sequence)).unwrap());
+        }
+    }
+    store.end_run(runs[0], RunState::Finished, START_MS + 3).unwrap();
+    let listed: Vec<_> =
+        store.runs().unwrap().into_iter().map(|run| (run.name, run.trials, run.duts, run.live)).collect();
+    let duts = ["nf".to_owned(), "ovs".to_owned()];
+    assert_eq!(
+        listed,
+        [
+            ("empty".to_owned(), 0, vec![], true),
+            ("two".to_owned(), 3, duts.to_vec(), true),
+            ("one".to_owned(), 9, duts.to_vec(), false),
+        ]
+    );
 }

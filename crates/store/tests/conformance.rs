@@ -1,5 +1,6 @@
 //! Whatever a campaign can measure comes back from the store as it went in.
 
+use crate::common::{Place, on_both};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -726,25 +727,22 @@ fn keep(store: &mut Store, run: &Run) -> RunId {
     id
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+on_both!(any_run_survives_the_store_unchanged, two_runs_in_one_database_do_not_mix);
 
-    #[test]
-    fn any_run_survives_the_store_unchanged(run in run()) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("weir.db");
-        let id = keep(&mut Store::open(Some(&path)).unwrap(), &run);
-        let mut read = Store::open_existing(Some(&path)).unwrap().load(id).unwrap();
+fn any_run_survives_the_store_unchanged(place: &Place) {
+    let config = ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(run in run())| {
+        let id = keep(&mut place.open(), &run);
+        let mut read = place.open_existing().load(id).unwrap();
         let uuid = std::mem::take(&mut read.uuid);
         prop_assert!(uuid.len() == 36 && uuid.as_bytes()[14] == b'7', "{}", uuid);
-        prop_assert_eq!(read, run);
-    }
+        prop_assert_eq!(read, Run { id: id.0, ..run });
+        place.open().remove_run(id).unwrap();
+    });
 }
 
-#[test]
-fn two_runs_in_one_file_do_not_mix() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(Some(&folder.path().join("weir.db"))).unwrap();
+fn two_runs_in_one_database_do_not_mix(place: &Place) {
+    let mut store = place.open();
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut runs = Vec::new();
     for (id, name) in [(1, "first"), (2, "second")] {

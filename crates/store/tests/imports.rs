@@ -1,6 +1,6 @@
 //! Runs of several databases in one.
 
-use crate::common::{START_MS, begin, key, trial};
+use crate::common::{Place, START_MS, begin, key, on_both, trial};
 use crate::conformance::run;
 use proptest::prelude::*;
 use weir_store::{Imported, Origin, Outcome, RunId, Store, StoreError};
@@ -16,9 +16,14 @@ fn origin(name: &str) -> Origin {
     }
 }
 
-fn store(folder: &tempfile::TempDir, name: &str) -> Store {
-    Store::open(Some(&folder.path().join(name))).unwrap()
-}
+on_both!(
+    any_run_is_imported_unchanged_and_once,
+    runs_of_two_machines_with_one_name_are_two_runs,
+    a_run_that_went_on_since_replaces_what_it_was_and_never_the_other_way,
+    a_run_with_a_known_identity_and_another_content_is_refused,
+    a_run_that_is_being_measured_is_not_replaced,
+    one_run_imported_by_several_processes_at_once_is_there_once,
+);
 
 /// A run with so many points finished, and one begun with so many trials.
 fn measured(store: &mut Store, name: &str, points: u32, trials: u32) -> RunId {
@@ -34,30 +39,28 @@ fn measured(store: &mut Store, name: &str, points: u32, trials: u32) -> RunId {
     run
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_run_is_imported_unchanged_and_once(run in run()) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = store(&folder, "weir.db");
+fn any_run_is_imported_unchanged_and_once(place: &Place) {
+    let config = ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(run in run())| {
         let run = Run { uuid: "01938f2e-0000-7000-8000-0000000000aa".to_owned(), ..run };
-        let origin = origin(&run.name);
+        let (mut store, origin) = (place.open(), origin(&run.name));
         let imported = store.import(&run, &origin).unwrap();
-        prop_assert_eq!(&imported, &Imported::Added(RunId(1)));
-        prop_assert_eq!(store.load(imported.run()).unwrap(), Run { id: 1, ..run.clone() });
-        prop_assert_eq!(store.origin(imported.run()).unwrap(), Some(origin.clone()));
-        prop_assert_eq!(store.import(&run, &origin).unwrap(), Imported::Known(RunId(1)));
+        let id = imported.run();
+        prop_assert_eq!(&imported, &Imported::Added(id));
+        prop_assert_eq!(store.load(id).unwrap(), Run { id: id.0, ..run.clone() });
+        prop_assert_eq!(store.origin(id).unwrap(), Some(origin.clone()));
+        prop_assert_eq!(store.import(&run, &origin).unwrap(), Imported::Known(id));
         prop_assert_eq!(store.runs().unwrap().len(), 1);
-    }
+        store.remove_run(id).unwrap();
+    });
+    assert!(place.open().runs().unwrap().is_empty());
 }
 
-#[test]
-fn runs_of_two_machines_with_one_name_are_two_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut whole = store(&folder, "whole.db");
-    for machine in ["a.db", "b.db", "c.db"] {
-        let mut theirs = store(&folder, machine);
+fn runs_of_two_machines_with_one_name_are_two_runs(place: &Place) {
+    let mut whole = place.open();
+    for _ in ["a", "b", "c"] {
+        let machine = place.another();
+        let mut theirs = machine.open();
         let run = measured(&mut theirs, "quiet", 1, 0);
         let run = theirs.load(run).unwrap();
         assert!(theirs.origin(RunId(run.id)).unwrap().is_none(), "it was measured there");
@@ -69,10 +72,9 @@ fn runs_of_two_machines_with_one_name_are_two_runs() {
     assert_eq!(whole.origin(second).unwrap().unwrap().name, "quiet");
 }
 
-#[test]
-fn a_run_that_went_on_since_replaces_what_it_was_and_never_the_other_way() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut theirs = store(&folder, "theirs.db");
+fn a_run_that_went_on_since_replaces_what_it_was_and_never_the_other_way(place: &Place) {
+    let machine = place.another();
+    let mut theirs = machine.open();
     let id = measured(&mut theirs, "long", 1, 3);
     let early = theirs.load(id).unwrap();
     let session =
@@ -84,7 +86,7 @@ fn a_run_that_went_on_since_replaces_what_it_was_and_never_the_other_way() {
     theirs.end_run(id, RunState::Finished, START_MS + 20).unwrap();
     let late = theirs.load(id).unwrap();
 
-    let mut ours = store(&folder, "ours.db");
+    let mut ours = place.open();
     begin(&mut ours, Some("long"));
     assert_eq!(ours.import(&early, &origin("long")).unwrap(), Imported::Added(RunId(2)));
     let continued = ours.import(&late, &origin("long")).unwrap();
@@ -96,13 +98,12 @@ fn a_run_that_went_on_since_replaces_what_it_was_and_never_the_other_way() {
     assert_eq!(ours.runs().unwrap().len(), 2);
 }
 
-#[test]
-fn a_run_with_a_known_identity_and_another_content_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut theirs = store(&folder, "theirs.db");
+fn a_run_with_a_known_identity_and_another_content_is_refused(place: &Place) {
+    let machine = place.another();
+    let mut theirs = machine.open();
     let id = measured(&mut theirs, "one", 2, 1);
     let run = theirs.load(id).unwrap();
-    let mut ours = store(&folder, "ours.db");
+    let mut ours = place.open();
     let kept = ours.import(&run, &origin("one")).unwrap().run();
     let changes: [fn(&mut Run); 5] = [
         |run| run.plan.push('\n'),
@@ -127,13 +128,12 @@ fn a_run_with_a_known_identity_and_another_content_is_refused() {
     assert_eq!(ours.load(kept).unwrap(), Run { id: kept.0, ..run });
 }
 
-#[test]
-fn a_run_that_is_being_measured_is_not_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut theirs = store(&folder, "theirs.db");
+fn a_run_that_is_being_measured_is_not_replaced(place: &Place) {
+    let machine = place.another();
+    let mut theirs = machine.open();
     let id = measured(&mut theirs, "one", 1, 1);
     let early = theirs.load(id).unwrap();
-    let mut ours = store(&folder, "ours.db");
+    let mut ours = place.open();
     let here = ours.import(&early, &origin("one")).unwrap().run();
     let session =
         Session { started_ms: START_MS + 9, weir: "later".to_owned(), environment: Default::default() };
@@ -141,11 +141,37 @@ fn a_run_that_is_being_measured_is_not_replaced() {
     theirs.end_run(id, RunState::Finished, START_MS + 20).unwrap();
     let late = theirs.load(id).unwrap();
 
-    let mut other = store(&folder, "ours.db");
+    let mut other = place.open();
     other.resume_run(here, &session).unwrap();
     let error = ours.import(&late, &origin("one")).unwrap_err();
     assert!(matches!(error, StoreError::RunInUse { .. }), "{error}");
     drop(other);
     assert!(matches!(ours.import(&late, &origin("one")).unwrap(), Imported::Continued(_)));
     assert_eq!(ours.runs().unwrap().len(), 1);
+}
+
+fn one_run_imported_by_several_processes_at_once_is_there_once(place: &Place) {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let any = proptest::strategy::ValueTree::current(&run().new_tree(&mut runner).unwrap());
+    let run =
+        Run { uuid: "01938f2e-0000-7000-8000-0000000000bb".to_owned(), name: "shared".to_owned(), ..any };
+    if place.is_child() {
+        let imported = place.open().import(&run, &origin("shared")).unwrap();
+        println!("\nimported {imported:?}");
+        return;
+    }
+    let children: Vec<_> = (0..4).map(|_| place.child().spawn().unwrap()).collect();
+    let mut added = 0;
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        added += said.matches("imported Added").count();
+        assert!(said.contains("imported Added") || said.contains("imported Known"), "{said}");
+    }
+    assert_eq!(added, 1);
+    let store = place.open();
+    let runs = store.runs().unwrap();
+    assert_eq!(runs.len(), 1);
+    assert_eq!(store.load(RunId(runs[0].id)).unwrap(), Run { id: runs[0].id, ..run });
 }

@@ -6,4 +6,5 @@ mod common;
 mod conformance;
 mod imports;
 mod mistakes;
+mod servers;
 mod upgrade;

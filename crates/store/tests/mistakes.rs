@@ -1,11 +1,11 @@
 //! Files that are not what they claim, folders that may not be written to, disks that are full.
 
-use crate::common::{begin, key, trial};
+use crate::common::{Place, begin, key, on_both, trial};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
-use weir_store::{NewRun, Store, StoreError, VERSION};
+use weir_store::{NewRun, Outcome, Store, StoreError, VERSION};
 
 const CHILD: &str = "WEIR_STORE_TEST_FOLDER";
 
@@ -97,10 +97,10 @@ fn a_damaged_page_is_named_and_is_no_panic() {
     assert!(named > pages / 2, "{named} of {pages} damaged pages were named");
 }
 
-#[test]
-fn names_taken_or_misleading_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(Some(&folder.path().join("weir.db"))).unwrap();
+on_both!(names_taken_or_misleading_are_refused, what_a_program_printed_is_kept_without_the_character_0);
+
+fn names_taken_or_misleading_are_refused(place: &Place) {
+    let mut store = place.open();
     begin(&mut store, Some("quiet"));
     let environment = Default::default();
     for (name, why) in [("quiet", "another run has it"), ("12", "number"), ("@last", "`@`"), ("", "empty")] {
@@ -109,6 +109,23 @@ fn names_taken_or_misleading_are_refused() {
         assert!(error.is_bad_use() && error.to_string().contains(why), "{error}");
     }
     assert_eq!(store.runs().unwrap().len(), 1);
+}
+
+fn what_a_program_printed_is_kept_without_the_character_0(place: &Place) {
+    let mut store = place.open();
+    let environment = [("model".to_owned(), "a board\0".to_owned())].into();
+    let new = NewRun { name: None, started_ms: 0, plan: "", weir: "", environment: &environment };
+    let run = store.begin_run(new).unwrap();
+    let point = store.add_point(run, 0, &key(64)).unwrap();
+    let outcome = Outcome { error: Some("it said \0x"), dut_version: Some("1\0"), results: &[] };
+    store.finish_point(point, outcome).unwrap();
+    let run = store.load(run).unwrap();
+    assert_eq!(run.environment["model"], "a board\u{fffd}");
+    let point = &run.points[0];
+    assert_eq!(
+        (point.error.as_deref(), point.dut_version.as_deref()),
+        (Some("it said \u{fffd}x"), Some("1\u{fffd}"))
+    );
 }
 
 /// Runs `work` as somebody without the right to write into `folder`.

@@ -10,6 +10,7 @@
 mod dice;
 mod ledger;
 mod need;
+pub mod postgres;
 mod seed;
 
 pub use dice::Dice;
