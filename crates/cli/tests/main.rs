@@ -32,6 +32,7 @@ mod memif;
 mod nf;
 mod outside;
 mod packets;
+mod packs;
 mod papers;
 mod peers;
 mod perf;

@@ -297,7 +297,8 @@ fn address(manifest: &[u8]) -> String {
     format!("sha256:{}", sha256(manifest))
 }
 
-fn sha256(bytes: &[u8]) -> String {
+/// The SHA-256 of bytes, in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -88,15 +88,28 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Writes a bundle, which appears whole or not at all.
 fn bundled(args: &Args, path: &Path) -> anyhow::Result<ExitCode> {
-    let mut run = args.database.load(&args.run)?;
-    if args.database.is_live(&run, &args.run)? {
+    let key = args.sign.as_deref().map(SigningKey::read).transpose().map_err(BadUse::new)?;
+    let (run, written) = sealed(&args.database, &args.run, key.as_ref())?;
+    save(path, &written.bytes)?;
+    super::print(&told(&run, &written, path)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A run and its bundle: signed with the key, or else with the signature that it came with. A run that is being
+/// measured has none.
+pub(super) fn sealed(
+    database: &Database,
+    selector: &Selector,
+    key: Option<&SigningKey>,
+) -> anyhow::Result<(Run, Written)> {
+    let mut run = database.load(selector)?;
+    if database.is_live(&run, selector)? {
         return Err(
             BadUse::new(format!("run {} is being measured; export it when it has ended", run.name)).into()
         );
     }
-    let key = args.sign.as_deref().map(SigningKey::read).transpose().map_err(BadUse::new)?;
-    let kept = kept_signature(args, &mut run)?;
-    let seal = match (&key, &kept) {
+    let kept = kept_signature(database, selector, &mut run)?;
+    let seal = match (key, &kept) {
         (Some(key), _) => Seal::Sign(key),
         (None, Some(kept)) => Seal::Kept(kept),
         (None, None) => Seal::None,
@@ -104,21 +117,23 @@ fn bundled(args: &Args, path: &Path) -> anyhow::Result<ExitCode> {
     let thresholds = serde_json::to_value(Thresholds::of(&run))?;
     let written = bundle::write(&run, &thresholds, seal)
         .map_err(|error| BadUse::new(format!("run {}: {error}", run.name)))?;
-    save(path, &written.bytes)?;
-    super::print(&told(&run, &written, path)?)?;
-    Ok(ExitCode::SUCCESS)
+    Ok((run, written))
 }
 
 /// Gives a run that was imported the name it had where it was measured, and finds the signature it came with.
-fn kept_signature(args: &Args, run: &mut Run) -> anyhow::Result<Option<Signature>> {
-    if let Some(path) = bundle_file(&args.run) {
+fn kept_signature(
+    database: &Database,
+    selector: &Selector,
+    run: &mut Run,
+) -> anyhow::Result<Option<Signature>> {
+    if let Some(path) = bundle_file(selector) {
         return Ok(super::stored::open_bundle(path)?.signed.map(|(signature, _)| signature));
     }
-    if run.id == 0 || matches!(&args.run, Selector::Name(name) if Path::new(name).is_file()) {
+    if run.id == 0 || matches!(selector, Selector::Name(name) if Path::new(name).is_file()) {
         return Ok(None);
     }
-    let store = args.database.open()?;
-    let id = store.find(&args.run).map_err(store_error)?;
+    let store = database.open()?;
+    let id = store.find(selector).map_err(store_error)?;
     let Some(origin) = store.origin(id).map_err(store_error)? else { return Ok(None) };
     run.name = origin.name;
     Ok(origin.signature.and_then(|text| serde_json::from_str(&text).ok()))

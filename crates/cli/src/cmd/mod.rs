@@ -15,6 +15,7 @@ mod import;
 mod layout;
 mod man;
 mod nf;
+mod pack;
 mod papers;
 mod perf;
 mod plan;
@@ -68,6 +69,7 @@ pub(crate) enum Command {
     Plot(plot::Args),
     Export(export::Args),
     Import(import::Args),
+    Pack(pack::Args),
     Figures(figures::Args),
     Plan(plan::Args),
     Papers(papers::Args),
@@ -96,6 +98,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Plot(args) => plot::run(args),
         Command::Export(args) => export::run(args),
         Command::Import(args) => import::run(args),
+        Command::Pack(args) => pack::run(args),
         Command::Figures(args) => figures::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Papers(args) => papers::run(args),

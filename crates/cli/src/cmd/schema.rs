@@ -24,6 +24,8 @@ enum Name {
     Run,
     /// The documents of a bundle: `weir export --bundle`
     Bundle,
+    /// What a folder of `weir pack` is: its `pack.json`
+    Pack,
     /// The list of runs: `weir runs --json`
     Runs,
     /// A comparison: `weir compare --json`
@@ -70,6 +72,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Name::SwitchControl => schemars::schema_for!(weir_switch::Request),
         Name::Run => schemars::schema_for!(Run),
         Name::Bundle => schemars::schema_for!(super::thresholds::Documents),
+        Name::Pack => schemars::schema_for!(super::pack::Manifest),
         Name::Runs => schemars::schema_for!(super::runs::Runs),
         Name::Compare => schemars::schema_for!(weir_methods::compare::Comparison),
         Name::Perf => schemars::schema_for!(weir_campaign::perf::Perf),

@@ -157,6 +157,11 @@ impl FlowFile {
         &self.0.hash
     }
 
+    /// What [`Self::hash`] is of a file with these bytes.
+    pub fn hash_of(bytes: &[u8]) -> String {
+        hash(bytes)
+    }
+
     /// The text of its flows; nothing where this process did not read it.
     pub fn text(self) -> Option<&'static str> {
         let contents = self.0.contents.get()?;

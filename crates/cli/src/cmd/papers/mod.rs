@@ -2,7 +2,7 @@
 
 mod catalogue;
 mod session;
-mod short;
+pub(super) mod short;
 
 use super::layout::table;
 use super::{BadUse, print};

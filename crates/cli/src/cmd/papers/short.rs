@@ -11,7 +11,7 @@ pub(super) const WHAT: &str = "Fewer and shorter trials and points: one trial of
 const ENDS: [&str; 2] = ["size", "frequency"];
 
 /// The plan, cut down. The plans of the papers are TOML; another text comes back as it is, and its reader says what is wrong.
-pub(super) fn shortened(plan: &str) -> String {
+pub(in crate::cmd) fn shortened(plan: &str) -> String {
     let Ok(mut document) = plan.parse::<DocumentMut>() else { return plan.to_owned() };
     for axis in ENDS {
         if let Some(values) = document.get_mut(axis).and_then(Item::as_array_mut) {
