@@ -26,6 +26,7 @@ mod frequency;
 mod graphs;
 mod guests;
 mod hidden_faults;
+mod history;
 mod lab;
 mod links;
 mod memif;

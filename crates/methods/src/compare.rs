@@ -18,6 +18,7 @@ mod student;
 pub(crate) mod validity;
 
 pub use environment::Difference;
+pub(crate) use environment::{differences, without_folders};
 pub use gap::{Gap, MISS, Method, TRIM, beyond_chance, centre, centre_of_starts};
 pub use student::share_interval;
 
@@ -267,7 +268,7 @@ fn points<'a>(side: Side<'a>) -> Vec<&'a Point> {
 
 /// What the points say beside their numbers, each fact once: versions of the devices, hashes of the
 /// traces.
-fn facts(points: &[&Point]) -> Vec<(String, String)> {
+pub(crate) fn facts(points: &[&Point]) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut tell = |fact: String, value: String| {
         if !value.is_empty() && !found.iter().any(|(known, _)| *known == fact) {

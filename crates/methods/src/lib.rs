@@ -16,6 +16,7 @@
 //! - [`soak`]: one load for hours, with the time of each loss;
 //! - [`repeat`]: the same measurement several times, with its spread;
 //! - [`compare`]: two runs, or two devices: ratios with their intervals, and who wins, if anybody;
+//! - [`history`]: a point over time, where it changed, and what changed then;
 //! - [`stored`]: which stored trials stand behind which result;
 //! - [`verify`]: every stored result derived again from its trials.
 //!
@@ -29,6 +30,7 @@ pub mod connections;
 pub mod curve;
 pub mod flow_mods;
 pub mod frame_loss;
+pub mod history;
 pub mod latency;
 pub mod mlrsearch;
 pub mod mrr;

@@ -41,9 +41,14 @@ fn python() -> PathBuf {
     python
 }
 
-/// Asks the oracle all questions at once, in one process.
+/// Asks the oracle of searches all questions at once, in one process.
 fn ask(questions: &[Value]) -> Vec<Value> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/oracle.py");
+    ask_of("oracle.py", questions)
+}
+
+/// Asks an oracle all questions at once, in one process.
+pub(crate) fn ask_of(script: &str, questions: &[Value]) -> Vec<Value> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle").join(script);
     let python = python();
     let mut child = Command::new(&python)
         .arg(script)
@@ -60,7 +65,7 @@ fn ask(questions: &[Value]) -> Vec<Value> {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "the oracle failed; has its Python the package MLRsearch 1.2.1? {errors}"
+        "the oracle failed; has its Python the packages of tests/oracle/requirements.txt? {errors}"
     );
     writer.join().expect("the writer does not panic").expect("the oracle reads all questions");
     let lines = String::from_utf8(output.stdout).expect("JSON is UTF-8");

@@ -86,6 +86,8 @@ pub enum Quantity {
     Share,
     /// A number whose unit stands in the label.
     Plain,
+    /// A place in a row, from 1; only what has a name is named.
+    Place,
 }
 
 /// What the wire can carry at most, over all directions.

@@ -9,6 +9,7 @@
 //! - `digest`: the runs sorted by network function, device and goal.
 //! - [`figure`]: a plot apart from its drawing; `svg` draws it, `table` holds its numbers.
 //! - [`exhibits`]: the plots and tables one by one, as SVG, Markdown, CSV or LaTeX.
+//! - [`Trend`]: one quantity over time.
 //! - `sections`, `findings`, `head`: the parts of the page; `page` puts them together.
 //!
 //! Pure: no clock, no file, no network. All text of a run is escaped (the templates see to it).
@@ -25,10 +26,12 @@ mod scale;
 mod sections;
 mod svg;
 mod table;
+mod trend;
 mod units;
 
 pub use exhibit::{Exhibit, Form, exhibits};
 pub use scale::Spacing;
+pub use trend::{Level, Trend, TrendValue};
 
 use weir_trial::run::Run;
 

@@ -11,6 +11,7 @@ mod dut;
 mod examples;
 mod export;
 mod figures;
+mod history;
 mod import;
 mod layout;
 mod man;
@@ -61,6 +62,7 @@ pub(crate) enum Command {
     Runs(runs::Args),
     Show(show::Args),
     Compare(compare::Args),
+    History(history::Args),
     Advise(advise::Args),
     Perf(perf::Args),
     Rescore(rescore::Args),
@@ -90,6 +92,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Runs(args) => runs::run(args),
         Command::Show(args) => show::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::History(args) => history::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Perf(args) => perf::run(args),
         Command::Rescore(args) => rescore::run(args),

@@ -30,6 +30,8 @@ enum Name {
     Runs,
     /// A comparison: `weir compare --json`
     Compare,
+    /// A point over time: `weir history --json`
+    History,
     /// The table of speed: `weir perf --json`
     Perf,
     /// Stored trials judged again: `weir rescore --json`
@@ -75,6 +77,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Name::Pack => schemars::schema_for!(super::pack::Manifest),
         Name::Runs => schemars::schema_for!(super::runs::Runs),
         Name::Compare => schemars::schema_for!(weir_methods::compare::Comparison),
+        Name::History => schemars::schema_for!(weir_methods::history::Document),
         Name::Perf => schemars::schema_for!(weir_campaign::perf::Perf),
         Name::Rescore => schemars::schema_for!(super::rescore::Document),
         Name::Advise => schemars::schema_for!(super::advise::Document),

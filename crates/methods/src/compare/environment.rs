@@ -66,7 +66,7 @@ fn same(fact: &str, a: &str, b: &str) -> bool {
 
 /// Every difference between two runs' environments, those that can explain a gap first.
 /// `points` are facts of the points compared, by name: the devices' versions, the traces' hashes.
-pub(super) fn differences(a: &Run, b: &Run, points: [&[(String, String)]; 2]) -> Vec<Difference> {
+pub(crate) fn differences(a: &Run, b: &Run, points: [&[(String, String)]; 2]) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut tell = |fact: &str, a: Option<&str>, b: Option<&str>| {
         if a != b && !a.zip(b).is_some_and(|(a, b)| same(fact, a, b)) {
@@ -144,7 +144,7 @@ fn written(value: &Value) -> String {
 
 /// A device's version and command line without the folders in it: those of sockets and captures are
 /// new at every start.
-pub(super) fn without_folders(version: &str) -> String {
+pub(crate) fn without_folders(version: &str) -> String {
     let mut text = String::new();
     for word in version.split_inclusive([' ', ',', '=', ';']) {
         match word.rsplit_once('/') {

@@ -39,7 +39,7 @@ impl Numbers {
     }
 
     /// Why it must not be ranked.
-    pub(super) fn objection(&self) -> Option<String> {
+    pub(crate) fn objection(&self) -> Option<String> {
         let nothing_left =
             || self.spoilt.clone().filter(|_| self.values().is_empty()).map(|why| format!("invalid: {why}"));
         self.not_this.clone().or_else(nothing_left)
@@ -62,7 +62,7 @@ impl Numbers {
 }
 
 /// Everything a point says, in the order of its results.
-pub(super) fn of_point(point: &Point) -> Vec<(Quantity, Numbers)> {
+pub(crate) fn of_point(point: &Point) -> Vec<(Quantity, Numbers)> {
     let mut found = Found::default();
     Method::ALL.into_iter().for_each(|method| (entry(method).compared)(point, &mut found));
     found.0

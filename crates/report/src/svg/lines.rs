@@ -179,6 +179,10 @@ fn x_axis(plot: &Lines, ground: &Ground) -> Markup {
             .flat_map(|series| &series.samples)
             .map(|sample| (sample.x, sample.x_name.clone()))
             .collect(),
+        Quantity::Place => {
+            let samples = plot.series.iter().flat_map(|series| &series.samples);
+            samples.filter(|sample| sample.x_name.is_some()).map(|s| (s.x, s.x_name.clone())).collect()
+        }
         // The median has no place among powers of ten, and is what people look for.
         Quantity::Tail => (0..12)
             .map(|nines| 10_f64.powi(nines))
@@ -226,7 +230,7 @@ fn tick_text(quantity: Quantity, tick: f64) -> String {
         Quantity::FrameBytes => trimmed((tick * 10.0).round() / 10.0),
         Quantity::Load => Pps(tick).to_string().replace(".000", "").replace(".00", "").replace(".0", ""),
         Quantity::Share => format!("{}\u{a0}%", trimmed(tick * 100.0)),
-        Quantity::Rate | Quantity::Cycles | Quantity::Plain => trimmed(tick),
+        Quantity::Rate | Quantity::Cycles | Quantity::Plain | Quantity::Place => trimmed(tick),
     }
 }
 
