@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     match cmd::run(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", cmd::shown(&format!("{error:#}")));
             if error.is::<cmd::BadUse>() { ExitCode::from(2) } else { ExitCode::from(1) }
         }
     }

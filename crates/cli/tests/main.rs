@@ -27,6 +27,7 @@ mod graphs;
 mod guests;
 mod hidden_faults;
 mod history;
+mod hostile;
 mod lab;
 mod links;
 mod memif;

@@ -119,7 +119,7 @@ impl Column {
 }
 
 /// Text with the letters that LaTeX reads as commands written out.
-fn latex(text: &str) -> String {
+pub(crate) fn latex(text: &str) -> String {
     let letter = |letter: char| match letter {
         '\\' => "\\textbackslash{}".to_owned(),
         '~' => "\\textasciitilde{}".to_owned(),
@@ -132,11 +132,22 @@ fn latex(text: &str) -> String {
         '·' => "$\\cdot$".to_owned(),
         'µ' => "\\textmu{}".to_owned(),
         '\u{a0}' => "~".to_owned(),
-        '\n' => " ".to_owned(),
+        '−' => "$-$".to_owned(),
+        '×' => "$\\times$".to_owned(),
+        '→' => "$\\rightarrow$".to_owned(),
+        '≥' => "$\\geq$".to_owned(),
+        '≤' => "$\\leq$".to_owned(),
+        '\u{202f}' => "\\,".to_owned(),
+        letter if letter.is_control() => " ".to_owned(),
         '&' | '%' | '$' | '#' | '_' | '{' | '}' => format!("\\{letter}"),
         other => other.to_string(),
     };
     text.chars().map(letter).collect()
+}
+
+/// A text in a comment of LaTeX, which ends with its line.
+pub(crate) fn comment(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
 /// Shorthand for a heading.
@@ -224,7 +235,8 @@ impl Table {
             .collect();
         format!(
             "% {}. From {provenance}.\n\\begin{{tabular}}{{{columns}}}\n    \\toprule\n{heads}    \\midrule\n{rows}    \\bottomrule\n\\end{{tabular}}\n",
-            self.caption
+            comment(&self.caption),
+            provenance = comment(provenance),
         )
     }
 
@@ -298,6 +310,14 @@ mod tests {
         );
         let latex = table.latex("run otter");
         assert!(latex.contains("    a|b\\_c \\& 5 \\% & $\\approx$ 2.500 \\\\\n"), "{latex}");
+        // A text that ends the comment's line would be read as LaTeX.
+        let hostile = table.latex("run otter\n\\input{/etc/passwd}\u{85}x\r\\write18{rm}");
+        let first = hostile.lines().next().unwrap();
+        assert!(
+            first.starts_with("% ") && first.contains("input{/etc/passwd}") && first.contains("write18"),
+            "{hostile}"
+        );
+        assert_eq!(hostile.matches("passwd").count(), 1, "{hostile}");
         assert!(latex.starts_with("% a table. From run otter.\n\\begin{tabular}{lr}\n"), "{latex}");
     }
 }

@@ -71,6 +71,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let run = args.database.load(&args.run)?;
     let text = if args.csv { csv(&run)? } else { format!("{}\n", serde_json::to_string_pretty(&run)?) };
     match &args.output {
+        None if args.csv => super::print_file(&text)?,
         None => super::print(&text)?,
         Some(path) => {
             write(path, &text)?;

@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 last = Some(name);
             }
             Err(error) if error.is::<BadUse>() => {
-                eprintln!("error: {error:#}");
+                eprintln!("error: {}", super::shown(&format!("{error:#}")));
                 refused += 1;
             }
             Err(error) => return Err(error),

@@ -3,9 +3,10 @@
 //! The width is the terminal's, or `COLUMNS` where there is none; into a pipe or a file rows are as long
 //! as they are. Colour goes to terminals, and follows `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`.
 
+use super::shown::shown;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write};
 
 /// Columns between two cells.
 const GAP: u16 = 2;
@@ -26,10 +27,22 @@ pub(crate) const BEWARE: Style = AnsiColor::Yellow.on_default().bold();
 /// Something that leads.
 pub(crate) const STRONG: Style = Style::new().bold();
 
-/// Writes to standard output, in colour where that is wanted. A reader that has seen enough (`| head`)
-/// is no error.
+/// Every style of this program.
+pub(crate) const STYLES: [Style; 4] = [GOOD, BAD, BEWARE, STRONG];
+
+/// Writes to standard output, in colour where that is wanted, and nothing that a terminal would obey ([`shown`]). A reader
+/// that has seen enough (`| head`) is no error.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
-    match anstream::stdout().lock().write_all(text.as_bytes()) {
+    written(anstream::stdout().lock(), &shown(text))
+}
+
+/// Writes a file's text to standard output as it is, but to a terminal as [`print()`] does.
+pub(crate) fn print_file(text: &str) -> std::io::Result<()> {
+    if std::io::stdout().is_terminal() { print(text) } else { written(std::io::stdout().lock(), text) }
+}
+
+fn written(mut output: impl Write, text: &str) -> std::io::Result<()> {
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(std::io::Error::new(error.kind(), format!("standard output: {error}"))),
         Ok(()) => Ok(()),

@@ -27,13 +27,15 @@ mod rescore;
 mod runs;
 mod schema;
 mod show;
+mod shown;
 mod stored;
 mod switch;
 mod thresholds;
 mod trace;
 mod verify;
 
-pub(crate) use layout::print;
+pub(crate) use layout::{print, print_file};
+pub(crate) use shown::shown;
 
 use clap::Subcommand;
 use std::collections::BTreeMap;

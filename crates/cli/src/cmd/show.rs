@@ -66,10 +66,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let run = args.database.load(&args.run)?;
+    if args.plan {
+        super::print_file(&run.plan)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let text = if args.json {
         format!("{}\n", serde_json::to_string_pretty(&run)?)
-    } else if args.plan {
-        run.plan.clone()
     } else {
         let live = args.database.is_live(&run, &args.run)?;
         let mut text = heading(&run, live);

@@ -220,7 +220,7 @@ fn resume(store: &mut Store, selector: &Selector, cores: Cores) -> anyhow::Resul
         eprintln!(
             "warning: run {} goes on under other conditions: {}",
             stored.name,
-            super::stored::mixed(&mix)
+            super::shown(&super::stored::mixed(&mix))
         );
     }
     let progress = store.progress(run).map_err(super::store_error)?;
