@@ -171,15 +171,34 @@ impl FileError {
     }
 }
 
+/// Mistakes that are shown, at most.
+const MOST_SHOWN: usize = 100;
+
+/// Characters of a line that are shown, at most.
+const WIDEST: usize = 160;
+
+/// What is shown of a line, and the column in it: around the mistake, where the line is very long.
+fn excerpt(text: &str, column: usize) -> (String, usize) {
+    let length = text.chars().count();
+    if length <= WIDEST {
+        return (text.to_owned(), column);
+    }
+    let from = (column - 1).saturating_sub(WIDEST / 2).min(length - WIDEST);
+    let part: String = text.chars().skip(from).take(WIDEST).collect();
+    let (before, behind) = (if from > 0 { "…" } else { "" }, if from + WIDEST < length { "…" } else { "" });
+    (format!("{before}{part}{behind}"), column - from + usize::from(from > 0))
+}
+
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, diagnostic) in self.diagnostics.iter().enumerate() {
+        for (place, diagnostic) in self.diagnostics.iter().take(MOST_SHOWN).enumerate() {
             let (line, column, text) = self.locate(diagnostic.span.start);
             let margin = " ".repeat(line.to_string().len());
             if place > 0 {
                 f.write_str("\n\n")?;
             }
             writeln!(f, "{}:{line}:{column}: {}", self.file, diagnostic.message)?;
+            let (text, column) = excerpt(text, column);
             writeln!(f, " {margin} |")?;
             writeln!(f, " {line} | {text}")?;
             // A tab stays a tab, so that the caret stands below its character.
@@ -193,7 +212,10 @@ impl fmt::Display for FileError {
                 write!(f, "\n {margin} = allowed: {}", diagnostic.allowed.join(", "))?;
             }
         }
-        Ok(())
+        match self.diagnostics.len().saturating_sub(MOST_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n\n{}: and {more} more mistakes", self.file),
+        }
     }
 }
 
@@ -223,5 +245,41 @@ pub fn without_null(schema: &mut serde_json::Value) {
             parts.values_mut().for_each(without_null);
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_any_length_with_any_number_of_mistakes_is_shown_in_part() {
+        let source = format!("first = 1\n{}!{}\n", "ab".repeat(400), "cd".repeat(5000));
+        let at = source.find('!').unwrap();
+        let one =
+            FileError::new("f.toml".to_owned(), &source, vec![Diagnostic::new(at..at + 1, "no")]).to_string();
+        let lines: Vec<&str> = one.lines().collect();
+        let [shown, carets] = [lines[2], lines[3]].map(|line| line.chars().skip(5).collect::<Vec<char>>());
+        assert_eq!(lines[0], "f.toml:2:801: no");
+        assert_eq!(shown.len(), WIDEST + 2);
+        assert!(shown[0] == '…' && shown.last() == Some(&'…'));
+        let caret = carets.iter().position(|letter| *letter == '^').unwrap();
+        assert_eq!((shown[caret], carets.len()), ('!', caret + 1));
+
+        let many = (0..5000).map(|number| Diagnostic::new(at + number..at + number + 1, "no")).collect();
+        let many = FileError::new("f.toml".to_owned(), &source, many).to_string();
+        assert!(many.ends_with("\n\nf.toml: and 4900 more mistakes"), "{}", &many[many.len() - 60..]);
+        assert!(many.len() < 50_000 && many.matches("f.toml:2:").count() == MOST_SHOWN, "{}", many.len());
+    }
+
+    #[test]
+    fn a_mistake_at_either_end_of_a_long_line_has_its_caret_below_it() {
+        for at in [0, 5, 79, 80, 81, 400, 799] {
+            let text: String = (0..800).map(|place| if place == at { '!' } else { 'x' }).collect();
+            let (shown, column) = excerpt(&text, at + 1);
+            assert_eq!(shown.chars().nth(column - 1), Some('!'), "{at}");
+            assert!(shown.chars().count() <= WIDEST + 2);
+        }
+        assert_eq!(excerpt("short", 3), ("short".to_owned(), 3));
     }
 }
