@@ -238,3 +238,33 @@ fn two_sides_agree_on_the_greatest_version_that_both_speak() {
     assert_eq!(agreed(9, None), Some(Version::V15));
     assert_eq!(Hello { greatest: 5, bitmap: None }.agree(&[Version::V13]), Some(Version::V13));
 }
+
+#[test]
+fn an_entry_that_sends_to_a_port_without_a_number_in_openflow_1_0_is_told_there_by_a_note() {
+    use weir_openflow::{Action, Flow, Instructions, PortNo};
+    for (port, is_said) in
+        [(7, true), (0xfeff, true), (0xff00, false), (0xffff, false), (0x1_2345, false), (0xffff_feff, false)]
+    {
+        let instructions =
+            Instructions { apply: vec![Action::Output(PortNo(port))], ..Instructions::default() };
+        let stats = FlowStats {
+            flow: Flow { instructions, ..Flow::default() },
+            duration: std::time::Duration::ZERO,
+            idle_age: None,
+            hard_age: None,
+            packets: 3,
+            bytes: 4,
+        };
+        let reply = Reply::Flow(FlowForm::Standard, vec![stats]);
+        let body = Body::MultipartReply(MultipartReply { more: false, reply });
+        let mut bytes = Vec::new();
+        encode(&Message::new(Version::V10, 1, body), &mut bytes).expect("an entry can be told");
+        let told = decode(&bytes).unwrap_or_else(|error| panic!("port {port:#x}: {error}"));
+        let Body::MultipartReply(MultipartReply { reply: Reply::Flow(_, flows), .. }) = told.body else {
+            panic!("{told:?}")
+        };
+        let apply = &flows[0].flow.instructions.apply;
+        assert_eq!(apply == &[Action::Output(PortNo(port))], is_said, "{apply:?}");
+        assert!(is_said || matches!(apply.as_slice(), [Action::Note(_)]), "{apply:?}");
+    }
+}

@@ -9,9 +9,9 @@ use weir_openflow::{Action, PortNo};
 
 pub(super) fn put(out: &mut Vec<u8>, action: &Action) -> Result<(), Unsayable> {
     match action {
-        Action::Output(port) => put_output(out, *port, 0),
-        Action::OutputWith(port, max_len) => put_output(out, *port, *max_len),
-        Action::Controller(to) if is_plain(to) => put_output(out, PortNo::CONTROLLER, to.max_len),
+        Action::Output(port) => put_output(out, *port, 0)?,
+        Action::OutputWith(port, max_len) => put_output(out, *port, *max_len)?,
+        Action::Controller(to) if is_plain(to) => put_output(out, PortNo::CONTROLLER, to.max_len)?,
         Action::SetVlanVid(vid) => put_short(out, 1, two(*vid)),
         Action::SetVlanPcp(priority) => put_short(out, 2, [*priority, 0, 0, 0]),
         Action::PopVlan => put_short(out, 3, [0; 4]),
@@ -37,11 +37,18 @@ pub(super) fn put(out: &mut Vec<u8>, action: &Action) -> Result<(), Unsayable> {
     Ok(())
 }
 
-fn put_output(out: &mut Vec<u8>, port: PortNo, max_len: u16) {
+/// Sends to a port. Later versions have more of them than this one has numbers: there is nothing to send to that would
+/// stand for one of those, and nobody could read such an action.
+fn put_output(out: &mut Vec<u8>, port: PortNo, max_len: u16) -> Result<(), Unsayable> {
+    let number = to_port16(port.0);
+    if number == u16::MAX {
+        return Err(Unsayable("a port that has no number in 16 bits"));
+    }
     out.u16(0);
     out.u16(8);
-    out.u16(to_port16(port.0));
+    out.u16(number);
     out.u16(max_len);
+    Ok(())
 }
 
 /// A whole field, by its own action if it has one.
