@@ -9,6 +9,7 @@
 //! may be written there and what was probably meant ([`PlanError`]); mistakes of meaning are
 //! reported all at once. The format is `file`'s types; [`schema`] is made of them.
 
+mod bound;
 mod builtin;
 pub(crate) mod check;
 pub(crate) mod file;
@@ -266,6 +267,9 @@ impl Plan {
             mistake.span = mistake.span.start - before..mistake.span.end - before;
             mistake
         }));
+        if found.is_empty() {
+            found.extend(plan.too_many());
+        }
         if found.is_empty() { Ok(plan) } else { Err(error(found)) }
     }
 

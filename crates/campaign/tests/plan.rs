@@ -377,6 +377,30 @@ fn impossible_rates_and_budgets_are_refused_at_their_key() {
 }
 
 #[test]
+fn a_plan_of_more_points_than_anybody_measures_is_refused_before_any_is_made() {
+    let list = |name: &str, of: fn(u32) -> String, count: u32| {
+        let values: Vec<String> = (0..count).map(of).collect();
+        format!("{name} = [{}]\n", values.join(", "))
+    };
+    let functions = list("nf", |number| format!("\"l3fwd:{}\"", number + 1), 200);
+    let sizes = |count| list("size", |number| (64 + number).to_string(), count);
+    let wide = format!("{functions}{}directions = [1, 2]", sizes(300));
+    let refused = error(&wide, "");
+    says(&refused, &["1:1: the plan's lists have 120000 combinations; a plan may have 100000"]);
+    assert!(refused.to_string().contains("the longest list has 300"), "{refused}");
+    assert_eq!(
+        parse(&with(&format!("{functions}{}directions = 1", sizes(300)), "")).unwrap().expand().len(),
+        60_000
+    );
+    // So many that a number of 64 bits does not hold them.
+    let more: String = ["copies", "vnics", "cores", "queues"]
+        .map(|axis| list(axis, |number| (1 + number).to_string(), 8))
+        .concat();
+    let text = with(&format!("{functions}{}{more}", sizes(1000)), "");
+    assert!(parse(&text).is_err());
+}
+
+#[test]
 fn traces_are_combined_with_the_sizes_they_come_in() {
     says(
         &error("trace = \"gone.pcap\"\nsize = \"recorded\"", ""),
