@@ -22,6 +22,7 @@
 //! connections come. Threads: one tracker a worker; both directions of a connection must come to the
 //! same one.
 
+mod atomics;
 mod connection;
 mod dump;
 mod entry;
@@ -32,6 +33,7 @@ mod key;
 mod lifetime;
 mod memory;
 mod nat;
+mod owner_line;
 mod owners;
 mod packet;
 mod pieces;

@@ -14,30 +14,25 @@
 //! Connections that a helper expects stand here with no source port, as that may be any: from the first of them
 //! on, packets that nobody owns are asked for that way, too.
 //!
-//! Threads: all workers; entries are single atomic words, and only the worker that made one takes it away.
+//! Threads: all workers; entries are single atomic words, and only the worker that made one takes it away
+//! (`owner_line.rs`).
 
+use super::owner_line::OwnerLine;
 use super::packet::{Kind, Packet, Quote};
 use super::tracking::own_tuple;
 use super::tuple::{Sight, Tuple};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use weir_flow::Seed;
 
 /// Lines of the table: room for two million connections, of which about half can be had.
 const LINES: usize = 1 << 18;
 
-/// Bits of an entry that name the worker, counted from 1; 0 is no entry.
-const WORKER: u64 = 0xffff;
-
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Line([AtomicU64; 8]);
-
 /// The table.
 #[derive(Debug)]
 pub struct Owners {
     seed: Seed,
-    lines: OnceLock<Box<[Line]>>,
+    lines: OnceLock<Box<[OwnerLine]>>,
     /// Whether a helper ever expected anything.
     expects: AtomicBool,
 }
@@ -50,7 +45,7 @@ impl Owners {
 
     /// Takes the memory, 16 MiB, if it was not taken yet: before the first flow that translates.
     pub fn prepare(&self) {
-        self.lines.get_or_init(|| (0..LINES).map(|_| Line::default()).collect());
+        self.lines.get_or_init(|| (0..LINES).map(|_| OwnerLine::default()).collect());
     }
 
     /// The worker that has a packet's connection, if it is one that is translated.
@@ -74,9 +69,7 @@ impl Owners {
 
     fn find(&self, sight: &Sight) -> Option<usize> {
         let name = self.name(sight);
-        let entry = self.line(name)?.0.iter().map(|entry| entry.load(Ordering::Acquire));
-        let found = entry.into_iter().find(|entry| *entry & !WORKER == name & !WORKER && *entry != 0)?;
-        Some((found & WORKER) as usize - 1)
+        self.line(name)?.find(name)
     }
 
     /// What stands for a tuple from any port.
@@ -96,48 +89,22 @@ impl Owners {
     }
 
     /// Says that a worker has a tuple, whatever its zone. False if another has it, or there is no room.
-    ///
-    /// Two workers may say so at the same moment. Each writes first and looks for the other then, in an order that
-    /// all agree on, so that one of them at least finds the other, and takes its word back.
     pub(super) fn insert(&self, sight: &Sight, worker: usize) -> bool {
         let name = self.name(sight);
-        let Some(line) = self.line(name) else { return true };
-        let entry = name & !WORKER | (worker as u64 + 1);
-        let another_has_it = || {
-            let others = line.0.iter().map(|entry| entry.load(Ordering::SeqCst));
-            others.into_iter().any(|other| other & !WORKER == name & !WORKER && other != 0 && other != entry)
-        };
-        let write =
-            |place: &AtomicU64| place.compare_exchange(0, entry, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-        if another_has_it() || !line.0.iter().any(write) {
-            return false;
-        }
-        let alone = !another_has_it();
-        if !alone {
-            self.remove(sight, worker);
-        }
-        alone
+        self.line(name).is_none_or(|line| line.insert(name, worker))
     }
 
     /// Takes one such word back.
     pub(super) fn remove(&self, sight: &Sight, worker: usize) {
         let name = self.name(sight);
-        let entry = name & !WORKER | (worker as u64 + 1);
         if let Some(line) = self.line(name) {
-            line.0
-                .iter()
-                .any(|place| place.compare_exchange(entry, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok());
+            line.remove(name, worker);
         }
     }
 
     /// Takes all of a worker's words back: it begins without connections.
     pub fn clear(&self, worker: usize) {
-        for place in self.lines.get().into_iter().flatten().flat_map(|line| &line.0) {
-            let entry = place.load(Ordering::Relaxed);
-            if entry & WORKER == worker as u64 + 1 {
-                place.store(0, Ordering::Release);
-            }
-        }
+        self.lines.get().into_iter().flatten().for_each(|line| line.clear(worker));
     }
 
     /// The hash's seed, for [`Sight::of`] with zone 0.
@@ -149,7 +116,7 @@ impl Owners {
         self.seed.finish(self.seed.fold_with(sight.a, sight.b, 5))
     }
 
-    fn line(&self, name: u64) -> Option<&Line> {
+    fn line(&self, name: u64) -> Option<&OwnerLine> {
         self.lines.get()?.get(name as usize & (LINES - 1))
     }
 }

@@ -19,5 +19,5 @@ pub use af_packet::{SocketRx, SocketTx};
 pub use fault::FaultTx;
 pub use open::{OpenPort, PortError, open};
 pub use queue::{Receive, Rx, TooLong, Tx};
-pub use spec::{device, is_pci};
+pub use spec::{check, device, is_pci};
 pub use trace::{TraceRx, TraceTx};

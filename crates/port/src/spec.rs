@@ -128,6 +128,17 @@ fn socket_spec(arguments: &str, keys: &[&str]) -> Result<SocketSpec, String> {
     }
 }
 
+/// Whether a spec can be understood; nothing is opened.
+///
+/// # Errors
+/// What in it is wrong.
+pub fn check(spec: &str) -> Result<(), PortError> {
+    match Spec::parse(spec)? {
+        Spec::Fault(_, inner) => check(&inner),
+        _ => Ok(()),
+    }
+}
+
 /// DPDK's name of the device that a spec opens; nothing for other ports. Two ports cannot have one.
 pub fn device(spec: &str) -> Option<&str> {
     match Spec::parse(spec) {

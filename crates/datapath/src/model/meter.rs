@@ -3,9 +3,9 @@
 //! Each band is a virtual-scheduling meter (the generic cell rate algorithm, ITU-T I.371): one number,
 //! the time up to which what has passed is paid for. All workers share it and change it by compare and
 //! swap, so that a meter means the same for one worker or ten; only packets that meet a meter pay for
-//! that.
+//! that. `crates/models` has this very file, and goes through all orders of two workers' steps.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::model::atomics::{AtomicU64, Ordering};
 use weir_openflow::{BandKind, Meter, MeterUnit};
 use weir_units::Nanos;
 

@@ -9,6 +9,7 @@
 //! Threads: a snapshot never changes once workers have it, but for counts and meters.
 
 pub(super) mod addresses;
+pub(super) mod atomics;
 pub(super) mod clock;
 pub(super) mod entries;
 pub(super) mod journal;

@@ -5,9 +5,10 @@
 //! memory, without a system call among its packets; and of one that sleeps nothing has to be waited for: it
 //! takes its commands before it looks at a packet again.
 //!
-//! Cost: the worker reads one flag a round. Threads: the control thread and one worker.
+//! Cost: the worker reads one flag a round. Threads: the control thread and one worker. All orders in which their
+//! steps can be seen are gone through in `crates/models`, which has this very file.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::model::atomics::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// What both sides know of a worker's command queue.
 #[derive(Debug, Default)]

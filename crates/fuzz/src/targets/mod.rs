@@ -1,0 +1,99 @@
+//! The targets.
+
+mod captures;
+mod classify;
+mod connections;
+mod metrics;
+mod openflow;
+mod packets;
+mod plans;
+mod ports;
+mod results;
+mod services;
+mod switch;
+mod tables;
+mod text;
+mod workers;
+
+use crate::Target;
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    packets::FRAME,
+    packets::DISSECT,
+    packets::EDIT,
+    packets::STAMP,
+    captures::PCAP,
+    captures::PCAPNG,
+    tables::ROUTES,
+    tables::RULES,
+    tables::UNITS,
+    tables::HISTOGRAM,
+    text::FLOW,
+    text::FLOW_FILE,
+    text::GROUP,
+    text::METER,
+    text::MATCH,
+    openflow::MESSAGE,
+    openflow::STREAM,
+    openflow::SESSION,
+    classify::TABLE,
+    classify::CACHES,
+    connections::CONNTRACK,
+    connections::HELPERS,
+    connections::FRAGMENTS_TARGET,
+    services::SETTINGS,
+    services::BURST,
+    results::BUNDLE,
+    results::PARTS,
+    results::RUN_JSON,
+    plans::PLAN,
+    plans::FUNCTION,
+    plans::DEVICES,
+    switch::CONFIG,
+    switch::CONTROL,
+    metrics::METRICS,
+    metrics::PROMETHEUS,
+    ports::PORT,
+    workers::WORKERS,
+];
+
+/// The one of this name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// The text of an input; what is no text is replaced.
+fn text(input: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(input)
+}
+
+/// Texts as seeds.
+fn seeds(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_of_one_target_each_and_can_be_file_names() {
+        let mut names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+        let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+        assert!(names.iter().all(is_plain), "{names:?}");
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), TARGETS.len());
+    }
+
+    #[test]
+    fn every_seed_fits_its_target() {
+        for target in TARGETS {
+            let seeds = (target.seeds)();
+            assert!(!seeds.is_empty(), "{} has no seed", target.name);
+            let longest = seeds.iter().map(Vec::len).max().unwrap_or(0);
+            assert!(longest <= target.longest, "{}: a seed of {longest} bytes", target.name);
+        }
+    }
+}

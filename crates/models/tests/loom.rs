@@ -1,0 +1,56 @@
+//! The models of `weir-models`, each in all orders of steps, and that they can find something.
+
+use weir_models::{doorbell, meters, owners};
+
+/// Orders that were gone through: fewer than some, and nothing was interleaved.
+fn gone_through(orders: u64) {
+    println!("{orders} orders of steps");
+    assert!(orders > 3, "{orders}");
+}
+
+#[test]
+fn tables_that_were_freed_are_used_by_no_worker() {
+    gone_through(doorbell::freed_tables_are_not_used());
+}
+
+#[test]
+fn tables_that_were_freed_are_used_by_no_worker_when_they_change_twice() {
+    gone_through(doorbell::nor_when_they_change_twice());
+}
+
+#[test]
+#[should_panic]
+fn a_doorbell_without_one_order_that_all_agree_on_is_found_out() {
+    doorbell::a_careless_bell_is_found_out();
+}
+
+#[test]
+fn two_workers_do_not_have_one_translated_connection() {
+    gone_through(owners::two_workers_do_not_have_one_tuple());
+}
+
+#[test]
+fn a_translated_connection_that_ends_leaves_its_tuple_to_another_worker() {
+    gone_through(owners::what_ends_leaves_its_place_to_another());
+}
+
+#[test]
+fn a_worker_that_begins_anew_takes_nothing_of_another() {
+    gone_through(owners::who_begins_anew_takes_nothing_of_others());
+}
+
+#[test]
+#[should_panic(expected = "both have it")]
+fn a_worker_that_does_not_look_again_after_it_wrote_is_found_out() {
+    owners::one_that_does_not_look_again_is_found_out();
+}
+
+#[test]
+fn two_workers_let_no_more_pass_a_meter_than_one() {
+    gone_through(meters::two_workers_let_no_more_pass_than_one());
+}
+
+#[test]
+fn two_workers_with_several_packets_let_no_more_pass_a_meter_than_one() {
+    gone_through(meters::nor_of_several_packets());
+}
