@@ -45,7 +45,7 @@ fn faulty(nf: &str, fault: &str, duration: &str) -> Run {
 
 #[track_caller]
 fn is_caught(nf: &str, fault: &str, codes: &[Code]) {
-    let run = faulty(nf, fault, "1s");
+    let run = faulty(nf, fault, "400ms");
     for code in codes {
         assert!(has(&run, *code), "{fault} is not caught as {}: {:#?}", code.name(), found(&run));
     }

@@ -24,6 +24,16 @@ impl Device {
     pub(crate) fn is_alive(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }
+
+    /// Whether a worker of DPDK has been busy for 20 ms.
+    fn forwards(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten().flatten();
+        tasks.map(|task| task.path()).any(|task| {
+            let text = |file: &str| std::fs::read_to_string(task.join(file)).unwrap_or_default();
+            let ran = text("schedstat").split_whitespace().next().and_then(|ran| ran.parse::<u64>().ok());
+            text("comm").contains("worker") && ran.is_some_and(|ran| ran > 20_000_000)
+        })
+    }
 }
 
 impl Drop for Device {
@@ -62,11 +72,18 @@ fn forwarder(ports: [String; 2]) -> Device {
     Device::start("dpdk-testpmd", &arguments)
 }
 
-/// A plan of two points, so that a device is met twice; `{folder}` in the end stands for the lab's folder.
+/// A plan of one point; `{folder}` in the end stands for the lab's folder.
 fn plan(wiring: &str, end: &str) -> Lab {
+    plan_of("size = 64\nself_check = false", wiring, end)
+}
+
+/// Two points, so that a device is met twice.
+const TWICE: &str = "size = [64, 128]\nself_check = false";
+
+fn plan_of(axes: &str, wiring: &str, end: &str) -> Lab {
     let lab = Lab::new("");
     let plan = format!(
-        "nf = \"l2fwd\"\ndut = \"external\"\nsize = [64, 128]\ntrace = \"flows:100\"\nwiring = {wiring:?}\n\
+        "nf = \"l2fwd\"\ndut = \"external\"\n{axes}\ntrace = \"flows:100\"\nwiring = {wiring:?}\n\
          huge_pages = false\n[latency]\nloads = [\"20kpps\"]\nduration = \"200ms\"\n{end}\n"
     );
     std::fs::write(lab.file("plan.toml"), plan.replace("{folder}", &folder(&lab))).unwrap();
@@ -117,9 +134,15 @@ fn a_forwarder_of_somebody_else_is_met_over_sockets_whoever_listens() {
         ("memif", "", Box::new(memif("server"))),
     ];
     for (wiring, sides, port) in kinds {
-        let lab = plan(wiring, &format!("{SOCKETS}\n{sides}"));
+        // Once the tester is looped onto itself before, as it is usually.
+        let axes = if sides.is_empty() && wiring == "vhost" { "size = [64, 128]" } else { TWICE };
+        let lab = plan_of(axes, wiring, &format!("{SOCKETS}\n{sides}"));
         let sockets = ["a.sock", "b.sock"].map(|name| lab.file(name).display().to_string());
         let mut device = forwarder(std::array::from_fn(|n| port(&sockets[n], n)));
+        if wiring == "memif" {
+            // Who comes before it has its queues is turned away, and tries once.
+            crate::lab::wait_for("the forwarder", || device.forwards().then_some(()));
+        }
         let run = met(&lab);
         assert_eq!(run.points[0].dut_version.as_deref(), Some("a forwarder"));
         assert!(run.points[0].trials[0].result.dut.is_none(), "nothing is known of its counters");
@@ -127,8 +150,6 @@ fn a_forwarder_of_somebody_else_is_met_over_sockets_whoever_listens() {
     }
     // DPDK's client tries once: it comes when the lab listens.
     let lab = plan("memif", &format!("{SOCKETS}\n[memif]\nserver = \"lab\""));
-    let text = std::fs::read_to_string(lab.file("plan.toml")).unwrap().replace("[64, 128]", "64");
-    std::fs::write(lab.file("plan.toml"), text).unwrap();
     // The device is this thread's: it goes with the thread that started it.
     std::thread::scope(|scope| {
         let measured = scope.spawn(|| met(&lab));
@@ -167,7 +188,7 @@ fn interfaces_are_laid_for_a_bridge_of_somebody_else_and_its_counters_asked() {
          ready = [{inside}, \"sh\", \"-c\", \"test $(ip link show master span | grep -c weir) = 2\"]\n\
          counters = [{inside}, \"awk\", \"/weir0:/ {{a = $3 \\\" \\\" $11}} /weir1:/ {{b = $3 \\\" \\\" $11}} END {{print a; print b}}\", \"/proc/thread-self/net/dev\"]"
     );
-    let lab = plan("veth", &external);
+    let lab = plan_of(TWICE, "veth", &external);
     met(&lab).points.iter().for_each(check_counters);
     assert!(device.is_alive());
     let left =
