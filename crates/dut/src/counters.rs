@@ -6,7 +6,7 @@ use std::time::Instant;
 use weir_trial::{StageReading, StageTaps};
 use weir_units::Nanos;
 
-/// A reading of a DUT's counters, all since its start.
+/// A reading of a DUT's counters, all since its start, and of what it holds.
 #[derive(Clone, Debug)]
 pub struct Counters {
     /// Packets received over all ports.
@@ -19,6 +19,8 @@ pub struct Counters {
     pub at: Instant,
     /// What else the dataplane counts, by its own names (`emc hits`, `upcalls`).
     pub details: BTreeMap<String, u64>,
+    /// What it holds at that moment, such as megaflows, by its own names: of two readings the later one tells.
+    pub states: BTreeMap<String, u64>,
     /// By port, in order; none of a dataplane that does not tell its ports apart.
     pub ports: Vec<PortCounts>,
     /// TSC cycles that its thread spent on rounds which found packets; nothing where it does not say.
@@ -53,17 +55,31 @@ impl PortCounts {
 impl Counters {
     /// What every dataplane counts.
     pub fn new(received: u64, sent: u64, cpu: Nanos, at: Instant) -> Self {
-        let (details, ports, stages) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { received, sent, cpu, at, details, ports, busy: None, refused: None, taps: Vec::new(), stages }
+        let (details, states) = (BTreeMap::new(), BTreeMap::new());
+        let (ports, stages) = (Vec::new(), Vec::new());
+        Self {
+            received,
+            sent,
+            cpu,
+            at,
+            details,
+            states,
+            ports,
+            busy: None,
+            refused: None,
+            taps: Vec::new(),
+            stages,
+        }
     }
 
-    /// What the details have grown by since an earlier reading.
+    /// What the details have grown by since an earlier reading, and what it holds now.
     pub fn details_since(&self, before: &Self) -> BTreeMap<String, u64> {
         let grown = |(name, now): (&String, &u64)| {
             let then = before.details.get(name).copied().unwrap_or_default();
             (name.clone(), now.saturating_sub(then))
         };
-        self.details.iter().map(grown).collect()
+        let states = self.states.iter().map(|(name, now)| (name.clone(), *now));
+        self.details.iter().map(grown).chain(states).collect()
     }
 
     /// What the stages did since an earlier reading.
@@ -75,6 +91,17 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_subtracted_and_of_what_is_held_the_later_reading_tells() {
+        let reading = |upcalls, megaflows| Counters {
+            details: [("upcalls".to_owned(), upcalls)].into(),
+            states: [("megaflows".to_owned(), megaflows)].into(),
+            ..Counters::new(0, 0, Nanos(0), Instant::now())
+        };
+        let since = reading(9, 258).details_since(&reading(7, 250));
+        assert_eq!(since, [("megaflows".to_owned(), 258), ("upcalls".to_owned(), 2)].into());
+    }
 
     #[test]
     fn a_port_says_what_it_did_not_take_under_either_name() {

@@ -1,6 +1,7 @@
 //! `weir show`: a run on the terminal, with what to beware of.
 
 mod bundles;
+mod counts;
 mod cpu;
 mod own_time;
 mod stages;
@@ -42,7 +43,9 @@ Examples:
   The last run, and the machine it was measured on:
     weir show --environment
   Run again what was measured then:
-    weir show 2026-11-21-otter --plan > again.toml && weir bench again.toml";
+    weir show 2026-11-21-otter --plan > again.toml && weir bench again.toml
+  How many megaflows the switches of the last run held:
+    weir show --counts=megaflows";
 
 /// Show a run on the terminal
 #[derive(clap::Args)]
@@ -60,6 +63,9 @@ pub(crate) struct Args {
     /// Print everything as JSON; `weir schema run` describes it
     #[arg(long, conflicts_with = "environment")]
     json: bool,
+    /// Print what else the devices counted and held, in the last trial of each point and by packet, and nothing else; of names with TEXT in them where it is given
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with_all = ["json", "plan", "environment"])]
+    counts: Option<String>,
     #[command(flatten)]
     database: Database,
 }
@@ -72,6 +78,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let text = if args.json {
         format!("{}\n", serde_json::to_string_pretty(&run)?)
+    } else if let Some(named) = &args.counts {
+        counts::text(&run, named)
     } else {
         let live = args.database.is_live(&run, &args.run)?;
         let mut text = heading(&run, live);

@@ -96,8 +96,9 @@ impl RunningDut for Running {
         let cpu = Nanos(counters.iter().map(|one| one.cpu.0).sum());
         let mut whole = Counters::new(received, sent, cpu, reading.at);
         for (member, one) in self.members.iter().zip(&counters) {
-            let named = one.details.iter().map(|(name, count)| (format!("{}: {name}", member.name), *count));
-            whole.details.extend(named);
+            let named = |(name, count): (&String, &u64)| (format!("{}: {name}", member.name), *count);
+            whole.details.extend(one.details.iter().map(named));
+            whole.states.extend(one.states.iter().map(named));
         }
         Ok(Counters { stages, ..whole })
     }

@@ -51,6 +51,9 @@ struct Counted {
     /// What else it counts, stages among it, by its own names.
     #[serde(default)]
     details: BTreeMap<String, u64>,
+    /// What it holds now, by its own names.
+    #[serde(default)]
+    states: BTreeMap<String, u64>,
 }
 
 /// What it answers to `stop`, before it ends.
@@ -216,12 +219,12 @@ impl RunningDut for Running {
         let asked = Instant::now();
         let counted_by_it: Counted = self.talk.ask(&Question::Counters, PATIENCE)?;
         let at = asked + asked.elapsed() / 2;
-        let Counted { ports, details } = counted_by_it;
+        let Counted { ports, details, states } = counted_by_it;
         if ports.len() != self.ports {
             let answer = format!("counters of {} ports", ports.len());
             return Err(DutError::Answer { dut: self.talk.name, answer, expected: "those of all its ports" });
         }
-        Ok(Counters { details, ..counted(ports, &self.threads, at) })
+        Ok(Counters { details, states, ..counted(ports, &self.threads, at) })
     }
 
     fn threads(&self) -> Vec<(u32, u32)> {

@@ -329,20 +329,31 @@ impl Running {
 
     /// Packets received and sent. Ports that are a vhost-user server keep no counters in this version:
     /// then it is what the forwarding thread took from all ports and handed to all.
-    fn totals(&self) -> Result<(u64, u64, Vec<PortCounts>), DutError> {
+    fn totals(&self) -> Result<Totals, DutError> {
         let (question, found) = if self.ports.iter().any(|port| port.kind == Kind::VhostServer) {
             let question = ["dpif-netdev/pmd-perf-show", "-nh"];
             let totals = stats::thread_totals(&self.instance.ask(&question)?);
-            (question, totals.map(|(received, sent)| (received, sent, Vec::new())))
+            (question, totals.map(|totals| Totals { totals, ports: Vec::new(), megaflows: None }))
         } else {
             let names: Vec<&str> = self.ports.iter().map(|port| port.name.as_str()).collect();
             let question = ["dpctl/show", "-s"];
-            let ports = stats::by_port(&self.instance.ask(&[question[0], question[1], DATAPATH])?, &names);
-            let totals = ports.map(|ports| (PortCounts::totals(&ports), ports));
-            (question, totals.map(|((received, sent), ports)| (received, sent, ports)))
+            let text = self.instance.ask(&[question[0], question[1], DATAPATH])?;
+            let of = |ports: Vec<PortCounts>| Totals {
+                totals: PortCounts::totals(&ports),
+                ports,
+                megaflows: stats::megaflows(&text),
+            };
+            (question, stats::by_port(&text, &names).map(of))
         };
         found.ok_or_else(|| self.instance.refused(&question.join(" "), "it shows no counters".to_owned()))
     }
+}
+
+/// What it counted over all ports, by port, and the megaflows it holds, where it says so.
+struct Totals {
+    totals: (u64, u64),
+    ports: Vec<PortCounts>,
+    megaflows: Option<u64>,
 }
 
 impl RunningDut for Running {
@@ -359,13 +370,14 @@ impl RunningDut for Running {
             self.wait_for_peers()?;
         }
         let asked = Instant::now();
-        let (received, sent, ports) = self.totals()?;
+        let Totals { totals: (received, sent), ports, megaflows } = self.totals()?;
         let at = asked + asked.elapsed() / 2;
         let details = stats::details(&self.instance.ask(&["dpif-netdev/pmd-stats-show"])?);
         let pid = self.instance.daemon().map(Process::pid).unwrap_or_default();
         let cpu =
             self.threads.iter().filter_map(|thread| cpu::thread_cpu(pid, *thread)).map(|cpu| cpu.0).sum();
-        Ok(Counters { details, ports, ..Counters::new(received, sent, Nanos(cpu), at) })
+        let states = megaflows.map(|megaflows| ("megaflows".to_owned(), megaflows)).into_iter().collect();
+        Ok(Counters { details, states, ports, ..Counters::new(received, sent, Nanos(cpu), at) })
     }
 
     fn learning(&mut self) -> Result<Option<Learning>, DutError> {

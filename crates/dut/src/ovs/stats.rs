@@ -45,6 +45,11 @@ pub(super) fn by_port(text: &str, ports: &[&str]) -> Option<Vec<PortCounts>> {
     found.into_iter().map(counts).collect()
 }
 
+/// Megaflows that the datapath holds, out of the answer to `dpctl/show`; nothing where it is not in it.
+pub(super) fn megaflows(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| number(line, "flows:"))
+}
+
 /// Packets that the forwarding threads took from all ports and handed to all, out of the answer to
 /// `dpif-netdev/pmd-perf-show`; nothing when no thread is in it.
 pub(super) fn thread_totals(text: &str) -> Option<(u64, u64)> {
@@ -142,6 +147,7 @@ main thread:
     fn only_our_ports_are_read_in_our_order_and_all_of_them_must_be_there() {
         let port = |received, sent| PortCounts { received, sent, refused: Some(0) };
         assert_eq!(by_port(SHOW, &["link1.sock", "p0"]), Some(vec![port(1, 9_030_816), port(9_952_064, 3)]));
+        assert_eq!((megaflows(SHOW), megaflows("")), (Some(1), None));
         assert_eq!(by_port(SHOW, &["p0", "p1"]), None);
         assert_eq!(by_port("", &["p0", "p1"]), None);
         let silent = SHOW.replace("    RX packets:1 ", ", could not retrieve stats (Protocol error)");

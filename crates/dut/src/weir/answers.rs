@@ -1,7 +1,7 @@
 //! What `weir switch --control stdio` answers, as far as the lab reads it.
 //!
 //! Counts beside `received` and `sent` are kept under the names that the switch gives them, those of an
-//! object behind the object's name; lists (a row a worker or port) are its own affair.
+//! object behind the object's name; lists (a row a worker or port) are its own affair. `states` are what it holds now.
 
 use crate::PortCounts;
 use serde::Deserialize;
@@ -46,6 +46,9 @@ pub(super) struct Stats {
     pub(super) sent: u64,
     #[serde(default)]
     ports: Vec<PortCounts>,
+    /// What it holds now.
+    #[serde(default)]
+    pub(super) states: BTreeMap<String, u64>,
     #[serde(flatten)]
     rest: BTreeMap<String, Value>,
 }
@@ -91,11 +94,12 @@ mod tests {
     #[test]
     fn counts_are_kept_by_name_and_the_rest_is_passed_over() {
         let text = r#"{"schema":1,"tsc":77,"held":0,"received":9,"sent":7,"dropped":2,"caches":{"exact":5,"mega":{"hits":3}},
-                       "workers":[{"received":9}],"version":"weir 1","share":0.5,"owed":-1}"#;
+                       "workers":[{"received":9}],"version":"weir 1","share":0.5,"owed":-1,"states":{"megaflows":258}}"#;
         let stats: Stats = serde_json::from_str(text).unwrap();
         assert_eq!((stats.received, stats.sent), (9, 7));
         let details: Vec<(String, u64)> = stats.details().into_iter().collect();
         let expected = [("caches exact", 5), ("caches mega hits", 3), ("dropped", 2)];
         assert_eq!(details, expected.map(|(name, count)| (name.to_owned(), count)));
+        assert_eq!(stats.states["megaflows"], 258);
     }
 }

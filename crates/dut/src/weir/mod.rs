@@ -291,7 +291,7 @@ impl RunningDut for Running {
         let emulated = details.get("hints emulated_ns").copied().unwrap_or(0);
         let cpu = cpu.saturating_sub(emulated);
         let counters = Counters::new(stats.received, stats.sent, Nanos(cpu), at);
-        Ok(Counters { details, ports: stats.ports(), ..counters })
+        Ok(Counters { details, ports: stats.ports(), states: stats.states, ..counters })
     }
 
     fn pace(&self) -> Option<(&'static str, f64)> {

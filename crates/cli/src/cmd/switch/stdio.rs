@@ -12,6 +12,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread;
 use weir_cpu::Ticks;
 use weir_switch::stats::WorkerReport;
+use weir_switch::stats::counters::{Kind, Section, WORKER};
 use weir_switch::{Answer, Inbound, Request, Running, Stats, ask};
 
 /// Version of the lines: rises when a field changes meaning or goes away.
@@ -66,6 +67,8 @@ struct Line<'a> {
     steps: BTreeMap<&'a str, Step>,
     /// Where packets found what to do.
     caches: Caches,
+    /// What the caches and the tables of hints hold now, over all workers, by the names among the metrics.
+    states: BTreeMap<&'static str, u64>,
     /// CPU time of the workers; null where the kernel does not tell, and after they have ended.
     cpu_ns: Option<u64>,
     /// On the last line: packet buffers that did not come back. Anything but 0 is a fault.
@@ -229,6 +232,7 @@ fn line(stats: &Stats) -> Line<'_> {
         },
         steps: steps(stats),
         caches: caches(stats),
+        states: states(stats),
         cpu_ns: stats.workers.iter().map(|worker| cpu_ns(worker.thread)).sum(),
         buffers_missing: None,
     }
@@ -256,6 +260,18 @@ fn caches(stats: &Stats) -> Caches {
     })
 }
 
+/// Names of states that are no sum of the workers'.
+const NO_SUM: &str = "most_masks";
+
+fn states(stats: &Stats) -> BTreeMap<&'static str, u64> {
+    let held = WORKER.iter().filter(|counter| {
+        counter.kind == Kind::Gauge && matches!(counter.section, Section::Caches | Section::Hints)
+    });
+    held.filter(|counter| counter.metric.0 != NO_SUM)
+        .map(|counter| (counter.metric.0, stats.workers.iter().map(counter.get).sum()))
+        .collect()
+}
+
 /// CPU time of a thread of this process (`/proc/PID/task/TID/schedstat`).
 fn cpu_ns(thread: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
@@ -269,5 +285,21 @@ fn say(line: &impl Serialize) -> anyhow::Result<()> {
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_caches_hold_is_told_over_all_workers_and_none_of_it_is_a_count() {
+        let mut stats = Stats { workers: vec![WorkerReport::default(); 2], ..Stats::default() };
+        (stats.workers[0].caches.megaflows, stats.workers[1].caches.megaflows) = (250, 8);
+        stats.workers[1].caches.upcalls = 9;
+        let states = states(&stats);
+        assert_eq!(states["megaflows"], 258);
+        let names: Vec<&str> = states.into_keys().collect();
+        assert_eq!(names, ["cache_bytes", "edges", "hint_entries", "hint_places", "masks", "megaflows"]);
     }
 }
