@@ -296,3 +296,82 @@ fn a_full_disk_is_a_port_that_takes_nothing_and_says_so() {
         assert_eq!(port.stats().send_errors, left);
     });
 }
+
+/// A lap of four packets of two frames, the last a long one that answers what came at the end of the lap before.
+fn lap(ports: Option<weir_wire::lap::NewPorts>) -> weir_wire::lap::Lap {
+    use weir_wire::lap::Place;
+    let frames = [frame(2), frame(3)];
+    let head =
+        |frame: &Vec<u8>| -> [u8; 64] { std::array::from_fn(|i| frame.get(i).copied().unwrap_or_default()) };
+    let order =
+        [(0, false), (0, false), (1, false), (1, true)].map(|(index, before)| Place::new(index, before));
+    weir_wire::lap::Lap {
+        heads: frames.iter().map(head).collect(),
+        lens: vec![62, 1514],
+        order: order.into(),
+        ports,
+    }
+}
+
+#[test]
+fn a_lap_of_generated_packets_is_made_for_ever_with_other_ports_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lap");
+    let ports = weir_wire::lap::NewPorts { seed: 9, network: 14, answers: false };
+    lap(Some(ports)).write(&mut fs::File::create(&file).unwrap()).unwrap();
+    let written = folder.path().join("sent.pcap");
+    let spec = format!("lap:{},tx={}", file.display(), written.display());
+    let frames = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sent_frames = std::sync::Arc::clone(&frames);
+    on_worker(move |pool| {
+        // The buffers of this pool hold a standard frame.
+        let mut port = open(&spec, PortConfig::default(), pool).unwrap();
+        let (mut rx, mut tx) = queues(&mut port).pop().unwrap();
+        let (mut burst, mut came) = (Burst::new(), Vec::new());
+        while came.len() < 40 {
+            assert_eq!(rx.receive(&mut burst), BURST, "there is always a next packet");
+            came.extend(burst.iter().map(|packet| packet.data().to_vec()));
+            assert_eq!(tx.transmit(&mut burst), BURST);
+        }
+        let sent = came.len() as u64;
+        let port_of = |frame: &[u8]| u16::from_be_bytes([frame[34], frame[35]]);
+        for (number, packet) in came.iter().enumerate() {
+            let (lap, place) = (number as u64 / 4, number % 4);
+            let first = &came[place];
+            assert_eq!(packet.len(), first.len());
+            let of = if place == 3 { lap.saturating_sub(1) } else { lap };
+            assert_eq!(port_of(packet) ^ port_of(first), ports.of_lap(of), "packet {number}");
+            assert_eq!((&packet[..34], packet.get(64..)), (&first[..34], first.get(64..)));
+        }
+        assert_eq!(came[2].len(), 1514);
+        assert!(came[2][64..].iter().enumerate().all(|(i, byte)| *byte == i as u8));
+        assert_eq!((port.stats().received, port.stats().sent), (sent, sent));
+        *sent_frames.lock().unwrap() = came;
+    });
+    let came = frames.lock().unwrap();
+    assert_eq!(read(&written).1, *came, "what is sent is written where the spec says so");
+}
+
+#[test]
+fn a_lap_that_cannot_be_made_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| format!("lap:{}", folder.path().join(name).display());
+    fs::write(folder.path().join("text"), "no lap at all, but longer than a header").unwrap();
+    let mut long = lap(None);
+    long.lens[1] = 9_500;
+    long.write(&mut fs::File::create(folder.path().join("long")).unwrap()).unwrap();
+    lap(None).write(&mut fs::File::create(folder.path().join("one")).unwrap()).unwrap();
+    let specs = ["text", "long", "none", "one"].map(path);
+    on_worker(move |pool| {
+        let says = |spec: &str, queues| {
+            open(spec, PortConfig { queues, ..PortConfig::default() }, pool).unwrap_err().to_string()
+        };
+        let [text, long, none, one] = specs.each_ref().map(String::as_str);
+        assert!(says(text, 1).contains("WEIRLAP1"));
+        assert!(says(long, 1).contains("9500 bytes"));
+        assert!(says(none, 1).contains("No such file"));
+        assert!(says(one, 4).contains("fewer queues"));
+        assert!(says("lap:", 1).contains("lap:FILE"));
+        assert!(says(&format!("{one},loop"), 1).contains("`loop` is no argument"));
+    });
+}
