@@ -295,7 +295,7 @@ fn plot_lists_what_there_is_and_writes_one_of_it_in_the_form_of_its_ending() {
             .next()
             .unwrap()
     };
-    let (plot, table) = (id("svg"), id("markdown,"));
+    let (plot, table) = (id("svg,"), id("markdown,"));
     let drawing = folder.path().join("plot.svg");
     assert_eq!(said(&db, &["plot", "whole", "--id", plot, "-o", drawing.to_str().unwrap()]), "");
     assert_eq!(std::fs::read_to_string(&drawing).unwrap(), said(&db, &["plot", "whole", "--id", plot]));
@@ -308,13 +308,49 @@ fn plot_lists_what_there_is_and_writes_one_of_it_in_the_form_of_its_ending() {
     assert!(columns.contains(','), "{columns}");
 
     let error = refused(&db, &["plot", "whole", "--id", plot, "--form", "csv"]);
-    assert!(error.contains(&format!("{plot} is not to be had as csv; it is written as svg")), "{error}");
+    assert!(
+        error.contains(&format!("{plot} is not to be had as csv; it is written as svg, pgf, pdf, png")),
+        "{error}"
+    );
+    let error = refused(&db, &["plot", "whole", "--id", table, "--form", "pdf"]);
+    assert!(
+        error.contains(&format!("{table} is not to be had as pdf; it is written as markdown")),
+        "{error}"
+    );
+    let pgf = folder.path().join("plot.pgf");
+    said(&db, &["plot", "whole", "--id", plot, "-o", pgf.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(pgf).unwrap().contains("\\begin{tikzpicture}"));
     let error = refused(&db, &["plot", "whole", "--id", "none"]);
     assert!(error.contains("--id none: there is none such; there are ") && error.contains(plot), "{error}");
     let error = refused(&db, &["plot", "whole", "whole", "--id", plot]);
     assert!(error.contains("run whole is named twice"), "{error}");
     let error = refused(&db, &["plot", "whole", "--id", plot, "-o", folder.path().to_str().unwrap()]);
     assert!(error.contains("name another file with -o"), "{error}");
+}
+
+#[test]
+fn a_plot_becomes_paper_and_a_picture_and_says_what_is_missing_where_it_cannot() {
+    let (folder, db) = store();
+    let listed = said(&db, &["plot", "whole"]);
+    let id = listed.lines().find(|line| line.contains("svg, pgf, pdf, png")).unwrap();
+    let id = id.split_whitespace().next().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let mut without = Command::new(env!("CARGO_BIN_EXE_weir"));
+    without
+        .args(["plot", "whole", "--id", id, "-o", &file("a.pdf"), "--db"])
+        .arg(&db)
+        .env("PATH", folder.path());
+    let output = without.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && error.contains("librsvg2-bin"), "{error}");
+    if !weir_testkit::needs!(weir_testkit::Need::Program("rsvg-convert", "librsvg2-bin")) {
+        return;
+    }
+    for (name, begins) in [("a.pdf", &b"%PDF-"[..]), ("a.png", b"\x89PNG\r\n")] {
+        assert_eq!(said(&db, &["plot", "whole", "--id", id, "-o", &file(name)]), "");
+        let bytes = std::fs::read(file(name)).unwrap();
+        assert!(bytes.starts_with(begins) && bytes.len() > 2000, "{name}: {} bytes", bytes.len());
+    }
 }
 
 #[test]

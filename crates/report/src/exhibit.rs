@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::figure::Figure;
+use crate::pgf;
 use crate::sections::{Part, SECTIONS};
 use crate::svg::alone;
 use crate::table::Table;
@@ -26,6 +27,8 @@ enum What {
 pub enum Form {
     /// A drawing (SVG 1.1): plots.
     Svg,
+    /// A `tikzpicture` of the package pgfplots: plots.
+    Pgf,
     /// A pipe table: tables.
     Markdown,
     /// Base units, RFC 4180: tables.
@@ -36,12 +39,13 @@ pub enum Form {
 
 impl Form {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Svg, Self::Markdown, Self::Csv, Self::Latex];
+    pub const ALL: [Self; 5] = [Self::Svg, Self::Pgf, Self::Markdown, Self::Csv, Self::Latex];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Svg => "svg",
+            Self::Pgf => "pgf",
             Self::Markdown => "markdown",
             Self::Csv => "csv",
             Self::Latex => "latex",
@@ -52,6 +56,7 @@ impl Form {
     pub const fn ending(self) -> &'static str {
         match self {
             Self::Svg => "svg",
+            Self::Pgf => "pgf",
             Self::Markdown => "md",
             Self::Csv => "csv",
             Self::Latex => "tex",
@@ -79,7 +84,7 @@ impl Exhibit {
     /// The forms in which it can be written, the usual one first.
     pub fn forms(&self) -> &'static [Form] {
         match &self.what {
-            What::Plot(_) => &[Form::Svg],
+            What::Plot(_) => &[Form::Svg, Form::Pgf],
             What::Table(_) => &[Form::Markdown, Form::Csv, Form::Latex],
         }
     }
@@ -88,6 +93,7 @@ impl Exhibit {
     pub fn written(&self, form: Form) -> Option<String> {
         match (&self.what, form) {
             (What::Plot(figure), Form::Svg) => Some(alone::svg(figure)),
+            (What::Plot(figure), Form::Pgf) => Some(pgf::pgf(figure)),
             (What::Table(table), Form::Markdown) => Some(table.markdown(&self.provenance)),
             (What::Table(table), Form::Csv) => Some(table.csv()),
             (What::Table(table), Form::Latex) => Some(table.latex(&self.provenance)),

@@ -8,7 +8,7 @@
 //!
 //! - `digest`: the runs sorted by network function, device and goal.
 //! - [`figure`]: a plot apart from its drawing; `svg` draws it, `table` holds its numbers.
-//! - [`exhibits`]: the plots and tables one by one, as SVG, Markdown, CSV or LaTeX.
+//! - [`exhibits`]: the plots and tables one by one, as SVG, PGF, Markdown, CSV or LaTeX (`pgf`).
 //! - [`Trend`]: one quantity over time.
 //! - `sections`, `findings`, `head`: the parts of the page; `page` puts them together.
 //!
@@ -22,6 +22,7 @@ pub mod figure;
 mod findings;
 mod head;
 mod page;
+mod pgf;
 mod scale;
 mod sections;
 mod svg;

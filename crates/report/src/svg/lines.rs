@@ -80,6 +80,11 @@ impl Limit {
     }
 }
 
+/// A theoretical line's packets a second over a mean frame size.
+pub(crate) fn limit_at(limit: &Limit, mean_frame_bytes: f64) -> f64 {
+    limit.at(mean_frame_bytes, View::Packets)
+}
+
 /// Least and greatest; a harmless span where there is nothing.
 fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values
@@ -222,7 +227,8 @@ fn x_axis(plot: &Lines, ground: &Ground) -> Markup {
     }
 }
 
-fn tick_text(quantity: Quantity, tick: f64) -> String {
+/// A place on an axis as text.
+pub(crate) fn tick_text(quantity: Quantity, tick: f64) -> String {
     match quantity {
         Quantity::Time => Nanos(tick.round() as u64).to_string(),
         Quantity::Tail if tick <= 1.0 => "0\u{a0}%".to_owned(),

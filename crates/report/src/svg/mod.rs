@@ -9,6 +9,8 @@ mod bars;
 mod lines;
 pub(crate) mod style;
 
+pub(crate) use lines::{limit_at, tick_text};
+
 use crate::figure::{Figure, Plot};
 use crate::units::View;
 use maud::{Markup, html};

@@ -27,6 +27,13 @@ const COLOURS: [(&str, &str, &str); 18] = [
     ("c7", "#a3263a", "#ff8a95"),
 ];
 
+/// The colour of a hue on paper, six hexadecimal digits.
+pub(crate) fn on_paper(hue: usize) -> String {
+    let name = format!("c{}", hue % HUES);
+    let colour = COLOURS.iter().find(|(known, ..)| *known == name).map_or("#000000", |(_, light, _)| light);
+    colour.trim_start_matches('#').to_uppercase()
+}
+
 /// The colours as custom properties, which the page's rules name.
 pub(crate) fn properties() -> String {
     let of = |pick: fn(&(&'static str, &'static str, &'static str)) -> &'static str| -> String {
