@@ -18,7 +18,7 @@ pub(crate) fn runs(digest: &Digest<'_>) -> Markup {
                         " · started " (utc(run.started_ms, utc::MINUTE))
                         @if let Some(end) = run.ended_ms { ", last trial ended " (utc(end, utc::MINUTE)) }
                         " · " (run.points.len()) @if run.points.len() == 1 { " point" } @else { " points" }
-                        ", " (trials(run)) " trials · Weir " (run.weir)
+                        ", " (trials(run)) " trials · " (run.weir)
                     }
                 }
             }

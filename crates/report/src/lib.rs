@@ -23,6 +23,7 @@ mod findings;
 mod head;
 mod page;
 mod pgf;
+mod ratios;
 mod scale;
 mod sections;
 mod svg;
@@ -31,18 +32,21 @@ mod trend;
 mod units;
 
 pub use exhibit::{Exhibit, Form, exhibits};
+pub use ratios::{Ratio, Ratios};
 pub use scale::Spacing;
 pub use trend::{Level, Trend, TrendValue};
 
 use weir_trial::run::Run;
 
 /// How a page is made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PageOptions {
     /// Heading of the page; the names of the runs where none is given.
     pub title: Option<String>,
     /// When the page is made, milliseconds since 1970-01-01 UTC; not stated where none is given.
     pub made_ms: Option<i64>,
+    /// Devices of a run, or runs, compared with each other.
+    pub ratios: Vec<Ratios>,
 }
 
 /// Draws runs as one HTML page. Several runs are compared in the same plots.

@@ -4,7 +4,7 @@ use crate::digest::Digest;
 use crate::sections::{Part, SECTIONS, Section};
 use crate::svg::style;
 use crate::units::{RATE_UNITS, RateUnit, View};
-use crate::{PageOptions, cautions, findings, head};
+use crate::{PageOptions, cautions, findings, head, ratios};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_units::utc;
 
@@ -41,11 +41,12 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
                     (head::runs(digest))
                     @if let Some(made) = options.made_ms { p class="provenance" { "Page made " (utc(made, utc::MINUTE)) "." } }
                 }
-                (toolbar(unit, &shown))
+                (toolbar(unit, &shown, !options.ratios.is_empty()))
                 main {
                     (head::differences(digest))
                     (head::self_checks(digest))
                     (findings::findings(digest))
+                    (ratios::ratios(&options.ratios))
                     (cautions::cautions(digest))
                     @for (section, parts) in &shown {
                         section id=(section.id) { h2 { (section.title) } @for part in parts { (part.html()) } }
@@ -63,7 +64,7 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
 }
 
 /// The choice of the unit and the ways through the page; stays in sight.
-fn toolbar(unit: &str, shown: &[(&Section, Vec<Part>)]) -> Markup {
+fn toolbar(unit: &str, shown: &[(&Section, Vec<Part>)], ratios: bool) -> Markup {
     html! {
         div class="toolbar" {
             fieldset class="units" {
@@ -77,6 +78,7 @@ fn toolbar(unit: &str, shown: &[(&Section, Vec<Part>)]) -> Markup {
                 }
             }
             nav aria-label="Sections" {
+                @if ratios { a href="#ratios" { "Ratios" } }
                 @for (section, _) in shown { a href=(format!("#{}", section.id)) { (section.title) } }
                 a href="#details" { "How" }
             }

@@ -3,6 +3,9 @@
 use crate::units::{self, RateUnit};
 use maud::{Markup, html};
 
+/// The heading of a column of warnings.
+const NOTE: &str = "Note";
+
 /// A table with its name and its columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
@@ -161,6 +164,8 @@ impl Table {
 
     /// The table, folded where it is long, with a link to its CSV.
     pub(crate) fn html(&self) -> Markup {
+        let once = self.said_once();
+        let place = once.map(|(place, _)| place);
         html! {
             details class="table" open[self.rows.len() <= Self::OPEN_ROWS] {
                 summary { "Table: " (self.caption) " (" (self.rows.len()) @if self.rows.len() == 1 { " row" } @else { " rows" } ")" }
@@ -169,19 +174,37 @@ impl Table {
                     table id=(self.id) {
                         caption { (self.caption) }
                         thead { tr { @for column in &self.columns { (head(column)) } } }
-                        tbody { @for row in &self.rows { (self.row(row)) } }
+                        tbody { @for row in &self.rows { (self.row(row, place)) } }
                     }
                 }
+                @if let Some((_, note)) = once { p class="warning" { "Every row: " (note) } }
             }
         }
     }
 
-    fn row(&self, row: &Row) -> Markup {
+    /// The note that stands in every one of several rows, and in which column: it is said once, below them.
+    fn said_once(&self) -> Option<(usize, &str)> {
+        let place = self.columns.iter().position(|column| column.head == NOTE)?;
+        let note = |row: &'_ Row| match row.cells.get(place) {
+            Some(Cell::Text(text)) if !text.is_empty() => Some(text.clone()),
+            _ => None,
+        };
+        let first = note(self.rows.first()?)?;
+        let same = self.rows.len() > 1 && self.rows.iter().all(|row| note(row).as_ref() == Some(&first));
+        match &self.rows[0].cells[place] {
+            Cell::Text(text) if same => Some((place, text)),
+            _ => None,
+        }
+    }
+
+    /// A row, but for the text of one column.
+    fn row(&self, row: &Row, but: Option<usize>) -> Markup {
         html! {
             tr class=[row.suspect.then_some("suspect")] {
-                @for (cell, column) in row.cells.iter().zip(&self.columns) {
+                @for (place, (cell, column)) in row.cells.iter().zip(&self.columns).enumerate() {
                     td class=[(column.kind != Kind::Text).then_some("n")] {
                         @match cell {
+                            _ if but == Some(place) => "",
                             Cell::Text(text) => (text),
                             Cell::Number(text, _) => (text),
                             Cell::Rate { pps, mean_frame_bytes } => (units::rate(*pps, *mean_frame_bytes, false)),
@@ -291,6 +314,35 @@ mod tests {
         };
         assert_eq!(table.csv(), "name,rate_pps\r\n\"a, \"\"b\"\"\",2500000\r\n");
         assert!(table.link().starts_with("data:text/csv;charset=utf-8,name,rate_pps%0D%0A%22a"));
+    }
+
+    #[test]
+    fn a_warning_that_stands_in_every_row_is_said_once() {
+        let table = |notes: &[&str]| Table {
+            id: "t".into(),
+            caption: "a table".into(),
+            columns: vec![column("Frame", "frame", Kind::Text), column("Note", "note", Kind::Text)],
+            rows: notes
+                .iter()
+                .map(|note| Row {
+                    cells: vec![Cell::Text("64".into()), Cell::Text((*note).into())],
+                    suspect: true,
+                })
+                .collect(),
+        };
+        let html = |notes: &[&str]| table(notes).html().into_string();
+        let all = html(&["late & lost"; 3]);
+        assert!(all.contains("<p class=\"warning\">Every row: late &amp; lost</p>"), "{all}");
+        assert_eq!(all.matches("late &amp; lost").count(), 1, "{all}");
+        for notes in [&["late", "late", "lost"][..], &["late"], &["", ""], &[]] {
+            assert!(!html(notes).contains("Every row"), "{notes:?}");
+        }
+        assert!(html(&["late", "lost"]).contains("<td>lost</td>"));
+        assert_eq!(
+            table(&["late"; 2]).csv(),
+            "frame,note\r\n64,late\r\n64,late\r\n",
+            "a program reads every row"
+        );
     }
 
     #[test]

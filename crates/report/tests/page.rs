@@ -81,7 +81,7 @@ fn texts_of_a_run_cannot_become_markup() {
         }
     }
     first_point(&mut run).error = Some(hostile.into());
-    let options = PageOptions { title: Some(hostile.into()), made_ms: Some(0) };
+    let options = PageOptions { title: Some(hostile.into()), made_ms: Some(0), ..PageOptions::default() };
     let page = render(&[run], &options);
     assert!(!page.contains("<script>alert") && !page.contains("<img"), "a hostile name became an element");
     assert_eq!(page.matches("<script").count(), 1, "only the page's own script");

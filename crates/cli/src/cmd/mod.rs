@@ -130,7 +130,11 @@ pub(crate) fn environment() -> BTreeMap<String, String> {
 
 /// Writes runs as one self-contained page.
 pub(crate) fn write_page(runs: &[Run], path: &Path) -> anyhow::Result<()> {
-    let options = PageOptions { made_ms: Some(weir_campaign::now_ms()), ..PageOptions::default() };
+    let options = PageOptions {
+        made_ms: Some(weir_campaign::now_ms()),
+        ratios: compare::ratios(runs),
+        ..PageOptions::default()
+    };
     let page = weir_report::render(runs, &options);
     std::fs::write(path, page).map_err(|error| {
         BadUse::new(format!("page {}: {error}; name another with -o", path.display())).into()

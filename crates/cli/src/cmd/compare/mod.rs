@@ -1,6 +1,9 @@
 //! `weir compare`: two runs, or two devices, the way a careful engineer compares them.
 
+mod page;
 mod text;
+
+pub(super) use page::ratios;
 
 use super::BadUse;
 use super::stored::{Database, names_a_file};

@@ -158,7 +158,7 @@ fn count(part: Part) -> String {
     }
 }
 
-fn point(row: &Row) -> [String; 5] {
+pub(super) fn point(row: &Row) -> [String; 5] {
     let key = &row.key;
     let dut =
         row.other_dut.as_ref().map_or_else(|| key.device(), |other| format!("{} → {other}", key.device()));
@@ -185,7 +185,7 @@ fn percent(share: f64) -> String {
     format!("{percent:.decimals$} %")
 }
 
-fn verdict(row: &Row) -> String {
+pub(super) fn verdict(row: &Row) -> String {
     let won = |word: &str| {
         let Some(Interval { low, high }) = row.interval else { return format!("B {word}") };
         let (least, most) = (low.min(high) - 1.0, low.max(high) - 1.0);
@@ -234,7 +234,7 @@ fn alone(side: &str, points: &[Alone], form: Form) -> String {
 }
 
 /// What it came to, in sentences.
-fn summary(comparison: &Comparison) -> Vec<String> {
+pub(super) fn summary(comparison: &Comparison) -> Vec<String> {
     let rows = &comparison.rows;
     if rows.is_empty() {
         let cure = if comparison.a.dut.is_none() {
@@ -288,7 +288,7 @@ fn of_bound(comparison: &Comparison, bound: Ratio) -> String {
 }
 
 /// How it was come by, and what it does not cover.
-fn notes(comparison: &Comparison) -> Vec<String> {
+pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     let rows = &comparison.rows;
     let has = |method: Method| rows.iter().any(|row| row.method == method);
     let mut lines = Vec::new();

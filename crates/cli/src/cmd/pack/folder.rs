@@ -213,7 +213,8 @@ pub(super) fn of_run(run: &Run, plan: &Plan) -> BTreeMap<String, Vec<u8>> {
     put(SHORT, short(plan));
     put(ENVIRONMENT, text::environment(run));
     let runs = std::slice::from_ref(run);
-    put(PAGE, weir_report::render(runs, &PageOptions::default()));
+    let options = PageOptions { ratios: crate::cmd::compare::ratios(runs), ..PageOptions::default() };
+    put(PAGE, weir_report::render(runs, &options));
     for exhibit in exhibits(runs) {
         for form in exhibit.forms() {
             if let Some(text) = exhibit.written(*form) {

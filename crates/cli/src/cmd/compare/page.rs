@@ -1,0 +1,56 @@
+//! A comparison as a run's page shows it.
+
+use super::text::{notes, point, summary, verdict};
+use crate::cmd::rescore::plan_of;
+use weir_methods::compare::{Comparison, Head, Row, Side, Verdict, compare};
+use weir_report::{Ratio, Ratios};
+use weir_trial::run::Run;
+
+/// The comparisons of a page: of each run that was measured against a second device these two, and of several runs each
+/// with the first.
+pub(in crate::cmd) fn ratios(runs: &[Run]) -> Vec<Ratios> {
+    let whole = |run| Side { run, dut: None };
+    let mut all: Vec<Ratios> = runs.iter().filter_map(against).collect();
+    if let [first, others @ ..] = runs {
+        all.extend(others.iter().map(|other| drawn(&compare(whole(first), whole(other), None))));
+    }
+    all
+}
+
+/// A run's two devices compared, where its plan names a second one.
+fn against(run: &Run) -> Option<Ratios> {
+    let plan = plan_of(run).ok()?;
+    let ([dut], Some(other)) = (plan.duts.as_slice(), &plan.against) else { return None };
+    let side = |dut| Side { run, dut: Some(dut) };
+    Some(drawn(&compare(side(dut), side(other), None)))
+}
+
+fn drawn(comparison: &Comparison) -> Ratios {
+    let side = |head: &Head, other: &Head| match &head.dut {
+        Some(dut) if head.run == other.run => format!("{dut} in {}", head.run),
+        Some(dut) => format!("{}/{dut}", head.run),
+        None => head.run.clone(),
+    };
+    let (a, b) = (&comparison.a, &comparison.b);
+    Ratios {
+        a: side(a, b),
+        b: side(b, a),
+        rows: comparison.rows.iter().map(row).collect(),
+        notes: summary(comparison).into_iter().chain(notes(comparison)).collect(),
+    }
+}
+
+fn row(row: &Row) -> Ratio {
+    Ratio {
+        point: point(row).join(" · "),
+        quantity: row.quantity.clone(),
+        ratio: row.ratio,
+        interval: row.interval.map(|interval| (interval.low, interval.high)),
+        verdict: verdict(row),
+        better: match row.verdict {
+            Verdict::B => Some(true),
+            Verdict::A => Some(false),
+            _ => None,
+        },
+    }
+}
