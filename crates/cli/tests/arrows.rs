@@ -35,6 +35,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("weir-store", &["weir-units", "weir-trial"]),
     ("weir-report", &["weir-units", "weir-trial"]),
+    ("weir-columns", &["weir-units", "weir-trial"]),
+    ("weir-parquet", &["weir-columns"]),
     (
         "weir-campaign",
         &[
@@ -119,6 +121,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-dut",
             "weir-store",
             "weir-report",
+            "weir-columns",
+            "weir-parquet",
             "weir-campaign",
             "weir-nf",
             "weir-flow",

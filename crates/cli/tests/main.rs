@@ -48,6 +48,7 @@ mod somebody_elses;
 mod supervised;
 mod supply;
 mod switch;
+mod tables;
 mod trace;
 mod travel;
 mod tuning;

@@ -7,10 +7,10 @@ use super::{BadUse, store_error};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weir_columns::Table;
 use weir_store::Selector;
 use weir_store::bundle::{self, Seal, Signature, SigningKey, Written};
-use weir_trial::run::{Point, Run, StoredTrial};
-use weir_units::{Nanos, PERCENTILES};
+use weir_trial::run::Run;
 
 const LONG_ABOUT: &str = "\
 Write a run for other programs.
@@ -23,6 +23,10 @@ header first, UTF-8). Counts are totals over both directions; `lost` counts what
 called for and never came back. Trials with `superseded` true decided nothing. A point without \
 trials has one row, with the trial's columns empty and the reason in `point_error`.
 
+--csv=FOLDER and --parquet=FOLDER write tables for notebooks instead, of any number of runs: runs, points, \
+environment (a row a fact) and trials, which refer to each other by run_uuid and point. Types are the same in \
+both; Parquet keeps them. A `weir` without the feature `parquet` says how to build one that has it. python/trials.py reads either in pandas.
+
 --bundle is one file that travels: the same run gives the same bytes on every machine, and `weir import` \
 takes it into another store after checking the hash of every part, and whether the results follow from the \
 trials. docs/bundles.md has the format; `weir schema bundle` describes its documents. --sign takes a private \
@@ -32,6 +36,8 @@ const EXAMPLES: &str = "\
 Examples:
   Every trial of the last run, in a spreadsheet:
     weir export --csv -o trials.csv
+  Tables of two runs, for a notebook:
+    weir export @last~1 @last --csv=tables
   The verdicts, one point a line:
     weir export --json | jq -c '.points[] | [.key.nf, .key.size, .results]'
   For somebody else's machine, signed:
@@ -40,17 +46,20 @@ Examples:
 /// Write a run as JSON, as CSV, or as a bundle for other machines
 #[derive(clap::Args)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
-#[command(group(clap::ArgGroup::new("format").required(true).args(["json", "csv", "bundle"])))]
+#[command(group(clap::ArgGroup::new("format").required(true).args(["json", "csv", "parquet", "bundle"])))]
 pub(crate) struct Args {
-    /// The run: a name, the beginning of one, a number, @last, @last~1
+    /// The run: a name, the beginning of one, a number, @last, @last~1; tables take several
     #[arg(value_name = "RUN", default_value = "@last")]
-    run: Selector,
+    runs: Vec<Selector>,
     /// Everything, as JSON
     #[arg(long)]
     json: bool,
-    /// One row a trial, as CSV
-    #[arg(long)]
-    csv: bool,
+    /// One row a trial, as CSV; with a folder, tables of runs, points, environments and trials
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true)]
+    csv: Option<Option<PathBuf>>,
+    /// The same tables as Parquet files in this folder
+    #[arg(long, value_name = "FOLDER", require_equals = true, conflicts_with = "output")]
+    parquet: Option<PathBuf>,
     /// One file with hashes, for `weir import` on another machine
     #[arg(long, requires = "output")]
     bundle: bool,
@@ -65,16 +74,28 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if let Some(path) = args.output.as_deref().filter(|_| args.bundle) {
-        return bundled(&args, path);
+    if let Some(Some(folder)) = &args.csv {
+        return tables(&args, folder, "csv", &|table, _| Ok(table.csv()));
     }
-    let run = args.database.load(&args.run)?;
-    let text = if args.csv { csv(&run)? } else { format!("{}\n", serde_json::to_string_pretty(&run)?) };
+    if let Some(folder) = &args.parquet {
+        return tables(&args, folder, "parquet", &parquet);
+    }
+    let [selector] = args.runs.as_slice() else {
+        return Err(BadUse::new("one run at a time; --csv=FOLDER and --parquet=FOLDER take several").into());
+    };
+    if let Some(path) = args.output.as_deref().filter(|_| args.bundle) {
+        return bundled(&args, selector, path);
+    }
+    let run = args.database.load(selector)?;
+    let text = match &args.csv {
+        Some(_) => String::from_utf8(weir_columns::trials_alone(&run).csv())?,
+        None => format!("{}\n", serde_json::to_string_pretty(&run)?),
+    };
     match &args.output {
-        None if args.csv => super::print_file(&text)?,
+        None if args.csv.is_some() => super::print_file(&text)?,
         None => super::print(&text)?,
         Some(path) => {
-            write(path, &text)?;
+            write(path, text.as_bytes())?;
             let trials: usize = run.points.iter().map(|point| point.trials.len()).sum();
             let flag = args.database.flag();
             super::print(&format!(
@@ -87,10 +108,52 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How a table becomes a file; the text names its runs.
+type Encode<'a> = &'a dyn Fn(&Table, &str) -> anyhow::Result<Vec<u8>>;
+
+/// Writes the tables of runs into a folder, which is made where it is not there.
+fn tables(args: &Args, folder: &Path, ending: &str, encode: Encode<'_>) -> anyhow::Result<ExitCode> {
+    if args.output.is_some() {
+        return Err(BadUse::new("the folder says where tables go; leave out -o").into());
+    }
+    let runs = super::plot::loaded(&args.runs, &args.database)?;
+    let names: Vec<String> = runs.iter().map(|run| format!("{} ({})", run.name, run.uuid)).collect();
+    let names = names.join(", ");
+    let refused = |error: std::io::Error| {
+        BadUse::new(format!("folder {}: {error}; name another one", folder.display()))
+    };
+    let tables = weir_columns::tables(&runs);
+    // What may be refused comes before anything is written.
+    let files = tables.iter().map(|table| encode(table, &names)).collect::<anyhow::Result<Vec<_>>>()?;
+    std::fs::create_dir_all(folder).map_err(refused)?;
+    let mut text = String::new();
+    for (table, bytes) in tables.iter().zip(&files) {
+        let path = folder.join(format!("{}.{ending}", table.name));
+        write(&path, bytes)?;
+        text.push_str(&format!("wrote {} rows to {}\n", table.rows.len(), path.display()));
+    }
+    super::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(table: &Table, runs: &str) -> anyhow::Result<Vec<u8>> {
+    Ok(weir_parquet::parquet(table, runs)?)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_table: &Table, _runs: &str) -> anyhow::Result<Vec<u8>> {
+    Err(BadUse::new(
+        "this weir was built without Parquet; build one with `cargo build --release --locked --bin weir --features parquet`, \
+         or take --csv=FOLDER, which has the same tables",
+    )
+    .into())
+}
+
 /// Writes a bundle, which appears whole or not at all.
-fn bundled(args: &Args, path: &Path) -> anyhow::Result<ExitCode> {
+fn bundled(args: &Args, selector: &Selector, path: &Path) -> anyhow::Result<ExitCode> {
     let key = args.sign.as_deref().map(SigningKey::read).transpose().map_err(BadUse::new)?;
-    let (run, written) = sealed(&args.database, &args.run, key.as_ref())?;
+    let (run, written) = sealed(&args.database, selector, key.as_ref())?;
     save(path, &written.bytes)?;
     super::print(&told(&run, &written, path)?)?;
     Ok(ExitCode::SUCCESS)
@@ -183,155 +246,8 @@ fn save(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).map_err(|error| {
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    std::fs::write(path, bytes).map_err(|error| {
         BadUse::new(format!("export to {}: {error}; name another file with -o", path.display())).into()
     })
-}
-
-const POINT_COLUMNS: [&str; 14] = [
-    "run",
-    "point",
-    "point_finished",
-    "point_error",
-    "nf",
-    "dut",
-    "dut_version",
-    "wiring",
-    "trace",
-    "size",
-    "mean_frame_bytes",
-    "directions",
-    "huge_pages",
-    "line_rate_bps",
-];
-
-const TRIAL_COLUMNS: [&str; 33] = [
-    "trial",
-    "purpose",
-    "superseded",
-    "valid",
-    "findings",
-    "started_unix_ms",
-    "load_pps",
-    "duration_ns",
-    "elapsed_ns",
-    "forwarded_pps",
-    "loss_ratio",
-    "intended",
-    "sent",
-    "refused",
-    "unsent",
-    "received",
-    "lost",
-    "duplicated",
-    "reordered",
-    "late",
-    "foreign",
-    "damaged",
-    "stamped",
-    "latency_count",
-    "latency_min_ns",
-    "latency_mean_ns",
-    "latency_max_ns",
-    "dut_received",
-    "dut_sent",
-    "dut_elapsed_ns",
-    "dut_cpu_ns",
-    "cycles_per_packet",
-    "overhead_ns",
-];
-
-fn csv(run: &Run) -> anyhow::Result<String> {
-    let mut lines = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
-    let percentiles = PERCENTILES.iter().map(|percent| format!("latency_p{percent}_ns"));
-    let headings = POINT_COLUMNS.iter().chain(&TRIAL_COLUMNS).map(|name| (*name).to_owned());
-    lines.write_record(headings.chain(percentiles))?;
-    for point in &run.points {
-        let about = about(run, point);
-        for trial in &point.trials {
-            lines.write_record(about.iter().cloned().chain(cells(trial)))?;
-        }
-        if point.trials.is_empty() {
-            let empty = vec![String::new(); TRIAL_COLUMNS.len() + PERCENTILES.len()];
-            lines.write_record(about.into_iter().chain(empty))?;
-        }
-    }
-    Ok(String::from_utf8(lines.into_inner()?)?)
-}
-
-fn about(run: &Run, point: &Point) -> Vec<String> {
-    let key = &point.key;
-    vec![
-        run.name.clone(),
-        point.index.to_string(),
-        point.finished.to_string(),
-        point.error.clone().unwrap_or_default(),
-        key.nf.to_string(),
-        key.dut.clone(),
-        point.dut_version.clone().unwrap_or_default(),
-        key.wiring.clone(),
-        key.trace.clone(),
-        key.size.clone(),
-        key.mean_frame_bytes.to_string(),
-        key.directions.to_string(),
-        key.huge_pages.to_string(),
-        key.line_rate.0.0.to_string(),
-    ]
-}
-
-fn cells(trial: &StoredTrial) -> Vec<String> {
-    let result = &trial.result;
-    let total = result.total();
-    // `fed` has no tester at the wire: no counts, which is not the same as counts of nothing.
-    let at_wire = |number: String| if result.directions.is_empty() { String::new() } else { number };
-    let latency = result.latency.as_ref();
-    let nanos = |value: Option<Nanos>| value.map_or_else(String::new, |value| value.0.to_string());
-    let dut = result.dut.as_ref();
-    let dut_number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
-    let float = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
-    let findings: Vec<&str> = trial.verdict.findings.iter().map(|finding| finding.code.name()).collect();
-    let mut cells = vec![
-        trial.sequence.to_string(),
-        trial.purpose.name().to_owned(),
-        trial.superseded.to_string(),
-        trial.verdict.is_valid().to_string(),
-        findings.join(" "),
-        trial.started_ms.to_string(),
-        result.spec.load.0.to_string(),
-        result.spec.duration.0.to_string(),
-        result.elapsed.0.to_string(),
-        result.forwarded_rate().0.to_string(),
-        at_wire(result.loss_ratio().0.to_string()),
-    ];
-    let counts = [
-        total.intended,
-        total.sent,
-        total.refused,
-        total.unsent,
-        total.received,
-        total.lost(),
-        total.duplicated,
-        total.reordered,
-        total.late,
-        total.foreign,
-        total.damaged,
-        total.stamped,
-    ];
-    cells.extend(counts.map(|count| at_wire(count.to_string())));
-    cells.extend([
-        dut_number(latency.map(|latency| latency.count)),
-        nanos(latency.map(|latency| latency.min)),
-        float(latency.map(|latency| latency.mean)),
-        nanos(latency.map(|latency| latency.max)),
-        dut_number(dut.map(|dut| dut.received)),
-        dut_number(dut.map(|dut| dut.sent)),
-        nanos(dut.map(|dut| dut.elapsed)),
-        nanos(dut.map(|dut| dut.cpu)),
-        float(dut.and_then(|dut| dut.cycles_per_packet)),
-        result.overhead.0.to_string(),
-    ]);
-    cells
-        .extend((0..PERCENTILES.len()).map(|place| nanos(latency.map(|latency| latency.percentiles[place]))));
-    cells
 }
