@@ -14,12 +14,15 @@ mod environment;
 pub(crate) mod gap;
 pub(crate) mod numbers;
 mod row;
+mod sides;
 mod student;
 pub(crate) mod validity;
+pub mod words;
 
 pub use environment::Difference;
 pub(crate) use environment::{differences, without_folders};
 pub use gap::{Gap, MISS, Method, TRIM, beyond_chance, centre, centre_of_starts};
+pub use sides::{fault, same_run};
 pub use student::share_interval;
 
 use crate::repeat::Interval;

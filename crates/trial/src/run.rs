@@ -162,6 +162,11 @@ pub struct PointKey {
 }
 
 impl PointKey {
+    /// Its frame size as people read it: `64 B`, `imix`.
+    pub fn frame(&self) -> String {
+        if self.size.parse::<u32>().is_ok() { format!("{} B", self.size) } else { self.size.clone() }
+    }
+
     /// The device, and where it runs: `nf`, `nf in vhost on weir, one core`.
     pub fn device(&self) -> String {
         self.placement.of(&self.dut)

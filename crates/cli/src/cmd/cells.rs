@@ -77,5 +77,5 @@ pub(crate) fn count(trials: usize) -> String {
 
 /// A point's size: bytes where it is a number.
 pub(crate) fn size(key: &PointKey) -> String {
-    if key.size.parse::<u32>().is_ok() { format!("{} B", key.size) } else { key.size.clone() }
+    key.frame()
 }

@@ -7,12 +7,11 @@ pub(super) use page::ratios;
 
 use super::BadUse;
 use super::stored::{Database, names_a_file};
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
 use text::{Form, text};
-use weir_methods::compare::{Side, compare};
+use weir_methods::compare::{Side, compare, fault};
 use weir_store::Selector;
 use weir_trial::run::Run;
 use weir_units::Ratio;
@@ -108,9 +107,11 @@ fn split(text: &str) -> Option<(&str, &str)> {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let a = args.database.load(&args.a.run)?;
     let b = args.database.load(&args.b.run)?;
-    check(&a, &b, [args.a.dut.as_deref(), args.b.dut.as_deref()])?;
-    let (dut_a, dut_b) = (args.a.dut.as_deref(), args.b.dut.as_deref());
-    let comparison = compare(Side { run: &a, dut: dut_a }, Side { run: &b, dut: dut_b }, args.bound);
+    let sides = [Side { run: &a, dut: args.a.dut.as_deref() }, Side { run: &b, dut: args.b.dut.as_deref() }];
+    if let Some(fault) = fault(sides[0], sides[1]) {
+        return Err(BadUse::new(fault).into());
+    }
+    let comparison = compare(sides[0], sides[1], args.bound);
     let text = if args.json {
         format!("{}\n", serde_json::to_string_pretty(&comparison)?)
     } else {
@@ -124,44 +125,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Two devices of one run compared: what `weir bench --against` ends with.
 pub(super) fn devices(run: &Run, a: &str, b: &str) -> String {
     text(&compare(Side { run, dut: Some(a) }, Side { run, dut: Some(b) }, None), Form::Terminal)
-}
-
-/// Whether both are one run, by their identity: numbers are of one database, and files have none.
-fn same_run(a: &Run, b: &Run) -> bool {
-    if a.uuid.is_empty() || b.uuid.is_empty() { a.id == b.id } else { a.uuid == b.uuid }
-}
-
-/// Refuses sides that are the same, and devices that are not there.
-fn check(a: &Run, b: &Run, duts: [Option<&str>; 2]) -> Result<(), BadUse> {
-    let devices = |run: &Run| run.points.iter().map(|point| point.key.dut.clone()).collect::<BTreeSet<_>>();
-    let both = [devices(a), devices(b)];
-    // As they were placed: `nf at 50%`.
-    let placed = |run: &Run| run.points.iter().map(|point| point.key.device()).collect::<BTreeSet<_>>();
-    let listed = |devices: &BTreeSet<String>| devices.iter().cloned().collect::<Vec<_>>().join(", ");
-    for ((run, dut), there) in [a, b].iter().zip(duts).zip(&both) {
-        match dut {
-            Some(dut) if !there.contains(dut) && !placed(run).contains(dut) => {
-                let (name, there) = (&run.name, listed(&placed(run)));
-                return Err(BadUse::new(format!("run {name} has no device `{dut}`; it has {there}")));
-            }
-            None if duts != [None, None] && there.len() > 1 => {
-                let (name, there) = (&run.name, listed(there));
-                return Err(BadUse::new(format!(
-                    "a device is named on one side only, and run {name} has several: {there}; write {name}/DEVICE"
-                )));
-            }
-            _ => {}
-        }
-    }
-    if same_run(a, b) && duts[0] == duts[1] {
-        let example = both[0].iter().take(2).map(|dut| format!("{}/{dut}", a.name)).collect::<Vec<_>>();
-        let cure = match example.as_slice() {
-            [first, second] => format!("name two of its devices, {first} {second}, or another run"),
-            _ => "name another run".to_owned(),
-        };
-        return Err(BadUse::new(format!("both sides are run {}; {cure}", a.name)));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

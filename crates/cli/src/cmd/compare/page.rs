@@ -1,7 +1,7 @@
 //! A comparison as a run's page shows it.
 
-use super::text::{notes, point, summary, verdict};
 use crate::cmd::rescore::plan_of;
+use weir_methods::compare::words::{notes, place, summary, verdict};
 use weir_methods::compare::{Comparison, Head, Row, Side, Verdict, compare};
 use weir_report::{Ratio, Ratios};
 use weir_trial::run::Run;
@@ -42,7 +42,7 @@ fn drawn(comparison: &Comparison) -> Ratios {
 
 fn row(row: &Row) -> Ratio {
     Ratio {
-        point: point(row).join(" · "),
+        point: place(&row.key, row.other_dut.as_deref()).join(" · "),
         quantity: row.quantity.clone(),
         ratio: row.ratio,
         interval: row.interval.map(|interval| (interval.low, interval.high)),
