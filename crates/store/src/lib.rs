@@ -6,7 +6,8 @@
 //! - Going on: [`Store::resume_run`] takes a run up again; [`Store::add_point`] on a point that was
 //!   cut off keeps its trials, marked as superseded, and counts on from them.
 //! - Taking in: [`Store::import`] a run of another database, which a [`bundle`] brought.
-//! - Reading: [`Store::runs`], [`Store::find`], [`Store::load`], with [`Selector`]s as people type them.
+//! - Reading: [`Store::runs`], [`Store::find`], [`Store::load`], with [`Selector`]s as people type them;
+//!   [`Store::outline`] and [`Store::facts`] where many runs are listed again and again.
 //!
 //! Cost: one `fsync` a call, some milliseconds on a disk, so never call it while traffic flows.
 //! Threads and processes: a [`Store`] belongs to one thread; any number of processes may hold the
@@ -15,6 +16,7 @@
 //! be told from one that was cut off, and no two campaigns go on with the same run.
 
 pub mod bundle;
+mod catalogue;
 mod engine;
 mod error;
 mod import;
@@ -27,6 +29,7 @@ mod rows;
 mod select;
 mod write;
 
+pub use catalogue::{Facts, Outline};
 pub use error::{StoreError, StoreResult};
 pub use import::{Imported, Origin};
 pub use migrations::VERSION;

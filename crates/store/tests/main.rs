@@ -2,6 +2,7 @@
 
 mod bundles;
 mod campaigns;
+mod catalogue;
 mod common;
 mod conformance;
 mod imports;
