@@ -40,6 +40,10 @@ pub enum Form {
 impl Form {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Svg, Self::Pgf, Self::Markdown, Self::Csv, Self::Latex];
+    /// Those of plots.
+    pub(crate) const OF_PLOTS: [Self; 2] = [Self::Svg, Self::Pgf];
+    /// Those of tables.
+    pub(crate) const OF_TABLES: [Self; 3] = [Self::Markdown, Self::Csv, Self::Latex];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -84,8 +88,8 @@ impl Exhibit {
     /// The forms in which it can be written, the usual one first.
     pub fn forms(&self) -> &'static [Form] {
         match &self.what {
-            What::Plot(_) => &[Form::Svg, Form::Pgf],
-            What::Table(_) => &[Form::Markdown, Form::Csv, Form::Latex],
+            What::Plot(_) => &Form::OF_PLOTS,
+            What::Table(_) => &Form::OF_TABLES,
         }
     }
 

@@ -10,11 +10,13 @@
 //! - [`figure`]: a plot apart from its drawing; `svg` draws it, `table` holds its numbers.
 //! - [`exhibits`]: the plots and tables one by one, as SVG, PGF, Markdown, CSV or LaTeX (`pgf`).
 //! - [`Trend`]: one quantity over time.
+//! - [`Around`]: what a site that shows the page adds to it.
 //! - `sections`, `findings`, `head`: the parts of the page; `page` puts them together.
 //!
 //! Pure: no clock, no file, no network. All text of a run is escaped (the templates see to it).
 //! Cost: some milliseconds and about 15 kB a point.
 
+mod around;
 mod cautions;
 mod digest;
 mod exhibit;
@@ -31,6 +33,7 @@ mod table;
 mod trend;
 mod units;
 
+pub use around::{Around, style};
 pub use exhibit::{Exhibit, Form, exhibits};
 pub use ratios::{Ratio, Ratios};
 pub use scale::Spacing;
@@ -51,5 +54,10 @@ pub struct PageOptions {
 
 /// Draws runs as one HTML page. Several runs are compared in the same plots.
 pub fn render(runs: &[Run], options: &PageOptions) -> String {
-    page::page(&digest::Digest::new(runs), options).into_string()
+    page::page(&digest::Digest::new(runs), options, &Around::default()).into_string()
+}
+
+/// Draws runs as a page of a site, which puts what it has around the page and under each plot and table.
+pub fn render_within(runs: &[Run], options: &PageOptions, around: &Around<'_>) -> String {
+    page::page(&digest::Digest::new(runs), options, around).into_string()
 }

@@ -4,18 +4,18 @@ use crate::digest::Digest;
 use crate::sections::{Part, SECTIONS, Section};
 use crate::svg::style;
 use crate::units::{RATE_UNITS, RateUnit, View};
-use crate::{PageOptions, cautions, findings, head, ratios};
+use crate::{Around, PageOptions, cautions, findings, head, ratios};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_units::utc;
 
-const STYLE: &str = include_str!("page.css");
+pub(crate) const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// Nothing may be fetched; style and script are in the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 /// Series that the legend can show and hide; a plot with more shows the rest always.
 const SWITCHABLE: usize = 48;
 
-pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
+pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions, around: &Around<'_>) -> Markup {
     let unit = RateUnit::fitting(digest.greatest());
     let title = options.title.clone().unwrap_or_else(|| default_title(digest));
     let shown: Vec<(&Section, Vec<Part>)> = SECTIONS
@@ -29,27 +29,30 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions) -> Markup {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                @if !around.is_site() { meta http-equiv="Content-Security-Policy" content=(POLICY); }
                 meta name="color-scheme" content="light dark";
                 title { (title) }
                 style { (PreEscaped(style::properties())) (PreEscaped(STYLE)) (PreEscaped(style::RULES)) (PreEscaped(switches(unit))) }
+                (PreEscaped(around.head))
             }
             body {
+                (PreEscaped(around.top))
                 header {
-                    p class="brand" { "Weir" }
+                    @if !around.is_site() { p class="brand" { "Weir" } }
                     h1 { (title) }
                     (head::runs(digest))
                     @if let Some(made) = options.made_ms { p class="provenance" { "Page made " (utc(made, utc::MINUTE)) "." } }
+                    (PreEscaped(around.beside))
                 }
                 (toolbar(unit, &shown, !options.ratios.is_empty()))
                 main {
-                    (head::differences(digest))
+                    @if !around.compares { (head::differences(digest)) }
                     (head::self_checks(digest))
                     (findings::findings(digest))
                     (ratios::ratios(&options.ratios))
                     (cautions::cautions(digest))
                     @for (section, parts) in &shown {
-                        section id=(section.id) { h2 { (section.title) } @for part in parts { (part.html()) } }
+                        section id=(section.id) { h2 { (section.title) } @for part in parts { (part.html(around)) } }
                     }
                     (head::details(digest))
                 }

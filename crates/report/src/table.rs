@@ -1,5 +1,7 @@
 //! Tables: the numbers behind a plot, as HTML and as CSV in base units.
 
+use crate::around::Around;
+use crate::exhibit::Form;
 use crate::units::{self, RateUnit};
 use maud::{Markup, html};
 
@@ -163,7 +165,7 @@ impl Table {
     const OPEN_ROWS: usize = 16;
 
     /// The table, folded where it is long, with a link to its CSV.
-    pub(crate) fn html(&self) -> Markup {
+    pub(crate) fn html(&self, around: &Around<'_>) -> Markup {
         let once = self.said_once();
         let place = once.map(|(place, _)| place);
         html! {
@@ -178,6 +180,7 @@ impl Table {
                     }
                 }
                 @if let Some((_, note)) = once { p class="warning" { "Every row: " (note) } }
+                (around.under(&self.id, &Form::OF_TABLES))
             }
         }
     }

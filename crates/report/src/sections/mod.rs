@@ -20,7 +20,9 @@ mod soak;
 mod stages;
 mod sweeps;
 
+use crate::around::Around;
 use crate::digest::{Digest, Entry};
+use crate::exhibit::Form;
 use crate::figure::{Figure, Plot, Sample, Series};
 use crate::svg;
 use crate::table::Table;
@@ -69,12 +71,12 @@ impl Part {
     }
 
     /// As it stands on the page.
-    pub(crate) fn html(&self) -> Markup {
+    pub(crate) fn html(&self, around: &Around<'_>) -> Markup {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Table(table) => table.html(),
-            Self::Plot { figure, tables } => shown(figure, tables),
-            Self::Folded(folded) => folded.html(),
+            Self::Table(table) => table.html(around),
+            Self::Plot { figure, tables } => shown(figure, tables, around),
+            Self::Folded(folded) => folded.html(around),
         }
     }
 }
@@ -135,7 +137,7 @@ const fn has_section(method: Method) -> bool {
 }
 
 /// A figure with its legend, its caption and the tables behind it.
-fn shown(figure: &Figure, tables: &[Table]) -> Markup {
+fn shown(figure: &Figure, tables: &[Table], around: &Around<'_>) -> Markup {
     html! {
         figure id=(figure.id) {
             h3 { (figure.title) }
@@ -144,8 +146,9 @@ fn shown(figure: &Figure, tables: &[Table]) -> Markup {
                 (legend(figure))
                 p { (figure.caption) }
                 p class="provenance" { "From " (figure.provenance) "." }
+                (around.under(&figure.id, &Form::OF_PLOTS))
             }
-            @for table in tables { (table.html()) }
+            @for table in tables { (table.html(around)) }
         }
     }
 }
@@ -199,7 +202,7 @@ fn by_function(
 }
 
 impl Folded {
-    fn html(&self) -> Markup {
+    fn html(&self, around: &Around<'_>) -> Markup {
         let figure = &self.figure;
         html! {
             details class="more" open[self.open] {
@@ -211,6 +214,7 @@ impl Folded {
                         p { (figure.caption) }
                         @for why in &self.warnings { p class="warning" { (why) } }
                         p class="provenance" { "From " (figure.provenance) "." }
+                        (around.under(&figure.id, &Form::OF_PLOTS))
                     }
                 }
             }

@@ -64,8 +64,12 @@ impl Browser {
 
     /// Switches the scripts of pages off, as a careful reader does; [`Self::run`] still works, from outside.
     pub(crate) fn forbid_scripts(&self) {
-        let command = json!({ "cmd": "Emulation.setScriptExecutionDisabled", "params": { "value": true } });
-        self.post("/goog/cdp/execute", command);
+        self.command("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
+    }
+
+    /// A command of Chromium's own protocol, for what WebDriver has none.
+    pub(crate) fn command(&self, name: &str, parameters: Value) {
+        self.post("/goog/cdp/execute", json!({ "cmd": name, "params": parameters }));
     }
 
     /// Opens a page from a file.
