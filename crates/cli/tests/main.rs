@@ -43,6 +43,7 @@ mod privileges;
 mod queues;
 mod readers;
 mod seats;
+mod serve;
 mod servers;
 mod somebody_elses;
 mod supervised;

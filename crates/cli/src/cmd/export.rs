@@ -88,7 +88,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let run = args.database.load(selector)?;
     let text = match &args.csv {
-        Some(_) => String::from_utf8(weir_columns::trials_alone(&run).csv())?,
+        Some(_) => csv(&run)?,
         None => format!("{}\n", serde_json::to_string_pretty(&run)?),
     };
     match &args.output {
@@ -250,4 +250,9 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     std::fs::write(path, bytes).map_err(|error| {
         BadUse::new(format!("export to {}: {error}; name another file with -o", path.display())).into()
     })
+}
+
+/// One row a trial, as `--csv` writes it.
+pub(super) fn csv(run: &Run) -> anyhow::Result<String> {
+    Ok(String::from_utf8(weir_columns::trials_alone(run).csv())?)
 }

@@ -26,6 +26,7 @@ mod report;
 mod rescore;
 mod runs;
 mod schema;
+mod serve;
 mod show;
 mod shown;
 mod stored;
@@ -74,6 +75,7 @@ pub(crate) enum Command {
     Export(export::Args),
     Import(import::Args),
     Pack(pack::Args),
+    Serve(serve::Args),
     Figures(figures::Args),
     Plan(plan::Args),
     Papers(papers::Args),
@@ -104,6 +106,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(args),
         Command::Import(args) => import::run(args),
         Command::Pack(args) => pack::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Figures(args) => figures::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Papers(args) => papers::run(args),

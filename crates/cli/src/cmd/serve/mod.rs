@@ -1,0 +1,58 @@
+//! `weir serve`: the store as a web page.
+
+#[cfg(feature = "serve")]
+mod site;
+
+use super::stored::Database;
+use std::process::ExitCode;
+
+const LONG_ABOUT: &str = "\
+Serve the store as a web page: runs with filters, search and sorting in the address; each run's page; each point with every \
+trial; comparisons with environments first and no winner inside the noise; every plot as SVG and every table as Markdown, \
+CSV and LaTeX, at an address of its own.
+
+Pages need no scripts and ask nothing of any network. The server listens on this machine alone unless --listen says \
+otherwise, answers to addresses, to `localhost` and to the names of --host, and only reads. There is no encryption and no \
+password: put a proxy that has both in front of it where others are to reach it.
+
+Ctrl-C or SIGTERM ends it when the answers under way are sent.";
+
+const EXAMPLES: &str = "\
+Examples:
+  The runs of this machine, on http://127.0.0.1:8080:
+    weir serve
+  Another database, on any free port:
+    weir serve --db results.db --listen 127.0.0.1:0
+  In a trusted lab's network, by the machine's name:
+    weir serve --listen 0.0.0.0:8080 --host lab.example";
+
+/// Serve the store as a web page: runs, points, comparisons, figures
+#[derive(clap::Args)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+#[cfg_attr(
+    not(feature = "serve"),
+    expect(dead_code, reason = "a build without it takes its options, and says so")
+)]
+pub(crate) struct Args {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    listen: String,
+    /// A name under which the server may be asked for, beside `localhost` and addresses; may be repeated
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    #[command(flatten)]
+    database: Database,
+}
+
+#[cfg(feature = "serve")]
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    site::run(args)
+}
+
+/// A build that only measures.
+#[cfg(not(feature = "serve"))]
+pub(crate) fn run(_: Args) -> anyhow::Result<ExitCode> {
+    let says = "this weir was built without the web page (as `./x bench` builds it); `./x build` builds one with it, and \
+                `weir report RUN` writes a run's page into a file";
+    Err(super::BadUse::new(says).into())
+}

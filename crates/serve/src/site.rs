@@ -1,0 +1,84 @@
+//! What the requests share.
+
+use crate::Program;
+use crate::cache::Cache;
+use crate::catalogue::Catalogue;
+use crate::stores::Stores;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_store::{Store, StoreResult};
+
+/// Opens the store once more: readers have one each.
+pub type Open = Arc<dyn Fn() -> StoreResult<Store> + Send + Sync>;
+
+/// How the site is run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Names under which it may be asked for, beside `localhost` and addresses. Another name in the header Host is refused: a
+    /// page of somebody else's could otherwise read the store by giving its own name this address (DNS rebinding).
+    pub hosts: Vec<String>,
+    /// Bounds of what one request, or all of them, may take.
+    pub limits: Limits,
+}
+
+/// Bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time. One more takes the place of the one that has been idle longest.
+    pub connections: usize,
+    /// How long a client may take over the head of a request, and be idle between two.
+    pub head: Duration,
+    /// How long an answer may take.
+    pub answer: Duration,
+    /// Bytes of a request's body.
+    pub body_bytes: usize,
+    /// Bytes of a request's head.
+    pub head_bytes: usize,
+    /// Readers of the store at a time.
+    pub readers: usize,
+    /// How old the list of runs may be.
+    pub fresh: Duration,
+    /// Bytes of pages that are kept.
+    pub cache_bytes: usize,
+    /// How long requests under way may go on when the server stops.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 512,
+            head: Duration::from_secs(10),
+            answer: Duration::from_secs(60),
+            body_bytes: 256 << 10,
+            head_bytes: 16 << 10,
+            readers: 4,
+            fresh: Duration::from_secs(1),
+            cache_bytes: 64 << 20,
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The site: one for all requests.
+pub(crate) struct Site {
+    pub(crate) options: Options,
+    pub(crate) program: Arc<dyn Program>,
+    pub(crate) stores: Stores,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) cache: Cache,
+}
+
+impl Site {
+    /// A site over a store, which must be there.
+    pub(crate) fn new(options: Options, open: Open, program: Arc<dyn Program>) -> StoreResult<Self> {
+        let limits = options.limits;
+        Ok(Self {
+            stores: Stores::new(open, limits.readers)?,
+            catalogue: Catalogue::new(limits.fresh),
+            cache: Cache::new(limits.cache_bytes),
+            options,
+            program,
+        })
+    }
+}

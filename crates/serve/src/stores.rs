@@ -1,0 +1,47 @@
+//! The open stores: a store belongs to one thread at a time, so each reader at work has one of its own.
+
+use crate::answer::Fault;
+use crate::site::Open;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
+use weir_store::{Store, StoreResult};
+
+/// Stores that nobody reads at the moment, and the right to read.
+pub(crate) struct Stores {
+    open: Open,
+    idle: Arc<Mutex<Vec<Store>>>,
+    readers: Arc<Semaphore>,
+}
+
+impl Stores {
+    /// Opens the first, so that a store that cannot be read is known before anything is served.
+    pub(crate) fn new(open: Open, readers: usize) -> StoreResult<Self> {
+        let first = open()?;
+        let readers = Arc::new(Semaphore::new(readers.max(1)));
+        Ok(Self { open, idle: Arc::new(Mutex::new(vec![first])), readers })
+    }
+
+    /// Reads the store, or draws from what was read, on a thread that may take its time.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let permit = Arc::clone(&self.readers).acquire_owned().await.map_err(|_| Fault::Stopping)?;
+        let (open, idle) = (Arc::clone(&self.open), Arc::clone(&self.idle));
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let store = match kept {
+                Some(store) => store,
+                None => open()?,
+            };
+            let value = work(&store);
+            // One that failed may be of a database that was moved away: the next reader opens it anew.
+            if value.is_ok() {
+                idle.lock().unwrap_or_else(PoisonError::into_inner).push(store);
+            }
+            value
+        });
+        done.await.unwrap_or_else(|error| Err(Fault::Broken(error.to_string())))
+    }
+}

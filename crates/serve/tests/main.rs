@@ -1,0 +1,8 @@
+//! The site, as browsers and hostile clients ask for it.
+
+mod browser;
+mod common;
+mod compare;
+mod http;
+mod load;
+mod pages;
