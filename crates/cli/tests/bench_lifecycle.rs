@@ -15,14 +15,14 @@ use weir_trial::run::{
 /// A plan over real devices: forwarded rate, and latency at a load that any machine carries.
 fn plan(axes: &str, latency: &str) -> String {
     format!(
-        "{axes}\ntrace = \"tr3i\"\nhuge_pages = false\nself_check = false\n\
+        "{axes}\ntrace = \"flows:100\"\nhuge_pages = false\nself_check = false\n\
          [mrr]\ntrials = 1\nduration = \"200ms\"\n[latency]\nloads = [\"100kpps\"]\nduration = \"{latency}\"\n"
     )
 }
 
 fn fed(axes: &str, trials: u32, duration: &str) -> String {
     format!(
-        "{axes}\nwiring = \"fed\"\ntrace = \"tr3i\"\nhuge_pages = false\n\
+        "{axes}\nwiring = \"fed\"\ntrace = \"flows:100\"\nhuge_pages = false\n\
          [mrr]\ntrials = {trials}\nduration = \"{duration}\"\n"
     )
 }

@@ -11,7 +11,7 @@ use weir_trial::run::{Point, Run};
 
 /// A load that the kernel's interfaces carry beside anything.
 const METHOD: &str = "trace = \"flows:100\"\nsize = 64\nhuge_pages = false\nself_check = false\n\
-                      [latency]\nloads = [\"5kpps\"]\nduration = \"300ms\"\n";
+                      [latency]\nloads = [\"5kpps\"]\nduration = \"200ms\"\n";
 
 /// Network namespaces with names, gone with the test.
 struct Namespaces(Vec<String>);

@@ -16,14 +16,15 @@ use weir_trial::run::{Purpose, Run, RunState};
 /// A plan over one wiring: forwarded rate and latency, at loads that a busy machine carries.
 fn plan(wiring: &str, axes: &str, end: &str) -> String {
     format!(
-        "wiring = \"{wiring}\"\n{axes}\ntrace = \"tr3i\"\nself_check = false\n[mrr]\ntrials = 1\nduration = \"200ms\"\n\
-         load = \"50kpps\"\n[latency]\nloads = [\"10kpps\"]\nduration = \"600ms\"\n{end}\n"
+        "wiring = \"{wiring}\"\n{axes}\ntrace = \"flows:100\"\nself_check = false\n[mrr]\ntrials = 1\nduration = \"200ms\"\n\
+         load = \"50kpps\"\n[latency]\nloads = [\"10kpps\"]\nduration = \"200ms\"\n{end}\n"
     )
 }
 
 /// The same with a latency trial long enough to be interrupted on any machine.
 fn long_plan(wiring: &str, axes: &str, end: &str) -> String {
-    plan(wiring, axes, end).replace("\"600ms\"", "\"1500ms\"")
+    plan(wiring, axes, end)
+        .replace("[\"10kpps\"]\nduration = \"200ms\"", "[\"10kpps\"]\nduration = \"1500ms\"")
 }
 
 /// Every point measured, packets back in every direction, sums right.
@@ -231,7 +232,8 @@ fn without_the_right_to_make_namespaces_veth_says_what_it_needs() {
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "--"]);
     command.arg(bench.get_program()).args(bench.get_args());
-    command.env("TMPDIR", lab.temporary()).current_dir(bench.get_current_dir().unwrap());
+    command.env("TMPDIR", lab.temporary()).env("WEIR_LEASES", lab.file("leases"));
+    command.current_dir(bench.get_current_dir().unwrap());
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     let error = lab.stored().unwrap().points[0].error.clone().unwrap();
@@ -259,7 +261,8 @@ fn a_box_that_nobody_starts_is_measured_and_described() {
                  ip link add left type veth peer name right && ip link set left up && ip link set right up && exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", cable, "sh"]).arg(bench.get_program()).args(bench.get_args());
-    command.env("TMPDIR", lab.temporary()).current_dir(bench.get_current_dir().unwrap());
+    command.env("TMPDIR", lab.temporary()).env("WEIR_LEASES", lab.file("leases"));
+    command.current_dir(bench.get_current_dir().unwrap());
     let run = crate::lab::run_of(&mut command, 0);
     packets_came_back(&run, 1);
     assert_eq!(run.points[0].dut_version.as_deref(), Some("a cable"));

@@ -111,7 +111,7 @@ impl Lab {
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set=-sys_nice", "--inh-caps=-sys_nice", "--"]);
         command.arg(bench.get_program()).args(bench.get_args()).current_dir(self.folder.path());
-        command.env("TMPDIR", self.temporary());
+        command.env("TMPDIR", self.temporary()).env("WEIR_LEASES", self.file("leases"));
         run_of(&mut command, code)
     }
 
