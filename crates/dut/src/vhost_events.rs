@@ -6,7 +6,7 @@
 //! is read from its memory, and a byte is written into the pipe that stands there. A program with another vhost, or one whose
 //! memory nobody may read, is left alone and waits as before. Nothing here runs while a trial does.
 //!
-//! Cost: one thread, and a look at a few files every [`LOOK`], while ports are being opened and at most for [`LONGEST`].
+//! Cost: one thread, and a look at a few files every 10 ms, while ports are being opened and for 1.5 s at most.
 
 use crate::process::Process;
 use crate::{RunningDut, cpu};
