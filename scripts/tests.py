@@ -2,7 +2,7 @@
 """Builds and runs every test of the workspace with cargo-nextest, and holds the run to account.
 
 A test is a process of its own; as many run at a time as there are cores. Those that measure run first, one at a time, and
-beside them those of crates that open no port; those of crates that pin threads to cores run beside nobody else's (phases);
+beside them all others but those whose threads are pinned to cores, which run at the end (phases);
 .config/nextest.toml says what else may not run side by side. With --lint the lint runs beside the first of them, in the
 time that they leave (`nice`). At
 the end: what each program and the slowest tests took, how many tests passed, and whether each place that asks what the
@@ -30,8 +30,8 @@ LEDGER = TARGET / "test-ledger"
 PROGRAMS = TARGET / "test-programs.json"
 WORKSPACE = TARGET / "test-workspace.json"
 JUNIT = TARGET / "nextest" / "default" / "junit.xml"
-# Crates whose tests pin threads to cores.
-PINNED = "package(weir-datapath) or package(weir-traffic) or (package(weir-fuzz) and binary(workers))"
+# Programs whose tests pin threads to cores and wait for what these do.
+PINNED = "binary_id(weir-datapath::datapath) or binary_id(weir-traffic::tests) or binary_id(weir-fuzz::workers)"
 NEXTEST_CONFIG = ROOT / ".config" / "nextest.toml"
 SLOWEST = 20
 # The lint gets what the tests beside it leave of the cores.
@@ -72,14 +72,8 @@ def asked(command, chosen):
 
 
 def phases():
-    """What runs one after another: what measures, with what neither opens a port nor has processes of its own; what pins
-    threads; all others."""
-    pure = re.search(r"^PURE=\((.*)\)$", (ROOT / "x").read_text(), re.MULTILINE)[1].split()
-    beside = " or ".join(f"package(weir-{crate})" for crate in pure)
-    # The fuzz targets without workers open no port, though what they try needs DPDK.
-    beside = f"({beside} or package(weir-fuzz)) and not (binary(browser) or binary(workers))"
-    first = f"package(weir) or ({beside})"
-    return [first, PINNED, f"not ({first} or {PINNED})"]
+    """What runs one after another: what measures, with all that neither measures nor pins threads; what pins threads."""
+    return [f"not ({PINNED})", PINNED]
 
 
 def build(chosen):
