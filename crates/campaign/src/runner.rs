@@ -25,7 +25,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use weir_dpdk::{Eal, EalConfig, EalError, Memory, Pool};
 use weir_dut::wiring::{VethDriver, WiringKind};
-use weir_dut::{DutError, Kind, adapter};
+use weir_dut::{Adapter, DutError, Kind, adapter};
 use weir_store::{OpenPoint, Outcome, RunId, Store, StoreError};
 use weir_traffic::Shape;
 use weir_traffic::trace::Sizes;
@@ -239,7 +239,10 @@ impl<'a> Campaign<'a> {
         check_shape(self.plan, traffic)?;
         // What is not installed is told before the wiring is looked at.
         for device in spec.programs() {
-            adapter(device).map_or(Ok(String::new()), weir_dut::Adapter::version).map_err(RigError::Dut)?;
+            let started = |adapter: &&dyn Adapter| !adapter.already_runs(weir_dut::split(device).1);
+            if let Some(adapter) = adapter(device).filter(started) {
+                adapter.version().map_err(RigError::Dut)?;
+            }
         }
         let check = self.self_check(eal, spec, traffic, (key, huge_pages), watcher)?;
         if let Some(told) = self.setup(spec, traffic, huge_pages)?.to_connect()

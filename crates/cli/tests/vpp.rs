@@ -63,6 +63,26 @@ fn one_that_refuses_a_command_is_named_with_what_it_printed() {
 }
 
 #[test]
+fn one_that_already_runs_is_looked_for_at_its_place_and_not_on_the_path() {
+    let _cores = cores();
+    for (dut, says) in [
+        ("vpp:unix:/nowhere/cli.sock", "VPP's command line at /nowhere/cli.sock: No such file"),
+        ("bess:unix:/nowhere/bess.sock", "bessd at unix:/nowhere/bess.sock"),
+    ] {
+        let lab = Lab::new(&format!(
+            "nf = \"l2fwd\"\ndut = \"{dut}\"\nsize = 64\ntrace = \"simple\"\nhuge_pages = false\nself_check = false\n\
+             [mrr]\ntrials = 1\n"
+        ));
+        let mut bench = lab.bench();
+        let output =
+            bench.envs(["WEIR_VPP", "WEIR_BESSD"].map(|name| (name, "/nowhere/it"))).output().unwrap();
+        let error = lab.stored().unwrap().points[0].error.clone().unwrap_or_default();
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
 fn what_nobody_built_here_is_told_by_plan_check_and_a_run_goes_on_without_it() {
     let absent = ["WEIR_FASTCLICK", "WEIR_BESSD", "WEIR_VPP"];
     let check = |plan: &str| {

@@ -92,6 +92,11 @@ pub trait Adapter: Sync {
     /// The version found on this machine; an error that says how to install it where it is missing.
     fn version(&self) -> Result<String, DutError>;
 
+    /// Whether this variant is a program that somebody else has started: nothing of it need be installed here.
+    fn already_runs(&self, _variant: &str) -> bool {
+        false
+    }
+
     /// Why this variant cannot be started here, its program being one that has to be built by hand and is nowhere; found
     /// out without starting anything. Nothing of a device that Debian has, or that is part of Weir.
     fn unbuilt(&self, _variant: &str) -> Option<DutError> {

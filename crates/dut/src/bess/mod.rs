@@ -81,8 +81,12 @@ impl Adapter for Bess {
         version(&PROGRAM.path()?)
     }
 
+    fn already_runs(&self, variant: &str) -> bool {
+        !variant.is_empty()
+    }
+
     fn unbuilt(&self, variant: &str) -> Option<DutError> {
-        PROGRAM.path().err().filter(|_| variant.is_empty())
+        PROGRAM.path().err().filter(|_| !self.already_runs(variant))
     }
 
     /// It forwards between its ports in pairs.

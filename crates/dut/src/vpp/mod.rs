@@ -110,8 +110,12 @@ impl Adapter for Vpp {
         version(&PROGRAM.path()?, PATIENCE)
     }
 
+    fn already_runs(&self, variant: &str) -> bool {
+        !variant.is_empty()
+    }
+
     fn unbuilt(&self, variant: &str) -> Option<DutError> {
-        PROGRAM.path().err().filter(|_| variant.is_empty())
+        PROGRAM.path().err().filter(|_| !self.already_runs(variant))
     }
 
     /// It connects its interfaces in pairs.
