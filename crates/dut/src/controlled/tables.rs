@@ -4,7 +4,7 @@ use super::session::{Session, all_entries};
 use std::collections::BTreeSet;
 use weir_codec::{Body, FlowCommand, FlowMod, Reply};
 use weir_flow::{Field, Match};
-use weir_openflow::{Action, Flow, Instructions, Names, PortNo, TableId};
+use weir_openflow::{Action, Flow, FlowMod as FlowChange, Instructions, Names, PortNo, TableId, parse_flows};
 
 /// The cookie of the lab's entries: `weirlab` and a version. Entries of a lab that was killed are known by it.
 pub(super) const COOKIE: u64 = 0x7765_6972_6c61_6201;
@@ -163,11 +163,12 @@ fn added(flow: Flow) -> FlowMod {
 /// The lab's flows, whose ports are 1 and 2, for a switch with these ports, under the lab's cookie, and without
 /// extensions where plain OpenFlow can say the same.
 pub(super) fn adapted(text: &str, ports: [PortNo; 2]) -> Result<Vec<Flow>, String> {
-    let read =
-        |line: &str| Flow::parse(line, &Names::default()).map_err(|error| format!("`{line}`: {error}"));
-    let flows =
-        text.lines().filter(|line| !line.trim().is_empty()).map(read).collect::<Result<Vec<_>, _>>()?;
-    let mut flows = plain(flows);
+    let changes = parse_flows(text, &Names::default()).map_err(|errors| errors.to_string())?;
+    let entry = |change| match change {
+        FlowChange::Add(flow) => Ok(flow),
+        other => Err(format!("`{}` changes entries; a function only adds them", other.text(&Names::default()))),
+    };
+    let mut flows = plain(changes.into_iter().map(entry).collect::<Result<_, _>>()?);
     for flow in &mut flows {
         flow.cookie = COOKIE;
         let (port, mask) = flow.matching.field(Field::InPort);
@@ -272,5 +273,12 @@ mod tests {
             texts("firewall:100").iter().any(|text| text.contains("ip_frag") || text.contains("nw_frag"))
         );
         assert!(adapted("in_port=1,actions=what", PORTS).unwrap_err().contains("what"));
+        assert!(adapted("delete in_port=1", PORTS).unwrap_err().contains("only adds"));
+    }
+
+    #[test]
+    fn a_file_of_flows_may_have_comments() {
+        let flows = adapted("# one way\n\nin_port=1,actions=output:2 # and not back\n", PORTS).unwrap();
+        assert_eq!((flows.len(), flows[0].cookie), (1, COOKIE));
     }
 }
