@@ -13,6 +13,7 @@ mod connections;
 mod controlled;
 mod copies;
 mod curves;
+mod databases;
 mod detection_power;
 mod disturbed_trials;
 mod doctor;

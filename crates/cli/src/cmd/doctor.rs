@@ -77,7 +77,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// The database that runs would be kept in [default: in the per-user data folder]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "DB")]
     db: Option<PathBuf>,
 }
 
@@ -115,6 +115,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let store = match args.db {
+        // Of a server's disk nothing is known here; pages are written into the working folder.
+        Some(db) if weir_store::server_of(&db).is_some() => PathBuf::from("."),
         Some(db) => db,
         None => weir_store::default_path().map_err(super::store_error)?,
     };

@@ -4,7 +4,7 @@ use super::{BadUse, store_error};
 use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use weir_store::bundle::{self, Bundle};
-use weir_store::{Selector, Store, StoreError};
+use weir_store::{Selector, Store, StoreError, without_password};
 use weir_trial::environment::Difference;
 use weir_trial::run::Run;
 use weir_units::utc;
@@ -12,8 +12,9 @@ use weir_units::utc;
 /// Where runs are kept.
 #[derive(clap::Args)]
 pub(crate) struct Database {
-    /// The database [default: weir/weir.db in $XDG_DATA_HOME, else in ~/.local/share]
-    #[arg(long, value_name = "FILE")]
+    /// The database: a file, or postgres://USER@HOST/NAME [default: weir/weir.db in $XDG_DATA_HOME, else in
+    /// ~/.local/share]
+    #[arg(long, value_name = "DB")]
     db: Option<PathBuf>,
 }
 
@@ -61,12 +62,12 @@ impl Database {
         Ok(runs.iter().any(|known| known.id == run.id && known.live))
     }
 
-    /// The file that was named, where one was.
-    pub(crate) fn file(&self) -> Option<&Path> {
+    /// The database that was named, where one was.
+    pub(crate) fn named(&self) -> Option<&Path> {
         self.db.as_deref()
     }
 
-    /// `--db FILE` again, for a command that is suggested.
+    /// `--db DB` again, for a command that is suggested.
     pub(crate) fn flag(&self) -> String {
         db_flag(self.db.as_deref())
     }
@@ -141,14 +142,14 @@ fn exported(selector: &Selector) -> anyhow::Result<Option<Run>> {
     Ok(Some(serde_json::from_str(&text).map_err(|error| wrong(&error))?))
 }
 
-/// `--db FILE` for a command that is suggested; nothing for the database that is meant without it.
+/// `--db DB` for a command that is suggested, without a password; nothing for the database that is meant without it.
 pub(crate) fn db_flag(db: Option<&Path>) -> String {
-    db.map_or_else(String::new, |path| format!(" --db {}", quoted(&path.to_string_lossy())))
+    db.map_or_else(String::new, |path| format!(" --db {}", quoted(&without_password(path).to_string_lossy())))
 }
 
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@~".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@~%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }

@@ -63,8 +63,8 @@ pub(super) fn check(
 fn measured(plan: &Path, folder: &Path, database: &Database) -> anyhow::Result<Run> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("bench").arg(plan).arg("--json").arg("-o").arg(folder.join("page.html"));
-    if let Some(file) = database.file() {
-        command.arg("--db").arg(file);
+    if let Some(db) = database.named() {
+        command.arg("--db").arg(db);
     }
     let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
     let said = String::from_utf8_lossy(&output.stderr);

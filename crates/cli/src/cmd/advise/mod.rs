@@ -320,6 +320,6 @@ fn kept(args: &Args) -> anyhow::Result<Vec<Kept>> {
 impl Database {
     /// Opens the store to write.
     fn open_to_write(&self) -> anyhow::Result<Store> {
-        Store::open(Some(self.open()?.path())).map_err(store_error)
+        Store::open(Some(self.open()?.named())).map_err(store_error)
     }
 }

@@ -1,12 +1,12 @@
 //! A plan's files of flows: kept with the run, and the same when it goes on; and what two devices made of them.
 //!
-//! A run's facts name each file and the hash of its bytes; a copy of the bytes lies beside the database, in
-//! `flows/HASH`.
+//! A run's facts name each file and the hash of its bytes; a copy of the bytes lies beside the database's file,
+//! or in the working folder where the database is on a server, in `flows/HASH`.
 
 use crate::cmd::BadUse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use weir_campaign::plan::Plan;
 use weir_methods::compare::{Comparison, Row, Side, Verdict, compare};
 use weir_trial::run::{Point, Run};
@@ -32,21 +32,15 @@ fn named(plan: &Plan) -> String {
     files(plan).map(|file| file.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Where the copy of a file lies.
-fn copy(database: &Path, file: FlowFile) -> PathBuf {
-    database.with_file_name("flows").join(file.hash())
-}
-
-/// Keeps a plan's files with a run that begins.
+/// Keeps a plan's files with a run that begins, as copies in a folder, each by its hash.
 pub(super) fn keep(
     plan: &Plan,
-    database: &Path,
+    copies: &Path,
     environment: &mut BTreeMap<String, String>,
 ) -> Result<(), BadUse> {
     for (file, text) in files(plan).filter_map(|file| Some((file, file.source()?))) {
-        let path = copy(database, file);
-        let folder = path.parent().unwrap_or(database);
-        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text)).map_err(|error| {
+        let path = copies.join(file.hash());
+        std::fs::create_dir_all(copies).and_then(|()| std::fs::write(&path, text)).map_err(|error| {
             BadUse::new(format!(
                 "{}: {error}; the run keeps a copy of {} there: make the folder writable, or name another \
                  database with --db",
@@ -60,12 +54,11 @@ pub(super) fn keep(
 }
 
 /// Refuses to go on with other flows than the run was begun with.
-pub(super) fn same(stored: &Run, plan: &Plan, database: &Path) -> Result<(), BadUse> {
+pub(super) fn same(stored: &Run, plan: &Plan, copies: &Path) -> Result<(), BadUse> {
     let (then, now) = (stored.environment.get(FACT).map_or("", String::as_str), named(plan));
     if then == now {
         return Ok(());
     }
-    let copies = database.with_file_name("flows");
     Err(BadUse::new(format!(
         "run {} was begun with the flows {then}, and the files are {now} now; put the old ones back (copies lie in \
          {}, by their hashes), or begin a run of its own",

@@ -68,10 +68,10 @@ pub(crate) struct Args {
     /// Name of the run [default: date and an animal]
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     name: Option<String>,
-    /// The database [default: in the per-user data folder]
-    #[arg(long, value_name = "FILE")]
+    /// The database: a file, or postgres://USER@HOST/NAME [default: in the per-user data folder]
+    #[arg(long, value_name = "DB")]
     db: Option<PathBuf>,
-    /// Where to write the page [default: beside the database, by the run's name]
+    /// Where to write the page [default: beside the database's file, by the run's name]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print the whole run as JSON (schema: run) instead of the table
@@ -172,7 +172,7 @@ fn begin(store: &mut Store, args: &Args, cores: Cores) -> anyhow::Result<Begun> 
     let (plan, file) = read(args)?;
     let lease = lease(&plan, cores)?;
     let mut environment = super::environment();
-    flows::keep(&plan, store.path(), &mut environment)?;
+    flows::keep(&plan, &store.beside("flows"), &mut environment)?;
     // Relative paths in a plan start at its folder, also when the run is resumed from elsewhere.
     let absolute = std::path::absolute(&file).unwrap_or_else(|_| file.clone());
     environment.insert(PLAN_FILE.to_owned(), absolute.display().to_string());
@@ -212,7 +212,7 @@ fn resume(store: &mut Store, selector: &Selector, cores: Cores) -> anyhow::Resul
     another_machine(&stored, &session)?;
     let file = stored.environment.get(PLAN_FILE).map_or("plan.toml", String::as_str);
     let plan = parse(&stored.plan, Path::new(file))?;
-    flows::same(&stored, &plan, store.path())?;
+    flows::same(&stored, &plan, &store.beside("flows"))?;
     let lease = lease(&plan, cores)?;
     store.resume_run(run, &session).map_err(super::store_error)?;
     let mix = store.load(run).map_err(super::store_error)?.mix();
@@ -290,7 +290,7 @@ fn check_writable(page: &Path) -> Result<(), BadUse> {
 fn write_page(store: &Store, run: RunId, name: &str, output: Option<&Path>) -> anyhow::Result<PathBuf> {
     let path = match output {
         Some(path) => path.to_owned(),
-        None => store.path().with_file_name(format!("{name}.html")),
+        None => store.beside(&format!("{name}.html")),
     };
     let run = store.load(run).map_err(super::store_error)?;
     super::write_page(&[run], &path)?;

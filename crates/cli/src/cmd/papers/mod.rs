@@ -56,8 +56,8 @@ pub(crate) struct Args {
     /// Print the plan of a figure
     #[arg(long, value_name = "NAME", conflicts_with_all = ["run", "all", "short", "json"])]
     show: Option<String>,
-    /// The database of the runs [default: in the per-user data folder]
-    #[arg(long, value_name = "FILE")]
+    /// The database of the runs: a file, or postgres://USER@HOST/NAME [default: in the per-user data folder]
+    #[arg(long, value_name = "DB")]
     db: Option<PathBuf>,
     /// Print JSON: the list, or with --run and --all what ran (schema: papers); what `weir bench` prints is left out then
     #[arg(long)]

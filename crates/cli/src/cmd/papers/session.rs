@@ -121,7 +121,7 @@ impl Session<'_> {
             let why = format!("`weir bench` began no run ({status}); what it said stands above");
             return Ok(nothing(self.outcome(status), vec![why]));
         };
-        let page = store.path().with_file_name(format!("{name}.html"));
+        let page = store.beside(&format!("{name}.html"));
         let page = page.exists().then(|| page.display().to_string());
         let (measured, why) = counted(&stored);
         Ok(Ran { outcome: self.outcome(status), run: Some(name), page, measured, why })

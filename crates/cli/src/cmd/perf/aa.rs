@@ -22,15 +22,15 @@ pub(super) fn run(args: &Args, comparisons: u32, interrupted: &Arc<AtomicBool>) 
     let effort =
         Effort { repeats: args.repeats.unwrap_or(STARTS), until: None, ..effort(args, Effort::QUICK) };
     let store = Store::open(args.db.as_deref()).map_err(super::super::store_error)?;
-    let db = store.path().to_owned();
-    drop(store); // the comparisons' own processes write to it
     let name = args.name.clone().unwrap_or_else(|| default_name(now_ms()));
+    let (db, kept) = (store.named().to_owned(), file(&store, &name));
+    drop(store); // the comparisons' own processes write to it
     let flag = Arc::clone(interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))?;
     let huge_pages = args.huge_pages.into();
-    let runs = Runs { db: &db, name: &name, effort, huge_pages, base: None, peers: &[] };
+    let folder = kept.parent().unwrap_or(Path::new(""));
+    let runs = Runs { db: &db, folder, name: &name, effort, huge_pages, base: None, peers: &[] };
     let mut aa = Aa::new(name.clone(), super::super::WEIR.to_owned(), effort, super::super::environment());
-    let kept = file(&db, &name);
     let numbers = (0..comparisons).take_while(|_| !interrupted.load(Ordering::Relaxed));
     let in_the_way = unless(
         || obstacle(huge_pages),
@@ -74,8 +74,8 @@ fn unless(
 }
 
 /// Where the counts are kept.
-fn file(db: &Path, name: &str) -> PathBuf {
-    db.with_file_name(format!("{name}.aa.json"))
+fn file(store: &Store, name: &str) -> PathBuf {
+    store.beside(&format!("{name}.aa.json"))
 }
 
 /// Comparisons that were made before, as they are printed; nothing where the file or name is not of such.
@@ -84,7 +84,7 @@ pub(super) fn stored(args: &Args, stored: &Path) -> anyhow::Result<Option<String
         stored.to_owned()
     } else {
         let Ok(store) = Store::open_existing(args.db.as_deref()) else { return Ok(None) };
-        file(store.path(), &stored.to_string_lossy())
+        file(&store, &stored.to_string_lossy())
     };
     let Ok(bytes) = std::fs::read_to_string(&path) else { return Ok(None) };
     let Ok(aa) = serde_json::from_str::<Aa>(&bytes) else { return Ok(None) };

@@ -46,7 +46,7 @@ fn table(args: &Args, stored: &Path) -> anyhow::Result<Perf> {
         stored.to_owned()
     } else {
         let store = Store::open_existing(args.db.as_deref()).map_err(store_error)?;
-        file(store.path(), &stored.to_string_lossy())
+        file(&store, &stored.to_string_lossy())
     };
     let wrong = |why: String| BadUse::new(format!("--stored {}: {why}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;

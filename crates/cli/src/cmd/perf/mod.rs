@@ -94,8 +94,8 @@ pub(crate) struct Args {
     /// Name of the table [default: perf, date and time]
     #[arg(long, value_name = "NAME", conflicts_with = "stored")]
     name: Option<String>,
-    /// The database [default: in the per-user data folder]
-    #[arg(long, value_name = "FILE")]
+    /// The database: a file, or postgres://USER@HOST/NAME [default: in the per-user data folder]
+    #[arg(long, value_name = "DB")]
     db: Option<PathBuf>,
     /// Print tables measured before, by their names or files: of a row in several, the newest
     #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
@@ -191,10 +191,10 @@ fn measure(args: &Args, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Perf> {
     let effort = effort(args, usual);
     let base = args.against.as_deref().map(program).transpose()?;
     let store = Store::open(args.db.as_deref()).map_err(super::store_error)?;
-    let (db, started_ms) = (store.path().to_owned(), now_ms());
-    drop(store); // the rows' own processes write to it
+    let started_ms = now_ms();
     let name = args.name.clone().unwrap_or_else(|| default_name(started_ms));
-    let kept = file(&db, &name);
+    let (db, kept) = (store.named().to_owned(), file(&store, &name));
+    drop(store); // the rows' own processes write to it
     if kept.exists() {
         return Err(BadUse::new(format!(
             "{}: a table of that name is there; choose another --name",
@@ -204,8 +204,10 @@ fn measure(args: &Args, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Perf> {
     }
     let flag = Arc::clone(interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))?;
+    let folder = kept.parent().unwrap_or(Path::new(""));
     let (huge_pages, base_path) = (args.huge_pages.into(), base.as_deref());
-    let runs = Runs { db: &db, name: &name, effort, huge_pages, base: base_path, peers: &args.peers };
+    let runs =
+        Runs { db: &db, folder, name: &name, effort, huge_pages, base: base_path, peers: &args.peers };
     let mut perf = Perf {
         schema: SCHEMA_VERSION,
         name: name.clone(),
@@ -258,6 +260,6 @@ fn default_name(ms: i64) -> String {
 }
 
 /// Where a table is kept.
-fn file(db: &Path, name: &str) -> PathBuf {
-    db.with_file_name(format!("{name}.perf.json"))
+fn file(store: &Store, name: &str) -> PathBuf {
+    store.beside(&format!("{name}.perf.json"))
 }

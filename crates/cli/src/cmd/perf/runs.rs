@@ -15,6 +15,8 @@ use weir_trial::run::Run;
 /// What all rows have in common.
 pub(super) struct Runs<'a> {
     pub(super) db: &'a Path,
+    /// For plans, and what is kept of them.
+    pub(super) folder: &'a Path,
     pub(super) name: &'a str,
     pub(super) effort: Effort,
     pub(super) huge_pages: HugePages,
@@ -68,7 +70,7 @@ impl Runs<'_> {
     /// Runs one plan to its end, and loads what it stored.
     pub(super) fn bench(&self, plan: &PlannedRun) -> anyhow::Result<Result<Run, String>> {
         let name = format!("{}.{}", self.name, plan.suffix.replace(':', "-"));
-        let file = self.db.with_file_name(format!("{name}.toml"));
+        let file = self.folder.join(format!("{name}.toml"));
         std::fs::write(&file, &plan.text)?;
         let mut command = Command::new(program()?);
         command.arg("bench").arg(&file).args(["--name", &name]).arg("--db").arg(self.db);
