@@ -166,7 +166,9 @@ pub(super) fn adapted(text: &str, ports: [PortNo; 2]) -> Result<Vec<Flow>, Strin
     let changes = parse_flows(text, &Names::default()).map_err(|errors| errors.to_string())?;
     let entry = |change| match change {
         FlowChange::Add(flow) => Ok(flow),
-        other => Err(format!("`{}` changes entries; a function only adds them", other.text(&Names::default()))),
+        other => {
+            Err(format!("`{}` changes entries; a function only adds them", other.text(&Names::default())))
+        }
     };
     let mut flows = plain(changes.into_iter().map(entry).collect::<Result<_, _>>()?);
     for flow in &mut flows {

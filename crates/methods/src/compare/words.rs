@@ -1,9 +1,7 @@
 //! A comparison in words: what a cell of its table says, and the sentences below it. The terminal, Markdown and the web
 //! page say the same.
 
-use super::{
-    Better, BoundVerdict, Comparison, MISS, Method, Of, Part, Row, TRIM, Unit, Verdict,
-};
+use super::{Better, BoundVerdict, Comparison, MISS, Method, Of, Part, Row, TRIM, Unit, Verdict};
 use crate::repeat::Interval;
 use std::fmt::Write as _;
 use weir_trial::run::{PointKey, changes};

@@ -152,4 +152,3 @@ fn alone(side: &str, points: &[Alone], form: Form) -> String {
     let headings = ["NF", "DUT", "wiring", "trace", "size", "why not"];
     format!("Of {side}, not compared:\n\n{}\n", drawn(&headings, &[4], &rows, form))
 }
-

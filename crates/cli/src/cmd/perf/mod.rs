@@ -206,8 +206,7 @@ fn measure(args: &Args, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Perf> {
     ctrlc::set_handler(move || flag.store(true, Ordering::SeqCst))?;
     let folder = kept.parent().unwrap_or(Path::new(""));
     let (huge_pages, base_path) = (args.huge_pages.into(), base.as_deref());
-    let runs =
-        Runs { db: &db, folder, name: &name, effort, huge_pages, base: base_path, peers: &args.peers };
+    let runs = Runs { db: &db, folder, name: &name, effort, huge_pages, base: base_path, peers: &args.peers };
     let mut perf = Perf {
         schema: SCHEMA_VERSION,
         name: name.clone(),
