@@ -1,7 +1,7 @@
 //! `vpp`: FD.io's vector packet processor, without DPDK: its own memif and vhost-user ports, and its packet generator.
 //!
 //! Debian has no package of it. The program is `vpp` on the PATH, or the path in `WEIR_VPP`; `vpp:unix:PATH` is one that already runs
-//! on this machine, by the socket of its command line, and in which there is nothing: it is left so ([`undo`]). Of its own one the lab writes its start-up file and
+//! on this machine, by the socket of its command line, and in which there is nothing: it is left so ([`mod@undo`]). Of its own one the lab writes its start-up file and
 //! makes ports and function ([`config`]) over its command line's socket ([`cli`]). One worker forwards on the forwarding core,
 //! its main thread is on the control core. It makes memory for its clients in `/dev/shm` under names of its own, so it gets one that goes
 //! with it.
