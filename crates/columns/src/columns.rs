@@ -188,9 +188,12 @@ fn at_wire<'a>(at: &At<'a>) -> Option<&'a StoredTrial> {
     at.trial.filter(|trial| !trial.result.directions.is_empty())
 }
 
+/// How a count is read.
+type Count = fn(&DirectionCounts) -> u64;
+
 /// Packets over all directions.
 fn counts() -> Vec<Made> {
-    let counts: [(&str, fn(&DirectionCounts) -> u64); 12] = [
+    let counts: [(&str, Count); 12] = [
         ("intended", |total| total.intended),
         ("sent", |total| total.sent),
         ("refused", |total| total.refused),
@@ -204,7 +207,7 @@ fn counts() -> Vec<Made> {
         ("damaged", |total| total.damaged),
         ("stamped", |total| total.stamped),
     ];
-    let column = |(name, get): (&str, fn(&DirectionCounts) -> u64)| {
+    let column = |(name, get): (&str, Count)| {
         made(name, Kind::Integer, move |at| Some(integer(get(&at_wire(at)?.result.total()))))
     };
     counts.into_iter().map(column).collect()
