@@ -333,7 +333,7 @@ mod tests {
                 })
                 .collect(),
         };
-        let html = |notes: &[&str]| table(notes).html().into_string();
+        let html = |notes: &[&str]| table(notes).html(&Around::default()).into_string();
         let all = html(&["late & lost"; 3]);
         assert!(all.contains("<p class=\"warning\">Every row: late &amp; lost</p>"), "{all}");
         assert_eq!(all.matches("late &amp; lost").count(), 1, "{all}");

@@ -33,7 +33,7 @@ pub use catalogue::{Facts, Outline};
 pub use error::{StoreError, StoreResult};
 pub use import::{Imported, Origin};
 pub use migrations::VERSION;
-pub use open::{BUSY_TIMEOUT, Store, default_path, server_of, without_password};
+pub use open::{BUSY_TIMEOUT, Store, beside, default_path, server_of, without_password};
 pub use read::{Progress, RunSummary};
 pub use select::{ParseSelectorError, Selector};
 pub use write::{NewRun, OpenPoint, Outcome, RunId};

@@ -88,10 +88,15 @@ impl Store {
         &self.named
     }
 
-    /// A file that goes with the store: beside its file, or in the working folder where it is on a server.
+    /// A file that goes with the store, as [`beside`].
     pub fn beside(&self, file: &str) -> PathBuf {
-        if server_of(&self.named).is_some() { PathBuf::from(file) } else { self.named.with_file_name(file) }
+        beside(&self.named, file)
     }
+}
+
+/// A file that goes with a database: beside its file, or in the working folder where it is on a server.
+pub fn beside(database: &Path, file: &str) -> PathBuf {
+    if server_of(database).is_some() { PathBuf::from(file) } else { database.with_file_name(file) }
 }
 
 fn chosen(path: Option<&Path>) -> StoreResult<PathBuf> {

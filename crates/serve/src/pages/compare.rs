@@ -199,7 +199,11 @@ impl Sides {
         };
         let others = (1..self.sides.len()).map(|place| self.name(place)).collect::<Vec<_>>().join(", ");
         let title = format!("{others} against {}", self.name(0));
-        Ok(weir_report::render_within(&runs, &PageOptions { title: Some(title), made_ms: None }, &around))
+        Ok(weir_report::render_within(
+            &runs,
+            &PageOptions { title: Some(title), ..PageOptions::default() },
+            &around,
+        ))
     }
 
     /// The comparison in words and tables.

@@ -123,6 +123,7 @@ fn links(id: &str, forms: &[Form], query: &str) -> Markup {
 fn label(form: Form) -> &'static str {
     match form {
         Form::Svg => "SVG",
+        Form::Pgf => "PGF/TikZ",
         Form::Markdown => "Markdown",
         Form::Csv => "CSV",
         Form::Latex => "LaTeX",
@@ -195,7 +196,7 @@ pub(crate) async fn file(
             Form::Svg => Answer::text("image/svg+xml", text),
             Form::Markdown => Answer::text("text/markdown; charset=utf-8", text),
             Form::Csv => Answer::file("text/csv; charset=utf-8", text.into(), &format!("{id}.csv")),
-            Form::Latex => Answer::text("text/plain; charset=utf-8", text),
+            Form::Latex | Form::Pgf => Answer::text("text/plain; charset=utf-8", text),
         })
     };
     site.stores.read(write).await

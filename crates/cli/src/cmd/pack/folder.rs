@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_campaign::plan::{ASSUMED_OVERHEAD, Plan};
 use weir_report::{Form, PageOptions, exhibits};
-use weir_store::Selector;
 use weir_store::bundle::SigningKey;
+use weir_store::{Selector, beside};
 use weir_trial::run::Run;
 use weir_units::Nanos;
 
@@ -103,8 +103,8 @@ impl Packed {
         let taken = |name: &str| before.iter().any(|packed| packed.head.folder == format!("runs/{name}"));
         let numbered = (2..).map(|n| format!("{name}-{n}"));
         let name = std::iter::once(name.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(name);
-        let copies = database.file().map(PathBuf::from).or_else(|| weir_store::default_path().ok());
-        let copies = copies.map(|database| database.with_file_name("flows"));
+        let copies = database.named().map(PathBuf::from).or_else(|| weir_store::default_path().ok());
+        let copies = copies.map(|database| beside(&database, "flows"));
         let inputs = inputs::of(&run, copies.as_deref());
         let head = Head {
             folder: format!("runs/{name}"),

@@ -47,7 +47,7 @@ impl Program for CommandLine {
 
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let program = CommandLine { db_flag: args.database.flag() };
-    let path = args.database.file().map(ToOwned::to_owned);
+    let path = args.database.named().map(ToOwned::to_owned);
     let open = Arc::new(move || Store::open_existing(path.as_deref()));
     let options = Options { hosts: args.host, ..Options::default() };
     let server = Server::bind(&args.listen, options, open, Arc::new(program)).map_err(said)?;
