@@ -99,6 +99,41 @@ fn a_worker_that_comes_round_no_more_ends_the_process_and_the_next_start_takes_o
 }
 
 #[test]
+fn a_switch_outlives_whoever_reads_what_it_prints_and_obeys_signals_still() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    let folder = tempfile::tempdir().unwrap();
+    let control = folder.path().join("control");
+    let mut child = weir()
+        .args([
+            "switch",
+            "--flow",
+            "actions=drop",
+            "--port",
+            "null",
+            "--control",
+            &control.display().to_string(),
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    let mut switch = Switch(child);
+    wait_for("the control socket", || control.exists().then_some(()));
+    let pid = Pid::from_raw(switch.0.id().cast_signed());
+    // Without a configuration there is nothing to be read again, which it says to nobody.
+    for signal in [Signal::SIGHUP, Signal::SIGHUP, Signal::SIGTERM] {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert_eq!(switch.0.try_wait().unwrap(), None, "it goes on");
+        kill(pid, signal).unwrap();
+    }
+    let status = wait_for("the switch's end", || switch.0.try_wait().unwrap());
+    assert!(status.code().is_some_and(|code| code < 2), "{status}");
+}
+
+#[test]
 fn a_socket_that_another_switch_holds_is_left_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let first = Switch::start(folder.path());

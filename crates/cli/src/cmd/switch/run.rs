@@ -5,13 +5,20 @@ use super::{stdio, view};
 use crate::cmd::{BadUse, WEIR, print};
 use nix::sys::signal::{SigSet, Signal};
 use serde_json::Value;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::Duration;
 use weir_switch::{Answer, Confinement, Finished, Inbound, Request, RunError, Running, Stats, ask};
 use weir_units::Pps;
+
+/// Says something to whoever reads it, if anybody does: a switch outlives the readers of what it prints.
+macro_rules! tell {
+    ($to:ident, $($words:tt)+) => {
+        drop(writeln!(std::io::$to(), $($words)+))
+    };
+}
 
 /// Time between two rows on a terminal.
 const ROW: Duration = Duration::from_secs(1);
@@ -30,7 +37,7 @@ pub(super) fn run(options: Options) -> anyhow::Result<ExitCode> {
     let mut running = weir_switch::start(settings, loader, version).map_err(BadUse::new)?;
     let kept = running.confine(confinement).map_err(BadUse::new)?;
     for warning in running.warnings() {
-        eprintln!("weir switch: {warning}");
+        tell!(stderr, "weir switch: {warning}");
     }
     watch_signals(signals, running.asks())?;
     if stdio {
@@ -39,7 +46,7 @@ pub(super) fn run(options: Options) -> anyhow::Result<ExitCode> {
     if announce {
         stdio::announce(&mut running)?;
     } else {
-        println!("{}; {kept}; Ctrl-C ends it", headline(&mut running)?);
+        tell!(stdout, "{}; {kept}; Ctrl-C ends it", headline(&mut running)?);
     }
     tell_events(running.asks())?;
     if !announce && std::io::stdout().is_terminal() {
@@ -60,7 +67,7 @@ const DEAD: u8 = 70;
 pub(super) fn died(error: RunError) -> anyhow::Result<ExitCode> {
     match error {
         RunError::Dead { ref stats, .. } => {
-            eprintln!("weir switch: {error}\n{}", view::render(stats, None));
+            tell!(stderr, "weir switch: {error}\n{}", view::render(stats, None));
             Ok(ExitCode::from(DEAD))
         }
         RunError::Control(error) => Err(error.into()),
@@ -72,7 +79,7 @@ pub(super) fn ended(finished: &Finished) -> ExitCode {
     if finished.buffers_missing == 0 {
         return ExitCode::SUCCESS;
     }
-    eprintln!("{} packet buffers did not come back: please report this", finished.buffers_missing);
+    tell!(stderr, "{} packet buffers did not come back: please report this", finished.buffers_missing);
     ExitCode::FAILURE
 }
 
@@ -105,8 +112,8 @@ fn watch_signals(signals: SigSet, asks: SyncSender<Inbound>) -> std::io::Result<
             let request = if signal == Signal::SIGHUP { Request::Reload {} } else { Request::Stop {} };
             let stop = request == Request::Stop {};
             match ask(&asks, request) {
-                Ok(Answer::Value(told)) if !stop => eprintln!("weir switch: {}", reloaded(&told)),
-                Err(error) => eprintln!("weir switch: {error}"),
+                Ok(Answer::Value(told)) if !stop => tell!(stderr, "weir switch: {}", reloaded(&told)),
+                Err(error) => tell!(stderr, "weir switch: {error}"),
                 Ok(_) => {}
             }
             if stop {
@@ -144,12 +151,17 @@ fn tell_events(asks: SyncSender<Inbound>) -> std::io::Result<()> {
             match event["kind"].as_str() {
                 Some("link") => {
                     let state = if event["up"] == true { "up" } else { "down" };
-                    eprintln!("weir switch: link of {} is {state}", text("name"));
+                    tell!(stderr, "weir switch: link of {} is {state}", text("name"));
                 }
                 Some("quarantined") => {
-                    eprintln!("weir switch: service {} is in quarantine: {}", text("service"), text("why"));
+                    tell!(
+                        stderr,
+                        "weir switch: service {} is in quarantine: {}",
+                        text("service"),
+                        text("why")
+                    );
                 }
-                Some("trouble") => eprintln!("weir switch: {}", text("error")),
+                Some("trouble") => tell!(stderr, "weir switch: {}", text("error")),
                 _ => {}
             }
         }
@@ -168,12 +180,16 @@ fn show_rows(asks: SyncSender<Inbound>) -> std::io::Result<()> {
             let Ok(now) = serde_json::from_value::<Stats>(stats) else { return };
             if let Some(before) = &before {
                 if row % PAGE == 1 {
-                    println!(
+                    tell!(
+                        stdout,
                         "{:>14} {:>14} {:>14} {:>14}  links",
-                        "received", "sent", "dropped", "cycles/packet"
+                        "received",
+                        "sent",
+                        "dropped",
+                        "cycles/packet"
                     );
                 }
-                println!("{}", between(&now, before));
+                tell!(stdout, "{}", between(&now, before));
             }
             before = Some(now);
             thread::sleep(ROW);
