@@ -77,7 +77,14 @@ impl From<DelayGoal> for String {
 
 impl fmt::Display for DelayGoal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} < {}", self.statistic, self.below)
+        write!(f, "{} < ", self.statistic)?;
+        // Never another delay than is meant: a rounded one reads as itself only where nothing was cut off.
+        let Nanos(nanos) = self.below;
+        match self.below.to_string() {
+            shown if shown.parse() == Ok(self.below) => f.write_str(&shown),
+            _ if nanos.is_multiple_of(1_000) => write!(f, "{} µs", nanos / 1_000),
+            _ => write!(f, "{nanos} ns"),
+        }
     }
 }
 
@@ -344,6 +351,10 @@ mod tests {
         assert_eq!(goal, DelayGoal { statistic: Statistic::P99, below: Nanos(50_000) });
         assert_eq!("p99.9<=1.5ms".parse::<DelayGoal>().unwrap().below, Nanos(1_500_000));
         assert_eq!(goal.to_string(), "p99 < 50 µs");
+        for (text, shown) in [("p50<10002us", "p50 < 10002 µs"), ("mean<1000001ns", "mean < 1000001 ns")] {
+            let goal: DelayGoal = text.parse().unwrap();
+            assert_eq!((goal.to_string().as_str(), goal.to_string().parse()), (shown, Ok(goal)));
+        }
         let json = serde_json::to_string(&goal).unwrap();
         assert_eq!(serde_json::from_str::<DelayGoal>(&json).unwrap(), goal);
         for text in ["", "p99", "p99 < ", "p99 < 50", "p98 < 50us", "p99 > 50us", "p99 < 0ns", "50us"] {
