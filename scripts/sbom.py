@@ -4,6 +4,8 @@
 What is in it: every crate that is linked on this platform, with its licence, its origin and the checksum that
 Cargo.lock pins; DPDK, which is linked statically, and the shared libraries that the build asks for, with the
 version of the Debian package that has them here. What is not: what only builds or tests. Nothing is fetched.
+
+`--features postgres,...` is of a program that was built with these.
 """
 
 import json
@@ -29,12 +31,14 @@ def said(*command):
 def crates():
     """The linked crates and what each links: {id: package}, {id: [ids]}, the program's id."""
     target = f"{platform.machine()}-unknown-linux-gnu"
+    # As the program was built.
+    features = sys.argv[1:] if sys.argv[1:2] == ["--features"] else []
     # `cargo tree` resolves features as the build does; `cargo metadata` knows the rest, of some crates more.
     tree = said("cargo", "tree", "--locked", "--offline", "--package", PROGRAM, "--target", target,
-                "--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}")
+                "--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}", *features)
     wanted = {tuple(line.split(" ")[:2]) for line in tree.splitlines() if line}
     found = json.loads(said("cargo", "metadata", "--format-version=1", "--locked", "--offline",
-                            "--filter-platform", target))
+                            "--filter-platform", target, *features))
     linked = {package["id"]: package for package in found["packages"]
               if (package["name"], f"v{package['version']}") in wanted}
     uses = {node["id"]: sorted({edge["pkg"] for edge in node["deps"]

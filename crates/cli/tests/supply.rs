@@ -45,7 +45,9 @@ fn the_bill_of_materials_names_every_linked_crate_and_dpdk() {
     if !weir_testkit::needs!(debian, oracle) {
         return;
     }
-    let bill = well(Command::new("python3").arg(root().join("scripts/sbom.py")).output().unwrap());
+    let bill =
+        Command::new("python3").arg(root().join("scripts/sbom.py")).args(["--features", "postgres"]).output();
+    let bill = well(bill.unwrap());
     let document: Value = serde_json::from_str(&bill).unwrap();
     let components = document["components"].as_array().unwrap();
     let crates: BTreeSet<String> = components

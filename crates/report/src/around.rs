@@ -4,6 +4,9 @@ use crate::exhibit::Form;
 use crate::svg::style;
 use maud::{Markup, PreEscaped};
 
+/// Writes what stands under a plot or a table, by its identifier and the forms it is to be had in ([`crate::Exhibit`]).
+pub type Foot<'a> = dyn Fn(&str, &[Form]) -> String + 'a;
+
 /// What a site puts around a page. All of it is HTML.
 #[derive(Clone, Copy, Default)]
 pub struct Around<'a> {
@@ -14,8 +17,8 @@ pub struct Around<'a> {
     pub top: &'a str,
     /// After the heading: what can be done with the run.
     pub beside: &'a str,
-    /// Under a plot or a table, by its identifier and the forms it is to be had in ([`crate::Exhibit`]).
-    pub foot: Option<&'a dyn Fn(&str, &[Form]) -> String>,
+    /// Under a plot or a table.
+    pub foot: Option<&'a Foot<'a>>,
     /// Whether `beside` says how the runs' environments differ, so that the page does not.
     pub compares: bool,
 }

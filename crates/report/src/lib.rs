@@ -33,7 +33,7 @@ mod table;
 mod trend;
 mod units;
 
-pub use around::{Around, style};
+pub use around::{Around, Foot, style};
 pub use exhibit::{Exhibit, Form, exhibits};
 pub use ratios::{Ratio, Ratios};
 pub use scale::Spacing;

@@ -167,7 +167,7 @@ fn figures_are_the_files_that_weir_plot_writes() {
     assert_eq!(drawn.header("content-type"), Some("image/svg+xml"));
     for (path, status, says) in [
         ("/figures/throughput-l2fwd.svg", 400, "?run=NAME"),
-        ("/figures/throughput-l2fwd.pdf?run=otter", 404, "svg, md, csv, tex"),
+        ("/figures/throughput-l2fwd.pdf?run=otter", 404, "svg, pgf, md, csv, tex"),
         ("/figures/throughput-l2fwd.csv?run=otter", 404, "it is written as svg"),
         ("/figures/none.svg?run=otter", 404, "there are throughput-l2fwd"),
         ("/figures?run=vole", 404, "o run matches `vole`"),

@@ -1,7 +1,7 @@
 //! A PostgreSQL server for tests: Debian's programs, a folder of its own, a socket in that folder, never the system's.
 //!
 //! Each test is a process, so the server is shared by all that run at a time: the first that needs it starts it, and it
-//! goes some seconds after the last, however that ended ([`KEEPER`]). A test has a database of its own in it. A test that
+//! goes some seconds after the last, however that ended (`KEEPER`). A test has a database of its own in it. A test that
 //! stops its server has one for itself ([`Server::own`]). Nothing of it survives a crash of the machine: it does not sync.
 //!
 //! PostgreSQL refuses to run as root: there it runs as the user that Debian's package makes.

@@ -376,15 +376,18 @@ mod tests {
     fn echoes_are_answered_while_nobody_asks_and_the_end_raises_the_alarm() {
         let alarm = Arc::new(AtomicBool::new(false));
         let echo = bytes(7, Body::EchoRequest(b"alive?".to_vec()));
-        let (stream, thread) = switch([hello(), echo].concat(), |mut socket| {
+        let (begun, is_begun) = std::sync::mpsc::channel::<()>();
+        let (stream, thread) = switch([hello(), echo].concat(), move |mut socket| {
             let mut got = Vec::new();
             while !got.windows(6).any(|part| part == b"alive?") {
                 let mut some = [0; 256];
                 let count = socket.read(&mut some).unwrap();
                 got.extend_from_slice(&some[..count]);
             }
+            let _ = is_begun.recv(); // until the sender is dropped
         });
         let session = Session::begin(stream, Arc::clone(&alarm)).unwrap();
+        drop(begun);
         thread.join().unwrap();
         let end = Instant::now() + PATIENCE;
         while !alarm.load(Ordering::SeqCst) && Instant::now() < end {

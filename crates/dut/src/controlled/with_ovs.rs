@@ -133,14 +133,15 @@ fn a_certificate_of_a_stranger_and_a_switch_without_tls_are_named_at_once() {
     let begun = Instant::now();
     let own = Folder::new().unwrap();
     for (port, name, says) in [
-        (encrypted, "stranger", "the TLS handshake: invalid peer certificate: UnknownIssuer"),
-        (encrypted, "unknown", "alert"),
-        (plain, "unknown", "the TLS handshake"),
-        (plain, "nobody", "nobody-ca.pem"),
+        (encrypted, "stranger", ["the TLS handshake: invalid peer certificate: UnknownIssuer"; 2]),
+        // The switch closes as it says so, and what it said may be lost with the connection.
+        (encrypted, "unknown", ["alert", "the connection ended"]),
+        (plain, "unknown", ["the TLS handshake"; 2]),
+        (plain, "nobody", ["nobody-ca.pem"; 2]),
     ] {
         let place = format!("ssl:127.0.0.1:{port}");
         let error = control(&with(&place, folder.path(), name), &own).err().unwrap().to_string();
-        assert!(error.contains(&place) && error.contains(says), "{name}: {error}");
+        assert!(error.contains(&place) && says.iter().any(|says| error.contains(says)), "{name}: {error}");
     }
     assert!(begun.elapsed() < Duration::from_secs(15), "none was tried until its time was over");
 }
