@@ -25,11 +25,13 @@ fn built_in() -> BTreeSet<String> {
         .split("/registry/src/")
         .skip(1)
         .filter_map(|rest| rest.split('/').nth(1)?.split(|c| !is_part_of_a_name(c)).next());
+    // Of `md-5-0.11.0` the version is not what follows the first hyphen.
+    let is_version = |rest: &str| {
+        let number = rest.split('-').next().unwrap_or_default();
+        number.contains('.') && number.starts_with(|c: char| c.is_ascii_digit())
+    };
     let package = |folder: &str| {
-        let at = folder
-            .match_indices('-')
-            .find(|(at, _)| folder[at + 1..].starts_with(|c: char| c.is_ascii_digit()))?
-            .0;
+        let at = folder.match_indices('-').find(|(at, _)| is_version(&folder[at + 1..]))?.0;
         Some(format!("{}@{}", &folder[..at], &folder[at + 1..]))
     };
     folders.filter_map(package).collect()
