@@ -2,8 +2,7 @@
 //!
 //! Threads: a queue belongs to one worker; an [`OpenPort`] may be read from any thread.
 //!
-//! - [`open()`], [`OpenPort`]: any port by its spec: DPDK's, an interface's raw sockets, null, a trace, a lap of
-//!   generated packets, or one of these that
+//! - [`open()`], [`OpenPort`]: any port by its spec: DPDK's, an interface's raw sockets, null, a trace, or one of these that
 //!   does wrong on purpose;
 //! - [`Rx`], [`Tx`]: the two ends of a port's queue, each owned by one worker; [`Receive`]: what may stand in front of the
 //!   receiving one.
@@ -11,7 +10,6 @@
 mod af_packet;
 mod driver;
 mod fault;
-mod lap;
 mod open;
 mod queue;
 mod spec;
@@ -19,7 +17,6 @@ mod trace;
 
 pub use af_packet::{SocketRx, SocketTx};
 pub use fault::FaultTx;
-pub use lap::LapRx;
 pub use open::{OpenPort, PortError, open};
 pub use queue::{Receive, Rx, TooLong, Tx};
 pub use spec::{check, device, is_pci};

@@ -4,9 +4,9 @@
 
 use crate::af_packet::{self, SocketSpec, Watch};
 use crate::fault::{self, FaultSpec, Faults};
-use crate::spec::{LapSpec, Spec, TraceSpec};
+use crate::spec::{Spec, TraceSpec};
 use crate::trace::{Count, Frames, Sink};
-use crate::{Rx, TraceRx, TraceTx, Tx, lap};
+use crate::{Rx, TraceRx, TraceTx, Tx};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ enum Device {
 /// Opens a port that receives into `pool`.
 ///
 /// The spec is an EAL vdev string (`net_vhost0,iface=PATH`), a PCI address, `af_packet:INTERFACE`, `null`, or
-/// `trace:[RX.pcap][,tx=TX.pcap][,loop][,rate=RATE]`, `lap:FILE[,tx=TX.pcap]`, or `fault:FAULTS:SPEC`, which is another of them
+/// `trace:[RX.pcap][,tx=TX.pcap][,loop][,rate=RATE]`, or `fault:FAULTS:SPEC`, which is another of them
 /// that does wrong on purpose. Where a driver has fewer queues than asked for,
 /// the port gets as many as it has: [`OpenPort::queues`] says how many.
 ///
@@ -72,7 +72,6 @@ pub fn open(spec: &str, config: PortConfig, pool: &Pool) -> Result<OpenPort, Por
     let (device, queues) = match Spec::parse(spec)? {
         Spec::Null => (Device::Null, (0..config.queues).map(|_| (Rx::Null, Tx::Null)).collect()),
         Spec::Trace(trace) => open_trace(&trace, config, pool)?,
-        Spec::Lap(lap) => open_lap(&lap, config, pool)?,
         Spec::Dpdk => open_dpdk(spec, config, pool)?,
         Spec::Socket(socket) => open_socket(&socket, config, pool)?,
         Spec::Fault(faults, inner) => open_fault(&faults, &inner, config, pool)?,
@@ -147,20 +146,6 @@ fn open_trace(
         received.push(rx.count());
         sent.push(tx.count());
         queues.push((Rx::Trace(Box::new(rx)), Tx::Trace(tx)));
-    }
-    queues.reverse();
-    Ok((Device::Trace { received, sent, sink }, queues))
-}
-
-fn open_lap(lap: &LapSpec, config: PortConfig, pool: &Pool) -> Result<(Device, Vec<(Rx, Tx)>), PortError> {
-    let (mut received, mut sent, mut queues) = (Vec::new(), Vec::new(), Vec::new());
-    let parts = lap::read(&lap.file, config.queues, pool)?;
-    let sink = lap.tx.as_deref().map(Sink::create).transpose()?;
-    for rx in parts {
-        let tx = TraceTx::new(sink.clone());
-        received.push(rx.count());
-        sent.push(tx.count());
-        queues.push((Rx::Lap(Box::new(rx)), Tx::Trace(tx)));
     }
     queues.reverse();
     Ok((Device::Trace { received, sent, sink }, queues))

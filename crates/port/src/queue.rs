@@ -1,6 +1,6 @@
 //! The two ends of a port that a worker holds.
 
-use crate::{FaultTx, LapRx, SocketRx, SocketTx, TraceRx, TraceTx};
+use crate::{FaultTx, SocketRx, SocketTx, TraceRx, TraceTx};
 use std::fmt;
 use weir_dpdk::{Burst, RxQueue, TxQueue};
 
@@ -31,8 +31,6 @@ pub enum Rx {
     Null,
     /// A capture is replayed.
     Trace(Box<TraceRx>),
-    /// Packets are made from a table of frames.
-    Lap(Box<LapRx>),
     /// Another, with something in front of it.
     Decorated(Box<dyn Receive>),
 }
@@ -76,7 +74,6 @@ impl Rx {
             Self::Socket(socket) => socket.receive(burst),
             Self::Null => 0,
             Self::Trace(trace) => trace.receive(burst),
-            Self::Lap(lap) => lap.receive(burst),
             Self::Decorated(other) => other.receive(burst),
         }
     }
@@ -86,7 +83,7 @@ impl Rx {
     #[inline]
     pub fn take_too_long(&mut self) -> TooLong {
         match self {
-            Self::Dpdk(_) | Self::Null | Self::Lap(_) => TooLong::default(),
+            Self::Dpdk(_) | Self::Null => TooLong::default(),
             Self::Socket(socket) => socket.take_too_long(),
             Self::Trace(trace) => trace.take_too_long(),
             Self::Decorated(other) => other.take_too_long(),
@@ -99,7 +96,7 @@ impl Rx {
     pub fn take_emulated(&mut self) -> u64 {
         match self {
             Self::Decorated(other) => other.take_emulated(),
-            Self::Dpdk(_) | Self::Socket(_) | Self::Null | Self::Trace(_) | Self::Lap(_) => 0,
+            Self::Dpdk(_) | Self::Socket(_) | Self::Null | Self::Trace(_) => 0,
         }
     }
 }

@@ -10,9 +10,6 @@ use weir_units::Pps;
 /// How the specs of trace ports begin.
 const TRACE: &str = "trace:";
 
-/// How the specs of ports that make packets from a table of frames begin.
-const LAP: &str = "lap:";
-
 /// How the specs of ports over raw sockets begin: ours, and those of DPDK's driver, whose place they take.
 const SOCKET: &str = "af_packet:";
 const SOCKET_VDEV: [&str; 2] = ["net_af_packet", "eth_af_packet"];
@@ -34,8 +31,6 @@ pub(crate) enum Spec {
     Null,
     /// A trace port.
     Trace(TraceSpec),
-    /// Packets made from the table of frames in a file.
-    Lap(LapSpec),
     /// Another port, by its spec, with faults.
     Fault(FaultSpec, String),
 }
@@ -53,15 +48,6 @@ pub(crate) struct TraceSpec {
     pub(crate) rate: Option<Pps>,
 }
 
-/// `lap:FILE[,tx=TX.pcap]`.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LapSpec {
-    /// The table of frames.
-    pub(crate) file: PathBuf,
-    /// The capture that is written; what is sent is only counted without.
-    pub(crate) tx: Option<PathBuf>,
-}
-
 impl Spec {
     /// Reads a spec.
     pub(crate) fn parse(text: &str) -> Result<Self, PortError> {
@@ -77,9 +63,6 @@ impl Spec {
                 return Err(wrong("one fault port behind another: name all faults in one".to_owned()));
             }
             return Ok(Self::Fault(FaultSpec::parse(faults).map_err(wrong)?, inner.to_owned()));
-        }
-        if let Some(rest) = text.strip_prefix(LAP) {
-            return lap_spec(rest).map(Self::Lap).map_err(wrong);
         }
         if let Some(socket) = text.strip_prefix(SOCKET) {
             return socket_spec(&format!("iface={socket}"), &["iface", "slots", "qdisc_bypass"])
@@ -153,24 +136,6 @@ pub fn check(spec: &str) -> Result<(), PortError> {
     match Spec::parse(spec)? {
         Spec::Fault(_, inner) => check(&inner),
         _ => Ok(()),
-    }
-}
-
-fn lap_spec(text: &str) -> Result<LapSpec, String> {
-    let (file, tx) = match text.split_once(',') {
-        None => (text, None),
-        Some((file, argument)) => match argument.strip_prefix("tx=") {
-            Some(tx) if !tx.is_empty() => (file, Some(PathBuf::from(tx))),
-            _ => {
-                return Err(format!(
-                    "`{argument}` is no argument of it: write lap:FILE or lap:FILE,tx=TX.pcap"
-                ));
-            }
-        },
-    };
-    match file {
-        "" => Err("it names no file: write lap:FILE".to_owned()),
-        file => Ok(LapSpec { file: file.into(), tx }),
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    pub(crate) fn add(&self, packets: u64, bytes: u64) {
+    fn add(&self, packets: u64, bytes: u64) {
         // One writer: no read-modify-write on the bus is needed.
         self.packets.store(self.packets.load(Ordering::Relaxed) + packets, Ordering::Relaxed);
         self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
