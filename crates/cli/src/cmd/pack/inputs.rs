@@ -37,7 +37,9 @@ fn named(plan: &str) -> Vec<String> {
     }
     let mut found: Vec<String> = Vec::new();
     for text in texts {
-        let flows = text.split('+').filter_map(|nf| nf.strip_prefix(FLOWS)).map(str::to_owned);
+        let flows = text.split('+').filter_map(|nf| nf.strip_prefix(FLOWS));
+        // `flows:10000` is a trace.
+        let flows = flows.filter(|path| path.parse::<u64>().is_err()).map(str::to_owned);
         let captures = text.split('|').filter(|part| !part.contains(FLOWS)).filter_map(capture);
         for path in flows.chain(captures) {
             if !found.contains(&path) {
@@ -127,7 +129,7 @@ mod tests {
 
     #[test]
     fn captures_and_flow_tables_of_a_plan_are_found_wherever_they_stand() {
-        let plan = "nf = [\"l2fwd\", \"flows:site.flows+l3fwd:10\"]\ntrace = [\"tr3i\", \"a.pcap|sub/b.pcapng\"]\n\
+        let plan = "nf = [\"l2fwd\", \"flows:site.flows+l3fwd:10\"]\ntrace = [\"tr3i\", \"flows:10000\", \"a.pcap|sub/b.pcapng\"]\n\
                     chain = [\"flows:site.flows\", { nf = \"flows:x/two.flows\", dut = \"nf\" }]\n\
                     [[device]]\nname = \"a\"\nnf = \"flows:three.flows\"\n";
         let mut found = named(plan);
