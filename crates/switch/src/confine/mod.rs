@@ -123,6 +123,8 @@ impl Confinement {
                     .map_err(|error| ConfineError::Filter(error.to_string()))?;
             }
             each_worker(confine_worker).map_err(ConfineError::Filter)?;
+        } else {
+            each_worker(rights::drop_all).map_err(ConfineError::Capabilities)?;
         }
         let capabilities = rights::held().map_err(ConfineError::Capabilities)?;
         Ok(Kept { user: self.user.map(|user| user.name), capabilities, filtered: self.filters })
