@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 const LONG_ABOUT: &str = "\
 Serve the store as a web page: runs with filters, search and sorting in the address; each run's page; each point with every \
-trial; comparisons with environments first and no winner inside the noise; every plot as SVG and every table as Markdown, \
-CSV and LaTeX, at an address of its own.
+trial; comparisons with environments first and no winner inside the noise; every plot as SVG and PGF and every table as \
+Markdown, CSV and LaTeX, at an address of its own.
 
 Pages need no scripts and ask nothing of any network. The server listens on this machine alone unless --listen says \
 otherwise, answers to addresses, to `localhost` and to the names of --host, and only reads. There is no encryption and no \
@@ -29,10 +29,6 @@ Examples:
 /// Serve the store as a web page: runs, points, comparisons, figures
 #[derive(clap::Args)]
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
-#[cfg_attr(
-    not(feature = "serve"),
-    expect(dead_code, reason = "a build without it takes its options, and says so")
-)]
 pub(crate) struct Args {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
