@@ -24,12 +24,19 @@ pub fn environment(comparison: &Comparison) -> String {
 
 /// The ratio B/A; `-` where there is none.
 pub fn ratio(row: &Row) -> String {
-    row.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
+    row.ratio.map_or_else(|| "-".to_owned(), times)
+}
+
+/// A ratio to three decimals, and one below a hundredth to two digits: 0.00027 is no 0.000.
+fn times(ratio: f64) -> String {
+    let decimals = if ratio > 0.0 && ratio < 0.01 { 1 - ratio.log10().floor() as i32 } else { 3 };
+    format!("{ratio:.0$}", decimals.clamp(3, 12) as usize)
 }
 
 /// The interval of the ratio; `-` where there is none.
 pub fn interval(row: &Row) -> String {
-    row.interval.map_or_else(|| "-".to_owned(), |Interval { low, high }| format!("[{low:.3}, {high:.3}]"))
+    row.interval
+        .map_or_else(|| "-".to_owned(), |Interval { low, high }| format!("[{}, {}]", times(low), times(high)))
 }
 
 /// `10`, or `8 of 10` where two were spoilt.
@@ -195,4 +202,15 @@ fn of_bound(comparison: &Comparison, bound: Ratio) -> String {
         parts.push(format!("undecided in {undecided}"));
     }
     format!("Bound of {bound}: {}.", parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_ratios_keep_two_digits() {
+        let shown = [1.0, 0.054, 0.01, 0.0099, 0.00027, 0.0, 1e-30, f64::INFINITY].map(times);
+        assert_eq!(shown, ["1.000", "0.054", "0.010", "0.0099", "0.00027", "0.000", "0.000000000000", "inf"]);
+    }
 }
