@@ -222,6 +222,25 @@ impl Default for Placement {
 }
 
 impl Placement {
+    /// The settings of a plan that say where functions run.
+    pub const AXES: [&'static str; 15] = [
+        "deployment",
+        "host",
+        "copies",
+        "split",
+        "vnics",
+        "bundles",
+        "queues",
+        "cores",
+        "vcpus",
+        "memory",
+        "accel",
+        "frequency",
+        "offloads",
+        "node",
+        "server",
+    ];
+
     /// Most copies of a chain.
     pub const MOST_COPIES: u32 = 8;
     /// Most virtual ports of a function.

@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use weir_trial::Placement;
 use weir_trial::run::{Point, PointKey, Run};
 
 /// Version of the JSON form of [`Document`].
@@ -34,26 +35,12 @@ pub const CONFIRMED: usize = 2;
 /// The fact that tells machines apart.
 const MACHINE: &str = "machine.id";
 
-/// Settings of a plan that are part of what identifies a point: their lists may differ, the point does not.
-const AXES: [&str; 27] = [
+/// Settings of a plan that are part of what identifies a point, beside where it runs ([`Placement::AXES`]): their lists may
+/// differ, the point does not.
+const AXES: [&str; 12] = [
     "nf",
     "chain",
     "length",
-    "deployment",
-    "host",
-    "copies",
-    "split",
-    "vnics",
-    "bundles",
-    "queues",
-    "cores",
-    "frequency",
-    "offloads",
-    "node",
-    "server",
-    "vcpus",
-    "memory",
-    "accel",
     "dut",
     "wiring",
     "trace",
@@ -297,7 +284,10 @@ impl Building {
 /// What differs between two numbers' conditions that can explain a change.
 fn differences(before: &Under, after: &Under) -> Vec<Difference> {
     let found = compare::differences(&before.run, &after.run, [&before.facts, &after.facts]);
-    let is_axis = |fact: &str| fact.strip_prefix("plan: ").is_some_and(|setting| AXES.contains(&setting));
+    let is_axis = |fact: &str| {
+        fact.strip_prefix("plan: ")
+            .is_some_and(|setting| AXES.contains(&setting) || Placement::AXES.contains(&setting))
+    };
     // The version of Weir stands with the run and among its facts.
     let counts = |one: &Difference| one.explains && one.fact != "weir.version" && !is_axis(&one.fact);
     found.into_iter().filter(counts).collect()

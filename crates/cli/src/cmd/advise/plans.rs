@@ -12,24 +12,6 @@ use weir_trial::{CoreUse, Nf, Placement, Split};
 
 /// The fact that says where a run's plan was read.
 const PLAN_FILE: &str = "plan.file";
-/// The axes of placement.
-const PLACEMENT: [&str; 15] = [
-    "deployment",
-    "host",
-    "copies",
-    "split",
-    "vnics",
-    "bundles",
-    "queues",
-    "cores",
-    "vcpus",
-    "memory",
-    "accel",
-    "frequency",
-    "offloads",
-    "node",
-    "server",
-];
 /// The seed of a simulated device in a run's first check.
 const CHECKS_SEED: u64 = 1_000_003;
 /// How far the seeds of two runs' checks lie apart.
@@ -129,7 +111,7 @@ fn at_point(run: &Run, index: u32, key: &PointKey) -> Result<DocumentMut, String
         document.remove(key);
     });
     let offloads = document.get("offloads").cloned();
-    PLACEMENT.iter().for_each(|key| {
+    Placement::AXES.iter().for_each(|key| {
         document.remove(key);
     });
     set(&mut document, "nf", nf.into());
