@@ -3,7 +3,7 @@
 //!
 //! `WEIR_CASES` says how many of each kind are tried, `WEIR_SEED` which.
 
-use crate::double::{Double, settings};
+use crate::double::{CONFIGURATION, Double, settings};
 use serde_json::{Value, json};
 use std::path::Path;
 use weir_flow::samples::Sampler;
@@ -85,41 +85,6 @@ fn mangled(random: &mut Sampler, text: &str) -> String {
 fn is_told(error: &str) {
     assert!(error.trim().len() > 10, "{error:?}");
 }
-
-const CONFIGURATION: &str = r#"
-[switch]
-cores = [1, 3]
-huge_pages = true
-memory_mib = 512
-buffers = 65536
-max_frame = 9018
-coalescing = false
-seed = 7
-control = "run/weir.sock"
-metrics = "127.0.0.1:9464"
-
-[port.zulu]
-spec = "net_vhost0,iface=/tmp/a"
-queues = 2
-[port.alpha]
-spec = "trace:in.pcap,tx=out.pcap,loop,rate=2Mpps"
-[port.mike]
-spec = "0000:01:00.0"
-number = 1
-descriptors = 512
-
-[service.firewall]
-kind = "conntrack"
-settings = { timeouts = { udp_single = 30 } }
-limits = { panics = 5, policy = "pass" }
-[service.counter]
-
-[tables]
-flows = """
-table=0,ip,nw_dst=10.0.0.0/8 actions=softflow:firewall:1
-sf_stage=1,sf_metadata=1 actions=output:alpha
-"""
-"#;
 
 #[test]
 fn a_mangled_configuration_is_understood_or_refused_with_a_sentence() {

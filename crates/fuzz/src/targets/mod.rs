@@ -15,7 +15,9 @@ mod tables;
 mod text;
 mod workers;
 
-use crate::Target;
+use crate::{Target, refused};
+use std::fmt::Display;
+use std::str::FromStr;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
@@ -71,6 +73,27 @@ fn text(input: &[u8]) -> std::borrow::Cow<'_, str> {
 /// Texts as seeds.
 fn seeds(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// What can be read is shown, and what is shown can be read; rounded as it is then.
+fn shown<T: FromStr + Display>(text: &str) -> bool
+where
+    T::Err: Display,
+{
+    match text.parse::<T>() {
+        Ok(value) => {
+            let once = value.to_string();
+            match once.parse::<T>() {
+                Ok(again) => assert_eq!(again.to_string(), once, "{text:?}"),
+                Err(error) => panic!("{text:?} is shown as {once:?}: {error}"),
+            }
+            true
+        }
+        Err(error) => {
+            refused(&error.to_string(), text.as_bytes());
+            false
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! What is to be measured: plans, functions with their flow files, where they run.
 
-use super::{seeds, text};
+use super::{seeds, shown, text};
 use crate::{Budget, Outcome, Target, refused};
-use std::fmt::Display;
 use std::path::Path;
-use std::str::FromStr;
 use std::time::Duration;
 use weir_campaign::plan::{Known, Plan, builtins};
 use weir_dut::wiring::WiringKind;
@@ -174,27 +172,6 @@ pub(super) const FUNCTION: Target = Target {
     },
     workers: false,
 };
-
-/// What can be read is shown as what reads the same.
-fn shown<T: FromStr + Display>(text: &str) -> bool
-where
-    T::Err: Display,
-{
-    match text.parse::<T>() {
-        Ok(value) => {
-            let once = value.to_string();
-            match once.parse::<T>() {
-                Ok(again) => assert_eq!(again.to_string(), once, "{text:?}"),
-                Err(error) => panic!("{text:?} is shown as {once:?}: {error}"),
-            }
-            true
-        }
-        Err(error) => {
-            refused(&error.to_string(), text.as_bytes());
-            false
-        }
-    }
-}
 
 pub(super) const DEVICES: Target = Target {
     name: "devices",

@@ -12,7 +12,7 @@ use weir_switch::{About, Known, MetricsAt, MetricsServer, Request, Settings, Sta
 #[allow(dead_code, reason = "a part of what the switch's own tests use")]
 mod double;
 
-use double::{Bench, Double};
+use double::{Bench, CONFIGURATION, Double};
 
 pub(super) const CONFIG: Target = Target {
     name: "switch-config",
@@ -78,37 +78,6 @@ pub(super) const CONFIG: Target = Target {
     },
     workers: false,
 };
-
-const CONFIGURATION: &str = r#"[switch]
-cores = [1, 3]
-huge_pages = true
-memory_mib = 512
-buffers = 65536
-max_frame = 9018
-coalescing = false
-seed = 7
-control = "run/weir.sock"
-metrics = "127.0.0.1:9464"
-[port.zulu]
-spec = "net_vhost0,iface=/tmp/a"
-queues = 2
-[port.alpha]
-spec = "trace:in.pcap,tx=out.pcap,loop,rate=2Mpps"
-[port.mike]
-spec = "0000:01:00.0"
-number = 1
-descriptors = 512
-[service.firewall]
-kind = "conntrack"
-settings = { timeouts = { udp_single = 30 } }
-limits = { panics = 5, policy = "pass" }
-[service.counter]
-[tables]
-flows = """
-table=0,ip,nw_dst=10.0.0.0/8 actions=softflow:firewall:1
-sf_stage=1,sf_metadata=1 actions=output:alpha
-"""
-"#;
 
 const FLOW: &str = "table=1,priority=7,cookie=0x1/0xff,tcp,in_port=left,nw_src=198.18.0.0/15,tcp_dst=80 actions=dec_ttl,\
                     clone(push_vlan:0x8100,output:right),softflow:conntrack:65537,goto_table:2";

@@ -1,6 +1,6 @@
 //! Texts of the lab: routes, rules, rates and times, histograms.
 
-use super::{seeds, text};
+use super::{seeds, shown, text};
 use crate::{Budget, Outcome, Target, refused};
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -118,27 +118,6 @@ pub(super) const UNITS: Target = Target {
     run: units,
     workers: false,
 };
-
-/// What can be read is shown, and what is shown can be read; rounded as it is then.
-fn shown<T: FromStr + Display>(text: &str) -> bool
-where
-    T::Err: Display,
-{
-    match text.parse::<T>() {
-        Ok(value) => {
-            let once = value.to_string();
-            match once.parse::<T>() {
-                Ok(again) => assert_eq!(again.to_string(), once, "{text:?}"),
-                Err(error) => panic!("{text:?} is shown as {once:?}: {error}"),
-            }
-            true
-        }
-        Err(error) => {
-            refused(&error.to_string(), text.as_bytes());
-            false
-        }
-    }
-}
 
 /// What can be read, can be read; what not, is refused with a sentence.
 fn is_read<T: FromStr>(text: &str) -> bool
