@@ -3,9 +3,9 @@
 use super::{AXES, Plan};
 use weir_diagnostic::Diagnostic;
 
-/// Combinations of a plan's axes, at most: at a second each they take more than a day. A file of a few kilobytes can name
-/// more than there is memory for.
-pub(super) const MOST_COMBINATIONS: usize = 100_000;
+/// Combinations of a plan's axes, at most: as many points as a bundle can hold, so that what was measured can be handed on.
+/// A file of a few kilobytes can name more than there is memory for.
+pub(super) const MOST_COMBINATIONS: usize = weir_store::bundle::MOST_POINTS as usize;
 
 impl Plan {
     /// The mistake that its axes have too many combinations.

@@ -31,7 +31,8 @@ fn known() -> Known<'static> {
 pub(super) const PLAN: Target = Target {
     name: "plan",
     about: "a plan: every mistake with its place, or its points, as many as one may be asked to measure",
-    budget: Budget::of(24 << 20, 8192, 200_000, 512)
+    // A plan of few bytes may have as many points as a bundle holds: some 2 kB each.
+    budget: Budget::of(64 << 20, 8192, 400_000, 512)
         .within(Duration::from_secs(2), Duration::from_micros(200)),
     longest: 6000,
     words: &[
