@@ -8,14 +8,15 @@ time that they leave (`nice`). At
 the end: what each program and the slowest tests took, how many tests passed, and whether each place that asks what the
 machine has (`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure, as is a skipped test.
 
-Random tests draw from WEIR_SEED; in CI that is a new number each time, which is printed.
+Random tests draw from WEIR_SEED: a number made of what is committed, so that each commit draws others, and CI what
+was drawn before it was sent there.
 """
 
+import hashlib
 import json
 import os
 import pathlib
 import re
-import secrets
 import subprocess
 import sys
 import threading
@@ -45,14 +46,19 @@ def is_ci():
 
 
 def environment():
-    """What the tests see; chooses the seed."""
+    """What the tests see, the seed among it."""
     chosen = dict(os.environ, WEIR_LEDGER=str(LEDGER))
-    if is_ci():
-        chosen.setdefault("WEIR_SEED", str(secrets.randbits(63)))
-    if "WEIR_SEED" in chosen:
-        chosen["PROPTEST_RNG_SEED"] = chosen["WEIR_SEED"]
-        print(f"seed of the random tests: WEIR_SEED={chosen['WEIR_SEED']} ./x test draws the same again", flush=True)
+    chosen.setdefault("WEIR_SEED", seed_of_commit())
+    chosen["PROPTEST_RNG_SEED"] = chosen["WEIR_SEED"]
+    print(f"seed of the random tests: WEIR_SEED={chosen['WEIR_SEED']} ./x test draws the same again", flush=True)
     return chosen
+
+
+def seed_of_commit():
+    """The first 63 bits of the hash of all committed files; of a tree that git knows nothing of, of its folder's name."""
+    said = subprocess.run(["git", "rev-parse", "HEAD^{tree}"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    digest = said.stdout.strip() if said.returncode == 0 else hashlib.sha1(ROOT.name.encode()).hexdigest()
+    return str(int(digest[:16], 16) >> 1)
 
 
 def clock():

@@ -1,7 +1,7 @@
 //! Where random tests take their seeds from.
 //!
-//! `WEIR_SEED=N` chooses what all of them draw; `./x test` sets it to a new number in each run of CI, prints
-//! it, and hands it to proptest too. Without it a test draws what it drew before.
+//! `WEIR_SEED=N` chooses what all of them draw; `./x test` sets it to a number made of what is committed, prints it, and hands it
+//! to proptest too. Without it a test draws what it drew before.
 
 /// The seed of a random test: `WEIR_SEED`, or its own. Prints how to draw the same again.
 ///
