@@ -49,7 +49,13 @@ fn host_and_port(pool: &Pool, spec: &str) -> (OpenPort, Rx, Tx) {
     ip("neigh add 10.7.0.2 lladdr 02:00:00:00:00:02 dev near");
     let mut port = open(spec, PortConfig::default(), pool).unwrap();
     let (rx, tx) = port.take_queue().unwrap();
-    assert!(port.link_up() && port.mac() != [0; 6]);
+    // The kernel tells of a carrier some time after it is there.
+    let begin = Instant::now();
+    while !port.link_up() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "its link is down");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_ne!(port.mac(), [0; 6]);
     (port, rx, tx)
 }
 

@@ -203,8 +203,11 @@ mod tests {
             drop(raised);
             let (share, asked) = (held.share().0, f64::from(percent) / 100.0);
             // Less where others wanted the core as well; never more.
-            assert!(share < asked * 1.05 && share > asked * 0.5, "{held:?}");
-            assert!(held.kept.seconds() > (1.0 - asked) * held.of.seconds() * 0.8, "{held:?}");
+            assert!(share < asked * 1.05, "{held:?}");
+            // The rest is of what the two had together: others may have had the core meanwhile.
+            let both = held.kept.seconds() + held.ran.seconds();
+            assert!(held.ran.seconds() > asked * both * 0.5, "{held:?}");
+            assert!(held.kept.seconds() > (1.0 - asked) * both * 0.8, "{held:?}");
         }
         let before = ThreadReading::of(process, thread).unwrap();
         std::thread::sleep(Duration::from_millis(100));
