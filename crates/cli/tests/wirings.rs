@@ -174,7 +174,8 @@ fn the_labs_ends_can_be_af_xdp_for_more_packets_than_the_lab_has_buffers() {
     }
     let _cores = cores();
     let axes = "nf = \"l2fwd\"\ndut = [\"nf\", \"linux\"]\nsize = 64\nhuge_pages = false";
-    let many = "[mrr]\ntrials = 2\nduration = \"1s\"\nload = \"100kpps\"\n";
+    // It has 16,384: 120,000 packets are sent.
+    let many = "[mrr]\ntrials = 2\nduration = \"300ms\"\nload = \"100kpps\"\n";
     let plan = plan("veth", axes, "[veth]\ndriver = \"af-xdp\"");
     let (start, latency) = (plan.find("[mrr]").unwrap(), plan.find("[latency]").unwrap());
     let lab = Lab::new(&format!("{}{many}{}", &plan[..start], &plan[latency..]));
