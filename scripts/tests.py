@@ -3,8 +3,8 @@
 
 A test is a process of its own; as many run at a time as there are cores. Those that measure run first, one at a time, and
 beside them all others but those whose threads are pinned to cores, which run at the end (phases);
-.config/nextest.toml says what else may not run side by side. With --lint the lint runs beside the first of them, in the
-time that they leave (`nice`). At
+.config/nextest.toml says what else may not run side by side, and lets some yield to those that measure. With --lint the
+lint runs beside them, and then the examples of the documentation, in the time that they leave (`nice`). At
 the end: what each program and the slowest tests took, how many tests passed, and whether each place that asks what the
 machine has (`needs!`, crates/testkit) was come by. In CI (CI=true) a place that was not is a failure, as is a skipped test.
 
@@ -126,10 +126,10 @@ def lint(chosen):
 def doc_tests(chosen):
     """The examples in the documentation, as one test."""
     begin = time.monotonic()
-    command = ["cargo", "test", "--locked", "--workspace", "--doc", "--no-fail-fast", "--quiet"]
+    command = [*NICE, "cargo", "test", "--locked", "--workspace", "--doc", "--no-fail-fast", "--quiet"]
     done = subprocess.run(command, cwd=ROOT, env=chosen, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
-        print(done.stdout)
+        print(f"tests: examples of the documentation FAILED\n{done.stdout}", flush=True)
     return "documentation", "examples", time.monotonic() - begin, done.returncode == 0
 
 
@@ -211,19 +211,17 @@ def main():
     print(f"tests: {wanted} tests, built in {time.monotonic() - begin:.0f} s", flush=True)
     chosen["WEIR_TSC_HZ"] = clock()
     LEDGER.unlink(missing_ok=True)
-    linted = []
-    linter = threading.Thread(target=lambda: linted.append(lint(chosen)))
-    if "--lint" in sys.argv[1:]:
-        linter.start()
-    first, *others = phases()
-    results = run(first, chosen)
-    if linter.ident:
-        linter.join()
-    results += [result for packages in others for result in run(packages, chosen)]
+    beside = []
+    jobs = [lint, doc_tests] if "--lint" in sys.argv[1:] else [doc_tests]
+    other = threading.Thread(target=lambda: beside.extend(job(chosen) for job in jobs))
+    other.start()
+    results = [result for packages in phases() for result in run(packages, chosen)]
+    print(f"tests: all have run after {time.monotonic() - begin:.0f} s", flush=True)
+    other.join()
     if len(results) != wanted:
         sys.exit(f"tests: {len(results)} tests of {wanted} ran")
     passed = sum(is_well for *_, is_well in results)
-    results += [*linted, doc_tests(chosen)]
+    results += beside
     report(results)
     failed = sum(not is_well for *_, is_well in results)
     skipped, wrong = account()
