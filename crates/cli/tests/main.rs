@@ -19,6 +19,7 @@ mod disturbed_trials;
 mod doctor;
 mod examples;
 mod fastclick;
+mod fault_campaign;
 mod faults;
 mod figures;
 mod flow_mods;
