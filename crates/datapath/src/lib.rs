@@ -29,6 +29,7 @@ pub use control::commit::Ahead;
 pub use control::datapath::Datapath;
 pub use control::learning::{LearnedAddress, LearningConfig, LearningCounts};
 pub use control::tables::MOST_ACTIONS;
+pub use control::traced::{Traced, TracedReason, TracedService, TracedStage, TracedTask};
 pub use control::vitals::{Dead, SILENT};
 pub use model::entries::{MOST_BUCKETS, MOST_CHAINED};
 pub use model::poll::PollMode;
@@ -39,6 +40,7 @@ pub use model::requests::{
 };
 pub use model::selection::Selection;
 pub use model::tcam::{Eviction, TcamConfig};
+pub use slowpath::laps::Cycles;
 pub use stats::report::{
     CacheReport, HintReport, PortReport, Report, ServiceReport, StepReport, StuckReport, TableReport,
     WaitReport, WorkerReport,

@@ -2,7 +2,7 @@
 
 use weir_datapath::{
     CaptureFilter, Captured, ControlError, Datapath, Dead, Event, LearnedAddress, LearningConfig,
-    LearningCounts, Plan, PortSpec, Report,
+    LearningCounts, Plan, PortSpec, Report, Traced,
 };
 use weir_openflow::{Names, PortNo, Tables};
 
@@ -62,9 +62,9 @@ pub trait Plane: Tables {
     fn release(&mut self, service: &str) -> Result<(), ControlError>;
     /// See [`Datapath::capture`].
     fn capture(&mut self, filter: CaptureFilter) -> std::sync::mpsc::Receiver<Captured>;
-    /// See [`Datapath::explain`]. `metadata` is what each service in turn is taken to write into
+    /// See [`Datapath::trace`]. `metadata` is what each service in turn is taken to write into
     /// `sf_metadata`.
-    fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String;
+    fn trace(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> Traced;
     /// See [`Datapath::learns`].
     fn learns(&self) -> bool;
     /// See [`Datapath::learn`].
@@ -141,8 +141,8 @@ impl Plane for Datapath {
         Self::capture(self, filter)
     }
 
-    fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String {
-        Self::explain(self, in_port, frame, metadata)
+    fn trace(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> Traced {
+        Self::trace(self, in_port, frame, metadata)
     }
 
     fn release(&mut self, service: &str) -> Result<(), ControlError> {

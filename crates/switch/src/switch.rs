@@ -351,8 +351,10 @@ impl<P: Plane> Switch<P> {
             Request::FlushFdb { vlan, port } => self.flush_addresses(vlan, port),
             Request::Trace { packet, frame, in_port, metadata } => {
                 let (in_port, frame) = self.frame(packet, frame, in_port)?;
-                let steps = self.plane.explain(in_port, &frame, &metadata);
-                Ok(json!({ "in_port": in_port.0, "frame": to_hex(&frame), "steps": steps }))
+                let mut told = json!(self.plane.trace(in_port, &frame, &metadata));
+                told["in_port"] = json!(in_port.0);
+                told["frame"] = json!(to_hex(&frame));
+                Ok(told)
             }
             Request::Reload {} => self.reload(),
             Request::Stop {} => Ok(Value::Null),

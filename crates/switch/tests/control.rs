@@ -186,8 +186,10 @@ fn a_described_packet_and_bytes_are_traced() {
     };
     let told = client.ask(&ask(Some("in_port=left,tcp,nw_dst=10.0.0.1,tcp_dst=80"), None, None)).unwrap();
     assert_eq!((&told["in_port"], &told["steps"]), (&json!(1), &json!("62 bytes at port 1 [7]")));
+    assert_eq!(told["frame"].as_str().map(str::len), Some(124), "{told}");
+    assert!(told["stages"].is_array() && told["services"].is_array() && told["workers"].is_array(), "{told}");
     client.ask(&ask(None, Some("ffff 0000"), Some("right"))).unwrap();
-    assert_eq!(bench.behind.lock().unwrap().explained[1], (PortNo(2), vec![255, 255, 0, 0]));
+    assert_eq!(bench.behind.lock().unwrap().traced[1], (PortNo(2), vec![255, 255, 0, 0]));
     for (request, said) in [
         (ask(Some("tcp"), None, None), "which port"),
         (ask(None, None, None), "either a described"),

@@ -5,7 +5,7 @@
 //! - [`learning`]: addresses that `NORMAL` forwards by;
 //! - [`expiry`], [`evict`]: entries that go by themselves, or to make room; [`plan`]: a reload, all or nothing;
 //! - [`asking`]: what is asked of all workers at once; [`vitals`]: whether they live;
-//! - [`ledger`], [`trace`], [`openflow`]: what the owner is told.
+//! - [`ledger`], [`trace`] in [`traced`]'s words, [`openflow`]: what the owner is told.
 //!
 //! Threads: one owner, who calls. Nothing here runs on a worker.
 
@@ -24,4 +24,5 @@ pub(super) mod plan;
 pub(super) mod ports;
 pub(super) mod tables;
 pub(super) mod trace;
+pub(super) mod traced;
 pub(super) mod vitals;

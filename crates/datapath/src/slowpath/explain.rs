@@ -1,5 +1,6 @@
 //! What a translation tells of itself to a person who asks (`weir switch trace`), and nothing otherwise.
 
+use super::laps::Laps;
 use crate::model::entries::Entry;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
@@ -24,85 +25,110 @@ pub(crate) enum Step {
 /// Everything that happened, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Story {
-    pub(crate) steps: Vec<Step>,
+    /// What happened, each with the number of its task.
+    steps: Vec<(usize, Step)>,
+    /// The tasks of the walk, by name.
+    pub(crate) tasks: Vec<&'static str>,
     why: String,
 }
 
-/// Where a translation tells what it does: a story, or nowhere.
-pub(crate) struct Explain<'a>(Option<&'a mut Story>);
+/// Why bits of a field matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reason {
+    /// The field's name.
+    pub(crate) field: &'static str,
+    /// Its bits.
+    pub(crate) bits: u128,
+    /// What looked at them.
+    pub(crate) why: String,
+    /// The tasks that were the first to do so.
+    pub(crate) tasks: Vec<usize>,
+}
 
-impl<'a> Explain<'a> {
-    /// Nobody listens; telling costs a branch.
-    pub(crate) const SILENT: Self = Self(None);
+/// Where a translation tells what it does.
+pub(crate) enum Explain<'a> {
+    /// Nowhere; telling costs a branch.
+    Silent,
+    /// To a person.
+    Story(&'a mut Story),
+    /// When each task begins, and nothing else.
+    Laps(&'a mut Laps),
+}
 
-    /// Tells a story.
-    pub(crate) fn to(story: &'a mut Story) -> Self {
-        Self(Some(story))
+impl Explain<'_> {
+    /// The next task begins.
+    #[inline]
+    pub(crate) fn task(&mut self, name: impl FnOnce() -> &'static str) {
+        match self {
+            Self::Silent => {}
+            Self::Story(story) => story.tasks.push(name()),
+            Self::Laps(laps) => laps.mark(),
+        }
     }
 
     /// Says what the bits that are looked at next matter for.
     pub(crate) fn why(&mut self, why: &dyn Display) {
-        if let Some(story) = &mut self.0 {
+        if let Self::Story(story) = self {
             story.why = why.to_string();
         }
     }
 
     pub(crate) fn examined(&mut self, place: usize, bits: u64) {
-        if let Some(story) = &mut self.0 {
+        if let Self::Story(story) = self {
             let why = story.why.clone();
-            story.steps.push(Step::Examined { place, bits, why });
+            story.push(Step::Examined { place, bits, why });
         }
     }
 
     pub(crate) fn matched(&mut self, entry: &Arc<Entry>) {
-        if let Some(story) = &mut self.0 {
-            story.steps.push(Step::Matched(entry.clone()));
+        if let Self::Story(story) = self {
+            story.push(Step::Matched(entry.clone()));
         }
     }
 
     pub(crate) fn action(&mut self, action: &Action) {
-        if let Some(story) = &mut self.0 {
-            story.steps.push(Step::Action(action.clone()));
+        if let Self::Story(story) = self {
+            story.push(Step::Action(action.clone()));
         }
     }
 
     /// Says something, if there is something to say.
     pub(super) fn say_if(&mut self, words: impl FnOnce() -> Option<String>) {
-        if let Some(story) = &mut self.0
+        if let Self::Story(story) = self
             && let Some(words) = words()
         {
-            story.steps.push(Step::Say(words));
+            story.push(Step::Say(words));
         }
     }
 
     pub(super) fn say(&mut self, words: impl FnOnce() -> String) {
-        if let Some(story) = &mut self.0 {
-            story.steps.push(Step::Say(words()));
+        if let Self::Story(story) = self {
+            story.push(Step::Say(words()));
         }
     }
 }
 
 impl Story {
-    /// The story for people, a line a step.
-    pub(crate) fn text(&self, names: &Names) -> String {
-        let mut out = String::new();
-        for step in &self.steps {
-            // Writing into a string cannot fail.
-            let _ = match step {
-                Step::Matched(entry) => {
-                    writeln!(out, "  table {}: {}", entry.flow.table, matched(&entry.flow, names))
-                }
-                Step::Action(action) => writeln!(out, "      {}", action_text(action, names)),
-                Step::Say(words) => writeln!(out, "      {words}"),
-                Step::Examined { .. } => Ok(()),
-            };
-        }
-        out
+    fn push(&mut self, step: Step) {
+        self.steps.push((self.tasks.len().saturating_sub(1), step));
     }
 
-    /// Which bits came to matter, and why: a line a field.
-    pub(crate) fn reasons(&self) -> String {
-        let mut out = String::new();
+    /// The story for people: lines, each with the number of its task.
+    pub(crate) fn lines(&self, names: &Names) -> Vec<(usize, String)> {
+        let line = |step: &Step| match step {
+            Step::Matched(entry) => {
+                Some(format!("  table {}: {}", entry.flow.table, matched(&entry.flow, names)))
+            }
+            Step::Action(action) => Some(format!("      {}", action_text(action, names))),
+            Step::Say(words) => Some(format!("      {words}")),
+            Step::Examined { .. } => None,
+        };
+        self.steps.iter().filter_map(|(task, step)| Some((*task, line(step)?))).collect()
+    }
+
+    /// Which bits came to matter, and why, by field.
+    pub(crate) fn reasons(&self) -> Vec<Reason> {
+        let mut out = Vec::new();
         for field in fields() {
             self.reasons_of(&mut out, field.name(), |mask| field.mask_of(mask));
         }
@@ -111,21 +137,25 @@ impl Story {
     }
 
     /// Why bits of a part of the key matter.
-    fn reasons_of(&self, out: &mut String, name: &str, part: impl Fn(&Mask) -> u128) {
-        let mut reasons: Vec<(u128, &str)> = Vec::new();
-        for step in &self.steps {
+    fn reasons_of(&self, out: &mut Vec<Reason>, field: &'static str, part: impl Fn(&Mask) -> u128) {
+        let begin = out.len();
+        for (task, step) in &self.steps {
             let Step::Examined { place, bits, why } = step else { continue };
             let mut mask = Mask::new();
             mask.add(*place, *bits);
-            let of_part = part(&mask);
-            match reasons.iter_mut().find(|reason| reason.1 == why) {
-                _ if of_part == 0 => {}
-                Some(reason) => reason.0 |= of_part,
-                None => reasons.push((of_part, why)),
+            let bits = part(&mask);
+            if bits == 0 {
+                continue;
             }
-        }
-        for (bits, why) in reasons {
-            let _ = writeln!(out, "  {name:<12} {bits:#x}: {why}");
+            match out[begin..].iter_mut().find(|reason| reason.why == *why) {
+                Some(reason) => {
+                    reason.bits |= bits;
+                    if !reason.tasks.contains(task) {
+                        reason.tasks.push(*task);
+                    }
+                }
+                None => out.push(Reason { field, bits, why: why.clone(), tasks: vec![*task] }),
+            }
         }
     }
 }

@@ -325,6 +325,50 @@ fn a_trace_says_what_would_be_done_and_why_each_bit_matters() {
 }
 
 #[test]
+fn a_trace_has_the_cycles_of_each_task_and_what_workers_measured_of_services() {
+    let mut rig = Rig::new(config(1));
+    rig.flows(STAGES);
+    rig.sink(2);
+    rig.source(1, &flows(100), "");
+    rig.wait(100);
+    let told = rig.datapath.trace(PortNo(1), &flows(1)[0], &[0, 0, 1]);
+    let plain = rig.datapath.explain(PortNo(1), &flows(1)[0], &[0, 0, 1]);
+    for line in plain.lines() {
+        assert!(
+            told.steps.lines().any(|with_cycles| with_cycles.starts_with(line)),
+            "{line} in:\n{}",
+            told.steps
+        );
+    }
+    assert!(told.tsc_hz > 1e8 && told.clock_cycles > 0 && told.stages.len() > 3, "{told:?}");
+    for stage in &told.stages {
+        let names: Vec<&str> = stage.tasks.iter().map(|task| task.task).collect();
+        assert!(names.starts_with(&["begin", "lookup"]) && names.ends_with(&["end"]), "{names:?}");
+        assert!(stage.walks > 1 && stage.tasks.iter().all(|task| task.cycles.least <= task.cycles.median));
+        let least: u64 = stage.tasks.iter().map(|task| task.cycles.least).sum();
+        assert!(least > 0 && stage.cycles.least >= least, "{stage:?}");
+        let lookup = &stage.tasks[1];
+        let words = format!("[{} cycles, first {}]", lookup.cycles.median, lookup.cycles.first);
+        assert!(lookup.cycles.least > 0 && lookup.steps[0].starts_with("table 0: looked up"), "{lookup:?}");
+        assert!(told.steps.contains(&format!("{}  {words}", lookup.steps[0])), "{words} in:\n{}", told.steps);
+        for reason in &stage.reasons {
+            let of_tasks = reason.tasks.iter().map(|task| stage.tasks[*task].cycles.median);
+            assert_eq!(of_tasks.sum::<u64>(), reason.cycles, "{reason:?}");
+        }
+    }
+    let looked = told.stages[0].reasons.iter().find(|reason| reason.why == "table 0").unwrap();
+    assert!(
+        told.steps.contains(&format!("{}: table 0  [{} cycles]", looked.bits, looked.cycles)),
+        "{}",
+        told.steps
+    );
+    let noop = told.services.iter().find(|service| service.name == "noop").unwrap();
+    assert!(noop.packets > 0 && noop.cycles > 0, "{noop:?}");
+    assert!(told.workers.iter().any(|step| step.step == "lookup"), "{:?}", told.workers);
+    rig.end();
+}
+
+#[test]
 fn a_loop_of_services_ends_with_a_counted_reason_coalesced_or_not() {
     for coalescing in [true, false] {
         let mut rig = Rig::new(weir_datapath::Config { coalescing, ..config(1) });

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use weir_datapath::{
     Applied, ApplyError, CaptureFilter, Captured, Change, ControlError, Dead, Event, FlowStats, FlowSum,
     GroupStats, LearnedAddress, LearningConfig, LearningCounts, MeterStats, PacketIn, PacketOut, Plan,
-    PortAbout, PortFlags, PortReport, PortSpec, Refused, Report, ServiceReport, TableReport, Wants,
+    PortAbout, PortFlags, PortReport, PortSpec, Refused, Report, ServiceReport, TableReport, Traced, Wants,
     WorkerReport,
 };
 use weir_openflow::{
@@ -75,8 +75,8 @@ pub(crate) struct Behind {
     pub(crate) commands: Vec<(String, String, Value)>,
     /// Plans that were carried out.
     pub(crate) plans: Vec<Plan>,
-    /// Frames to be explained.
-    pub(crate) explained: Vec<(PortNo, Vec<u8>)>,
+    /// Frames to be traced.
+    pub(crate) traced: Vec<(PortNo, Vec<u8>)>,
 }
 
 pub(crate) struct Double {
@@ -223,9 +223,10 @@ impl Plane for Double {
         self.command(service, "release", &Value::Null).map(drop)
     }
 
-    fn explain(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> String {
-        self.behind.lock().unwrap().explained.push((in_port, frame.to_vec()));
-        format!("{} bytes at port {in_port} {metadata:?}", frame.len())
+    fn trace(&mut self, in_port: PortNo, frame: &[u8], metadata: &[u32]) -> Traced {
+        self.behind.lock().unwrap().traced.push((in_port, frame.to_vec()));
+        let steps = format!("{} bytes at port {in_port} {metadata:?}", frame.len());
+        Traced { steps, ..Traced::default() }
     }
 
     fn learns(&self) -> bool {

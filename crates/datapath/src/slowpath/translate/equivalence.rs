@@ -92,8 +92,8 @@ fn told(pipeline: &Pipeline, sample: &Sample, store: &mut FrozenStore) -> String
     let mut story = Story::default();
     let made = outcome_told(pipeline, sample, store, None, Watch::Story(&mut story));
     let Sample { key, layout, frame } = sample;
-    let (ops, text, reasons) = (&made.segment.ops, story.text(&Names::default()), story.reasons());
-    format!("{key:?}\n{layout:?}\n{frame:02x?}\n{ops:?}\n{text}{reasons}")
+    let (ops, lines, reasons) = (&made.segment.ops, story.lines(&Names::default()), story.reasons());
+    format!("{key:?}\n{layout:?}\n{frame:02x?}\n{ops:?}\n{lines:#?}\n{reasons:#?}")
 }
 
 /// What operations do to one packet: each thing that leaves, as bytes, and who is credited.

@@ -46,6 +46,7 @@ use crate::model::addresses::Sighting;
 use crate::model::entries::{Entry, GroupEntry, Touched};
 use crate::model::pipeline::Pipeline;
 use crate::slowpath::explain::{Explain, Story};
+use crate::slowpath::laps::Laps;
 use state::{Copied, Stands, State};
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout, Mask, Match};
@@ -82,6 +83,20 @@ pub(super) enum Task {
     EndCopy(Copied),
     /// The action set, when all else is done.
     ActionSet,
+}
+
+impl Task {
+    /// What it is called, for who measures it.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Actions(..) => "action",
+            Self::Then(_) => "instructions",
+            Self::Lookup { .. } | Self::Tracked { .. } => "lookup",
+            Self::Copy(_) => "copy",
+            Self::EndCopy(_) => "end of copy",
+            Self::ActionSet => "action set",
+        }
+    }
 }
 
 /// Where actions stand.
@@ -148,6 +163,8 @@ pub(crate) enum Watch<'a> {
     Nobody,
     /// A person who asks what becomes of a packet, and why.
     Story(&'a mut Story),
+    /// Who measures how long each task takes.
+    Laps(&'a mut Laps),
     /// The table walk, which notes the lookups of a packet's way.
     Trail(&'a mut Trail),
 }
@@ -206,11 +223,13 @@ pub(crate) fn translate<'a>(
     store: &'a mut FrozenStore,
     watch: Watch<'a>,
 ) -> Outcome {
-    let (explain, trail) = match watch {
-        Watch::Nobody => (Explain::SILENT, None),
-        Watch::Story(story) => (Explain::to(story), None),
-        Watch::Trail(trail) => (Explain::SILENT, Some(trail)),
+    let (mut explain, trail) = match watch {
+        Watch::Nobody => (Explain::Silent, None),
+        Watch::Story(story) => (Explain::Story(story), None),
+        Watch::Laps(laps) => (Explain::Laps(laps), None),
+        Watch::Trail(trail) => (Explain::Silent, Some(trail)),
     };
+    explain.task(|| "begin");
     let mut translation = Translation {
         pipeline,
         state: State::new(subject),
@@ -274,6 +293,7 @@ impl Translation<'_> {
     fn run(&mut self) {
         while let Some(task) = self.stack.pop() {
             self.work += 1;
+            self.explain.task(|| task.name());
             if self.stack.len() > DEPTH || self.lookups > LOOKUPS || self.work > WORK {
                 self.give_up(DropReason::TooDeep);
                 return;
@@ -338,6 +358,7 @@ impl Translation<'_> {
 
     /// The segment that came of it.
     fn end(mut self) -> Outcome {
+        self.explain.task(|| "end");
         let ops = std::mem::take(&mut self.ops);
         let ops = finish::finish(ops, self.why);
         if self.state.opaque || self.state.shows {
