@@ -146,10 +146,12 @@ fn take(stream: UnixStream, number: u64, shared: &Arc<Shared>, asks: &SyncSender
         let _ = stream.shutdown(Shutdown::Both);
         inner.clients().remove(&number);
     });
-    if spawned.is_err() {
-        shared.clients().remove(&number);
+    let Err(error) = spawned else { return Ok(()) };
+    let client = shared.clients().remove(&number);
+    if let Some(client) = client {
+        refuse(&client, &format!("no thread can be started for another client: {error}"))?;
     }
-    spawned.map(drop)
+    Err(error)
 }
 
 fn refuse(stream: &UnixStream, reason: &str) -> io::Result<()> {
