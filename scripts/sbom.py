@@ -28,11 +28,9 @@ def said(*command):
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def crates():
-    """The linked crates and what each links: {id: package}, {id: [ids]}, the program's id."""
+def crates(features):
+    """The linked crates of a program built with `features` (cargo's options): {id: package}, {id: [ids]}, its own id."""
     target = f"{platform.machine()}-unknown-linux-gnu"
-    # As the program was built.
-    features = sys.argv[1:] if sys.argv[1:2] == ["--features"] else []
     # `cargo tree` resolves features as the build does; `cargo metadata` knows the rest, of some crates more.
     tree = said("cargo", "tree", "--locked", "--offline", "--package", PROGRAM, "--target", target,
                 "--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}", *features)
@@ -87,7 +85,8 @@ def system():
 
 
 def main():
-    linked, uses, program = crates()
+    # As the program was built.
+    linked, uses, program = crates(sys.argv[1:] if sys.argv[1:2] == ["--features"] else [])
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())
     checksums = {(package["name"], package["version"]): package.get("checksum") for package in lock["package"]}
     ordered = sorted(linked.values(), key=lambda package: (package["name"], package["version"]))
