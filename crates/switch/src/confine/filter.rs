@@ -102,7 +102,6 @@ const CONTROL: &[c_long] = &[
     libc::SYS_fallocate,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fcntl,
     libc::SYS_flock,
     libc::SYS_fstatfs,
     libc::SYS_ftruncate,
@@ -191,6 +190,30 @@ const PRCTL: &[i32] = &[
 /// Bits of `open`'s flags with which something is written or made.
 const WRITES: i32 = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND;
 
+/// What `fcntl` is for: descriptors, their flags, locks of files, seals. Not to say whom a signal is to go to when a descriptor
+/// has something: that may be any process of the user's, and any signal.
+const FCNTL: &[i32] = &[
+    libc::F_DUPFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_SETFL,
+    libc::F_GETLK,
+    libc::F_SETLK,
+    libc::F_SETLKW,
+    libc::F_OFD_GETLK,
+    libc::F_OFD_SETLK,
+    libc::F_OFD_SETLKW,
+    libc::F_ADD_SEALS,
+    libc::F_GET_SEALS,
+];
+
+/// The same by `ioctl`, and what puts words into a terminal's mouth.
+const NO_IOCTL: &[u64] = &[FIOSETOWN, SIOCSPGRP, libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD];
+const FIOSETOWN: u64 = 0x8901;
+const SIOCSPGRP: u64 = 0x8902;
+
 /// What AF_XDP ports need besides: a program in the kernel.
 const XDP: &[c_long] = &[libc::SYS_bpf, libc::SYS_setrlimit];
 
@@ -224,16 +247,16 @@ fn listed(lists: &[&[c_long]]) -> Calls {
     lists.iter().flat_map(|list| list.iter()).map(|call| (*call, Vec::new())).collect()
 }
 
-/// For all threads: signals go to the process itself, threads may be started and processes may not, and no word is put
-/// into a terminal's mouth.
+/// For all threads: signals go to the process itself, by whatever way, threads may be started and processes may not, and no
+/// word is put into a terminal's mouth.
 pub(super) fn everywhere(process: u32, xdp: bool) -> Result<BpfProgram, BackendError> {
     let mut calls = listed(&[BASE, CONTROL, if xdp { XDP } else { &[] }]);
     calls.extend(signals(process)?);
     calls.insert(libc::SYS_prctl, any_of(0, PRCTL.iter().copied())?);
-    let terminal = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD];
-    let no_terminal: Result<Vec<_>, _> =
-        terminal.iter().map(|request| arg(1, SeccompCmpOp::Ne, *request)).collect();
-    calls.insert(libc::SYS_ioctl, vec![SeccompRule::new(no_terminal?)?]);
+    calls.insert(libc::SYS_fcntl, any_of(1, FCNTL.iter().copied())?);
+    let other: Result<Vec<_>, _> =
+        NO_IOCTL.iter().map(|request| arg(1, SeccompCmpOp::Ne, *request)).collect();
+    calls.insert(libc::SYS_ioctl, vec![SeccompRule::new(other?)?]);
     let thread = libc::CLONE_THREAD as u32 as u64;
     let thread = SeccompRule::new(vec![arg(0, SeccompCmpOp::MaskedEq(thread), thread)?])?;
     calls.insert(libc::SYS_clone, vec![thread]);
@@ -256,6 +279,8 @@ pub(super) fn workers(process: u32) -> Result<BpfProgram, BackendError> {
     calls.insert(libc::SYS_prctl, any_of(0, PRCTL.iter().copied())?);
     calls.insert(libc::SYS_mmap, without(2, libc::PROT_EXEC)?);
     calls.insert(libc::SYS_mprotect, without(2, libc::PROT_EXEC)?);
+    // By which Rust's library makes sure, where it is built for that, that what it closes is open.
+    calls.insert(libc::SYS_fcntl, any_of(1, [libc::F_GETFD])?);
     calls.insert(libc::SYS_open, without(1, WRITES)?);
     calls.insert(libc::SYS_openat, without(2, WRITES)?);
     program(calls, REFUSED, SeccompAction::Allow)
@@ -271,6 +296,7 @@ fn signals(process: u32) -> Result<Calls, BackendError> {
 mod tests {
     use super::*;
     use nix::errno::Errno;
+    use nix::fcntl::{FcntlArg, fcntl};
     use nix::mount::{MsFlags, mount};
     use nix::sched::{CloneFlags, unshare};
     use nix::sys::signal::kill;
@@ -359,6 +385,20 @@ mod tests {
             assert_eq!(said, wanted, "{what}");
         }
         assert_eq!(std::fs::read_to_string(folder.path().join("there")).unwrap(), "text");
+    }
+
+    #[test]
+    fn no_descriptor_sends_signals_to_others() {
+        // Those that say to whom, and which: not to be had by other names, and not on the list.
+        let say_whom = [8, 10, 15]; // F_SETOWN, F_SETSIG, F_SETOWN_EX
+        assert!(say_whom.iter().all(|command| !FCNTL.contains(command)));
+        for filters in [control(), worker()] {
+            let file = tempfile::tempfile().unwrap();
+            let (unlisted, listed) = confined(filters, move || {
+                (fcntl(&file, FcntlArg::F_SETPIPE_SZ(4096)), fcntl(&file, FcntlArg::F_GETFD))
+            });
+            assert_eq!((unlisted, listed.is_ok()), (Err(Errno::EPERM), true));
+        }
     }
 
     #[test]
