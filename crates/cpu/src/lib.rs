@@ -8,7 +8,8 @@
 //! - [`allowed_cores`], [`pin`]: the cores that a thread may run on.
 //! - [`offload`], [`set_offload`]: what network interfaces do for the kernel.
 //! - [`BpfProgram`]: programs of ours in the kernel.
-//! - [`PowerHint`], [`fine_timers`]: how a thread waits; [`RealTime`]: real-time priority for threads, for a while.
+//! - [`PowerHint`], [`fine_timers`]: how a thread waits; [`RealTime`]: real-time priority for threads, for a while;
+//!   [`give_way`]: the least priority.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
 //! Threads: each function is for any thread, and speaks of the calling one unless it says otherwise.
@@ -38,5 +39,5 @@ pub use ethtool::{offload, set_offload};
 pub use huge::prefer_huge_pages;
 pub use pause::{PowerHint, fine_timers};
 pub use prefetch::{prefetch, prefetch_whole};
-pub use priority::RealTime;
+pub use priority::{RealTime, give_way};
 pub use tsc::{Ticks, Tsc, hypervisor};

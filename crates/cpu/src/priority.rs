@@ -10,6 +10,21 @@
 
 use std::io;
 
+/// Has the calling thread, and those that it starts, take what others of their core leave.
+///
+/// # Errors
+/// The system's reason.
+pub fn give_way() -> io::Result<()> {
+    // SAFETY: sets a number of this thread, which 0 stands for; no memory is touched.
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LAST) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The lowest of ordinary priorities (`nice`).
+const LAST: i32 = 19;
+
 /// The least real-time priority: above all that is ordinary, below all that the kernel or an
 /// administrator made real-time.
 const PRIORITY: i32 = 1;

@@ -123,6 +123,13 @@ impl Eal {
         self.log.metadata().map_or(0, |meta| meta.len())
     }
 
+    /// Forgets what DPDK logged where that is more than so many bytes: peers can have drivers complain without end.
+    pub fn limit_log(&self, bytes: u64) {
+        if self.log_mark() > bytes {
+            let _ = self.log.set_len(0); // what is kept in memory; the next time may do
+        }
+    }
+
     /// What DPDK logged since the mark, for an error message.
     pub(crate) fn log_since(&self, mark: u64) -> String {
         read_log(&self.log, mark)

@@ -10,6 +10,7 @@
 //! - [`FrameRing`], [`FrameSender`]: raw sockets of the kernel (AF_PACKET), without DPDK's driver.
 //! - [`Worker`]: a pinned thread that DPDK knows.
 //! - [`Shared`]: memory, a pool and rings that several processes have in common.
+//! - [`SharedWords`]: memory in common with a process that is not trusted.
 //! - [`MarkRule`]: a rule in a port's own table that marks packets, where the port has one.
 //!
 //! Threads: [`Eal`] and [`Pool`] are shared freely; queues and bursts move between threads but are
@@ -30,6 +31,7 @@ mod port;
 mod shared;
 mod socket;
 mod vhost;
+mod words;
 mod worker;
 
 pub use af_packet::{FrameRing, FrameSender, InterfaceWatch, Offload, RawFrame, SocketConfig, SocketError};
@@ -37,7 +39,8 @@ pub use eal::{Eal, EalConfig, EalError, Memory};
 pub use flow_rule::{Headers, MarkError, MarkRule};
 pub use mbuf::{Burst, Mbuf, Packet};
 pub use pool::{Pool, PoolError};
-pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue};
+pub use port::{Port, PortConfig, PortError, PortStats, RxQueue, TxQueue, remove_socket};
 pub use shared::{RingEnd, RingReceiver, RingSender, Shared, SharedConfig, SharedError};
 pub use weir_packet::BURST;
+pub use words::{SharedWords, receive_with, send_with};
 pub use worker::{Worker, WorkerError};

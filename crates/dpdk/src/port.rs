@@ -419,6 +419,14 @@ fn own_socket(spec: &str) -> Option<&str> {
     }
 }
 
+/// Removes the socket at which a port of this string listened, where whoever had it open has ended without. What is somebody
+/// else's stays.
+pub fn remove_socket(spec: &str) {
+    if let Some(path) = own_socket(spec) {
+        vacate(Path::new(path));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{is_pci, own_socket};
