@@ -1,12 +1,14 @@
 //! What threads share without a lock, gone through by loom in all orders in which their steps can be seen.
 //!
 //! The files under test are those of the switch, taken here by their path: `crates/datapath/src/worker/doorbell.rs`,
-//! `crates/datapath/src/model/meter.rs`, `crates/conntrack/src/owner_line.rs`. They name `atomics`, which is the standard
+//! `crates/datapath/src/model/meter.rs`, `crates/conntrack/src/owner_line.rs`, `crates/port/src/apart/ring.rs`. They name `atomics`, which is the standard
 //! library's there and loom's here; so nothing is modelled but what runs, and no build of the switch knows of loom.
 //!
 //! - [`doorbell`]: whoever changed the tables frees the old ones when no worker uses them, asleep or not;
 //! - [`owners`]: of two workers that want one tuple, one at most has it;
-//! - [`meters`]: two workers let no more pass than one would.
+//! - [`meters`]: two workers let no more pass than one would;
+//! - [`rings`]: packets between a switch and the helper of an untrusted port come out as they went in, and whatever the other
+//!   side writes meanwhile, none is longer than its slot.
 //!
 //! Bounds: two threads, few steps, and where it is said so a bound on how often one is interrupted. Loom takes an access
 //! that is sequentially consistent for one that acquires and releases; here it has a fence before it, as compilers put it
@@ -21,6 +23,7 @@ pub mod atomics;
 pub mod doorbell;
 pub mod meters;
 pub mod owners;
+pub mod rings;
 
 /// Where the datapath's files find them.
 mod model {
@@ -37,6 +40,20 @@ mod the_meter;
 
 #[path = "../../conntrack/src/owner_line.rs"]
 mod the_owner_line;
+
+#[path = "../../port/src/apart/ring.rs"]
+#[allow(dead_code, reason = "not all of it is modelled")]
+mod the_ring;
+
+/// In the place of the memory that two processes share.
+#[derive(Debug)]
+struct SharedWords(Vec<atomics::AtomicU64>);
+
+impl SharedWords {
+    fn words(&self) -> &[atomics::AtomicU64] {
+        &self.0
+    }
+}
 
 /// Goes through all orders of steps, or through those in which a thread is interrupted so often at most; how many.
 fn every_order(interruptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) -> u64 {

@@ -1,6 +1,6 @@
 //! The models of `weir-models`, each in all orders of steps, and that they can find something.
 
-use weir_models::{doorbell, meters, owners};
+use weir_models::{doorbell, meters, owners, rings};
 
 /// Orders that were gone through: fewer than some, and nothing was interleaved.
 fn gone_through(orders: u64) {
@@ -53,4 +53,20 @@ fn two_workers_let_no_more_pass_a_meter_than_one() {
 #[test]
 fn two_workers_with_several_packets_let_no_more_pass_a_meter_than_one() {
     gone_through(meters::nor_of_several_packets());
+}
+
+#[test]
+fn packets_come_out_of_a_ring_between_processes_as_they_went_in() {
+    gone_through(rings::packets_come_out_as_they_went_in());
+}
+
+#[test]
+#[should_panic]
+fn a_producer_that_does_not_order_its_number_behind_its_packets_is_found_out() {
+    rings::a_careless_producer_is_found_out();
+}
+
+#[test]
+fn whatever_stands_in_the_ring_no_packet_is_longer_than_its_slot() {
+    gone_through(rings::no_lie_moves_a_bound());
 }

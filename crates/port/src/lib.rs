@@ -8,6 +8,7 @@
 //!   receiving one.
 
 mod af_packet;
+mod apart;
 mod driver;
 mod fault;
 mod open;
