@@ -2,13 +2,14 @@
 //!
 //! Threads: a queue belongs to one worker; an [`OpenPort`] may be read from any thread.
 //!
+//! - [`apart`]: ports of peers that are not trusted, whose drivers run in processes of their own;
 //! - [`open()`], [`OpenPort`]: any port by its spec: DPDK's, an interface's raw sockets, null, a trace, or one of these that
 //!   does wrong on purpose;
 //! - [`Rx`], [`Tx`]: the two ends of a port's queue, each owned by one worker; [`Receive`]: what may stand in front of the
 //!   receiving one.
 
 mod af_packet;
-mod apart;
+pub mod apart;
 mod driver;
 mod fault;
 mod open;
