@@ -2,9 +2,9 @@
 //!
 //! Threads: a queue belongs to one worker; an [`OpenPort`] may be read from any thread.
 //!
-//! - [`apart`]: ports of peers that are not trusted, whose drivers run in processes of their own;
 //! - [`open()`], [`OpenPort`]: any port by its spec: DPDK's, an interface's raw sockets, null, a trace, or one of these that
 //!   does wrong on purpose;
+//! - [`apart`]: ports of peers that are not trusted, whose drivers run in processes of their own;
 //! - [`Rx`], [`Tx`]: the two ends of a port's queue, each owned by one worker; [`Receive`]: what may stand in front of the
 //!   receiving one.
 
@@ -21,5 +21,5 @@ pub use af_packet::{SocketRx, SocketTx};
 pub use fault::FaultTx;
 pub use open::{OpenPort, PortError, open};
 pub use queue::{Receive, Rx, TooLong, Tx};
-pub use spec::{check, device, is_pci};
+pub use spec::{check, device, is_apart, is_pci};
 pub use trace::{TraceRx, TraceTx};

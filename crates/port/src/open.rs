@@ -3,6 +3,7 @@
 //! Opening and closing take milliseconds to a second and DPDK's process-wide lock: off the packet path.
 
 use crate::af_packet::{self, SocketSpec, Watch};
+use crate::apart::{self, ApartSpec, Supervisor};
 use crate::fault::{self, FaultSpec, Faults};
 use crate::spec::{Spec, TraceSpec};
 use crate::trace::{Count, Frames, Sink};
@@ -35,6 +36,14 @@ pub enum PortError {
     /// An interface whose sockets cannot be opened.
     #[error("af_packet port: {0}")]
     Socket(#[from] SocketError),
+    /// A port of an untrusted peer, of which the helper says why not.
+    #[error("untrusted port `{port}`: {reason}")]
+    Apart {
+        /// DPDK's string of it.
+        port: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// What DPDK says.
     #[error(transparent)]
     Dpdk(#[from] weir_dpdk::PortError),
@@ -53,6 +62,7 @@ pub struct OpenPort {
 enum Device {
     Dpdk(Port),
     Socket(Watch),
+    Apart(Supervisor),
     Null,
     Trace { received: Vec<Arc<Count>>, sent: Vec<Arc<Count>>, sink: Option<Sink> },
     Fault { inner: Box<OpenPort>, faults: Vec<Arc<Faults>> },
@@ -60,10 +70,10 @@ enum Device {
 
 /// Opens a port that receives into `pool`.
 ///
-/// The spec is an EAL vdev string (`net_vhost0,iface=PATH`), a PCI address, `af_packet:INTERFACE`, `null`, or
-/// `trace:[RX.pcap][,tx=TX.pcap][,loop][,rate=RATE]`, or `fault:FAULTS:SPEC`, which is another of them
-/// that does wrong on purpose. Where a driver has fewer queues than asked for,
-/// the port gets as many as it has: [`OpenPort::queues`] says how many.
+/// The spec is an EAL vdev string (`net_vhost0,iface=PATH`), a PCI address, `af_packet:INTERFACE`, `null`,
+/// `trace:[RX.pcap][,tx=TX.pcap][,loop][,rate=RATE]`, `untrusted:[core=N:]SPEC`, whose driver runs in a process of its
+/// own, or `fault:FAULTS:SPEC`, which is another of them that does wrong on purpose. Where a driver has fewer queues than
+/// asked for, the port gets as many as it has: [`OpenPort::queues`] says how many.
 ///
 /// # Errors
 /// A spec or capture that makes no sense, or what DPDK says.
@@ -74,6 +84,7 @@ pub fn open(spec: &str, config: PortConfig, pool: &Pool) -> Result<OpenPort, Por
         Spec::Trace(trace) => open_trace(&trace, config, pool)?,
         Spec::Dpdk => open_dpdk(spec, config, pool)?,
         Spec::Socket(socket) => open_socket(&socket, config, pool)?,
+        Spec::Apart(port) => open_apart(&port, config, pool)?,
         Spec::Fault(faults, inner) => open_fault(&faults, &inner, config, pool)?,
     };
     let count = queues.len() as u16; // at most config.queues
@@ -103,6 +114,16 @@ fn open_socket(
     let (watch, queues) = af_packet::open(spec, config, pool)?;
     let ends = queues.into_iter().rev().map(|(rx, tx)| (Rx::Socket(Box::new(rx)), Tx::Socket(tx)));
     Ok((Device::Socket(watch), ends.collect()))
+}
+
+fn open_apart(
+    spec: &ApartSpec,
+    config: PortConfig,
+    pool: &Pool,
+) -> Result<(Device, Vec<(Rx, Tx)>), PortError> {
+    let (supervisor, queues) = apart::open(spec, config, pool)?;
+    let ends = queues.into_iter().rev().map(|(rx, tx)| (Rx::Apart(Box::new(rx)), Tx::Apart(Box::new(tx))));
+    Ok((Device::Apart(supervisor), ends.collect()))
 }
 
 fn open_dpdk(
@@ -174,6 +195,7 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.link_up(),
             Device::Socket(watch) => watch.link().0,
+            Device::Apart(helper) => helper.link_up(),
             Device::Null => true,
             Device::Trace { .. } => self.trouble().is_none(),
             Device::Fault { inner, .. } => inner.link_up(),
@@ -184,6 +206,7 @@ impl OpenPort {
     pub fn trouble(&self) -> Option<String> {
         match &self.device {
             Device::Trace { sink: Some(sink), .. } => sink.error(),
+            Device::Apart(helper) => helper.trouble(),
             Device::Fault { inner, .. } => inner.trouble(),
             _ => None,
         }
@@ -197,7 +220,7 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.offers_marks(),
             Device::Fault { inner, .. } => inner.offers_marks(),
-            Device::Socket(_) | Device::Null | Device::Trace { .. } => Err(self.no_nic()),
+            Device::Socket(_) | Device::Apart(_) | Device::Null | Device::Trace { .. } => Err(self.no_nic()),
         }
     }
 
@@ -209,7 +232,7 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.mark_rule(spec, mask, mark),
             Device::Fault { inner, .. } => inner.mark_rule(spec, mask, mark),
-            Device::Socket(_) | Device::Null | Device::Trace { .. } => Err(self.no_nic()),
+            Device::Socket(_) | Device::Apart(_) | Device::Null | Device::Trace { .. } => Err(self.no_nic()),
         }
     }
 
@@ -222,6 +245,7 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.mac(),
             Device::Socket(watch) => watch.link().1,
+            Device::Apart(helper) => helper.mac(),
             Device::Null | Device::Trace { .. } => [0; 6],
             Device::Fault { inner, .. } => inner.mac(),
         }
@@ -232,6 +256,7 @@ impl OpenPort {
         match &self.device {
             Device::Dpdk(port) => port.stats(),
             Device::Socket(watch) => watch.stats(),
+            Device::Apart(helper) => helper.stats(),
             Device::Null => PortStats::default(),
             Device::Fault { inner, .. } => inner.stats(),
             Device::Trace { received, sent, .. } => {
@@ -248,14 +273,19 @@ impl OpenPort {
         }
     }
 
-    /// What a fault port did on purpose, by name; empty for others. `received + duplicated`, of the port
-    /// behind it, is `lost + waiting` and what was received by this one.
+    /// What a fault port did on purpose, or went wrong with the helpers of an untrusted one, by name; empty for others.
+    /// `received + duplicated`, of the port behind a fault port, is `lost + waiting` and what was received by this one.
     pub fn faults(&self) -> BTreeMap<&'static str, u64> {
         let mut sums = BTreeMap::new();
-        if let Device::Fault { faults, .. } = &self.device {
-            for (name, count) in faults.iter().flat_map(|faults| faults.read()) {
-                *sums.entry(name).or_default() += count;
+        match &self.device {
+            Device::Apart(helper) => sums = helper.faults(),
+            Device::Fault { inner, faults } => {
+                sums = inner.faults();
+                for (name, count) in faults.iter().flat_map(|faults| faults.read()) {
+                    *sums.entry(name).or_default() += count;
+                }
             }
+            _ => {}
         }
         sums
     }

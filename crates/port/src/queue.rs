@@ -1,5 +1,6 @@
 //! The two ends of a port that a worker holds.
 
+use crate::apart::{ApartRx, ApartTx};
 use crate::{FaultTx, SocketRx, SocketTx, TraceRx, TraceTx};
 use std::fmt;
 use weir_dpdk::{Burst, RxQueue, TxQueue};
@@ -27,6 +28,8 @@ pub enum Rx {
     Dpdk(RxQueue),
     /// A raw socket of an interface.
     Socket(Box<SocketRx>),
+    /// A driver in another process.
+    Apart(Box<ApartRx>),
     /// Nothing ever comes.
     Null,
     /// A capture is replayed.
@@ -57,6 +60,8 @@ pub enum Tx {
     Dpdk(TxQueue),
     /// A raw socket of an interface.
     Socket(SocketTx),
+    /// A driver in another process.
+    Apart(Box<ApartTx>),
     /// All is taken and freed.
     Null,
     /// A capture is written.
@@ -72,6 +77,7 @@ impl Rx {
         match self {
             Self::Dpdk(queue) => queue.receive(burst),
             Self::Socket(socket) => socket.receive(burst),
+            Self::Apart(port) => port.receive(burst),
             Self::Null => 0,
             Self::Trace(trace) => trace.receive(burst),
             Self::Decorated(other) => other.receive(burst),
@@ -85,6 +91,7 @@ impl Rx {
         match self {
             Self::Dpdk(_) | Self::Null => TooLong::default(),
             Self::Socket(socket) => socket.take_too_long(),
+            Self::Apart(port) => port.take_too_long(),
             Self::Trace(trace) => trace.take_too_long(),
             Self::Decorated(other) => other.take_too_long(),
         }
@@ -96,7 +103,7 @@ impl Rx {
     pub fn take_emulated(&mut self) -> u64 {
         match self {
             Self::Decorated(other) => other.take_emulated(),
-            Self::Dpdk(_) | Self::Socket(_) | Self::Null | Self::Trace(_) => 0,
+            Self::Dpdk(_) | Self::Socket(_) | Self::Apart(_) | Self::Null | Self::Trace(_) => 0,
         }
     }
 }
@@ -108,6 +115,7 @@ impl Tx {
         match self {
             Self::Dpdk(queue) => queue.transmit(burst),
             Self::Socket(socket) => socket.transmit(burst),
+            Self::Apart(port) => port.transmit(burst),
             Self::Null => {
                 let count = burst.len();
                 burst.clear();
@@ -125,6 +133,7 @@ impl Tx {
         match self {
             Self::Dpdk(_) | Self::Null | Self::Trace(_) => TooLong::default(),
             Self::Socket(socket) => socket.take_too_long(),
+            Self::Apart(port) => port.take_too_long(),
             Self::Fault(fault) => fault.take_too_long(),
         }
     }

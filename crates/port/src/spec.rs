@@ -2,6 +2,7 @@
 
 use crate::PortError;
 use crate::af_packet::SocketSpec;
+use crate::apart::ApartSpec;
 use crate::driver;
 use crate::fault::FaultSpec;
 use std::path::PathBuf;
@@ -13,6 +14,9 @@ const TRACE: &str = "trace:";
 /// How the specs of ports over raw sockets begin: ours, and those of DPDK's driver, whose place they take.
 const SOCKET: &str = "af_packet:";
 const SOCKET_VDEV: [&str; 2] = ["net_af_packet", "eth_af_packet"];
+
+/// How the specs of ports begin whose peers are not trusted.
+const UNTRUSTED: &str = "untrusted:";
 
 /// How the specs of ports with faults begin.
 const FAULT: &str = "fault:";
@@ -31,6 +35,8 @@ pub(crate) enum Spec {
     Null,
     /// A trace port.
     Trace(TraceSpec),
+    /// DPDK's, in a process of its own.
+    Apart(ApartSpec),
     /// Another port, by its spec, with faults.
     Fault(FaultSpec, String),
 }
@@ -63,6 +69,9 @@ impl Spec {
                 return Err(wrong("one fault port behind another: name all faults in one".to_owned()));
             }
             return Ok(Self::Fault(FaultSpec::parse(faults).map_err(wrong)?, inner.to_owned()));
+        }
+        if let Some(port) = text.strip_prefix(UNTRUSTED) {
+            return ApartSpec::parse(port).map(Self::Apart).map_err(wrong);
         }
         if let Some(socket) = text.strip_prefix(SOCKET) {
             return socket_spec(&format!("iface={socket}"), &["iface", "slots", "qdisc_bypass"])
@@ -144,8 +153,19 @@ pub fn device(spec: &str) -> Option<&str> {
     match Spec::parse(spec) {
         Ok(Spec::Dpdk) => spec.split(',').next(),
         // The inner spec is the end of this one.
-        Ok(Spec::Fault(_, inner)) => device(&spec[spec.len() - inner.len()..]),
+        Ok(Spec::Apart(ApartSpec { port: inner, .. }) | Spec::Fault(_, inner)) => {
+            device(&spec[spec.len() - inner.len()..])
+        }
         _ => None,
+    }
+}
+
+/// Whether a spec is that of a port whose peer is not trusted, and that needs a helper.
+pub fn is_apart(spec: &str) -> bool {
+    match Spec::parse(spec) {
+        Ok(Spec::Apart(_)) => true,
+        Ok(Spec::Fault(_, inner)) => is_apart(&inner),
+        _ => false,
     }
 }
 
@@ -233,6 +253,31 @@ mod tests {
             ("net_af_packet0,framecnt=9", "names no interface"),
             ("af_packet:eth1,framecnt=9", "`framecnt=9` is none of iface=, slots="),
             ("af_packet:eth1,slots=many", "`slots=many` is no whole number"),
+        ] {
+            let error = Spec::parse(text).unwrap_err().to_string();
+            assert!(error.contains(named) && error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_port_of_an_untrusted_peer_says_which_and_where_its_helper_runs() {
+        let apart = |core, port: &str| Spec::Apart(ApartSpec { core, port: port.to_owned() });
+        for (text, wanted) in [
+            ("untrusted:net_vhost0,iface=/t/a", apart(None, "net_vhost0,iface=/t/a")),
+            ("untrusted:core=3:net_memif1,role=server", apart(Some(3), "net_memif1,role=server")),
+        ] {
+            assert_eq!(Spec::parse(text).unwrap(), wanted, "{text}");
+            assert!(is_apart(text) && is_apart(&format!("fault:drop=1%:{text}")) && !is_pci(text));
+        }
+        assert_eq!(device("fault:dup=1:untrusted:core=1:net_vhost7,iface=/t/a"), Some("net_vhost7"));
+        assert!(!is_apart("net_vhost0,iface=/t/untrusted:") && !is_apart("untrusted:null"));
+        for (text, named) in [
+            ("untrusted:null", "`null` does not share memory"),
+            ("untrusted:", "`` does not share memory"),
+            ("untrusted:0000:01:00.0", "does not share memory"),
+            ("untrusted:untrusted:net_vhost0", "does not share memory"),
+            ("untrusted:core=x:net_vhost0", "`core=x` is no number"),
+            ("untrusted:core=1", "the port behind the core is missing"),
         ] {
             let error = Spec::parse(text).unwrap_err().to_string();
             assert!(error.contains(named) && error.contains(text), "{error}");

@@ -149,8 +149,11 @@ fn ports(page: &mut Page, ports: &[PortReport]) {
         family.sample(&[("port", &port.number.to_string()), ("name", &port.name)], up);
     }
     page.counters(PORT, &ports.iter().map(|port| (labels(port), port)).collect::<Vec<_>>());
-    let mut family =
-        page.family("port_faults_total", Kind::Counter, "What a fault port did on purpose, by name.");
+    let mut family = page.family(
+        "port_faults_total",
+        Kind::Counter,
+        "What a fault port did on purpose, or went wrong with an untrusted one's helpers, by name.",
+    );
     for port in ports {
         for (fault, count) in port.faults.iter().filter(|(fault, _)| *fault != WAITING) {
             let labels = [("port", &*port.number.to_string()), ("name", &port.name), ("fault", fault)];

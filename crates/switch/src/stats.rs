@@ -229,6 +229,7 @@ pub(crate) mod tests {
             megaflows: 34,
             evicted: 16,
             faults: BTreeMap::from([("lost".into(), 5), ("waiting".into(), 2)]),
+            trouble: String::new(),
             hints: "emulated: it is no NIC".to_owned(),
         };
         let host = HostReport {

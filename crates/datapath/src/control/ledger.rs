@@ -135,6 +135,7 @@ impl Datapath {
                 link_up: held.open.link_up(),
                 missed: held.open.stats().missed,
                 faults: held.open.faults().into_iter().map(|(fault, count)| (fault.into(), count)).collect(),
+                trouble: held.open.trouble().unwrap_or_default(),
                 hints: match &held.marks {
                     None => String::new(),
                     Some(Ok(())) => "flow rules".to_owned(),

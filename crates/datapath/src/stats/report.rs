@@ -225,8 +225,11 @@ pub struct PortReport {
     pub megaflows: u64,
     /// Megaflows of it that had to make room for others.
     pub evicted: u64,
-    /// What a fault port did on purpose, by name; empty for others.
+    /// What a fault port did on purpose, or what went wrong with the helpers of an untrusted one, by name; empty for
+    /// others.
     pub faults: BTreeMap<Cow<'static, str>, u64>,
+    /// Why an untrusted port's helper was replaced last, or what a capture cannot be written for; empty while all is well.
+    pub trouble: String,
     /// Where its hints come from: its own flow rules, or an emulation and why; nothing without `tcam`.
     pub hints: String,
 }

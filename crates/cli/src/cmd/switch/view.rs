@@ -137,8 +137,12 @@ fn ports(ports: &[PortReport], counts: Counts) -> String {
     let faults = ports.iter().filter_map(|port| {
         let done = port.faults.iter().filter(|(_, count)| **count > 0);
         let done: Vec<String> = done.map(|(fault, count)| format!("{fault} {}", grouped(*count))).collect();
-        (!done.is_empty()).then(|| format!("  {}, on purpose: {}\n", port.name, done.join(" · ")))
+        let whose = if port.spec.contains("untrusted:") { "its helpers" } else { "on purpose" };
+        (!done.is_empty()).then(|| format!("  {}, {whose}: {}\n", port.name, done.join(" · ")))
     });
+    let troubles = ports.iter().filter(|port| !port.trouble.is_empty());
+    let troubles =
+        troubles.map(|port| format!("  {}: {}\n", port.name, port.trouble.replace('\n', "\n    ")));
     let crowded = ports.iter().filter(|port| port.evicted > 0).map(|port| {
         let (evicted, left) = (counts.show_times(port.evicted), grouped(port.megaflows));
         format!("  {}: {evicted} of its megaflows made room for others; it has {left}\n", port.name)
@@ -149,7 +153,7 @@ fn ports(ports: &[PortReport], counts: Counts) -> String {
         .chain(["opened by"])
         .collect();
     let right: Vec<usize> = std::iter::once(0).chain(3..headings.len() - 1).collect();
-    table(&headings, &right, &rows) + &faults.chain(crowded).collect::<String>()
+    table(&headings, &right, &rows) + &faults.chain(troubles).chain(crowded).collect::<String>()
 }
 
 /// The sum, a column a worker.
