@@ -2,6 +2,7 @@
 
 mod advise;
 mod against;
+mod apart;
 mod arrows;
 mod bad_input;
 mod bench_lifecycle;

@@ -34,6 +34,13 @@ mod text;
 
 pub use client::{Client, ClientError, HangUp};
 pub use config::{ConfigFileError, Known, Settings, TableText};
+/// Ports of untrusted peers: what their processes run, and give up.
+pub mod apart {
+    pub use crate::confine::{confine_helper, confine_keeper};
+    pub use weir_port::apart::{GiveUp, HelperConfig, Step, keep, serve};
+    pub use weir_port::is_apart;
+}
+
 pub use confine::{ConfineError, Confinement, Kept};
 pub use http::{MetricsAt, MetricsServer};
 pub use plane::{Ended, Plane};

@@ -21,6 +21,7 @@ mod papers;
 mod perf;
 mod plan;
 mod plot;
+mod port_helper;
 mod repeats;
 mod report;
 mod rescore;
@@ -84,6 +85,8 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     Nf(nf::Args),
     Switch(Box<switch::Args>),
+    #[command(hide = true)]
+    PortHelper(port_helper::Args),
     Schema(schema::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -115,6 +118,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(args),
         Command::Nf(args) => nf::run(args),
         Command::Switch(args) => switch::run(*args),
+        Command::PortHelper(args) => port_helper::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

@@ -4,7 +4,9 @@
 //! program can be started, no process looked into, nothing mounted, no namespace or user entered.
 //! Design: lists of what is allowed; all else is answered with `EPERM`. [`everywhere`] holds for all threads of the
 //! process, and has what ports, sockets and files need that are opened while it runs. [`workers`] comes on top of it for
-//! those that touch packets, which open nothing but files to read, and make no memory executable.
+//! those that touch packets, which open nothing but files to read, and make no memory executable. [`helpers`] comes on top
+//! of it for the process of a port whose peer is not trusted, once the port is open: nothing is opened there any more, no
+//! path leads anywhere, and no other process is reached but by what is shared with it already.
 //! Cost: some hundred nanoseconds a system call of those whose arguments are looked at; the fast path makes none.
 
 use libc::c_long;
@@ -214,6 +216,92 @@ const NO_IOCTL: &[u64] = &[FIOSETOWN, SIOCSPGRP, libc::TIOCSTI, libc::TIOCLINUX,
 const FIOSETOWN: u64 = 0x8901;
 const SIOCSPGRP: u64 = 0x8902;
 
+/// What the process of an untrusted port does once it is open: DPDK's drivers of vhost and memif accept peers, map memory
+/// that these send, and wait for them.
+const HELPER: &[c_long] = &[
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_brk,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_close,
+    libc::SYS_epoll_create,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_epoll_wait,
+    libc::SYS_eventfd2,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_fstat,
+    libc::SYS_ftruncate, // DPDK's log; what is shared with the switch is sealed
+    libc::SYS_futex,
+    libc::SYS_get_mempolicy,
+    libc::SYS_getcpu,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
+    libc::SYS_getsockopt,
+    libc::SYS_gettid,
+    libc::SYS_gettimeofday,
+    libc::SYS_lseek,
+    libc::SYS_membarrier,
+    libc::SYS_memfd_create, // where a hypervisor wants to keep what is under way
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_nanosleep,
+    libc::SYS_newfstatat, // of a descriptor; what it says of paths is no content
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_pwrite64,
+    libc::SYS_pwritev,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_set_robust_list,
+    libc::SYS_sigaltstack,
+    libc::SYS_statx, // as newfstatat
+    libc::SYS_timerfd_gettime,
+    libc::SYS_timerfd_settime,
+    libc::SYS_write,
+    libc::SYS_writev,
+];
+
+/// What it does besides where it connects to its peer, and again when that has gone.
+const CONNECT: &[c_long] = &[libc::SYS_connect, libc::SYS_socket];
+
+/// What a helper may say of memory: that of its own mappings it needs less or has use for more. Not that pages which the
+/// switch has as well are to go.
+const ADVICE: &[i32] = &[
+    libc::MADV_NORMAL,
+    libc::MADV_RANDOM,
+    libc::MADV_SEQUENTIAL,
+    libc::MADV_WILLNEED,
+    libc::MADV_DONTNEED,
+    libc::MADV_FREE,
+    libc::MADV_HUGEPAGE,
+    libc::MADV_NOHUGEPAGE,
+    libc::MADV_DONTDUMP,
+    libc::MADV_DODUMP,
+];
+
+/// And what a helper's `fcntl` is for.
+const HELPER_FCNTL: &[i32] =
+    &[libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_GET_SEALS];
+
 /// What AF_XDP ports need besides: a program in the kernel.
 const XDP: &[c_long] = &[libc::SYS_bpf, libc::SYS_setrlimit];
 
@@ -286,6 +374,18 @@ pub(super) fn workers(process: u32) -> Result<BpfProgram, BackendError> {
     program(calls, REFUSED, SeccompAction::Allow)
 }
 
+/// For the process of a port whose peer is not trusted; `connects` where the port connects to its peer.
+pub(super) fn helpers(process: u32, connects: bool) -> Result<BpfProgram, BackendError> {
+    let mut calls = listed(&[HELPER, if connects { CONNECT } else { &[] }]);
+    calls.extend(signals(process)?);
+    calls.insert(libc::SYS_prctl, any_of(0, PRCTL.iter().copied())?);
+    calls.insert(libc::SYS_mmap, without(2, libc::PROT_EXEC)?);
+    calls.insert(libc::SYS_mprotect, without(2, libc::PROT_EXEC)?);
+    calls.insert(libc::SYS_madvise, any_of(2, ADVICE.iter().copied())?);
+    calls.insert(libc::SYS_fcntl, any_of(1, HELPER_FCNTL.iter().copied())?);
+    program(calls, REFUSED, SeccompAction::Allow)
+}
+
 /// Signals to threads of this process.
 fn signals(process: u32) -> Result<Calls, BackendError> {
     let own = || any_of(0, [process as i32]);
@@ -296,16 +396,17 @@ fn signals(process: u32) -> Result<Calls, BackendError> {
 mod tests {
     use super::*;
     use nix::errno::Errno;
-    use nix::fcntl::{FcntlArg, fcntl};
+    use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
     use nix::mount::{MsFlags, mount};
-    use nix::sched::{CloneFlags, unshare};
+    use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
     use nix::sys::signal::kill;
     use nix::unistd::{Pid, chroot, execv, getppid};
     use std::fs::File;
     use std::io::ErrorKind;
     use std::net::{TcpListener, UdpSocket};
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
     use std::process::Command;
+    use weir_dpdk::SharedWords;
 
     /// What a thread says that has these filters; the other threads of this test's process have none.
     fn confined<T: Send + 'static>(
@@ -326,6 +427,12 @@ mod tests {
     fn worker() -> Vec<BpfProgram> {
         let mut filters = control();
         filters.push(workers(std::process::id()).unwrap());
+        filters
+    }
+
+    fn helper(connects: bool) -> Vec<BpfProgram> {
+        let mut filters = control();
+        filters.push(helpers(std::process::id(), connects).unwrap());
         filters
     }
 
@@ -352,7 +459,9 @@ mod tests {
 
     #[test]
     fn no_thread_starts_a_program_or_becomes_somebody_else() {
-        for (who, filters) in [("a control thread", control()), ("a worker", worker())] {
+        for (who, filters) in
+            [("a control thread", control()), ("a worker", worker()), ("a helper", helper(true))]
+        {
             for (way, said) in confined(filters, ways_out) {
                 assert_eq!(said, Errno::EPERM, "{who}: {way}");
             }
@@ -388,11 +497,65 @@ mod tests {
     }
 
     #[test]
+    fn a_helper_opens_nothing_finds_no_other_process_and_serves_its_peer() {
+        let folder = tempfile::tempdir().unwrap();
+        let (there, socket) = (folder.path().join("there"), folder.path().join("socket"));
+        std::fs::write(&there, "text").unwrap();
+        let listener = UnixListener::bind(&socket).unwrap();
+        let _waits = UnixStream::connect(&socket).unwrap();
+        let (ours, memory) = SharedWords::create(512).unwrap();
+        let (path, parent) = (there.clone(), getppid());
+        let refused = |error: std::io::Result<()>| error.err().map(|error| error.kind());
+        let tried = confined(helper(false), move || {
+            let core = CpuSet::new();
+            let own: std::io::Result<()> = UnixStream::connect(&socket).map(drop);
+            let peer = listener.accept().map(drop);
+            // Seals hold without any filter; a hole would have the switch find memory anew, and maybe none.
+            let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+            let mapped = SharedWords::open(memory.try_clone().unwrap(), 512);
+            mapped.as_ref().unwrap().words()[1].store(7, std::sync::atomic::Ordering::Relaxed);
+            [
+                ("its peer", refused(peer)),
+                ("shared memory", refused(mapped.map(drop))),
+                ("read", refused(std::fs::read(&path).map(drop))),
+                ("list", refused(std::fs::read_dir(&path).map(drop))),
+                ("make", refused(File::create(&path).map(drop))),
+                ("remove", refused(std::fs::remove_file(&path))),
+                ("rename", refused(std::fs::rename(&path, path.with_extension("new")))),
+                ("connect", refused(own)),
+                ("socket", refused(UdpSocket::bind("127.0.0.1:0").map(drop))),
+                ("thread", refused(std::thread::Builder::new().spawn(|| ()).map(drop))),
+                ("another's core", refused(sched_setaffinity(parent, &core).map_err(Into::into))),
+                ("hole", refused(fallocate(&memory, hole, 0, 4096).map_err(Into::into))),
+                ("pipe", refused(fcntl(&memory, FcntlArg::F_SETPIPE_SZ(4096)).map(drop).map_err(Into::into))),
+            ]
+        });
+        for (what, said) in tried {
+            let may = ["its peer", "shared memory"].contains(&what);
+            let wanted = if may { None } else { Some(ErrorKind::PermissionDenied) };
+            assert_eq!(said, wanted, "{what}");
+        }
+        assert_eq!(ours.words()[1].load(std::sync::atomic::Ordering::Relaxed), 7);
+        assert_eq!(std::fs::read_to_string(there).unwrap(), "text");
+    }
+
+    #[test]
+    fn a_helper_that_connects_to_its_peer_may_do_that_besides() {
+        let folder = tempfile::tempdir().unwrap();
+        let (there, socket) = (folder.path().join("there"), folder.path().join("socket"));
+        std::fs::write(&there, "text").unwrap();
+        let _listener = UnixListener::bind(&socket).unwrap();
+        let (connected, read) =
+            confined(helper(true), move || (UnixStream::connect(&socket).map(drop), std::fs::read(&there)));
+        assert!(connected.is_ok() && read.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied));
+    }
+
+    #[test]
     fn no_descriptor_sends_signals_to_others() {
         // Those that say to whom, and which: not to be had by other names, and not on the list.
         let say_whom = [8, 10, 15]; // F_SETOWN, F_SETSIG, F_SETOWN_EX
-        assert!(say_whom.iter().all(|command| !FCNTL.contains(command)));
-        for filters in [control(), worker()] {
+        assert!(say_whom.iter().all(|command| !FCNTL.contains(command) && !HELPER_FCNTL.contains(command)));
+        for filters in [control(), worker(), helper(false)] {
             let file = tempfile::tempfile().unwrap();
             let (unlisted, listed) = confined(filters, move || {
                 (fcntl(&file, FcntlArg::F_SETPIPE_SZ(4096)), fcntl(&file, FcntlArg::F_GETFD))
@@ -438,7 +601,7 @@ mod tests {
             libc::SYS_pidfd_getfd,
             libc::SYS_open_by_handle_at,
         ];
-        for list in [BASE, CONTROL] {
+        for list in [BASE, CONTROL, HELPER, CONNECT] {
             assert!(list.iter().all(|call| !hostile.contains(call)));
         }
     }

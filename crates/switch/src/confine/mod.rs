@@ -8,6 +8,9 @@
 //!    to be opened or closed again, on the one thread that opens ports; then each thread gets its filter of system calls
 //!    ([`filter`]).
 //!
+//! A switch with a port of an untrusted peer starts another process before all that, which starts helpers, once it has given up
+//! what these do not need ([`confine_keeper`]); each helper gives up more ([`confine_helper`]).
+//!
 //! Threads: all of them. Users and the first filters are changed for the whole process at once; each worker confines
 //! itself, between two bursts.
 
@@ -16,14 +19,20 @@ mod rights;
 
 use crate::Settings;
 use crate::http::MetricsAt;
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl;
-use nix::unistd::{Gid, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
+use nix::unistd::{Gid, Pid, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
 use rights::Rights;
+use seccompiler::{BackendError, BpfProgram};
 use std::ffi::CString;
 use std::fmt;
 use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use weir_agent::channel::Listen;
+use weir_cpu::allowed_cores;
+use weir_port::apart::{Keeper, Step};
 
 /// Why a switch could not give up what it does not need.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +45,9 @@ pub enum ConfineError {
         /// Why not, and how to mend it.
         reason: String,
     },
+    /// The process that starts helpers of ports.
+    #[error("no process can be started for untrusted ports: {0}")]
+    Keeper(std::io::Error),
     /// Capabilities.
     #[error("capabilities cannot be given up: {0}")]
     Capabilities(String),
@@ -89,6 +101,9 @@ impl Confinement {
     /// A user that there is not, or that this process may not become.
     pub fn begin(settings: &Settings) -> Result<Self, ConfineError> {
         let user = settings.user.as_deref().map(find).transpose()?;
+        if settings.ports.iter().any(|port| weir_port::is_apart(&port.spec)) {
+            Keeper::start(keeper(settings)).map_err(ConfineError::Keeper)?;
+        }
         let rights = Rights::of(settings.ports.iter().map(|port| port.spec.as_str()));
         rights.keep_for_start(user.is_some()).map_err(ConfineError::Capabilities)?;
         prctl::set_no_new_privs().map_err(|error| ConfineError::Capabilities(error.to_string()))?;
@@ -116,18 +131,85 @@ impl Confinement {
             become_user(user, &self.rights, &self.sockets)?;
         }
         if self.filters {
-            let own = std::process::id();
-            for program in [filter::everywhere(own, self.xdp), filter::no_clone3()] {
-                let program = program.map_err(|error| ConfineError::Filter(error.to_string()))?;
-                seccompiler::apply_filter_all_threads(&program)
-                    .map_err(|error| ConfineError::Filter(error.to_string()))?;
-            }
+            filter_all([filter::everywhere(std::process::id(), self.xdp), filter::no_clone3()])?;
             each_worker(confine_worker).map_err(ConfineError::Filter)?;
         } else {
             each_worker(rights::drop_all).map_err(ConfineError::Capabilities)?;
         }
         let capabilities = rights::held().map_err(ConfineError::Capabilities)?;
         Ok(Kept { user: self.user.map(|user| user.name), capabilities, filtered: self.filters })
+    }
+}
+
+/// Filters the system calls of all threads.
+fn filter_all(
+    programs: impl IntoIterator<Item = Result<BpfProgram, BackendError>>,
+) -> Result<(), ConfineError> {
+    for program in programs {
+        let program = program.map_err(|error| ConfineError::Filter(error.to_string()))?;
+        seccompiler::apply_filter_all_threads(&program)
+            .map_err(|error| ConfineError::Filter(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// The command of the process that starts helpers: this program, with the rights of the user that the switch will be.
+fn keeper(settings: &Settings) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("weir").args(["port-helper", "--keep"]);
+    if let Some(user) = &settings.user {
+        command.args(["--user", user]);
+    }
+    command.args((!settings.seccomp).then_some("--no-seccomp"));
+    let cores: Vec<String> = settings.cores().iter().map(usize::to_string).collect();
+    command.args(["--workers", &cores.join(",")]);
+    command
+}
+
+/// What the process gives up that starts helpers: all but the right to make sockets in folders of others, and that too
+/// where it becomes a user; and the cores of the workers, if it may use another, so that helpers start beside those. It has
+/// one thread.
+///
+/// # Errors
+/// A user that it may not become; what the kernel refuses.
+pub fn confine_keeper(user: Option<&str>, workers: &[usize]) -> Result<(), ConfineError> {
+    let (user, rights) = (user.map(find).transpose()?, Rights::of(std::iter::empty()));
+    keep_off(workers);
+    let kept = match &user {
+        Some(_) => rights.keep_for_start(true),
+        None => rights::keep_folders(),
+    };
+    kept.map_err(ConfineError::Capabilities)?;
+    prctl::set_no_new_privs().map_err(|error| ConfineError::Capabilities(error.to_string()))?;
+    user.map_or(Ok(()), |user| become_user(&user, &rights, &[]))
+}
+
+/// Keeps this thread, and those that it starts, off these cores, where it may use others.
+fn keep_off(cores: &[usize]) {
+    let mut others = CpuSet::new();
+    let allowed = allowed_cores();
+    let mut free = allowed.iter().filter(|core| !cores.contains(core)).peekable();
+    if free.peek().is_some() {
+        // A core that cannot be in the set is one beside which there are a thousand.
+        for core in free {
+            let _ = others.set(*core);
+        }
+        let _ = sched_setaffinity(Pid::from_raw(0), &others); // it may use them all
+    }
+}
+
+/// What a helper gives up, step by step: first what a switch's control thread has not; then every file and process but
+/// its peer and its memory. The last has rights of its own left, if `--user` was not given, on threads that DPDK started.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn confine_helper(step: Step) -> Result<(), ConfineError> {
+    match step {
+        Step::Open => filter_all([filter::everywhere(std::process::id(), false), filter::no_clone3()]),
+        Step::Serve { connects } => {
+            rights::drop_all().map_err(ConfineError::Capabilities)?;
+            filter_all([filter::helpers(std::process::id(), connects)])
+        }
     }
 }
 

@@ -115,6 +115,11 @@ fn keep(wanted: &CapsHashSet) -> Result<(), String> {
     caps::set(None, CapSet::Permitted, &kept).map_err(told)
 }
 
+/// Gives up all but folders of others.
+pub(super) fn keep_folders() -> Result<(), String> {
+    keep(&CapsHashSet::from([Capability::CAP_DAC_OVERRIDE]))
+}
+
 /// Gives up all that this thread has.
 pub(super) fn drop_all() -> Result<(), String> {
     keep(&CapsHashSet::new())

@@ -137,7 +137,7 @@ fn ports(ports: &[PortReport], counts: Counts) -> String {
     let faults = ports.iter().filter_map(|port| {
         let done = port.faults.iter().filter(|(_, count)| **count > 0);
         let done: Vec<String> = done.map(|(fault, count)| format!("{fault} {}", grouped(*count))).collect();
-        let whose = if port.spec.contains("untrusted:") { "its helpers" } else { "on purpose" };
+        let whose = if weir_switch::apart::is_apart(&port.spec) { "its helpers" } else { "on purpose" };
         (!done.is_empty()).then(|| format!("  {}, {whose}: {}\n", port.name, done.join(" · ")))
     });
     let troubles = ports.iter().filter(|port| !port.trouble.is_empty());
