@@ -37,7 +37,8 @@ impl Read {
 pub(super) fn read(text: &str) -> Read {
     let (_, mistakes) = DeTable::parse_recoverable(text);
     if !mistakes.is_empty() {
-        let found = mistakes.iter().map(|error| Diagnostic::of_toml(error, text)).collect();
+        // What is no TOML in each of its lines has a mistake for each, and each is looked for from the beginning.
+        let found = mistakes.iter().take(MOST).map(|error| Diagnostic::of_toml(error, text)).collect();
         return Read { file: None, before: 0, found };
     }
     let (mut source, mut before, mut found) = (text.to_owned(), String::new(), Vec::new());
@@ -162,6 +163,12 @@ mod tests {
     /// The messages of what is wrong, each with its place in the text.
     fn mistakes(text: &str) -> Vec<(usize, String)> {
         read(text).found.into_iter().map(|mistake| (mistake.span.start, mistake.message)).collect()
+    }
+
+    #[test]
+    fn a_text_that_is_no_toml_in_each_line_is_given_up_on() {
+        let found = mistakes(&"x\n".repeat(40_000));
+        assert_eq!(found.len(), MOST, "with {:?}", found.last());
     }
 
     #[test]
