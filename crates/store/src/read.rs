@@ -3,14 +3,14 @@
 use crate::engine::{Engine, For, Result, Row, values};
 use crate::error::{StoreError, StoreResult};
 use crate::open::Store;
-use crate::rows;
+use crate::rows::{self, Histograms};
 use crate::select::Selector;
 use crate::write::RunId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_trial::SelfCheck;
-use weir_trial::run::{AdviceCheck, Run, RunState};
+use weir_trial::run::{AdviceCheck, PointKey, Run, RunState};
 
 /// One line of `weir runs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -152,23 +152,56 @@ impl Store {
         self.read(|db| db.transaction(For::Reading, |tx| whole(tx, run.0)))
     }
 
+    /// What a run says of the points that are wanted, for readers of many runs: without sessions, self-checks and advice, and
+    /// without the histograms of its latencies, which are the most of what a run holds. Nothing where it has no such point; then
+    /// its points' keys are all that was read.
+    pub fn load_points(&self, run: RunId, wanted: &dyn Fn(&PointKey) -> bool) -> StoreResult<Option<Run>> {
+        self.read(|db| db.transaction(For::Reading, |tx| some(tx, run.0, wanted)))
+    }
+
     pub(crate) fn read<T>(&self, work: impl Fn(&Engine) -> Result<T>) -> StoreResult<T> {
         self.engine.read(work).map_err(|fault| Engine::sorted(&self.path, 0, fault))
     }
 }
 
-fn whole(tx: &Engine, run: i64) -> Result<Run> {
+/// A run with its environment, and nothing else of it.
+fn bare(tx: &Engine, run: i64) -> Result<Run> {
     let mut loaded = rows::run(&tx.one("SELECT * FROM runs WHERE id = ?", values![run])?)?;
     let environment = tx.query("SELECT name, value FROM environment WHERE run_id = ?", values![run])?;
     loaded.environment =
         environment.iter().map(|row| Ok((row.get("name")?, row.get("value")?))).collect::<Result<_>>()?;
+    Ok(loaded)
+}
+
+fn some(tx: &Engine, run: i64, wanted: &dyn Fn(&PointKey) -> bool) -> Result<Option<Run>> {
+    let mut points = Vec::new();
+    for row in tx.query("SELECT * FROM points WHERE run_id = ? ORDER BY place", values![run])? {
+        let (id, point) = rows::point(&row)?;
+        if wanted(&point.key) {
+            points.push((id, point));
+        }
+    }
+    if points.is_empty() {
+        return Ok(None);
+    }
+    let mut loaded = bare(tx, run)?;
+    for (id, mut point) in points {
+        point.results = rows::results(tx, id)?;
+        point.trials = rows::trials(tx, id, Histograms::Left)?;
+        loaded.points.push(point);
+    }
+    Ok(Some(loaded))
+}
+
+fn whole(tx: &Engine, run: i64) -> Result<Run> {
+    let mut loaded = bare(tx, run)?;
     loaded.sessions = rows::sessions(tx, run)?;
     loaded.self_checks = rows::self_checks(tx, run)?;
     loaded.advice = rows::advice(tx, run)?;
     for row in tx.query("SELECT * FROM points WHERE run_id = ? ORDER BY place", values![run])? {
         let (id, mut point) = rows::point(&row)?;
         point.results = rows::results(tx, id)?;
-        point.trials = rows::trials(tx, id)?;
+        point.trials = rows::trials(tx, id, Histograms::Read)?;
         loaded.points.push(point);
     }
     Ok(loaded)

@@ -10,7 +10,7 @@ use weir_units::{Bps, LineRate, Nanos, Pps};
 
 mod trials;
 
-pub(crate) use trials::{insert_trial, trials};
+pub(crate) use trials::{Histograms, insert_trial, trials};
 
 fn parsed<T: FromStr<Err: ToString>>(row: &Row, column: &str) -> Result<T> {
     let text: String = row.get(column)?;

@@ -10,7 +10,33 @@ use weir_units::Pps;
 on_both!(
     facts_of_runs_are_what_their_points_results_and_environments_say,
     an_outline_says_which_runs_are_to_be_read_again,
+    points_that_are_wanted_are_read_whole_but_for_their_histograms,
 );
+
+fn points_that_are_wanted_are_read_whole_but_for_their_histograms(place: &Place) {
+    let mut store = place.open();
+    let environment = BTreeMap::from([("cpu.model".to_owned(), "A CPU".to_owned())]);
+    let new = NewRun { name: None, started_ms: START_MS, plan: "p", weir: "w", environment: &environment };
+    let run = store.begin_run(new).unwrap();
+    for (place, size) in (0..).zip([64, 1500, 64]) {
+        let point = store.add_point(run, place, &key(size)).unwrap();
+        (0..3).for_each(|number| store.add_trial(point, &trial(number)).unwrap());
+        let latency = LatencyResult { label: "50% ndr".to_owned(), load: Pps(1e6), trial: 0, floor: None };
+        let results = [PointResult::Latency(latency)];
+        store
+            .finish_point(point, Outcome { dut_version: Some("v1"), error: None, results: &results })
+            .unwrap();
+    }
+    let mut expected = store.load(run).unwrap();
+    expected.points.retain(|point| point.key.size == "64");
+    let latencies = expected.points.iter_mut().flat_map(|point| &mut point.trials);
+    let latencies: Vec<_> = latencies.filter_map(|trial| trial.result.latency.as_mut()).collect();
+    assert!(!latencies.is_empty() && latencies.iter().all(|latency| !latency.histogram.is_empty()));
+    latencies.into_iter().for_each(|latency| latency.histogram.clear());
+    let read = store.load_points(run, &|key| key.size == "64").unwrap();
+    assert_eq!(read, Some(expected));
+    assert_eq!(store.load_points(run, &|key| key.size == "9000").unwrap(), None);
+}
 
 fn facts_of_runs_are_what_their_points_results_and_environments_say(place: &Place) {
     let mut store = place.open();

@@ -60,11 +60,15 @@ pub fn place(key: &PointKey, other: Option<&str>) -> [String; 5] {
 
 /// The centre of one side, with its unit; `-` where there is none.
 pub fn number(unit: Unit, part: Part) -> String {
-    match (part.centre, unit) {
-        (None, _) => "-".to_owned(),
-        (Some(centre), Unit::Pps) => Pps(centre).to_string(),
-        (Some(centre), Unit::Nanoseconds) => Nanos(centre.round() as u64).to_string(),
-        (Some(centre), Unit::ChangesPerSecond | Unit::ConnectionsPerSecond) => changes(centre),
+    part.centre.map_or_else(|| "-".to_owned(), |centre| value(unit, centre))
+}
+
+/// A number with its unit.
+pub fn value(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Pps => Pps(value).to_string(),
+        Unit::Nanoseconds => Nanos(value.round().max(0.0) as u64).to_string(),
+        Unit::ChangesPerSecond | Unit::ConnectionsPerSecond => changes(value),
     }
 }
 

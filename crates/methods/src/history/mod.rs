@@ -138,6 +138,38 @@ pub struct LeftOut {
     pub why: String,
 }
 
+impl Series {
+    /// What it is of, in a line.
+    pub fn title(&self) -> String {
+        let [nf, dut, wiring, trace, size] = compare::words::place(&self.point, None);
+        format!("{nf} on {dut} over {wiring}, {trace}, {size}")
+    }
+
+    /// The change after which a value is the first.
+    pub fn change(&self, at: usize) -> Option<&Change> {
+        self.changes.iter().find(|change| change.at == at)
+    }
+}
+
+impl Change {
+    /// By how much the level moved: `-20.0 %`.
+    pub fn step(&self) -> String {
+        format!("{:+.1} %", 100.0 * (self.ratio - 1.0))
+    }
+}
+
+impl Group {
+    /// How many runs are at which level: `4 runs at 5 Mpps ± 20 kpps`.
+    pub fn said(&self, unit: Unit) -> String {
+        let (count, s) = (self.count, if self.count == 1 { "" } else { "s" });
+        let spread = match count {
+            1 => String::new(),
+            _ => format!(" ± {}", compare::words::value(unit, self.deviation)),
+        };
+        format!("{count} run{s} at {}{spread}", compare::words::value(unit, self.mean))
+    }
+}
+
 /// Runs so far.
 #[derive(Debug, Default)]
 pub struct History {

@@ -161,21 +161,34 @@ fn insert_latency(db: &Engine, trial: i64, latency: &Latency) -> Result<()> {
 /// What belongs to a trial, by its row: directions, latency, the device's reading.
 type Parts = BTreeMap<i64, (Vec<DirectionCounts>, Option<Latency>, Option<DutReading>)>;
 
-pub(crate) fn trials(db: &Engine, point: i64) -> Result<Vec<StoredTrial>> {
-    let of = |table: &str, order: &str| {
+/// Whether latencies are read with their histograms, which are most of a run's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Histograms {
+    Read,
+    /// They are empty; what is summed up of them is there.
+    Left,
+}
+
+/// The columns of a latency but its histogram.
+const SUMMED_UP: &str =
+    "trial_id, count, min_ns, mean_ns, p50_ns, p90_ns, p99_ns, p99_9_ns, p99_99_ns, max_ns";
+
+pub(crate) fn trials(db: &Engine, point: i64, histograms: Histograms) -> Result<Vec<StoredTrial>> {
+    let of = |table: &str, columns: &str, order: &str| {
         let sql = format!(
-            "SELECT {table}.* FROM {table} JOIN trials ON trials.id = trial_id WHERE point_id = ? ORDER BY {order}"
+            "SELECT {columns} FROM {table} JOIN trials ON trials.id = trial_id WHERE point_id = ? ORDER BY {order}"
         );
         db.query(&sql, values![point])
     };
     let mut parts = Parts::new();
-    for row in of("directions", "trial_id, direction")? {
+    for row in of("directions", "directions.*", "trial_id, direction")? {
         parts.entry(row.get("trial_id")?).or_default().0.push(counts(&row)?);
     }
-    for row in of("latencies", "trial_id")? {
-        parts.entry(row.get("trial_id")?).or_default().1 = Some(latency(&row)?);
+    let columns = if histograms == Histograms::Read { "latencies.*" } else { SUMMED_UP };
+    for row in of("latencies", columns, "trial_id")? {
+        parts.entry(row.get("trial_id")?).or_default().1 = Some(latency(&row, histograms)?);
     }
-    for row in of("dut_readings", "trial_id")? {
+    for row in of("dut_readings", "dut_readings.*", "trial_id")? {
         parts.entry(row.get("trial_id")?).or_default().2 = Some(reading(&row)?);
     }
     let rows = db.query("SELECT * FROM trials WHERE point_id = ? ORDER BY sequence", values![point])?;
@@ -235,8 +248,8 @@ fn counts(row: &Row) -> Result<DirectionCounts> {
     })
 }
 
-fn latency(row: &Row) -> Result<Latency> {
-    let histogram: Vec<u8> = row.get("histogram")?;
+fn latency(row: &Row, histograms: Histograms) -> Result<Latency> {
+    let histogram: Vec<u8> = if histograms == Histograms::Read { row.get("histogram")? } else { Vec::new() };
     Ok(Latency {
         count: count(row, "count")?,
         min: nanos(row, "min_ns")?,

@@ -1,6 +1,6 @@
 //! `weir history`: the same point over time, where it changed, and what changed then.
 
-mod plot;
+pub(super) mod plot;
 mod text;
 
 use super::stored::Database;
@@ -134,15 +134,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All runs that are meant, one in memory at a time.
+/// All runs that are meant, one in memory at a time; of those in the store, what counts here and no more.
 fn collected(args: &Args) -> anyhow::Result<Document> {
     let mut history = History::default();
     let wanted = |key: &PointKey| args.wants(key);
     if args.runs.is_empty() {
         let store = args.database.open()?;
-        for known in store.runs().map_err(store_error)? {
+        for known in store.outline().map_err(store_error)? {
             let id = store.find(&Selector::Number(known.id)).map_err(store_error)?;
-            history.take(&store.load(id).map_err(store_error)?, &wanted);
+            if let Some(run) = store.load_points(id, &wanted).map_err(store_error)? {
+                history.take(&run, &wanted);
+            }
         }
         return Ok(history.document());
     }

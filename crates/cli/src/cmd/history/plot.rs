@@ -1,9 +1,8 @@
 //! A history as a plot: what the report draws, from what the methods found.
 
-use super::text::{number, step, title};
 use crate::cmd::stored::when;
-use weir_methods::compare::Unit;
-use weir_methods::history::{Series, Value};
+use weir_methods::compare::{Unit, words};
+use weir_methods::history::{Change, Group, Series, Value};
 use weir_report::figure::Quantity;
 use weir_report::{Level, Trend, TrendValue};
 
@@ -11,7 +10,7 @@ use weir_report::{Level, Trend, TrendValue};
 const COMMIT: usize = 7;
 
 /// The series as it is drawn: below the axis stands each commit where it first measured.
-pub(super) fn trend(series: &Series) -> Trend {
+pub(in crate::cmd) fn trend(series: &Series) -> Trend {
     let greatest = series.values.iter().map(|value| value.greatest).fold(0.0, f64::max);
     let (quantity, (scale, unit)) = match series.unit {
         Unit::Pps if greatest >= 1e6 => (Quantity::Plain, (1e6, ", Mpps")),
@@ -34,14 +33,14 @@ pub(super) fn trend(series: &Series) -> Trend {
         }
     };
     let values = series.values.iter().map(value).collect();
-    let level = |group: &weir_methods::history::Group| Level {
+    let level = |group: &Group| Level {
         first: group.first,
         count: group.count,
         mean: group.mean / scale,
-        change: series.changes.iter().find(|change| change.at == group.first).map(step),
+        change: series.change(group.first).map(Change::step),
     };
     Trend {
-        title: format!("{}: {}", title(series), series.quantity),
+        title: format!("{}: {}", series.title(), series.quantity),
         label: format!("{}{unit}", series.quantity),
         quantity,
         provenance: provenance(series),
@@ -62,10 +61,10 @@ fn detail(series: &Series, value: &Value) -> String {
         "{}: {}\n{} of {}, {} to {}\nmeasured by {}{device}",
         value.run,
         when(value.started_ms),
-        number(series.unit, value.value),
+        words::value(series.unit, value.value),
         value.count,
-        number(series.unit, value.least),
-        number(series.unit, value.greatest),
+        words::value(series.unit, value.least),
+        words::value(series.unit, value.greatest),
         value.weir
     )
 }

@@ -4,10 +4,8 @@ use crate::cmd::cells::size;
 use crate::cmd::layout::{BAD, GOOD, paint, table};
 use crate::cmd::stored::when;
 use std::fmt::Write as _;
-use weir_methods::compare::{Difference, Unit};
+use weir_methods::compare::{Difference, words};
 use weir_methods::history::{Change, Series};
-use weir_trial::run::changes;
-use weir_units::{Nanos, Pps};
 
 /// Runs that are named where many are left out.
 const NAMED: usize = 5;
@@ -16,29 +14,8 @@ const FACTS: usize = 4;
 /// Letters of a value that is named with a change.
 const LETTERS: usize = 60;
 
-/// A number with its unit.
-pub(super) fn number(unit: Unit, value: f64) -> String {
-    match unit {
-        Unit::Pps => Pps(value).to_string(),
-        Unit::Nanoseconds => Nanos(value.round().max(0.0) as u64).to_string(),
-        Unit::ChangesPerSecond | Unit::ConnectionsPerSecond => changes(value),
-    }
-}
-
-/// A change in a few letters: `-20.0 %`.
-pub(super) fn step(change: &Change) -> String {
-    format!("{:+.1} %", 100.0 * (change.ratio - 1.0))
-}
-
 fn trace(series: &Series) -> String {
     series.point.trace.rsplit('/').next().unwrap_or_default().to_owned()
-}
-
-/// What the series is of, in a line.
-pub(super) fn title(series: &Series) -> String {
-    let key = &series.point;
-    let ways = if key.directions == 1 { ", one way" } else { "" };
-    format!("{} on {} over {}{ways}, {}, {}", key.nf, key.device(), key.wiring, trace(series), size(key))
 }
 
 /// A line a series.
@@ -49,11 +26,11 @@ pub(super) fn list(all: &[Series], flag: &str) -> String {
         if key.directions == 1 {
             wiring.push_str(", one way");
         }
-        let now = series.groups.last().map_or("-".to_owned(), |group| number(series.unit, group.mean));
+        let now = series.groups.last().map_or("-".to_owned(), |group| words::value(series.unit, group.mean));
         let said = series.changes.last().map_or_else(String::new, |change| {
             let value = &series.values[change.at];
             let (since, unsure) = (&value.run, if change.confirmed { "" } else { " (one run so far)" });
-            format!("{} since {since}{unsure}: {}", step(change), short(&change.differences))
+            format!("{} since {since}{unsure}: {}", change.step(), short(&change.differences))
         });
         vec![
             number_of.to_string(),
@@ -111,18 +88,17 @@ fn short(differences: &[Difference]) -> String {
 /// One series, run by run.
 pub(super) fn series(series: &Series) -> String {
     let machine = series.machine.as_deref().unwrap_or("not told");
-    let mut text = format!("{}: {}\nmachine {machine}\n\n", title(series), series.quantity);
-    let changed = |place: usize| series.changes.iter().find(|change| change.at == place);
+    let mut text = format!("{}: {}\nmachine {machine}\n\n", series.title(), series.quantity);
     let row = |(place, value): (usize, &weir_methods::history::Value)| {
-        let (low, high) = (number(series.unit, value.least), number(series.unit, value.greatest));
+        let (low, high) = (words::value(series.unit, value.least), words::value(series.unit, value.greatest));
         vec![
             value.run.clone(),
             when(value.started_ms),
             value.weir.clone(),
             value.count.to_string(),
-            number(series.unit, value.value),
+            words::value(series.unit, value.value),
             if value.count > 1 { format!("{low} to {high}") } else { "-".to_owned() },
-            changed(place).map(step).unwrap_or_default(),
+            series.change(place).map(Change::step).unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<String>> = series.values.iter().enumerate().map(row).collect();
@@ -135,14 +111,7 @@ pub(super) fn series(series: &Series) -> String {
 }
 
 fn levels(series: &Series) -> String {
-    let level = |group: &weir_methods::history::Group| {
-        let (count, s) = (group.count, if group.count == 1 { "" } else { "s" });
-        let spread = match count {
-            1 => String::new(),
-            _ => format!(" ± {}", number(series.unit, group.deviation)),
-        };
-        format!("{count} run{s} at {}{spread}", number(series.unit, group.mean))
-    };
+    let level = |group: &weir_methods::history::Group| group.said(series.unit);
     match series.groups.as_slice() {
         [] => "\nNo run has a number that counts.\n".to_owned(),
         [one] => format!("\nNo change: {}.\n", level(one)),
@@ -156,7 +125,7 @@ fn change_text(series: &Series, change: &Change) -> String {
     let (style, word) = if change.improved { (GOOD, "better") } else { (BAD, "worse") };
     let value = &series.values[change.at];
     let before = &series.values[change.at - 1];
-    let (percent, word, to, from) = (step(change), paint(style, word), &value.run, &before.run);
+    let (percent, word, to, from) = (change.step(), paint(style, word), &value.run, &before.run);
     let mut text = format!("\n{percent} ({word}) from {from} to {to}");
     if !change.confirmed {
         text.push_str(", with one run on one side of it: perhaps an outlier");
