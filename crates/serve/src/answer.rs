@@ -131,6 +131,8 @@ pub(crate) enum Fault {
     Missing(String),
     /// The address, or a form, says what cannot be.
     Bad(String),
+    /// It is not allowed, and why.
+    Forbidden(String),
     /// What is there does not allow it now.
     Conflict(String),
     /// The store said no.
@@ -160,6 +162,7 @@ impl Fault {
         match self {
             Self::Missing(what) => (StatusCode::NOT_FOUND, what.clone()),
             Self::Bad(what) => (StatusCode::BAD_REQUEST, what.clone()),
+            Self::Forbidden(what) => (StatusCode::FORBIDDEN, what.clone()),
             Self::Conflict(what) => (StatusCode::CONFLICT, what.clone()),
             Self::Misdirected(what) => (StatusCode::MISDIRECTED_REQUEST, what.clone()),
             Self::Late(what) => (StatusCode::SERVICE_UNAVAILABLE, what.clone()),

@@ -8,6 +8,7 @@
 //! - `filter`: the list's address, read and written again; `pages`: one file a page.
 //! - `answer`: bodies with their headers, and what is said instead of one; `guard`: what holds for every request; `listen`:
 //!   connections, bounded in number and in time.
+//! - `start`: measuring from the page, where that is allowed: who may, a plan as a form, the queue.
 //! - [`Program`]: what the command line knows and this crate does not, so that a page and a command say the same.
 //!
 //! Threads: one accepts and answers, a bounded number read the store and draw pages; nothing of the database is read on the
@@ -22,8 +23,10 @@ mod listen;
 mod pages;
 mod program;
 pub mod site;
+mod start;
 mod stores;
 
 pub use listen::{ServeError, Server, Stop};
-pub use program::Program;
+pub use program::{Checked, PlanText, Program};
 pub use site::{Limits, Options};
+pub use start::Runs;

@@ -105,6 +105,11 @@ impl Server {
         self.address
     }
 
+    /// The token of whoever may measure; nothing where nobody may.
+    pub fn token(&self) -> Option<&str> {
+        self.site.start.as_ref().map(|start| start.door.token())
+    }
+
     /// Answers until it is stopped.
     pub fn run(self, stop: &Stop) -> Result<(), ServeError> {
         let limits = self.site.options.limits;
@@ -115,7 +120,7 @@ impl Server {
             .enable_all()
             .build()
             .map_err(ServeError::Start)?;
-        let served = runtime.block_on(serve(self.listener, router(&self.site), limits, stop.clone()));
+        let served = runtime.block_on(serve(self.listener, Arc::clone(&self.site), stop.clone()));
         runtime.shutdown_timeout(limits.grace);
         served.map_err(ServeError::Start)
     }
@@ -128,7 +133,8 @@ fn router(site: &Arc<Site>) -> Router {
         .with_state(Arc::clone(site))
 }
 
-async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: Stop) -> std::io::Result<()> {
+async fn serve(listener: TcpListener, site: Arc<Site>, stop: Stop) -> std::io::Result<()> {
+    let (router, limits) = (router(&site), site.options.limits);
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let places = Arc::new(Places { most: limits.connections.max(1), ..Places::default() });
     let mut connections = tokio::task::JoinSet::new();
@@ -152,8 +158,14 @@ async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: Stop
         }
     }
     drop(listener);
+    site.stop.now();
+    // What is being measured is interrupted, and ends while answers are sent.
+    let of_queue = Arc::clone(&site);
+    let queue =
+        tokio::task::spawn_blocking(move || of_queue.start.iter().for_each(|start| start.queue.end()));
     let ended = async { while connections.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(limits.grace, ended).await;
+    let _ = queue.await;
     Ok(())
 }
 

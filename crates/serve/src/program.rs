@@ -1,5 +1,6 @@
 //! What the command line knows and this crate does not.
 
+use std::path::Path;
 use weir_store::Origin;
 use weir_trial::run::{Point, PointResult, Run};
 
@@ -17,6 +18,37 @@ pub trait Program: Send + Sync + 'static {
     /// A bundle, as `weir export --bundle` writes it, with the signature that it came with; or why not.
     fn bundle(&self, run: Run, origin: Option<Origin>) -> Result<Vec<u8>, String>;
 
+    /// The JSON Schema of plans.
+    fn plan_schema(&self) -> serde_json::Value;
+
+    /// The plans that come with Weir.
+    fn plans(&self) -> Vec<PlanText>;
+
+    /// A plan looked at, as `weir plan check` looks at a file in this folder.
+    fn check(&self, plan: &str, folder: &Path) -> Checked;
+
     /// ` --db FILE`, quoted for a shell, for commands that are suggested; empty for the usual database.
     fn db_flag(&self) -> String;
+}
+
+/// A plan that comes with Weir.
+#[derive(Clone, Debug)]
+pub struct PlanText {
+    /// Its name.
+    pub name: String,
+    /// One line about it.
+    pub about: String,
+    /// The TOML.
+    pub text: String,
+}
+
+/// What `weir plan check` says of a plan.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Whether it can be measured.
+    pub good: bool,
+    /// All that is said, for people.
+    pub text: String,
+    /// Mistakes: the line, from 1, and what is wrong there.
+    pub places: Vec<(usize, String)>,
 }

@@ -3,6 +3,11 @@
 use crate::Program;
 use crate::cache::Cache;
 use crate::catalogue::Catalogue;
+use crate::listen::{ServeError, Stop};
+use crate::start::door::Door;
+use crate::start::form::Form;
+use crate::start::queue::Queue;
+use crate::start::{Runs, Start};
 use crate::stores::Stores;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +22,8 @@ pub struct Options {
     /// Names under which it may be asked for, beside `localhost` and addresses. Another name in the header Host is refused: a
     /// page of somebody else's could otherwise read the store by giving its own name this address (DNS rebinding).
     pub hosts: Vec<String>,
+    /// What measures, where whoever has the token may.
+    pub runs: Option<Runs>,
     /// Bounds of what one request, or all of them, may take.
     pub limits: Limits,
 }
@@ -67,16 +74,29 @@ pub(crate) struct Site {
     pub(crate) stores: Stores,
     pub(crate) catalogue: Catalogue,
     pub(crate) cache: Cache,
+    /// Measuring, where it is allowed.
+    pub(crate) start: Option<Start>,
+    /// The server ends.
+    pub(crate) stop: Stop,
 }
 
 impl Site {
     /// A site over a store, which must be there.
-    pub(crate) fn new(options: Options, open: Open, program: Arc<dyn Program>) -> StoreResult<Self> {
+    pub(crate) fn new(options: Options, open: Open, program: Arc<dyn Program>) -> Result<Self, ServeError> {
         let limits = options.limits;
+        let begin = |runs: &Runs| {
+            let door =
+                Door::new(runs.token.clone()).map_err(|why| ServeError::Start(std::io::Error::other(why)))?;
+            let queue = Queue::new(runs.program.clone(), runs.database.clone()).map_err(ServeError::Start)?;
+            Ok::<_, ServeError>(Start { door, queue, form: Form::of(&program.plan_schema()) })
+        };
+        let start = options.runs.as_ref().map(begin).transpose()?;
         Ok(Self {
             stores: Stores::new(open, limits.readers)?,
             catalogue: Catalogue::new(limits.fresh),
             cache: Cache::new(limits.cache_bytes),
+            start,
+            stop: Stop::default(),
             options,
             program,
         })

@@ -21,6 +21,19 @@ impl Stores {
         Ok(Self { open, idle: Arc::new(Mutex::new(vec![first])), readers })
     }
 
+    /// Does what takes its time and reads no store.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let permit = Arc::clone(&self.readers).acquire_owned().await.map_err(|_| Fault::Stopping)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            work()
+        });
+        done.await.unwrap_or_else(|error| Err(Fault::Broken(error.to_string())))
+    }
+
     /// Reads the store, or draws from what was read, on a thread that may take its time.
     pub(crate) async fn read<T: Send + 'static>(
         &self,

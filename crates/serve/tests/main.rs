@@ -6,3 +6,4 @@ mod compare;
 mod http;
 mod load;
 mod pages;
+mod start;

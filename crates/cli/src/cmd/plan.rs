@@ -110,7 +110,7 @@ fn check(file: &Path, points: bool, as_json: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// What a good plan measures, for people.
-fn summary(plan: &Plan, file: &Path, list_points: bool) -> String {
+pub(super) fn summary(plan: &Plan, file: &Path, list_points: bool) -> String {
     let points = plan.expand();
     let estimate = plan.estimate(ASSUMED_OVERHEAD);
     let longest = plan.longest(ASSUMED_OVERHEAD);

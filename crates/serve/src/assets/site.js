@@ -39,6 +39,37 @@
     for (const choice of filters.querySelectorAll("select")) choice.addEventListener("change", () => filters.requestSubmit());
   }
 
+  // A plan is checked as it is filled in.
+  const plan = document.querySelector("form.plan");
+  if (plan) {
+    const place = document.getElementById("checked");
+    let waiting = 0, asked = 0;
+    const check = async () => {
+      const number = ++asked;
+      try {
+        const answer = await fetch(plan.dataset.check, { method: "POST", body: new URLSearchParams(new FormData(plan)) });
+        const text = await answer.text();
+        if (number === asked && answer.ok) place.innerHTML = text;
+      } catch { /* the server is gone: the button says so */ }
+    };
+    plan.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(check, 400); });
+  }
+
+  // A measurement's lines come by themselves.
+  const job = document.getElementById("job");
+  if (job && job.dataset.events) {
+    const events = new EventSource(job.dataset.events);
+    const show = (event) => {
+      const before = job.querySelector(".lines");
+      const atEnd = !before || before.scrollTop + before.clientHeight >= before.scrollHeight - 30;
+      job.innerHTML = event.data;
+      const lines = job.querySelector(".lines");
+      if (lines) lines.scrollTop = atEnd ? lines.scrollHeight : before.scrollTop;
+    };
+    events.addEventListener("message", show);
+    events.addEventListener("end", () => { events.close(); location.reload(); });
+  }
+
   // Keys: / searches, j and k go through the list, x ticks, c compares.
   const rows = [...document.querySelectorAll("table.list tbody tr")];
   let at = -1;

@@ -7,11 +7,12 @@ mod figures;
 mod point;
 mod run;
 mod runs;
+mod start;
 
 use crate::answer::{Answer, Fault};
 use crate::site::Site;
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 use maud::{DOCTYPE, Markup, html};
 use std::sync::Arc;
 use weir_store::{ParseSelectorError, Selector, Store};
@@ -33,6 +34,13 @@ pub(crate) fn routes() -> Router<Arc<Site>> {
         .route("/compare.json", get(compare::json))
         .route("/figures", get(figures::page))
         .route("/figures/{file}", get(figures::file))
+        .route("/start", get(start::page).post(start::send))
+        .route("/start/enter", post(start::enter))
+        .route("/start/check", post(start::check))
+        .route("/start/resume", get(start::ask).post(start::resume))
+        .route("/start/jobs/{number}", get(start::job))
+        .route("/start/jobs/{number}/stop", post(start::stop))
+        .route("/start/jobs/{number}/events", get(start::events))
         .route("/static/{file}", get(assets::file))
 }
 
@@ -42,13 +50,15 @@ pub(crate) enum Here {
     Runs,
     Compare,
     Figures,
+    Start,
     Nowhere,
 }
 
-const PARTS: [(Here, &str, &str); 3] = [
+const PARTS: [(Here, &str, &str); 4] = [
     (Here::Runs, "/runs", "Runs"),
     (Here::Compare, "/compare", "Compare"),
     (Here::Figures, "/figures", "Figures"),
+    (Here::Start, "/start", "Start"),
 ];
 
 /// A page of the site.

@@ -51,6 +51,17 @@ fn drawn(site: &Site, run: Run, outline: &Outline) -> String {
     weir_report::render_within(&runs, &PageOptions::default(), &around)
 }
 
+/// Measuring, where that is allowed.
+fn measure(run: &Run, outline: &Outline) -> Markup {
+    let at = address_of(run);
+    html! {
+        @if run.state != RunState::Finished && !outline.live {
+            li { a class="button" href=(format!("/start/resume?run={at}")) { "Go on with it" } }
+        }
+        li { a class="button" href=(format!("/start?run={at}")) { "Measure its plan" } }
+    }
+}
+
 /// What can be done with the run.
 fn beside(site: &Site, run: &Run, outline: &Outline) -> Markup {
     let (flag, name) = (site.program.db_flag(), &run.name);
@@ -70,6 +81,7 @@ fn beside(site: &Site, run: &Run, outline: &Outline) -> Markup {
                 li { a class="button" href=(format!("{at}/plan.toml")) { "Plan" } }
                 li { a class="button" href=(format!("/figures?run={}", address_of(run))) { "Figures" } }
                 (compare(run))
+                @if site.start.is_some() { (measure(run, outline)) }
             }
             (points(run, &at))
             details class="cite" {

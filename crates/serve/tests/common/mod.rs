@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_serve::{Limits, Options, Program, Server, Stop};
+use weir_serve::{Checked, Limits, Options, PlanText, Program, Server, Stop};
 use weir_store::{Origin, Store};
 use weir_trial::run::{Point, PointResult, Run};
 
@@ -32,6 +32,23 @@ impl Program for Lines {
 
     fn bundle(&self, run: Run, origin: Option<Origin>) -> Result<Vec<u8>, String> {
         Ok(format!("{} {}", run.uuid, origin.is_some()).into())
+    }
+
+    fn plan_schema(&self) -> serde_json::Value {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/plan.schema.json");
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    fn plans(&self) -> Vec<PlanText> {
+        let text = "trace = \"tr3i\"\nsize = 64\n[throughput]\ngoals = [\"ndr\", \"pdr\"]\n";
+        vec![PlanText { name: "quick".to_owned(), about: "a plan".to_owned(), text: text.to_owned() }]
+    }
+
+    /// A plan is bad where a line has the word `bad` in it.
+    fn check(&self, plan: &str, _: &Path) -> Checked {
+        let lines = (1..).zip(plan.lines()).filter(|(_, line)| line.contains("bad"));
+        let places: Vec<_> = lines.map(|(number, _)| (number, "this is no size".to_owned())).collect();
+        Checked { good: places.is_empty(), text: format!("looked at\n{plan}"), places }
     }
 
     fn db_flag(&self) -> String {
@@ -94,7 +111,11 @@ impl Site {
 
     /// Serves a store.
     pub(crate) fn over(folder: tempfile::TempDir, path: PathBuf, limits: Limits) -> Self {
-        let options = Options { limits, ..Options::default() };
+        Self::under(folder, path, Options { limits, ..Options::default() })
+    }
+
+    /// Serves a store under all of these options.
+    pub(crate) fn under(folder: tempfile::TempDir, path: PathBuf, options: Options) -> Self {
         let open = Arc::new(move || Store::open_existing(Some(&path)));
         let server = Server::bind("127.0.0.1:0", options, open, Arc::new(Lines)).unwrap();
         let (address, stop) = (server.address(), Stop::default());

@@ -15,6 +15,10 @@ Pages need no scripts and ask nothing of any network. The server listens on this
 otherwise, answers to addresses, to `localhost` and to the names of --host, and only reads. There is no encryption and no \
 password: put a proxy that has both in front of it where others are to reach it.
 
+With --allow-runs it also measures: a form made from the schema of plans, checked as it is filled in, one measurement at a \
+time, with its lines as they come. That takes the token that is printed when the server starts. A measurement is a `weir bench` \
+of the server's user, which may read captures and flow tables by their paths.
+
 Ctrl-C or SIGTERM ends it when the answers under way are sent.";
 
 const EXAMPLES: &str = "\
@@ -23,6 +27,8 @@ Examples:
     weir serve
   Another database, on any free port:
     weir serve --db results.db --listen 127.0.0.1:0
+  Measuring from the page:
+    weir serve --allow-runs
   In a trusted lab's network, by the machine's name:
     weir serve --listen 0.0.0.0:8080 --host lab.example";
 
@@ -36,6 +42,12 @@ pub(crate) struct Args {
     /// A name under which the server may be asked for, beside `localhost` and addresses; may be repeated
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
+    /// Let whoever has the token measure on this machine from the page
+    #[arg(long)]
+    allow_runs: bool,
+    /// A file with the token, at least 16 letters; without it a random one is made and printed
+    #[arg(long, value_name = "FILE", requires = "allow_runs")]
+    token_file: Option<std::path::PathBuf>,
     #[command(flatten)]
     database: Database,
 }

@@ -3,11 +3,13 @@
 use super::Args;
 use crate::cmd::thresholds::Thresholds;
 use crate::cmd::{BadUse, WEIR, cells, export, store_error};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir_serve::{Options, Program, ServeError, Server, Stop};
+use weir_campaign::plan::{self, Known, Plan};
+use weir_serve::{Checked, Options, PlanText, Program, Runs, ServeError, Server, Stop};
 use weir_store::bundle::{self, Seal, Signature};
-use weir_store::{Origin, Store};
+use weir_store::{Origin, Store, server_of};
 use weir_trial::run::{Point, PointResult, Run};
 
 /// The command line, for the pages.
@@ -40,6 +42,36 @@ impl Program for CommandLine {
         bundle::write(&run, &thresholds, seal).map(|written| written.bytes).map_err(|error| error.to_string())
     }
 
+    fn plan_schema(&self) -> serde_json::Value {
+        plan::schema()
+    }
+
+    fn plans(&self) -> Vec<PlanText> {
+        let text = |plan: &plan::Builtin| PlanText {
+            name: plan.name.to_owned(),
+            about: plan.about.to_owned(),
+            text: plan.text.to_owned(),
+        };
+        plan::builtins().iter().map(text).collect()
+    }
+
+    fn check(&self, text: &str, folder: &Path) -> Checked {
+        let file = folder.join("plan.toml");
+        // The folder is one of ours, and says nothing to a reader.
+        let said = |text: String| text.replace(&format!("{}/", folder.display()), "");
+        match Plan::parse(text, &file, &Known::here()) {
+            Ok(plan) => {
+                let text = said(crate::cmd::plan::summary(&plan, &file, false));
+                Checked { good: true, text, places: Vec::new() }
+            }
+            Err(error) => {
+                let place = |place: weir_diagnostic::Place| (place.line, said(place.message));
+                let places = error.places().into_iter().map(place).collect();
+                Checked { good: false, text: said(error.to_string()), places }
+            }
+        }
+    }
+
     fn db_flag(&self) -> String {
         self.db_flag.clone()
     }
@@ -49,13 +81,18 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let program = CommandLine { db_flag: args.database.flag() };
     let path = args.database.named().map(ToOwned::to_owned);
     let open = Arc::new(move || Store::open_existing(path.as_deref()));
-    let options = Options { hosts: args.host, ..Options::default() };
+    let runs = if args.allow_runs { Some(runs(&args)?) } else { None };
+    let options = Options { hosts: args.host, runs, ..Options::default() };
     let server = Server::bind(&args.listen, options, open, Arc::new(program)).map_err(said)?;
     let stop = Stop::default();
     let stopped = stop.clone();
     ctrlc::set_handler(move || stopped.now())?;
     let address = server.address();
     crate::cmd::print(&format!("serving {WEIR} on http://{address} until Ctrl-C\n"))?;
+    if let Some(token) = server.token() {
+        let token = if args.token_file.is_some() { "the one in the file" } else { token };
+        crate::cmd::print(&format!("measuring is allowed at http://{address}/start; token: {token}\n"))?;
+    }
     if !address.ip().is_loopback() {
         eprintln!(
             "note: whoever reaches this machine can read the store; there is no encryption and no password"
@@ -63,6 +100,28 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     server.run(&stop).map_err(said)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What measures from the page: this program, into the same database.
+fn runs(args: &Args) -> anyhow::Result<Runs> {
+    let database = args.database.named().map(|named| match server_of(named) {
+        Some(_) => Ok(named.to_owned()),
+        None => std::path::absolute(named),
+    });
+    let database = database.transpose()?;
+    let token = args.token_file.as_ref().map(|path| {
+        let wrong =
+            |why: &dyn std::fmt::Display| BadUse::new(format!("--token-file {}: {why}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        let token = text.trim().to_owned();
+        let is_good = token.len() >= 16 && token.chars().all(|letter| letter.is_ascii_graphic());
+        if is_good { Ok(token) } else { Err(wrong(&"a token is 16 letters or more, in one word")) }
+    });
+    Ok(Runs {
+        program: std::env::current_exe()?,
+        database: database.into_iter().flat_map(|path| ["--db".into(), path.into_os_string()]).collect(),
+        token: token.transpose()?,
+    })
 }
 
 fn said(error: ServeError) -> anyhow::Error {
