@@ -1,31 +1,34 @@
 //! Pages that were made and may be asked for again: those of runs that nobody measures any more.
 //!
-//! A page is kept for [`KEPT`] only: advice may be added to a finished run. The oldest go first.
+//! A page is kept for seconds only: advice may be added to a finished run. The oldest go first.
 
 use crate::answer::Answer;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a page is kept.
-const KEPT: Duration = Duration::from_secs(10);
+/// How long the page of a run is kept.
+pub(crate) const OF_RUNS: Duration = Duration::from_secs(10);
+/// How long a history is kept, whose address says which runs it is of and how far they came.
+pub(crate) const OF_HISTORIES: Duration = Duration::from_secs(300);
 
 /// The pages.
 pub(crate) struct Cache {
     most: usize,
+    kept: Duration,
     pages: Mutex<VecDeque<(String, Instant, Answer)>>,
 }
 
 impl Cache {
-    /// A cache of so many bytes.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, pages: Mutex::default() }
+    /// A cache of so many bytes, each page for so long.
+    pub(crate) fn new(most: usize, kept: Duration) -> Self {
+        Self { most, kept, pages: Mutex::default() }
     }
 
     /// A page by its key.
     pub(crate) fn get(&self, key: &str) -> Option<Answer> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        while pages.front().is_some_and(|(_, made, _)| made.elapsed() > KEPT) {
+        while pages.front().is_some_and(|(_, made, _)| made.elapsed() > self.kept) {
             pages.pop_front();
         }
         pages.iter().find(|(kept, ..)| kept == key).map(|(.., page)| page.clone())
@@ -51,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_oldest_page_goes_when_there_is_no_room() {
-        let cache = Cache::new(10);
+        let cache = Cache::new(10, OF_RUNS);
         let page = |text: &str| Answer::text("text/plain", text.to_owned());
         cache.keep("a".to_owned(), &page("123456"));
         cache.keep("b".to_owned(), &page("1234"));

@@ -1,6 +1,8 @@
 //! What the command line knows and this crate does not.
 
 use std::path::Path;
+use weir_methods::history::Series;
+use weir_report::Trend;
 use weir_store::Origin;
 use weir_trial::run::{Point, PointResult, Run};
 
@@ -17,6 +19,9 @@ pub trait Program: Send + Sync + 'static {
 
     /// A bundle, as `weir export --bundle` writes it, with the signature that it came with; or why not.
     fn bundle(&self, run: Run, origin: Option<Origin>) -> Result<Vec<u8>, String>;
+
+    /// A series as a plot, as `weir history -o` draws it.
+    fn trend(&self, series: &Series) -> Trend;
 
     /// The JSON Schema of plans.
     fn plan_schema(&self) -> serde_json::Value;

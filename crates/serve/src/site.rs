@@ -1,7 +1,7 @@
 //! What the requests share.
 
 use crate::Program;
-use crate::cache::Cache;
+use crate::cache::{self, Cache};
 use crate::catalogue::Catalogue;
 use crate::listen::{ServeError, Stop};
 use crate::start::door::Door;
@@ -74,6 +74,7 @@ pub(crate) struct Site {
     pub(crate) stores: Stores,
     pub(crate) catalogue: Catalogue,
     pub(crate) cache: Cache,
+    pub(crate) histories: Cache,
     /// Measuring, where it is allowed.
     pub(crate) start: Option<Start>,
     /// The server ends.
@@ -94,7 +95,8 @@ impl Site {
         Ok(Self {
             stores: Stores::new(open, limits.readers)?,
             catalogue: Catalogue::new(limits.fresh),
-            cache: Cache::new(limits.cache_bytes),
+            cache: Cache::new(limits.cache_bytes, cache::OF_RUNS),
+            histories: Cache::new(limits.cache_bytes / 2, cache::OF_HISTORIES),
             start,
             stop: Stop::default(),
             options,

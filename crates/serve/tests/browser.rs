@@ -142,6 +142,8 @@ fn pages_fit_a_phone_and_a_wide_screen_and_can_be_read_by_day_and_by_night() {
         "/runs/1/points/3",
         "/compare?base=1/nf&with=1/testpmd",
         "/figures?run=2",
+        "/history",
+        "/history?nf=l2fwd&size=64&dut=nf&wiring=vhost&machine=machine1&quantity=throughput+ndr",
         "/compare",
         "/nowhere",
     ];

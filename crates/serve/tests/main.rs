@@ -3,6 +3,7 @@
 mod browser;
 mod common;
 mod compare;
+mod history;
 mod http;
 mod load;
 mod pages;

@@ -4,6 +4,7 @@ pub(crate) mod assets;
 mod compare;
 pub(crate) mod fault;
 mod figures;
+mod history;
 mod point;
 mod run;
 mod runs;
@@ -41,6 +42,9 @@ pub(crate) fn routes() -> Router<Arc<Site>> {
         .route("/start/jobs/{number}", get(start::job))
         .route("/start/jobs/{number}/stop", post(start::stop))
         .route("/start/jobs/{number}/events", get(start::events))
+        .route("/history", get(history::page))
+        .route("/history.json", get(history::json))
+        .route("/history.svg", get(history::plot))
         .route("/static/{file}", get(assets::file))
 }
 
@@ -49,14 +53,16 @@ pub(crate) fn routes() -> Router<Arc<Site>> {
 pub(crate) enum Here {
     Runs,
     Compare,
+    History,
     Figures,
     Start,
     Nowhere,
 }
 
-const PARTS: [(Here, &str, &str); 4] = [
+const PARTS: [(Here, &str, &str); 5] = [
     (Here::Runs, "/runs", "Runs"),
     (Here::Compare, "/compare", "Compare"),
+    (Here::History, "/history", "History"),
     (Here::Figures, "/figures", "Figures"),
     (Here::Start, "/start", "Start"),
 ];

@@ -55,6 +55,7 @@ fn drawn(site: &Site, run: &Run, place: usize) -> Answer {
         nav class="pages" aria-label="Points" {
             @if place > 0 { a href=(to(place - 1)) rel="prev" { "‹ Point before" } }
             @if place + 1 < run.points.len() { a href=(to(place + 1)) rel="next" { "Next point ›" } }
+            a href=(super::history::of_point(run, point)) { "Its history" }
         }
         (verdicts(site, point))
         section id="trials" {

@@ -133,7 +133,7 @@ impl List<'_> {
                 details class="facets" open[filter.wanted.iter().any(|wanted| !wanted.is_empty()) || filter.from.is_some() || filter.to.is_some()] {
                     summary { "Filters" }
                     div class="grid" {
-                        @for facet in Facet::ALL { (self.facet(facet)) }
+                        @for facet in Facet::ALL { (choice((self.index, &self.found), filter, facet)) }
                         (self.day("from", "From day", filter.from.as_deref()))
                         (self.day("to", "To day", filter.to.as_deref()))
                     }
@@ -149,40 +149,6 @@ impl List<'_> {
 
     fn day(&self, name: &str, label: &str, value: Option<&str>) -> Markup {
         html! { label { span { (label) } input type="date" name=(name) value=[value]; } }
-    }
-
-    /// One choice, with how many runs each value would leave.
-    fn facet(&self, facet: Facet) -> Markup {
-        let (values, counts) = (&self.index.values[facet as usize], &self.found.counts[facet as usize]);
-        let chosen = &self.filter.wanted[facet as usize];
-        let mut offered: Vec<(&str, u32)> = values
-            .iter()
-            .zip(counts)
-            .map(|(value, count)| (&**value, *count))
-            .filter(|(_, count)| *count > 0)
-            .collect();
-        offered.sort_by(|a, b| b.1.cmp(&a.1).then(natural(a.0).cmp(&natural(b.0))));
-        let left_out = offered.len().saturating_sub(OFFERED);
-        offered.truncate(OFFERED);
-        offered.sort_by_key(|(value, _)| natural(value));
-        // Several values stand in an address; the form offers one, and keeps the others.
-        let (first, others) =
-            chosen.split_first().map_or((None, &[][..]), |(first, others)| (Some(first), others));
-        let is_there = first.is_none_or(|first| offered.iter().any(|(value, _)| value == first));
-        html! {
-            label {
-                span { (facet.label()) }
-                select name=(facet.key()) {
-                    option value="" selected[first.is_none()] { "any" }
-                    @if let Some(first) = first.filter(|_| !is_there) { option value=(first) selected { (facet.shown(first)) } }
-                    @for (value, count) in offered {
-                        option value=(value) selected[first.is_some_and(|first| first == value)] { (facet.shown(value)) " (" (count) ")" }
-                    }
-                    @if left_out > 0 { option value="" disabled { (left_out) " more: search for " (facet.key()) ":WORD" } }
-                }
-            }
-            @for other in others { input type="hidden" name=(facet.key()) value=(other); }
-        }
     }
 
     /// What narrows the list, each with a way to drop it.
@@ -277,10 +243,45 @@ impl List<'_> {
         let flag = self.site.program.db_flag();
         html! {
             p class="take" {
-                a href=(format!("/runs.json{}", self.filter.address())) { "This list as JSON" } " · on the terminal: "
+                a href=(format!("/history{}", Filter { sort: Sort::default(), turned: false, page: 0, per: None, ..self.filter.clone() }.address())) { "Their history" }
+                " · " a href=(format!("/runs.json{}", self.filter.address())) { "This list as JSON" } " · on the terminal: "
                 (command(&format!("weir runs{flag}")))
             }
         }
+    }
+}
+
+/// One choice, with how many runs each value would leave.
+pub(super) fn choice((index, found): (&Index, &Found), filter: &Filter, facet: Facet) -> Markup {
+    let (values, counts) = (&index.values[facet as usize], &found.counts[facet as usize]);
+    let chosen = &filter.wanted[facet as usize];
+    let mut offered: Vec<(&str, u32)> = values
+        .iter()
+        .zip(counts)
+        .map(|(value, count)| (&**value, *count))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    offered.sort_by(|a, b| b.1.cmp(&a.1).then(natural(a.0).cmp(&natural(b.0))));
+    let left_out = offered.len().saturating_sub(OFFERED);
+    offered.truncate(OFFERED);
+    offered.sort_by_key(|(value, _)| natural(value));
+    // Several values stand in an address; the form offers one, and keeps the others.
+    let (first, others) =
+        chosen.split_first().map_or((None, &[][..]), |(first, others)| (Some(first), others));
+    let is_there = first.is_none_or(|first| offered.iter().any(|(value, _)| value == first));
+    html! {
+        label {
+            span { (facet.label()) }
+            select name=(facet.key()) {
+                option value="" selected[first.is_none()] { "any" }
+                @if let Some(first) = first.filter(|_| !is_there) { option value=(first) selected { (facet.shown(first)) } }
+                @for (value, count) in offered {
+                    option value=(value) selected[first.is_some_and(|first| first == value)] { (facet.shown(value)) " (" (count) ")" }
+                }
+                @if left_out > 0 { option value="" disabled { (left_out) " more: search for " (facet.key()) ":WORD" } }
+            }
+        }
+        @for other in others { input type="hidden" name=(facet.key()) value=(other); }
     }
 }
 

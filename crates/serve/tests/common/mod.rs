@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_methods::history::Series;
+use weir_report::Trend;
 use weir_serve::{Checked, Limits, Options, PlanText, Program, Server, Stop};
 use weir_store::{Origin, Store};
 use weir_trial::run::{Point, PointResult, Run};
@@ -32,6 +34,29 @@ impl Program for Lines {
 
     fn bundle(&self, run: Run, origin: Option<Origin>) -> Result<Vec<u8>, String> {
         Ok(format!("{} {}", run.uuid, origin.is_some()).into())
+    }
+
+    fn trend(&self, series: &Series) -> Trend {
+        let value = |value: &weir_methods::history::Value| weir_report::TrendValue {
+            name: None,
+            value: value.value,
+            interval: (value.least, value.greatest),
+            detail: value.run.clone(),
+        };
+        let level = |group: &weir_methods::history::Group| weir_report::Level {
+            first: group.first,
+            count: group.count,
+            mean: group.mean,
+            change: series.change(group.first).map(weir_methods::history::Change::step),
+        };
+        Trend {
+            title: series.title(),
+            label: series.quantity.clone(),
+            quantity: weir_report::figure::Quantity::Plain,
+            provenance: "runs".to_owned(),
+            values: series.values.iter().map(value).collect(),
+            levels: series.groups.iter().map(level).collect(),
+        }
     }
 
     fn plan_schema(&self) -> serde_json::Value {
