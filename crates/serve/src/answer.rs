@@ -33,6 +33,11 @@ impl Answer {
         Self::text("text/html; charset=utf-8", html)
     }
 
+    /// Bytes of a media type.
+    pub(crate) fn bytes(kind: &'static str, body: Vec<u8>) -> Self {
+        Self { kind, body: body.into(), file: None, lasting: false }
+    }
+
     /// A file that a browser keeps under a name.
     pub(crate) fn file(kind: &'static str, body: Vec<u8>, name: &str) -> Self {
         Self { kind, body: body.into(), file: Some(file_name(name)), lasting: false }
@@ -133,6 +138,8 @@ pub(crate) enum Fault {
     Bad(String),
     /// It is not allowed, and why.
     Forbidden(String),
+    /// A program that this takes is not installed, or failed.
+    Lacking(String),
     /// What is there does not allow it now.
     Conflict(String),
     /// The store said no.
@@ -163,6 +170,7 @@ impl Fault {
             Self::Missing(what) => (StatusCode::NOT_FOUND, what.clone()),
             Self::Bad(what) => (StatusCode::BAD_REQUEST, what.clone()),
             Self::Forbidden(what) => (StatusCode::FORBIDDEN, what.clone()),
+            Self::Lacking(what) => (StatusCode::NOT_IMPLEMENTED, what.clone()),
             Self::Conflict(what) => (StatusCode::CONFLICT, what.clone()),
             Self::Misdirected(what) => (StatusCode::MISDIRECTED_REQUEST, what.clone()),
             Self::Late(what) => (StatusCode::SERVICE_UNAVAILABLE, what.clone()),

@@ -23,6 +23,9 @@ pub trait Program: Send + Sync + 'static {
     /// A series as a plot, as `weir history -o` draws it.
     fn trend(&self, series: &Series) -> Trend;
 
+    /// A drawing (SVG) as another program makes it, `pdf` or `png`, as `weir plot` writes it; or why not.
+    fn made(&self, svg: &str, ending: &str) -> Result<Vec<u8>, String>;
+
     /// The JSON Schema of plans.
     fn plan_schema(&self) -> serde_json::Value;
 

@@ -163,11 +163,15 @@ fn figures_are_the_files_that_weir_plot_writes() {
             assert_eq!(site.get(&path).page(), exhibit.written(*form).unwrap(), "{path}");
         }
     }
+    let paper = site.get("/figures/throughput-l2fwd.pdf?run=otter");
+    assert_eq!(paper.header("content-type"), Some("application/pdf"));
+    assert!(paper.page().starts_with("%PDF of "));
     let drawn = site.get("/figures/throughput-l2fwd.svg?run=otter");
     assert_eq!(drawn.header("content-type"), Some("image/svg+xml"));
     for (path, status, says) in [
         ("/figures/throughput-l2fwd.svg", 400, "?run=NAME"),
-        ("/figures/throughput-l2fwd.pdf?run=otter", 404, "svg, pgf, md, csv, tex"),
+        ("/figures/throughput-l2fwd.gif?run=otter", 404, "svg, pgf, md, csv, tex, pdf, png"),
+        ("/figures/throughput-l2fwd.png?run=otter", 501, "svg-convert makes no png here"),
         ("/figures/throughput-l2fwd.csv?run=otter", 404, "it is written as svg"),
         ("/figures/none.svg?run=otter", 404, "there are throughput-l2fwd"),
         ("/figures?run=vole", 404, "o run matches `vole`"),

@@ -182,6 +182,16 @@ fn written(exhibit: &Exhibit, form: Option<Asked>, output: Option<&Path>) -> any
     }
 }
 
+/// A drawing as a file with this ending, which is of a form that another program makes.
+#[cfg(feature = "serve")]
+pub(super) fn made(svg: &str, ending: &str) -> anyhow::Result<Vec<u8>> {
+    let form = MADE.into_iter().find(|form| form.ending() == ending);
+    match form {
+        Some(Asked::Made(_, options)) => converted(svg, options),
+        _ => Err(BadUse::new(format!("`{ending}` is no form that is made of a drawing")).into()),
+    }
+}
+
 /// A drawing as rsvg-convert makes it. The drawing is ours, with every text in it escaped.
 fn converted(svg: &str, options: &[&str]) -> anyhow::Result<Vec<u8>> {
     const PROGRAM: &str = "rsvg-convert";

@@ -11,6 +11,8 @@ use weir_report::{Exhibit, Form, exhibits};
 use weir_store::Selector;
 use weir_trial::run::Run;
 
+/// What another program makes of a drawing: ending, name, media type.
+const MADE: [(&str, &str, &str); 2] = [("pdf", "PDF", "application/pdf"), ("png", "PNG", "image/png")];
 /// Most runs that are drawn into one plot.
 pub(crate) const MOST_RUNS: usize = 16;
 
@@ -75,7 +77,7 @@ pub(crate) async fn page(State(site): State<Arc<Site>>, RawQuery(runs): RawQuery
 fn without_runs() -> Answer {
     let main = html! {
         h1 { "Figures" }
-        p { "Every plot of a run is to be had as SVG, every table as Markdown, CSV and LaTeX, at an address of its own." }
+        p { "Every plot of a run is to be had as SVG, PDF, PNG and PGF, every table as Markdown, CSV and LaTeX, at an address of its own." }
         form class="inline" action="/figures" method="get" {
             label for="run" { "Run" } " "
             input id="run" name="run" value="@last" maxlength="200" title="A name, the beginning of one, a number, a UUID, @last or @last~1";
@@ -94,7 +96,7 @@ fn listed(site: &Site, runs: &[Run], exhibits: &[Exhibit]) -> Markup {
         @if exhibits.is_empty() { p { "No plot and no table: there are no results yet." } } @else {
             (wide("Plots and tables", html! {
                 table class="exhibits" {
-                    caption { "Plots as SVG; tables as Markdown, CSV in base units (RFC 4180) and LaTeX for the package booktabs" }
+                    caption { "Plots as drawings and for LaTeX; tables as Markdown, CSV in base units (RFC 4180) and LaTeX for the package booktabs" }
                     thead { tr { th scope="col" { "Identifier" } th scope="col" { "Shows" } th scope="col" { "As" } th scope="col" { "Command" } } }
                     tbody { @for exhibit in exhibits {
                         tr {
@@ -106,7 +108,7 @@ fn listed(site: &Site, runs: &[Run], exhibits: &[Exhibit]) -> Markup {
                     } }
                 }
             }))
-            p class="hint" { "PDF and PNG are not made here; " code { "rsvg-convert -f pdf FILE.svg" } " makes them." }
+            p class="hint" { "PDF and PNG are made by Debian's rsvg-convert (librsvg2-bin), where the server has it." }
         }
     }
 }
@@ -116,6 +118,9 @@ fn links(id: &str, forms: &[Form], query: &str) -> Markup {
         @for (place, form) in forms.iter().enumerate() {
             @if place > 0 { " · " }
             a href=(format!("/figures/{id}.{}{query}", form.ending())) { (label(*form)) }
+            @if *form == Form::Svg { @for (ending, name, _) in MADE {
+                " · " a href=(format!("/figures/{id}.{ending}{query}")) { (name) }
+            } }
         }
     }
 }
@@ -166,17 +171,21 @@ pub(crate) async fn file(
     if which.is_empty() {
         return Err(Fault::Bad("a figure is of runs: write /figures/ID.svg?run=NAME".to_owned()));
     }
-    let forms = || Form::ALL.map(Form::ending).join(", ");
+    let forms = || Form::ALL.map(Form::ending).into_iter().chain(MADE.map(|(ending, ..)| ending));
     let form = file.rsplit_once('.').and_then(|(id, ending)| {
-        Some((id.to_owned(), Form::ALL.into_iter().find(|form| form.ending() == ending)?))
+        let made = MADE.into_iter().find(|(known, ..)| *known == ending);
+        let form = if made.is_some() { Some(Form::Svg) } else { None };
+        let form = form.or_else(|| Form::ALL.into_iter().find(|form| form.ending() == ending))?;
+        Some((id.to_owned(), form, made))
     });
-    let (id, form) = form.ok_or_else(|| {
+    let (id, form, made) = form.ok_or_else(|| {
         Fault::Missing(format!(
             "`{}` ends in no form of a figure; there are {}",
             crate::catalogue::short(&file, 60),
-            forms()
+            forms().collect::<Vec<_>>().join(", ")
         ))
     })?;
+    let shared = Arc::clone(&site);
     let write = move |store: &weir_store::Store| {
         let runs = loaded(store, &which)?;
         let exhibits = exhibits(&runs);
@@ -190,8 +199,13 @@ pub(crate) async fn file(
         })?;
         let text = exhibit.written(form).ok_or_else(|| {
             let forms = exhibit.forms().iter().map(|form| form.ending()).collect::<Vec<_>>().join(", ");
-            Fault::Missing(format!("{id} is not to be had as {}; it is written as {forms}", form.ending()))
+            let asked = made.map_or(form.ending(), |(ending, ..)| ending);
+            Fault::Missing(format!("{id} is not to be had as {asked}; it is written as {forms}"))
         })?;
+        if let Some((ending, _, kind)) = made {
+            let bytes = shared.program.made(&text, ending).map_err(Fault::Lacking)?;
+            return Ok(Answer::bytes(kind, bytes));
+        }
         Ok(match form {
             Form::Svg => Answer::text("image/svg+xml", text),
             Form::Markdown => Answer::text("text/markdown; charset=utf-8", text),

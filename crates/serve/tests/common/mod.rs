@@ -59,6 +59,13 @@ impl Program for Lines {
         }
     }
 
+    fn made(&self, svg: &str, ending: &str) -> Result<Vec<u8>, String> {
+        match ending {
+            "pdf" => Ok(format!("%PDF of {} bytes", svg.len()).into()),
+            other => Err(format!("rsvg-convert makes no {other} here; install it")),
+        }
+    }
+
     fn plan_schema(&self) -> serde_json::Value {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/plan.schema.json");
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()

@@ -48,6 +48,10 @@ impl Program for CommandLine {
         crate::cmd::history::plot::trend(series)
     }
 
+    fn made(&self, svg: &str, ending: &str) -> Result<Vec<u8>, String> {
+        crate::cmd::plot::made(svg, ending).map_err(|error| error.to_string())
+    }
+
     fn plan_schema(&self) -> serde_json::Value {
         plan::schema()
     }
