@@ -131,6 +131,12 @@ const FAULTS: &str = "
     if (document.querySelectorAll('h1').length !== 1 || !document.querySelector('main, #main')) faults.push('no heading or no main part');
     return faults.slice(0, 8)";
 
+/// Whether there are intervals, and how many of them stand beyond the edge of their table.
+const CUT_INTERVALS: &str = "
+    const cells = [...document.querySelectorAll('td.interval')];
+    const cut = cells.filter((cell) => cell.getBoundingClientRect().right > cell.closest('.scroll').getBoundingClientRect().right);
+    return [cells.length > 0, cut.length]";
+
 #[test]
 fn pages_fit_a_phone_and_a_wide_screen_and_can_be_read_by_day_and_by_night() {
     let site = Site::of(&[run("2026-11-21-otter", 1, 1.0), small("heron", 2)]);
@@ -156,6 +162,9 @@ fn pages_fit_a_phone_and_a_wide_screen_and_can_be_read_by_day_and_by_night() {
             go(&browser, &site, path);
             let faults = browser.run(FAULTS, json!([]));
             assert_eq!(faults, json!([]), "{path} at {width} px, {scheme}");
+            if width == 1280 && path.starts_with("/compare?") {
+                assert_eq!(browser.run(CUT_INTERVALS, json!([])), json!([true, 0]), "intervals are cut off");
+            }
         }
     }
     // A table that is cut off says so by a shadow, and moves by keys.

@@ -30,9 +30,9 @@ fn the_page_says_what_the_command_says_environments_first() {
     comes(&words::environment(&expected));
     for row in &expected.rows {
         comes(&words::ratio(row));
+        comes(&words::interval(row));
         comes(&words::verdict(row));
         comes(&words::judged(row.bound.unwrap()));
-        comes(&words::interval(row));
     }
     words::notes(&expected).iter().for_each(|note| comes(note.strip_prefix("note: ").unwrap()));
     assert!(page[at..].contains("<figure"), "plots come below");

@@ -78,11 +78,10 @@ fn ratios(comparison: &Comparison) -> Markup {
                 caption { "B/A with its 95\u{a0}% interval; the picture reaches from 1/" (format!("{edge:.2}")) " to " (format!("{edge:.2}")) }
                 thead { tr {
                     @for head in ["Function", "Dataplane", "Wiring", "Trace", "Size", "What"] { th scope="col" { (head) } }
-                    @for head in ["A", "B", "B/A"] { th scope="col" class="n" { (head) } }
+                    @for head in ["A", "B", "B/A", "95\u{a0}% interval"] { th scope="col" class="n" { (head) } }
                     th scope="col" { "Verdict" }
                     @if let Some(bound) = &bound { th scope="col" { (bound) } }
                     th scope="col" { span class="unseen" { "Picture" } }
-                    th scope="col" class="n" { "95\u{a0}% interval" }
                     th scope="col" class="n" { "n" }
                 } }
                 tbody { @for (place, row) in rows.iter().enumerate() { (line(row, place.checked_sub(1).map(|place| &rows[place]), edge)) } }
@@ -105,12 +104,12 @@ fn line(row: &Row, before: Option<&Row>, edge: f64) -> Markup {
             td class="n" { (words::number(row.unit, row.a)) }
             td class="n" { (words::number(row.unit, row.b)) }
             td class="n" { (words::ratio(row)) }
+            td class="n interval" { (words::interval(row)) }
             td class=(format!("state {class}")) { (words::verdict(row)) }
             @if let Some(bound) = row.bound {
                 td class=[matches!(bound, BoundVerdict::Broken(_)).then_some("state bad")] { (words::judged(bound)) }
             }
             td { (picture(row, edge)) }
-            td class="n" { (words::interval(row)) }
             td class="n" { (words::count(row.a)) " + " (words::count(row.b)) }
         }
     }
