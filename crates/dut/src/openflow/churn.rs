@@ -309,7 +309,7 @@ mod tests {
         };
         let (confirmed, got) = [250, 1000, 4000]
             .into_iter()
-            .map(|millis| of_millis(millis))
+            .map(of_millis)
             .map(|(changed, got)| (changed.unwrap().confirmed, got))
             .find(|(confirmed, _)| confirmed.len() >= 3)
             .expect("three changes that probes look for");
