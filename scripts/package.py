@@ -8,7 +8,7 @@ the program before, with the features that FEATURES names.
     scripts/package.py [--version VERSION] [--output FOLDER] [--features]
 
 `--version` is the package's, where that is to be another than the program's. The packager is who DEBFULLNAME and
-DEBEMAIL name. `--features` prints what the program is to be built with, and packs nothing.
+DEBEMAIL name. `--features` prints what the program is to be built with, and packs nothing; other options are checked.
 """
 
 import argparse
@@ -37,13 +37,15 @@ VERSION = re.compile(r"[0-9][A-Za-z0-9.+~]*")
 
 def main():
     options = arguments()
+    if options.version is not None and not VERSION.fullmatch(options.version):
+        sys.exit(f"package: `{options.version}` is no version of a Debian package: it begins with a digit and has letters, digits "
+                 "and . + ~ only")
     if options.features:
         print(FEATURES)
         return
+    if shutil.which("dh") is None:
+        sys.exit("package: there is no `dh` here; `./x package` installs it (Debian's package debhelper)")
     version = options.version or version_of(PROGRAM)
-    if not VERSION.fullmatch(version):
-        sys.exit(f"package: `{version}` is no version of a Debian package: it begins with a digit and has letters, digits "
-                 "and . + ~ only")
     output = options.output.resolve()
     work = output / "work"
     shutil.rmtree(work, ignore_errors=True)
