@@ -389,6 +389,59 @@ mod tests {
         has_all(&samples, ("table", "9"), TABLE, &[]);
     }
 
+    /// Queries of the dashboard that the package has, and the templates that name their results.
+    fn queries() -> Vec<(String, String)> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/grafana/weir-switch.json");
+        let board: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let text = |target: &serde_json::Value, key: &str| target[key].as_str().unwrap().to_owned();
+        let panels = board["panels"].as_array().unwrap();
+        let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+        targets.map(|target| (text(target, "expr"), text(target, "legendFormat"))).collect()
+    }
+
+    /// The words that stand between each `before` and the next `after`, with commas between them.
+    fn listed<'a>(text: &'a str, before: &str, after: char) -> Vec<&'a str> {
+        let lists = text.split(before).skip(1).filter_map(|rest| rest.split(after).next());
+        lists.flat_map(|list| list.split(',')).map(str::trim).filter(|word| !word.is_empty()).collect()
+    }
+
+    #[test]
+    fn the_dashboard_asks_for_families_and_labels_that_the_page_has() {
+        let samples = page(&render(&Stats::new(&report(), "weir 1", 2.6e9)));
+        let mut asked = BTreeSet::new();
+        for (query, legend) in queries() {
+            let families: Vec<&str> = query
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .filter(|word| word.starts_with("weir_switch_"))
+                .collect();
+            assert!(!families.is_empty(), "{query}");
+            // What Prometheus adds to each sample.
+            let given = ["instance", "job"].map(str::to_owned);
+            let mut labels: BTreeSet<String> = given.into_iter().collect();
+            for (place, family) in families.iter().enumerate() {
+                let found: Vec<&Sample> = samples.iter().filter(|sample| sample.name == *family).collect();
+                assert!(!found.is_empty(), "the page has no {family}: {query}");
+                let has: BTreeSet<String> =
+                    found.iter().flat_map(|sample| sample.labels.keys().cloned()).collect();
+                // A division or difference keeps the labels of its left side.
+                if place == 0 {
+                    labels.extend(has);
+                }
+                // A counter is asked for its rate, and nothing else is.
+                let is_counter = family.ends_with("_total");
+                let rated = query.contains(&format!("rate({family}{{"))
+                    || query.contains(&format!("increase({family}{{"));
+                assert_eq!(is_counter, rated, "{family}: {query}");
+                asked.insert((*family).to_owned());
+            }
+            let grouped = [listed(&query, " by (", ')'), listed(&query, " on (", ')')].concat();
+            for label in grouped.into_iter().chain(listed(&legend, "{{", '}')) {
+                assert!(labels.contains(label), "samples have no label {label}: {query} as {legend}");
+            }
+        }
+        assert!(asked.len() > 30, "{asked:?}");
+    }
+
     #[test]
     fn labels_hold_whatever_names_hold() {
         let mut stats = Stats::new(&report(), "", 1.0);
