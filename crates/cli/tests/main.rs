@@ -36,6 +36,7 @@ mod links;
 mod memif;
 mod nf;
 mod outside;
+mod package;
 mod packets;
 mod packs;
 mod papers;
