@@ -1,23 +1,40 @@
-//! Many runs, many readers. It takes minutes, so it is run by itself: `./x test --ignored -p weir-serve`; docs/serve.md has what
+//! Many runs, many readers. It takes minutes, so it is run by itself: `./x test -p weir-serve --run-ignored=only`; docs/serve.md has what
 //! it printed. Times are printed and not judged: a machine that is busy is no fault of the server's.
+//!
+//! Variables: `WEIR_LOAD_RUNS=500` makes fewer runs; `WEIR_LOAD_ON=postgres` keeps them on a server of its own, in place of a
+//! file; `WEIR_LOAD_DB=FILE` keeps the file, and takes what is there.
 
-use crate::common::{Site, run, store};
+use crate::common::{Site, run};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_serve::Limits;
+use weir_store::{Origin, Store};
+use weir_testkit::postgres::Server;
+use weir_trial::run::Run;
 
 const RUNS: u32 = 10_000;
 const READERS: u32 = 50;
-const SECONDS: u32 = 10;
+const SECONDS: u32 = 20;
 
-/// What readers look at, in turns.
-const PATHS: [&str; 6] = [
-    "/runs",
-    "/runs?dut=testpmd&size=512&machine=machine1",
-    "/runs?q=otter+dut:nf&sort=trials",
-    "/runs?nf=l2fwd&from=2026-11-22&page=20",
-    "/runs.json?per=50&method=throughput",
-    "/runs?sort=name&order=turned&per=100",
-];
+/// What readers look at: kinds of questions, each of several addresses.
+const KINDS: [&str; 4] = ["list", "filter", "compare", "history"];
+/// Addresses of a kind.
+const ADDRESSES: u32 = 12;
+
+/// An address of a kind. Those of one kind differ, so that what was kept of one serves no other.
+fn path(kind: &str, number: u32) -> String {
+    let place = number % ADDRESSES;
+    let machine = place % 20;
+    let size = ["64", "128", "256", "512"][place as usize % 4];
+    let filters =
+        ["dut=testpmd&size=512", "q=otter+dut:nf&sort=trials", "nf=l2fwd&method=throughput&sort=name"];
+    match kind {
+        "list" => format!("/runs?page={}", 1 + place),
+        "filter" => format!("/runs?{}&machine=machine{machine}", filters[place as usize % 3]),
+        "compare" => format!("/compare?base={}&with={}", 7 + place, 67 + place),
+        _ => format!("/history?nf=l2fwd&dut=nf&wiring=vhost&size={size}&machine=machine{machine}"),
+    }
+}
 
 fn told(name: &str, mut times: Vec<Duration>) {
     times.sort();
@@ -31,61 +48,104 @@ fn told(name: &str, mut times: Vec<Duration>) {
     );
 }
 
+fn asked(variable: &str) -> Option<String> {
+    std::env::var(variable).ok()
+}
+
+/// Runs of twenty machines, each with some six points of the example's seventy-two.
+fn runs(count: u32) -> impl Iterator<Item = Run> {
+    let example = run("otter", 1, 1.0);
+    (1..=count).map(move |number| {
+        let first = number as usize % 60;
+        let points = example.points[first..].iter().filter(|point| point.trials.len() > 3).take(5);
+        let mut points: Vec<_> = points.cloned().collect();
+        (0..).zip(&mut points).for_each(|(index, point)| point.index = index);
+        let mut environment = example.environment.clone();
+        environment.insert("machine.id".to_owned(), format!("machine{}", number % 20));
+        Run {
+            name: format!("{}-{number}", ["otter", "heron", "vole", "lark"][number as usize % 4]),
+            uuid: format!("00000000-0000-7000-8000-{number:012}"),
+            started_ms: example.started_ms + i64::from(number) * 60_000,
+            environment,
+            points,
+            plan: example.plan.clone(),
+            weir: example.weir.clone(),
+            sessions: Vec::new(),
+            self_checks: Vec::new(),
+            advice: Vec::new(),
+            ..example
+        }
+    })
+}
+
+/// A database with these runs in it.
+fn fill(path: &Path, count: u32) {
+    let begin = Instant::now();
+    let mut store = Store::open(Some(path)).unwrap();
+    let there = store.outline().unwrap().len();
+    let mut trials = 0;
+    for run in runs(count).skip(there) {
+        trials += run.points.iter().map(|point| point.trials.len()).sum::<usize>();
+        let origin = Origin {
+            name: run.name.clone(),
+            address: "sha256:0".to_owned(),
+            signature: None,
+            imported_ms: 0,
+            differences: 0,
+        };
+        store.import(&run, &origin).unwrap();
+    }
+    let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+    println!(
+        "{count} runs, {there} of them there before; {trials} trials added in {:.0?}; {} MB",
+        begin.elapsed(),
+        bytes >> 20
+    );
+}
+
 #[test]
 #[ignore = "makes a store of 10,000 runs with a million trials: minutes"]
-fn ten_thousand_runs_are_listed_filtered_and_compared_for_fifty_readers() {
+fn ten_thousand_runs_are_listed_filtered_compared_and_followed_for_fifty_readers() {
     let folder = tempfile::tempdir().unwrap();
-    let example = run("otter", 1, 1.0);
-    let made = Instant::now();
-    // Fewer runs, to try it: WEIR_LOAD_RUNS=500.
-    let count = std::env::var("WEIR_LOAD_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
-    let runs = (1..=count).map(|number| {
-        let mut run = example.clone();
-        run.name = format!("{}-{number}", ["otter", "heron", "vole", "lark"][number as usize % 4]);
-        run.uuid = format!("00000000-0000-7000-8000-{number:012}");
-        run.started_ms += i64::from(number) * 60_000;
-        run.environment.insert("machine.id".to_owned(), format!("machine{}", number % 20));
-        // Some six points of the seventy-two, with a hundred trials.
-        let first = number as usize % 60;
-        run.points =
-            example.points[first..].iter().filter(|point| point.trials.len() > 3).take(5).cloned().collect();
-        (0..).zip(&mut run.points).for_each(|(index, point)| point.index = index);
-        run
-    });
-    let mut trials = 0;
-    let mut path = None;
-    for chunk in runs.collect::<Vec<_>>().chunks(500) {
-        trials += chunk.iter().flat_map(|run| &run.points).map(|point| point.trials.len()).sum::<usize>();
-        path = Some(store(folder.path(), chunk));
-    }
-    let path = path.unwrap();
-    let bytes = std::fs::metadata(&path).unwrap().len();
-    println!("{count} runs, {trials} trials, {} MB, made in {:.0?}", bytes >> 20, made.elapsed());
+    let count = asked("WEIR_LOAD_RUNS").and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
+    let of_server = tempfile::tempdir().unwrap();
+    let on_server = asked("WEIR_LOAD_ON").as_deref() == Some("postgres");
+    let server = on_server.then(|| Server::own(of_server.path()));
+    let file = || asked("WEIR_LOAD_DB").map_or_else(|| folder.path().join("weir.db"), PathBuf::from);
+    let path = server.as_ref().map_or_else(file, |server| PathBuf::from(server.address("weir", "postgres")));
+    fill(&path, count);
     let site = Site::over(folder, path, Limits::default());
     let begin = Instant::now();
     assert!(site.get("/runs").page().contains(&format!("{count} runs")));
     println!("the first list, when nothing was read yet: {:.0?}", begin.elapsed());
-    for path in PATHS {
-        let times = (0..20).map(|_| timed(&site, path)).collect();
-        told(path, times);
+    for kind in KINDS {
+        let first = (0..ADDRESSES).map(|number| timed(&site, &self::path(kind, number)));
+        told(&format!("{kind}, alone, first time"), first.collect());
+        let again = (0..ADDRESSES).map(|number| timed(&site, &self::path(kind, number)));
+        told(&format!("{kind}, alone, again"), again.collect());
     }
-    let heavy = ["/runs/7", "/runs/7/points/2", "/compare?base=7&with=8", "/figures?run=7"];
-    for path in heavy {
-        told(path, (0..10).map(|_| timed(&site, path)).collect());
+    for path in ["/runs/7", "/runs/7/points/2", "/figures?run=7", "/runs.json?per=500", "/history"] {
+        told(path, (0..5).map(|_| timed(&site, path)).collect());
     }
-    // Each reader asks once a second, whether or not the answer before was quick.
-    let all: Vec<Vec<Duration>> = std::thread::scope(|scope| {
+    readers(&site);
+    drop(site);
+    drop(server);
+}
+
+/// Fifty readers. Each asks once a second, whether or not the answer before was quick.
+fn readers(site: &Site) {
+    let all: Vec<Vec<(usize, Duration)>> = std::thread::scope(|scope| {
         let reader = |reader: u32| {
-            let site = &site;
             move || {
                 let begin =
                     Instant::now() + Duration::from_millis(u64::from(reader) * 1000 / u64::from(READERS));
                 let one = |turn: u32| {
                     let due = begin + Duration::from_secs(u64::from(turn));
                     std::thread::sleep(due.saturating_duration_since(Instant::now()));
-                    timed(site, PATHS[(reader + turn) as usize % PATHS.len()]);
+                    let kind = (reader + turn) as usize % KINDS.len();
+                    timed(site, &path(KINDS[kind], reader * 7 + turn));
                     // From when it was due, so that nothing is hidden.
-                    due.elapsed()
+                    (kind, due.elapsed())
                 };
                 (0..SECONDS).map(one).collect::<Vec<_>>()
             }
@@ -93,11 +153,20 @@ fn ten_thousand_runs_are_listed_filtered_and_compared_for_fifty_readers() {
         let readers: Vec<_> = (0..READERS).map(|number| scope.spawn(reader(number))).collect();
         readers.into_iter().map(|reader| reader.join().unwrap()).collect()
     });
-    told(&format!("{READERS} readers, one request a second each"), all.into_iter().flatten().collect());
+    let all: Vec<_> = all.into_iter().flatten().collect();
+    for (place, kind) in KINDS.into_iter().enumerate() {
+        let of = all.iter().filter(|(kind, _)| *kind == place).map(|(_, time)| *time);
+        told(&format!("{READERS} readers: {kind}"), of.collect());
+    }
+    told(
+        &format!("{READERS} readers, one request a second each"),
+        all.iter().map(|(_, time)| *time).collect(),
+    );
 }
 
 fn timed(site: &Site, path: &str) -> Duration {
     let begin = Instant::now();
-    assert_eq!(site.get(path).status, 200, "{path}");
+    let answer = site.get(path);
+    assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     begin.elapsed()
 }
