@@ -5,12 +5,12 @@
 //! nothing but this port: no packet of others, no table, no right.
 //!
 //! Design:
-//! - [`ring`]: packets between the two processes, copied, through memory of which nothing is believed;
-//! - [`ends`]: what a worker of the switch holds, [`ApartRx`] and [`ApartTx`];
-//! - [`supervisor`]: starts the helper, and again when it has died, hangs or lies; [`lines`], [`tally`]: what it
+//! - `ring.rs`: packets between the two processes, copied, through memory of which nothing is believed;
+//! - `ends.rs`: what a worker of the switch holds, [`ApartRx`] and [`ApartTx`];
+//! - `supervisor.rs`: starts the helper, and again when it has died, hangs or lies; `lines.rs`, `tally.rs`: what it
 //!   hears from it;
-//! - [`keeper`]: a process that starts helpers for the switch, which may not start any itself ([`Keeper`]);
-//! - [`helper`]: the helper's own program ([`serve`]).
+//! - `keeper.rs`: a process that starts helpers for the switch, which may not start any itself ([`Keeper`]);
+//! - `helper.rs`: the helper's own program ([`serve`]).
 //!
 //! Accounts: a packet that came in is the switch's when it was copied out of the ring; what the driver had taken and not
 //! put there is lost as on a wire. A packet that the switch sent is the helper's when it lies in the ring; what a helper has
