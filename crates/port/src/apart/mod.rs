@@ -2,7 +2,7 @@
 //!
 //! Why: drivers for shared memory (vhost, memif) use what a guest wrote. A guest that makes its memory shorter kills whoever
 //! reads it (SIGBUS), and one that lies may find a flaw by which it writes into the driver's process. So that process has
-//! nothing but this port: no packet of others, no table, no right.
+//! nothing but this port, no packet of others and no table, and gives up its rights before it serves it (`helper.rs`).
 //!
 //! Design:
 //! - `ring.rs`: packets between the two processes, copied, through memory of which nothing is believed;
