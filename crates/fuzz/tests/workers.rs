@@ -11,7 +11,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 #[test]
 fn bursts_of_any_frames_end_once_with_two_workers() {
     let effort = Effort {
-        seed: weir_testkit::seed(32),
+        seed: asked("WEIR_FUZZ_SEED", 32),
         inputs: asked("WEIR_FUZZ_INPUTS", 20_000),
         time: Duration::from_millis(asked("WEIR_FUZZ_MILLIS", 2500)),
     };

@@ -31,17 +31,24 @@ fn advice(mend: &str) -> String {
     if mend.is_empty() { String::new() } else { format!("; {mend}") }
 }
 
-/// All mistakes of a file, at least one, by line.
+/// Mistakes that are shown of a file: of a file of another kind every line is one.
+const SHOWN: usize = 20;
+
+/// All mistakes of a file, at least one, by line. Shown are the first [`SHOWN`], and how many more there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextErrors(pub Vec<TextError>);
 
 impl fmt::Display for TextErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, error) in self.0.iter().enumerate() {
+        for (number, error) in self.0.iter().take(SHOWN).enumerate() {
             let end = if number == 0 { "" } else { "\n" };
             write!(f, "{end}{error}")?;
         }
-        Ok(())
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            1 => write!(f, "\nand one more line is wrong"),
+            more => write!(f, "\nand {more} more lines are wrong"),
+        }
     }
 }
 
@@ -116,4 +123,22 @@ fn closest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&
     let word = word.to_ascii_lowercase();
     let scored = names.into_iter().map(|name| (strsim::jaro_winkler(&word, name), name));
     scored.filter(|(score, _)| *score >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_file_of_another_kind_the_first_mistakes_are_shown_and_the_rest_is_counted() {
+        let of = |lines: usize| {
+            let text = "tablp\n".repeat(lines);
+            crate::parse_flow_file(&text, &Default::default()).unwrap_err()
+        };
+        let (few, many) = (of(SHOWN), of(970));
+        assert_eq!((few.0.len(), few.to_string().lines().count()), (SHOWN, SHOWN));
+        let said = many.to_string();
+        assert_eq!((many.0.len(), said.lines().count()), (970, SHOWN + 1), "{said}");
+        assert!(said.starts_with("line 1") && said.ends_with("and 950 more lines are wrong"), "{said}");
+    }
 }
