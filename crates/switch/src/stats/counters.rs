@@ -336,7 +336,7 @@ mod tests {
 
     /// What is no number of a table: what it is that is counted, and lists by name.
     const OTHERS_OF_WORKERS: &[&str] = &["worker", "core", "thread", "dropped", "steps", "stuck"];
-    const OTHERS_OF_PORTS: &[&str] = &["number", "name", "spec", "link_up", "faults", "hints"];
+    const OTHERS_OF_PORTS: &[&str] = &["number", "name", "spec", "link_up", "faults", "trouble", "hints"];
     const OTHERS_OF_INSTANCES: &[&str] = &["last_panic", "quarantine", "counters", "shares"];
     const OTHERS_OF_TABLES: &[&str] = &["table", "structure"];
 
