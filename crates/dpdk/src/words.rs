@@ -8,11 +8,13 @@
 //! no descriptor of it, by which holes could be made in it.
 //! Threads: any.
 
+use nix::cmsg_space;
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use nix::unistd::ftruncate;
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
@@ -90,17 +92,6 @@ impl Drop for SharedWords {
     }
 }
 
-/// Room for the descriptors of one message, aligned as the kernel wants it.
-#[repr(C, align(8))]
-struct Room([u8; 64]);
-
-const fn room() -> usize {
-    // SAFETY: it computes with a number.
-    unsafe { libc::CMSG_SPACE((MOST * size_of::<RawFd>()) as u32) as usize }
-}
-
-const _: () = assert!(room() <= size_of::<Room>());
-
 /// Sends a message and descriptors with it, as a whole.
 ///
 /// # Errors
@@ -109,66 +100,27 @@ pub fn send_with(stream: &UnixStream, text: &[u8], files: &[BorrowedFd<'_>]) -> 
     if files.len() > MOST || files.is_empty() {
         return Err(io::Error::other("a message carries one to four descriptors"));
     }
-    let mut control = Room([0; 64]);
-    let mut part = libc::iovec { iov_base: text.as_ptr().cast_mut().cast(), iov_len: text.len() };
-    let bytes = size_of_val(files) as u32;
-    // SAFETY: all zeros are a message of nothing, filled in below.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
-    message.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: it computes with a number. The room was compared above with the most there can be.
-    message.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as usize;
-    // SAFETY: the control part has room for a header and its descriptors, so the header is there; descriptors are
-    // plain numbers, and `BorrowedFd` is one of them.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(bytes) as usize;
-        let into = libc::CMSG_DATA(header).cast::<RawFd>();
-        for (place, file) in files.iter().enumerate() {
-            into.add(place).write_unaligned(file.as_raw_fd());
-        }
-    }
-    // SAFETY: the message and all that it points to live until the call ends.
-    match unsafe { libc::sendmsg(stream.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) } {
-        sent if usize::try_from(sent) == Ok(text.len()) => Ok(()),
-        sent if sent < 0 => Err(io::Error::last_os_error()),
-        _ => Err(io::Error::other("the message went in part")),
-    }
+    let files: Vec<RawFd> = files.iter().map(|file| file.as_raw_fd()).collect();
+    let (parts, files) = ([IoSlice::new(text)], [ControlMessage::ScmRights(&files)]);
+    let sent = sendmsg::<()>(stream.as_raw_fd(), &parts, &files, MsgFlags::MSG_NOSIGNAL, None)?;
+    if sent == text.len() { Ok(()) } else { Err(io::Error::other("the message went in part")) }
 }
 
 /// Receives a message, and the descriptors that came with it. No byte says that the other end is gone.
 ///
 /// # Errors
-/// What the system says.
+/// What the system says; more descriptors than [`send_with`] sends.
 pub fn receive_with(stream: &UnixStream, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut control = Room([0; 64]);
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: all zeros are a message of nothing, filled in below.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
-    (message.msg_control, message.msg_controllen) = (control.0.as_mut_ptr().cast(), room());
-    // SAFETY: the message and all that it points to live until the call ends; the kernel writes within their lengths.
-    let got = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
-    let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+    let (mut parts, mut room) = ([IoSliceMut::new(buffer)], cmsg_space!([RawFd; MOST]));
+    let message = recvmsg::<()>(stream.as_raw_fd(), &mut parts, Some(&mut room), MsgFlags::MSG_CMSG_CLOEXEC)?;
     let mut files = Vec::new();
-    // SAFETY: the kernel filled the control part; the macros stay within the length that it says. A descriptor that it
-    // hands over is this process's, and nobody else's.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
-        while let Some(this) = header.as_ref() {
-            if this.cmsg_level == libc::SOL_SOCKET && this.cmsg_type == libc::SCM_RIGHTS {
-                let bytes = this.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
-                let from = libc::CMSG_DATA(header).cast::<RawFd>();
-                for place in 0..bytes / size_of::<RawFd>() {
-                    files.push(OwnedFd::from_raw_fd(from.add(place).read_unaligned()));
-                }
-            }
-            header = libc::CMSG_NXTHDR(&raw const message, header);
+    for part in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(came) = part {
+            // SAFETY: a descriptor that the kernel hands over is this process's, and nobody else's.
+            files.extend(came.into_iter().map(|file| unsafe { OwnedFd::from_raw_fd(file) }));
         }
     }
-    Ok((got, files))
+    Ok((message.bytes, files))
 }
 
 #[cfg(test)]
