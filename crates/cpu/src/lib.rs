@@ -10,6 +10,7 @@
 //! - [`BpfProgram`]: programs of ours in the kernel.
 //! - [`PowerHint`], [`fine_timers`]: how a thread waits; [`RealTime`]: real-time priority for threads, for a while;
 //!   [`give_way`]: the least priority.
+//! - [`cpu_time`], [`cpu_time_of`]: how much time threads have had.
 //! - [`CountingAllocator`], [`Heap`]: how much memory a stretch of code took.
 //!
 //! Threads: each function is for any thread, and speaks of the calling one unless it says otherwise.
@@ -29,6 +30,7 @@ mod huge;
 mod pause;
 mod prefetch;
 mod priority;
+mod time;
 mod tsc;
 
 pub use allocator::{CountingAllocator, Heap};
@@ -40,4 +42,5 @@ pub use huge::prefer_huge_pages;
 pub use pause::{PowerHint, fine_timers};
 pub use prefetch::{prefetch, prefetch_whole};
 pub use priority::{RealTime, give_way};
+pub use time::{cpu_time, cpu_time_of};
 pub use tsc::{Ticks, Tsc, hypervisor};

@@ -19,6 +19,7 @@ use crate::wire::{Ports, Queues, Straight};
 use crate::{Firewall, L2Fwd, L3Fwd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use weir_dpdk::{
     Pool, PoolError, Port, PortConfig, PortError, RingEnd, Shared, SharedError, Worker, WorkerError,
 };
@@ -253,11 +254,8 @@ impl Program {
 
     /// CPU time the workers have used together, where the kernel tells (`/proc/PID/task/TID/schedstat`).
     pub fn cpu_time(&self) -> Option<Nanos> {
-        let of = |thread: &u32| {
-            let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
-        };
-        self.threads.iter().map(of).sum::<Option<u64>>().map(Nanos)
+        let sum = self.threads.iter().map(|thread| weir_cpu::cpu_time(*thread)).sum::<Option<Duration>>();
+        sum.map(Nanos::from)
     }
 
     /// What counts each pair of ports, in order.

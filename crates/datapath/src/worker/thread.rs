@@ -241,7 +241,7 @@ impl Running {
 
     /// CPU time that its thread has used; nothing where the system does not tell.
     pub(crate) fn cpu_time(&self) -> Option<Duration> {
-        cpu_time(self.thread)
+        weir_cpu::cpu_time(self.thread)
     }
 
     /// Whether there are commands that it has not carried out, and it does not sleep.
@@ -303,10 +303,4 @@ fn thread_id() -> u32 {
         .ok()
         .and_then(|path| path.file_name()?.to_str()?.parse().ok())
         .unwrap_or(0)
-}
-
-/// CPU time of a thread of this process (`/proc/PID/task/TID/schedstat`); nothing where the system does not tell.
-fn cpu_time(thread: u32) -> Option<Duration> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }

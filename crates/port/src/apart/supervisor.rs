@@ -192,7 +192,7 @@ impl Running {
             self.seen = (rounds, None, Instant::now());
             return false;
         }
-        let spent = self.pid.and_then(cpu_time);
+        let spent = self.pid.and_then(weir_cpu::cpu_time_of);
         let (_, spent_then, then) = self.seen;
         self.seen.1 = spent_then.or(spent);
         let worked = spent.zip(spent_then).is_some_and(|(now, then)| now.saturating_sub(then) > ROUND);
@@ -214,16 +214,6 @@ impl Running {
         }
         None
     }
-}
-
-/// CPU time of a process's main thread and others; nothing where the system does not tell.
-fn cpu_time(process: u32) -> Option<Duration> {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
-    let of = |task: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
-        let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse().ok()
-    };
-    Some(Duration::from_nanos(tasks.filter_map(of).sum()))
 }
 
 impl Shared {

@@ -10,10 +10,12 @@ use std::io::{self, BufRead as _, Write as _};
 use std::process::ExitCode;
 use std::sync::mpsc::SyncSender;
 use std::thread;
+use std::time::Duration;
 use weir_cpu::Ticks;
 use weir_switch::stats::WorkerReport;
 use weir_switch::stats::counters::{Kind, Section, WORKER};
 use weir_switch::{Answer, Inbound, Request, Running, Stats, ask};
+use weir_units::Nanos;
 
 /// Version of the lines: rises when a field changes meaning or goes away.
 const SCHEMA_VERSION: u32 = 1;
@@ -70,7 +72,7 @@ struct Line<'a> {
     /// What the caches and the tables of hints hold now, over all workers, by the names among the metrics.
     states: BTreeMap<&'static str, u64>,
     /// CPU time of the workers; null where the kernel does not tell, and after they have ended.
-    cpu_ns: Option<u64>,
+    cpu_ns: Option<Nanos>,
     /// On the last line: packet buffers that did not come back. Anything but 0 is a fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     buffers_missing: Option<u32>,
@@ -233,7 +235,7 @@ fn line(stats: &Stats) -> Line<'_> {
         steps: steps(stats),
         caches: caches(stats),
         states: states(stats),
-        cpu_ns: stats.workers.iter().map(|worker| cpu_ns(worker.thread)).sum(),
+        cpu_ns: cpu_time(stats).map(Nanos::from),
         buffers_missing: None,
     }
 }
@@ -272,10 +274,9 @@ fn states(stats: &Stats) -> BTreeMap<&'static str, u64> {
         .collect()
 }
 
-/// CPU time of a thread of this process (`/proc/PID/task/TID/schedstat`).
-fn cpu_ns(thread: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok()
+/// CPU time of all workers.
+fn cpu_time(stats: &Stats) -> Option<Duration> {
+    stats.workers.iter().map(|worker| weir_cpu::cpu_time(worker.thread)).sum()
 }
 
 /// Writes one line. Whoever reads may be gone: then the input ends too, and with it the switch.
