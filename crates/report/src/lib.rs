@@ -28,6 +28,7 @@ mod pgf;
 mod ratios;
 mod scale;
 mod sections;
+mod shell;
 mod svg;
 mod table;
 mod trend;
@@ -37,6 +38,7 @@ pub use around::{Around, Foot, style};
 pub use exhibit::{Exhibit, Form, exhibits};
 pub use ratios::{Ratio, Ratios};
 pub use scale::Spacing;
+pub use shell::shell_word;
 pub use trend::{Level, Trend, TrendValue};
 
 use weir_trial::run::Run;

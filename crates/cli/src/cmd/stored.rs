@@ -3,6 +3,7 @@
 use super::{BadUse, store_error};
 use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
+use weir_report::shell_word;
 use weir_store::bundle::{self, Bundle};
 use weir_store::{Selector, Store, StoreError, without_password};
 use weir_trial::environment::Difference;
@@ -144,16 +145,9 @@ fn exported(selector: &Selector) -> anyhow::Result<Option<Run>> {
 
 /// `--db DB` for a command that is suggested, without a password; nothing for the database that is meant without it.
 pub(crate) fn db_flag(db: Option<&Path>) -> String {
-    db.map_or_else(String::new, |path| format!(" --db {}", quoted(&without_password(path).to_string_lossy())))
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@~%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    db.map_or_else(String::new, |path| {
+        format!(" --db {}", shell_word(&without_password(path).to_string_lossy()))
+    })
 }
 
 /// In what a run was taken up differently, in a line: `kernel.release was 6.1, then 6.2`.

@@ -7,6 +7,7 @@ use crate::site::Site;
 use maud::{Markup, html};
 use weir_methods::compare::words;
 use weir_methods::history::{Change, Series, Value};
+use weir_report::shell_word;
 use weir_units::utc;
 
 /// Facts that are named beside a change in the list.
@@ -182,16 +183,7 @@ pub(super) fn as_command(site: &Site, series: &Series) -> String {
         ("size", key.size.clone()),
         ("quantity", series.quantity.clone()),
     ] {
-        text.push_str(&format!(" --{option} {}", quoted(&value)));
+        text.push_str(&format!(" --{option} {}", shell_word(&value)));
     }
     text + &site.program.db_flag()
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@~%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
