@@ -64,6 +64,19 @@ fn word(start: &Start) -> Markup {
     html! { input type="hidden" name=(FIELD) value=(start.door.word()); }
 }
 
+/// What the address of a page asks of it; whoever has not given the token yet gets the door, and comes back by it.
+fn asked(
+    start: &Start,
+    headers: &HeaderMap,
+    (path, query): (&str, Option<String>),
+) -> Result<Filled, Answer> {
+    let query = query.unwrap_or_default();
+    if start.door.knows(headers) {
+        return Ok(form_urlencoded::parse(query.as_bytes()).into_owned().collect());
+    }
+    Err(door(false, &format!("{path}?{query}")))
+}
+
 /// Asks whether a run is to be taken up again: `/start/resume?run=NAME`.
 pub(crate) async fn ask(
     State(site): State<Arc<Site>>,
@@ -71,11 +84,10 @@ pub(crate) async fn ask(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
     let start = allowed(&site)?;
-    let query = query.unwrap_or_default();
-    if !start.door.knows(&headers) {
-        return Ok(door(false, &format!("/start/resume?{query}")).into_response());
-    }
-    let asked: Filled = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let asked = match asked(start, &headers, ("/start/resume", query)) {
+        Ok(asked) => asked,
+        Err(door) => return Ok(door.into_response()),
+    };
     let run = unfinished(&site, &asked).await?.name;
     let main = html! {
         h1 { "Go on with run " (run) }

@@ -247,7 +247,7 @@ fn gather(schema: &Value, part: &Value, takes: &mut Takes, choices: &mut Vec<Str
         .flat_map(|kind| kind.as_array().cloned().unwrap_or_else(|| vec![kind.clone()]))
     {
         match kind.as_str() {
-            Some("integer") => (takes.integer, takes.number) = (true, takes.number),
+            Some("integer") => takes.integer = true,
             Some("number") => takes.number = true,
             Some("boolean") => takes.boolean = true,
             Some("string") => takes.text = true,

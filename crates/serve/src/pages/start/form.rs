@@ -1,6 +1,6 @@
 //! The form of a plan, checked as it is filled in.
 
-use super::{NOTE, TO, allowed, door, fields, from_our_pages, goes_on, inside, taken, word};
+use super::{NOTE, TO, allowed, asked, door, fields, from_our_pages, goes_on, inside, taken, word};
 use crate::answer::{Answer, Fault};
 use crate::pages::{Here, page as framed};
 use crate::program::Checked;
@@ -29,11 +29,10 @@ pub(crate) async fn page(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
     let start = allowed(&site)?;
-    let query = query.unwrap_or_default();
-    if !start.door.knows(&headers) {
-        return Ok(door(false, &format!("/start?{query}")).into_response());
-    }
-    let asked: Filled = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let asked = match asked(start, &headers, ("/start", query)) {
+        Ok(asked) => asked,
+        Err(door) => return Ok(door.into_response()),
+    };
     let text = match (asked.get("run"), asked.get("from")) {
         (Some(run), _) => {
             let which = crate::pages::selector(run)?;
