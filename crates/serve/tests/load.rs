@@ -112,8 +112,13 @@ fn ten_thousand_runs_are_listed_filtered_compared_and_followed_for_fifty_readers
     let on_server = asked("WEIR_LOAD_ON").as_deref() == Some("postgres");
     let server = on_server.then(|| Server::own(of_server.path()));
     let file = || asked("WEIR_LOAD_DB").map_or_else(|| folder.path().join("weir.db"), PathBuf::from);
-    let path = server.as_ref().map_or_else(file, |server| PathBuf::from(server.address("weir", "postgres")));
+    let database = server.as_ref().map(Server::database);
+    let path = database.as_ref().map_or_else(file, |database| PathBuf::from(database.address()));
     fill(&path, count);
+    // As a server with autovacuum does by itself: without statistics it reads whole tables.
+    if let Some(database) = &database {
+        database.psql("ANALYZE");
+    }
     let site = Site::over(folder, path, Limits::default());
     let begin = Instant::now();
     assert!(site.get("/runs").page().contains(&format!("{count} runs")));
@@ -129,6 +134,7 @@ fn ten_thousand_runs_are_listed_filtered_compared_and_followed_for_fifty_readers
     }
     readers(&site);
     drop(site);
+    drop(database);
     drop(server);
 }
 
