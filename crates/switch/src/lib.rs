@@ -31,6 +31,7 @@ pub mod stats;
 mod switch;
 mod tables;
 mod text;
+mod trace;
 
 pub use client::{Client, ClientError, HangUp};
 pub use config::{ConfigFileError, Known, Settings, TableText};

@@ -6,10 +6,10 @@
 
 use crate::events::{Listeners, describe};
 use crate::plane::{Ended, Plane};
-use crate::protocol::{PROTOCOL, Request, from_hex, to_hex};
+use crate::protocol::{PROTOCOL, Request};
 use crate::stats::Stats;
 use crate::tables::{Tables, Wanted};
-use crate::{Settings, frame, text};
+use crate::{Settings, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
@@ -351,10 +351,7 @@ impl<P: Plane> Switch<P> {
             Request::FlushFdb { vlan, port } => self.flush_addresses(vlan, port),
             Request::Trace { packet, frame, in_port, metadata } => {
                 let (in_port, frame) = self.frame(packet, frame, in_port)?;
-                let mut told = json!(self.plane.trace(in_port, &frame, &metadata));
-                told["in_port"] = json!(in_port.0);
-                told["frame"] = json!(to_hex(&frame));
-                Ok(told)
+                Ok(self.trace(in_port, &frame, &metadata))
             }
             Request::Reload {} => self.reload(),
             Request::Stop {} => Ok(Value::Null),
@@ -477,23 +474,6 @@ impl<P: Plane> Switch<P> {
             })
         });
         Ok(services.collect())
-    }
-
-    /// The frame to be traced, and where it comes in.
-    fn frame(
-        &self,
-        packet: Option<String>,
-        frame: Option<String>,
-        in_port: Option<String>,
-    ) -> Result<(PortNo, Vec<u8>), String> {
-        let in_port = in_port.map(|port| self.port(&port)).transpose()?;
-        let (described, frame) = match (packet, frame) {
-            (Some(packet), None) => frame::described(&text::matching(&packet, self.plane.names())?)?,
-            (None, Some(frame)) => (None, from_hex(&frame)?),
-            _ => return Err("trace takes either a described `packet` or the bytes of a `frame`".to_owned()),
-        };
-        let in_port = in_port.or(described).ok_or("which port does it come in by? Say in_port=PORT")?;
-        Ok((in_port, frame))
     }
 
     /// Reads the configuration again and applies what changed.
