@@ -114,7 +114,7 @@ BY_TESTS = [
     ("a service never comes back", "it is named", "a_service_that_never_comes_back_is_named"),
     ("a worker never comes round", "the process ends with code 70", "a_worker_that_comes_round_no_more_ends_the_process_and_the_next_start_takes_over"),
     ("the lab is killed while it saves", "no trial that was acknowledged is lost", "a_campaign_killed_at_any_moment_loses_no_acknowledged_trial"),
-    ("the lab's disk is full", "the trials stay, and `weir resume` goes on", "a_full_disk_keeps_the_trials_and_resume_goes_on"),
+    ("the lab's disk is full", "the trials stay, and `weir bench --resume` goes on", "a_full_disk_keeps_the_trials_and_resume_goes_on"),
     ("a page of the database is damaged", "it is named", "a_damaged_page_is_named_and_is_no_panic"),
     ("the lab is killed", "its devices and namespaces go with it", "a_killed_lab_leaves_no_namespace"),
     ("a device dies in a trial", "its point fails, the others go on", "a_device_that_dies_over_shared_memory_takes_only_its_point_along"),
