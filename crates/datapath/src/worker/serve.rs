@@ -1,13 +1,14 @@
 //! Packets before services: those of a burst that wait for the same service go together, whatever
 //! their flows; then each goes on with the next segment of its megaflow, or back to the caches.
 
-use crate::actions::execute::{Context, Disposition, Subject, execute};
+use crate::actions::execute::Disposition;
 use crate::classify::Tiers;
 use crate::model::Packets;
 use crate::services::stage::{STAGES, next_stage};
 use crate::slowpath::pending::SlowPath;
 use crate::worker::Worker;
-use crate::worker::state::{BurstState, Source, each, run, went_too_often};
+use crate::worker::dispatch::{Dispatched, Due};
+use crate::worker::state::{BurstState, Source};
 use arrayvec::ArrayVec;
 use weir_dpdk::{BURST, Burst};
 use weir_flow::{Field, Layout, places};
@@ -138,7 +139,8 @@ impl Worker {
                 self.extend_pending(burst, at, number, (service, self.state.dispositions[at]));
             }
         }
-        let (waiting, left) = self.next_segments(burst, on, straight);
+        let Dispatched { waiting, left } =
+            self.dispatch::<false>(burst, Due { packets: on, first: straight });
         let late = again | left;
         if waiting == 0 || late == 0 { waiting } else { waiting | self.catch_up(burst, late) }
     }
@@ -149,94 +151,7 @@ impl Worker {
         let late = self.state.again(late);
         let straight = self.state.walked(late);
         self.next_stage_of(burst, late, straight);
-        self.next_segments(burst, late, late).0
-    }
-
-    /// Does what the next segment of each of these packets says; of those in `begins`, that is the first after a
-    /// lookup. Returns the packets that wait for a service then, and those for which there is no segment as
-    /// they look now, whose disposition is to be looked up again.
-    fn next_segments(&mut self, burst: &mut Burst, packets: Packets, begins: Packets) -> (Packets, Packets) {
-        if self.state.found.runs {
-            self.next_of_runs::<true>(burst, packets, begins)
-        } else {
-            self.next_of_runs::<false>(burst, packets, begins)
-        }
-    }
-
-    /// The same, made for packets that come in runs, or alone.
-    #[inline(always)]
-    fn next_of_runs<const RUNS: bool>(
-        &mut self,
-        burst: &mut Burst,
-        packets: Packets,
-        begins: Packets,
-    ) -> (Packets, Packets) {
-        let Self { state, tiers: Tiers { caches, table_walk, .. }, slow: SlowPath { pending, .. }, .. } =
-            self;
-        let BurstState {
-            keys, layouts, dispositions, sources, memos, segments, passes, roots, copies, ..
-        } = state;
-        let mut context = Context {
-            output: &mut self.output,
-            counters: &mut self.counters,
-            now: self.time.now,
-            passes: 0,
-            root: 0,
-            copies,
-        };
-        let (mut waiting, mut left, mut rest) = (0, 0, packets);
-        while let Some(first) = places(rest).next() {
-            let (source, number) = (sources[first], segments[first]);
-            let is_first = begins >> first & 1 == 1;
-            let is_like =
-                |at: usize| (sources[at], segments[at], begins >> at & 1 == 1) == (source, number, is_first);
-            let together = run::<RUNS>(rest, first, is_like);
-            rest &= !together;
-            let step = match source {
-                Source::Megaflow(handle) if is_first => {
-                    caches.program(handle, context.now).and_then(|program| {
-                        places(together).for_each(|at| memos[at] = program.memo);
-                        program.step(usize::from(number))
-                    })
-                }
-                Source::Megaflow(handle) => caches.step(handle, usize::from(number)),
-                Source::Pending(which) => pending[which].step(usize::from(number)),
-                Source::Walk(end) if is_first => table_walk.end(end),
-                Source::Walk(_) => None,
-                Source::Refused => {
-                    places(together)
-                        .for_each(|at| dispositions[at] = Disposition::Drop(DropReason::UpcallLimit));
-                    continue;
-                }
-            };
-            let Some(step) = step else {
-                places(together).for_each(|at| dispositions[at] = Disposition::Again);
-                left |= together;
-                continue;
-            };
-            each::<RUNS>(together, |at| {
-                let Some(packet) = burst.get_mut(at) else { return };
-                if !step.guard.matches(&keys[at]) {
-                    context.counters.caches.revoked += 1;
-                    dispositions[at] = Disposition::Again;
-                    left |= 1 << at;
-                    return;
-                }
-                // As often as it would be looked up if stages were not coalesced.
-                if !is_first && went_too_often(&mut passes[at]) {
-                    dispositions[at] = Disposition::Drop(DropReason::TooDeep);
-                    return;
-                }
-                context.counters.caches.coalesced += u64::from(!is_first);
-                step.counted.add(packet.len());
-                (context.passes, context.root) = (passes[at], roots[at]);
-                segments[at] += 1;
-                let mut subject = Subject { packet, layout: &mut layouts[at], key: &mut keys[at] };
-                dispositions[at] = execute(step.ops, &mut subject, &mut context);
-                waiting |= u64::from(dispositions[at].service().is_some()) << at;
-            });
-        }
-        (waiting, left)
+        self.dispatch::<false>(burst, Due { packets: late, first: late }).waiting
     }
 }
 
