@@ -34,7 +34,7 @@ fn advice(mend: &str) -> String {
 /// Mistakes that are shown of a file: of a file of another kind every line is one.
 const SHOWN: usize = 20;
 
-/// All mistakes of a file, at least one, by line. Shown are the first [`SHOWN`], and how many more there are.
+/// All mistakes of a file, at least one, by line. The first are shown, and how many more there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextErrors(pub Vec<TextError>);
 
