@@ -61,11 +61,18 @@ class Host:
             time.sleep(0.05)
 
     def serve_web(self, text, port=80):
-        """A web server with one page; its log names who asked."""
+        """A web server with one page, which listens when this returns; its log names who asked."""
         folder = self.lab.folder / f"web-{self.name}-{port}"
         folder.mkdir()
         (folder / "index.html").write_text(text)
-        return self.space.spawn(f"httpd-{port}", "busybox", "httpd", "-f", "-vv", "-p", f"0.0.0.0:{port}", "-h", folder)
+        server = self.space.spawn(f"httpd-{port}", "busybox", "httpd", "-f", "-vv", "-p", f"0.0.0.0:{port}", "-h", folder)
+        wait_for(f"a server at port {port} of {self.name}", lambda: self.listens(port))
+        return server
+
+    def listens(self, port):
+        """Whether a TCP server waits at this port, told without a connection, which its log would name."""
+        command = self.space.enter("ss", "--tcp", "--listening", "--no-header", f"sport = :{port}")
+        return bool(subprocess.run([*DIES_WITH_US, *command], capture_output=True, text=True, check=True).stdout)
 
     def browse(self, address, port=80, seconds=3):
         """The page of a web server, or None."""
