@@ -1,11 +1,12 @@
 //! The untimed pass over the tester's ports: few packets on their way at a time.
 //!
-//! A chunk of packets is sent in each direction, then all of them are waited for: no queue of any
+//! A chunk of packets is sent in one direction and all of them are waited for, then in the other: no queue of any
 //! device fills up, so nothing may be lost, however slow the device is. A packet that must not come
 //! out gives no sign; after those the pass waits a while instead, so that they too come slowly. What
-//! did not come may have been lost to a machine that stood still; it is sent again, ever more
-//! patiently, before it is called missing. Without stalls a pass takes some tens of microseconds a
-//! chunk: about a second for two laps of a hundred thousand packets.
+//! did not come may have been lost to a machine that stood still; it is sent again at once, while a device still
+//! tracks its connection, and then ever more patiently, before it is called missing. Without stalls a pass takes some
+//! tens of microseconds a chunk: about a second for two laps of a hundred thousand packets. A device that needs minutes for
+//! them, because each is of a flow that it has to learn, is asked for a minute, and the result says how many were compared.
 //!
 //! A link is up before the device behind it looks at its queues, and a packet that has to leave by a link which is
 //! not yet up there is lost. So the first chunk is sent again in ever longer steps until any of it comes.
@@ -43,6 +44,8 @@ const HOPELESS: usize = 512;
 const SURE: usize = 64;
 /// Chunks in which packets that must come and packets that must not take turns.
 const MIXED: usize = 32;
+/// How long packets are sent for the first time: of a device that takes longer the rest is left to the trials' samples.
+const LONGEST: Nanos = Nanos(60 * Nanos::PER_SECOND);
 /// What may still come after the last packet: quiet for so long ends the pass.
 const QUIET: Nanos = Nanos(50_000_000);
 
@@ -59,12 +62,20 @@ impl Engine {
         let items = pass.book.items();
         let mut missing = Vec::new();
         let mut is_awake = false;
+        let (begin, longest) = (Ticks::now(), pass.engine.tsc.ticks(LONGEST));
         for (number, chunk) in items.chunks(CHUNK).enumerate() {
+            if Ticks::now().since(begin) > longest {
+                let (sent, all) = (number * CHUNK, items.len());
+                pass.book.remark(format!("ended after {LONGEST}: {sent} of {all} packets"));
+                break;
+            }
             let waits = if is_awake { (PATIENCE, STANDSTILL) } else { (PATIENCE, FIRST) };
             let mut late = pass.chunk(chunk, waits)?;
             if !is_awake {
                 late = pass.knock(chunk, late)?;
                 is_awake = chunk.iter().any(|item| pass.book.must_come(*item));
+            } else if !late.is_empty() {
+                late = pass.chunk(&late, (PATIENCE, PATIENCE))?;
             }
             missing.extend(late);
             if missing.len() <= HOPELESS {
@@ -142,26 +153,46 @@ impl Pass<'_> {
         Some(())
     }
 
-    /// Sends some packets and waits for them; returns those that must have come and did not. Waiting
-    /// ends when nothing came for the first time, or the second where nothing came at all. Nothing
-    /// is returned when the pass was stopped.
-    fn chunk(&mut self, items: &[Item], (patience, standstill): (Nanos, Nanos)) -> Option<Vec<Item>> {
+    /// Sends some packets and waits for them, one direction after the other: an answer that overtook the packet which it
+    /// answers would be nobody's to a function that tracks connections. Returns those that must have come and did not.
+    /// Waiting for a direction ends when nothing came for the first time, or the second where nothing came at all; one
+    /// standstill is waited for, not one a direction. Nothing is returned when the pass was stopped.
+    fn chunk(&mut self, items: &[Item], (patience, mut standstill): (Nanos, Nanos)) -> Option<Vec<Item>> {
+        let mut ways: BTreeMap<usize, Vec<Item>> = BTreeMap::new();
+        items.iter().for_each(|item| ways.entry(item.direction).or_default().push(*item));
+        let mut missing = Vec::new();
+        for (direction, items) in ways {
+            let late = self.one_way(direction, &items, (patience, standstill))?;
+            let awaited = items.iter().filter(|item| self.book.must_come(**item)).count();
+            if awaited > 0 && late.len() == awaited {
+                standstill = patience;
+            }
+            missing.extend(late);
+        }
+        self.turn += 1;
+        Some(missing)
+    }
+
+    /// [`Self::chunk`] of packets that are sent in one direction.
+    fn one_way(
+        &mut self,
+        direction: usize,
+        items: &[Item],
+        (patience, standstill): (Nanos, Nanos),
+    ) -> Option<Vec<Item>> {
         let begin = Ticks::now();
-        let (mut awaited, mut unseen) = (Vec::new(), 0);
-        let mut frames: BTreeMap<usize, Vec<Vec<u8>>> = BTreeMap::new();
+        let (mut awaited, mut unseen, mut frames) = (Vec::new(), 0, Vec::new());
         for item in items {
             let (frame, fate) = self.book.send(*item);
             match fate {
                 Fate::Comes => awaited.push(*item),
                 Fate::Gone | Fate::Open => unseen += 1,
             }
-            frames.entry(item.direction).or_default().push(frame);
+            frames.push(frame);
         }
         let (stop, turn) = (self.stop, self.turn);
-        self.turn += 1;
-        for (direction, frames) in frames {
-            let end = Ticks::now().0 + self.engine.tsc.ticks(STANDSTILL);
-            let Some(sender) = self.engine.sender_of(direction, turn) else { continue };
+        let end = Ticks::now().0 + self.engine.tsc.ticks(STANDSTILL);
+        if let Some(sender) = self.engine.sender_of(direction, turn) {
             // What a port does not take for so long is lost; it is awaited in vain.
             sender.post(&frames, || Ticks::now().0 < end && !stop.load(Ordering::Relaxed));
         }

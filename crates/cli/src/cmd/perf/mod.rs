@@ -53,7 +53,7 @@ Examples:
   How often are devices told apart from themselves?
     weir perf --aa 100
   The last table again, for a page:
-    weir perf --stored perf-2026-11-21-1405 --markdown
+    weir perf --stored perf-2026-11-21-140512 --markdown
   The table measured in pieces, then printed as one:
     weir perf --name monday --only port,mac
     weir perf --name tuesday --only a-1000
@@ -255,7 +255,7 @@ fn program(path: &Path) -> Result<String, BadUse> {
 }
 
 fn default_name(ms: i64) -> String {
-    weir_units::utc(ms, "perf-%Y-%m-%d-%H%M")
+    weir_units::utc(ms, "perf-%Y-%m-%d-%H%M%S")
 }
 
 /// Where a table is kept.
