@@ -9,7 +9,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Every document with its text, by its path from the root.
 fn documents() -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
-    for folder in ["", "docs"] {
+    for folder in ["", "docs", "docs/tutorials"] {
         for entry in std::fs::read_dir(Path::new(ROOT).join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|extension| extension == "md") {
