@@ -24,8 +24,15 @@ use weir_trial::Conduct;
 /// Lines of output kept.
 pub const KEPT_LINES: usize = 200;
 
-/// Longest line kept, in bytes; a child that prints without line ends cannot fill our memory.
-const LONGEST_LINE: u64 = 64 * 1024;
+/// Longest line kept, in bytes; a child that prints without line ends cannot fill our memory. Counters of many ports, with
+/// a histogram of the delay at each, take some 10 kB a port.
+const LONGEST_LINE: u64 = 1024 * 1024;
+
+/// All that is kept, in bytes: the last line is, and of those before it what fits.
+const KEPT_BYTES: usize = 4 * 1024 * 1024;
+
+/// Of a line that stands in an error, so many letters are shown.
+const SHOWN_LETTERS: usize = 400;
 
 /// How long a child may take to end when asked, before it is killed.
 const PATIENCE: Duration = Duration::from_millis(1_000);
@@ -63,6 +70,8 @@ struct Inner {
     /// Set before we stop it ourselves: then its end raises no alarm.
     stopping: bool,
     lines: VecDeque<String>,
+    /// Their bytes.
+    kept_bytes: usize,
     /// Pipes that its readers have not read to the end.
     pipes: u32,
     /// Lines ever printed to standard output and error.
@@ -341,7 +350,14 @@ impl Drop for Process {
 fn last_words(inner: &Inner) -> String {
     const SHOWN: usize = 12;
     let skip = inner.lines.len().saturating_sub(SHOWN);
-    inner.lines.iter().skip(skip).map(|line| format!("\n    | {line}")).collect()
+    inner.lines.iter().skip(skip).map(|line| format!("\n    | {}", shortened(line))).collect()
+}
+
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(SHOWN_LETTERS) {
+        Some((end, _)) => format!("{}… ({} bytes)", &line[..end], line.len()),
+        None => line.to_owned(),
+    }
 }
 
 fn keep_lines(from: impl Read + Send + 'static, state: Arc<State>) -> JoinHandle<()> {
@@ -359,10 +375,12 @@ fn keep_lines(from: impl Read + Send + 'static, state: Arc<State>) -> JoinHandle
             }
             let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
             let mut inner = state.lock();
-            if inner.lines.len() == KEPT_LINES {
-                inner.lines.pop_front();
-            }
+            inner.kept_bytes += line.len();
             inner.lines.push_back(line);
+            while inner.lines.len() > KEPT_LINES || inner.lines.len() > 1 && inner.kept_bytes > KEPT_BYTES {
+                let gone = inner.lines.pop_front().map_or(0, |line| line.len());
+                inner.kept_bytes -= gone;
+            }
             inner.printed += 1;
             state.changed.notify_all();
         }
@@ -468,7 +486,19 @@ mod tests {
             .unwrap();
         let inner = process.state.lock();
         assert!(inner.lines.len() <= KEPT_LINES && inner.printed > 100_000);
-        assert!(inner.lines.iter().all(|line| line.len() as u64 <= 3 * LONGEST_LINE));
+        assert!(inner.lines.iter().map(String::len).sum::<usize>() <= KEPT_BYTES + 3 * LONGEST_LINE as usize);
+    }
+
+    #[test]
+    fn a_long_answer_comes_whole_and_an_error_shows_its_beginning() {
+        let alarm = Arc::new(AtomicBool::new(false));
+        let process = shell("head -c 500000 /dev/zero | tr '\\0' x; echo; sleep 30", &alarm);
+        let length = |lines: &[&str]| lines.iter().map(|line| line.len()).max();
+        let longest = process.wait_for(0, "a line", Duration::from_secs(20), length).unwrap();
+        assert_eq!(longest, 500_000);
+        let none = |_: &[&str]| None::<()>;
+        let error = process.wait_for(0, "end", Duration::from_millis(10), none).unwrap_err().to_string();
+        assert!(error.len() < 1_000 && error.contains("x… (500000 bytes)"), "{error}");
     }
 
     #[test]
