@@ -44,6 +44,13 @@ const ROUTER: Settings = &[
     ("net/ipv4/ip_early_demux", "0"),
 ];
 
+/// What has ended is forgotten after a second, not after 120: else the connections of a search fill the tracker
+/// (`nf_conntrack_max`, 262,144 unless the machine was told otherwise), and it takes no more for two minutes.
+const TRACKER: Settings = &[
+    ("net/netfilter/nf_conntrack_tcp_timeout_time_wait", "1"),
+    ("net/netfilter/nf_conntrack_tcp_timeout_close", "1"),
+];
+
 impl Setup {
     /// Of a function; why not, where the kernel cannot be it.
     pub(crate) fn of(nf: Nf) -> Result<Self, String> {
@@ -61,9 +68,12 @@ impl Setup {
                 steps: router(nf).into(),
             }),
             Nf::Nat { addresses } => {
-                let steps = router(nf).into_iter().chain([Step::Nft(ruleset::nat(nf))]);
+                let tracked = [Step::Nft(ruleset::nat(nf)), Step::Settings(TRACKER)];
+                let steps = router(nf).into_iter().chain(tracked);
                 Ok(Self {
-                    what: format!("routes, nftables snat to {addresses} addresses"),
+                    what: format!(
+                        "routes, nftables snat to {addresses} addresses, ended connections forgotten after 1 s"
+                    ),
                     steps: steps.collect(),
                 })
             }
