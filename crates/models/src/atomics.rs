@@ -82,6 +82,11 @@ impl AtomicU64 {
         self.0.fetch_add(more, fenced(order, Ordering::AcqRel))
     }
 
+    /// The greater of what is in it and this; what was in it.
+    pub fn fetch_max(&self, other: u64, order: Ordering) -> u64 {
+        self.0.fetch_max(other, fenced(order, Ordering::AcqRel))
+    }
+
     /// Changes it, unless there is nothing to be put into it.
     ///
     /// # Errors

@@ -1,12 +1,15 @@
 //! What threads share without a lock, gone through by loom in all orders in which their steps can be seen.
 //!
 //! The files under test are those of the switch, taken here by their path: `crates/datapath/src/worker/doorbell.rs`,
-//! `crates/datapath/src/model/meter.rs`, `crates/conntrack/src/owner_line.rs`, `crates/port/src/apart/ring.rs`. They name `atomics`, which is the standard
+//! `crates/datapath/src/model/meter.rs`, `crates/datapath/src/model/counts.rs`,
+//! `crates/conntrack/src/owner_line.rs`, `crates/agent/src/channel/wish.rs`, `crates/port/src/apart/ring.rs`. They name `atomics`, which is the standard
 //! library's there and loom's here; so nothing is modelled but what runs, and no build of the switch knows of loom.
 //!
 //! - [`doorbell`]: whoever changed the tables frees the old ones when no worker uses them, asleep or not;
 //! - [`owners`]: of two workers that want one tuple, one at most has it;
+//! - [`counts`]: counters that workers add to and others read lose nothing and never fall;
 //! - [`meters`]: two workers let no more pass than one would;
+//! - [`wishes`]: the channel's thread sleeps over nothing that was left for it;
 //! - [`rings`]: packets between a switch and the helper of an untrusted port come out as they went in, and whatever the other
 //!   side writes meanwhile, none is longer than its slot.
 //!
@@ -20,10 +23,12 @@
 #![cfg(not(test))]
 
 pub mod atomics;
+pub mod counts;
 pub mod doorbell;
 pub mod meters;
 pub mod owners;
 pub mod rings;
+pub mod wishes;
 
 /// Where the datapath's files find them.
 mod model {
@@ -34,12 +39,19 @@ mod model {
 #[allow(dead_code, reason = "not all of it is modelled")]
 mod the_doorbell;
 
+#[path = "../../datapath/src/model/counts.rs"]
+#[allow(dead_code, reason = "not all of it is modelled")]
+mod the_counts;
+
 #[path = "../../datapath/src/model/meter.rs"]
 #[allow(dead_code, reason = "not all of it is modelled")]
 mod the_meter;
 
 #[path = "../../conntrack/src/owner_line.rs"]
 mod the_owner_line;
+
+#[path = "../../agent/src/channel/wish.rs"]
+mod the_wish;
 
 #[path = "../../port/src/apart/ring.rs"]
 #[allow(dead_code, reason = "not all of it is modelled")]

@@ -1,6 +1,6 @@
 //! The models of `weir-models`, each in all orders of steps, and that they can find something.
 
-use weir_models::{doorbell, meters, owners, rings};
+use weir_models::{counts, doorbell, meters, owners, rings, wishes};
 
 /// Orders that were gone through: fewer than some, and nothing was interleaved.
 fn gone_through(orders: u64) {
@@ -69,4 +69,20 @@ fn a_producer_that_does_not_order_its_number_behind_its_packets_is_found_out() {
 #[test]
 fn whatever_stands_in_the_ring_no_packet_is_longer_than_its_slot() {
     gone_through(rings::no_lie_moves_a_bound());
+}
+
+#[test]
+fn counters_that_are_read_meanwhile_lose_nothing_and_never_fall() {
+    gone_through(counts::nothing_is_lost_and_nothing_falls());
+}
+
+#[test]
+fn the_channels_thread_sleeps_over_nothing_that_was_left_for_it() {
+    gone_through(wishes::nothing_that_is_left_is_slept_over());
+}
+
+#[test]
+#[should_panic(expected = "it sleeps over what was left")]
+fn a_thread_that_takes_its_flag_back_by_a_plain_store_is_found_out() {
+    wishes::a_plain_store_is_found_out();
 }

@@ -15,6 +15,7 @@
 //! it not at once (`backlog`); `weir-lookup` looks a name up and ends.
 //! A connection has no thread: it costs what its socket and its buffers do.
 
+mod atomics;
 mod backlog;
 mod conversation;
 mod dial;
@@ -29,6 +30,7 @@ mod status;
 mod transport;
 mod waker;
 mod watch;
+mod wish;
 
 use crate::Heard;
 use backlog::Backlog;

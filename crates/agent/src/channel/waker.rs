@@ -2,11 +2,11 @@
 //!
 //! Cost: one system call, if it sleeps and nobody has woken it yet. Threads: any may wake.
 
+use super::wish::Wish;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Wakes the thread that polls the other end.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Waker {
 #[derive(Debug)]
 struct Inner {
     pipe: UnixStream,
-    woken: AtomicBool,
+    wish: Wish,
 }
 
 /// What the thread polls.
@@ -32,14 +32,14 @@ pub(super) fn waker() -> io::Result<(Waker, Woken)> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     theirs.set_nonblocking(true)?;
-    let waker = Waker { inner: Arc::new(Inner { pipe: ours, woken: AtomicBool::new(false) }) };
+    let waker = Waker { inner: Arc::new(Inner { pipe: ours, wish: Wish::new() }) };
     Ok((waker.clone(), Woken { pipe: theirs, waker }))
 }
 
 impl Waker {
     /// Has the thread look at everything once more.
     pub(super) fn wake(&self) {
-        if !self.inner.woken.swap(true, Ordering::AcqRel) {
+        if self.inner.wish.wish() {
             // A full pipe wakes it as well, and a closed one has nobody behind it.
             let _ = (&self.inner.pipe).write(&[1]);
         }
@@ -51,7 +51,7 @@ impl Woken {
     pub(super) fn clear(&self) {
         let mut bytes = [0; 64];
         while matches!((&self.pipe).read(&mut bytes), Ok(1..)) {}
-        self.waker.inner.woken.store(false, Ordering::Release);
+        self.waker.inner.wish.begin();
     }
 }
 

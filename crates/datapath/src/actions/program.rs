@@ -11,7 +11,8 @@
 
 use crate::actions::edit::Rewrite;
 use crate::actions::header::HeaderOp;
-use crate::model::entries::{Counts, Entry, MeterEntry, TableCounts};
+use crate::model::counts::Counts;
+use crate::model::entries::{Entry, MeterEntry, TableCounts};
 use crate::slowpath::translate::{Call, Frozen};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,8 +1,9 @@
 //! Changes of groups and meters, on a draft of the tables: see [`crate::control::tables`].
 
 use crate::control::tables::{Draft, check_actions, groups_of, meters_of, refuse_as};
+use crate::model::counts::Counts;
 use crate::model::entries::Alive;
-use crate::model::entries::{Counts, GroupEntry, MOST_BUCKETS, MOST_CHAINED, MeterEntry, Touched};
+use crate::model::entries::{GroupEntry, MOST_BUCKETS, MOST_CHAINED, MeterEntry, Touched};
 use crate::model::meter::MeterState;
 use crate::model::requests::{BucketPlace, Refusal, Refused, Removal};
 use crate::slowpath::translate::ActionSet;

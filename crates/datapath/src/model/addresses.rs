@@ -12,7 +12,8 @@
 //!
 //! Cost: a lookup is one hash probe; a change copies some pointers. Threads: as `Arc`.
 
-use crate::model::entries::{Counts, Touched};
+use crate::model::counts::Counts;
+use crate::model::entries::Touched;
 use std::sync::Arc;
 use weir_classifier::Table;
 use weir_flow::{Field, Key, Match, Seed};

@@ -11,6 +11,7 @@
 pub(super) mod addresses;
 pub(super) mod atomics;
 pub(super) mod clock;
+pub(super) mod counts;
 pub(super) mod entries;
 pub(super) mod journal;
 pub(super) mod kept;
