@@ -98,7 +98,8 @@ impl Common {
 
     /// The helper of an epoch lied.
     fn lies(&self, epoch: u64) {
-        self.lied.store(epoch + 1, Release);
+        // A queue that comes late with the lie of a helper before says nothing of the one that there is.
+        self.lied.fetch_max(epoch + 1, Release);
     }
 
     /// Whether there is a helper, and it says that its link is up.

@@ -236,7 +236,7 @@ const HELPER: &[c_long] = &[
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_fstat,
-    libc::SYS_ftruncate, // DPDK's log; what is shared with the switch is sealed
+    libc::SYS_ftruncate, // of memory for what is under way; what is shared with the switch is sealed
     libc::SYS_futex,
     libc::SYS_get_mempolicy,
     libc::SYS_getcpu,
@@ -280,8 +280,9 @@ const HELPER: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// What it does besides where it connects to its peer, and again when that has gone.
-const CONNECT: &[c_long] = &[libc::SYS_connect, libc::SYS_socket];
+/// What it does besides where it connects to its peer, and again when that has gone: by sockets of this machine alone
+/// ([`helpers`]).
+const CONNECT: &[c_long] = &[libc::SYS_connect];
 
 /// What a helper may say of memory: that of its own mappings it needs less or has use for more. Not that pages which the
 /// switch has as well are to go.
@@ -383,6 +384,9 @@ pub(super) fn helpers(process: u32, connects: bool) -> Result<BpfProgram, Backen
     calls.insert(libc::SYS_mprotect, without(2, libc::PROT_EXEC)?);
     calls.insert(libc::SYS_madvise, any_of(2, ADVICE.iter().copied())?);
     calls.insert(libc::SYS_fcntl, any_of(1, HELPER_FCNTL.iter().copied())?);
+    if connects {
+        calls.insert(libc::SYS_socket, any_of(0, [libc::AF_UNIX])?);
+    }
     program(calls, REFUSED, SeccompAction::Allow)
 }
 
@@ -545,9 +549,21 @@ mod tests {
         let (there, socket) = (folder.path().join("there"), folder.path().join("socket"));
         std::fs::write(&there, "text").unwrap();
         let _listener = UnixListener::bind(&socket).unwrap();
-        let (connected, read) =
-            confined(helper(true), move || (UnixStream::connect(&socket).map(drop), std::fs::read(&there)));
-        assert!(connected.is_ok() && read.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied));
+        let (connected, others) = confined(helper(true), move || {
+            let others = [
+                ("a file", std::fs::read(&there).map(drop)),
+                ("the network", UdpSocket::bind("127.0.0.1:0").map(drop)),
+                ("the network", std::net::TcpStream::connect("127.0.0.1:9").map(drop)),
+            ];
+            (
+                UnixStream::connect(&socket).map(drop),
+                others.map(|(what, tried)| (what, tried.map_err(|e| e.kind()))),
+            )
+        });
+        assert!(connected.is_ok(), "{connected:?}");
+        for (what, tried) in others {
+            assert_eq!(tried, Err(ErrorKind::PermissionDenied), "{what}");
+        }
     }
 
     #[test]
