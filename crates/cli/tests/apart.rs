@@ -1,6 +1,7 @@
 //! Ports of untrusted peers in the built switch: their helper is killed, their guests come, go, lie and take their memory
 //! away, and the trusted port beside them loses nothing.
 
+mod attacks;
 mod guest;
 mod memif;
 mod rates;
@@ -11,10 +12,11 @@ use memif::Peer;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use serde_json::Value;
+use std::env;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use weir_testkit::{Dice, seed};
 use weir_units::Nanos;
@@ -24,6 +26,11 @@ use weir_wire::pcap::{CaptureWriter, Format};
 struct Switch {
     child: Child,
     folder: tempfile::TempDir,
+}
+
+/// The program that is tested: what was built with the tests, or, to be measured, what `WEIR_PROGRAM` names.
+fn program() -> Command {
+    env::var_os("WEIR_PROGRAM").map_or_else(weir, Command::new)
 }
 
 /// What a switch says of its ports.
@@ -71,7 +78,7 @@ impl Switch {
     }
 
     fn start_in(folder: tempfile::TempDir, ports: &[&str], flows: &[&str]) -> Self {
-        let mut command = weir();
+        let mut command = program();
         command.args(["switch", "--control"]).arg(folder.path().join("control")).current_dir(folder.path());
         // A memif port's path has to be whole.
         let whole = |port: &&str| port.replace("FOLDER", &folder.path().display().to_string());

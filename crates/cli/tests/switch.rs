@@ -5,8 +5,9 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_units::Nanos;
@@ -415,4 +416,41 @@ fn mistakes_are_told_before_anything_starts() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", told(&output));
         assert!(error.contains(said), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn a_client_for_whom_no_thread_can_be_started_is_told_so_and_others_are_served() {
+    let running = Running::start(|_| ["--port", "null", "--flow", "actions=drop"].map(str::to_owned).into());
+    let process = running.child.id().to_string();
+    let asks = |client: &UnixStream| -> Value {
+        // Who is refused is hung up on as well.
+        let _ = (&*client).write_all(b"{\"command\":\"version\"}\n");
+        let mut line = String::new();
+        BufReader::new(client).read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    };
+    let connect = || {
+        let client = UnixStream::connect(running.file("control")).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        client
+    };
+    // Stacks of threads that have ended are used again: so many clients that none is left of those.
+    let clients: Vec<UnixStream> = (0..20).map(|_| connect()).collect();
+    clients.iter().for_each(|client| assert_eq!(asks(client)["ok"], true));
+    let limit = |bytes: &str| {
+        let limited =
+            Command::new("prlimit").args(["--pid", &process, &format!("--as={bytes}:")]).output().unwrap();
+        assert!(limited.status.success(), "{}", told(&limited));
+    };
+    // Less than a stack more than there is.
+    let statm = fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
+    let pages: u64 = statm.split(' ').next().unwrap().parse().unwrap();
+    limit(&(pages * 4096 + (1 << 20)).to_string());
+    let refused = asks(&connect());
+    limit("unlimited");
+    let error = refused["error"].as_str().unwrap_or_default();
+    assert!(error.starts_with("no thread can be started for another client"), "{refused}");
+    assert_eq!((asks(&clients[0])["ok"] == true, asks(&connect())["ok"] == true), (true, true));
+    drop(clients);
+    running.stop();
 }

@@ -6,6 +6,7 @@
  * exception: the head of rte_mbuf, whose offsets the assertions below fix (src/mbuf.rs mirrors them).
  * Cost: one call per burst, under one cycle per packet at a burst of 32.
  */
+#define _GNU_SOURCE /* fopencookie */
 #include <errno.h>
 #include <netinet/in.h>
 #include <semaphore.h>
@@ -34,6 +35,9 @@
 #include <rte_mbuf_pool_ops.h>
 #include <rte_ring.h>
 #include <rte_version.h>
+
+/* Bytes of DPDK's log that are kept; src/ffi.rs mirrors it. */
+#define WEIR_LOG (64 << 10)
 
 _Static_assert(offsetof(struct rte_mbuf, buf_addr) == 0, "mirror in src/mbuf.rs");
 _Static_assert(offsetof(struct rte_mbuf, data_off) == 16, "mirror in src/mbuf.rs");
@@ -68,15 +72,56 @@ static int xdp_print(enum libxdp_print_level level, const char *format, va_list 
 {
     return level == LIBXDP_DEBUG ? 0 : vfprintf(rte_log_get_stream(), format, arguments);
 }
-int weir_log_to(int fd)
+/*
+ * The last that DPDK logged. Peers can have drivers complain without end, so that it has a bound; and no system call is
+ * made, which a filter could refuse to whoever complains. Whoever writes or reads holds the stream's lock.
+ */
+static struct {
+    FILE *stream;
+    uint64_t written;
+    char text[WEIR_LOG];
+} kept;
+static ssize_t keep(void *unused, const char *text, size_t length)
 {
-    FILE *stream = fdopen(fd, "a");
-    if (stream == NULL)
+    (void)unused;
+    for (size_t at = 0; at < length; at++)
+        kept.text[(kept.written + at) % sizeof(kept.text)] = text[at];
+    kept.written += length;
+    return length;
+}
+int weir_log_keep(void)
+{
+    kept.stream = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = keep });
+    if (kept.stream == NULL)
         return -errno;
-    setvbuf(stream, NULL, _IONBF, 0);
+    setvbuf(kept.stream, NULL, _IONBF, 0);
     libbpf_set_print(bpf_print);
     libxdp_set_print(xdp_print);
-    return rte_openlog_stream(stream);
+    return rte_openlog_stream(kept.stream);
+}
+/* Bytes that were ever logged; none before the log is kept. */
+uint64_t weir_log_written(void)
+{
+    if (kept.stream == NULL)
+        return 0;
+    flockfile(kept.stream);
+    uint64_t written = kept.written;
+    funlockfile(kept.stream);
+    return written;
+}
+/* Copies what was logged from there on, as far as it is kept: WEIR_LOG bytes at most. Returns how many. */
+size_t weir_log_read(uint64_t from, char *into)
+{
+    size_t count = 0;
+    if (kept.stream == NULL)
+        return 0;
+    flockfile(kept.stream);
+    if (kept.written > sizeof(kept.text) && from < kept.written - sizeof(kept.text))
+        from = kept.written - sizeof(kept.text);
+    for (; from < kept.written; from++)
+        into[count++] = kept.text[from % sizeof(kept.text)];
+    funlockfile(kept.stream);
+    return count;
 }
 const char *weir_version(void) { return rte_version(); }
 const char *weir_strerror(int error) { return rte_strerror(error); }

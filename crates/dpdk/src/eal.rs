@@ -1,15 +1,15 @@
 //! DPDK's environment abstraction layer (EAL): started once per process, never stopped.
 //!
 //! Why a helper thread: EAL pins the thread that starts it. Why captured logs: DPDK explains its
-//! errors on stderr only; Weir keeps those lines and puts them into its own error messages.
+//! errors on stderr only; Weir keeps the last of those lines and puts them into its own error messages.
 
 use crate::ffi;
 use crate::shared::Role;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _};
-use std::os::unix::fs::FileExt as _;
+use std::io::{Read as _, Seek as _};
+use std::os::fd::AsRawFd as _;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// Where DPDK's memory comes from.
@@ -61,7 +61,6 @@ pub enum EalError {
 #[derive(Debug)]
 pub struct Eal {
     config: EalConfig,
-    log: File,
     /// The only number that a thread of this process may have among those that share its memory; nothing where it shares
     /// none, and DPDK gives numbers out.
     lcore: Option<u32>,
@@ -120,19 +119,13 @@ impl Eal {
 
     /// Length of DPDK's log so far: pass it to [`Self::log_since`].
     pub(crate) fn log_mark(&self) -> u64 {
-        self.log.metadata().map_or(0, |meta| meta.len())
+        // SAFETY: reads a number, under the log's own lock.
+        unsafe { ffi::weir_log_written() }
     }
 
-    /// Forgets what DPDK logged where that is more than so many bytes: peers can have drivers complain without end.
-    pub fn limit_log(&self, bytes: u64) {
-        if self.log_mark() > bytes {
-            let _ = self.log.set_len(0); // what is kept in memory; the next time may do
-        }
-    }
-
-    /// What DPDK logged since the mark, for an error message.
+    /// What DPDK logged since the mark, for an error message: the last of it, if it is long.
     pub(crate) fn log_since(&self, mark: u64) -> String {
-        read_log(&self.log, mark)
+        lines(&logged(mark))
     }
 }
 
@@ -142,11 +135,17 @@ pub(crate) fn describe(error: c_int) -> String {
     unsafe { CStr::from_ptr(ffi::weir_strerror(error.abs())) }.to_string_lossy().into_owned()
 }
 
-fn read_log(log: &File, mark: u64) -> String {
-    let length = log.metadata().map_or(0, |meta| meta.len());
-    let mut bytes = vec![0; usize::try_from(length.saturating_sub(mark)).unwrap_or(0)];
-    let read = log.read_at(&mut bytes, mark).unwrap_or(0);
-    let text = String::from_utf8_lossy(&bytes[..read]);
+/// What DPDK logged since then, as far as it is kept.
+fn logged(mark: u64) -> Vec<u8> {
+    let mut bytes = vec![0; ffi::LOG];
+    // SAFETY: there is room for as much as is ever copied.
+    let length = unsafe { ffi::weir_log_read(mark, bytes.as_mut_ptr().cast()) };
+    bytes.truncate(length);
+    bytes
+}
+
+fn lines(log: &[u8]) -> String {
+    let text = String::from_utf8_lossy(log);
     text.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("\n    dpdk: {line}")).collect()
 }
 
@@ -207,17 +206,11 @@ fn arguments(config: EalConfig, role: &Role) -> Vec<String> {
 }
 
 fn start(config: EalConfig, role: &Role) -> Result<Eal, EalError> {
-    // SAFETY: the name is a NUL-terminated constant; the result is checked below.
-    let fd = unsafe { libc::memfd_create(c"weir-dpdk-log".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(refused(config, std::io::Error::last_os_error().to_string(), String::new()));
-    }
-    // SAFETY: memfd_create returned this descriptor and nobody else owns it.
-    let log = unsafe { File::from_raw_fd(fd) };
-    if let Ok(copy) = log.try_clone() {
-        // SAFETY: the descriptor is open; DPDK's stream owns it from here on.
-        unsafe { ffi::weir_log_to(copy.into_raw_fd()) };
-    }
+    let early = memfd_create(c"weir-dpdk-log", MFdFlags::MFD_CLOEXEC)
+        .map_err(|error| refused(config, error.desc().to_owned(), String::new()))?;
+    let mut early = File::from(early);
+    // SAFETY: nothing of DPDK runs yet. Where there is no memory for it, DPDK logs to standard error.
+    unsafe { ffi::weir_log_keep() };
     // DPDK keeps pointers into its arguments for ever, so they are leaked on purpose.
     role.prepare();
     let argv: Vec<*mut c_char> = arguments(config, role)
@@ -227,19 +220,23 @@ fn start(config: EalConfig, role: &Role) -> Result<Eal, EalError> {
     let argv = Box::leak(argv.into_boxed_slice());
     let argc = c_int::try_from(argv.len()).expect("a handful of arguments");
     let hz = weir_cpu::Tsc::roughly().hz() as u64;
-    let restore = StderrSilence::begin(&log);
+    let restore = StderrSilence::begin(&early);
     // SAFETY: argv holds argc valid, leaked, NUL-terminated strings.
     let error = unsafe { ffi::weir_eal_init(argc, argv.as_mut_ptr(), hz) };
     drop(restore);
     if error == 0 {
-        Ok(Eal { config, log, lcore: role.lcore() })
+        Ok(Eal { config, lcore: role.lcore() })
     } else {
-        Err(refused(config, describe(error), read_log(&log, 0)))
+        let mut log = Vec::new();
+        // What cannot be read is left out.
+        let _ = early.rewind().and_then(|()| early.read_to_end(&mut log));
+        log.extend(logged(0));
+        Err(refused(config, describe(error), lines(&log)))
     }
 }
 
 /// EAL writes its first lines to stdout and stderr before its log stream is in use; while this
-/// lives, both go to the log.
+/// lives, both go to this file.
 struct StderrSilence([(c_int, c_int); 2]);
 
 impl StderrSilence {
@@ -264,5 +261,38 @@ impl Drop for StderrSilence {
                 unsafe { libc::close(saved) };
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Pool, Port, PortConfig};
+    use weir_units::FrameSize;
+
+    #[test]
+    fn however_much_drivers_complain_the_last_of_it_is_kept_and_nothing_grows() {
+        let config = EalConfig { memory: Memory::Normal, megabytes: 64, pci: false };
+        let eal = Eal::init(config).expect("EAL starts anywhere");
+        let pool = Pool::new(eal, 64, FrameSize::MIN).expect("memory for a small pool");
+        // Each of these makes DPDK's driver complain, with the word.
+        let refused = |number: u64| {
+            let spec = format!("net_memif0,role=word{number}x");
+            Port::open(&spec, PortConfig::default(), &pool).unwrap_err().to_string()
+        };
+        let (first, mut number) = (refused(0), 0);
+        assert!(first.contains("dpdk: "), "{first}");
+        while eal.log_mark() < 2 * ffi::LOG as u64 {
+            number += 1;
+            refused(number);
+            assert!(number < 20_000, "it says nothing: {first}");
+        }
+        let all = eal.log_since(0);
+        assert_eq!(logged(0).len(), ffi::LOG);
+        assert!(all.contains(&format!("word{number}x")) && !all.contains("word1x"), "the last of it");
+        let last = refused(number + 1);
+        let said = |text: &str| text.matches("dpdk: ").count();
+        assert!(last.contains(&format!("word{}x", number + 1)) && said(&last) == said(&first), "{last}");
+        assert!(logged(u64::MAX).is_empty());
     }
 }

@@ -2,6 +2,9 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
+/// Bytes of DPDK's log that are kept, as the shim says.
+pub(crate) const LOG: usize = 64 << 10;
+
 /// DPDK's mempool, never looked into from Rust.
 #[repr(C)]
 pub(crate) struct RteMempool {
@@ -37,7 +40,9 @@ pub(crate) struct RteMbuf {
 
 unsafe extern "C" {
     pub(crate) fn weir_eal_init(argc: c_int, argv: *mut *mut c_char, hz: u64) -> c_int;
-    pub(crate) fn weir_log_to(fd: c_int) -> c_int;
+    pub(crate) fn weir_log_keep() -> c_int;
+    pub(crate) fn weir_log_written() -> u64;
+    pub(crate) fn weir_log_read(from: u64, into: *mut c_char) -> usize;
     pub(crate) fn weir_version() -> *const c_char;
     pub(crate) fn weir_strerror(error: c_int) -> *const c_char;
     pub(crate) fn weir_thread_register() -> c_int;

@@ -22,6 +22,7 @@ const ADD_REGION: u16 = 4;
 const ADD_RING: u16 = 5;
 const CONNECT: u16 = 6;
 const CONNECTED: u16 = 7;
+const DISCONNECT: u16 = 8;
 /// Version 2.0.
 const VERSION: u16 = 0x200;
 const COOKIE: u32 = 0x03e3_1f20;
@@ -94,7 +95,12 @@ impl Peer {
     fn hear(&mut self, kind: u16) -> Option<()> {
         let mut message = [0; MESSAGE];
         self.stream.read_exact(&mut message).ok()?;
-        assert_eq!(u16::from_le_bytes([message[0], message[1]]), kind, "{message:?}");
+        let said = u16::from_le_bytes([message[0], message[1]]);
+        // DPDK listens before it knows of the interface, and hangs up then.
+        if said == DISCONNECT {
+            return None;
+        }
+        assert_eq!(said, kind, "{message:?}");
         Some(())
     }
 

@@ -32,8 +32,6 @@ const IDLE: u32 = 256;
 const REST: Duration = Duration::from_micros(50);
 /// Rounds between two looks at link, driver and clock, of a helper that is busy.
 const LOOK: u64 = 256;
-/// Bytes of DPDK's complaints that are kept.
-const LOG: u64 = 1 << 20;
 /// Letters of what is told of a failure.
 const WORDS: usize = 4 << 10;
 /// How long it may take to close its port once the switch is done with it.
@@ -282,7 +280,6 @@ impl Loop {
 
     /// Says how it is; whether the link is up.
     fn tell(&self) -> bool {
-        self.pool.eal().limit_log(LOG);
         let is_up = self.port.link_up();
         let [a, b, c, d, e, f] = self.port.mac();
         Told::Mac.write(&self.memory, u64::from_le_bytes([a, b, c, d, e, f, 0, 0]));

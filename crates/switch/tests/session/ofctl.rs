@@ -237,3 +237,29 @@ fn a_table_is_told_to_make_room_for_important_entries_and_says_so() {
     assert!(told("3").contains("eviction=off"), "{}", told("3"));
     assert!(rig.refused("OpenFlow14", &["mod-table", "3", "vacancy:20,80"]).contains("BAD_CONFIG"));
 }
+
+#[test]
+fn public_pipelines_go_in_as_one_bundle_each_and_forward() {
+    if !has_ofctl() {
+        return;
+    }
+    // ICMP of neutron's machine A to B; TCP of antrea's pod A to B. Ethernet, and what of the packet is looked at.
+    let ping = "020000000012020000000011 0800 4500001c00000000400166df0a0000010a000002 0800f7fd00010001";
+    let syn = "02000000000b02000000000a 0800 4500002800000000400666b80a0a00020a0a0003 \
+               0fa0005000000001000000005002ffff8bd90000";
+    for (name, packet, in_port, out) in [("neutron-firewall", ping, "1", "2"), ("antrea", syn, "3", "4")] {
+        let rig = Rig::new();
+        let file = format!("{}/../../docs/examples/{name}.flows", env!("CARGO_MANIFEST_DIR"));
+        rig.said("OpenFlow14", &["--bundle", "add-flows", &file]);
+        let lines =
+            std::fs::read_to_string(&file).unwrap().lines().filter(|line| line.starts_with("table=")).count();
+        assert_eq!(flows(&rig.said("OpenFlow13", &["dump-flows"])).len(), lines, "{name}");
+        let packet = packet.replace(' ', "");
+        rig.said("OpenFlow13", &["packet-out", &format!("in_port={in_port} packet={packet} actions=table")]);
+        for port in ["1", "2", "3", "4"] {
+            let sent = if port == out { "tx pkts=1" } else { "tx pkts=0" };
+            let said = rig.said("OpenFlow13", &["dump-ports", port]);
+            assert!(said.contains(sent), "{name}: {said}");
+        }
+    }
+}
