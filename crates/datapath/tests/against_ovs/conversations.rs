@@ -59,15 +59,15 @@ table=4,priority=0,actions=drop
 ";
 
 /// One end of a packet: address and port.
-type End = (u128, u16);
+pub(crate) type End = (u128, u16);
 
 /// A frame's network header, read.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    v6: bool,
-    protocol: u8,
-    from: End,
-    to: End,
+pub(crate) struct Seen {
+    pub(crate) v6: bool,
+    pub(crate) protocol: u8,
+    pub(crate) from: End,
+    pub(crate) to: End,
 }
 
 /// Where the transport header of frames of these tests starts.
@@ -89,12 +89,12 @@ impl Seen {
         Self { v6, protocol, from: (from, from_port), to: (to, to_port) }
     }
 
-    fn answered(self) -> Self {
+    pub(crate) fn answered(self) -> Self {
         Self { from: self.to, to: self.from, ..self }
     }
 
     /// A frame with this transport header and data, checksums and all.
-    fn frame(&self, mut segment: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn frame(&self, mut segment: Vec<u8>) -> Vec<u8> {
         let field = match self.protocol {
             1 | 58 => 2,
             6 => 16,
@@ -322,7 +322,7 @@ impl Town {
     }
 }
 
-fn told(all: &[At]) -> Vec<String> {
+pub(crate) fn told(all: &[At]) -> Vec<String> {
     all.iter().map(|(port, frame)| format!("{port} {}", crate::hex(frame))).collect()
 }
 

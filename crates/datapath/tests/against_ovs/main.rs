@@ -12,7 +12,7 @@
 //! pushed and popped; times to live; outputs to ports there and not there, `in_port`, `all`, `flood`, by
 //! register; all four kinds of group (of `select` only that one bucket takes a flow, and all of it); and
 //! that the packets of a flow stay in order. Conjunctive matches have tables of their own (`conjunctions.rs`), and so
-//! has `NORMAL` (`normal.rs`).
+//! has `NORMAL` (`normal.rs`); public pipelines that have both are in `pipelines.rs`.
 //! Connection tracking and translation have conversations of their
 //! own (`conversations.rs`). Not compared: meters, tunnels, PBB, copying of times to live; tables without an
 //! entry that matches all packets, since Open vSwitch does the action set of a packet that misses, where
@@ -35,6 +35,7 @@ mod known;
 mod normal;
 mod ours;
 mod ovs;
+mod pipelines;
 mod tables;
 
 use differences::{Answers, Difference};
