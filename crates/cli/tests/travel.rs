@@ -74,7 +74,7 @@ fn a_bundle_gives_another_store_the_same_run_to_the_byte() {
     assert_eq!(verified.status.code(), Some(0), "{}", told(&verified));
     let printed = String::from_utf8_lossy(&verified.stdout).into_owned();
     assert!(
-        printed.contains("HOLDS") && printed.contains("12 parts, all as hashed; not signed"),
+        printed.contains("HOLDS") && printed.contains("13 parts, all as hashed; not signed"),
         "{printed}"
     );
     assert!(printed.contains(&machine.run.uuid), "{printed}");
@@ -343,6 +343,7 @@ fn the_documents_of_a_bundle_keep_to_their_schema() {
             "run": json("run.json"),
             "thresholds": json("thresholds.json"),
             "segments": json("segments.json"),
+            "texts": json("texts.json"),
             "point": json("points/1/point.json"),
             "configuration": json("points/1/configuration.json"),
             "results": json("points/1/results.json"),

@@ -14,15 +14,16 @@ mod error;
 mod numbers;
 mod parts;
 mod sign;
+mod texts;
 mod unknown;
 
 pub use error::{BundleError, BundleResult};
 pub use parts::{Head, PointHead};
 pub use sign::{PublicKey, Signature, SigningKey};
+pub use weir_trial::run::sha256;
 
 use container::{Unpacking, pack, shown};
 use error::part;
-use ring::digest::{SHA256, digest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,7 +32,9 @@ use unknown::Unknown;
 use weir_trial::run::Run;
 
 /// Version of the bundles that this Weir writes, and the newest that it reads.
-pub const BUNDLE_VERSION: u32 = 1;
+pub const BUNDLE_VERSION: u32 = 2;
+/// The oldest version: a run that came in such a bundle, signed, goes on in it.
+const OLDEST: u32 = 1;
 
 /// Most bytes that a bundle is unpacked to.
 pub const MOST_BYTES: u64 = 256 << 20;
@@ -118,44 +121,71 @@ pub struct Bundle {
 
 /// Writes a run as a bundle. It is read back before it is given out.
 pub fn write(run: &Run, thresholds: &Value, seal: Seal<'_>) -> BundleResult<Written> {
-    if run.uuid.is_empty() {
-        return Err(part("run.json", "the run has no identity; a store gives it one"));
+    if let Seal::Kept(signature) = seal {
+        // A signature is of the form that was signed.
+        for version in (OLDEST..=BUNDLE_VERSION).rev() {
+            let stated = Stated::of(version, run, thresholds)?;
+            if signature.check(&stated.manifest).is_ok() {
+                return stated.sealed(Some(signature.clone()), run);
+            }
+        }
     }
-    let trials: usize = run.points.iter().map(|point| point.trials.len()).sum();
-    let contents = parts::take_apart(run, thresholds)?;
-    let names = parts::names(run.points.len());
-    let of_part = |(name, content): (&String, &Vec<u8>)| Part {
-        name: name.clone(),
-        bytes: content.len() as u64,
-        sha256: sha256(content),
-    };
-    let manifest = Manifest {
-        bundle: BUNDLE_VERSION,
-        uuid: run.uuid.clone(),
-        name: run.name.clone(),
-        weir: run.weir.clone(),
-        points: run.points.len() as u32,
-        trials: trials as u32,
-        parts: names.iter().zip(&contents).map(of_part).collect(),
-    };
-    let manifest = parts::document(&manifest)?;
+    let stated = Stated::of(BUNDLE_VERSION, run, thresholds)?;
     let signature = match seal {
-        Seal::None => None,
-        Seal::Sign(key) => Some(key.sign(&manifest)),
-        Seal::Kept(signature) => Some(signature.clone()).filter(|kept| kept.check(&manifest).is_ok()),
+        Seal::Sign(key) => Some(key.sign(&stated.manifest)),
+        Seal::None | Seal::Kept(_) => None,
     };
-    let address = address(&manifest);
-    let mut files = vec![(MANIFEST.to_owned(), manifest)];
-    if let Some(signature) = &signature {
-        files.push((SIGNATURE.to_owned(), parts::document(signature)?));
+    stated.sealed(signature, run)
+}
+
+/// The parts of a bundle that is written, and its manifest.
+struct Stated {
+    manifest: Vec<u8>,
+    parts: Vec<(String, Vec<u8>)>,
+}
+
+impl Stated {
+    fn of(version: u32, run: &Run, thresholds: &Value) -> BundleResult<Self> {
+        if run.uuid.is_empty() {
+            return Err(part("run.json", "the run has no identity; a store gives it one"));
+        }
+        let trials: usize = run.points.iter().map(|point| point.trials.len()).sum();
+        let contents = parts::take_apart(version, run, thresholds)?;
+        let parts: Vec<_> = parts::names(version, run.points.len()).into_iter().zip(contents).collect();
+        let of_part = |(name, content): &(String, Vec<u8>)| Part {
+            name: name.clone(),
+            bytes: content.len() as u64,
+            sha256: sha256(content),
+        };
+        let manifest = Manifest {
+            bundle: version,
+            uuid: run.uuid.clone(),
+            name: run.name.clone(),
+            weir: run.weir.clone(),
+            points: run.points.len() as u32,
+            trials: trials as u32,
+            parts: parts.iter().map(of_part).collect(),
+        };
+        Ok(Self { manifest: parts::document(&manifest)?, parts })
     }
-    files.extend(names.into_iter().zip(contents));
-    let bytes = pack(&files);
-    let back = read(bytes.as_slice())?;
-    if back.run != (Run { id: 0, ..run.clone() }) {
-        return Err(part("run.json", "what was written does not read back as the run; please report this"));
+
+    fn sealed(self, signature: Option<Signature>, run: &Run) -> BundleResult<Written> {
+        let address = address(&self.manifest);
+        let mut files = vec![(MANIFEST.to_owned(), self.manifest)];
+        if let Some(signature) = &signature {
+            files.push((SIGNATURE.to_owned(), parts::document(signature)?));
+        }
+        files.extend(self.parts);
+        let bytes = pack(&files);
+        let back = read(bytes.as_slice())?;
+        if back.run != (Run { id: 0, ..run.clone() }) {
+            return Err(part(
+                "run.json",
+                "what was written does not read back as the run; please report this",
+            ));
+        }
+        Ok(Written { bytes, address, signed: signature.is_some() })
     }
-    Ok(Written { bytes, address, signed: signature.is_some() })
 }
 
 /// Reads a bundle, and checks its version, its bounds, every hash, and its signature.
@@ -201,7 +231,7 @@ pub fn read(mut stream: impl BufRead) -> BundleResult<Bundle> {
         return Err(BundleError::Damaged("it has a part that the manifest does not name".to_owned()));
     }
     unpacking.end()?;
-    let (run, thresholds) = together.done();
+    let (run, thresholds) = together.done()?;
     agrees(&manifest, &run)?;
     let parts = manifest.parts.len();
     Ok(Bundle { run, thresholds, address: address(&text), parts, signed, unknown: unknown.fields() })
@@ -254,7 +284,7 @@ fn manifest(text: &[u8]) -> BundleResult<Manifest> {
             return Err(BundleError::TooLarge { what, bound: u64::from(bound) });
         }
     }
-    let names = parts::names(manifest.points as usize);
+    let names = parts::names(manifest.bundle, manifest.points as usize);
     if names.len() != manifest.parts.len() {
         let why = format!(
             "it names {} parts, and a run of {} points has {}",
@@ -295,11 +325,6 @@ fn agrees(manifest: &Manifest, run: &Run) -> BundleResult<()> {
 
 fn address(manifest: &[u8]) -> String {
     format!("sha256:{}", sha256(manifest))
-}
-
-/// The SHA-256 of bytes, in hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -8,12 +8,14 @@ pub mod cpu;
 mod method;
 mod ranking;
 mod repeats;
+mod texts;
 
 pub use advice::{AdviceCheck, Asked};
 pub use cpu::CpuUse;
 pub use method::*;
 pub use ranking::Doubt;
 pub use repeats::{Repeats, Unit, changes, repeats};
+pub use texts::{MOST_REPEATED, sha256};
 
 use crate::environment::{Difference, affects, differences};
 use crate::verdict::Finding;
@@ -69,6 +71,8 @@ pub struct Run {
     #[serde(default)]
     pub self_checks: Vec<SelfCheck>,
     /// What was measured.
+    #[serde(with = "texts")]
+    #[schemars(with = "Vec<Point>")]
     pub points: Vec<Point>,
     /// Advice made from it that was checked, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -112,7 +116,8 @@ pub struct Point {
     pub key: PointKey,
     /// Version and configuration of the DUT as started.
     pub dut_version: Option<String>,
-    /// What configured the DUT: the name of each file that it was given, and its text.
+    /// What configured the DUT: the name of each file that it was given, and its text. In a document, in the place of a text of
+    /// 1,024 bytes or more that a point before it has, `sha256:` and the hash of that text.
     #[serde(default)]
     pub configuration: BTreeMap<String, String>,
     /// Hashes of the frames sent, one a direction: two points with equal hashes sent equal bytes.

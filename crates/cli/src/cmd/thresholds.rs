@@ -44,9 +44,11 @@ pub(super) struct Documents {
     thresholds: Thresholds,
     /// `segments.json`: the run's beginning, then every time it was taken up again, each with its build and environment.
     segments: Vec<Session>,
+    /// `texts.json`: what configured the devices, each text once, by its SHA-256 in hexadecimal.
+    texts: BTreeMap<String, String>,
     /// `points/N/point.json`.
     point: PointHead,
-    /// `points/N/configuration.json`: what configured the device, the text of each file by its name.
+    /// `points/N/configuration.json`: the name of each file that configured the device, and the SHA-256 of its text.
     configuration: BTreeMap<String, String>,
     /// `points/N/results.json`: the verdicts of the methods.
     results: Vec<PointResult>,

@@ -1,6 +1,7 @@
 //! A run taken apart into the documents of a bundle, and put together again.
 
 use super::error::{BundleResult, part};
+use super::texts::{self, Texts};
 use super::unknown::Unknown;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -9,6 +10,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use weir_trial::run::{AdviceCheck, Point, PointKey, Run, RunState, Session};
 use weir_trial::{PacketCheck, SelfCheck};
+
+/// The version from which on what configured the devices stands once, in `texts.json`, and is named by its hash.
+pub(super) const TEXTS_APART: u32 = 2;
 
 /// Most bytes of one line of `trials.jsonl`: a trial with all its windows has some ten thousand.
 const MOST_LINE: usize = 16 << 20;
@@ -61,10 +65,11 @@ pub struct PointHead {
     pub finished: bool,
 }
 
-/// Names of the parts of a run with so many points, in their order.
-pub(super) fn names(points: usize) -> Vec<String> {
+/// Names of the parts of a run with so many points in a bundle of this version, in their order.
+pub(super) fn names(version: u32, points: usize) -> Vec<String> {
     let mut names: Vec<String> =
         ["run.json", "plan.toml", "thresholds.json", "segments.json"].map(str::to_owned).into();
+    names.extend((version >= TEXTS_APART).then(|| "texts.json".to_owned()));
     let of_point = ["point.json", "configuration.json", "results.json", "trials.jsonl"];
     for point in 0..points {
         names.extend(of_point.map(|name| format!("points/{point}/{name}")));
@@ -73,7 +78,7 @@ pub(super) fn names(points: usize) -> Vec<String> {
 }
 
 /// The contents of the parts, in the order of [`names`].
-pub(super) fn take_apart(run: &Run, thresholds: &Value) -> BundleResult<Vec<Vec<u8>>> {
+pub(super) fn take_apart(version: u32, run: &Run, thresholds: &Value) -> BundleResult<Vec<Vec<u8>>> {
     let head = Head {
         schema: run.schema,
         uuid: run.uuid.clone(),
@@ -90,7 +95,17 @@ pub(super) fn take_apart(run: &Run, thresholds: &Value) -> BundleResult<Vec<Vec<
     let segments: Vec<&Session> = std::iter::once(&begun).chain(&run.sessions).collect();
     let mut parts =
         vec![document(&head)?, run.plan.clone().into_bytes(), document(thresholds)?, document(&segments)?];
-    for point in &run.points {
+    let configurations = match version >= TEXTS_APART {
+        true => {
+            let (texts, named) = texts::apart(&run.points);
+            parts.push(document(&texts)?);
+            named.iter().map(document).collect::<BundleResult<Vec<_>>>()?
+        }
+        false => {
+            run.points.iter().map(|point| document(&point.configuration)).collect::<BundleResult<_>>()?
+        }
+    };
+    for (point, configuration) in run.points.iter().zip(configurations) {
         let head = PointHead {
             index: point.index,
             key: point.key.clone(),
@@ -105,7 +120,7 @@ pub(super) fn take_apart(run: &Run, thresholds: &Value) -> BundleResult<Vec<Vec<
         for trial in &point.trials {
             trials.extend(line(trial)?);
         }
-        parts.extend([document(&head)?, document(&point.configuration)?, document(&point.results)?, trials]);
+        parts.extend([document(&head)?, configuration, document(&point.results)?, trials]);
     }
     Ok(parts)
 }
@@ -128,6 +143,8 @@ fn line<T: Serialize>(value: &T) -> BundleResult<Vec<u8>> {
 pub(super) struct Together<'a> {
     run: Run,
     thresholds: Value,
+    /// What configured the devices; nothing in a bundle that has it with each point.
+    texts: Option<Texts>,
     unknown: &'a mut Unknown,
     /// Trials that there may be, in all points together.
     trials: usize,
@@ -152,7 +169,7 @@ impl<'a> Together<'a> {
             points: Vec::new(),
             advice: Vec::new(),
         };
-        Self { run, thresholds: Value::Null, unknown, trials }
+        Self { run, thresholds: Value::Null, texts: None, unknown, trials }
     }
 
     /// Takes the next part.
@@ -167,12 +184,17 @@ impl<'a> Together<'a> {
                 self.thresholds = serde_json::from_slice(content).map_err(|error| part(name, error))?;
             }
             "segments.json" => self.segments(name, content)?,
+            "texts.json" => self.texts = Some(Texts::of(name, self.read(name, content)?)?),
             "point.json" => {
                 let head: PointHead = self.read(name, content)?;
                 self.point(name, head)?;
             }
             "configuration.json" => {
-                let configuration = self.read(name, content)?;
+                let named = self.read(name, content)?;
+                let configuration = match &mut self.texts {
+                    Some(texts) => texts.of_point(name, named)?,
+                    None => named,
+                };
                 self.last(|point| point.configuration = configuration);
             }
             "results.json" => {
@@ -185,8 +207,9 @@ impl<'a> Together<'a> {
     }
 
     /// The run, and the thresholds it was judged by.
-    pub(super) fn done(self) -> (Run, Value) {
-        (self.run, self.thresholds)
+    pub(super) fn done(self) -> BundleResult<(Run, Value)> {
+        self.texts.iter().try_for_each(Texts::all_named)?;
+        Ok((self.run, self.thresholds))
     }
 
     fn read<T: Serialize + DeserializeOwned>(&mut self, name: &str, content: &[u8]) -> BundleResult<T> {

@@ -67,7 +67,7 @@ impl fmt::Display for PublicKey {
 }
 
 /// A key to sign with.
-pub struct SigningKey(Ed25519KeyPair);
+pub struct SigningKey(pub(super) Ed25519KeyPair);
 
 impl SigningKey {
     /// Reads a file of `openssl genpkey -algorithm ed25519`.

@@ -129,7 +129,7 @@ fn a_newer_version_says_what_it_holds_and_who_wrote_it() {
         manifest.as_object_mut().unwrap().remove("points");
         parts.truncate(1);
     });
-    says(newer, &["version 7", "up to version 1", "2026-11-21-otter-00aa", "weir 9.0.0"]);
+    says(newer, &["version 7", "up to version 2", "2026-11-21-otter-00aa", "weir 9.0.0"]);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn counts_beyond_the_bounds_allocate_nothing() {
     let of = |key: &'static str, count: u64| restated(move |manifest, _| manifest[key] = json!(count));
     says(of("points", 4_000_000_000), &["4000000000 points", "20000"]);
     says(of("trials", 4_000_000_000), &["4000000000 trials"]);
-    says(of("points", 3), &["12 parts, and a run of 3 points has 16"]);
+    says(of("points", 3), &["13 parts, and a run of 3 points has 17"]);
     says(of("points", u64::MAX), &["manifest.json"]);
     says(of("trials", 5), &["what its parts say"]);
     says(of("trials", 3), &["more trials than the manifest says"]);
@@ -262,6 +262,74 @@ fn runs_that_contradict_themselves_are_refused() {
     says(edit("points/0/trials.jsonl", "\"sequence\":1", "\"sequence\":-1"), &["line 2"]);
     says(edit("points/0/trials.jsonl", "\"load\":1000000.0", "\"load\":1e999"), &["line 1"]);
     says(edit("points/0/results.json", "[]", "[{}]"), &["points/0/results.json"]);
+}
+
+#[test]
+fn a_text_that_all_points_have_stands_once_and_under_its_hash() {
+    // printf 'on\n' | sha256sum
+    let hash = "b6ac5bc39377e44ee783dff946f6703a994f5eb31a438e69dc0735b40060d2e8";
+    let files = files(&WHOLE);
+    let json = |name: &str| serde_json::from_slice::<Value>(&files[place(&files, name)].1).unwrap();
+    assert_eq!(json("texts.json"), json!({ hash: "on\n" }));
+    for point in 0..2 {
+        assert_eq!(json(&format!("points/{point}/configuration.json")), json!({ "a.conf": hash }));
+    }
+    let with = |name: &'static str, value: Value| {
+        restated(move |_, parts| {
+            let at = place(parts, name);
+            parts[at].1 = value.to_string().into_bytes();
+        })
+    };
+    says(
+        with("texts.json", json!({ hash: "off\n" })),
+        &["`texts.json`: a text does not stand under its sha256"],
+    );
+    says(
+        with("texts.json", json!({})),
+        &["`points/0/configuration.json`", hash, "`texts.json` does not have"],
+    );
+    let more = json!({ hash: "on\n", sha256(b"more"): "more" });
+    says(with("texts.json", more), &["`texts.json`: no point has its text", &sha256(b"more")]);
+    says(with("points/1/configuration.json", json!({ "a": "\u{1b}[31m" })), &["points/1", "\\u{1b}"]);
+}
+
+#[test]
+fn a_few_bytes_do_not_become_texts_without_end() {
+    let text = "x".repeat(16 << 20);
+    let hash = sha256(text.as_bytes());
+    let bomb = restated(|_, parts| {
+        let names: std::collections::BTreeMap<String, &str> =
+            (0..17).map(|file| (format!("{file}"), hash.as_str())).collect();
+        let (texts, point) = (place(parts, "texts.json"), place(parts, "points/0/configuration.json"));
+        parts[texts].1 = json!({ &hash: &text }).to_string().into_bytes();
+        parts[point].1 = serde_json::to_vec(&names).unwrap();
+    });
+    says(bomb, &["too large", "texts of its points together", "268435456"]);
+}
+
+/// The run as version 1 had it: each point with its own texts.
+fn first_version() -> Vec<u8> {
+    let stated = Stated::of(1, &run(), &json!({ "goals": [] })).unwrap();
+    stated.sealed(None, &run()).unwrap().bytes
+}
+
+#[test]
+fn a_bundle_of_the_first_version_is_read_and_its_signature_goes_on() {
+    let (files, back) = (files(&first_version()), read(first_version().as_slice()).unwrap());
+    assert_eq!((back.run, back.unknown), (run(), Vec::new()));
+    let configuration = &files[place(&files, "points/1/configuration.json")].1;
+    assert_eq!(serde_json::from_slice::<Value>(configuration).unwrap(), json!({ "a.conf": "on\n" }));
+    assert!(!files.iter().any(|(name, _)| name == "texts.json"));
+    let thresholds = json!({ "goals": [] });
+    let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
+    let key = SigningKey(key);
+    for version in [1, 2] {
+        let stated = Stated::of(version, &run(), &thresholds).unwrap();
+        let signature = key.sign(&stated.manifest);
+        let signed = stated.sealed(Some(signature.clone()), &run()).unwrap();
+        let again = write(&run(), &thresholds, Seal::Kept(&signature)).unwrap();
+        assert!(again.signed && again.bytes == signed.bytes, "version {version}");
+    }
 }
 
 #[test]
@@ -326,7 +394,7 @@ proptest! {
         cut in proptest::option::of(any::<prop::sample::Index>()),
     ) {
         let result = restated(|_, parts| {
-            let content = &mut parts[part.index(12)].1;
+            let content = &mut parts[part.index(13)].1;
             for (at, to) in &flips {
                 let at = at.index(content.len());
                 content[at] = *to;
