@@ -11,7 +11,7 @@ pub type StoreResult<T> = Result<T, StoreError>;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The disk, the quota or the page limit is used up.
-    #[error("no space left for {}; {kept} trials of this run are kept: free space and run `weir bench --resume`", path.display())]
+    #[error("no space left for {}{}", path.display(), room(*kept))]
     Full {
         /// The database.
         path: PathBuf,
@@ -178,6 +178,14 @@ fn saving(path: &Path) -> &'static str {
     match server_of(path) {
         Some(_) => "restore a backup, or save what can be read with `pg_dump`",
         None => "copy it away and save what can be read with `sqlite3 FILE .recover`, or restore a backup",
+    }
+}
+
+/// What to do on a full disk: as a reader, or with a run in hand.
+fn room(kept: u64) -> String {
+    match kept {
+        0 => ": free some and try again; reading takes some, too".to_owned(),
+        kept => format!("; {kept} trials of this run are kept: free space and run `weir bench --resume`"),
     }
 }
 

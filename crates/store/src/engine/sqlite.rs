@@ -6,7 +6,7 @@ use crate::lock::RunLock;
 use crate::migrations::{SQLITE as MIGRATIONS, VERSION};
 use crate::open::BUSY_TIMEOUT;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi, params_from_iter};
 use rusqlite_migration::Migrations;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -190,7 +190,11 @@ impl rusqlite::ToSql for Value {
 
 /// Sorts SQLite's errors by what the user can do about them.
 pub(crate) fn sorted(path: PathBuf, kept: u64, source: rusqlite::Error) -> StoreError {
+    // Readers need room as well, for what they share with writers beside the file.
+    let no_room_to_share =
+        source.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHMSIZE);
     match source.sqlite_error_code() {
+        _ if no_room_to_share => StoreError::Full { path, kept },
         Some(ErrorCode::DiskFull) => StoreError::Full { path, kept },
         Some(ErrorCode::NotADatabase) => {
             StoreError::NotADatabase { path, what: "its first bytes are not SQLite's".to_owned() }
@@ -309,5 +313,23 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
                 other => rusqlite::Error::ToSqlConversionFailure(Box::new(other)),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_to_readers_as_well_and_speaks_of_trials_only_where_there_are_some() {
+        let failed = |code| rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        let said = |kept, code| sorted("weir.db".into(), kept, failed(code)).to_string();
+        // What SQLite says where a reader finds no room for what it shares with writers.
+        let reader = said(0, ffi::SQLITE_IOERR_SHMSIZE);
+        assert_eq!(reader, "no space left for weir.db: free some and try again; reading takes some, too");
+        assert_eq!(said(0, ffi::SQLITE_FULL), reader);
+        let bench = said(7, ffi::SQLITE_FULL);
+        assert!(bench.contains("7 trials of this run are kept") && bench.contains("--resume"), "{bench}");
+        assert!(!said(0, ffi::SQLITE_IOERR_READ).contains("no space left"));
     }
 }
