@@ -13,7 +13,8 @@
 //! - [`Around`]: what a site that shows the page adds to it.
 //! - `sections`, `findings`, `head`: the parts of the page; `page` puts them together.
 //!
-//! Pure: no clock, no file, no network. All text of a run is escaped (the templates see to it).
+//! Pure: no clock, no file, no network. All text of a run is escaped (the templates see to it), and letters of it that do something
+//! to a reader are written out ([`shown()`]).
 //! Cost: some milliseconds and about 15 kB a point.
 
 mod around;
@@ -29,6 +30,7 @@ mod ratios;
 mod scale;
 mod sections;
 mod shell;
+mod shown;
 mod svg;
 mod table;
 mod trend;
@@ -39,6 +41,7 @@ pub use exhibit::{Exhibit, Form, exhibits};
 pub use ratios::{Ratio, Ratios};
 pub use scale::Spacing;
 pub use shell::shell_word;
+pub use shown::{is_hostile, shown, write_out};
 pub use trend::{Level, Trend, TrendValue};
 
 use weir_trial::run::Run;
@@ -56,10 +59,10 @@ pub struct PageOptions {
 
 /// Draws runs as one HTML page. Several runs are compared in the same plots.
 pub fn render(runs: &[Run], options: &PageOptions) -> String {
-    page::page(&digest::Digest::new(runs), options, &Around::default()).into_string()
+    render_within(runs, options, &Around::default())
 }
 
 /// Draws runs as a page of a site, which puts what it has around the page and under each plot and table.
 pub fn render_within(runs: &[Run], options: &PageOptions, around: &Around<'_>) -> String {
-    page::page(&digest::Digest::new(runs), options, around).into_string()
+    shown(page::page(&digest::Digest::new(runs), options, around).into_string())
 }

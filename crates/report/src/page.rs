@@ -40,7 +40,7 @@ pub(crate) fn page(digest: &Digest<'_>, options: &PageOptions, around: &Around<'
                 header {
                     @if !around.is_site() { p class="brand" { "Weir" } }
                     h1 { (title) }
-                    (head::runs(digest))
+                    @if !around.compares { (head::runs(digest)) }
                     @if let Some(made) = options.made_ms { p class="provenance" { "Page made " (utc(made, utc::MINUTE)) "." } }
                     (PreEscaped(around.beside))
                 }

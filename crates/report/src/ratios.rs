@@ -66,21 +66,22 @@ fn table(one: &Ratios) -> Markup {
         @if one.rows.is_empty() { p { "No point is on both sides with a result." } }
         @else {
             div class="scroll" tabindex="0" role="region" aria-label=(label) { table class="ratios" {
-                caption { "A: " (one.a) ". B: " (one.b) ". The axis of the bars is logarithmic, from " (said(1.0 / reach)) " to " (said(reach)) "." }
+                caption { "The axis of the bars is logarithmic, from " (said(1.0 / reach)) " to " (said(reach)) "." }
                 thead { tr {
                     th scope="col" { "Point" } th scope="col" { "What" }
                     th scope="col" class="n" { "B/A" } th scope="col" { "95\u{a0}% interval" }
                     th scope="col" { "" } th scope="col" { "Verdict" }
                 } }
-                tbody { @for row in &one.rows {
+                @for rows in one.rows.chunk_by(|a, b| a.point == b.point) { tbody { @for (place, row) in rows.iter().enumerate() {
                     tr {
-                        th scope="row" { (row.point) } td { (row.quantity) }
+                        @if place == 0 { th scope="rowgroup" rowspan=(rows.len()) { (row.point) } }
+                        td { (row.quantity) }
                         td class="n" { @match row.ratio { Some(ratio) => (said(ratio)), None => "–" } }
                         td { @match row.interval { Some((low, high)) => { (said(low)) " to " (said(high)) }, None => "not known" } }
                         td { (bar(row, reach)) }
                         td class=[row.better.map(|better| if better { "good" } else { "bad" })] { (row.verdict) }
                     }
-                } }
+                } } }
             } }
         }
         @for note in &one.notes { p class="provenance" { (note) } }
@@ -154,6 +155,10 @@ mod tests {
             assert!(html.contains(part), "{part} is not in {html}");
         }
         assert_eq!(html.matches("<svg").count(), 4);
+        assert!(
+            html.contains("rowspan=\"4\"") && html.matches("l2fwd &lt;64&gt;").count() == 1,
+            "said once: {html}"
+        );
         let places = html.split("cx=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
         assert!(
             places.map(|place| place.parse::<f64>().unwrap()).all(|place| (0.0..=WIDTH).contains(&place)),

@@ -167,7 +167,8 @@ impl Table {
     /// The table, folded where it is long, with a link to its CSV.
     pub(crate) fn html(&self, around: &Around<'_>) -> Markup {
         let once = self.said_once();
-        let place = once.map(|(place, _)| place);
+        let left_out = once.map(|(place, _)| place).or_else(|| self.says_nothing());
+        let shown = |place: usize| Some(place) != left_out;
         html! {
             details class="table" open[self.rows.len() <= Self::OPEN_ROWS] {
                 summary { "Table: " (self.caption) " (" (self.rows.len()) @if self.rows.len() == 1 { " row" } @else { " rows" } ")" }
@@ -175,8 +176,8 @@ impl Table {
                 div class="scroll" tabindex="0" role="region" aria-label=(self.caption) {
                     table id=(self.id) {
                         caption { (self.caption) }
-                        thead { tr { @for column in &self.columns { (head(column)) } } }
-                        tbody { @for row in &self.rows { (self.row(row, place)) } }
+                        thead { tr { @for (_, column) in self.columns.iter().enumerate().filter(|(place, _)| shown(*place)) { (head(column)) } } }
+                        tbody { @for row in &self.rows { (self.row(row, left_out)) } }
                     }
                 }
                 @if let Some((_, note)) = once { p class="warning" { "Every row: " (note) } }
@@ -200,14 +201,20 @@ impl Table {
         }
     }
 
-    /// A row, but for the text of one column.
+    /// The column of warnings, where there is none.
+    fn says_nothing(&self) -> Option<usize> {
+        let place = self.columns.iter().position(|column| column.head == NOTE)?;
+        let is_empty = |row: &Row| matches!(row.cells.get(place), Some(Cell::Text(text)) if text.is_empty());
+        self.rows.iter().all(is_empty).then_some(place)
+    }
+
+    /// A row, but for one column.
     fn row(&self, row: &Row, but: Option<usize>) -> Markup {
         html! {
             tr class=[row.suspect.then_some("suspect")] {
-                @for (place, (cell, column)) in row.cells.iter().zip(&self.columns).enumerate() {
+                @for (_, (cell, column)) in row.cells.iter().zip(&self.columns).enumerate().filter(|(place, _)| Some(*place) != but) {
                     td class=[(column.kind != Kind::Text).then_some("n")] {
                         @match cell {
-                            _ if but == Some(place) => "",
                             Cell::Text(text) => (text),
                             Cell::Number(text, _) => (text),
                             Cell::Rate { pps, mean_frame_bytes } => (units::rate(*pps, *mean_frame_bytes, false)),
@@ -244,7 +251,7 @@ impl Table {
         for row in &self.rows {
             text.push_str(&line(row.cells.iter().map(|cell| escaped(cell.text(unit))).collect()));
         }
-        format!("{text}\n{}. From {provenance}.\n", self.caption)
+        crate::shown(format!("{text}\n{}. From {provenance}.\n", self.caption))
     }
 
     /// The table as LaTeX, for the package booktabs.

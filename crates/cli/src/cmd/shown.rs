@@ -1,26 +1,14 @@
 //! Text that may be somebody else's, as it is shown: runs, bundles and files hold names, versions and errors that others
 //! wrote, and a terminal obeys what stands in them.
 //!
-//! Everything that is printed passes here, in [`print()`](super::print()) and in the program's error message. A control character
-//! (C0 without tab and the end of a line, DEL, C1) and a character that turns the direction of writing or is not seen is written as
-//! `\u001b`. JSON reads that as the character itself, so documents stay what they are. Of escape sequences those pass that
-//! this program writes itself, a few colours: in a run they could do no more than colour a word.
+//! Everything that is printed passes here, in [`print()`](super::print()) and in the program's error message. A character that does
+//! something to a terminal or a reader ([`is_hostile`]) is written as `\u001b`. JSON reads that as the character itself, so
+//! documents stay what they are. Of escape sequences those pass that this program writes itself, a few colours: in a run they
+//! could do no more than colour a word.
 
 use super::layout::STYLES;
 use std::borrow::Cow;
-use std::fmt::Write as _;
-
-/// Whether a character does something to a terminal or a reader instead of being seen.
-fn is_hostile(letter: char) -> bool {
-    match letter {
-        '\n' | '\t' => false,
-        letter if letter.is_control() => true,
-        // Marks and overrides of direction, joiners and other letters of no width, separators of lines, tags.
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => true,
-        '\u{61c}' | '\u{180e}' | '\u{e0000}'..='\u{e007f}' => true,
-        _ => false,
-    }
-}
+use weir_report::{is_hostile, write_out};
 
 /// The text with every hostile character written out.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
@@ -39,10 +27,7 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
         // Files of other systems end their lines so.
         let is_end = letter == '\r' && rest.starts_with("\r\n");
         if is_hostile(letter) && !is_end {
-            let mut units = [0; 2];
-            for unit in letter.encode_utf16(&mut units) {
-                let _ = write!(safe, "\\u{unit:04x}");
-            }
+            write_out(letter, &mut safe);
         } else {
             safe.push(letter);
         }

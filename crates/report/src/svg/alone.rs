@@ -54,7 +54,7 @@ pub(crate) fn svg(figure: &Figure) -> String {
             }
         }
     };
-    format!("{}\n", markup.into_string())
+    crate::shown(format!("{}\n", markup.into_string()))
 }
 
 /// The rules that show one unit of rates.

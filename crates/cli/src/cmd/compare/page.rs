@@ -10,33 +10,39 @@ use weir_trial::run::Run;
 /// with the first.
 pub(in crate::cmd) fn ratios(runs: &[Run]) -> Vec<Ratios> {
     let whole = |run| Side { run, dut: None };
-    let mut all: Vec<Ratios> = runs.iter().filter_map(against).collect();
+    let alone = runs.len() == 1;
+    let mut all: Vec<Ratios> = runs.iter().filter_map(|run| against(run, alone)).collect();
     if let [first, others @ ..] = runs {
-        all.extend(others.iter().map(|other| drawn(&compare(whole(first), whole(other), None))));
+        all.extend(others.iter().map(|other| drawn(&compare(whole(first), whole(other), None), alone)));
     }
     all
 }
 
 /// A run's two devices compared, where its plan names a second one.
-fn against(run: &Run) -> Option<Ratios> {
+fn against(run: &Run, alone: bool) -> Option<Ratios> {
     let plan = plan_of(run).ok()?;
     let ([dut], Some(other)) = (plan.duts.as_slice(), &plan.against) else { return None };
     let side = |dut| Side { run, dut: Some(dut) };
-    Some(drawn(&compare(side(dut), side(other), None)))
+    Some(drawn(&compare(side(dut), side(other), None), alone))
 }
 
-fn drawn(comparison: &Comparison) -> Ratios {
+/// A comparison; the page of one run `alone` need not say again which.
+fn drawn(comparison: &Comparison, alone: bool) -> Ratios {
     let side = |head: &Head, other: &Head| match &head.dut {
+        Some(dut) if alone => dut.clone(),
         Some(dut) if head.run == other.run => format!("{dut} in {}", head.run),
         Some(dut) => format!("{}/{dut}", head.run),
         None => head.run.clone(),
     };
     let (a, b) = (&comparison.a, &comparison.b);
+    // Without rows the page says that nothing was compared.
+    let came_to = if comparison.rows.is_empty() { Vec::new() } else { summary(comparison) };
+    let notes = notes(comparison).into_iter().map(|note| note.trim_start_matches("note: ").to_owned());
     Ratios {
         a: side(a, b),
         b: side(b, a),
         rows: comparison.rows.iter().map(row).collect(),
-        notes: summary(comparison).into_iter().chain(notes(comparison)).collect(),
+        notes: came_to.into_iter().chain(notes).collect(),
     }
 }
 
