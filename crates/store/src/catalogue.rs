@@ -10,6 +10,7 @@ use crate::engine::{Engine, Fault, For, Result, Row, values};
 use crate::error::StoreResult;
 use crate::open::Store;
 use crate::rows;
+use crate::write::RunId;
 use std::collections::BTreeMap;
 use weir_trial::Placement;
 use weir_trial::run::RunState;
@@ -86,14 +87,14 @@ struct Signed {
 impl Store {
     /// All runs, newest first, one line each.
     pub fn outline(&self) -> StoreResult<Vec<Outline>> {
-        self.read(|db| {
-            let sql = "SELECT id, uuid, name, started_ms, ended_ms, state, weir FROM runs ORDER BY id DESC";
-            let mut runs: Vec<Outline> = db.query(sql, &[])?.iter().map(outline).collect::<Result<_>>()?;
-            let running = |run: &&Outline| run.state == RunState::Running;
-            let live = db.live(&runs.iter().filter(running).map(|run| run.id).collect::<Vec<_>>())?;
-            runs.iter_mut().for_each(|run| run.live = live.contains(&run.id));
-            Ok(runs)
-        })
+        self.read(|db| outlined(db, &db.query(&format!("{OUTLINE} ORDER BY id DESC"), &[])?))
+    }
+
+    /// One run in a line, found by its index; nothing where it is not there.
+    pub fn outline_of(&self, run: RunId) -> StoreResult<Option<Outline>> {
+        let found =
+            self.read(|db| outlined(db, &db.query(&format!("{OUTLINE} WHERE id = ?"), values![run.0])?))?;
+        Ok(found.into_iter().next())
     }
 
     /// What the runs with numbers from `first` to `last` can be found by, with these facts of their environments. A run that is
@@ -102,6 +103,17 @@ impl Store {
         // One transaction, so that a campaign writing meanwhile cannot tear the picture.
         self.read(|db| db.transaction(For::Reading, |tx| facts(tx, (first, last), environment)))
     }
+}
+
+const OUTLINE: &str = "SELECT id, uuid, name, started_ms, ended_ms, state, weir FROM runs";
+
+/// Rows as outlines; whether a run is being measured is asked of those alone that may be.
+fn outlined(db: &Engine, rows: &[Row]) -> Result<Vec<Outline>> {
+    let mut runs: Vec<Outline> = rows.iter().map(outline).collect::<Result<_>>()?;
+    let running = |run: &&Outline| run.state == RunState::Running;
+    let live = db.live(&runs.iter().filter(running).map(|run| run.id).collect::<Vec<_>>())?;
+    runs.iter_mut().for_each(|run| run.live = live.contains(&run.id));
+    Ok(runs)
 }
 
 fn outline(row: &Row) -> Result<Outline> {

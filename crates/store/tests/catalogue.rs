@@ -2,7 +2,7 @@
 
 use crate::common::{Place, START_MS, begin, key, on_both, trial};
 use std::collections::BTreeMap;
-use weir_store::{NewRun, Outcome};
+use weir_store::{NewRun, Outcome, RunId};
 use weir_trial::run::{LatencyResult, PointKey, PointResult, RunState};
 use weir_trial::{Deployment, Placement};
 use weir_units::Pps;
@@ -80,6 +80,10 @@ fn an_outline_says_which_runs_are_to_be_read_again(place: &Place) {
     let run = begin(&mut store, Some("one"));
     let reader = place.open_existing();
     let before = reader.outline().unwrap();
+    let alone = |run: RunId| reader.outline_of(run).unwrap();
+    assert!(
+        before.iter().all(|run| alone(RunId(run.id)).as_ref() == Some(run)) && alone(RunId(9999)).is_none()
+    );
     assert!(
         before[0].live && before[0].has_changed(&before[0]),
         "what is being measured changes all the time"

@@ -5,7 +5,7 @@ use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use weir_report::shell_word;
 use weir_store::bundle::{self, Bundle};
-use weir_store::{Selector, Store, StoreError, without_password};
+use weir_store::{RunId, Selector, Store, StoreError, without_password};
 use weir_trial::environment::Difference;
 use weir_trial::run::Run;
 use weir_units::utc;
@@ -59,8 +59,8 @@ impl Database {
         if exported_file(selector).is_some() || bundle_file(selector).is_some() {
             return Ok(false);
         }
-        let runs = self.open()?.runs().map_err(store_error)?;
-        Ok(runs.iter().any(|known| known.id == run.id && known.live))
+        let outline = self.open()?.outline_of(RunId(run.id)).map_err(store_error)?;
+        Ok(outline.is_some_and(|outline| outline.live))
     }
 
     /// The database that was named, where one was.

@@ -126,8 +126,7 @@ async fn unfinished(site: &Site, fields: &Filled) -> Result<Outline, Fault> {
     let which = super::selector(fields.get("run").map_or("", String::as_str))?;
     let find = move |store: &weir_store::Store| {
         let id = store.find(&which)?;
-        let outline = store.outline()?.into_iter().find(|run| run.id == id.0);
-        outline.ok_or_else(|| Fault::Missing("the run went away".to_owned()))
+        store.outline_of(id)?.ok_or_else(|| Fault::Missing("the run went away".to_owned()))
     };
     let run = site.stores.read(find).await?;
     if run.state == RunState::Finished || run.live {
