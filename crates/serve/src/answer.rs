@@ -4,6 +4,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ring::digest::{SHA256, digest};
+use weir_report::shown;
 use weir_store::StoreError;
 
 /// What is found at an address.
@@ -28,9 +29,9 @@ impl Answer {
         Self { kind, body: text.into(), file: None, lasting: false }
     }
 
-    /// A page.
+    /// A page, in which no letter of somebody else's does anything to a reader.
     pub(crate) fn page(html: String) -> Self {
-        Self::text("text/html; charset=utf-8", html)
+        Self::text("text/html; charset=utf-8", shown(html))
     }
 
     /// Bytes of a media type.
@@ -142,6 +143,8 @@ pub(crate) enum Fault {
     Lacking(String),
     /// What is there does not allow it now.
     Conflict(String),
+    /// It is asked too often.
+    Hasty(String),
     /// The store said no.
     Store(StoreError),
     /// It is asked under a name that is not ours.
@@ -172,6 +175,7 @@ impl Fault {
             Self::Forbidden(what) => (StatusCode::FORBIDDEN, what.clone()),
             Self::Lacking(what) => (StatusCode::NOT_IMPLEMENTED, what.clone()),
             Self::Conflict(what) => (StatusCode::CONFLICT, what.clone()),
+            Self::Hasty(what) => (StatusCode::TOO_MANY_REQUESTS, what.clone()),
             Self::Misdirected(what) => (StatusCode::MISDIRECTED_REQUEST, what.clone()),
             Self::Late(what) => (StatusCode::SERVICE_UNAVAILABLE, what.clone()),
             Self::Store(error @ StoreError::Busy { .. }) => {

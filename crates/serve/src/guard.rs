@@ -4,6 +4,7 @@
 use crate::answer::{Fault, Policy, policy};
 use crate::pages;
 use crate::site::Site;
+use crate::start::door::borne;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -20,7 +21,7 @@ impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let (status, what) = self.said();
         let mut response = (status, format!("{what}\n")).into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
         }
         response.extensions_mut().insert(Failed(what));
@@ -34,15 +35,27 @@ pub(crate) async fn guard(State(site): State<Arc<Site>>, request: Request, next:
     let headers = request.headers().clone();
     let response = match meant_for_us(&site, &request) {
         Err(fault) => fault.into_response(),
-        Ok(()) => match tokio::time::timeout(site.options.limits.answer, next.run(request)).await {
-            Ok(response) => response,
-            Err(_) => late(&site).into_response(),
-        },
+        Ok(()) => {
+            match tokio::time::timeout(site.options.limits.answer, answered(&site, request, next)).await {
+                Ok(response) => response,
+                Err(_) => late(&site).into_response(),
+            }
+        }
     };
     let response = explained(response, &method, &headers, &path);
     let mut response = unless_known(response, &headers);
     secure(&mut response);
     response
+}
+
+/// The answer; a token that a program sends is looked at here first, where a wrong one waits.
+async fn answered(site: &Site, request: Request, next: Next) -> Response {
+    if let (Some(start), Some(token)) = (&site.start, borne(request.headers()))
+        && let Err(fault) = start.door.looks_at(token).await
+    {
+        return fault.into_response();
+    }
+    next.run(request).await
 }
 
 fn late(site: &Site) -> Fault {

@@ -93,10 +93,11 @@ impl Server {
             why: why.to_string(),
         };
         let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(|error| refused(&error))?.collect();
-        let site = Site::new(options, open, program)?;
+        let mut site = Site::new(options, open, program)?;
         let listener = TcpListener::bind(addresses.as_slice()).map_err(|error| refused(&error))?;
         listener.set_nonblocking(true).map_err(ServeError::Start)?;
         let address = listener.local_addr().map_err(ServeError::Start)?;
+        site.start.iter_mut().for_each(|start| start.door.at(address.port()));
         Ok(Self { listener, address, site: Arc::new(site) })
     }
 

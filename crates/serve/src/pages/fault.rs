@@ -13,7 +13,7 @@ pub(crate) fn page(status: StatusCode, what: &str) -> Answer {
         StatusCode::FORBIDDEN | StatusCode::MISDIRECTED_REQUEST => "Not allowed",
         StatusCode::METHOD_NOT_ALLOWED => "Not to be asked so",
         StatusCode::CONFLICT => "Not now",
-        StatusCode::SERVICE_UNAVAILABLE => "Too busy",
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => "Too busy",
         StatusCode::PAYLOAD_TOO_LARGE => "Too large",
         _ => "It did not work",
     };

@@ -3,14 +3,23 @@
 //! A browser gives the token once and has a cookie from then on, which no script reads and no other site makes it send
 //! (`SameSite=Strict`). Each form carries a word that only our pages know, and a request that says it comes from another site is
 //! refused: three fences against forged requests, of which one would do. Programs send `Authorization: Bearer TOKEN`.
+//!
+//! Guesses: a wrong token is answered late, and while [`LOOKS`] are being looked at no other one is. So there are
+//! `LOOKS / LATE` guesses a second at the most, over however many connections, and none of them keeps a reader waiting.
 
 use crate::answer::Fault;
 use axum::http::{HeaderMap, header};
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use std::time::Duration;
+use tokio::sync::Semaphore;
 
-/// The cookie's name.
-const COOKIE: &str = "weir_runs";
+/// How late a wrong token is answered: a person who errs does not notice.
+const LATE: Duration = Duration::from_millis(300);
+/// Tokens that are looked at at a time.
+const LOOKS: usize = 8;
+/// What the cookie's name begins with; the port follows, as browsers send the cookies of one host to all of its ports.
+const COOKIE: &str = "weir_runs_";
 /// The field of forms that holds the word.
 pub(crate) const FIELD: &str = "word";
 
@@ -19,6 +28,9 @@ pub(crate) struct Door {
     token: String,
     session: String,
     word: String,
+    /// The cookie's name.
+    cookie: String,
+    looks: Semaphore,
 }
 
 impl Door {
@@ -32,7 +44,13 @@ impl Door {
             Ok::<_, String>(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
         };
         let token = token.map_or_else(random, Ok)?;
-        Ok(Self { token, session: random()?, word: random()? })
+        let (session, word) = (random()?, random()?);
+        Ok(Self { token, session, word, cookie: COOKIE.to_owned(), looks: Semaphore::new(LOOKS) })
+    }
+
+    /// The door of the server at this port of its host, whose cookie is not that of another one there.
+    pub(crate) fn at(&mut self, port: u16) {
+        self.cookie = format!("{COOKIE}{port}");
     }
 
     /// The token, to be shown to whoever started the server.
@@ -46,13 +64,25 @@ impl Door {
     }
 
     /// Whether this is the token.
-    pub(crate) fn opens(&self, token: &str) -> bool {
+    fn opens(&self, token: &str) -> bool {
         same(token.trim(), &self.token)
+    }
+
+    /// Whether this is the token, for whoever comes with one; of a wrong one it is said late.
+    pub(crate) async fn looks_at(&self, token: &str) -> Result<bool, Fault> {
+        let _look = self.looks.try_acquire().map_err(|_| {
+            Fault::Hasty("too many wrong tokens are being tried; try again in a moment".to_owned())
+        })?;
+        let opens = self.opens(token);
+        if !opens {
+            tokio::time::sleep(LATE).await;
+        }
+        Ok(opens)
     }
 
     /// The cookie of whoever gave the token.
     pub(crate) fn cookie(&self) -> String {
-        format!("{COOKIE}={}; Path=/start; HttpOnly; SameSite=Strict", self.session)
+        format!("{}={}; Path=/start; HttpOnly; SameSite=Strict", self.cookie, self.session)
     }
 
     /// Whether a request comes from somebody who gave the token.
@@ -60,13 +90,11 @@ impl Door {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
         let mut pairs =
             cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        self.bears(headers) || pairs.any(|(name, value)| name == COOKIE && same(value, &self.session))
+        self.bears(headers) || pairs.any(|(name, value)| name == self.cookie && same(value, &self.session))
     }
 
     fn bears(&self, headers: &HeaderMap) -> bool {
-        let bearer =
-            headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        bearer.is_some_and(|token| self.opens(token))
+        borne(headers).is_some_and(|token| self.opens(token))
     }
 
     /// Whether a request may change something.
@@ -84,6 +112,11 @@ impl Door {
         }
         Ok(())
     }
+}
+
+/// The token that a program sends.
+pub(crate) fn borne(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
 }
 
 /// Refuses what says that it comes from another site. Browsers say so truly; programs say nothing.
@@ -108,6 +141,9 @@ fn same(given: &str, secret: &str) -> bool {
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
+    use std::sync::Arc;
+    use std::time::Instant;
+    use tokio::task::JoinSet;
 
     fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
         lines
@@ -134,10 +170,41 @@ mod tests {
         assert!(allows(&[("authorization", &format!("Bearer {}", door.token()))], ""));
         assert!(!allows(&[host, with], ""), "a form of somebody else's");
         assert!(!allows(&[host], &word), "no cookie");
-        assert!(!allows(&[host, ("cookie", "weir_runs=")], &word));
+        assert!(!allows(&[host, ("cookie", "weir_runs_=")], &word));
         assert!(!allows(&[host, with, ("origin", "http://evil.example")], &word));
         assert!(!allows(&[host, with, ("origin", "null")], &word));
         assert!(!allows(&[host, with, ("sec-fetch-site", "cross-site")], &word));
         assert!(!allows(&[("authorization", "Bearer x")], &word));
+    }
+
+    #[test]
+    fn two_servers_of_one_host_have_cookies_of_their_own() {
+        let [mut one, mut other] = [(); 2].map(|()| Door::new(Some("a-token-of-both".to_owned())).unwrap());
+        (one.at(8080), other.at(8081));
+        let pair = |door: &Door| door.cookie().split(';').next().unwrap().to_owned();
+        let both = format!("{}; {}", pair(&one), pair(&other));
+        assert!(pair(&one).starts_with("weir_runs_8080=") && pair(&other).starts_with("weir_runs_8081="));
+        assert!(one.knows(&headers(&[("cookie", &both)])) && other.knows(&headers(&[("cookie", &both)])));
+        assert!(!one.knows(&headers(&[("cookie", &pair(&other))])));
+    }
+
+    #[tokio::test]
+    async fn guesses_are_answered_late_and_few_at_a_time() {
+        let door = Arc::new(Door::new(Some("a-token-of-the-tests".to_owned())).unwrap());
+        assert!(door.looks_at("a-token-of-the-tests").await.unwrap());
+        let begun = Instant::now();
+        let mut guesses = JoinSet::new();
+        for _ in 0..20 {
+            let door = Arc::clone(&door);
+            guesses.spawn(async move { door.looks_at("guess").await });
+        }
+        let answers = guesses.join_all().await;
+        assert!(begun.elapsed() >= LATE);
+        assert_eq!(answers.iter().filter(|answer| matches!(answer, Ok(false))).count(), LOOKS);
+        assert_eq!(
+            answers.iter().filter(|answer| matches!(answer, Err(Fault::Hasty(_)))).count(),
+            20 - LOOKS
+        );
+        assert!(door.looks_at("a-token-of-the-tests").await.unwrap(), "and it opens again");
     }
 }

@@ -116,6 +116,7 @@ impl Watched {
 
 /// A text as an event's data.
 fn event(text: &str) -> String {
+    let text = weir_report::shown(text.to_owned());
     let lines: String =
         text.split('\n').map(|line| format!("data: {}\n", line.trim_end_matches('\r'))).collect();
     format!("{lines}\n")
