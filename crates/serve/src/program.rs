@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use weir_methods::history::Series;
-use weir_report::Trend;
+use weir_report::{Ratios, Trend};
 use weir_store::Origin;
 use weir_trial::run::{Point, PointResult, Run};
 
@@ -19,6 +19,9 @@ pub trait Program: Send + Sync + 'static {
 
     /// A bundle, as `weir export --bundle` writes it, with the signature that it came with; or why not.
     fn bundle(&self, run: Run, origin: Option<Origin>) -> Result<Vec<u8>, String>;
+
+    /// The comparisons of a run's page, as `weir report` draws them: of a run with `--against` its two devices.
+    fn ratios(&self, runs: &[Run]) -> Vec<Ratios>;
 
     /// A series as a plot, as `weir history -o` draws it.
     fn trend(&self, series: &Series) -> Trend;

@@ -219,6 +219,17 @@ fn hostile_texts_of_a_run_cannot_become_markup_on_any_page() {
         assert_eq!(answer.status, 200, "{path}");
         assert!(!answer.body.contains("<script>alert") && !answer.body.contains("<img"), "{path}");
         assert!(own <= 2, "{path}: only the site's script, and that of the run's page");
+        assert!(
+            !answer.body.contains(['\u{7}', '\u{202e}']),
+            "{path}: what turns the direction of writing is written out"
+        );
+        assert!(answer.body.contains("\\u0007\\u202e"), "{path}");
+    }
+    let page = site.get("/figures?run=1").body;
+    for figure in page.split("href=\"/figures/").skip(1).filter_map(|rest| rest.split('?').next()) {
+        let body = site.get(&format!("/figures/{figure}?run=1")).body;
+        let raw = figure.ends_with(".csv") || figure.ends_with(".pdf") || figure.ends_with(".png");
+        assert!(raw || !body.contains('\u{7}'), "{figure}");
     }
     for path in [
         "/runs/%3Cscript%3Eabc%3C%2Fscript%3E",

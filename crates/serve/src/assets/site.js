@@ -61,10 +61,11 @@
     const events = new EventSource(job.dataset.events);
     const show = (event) => {
       const before = job.querySelector(".lines");
-      const atEnd = !before || before.scrollTop + before.clientHeight >= before.scrollHeight - 30;
+      const was = before ? before.scrollTop : 0;
+      const atEnd = !before || was + before.clientHeight >= before.scrollHeight - 30;
       job.innerHTML = event.data;
       const lines = job.querySelector(".lines");
-      if (lines) lines.scrollTop = atEnd ? lines.scrollHeight : before.scrollTop;
+      if (lines) lines.scrollTop = atEnd ? lines.scrollHeight : was;
     };
     events.addEventListener("message", show);
     events.addEventListener("end", () => { events.close(); location.reload(); });

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use weir_methods::compare::{Comparison, Side, compare, fault};
 use weir_report::{Around, Form, PageOptions};
 use weir_store::Store;
-use weir_trial::run::Run;
+use weir_trial::run::{Run, RunState};
+use weir_units::utc;
 
 /// Runs that are offered where nothing is chosen yet.
 const OFFERED: usize = 30;
@@ -80,16 +81,19 @@ fn chosen(store: &Store, asked: &Asked) -> Result<Asked, Fault> {
 /// A form, and runs to choose from.
 fn choice(asked: &Asked, index: &Index) -> Markup {
     let base = asked.base.as_ref().map(ToString::to_string).unwrap_or_default();
-    let with = |name: &str| Asked { with: vec![Which::of(name)], ..asked.clone() }.address();
+    let offered = |name: &str| match asked.base {
+        Some(_) => Asked { with: vec![Which::of(name)], ..asked.clone() }.address(),
+        None => Asked { base: Some(Which::of(name)), ..asked.clone() }.address(),
+    };
     html! {
         h1 { "Compare" }
         p { "A side is a run or one dataplane of it: " code { "RUN" } " or " code { "RUN/DEVICE" } ". Runs are ticked in the " a href="/runs" { "list" } ", too." }
         (form(&base, "", asked))
-        @if asked.base.is_some() && !index.runs.is_empty() {
-            h2 { "Compare " code { (base) } " with" }
+        @if index.runs.is_empty() { p { "There is no run in this store yet; " a href="/runs" { "how to get one" } "." } } @else {
+            h2 { @if asked.base.is_some() { "Compare " code { (base) } " with" } @else { "Choose the baseline" } }
             ul class="columns" {
                 @for run in index.runs.iter().take(OFFERED).filter(|run| run.address() != base && run.outline.name != base) {
-                    li { a href=(with(&run.address())) { (short(&run.outline.name, 60)) } " " span class="hint" { (run.day) ", " (state(&run.outline)) } }
+                    li { a href=(offered(&run.address())) { (short(&run.outline.name, 60)) } " " span class="hint" { (run.day) ", " (state(&run.outline)) } }
                 }
             }
         }
@@ -214,7 +218,8 @@ impl Sides {
                 (self.list())
                 @for (place, comparison) in (1..).zip(compared) {
                     section id=(format!("b{place}")) {
-                        h2 { @if several { (place) ". " } "B: " (self.name(place)) " against A: " (self.name(0)) }
+                        // Of two sides alone the title says it.
+                        @if several { h2 { (place) ". B: " (self.name(place)) " against A: " (self.name(0)) } }
                         (text::comparison(comparison))
                     }
                 }
@@ -231,7 +236,10 @@ impl Sides {
             (super::wide("Sides", html! {
                 table class="facts" {
                     caption class="unseen" { "The sides" }
-                    thead { tr { th scope="col" { "Side" } th scope="col" { "Run or dataplane" } th scope="col" { "Begun" } th scope="col" { span class="unseen" { "Change" } } } }
+                    thead { tr {
+                        @for head in ["Side", "Run or dataplane", "Begun", "State", "Points, trials", "Measured by"] { th scope="col" { (head) } }
+                        th scope="col" { span class="unseen" { "Change" } }
+                    } }
                     tbody { @for place in 0..self.sides.len() { (self.one(place)) } }
                 }
             }))
@@ -248,7 +256,10 @@ impl Sides {
             tr {
                 td { strong { @if place == 0 { "A" } @else { "B" } } @if place == 0 { " baseline" } }
                 th scope="row" { a href=(format!("/runs/{}", super::address_of(run))) { (self.name(place)) } }
-                td { (weir_units::utc(run.started_ms, weir_units::utc::MINUTE)) @if run.state != weir_trial::run::RunState::Finished { " · not finished" } }
+                td { (utc(run.started_ms, utc::MINUTE)) }
+                td { @if run.state == RunState::Finished { span class="state good" { "finished" } } @else { span class="state bad" { "not finished" } } }
+                td { (run.points.len()) ", " (run.points.iter().map(|point| point.trials.len()).sum::<usize>()) }
+                td { (run.weir) }
                 td {
                     @if place > 0 {
                         a href=(self.asked.with_base(place - 1).address()) { "Make it the baseline" }

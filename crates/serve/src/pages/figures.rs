@@ -97,17 +97,18 @@ fn listed(site: &Site, runs: &[Run], exhibits: &[Exhibit]) -> Markup {
             (wide("Plots and tables", html! {
                 table class="exhibits" {
                     caption { "Plots as drawings and for LaTeX; tables as Markdown, CSV in base units (RFC 4180) and LaTeX for the package booktabs" }
-                    thead { tr { th scope="col" { "Identifier" } th scope="col" { "Shows" } th scope="col" { "As" } th scope="col" { "Command" } } }
+                    thead { tr { th scope="col" { "Shows" } th scope="col" { "As" } } }
                     tbody { @for exhibit in exhibits {
                         tr {
-                            th scope="row" { code { (exhibit.id()) } }
-                            td { (exhibit.title()) }
+                            th scope="row" { (exhibit.title()) " " code class="hint" { (exhibit.id()) } }
                             td { (links(exhibit.id(), exhibit.forms(), &query)) }
-                            td { (command(&as_command(site, runs, exhibit.id(), exhibit.forms()))) }
                         }
                     } }
                 }
             }))
+            @if let Some(first) = exhibits.first() {
+                p { "On the terminal, by its identifier; the file's ending says the form: " (command(&as_command(site, runs, first.id(), first.forms()))) }
+            }
             p class="hint" { "PDF and PNG are made by Debian's rsvg-convert (librsvg2-bin), where the server has it." }
         }
     }

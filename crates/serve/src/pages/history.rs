@@ -43,19 +43,20 @@ pub(crate) async fn page(
     let index = site.catalogue.index(&site.stores).await?;
     let found = asked.filter.find(&index);
     if found.runs.len() > MOST_RUNS {
-        let main = around(&asked, &index, &found, &too_many(found.runs.len()));
+        let main = around(&asked, &index, &found, (&too_many(found.runs.len()), true));
         return Ok(framed("History", Here::History, &main).into_response());
     }
     let shared = Arc::clone(&site);
     let draw = move |document: Document, asked: &Asked, found: &Found| {
+        let is_one = document.series.len() == 1;
         let main = match document.series.as_slice() {
             [] => {
-                html! { p { "Nothing was measured yet that is wanted." } p class="hint" { "One series has the same " (KEY) "." } }
+                html! { p { @if index.runs.is_empty() { "There is no run in this store yet; " a href="/runs" { "how to get one" } "." } @else { "Nothing was measured yet that is wanted." } } p class="hint" { "One series has the same " (KEY) "." } }
             }
             [one] => text::series(&shared, asked, one),
             several => text::list(asked, &several[..several.len().min(MOST_LISTED)], several.len()),
         };
-        Ok(framed("History", Here::History, &around(asked, &index, found, &main)))
+        Ok(framed("History", Here::History, &around(asked, &index, found, (&main, !is_one))))
     };
     Ok(made(&site, "page", asked, found, draw).await?.into_response())
 }
@@ -156,11 +157,12 @@ fn too_many(runs: usize) -> Markup {
     }
 }
 
-/// The form, and below it what was found.
-fn around(asked: &Asked, index: &Index, found: &Found, main: &Markup) -> Markup {
+/// The form, and below it what was found; the form is folded where that is what was looked for.
+fn around(asked: &Asked, index: &Index, found: &Found, (main, open): (&Markup, bool)) -> Markup {
     html! {
         h1 { "History" }
-        form class="filters" action="/history" method="get" aria-label="History" {
+        form class="filters" action="/history" method="get" aria-label="History" { details class="facets" open[open] {
+            summary { "Filters" }
             div class="grid" {
                 @for facet in OFFERED { (choice((index, found), &asked.filter, facet)) }
                 label { span { "From day" } input type="date" name="from" value=[&asked.filter.from]; }
@@ -170,7 +172,7 @@ fn around(asked: &Asked, index: &Index, found: &Found, main: &Markup) -> Markup 
             (asked.others(&OFFERED))
             button { "Show" }
             @if !asked.filter.is_all() || asked.quantity.is_some() { " " a href="/history" { "All" } }
-        }
+        } }
         (main)
     }
 }

@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use weir_trial::grouped;
 use weir_trial::run::{Point, Run, StoredTrial};
+use weir_trial::verdict::{Code, Finding};
 use weir_units::{Nanos, utc};
 
 /// The page.
@@ -96,6 +97,9 @@ fn verdicts(site: &Site, point: &Point) -> Markup {
     }
 }
 
+/// Columns that are left out where no trial has anything in them.
+const CYCLES: &str = "Cycles/packet";
+const REMARKS: &str = "Remarks";
 const HEADS: [(&str, bool); 14] = [
     ("#", true),
     ("Purpose", false),
@@ -109,24 +113,42 @@ const HEADS: [(&str, bool); 14] = [
     ("p50", true),
     ("p99", true),
     ("Greatest", true),
-    ("Cycles/packet", true),
-    ("Remarks", false),
+    (CYCLES, true),
+    (REMARKS, false),
 ];
 
 fn trials(point: &Point) -> Markup {
+    let cycles = point.trials.iter().any(|trial| cycles(trial).is_some());
+    let remarked = point.trials.iter().any(|trial| trial.superseded || remarks(trial).next().is_some());
+    let heads = HEADS.into_iter().filter(|(head, _)| match *head {
+        CYCLES => cycles,
+        REMARKS => remarked,
+        _ => true,
+    });
     wide(
         "Every trial",
         html! {
             table class="trials" {
                 caption { "In the order in which they were run. Lost: of the packets that the schedule called for. Percentiles are of the one-way delay. Struck through: it decides nothing." }
-                thead { tr { @for (head, number) in HEADS { th scope="col" class=[number.then_some("n")] { (head) } } } }
-                tbody { @for trial in &point.trials { (row(trial)) } }
+                thead { tr { @for (head, number) in heads { th scope="col" class=[number.then_some("n")] { (head) } } } }
+                tbody { @for trial in &point.trials { (row(trial, cycles, remarked)) } }
             }
         },
     )
 }
 
-fn row(trial: &StoredTrial) -> Markup {
+/// Cycles of the device a packet, where it says so.
+fn cycles(trial: &StoredTrial) -> Option<f64> {
+    trial.result.dut.as_ref().and_then(|dut| dut.cycles_per_packet)
+}
+
+/// What its row does not say already.
+fn remarks(trial: &StoredTrial) -> impl Iterator<Item = &Finding> {
+    let is_said = |finding: &&Finding| finding.code == Code::Lost && finding.says.ends_with(" were lost");
+    trial.verdict.findings.iter().filter(move |finding| !is_said(finding))
+}
+
+fn row(trial: &StoredTrial, with_cycles: bool, remarked: bool) -> Markup {
     let (result, total) = (&trial.result, trial.result.total());
     let at_wire = !result.directions.is_empty();
     let delay = |pick: fn(&weir_trial::Latency) -> Option<Nanos>| {
@@ -134,7 +156,6 @@ fn row(trial: &StoredTrial) -> Markup {
         delay.map_or_else(|| "–".to_owned(), |delay| delay.to_string())
     };
     let count = |count: u64| if at_wire { grouped(count) } else { "–".to_owned() };
-    let cycles = result.dut.as_ref().and_then(|dut| dut.cycles_per_packet);
     let void = trial.superseded || !trial.verdict.is_valid();
     html! {
         tr class=[void.then_some("void")] id=(format!("trial-{}", trial.sequence)) {
@@ -150,10 +171,12 @@ fn row(trial: &StoredTrial) -> Markup {
             td class="n" { (delay(|latency| Some(latency.percentiles[0]))) }
             td class="n" { (delay(|latency| latency.tells(2).then_some(latency.percentiles[2]))) }
             td class="n" { (delay(|latency| Some(latency.max))) }
-            td class="n" { @match cycles { Some(cycles) => (format!("{cycles:.0}")), None => "–" } }
-            td class="remarks" {
-                @if trial.superseded { p { "of an attempt that was cut off" } }
-                @for finding in &trial.verdict.findings { p title=(finding.code.name()) { (finding.says) } }
+            @if with_cycles { td class="n" { @match cycles(trial) { Some(cycles) => (format!("{cycles:.0}")), None => "–" } } }
+            @if remarked {
+                td class="remarks" {
+                    @if trial.superseded { p { "of an attempt that was cut off" } }
+                    @for finding in remarks(trial) { p title=(finding.code.name()) { (finding.says) } }
+                }
             }
         }
     }

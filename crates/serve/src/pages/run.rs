@@ -22,8 +22,7 @@ pub(crate) async fn page(State(site): State<Arc<Site>>, Path(name): Path<String>
     let shared = Arc::clone(&site);
     let draw = move |store: &weir_store::Store| {
         let id = store.find(&which)?;
-        let outline = store.outline()?.into_iter().find(|run| run.id == id.0);
-        let outline = outline.ok_or_else(|| Fault::Missing(format!("run {name} went away")))?;
+        let outline = store.outline_of(id)?.ok_or_else(|| Fault::Missing(format!("run {name} went away")))?;
         let key = format!("run {outline:?}");
         if let Some(page) = shared.cache.get(&key) {
             return Ok(page);
@@ -48,7 +47,8 @@ fn drawn(site: &Site, run: Run, outline: &Outline) -> String {
     let foot = |id: &str, forms: &[Form]| raw(figures::foot(site, &runs, id, forms));
     let around =
         Around { head: &around[0], top: &around[1], beside: &around[2], foot: Some(&foot), compares: false };
-    weir_report::render_within(&runs, &PageOptions::default(), &around)
+    let options = PageOptions { ratios: site.program.ratios(&runs), ..PageOptions::default() };
+    weir_report::render_within(&runs, &options, &around)
 }
 
 /// Measuring, where that is allowed.
@@ -185,7 +185,7 @@ pub(crate) async fn file(State(site): State<Arc<Site>>, Path((name, file)): Path
             "plan.toml" => Ok(Answer::file("application/toml", run.plan.into(), &format!("{called}.toml"))),
             _ => {
                 let id = weir_store::RunId(run.id);
-                if store.outline()?.iter().any(|outline| outline.id == id.0 && outline.live) {
+                if store.outline_of(id)?.is_some_and(|outline| outline.live) {
                     return Err(Fault::Conflict(format!(
                         "run {called} is being measured; take its bundle when it has ended"
                     )));

@@ -115,6 +115,7 @@ impl List<'_> {
             p { (command(&format!("weir bench{flag}"))) }
             p { "Runs of other machines come in bundles:" }
             p { (command(&format!("weir import FILE{flag}"))) }
+            @if self.site.start.is_some() { p { "Or " a href="/start" { "measure from this page" } "." } }
         }
     }
 
@@ -297,14 +298,14 @@ fn row(run: &Entry) -> Markup {
             th scope="row" { a href=(format!("/runs/{}", run.address())) { (short(&outline.name, 60)) } }
             td { time { (utc(outline.started_ms, "%Y-%m-%d %H:%M")) } }
             td { span class=(format!("state {}", if state == "finished" { "good" } else { "bad" })) { (state) } }
-            td { (few(&facts.duts, 4)) }
-            td { (few(&facts.nfs, 3)) }
-            td { (few(&facts.wirings, 3)) }
-            td { (few(&facts.sizes.iter().map(|size| Facet::Size.shown(size)).collect::<Vec<_>>(), 3)) }
+            td class="wrap" { (few(&facts.duts, 4)) }
+            td class="wrap" { (few(&facts.nfs, 3)) }
+            td class="wrap" { (few(&facts.wirings, 3)) }
+            td class="wrap" { (few(&facts.sizes.iter().map(|size| Facet::Size.shown(size).replace(' ', "\u{a0}")).collect::<Vec<_>>(), 3)) }
             td class="n" { (facts.finished) "/" (facts.points) @if facts.failed > 0 { span class="state bad" { " " (facts.failed) " failed" } } }
             td class="n" { (facts.trials) }
             td class="n" { @if let Some(took) = took { (lasting(took)) } @else { "–" } }
-            td title=(environment("machine.id")) { (short(environment("cpu.model"), 40)) }
+            td class="wrap" title=(environment("machine.id")) { (short(environment("cpu.model"), 40)) }
         }
     }
 }

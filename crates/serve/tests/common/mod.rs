@@ -36,6 +36,10 @@ impl Program for Lines {
         Ok(format!("{} {}", run.uuid, origin.is_some()).into())
     }
 
+    fn ratios(&self, _: &[Run]) -> Vec<weir_report::Ratios> {
+        Vec::new()
+    }
+
     fn trend(&self, series: &Series) -> Trend {
         let value = |value: &weir_methods::history::Value| weir_report::TrendValue {
             name: None,

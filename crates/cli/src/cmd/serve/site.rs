@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use weir_campaign::plan::{self, Known, Plan};
 use weir_methods::history::Series;
-use weir_report::Trend;
+use weir_report::{Ratios, Trend};
 use weir_serve::{Checked, Options, PlanText, Program, Runs, ServeError, Server, Stop};
 use weir_store::bundle::{self, Seal, Signature};
 use weir_store::{Origin, Store, server_of};
@@ -42,6 +42,10 @@ impl Program for CommandLine {
         }
         let seal = kept.as_ref().map_or(Seal::None, Seal::Kept);
         bundle::write(&run, &thresholds, seal).map(|written| written.bytes).map_err(|error| error.to_string())
+    }
+
+    fn ratios(&self, runs: &[Run]) -> Vec<Ratios> {
+        crate::cmd::compare::ratios(runs)
     }
 
     fn trend(&self, series: &Series) -> Trend {

@@ -13,6 +13,9 @@ const LEAST_EDGE: f64 = 1.02;
 /// A ratio beyond which the picture is cut off.
 const MOST_EDGE: f64 = 4.0;
 
+/// Where a row was measured, as [`words::place`] says it.
+const PLACE: [&str; 5] = ["Function", "Dataplane", "Wiring", "Trace", "Size"];
+
 /// Environments, then ratios, then who was not compared, then what it came to.
 pub(super) fn comparison(comparison: &Comparison) -> Markup {
     html! {
@@ -71,26 +74,43 @@ fn ratios(comparison: &Comparison) -> Markup {
         return html! { p { "No point is in both sides with a result." } };
     }
     let edge = edge(rows);
+    let places: Vec<[String; 5]> =
+        rows.iter().map(|row| words::place(&row.key, row.other_dut.as_deref())).collect();
+    // What is the same in every row is said once, above them.
+    let same: [bool; 5] = std::array::from_fn(|column| {
+        rows.len() > 1 && places.iter().all(|place| place[column] == places[0][column])
+    });
+    let everywhere: Vec<String> = (0..5)
+        .filter(|column| same[*column])
+        .map(|column| format!("{} {}", PLACE[column].to_lowercase(), places[0][column]))
+        .collect();
     let bound = comparison.bound.map(|bound| format!("Bound {}", words::percent(bound.0)));
     html! {
         (wide("Ratios", html! {
             table class="ratios" {
-                caption { "B/A with its 95\u{a0}% interval; the picture reaches from 1/" (format!("{edge:.2}")) " to " (format!("{edge:.2}")) }
+                caption {
+                    "B/A with its 95\u{a0}% interval; the picture reaches from 1/" (format!("{edge:.2}")) " to " (format!("{edge:.2}")) "."
+                    @if !everywhere.is_empty() { " Every row: " (everywhere.join(", ")) "." }
+                }
                 thead { tr {
-                    @for head in ["Function", "Dataplane", "Wiring", "Trace", "Size", "What"] { th scope="col" { (head) } }
+                    @for (head, _) in PLACE.iter().zip(same).filter(|(_, same)| !same) { th scope="col" { (head) } }
+                    th scope="col" { "What" }
                     @for head in ["A", "B", "B/A", "95\u{a0}% interval"] { th scope="col" class="n" { (head) } }
                     th scope="col" { "Verdict" }
                     @if let Some(bound) = &bound { th scope="col" { (bound) } }
                     th scope="col" { span class="unseen" { "Picture" } }
                     th scope="col" class="n" { "n" }
                 } }
-                tbody { @for (place, row) in rows.iter().enumerate() { (line(row, place.checked_sub(1).map(|place| &rows[place]), edge)) } }
+                tbody { @for (at, row) in rows.iter().enumerate() {
+                    @let cells = places[at].iter().zip(same).filter(|(_, same)| !same).map(|(cell, _)| cell.as_str());
+                    (line(row, at.checked_sub(1).map(|before| &rows[before]), &cells.collect::<Vec<_>>(), edge))
+                } }
             }
         }))
     }
 }
 
-fn line(row: &Row, before: Option<&Row>, edge: f64) -> Markup {
+fn line(row: &Row, before: Option<&Row>, place: &[&str], edge: f64) -> Markup {
     let again = before.is_some_and(|before| before.key == row.key && before.other_dut == row.other_dut);
     let class = match &row.verdict {
         Verdict::B => "good",
@@ -99,7 +119,7 @@ fn line(row: &Row, before: Option<&Row>, edge: f64) -> Markup {
     };
     html! {
         tr class=[again.then_some("again")] {
-            @for cell in words::place(&row.key, row.other_dut.as_deref()) { td { @if again { span class="unseen" { (cell) } } @else { (cell) } } }
+            @for cell in place { td { @if again { span class="unseen" { (cell) } } @else { (cell) } } }
             td { (row.quantity) }
             td class="n" { (words::number(row.unit, row.a)) }
             td class="n" { (words::number(row.unit, row.b)) }
@@ -158,7 +178,7 @@ fn alone(side: &str, points: &[Alone]) -> Markup {
                 summary { "Of " (side) ", not compared (" (points.len()) ")" }
                 (wide("Not compared", html! {
                     table {
-                        thead { tr { @for head in ["Function", "Dataplane", "Wiring", "Trace", "Size", "Why not"] { th scope="col" { (head) } } } }
+                        thead { tr { @for head in PLACE.iter().chain(&["Why not"]) { th scope="col" { (head) } } } }
                         tbody { @for Alone { key, why, .. } in points {
                             tr {
                                 @for cell in words::place(key, None) { td { (cell) } }

@@ -80,7 +80,7 @@ pub(super) fn series(site: &Site, asked: &Asked, series: &Series) -> Markup {
         h2 { (series.title()) ": " (series.quantity) }
         p { "Machine " code { (series.machine.as_deref().unwrap_or("not told")) } ". " (levels(series)) }
         @if !series.values.is_empty() {
-            p { img class="trend" src=(plot) alt=(format!("{} of {} runs over time; the table below has the numbers", series.quantity, series.values.len())); }
+            div class="plot" tabindex="0" { img class="trend" src=(plot) alt=(format!("{} of {} runs over time; the table below has the numbers", series.quantity, series.values.len())); }
         }
         @for change in &series.changes { (changed(series, change)) }
         (values(series))
@@ -133,20 +133,34 @@ fn address(value: &Value) -> &str {
 
 fn values(series: &Series) -> Markup {
     let number = |value: f64| words::value(series.unit, value);
+    let device = |value: &Value| short(value.dut_version.as_deref().unwrap_or("–"), 60);
+    // What is the same of every run is said once, above them.
+    let same = |of: &dyn Fn(&Value) -> String| {
+        let mut all = series.values.iter().map(of);
+        let first = all.next()?;
+        (series.values.len() > 1 && all.all(|other| other == first)).then_some(first)
+    };
+    let (by, on) = (same(&|value| value.weir.clone()), same(&device));
     html! {
         (wide("Runs", html! {
             table class="list" {
-                caption { "Each run counts once, by the centre of its numbers" }
+                caption {
+                    "Each run counts once, by the centre of its numbers."
+                    @if let Some(by) = &by { " All were measured by " (by) "." }
+                    @if let Some(on) = &on { " The device: " (on) "." }
+                }
                 thead { tr {
-                    @for head in ["Run", "Begun", "Measured by", "Device"] { th scope="col" { (head) } }
+                    th scope="col" { "Run" } th scope="col" { "Begun" }
+                    @if by.is_none() { th scope="col" { "Measured by" } }
+                    @if on.is_none() { th scope="col" { "Device" } }
                     @for head in ["n", "Centre", "Least to greatest", "Change"] { th scope="col" class="n" { (head) } }
                 } }
                 tbody { @for (place, value) in series.values.iter().enumerate() {
                     tr {
                         th scope="row" { (run(value)) }
                         td { (utc(value.started_ms, utc::MINUTE)) }
-                        td { (value.weir) }
-                        td { (short(value.dut_version.as_deref().unwrap_or("–"), 60)) }
+                        @if by.is_none() { td { (value.weir) } }
+                        @if on.is_none() { td { (device(value)) } }
                         td class="n" { (value.count) }
                         td class="n" { (number(value.value)) }
                         td class="n" { @if value.count > 1 { (number(value.least)) " to " (number(value.greatest)) } @else { "–" } }

@@ -8,7 +8,7 @@ use weir_units::Pps;
 /// Units of the drawing.
 const WIDTH: f64 = 690.0;
 const HEIGHT: f64 = 220.0;
-const LEFT: f64 = 74.0;
+const LEFT: f64 = 94.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 30.0;
