@@ -46,6 +46,9 @@ const FRONT_END: &str = "net_virtio_user";
 /// What it wants for itself and its tables, in MiB.
 const OWN_MEGABYTES: u64 = 384;
 
+/// What gives it a file system of huge pages of its own: its DPDK takes them from files, and a machine need have none mounted.
+const WITH_HUGE_PAGES: &str = "mount -t hugetlbfs weir \"$0\" && exec setpriv --pdeathsig KILL -- \"$@\"";
+
 /// The adapter.
 pub(crate) struct Bess;
 
@@ -132,7 +135,8 @@ fn started(
     patience: Duration,
 ) -> Result<Box<dyn RunningDut>, DutError> {
     let socket = request.folder.file("bess.sock");
-    let (program, arguments) = request.command(OsStr::new("taskset"), arguments(request, program, &socket));
+    let (program, arguments) = command(request, arguments(request, program, &socket))?;
+    let (program, arguments) = request.command(program, arguments);
     let process = Process::start(NAME, &program, &arguments, request.alarm.clone())?;
     let mut session = Session::open(&Place::Unix(socket), Some(process), &request.alarm, patience)?;
     session.set_up(request)?;
@@ -156,6 +160,25 @@ fn running(place: &Place, request: &StartRequest<'_>) -> Result<Box<dyn RunningD
     }
     let description = format!("BESS {} at {place}", session.version);
     Ok(Box::new(Running { session, description, ports: request.ports.len(), threads: Vec::new() }))
+}
+
+/// What `taskset` gets, behind it, or behind what mounts huge pages for it.
+fn command(
+    request: &StartRequest<'_>,
+    arguments: Vec<String>,
+) -> Result<(&'static OsStr, Vec<String>), DutError> {
+    let taskset = "taskset";
+    if !request.huge_pages {
+        return Ok((OsStr::new(taskset), arguments));
+    }
+    let path = request.folder.file("huge");
+    std::fs::create_dir(&path)
+        .map_err(|error| DutError::File { path: path.clone(), reason: error.to_string() })?;
+    let place = path.display().to_string();
+    let mut words =
+        ["--mount", "--", "sh", "-c", WITH_HUGE_PAGES, &place, taskset].map(str::to_owned).to_vec();
+    words.extend(arguments);
+    Ok((OsStr::new("unshare"), words))
 }
 
 fn arguments(request: &StartRequest<'_>, program: &Path, socket: &Path) -> Vec<String> {

@@ -308,3 +308,28 @@ fn ports_whose_memory_others_map_and_long_frames_are_refused() {
     assert!(Bess.start(&long).err().unwrap().to_string().contains("2048 bytes"));
     assert!(Bess.takes("unix:/t/s").is_ok() && Bess.takes("10514").unwrap_err().contains("tcp:HOST:PORT"));
 }
+
+#[test]
+fn huge_pages_come_from_a_file_system_of_its_own() {
+    let (folder, ports) = (Folder::new().unwrap(), ports());
+    let asked = StartRequest { huge_pages: true, ..asked("l2fwd", &ports, &folder) };
+    let (unshare, words) =
+        command(&asked, arguments(&asked, Path::new("/t/bessd"), Path::new("/t/s"))).unwrap();
+    let place = folder.file("huge");
+    assert!(place.is_dir());
+    let begin = [
+        "--mount",
+        "--",
+        "sh",
+        "-c",
+        WITH_HUGE_PAGES,
+        place.to_str().unwrap(),
+        "taskset",
+        "-c",
+        "0",
+        "/t/bessd",
+    ];
+    assert_eq!((unshare.to_str(), &words[..begin.len()]), (Some("unshare"), &begin.map(str::to_owned)[..]));
+    // 16384 buffers of 3200 bytes, and what it wants for itself.
+    assert!(words.contains(&"-m=434".to_owned()), "{words:?}");
+}

@@ -153,7 +153,9 @@ pub(super) fn can_have(port: &str) -> Result<(), String> {
     match Vdev::new(port).driver() {
         "net_vhost" | "net_memif" | "net_pcap" | "net_null" => Ok(()),
         "net_virtio_user" => {
-            Err("without DPDK it has the vhost-user back end alone; leave `backend` to the device".to_owned())
+            let reason = "without DPDK it has the vhost-user back end alone: leave `backend` to the device, and in a chain let \
+                          it be the host, or take the deployment vale or inline";
+            Err(reason.to_owned())
         }
         other => Err(format!("it has no port `{other}` without DPDK")),
     }
