@@ -2,7 +2,7 @@
 # Questions to `weir advise`, each with the check that confirms or refutes it, and the table of their errors at the end.
 #
 #   scripts/advice.sh simulated [DATABASE]   twenty, on the simulated device of known parts: no root, no core, a minute
-#   scripts/advice.sh real [DATABASE]        eight, on nf and the switch over fed and vhost: root, two cores, some minutes
+#   scripts/advice.sh real [DATABASE]        twenty, on nf and the switch over fed and vhost: root, two cores left alone, eight minutes
 #
 # WEIR names the program (target/release/weir). A check that refutes, and a question that a run leaves open (on a busy machine its
 # rates may be the tester's), are no errors of this script.
@@ -48,14 +48,27 @@ case $kind in
         ask functions split --point 2 --load 10Mpps --delay 'p99 < 2us'
         ;;
     real)
+        # Of nf, and of the switch: points 3, 9 and 15.
         ask fed-shares speed --point 0 --load 10Mpps
         ask fed-shares speed --point 0 --load 25Mpps
-        ask fed-shares speed --point 3 --load 4Mpps
+        ask fed-shares speed --point 3 --load 10Mpps
+        ask fed-shares speed --point 3 --load 20Mpps
+        ask fed-shares speed --point 6 --load 8Mpps
+        ask fed-shares speed --point 6 --load 20Mpps
+        ask fed-shares speed --point 9 --load 6Mpps
+        ask fed-shares speed --point 9 --load 15Mpps
+        ask fed-shares speed --point 12 --load 4Mpps
+        ask fed-shares speed --point 12 --load 12Mpps
+        ask fed-shares speed --point 15 --load 5Mpps
+        ask fed-shares speed --point 15 --load 12Mpps
         ask fed-functions placement --chain firewall:10+l3fwd:10
         ask fed-functions placement --chain l3fwd:10+l2fwd
+        ask fed-functions placement --chain firewall:10+firewall:10
+        ask fed-functions placement --chain firewall:10+l3fwd:10+l2fwd
         ask vhost-copies copies --load 1Mpps
         ask vhost-curve split
         ask vhost-curve split --delay 'p90 < 100us'
+        ask vhost-curve split --load 1Mpps --delay 'p99 < 100us'
         ;;
     *)
         echo "scripts/advice.sh: write simulated or real, not $kind" >&2
