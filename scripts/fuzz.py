@@ -5,10 +5,14 @@ Each target runs for so many minutes (10), from the corpus that is kept and from
 At the end a table says what each did: inputs, inputs a second, edges reached, and what was found. With --keep the
 smallest inputs that reach all of it go into crates/fuzz/corpus.
 
---long runs hostile packets through the whole switch with two workers, under random tables, a seed after the other.
+--long runs hostile packets through the whole switch with two workers, under random tables; --messages runs control
+messages, right ones and changed ones in every version, through a whole switch. Both take a seed after the other, and say
+after each what it did; Ctrl-C ends them with the sum so far.
 """
 
 import argparse
+import collections
+import json
 import os
 import pathlib
 import re
@@ -36,7 +40,8 @@ def arguments():
     parser.add_argument("--keep", action="store_true", help="keep the smallest inputs that reach all that was reached")
     parser.add_argument("--seed", type=int, default=1, help="of what is random (1)")
     parser.add_argument("--long", type=int, metavar="PACKETS", help="hostile packets through the whole switch instead")
-    parser.add_argument("--packets-a-seed", type=int, default=10_000_000, help="with --long (10,000,000)")
+    parser.add_argument("--messages", type=int, metavar="COUNT", help="control messages through a whole switch instead")
+    parser.add_argument("--a-seed", type=int, metavar="COUNT", help="with --long and --messages: so many of each seed")
     parser.add_argument("--workers", type=int, default=2, help="with --long (2)")
     return parser.parse_args()
 
@@ -112,28 +117,48 @@ def by_coverage(options):
         sys.exit(f"fuzz: found something: {', '.join(failed)}; the inputs are in {FOUND.relative_to(ROOT)}")
 
 
-def long(options):
-    """Hostile packets, so many a seed; the test of the datapath that draws tables and frames."""
+# A long run: the test that draws, by its package and name, what says how many, how many of a seed, and what it prints.
+Long = collections.namedtuple("Long", "package test name variable a_seed says")
+PACKETS = Long("weir-datapath", "datapath", "malformed::", "WEIR_PACKETS", 10_000_000, "packets received")
+MESSAGES = Long("weir-switch", "session", "mutated::", "WEIR_MESSAGES", 1_000_000, "messages in")
+
+
+def program(of):
+    """Builds the test, with optimisation; its program."""
+    command = ["cargo", "test", "--locked", "--release", "--no-run", "--message-format=json", "-p", of.package, "--test", of.test]
+    built = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True)
+    made = (json.loads(line) for line in built.stdout.splitlines() if line.startswith("{"))
+    return [one["executable"] for one in made if one.get("executable") and one["target"]["name"] == of.test][-1]
+
+
+def long(of, count, options):
+    """So many packets or messages, a seed after the other."""
+    command = [program(of), of.name, "--nocapture", "--test-threads=1"]
     done, seed, begin = 0, options.seed, time.monotonic()
-    while done < options.long:
-        packets = min(options.packets_a_seed, options.long - done)
-        environment = dict(os.environ, WEIR_PACKETS=str(packets), WEIR_SEED=str(seed), WEIR_WORKERS=str(options.workers))
-        command = ["cargo", "test", "--locked", "--release", "--quiet", "-p", "weir-datapath", "--test", "datapath", "malformed",
-                   "--", "--nocapture"]
-        ended = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True)
-        if ended.returncode != 0:
-            sys.exit(f"{ended.stdout}\nfuzz: seed {seed} of {options.workers} workers found something")
-        said = [line for line in ended.stdout.splitlines() if "packets received" in line]
-        print(f"seed {seed}: {said[0] if said else 'passed'}", flush=True)
-        done, seed = done + packets, seed + 1
-    print(f"{done} packets at least, {seed - options.seed} seeds, {time.monotonic() - begin:.0f} s: nothing was found")
+    try:
+        while done < count:
+            wanted = min(options.a_seed or of.a_seed, count - done)
+            environment = dict(os.environ, WEIR_SEED=str(seed), WEIR_WORKERS=str(options.workers))
+            environment[of.variable] = str(wanted)
+            ended = subprocess.run(command, cwd=ROOT / "crates" / of.package.removeprefix("weir-"), env=environment,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            said = [line for line in ended.stdout.splitlines() if of.says in line]
+            if ended.returncode != 0 or not said:
+                sys.exit(f"{ended.stdout}\nfuzz: seed {seed} found something")
+            done, seed = done + wanted, seed + 1
+            print(f"{done} of {count}: {said[0]}", flush=True)
+        what = "nothing was found"
+    except KeyboardInterrupt:
+        what = "ended before its time, nothing was found until then"
+    print(f"{done} at least, seeds {options.seed} to {seed - 1}, {time.monotonic() - begin:.0f} s: {what}")
 
 
 def main():
     options = arguments()
     if options.long is not None:
-        long(options)
+        long(PACKETS, options.long, options)
+    elif options.messages is not None:
+        long(MESSAGES, options.messages, options)
     else:
         by_coverage(options)
 
