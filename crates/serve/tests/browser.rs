@@ -137,11 +137,50 @@ const CUT_INTERVALS: &str = "
     const cut = cells.filter((cell) => cell.getBoundingClientRect().right > cell.closest('.scroll').getBoundingClientRect().right);
     return [cells.length > 0, cut.length]";
 
+/// Gives the token, and begins a measurement.
+fn enter(browser: &Browser, site: &Site) {
+    go(browser, site, "/start");
+    browser.run("document.getElementById('token').value = arguments[0]", json!([crate::start::TOKEN]));
+    browser.run("document.querySelector('main form button').click()", json!([]));
+    arrived(browser, "Boolean(document.querySelector('form.plan'))");
+    browser.run("document.getElementsByName('size')[0].value = '64'", json!([]));
+    browser.run("document.querySelector('button.main').click()", json!([]));
+    arrived(browser, "location.pathname === '/start/jobs/1'");
+}
+
+/// The same without scripts, once by day and once by night.
+fn look_without_scripts(browser: &Browser, site: &Site, pages: &[&str]) {
+    browser.forbid_scripts();
+    for (width, scheme) in [(390, "light"), (1280, "dark")] {
+        set(browser, width, scheme);
+        for path in pages {
+            go(browser, site, path);
+            assert_eq!(
+                browser.run(FAULTS, json!([])),
+                json!([]),
+                "{path} at {width} px, {scheme}, no scripts"
+            );
+        }
+    }
+}
+
+/// A screen of this width, by day or by night.
+fn set(browser: &Browser, width: u32, scheme: &str) {
+    let screen = json!({ "width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500 });
+    browser.command("Emulation.setDeviceMetricsOverride", screen);
+    let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+    browser.command("Emulation.setEmulatedMedia", media);
+}
+
 #[test]
 fn pages_fit_a_phone_and_a_wide_screen_and_can_be_read_by_day_and_by_night() {
-    let site = Site::of(&[run("2026-11-21-otter", 1, 1.0), small("heron", 2)]);
+    let runs = [run("2026-11-21-otter", 1, 1.0), small("heron", 2)];
+    let site = crate::start::measuring("echo 'run heron: 3 points, about 1 min'; echo begun", &runs);
     let browser = Browser::start(1280, 900);
     let pages = [
+        "/start",
+        "/start?run=heron",
+        "/start/jobs/1",
         "/runs",
         "/runs?dut=nf&size=64",
         "/runs/heron",
@@ -154,10 +193,10 @@ fn pages_fit_a_phone_and_a_wide_screen_and_can_be_read_by_day_and_by_night() {
         "/nowhere",
     ];
     for (width, scheme) in [(1280, "light"), (390, "dark"), (390, "light"), (1280, "dark")] {
-        let screen = json!({ "width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500 });
-        browser.command("Emulation.setDeviceMetricsOverride", screen);
-        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        browser.command("Emulation.setEmulatedMedia", media);
+        set(&browser, width, scheme);
+        if width == 390 && scheme == "dark" {
+            enter(&browser, &site);
+        }
         for path in pages {
             go(&browser, &site, path);
             let faults = browser.run(FAULTS, json!([]));
@@ -167,6 +206,7 @@ fn pages_fit_a_phone_and_a_wide_screen_and_can_be_read_by_day_and_by_night() {
             }
         }
     }
+    look_without_scripts(&browser, &site, &pages);
     // A table that is cut off says so by a shadow, and moves by keys.
     browser.command(
         "Emulation.setDeviceMetricsOverride",

@@ -37,6 +37,11 @@ fn the_page_says_what_the_command_says_environments_first() {
     words::notes(&expected).iter().for_each(|note| comes(note.strip_prefix("note: ").unwrap()));
     assert!(page[at..].contains("<figure"), "plots come below");
     assert_eq!(page.matches("Where the runs' environments differ").count(), 0, "nothing is said twice");
+    assert!(!page.contains("<dl class=\"runs\">"), "nor its sides");
+    let [_, dut, _, trace, _] = words::place(&expected.rows[0].key, None);
+    let one = site.get(&format!("/compare?base=otter/{dut}&with=heron/{dut}")).page();
+    let caption = one.split(" Everywhere: ").nth(1).and_then(|rest| rest.split("</caption>").next());
+    assert!(caption.is_some_and(|said| said.contains(&format!("trace {trace}"))), "{caption:?}");
     assert!(page.contains("weir compare otter heron --bound 3% --db test.db"));
     assert!(
         page.contains(&format!("/compare?base={}&amp;with={}&amp;bound=3%25", runs[0].uuid, runs[1].uuid))

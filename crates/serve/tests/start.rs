@@ -5,16 +5,22 @@ use crate::common::{Answer, Site, small};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 use weir_serve::{Limits, Options, Runs};
+use weir_trial::run::Run;
 
-const TOKEN: &str = "a-token-of-the-tests";
+pub(crate) const TOKEN: &str = "a-token-of-the-tests";
 
 /// A site on which a script measures.
 fn site(script: &str) -> Site {
+    measuring(script, &[small("otter", 1)])
+}
+
+/// A site with these runs on which a script measures.
+pub(crate) fn measuring(script: &str, runs: &[Run]) -> Site {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("weir");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = crate::common::store(folder.path(), &[small("otter", 1)]);
+    let path = crate::common::store(folder.path(), runs);
     let runs = Runs { program, database: Vec::new(), token: Some(TOKEN.to_owned()) };
     let limits = Limits { fresh: Duration::ZERO, ..Limits::default() };
     Site::under(folder, path, Options { runs: Some(runs), limits, ..Options::default() })
@@ -144,7 +150,8 @@ fn a_measurement_is_watched_stopped_and_taken_up_again() {
     let (cookie, word) = entered(&site);
     let begun = post(&site, "/start", &cookie, &format!("{word}&size=64&run+name=-x+%3Cb%3E&action=start"));
     assert_eq!(begun.header("location"), Some("/start/jobs/1"));
-    let page = until(&site, "/start/jobs/1", &cookie, "3 of 3 points");
+    until(&site, "/start/jobs/1", &cookie, "3 of 3 points");
+    let page = until(&site, "/start/jobs/1", &cookie, "--name=");
     assert!(
         page.contains("data-events=\"/start/jobs/1/events\"") && page.contains("--name=-x &lt;b&gt;"),
         "{page}"

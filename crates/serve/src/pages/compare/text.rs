@@ -77,9 +77,8 @@ fn ratios(comparison: &Comparison) -> Markup {
     let places: Vec<[String; 5]> =
         rows.iter().map(|row| words::place(&row.key, row.other_dut.as_deref())).collect();
     // What is the same in every row is said once, above them.
-    let same: [bool; 5] = std::array::from_fn(|column| {
-        rows.len() > 1 && places.iter().all(|place| place[column] == places[0][column])
-    });
+    let same: [bool; 5] =
+        std::array::from_fn(|column| places.iter().all(|place| place[column] == places[0][column]));
     let everywhere: Vec<String> = (0..5)
         .filter(|column| same[*column])
         .map(|column| format!("{} {}", PLACE[column].to_lowercase(), places[0][column]))
@@ -90,7 +89,7 @@ fn ratios(comparison: &Comparison) -> Markup {
             table class="ratios" {
                 caption {
                     "B/A with its 95\u{a0}% interval; the picture reaches from 1/" (format!("{edge:.2}")) " to " (format!("{edge:.2}")) "."
-                    @if !everywhere.is_empty() { " Every row: " (everywhere.join(", ")) "." }
+                    @if !everywhere.is_empty() { " Everywhere: " (everywhere.join(", ")) "." }
                 }
                 thead { tr {
                     @for (head, _) in PLACE.iter().zip(same).filter(|(_, same)| !same) { th scope="col" { (head) } }
