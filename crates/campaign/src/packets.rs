@@ -58,7 +58,8 @@ pub(crate) fn wire_up(
     if extent == Extent::Nothing {
         return Ok((Rig::wire_up(eal, setup, number, flags)?, None));
     }
-    let oracle = Arc::new(Oracle::new(setup.nf));
+    let oracle = Oracle::new(setup.nf);
+    let oracle = Arc::new(if setup.traffic.opens_connections() { oracle.opened() } else { oracle });
     let is_fed = setup.wiring == WiringKind::Fed;
     if extent == Extent::Audited && is_fed {
         let audited = audit(setup, flags, &oracle)?;

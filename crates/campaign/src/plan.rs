@@ -235,7 +235,7 @@ impl TraceChoice {
 /// Whether a trace comes in these sizes. Captures and T1 have sizes of their own, T2 has one.
 fn comes_in(trace: &TraceName, sizes: Sizes) -> bool {
     match (trace, trace.default_sizes()) {
-        (TraceName::T2 | TraceName::Tcp(_), own) => sizes == own,
+        (TraceName::T2 | TraceName::Gateway { stripped: true, .. } | TraceName::Tcp(_), own) => sizes == own,
         (_, Sizes::Recorded) => sizes == Sizes::Recorded,
         _ => sizes != Sizes::Recorded,
     }

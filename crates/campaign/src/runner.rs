@@ -417,6 +417,13 @@ fn unsupported(spec: &PointSpec) -> Option<String> {
             spec.dut
         ));
     }
+    let opens = [&spec.trace.first, &spec.trace.second].iter().any(|trace| trace.opens_connections());
+    if wiring == WiringKind::Fed
+        && opens
+        && let Err(reason) = adapter.makes_laps()
+    {
+        return Some(reason);
+    }
     if let Some(reason) = spec.unserved(wiring).or_else(|| spec.unqueued(wiring)) {
         return Some(reason);
     }

@@ -1,7 +1,7 @@
 //! The traffic of one point: a trace for each direction, built once and sent as often as needed.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use weir_dut::folder::Folder;
 use weir_dut::wiring::Fed;
@@ -134,6 +134,16 @@ impl Traffic {
         longest.unwrap_or(FrameSize::MAX)
     }
 
+    /// Whether its TCP connections are opened, in each lap, before anything else of them comes.
+    pub(crate) fn opens_connections(&self) -> bool {
+        self.specs.iter().all(|spec| spec.name.opens_connections())
+    }
+
+    /// Whether the ports of its connections change from lap to lap.
+    pub(crate) fn turns_ports(&self) -> bool {
+        self.built.iter().any(|source| source.table().is_some_and(|table| table.turns().is_some()))
+    }
+
     /// Whether every trace has recorded gaps.
     pub fn has_gaps(&self) -> bool {
         self.built.iter().all(FrameSource::has_gaps)
@@ -210,6 +220,25 @@ impl Traffic {
                 None => PassFrames::beginning(begins, probes),
             })
             .collect())
+    }
+
+    /// Writes the laps as templates, for a DUT that makes its packets itself. Returns the files, by direction, and the number of
+    /// packets in all of them.
+    pub fn write_laps(&self, folder: &Folder) -> Result<(Vec<PathBuf>, u32), TrafficError> {
+        let (mut packets, mut written) = (0, Vec::new());
+        for (direction, (spec, source)) in self.specs.iter().zip(&self.built).enumerate() {
+            let too_large = || TrafficError::TooLarge(spec.name.to_string());
+            let table = source.table().ok_or_else(too_large)?;
+            packets += u32::try_from(table.len()).map_err(|_| too_large())?;
+            let path = Fed::lap(folder, direction);
+            let failed = |reason: String| TrafficError::Write { path: path.clone(), reason };
+            let lap = table.lap().ok_or_else(too_large)?.map_err(|error| failed(error.to_string()))?;
+            let mut file = BufWriter::new(File::create(&path).map_err(|error| failed(error.to_string()))?);
+            let done = lap.write(&mut file).and_then(|()| file.flush());
+            done.map_err(|error| failed(error.to_string()))?;
+            written.push(path);
+        }
+        Ok((written, packets))
     }
 
     /// Writes the traces as captures, for a DUT that feeds itself through so many queues a port; none

@@ -142,6 +142,16 @@ pub trait Adapter: Sync {
         wiring::Fed::MOST_PACKETS
     }
 
+    /// Whether, in the `fed` wiring, it makes the packets of a lap from templates, with client ports that change from lap to lap
+    /// ([`weir_wire::lap`]); the reason where not.
+    fn makes_laps(&self) -> Result<(), String> {
+        Err(format!(
+            "over `fed`, {} replays a capture, in which connections would come again with the ports they had; weir makes the packets of \
+             this trace itself, and over `vhost` the lab sends them",
+            self.name()
+        ))
+    }
+
     /// Whether a controller can change the flow entries of a function while it forwards; the reason where not.
     fn takes_changes(&self, _nf: Nf) -> Result<(), String> {
         Err(format!("{} has no flow entries that a controller could change", self.name()))

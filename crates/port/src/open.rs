@@ -6,7 +6,7 @@ use crate::af_packet::{self, SocketSpec, Watch};
 use crate::apart::{self, ApartSpec, Supervisor};
 use crate::fault::{self, FaultSpec, Faults};
 use crate::spec::{Spec, TraceSpec};
-use crate::trace::{Count, Frames, Sink};
+use crate::trace::{Count, Replay, Sink};
 use crate::{Rx, TraceRx, TraceTx, Tx};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ enum Device {
 /// Opens a port that receives into `pool`.
 ///
 /// The spec is an EAL vdev string (`net_vhost0,iface=PATH`), a PCI address, `af_packet:INTERFACE`, `null`,
-/// `trace:[RX.pcap][,tx=TX.pcap][,loop][,rate=RATE]`, `untrusted:[core=N:]SPEC`, whose driver runs in a process of its
+/// `trace:[RX][,tx=TX.pcap][,loop][,rate=RATE]` (RX is a capture or a lap), `untrusted:[core=N:]SPEC`, whose driver runs in a process of its
 /// own, or `fault:FAULTS:SPEC`, which is another of them that does wrong on purpose. Where a driver has fewer queues than
 /// asked for, the port gets as many as it has: [`OpenPort::queues`] says how many.
 ///
@@ -150,13 +150,13 @@ fn open_trace(
     pool: &Pool,
 ) -> Result<(Device, Vec<(Rx, Tx)>), PortError> {
     let parts = match &trace.rx {
-        Some(path) => Frames::read(path, config.queues, pool.room())?,
-        None => (0..config.queues).map(|_| Frames::default()).collect(),
+        Some(path) => Replay::read(path, config.queues, pool.room())?,
+        None => (0..config.queues).map(|_| Replay::default()).collect(),
     };
     let sink = trace.tx.as_deref().map(Sink::create).transpose()?;
     // The rate is the port's, whichever queues its packets come in at.
-    let total: usize = parts.iter().map(Frames::len).sum();
-    let packets_per_tick = |part: &Frames| {
+    let total: usize = parts.iter().map(Replay::len).sum();
+    let packets_per_tick = |part: &Replay| {
         let share = part.len() as f64 / total as f64;
         trace.rate.map(|rate| rate.0 * share / Tsc::get().hz())
     };

@@ -49,9 +49,10 @@ impl PassFrames {
     }
 
     /// The same over a lap whose first packets answer its last: these are left out where the pass is
-    /// too short to send what they answer.
+    /// too short to send what they answer, and where they answer what the lap before would have sent.
     pub fn after(answers: usize, lap: &Arc<FrameTable>, own: Vec<Vec<u8>>) -> Self {
-        let first = if lap.len() > Self::MOST_OF_LAP { answers } else { 0 };
+        let left_out = lap.len() > Self::MOST_OF_LAP || lap.turns().is_some();
+        let first = if left_out { answers.min(lap.len()) } else { 0 };
         let mut frames = Self::new(Some(Arc::clone(lap)), own);
         frames.of_lap -= first;
         Self { first, ..frames }
@@ -320,14 +321,16 @@ impl Examiner {
     /// Judges a frame that came out by a port of the DUT.
     pub fn came(&mut self, port: usize, frame: &[u8]) {
         if let Some(number) = self.number_of(frame) {
-            return self.judge(number, port, frame);
+            return self.judge(number, port, frame, true);
         }
         if let Some(waiting) = self.plain.get_mut(frame).filter(|waiting| !waiting.is_empty()) {
             // The earliest that must leave by this port; one that must not, where there is none.
             let place = waiting.iter().position(|(out, _)| *out == port).unwrap_or(0);
+            // Of several that are the same, any may have been lost: then the order of those that came says nothing.
+            let is_alone = waiting.len() == 1;
             let (_, number) = waiting.remove(place);
             self.plain_came.insert(frame.to_vec());
-            return self.judge(number, port, frame);
+            return self.judge(number, port, frame, is_alone);
         }
         let what = || format!("{}, by port {port}", describe(frame));
         if self.reading.read(frame).is_some() {
@@ -398,7 +401,8 @@ impl Examiner {
         }
     }
 
-    fn judge(&mut self, number: usize, port: usize, frame: &[u8]) {
+    /// Judges the frame of a transmission, which is known to be that one, or one of several that are the same.
+    fn judge(&mut self, number: usize, port: usize, frame: &[u8], is_alone: bool) {
         let Transmission { item, again, came, stamped } = self.sent[number];
         if came {
             return self.check.note(Fault::Duplicate, || format!("{}, by port {port}", describe(frame)));
@@ -406,7 +410,7 @@ impl Examiner {
         self.sent[number].came = true;
         let state = &mut self.items[item.direction][item.place];
         state.back = true;
-        let has_a_place = !again && (stamped || !state.resent);
+        let has_a_place = !again && (stamped || (is_alone && !state.resent));
         self.note_faults(number, port, frame);
         // The flow is that of the packet as sent: what came may be damaged.
         let flow = flow(&self.transmitted(item, number).0).filter(|_| has_a_place);

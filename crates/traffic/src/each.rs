@@ -8,8 +8,8 @@
 //! addresses, time to live, header checksum) is compared with what it must be.
 //!
 //! What is not compared here: frames whose fate is open or one of several (a balancer's), encrypted ones, IPv4
-//! headers with options that are routed, packets without a stamp, and traces of more distinct frames than
-//! [`MOST`]. Those are held to their checksums ([`crate::intact`]) and looked at in the sample
+//! headers with options that are routed, packets without a stamp, traces whose ports change from lap to lap, and those of more distinct
+//! frames than [`MOST`]. Those are held to their checksums ([`crate::intact`]) and looked at in the sample
 //! ([`crate::sample`]).
 //!
 //! Cost: a lookup and a comparison of the whole frame, no allocation; `./x generator --receive` measures it.
@@ -89,7 +89,7 @@ impl Ways {
     /// Asks the oracle about every distinct frame that enters by a port: a microsecond each. Nothing where it
     /// knows of none what must come, or there are too many of them.
     pub(crate) fn of(oracle: &Oracle, port: u8, table: &FrameTable) -> Option<Self> {
-        if table.distinct() > MOST {
+        if table.distinct() > MOST || table.turns().is_some() {
             return None;
         }
         let mut known: HashMap<(Fate, usize, StampSlot), u16> = HashMap::new();

@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub(crate) struct Recall {
     table: Arc<FrameTable>,
     start: u64,
+    /// The lap of the first frame.
+    lap: u64,
     every: u64,
     /// Turns of one cycle, after which places repeat, whose frames can be stamped; `None` where all can.
     stampable: Option<Arc<[u32]>>,
@@ -19,14 +21,20 @@ pub(crate) struct Recall {
 }
 
 impl Recall {
+    /// Of a trial that began at a place of the first lap.
     pub(crate) fn new(table: Arc<FrameTable>, start: usize, every: u32) -> Self {
         let (len, start, every) = (table.len() as u64, start as u64, u64::from(every));
-        let mut recall = Self { table, start, every, stampable: None, cycle: len / gcd(len, every) };
+        let mut recall = Self { table, start, lap: 0, every, stampable: None, cycle: len / gcd(len, every) };
         if !recall.table.is_stampable() {
             let can = |turn: &u64| recall.table.slot(recall.place(*turn)).is_stampable();
             recall.stampable = Some((0..recall.cycle).filter(can).map(|turn| turn as u32).collect());
         }
         recall
+    }
+
+    /// The same of a trial that began in a later lap.
+    pub(crate) fn in_lap(self, lap: u64) -> Self {
+        Self { lap, ..self }
     }
 
     /// Place in the table of the frame that had this turn, from 0.
@@ -43,23 +51,34 @@ impl Recall {
         self.every == 1 && self.stampable.is_none()
     }
 
+    /// The lap of the frame that had this turn.
+    fn lap_of(&self, turn: u64) -> u64 {
+        let passed = (u128::from(turn) + 1) * u128::from(self.every) - 1;
+        let laps = (u128::from(self.start) + passed) / self.table.len() as u128;
+        self.lap.wrapping_add(laps as u64)
+    }
+
     /// Place in the table of the frame that carried this number; nothing where no frame could.
     pub(crate) fn place_of(&self, number: u64) -> Option<usize> {
-        let turn = match &self.stampable {
+        self.turn_of(number).map(|turn| self.place(turn))
+    }
+
+    /// The turn of the frame that carried this number.
+    fn turn_of(&self, number: u64) -> Option<u64> {
+        Some(match &self.stampable {
             None => number,
             Some(turns) => {
                 let (lap, place) = (number.checked_div(turns.len() as u64)?, number % turns.len() as u64);
                 lap.checked_mul(self.cycle)?.checked_add(u64::from(turns[place as usize]))?
             }
-        };
-        Some(self.place(turn))
+        })
     }
 
     /// The frame that carried this stamp; nothing where no frame could.
     pub(crate) fn frame(&self, stamp: Stamp) -> Option<Vec<u8>> {
-        let place = self.place_of(stamp.number())?;
-        let mut frame = self.table.frame(place).to_vec();
-        self.table.slot(place).stamp(&mut frame, stamp).then_some(frame)
+        let turn = self.turn_of(stamp.number())?;
+        let (mut frame, slot) = self.table.made(self.place(turn), self.lap_of(turn));
+        slot.stamp(&mut frame, stamp).then_some(frame)
     }
 
     /// The table.

@@ -13,13 +13,14 @@ use crate::histogram::Lateness;
 use crate::pacer::{Due, Pacer, Schedule, Shape};
 use crate::recall::Recall;
 use crate::stamp::{Stamp, StampSlot};
-use crate::trace::{FrameSource, FrameTable};
+use crate::trace::{FrameSource, FrameTable, turned};
 use crate::windows::{Grid, SentWindows};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use weir_cpu::{Ticks, Tsc};
 use weir_dpdk::{BURST, Burst, Packet, Pool, TxQueue};
 use weir_trial::{DirectionCounts, Oracle};
+use weir_wire::lap::PortTurns;
 
 /// One direction's sender.
 #[derive(Debug)]
@@ -47,8 +48,8 @@ pub struct Sender {
     waiting: Option<StampSlot>,
     counts: DirectionCounts,
     ended: bool,
-    /// Place in the table of the trial's first frame.
-    began_at: usize,
+    /// Place in the table of the trial's first frame, and its lap.
+    began_at: (usize, u64),
     /// Packets of the trial by load and duration, where these decide.
     planned: Option<u64>,
     /// What must become of the frames of its table; nothing where that is not asked, or not known.
@@ -140,7 +141,7 @@ impl Sender {
             waiting: None,
             counts: DirectionCounts::default(),
             ended: false,
-            began_at: 0,
+            began_at: (0, 0),
             planned: None,
             ways: None,
         }
@@ -208,11 +209,11 @@ impl Sender {
         self.start = start;
     }
 
-    /// Place in the table of the frame that comes next.
-    fn position(&self) -> usize {
+    /// Place in the table of the frame that comes next, and its lap.
+    fn position(&self) -> (usize, u64) {
         match &self.source {
-            FrameSource::Table(cursor) => cursor.position(),
-            FrameSource::Stream(_) => 0,
+            FrameSource::Table(cursor) => (cursor.position(), cursor.lap()),
+            FrameSource::Stream(_) => (0, 0),
         }
     }
 
@@ -226,9 +227,9 @@ impl Sender {
         self.recall_from(self.position())
     }
 
-    fn recall_from(&self, place: usize) -> Option<Recall> {
+    fn recall_from(&self, (place, lap): (usize, u64)) -> Option<Recall> {
         let table = Arc::clone(self.source.table()?);
-        Some(Recall::new(table, place, self.stamps.every))
+        Some(Recall::new(table, place, self.stamps.every).in_lap(lap))
     }
 
     /// Sends frames in whole bursts, trying again while the port's ring is full or no buffer is free. Gives
@@ -330,14 +331,13 @@ impl Sender {
         }
         let mut filled = 0;
         if let FrameSource::Table(cursor) = &mut self.source {
-            let table = Arc::clone(cursor.table());
-            filled = fill_from_table(
-                &table,
-                cursor.advance(count),
-                &mut self.burst,
-                &mut self.stamps,
-                &mut self.counts,
-            );
+            let (table, lap) = (Arc::clone(cursor.table()), cursor.lap());
+            let (places, burst) = (cursor.advance(count), &mut self.burst);
+            let (stamps, counts) = (&mut self.stamps, &mut self.counts);
+            filled = match table.turns() {
+                None => fill_from_table(&table, places, burst, stamps, counts),
+                Some(turns) => fill_turned((&table, turns), (places, lap), burst, stamps, counts),
+            };
         } else {
             for packet in self.burst.iter_mut() {
                 let Some(frame) = self.source.next_frame() else { break };
@@ -476,6 +476,28 @@ fn fill_from_table(
         let frame = table.frame(place);
         let bytes = copy(frame.head, frame.tail, packet);
         counts.stamped += u64::from(stamps.visit(table.slot(place), bytes));
+        filled += 1;
+    }
+    filled
+}
+
+/// The same where each lap's connections have ports of their own; the first frame is one of this lap.
+#[inline]
+fn fill_turned(
+    (table, turns): (&FrameTable, &PortTurns),
+    (places, mut lap): (impl Iterator<Item = usize>, u64),
+    burst: &mut Burst,
+    stamps: &mut Stamper,
+    counts: &mut DirectionCounts,
+) -> usize {
+    let (mut filled, mut last) = (0, 0);
+    for (packet, place) in burst.iter_mut().zip(places) {
+        lap += u64::from(place < last);
+        last = place;
+        let frame = table.frame(place);
+        let bytes = copy(frame.head, frame.tail, packet);
+        let slot = turned(turns, (place, lap), bytes, table.slot(place));
+        counts.stamped += u64::from(stamps.visit(slot, bytes));
         filled += 1;
     }
     filled

@@ -168,6 +168,19 @@ impl StampSlot {
         })
     }
 
+    /// The same once a word that the checksum covers, at an even offset, was changed.
+    #[inline]
+    #[must_use]
+    pub fn with_word_changed(self, old: u16, new: u16) -> Self {
+        match self {
+            Self::Checksum { at, partial, odd, udp } => {
+                let partial = checksum::fold(u32::from(partial) + u32::from(!old) + u32::from(new));
+                Self::Checksum { at, partial, odd, udp }
+            }
+            other => other,
+        }
+    }
+
     /// Whether the frame can be stamped.
     #[inline]
     pub fn is_stampable(self) -> bool {

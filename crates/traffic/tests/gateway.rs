@@ -1,9 +1,12 @@
 //! Traffic made for the tables of a function: what it is, and that the function passes all of it.
 
-use std::collections::HashSet;
-use weir_traffic::trace::{Direction, FrameTable, Sizes, TraceName, TraceSpec};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use weir_traffic::stamp::StampSlot;
+use weir_traffic::trace::{Direction, FrameTable, Laps, Sizes, TableCursor, TraceInfo, TraceName, TraceSpec};
 use weir_trial::expected::{Expected, flow};
 use weir_trial::{CLIENT_PORTS, Nf, Oracle};
+use weir_wire::ipv4;
 
 fn table(name: &str, direction: Direction) -> FrameTable {
     TraceSpec::parse(name).unwrap().direction(direction).build_table().unwrap()
@@ -115,6 +118,8 @@ fn names_are_read_and_printed_and_misfits_are_said() {
         "conversations:9:few:64",
         "l2flows:10000",
         "l2flows:9:2",
+        "t1:500",
+        "t2:40:100",
     ] {
         assert_eq!(TraceName::parse(name).unwrap().to_string(), name);
     }
@@ -123,6 +128,7 @@ fn names_are_read_and_printed_and_misfits_are_said() {
     }
     let error = TraceName::parse("conversations:5:15").unwrap_err().to_string();
     assert!(error.contains("pipeline-a can have"), "{error}");
+    assert!(TraceName::parse("t1:500:1001").unwrap_err().to_string().contains("1 to 1000"));
     let suits = |trace: &str, nf: &str| TraceName::parse(trace).unwrap().suits(nf.parse().unwrap());
     for (trace, nf) in [
         ("conversations:10", "pipeline-c"),
@@ -132,6 +138,8 @@ fn names_are_read_and_printed_and_misfits_are_said() {
         ("l2flows:10:16", "l2:16"),
         ("flows:10", "l3fwd"),
         ("t2", "pipeline-d:3"),
+        ("t2:500:100", "pipeline-d:3"),
+        ("t1:40", "pipeline-c:40"),
     ] {
         assert_eq!(suits(trace, nf), Ok(()));
     }
@@ -143,6 +151,8 @@ fn names_are_read_and_printed_and_misfits_are_said() {
         ("l2flows:10", "l2:16"),
         ("simple", "l2"),
         ("conversations:10", "l3fwd"),
+        ("t1", "pipeline-a"),
+        ("t1:40", "pipeline-a"),
     ] {
         assert!(suits(trace, nf).unwrap_err().contains("drops the packets"), "{trace} {nf}");
     }
@@ -154,4 +164,92 @@ fn the_same_seed_makes_the_same_conversations_and_another_seed_others() {
         |seed: u64| TraceSpec::parse("conversations:500").unwrap().seed(seed).build_table().unwrap().hash();
     assert_eq!(hash(1), hash(1));
     assert_ne!(hash(1), hash(2));
+}
+
+/// What a tracker sees of a packet: between whom, whether of TCP, and with which flags.
+fn seen(frame: &[u8]) -> (weir_wire::table::FiveTuple, Option<u8>) {
+    let tuple = flow(frame).unwrap();
+    (tuple, (tuple.protocol == ipv4::TCP).then(|| frame[34 + 13]))
+}
+
+#[test]
+fn connections_of_t1_and_t2_pass_the_pipelines_both_ways_in_every_lap() {
+    for (nf, trace) in
+        [("pipeline-a", "t2:500:100"), ("pipeline-b", "t1:500:1000"), ("pipeline-c:40", "t2:40:1000")]
+    {
+        let oracle = Oracle::new(nf.parse::<Nf>().unwrap()).opened();
+        for direction in Direction::BOTH {
+            let table = table(trace, direction);
+            for place in 0..table.len() {
+                let (frame, slot) = table.made(place, place as u64 % 7);
+                assert_eq!(slot, StampSlot::of(&frame), "{trace} {place}");
+                let expected = oracle.expected(direction.index() as u8, &frame);
+                let (Expected::Forward { port, .. } | Expected::OneOf { port, .. }) = expected else {
+                    panic!("{nf} {trace} {direction:?} {place}: {expected:?}");
+                };
+                assert_eq!(usize::from(port), 1 - direction.index());
+            }
+        }
+    }
+}
+
+#[test]
+fn connections_are_opened_answered_and_closed_in_this_order() {
+    const SYN: u8 = 0x02;
+    const ACK: u8 = 0x10;
+    const FIN: u8 = 0x01;
+    let (asks, answers) = (table("t2:500:100", Direction::Forward), table("t2:500:100", Direction::Reverse));
+    assert_eq!(asks.len(), answers.len());
+    let trail = TraceSpec::parse("t2:500:100").unwrap().direction(Direction::Reverse).unasked();
+    let of = |table: &FrameTable, place| seen(&table.made(place, 1).0);
+    let mut all: HashMap<_, Vec<(usize, Option<u8>)>> = HashMap::new();
+    for place in 0..asks.len() {
+        let (tuple, flags) = of(&asks, place);
+        all.entry(tuple).or_default().push((place, flags));
+        let back = place + trail;
+        let (answer, answered) =
+            seen(&answers.made(back % answers.len(), 1 + (back / answers.len()) as u64).0);
+        assert_eq!(
+            (answer.source, answer.ports.map(|(a, b)| (b, a))),
+            (tuple.destination, tuple.ports),
+            "{place}"
+        );
+        assert_eq!(answered, flags.map(|flags| if flags == SYN { SYN | ACK } else { flags }), "{place}");
+    }
+    assert_eq!(all.len(), 1_750);
+    for (tuple, packets) in &all {
+        assert!(CLIENT_PORTS.contains(&tuple.ports.unwrap().0));
+        let [(first, flags), rest @ ..] = packets.as_slice() else { panic!() };
+        assert!(flags.is_none_or(|flags| flags == SYN), "{tuple:?}");
+        if let [(second, _), ..] = rest {
+            assert!(second - first >= 2 * trail, "{tuple:?}: {first} and {second}");
+            assert!(rest.last().unwrap().1.is_none_or(|flags| flags == FIN | ACK), "{tuple:?}");
+        }
+    }
+}
+
+#[test]
+fn t2_over_tables_has_the_papers_conversations_and_other_ports_in_the_next_lap() {
+    for (name, direction) in [("t2:500", Direction::Forward), ("t1:500:100", Direction::Reverse)] {
+        let spec = TraceSpec::parse(name).unwrap().direction(direction);
+        let table = Arc::new(spec.build_table().unwrap());
+        let info = TraceInfo::of_table(&spec, &table);
+        assert!(info.is_as_claimed(), "{name}: {:#?}", info.checks);
+        let mut cursor = TableCursor::new(Arc::clone(&table), Laps::Endless);
+        drop(cursor.advance(table.len() - 3));
+        for number in 0..200 {
+            let (place, lap) = ((table.len() - 3 + number) % table.len(), u64::from(number > 2));
+            let next = cursor.next_frame().unwrap();
+            assert_eq!(
+                ([next.head, next.tail].concat(), next.slot),
+                table.made(place, lap),
+                "{name} {number}"
+            );
+        }
+        let tuples = |lap| -> HashSet<_> {
+            (200..2_200).map(|place| flow(&table.made(place, lap).0).unwrap()).collect()
+        };
+        assert_eq!(tuples(0).len(), tuples(1).len());
+        assert!(tuples(0).is_disjoint(&tuples(1)), "{name}");
+    }
 }

@@ -151,6 +151,15 @@ impl Oracle {
         Self { nf, routes, rules: Rules::new(rules), gateway: Gateway::new(nf), tables, members }
     }
 
+    /// The same for traffic in which each TCP connection is opened, by its first packet in direction 0, before anything else of it
+    /// comes.
+    #[must_use]
+    pub fn opened(mut self) -> Self {
+        self.gateway.opened = true;
+        self.members = self.members.into_iter().map(Self::opened).collect();
+        self
+    }
+
     /// The function.
     pub fn nf(&self) -> Nf {
         self.nf

@@ -7,6 +7,8 @@ use std::net::Ipv4Addr;
 pub mod field {
     /// Total length.
     pub const LENGTH: usize = 2;
+    /// Identification.
+    pub const IDENTIFICATION: usize = 4;
     /// Flags and fragment offset.
     pub const FRAGMENT: usize = 6;
     /// Time to live.

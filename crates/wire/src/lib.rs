@@ -12,10 +12,11 @@
 //! - [`crc32c`]: the checksum of SCTP;
 //! - [`dissect`]: one walk over a frame that says where each header starts;
 //! - [`pcap`]: reading pcap and pcapng as a stream, writing both;
+//! - [`lap`]: the packets of a trace as templates and their order;
 //! - [`stamp`]: by what a tester knows its packets again;
 //! - [`table`]: routes and filter rules, and their text.
 //!
-//! Costs and threads: nothing here allocates except [`pcap`], nothing locks, and every type is plain
+//! Costs and threads: nothing here allocates except [`pcap`] and [`lap`], nothing locks, and every type is plain
 //! data. Bytes from outside never cause a panic: what does not parse is an [`Error`] with its reason.
 
 pub mod checksum;
@@ -24,6 +25,7 @@ pub mod dissect;
 pub mod ethernet;
 pub mod ipv4;
 pub mod ipv6;
+pub mod lap;
 pub mod pcap;
 pub mod stamp;
 pub mod table;

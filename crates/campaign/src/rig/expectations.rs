@@ -3,13 +3,18 @@
 //! Each expected frame is known by a hash of its bytes, so that a look at a packet costs two hashes; a frame
 //! that is none of them is compared with what its flow must be, to name what is wrong with it. How often each
 //! came tells whether some packets are left out.
+//!
+//! Where connections have other client ports in each lap ([`PortTurns`]), nobody knows of which lap a packet is. Then frames are known by
+//! what they are once the client's port is taken out of them and out of their checksum; a port that is no client's is not taken out.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 use weir_traffic::trace::FrameTable;
 use weir_trial::compare::{compare, describe, is_router_report, note};
-use weir_trial::expected::{Reason, flow};
+use weir_trial::expected::{PAIR, Reason, flow};
 use weir_trial::{Expected, Fault, Oracle, PacketCheck};
+use weir_wire::lap::PortTurns;
 use weir_wire::table::FiveTuple;
 
 /// Share of a packet's due that may be missing, and laps besides: the first and the last are looked at in part.
@@ -32,6 +37,8 @@ pub(super) struct Expectations {
     /// Why a packet that nothing is known of may be right all the same.
     open: Option<String>,
     passes_reports: bool,
+    /// By the port that a packet leaves by, how the client ports of its trace change.
+    turns: [Option<PortTurns>; PAIR as usize],
 }
 
 /// Packets that must come out and cannot be told apart.
@@ -68,8 +75,8 @@ impl Expectations {
     ) -> Self {
         let mut all = Self { passes_reports: oracle.nf().is_router(), ..Self::default() };
         for (port, lap) in (0..).zip(laps) {
-            for place in 0..lap.len() {
-                let frame = lap.frame(place).to_vec();
+            for (index, times) in times_of(lap).into_iter().enumerate().filter(|(_, times)| *times > 0) {
+                let frame = lap.distinct_frame(index).to_vec();
                 match oracle.expected(port, &frame) {
                     Expected::Drop(Reason::NoRoute) if deviates.is_some() => {
                         all.open = deviates.map(str::to_owned);
@@ -81,14 +88,23 @@ impl Expectations {
                     Expected::Open => {
                         all.open = Some("what becomes of some packets is not described".to_owned());
                     }
-                    expected => all.expect(expected, &frame),
+                    expected => all.expect(expected, (&frame, times), lap.turns()),
                 }
             }
         }
         all
     }
 
-    fn expect(&mut self, expected: Expected, sent: &[u8]) {
+    fn expect(&mut self, mut expected: Expected, (sent, times): (&[u8], u32), turns: Option<&PortTurns>) {
+        if let Some(turns) = turns {
+            match &mut expected {
+                Expected::Forward { port, frame } => {
+                    self.take_port_out(*port, turns, std::slice::from_mut(frame))
+                }
+                Expected::OneOf { port, frames } => self.take_port_out(*port, turns, frames),
+                Expected::Translated { .. } | Expected::Drop(_) | Expected::Open => {}
+            }
+        }
         let (port, frames) = match &expected {
             Expected::Forward { port, frame } => (*port, std::slice::from_ref(frame)),
             Expected::OneOf { port, frames } => (*port, frames.as_slice()),
@@ -100,13 +116,19 @@ impl Expectations {
         if index == next {
             self.outputs.push(Output { times: 0, example: describe(sent) });
         }
-        self.outputs[index as usize].times += 1;
+        self.outputs[index as usize].times += times;
         for frame in frames {
             self.by_bytes.entry((port, hash(frame))).or_insert(index);
             if let Some(flow) = flow(frame) {
                 self.by_flow.entry(flow).or_insert_with(|| (expected.clone(), index));
             }
         }
+    }
+
+    /// What leaves by a port has the client's port taken out, from now on and in these frames.
+    fn take_port_out(&mut self, port: u8, turns: &PortTurns, frames: &mut [Vec<u8>]) {
+        self.turns[usize::from(port % PAIR)] = Some(*turns);
+        frames.iter_mut().for_each(|frame| take_port_out(turns, frame));
     }
 
     /// Bytes of the shortest frame that may come.
@@ -121,6 +143,11 @@ impl Expectations {
     /// Looks at a frame that left by a port.
     pub(super) fn look(&self, port: u8, frame: &[u8], seen: &mut Seen, check: &mut PacketCheck) {
         check.compared += 1;
+        let mut known = Cow::Borrowed(frame);
+        if let Some(turns) = &self.turns[usize::from(port % PAIR)] {
+            take_port_out(turns, known.to_mut());
+        }
+        let frame = &*known;
         if let Some(index) = self.by_bytes.get(&(port, hash(frame))) {
             seen.0[*index as usize] += 1;
             return;
@@ -174,6 +201,21 @@ impl Expectations {
     }
 }
 
+/// How often each distinct frame of a lap stands in it.
+fn times_of(lap: &FrameTable) -> Vec<u32> {
+    let mut times = vec![u32::from(lap.order().is_none()); lap.distinct()];
+    lap.order().into_iter().flatten().for_each(|index| times[*index as usize] += 1);
+    times
+}
+
+/// Takes the client's port out of a frame and out of its checksum, if it is one.
+fn take_port_out(turns: &PortTurns, frame: &mut [u8]) {
+    if let Some(port) = turns.port(frame).filter(|port| turns.is_client(*port)) {
+        // A frame too short for a checksum stays as it is, and is none that was sent.
+        let _ = turns.put(frame, port, 0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,6 +263,39 @@ mod tests {
                 "{nf}: {check}"
             );
         }
+    }
+
+    /// The packets of some laps of a trace over pipeline A, as it lets them out by the far port.
+    fn laps_of(trace: &str, laps: u64) -> (Expectations, Vec<Vec<u8>>) {
+        let nf: Nf = "pipeline-a:40".parse().unwrap();
+        let lap = TraceSpec::parse(trace).unwrap().build_table().unwrap();
+        let all = (0..laps).flat_map(|number| (0..lap.len()).map(move |place| (place, number)));
+        let frames = all.map(|(place, number)| lap.made(place, number).0).collect();
+        (Expectations::new(&Oracle::new(nf).opened(), std::iter::once(&lap), None), frames)
+    }
+
+    #[test]
+    fn packets_are_known_whichever_ports_their_lap_has_and_a_wrong_one_is_named() {
+        let (expectations, frames) = laps_of("t2:40:1000", 5);
+        let judge = |frames: &[Vec<u8>]| {
+            let (mut seen, mut check) = (expectations.nothing_seen(), PacketCheck::default());
+            frames.iter().for_each(|frame| expectations.look(1, frame, &mut seen, &mut check));
+            expectations.starved(&seen, &mut check);
+            check
+        };
+        let right = judge(&frames);
+        assert_eq!(
+            (right.is_right(), right.compared, &right.remark),
+            (true, frames.len() as u64, &None),
+            "{right}"
+        );
+        let mut wrong = frames.clone();
+        let place = wrong.len() / 2;
+        wrong[place][35] ^= 1; // a client's port, without its checksum
+        assert!(!judge(&wrong).is_right(), "{:02x?}", wrong[place]);
+        let without: Vec<Vec<u8>> =
+            frames.iter().filter(|frame| frame[30..34] != frames[0][30..34]).cloned().collect();
+        assert!(faults(&judge(&without)).iter().any(|(fault, _)| *fault == Fault::Missing));
     }
 
     #[test]

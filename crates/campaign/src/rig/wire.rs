@@ -13,7 +13,7 @@ use weir_dut::folder::Folder;
 use weir_dut::namespace::Namespace;
 use weir_dut::vhost_events::Awake;
 use weir_dut::wiring::{Fed, MOST_LINKS, Nic, Side, VethDriver, VethPairs, WiringKind, with_queues};
-use weir_dut::{RunningDut, SPARE_BUFFERS, StartRequest};
+use weir_dut::{DutError, RunningDut, SPARE_BUFFERS, StartRequest};
 use weir_traffic::{DirectionSetup, Layout, Sender, Tester};
 use weir_trial::Server;
 
@@ -285,12 +285,23 @@ fn unopened(error: RigError, knocked: bool, dut: &mut dyn RunningDut, flags: &Fl
 pub(super) fn fed(setup: &RigSetup<'_>, flags: &Flags, sinks: &[PathBuf]) -> Result<FedDut, RigError> {
     let folder = Folder::new()?;
     let (queues, most) = (setup.adapter.queues(setup.variant), setup.adapter.most_fed());
-    let (captures, packets) = setup.traffic.write_captures(&folder, queues, most)?;
+    let made = setup.traffic.turns_ports();
+    if made {
+        let why =
+            |reason| RigError::Dut(DutError::Unsupported { dut: setup.adapter.name(), nf: setup.nf, reason });
+        setup.adapter.makes_laps().map_err(why)?;
+    }
+    let (fed, packets) = if made {
+        let (laps, packets) = setup.traffic.write_laps(&folder)?;
+        (Fed::of_laps(laps), packets)
+    } else {
+        let (captures, packets) = setup.traffic.write_captures(&folder, queues, most)?;
+        (Fed::new(captures, packets, most)?, packets)
+    };
     let home = Home { folder, pairs: None, namespace: None, _polled: Vec::new(), offloads: None };
-    let fed = Fed::new(captures, packets, most)?;
     let ports = fed.ports_into(sinks);
     let mut request = request(setup, &ports, fed.buffers(), &home, flags);
-    if packets > Fed::MOST_PACKETS {
+    if !made && packets > Fed::MOST_PACKETS {
         // So many buffers fit the machine only if they are no larger than their packets.
         request.max_frame = setup.traffic.longest_frame();
     }

@@ -102,6 +102,10 @@ impl Adapter for Weir {
         MOST_FED
     }
 
+    fn makes_laps(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn version(&self) -> Result<String, DutError> {
         Ok(format!("weir {}", env!("CARGO_PKG_VERSION")))
     }

@@ -6,6 +6,9 @@
 //! 34 to 65 cycles a packet that belong to the source, growing with the trace. With one direction
 //! the sink is a null port; with both, each pcap port discards what is sent to it.
 //!
+//! A trace whose connections have other ports in each lap ([`weir_wire::lap`]) is fed as templates, of which the DUT's
+//! source makes each packet: only for devices with a source that does ([`crate::Adapter::makes_laps`]).
+//!
 //! A device with several forwarding threads is fed by as many queues a port, among which the packets are
 //! spread by their pair of addresses, as a network card does it (receive-side scaling).
 
@@ -16,9 +19,17 @@ use std::path::PathBuf;
 /// The DUT's ports of a `fed` wiring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fed {
-    /// By direction, then by queue.
-    captures: Vec<Vec<PathBuf>>,
+    source: Source,
     packets: u32,
+}
+
+/// What the sources replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Source {
+    /// Captures, by direction, then by queue.
+    Captures(Vec<Vec<PathBuf>>),
+    /// Templates, by direction.
+    Laps(Vec<PathBuf>),
 }
 
 impl Fed {
@@ -39,7 +50,20 @@ impl Fed {
                 reason,
             });
         }
-        Ok(Self { captures, packets })
+        Ok(Self { source: Source::Captures(captures), packets })
+    }
+
+    /// A wiring over laps already written, one a direction.
+    pub fn of_laps(laps: Vec<PathBuf>) -> Self {
+        Self { source: Source::Laps(laps), packets: Self::OF_A_LAP }
+    }
+
+    /// Packet buffers of sources that make their packets: some bursts.
+    const OF_A_LAP: u32 = 1_024;
+
+    /// Where the lap of a direction is written.
+    pub fn lap(folder: &Folder, direction: usize) -> PathBuf {
+        folder.file(&format!("direction{direction}.lap"))
     }
 
     /// Where the capture of a direction's queue is written.
@@ -59,20 +83,37 @@ impl Fed {
 
     /// The same, where what port `i` sends is written to `sinks[i]` as a capture; a device of one queue a port.
     pub fn ports_into(&self, sinks: &[PathBuf]) -> Vec<String> {
-        let into = |number: usize| {
-            sinks.get(number).map_or_else(String::new, |path| format!(",tx_pcap={}", path.display()))
+        let into = |option: &str, number: usize| {
+            sinks.get(number).map_or_else(String::new, |path| format!(",{option}={}", path.display()))
         };
-        let source = |(number, paths): (usize, &Vec<PathBuf>)| pcap(number, paths) + &into(number);
-        let mut ports: Vec<String> = self.captures.iter().enumerate().map(source).collect();
-        if ports.len() == 1 {
-            ports.push(match sinks.len() {
-                0 | 1 => "net_null1,no-rx=1".to_owned(),
-                _ => format!("net_pcap1{}", into(1)),
-            });
+        match &self.source {
+            Source::Captures(captures) => {
+                let source =
+                    |(number, paths): (usize, &Vec<PathBuf>)| pcap(number, paths) + &into("tx_pcap", number);
+                let mut ports: Vec<String> = captures.iter().enumerate().map(source).collect();
+                if ports.len() == 1 {
+                    ports.push(match sinks.len() {
+                        0 | 1 => "net_null1,no-rx=1".to_owned(),
+                        _ => format!("net_pcap1{}", into("tx_pcap", 1)),
+                    });
+                }
+                ports
+            }
+            Source::Laps(laps) => {
+                let rx = |number: usize| laps.get(number).map(|path| format!("{},loop", path.display()));
+                let port = |number: usize| {
+                    let mut parts = rx(number).unwrap_or_default();
+                    parts.push_str(&into("tx", number));
+                    format!("trace:{parts}")
+                };
+                (0..PORTS).map(port).collect()
+            }
         }
-        ports
     }
 }
+
+/// Ports of a fed device.
+const PORTS: usize = 2;
 
 fn pcap(number: usize, paths: &[PathBuf]) -> String {
     let queues: Vec<String> = paths.iter().map(|path| format!(",rx_pcap={}", path.display())).collect();
@@ -103,6 +144,18 @@ mod tests {
         let two = Fed::new(vec![vec!["/t/a.pcap".into()], vec!["/t/b.pcap".into()]], 20, Fed::MOST_PACKETS)
             .unwrap();
         assert_eq!(two.ports_into(&sinks)[1], "net_pcap1,rx_pcap=/t/b.pcap,infinite_rx=1,tx_pcap=/s/1");
+    }
+
+    #[test]
+    fn laps_are_made_by_ports_of_the_devices_own() {
+        let both = Fed::of_laps(vec!["/t/a.lap".into(), "/t/b.lap".into()]);
+        assert_eq!(both.ports(), ["trace:/t/a.lap,loop", "trace:/t/b.lap,loop"]);
+        let one = Fed::of_laps(vec!["/t/a.lap".into()]);
+        assert_eq!(one.ports(), ["trace:/t/a.lap,loop", "trace:"]);
+        assert_eq!(
+            one.ports_into(&["/s/0".into(), "/s/1".into()]),
+            ["trace:/t/a.lap,loop,tx=/s/0", "trace:,tx=/s/1"]
+        );
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Frames {
 }
 
 /// The queue of a frame: by both addresses, whichever way it goes, so that fragments stay with the rest.
-fn queue_of(frame: &[u8], queues: usize) -> usize {
+pub(super) fn queue_of(frame: &[u8], queues: usize) -> usize {
     let Some(network) = Dissection::of(frame).network else { return 0 };
     let number = |address: IpAddr| match address {
         IpAddr::V4(address) => u128::from(address.to_bits()),

@@ -1,15 +1,17 @@
-//! Trace ports: a capture is what comes in, and what goes out becomes a capture.
+//! Trace ports: a capture, or a lap of templates, is what comes in, and what goes out becomes a capture.
 //!
-//! The capture is read into memory when the port is opened. A poll copies frames into fresh mbufs: one
-//! copy and no system call. What is sent is written under one lock a burst through a buffer of
+//! Either is read into memory when the port is opened. A poll copies a capture's frames into fresh mbufs, or makes the frames of a
+//! lap there ([`weir_wire::lap`]): one copy and no system call. What is sent is written under one lock a burst through a buffer of
 //! [`sink::BUFFER`] bytes, so a worker waits for the file system now and then: these ports are for
-//! tests, demonstrations and equivalence, not for measuring.
+//! tests, demonstrations and equivalence. A port that only replays is a source to measure with.
 
 mod frames;
+mod replay;
 mod sink;
 mod source;
 
 pub(crate) use frames::Frames;
+pub(crate) use replay::Replay;
 pub(crate) use sink::Sink;
 pub use sink::TraceTx;
 pub use source::TraceRx;

@@ -4,6 +4,7 @@ use super::Count;
 use crate::PortError;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,6 +14,8 @@ use weir_wire::pcap::{CaptureError, CaptureWriter, Format};
 
 /// Bytes that are gathered before the file is written.
 pub(super) const BUFFER: usize = 256 << 10;
+/// The same before somebody who reads a pipe is given them: so much the count of what was sent is ahead of him.
+const OF_A_PIPE: usize = 4 << 10;
 
 /// The capture that all queues of a port write. It is complete when the last of them is dropped.
 #[derive(Debug, Clone)]
@@ -38,7 +41,9 @@ impl Sink {
         let format =
             if path.extension().is_some_and(|end| end == "pcapng") { Format::Pcapng } else { Format::Pcap };
         let file = File::create(path).map_err(|error| refused(error.to_string()))?;
-        let writer = CaptureWriter::new(BufWriter::with_capacity(BUFFER, file), format)
+        let is_pipe = file.metadata().is_ok_and(|about| about.file_type().is_fifo());
+        let buffer = if is_pipe { OF_A_PIPE } else { BUFFER };
+        let writer = CaptureWriter::new(BufWriter::with_capacity(buffer, file), format)
             .map_err(|error| refused(error.to_string()))?;
         Ok(Self(Arc::new(Mutex::new(Capture { path: path.to_owned(), writer: Some(writer), error: None }))))
     }

@@ -11,9 +11,12 @@
 //!   conversation has which length.
 //! - **Order**: a conversation of `n` packets lies in a window of `n/1,000` of the lap, at most all of
 //!   it, at a random place; its packets are at random instants of the window.
-//! - **Addresses**: 10,000 clients in 198.18.0.0/16, 1,000 servers in 198.19.0.0/16.
-//! - **TCP** conversations open with SYN and end with FIN where they have three packets or more; the
-//!   rest are bare acknowledgements with right checksums. Those of 64 B have no payload and cannot
+//!   Of 4.6 million packets, which the paper says of the capture as well, 175,000 conversations would have 26 each; the model keeps
+//!   the mean, and has 7.35 million.
+//! - **Addresses**: 10,000 clients in 198.18.0.0/16, 1,000 servers in 198.19.0.0/16; or as many in the networks of a pipeline
+//!   ([`super::sites`]).
+//! - **TCP** conversations open with SYN and end with FIN where they have three packets or more (over a pipeline's tables two; those of one
+//!   are a SYN alone); the rest are bare acknowledgements with right checksums, or, in T1, one segment again and again. Those of 64 B have no payload and cannot
 //!   carry a stamp; UDP frames can.
 //! - **T1** has frames of 64 and 1518 B; the large ones are placed so that the mean is 937 B.
 //!
@@ -21,17 +24,26 @@
 //! ports; direction 1 is the mirror image (SYN becomes SYN and ACK), so that with both directions
 //! running a stateful device sees each conversation answered.
 //!
+//! Over a pipeline's tables (`t1:ENTRIES`, `t2:ENTRIES`) a stateful function opens and closes these connections, so there
+//!
+//! - direction 1 carries the answers [`TRAIL`] packets behind, and a client waits for the answer to its SYN;
+//! - each lap has client ports of its own ([`PortTurns`]), as the paper hashes ports anew on each replay;
+//! - `:PART` leaves one conversation in so many, the longest shorter by as much.
+//!
 //! Cost: 7.35 million packets a lap; about one second and 60 MB to build.
 
 use super::synthetic::{Flow, destination_address, source_address};
 use super::synthetic::{LEAST_PORT, PORT_0_MAC, PORT_1_MAC, Template, blank_head, ipv4_of};
 use super::table::{HEAD_BYTES, Head, TAIL, TableBuilder};
-use super::{Direction, FrameTable, Sizes, TraceError, TraceName, TraceSpec};
+use super::{Direction, FrameTable, Sizes, TraceError, TraceName, TraceSpec, sites};
 use crate::stamp::StampSlot;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use std::collections::VecDeque;
+use weir_trial::CLIENT_PORTS;
 use weir_units::{FCS_BYTES, FrameSize};
+use weir_wire::lap::PortTurns;
 use weir_wire::tcp::flags;
 use weir_wire::{Ipv4Repr, TcpRepr, checksum, ipv4};
 
@@ -69,15 +81,65 @@ pub(super) fn build(spec: &TraceSpec) -> Result<FrameTable, TraceError> {
     }
     let template = Template::of(spec)?;
     let mut random = ChaCha8Rng::seed_from_u64(spec.seed);
-    let mut lengths = lengths();
+    let mut lengths = lengths(ALL, LONGEST);
     lengths.shuffle(&mut random);
-    let sequence = interleave(&lengths, &mut random);
+    let sequence = interleave(&lengths, 0, &mut random);
 
     let mut builder = TableBuilder::with_pattern(ALL as usize * 2);
-    let frames: Vec<Frames> =
-        (0..ALL).map(|k| Frames::add(&mut builder, template, spec.direction, k, mixed)).collect();
-    let order = lap(&sequence, &lengths, &frames, mixed);
+    let is_tcp = |k| k < TCP;
+    let frames: Vec<Frames> = (0..ALL)
+        .map(|k| Frames::add(&mut builder, template, spec.direction, (k, flow(k), is_tcp(k), 0), mixed))
+        .collect();
+    let order = lap(&sequence, &lengths, (&frames, OPENED), mixed);
     Ok(builder.build_in_order(order).expect("the lap has packets"))
+}
+
+/// Packets that an answer comes after what it answers, where a function tracks the connections: more than devices take from a port
+/// before they turn to the other, from as many queues as they may have.
+pub const TRAIL: u32 = 128;
+/// Fewest packets of a conversation that is opened and closed, and of one that is so over a pipeline's tables.
+const OPENED: u32 = 3;
+const TRACKED: u32 = 2;
+/// What can be asked for as `:PART` at most: 175 conversations are left.
+pub(super) const MOST_PART: u32 = 1_000;
+
+/// Builds T1 or T2 over the tables of a pipeline, or one part in so many of it.
+pub(super) fn build_over(spec: &TraceSpec, mixed: bool, part: u32) -> Result<FrameTable, TraceError> {
+    if spec.sizes != spec.name.default_sizes() {
+        return Err(spec.wrong_sizes(if mixed { "recorded" } else { "64" }));
+    }
+    let nf = spec.name.made_for().expect("it is made for a pipeline's tables");
+    let template = Template::of(spec)?;
+    let mut random = ChaCha8Rng::seed_from_u64(spec.seed);
+    let of = population(part);
+    let (all, flows) = (of.tcp + of.udp, sites::flows(spec, nf, of)?);
+    let mut lengths = lengths(all, (LONGEST / part).max(MEDIAN as u32 * 10));
+    lengths.shuffle(&mut random);
+    let sequence = interleave(&lengths, 2 * TRAIL, &mut random);
+
+    let mut builder = TableBuilder::with_pattern(all as usize * 3);
+    let frames: Vec<Frames> = (0..all)
+        .zip(flows)
+        .map(|(k, (flow, site))| {
+            Frames::add(&mut builder, template, spec.direction, (k, flow, k < of.tcp, site), mixed)
+        })
+        .collect();
+    let mut order = lap(&sequence, &lengths, (&frames, TRACKED), mixed);
+    let transport = (template.link_bytes() + Ipv4Repr::BYTES) as u16;
+    let (at, trail) = match spec.direction {
+        Direction::Forward => (transport, 0),
+        Direction::Reverse => (transport + 2, TRAIL.min(order.len() as u32)),
+    };
+    order.rotate_right(trail as usize);
+    let (first, count) = (*CLIENT_PORTS.start(), CLIENT_PORTS.len() as u16);
+    builder.turn_ports(PortTurns { at, transport, first, count, trail });
+    Ok(builder.build_in_order(order).expect("the lap has packets"))
+}
+
+/// Who talks in one part in so many of the trace.
+pub(super) fn population(part: u32) -> sites::Population {
+    let of = |all: u32| (all / part).max(1);
+    sites::Population { tcp: of(TCP), udp: of(UDP), clients: of(CLIENTS), servers: of(SERVERS) }
 }
 
 /// Most connections of `tcp:N`: flows of the model that are TCP.
@@ -97,25 +159,26 @@ pub(super) fn build_tcp(spec: &TraceSpec, connections: u32) -> Result<FrameTable
         (0..connections).flat_map(|k| std::iter::repeat_n(k, TCP_PACKETS as usize)).collect();
     sequence.shuffle(&mut random);
     let mut builder = TableBuilder::with_pattern(connections as usize * 3);
-    let frames: Vec<Frames> =
-        (0..connections).map(|k| Frames::add(&mut builder, template, spec.direction, k, false)).collect();
-    let order = lap(&sequence, &lengths, &frames, false);
+    let frames: Vec<Frames> = (0..connections)
+        .map(|k| Frames::add(&mut builder, template, spec.direction, (k, flow(k), true, 0), false))
+        .collect();
+    let order = lap(&sequence, &lengths, (&frames, OPENED), false);
     Ok(builder.build_in_order(order).expect("the lap has packets"))
 }
 
-/// The lengths of all conversations in packets, shortest first.
-fn lengths() -> Vec<u32> {
+/// The lengths of so many conversations in packets, shortest first.
+fn lengths(all: u32, longest: u32) -> Vec<u32> {
     let lengths_at = |inverse_shape: f64| -> Vec<u32> {
-        (0..ALL)
+        (0..all)
             .map(|i| {
-                let u = (f64::from(i) + 0.5) / f64::from(ALL);
+                let u = (f64::from(i) + 0.5) / f64::from(all);
                 let length = MEDIAN * (u / (1.0 - u)).powf(inverse_shape);
-                length.round().clamp(1.0, f64::from(LONGEST)) as u32
+                length.round().clamp(1.0, f64::from(longest)) as u32
             })
             .collect()
     };
-    let mean = |lengths: &[u32]| lengths.iter().map(|n| f64::from(*n)).sum::<f64>() / f64::from(ALL);
-    let (mut low, mut high) = (0.1, 1.5);
+    let mean = |lengths: &[u32]| lengths.iter().map(|n| f64::from(*n)).sum::<f64>() / f64::from(all);
+    let (mut low, mut high) = (0.1, if all == ALL { 1.5 } else { 4.0 });
     while high - low > 1e-7 {
         let middle = (low + high) / 2.0;
         if mean(&lengths_at(middle)) < MEAN {
@@ -127,21 +190,49 @@ fn lengths() -> Vec<u32> {
     lengths_at(high)
 }
 
-/// The conversation of every packet of the lap, in order.
-fn interleave(lengths: &[u32], random: &mut ChaCha8Rng) -> Vec<u32> {
+/// The conversation of every packet of the lap, in order; the second of each comes so many places after its first, or later.
+fn interleave(lengths: &[u32], apart: u32, random: &mut ChaCha8Rng) -> Vec<u32> {
     let total: usize = lengths.iter().map(|n| *n as usize).sum();
+    // A conversation that begins at a lap's end has room for what waits: of the long ones alone a lap's end has half as many packets.
+    let margin =
+        (u64::from(u32::MAX) * 4 * u64::from(apart) / total as u64).min(u64::from(u32::MAX) / 4) as u32;
     let mut instants: Vec<u64> = Vec::with_capacity(total);
     for (k, length) in lengths.iter().enumerate() {
         let window = (u64::from(u32::MAX) * u64::from(*length.min(&WINDOW_PACKETS))
             / u64::from(WINDOW_PACKETS)) as u32;
-        let start = random.random_range(0..=u32::MAX - window);
+        let window = window.min(u32::MAX - margin);
+        let start = random.random_range(0..=u32::MAX - window - margin);
         for _ in 0..*length {
             let instant = start + random.random_range(0..=window);
             instants.push(u64::from(instant) << 32 | k as u64);
         }
     }
     instants.sort_unstable();
-    instants.into_iter().map(|instant| instant as u32).collect()
+    let sequence: Vec<u32> = instants.into_iter().map(|instant| instant as u32).collect();
+    if apart == 0 { sequence } else { wait_for_answers(&sequence, lengths.len(), apart as usize) }
+}
+
+/// Moves packets behind, and all of their conversation behind them with them, that come sooner than so many places after the first.
+fn wait_for_answers(sequence: &[u32], conversations: usize, apart: usize) -> Vec<u32> {
+    let mut order = Vec::with_capacity(sequence.len());
+    let mut begun: Vec<Option<usize>> = vec![None; conversations];
+    // Those that wait, with the place from which they may come: nearly in that order, as each waits equally long.
+    let mut waiting: VecDeque<(usize, u32)> = VecDeque::new();
+    for k in sequence {
+        while waiting.front().is_some_and(|(from, _)| *from <= order.len()) {
+            order.extend(waiting.pop_front().map(|(_, k)| k));
+        }
+        match begun[*k as usize] {
+            None => {
+                begun[*k as usize] = Some(order.len());
+                order.push(*k);
+            }
+            Some(first) if first + apart > order.len() => waiting.push_back((first + apart, *k)),
+            Some(_) => order.push(*k),
+        }
+    }
+    order.extend(waiting.into_iter().map(|(_, k)| k));
+    order
 }
 
 /// The indices of one conversation's distinct frames.
@@ -158,15 +249,18 @@ impl Frames {
         builder: &mut TableBuilder,
         template: Template,
         direction: Direction,
-        k: u32,
+        (k, flow, is_tcp, number): (u32, Flow, bool, u16),
         mixed: bool,
     ) -> Self {
         let flow = match direction {
-            Direction::Forward => template.flow(flow(k)),
-            Direction::Reverse => template.flow(flow(k)).mirrored(),
+            Direction::Forward => template.flow(flow),
+            Direction::Reverse => template.flow(flow).mirrored(),
         };
-        let mut push = |(head, len, slot)| builder.push_head(head, len, slot);
-        if k >= TCP {
+        let mut push = |(mut head, len, slot): (Head, u16, StampSlot)| {
+            identify(&mut head, template.link_bytes(), number);
+            builder.push_head(head, len, slot)
+        };
+        if !is_tcp {
             let small = push(template.udp(&flow, SMALL));
             let large = if mixed { push(template.udp(&flow, LARGE)) } else { small };
             return Self { open: small, small, large, close: small };
@@ -182,6 +276,16 @@ impl Frames {
         let large = if mixed { segment(flags::ACK, LARGE) } else { small };
         Self { open, small, large, close }
     }
+}
+
+/// Has the IPv4 identification of a frame, which is 0, be a number: that of what tables tell apart of its conversation. The paper wrote
+/// a rule's number there for its figure 9.
+fn identify(head: &mut Head, network: usize, number: u16) {
+    let header = &mut head.0[network..network + Ipv4Repr::BYTES];
+    header[ipv4::field::IDENTIFICATION..][..2].copy_from_slice(&number.to_be_bytes());
+    let sum = &mut header[ipv4::field::CHECKSUM..][..2];
+    let mended = checksum::update_u16(u16::from_be_bytes([sum[0], sum[1]]), 0, number);
+    sum.copy_from_slice(&mended.to_be_bytes());
 }
 
 /// The addresses and ports of conversation `k`, from the client's side.
@@ -237,8 +341,10 @@ fn tcp(template: Template, flow: &Flow, k: u32, control: u8, size: u16) -> (Head
     (head, len, slot)
 }
 
-/// The frame of every packet of the lap.
-fn lap(sequence: &[u32], lengths: &[u32], frames: &[Frames], mixed: bool) -> Vec<u32> {
+/// The frame of every packet of the lap. Conversations of so many packets are opened and closed; where that is fewer than all of them
+/// have, a single packet opens.
+fn lap(sequence: &[u32], lengths: &[u32], (frames, opened): (&[Frames], u32), mixed: bool) -> Vec<u32> {
+    let alone = opened == TRACKED;
     let mut left = lengths.to_vec();
     let mut bytes = 0_u64;
     sequence
@@ -250,8 +356,8 @@ fn lap(sequence: &[u32], lengths: &[u32], frames: &[Frames], mixed: bool) -> Vec
             let first = left[k] == length;
             left[k] -= 1;
             let (index, size) = match (first, last) {
-                (true, _) if length >= 3 => (frames[k].open, SMALL),
-                (_, true) if length >= 3 => (frames[k].close, SMALL),
+                (true, _) if length >= opened || alone => (frames[k].open, SMALL),
+                (_, true) if length >= opened => (frames[k].close, SMALL),
                 _ if mixed && bytes < T1_MEAN * i as u64 => (frames[k].large, LARGE),
                 _ => (frames[k].small, SMALL),
             };
@@ -267,7 +373,7 @@ mod tests {
 
     #[test]
     fn lengths_have_the_papers_mean_median_and_greatest() {
-        let lengths = lengths();
+        let lengths = lengths(ALL, LONGEST);
         let mean = lengths.iter().map(|n| f64::from(*n)).sum::<f64>() / f64::from(ALL);
         assert!((mean - MEAN).abs() < 0.01, "{mean}");
         assert_eq!(lengths[ALL as usize / 2], MEDIAN as u32);

@@ -14,6 +14,7 @@
 //! Cost: some 10 µs a conversation, once.
 
 use super::explosion;
+use super::sites::Site;
 use super::synthetic::{DESTINATION_PORT, Flow, LEAST_PORT, destination_address, source_address};
 use super::{TraceError, TraceName, TraceSpec};
 use rand_chacha::ChaCha8Rng;
@@ -33,6 +34,9 @@ pub const TRAIL: u32 = 64;
 /// Port of the servers of connections that are translated.
 const SERVICE: u16 = 443;
 
+/// Bits of the prefix of a site's hosts at least: they lie in one subnet.
+const SUBNET: u8 = 24;
+
 /// Draws for each conversation before the tables are taken to hold no more of them.
 const DRAWS: u32 = 64;
 
@@ -49,7 +53,7 @@ pub(super) fn flows(spec: &TraceSpec) -> Result<Option<Vec<Flow>>, TraceError> {
 }
 
 /// The tables of a function, as conversations are drawn from them.
-struct Tables {
+pub(super) struct Tables {
     oracle: Oracle,
     /// Stations behind port 0 and port 1.
     stations: [Vec<MacAddress>; 2],
@@ -60,7 +64,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn of(nf: Nf, protocol: u8) -> Self {
+    pub(super) fn of(nf: Nf, protocol: u8) -> Self {
         let opens =
             |rule: &Rule| rule.action == Action::Allow && rule.protocol.is_none_or(|named| named == protocol);
         Self {
@@ -70,6 +74,40 @@ impl Tables {
             rules: nf.rules().into_iter().filter(opens).collect(),
             protocol,
         }
+    }
+
+    /// Of which connections are drawn.
+    pub(super) const fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// Whether a conversation that begins so passes both ways.
+    pub(super) fn admits(&self, opening: &FiveTuple) -> bool {
+        self.oracle.admits(opening)
+    }
+
+    /// What a rule, two stations and two subnets leave of their conversations, if some of them pass. A rule about the client's port is
+    /// none that is drawn: it would tell the ports of clients apart.
+    pub(super) fn site(&self, rng: &mut ChaCha8Rng) -> Option<Site> {
+        let rule = one_of(&self.rules, rng).filter(|rule| rule.source_ports == Ports::Any)?;
+        let mut within = |prefix: Ipv4Prefix| {
+            let network = one_of(&self.networks, rng)?;
+            let is_inside = prefix.bits() < network.bits() && prefix.contains(network.address());
+            let wide = if is_inside { *network } else { prefix };
+            let host = wide.address().to_bits()
+                | rng.next_u32() & (wide.address().to_bits() ^ wide.last().to_bits());
+            Some(Ipv4Prefix::covering(Ipv4Addr::from_bits(host), wide.bits().max(SUBNET)))
+        };
+        let networks = [within(rule.source)?, within(rule.destination)?];
+        let service = match rule.destination_ports {
+            Ports::Any => LEAST_PORT,
+            Ports::Range { first, .. } => first,
+        };
+        let stations = [*one_of(&self.stations[0], rng)?, *one_of(&self.stations[1], rng)?];
+        let [source, destination] = networks.map(|network| network.last());
+        let ports = Some((client_port(rng.next_u32()), service));
+        let opening = FiveTuple { protocol: self.protocol, source, destination, ports };
+        self.oracle.admits(&opening).then_some(Site { stations, networks, service })
     }
 
     /// A conversation, if what was drawn is one that passes.
@@ -200,7 +238,7 @@ fn behind_ports(stations: &[Station]) -> [Vec<MacAddress>; 2] {
 }
 
 /// A client's port, the offset taken round.
-fn client_port(offset: u32) -> u16 {
+pub(super) fn client_port(offset: u32) -> u16 {
     CLIENT_PORTS.start() + (offset % CLIENT_PORTS.len() as u32) as u16
 }
 

@@ -8,7 +8,8 @@
 //! - [`catalogue`]: the traces by name, what the papers count in each, and where they say so;
 //! - [`sizes`]: frame sizes: fixed, IMIX, and the web cluster's distribution;
 //! - [`synthetic`]: addresses, ports and headers of the generated flows;
-//! - [`conversations`]: SoftFlow's T1 and T2; [`gateway`]: flows made for the tables of a function;
+//! - [`conversations`]: SoftFlow's T1 and T2, over addresses of their own or (`sites`) over the tables of a pipeline;
+//! - [`gateway`]: flows made for the tables of a function;
 //! - [`table`]: frames in memory; [`source`]: a cursor over a table or stream;
 //! - [`capture`] and [`stream`]: pcap and pcapng files; [`rewrite`]: changing their headers;
 //! - [`info`]: counting what a trace really holds, against what it claims; [`hash`]: its content in one number.
@@ -33,6 +34,7 @@ mod error;
 mod explosion;
 mod rules;
 mod share;
+mod sites;
 mod spec;
 
 pub use capture::{CaptureOptions, CutPackets};
@@ -44,4 +46,5 @@ pub use sizes::Sizes;
 pub use source::{FrameRef, FrameSource, Laps, TableCursor};
 pub use spec::{Direction, TraceName, TraceOptions, TraceSpec};
 pub use stream::PcapStream;
+pub(crate) use table::turned;
 pub use table::{Frame, FrameTable, HEAD_BYTES, Head, TAIL};

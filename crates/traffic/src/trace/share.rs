@@ -4,6 +4,7 @@ use super::table::{FrameTable, TableBuilder};
 use rustc_hash::FxHashMap;
 use weir_trial::expected::flow;
 use weir_wire::EtherType;
+use weir_wire::lap::PortTurns;
 use weir_wire::table::FiveTuple;
 
 /// What keeps packets in order with one another: the Ethernet header and, of IPv4, the five-tuple; of
@@ -32,6 +33,7 @@ pub(super) fn by_flow(table: &FrameTable, senders: usize) -> Vec<FrameTable> {
     };
     let mut parts: Vec<(TableBuilder, Vec<u32>)> = (0..senders).map(|_| (new(), Vec::new())).collect();
     let mut flows: FxHashMap<Flow, usize> = FxHashMap::default();
+    let mut trails = vec![0_u32; senders];
     // Of each distinct frame: its sender, and its number there.
     let mut dealt: Vec<Option<(usize, u32)>> = vec![None; table.distinct()];
     for place in 0..table.len() {
@@ -48,6 +50,15 @@ pub(super) fn by_flow(table: &FrameTable, senders: usize) -> Vec<FrameTable> {
             (part, number)
         });
         parts[part].1.push(number);
+        // The answers that a lap begins with are a part's first packets, as many as fell to it.
+        if let Some(trail) = trails.get_mut(part) {
+            *trail += u32::from(table.turns().is_some_and(|turns| place < turns.trail as usize));
+        }
+    }
+    for ((builder, _), trail) in parts.iter_mut().zip(&trails) {
+        if let Some(turns) = table.turns() {
+            builder.turn_ports(PortTurns { trail: *trail, ..*turns });
+        }
     }
     let in_storage_order =
         |order: &[u32]| order.iter().enumerate().all(|(place, number)| place == *number as usize);

@@ -3,7 +3,7 @@
 use super::TraceError;
 use super::hash::TraceHash;
 use super::stream::PcapStream;
-use super::table::FrameTable;
+use super::table::{FrameTable, HEAD_BYTES, Head, turned};
 use crate::stamp::StampSlot;
 use std::sync::Arc;
 use weir_units::Nanos;
@@ -37,12 +37,16 @@ pub struct TableCursor {
     table: Arc<FrameTable>,
     next: usize,
     laps: Laps,
+    /// Laps that are over.
+    lap: u64,
+    /// The head of the frame at hand, where it is not as it is stored.
+    made: Head,
 }
 
 impl TableCursor {
     /// Starts at the first frame.
     pub fn new(table: Arc<FrameTable>, laps: Laps) -> Self {
-        Self { table, next: 0, laps }
+        Self { table, next: 0, laps, lap: 0, made: Head([0; HEAD_BYTES]) }
     }
 
     /// The table.
@@ -53,6 +57,11 @@ impl TableCursor {
     /// Place in the table of the frame that comes next.
     pub fn position(&self) -> usize {
         self.next % self.table.len()
+    }
+
+    /// The lap, counted from 0, of the frame that comes next.
+    pub fn lap(&self) -> u64 {
+        self.lap + u64::from(self.next == self.table.len())
     }
 
     /// Moves on by up to `count` frames and returns their places in the table, in order; fewer only
@@ -69,6 +78,7 @@ impl TableCursor {
             Laps::Endless if start + count < len => start + count,
             Laps::Endless => (start + count) % len,
         };
+        self.lap += (start + count).saturating_sub(self.next) as u64 / len as u64;
         let mut place = start;
         (0..count).map(move |_| {
             if place == len {
@@ -85,18 +95,20 @@ impl TableCursor {
         if self.next == self.table.len() {
             match self.laps {
                 Laps::Once => return None,
-                Laps::Endless => self.next = 0,
+                Laps::Endless => (self.next, self.lap) = (0, self.lap + 1),
             }
         }
         let i = self.next;
         self.next += 1;
-        let frame = self.table.frame(i);
-        Some(FrameRef {
-            head: frame.head,
-            tail: frame.tail,
-            gap: self.table.gap(i),
-            slot: self.table.slot(i),
-        })
+        let (frame, mut slot) = (self.table.frame(i), self.table.slot(i));
+        let mut head = frame.head;
+        if let Some(turns) = self.table.turns() {
+            let made = &mut self.made.0[..head.len()];
+            made.copy_from_slice(head);
+            slot = turned(turns, (i, self.lap), made, slot);
+            head = made;
+        }
+        Some(FrameRef { head, tail: frame.tail, gap: self.table.gap(i), slot })
     }
 }
 

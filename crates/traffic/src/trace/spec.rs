@@ -74,6 +74,15 @@ pub enum TraceName {
     },
     /// So many flows over a flow table of a user's own.
     Rules(u32),
+    /// SoftFlow's T1 or T2, modelled over the tables of its pipelines.
+    Gateway {
+        /// Whether the payload is stripped, as T2's is.
+        stripped: bool,
+        /// Entries in each table of the pipeline.
+        entries: u32,
+        /// One conversation in so many.
+        part: u32,
+    },
     /// SoftFlow's T1, modelled.
     T1,
     /// SoftFlow's T2, modelled.
@@ -108,6 +117,12 @@ impl TraceName {
                 Some(("rules", number)) => Self::Rules(flow_count(name, number)?),
                 Some(("tcp", number)) => Self::Tcp(up_to(name, number, conversations::MOST_TCP)?),
                 Some(("conversations", numbers)) => Self::conversations(name, numbers)?,
+                Some((of @ ("t1" | "t2"), numbers)) => {
+                    let (of_table, part) = numbers.split_once(':').unwrap_or((numbers, "1"));
+                    let entries = entries(name, Nf::PipelineA { entries: Nf::PIPELINE_ENTRIES }, of_table)?;
+                    let part = up_to(name, part, conversations::MOST_PART)?;
+                    Self::Gateway { stripped: of == "t2", entries, part }
+                }
                 Some(("tse-colocated", fields)) => {
                     let fields = entries(name, Nf::Exposed { fields: 1 }, fields)?;
                     Self::Colocated(fields)
@@ -149,7 +164,9 @@ impl TraceName {
     pub const fn made_for(&self) -> Option<Nf> {
         match self {
             Self::Conversations { entries, few: true, .. } => Some(Nf::PipelineAFew { entries: *entries }),
-            Self::Conversations { entries, few: false, .. } => Some(Nf::PipelineA { entries: *entries }),
+            Self::Conversations { entries, few: false, .. } | Self::Gateway { entries, .. } => {
+                Some(Nf::PipelineA { entries: *entries })
+            }
             Self::L2Flows { stations, .. } => Some(Nf::L2 { stations: *stations }),
             _ => None,
         }
@@ -197,7 +214,9 @@ impl TraceName {
             }
             (
                 Nf::L2 { stations },
-                Self::L2Flows { stations: of, .. } | Self::Conversations { entries: of, .. },
+                Self::L2Flows { stations: of, .. }
+                | Self::Conversations { entries: of, .. }
+                | Self::Gateway { entries: of, .. },
             ) => (*of == stations, format!("l2flows:N:{stations}")),
             (Nf::L2 { stations }, _) => (false, format!("l2flows:N:{stations}")),
             (Nf::L3Fwd { .. } | Nf::Nat { .. }, _) => (made_for.is_none(), "flows:N".to_owned()),
@@ -217,7 +236,12 @@ impl TraceName {
 
     /// Whether its directions answer each other, packet by packet.
     pub const fn is_conversation(&self) -> bool {
-        matches!(self, Self::Conversations { .. })
+        matches!(self, Self::Conversations { .. } | Self::Gateway { .. })
+    }
+
+    /// Whether it opens each of its TCP connections before it sends anything else of it, in each lap.
+    pub const fn opens_connections(&self) -> bool {
+        matches!(self, Self::Gateway { .. })
     }
 
     /// Whether it is a capture file.
@@ -228,7 +252,7 @@ impl TraceName {
     /// The sizes when none are asked for.
     pub const fn default_sizes(&self) -> Sizes {
         match self {
-            Self::T1 | Self::Capture(_) => Sizes::Recorded,
+            Self::T1 | Self::Gateway { stripped: false, .. } | Self::Capture(_) => Sizes::Recorded,
             _ => Sizes::SMALLEST,
         }
     }
@@ -301,6 +325,11 @@ impl fmt::Display for TraceName {
             Self::L2Flows { count, stations } => f.pad(&format!("l2flows:{count}:{stations}")),
             Self::Colocated(fields) => f.pad(&format!("tse-colocated:{fields}")),
             Self::General(packets) => f.pad(&format!("tse-general:{packets}")),
+            Self::Gateway { stripped, entries, part } => {
+                let name = if *stripped { "t2" } else { "t1" };
+                let part = if *part == 1 { String::new() } else { format!(":{part}") };
+                f.pad(&format!("{name}:{entries}{part}"))
+            }
             Self::T1 => f.pad("t1"),
             Self::T2 => f.pad("t2"),
             Self::T3 => f.pad("t3"),
@@ -437,6 +466,7 @@ impl TraceSpec {
             (TraceName::Conversations { count, burst, .. }, Direction::Reverse) => {
                 ((gateway::TRAIL % count) * burst) as usize
             }
+            (TraceName::Gateway { .. }, Direction::Reverse) => conversations::TRAIL as usize,
             _ => 0,
         }
     }
@@ -509,6 +539,7 @@ impl TraceSpec {
                 capture::load(path, self)
             }
             TraceName::T1 | TraceName::T2 => conversations::build(self),
+            TraceName::Gateway { stripped, part, .. } => conversations::build_over(self, !stripped, *part),
             TraceName::Rules(flows) => rules::build(self, *flows),
             TraceName::Tcp(connections) => conversations::build_tcp(self, *connections),
             _ => synthetic::build(self),

@@ -136,6 +136,7 @@ impl Flow {
             | TraceName::Colocated(_)
             | TraceName::General(_)
             | TraceName::Rules(_)
+            | TraceName::Gateway { .. }
             | TraceName::T1
             | TraceName::T2
             | TraceName::Capture(_) => {}
@@ -160,7 +161,12 @@ pub fn flows(name: &TraceName) -> u32 {
         TraceName::Colocated(fields) => explosion::lap(explosion::colocated(*fields)),
         TraceName::General(packets) => explosion::lap(*packets),
         TraceName::T3 => T3_CONNECTIONS,
-        TraceName::Simple | TraceName::Tcp(_) | TraceName::T1 | TraceName::T2 | TraceName::Capture(_) => 1,
+        TraceName::Simple
+        | TraceName::Tcp(_)
+        | TraceName::Gateway { .. }
+        | TraceName::T1
+        | TraceName::T2
+        | TraceName::Capture(_) => 1,
     }
 }
 
@@ -250,6 +256,7 @@ fn moved(spec: &TraceSpec) -> u16 {
         spec.name,
         TraceName::Conversations { .. }
             | TraceName::L2Flows { .. }
+            | TraceName::Gateway { .. }
             | TraceName::Colocated(_)
             | TraceName::General(_)
     );

@@ -5,36 +5,18 @@
 //! frames take 32 MB; captures bring their own bytes. A lap sends the frames in storage order, or by
 //! a list of indices where frames repeat. Reading a frame is two loads (three with an order).
 //!
+//! Where the connections of each lap have client ports of their own ([`PortTurns`]), a frame is one of its lap
+//! ([`FrameTable::made`]); what is stored is the first lap's.
+//!
 //! A table is immutable once built and shared between threads by `Arc`.
 
 use super::hash::{TraceHash, TraceHasher};
 use crate::stamp::StampSlot;
-use weir_units::{FCS_BYTES, FrameSize, Nanos};
+use weir_units::{FCS_BYTES, Nanos};
 use weir_wire::EthernetRepr;
+use weir_wire::lap::{Lap, LapError, PortTurns};
 
-/// Bytes of a frame that stand in its head.
-pub const HEAD_BYTES: usize = 64;
-
-/// Longest frame in memory, in bytes.
-const LONGEST: usize = FrameSize::MAX.without_fcs() as usize;
-
-/// The payload pattern of synthetic frames: byte `i` of a tail is `i mod 256`.
-pub static TAIL: [u8; LONGEST] = pattern();
-
-const fn pattern() -> [u8; LONGEST] {
-    let mut bytes = [0; LONGEST];
-    let mut i = 0;
-    while i < LONGEST {
-        bytes[i] = i as u8;
-        i += 1;
-    }
-    bytes
-}
-
-/// The first bytes of a frame: one cache line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(align(64))]
-pub struct Head(pub [u8; HEAD_BYTES]);
+pub use weir_wire::lap::{HEAD_BYTES, Head, TAIL};
 
 /// A frame of a table: `head` and `tail` one after the other, in memory size (without FCS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +82,7 @@ pub struct FrameTable {
     slots: Slots,
     order: Option<Vec<u32>>,
     gaps: Option<Vec<Nanos>>,
+    turns: Option<PortTurns>,
     bytes_a_lap: u64,
 }
 
@@ -154,6 +137,25 @@ impl FrameTable {
             Slots::Same(slot) => *slot,
             Slots::Each(slots) => slots[index],
         }
+    }
+
+    /// How client ports change from lap to lap, where they do.
+    #[inline]
+    pub fn turns(&self) -> Option<&PortTurns> {
+        self.turns.as_ref()
+    }
+
+    /// Packet `i` of a lap, counted from 0, and whether and how it can be stamped.
+    pub fn made(&self, i: usize, lap: u64) -> (Vec<u8>, StampSlot) {
+        let (mut frame, slot) = (self.frame(i).to_vec(), self.slot(i));
+        let slot = self.turns.map_or(slot, |turns| turned(&turns, (i, lap), &mut frame, slot));
+        (frame, slot)
+    }
+
+    /// The lap for a source that makes the packets itself; nothing where its frames have bytes of their own.
+    pub fn lap(&self) -> Option<Result<Lap, LapError>> {
+        let order = || self.order.clone().unwrap_or_else(|| (0..self.heads.len() as u32).collect());
+        self.is_generated().then(|| Lap::new(self.heads.clone(), self.lens.clone(), order(), self.turns))
     }
 
     /// Recorded time between packet `i - 1` and packet `i`; for packet 0 the mean, so that laps join.
@@ -283,6 +285,20 @@ impl FrameTable {
     }
 }
 
+/// Gives packet `i` of a lap the client port that its connection has there. Returns how it is stamped then.
+#[inline]
+pub(crate) fn turned(
+    turns: &PortTurns,
+    (i, lap): (usize, u64),
+    frame: &mut [u8],
+    slot: StampSlot,
+) -> StampSlot {
+    match turns.apply(frame, turns.turn(turns.lap_of(lap, i))) {
+        Some((old, new)) => slot.with_word_changed(old, new),
+        None => slot,
+    }
+}
+
 /// Builds a [`FrameTable`].
 #[derive(Debug)]
 pub(super) struct TableBuilder {
@@ -309,6 +325,7 @@ impl TableBuilder {
                 slots: Slots::Each(Vec::with_capacity(distinct)),
                 order: None,
                 gaps: None,
+                turns: None,
                 bytes_a_lap: 0,
             },
         }
@@ -340,6 +357,11 @@ impl TableBuilder {
             slots.push(slot);
         }
         index
+    }
+
+    /// Has the client ports of each lap's connections change.
+    pub(super) fn turn_ports(&mut self, turns: PortTurns) {
+        self.table.turns = Some(turns);
     }
 
     /// Adds the recorded time before the frame pushed last.

@@ -3,7 +3,8 @@
 //! A connection lives in the device; the oracle has no memory. It knows instead how the lab opens
 //! connections: over UDP, from [`CLIENT_PORTS`], and before any answer is sent. So a UDP packet is an answer
 //! when its mirror image is one that the list allows to open a connection from such a port. What a
-//! device makes of TCP in the middle of a connection that it did not see opened, no description says.
+//! device makes of TCP in the middle of a connection that it did not see opened, no description says; of traffic in which
+//! each connection begins with its SYN ([`super::Oracle::opened`]) segments are judged as datagrams are.
 
 use super::{Expected, Reason, Rules, Steps, ipv4_of};
 use crate::nf::{CLIENT_PORTS, Network, Station};
@@ -19,13 +20,15 @@ pub(super) struct Gateway {
     nf: Nf,
     stations: HashMap<[u8; 6], u8>,
     networks: Steps<bool>,
+    /// Whether TCP connections are opened before anything else of them comes.
+    pub(super) opened: bool,
 }
 
 impl Gateway {
     pub(super) fn new(nf: Nf) -> Self {
         let stations = nf.stations().into_iter().map(|Station { mac, port }| (mac, port));
         let networks = nf.networks().into_iter().map(|Network { prefix, leads }| (prefix, leads));
-        Self { nf, stations: stations.collect(), networks: Steps::new(networks) }
+        Self { nf, stations: stations.collect(), networks: Steps::new(networks), opened: false }
     }
 
     /// The port of the frame's station, if it may leave by it.
@@ -87,14 +90,15 @@ impl Gateway {
         }
         let rule = rules.find(tuple);
         let allowed = |rule: Option<&Rule>| rule.is_some_and(|rule| rule.action == Action::Allow);
-        let opens = tuple.protocol != ipv4::TCP || is_first_segment(frame);
+        let follows = tuple.protocol != ipv4::TCP || (self.opened && !is_first_segment(frame));
+        let opens = follows || is_first_segment(frame);
         // What it answers was routed as well.
         let answers = tuple.ports.is_some_and(|(_, client)| CLIENT_PORTS.contains(&client))
             && self.networks.find(tuple.source) == Some(true)
             && allowed(rules.find(&mirrored(tuple)));
         match (allowed(rule), answers) {
             (true, _) if opens => Admission::Passes,
-            (_, true) if tuple.protocol == ipv4::UDP => Admission::Passes,
+            (_, true) if follows && has_answers(tuple.protocol) => Admission::Passes,
             (true, _) | (_, true) => Admission::Unsaid,
             (false, false) => Admission::Denied(rule.copied()),
         }
@@ -135,6 +139,11 @@ fn mirrored(tuple: &FiveTuple) -> FiveTuple {
         destination: tuple.source,
         ports: tuple.ports.map(|(source, destination)| (destination, source)),
     }
+}
+
+/// Whether what answers a packet of this protocol can be told.
+const fn has_answers(protocol: u8) -> bool {
+    matches!(protocol, ipv4::TCP | ipv4::UDP)
 }
 
 /// Whether a TCP segment opens a connection: SYN, and neither ACK, RST nor FIN (RFC 9293, section 3.5).
