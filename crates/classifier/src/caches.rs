@@ -62,6 +62,8 @@ pub struct Caches<T> {
     counts: LookupCounts,
     /// Bursts for which runs are not looked for.
     apart: u32,
+    /// Whether the exact-match cache remembers anything; asked once a burst.
+    remembers: bool,
 }
 
 impl<T> Caches<T> {
@@ -69,7 +71,13 @@ impl<T> Caches<T> {
     /// [`crate::EXACT_BUCKETS`]).
     pub fn new(seed: Seed, megaflows: usize, buckets: usize) -> Self {
         let (exact, megaflows) = (Exact::new(buckets), Megaflows::new(seed, megaflows));
-        Self { seed, exact, megaflows, counts: LookupCounts::default(), apart: 0 }
+        Self { seed, exact, megaflows, counts: LookupCounts::default(), apart: 0, remembers: true }
+    }
+
+    /// The same with an exact-match cache that never knows anything.
+    #[must_use]
+    pub fn without_exact(self) -> Self {
+        Self { remembers: false, ..self }
     }
 
     /// Looks up those of up to [`LOOKUP_BURST`] keys that `wanted` names. A bit set in the result is a
@@ -86,6 +94,11 @@ impl<T> Caches<T> {
     /// The same by the exact-match cache alone, which costs the same whatever the number of masks. What
     /// it does not find, [`Caches::lookup_missed`] may.
     pub fn lookup_known(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
+        if !self.remembers {
+            found.runs = false;
+            places(wanted).for_each(|i| found.hashes[i] = keys[i].hash(self.seed));
+            return 0;
+        }
         let hit = if self.apart == 0 {
             self.lookup_runs(keys, wanted, found)
         } else {
@@ -165,8 +178,8 @@ impl<T> Caches<T> {
     /// The megaflow cache's turn, for what the exact-match cache did not find.
     pub fn lookup_missed(&mut self, keys: &[Key], wanted: u64, found: &mut Found) -> u64 {
         let (hit, probes) = self.megaflows.find_burst(keys, wanted, &mut found.handles);
-        for i in places(hit) {
-            self.exact.insert(found.hashes[i], found.handles[i].index);
+        if self.remembers {
+            places(hit).for_each(|i| self.exact.insert(found.hashes[i], found.handles[i].index));
         }
         self.counts.megaflow += u64::from(hit.count_ones());
         self.counts.missed += u64::from((wanted & !hit).count_ones());
@@ -177,7 +190,9 @@ impl<T> Caches<T> {
     /// Adds a megaflow, and remembers it for this key: see [`Megaflows::insert`].
     pub fn insert(&mut self, key: &Key, mask: &Mask, value: T) -> Inserted<T> {
         let inserted = self.megaflows.insert(key, mask, value);
-        self.exact.insert(key.hash(self.seed), inserted.handle.index);
+        if self.remembers {
+            self.exact.insert(key.hash(self.seed), inserted.handle.index);
+        }
         inserted
     }
 

@@ -92,6 +92,7 @@ fn main() -> Outcome<()> {
         selection: weir_datapath::Selection::Flow,
         poll: weir_datapath::PollMode::Busy,
         tcam: None,
+        experiment: weir_datapath::Experiment::default(),
         upcalls: Config::UPCALLS,
         seed: 7,
     };

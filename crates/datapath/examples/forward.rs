@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         selection: weir_datapath::Selection::Flow,
         poll: weir_datapath::PollMode::Busy,
         tcam: None,
+        experiment: weir_datapath::Experiment::default(),
         upcalls: Config::UPCALLS,
         seed: 7,
     };

@@ -32,6 +32,7 @@ pub use control::tables::MOST_ACTIONS;
 pub use control::traced::{Traced, TracedReason, TracedService, TracedStage, TracedTask};
 pub use control::vitals::{Dead, SILENT};
 pub use model::entries::{MOST_BUCKETS, MOST_CHAINED};
+pub use model::experiment::{Experiment, Share};
 pub use model::poll::PollMode;
 pub use model::requests::{
     Applied, ApplyError, BucketPlace, CaptureFilter, Captured, Change, Config, ControlError, EntryChange,

@@ -57,7 +57,9 @@ pub use weir_agent::channel::{
 };
 pub use weir_agent::private::SocketError;
 pub use weir_agent::{ConnectionId, Heard};
-pub use weir_datapath::{LearningConfig, PollMode, PortSpec, Selection, ServiceConfig, TcamConfig};
+pub use weir_datapath::{
+    Experiment, LearningConfig, PollMode, PortSpec, Selection, ServiceConfig, TcamConfig,
+};
 
 /// What a drop reason means, by its name in documents.
 pub fn drop_reason(name: &str) -> Option<&'static str> {

@@ -171,6 +171,7 @@ fn restart_only(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("selection", old.selection != new.selection),
         ("poll", old.poll != new.poll),
         ("tcam", old.tcam != new.tcam),
+        ("experiment", old.experiment != new.experiment),
         ("upcalls", old.upcalls != new.upcalls),
         ("mac_ageing", old.learning.ageing != new.learning.ageing),
         ("mac_table_size", old.learning.most != new.learning.most),

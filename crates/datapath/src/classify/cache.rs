@@ -8,6 +8,7 @@ use crate::actions::simple::SimpleActions;
 use crate::classify::destinations::{Destinations, Way};
 use crate::classify::fast_path::{FastPath, Taken};
 use crate::model::entries::Touched;
+use crate::model::experiment::Experiment;
 use crate::model::pipeline::Pipeline;
 use crate::slowpath::translate::concerns;
 use crate::stats::report::CacheReport;
@@ -75,11 +76,17 @@ pub(crate) struct Made {
 }
 
 impl Caches {
-    pub(super) fn new(seed: Seed) -> Self {
+    /// Empty caches.
+    pub(super) fn new(seed: Seed, experiment: &Experiment) -> Self {
+        let cached = Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS);
+        let mut fast_path = FastPath::new(seed);
+        if !experiment.fast_path {
+            fast_path.close();
+        }
         Self {
-            cached: Cached::new(seed, MEGAFLOWS, EXACT_BUCKETS),
+            cached: if experiment.exact { cached } else { cached.without_exact() },
             plans: Plans::default(),
-            fast_path: FastPath::new(seed),
+            fast_path,
             short: 0,
             dirty: Vec::new(),
             due: Vec::new(),
@@ -441,7 +448,7 @@ mod tests {
 
     /// Caches with so many megaflows, last used at the start.
     fn filled(megaflows: u64, pipeline: &Pipeline) -> Caches {
-        let mut caches = Caches::new(Seed::new(1));
+        let mut caches = Caches::new(Seed::new(1), &Experiment::default());
         let mut mask = Mask::new();
         ADDRESSES.examine(&mut mask);
         for number in 0..megaflows {

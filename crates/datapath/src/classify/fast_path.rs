@@ -71,6 +71,9 @@ pub(crate) struct Taken {
     pub(crate) all: Option<Disposition>,
 }
 
+/// Packets for which it is left alone, where it is for good: more than ever come.
+const CLOSED: u64 = u64::MAX;
+
 /// One worker's fast path.
 pub(crate) struct FastPath {
     seed: Seed,
@@ -161,6 +164,11 @@ impl FastPath {
             self.entries.fill(Entry::EMPTY);
             self.version = 1;
         }
+    }
+
+    /// It is asked for no burst any more.
+    pub(super) fn close(&mut self) {
+        self.aside = CLOSED;
     }
 
     /// Whether it is asked for this burst, and learns from it.

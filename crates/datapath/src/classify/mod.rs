@@ -25,6 +25,7 @@ pub(super) mod hint;
 pub(super) mod new_flows;
 pub(super) mod table_walk;
 
+use crate::model::experiment::Experiment;
 use weir_flow::Seed;
 
 /// What a worker classifies by.
@@ -37,9 +38,9 @@ pub(super) struct Tiers {
 
 impl Tiers {
     /// Empty, for ports that may have so many megaflows made a second.
-    pub(super) fn new(seed: Seed, upcalls: u32) -> Self {
+    pub(super) fn new(seed: Seed, upcalls: u32, experiment: &Experiment) -> Self {
         Self {
-            caches: cache::Caches::new(seed),
+            caches: cache::Caches::new(seed, experiment),
             new_flows: new_flows::NewFlowFilter::new(),
             upcall_budget: new_flows::UpcallBudget::new(upcalls),
             table_walk: table_walk::TableWalk::new(),

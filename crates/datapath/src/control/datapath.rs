@@ -5,7 +5,7 @@
 //! looks into between two bursts. What the owner asks of a worker takes as long as one burst does.
 
 use crate::actions::punts::{Punted, punts};
-use crate::classify::hint::{HintSource, Hints, Installer, in_front_of};
+use crate::classify::hint::{HintSource, Hints, InputHints, Installer, PacketHints, in_front_of};
 use crate::control::evict::Queues;
 use crate::control::expiry::Expiry;
 use crate::control::known::Known;
@@ -93,7 +93,7 @@ impl Datapath {
         let clock = Clock { start: Ticks::now(), nanos_per_tick: 1e9 / Tsc::get().hz() };
         let ((punt, punts), (sighting, sightings)) = (punts(), punts());
         let (retire, retired) = channel();
-        let Config { poll, upcalls, .. } = config;
+        let Config { poll, upcalls, experiment, .. } = config;
         let steering = Arc::new(SteeringTable::new(config.cores.len(), seed));
         let start = Start {
             eal,
@@ -105,6 +105,7 @@ impl Datapath {
             seed,
             steering: &steering,
             upcalls,
+            experiment,
             punt,
             sighting,
             retire,
@@ -211,6 +212,10 @@ impl Datapath {
             let Self { ports, config, installer, workers, clock, .. } = self;
             let marks = ports.get(number).and_then(|held| held.marks.as_ref()).map(Result::is_ok);
             ports.poll(number, queues, workers, |queue, rx| {
+                if config.experiment.hints {
+                    let hints = PacketHints::new(config.experiment.offloaded);
+                    return (rx, Some(InputHints::Packet(Box::new(hints))));
+                }
                 let (Some(marks), Some(tcam)) = (marks, &config.tcam) else { return (rx, None) };
                 let (rx, table): (Rx, Box<dyn HintSource>) = if marks {
                     (rx, Box::new(installer.table(queue)))
@@ -218,7 +223,8 @@ impl Datapath {
                     let (rx, table) = in_front_of(rx, number, (Seed::new(config.seed), tcam), *clock);
                     (Rx::Decorated(Box::new(rx)), Box::new(table))
                 };
-                (rx, Some(Box::new(Hints::new(table, tcam, queue.1 as u32 * tcam.entries + 1))))
+                let hints = Hints::new(table, tcam, queue.1 as u32 * tcam.entries + 1);
+                (rx, Some(InputHints::Table(Box::new(hints))))
             });
         }
     }

@@ -378,6 +378,7 @@ mod tests {
             poll: PollMode::Yield,
             tcam: None,
             selection: crate::model::selection::Selection::Flow,
+            experiment: crate::model::experiment::Experiment::default(),
             upcalls: Config::UPCALLS,
             seed: 1,
         };

@@ -1,7 +1,7 @@
 //! The datapath's ports: opened, shared out among the workers, closed.
 
 use crate::actions::egress::Queue;
-use crate::classify::hint::Hints;
+use crate::classify::hint::InputHints;
 use crate::model::entries::PortInfo;
 use crate::model::requests::{Config, ControlError, PortFlags, PortSpec};
 use crate::worker::command::Command;
@@ -95,7 +95,7 @@ impl Ports {
         number: PortNo,
         queues: Vec<Rx>,
         workers: &[Running],
-        mut front: impl FnMut((u16, usize), Rx) -> (Rx, Option<Box<Hints>>),
+        mut front: impl FnMut((u16, usize), Rx) -> (Rx, Option<InputHints>),
     ) {
         let Some(place) = self.0.get(&number).map(|held| held.place) else { return };
         let is_shared_out = queues.len() == workers.len();

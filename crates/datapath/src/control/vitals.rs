@@ -150,6 +150,7 @@ mod tests {
             poll: crate::PollMode::Busy,
             tcam: None,
             room: Config::ROOM,
+            experiment: crate::model::experiment::Experiment::default(),
             upcalls: Config::UPCALLS,
             seed: 7,
         };

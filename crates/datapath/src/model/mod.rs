@@ -13,6 +13,7 @@ pub(super) mod atomics;
 pub(super) mod clock;
 pub(super) mod counts;
 pub(super) mod entries;
+pub(super) mod experiment;
 pub(super) mod journal;
 pub(super) mod kept;
 pub(super) mod living;

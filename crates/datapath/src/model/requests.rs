@@ -1,5 +1,6 @@
 //! What is said to a datapath, and what it answers: plain data. What OpenFlow says of it is in `crates/openflow`.
 
+use super::experiment::Experiment;
 use super::poll::PollMode;
 use super::selection::Selection;
 use super::tcam::TcamConfig;
@@ -34,6 +35,8 @@ pub struct Config {
     /// The table that classifies in front of each queue, if there is to be one: the port's own where it
     /// has one, otherwise emulated.
     pub tcam: Option<TcamConfig>,
+    /// What is done otherwise than usual.
+    pub experiment: Experiment,
     /// Megaflows that each port's new flows may have made in a second, on each worker.
     pub upcalls: u32,
     /// Draws of hashes and groups; a number makes them repeatable.

@@ -1,5 +1,6 @@
 //! The hints of a burst: resolved before its first lookup, and a megaflow offered to the port behind it.
 
+use crate::classify::hint::InputHints;
 use crate::model::Packets;
 use crate::stats::counters::Counters;
 use crate::worker::Worker;
@@ -24,20 +25,34 @@ impl Worker {
     #[inline]
     pub(super) fn resolve_hints(&mut self, input: usize, burst: &mut Burst, wanted: Packets) {
         let Self { input: Inputs { queues, .. }, state, tiers, counters, time, .. } = self;
-        let Some(hints) = queues.get_mut(input).and_then(|input| input.hints.as_deref_mut()) else { return };
+        let Some(hints) = queues.get_mut(input).and_then(|input| input.hints.as_mut()) else { return };
         let (burst, report) = (&*burst, &mut counters.hints);
-        let BurstState { keys, found, hinted, .. } = state;
-        hinted.hits = hints.resolve((burst, keys), wanted, &mut tiers.caches, (found, report), time.now);
-        hinted.first = true;
+        let BurstState { keys, layouts, found, hinted, .. } = state;
+        let caches = &mut tiers.caches;
+        hinted.hits = match hints {
+            InputHints::Table(hints) => {
+                hints.resolve((burst, keys), wanted, caches, (found, report), time.now)
+            }
+            InputHints::Packet(hints) => {
+                hints.resolve((burst, keys, layouts), wanted, caches, (found, report))
+            }
+        };
+        (hinted.first, hinted.seen) = (true, 0);
     }
 
     /// After the burst: offers a megaflow to the port that it came by.
     #[inline]
     pub(super) fn propose_hint(&mut self, input: usize) {
         let Some(handle) = self.state.hinted.candidate.take() else { return };
-        let Self { input: Inputs { queues, .. }, tiers, counters, time, .. } = self;
+        let Self { input: Inputs { queues, .. }, state, tiers, counters, time, .. } = self;
         let Some(input) = queues.get_mut(input) else { return };
-        let Some(hints) = input.hints.as_deref_mut() else { return };
+        let hints = match input.hints.as_mut() {
+            Some(InputHints::Table(hints)) => hints,
+            Some(InputHints::Packet(hints)) => {
+                return hints.learn(state.hinted.seen, &state.hinted.handles, &mut counters.hints);
+            }
+            None => return,
+        };
         hints.propose(handle, &tiers.caches, &mut counters.hints, time.now);
         set_apart(&mut input.rx, time, counters);
     }

@@ -1,6 +1,6 @@
 //! What a worker receives from.
 
-use crate::classify::hint::Hints;
+use crate::classify::hint::InputHints;
 use crate::stats::capture::Tap;
 use std::sync::Arc;
 use weir_openflow::PortNo;
@@ -14,7 +14,7 @@ pub(crate) struct Input {
     /// Whether its port has a queue for every worker.
     pub(crate) is_shared_out: bool,
     /// Where its port gives hints, or is taken to.
-    pub(crate) hints: Option<Box<Hints>>,
+    pub(crate) hints: Option<InputHints>,
 }
 
 /// What a worker receives from.

@@ -37,6 +37,7 @@ pub(super) mod wait;
 use crate::actions::execute::Output;
 use crate::classify::Tiers;
 use crate::model::Packets;
+use crate::model::experiment::Drawn;
 use crate::model::pipeline::Pipeline;
 use crate::services::Services;
 use crate::slowpath::pending::SlowPath;
@@ -71,6 +72,8 @@ pub(crate) struct Worker {
     flushes: FlushRequests,
     time: Time,
     waiting: Waiting,
+    /// What is drawn for an experiment, where there is one.
+    experiment: Option<Box<Drawn>>,
 }
 
 impl Worker {
@@ -104,11 +107,16 @@ impl Worker {
     fn forward(&mut self, burst: &mut Burst, wanted: Packets) {
         let count = burst.len();
         let (mut wanted, mut straight) = (wanted, 0);
+        let mut missed = self.experiment.as_mut().map_or(0, |drawn| drawn.misses.of(wanted));
         while wanted != 0 {
             // If the last stage missed the megaflow cache, this one mostly will: walk the tables first.
             let found = if straight == 0 { 0 } else { self.walk_tables(burst, straight) };
-            let misses = self.classify(wanted & !found);
+            let misses = self.classify(wanted & !found & !missed);
             self.time.lap(Step::Lookup, count, &mut self.counters);
+            if missed != 0 {
+                self.miss(burst, missed);
+                missed = 0;
+            }
             if misses != 0 {
                 self.upcall(burst, misses);
                 self.time.lap(Step::Upcall, count, &mut self.counters);

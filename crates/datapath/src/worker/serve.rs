@@ -46,7 +46,13 @@ impl Worker {
     /// segment (`Forward` is not used for that: see [`Self::go_on`]), or again to the caches.
     fn run_service(&mut self, burst: &mut Burst, service: u16, together: Packets) -> Served {
         let Self {
-            state, services, tiers: Tiers { caches, .. }, time, slow: SlowPath { frozen, .. }, ..
+            state,
+            services,
+            tiers: Tiers { caches, .. },
+            time,
+            slow: SlowPath { frozen, .. },
+            experiment,
+            ..
         } = self;
         let BurstState { keys, layouts, dispositions, memos, segments, sources, .. } = state;
         let mut slots: ArrayVec<Slot<'_>, BURST> = ArrayVec::new();
@@ -114,6 +120,11 @@ impl Worker {
             }
         }
         drop(slots);
+        if let Some(drawn) = experiment {
+            let apart = drawn.apart.of(served.on);
+            places(apart).for_each(|at| dispositions[at] = Disposition::Again);
+            (served.on, served.again) = (served.on & !apart, served.again | apart);
+        }
         for (at, number) in splices {
             if !known.as_ref().is_some_and(|host| spliced(host, number, burst, at, &mut layouts[at])) {
                 dispositions[at] = Disposition::Drop(DropReason::NoRoom);

@@ -36,13 +36,22 @@ impl Default for Fresh {
 }
 
 /// The hints of the burst at hand.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Hinted {
     /// Whether this is the first lookup of a burst whose port gives hints.
     pub(super) first: bool,
     pub(super) hits: Packets,
     /// The megaflow of a packet that had none.
     pub(super) candidate: Option<Handle>,
+    /// Packets whose megaflow software found by a lookup of the first stage, and which.
+    pub(super) seen: Packets,
+    pub(super) handles: [Handle; BURST],
+}
+
+impl Default for Hinted {
+    fn default() -> Self {
+        Self { first: false, hits: 0, candidate: None, seen: 0, handles: [Handle::NONE; BURST] }
+    }
 }
 
 impl Hinted {
@@ -58,6 +67,8 @@ impl Hinted {
     pub(super) fn others(&mut self, found: Packets, last: bool, handles: &[Handle]) {
         if self.first && found != 0 {
             self.candidate = handles.get(found.trailing_zeros() as usize).copied();
+            self.seen |= found;
+            places(found).for_each(|at| self.handles[at] = handles[at]);
         }
         self.first &= found == 0 && !last;
     }

@@ -6,6 +6,7 @@ use crate::actions::punts::Punts;
 use crate::classify::Tiers;
 use crate::model::addresses::Sighting;
 use crate::model::clock::Clock;
+use crate::model::experiment::{Drawn, Experiment};
 use crate::model::pipeline::Pipeline;
 use crate::model::poll::PollMode;
 use crate::model::requests::{ControlError, told};
@@ -73,6 +74,7 @@ pub(crate) struct Start<'a> {
     pub(crate) seed: Seed,
     pub(crate) steering: &'a Arc<SteeringTable>,
     pub(crate) upcalls: u32,
+    pub(crate) experiment: Experiment,
     pub(crate) punt: Punts,
     pub(crate) sighting: Punts<Sighting>,
     pub(crate) retire: Sender<Arc<Pipeline>>,
@@ -104,6 +106,7 @@ impl Start<'_> {
             seed: self.seed,
             steering: self.steering.clone(),
             upcalls: self.upcalls,
+            experiment: self.experiment,
             punts: self.punt.clone(),
             sightings: self.sighting.clone(),
             retired: self.retire.clone(),
@@ -143,6 +146,7 @@ struct Parts {
     seed: Seed,
     steering: Arc<SteeringTable>,
     upcalls: u32,
+    experiment: Experiment,
     punts: Punts,
     sightings: Punts<Sighting>,
     retired: Sender<Arc<Pipeline>>,
@@ -157,7 +161,8 @@ impl Parts {
             pipeline: self.pipeline,
             input: Inputs { queues: Vec::new(), longest: self.longest, taps: Vec::new() },
             state: BurstState::new(),
-            tiers: Tiers::new(self.seed, self.upcalls),
+            tiers: Tiers::new(self.seed, self.upcalls, &self.experiment),
+            experiment: Drawn::of(&self.experiment),
             slow: SlowPath::default(),
             services: Services::default(),
             output: Output {

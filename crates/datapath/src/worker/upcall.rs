@@ -117,11 +117,18 @@ impl Worker {
         for at in places(refused & !walked) {
             self.state.sources[at] = Source::Refused;
         }
-        self.translate_misses(burst, (misses & !refused) | stale);
+        self.translate_misses(burst, (misses & !refused) | stale, false);
     }
 
-    /// Sends packets to the slow path, each with a pending megaflow of its own.
-    fn translate_misses(&mut self, burst: &mut Burst, packets: Packets) {
+    /// Packets that an experiment takes for misses, whatever the caches know of them: the slow path says what becomes of each, and makes no
+    /// megaflow of it.
+    #[cold]
+    pub(super) fn miss(&mut self, burst: &mut Burst, packets: Packets) {
+        self.translate_misses(burst, packets, true);
+    }
+
+    /// Sends packets to the slow path, each with a pending megaflow of its own; for this packet alone, if only `once`.
+    fn translate_misses(&mut self, burst: &mut Burst, packets: Packets, once: bool) {
         for at in places(packets) {
             let Some(packet) = burst.get_mut(at) else { continue };
             self.counters.caches.upcalls += 1;
@@ -147,7 +154,7 @@ impl Worker {
                 segments: Vec::with_capacity(2),
                 tables: [0; 4],
                 rewritten: 0,
-                once: !told,
+                once: once || !told,
             };
             pending.append(outcome);
             self.state.sources[at] = Source::Pending(self.slow.pending.len());

@@ -29,6 +29,7 @@ impl Ours {
             poll: weir_datapath::PollMode::Busy,
             tcam: None,
             room: Config::ROOM,
+            experiment: weir_datapath::Experiment::default(),
             upcalls: Config::UPCALLS,
             seed: 7,
         };

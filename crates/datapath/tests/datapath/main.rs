@@ -4,6 +4,7 @@ mod ahead;
 mod arrows;
 mod coalescing;
 mod controllers;
+mod experiments;
 mod fast_path;
 mod faults;
 mod forwarding;

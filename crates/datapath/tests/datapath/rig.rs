@@ -33,6 +33,7 @@ pub(crate) fn config(workers: usize) -> Config {
         poll: weir_datapath::PollMode::Busy,
         tcam: None,
         room: Config::ROOM,
+        experiment: weir_datapath::Experiment::default(),
         upcalls: Config::UPCALLS,
         seed: 7,
     }

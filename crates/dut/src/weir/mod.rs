@@ -67,7 +67,8 @@ impl Adapter for Weir {
         "Weir's switch: OpenFlow tables and SoftFlow services (weir switch); weir:nocoalesce without coalescing, \
          weir:adaptive gives an idle core back, weir:tcam=N has a table that names megaflows, weir:workers=N on N \
          cores, weir:room=N has room for N bytes of a frame in each of its packet buffers, weir:idle=N has N more \
-         routes that no packet takes, weir:changes=N has N changes of such routes a second, weir:at=PATH another build of it"
+         routes that no packet takes, weir:changes=N has N changes of such routes a second, weir:exact=off, fast-path=off, misses=SHARE, \
+         coalesced=SHARE, hints=ip-id and offloaded=SHARE are for experiments, weir:at=PATH another build of it"
     }
 
     fn wirings(&self) -> &'static [WiringKind] {
@@ -399,7 +400,13 @@ mod tests {
         }
         assert_eq!(crate::check_variant("weir"), Ok(()));
         assert_eq!(crate::check_variant("weir:nocoalesce"), Ok(()));
-        for variant in ["adaptive", "adaptive=50us", "tcam=1024", "tcam=8,latency=0us+nocoalesce"] {
+        let experiment = "exact=off+misses=10%+hints=ip-id+offloaded=0.5";
+        assert!(
+            line("l2fwd", experiment)
+                .ends_with(" --experiment exact=off,misses=10%,hints=ip-id,offloaded=0.5")
+        );
+        for variant in ["adaptive", "adaptive=50us", "tcam=1024", "tcam=8,latency=0us+nocoalesce", experiment]
+        {
             assert_eq!(crate::check_variant(&format!("weir:{variant}")), Ok(()));
         }
         assert_eq!(crate::check_variant("weir:idle=499000+changes=1000"), Ok(()));

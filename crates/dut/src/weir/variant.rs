@@ -5,6 +5,10 @@
 //! | `nocoalesce` | stage coalescing off |
 //! | `adaptive`, `adaptive=TIME` | workers give an idle core back; a packet may wait for so long |
 //! | `tcam=N` | a table of N entries in front of each queue names the megaflow, which stands for a NIC's |
+//! | `exact=off`, `fast-path=off` | a cache that knows nothing |
+//! | `misses=SHARE` | so many packets go to the slow path, whatever the caches know (SoftFlow, figure 11) |
+//! | `coalesced=SHARE` | so many of the packets that a service lets coalesce do |
+//! | `hints=ip-id`, `offloaded=SHARE` | a packet's IPv4 identification names its megaflow, of so many packets (SoftFlow, figure 9) |
 //! | `reads=N` | each service of pipeline D reads N random words of a block of 1 GiB (SoftFlow, figure 10) |
 //! | `workers=N` | N forwarding threads, each on a core of its own and with a queue of its own a port; `fed` only, as the tester needs a core elsewhere |
 //! | `room=N` | packet buffers with room for N bytes of a frame, so that there can be more of them |
@@ -52,7 +56,7 @@ impl Variant {
     /// Reads the text behind `:`, which is empty for the usual variant.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut variant = Self::usual();
-        let mut seen = Vec::new();
+        let (mut seen, mut experiment) = (Vec::new(), Vec::new());
         for setting in text.split('+').filter(|_| !text.is_empty()) {
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
             if seen.contains(&name) {
@@ -71,14 +75,23 @@ impl Variant {
                 ("workers", text) => variant.workers = number(setting, text, MOST_WORKERS)?,
                 ("idle", text) => variant.idle = number(setting, text, MOST_IDLE)?,
                 ("changes", text) => variant.changes = number(setting, text, MOST_CHANGES)?,
+                ("exact" | "fast-path", "off") | ("hints", "ip-id") => experiment.push(setting),
+                ("misses" | "coalesced" | "offloaded", text) => {
+                    share(setting, text)?;
+                    experiment.push(setting);
+                }
                 ("at", path) if !path.is_empty() => variant.program = Some(path.into()),
                 _ => {
                     return Err(format!(
                         "weir has no variant `{setting}`; it has nocoalesce, adaptive, adaptive=TIME, tcam=N, \
-                         reads=N, workers=N, room=N, idle=N, changes=N and at=PATH, joined by `+`"
+                         reads=N, workers=N, room=N, idle=N, changes=N, exact=off, fast-path=off, misses=SHARE, coalesced=SHARE, \
+                         hints=ip-id, offloaded=SHARE and at=PATH, joined by `+`"
                     ));
                 }
             }
+        }
+        if !experiment.is_empty() {
+            variant.options.extend(["--experiment".to_owned(), experiment.join(",")]);
         }
         Ok(variant)
     }
@@ -105,6 +118,16 @@ impl Variant {
     }
 }
 
+/// Fails where a setting's share is none.
+fn share(setting: &str, text: &str) -> Result<(), String> {
+    let number = match text.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    let fits = number.is_ok_and(|number| (0.0..=1.0).contains(&number));
+    fits.then_some(()).ok_or_else(|| format!("`{setting}`: its share is 0% to 100%"))
+}
+
 /// The number of a setting, from 1.
 fn number<N>(setting: &str, text: &str, most: N) -> Result<N, String>
 where
@@ -129,7 +152,9 @@ mod tests {
             Variant { options: vec!["--no-coalescing".to_owned()], program: Some("/b/weir".into()), ..usual };
         assert_eq!(Variant::parse("nocoalesce+at=/b/weir"), Ok(both));
         for (text, says) in [
-            ("fast", "changes=N and at=PATH"),
+            ("fast", "offloaded=SHARE and at=PATH"),
+            ("misses=101%", "0% to 100%"),
+            ("exact=on", "exact=off"),
             ("at=", "at=PATH"),
             ("nocoalesce+nocoalesce", "twice"),
             ("reads=0", "1 to 4096"),

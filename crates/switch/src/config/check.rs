@@ -99,6 +99,12 @@ impl<'a> Checker<'a> {
                 Err(reason) => self.wrong(tcam.span(), format!("`tcam`: {reason}")),
             }
         }
+        if let Some(experiment) = &table.experiment {
+            match experiment.get_ref().parse() {
+                Ok(experiment) => settings.experiment = experiment,
+                Err(reason) => self.wrong(experiment.span(), format!("`experiment`: {reason}")),
+            }
+        }
         settings.upcalls = table.upcalls.map_or(settings.upcalls, std::num::NonZeroU32::get);
         if let Some(seconds) = &table.mac_ageing {
             let seconds = self.within(seconds, "mac_ageing", MAC_AGEING);

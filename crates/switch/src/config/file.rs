@@ -68,6 +68,12 @@ pub(super) struct SwitchTable {
     /// table: least-recent or lowest-rate. Default: none.
     #[schemars(with = "Option<String>")]
     pub(super) tcam: Option<Spanned<String>>,
+    /// What is done otherwise than usual, for experiments; settings with commas between them. "exact=off" and "fast-path=off": these caches
+    /// know nothing. "misses=10%": so many packets go to the slow path, whatever the caches know. "coalesced=50%": so many
+    /// of the packets that a service lets coalesce do. "hints=ip-id": a packet's IPv4 identification names its megaflow, and
+    /// "offloaded=50%" says of how many. Default: none.
+    #[schemars(with = "Option<String>")]
+    pub(super) experiment: Option<Spanned<String>>,
     /// Megaflows that each port's new flows may have made in a second, on each worker. Default: 100000.
     pub(super) upcalls: Option<std::num::NonZeroU32>,
     /// Seconds without a packet after which `NORMAL` forgets an address, 15 to 3600. Default: 300.

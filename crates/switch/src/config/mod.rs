@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_agent::channel::ChannelSettings;
 use weir_cpu::allowed_cores;
-use weir_datapath::{Config, LearningConfig, PollMode, PortSpec, Selection, ServiceConfig, TcamConfig};
+use weir_datapath::{
+    Config, Experiment, LearningConfig, PollMode, PortSpec, Selection, ServiceConfig, TcamConfig,
+};
 use weir_diagnostic::Diagnostic;
 pub use weir_diagnostic::FileError as ConfigFileError;
 use weir_dpdk::{EalConfig, Memory, Pool};
@@ -90,6 +92,8 @@ pub struct Settings {
     pub poll: PollMode,
     /// The table that classifies in front of each queue, if there is to be one.
     pub tcam: Option<TcamConfig>,
+    /// What is done otherwise than usual.
+    pub experiment: Experiment,
     /// Megaflows that each port's new flows may have made in a second, on each worker.
     pub upcalls: u32,
     /// For how long `NORMAL` knows addresses, and how many.
@@ -131,6 +135,7 @@ impl Default for Settings {
             selection: Selection::Flow,
             poll: PollMode::Busy,
             tcam: None,
+            experiment: Experiment::default(),
             upcalls: weir_datapath::Config::UPCALLS,
             learning: LearningConfig::default(),
             seed: None,
@@ -209,6 +214,7 @@ impl Settings {
             selection: self.selection,
             poll: self.poll,
             tcam: self.tcam,
+            experiment: self.experiment,
             upcalls: self.upcalls,
             seed: self.seed.unwrap_or(drawn),
         }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use weir_switch::config::{DESCRIPTORS, check_name};
 use weir_switch::{
-    Controller, Known, Listen, MetricsAt, PollMode, PortSpec, Selection, ServiceConfig, Settings, TableText,
-    TcamConfig,
+    Controller, Experiment, Known, Listen, MetricsAt, PollMode, PortSpec, Selection, ServiceConfig, Settings,
+    TableText, TcamConfig,
 };
 use weir_units::FrameSize;
 
@@ -70,6 +70,9 @@ pub(super) struct Options {
     /// Have a NIC's table of N entries in front of each queue name the megaflow with the packet; emulated where a port has none, an update taking TIME (100us) [default: none]
     #[arg(long, value_name = "N[,latency=TIME][,evict=least-recent|lowest-rate]", value_parser = clap::value_parser!(TcamConfig))]
     tcam: Option<TcamConfig>,
+    /// Do otherwise than usual, for an experiment: `exact=off`, `fast-path=off`, `misses=10%`, `coalesced=50%`, `hints=ip-id`, `offloaded=50%`, with commas between them [default: none]
+    #[arg(long, value_name = "SETTINGS", value_parser = clap::value_parser!(Experiment))]
+    experiment: Option<Experiment>,
     /// Make hashes and draws repeatable [default: drawn at the start]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -195,6 +198,7 @@ impl Options {
         settings.coalescing &= !self.no_coalescing;
         settings.selection = self.selection.unwrap_or(settings.selection);
         settings.tcam = self.tcam.or(settings.tcam);
+        settings.experiment = self.experiment.unwrap_or(settings.experiment);
         settings.poll = self.poll.unwrap_or(settings.poll);
         settings.seed = self.seed.or(settings.seed);
         settings.metrics = self.metrics.clone().or(settings.metrics);

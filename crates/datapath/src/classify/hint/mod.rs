@@ -18,11 +18,15 @@
 //! least recently used, or the one of the lowest rate, of [`LOOKED_AT`] that are looked at in turn; and what
 //! a packet found to be stale.
 //!
+//! For an experiment packets carry their hints themselves (`packet.rs`).
+//!
 //! Cost: a few cycles a packet to resolve; no lookup then. Threads: the worker's.
 
+mod packet;
 mod rules;
 mod soft;
 
+pub(crate) use packet::PacketHints;
 pub(crate) use rules::Installer;
 pub(crate) use soft::in_front_of;
 
@@ -77,6 +81,24 @@ enum State {
 
 const FREE: Slot =
     Slot { handle: Handle::NONE, state: State::Free, used: Nanos(0), since: Nanos(0), packets: 0 };
+
+/// Where a queue's hints come from.
+pub(crate) enum InputHints {
+    /// A table that marks packets.
+    Table(Box<Hints>),
+    /// The packets.
+    Packet(Box<PacketHints>),
+}
+
+impl InputHints {
+    /// Places, and those that are taken.
+    pub(crate) fn fill(&self) -> (usize, usize) {
+        match self {
+            Self::Table(hints) => hints.fill(),
+            Self::Packet(hints) => hints.fill(),
+        }
+    }
+}
 
 /// A table of marks, driven.
 pub(crate) struct Hints {

@@ -108,7 +108,7 @@ impl Bench {
         let mut burst = Burst::new();
         assert!(pool.fill(&mut burst, BURST));
         Self {
-            caches: Caches::new(Seed::new(1)),
+            caches: Caches::new(Seed::new(1), &crate::model::experiment::Experiment::default()),
             pipeline: Pipeline::new(Seed::new(1), Vec::new(), true),
             hints: Hints::new(Box::new(source), &config.parse().unwrap(), first),
             report: HintReport::default(),
