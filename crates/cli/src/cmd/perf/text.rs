@@ -193,15 +193,28 @@ fn notes(tables: &[Perf]) -> Vec<String> {
         notes.extend(row.quoted.iter().map(|quoted| format!("{}: quoted: {}", row.row, quoted.what)));
     }
     for perf in tables.iter().filter(|table| table.base.is_some()) {
-        let slower = regressions(&perf.rows);
-        let names: Vec<&str> = slower.iter().map(|row| row.row.as_str()).collect();
         notes.push(sight(perf));
-        notes.push(match names.as_slice() {
-            [] => "no row is slower than the base beyond chance".to_owned(),
-            names => format!("SLOWER than the base, beyond chance: {}", names.join(", ")),
-        });
+        notes.extend(verdict(perf));
     }
     notes
+}
+
+/// What is slower than the base, and which rows say nothing of it.
+fn verdict(perf: &Perf) -> Vec<String> {
+    let names = |rows: &[&Measured]| rows.iter().map(|row| row.row.clone()).collect::<Vec<_>>().join(", ");
+    let is_compared = |row: &&Measured| row.pairs.first().is_some_and(|pair| pair.chance.is_some());
+    let (compared, others): (Vec<_>, Vec<_>) = perf.rows.iter().partition(is_compared);
+    let slower = regressions(&perf.rows);
+    let mut said = Vec::new();
+    if !others.is_empty() {
+        said.push(format!("NOT compared with the base: {}", names(&others)));
+    }
+    if !slower.is_empty() {
+        said.push(format!("SLOWER than the base, beyond chance: {}", names(&slower)));
+    } else if !compared.is_empty() {
+        said.push("no row that was compared is slower than the base beyond chance".to_owned());
+    }
+    said
 }
 
 /// The smallest effect that each row could see.
