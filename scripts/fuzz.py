@@ -125,7 +125,8 @@ MESSAGES = Long("weir-switch", "session", "mutated::", "WEIR_MESSAGES", 1_000_00
 
 def program(of):
     """Builds the test, with optimisation; its program."""
-    command = ["cargo", "test", "--locked", "--release", "--no-run", "--message-format=json", "-p", of.package, "--test", of.test]
+    command = ["cargo", "test", "--locked", "--release", "--no-run", "--message-format=json", "-p", of.package,
+               "--test", of.test]
     built = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True)
     made = (json.loads(line) for line in built.stdout.splitlines() if line.startswith("{"))
     return [one["executable"] for one in made if one.get("executable") and one["target"]["name"] == of.test][-1]

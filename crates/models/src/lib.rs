@@ -1,9 +1,9 @@
 //! What threads share without a lock, gone through by loom in all orders in which their steps can be seen.
 //!
 //! The files under test are those of the switch, taken here by their path: `crates/datapath/src/worker/doorbell.rs`,
-//! `crates/datapath/src/model/meter.rs`, `crates/datapath/src/model/counts.rs`,
-//! `crates/conntrack/src/owner_line.rs`, `crates/agent/src/channel/wish.rs`, `crates/port/src/apart/ring.rs`. They name `atomics`, which is the standard
-//! library's there and loom's here; so nothing is modelled but what runs, and no build of the switch knows of loom.
+//! `crates/datapath/src/model/meter.rs`, `crates/datapath/src/model/counts.rs`, `crates/conntrack/src/owner_line.rs`,
+//! `crates/agent/src/channel/wish.rs`, `crates/port/src/apart/ring.rs`. They name `atomics`, which is the standard library's
+//! there and loom's here; so nothing is modelled but what runs, and no build of the switch knows of loom.
 //!
 //! - [`doorbell`]: whoever changed the tables frees the old ones when no worker uses them, asleep or not;
 //! - [`owners`]: of two workers that want one tuple, one at most has it;

@@ -3,7 +3,7 @@
 //! Why: a system call wakes it, and one is enough for all that comes until it looks again.
 //! Design: who has left something for the thread wishes, and wakes it if nobody else does; the thread begins before it looks.
 //! Both change the flag in one step, so that whoever wishes after the thread began wakes it, and what was left by
-//! whoever wished before is seen by it. A plain store at the begin would let the thread look before the store is seen by others,
+//! whoever wished before is seen by it. A plain store at the begin would let the thread look before others see the store,
 //! and then sleep over what came in between. `crates/models` goes through all orders with this very file.
 //! Threads: any may wish, one begins.
 

@@ -1,6 +1,6 @@
-//! Lines of the kinds that public pipelines have, with addresses of our own. Two whole pipelines are files of docs/examples, typed
-//! after their documents; `tests/against_ovs/pipelines.rs` sends packets through them. Here they go in at once with lines of the
-//! kinds that newer versions of antrea's agent are known to send, and what is refused is refused by name.
+//! Lines of the kinds that public pipelines have, with addresses of our own. Two whole pipelines are files of docs/examples,
+//! typed after their documents; `tests/against_ovs/pipelines.rs` sends packets through them. Here they go in at once with
+//! lines of the kinds that newer versions of antrea's agent are known to send, and what is refused is refused by name.
 
 use crate::rig::{Rig, config};
 use weir_openflow::{FlowMod, Names};
