@@ -29,6 +29,7 @@ mod multipart;
 mod nicira;
 mod packet;
 mod port;
+mod services;
 mod switch;
 mod table;
 mod version;
@@ -53,6 +54,7 @@ pub use packet::{PacketIn, PacketInForm, PacketOut};
 pub use port::{
     ALL_QUEUES, Port, PortMod, PortStats, PortStatus, Queue, QueueConfig, QueueQuery, QueueStats,
 };
+pub use services::{ServiceAbout, ServiceList};
 pub use switch::{AsyncConfig, AsyncKind, Config, Features, Role, RoleMessage, RoleStatus};
 pub use table::{
     FeatureId, OxmId, TableConfig, TableDesc, TableFeatures, TableMod, TableProperty, TableStats, Vacancy,

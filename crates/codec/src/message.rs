@@ -108,6 +108,10 @@ pub enum Body {
     CtFlush(CtFlush),
     /// Nicira: those of a zone are.
     CtFlushZone(u16),
+    /// Weir: which services are there, from this number on?
+    ServicesRequest(u16),
+    /// Weir: these.
+    ServicesReply(ServiceList),
 }
 
 /// Something failed.

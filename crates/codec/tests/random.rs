@@ -119,6 +119,10 @@ fn samples() -> Vec<Vec<u8>> {
     bodies.push(Body::Hello(Hello::offering(Version::ALL)));
     let error = ErrorMessage { number: Code::FlowOverlap.number(Version::V13), data: vec![5; 64] };
     bodies.push(Body::Error(error));
+    bodies.push(Body::ServicesRequest(7));
+    let about =
+        |number: u16| ServiceAbout { number, name: format!("service.{number}"), kind: "noop".to_owned() };
+    bodies.push(Body::ServicesReply(ServiceList { next: 9, services: (1..9).map(about).collect() }));
     bodies.push(Body::CtFlush(CtFlush {
         protocol: 6,
         zone: Some(5),

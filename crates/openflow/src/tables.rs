@@ -414,6 +414,10 @@ pub trait Tables {
     /// # Errors
     /// A worker that does not answer.
     fn apply_ahead(&mut self, ahead: Box<dyn Ahead>) -> Result<bool, ControlError>;
+    /// The services that flows can call, rising by number: number, name and kind.
+    fn services(&self) -> Vec<(u16, String, String)> {
+        Vec::new()
+    }
     /// All groups, with what they counted.
     ///
     /// # Errors

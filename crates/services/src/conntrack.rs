@@ -54,6 +54,7 @@ pub(crate) const CONNTRACK: Registration = Registration {
     rewrites: &Tracking::FIELDS,
     coalesces: true,
     by_flow: true,
+    members: &[],
     schema: || schemars::schema_for!(Settings).into(),
     build,
 };

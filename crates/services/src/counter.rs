@@ -25,6 +25,7 @@ pub(crate) const COUNTER: Registration = Registration {
     rewrites: &[],
     coalesces: true,
     by_flow: false,
+    members: &[],
     schema: schema::<Settings>,
     build,
 };

@@ -13,6 +13,7 @@ mod host;
 mod memory;
 mod noop;
 mod pace;
+mod quota;
 mod registry;
 mod service;
 mod transcoder;
@@ -20,6 +21,6 @@ mod transcoder;
 pub use host::{Host, HostReport, Limits, MOST_OFFENCES, Policy, Quarantine, Watch, ask_group};
 pub use registry::{SERVICES, registered};
 pub use service::{
-    Burst, ConfigError, Group, GroupConfig, Memo, OwnerTable, Registration, Service, Share, Slot, Verdict,
-    schema,
+    Burst, ConfigError, Group, GroupConfig, Member, Memo, OwnerTable, Registration, Service, Share, Slot,
+    Verdict, schema,
 };

@@ -34,6 +34,7 @@ pub(crate) const MEMORY: Registration = Registration {
     rewrites: &[],
     coalesces: true,
     by_flow: false,
+    members: &[],
     schema: schema::<Settings>,
     build,
 };

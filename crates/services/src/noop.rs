@@ -14,6 +14,7 @@ pub(crate) const NOOP: Registration = Registration {
     rewrites: &[],
     coalesces: true,
     by_flow: false,
+    members: &[],
     schema: schema::<Settings>,
     build,
 };

@@ -1,7 +1,8 @@
 //! The contract of a service: SoftFlow's stateful action, run on bursts inside the datapath.
 //!
 //! A *group* is a configured service (`softflow:NAME` names it): it owns what its instances share and
-//! builds one *instance* a worker. An instance has one entry point over a burst. In it nothing blocks,
+//! builds one *instance* a worker. It may register further services, *members*, that share what it owns (`softflow:NAME.MEMBER`), with
+//! instances of their own. An instance has one entry point over a burst. In it nothing blocks,
 //! allocates or reads a clock; it takes the packets one by one from [`Burst::next`], so that a panic
 //! loses just the packet at hand.
 //!
@@ -208,6 +209,11 @@ pub trait Group: Send + Sync {
     /// Builds the instance of a worker, from nothing or again after a panic.
     fn instance(&self, worker: usize) -> Box<dyn Service>;
 
+    /// The same of a member, by its place in [`Registration::members`].
+    fn member(&self, _which: usize, worker: usize) -> Box<dyn Service> {
+        self.instance(worker)
+    }
+
     /// Does what a person or another part asks of the group as a whole, on the thread that asks: for
     /// what takes long (a table to be computed) and for what instances share. `None`: the command is
     /// one for the instances, [`Service::command`].
@@ -261,11 +267,31 @@ pub struct Registration {
     pub coalesces: bool,
     /// Whether both directions of a flow must meet at one worker: it keeps state by flow.
     pub by_flow: bool,
+    /// Further services of the group, which share its state.
+    pub members: &'static [Member],
     /// The JSON schema of its configuration.
     pub schema: fn() -> serde_json::Value,
     /// Builds a group from a configuration (an object; empty for all defaults). `seed` makes hashes
     /// and draws repeatable; `workers` is how many instances there will be at most.
     pub build: fn(&GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError>,
+}
+
+/// A further service of a group: flows call it by the group's name, a dot and its own. What it rewrites, and whether its state is by
+/// flow, are as the group's registration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its own name.
+    pub name: &'static str,
+    /// Whether its verdict may ever be coalesced.
+    pub coalesces: bool,
+}
+
+impl Registration {
+    /// What flows call the services of a group of this name by: the group's own, then its members'.
+    pub fn names(&self, name: &str) -> impl Iterator<Item = String> {
+        let members = self.members.iter().map(move |member| format!("{name}.{}", member.name));
+        std::iter::once(name.to_owned()).chain(members)
+    }
 }
 
 /// What a group is built from.

@@ -266,6 +266,7 @@ fn a_group_whose_building_panics_is_an_error_of_its_configuration() {
         rewrites: &[],
         coalesces: false,
         by_flow: false,
+        members: &[],
         schema: || json!({}),
         build: |config| panic!("not with {} workers", config.workers),
     };

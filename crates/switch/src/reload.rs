@@ -82,10 +82,15 @@ impl<P: Plane> Switch<P> {
                 names.add_port(&port.name, number);
             }
         }
-        for (name, _) in &plan.add_services {
-            names.add_service(name);
+        for (name, service) in &plan.add_services {
+            for name in of_group(name, &service.kind) {
+                names.add_service(&name);
+            }
         }
-        plan.remove_services.iter().for_each(|name| names.remove_service(name));
+        for name in &plan.remove_services {
+            let kind = self.settings.services.get(name).map_or(name.as_str(), |service| &service.kind);
+            of_group(name, kind).iter().for_each(|name| names.remove_service(name));
+        }
         names
     }
 
@@ -104,6 +109,11 @@ impl<P: Plane> Switch<P> {
         });
         (gone.cloned().collect(), new)
     }
+}
+
+/// The services of a group, by their names.
+fn of_group(name: &str, kind: &str) -> Vec<String> {
+    weir_services::registered(kind).map_or_else(|| vec![name.to_owned()], |kind| kind.names(name).collect())
 }
 
 /// What services there are by a configuration: its own, and each kind that it does not name.

@@ -3,8 +3,8 @@
 use super::{Agent, Peer, connections};
 use crate::ConnectionId;
 use weir_codec::{
-    AsyncConfig, Body, Code, Config, CtFlush, FlowForm, Message, QueueConfig, Request, TableConfig, TableMod,
-    Version,
+    AsyncConfig, Body, Code, Config, CtFlush, FlowForm, Message, QueueConfig, Request, ServiceAbout,
+    ServiceList, TableConfig, TableMod, Version,
 };
 use weir_openflow::{Change, Evict, PortNo, TableId, Tables};
 
@@ -123,6 +123,11 @@ impl Agent {
             Body::CtFlushZone(zone) => {
                 let wanted = CtFlush { zone: Some(*zone), ..CtFlush::default() };
                 return connections::forget(&wanted, plane);
+            }
+            Body::ServicesRequest(first) => {
+                let about = |(number, name, kind)| ServiceAbout { number, name, kind };
+                let list = ServiceList::from(*first, plane.services().into_iter().map(about));
+                self.reply(from, xid, Body::ServicesReply(list));
             }
             // Messages that only a switch sends.
             _ => return Err(Code::BadType),

@@ -1,9 +1,12 @@
-//! Messages of experimenters: Nicira's and ONF's.
+//! Messages of experimenters: Nicira's, ONF's and Weir's.
 
 use super::{Encoded, bundle, flow_mod, flow_removed, group, packet, switch};
 use crate::action::Unsayable;
 use crate::cursor::{Cursor, Decoded, Fault, Put};
-use crate::{Body, Code, Context, CtFlush, CtTuple, FlowForm, NICIRA, ONF, PacketInForm, Version};
+use crate::{
+    Body, Code, Context, CtFlush, CtTuple, FlowForm, NICIRA, ONF, PacketInForm, ServiceAbout, ServiceList,
+    Version, WEIR,
+};
 
 /// The number of a message of an experimenter.
 pub(crate) const EXPERIMENTER: u8 = 4;
@@ -15,6 +18,10 @@ const FORMAT_NXM: u32 = 2;
 const BUNDLE_CONTROL: u32 = 2300;
 const BUNDLE_ADD: u32 = 2301;
 
+/// Weir's numbers: which services are there, and these.
+const SERVICES_REQUEST: u32 = 1;
+const SERVICES_REPLY: u32 = 2;
+
 /// Whether this is a message that puts another into a bundle.
 pub(crate) fn is_bundle_add(mut body: Cursor<'_>, version: Version) -> bool {
     version == Version::V13
@@ -24,13 +31,16 @@ pub(crate) fn is_bundle_add(mut body: Cursor<'_>, version: Version) -> bool {
 
 pub(crate) fn read(mut body: Cursor<'_>, version: Version, xid: u32, context: Context) -> Decoded<Body> {
     let whose = body.u32()?;
-    if !matches!(whose, NICIRA | ONF) {
+    if !matches!(whose, NICIRA | ONF | WEIR) {
         return Err(Fault::new(Code::BadExperimenter, "this experimenter is not known"));
     }
     let kind = body.u32()?;
     let wrong = |what| Err(Fault::new(Code::BadExperimenterType, what));
     match (whose, kind) {
         (NICIRA, kind) => read_nicira(kind, body, version, context),
+        (WEIR, SERVICES_REQUEST) => zeros_and_number(&mut body).map(Body::ServicesRequest),
+        (WEIR, SERVICES_REPLY) => read_services(body).map(Body::ServicesReply),
+        (WEIR, _) => wrong("Weir has no such message"),
         _ if version != Version::V13 => wrong("there is no such message in this version"),
         (_, BUNDLE_CONTROL) => bundle::read_control(body).map(Body::BundleControl),
         (_, BUNDLE_ADD) => bundle::read_add(body, version, xid, context).map(Body::BundleAdd),
@@ -89,6 +99,27 @@ fn zeros_and_number(body: &mut Cursor<'_>) -> Decoded<u16> {
         return Err(Fault::new(Code::MustBeZero, "bytes that must be zero are not"));
     }
     body.u16()
+}
+
+fn read_services(mut body: Cursor<'_>) -> Decoded<ServiceList> {
+    let mut list = ServiceList { next: zeros_and_number(&mut body)?, ..ServiceList::default() };
+    while !body.is_empty() {
+        let (number, name, kind) = (body.u16()?, body.u16()?, body.u16()?);
+        let mut text =
+            |len: u16| body.bytes(len.into()).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        list.services.push(ServiceAbout { number, name: text(name)?, kind: text(kind)? });
+    }
+    Ok(list)
+}
+
+fn put_services(out: &mut Vec<u8>, list: &ServiceList) {
+    out.u64(u64::from(list.next));
+    for ServiceAbout { number, name, kind } in &list.services {
+        let texts = [name, kind].map(|text| &text.as_bytes()[..text.len().min(usize::from(u16::MAX))]);
+        out.u16(*number);
+        texts.iter().for_each(|text| out.u16(text.len() as u16));
+        texts.iter().for_each(|text| out.extend_from_slice(text));
+    }
 }
 
 fn read_flush(mut body: Cursor<'_>) -> Decoded<CtFlush> {
@@ -186,6 +217,8 @@ pub(crate) fn put(out: &mut Vec<u8>, body: &Body, version: Version, context: Con
         Body::CtFlushZone(_) => (NICIRA, 29),
         Body::GroupMod(_) if version == Version::V10 => (NICIRA, 31),
         Body::CtFlush(_) => (NICIRA, 32),
+        Body::ServicesRequest(_) => (WEIR, SERVICES_REQUEST),
+        Body::ServicesReply(_) => (WEIR, SERVICES_REPLY),
         Body::BundleControl(_) if onf => (ONF, BUNDLE_CONTROL),
         Body::BundleAdd(_) if onf => (ONF, BUNDLE_ADD),
         Body::RoleStatus(_) if onf => (ONF, 1911),
@@ -205,7 +238,10 @@ pub(crate) fn put(out: &mut Vec<u8>, body: &Body, version: Version, context: Con
         }
         Body::PacketIn(packet) => packet::put_nicira2(out, packet, version),
         Body::SetAsync(config) => return switch::put_async(out, config, Version::V13),
-        Body::SetControllerId(number) | Body::CtFlushZone(number) => out.u64(u64::from(*number)),
+        Body::SetControllerId(number) | Body::CtFlushZone(number) | Body::ServicesRequest(number) => {
+            out.u64(u64::from(*number));
+        }
+        Body::ServicesReply(list) => put_services(out, list),
         Body::FlowMonitorCancel(id) => out.u32(*id),
         Body::GroupMod(change) => return group::put_mod(out, change, version),
         Body::CtFlush(flush) => put_flush(out, flush),

@@ -2,6 +2,7 @@
 
 use crate::control::commit::Ahead;
 use crate::control::datapath::Datapath;
+use crate::control::known::Known;
 use crate::stats::report::{PortReport, TableReport};
 use serde_json::Value;
 use std::any::Any;
@@ -40,6 +41,11 @@ impl Tables for Datapath {
     fn apply_ahead(&mut self, ahead: Box<dyn weir_openflow::Ahead>) -> Result<bool, ControlError> {
         // Another switch's copy is none of these tables.
         ahead.into_any().downcast().map_or(Ok(false), |ahead| Self::apply_ahead(self, *ahead))
+    }
+
+    fn services(&self) -> Vec<(u16, String, String)> {
+        let one = |(number, known): (&u16, &Known)| (*number, known.name.clone(), known.kind.to_owned());
+        self.services.iter().map(one).collect()
     }
 
     fn groups(&mut self) -> Result<Vec<GroupStats>, ControlError> {

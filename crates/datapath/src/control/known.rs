@@ -3,6 +3,9 @@
 //! A registered kind is there under its own name without being asked for, but asleep: it is built, with
 //! default settings, when the first flow calls it.
 //!
+//! A group may register several services, which share its state: each has a number and a name of its own, and they come, go and are
+//! built anew together.
+//!
 //! A service's instances are built here, on the control thread, and handed to the workers ready; when
 //! it goes, they come back and are freed here. Its number stands for no other service afterwards.
 
@@ -28,11 +31,16 @@ pub(crate) struct Known {
     pub(crate) by_flow: bool,
     /// Nothing while it sleeps.
     group: Option<Arc<dyn Group>>,
+    /// The numbers of all services of its group, the group's own first.
+    together: Vec<u16>,
 }
 
 /// A service's group and its instances, worker by worker, ready to be handed over; nothing while it
 /// sleeps.
-pub(super) struct Built {
+pub(super) struct Built(Vec<BuiltOne>);
+
+/// One of the services of a group.
+struct BuiltOne {
     number: u16,
     group: Option<Arc<dyn Group>>,
     hosts: Vec<Option<Box<Host>>>,
@@ -50,12 +58,27 @@ impl Datapath {
             if self.config.services.contains_key(kind.kind) {
                 continue;
             }
-            let number = self.names.add_service(kind.kind);
-            let (name, by_flow) = (kind.kind.to_owned(), kind.by_flow);
-            self.services.insert(number, Known { name, kind: kind.kind, by_flow, group: None });
-            self.services_changed(number, Some(ServiceInfo::new(kind.rewrites, kind.coalesces)))?;
+            if let Some(taken) = kind.names(kind.kind).find(|name| self.names.service(name).is_some()) {
+                let whose = kind.kind;
+                return Err(ControlError(format!(
+                    "service `{taken}` has the name of one of the group `{whose}`; give it another"
+                )));
+            }
+            let numbers = self.name_all(kind.kind, kind);
+            self.services_changed(infos(kind, &numbers))?;
         }
         Ok(())
+    }
+
+    /// Gives each service of a group its name and number; asleep.
+    fn name_all(&mut self, name: &str, kind: &Registration) -> Vec<u16> {
+        let numbers: Vec<u16> = kind.names(name).map(|name| self.names.add_service(&name)).collect();
+        for (number, name) in numbers.iter().zip(kind.names(name)) {
+            let together = numbers.clone();
+            let known = Known { name, kind: kind.kind, by_flow: kind.by_flow, group: None, together };
+            self.services.insert(*number, known);
+        }
+        numbers
     }
 
     /// Builds those services that sleep and that are called.
@@ -69,30 +92,39 @@ impl Datapath {
     }
 
     fn wake(&mut self, number: u16) -> Result<(), ControlError> {
-        let Some((name, kind)) = self.services.get(&number).map(|known| (known.name.clone(), known.kind))
+        let Some((kind, together)) =
+            self.services.get(&number).map(|known| (known.kind, known.together.clone()))
         else {
             return Ok(());
         };
         let Some(kind) = registered(kind) else { return Ok(()) };
         let settings = ServiceConfig::of_kind(kind.kind);
-        let built = self.build(number, &name, kind, &settings.settings, settings.limits)?;
+        let built = self.build(&together, kind, &settings.settings, settings.limits)?;
         self.install(built).map(drop)
     }
 
-    /// Builds a service's group and instances; nobody has them yet.
+    /// Builds a group and the instances of its services, which have these numbers; nobody has them yet.
     fn build(
         &self,
-        number: u16,
-        name: &str,
+        numbers: &[u16],
         kind: &Registration,
         settings: &serde_json::Value,
         limits: Limits,
     ) -> Result<Built, ControlError> {
+        let name_of = |number: &u16| self.names.service_name(*number).unwrap_or_default();
+        let name = numbers.first().map_or("", name_of);
         let config = GroupConfig { name, settings, workers: self.workers.len(), seed: self.config.seed };
         let group = kind.group(&config).map_err(told)?;
-        let host = |worker: usize| Some(Box::new(Host::named(name, group.clone(), worker, limits)));
-        let hosts = self.workers.iter().map(|worker| host(worker.number)).collect();
-        Ok(Built { number, group: Some(group), hosts })
+        let one = |(place, number): (usize, &u16)| {
+            let member = place.checked_sub(1);
+            let host = |worker: usize| {
+                let of = (group.clone(), member);
+                Some(Box::new(Host::of_member(name_of(number), of, worker, limits)))
+            };
+            let hosts = self.workers.iter().map(|worker| host(worker.number)).collect();
+            BuiltOne { number: *number, group: Some(group.clone()), hosts }
+        };
+        Ok(Built(numbers.iter().enumerate().map(one).collect()))
     }
 
     /// Builds a service that is there with other settings, beside the one that works.
@@ -101,9 +133,10 @@ impl Datapath {
     /// No such service, another kind, or settings that make no sense.
     pub(super) fn build_anew(&self, name: &str, service: &ServiceConfig) -> Result<Built, ControlError> {
         let number = self.service_number(name)?;
-        let kind = self.services.get(&number).map_or("", |known| known.kind);
+        let (kind, together) =
+            self.services.get(&number).map_or(("", &[][..]), |known| (known.kind, &known.together));
         match registered(kind).filter(|registered| registered.kind == service.kind) {
-            Some(kind) => self.build(number, name, kind, &service.settings, service.limits),
+            Some(kind) => self.build(together, kind, &service.settings, service.limits),
             None => Err(ControlError(format!(
                 "service `{name}` is a `{kind}` and cannot become a `{}` while flows may call it; give \
                  the new one another name, or restart the switch",
@@ -119,30 +152,40 @@ impl Datapath {
     /// A worker that does not answer.
     pub(super) fn install(&mut self, built: Built) -> Result<Built, ControlError> {
         self.all_answer()?;
-        let Built { number, group, hosts } = built;
-        let group =
-            self.services.get_mut(&number).and_then(|known| std::mem::replace(&mut known.group, group));
-        self.quarantined.retain(|(_, other)| *other != number);
+        let mut before = Vec::with_capacity(built.0.len());
+        for BuiltOne { number, group, hosts } in built.0 {
+            let group =
+                self.services.get_mut(&number).and_then(|known| std::mem::replace(&mut known.group, group));
+            before.push((number, group, hosts));
+        }
+        let is_here = |number: &u16| before.iter().any(|(here, ..)| here == number);
+        self.quarantined.retain(|(_, other)| !is_here(other));
         if self.pipeline.by_flow {
             let mut next = (*self.pipeline).clone();
-            if next.owners.is_some() && next.tracker == Some(number) {
+            if next.owners.is_some() && next.tracker.is_some_and(|tracker| is_here(&tracker)) {
                 next.owners = self.owners();
             }
             next.kept = self.kept();
             self.publish(next)?;
         }
-        let mut asked = Vec::with_capacity(hosts.len());
-        for (worker, host) in self.workers.iter_mut().zip(hosts) {
-            match &host {
-                Some(host) => drop(worker.watches.insert(number, host.watch())),
-                None => drop(worker.watches.remove(&number)),
+        let mut asked = Vec::with_capacity(before.len());
+        for (number, group, hosts) in before {
+            let mut of_one = Vec::with_capacity(hosts.len());
+            for (worker, host) in self.workers.iter_mut().zip(hosts) {
+                match &host {
+                    Some(host) => drop(worker.watches.insert(number, host.watch())),
+                    None => drop(worker.watches.remove(&number)),
+                }
+                let (old, olds) = channel();
+                worker.send(Command::Service { number, host, old });
+                of_one.push(olds);
             }
-            let (old, olds) = channel();
-            worker.send(Command::Service { number, host, old });
-            asked.push(olds);
+            asked.push((number, group, of_one));
         }
-        let hosts = self.gather(&asked)?;
-        Ok(Built { number, group, hosts })
+        let one = |(number, group, asked): (u16, _, Vec<_>)| {
+            Ok(BuiltOne { number, group, hosts: self.gather(&asked)? })
+        };
+        asked.into_iter().map(one).collect::<Result<Vec<_>, ControlError>>().map(Built)
     }
 
     /// Adds a service of a registered kind, while packets flow.
@@ -172,24 +215,30 @@ impl Datapath {
         settings: &serde_json::Value,
         limits: Limits,
     ) -> Result<u16, ControlError> {
-        if self.names.service(name).is_some() {
-            return Err(ControlError(format!("a service named `{name}` exists; give this one another name")));
+        if let Some(taken) = kind.names(name).find(|name| self.names.service(name).is_some()) {
+            return Err(ControlError(format!(
+                "a service named `{taken}` exists; give this one another name"
+            )));
         }
         self.all_answer()?;
-        let number = self.names.add_service(name);
-        let built = match self.build(number, name, kind, settings, limits) {
+        let numbers = self.name_all(name, kind);
+        let built = match self.build(&numbers, kind, settings, limits) {
             Ok(built) => built,
             Err(error) => {
-                self.names.remove_service(name);
+                self.forget(&numbers);
                 return Err(error);
             }
         };
-        let info = ServiceInfo::new(kind.rewrites, kind.coalesces);
-        let known = Known { name: name.to_owned(), kind: kind.kind, by_flow: kind.by_flow, group: None };
-        self.services.insert(number, known);
         self.install(built)?;
-        self.services_changed(number, Some(info))?;
-        Ok(number)
+        self.services_changed(infos(kind, &numbers))?;
+        Ok(numbers[0])
+    }
+
+    /// Takes names and numbers back.
+    fn forget(&mut self, numbers: &[u16]) {
+        for known in numbers.iter().filter_map(|number| self.services.remove(number)) {
+            self.names.remove_service(&known.name);
+        }
     }
 
     /// Removes a service, while packets flow.
@@ -197,15 +246,22 @@ impl Datapath {
     /// # Errors
     /// No such service, or flows or groups that call it.
     pub fn remove_service(&mut self, name: &str) -> Result<(), ControlError> {
-        let number = self.service_number(name)?;
+        let numbers = self.together(name)?;
         self.check_unused(name)?;
         self.all_answer()?;
-        self.services_changed(number, None)?;
-        let hosts = self.workers.iter().map(|_| None).collect();
-        drop(self.install(Built { number, group: None, hosts })?);
-        self.services.remove(&number);
-        self.names.remove_service(name);
+        self.services_changed(numbers.iter().map(|number| (*number, None)))?;
+        let none = || self.workers.iter().map(|_| None).collect();
+        let gone =
+            numbers.iter().map(|number| BuiltOne { number: *number, group: None, hosts: none() }).collect();
+        drop(self.install(Built(gone))?);
+        self.forget(&numbers);
         Ok(())
+    }
+
+    /// The numbers of the services of a group, by the name of one of them.
+    fn together(&self, name: &str) -> Result<Vec<u16>, ControlError> {
+        let number = self.service_number(name)?;
+        Ok(self.services.get(&number).map_or_else(Vec::new, |known| known.together.clone()))
     }
 
     /// Whether a service may go.
@@ -213,22 +269,28 @@ impl Datapath {
     /// # Errors
     /// No such service, or flows or groups that call it.
     pub(super) fn check_unused(&self, name: &str) -> Result<(), ControlError> {
-        if self.pipeline.calls(self.service_number(name)?) {
-            return Err(ControlError(format!(
-                "service `{name}` is called by flows or groups; delete them before it"
-            )));
+        let called = self.together(name)?.into_iter().find(|number| self.pipeline.calls(*number));
+        match called.and_then(|number| self.names.service_name(number)) {
+            Some(called) => Err(ControlError(format!(
+                "service `{called}` is called by flows or groups; delete them before it"
+            ))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    fn services_changed(&mut self, number: u16, info: Option<ServiceInfo>) -> Result<(), ControlError> {
+    fn services_changed(
+        &mut self,
+        changed: impl IntoIterator<Item = (u16, Option<ServiceInfo>)>,
+    ) -> Result<(), ControlError> {
         let mut next = (*self.pipeline).clone();
         let services = Arc::make_mut(&mut next.services);
-        let at = usize::from(number) - 1;
-        if services.len() <= at {
-            services.resize_with(at + 1, || None);
+        for (number, info) in changed {
+            let at = usize::from(number) - 1;
+            if services.len() <= at {
+                services.resize_with(at + 1, || None);
+            }
+            services[at] = info;
         }
-        services[at] = info;
         next.tracker = self.services.iter().find_map(|(number, known)| {
             let is = known.name == TRACKER
                 && known.kind == TRACKER
@@ -301,4 +363,11 @@ impl Datapath {
             ControlError(format!("there is no service `{service}`; there are {}", known.join(", ")))
         })
     }
+}
+
+/// What is known of the services of a group, by their numbers.
+fn infos(kind: &Registration, numbers: &[u16]) -> Vec<(u16, Option<ServiceInfo>)> {
+    let coalesces = std::iter::once(kind.coalesces).chain(kind.members.iter().map(|member| member.coalesces));
+    let info = |coalesces| Some(ServiceInfo::new(kind.rewrites, coalesces));
+    numbers.iter().copied().zip(coalesces.map(info)).collect()
 }

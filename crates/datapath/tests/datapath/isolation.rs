@@ -57,6 +57,7 @@ const FAULTY: Registration = Registration {
     rewrites: &[],
     coalesces: true,
     by_flow: false,
+    members: &[],
     schema: || json!({}),
     build: |_: &GroupConfig<'_>| Ok(Arc::new(FaultyGroup)),
 };

@@ -13,6 +13,7 @@ mod headers;
 mod hints;
 mod isolation;
 mod malformed;
+mod members;
 mod normal;
 mod order;
 mod pipelines;

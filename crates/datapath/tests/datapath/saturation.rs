@@ -52,6 +52,7 @@ const TICKING: Registration = Registration {
     rewrites: &[],
     coalesces: true,
     by_flow: false,
+    members: &[],
     schema: || json!({}),
     build: |_: &GroupConfig<'_>| Ok(Arc::new(TickingGroup)),
 };

@@ -50,6 +50,7 @@ pub(crate) const BALANCER: Registration = Registration {
     rewrites: &[],
     coalesces: false,
     by_flow: true,
+    members: &[],
     schema: schema::<Settings>,
     build,
 };

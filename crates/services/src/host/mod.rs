@@ -55,6 +55,8 @@ const PRINTED: u64 = 10;
 pub struct Host {
     name: String,
     group: Arc<dyn Group>,
+    /// Of a member of the group, its place among them.
+    member: Option<usize>,
     worker: usize,
     limits: Limits,
     /// Not there in quarantine, and when it could not be built.
@@ -77,10 +79,21 @@ impl Host {
 
     /// The same, under the name that panics and the [`Watch`] show.
     pub fn named(name: &str, group: Arc<dyn Group>, worker: usize, limits: Limits) -> Self {
+        Self::of_member(name, (group, None), worker, limits)
+    }
+
+    /// The same of a member of the group, by its place among them; of the group's own service where there is none.
+    pub fn of_member(
+        name: &str,
+        (group, member): (Arc<dyn Group>, Option<usize>),
+        worker: usize,
+        limits: Limits,
+    ) -> Self {
         panics::keep_quiet();
         let mut host = Self {
             name: name.to_owned(),
             group,
+            member,
             worker,
             limits,
             service: None,
@@ -337,7 +350,10 @@ impl Host {
     fn build(&mut self) {
         let start = Ticks::now();
         self.watch.enter(start);
-        let built = panics::contained(|| self.group.instance(self.worker));
+        let built = panics::contained(|| match self.member {
+            None => self.group.instance(self.worker),
+            Some(which) => self.group.member(which, self.worker),
+        });
         self.watch.leave();
         self.heap = 0;
         self.counts.builds += 1;

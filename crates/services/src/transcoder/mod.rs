@@ -45,6 +45,7 @@ pub(crate) const TRANSCODER: Registration = Registration {
     rewrites: &[],
     coalesces: true,
     by_flow: false,
+    members: &[],
     schema: schema::<Settings>,
     build,
 };

@@ -18,6 +18,7 @@ pub(crate) const POLICER: Registration = Registration {
     rewrites: &[Field::NwTos],
     coalesces: true,
     by_flow: false,
+    members: &[],
     schema: schema::<Settings>,
     build,
 };

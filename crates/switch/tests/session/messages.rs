@@ -61,6 +61,29 @@ fn what_cannot_be_done_is_refused_with_openflows_own_error() {
 }
 
 #[test]
+fn a_controller_is_told_which_number_is_which_service() {
+    let rig = Rig::new();
+    for version in [Version::V10, Version::V13, Version::V15] {
+        let mut controller = Controller::new(&rig, version);
+        let mut from = |first| match controller.ask(Body::ServicesRequest(first)) {
+            Body::ServicesReply(list) => list,
+            other => panic!("{other:?}"),
+        };
+        let all = from(0);
+        assert_eq!((all.next, all.services.first().map(|service| service.number)), (0, Some(1)));
+        let of = |name: &str| all.services.iter().find(|service| service.name == name).unwrap().clone();
+        assert_eq!(of("conntrack").kind, "conntrack");
+        let (counts, asks) = (of("quota"), of("quota.left"));
+        assert_eq!(
+            (counts.number + 1, asks.kind.as_str()),
+            (asks.number, "quota"),
+            "two services of one group"
+        );
+        assert_eq!(from(asks.number).services, all.services[usize::from(asks.number) - 1..]);
+    }
+}
+
+#[test]
 fn each_of_many_changes_in_a_row_is_refused_by_itself() {
     let rig = Rig::new();
     let mut controller = Controller::new(&rig, Version::V13);
