@@ -76,12 +76,18 @@ pub(super) const FIGURES: &[Figure] = figures! {
     "softflow/figure5", "figure 5, pipelines", "pipelines A to D, inline or behind a switch";
     "softflow/figure5-functions", "figure 5, what carries packets", "inline, virtio, shared memory, guests";
     "softflow/figure6", "figure 6", "coalescing on and off, pipelines A to C";
+    "softflow/figure6-exact", "figure 6, exact-match cache off", "coalescing on and off, pipelines A to C";
+    "softflow/figure6-share", "section 7.3, stage coalescing", "the share of packets that are coalesced";
     "softflow/figure7", "figure 7", "services in a row, coalescing on and off";
     "softflow/figure8", "figure 8", "cores, pipelines A to C";
-    "softflow/figure9", "figure 9", "hints of an emulated TCAM on and off";
+    "softflow/figure9", "figure 9", "hints in the packets on and off, pipelines A to C";
+    "softflow/figure9-exact", "figure 9, exact-match cache off", "hints in the packets on and off, pipelines A to C";
+    "softflow/figure9-share", "section 7.3, hardware offload", "the share of packets with a hint";
+    "softflow/figure9-tcam", "figure 9's table, emulated", "a table of 1,024 entries on and off";
     "softflow/figure10", "figure 10", "random reads a packet";
-    "softflow/figure11", "figure 11", "conversations";
-    "softflow/figure12", "figure 12", "cycles by step, coalescing on and off";
+    "softflow/figure11", "figure 11", "the share of packets that miss, exact-match cache on and off";
+    "softflow/figure11-conversations", "beside figure 11", "conversations";
+    "softflow/figure12", "figure 12", "cycles by step: plain, coalesced, with hints; exact-match cache on and off";
 };
 
 /// The figures of these names; a paper's name stands for all of its own. The first name that is none is the error.

@@ -5,10 +5,13 @@ use toml_edit::{Array, DocumentMut, Item, Value, value};
 /// What is cut, for the help.
 pub(super) const WHAT: &str = "Fewer and shorter trials and points: one trial of 100 ms for a rate, 200 ms a load for a \
                                latency, each point once; of sizes and frequencies the \
-                               first and the last";
+                               first and the last; of SoftFlow's traces a hundredth";
 
 /// Axes of which the first and the last value are kept.
 const ENDS: [&str; 2] = ["size", "frequency"];
+
+/// Of the traces over a pipeline's tables, one conversation in so many.
+const PART: &str = ":100";
 
 /// The plan, cut down. The plans of the papers are TOML; another text comes back as it is, and its reader says what is wrong.
 pub(in crate::cmd) fn shortened(plan: &str) -> String {
@@ -17,6 +20,11 @@ pub(in crate::cmd) fn shortened(plan: &str) -> String {
         if let Some(values) = document.get_mut(axis).and_then(Item::as_array_mut) {
             keep_ends(values);
         }
+    }
+    match document.get_mut("trace") {
+        Some(Item::Value(Value::Array(traces))) => traces.iter_mut().for_each(cut_trace),
+        Some(Item::Value(trace)) => cut_trace(trace),
+        _ => {}
     }
     if document.contains_key("repeats") {
         document["repeats"] = value(1);
@@ -35,6 +43,15 @@ fn keep_ends(values: &mut Array) {
         place += 1;
         keep
     });
+}
+
+/// Of T1 and T2 over a pipeline's tables (`t1:500`), a part is enough to see whether a plan runs.
+fn cut_trace(trace: &mut Value) {
+    let Some(name) = trace.as_str() else { return };
+    let is_whole = |of: &str| name.strip_prefix(of).is_some_and(|entries| !entries.contains(':'));
+    if is_whole("t1:") || is_whole("t2:") {
+        *trace = format!("{name}{PART}").into();
+    }
 }
 
 /// Sets a key of a method's table, where the plan has it.
@@ -84,6 +101,9 @@ mod tests {
         );
         assert_eq!(document["mrr"]["duration"].as_str(), Some("100ms"));
         assert!(document.get("latency").is_none());
+        let traces = shortened("trace = [\"t1:500\", \"t2:40:10\", \"t3\"]\n");
+        assert!(traces.contains(r#"["t1:500:100", "t2:40:10", "t3"]"#), "{traces}");
+        assert!(shortened("trace = \"t2:500\"\n").contains("t2:500:100"));
         assert!(shortened("size = 64\n").contains("size = 64"));
         assert_eq!(shortened("size = ["), "size = [");
     }
