@@ -143,8 +143,23 @@ pub(crate) enum Fault {
     Lacking(String),
     /// What is there does not allow it now.
     Conflict(String),
-    /// It is asked too often.
-    Hasty(String),
+    /// Nobody is known by what was sent.
+    Unknown(String),
+    /// Too often, and when again.
+    Often {
+        /// What happened.
+        what: String,
+        /// Seconds until it may be tried again.
+        seconds: u64,
+    },
+    /// What was sent is too large.
+    Large(String),
+    /// What was sent came too slowly.
+    Slow(String),
+    /// What was sent is of another kind than what is taken.
+    Kind(String),
+    /// A bundle that was verified and is refused.
+    Refused(String),
     /// The store said no.
     Store(StoreError),
     /// It is asked under a name that is not ours.
@@ -160,7 +175,17 @@ pub(crate) enum Fault {
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::NoSuchRun { .. } | StoreError::Ambiguous { .. } => Self::Missing(error.to_string()),
+            // Where the store is, is nothing to tell whoever asks.
+            StoreError::NoSuchRun { selector, .. } => {
+                Self::Missing(format!("no run matches `{selector}`; /runs lists those that there are"))
+            }
+            StoreError::Ambiguous { .. } => Self::Missing(error.to_string()),
+            StoreError::Quota { .. } | StoreError::BadAccount { .. } => Self::Forbidden(error.to_string()),
+            StoreError::OtherRun { uuid, .. } => Self::Conflict(format!(
+                "run {uuid} is here with another content, and neither goes on where the other stops: one of them was changed"
+            )),
+            StoreError::OthersRun { .. } | StoreError::RunInUse { .. } => Self::Conflict(error.to_string()),
+            StoreError::Unfit { what, .. } => Self::Refused(what),
             error => Self::Store(error),
         }
     }
@@ -173,9 +198,14 @@ impl Fault {
             Self::Missing(what) => (StatusCode::NOT_FOUND, what.clone()),
             Self::Bad(what) => (StatusCode::BAD_REQUEST, what.clone()),
             Self::Forbidden(what) => (StatusCode::FORBIDDEN, what.clone()),
+            Self::Unknown(what) => (StatusCode::UNAUTHORIZED, what.clone()),
+            Self::Often { what, .. } => (StatusCode::TOO_MANY_REQUESTS, what.clone()),
+            Self::Large(what) => (StatusCode::PAYLOAD_TOO_LARGE, what.clone()),
+            Self::Slow(what) => (StatusCode::REQUEST_TIMEOUT, what.clone()),
+            Self::Kind(what) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, what.clone()),
+            Self::Refused(what) => (StatusCode::UNPROCESSABLE_ENTITY, what.clone()),
             Self::Lacking(what) => (StatusCode::NOT_IMPLEMENTED, what.clone()),
             Self::Conflict(what) => (StatusCode::CONFLICT, what.clone()),
-            Self::Hasty(what) => (StatusCode::TOO_MANY_REQUESTS, what.clone()),
             Self::Misdirected(what) => (StatusCode::MISDIRECTED_REQUEST, what.clone()),
             Self::Late(what) => (StatusCode::SERVICE_UNAVAILABLE, what.clone()),
             Self::Store(error @ StoreError::Busy { .. }) => {

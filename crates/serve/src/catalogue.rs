@@ -14,7 +14,7 @@ use crate::stores::Stores;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use weir_store::{Facts, Outline, Store, StoreResult};
+use weir_store::{Facts, Outline, RunId, Store, StoreResult, View, Viewer};
 use weir_units::utc;
 
 /// Facts of the environment that the list shows or is searched by.
@@ -50,10 +50,20 @@ pub(crate) struct Index {
     pub(crate) values: [Vec<Arc<str>>; FACETS],
 }
 
-/// The index, and when it was read.
+/// The index of all runs, what of it everybody has, and when it was read.
+#[derive(Clone)]
+struct Known {
+    read: Instant,
+    all: Arc<Index>,
+    public: Arc<Index>,
+    /// It is to be read again, however fresh it is.
+    forgotten: bool,
+}
+
+/// The index, brought up to date when it is asked for.
 pub(crate) struct Catalogue {
     fresh: Duration,
-    now: RwLock<Option<(Instant, Arc<Index>)>>,
+    now: RwLock<Option<Known>>,
     reading: tokio::sync::Mutex<()>,
 }
 
@@ -63,33 +73,89 @@ impl Catalogue {
         Self { fresh, now: RwLock::default(), reading: tokio::sync::Mutex::default() }
     }
 
-    fn known(&self) -> Option<(Instant, Arc<Index>)> {
+    fn known(&self) -> Option<Known> {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The index as it is now.
-    pub(crate) async fn index(&self, stores: &Stores) -> Result<Arc<Index>, Fault> {
-        let known = self.known();
-        if let Some((_, index)) = known.filter(|(read, _)| read.elapsed() < self.fresh) {
-            return Ok(index);
+    /// Has it read again when it is next asked for: who may see a run was changed, or a run is new or gone.
+    pub(crate) fn forget(&self) {
+        if let Some(known) = self.now.write().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            known.forgotten = true;
+        }
+    }
+
+    /// The runs that are listed for somebody, as it is now.
+    pub(crate) async fn seen(&self, stores: &Stores, viewer: Viewer) -> Result<Arc<Index>, Fault> {
+        let known = self.index(stores).await?;
+        Ok(match viewer {
+            Viewer::Anybody => known.public,
+            Viewer::Account(_) => listed(&known.all, viewer),
+        })
+    }
+
+    async fn index(&self, stores: &Stores) -> Result<Known, Fault> {
+        let is_fresh = |known: &Known| !known.forgotten && known.read.elapsed() < self.fresh;
+        if let Some(known) = self.known().filter(is_fresh) {
+            return Ok(known);
         }
         let reading = match (self.known(), self.reading.try_lock()) {
-            (Some((_, old)), Err(_)) => return Ok(old),
+            // Of what was changed nobody has the old one.
+            (Some(old), Err(_)) if !old.forgotten => return Ok(old),
             (_, Ok(reading)) => reading,
-            (None, Err(_)) => self.reading.lock().await,
+            (_, Err(_)) => self.reading.lock().await,
         };
         // Whoever was waited for may have brought it up to date.
         let before = self.known();
-        if let Some((_, index)) = before.clone().filter(|(read, _)| read.elapsed() < self.fresh) {
-            return Ok(index);
+        if let Some(known) = before.clone().filter(is_fresh) {
+            return Ok(known);
         }
-        let old = before.map(|(_, index)| index).unwrap_or_default();
-        let index = stores.read(move |store| Ok(read(store, &old)?)).await?;
-        *self.now.write().unwrap_or_else(PoisonError::into_inner) =
-            Some((Instant::now(), Arc::clone(&index)));
+        let before = before.map(|known| (known.all, known.public));
+        // What is changed while it is read is read again.
+        if let Some(known) = self.now.write().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            known.forgotten = false;
+        }
+        let known = stores.whole(move |store| Ok(Known::read(store, before)?)).await?;
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        let forgotten = now.as_ref().is_some_and(|known| known.forgotten);
+        *now = Some(Known { forgotten, ..known.clone() });
+        drop(now);
         drop(reading);
-        Ok(index)
+        Ok(known)
     }
+}
+
+impl Known {
+    fn read(store: &Store, before: Option<(Arc<Index>, Arc<Index>)>) -> StoreResult<Self> {
+        let (old, old_public) = before.unwrap_or_default();
+        let all = read(store, &old)?;
+        let is_same = Arc::ptr_eq(&all, &old) && !old.runs.is_empty();
+        let public = if is_same { old_public } else { listed(&all, Viewer::Anybody) };
+        Ok(Self { read: Instant::now(), all, public, forgotten: false })
+    }
+}
+
+/// The runs that are listed for somebody; of the values of facets those alone that these runs have.
+fn listed(all: &Arc<Index>, viewer: Viewer) -> Arc<Index> {
+    let is_listed = |run: &&Arc<Entry>| viewer.lists(run.outline.share.as_ref());
+    if all.runs.iter().all(|run| is_listed(&run)) {
+        return Arc::clone(all);
+    }
+    let runs: Vec<Arc<Entry>> = all.runs.iter().filter(is_listed).cloned().collect();
+    let nothing: Arc<str> = "".into();
+    let values = std::array::from_fn(|facet| {
+        let mut values = vec![Arc::clone(&nothing); all.values[facet].len()];
+        for place in runs.iter().flat_map(|run| &run.places[facet]) {
+            values[*place as usize] = Arc::clone(&all.values[facet][*place as usize]);
+        }
+        values
+    });
+    Arc::new(Index { runs, values })
+}
+
+/// A run by itself, as somebody sees it.
+pub(crate) fn one(view: &View<'_>, run: RunId) -> Result<Entry, Fault> {
+    let outline = view.outline(run)?.ok_or_else(|| Fault::Missing("the run went away".to_owned()))?;
+    Ok(entry(outline, view.facts(run)?, &mut Values::of(&Index::default())))
 }
 
 /// The index brought up to date; the old one where nothing changed.

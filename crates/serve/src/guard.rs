@@ -2,6 +2,8 @@
 //! answer which the client has already is not sent again.
 
 use crate::answer::{Fault, Policy, policy};
+use crate::api;
+use crate::central::who;
 use crate::pages;
 use crate::site::Site;
 use crate::start::door::borne;
@@ -12,6 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What went wrong, for the page that says it.
 #[derive(Clone, Debug)]
@@ -21,8 +24,15 @@ impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let (status, what) = self.said();
         let mut response = (status, format!("{what}\n")).into_response();
-        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+        let again = match &self {
+            Self::Often { seconds, .. } => Some(*seconds),
+            _ => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(2),
+        };
+        if let Some(seconds) = again {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response.extensions_mut().insert(Failed(what));
         response
@@ -36,26 +46,44 @@ pub(crate) async fn guard(State(site): State<Arc<Site>>, request: Request, next:
     let response = match meant_for_us(&site, &request) {
         Err(fault) => fault.into_response(),
         Ok(()) => {
-            match tokio::time::timeout(site.options.limits.answer, answered(&site, request, next)).await {
+            match tokio::time::timeout(allowed(&site, &request), answered(&site, request, next)).await {
                 Ok(response) => response,
                 Err(_) => late(&site).into_response(),
             }
         }
     };
-    let response = explained(response, &method, &headers, &path);
+    let response = explained(&site, response, &method, &headers, &path);
     let mut response = unless_known(response, &headers);
-    secure(&mut response);
+    secure(&site, &mut response, &headers, &path);
     response
 }
 
-/// The answer; a token that a program sends is looked at here first, where a wrong one waits.
-async fn answered(site: &Site, request: Request, next: Next) -> Response {
-    if let (Some(start), Some(token)) = (&site.start, borne(request.headers()))
+/// How long an answer may take: a bundle comes before it, and is verified.
+fn allowed(site: &Site, request: &Request) -> Duration {
+    let limits = site.options.limits;
+    let is_push =
+        request.method() == Method::POST && request.uri().path().strip_prefix(api::BASE) == Some("/runs");
+    if is_push && site.central.is_some() { limits.push } else { limits.answer }
+}
+
+/// Finds out who asks, and has the request answered. A token is looked at here first, where a wrong one waits: that of measuring where
+/// there are no accounts, and at its own pages.
+async fn answered(site: &Arc<Site>, request: Request, next: Next) -> Response {
+    let is_measuring = site.central.is_none() || request.uri().path().starts_with("/start");
+    if is_measuring
+        && let (Some(start), Some(token)) = (&site.start, borne(request.headers()))
         && let Err(fault) = start.door.looks_at(token).await
     {
         return fault.into_response();
     }
-    next.run(request).await
+    let (mut parts, body) = request.into_parts();
+    match who::identify(site, &parts).await {
+        Ok(known) => {
+            parts.extensions.insert(known);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(fault) => fault.into_response(),
+    }
 }
 
 fn late(site: &Site) -> Fault {
@@ -97,7 +125,7 @@ fn is_ours(hosts: &[String], host: &str) -> bool {
 }
 
 /// A fault as a page for browsers, and as the sentence itself for programs.
-fn explained(response: Response, method: &Method, headers: &HeaderMap, path: &str) -> Response {
+fn explained(site: &Site, response: Response, method: &Method, headers: &HeaderMap, path: &str) -> Response {
     let status = response.status();
     if status.is_success() || status.is_redirection() {
         return response;
@@ -106,18 +134,27 @@ fn explained(response: Response, method: &Method, headers: &HeaderMap, path: &st
         Some(Failed(what)) => what.clone(),
         None => by_itself(status, method, path),
     };
+    let what = match site.central.is_some() && status == StatusCode::INTERNAL_SERVER_ERROR {
+        // Where the database is, and what it says, is for whoever runs the server.
+        true => {
+            eprintln!("weir: {method} {}: {what}", crate::catalogue::short(path, 100).escape_debug());
+            "the server failed; its log says how".to_owned()
+        }
+        false => what,
+    };
     let reads_pages = headers
         .get_all(header::ACCEPT)
         .iter()
         .any(|kinds| kinds.to_str().is_ok_and(|kinds| kinds.contains("text/html")));
     let mut said = match reads_pages {
+        _ if path.starts_with(api::BASE) => api::problem(status, &what).into_response(),
         true => pages::fault::page(status, &what).into_response(),
         false => (status, format!("{what}\n")).into_response(),
     };
     *said.status_mut() = status;
     said.headers_mut().remove(header::ETAG);
     said.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    for name in [header::ALLOW, header::RETRY_AFTER] {
+    for name in [header::ALLOW, header::RETRY_AFTER, header::WWW_AUTHENTICATE] {
         if let Some(value) = response.headers().get(&name) {
             said.headers_mut().insert(name, value.clone());
         }
@@ -158,14 +195,18 @@ fn unless_known(mut response: Response, headers: &HeaderMap) -> Response {
 }
 
 /// What a browser may do with an answer.
-fn secure(response: &mut Response) {
+fn secure(site: &Site, response: &mut Response, asked: &HeaderMap, path: &str) {
     let policy =
         response.extensions().get::<Policy>().map_or_else(|| policy("", ""), |policy| policy.0.clone());
     let fixed = [
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "same-origin"),
         ("cross-origin-opener-policy", "same-origin"),
-        ("cross-origin-resource-policy", "same-origin"),
+        // A badge is made for other pages; they get what everybody gets, as no cookie is sent along.
+        (
+            "cross-origin-resource-policy",
+            if path.starts_with("/badge/") { "cross-origin" } else { "same-origin" },
+        ),
     ];
     let headers = response.headers_mut();
     if let Ok(policy) = HeaderValue::try_from(policy) {
@@ -173,6 +214,18 @@ fn secure(response: &mut Response) {
     }
     for (name, value) in fixed {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    let Some(central) = &site.central else { return };
+    // What one account sees is kept for nobody.
+    headers.insert(header::VARY, HeaderValue::from_static("cookie, authorization"));
+    let is_somebodys = asked.contains_key(header::AUTHORIZATION) || central.sessions.of(asked).is_some();
+    let lasts =
+        headers.get(header::CACHE_CONTROL).is_some_and(|cache| cache.as_bytes().starts_with(b"public"));
+    if is_somebodys && !lasts {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    if central.options.secure {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     }
 }
 

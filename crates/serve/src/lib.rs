@@ -8,6 +8,7 @@
 //! - `filter`: the list's address, read and written again; `pages`: one file a page.
 //! - `answer`: bodies with their headers, and what is said instead of one; `guard`: what holds for every request; `listen`:
 //!   connections, bounded in number and in time.
+//! - `central`: who asks, and runs that accounts push, where that is allowed; `api`: the same for programs, with its document.
 //! - `start`: measuring from the page, where that is allowed: who may, a plan as a form, the queue.
 //! - [`Program`]: what the command line knows and this crate does not, so that a page and a command say the same.
 //!
@@ -15,8 +16,10 @@
 //! first. Memory: the catalogue (about 1 kB a run), the cache ([`site::Limits::cache_bytes`]), and a run for every reader at work.
 
 mod answer;
+mod api;
 mod cache;
 mod catalogue;
+mod central;
 mod filter;
 mod guard;
 mod listen;
@@ -26,7 +29,8 @@ pub mod site;
 mod start;
 mod stores;
 
+pub use central::{LICENCE, Pushes};
 pub use listen::{ServeError, Server, Stop};
-pub use program::{Checked, PlanText, Program};
+pub use program::{Admitted, Checked, PlanText, Program};
 pub use site::{Limits, Options};
 pub use start::Runs;

@@ -4,6 +4,7 @@
 //! taken, the connection that has been idle longest makes room, so that a thousand silent clients keep nobody out; only if every
 //! one is being answered a new client is sent away with 503.
 
+use crate::central::who::Peer;
 use crate::site::{Limits, Open, Options, Site};
 use crate::{Program, guard, pages};
 use axum::Router;
@@ -116,7 +117,7 @@ impl Server {
         let limits = self.site.options.limits;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            .max_blocking_threads(limits.readers + 4)
+            .max_blocking_threads(limits.readers + 12)
             .thread_name("weir-serve")
             .enable_all()
             .build()
@@ -146,13 +147,13 @@ async fn serve(listener: TcpListener, site: Arc<Site>, stop: Stop) -> std::io::R
         };
         while connections.try_join_next().is_some() {}
         match stream {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let Some(place) = places.take() else {
                     // As much as fits into the socket's buffer, and no waiting.
                     let _ = stream.try_write(FULL);
                     continue;
                 };
-                connections.spawn(connection(stream, router.clone(), place, limits, stop.clone()));
+                connections.spawn(connection((stream, peer), router.clone(), place, limits, stop.clone()));
             }
             // No descriptor left, most likely: connections that end give some back.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -171,11 +172,18 @@ async fn serve(listener: TcpListener, site: Arc<Site>, stop: Stop) -> std::io::R
 }
 
 /// One connection, until it ends, its place is needed, or the server stops.
-async fn connection(stream: TcpStream, router: Router, place: Place, limits: Limits, stop: Stop) {
+async fn connection(
+    (stream, peer): (TcpStream, SocketAddr),
+    router: Router,
+    place: Place,
+    limits: Limits,
+    stop: Stop,
+) {
     let _ = stream.set_nodelay(true);
     let seat = Arc::clone(&place.seat);
     let inner = TowerToHyperService::new(router);
-    let service = service_fn(|request: Request<Incoming>| {
+    let service = service_fn(|mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
         let (working, answer) = (seat.work(), inner.call(request.map(Body::new)));
         async move {
             let answer = answer.await;

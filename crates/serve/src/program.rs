@@ -1,5 +1,6 @@
 //! What the command line knows and this crate does not.
 
+use std::io::BufRead;
 use std::path::Path;
 use weir_methods::history::Series;
 use weir_report::{Ratios, Trend};
@@ -23,6 +24,9 @@ pub trait Program: Send + Sync + 'static {
     /// The comparisons of a run's page, as `weir report` draws them: of a run with `--against` its two devices.
     fn ratios(&self, runs: &[Run]) -> Vec<Ratios>;
 
+    /// A bundle that somebody pushes, verified as `weir import` verifies; or why it is refused.
+    fn admit(&self, bundle: &mut dyn BufRead) -> Result<Admitted, String>;
+
     /// A series as a plot, as `weir history -o` draws it.
     fn trend(&self, series: &Series) -> Trend;
 
@@ -40,6 +44,17 @@ pub trait Program: Send + Sync + 'static {
 
     /// ` --db FILE`, quoted for a shell, for commands that are suggested; empty for the usual database.
     fn db_flag(&self) -> String;
+}
+
+/// A bundle that was verified.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// Its run.
+    pub run: Run,
+    /// Where it came from.
+    pub origin: Origin,
+    /// What it unpacks to.
+    pub bytes: u64,
 }
 
 /// A plan that comes with Weir.

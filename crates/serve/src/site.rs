@@ -1,8 +1,11 @@
 //! What the requests share.
 
 use crate::Program;
+use crate::answer::Fault;
 use crate::cache::{self, Cache};
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Index};
+use crate::central::who::Who;
+use crate::central::{Central, Pushes};
 use crate::listen::{ServeError, Stop};
 use crate::start::door::Door;
 use crate::start::form::Form;
@@ -24,6 +27,8 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// What measures, where whoever has the token may.
     pub runs: Option<Runs>,
+    /// How others push runs here, where they may.
+    pub pushes: Option<Pushes>,
     /// Bounds of what one request, or all of them, may take.
     pub limits: Limits,
 }
@@ -37,6 +42,8 @@ pub struct Limits {
     pub head: Duration,
     /// How long an answer may take.
     pub answer: Duration,
+    /// How long a bundle that is pushed may take, with its verification.
+    pub push: Duration,
     /// Bytes of a request's body.
     pub body_bytes: usize,
     /// Bytes of a request's head.
@@ -57,6 +64,7 @@ impl Default for Limits {
             connections: 512,
             head: Duration::from_secs(10),
             answer: Duration::from_secs(60),
+            push: Duration::from_secs(540),
             body_bytes: 256 << 10,
             head_bytes: 16 << 10,
             readers: 4,
@@ -77,6 +85,8 @@ pub(crate) struct Site {
     pub(crate) histories: Cache,
     /// Measuring, where it is allowed.
     pub(crate) start: Option<Start>,
+    /// Accounts, where they may push.
+    pub(crate) central: Option<Central>,
     /// The server ends.
     pub(crate) stop: Stop,
 }
@@ -98,9 +108,15 @@ impl Site {
             cache: Cache::new(limits.cache_bytes, cache::OF_RUNS),
             histories: Cache::new(limits.cache_bytes / 2, cache::OF_HISTORIES),
             start,
+            central: options.pushes.clone().map(Central::new),
             stop: Stop::default(),
             options,
             program,
         })
+    }
+
+    /// The runs that are listed for who asks.
+    pub(crate) async fn index(&self, who: &Who) -> Result<Arc<Index>, Fault> {
+        self.catalogue.seen(&self.stores, who.viewer).await
     }
 }

@@ -4,16 +4,19 @@
 //! Variables: `WEIR_LOAD_RUNS=500` makes fewer runs; `WEIR_LOAD_ON=postgres` keeps them on a server of its own, in place of a
 //! file; `WEIR_LOAD_DB=FILE` keeps the file, and takes what is there.
 
+use crate::central::{Central, bundle};
 use crate::common::{Site, run};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_serve::Limits;
+use weir_serve::{Limits, Pushes};
 use weir_store::{Origin, Store};
 use weir_testkit::postgres::Server;
 use weir_trial::run::Run;
 
 const RUNS: u32 = 10_000;
 const READERS: u32 = 50;
+const UPLOADS: u32 = 5;
 const SECONDS: u32 = 20;
 
 /// What readers look at: kinds of questions, each of several addresses.
@@ -119,27 +122,63 @@ fn ten_thousand_runs_are_listed_filtered_compared_and_followed_for_fifty_readers
     if let Some(database) = &database {
         database.psql("ANALYZE");
     }
-    let site = Site::over(folder, path, Limits::default());
+    let central = Central::over(folder, path, Pushes::default(), Limits::default());
+    let site = &central.site;
     let begin = Instant::now();
     assert!(site.get("/runs").page().contains(&format!("{count} runs")));
     println!("the first list, when nothing was read yet: {:.0?}", begin.elapsed());
     for kind in KINDS {
-        let first = (0..ADDRESSES).map(|number| timed(&site, &self::path(kind, number)));
+        let first = (0..ADDRESSES).map(|number| timed(site, &self::path(kind, number)));
         told(&format!("{kind}, alone, first time"), first.collect());
-        let again = (0..ADDRESSES).map(|number| timed(&site, &self::path(kind, number)));
+        let again = (0..ADDRESSES).map(|number| timed(site, &self::path(kind, number)));
         told(&format!("{kind}, alone, again"), again.collect());
     }
     for path in ["/runs/7", "/runs/7/points/2", "/figures?run=7", "/runs.json?per=500", "/history"] {
-        told(path, (0..5).map(|_| timed(&site, path)).collect());
+        told(path, (0..5).map(|_| timed(site, path)).collect());
     }
-    readers(&site);
-    drop(site);
+    readers(site, "");
+    let done = AtomicBool::new(false);
+    let uploads = std::thread::scope(|scope| {
+        let uploads = (0..UPLOADS).map(|place| {
+            let (central, done) = (&central, &done);
+            scope.spawn(move || upload(central, count + place, done))
+        });
+        let uploads: Vec<_> = uploads.collect();
+        readers(site, &format!(" and {UPLOADS} uploads"));
+        done.store(true, Ordering::Relaxed);
+        uploads.into_iter().flat_map(|one| one.join().unwrap()).collect::<Vec<_>>()
+    });
+    told("uploads", uploads);
+    drop(central);
     drop(database);
     drop(server);
 }
 
+/// Pushes runs one after another until the readers are done; how long each took.
+fn upload(central: &Central, first: u32, done: &AtomicBool) -> Vec<Duration> {
+    let template = runs(1).next().unwrap();
+    let mut took = Vec::new();
+    for turn in 0.. {
+        if done.load(Ordering::Relaxed) {
+            break;
+        }
+        let number = first + turn * UPLOADS + 1_000_000;
+        let run = Run {
+            uuid: format!("00000000-0000-7000-8000-{number:012}"),
+            name: format!("pushed-{number}"),
+            ..template.clone()
+        };
+        let (bundle, token) = (bundle(&run), if turn % 2 == 0 { &central.mine } else { &central.other });
+        let begin = Instant::now();
+        let answer = central.ask("POST", "/api/v1/runs?visibility=public", Some(token), &bundle);
+        assert!(matches!(answer.status, 201 | 403 | 429), "{}", answer.body);
+        took.push(begin.elapsed());
+    }
+    took
+}
+
 /// Fifty readers. Each asks once a second, whether or not the answer before was quick.
-fn readers(site: &Site) {
+fn readers(site: &Site, beside: &str) {
     let all: Vec<Vec<(usize, Duration)>> = std::thread::scope(|scope| {
         let reader = |reader: u32| {
             move || {
@@ -162,10 +201,10 @@ fn readers(site: &Site) {
     let all: Vec<_> = all.into_iter().flatten().collect();
     for (place, kind) in KINDS.into_iter().enumerate() {
         let of = all.iter().filter(|(kind, _)| *kind == place).map(|(_, time)| *time);
-        told(&format!("{READERS} readers: {kind}"), of.collect());
+        told(&format!("{READERS} readers{beside}: {kind}"), of.collect());
     }
     told(
-        &format!("{READERS} readers, one request a second each"),
+        &format!("{READERS} readers, one request a second each{beside}"),
         all.iter().map(|(_, time)| *time).collect(),
     );
 }

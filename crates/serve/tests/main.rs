@@ -1,6 +1,8 @@
 //! The site, as browsers and hostile clients ask for it.
 
+mod api;
 mod browser;
+mod central;
 mod common;
 mod compare;
 mod history;
@@ -8,3 +10,5 @@ mod http;
 mod load;
 mod pages;
 mod start;
+mod uploads;
+mod visibility;

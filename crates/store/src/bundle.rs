@@ -113,6 +113,8 @@ pub struct Bundle {
     pub address: String,
     /// Parts whose hashes were checked.
     pub parts: usize,
+    /// Bytes of these parts, unpacked.
+    pub bytes: u64,
     /// The signature, and whose it is.
     pub signed: Option<(Signature, PublicKey)>,
     /// What it holds that this Weir does not know and would drop: fields, by their place.
@@ -233,8 +235,8 @@ pub fn read(mut stream: impl BufRead) -> BundleResult<Bundle> {
     unpacking.end()?;
     let (run, thresholds) = together.done()?;
     agrees(&manifest, &run)?;
-    let parts = manifest.parts.len();
-    Ok(Bundle { run, thresholds, address: address(&text), parts, signed, unknown: unknown.fields() })
+    let (parts, bytes) = (manifest.parts.len(), manifest.parts.iter().map(|part| part.bytes).sum());
+    Ok(Bundle { run, thresholds, address: address(&text), parts, bytes, signed, unknown: unknown.fields() })
 }
 
 impl Bundle {

@@ -10,6 +10,7 @@ use crate::engine::{Engine, Fault, For, Result, Row, values};
 use crate::error::StoreResult;
 use crate::open::Store;
 use crate::rows;
+use crate::share::{self, Share};
 use crate::write::RunId;
 use std::collections::BTreeMap;
 use weir_trial::Placement;
@@ -34,6 +35,8 @@ pub struct Outline {
     pub live: bool,
     /// Version and commit of the Weir that measured it.
     pub weir: String,
+    /// Who pushed it, and who may see it; nothing of a run that was measured or imported by whoever has the database.
+    pub share: Option<Share>,
 }
 
 impl Outline {
@@ -74,7 +77,9 @@ pub struct Facts {
     pub environment: BTreeMap<String, String>,
     /// What it was called where it was measured, where it came in a bundle.
     pub imported_as: Option<String>,
-    /// Who signed that bundle: the public key, in base64.
+    /// The address of that bundle: `sha256:` and a hash.
+    pub bundle: Option<String>,
+    /// Who signed it: the public key, in base64.
     pub signed_by: Option<String>,
 }
 
@@ -87,14 +92,18 @@ struct Signed {
 impl Store {
     /// All runs, newest first, one line each.
     pub fn outline(&self) -> StoreResult<Vec<Outline>> {
-        self.read(|db| outlined(db, &db.query(&format!("{OUTLINE} ORDER BY id DESC"), &[])?))
+        self.read(|db| {
+            let rows = db.query(&format!("{} ORDER BY runs.id DESC", outlines()), &[])?;
+            with_life(db, rows.iter().map(outline).collect::<Result<_>>()?)
+        })
     }
 
-    /// One run in a line, found by its index; nothing where it is not there.
+    /// A run in one line; nothing where it is not there.
     pub fn outline_of(&self, run: RunId) -> StoreResult<Option<Outline>> {
-        let found =
-            self.read(|db| outlined(db, &db.query(&format!("{OUTLINE} WHERE id = ?"), values![run.0])?))?;
-        Ok(found.into_iter().next())
+        self.read(|db| {
+            let rows = db.query(&format!("{} WHERE runs.id = ?", outlines()), values![run.0])?;
+            Ok(with_life(db, rows.iter().map(outline).collect::<Result<_>>()?)?.pop())
+        })
     }
 
     /// What the runs with numbers from `first` to `last` can be found by, with these facts of their environments. A run that is
@@ -105,11 +114,13 @@ impl Store {
     }
 }
 
-const OUTLINE: &str = "SELECT id, uuid, name, started_ms, ended_ms, state, weir FROM runs";
+fn outlines() -> String {
+    let columns = "runs.id, runs.uuid, runs.name, started_ms, ended_ms, state, weir";
+    format!("SELECT {columns}, {} FROM runs {}", share::COLUMNS, share::JOIN)
+}
 
-/// Rows as outlines; whether a run is being measured is asked of those alone that may be.
-fn outlined(db: &Engine, rows: &[Row]) -> Result<Vec<Outline>> {
-    let mut runs: Vec<Outline> = rows.iter().map(outline).collect::<Result<_>>()?;
+/// Says of each run whether somebody is measuring it.
+fn with_life(db: &Engine, mut runs: Vec<Outline>) -> Result<Vec<Outline>> {
     let running = |run: &&Outline| run.state == RunState::Running;
     let live = db.live(&runs.iter().filter(running).map(|run| run.id).collect::<Vec<_>>())?;
     runs.iter_mut().for_each(|run| run.live = live.contains(&run.id));
@@ -126,6 +137,7 @@ fn outline(row: &Row) -> Result<Outline> {
         state: rows::state(row)?,
         live: false,
         weir: row.get("weir")?,
+        share: share::share(row)?,
     })
 }
 
@@ -163,7 +175,7 @@ const METHODS: &str =
     "SELECT run_id, substr(body, 1, 60) AS head FROM results JOIN points ON points.id = point_id
     WHERE run_id BETWEEN ?1 AND ?2 ORDER BY run_id, points.place, results.place";
 const ENVIRONMENT: &str = "SELECT run_id, name, value FROM environment WHERE run_id BETWEEN ?1 AND ?2";
-const IMPORTS: &str = "SELECT run_id, name, signature FROM imports WHERE run_id BETWEEN ?1 AND ?2";
+const IMPORTS: &str = "SELECT run_id, name, address, signature FROM imports WHERE run_id BETWEEN ?1 AND ?2";
 
 fn note(list: &mut Vec<String>, value: String) {
     if !list.contains(&value) {
@@ -204,6 +216,7 @@ fn method(facts: &mut Facts, row: &Row) -> Result<()> {
 
 fn import(facts: &mut Facts, row: &Row) -> Result<()> {
     facts.imported_as = Some(row.get("name")?);
+    facts.bundle = Some(row.get("address")?);
     let signature: Option<String> = row.get("signature")?;
     let signed = signature.and_then(|text| serde_json::from_str::<Signed>(&text).ok());
     facts.signed_by = signed.map(|signed| signed.public_key);

@@ -41,8 +41,8 @@ pub(crate) enum Fault {
     /// While the connection was away another process took up a run that we had.
     #[cfg(feature = "postgres")]
     Taken(i64),
-    /// The server is there again, and is not what it was.
-    #[cfg(feature = "postgres")]
+    /// What the work of a transaction refuses by itself, and a server that is there again and is not what it was.
+    #[cfg(any(feature = "postgres", feature = "central"))]
     Store(Box<StoreError>),
 }
 
@@ -50,6 +50,12 @@ impl Fault {
     /// A stored value that means nothing: reported as a damaged database with its column.
     pub(crate) fn nonsense(column: &str, what: impl ToString) -> Self {
         Self::Nonsense { column: column.to_owned(), what: what.to_string() }
+    }
+
+    /// A transaction that must not be, and why.
+    #[cfg(feature = "central")]
+    pub(crate) fn refused(error: StoreError) -> Self {
+        Self::Store(Box::new(error))
     }
 }
 
@@ -160,6 +166,26 @@ impl Engine {
         }
     }
 
+    /// Has a table whose rows came with their numbers go on after the greatest of them.
+    #[cfg(feature = "central")]
+    #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "a server alone needs it"))]
+    pub(crate) fn go_on_numbering(&self, table: &str) -> Result<()> {
+        match self {
+            // It looks for the greatest by itself, in every table.
+            Self::Sqlite(_) => Ok(()),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {
+                let last = format!("(SELECT max(id) FROM {table})");
+                let sequence = format!("CAST(pg_get_serial_sequence('{table}', 'id') AS regclass)");
+                self.query(
+                    &format!("SELECT setval({sequence}, coalesce({last}, 1), {last} IS NOT NULL) AS last"),
+                    &[],
+                )
+                .map(drop)
+            }
+        }
+    }
+
     /// Takes the lock on a run; false where another process has it. It is held until it is given back, or the process ends.
     pub(crate) fn lock_run(&mut self, run: i64) -> StoreResult<bool> {
         match self {
@@ -203,7 +229,7 @@ impl Engine {
             Fault::Taken(run) => {
                 StoreError::Gone { path, why: format!("and another process took up run {run} meanwhile") }
             }
-            #[cfg(feature = "postgres")]
+            #[cfg(any(feature = "postgres", feature = "central"))]
             Fault::Store(error) => *error,
         }
     }

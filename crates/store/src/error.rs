@@ -90,6 +90,32 @@ pub enum StoreError {
         /// The identity of both.
         uuid: String,
     },
+    /// The run is another account's.
+    #[error("run {uuid} is there already, and not this account's with this content")]
+    OthersRun {
+        /// Its identity.
+        uuid: String,
+    },
+    /// An account has pushed what it may.
+    #[error("the account's quota is used up: {what}")]
+    Quota {
+        /// How much it has, and may have.
+        what: String,
+    },
+    /// An account that cannot be made, or is not there.
+    #[error("account `{name}`: {why}")]
+    BadAccount {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A copy is to go where something is already.
+    #[error("{} holds something already, and a whole store goes into an empty one alone; name another with --db", path.display())]
+    NotEmpty {
+        /// The database.
+        path: PathBuf,
+    },
     /// No run matches the selector.
     #[error("no run matches `{selector}` in {}; `weir runs` lists {}", path.display(), among(*runs))]
     NoSuchRun {

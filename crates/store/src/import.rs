@@ -7,6 +7,7 @@ use crate::engine::{Engine, Result, values};
 use crate::error::{StoreError, StoreResult};
 use crate::open::Store;
 use crate::rows;
+use crate::share;
 use crate::write::{RunId, insert_free};
 use weir_trial::run::{Point, Run, RunState};
 
@@ -49,11 +50,22 @@ impl Imported {
 impl Store {
     /// Takes a run in, whole or not at all. Its number is chosen here, and its name where another run has it.
     pub fn import(&mut self, run: &Run, origin: &Origin) -> StoreResult<Imported> {
+        self.take_in(run, origin, &|_, _| Ok(()))
+    }
+
+    /// As [`Store::import`], and in the same transaction what goes along with a run that is added or brought up to date.
+    pub(crate) fn take_in(
+        &mut self,
+        run: &Run,
+        origin: &Origin,
+        also: &dyn Fn(&Engine, i64) -> Result<()>,
+    ) -> StoreResult<Imported> {
+        let along = |tx: &Engine, id: Option<i64>| id.map_or(Ok(()), |id| also(tx, id)).map(|()| id);
         let Some(id) = self.find_uuid(&run.uuid)? else {
-            return match self.transact(None, |tx| insert(tx, run, origin))? {
+            return match self.transact(None, |tx| along(tx, insert(tx, run, origin)?))? {
                 Some(id) => Ok(Imported::Added(RunId(id))),
                 // Another process was quicker.
-                None => self.import(run, origin),
+                None => self.take_in(run, origin, also),
             };
         };
         let stored = self.load(id)?;
@@ -69,13 +81,19 @@ impl Store {
             return Err(StoreError::RunInUse { name: stored.name });
         }
         let replaced = self.transact(Some(id), |tx| {
+            // Whose it is stays as it was, however it is brought up to date.
+            let share = share::of(tx, id.0)?;
             tx.execute("DELETE FROM runs WHERE id = ?", values![id.0])?;
-            insert(tx, &Run { name: stored.name.clone(), ..run.clone() }, origin)
+            let new = insert(tx, &Run { name: stored.name.clone(), ..run.clone() }, origin)?;
+            if let (Some(new), Some(share)) = (new, share) {
+                share::insert(tx, new, &share)?;
+            }
+            along(tx, new)
         });
         self.engine.unlock_run(id.0);
         match replaced? {
             Some(id) => Ok(Imported::Continued(RunId(id))),
-            None => self.import(run, origin),
+            None => self.take_in(run, origin, also),
         }
     }
 
@@ -95,7 +113,7 @@ impl Store {
         })
     }
 
-    fn find_uuid(&self, uuid: &str) -> StoreResult<Option<RunId>> {
+    pub(crate) fn find_uuid(&self, uuid: &str) -> StoreResult<Option<RunId>> {
         self.read(|db| by_uuid(db, uuid)).map(|id| id.map(RunId))
     }
 }

@@ -12,11 +12,15 @@ pub(crate) const SQLITE: &[M<'static>] = &[
     M::up(include_str!("../migrations/4-placement.sql")),
     M::up(include_str!("../migrations/5-advice.sql")),
     M::up(include_str!("../migrations/6-imports.sql")),
+    M::up(include_str!("../migrations/7-central.sql")),
 ];
 
 /// PostgreSQL's: the version that a file leads to, and its text.
 #[cfg(feature = "postgres")]
-pub(crate) const POSTGRES: &[(u32, &str)] = &[(6, include_str!("../migrations/postgres/6-store.sql"))];
+pub(crate) const POSTGRES: &[(u32, &str)] = &[
+    (6, include_str!("../migrations/postgres/6-store.sql")),
+    (7, include_str!("../migrations/postgres/7-central.sql")),
+];
 
 /// The store version this build writes, of either database.
 pub const VERSION: u32 = SQLITE.len() as u32;

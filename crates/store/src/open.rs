@@ -78,6 +78,12 @@ impl Store {
         Ok(Self { engine, path: without_password(&named), named })
     }
 
+    /// A store over a database that is open.
+    #[cfg(feature = "central")]
+    pub(crate) fn over(engine: Engine, named: &Path) -> Self {
+        Self { engine, path: named.to_owned(), named: named.to_owned() }
+    }
+
     /// The database for messages: a file, or the address of a server without its password.
     pub fn path(&self) -> &Path {
         &self.path

@@ -3,6 +3,7 @@
 mod bundles;
 mod campaigns;
 mod catalogue;
+mod central;
 mod common;
 mod conformance;
 mod imports;

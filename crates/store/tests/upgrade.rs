@@ -79,3 +79,82 @@ fn version_1_is_raised_with_every_number_in_it() {
     let left: i64 = raw.query_row("SELECT count(*) FROM directions", [], |row| row.get(0)).unwrap();
     assert_eq!(left, 0, "what belongs to a run still goes with it");
 }
+
+/// Runs of every kind, and who may see what, as a store of this version has them.
+fn filled(store: &mut Store) -> Vec<weir_trial::run::Run> {
+    use proptest::strategy::{Strategy as _, ValueTree as _};
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for number in 0..6 {
+        let run = crate::conformance::run().new_tree(&mut runner).unwrap().current();
+        let run = weir_trial::run::Run { uuid: format!("01938f2e-0000-7000-8000-{number:012}"), ..run };
+        let origin = weir_store::Origin {
+            name: run.name.clone(),
+            address: "sha256:00".to_owned(),
+            signature: None,
+            imported_ms: number,
+            differences: 0,
+        };
+        store.import(&run, &origin).unwrap();
+    }
+    all_of(store)
+}
+
+fn all_of(store: &Store) -> Vec<weir_trial::run::Run> {
+    store.runs().unwrap().iter().map(|run| store.load(weir_store::RunId(run.id)).unwrap()).collect()
+}
+
+/// What version 7 added.
+const ADDED: &str = "DROP TABLE shares; DROP TABLE tokens; DROP TABLE accounts;";
+
+#[test]
+fn version_6_in_a_file_is_raised_with_every_number_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, plain) = (folder.path().join("weir.db"), folder.path().join("plain.db"));
+    let before = filled(&mut Store::open(Some(&path)).unwrap());
+    // It is made one of version 6, which has nothing but what the files up to 6 make.
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch(&format!("{ADDED} PRAGMA user_version = 6;")).unwrap();
+    let old = Connection::open(&plain).unwrap();
+    for sql in [
+        include_str!("../migrations/1-runs.sql"),
+        include_str!("../migrations/2-truth.sql"),
+        include_str!("../migrations/3-provenance.sql"),
+        include_str!("../migrations/4-placement.sql"),
+        include_str!("../migrations/5-advice.sql"),
+        include_str!("../migrations/6-imports.sql"),
+    ] {
+        old.execute_batch(sql).unwrap();
+    }
+    let schema = |connection: &Connection| -> Vec<String> {
+        let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql";
+        let mut statement = connection.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    assert_eq!(schema(&raw), schema(&old));
+    drop((raw, old));
+    let mut store = Store::open(Some(&path)).unwrap();
+    assert_eq!(all_of(&store), before);
+    let outline = store.outline().unwrap();
+    assert!(outline.len() == 6 && outline.iter().all(|run| run.share.is_none()));
+    store.add_account("lab", weir_store::accounts::Amount { bytes: 1, runs: 1 }, 0).unwrap();
+}
+
+#[test]
+fn version_6_on_a_server_is_raised_with_every_number_in_it() {
+    use weir_testkit::{needs, postgres::Server};
+    if !needs!(Server::need()) {
+        return;
+    }
+    let (database, plain) = (Server::shared().database(), Server::shared().database());
+    let path = std::path::PathBuf::from(database.address());
+    let before = filled(&mut Store::open(Some(&path)).unwrap());
+    database.psql(&format!("{ADDED} UPDATE weir_store SET version = 6"));
+    plain.psql(include_str!("../migrations/postgres/6-store.sql"));
+    let columns = "SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns
+                   WHERE table_schema = 'public' ORDER BY 1, 2";
+    assert_eq!(database.psql(columns), plain.psql(columns));
+    let mut store = Store::open(Some(&path)).unwrap();
+    assert_eq!(all_of(&store), before);
+    assert_eq!(database.psql("SELECT version FROM weir_store"), format!("{VERSION}\n"));
+    store.add_account("lab", weir_store::accounts::Amount { bytes: 1, runs: 1 }, 0).unwrap();
+}

@@ -87,17 +87,23 @@ fn take(
     let bundle = open_bundle(path)?;
     let wrong = |why: String| BadUse::new(format!("{}: {why}", path.display()));
     is_trusted(&bundle, trusted).map_err(wrong)?;
-    let differences = unexplained(&bundle.run).map_err(|error| wrong(error.to_string()))?;
-    if let Some(first) = differences.first().filter(|_| !accept_differences) {
-        let more = differences.len() - 1;
-        let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+    let (origin, differences) = admitted(&bundle).map_err(|error| wrong(error.to_string()))?;
+    if let Some(what) = left_unexplained(&differences).filter(|_| !accept_differences) {
         return Err(wrong(format!(
-            "what does not follow from its trials is not taken: {first}{more}; `weir verify {}` lists what \
-             differs, --accept-differences takes it all the same",
+            "{what}; `weir verify {}` lists what differs, --accept-differences takes it all the same",
             path.display()
         ))
         .into());
     }
+    let imported = store.import(&bundle.run, &origin).map_err(store_error)?;
+    let name = store.run_name(imported.run()).map_err(store_error)?;
+    let says = says(&bundle, &imported, &name, differences.len());
+    Ok(Taken { name, says })
+}
+
+/// What a store keeps of where a bundle's run came from, and what of the run does not follow from its trials.
+pub(super) fn admitted(bundle: &Bundle) -> anyhow::Result<(Origin, Vec<String>)> {
+    let differences = unexplained(&bundle.run)?;
     let signature =
         bundle.signed.as_ref().map(|(signature, _)| serde_json::to_string(signature)).transpose()?;
     let origin = Origin {
@@ -107,10 +113,17 @@ fn take(
         imported_ms: weir_campaign::now_ms(),
         differences: differences.len() as u32,
     };
-    let imported = store.import(&bundle.run, &origin).map_err(store_error)?;
-    let name = store.run_name(imported.run()).map_err(store_error)?;
-    let says = says(&bundle, &imported, &name, differences.len());
-    Ok(Taken { name, says })
+    Ok((origin, differences))
+}
+
+/// Why a run is not taken, where something does not follow from its trials.
+pub(super) fn left_unexplained(differences: &[String]) -> Option<String> {
+    let more = match differences.len() {
+        0 => return None,
+        1 => String::new(),
+        several => format!(", and {} more", several - 1),
+    };
+    Some(format!("what does not follow from its trials is not taken: {}{more}", differences[0]))
 }
 
 fn is_trusted(bundle: &Bundle, trusted: &[PublicKey]) -> Result<(), String> {

@@ -1,6 +1,8 @@
 //! The subcommands. Each file holds an `Args` with its help and a `run`.
 
+mod account;
 mod advise;
+mod backup;
 mod bench;
 mod cells;
 mod compare;
@@ -22,9 +24,11 @@ mod perf;
 mod plan;
 mod plot;
 mod port_helper;
+mod push;
 mod repeats;
 mod report;
 mod rescore;
+mod restore;
 mod runs;
 mod schema;
 mod serve;
@@ -75,8 +79,12 @@ pub(crate) enum Command {
     Plot(plot::Args),
     Export(export::Args),
     Import(import::Args),
+    Push(push::Args),
     Pack(pack::Args),
     Serve(serve::Args),
+    Account(account::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Figures(figures::Args),
     Plan(plan::Args),
     Papers(papers::Args),
@@ -108,8 +116,12 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Plot(args) => plot::run(args),
         Command::Export(args) => export::run(args),
         Command::Import(args) => import::run(args),
+        Command::Push(args) => push::run(args),
         Command::Pack(args) => pack::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Account(args) => account::run(args),
+        Command::Backup(args) => backup::run(args),
+        Command::Restore(args) => restore::run(args),
         Command::Figures(args) => figures::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Papers(args) => papers::run(args),
@@ -146,6 +158,15 @@ pub(crate) fn write_page(runs: &[Run], path: &Path) -> anyhow::Result<()> {
     std::fs::write(path, page).map_err(|error| {
         BadUse::new(format!("page {}: {error}; name another with -o", path.display())).into()
     })
+}
+
+/// What a build says that only measures.
+#[cfg(not(feature = "serve"))]
+pub(crate) fn without_server(what: &str) -> anyhow::Error {
+    let says = format!(
+        "this weir was built without {what} (as `./x bench` builds it); `./x build` builds one with all of it"
+    );
+    BadUse::new(says).into()
 }
 
 /// A store's error, with the exit code it deserves.

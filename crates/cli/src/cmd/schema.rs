@@ -34,6 +34,10 @@ enum Name {
     Compare,
     /// A point over time: `weir history --json`
     History,
+    /// Accounts of a server: `weir account list --json`
+    Accounts,
+    /// Runs that were pushed: `weir push --json`
+    Pushed,
     /// The table of speed: `weir perf --json`
     Perf,
     /// Stored trials judged again: `weir rescore --json`
@@ -76,6 +80,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Name::Runs => schemars::schema_for!(super::runs::Runs),
         Name::Compare => schemars::schema_for!(weir_methods::compare::Comparison),
         Name::History => schemars::schema_for!(weir_methods::history::Document),
+        Name::Accounts => return accounts(),
+        Name::Pushed => schemars::schema_for!(super::push::Document),
         Name::Perf => schemars::schema_for!(weir_campaign::perf::Perf),
         Name::Rescore => schemars::schema_for!(super::rescore::Document),
         Name::Advise => schemars::schema_for!(super::advise::Document),
@@ -89,6 +95,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     super::print(&format!("{}\n", serde_json::to_string_pretty(&schema)?))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A form that only a build with the server has types for.
+#[cfg(feature = "serve")]
+fn accounts() -> anyhow::Result<ExitCode> {
+    document(&schemars::schema_for!(super::account::Accounts).to_value())
+}
+
+#[cfg(not(feature = "serve"))]
+fn accounts() -> anyhow::Result<ExitCode> {
+    Err(super::without_server("accounts"))
 }
 
 fn document(schema: &Value) -> anyhow::Result<ExitCode> {

@@ -1,7 +1,7 @@
 //! What the readers of the store share: where it is, which run is meant, and instants.
 
 use super::{BadUse, store_error};
-use std::io::{BufReader, ErrorKind};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use weir_report::shell_word;
 use weir_store::bundle::{self, Bundle};
@@ -113,18 +113,22 @@ fn unreadable(path: &Path) -> BadUse {
 pub(crate) fn open_bundle(path: &Path) -> anyhow::Result<Bundle> {
     let wrong = |why: &dyn std::fmt::Display| BadUse::new(format!("{}: {why}", path.display()));
     let file = std::fs::File::open(path).map_err(|error| wrong(&error))?;
-    let bundle = bundle::read(BufReader::new(file)).map_err(|error| wrong(&error))?;
-    bundle.numbers_hold().map_err(|error| wrong(&error))?;
-    if !bundle.unknown.is_empty() {
-        let (weir, fields) = (&bundle.run.weir, bundle.unknown.join(", "));
-        return Err(wrong(&format!(
-            "it was written by a Weir that keeps what this one does not know and would drop: {fields}; read it with \
-             {weir} or a newer one, not with {}",
-            super::WEIR
-        ))
-        .into());
+    Ok(read_bundle(BufReader::new(file)).map_err(|why| wrong(&why))?)
+}
+
+/// A bundle, its hashes checked, from wherever it comes.
+pub(crate) fn read_bundle(stream: impl BufRead) -> Result<Bundle, String> {
+    let bundle = bundle::read(stream).map_err(|error| error.to_string())?;
+    bundle.numbers_hold().map_err(|error| error.to_string())?;
+    if bundle.unknown.is_empty() {
+        return Ok(bundle);
     }
-    Ok(bundle)
+    let (weir, fields) = (&bundle.run.weir, bundle.unknown.join(", "));
+    Err(format!(
+        "it was written by a Weir that keeps what this one does not know and would drop: {fields}; read it with {weir} or a \
+         newer one, not with {}",
+        super::WEIR
+    ))
 }
 
 /// The file that a selector names, where it names one.

@@ -6,8 +6,10 @@ use super::rescore::plan_of;
 use super::stored::{Database, bundle_file, open_bundle};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::Once;
 use weir_campaign::plan::ThroughputPlan;
 use weir_methods::verify::{Derived, derive};
 use weir_store::Selector;
@@ -131,13 +133,26 @@ pub(super) fn unexplained(run: &Run) -> anyhow::Result<Vec<String>> {
     Ok(verified.points.iter().flat_map(says).collect())
 }
 
+thread_local! {
+    /// Whether this thread's panics are caught and said otherwise.
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Derives a run that somebody else may have written. Numbers that no measurement gives may be beyond what is
-/// calculated here: that is an error of theirs, and not the end of this program.
+/// calculated here: that is an error of theirs, and not the end of this program, which may be a server with other threads.
 fn contained(run: &Run) -> anyhow::Result<Verified> {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !IS_QUIET.get() {
+                usual(info)
+            }
+        }));
+    });
+    IS_QUIET.set(true);
     let verified = catch_unwind(AssertUnwindSafe(|| verify(run)));
-    std::panic::set_hook(hook);
+    IS_QUIET.set(false);
     let beyond = || BadUse::new(format!("run {}: its numbers cannot be calculated with", run.name));
     verified.map_err(|_| beyond())?
 }

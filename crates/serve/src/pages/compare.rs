@@ -7,6 +7,7 @@ mod text;
 use super::{Here, Page, command, head, page as framed, raw, top};
 use crate::answer::{Answer, Fault};
 use crate::catalogue::{Index, short, state};
+use crate::central::who::Who;
 use crate::pages::figures;
 use crate::site::Site;
 use address::{Asked, Which};
@@ -16,7 +17,7 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use weir_methods::compare::{Comparison, Side, compare, fault};
 use weir_report::{Around, Form, PageOptions};
-use weir_store::Store;
+use weir_store::View;
 use weir_trial::run::{Run, RunState};
 use weir_units::utc;
 
@@ -26,31 +27,32 @@ const OFFERED: usize = 30;
 /// The page.
 pub(crate) async fn page(
     State(site): State<Arc<Site>>,
+    who: Who,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
     let asked = Asked::read(&query.unwrap_or_default())?;
     if !asked.ticked.is_empty() {
         let open = asked.clone();
-        let chosen = site.stores.read(move |store| chosen(store, &open)).await?;
+        let chosen = site.stores.read(who.viewer, move |view| chosen(view, &open)).await?;
         return Ok(Redirect::to(&chosen.address()).into_response());
     }
     if asked.base.is_none() || asked.with.is_empty() {
-        let index = site.catalogue.index(&site.stores).await?;
+        let index = site.index(&who).await?;
         return Ok(framed("Compare", Here::Compare, &choice(&asked, &index)).into_response());
     }
     let shared = Arc::clone(&site);
-    let page = site.stores.read(move |store| {
-        let sides = Sides::load(store, &asked)?;
+    let page = site.stores.read(who.viewer, move |view| {
+        let sides = Sides::load(view, &asked)?;
         Ok(Answer::page(sides.page(&shared)?))
     });
     Ok(page.await?.into_response())
 }
 
 /// What `weir compare --json` prints of the baseline and the first of the others.
-pub(crate) async fn json(State(site): State<Arc<Site>>, RawQuery(query): RawQuery) -> Page {
+pub(crate) async fn json(State(site): State<Arc<Site>>, who: Who, RawQuery(query): RawQuery) -> Page {
     let asked = Asked::read(&query.unwrap_or_default())?;
-    let write = move |store: &Store| {
-        let sides = Sides::load(store, &asked)?;
+    let write = move |view: &View<'_>| {
+        let sides = Sides::load(view, &asked)?;
         let [comparison] = &sides.compared()?[..] else {
             return Err(Fault::Bad("as JSON two sides are compared: write base=RUN&with=RUN".to_owned()));
         };
@@ -58,17 +60,16 @@ pub(crate) async fn json(State(site): State<Arc<Site>>, RawQuery(query): RawQuer
             serde_json::to_string_pretty(comparison).map_err(|error| Fault::Broken(error.to_string()))?;
         Ok(Answer::text("application/json", format!("{text}\n")))
     };
-    site.stores.read(write).await
+    site.stores.read(who.viewer, write).await
 }
 
 /// What was ticked in the list, as an address that says it: the first is the baseline; one run alone is compared by its devices.
-fn chosen(store: &Store, asked: &Asked) -> Result<Asked, Fault> {
+fn chosen(view: &View<'_>, asked: &Asked) -> Result<Asked, Fault> {
     let mut sides = asked.ticked.clone();
     if let [only] = &sides[..]
         && asked.base.is_none()
     {
-        let id = store.find(&only.run)?;
-        let facts = store.facts(id.0, id.0, &[])?.remove(&id.0).unwrap_or_default();
+        let facts = view.facts(view.find(&only.run)?)?;
         if facts.duts.len() > 1 {
             sides = facts.duts.iter().map(|dut| Which { dut: Some(dut.clone()), ..only.clone() }).collect();
         }
@@ -122,19 +123,19 @@ struct Sides {
 }
 
 impl Sides {
-    fn load(store: &Store, asked: &Asked) -> Result<Self, Fault> {
+    fn load(view: &View<'_>, asked: &Asked) -> Result<Self, Fault> {
         let Some(base) = asked.base.clone().filter(|_| !asked.with.is_empty()) else {
             return Err(Fault::Bad("two sides are compared: write base=RUN&with=RUN".to_owned()));
         };
         let (mut ids, mut runs, mut sides) = (Vec::new(), Vec::new(), Vec::new());
         let mut named = Vec::new();
         for which in std::iter::once(&base).chain(&asked.with) {
-            let id = store.find(&which.run)?;
+            let id = view.find(&which.run)?;
             let place = match ids.iter().position(|known| *known == id) {
                 Some(place) => place,
                 None => {
                     ids.push(id);
-                    runs.push(store.load(id)?);
+                    runs.push(view.load(id)?);
                     runs.len() - 1
                 }
             };

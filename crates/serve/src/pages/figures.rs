@@ -2,13 +2,14 @@
 
 use super::{Here, Page, address_of, command, page as framed, selector, wide};
 use crate::answer::{Answer, Fault};
+use crate::central::who::Who;
 use crate::site::Site;
 use axum::extract::{Path, RawQuery, State};
 use form_urlencoded::Serializer;
 use maud::{Markup, html};
 use std::sync::Arc;
 use weir_report::{Exhibit, Form, exhibits};
-use weir_store::Selector;
+use weir_store::{Selector, View};
 use weir_trial::run::Run;
 
 /// What another program makes of a drawing: ending, name, media type.
@@ -39,15 +40,15 @@ fn named(query: Option<String>) -> Result<Vec<Selector>, Fault> {
 }
 
 /// The runs, each once however it was named.
-fn loaded(store: &weir_store::Store, which: &[Selector]) -> Result<Vec<Run>, Fault> {
+fn loaded(view: &View<'_>, which: &[Selector]) -> Result<Vec<Run>, Fault> {
     let mut ids = Vec::new();
     for run in which {
-        let id = store.find(run)?;
+        let id = view.find(run)?;
         if !ids.contains(&id) {
             ids.push(id);
         }
     }
-    ids.into_iter().map(|id| Ok(store.load(id)?)).collect()
+    ids.into_iter().map(|id| Ok(view.load(id)?)).collect()
 }
 
 /// `?run=A&run=B`.
@@ -60,18 +61,18 @@ pub(crate) fn query(runs: &[Run]) -> String {
 }
 
 /// What there is of some runs.
-pub(crate) async fn page(State(site): State<Arc<Site>>, RawQuery(runs): RawQuery) -> Page {
+pub(crate) async fn page(State(site): State<Arc<Site>>, who: Who, RawQuery(runs): RawQuery) -> Page {
     let which = named(runs)?;
     if which.is_empty() {
         return Ok(without_runs());
     }
     let shared = Arc::clone(&site);
-    let draw = move |store: &weir_store::Store| {
-        let runs = loaded(store, &which)?;
+    let draw = move |view: &View<'_>| {
+        let runs = loaded(view, &which)?;
         let exhibits = exhibits(&runs);
         Ok(framed("Figures", Here::Figures, &listed(&shared, &runs, &exhibits)))
     };
-    site.stores.read(draw).await
+    site.stores.read(who.viewer, draw).await
 }
 
 fn without_runs() -> Answer {
@@ -165,6 +166,7 @@ fn cited(runs: &[Run], id: &str) -> String {
 /// A plot or a table as a file: its identifier, and the ending of the form.
 pub(crate) async fn file(
     State(site): State<Arc<Site>>,
+    who: Who,
     Path(file): Path<String>,
     RawQuery(runs): RawQuery,
 ) -> Page {
@@ -187,8 +189,8 @@ pub(crate) async fn file(
         ))
     })?;
     let shared = Arc::clone(&site);
-    let write = move |store: &weir_store::Store| {
-        let runs = loaded(store, &which)?;
+    let write = move |view: &View<'_>| {
+        let runs = loaded(view, &which)?;
         let exhibits = exhibits(&runs);
         let exhibit = exhibits.iter().find(|exhibit| exhibit.id() == id).ok_or_else(|| {
             let ids: Vec<&str> = exhibits.iter().map(Exhibit::id).take(40).collect();
@@ -214,5 +216,5 @@ pub(crate) async fn file(
             Form::Latex | Form::Pgf => Answer::text("text/plain; charset=utf-8", text),
         })
     };
-    site.stores.read(write).await
+    site.stores.read(who.viewer, write).await
 }

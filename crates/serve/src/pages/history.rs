@@ -9,6 +9,7 @@ mod text;
 use super::{Here, Page, command, page as framed, runs::choice};
 use crate::answer::{Answer, Fault};
 use crate::catalogue::{Entry, Facet, Index};
+use crate::central::who::Who;
 use crate::filter::Found;
 use crate::site::Site;
 use address::Asked;
@@ -18,7 +19,7 @@ use maud::{Markup, html};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use weir_methods::history::{Document, History, KEY, Series};
-use weir_store::{RunId, Store};
+use weir_store::{RunId, View};
 use weir_trial::run::{Point, Run, RunState};
 
 /// Most runs of which one history is made: their points are read for it.
@@ -32,6 +33,7 @@ const OFFERED: [Facet; 7] =
 /// The page.
 pub(crate) async fn page(
     State(site): State<Arc<Site>>,
+    who: Who,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
     let query = query.unwrap_or_default();
@@ -40,7 +42,7 @@ pub(crate) async fn page(
         // What a form left empty need not stand in an address that is passed on.
         return Ok(Redirect::to(&asked.address("/history")).into_response());
     }
-    let index = site.catalogue.index(&site.stores).await?;
+    let index = site.index(&who).await?;
     let found = asked.filter.find(&index);
     if found.runs.len() > MOST_RUNS {
         let main = around(&asked, &index, &found, (&too_many(found.runs.len()), true));
@@ -58,23 +60,23 @@ pub(crate) async fn page(
         };
         Ok(framed("History", Here::History, &around(asked, &index, found, (&main, !is_one))))
     };
-    Ok(made(&site, "page", asked, found, draw).await?.into_response())
+    Ok(made(&site, &who, "page", asked, found, draw).await?.into_response())
 }
 
 /// What `weir history --json` prints.
-pub(crate) async fn json(State(site): State<Arc<Site>>, RawQuery(query): RawQuery) -> Page {
-    let (asked, found) = few(&site, query).await?;
+pub(crate) async fn json(State(site): State<Arc<Site>>, who: Who, RawQuery(query): RawQuery) -> Page {
+    let (asked, found) = few(&site, &who, query).await?;
     let write = |document: Document, _: &Asked, _: &Found| {
         let text =
             serde_json::to_string_pretty(&document).map_err(|error| Fault::Broken(error.to_string()))?;
         Ok(Answer::text("application/json", format!("{text}\n")))
     };
-    made(&site, "json", asked, found, write).await
+    made(&site, &who, "json", asked, found, write).await
 }
 
 /// One series as a plot.
-pub(crate) async fn plot(State(site): State<Arc<Site>>, RawQuery(query): RawQuery) -> Page {
-    let (asked, found) = few(&site, query).await?;
+pub(crate) async fn plot(State(site): State<Arc<Site>>, who: Who, RawQuery(query): RawQuery) -> Page {
+    let (asked, found) = few(&site, &who, query).await?;
     let shared = Arc::clone(&site);
     let write = move |document: Document, _: &Asked, _: &Found| match document.series.as_slice() {
         [one] => Ok(Answer::text("image/svg+xml", shared.program.trend(one).svg())),
@@ -83,13 +85,13 @@ pub(crate) async fn plot(State(site): State<Arc<Site>>, RawQuery(query): RawQuer
             several.len()
         ))),
     };
-    made(&site, "svg", asked, found, write).await
+    made(&site, &who, "svg", asked, found, write).await
 }
 
 /// What an address asks for, and its runs, of which there must not be too many.
-async fn few(site: &Site, query: Option<String>) -> Result<(Asked, Found), Fault> {
+async fn few(site: &Site, who: &Who, query: Option<String>) -> Result<(Asked, Found), Fault> {
     let (asked, _) = Asked::read(&query.unwrap_or_default())?;
-    let index = site.catalogue.index(&site.stores).await?;
+    let index = site.index(who).await?;
     let found = asked.filter.find(&index);
     match found.runs.len() {
         runs if runs > MOST_RUNS => Err(Fault::Bad(format!(
@@ -103,6 +105,7 @@ async fn few(site: &Site, query: Option<String>) -> Result<(Asked, Found), Fault
 /// What is drawn of the history of some runs; what was drawn lately of the same runs is given again.
 async fn made(
     site: &Arc<Site>,
+    who: &Who,
     form: &str,
     asked: Asked,
     found: Found,
@@ -114,18 +117,18 @@ async fn made(
         return Ok(answer);
     }
     let shared = Arc::clone(site);
-    let make = move |store: &Store| {
+    let make = move |view: &View<'_>| {
         // Whoever was waited for may have made it.
         if let Some(answer) = shared.histories.get(&key) {
             return Ok(answer);
         }
-        let answer = draw(collected(store, &asked, &found)?, &asked, &found)?;
+        let answer = draw(collected(view, &asked, &found)?, &asked, &found)?;
         if !is_live {
             shared.histories.keep(key, &answer);
         }
         Ok(answer)
     };
-    site.stores.read(make).await
+    site.stores.read(who.viewer, make).await
 }
 
 /// Tells runs apart, and what became of them.
@@ -140,11 +143,11 @@ fn identity(runs: &[Arc<Entry>]) -> u64 {
 }
 
 /// The series that are meant, from one run in memory at a time.
-fn collected(store: &Store, asked: &Asked, found: &Found) -> Result<Document, Fault> {
+fn collected(view: &View<'_>, asked: &Asked, found: &Found) -> Result<Document, Fault> {
     let mut history = History::default();
     let wanted = |key: &_| asked.wants(key);
     for run in &found.runs {
-        if let Some(run) = store.load_points(RunId(run.outline.id), &wanted)? {
+        if let Some(run) = view.load_points(RunId(run.outline.id), &wanted)? {
             history.take(&run, &wanted);
         }
     }

@@ -1,6 +1,8 @@
 //! The pages, one file each; here are their addresses and what stands around each of them.
 
+mod account;
 pub(crate) mod assets;
+mod badge;
 mod compare;
 pub(crate) mod fault;
 mod figures;
@@ -16,11 +18,18 @@ use axum::Router;
 use axum::routing::{get, post};
 use maud::{DOCTYPE, Markup, html};
 use std::sync::Arc;
-use weir_store::{ParseSelectorError, Selector, Store};
+use weir_store::{ParseSelectorError, Selector, View};
 use weir_trial::run::Run;
 
 /// What a handler gives.
 type Page = Result<Answer, Fault>;
+
+// What the API has of the pages.
+pub(crate) use account::changed;
+pub(crate) use compare::json as comparison;
+pub(crate) use history::json as history_document;
+pub(crate) use run::file as run_file;
+pub(crate) use runs::summary;
 
 /// Every address.
 pub(crate) fn routes() -> Router<Arc<Site>> {
@@ -46,6 +55,13 @@ pub(crate) fn routes() -> Router<Arc<Site>> {
         .route("/history.json", get(history::json))
         .route("/history.svg", get(history::plot))
         .route("/static/{file}", get(assets::file))
+        .route("/badge/{run}/{file}", get(badge::page))
+        .route("/account", get(account::page))
+        .route("/account/enter", post(account::enter))
+        .route("/account/leave", post(account::leave))
+        .route("/runs/{run}/visibility", post(account::change))
+        .route("/runs/{run}/delete", post(account::delete))
+        .merge(crate::api::routes())
 }
 
 /// The parts of the site, as its navigation names them.
@@ -56,15 +72,17 @@ pub(crate) enum Here {
     History,
     Figures,
     Start,
+    Account,
     Nowhere,
 }
 
-const PARTS: [(Here, &str, &str); 5] = [
+const PARTS: [(Here, &str, &str); 6] = [
     (Here::Runs, "/runs", "Runs"),
     (Here::Compare, "/compare", "Compare"),
     (Here::History, "/history", "History"),
     (Here::Figures, "/figures", "Figures"),
     (Here::Start, "/start", "Start"),
+    (Here::Account, "/account", "Account"),
 ];
 
 /// A page of the site.
@@ -134,8 +152,8 @@ pub(crate) fn selector(name: &str) -> Result<Selector, Fault> {
 }
 
 /// The runs that an address names, whole.
-pub(crate) fn load(store: &Store, runs: &[Selector]) -> Result<Vec<Run>, Fault> {
-    runs.iter().map(|run| Ok(store.load(store.find(run)?)?)).collect()
+pub(crate) fn load(view: &View<'_>, runs: &[Selector]) -> Result<Vec<Run>, Fault> {
+    runs.iter().map(|run| Ok(view.load(view.find(run)?)?)).collect()
 }
 
 /// What names a run in addresses.

@@ -5,6 +5,7 @@ mod drawing;
 
 use super::{Here, Page, address_of, command, load, page as framed, selector, wide};
 use crate::answer::{Answer, Fault};
+use crate::central::who::Who;
 use crate::site::Site;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
@@ -15,7 +16,11 @@ use weir_trial::verdict::{Code, Finding};
 use weir_units::{Nanos, utc};
 
 /// The page.
-pub(crate) async fn page(State(site): State<Arc<Site>>, Path((name, place)): Path<(String, String)>) -> Page {
+pub(crate) async fn page(
+    State(site): State<Arc<Site>>,
+    who: Who,
+    Path((name, place)): Path<(String, String)>,
+) -> Page {
     let which = selector(&name)?;
     let wanted: u32 = place.parse().map_err(|_| {
         Fault::Missing(format!(
@@ -24,9 +29,9 @@ pub(crate) async fn page(State(site): State<Arc<Site>>, Path((name, place)): Pat
         ))
     })?;
     let shared = Arc::clone(&site);
-    let draw = move |store: &weir_store::Store| {
+    let draw = move |view: &weir_store::View<'_>| {
         let run =
-            load(store, &[which])?.pop().ok_or_else(|| Fault::Missing(format!("run {name} went away")))?;
+            load(view, &[which])?.pop().ok_or_else(|| Fault::Missing(format!("run {name} went away")))?;
         let there = || match run.points.len() {
             0 => "it has none yet".to_owned(),
             points => format!("it has {points}, of which the last is {}", run.points[points - 1].index),
@@ -36,7 +41,7 @@ pub(crate) async fn page(State(site): State<Arc<Site>>, Path((name, place)): Pat
             .ok_or_else(|| Fault::Missing(format!("run {} has no point {wanted}; {}", run.name, there())))?;
         Ok(drawn(&shared, &run, place))
     };
-    site.stores.read(draw).await
+    site.stores.read(who.viewer, draw).await
 }
 
 /// What a point is called: `0 · l2fwd · nf · vhost · tr3i · 64 B`.

@@ -2,6 +2,8 @@
 
 use super::{Here, Page, address_of, command, head, load, raw, selector, top};
 use crate::answer::{Answer, Fault};
+use crate::central::sessions::Session;
+use crate::central::who::Who;
 use crate::pages::figures;
 use crate::site::Site;
 use axum::extract::{Path, State};
@@ -9,7 +11,7 @@ use maud::{Markup, html};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_report::{Around, Form, PageOptions};
-use weir_store::Outline;
+use weir_store::{Outline, View};
 use weir_trial::run::{Run, RunState};
 use weir_units::utc;
 
@@ -17,31 +19,34 @@ use weir_units::utc;
 const OPEN_POINTS: usize = 12;
 
 /// The page.
-pub(crate) async fn page(State(site): State<Arc<Site>>, Path(name): Path<String>) -> Page {
+pub(crate) async fn page(State(site): State<Arc<Site>>, who: Who, Path(name): Path<String>) -> Page {
     let which = selector(&name)?;
     let shared = Arc::clone(&site);
-    let draw = move |store: &weir_store::Store| {
-        let id = store.find(&which)?;
-        let outline = store.outline_of(id)?.ok_or_else(|| Fault::Missing(format!("run {name} went away")))?;
-        let key = format!("run {outline:?}");
+    let viewer = who.viewer;
+    let draw = move |view: &View<'_>| {
+        let id = view.find(&which)?;
+        let outline = view.outline(id)?.ok_or_else(|| Fault::Missing(format!("run {name} went away")))?;
+        // Its account has a page of its own, with a word in it that is the session's.
+        let session = who.session.filter(|_| viewer.owns(outline.share.as_ref()));
+        let key = format!("run {outline:?} {session:?}");
         if let Some(page) = shared.cache.get(&key) {
             return Ok(page);
         }
-        let run = store.load(id)?;
-        let page = Answer::page(drawn(&shared, run, &outline));
+        let run = view.load(id)?;
+        let page = Answer::page(drawn(&shared, run, &outline, session.as_ref()));
         if !outline.live {
             shared.cache.keep(key, &page);
         }
         Ok(page)
     };
-    site.stores.read(draw).await
+    site.stores.read(viewer, draw).await
 }
 
-fn drawn(site: &Site, run: Run, outline: &Outline) -> String {
+fn drawn(site: &Site, run: Run, outline: &Outline, session: Option<&Session>) -> String {
     let around = [
         raw(head()),
         raw(html! { (top(Here::Runs)) span id="main" tabindex="-1" {} }),
-        raw(beside(site, &run, outline)),
+        raw(beside(site, &run, outline, session)),
     ];
     let runs = [run];
     let foot = |id: &str, forms: &[Form]| raw(figures::foot(site, &runs, id, forms));
@@ -63,7 +68,7 @@ fn measure(run: &Run, outline: &Outline) -> Markup {
 }
 
 /// What can be done with the run.
-fn beside(site: &Site, run: &Run, outline: &Outline) -> Markup {
+fn beside(site: &Site, run: &Run, outline: &Outline, session: Option<&Session>) -> Markup {
     let (flag, name) = (site.program.db_flag(), &run.name);
     let at = format!("/runs/{}", address_of(run));
     let next = match (run.state, outline.live) {
@@ -84,6 +89,7 @@ fn beside(site: &Site, run: &Run, outline: &Outline) -> Markup {
                 @if site.start.is_some() { (measure(run, outline)) }
             }
             (points(run, &at))
+            @if let Some(share) = &outline.share { (super::account::of_run(run, share, session)) }
             details class="cite" {
                 summary { "Cite, copy, go on" }
                 p { "As a command: " (command(&next)) }
@@ -157,7 +163,11 @@ fn bibtex(run: &Run) -> String {
 }
 
 /// The run as a file.
-pub(crate) async fn file(State(site): State<Arc<Site>>, Path((name, file)): Path<(String, String)>) -> Page {
+pub(crate) async fn file(
+    State(site): State<Arc<Site>>,
+    who: Who,
+    Path((name, file)): Path<(String, String)>,
+) -> Page {
     const FILES: [&str; 4] = ["run.json", "trials.csv", "bundle.weir", "plan.toml"];
     if !FILES.contains(&file.as_str()) {
         let there = FILES.join(", ");
@@ -168,9 +178,9 @@ pub(crate) async fn file(State(site): State<Arc<Site>>, Path((name, file)): Path
     }
     let which = selector(&name)?;
     let program = Arc::clone(&site.program);
-    let write = move |store: &weir_store::Store| {
+    let write = move |view: &View<'_>| {
         let run =
-            load(store, &[which])?.pop().ok_or_else(|| Fault::Missing(format!("run {name} went away")))?;
+            load(view, &[which])?.pop().ok_or_else(|| Fault::Missing(format!("run {name} went away")))?;
         let called = run.name.clone();
         let broken = |why: String| Fault::Conflict(format!("run {called}: {why}"));
         match file.as_str() {
@@ -185,15 +195,15 @@ pub(crate) async fn file(State(site): State<Arc<Site>>, Path((name, file)): Path
             "plan.toml" => Ok(Answer::file("application/toml", run.plan.into(), &format!("{called}.toml"))),
             _ => {
                 let id = weir_store::RunId(run.id);
-                if store.outline_of(id)?.is_some_and(|outline| outline.live) {
+                if view.outline(id)?.is_some_and(|outline| outline.live) {
                     return Err(Fault::Conflict(format!(
                         "run {called} is being measured; take its bundle when it has ended"
                     )));
                 }
-                let bytes = program.bundle(run, store.origin(id)?).map_err(broken)?;
+                let bytes = program.bundle(run, view.origin(id)?).map_err(broken)?;
                 Ok(Answer::file("application/gzip", bytes, &format!("{called}.weir")))
             }
         }
     };
-    site.stores.read(write).await
+    site.stores.read(who.viewer, write).await
 }

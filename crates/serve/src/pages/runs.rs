@@ -3,6 +3,7 @@
 use super::{Here, Page, command, page as framed, wide};
 use crate::answer::{Answer, Fault};
 use crate::catalogue::{Entry, Facet, Index, short, state};
+use crate::central::who::Who;
 use crate::filter::{Filter, Found, Sort};
 use crate::site::Site;
 use axum::extract::{RawQuery, State};
@@ -19,13 +20,14 @@ const OFFERED: usize = 100;
 const SCHEMA_VERSION: u32 = 1;
 
 /// The first page: all runs.
-pub(crate) async fn first(site: State<Arc<Site>>) -> Result<Response, Fault> {
-    page(site, RawQuery(None)).await
+pub(crate) async fn first(site: State<Arc<Site>>, who: Who) -> Result<Response, Fault> {
+    page(site, who, RawQuery(None)).await
 }
 
 /// The list.
 pub(crate) async fn page(
     State(site): State<Arc<Site>>,
+    who: Who,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
     let (filter, is_full) = Filter::read(&query.unwrap_or_default())?;
@@ -33,7 +35,7 @@ pub(crate) async fn page(
         // What a form left empty need not stand in an address that is passed on.
         return Ok(Redirect::to(&format!("/runs{}", filter.address())).into_response());
     }
-    let index = site.catalogue.index(&site.stores).await?;
+    let index = site.index(&who).await?;
     let list = List { found: filter.find(&index), filter: &filter, index: &index, site: &site };
     Ok(list.page().into_response())
 }
@@ -48,9 +50,9 @@ struct Runs {
 }
 
 /// The list for programs.
-pub(crate) async fn json(State(site): State<Arc<Site>>, RawQuery(query): RawQuery) -> Page {
+pub(crate) async fn json(State(site): State<Arc<Site>>, who: Who, RawQuery(query): RawQuery) -> Page {
     let (filter, _) = Filter::read(&query.unwrap_or_default())?;
-    let index = site.catalogue.index(&site.stores).await?;
+    let index = site.index(&who).await?;
     let found = filter.find(&index);
     let shown = found.runs.iter().skip(filter.page.saturating_mul(filter.per())).take(filter.per());
     let runs = Runs {
@@ -62,7 +64,8 @@ pub(crate) async fn json(State(site): State<Arc<Site>>, RawQuery(query): RawQuer
     Ok(Answer::text("application/json", format!("{text}\n")))
 }
 
-fn summary(run: &Entry) -> RunSummary {
+/// A run as `weir runs --json` has it.
+pub(crate) fn summary(run: &Entry) -> RunSummary {
     let (outline, facts) = (run.outline.clone(), &run.facts);
     RunSummary {
         id: outline.id,

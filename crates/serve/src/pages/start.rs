@@ -17,7 +17,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use std::sync::Arc;
-use weir_store::Outline;
+use weir_store::{Outline, Viewer};
 use weir_trial::run::RunState;
 
 /// What RFC 6815 asks of whoever measures.
@@ -43,7 +43,7 @@ fn inside<'a>(site: &'a Site, headers: &HeaderMap) -> Result<&'a Start, Fault> {
 }
 
 /// The fields of a form that was sent; of several of one name the last.
-fn fields(headers: &HeaderMap, body: &[u8]) -> Result<Filled, Fault> {
+pub(super) fn fields(headers: &HeaderMap, body: &[u8]) -> Result<Filled, Fault> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with("application/x-www-form-urlencoded") {
         return Err(Fault::Bad("a form is sent as application/x-www-form-urlencoded".to_owned()));
@@ -124,11 +124,10 @@ pub(crate) async fn resume(
 /// The run that a form names, which must be one that can be taken up again.
 async fn unfinished(site: &Site, fields: &Filled) -> Result<Outline, Fault> {
     let which = super::selector(fields.get("run").map_or("", String::as_str))?;
-    let find = move |store: &weir_store::Store| {
-        let id = store.find(&which)?;
-        store.outline_of(id)?.ok_or_else(|| Fault::Missing("the run went away".to_owned()))
+    let find = move |view: &weir_store::View<'_>| {
+        view.outline(view.find(&which)?)?.ok_or_else(|| Fault::Missing("the run went away".to_owned()))
     };
-    let run = site.stores.read(find).await?;
+    let run = site.stores.read(Viewer::Anybody, find).await?;
     if run.state == RunState::Finished || run.live {
         let why = if run.live { "is being measured" } else { "is finished; nothing is left to go on with" };
         return Err(Fault::Conflict(format!("run {} {why}", run.name)));

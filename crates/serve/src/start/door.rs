@@ -70,8 +70,9 @@ impl Door {
 
     /// Whether this is the token, for whoever comes with one; of a wrong one it is said late.
     pub(crate) async fn looks_at(&self, token: &str) -> Result<bool, Fault> {
-        let _look = self.looks.try_acquire().map_err(|_| {
-            Fault::Hasty("too many wrong tokens are being tried; try again in a moment".to_owned())
+        let _look = self.looks.try_acquire().map_err(|_| Fault::Often {
+            what: "too many wrong tokens are being tried; try again in a moment".to_owned(),
+            seconds: 2,
         })?;
         let opens = self.opens(token);
         if !opens {
@@ -133,7 +134,7 @@ pub(crate) fn from_our_pages(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 /// Whether two secrets are the same, without telling by the time it takes how far they are.
-fn same(given: &str, secret: &str) -> bool {
+pub(crate) fn same(given: &str, secret: &str) -> bool {
     digest(&SHA256, given.as_bytes()).as_ref() == digest(&SHA256, secret.as_bytes()).as_ref()
 }
 
@@ -202,7 +203,7 @@ mod tests {
         assert!(begun.elapsed() >= LATE);
         assert_eq!(answers.iter().filter(|answer| matches!(answer, Ok(false))).count(), LOOKS);
         assert_eq!(
-            answers.iter().filter(|answer| matches!(answer, Err(Fault::Hasty(_)))).count(),
+            answers.iter().filter(|answer| matches!(answer, Err(Fault::Often { .. }))).count(),
             20 - LOOKS
         );
         assert!(door.looks_at("a-token-of-the-tests").await.unwrap(), "and it opens again");

@@ -4,7 +4,7 @@
 #[allow(dead_code, unused_imports, reason = "the report's tests use the rest")]
 mod example;
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_methods::history::Series;
 use weir_report::Trend;
-use weir_serve::{Checked, Limits, Options, PlanText, Program, Server, Stop};
+use weir_serve::{Admitted, Checked, Limits, Options, PlanText, Program, Server, Stop};
 use weir_store::{Origin, Store};
 use weir_trial::run::{Point, PointResult, Run};
 
@@ -38,6 +38,12 @@ impl Program for Lines {
 
     fn ratios(&self, _: &[Run]) -> Vec<weir_report::Ratios> {
         Vec::new()
+    }
+
+    fn admit(&self, bundle: &mut dyn BufRead) -> Result<Admitted, String> {
+        let bundle = weir_store::bundle::read(bundle).map_err(|error| error.to_string())?;
+        let origin = Origin { address: bundle.address, ..origin(&bundle.run) };
+        Ok(Admitted { run: bundle.run, origin, bytes: bundle.bytes })
     }
 
     fn trend(&self, series: &Series) -> Trend {
@@ -112,16 +118,15 @@ pub(crate) fn store(folder: &Path, runs: &[Run]) -> PathBuf {
     let path = folder.join("weir.db");
     let mut store = Store::open(Some(&path)).unwrap();
     for run in runs {
-        let origin = Origin {
-            name: run.name.clone(),
-            address: "sha256:0".to_owned(),
-            signature: None,
-            imported_ms: 0,
-            differences: 0,
-        };
-        store.import(run, &origin).unwrap();
+        store.import(run, &origin(run)).unwrap();
     }
     path
+}
+
+/// Where a run came from that a test has.
+pub(crate) fn origin(run: &Run) -> Origin {
+    let (name, address) = (run.name.clone(), "sha256:0".to_owned());
+    Origin { name, address, signature: None, imported_ms: 0, differences: 0 }
 }
 
 /// A site that is served until this goes.

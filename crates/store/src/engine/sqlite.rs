@@ -78,6 +78,16 @@ impl Sqlite {
         }
     }
 
+    /// Opens a copy of a file, raised to this version; the file itself is not touched.
+    #[cfg(feature = "central")]
+    pub(crate) fn open_copy_of(path: &Path) -> StoreResult<Self> {
+        if !path.exists() {
+            return Err(StoreError::Missing { path: path.to_owned() });
+        }
+        check_magic(path)?;
+        Self::open_copy(path)
+    }
+
     /// Opens a copy of a file that may only be read, with its write-ahead log, raised to this version.
     /// The copy is for reading, and goes with the store.
     fn open_copy(path: &Path) -> StoreResult<Self> {

@@ -81,6 +81,18 @@ impl Row {
         Self { columns, values }
     }
 
+    /// The names of the columns, in order.
+    #[cfg(feature = "central")]
+    pub(crate) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The values, in the order of the columns.
+    #[cfg(feature = "central")]
+    pub(crate) fn values(&self) -> &[Value] {
+        &self.values
+    }
+
     /// The value of a column.
     pub(crate) fn get<T: FromValue>(&self, column: &str) -> Result<T> {
         let place = self.columns.iter().position(|known| known == column);

@@ -19,6 +19,9 @@ With --allow-runs it also measures: a form made from the schema of plans, checke
 time, with its lines as they come. That takes the token that is printed when the server starts. A measurement is a `weir bench` \
 of the server's user, which may read captures and flow tables by their paths.
 
+With --allow-push it takes runs from accounts (`weir push`, `weir account`), each public, unlisted or private. What anybody sees of \
+a database with private runs is the same with and without it.
+
 Ctrl-C or SIGTERM ends it when the answers under way are sent.";
 
 const EXAMPLES: &str = "\
@@ -29,6 +32,8 @@ Examples:
     weir serve --db results.db --listen 127.0.0.1:0
   Measuring from the page:
     weir serve --allow-runs
+  For several labs, behind a TLS proxy, from PostgreSQL:
+    weir serve --allow-push --behind-proxy --host weir.example --db postgres://weir@/weir
   In a trusted lab's network, by the machine's name:
     weir serve --listen 0.0.0.0:8080 --host lab.example";
 
@@ -48,6 +53,19 @@ pub(crate) struct Args {
     /// A file with the token, at least 16 letters; without it a random one is made and printed
     #[arg(long, value_name = "FILE", requires = "allow_runs")]
     token_file: Option<std::path::PathBuf>,
+    /// Take runs from those who have a token (`weir account add`)
+    #[arg(long)]
+    allow_push: bool,
+    /// The licence under which runs are pushed, an address at its end [default: CC BY 4.0,
+    /// https://creativecommons.org/licenses/by/4.0/]
+    #[arg(long, value_name = "TEXT", requires = "allow_push")]
+    licence: Option<String>,
+    /// Most bytes of a bundle that is pushed
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = super::account::bytes)]
+    bundle_bytes: u64,
+    /// A TLS proxy stands in front: browsers are told so, and what it says in X-Forwarded-For is believed
+    #[arg(long)]
+    behind_proxy: bool,
     #[command(flatten)]
     database: Database,
 }

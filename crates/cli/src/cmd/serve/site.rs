@@ -1,15 +1,18 @@
 //! What the site takes from the command line: the same words, files and stores.
 
 use super::Args;
+use crate::cmd::import::{admitted, left_unexplained};
+use crate::cmd::stored::read_bundle;
 use crate::cmd::thresholds::Thresholds;
 use crate::cmd::{BadUse, WEIR, cells, export, store_error};
+use std::io::BufRead;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use weir_campaign::plan::{self, Known, Plan};
 use weir_methods::history::Series;
 use weir_report::{Ratios, Trend};
-use weir_serve::{Checked, Options, PlanText, Program, Runs, ServeError, Server, Stop};
+use weir_serve::{Admitted, Checked, Options, PlanText, Program, Pushes, Runs, ServeError, Server, Stop};
 use weir_store::bundle::{self, Seal, Signature};
 use weir_store::{Origin, Store, server_of};
 use weir_trial::run::{Point, PointResult, Run};
@@ -46,6 +49,15 @@ impl Program for CommandLine {
 
     fn ratios(&self, runs: &[Run]) -> Vec<Ratios> {
         crate::cmd::compare::ratios(runs)
+    }
+
+    fn admit(&self, bundle: &mut dyn BufRead) -> Result<Admitted, String> {
+        let bundle = read_bundle(bundle)?;
+        let (origin, differences) = admitted(&bundle).map_err(|error| error.to_string())?;
+        if let Some(what) = left_unexplained(&differences) {
+            return Err(format!("{what}; `weir verify` lists what differs"));
+        }
+        Ok(Admitted { run: bundle.run, origin, bytes: bundle.bytes })
     }
 
     fn trend(&self, series: &Series) -> Trend {
@@ -96,7 +108,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = args.database.named().map(ToOwned::to_owned);
     let open = Arc::new(move || Store::open_existing(path.as_deref()));
     let runs = if args.allow_runs { Some(runs(&args)?) } else { None };
-    let options = Options { hosts: args.host, runs, ..Options::default() };
+    let pushes = pushes(&args)?;
+    let options = Options { hosts: args.host, runs, pushes, ..Options::default() };
     let server = Server::bind(&args.listen, options, open, Arc::new(program)).map_err(said)?;
     let stop = Stop::default();
     let stopped = stop.clone();
@@ -107,13 +120,36 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let token = if args.token_file.is_some() { "the one in the file" } else { token };
         crate::cmd::print(&format!("measuring is allowed at http://{address}/start; token: {token}\n"))?;
     }
-    if !address.ip().is_loopback() {
-        eprintln!(
-            "note: whoever reaches this machine can read the store; there is no encryption and no password"
-        );
+    if args.allow_push {
+        crate::cmd::print(&format!(
+            "runs are pushed by: weir push http://{address} RUN; `weir account add` makes tokens\n"
+        ))?;
+    }
+    if !address.ip().is_loopback() && !args.behind_proxy {
+        let whom = if args.allow_push {
+            "whoever reaches this machine can read what is not private"
+        } else {
+            "whoever reaches this machine can read the store"
+        };
+        eprintln!("note: {whom}; there is no encryption");
     }
     server.run(&stop).map_err(said)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How runs are pushed, where they may be.
+fn pushes(args: &Args) -> anyhow::Result<Option<Pushes>> {
+    if !args.allow_push {
+        return Ok(None);
+    }
+    let licence = args.licence.clone().unwrap_or_else(|| weir_serve::LICENCE.to_owned());
+    let is_good =
+        !licence.trim().is_empty() && licence.len() <= 200 && !licence.chars().any(char::is_control);
+    if !is_good {
+        return Err(BadUse::new("--licence: a licence is named in a line of 200 letters at most").into());
+    }
+    let (proxied, secure) = (args.behind_proxy, args.behind_proxy);
+    Ok(Some(Pushes { licence, bundle_bytes: args.bundle_bytes, proxied, secure }))
 }
 
 /// What measures from the page: this program, into the same database.

@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use std::sync::Arc;
+use weir_store::Viewer;
 
 /// The field with the run's name; no key of plans has a space.
 const RUN_NAME: &str = "run name";
@@ -36,7 +37,7 @@ pub(crate) async fn page(
     let text = match (asked.get("run"), asked.get("from")) {
         (Some(run), _) => {
             let which = crate::pages::selector(run)?;
-            site.stores.read(move |store| Ok(store.load(store.find(&which)?)?.plan)).await?
+            site.stores.read(Viewer::Anybody, move |view| Ok(view.load(view.find(&which)?)?.plan)).await?
         }
         (None, from) => {
             let name = from.map_or(USUAL, String::as_str);

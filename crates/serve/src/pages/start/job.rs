@@ -14,7 +14,7 @@ use maud::{Markup, html};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_store::{Selector, Store};
+use weir_store::{Selector, View, Viewer};
 use weir_units::utc;
 
 /// How often progress is looked for in the store.
@@ -125,12 +125,12 @@ fn event(text: &str) -> String {
 /// How far it is.
 async fn shown(site: &Arc<Site>, job: &Job) -> Result<Markup, Fault> {
     let run = job.run.clone();
-    let progress = move |store: &Store| {
+    let progress = move |view: &View<'_>| {
         let Some(run) = run else { return Ok(None) };
-        let Ok(id) = store.find(&Selector::Name(run)) else { return Ok(None) };
-        Ok(store.facts(id.0, id.0, &[])?.remove(&id.0))
+        let Ok(id) = view.find(&Selector::Name(run)) else { return Ok(None) };
+        Ok(Some(view.facts(id)?))
     };
-    let facts = if job.run.is_some() { site.stores.read(progress).await? } else { None };
+    let facts = if job.run.is_some() { site.stores.read(Viewer::Anybody, progress).await? } else { None };
     let (state, class) = said(job.state);
     let lines: Vec<&str> = job.lines.iter().map(String::as_str).collect();
     Ok(html! {
