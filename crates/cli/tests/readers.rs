@@ -169,6 +169,8 @@ fn committed_schemas_are_what_the_program_prints() {
         "switch-stats",
         "switch-control",
         "switch-bench",
+        "accounts",
+        "pushed",
     ];
     for name in names {
         let printed = String::from_utf8(weir(&["schema", name]).stdout).unwrap();

@@ -41,5 +41,5 @@ fn every_test_that_the_rows_of_asvs_name_is_there_and_each_row_has_one_or_says_w
             named += 1;
         }
     }
-    assert!(rows > 60 && named > 50, "{rows} rows, {named} tests");
+    assert!(rows > 50 && named > 50, "{rows} rows, {named} tests");
 }

@@ -173,6 +173,8 @@ fn tokens_that_are_wrong_revoked_or_may_not_are_refused_with_what_they_lack() {
     assert!(begin.elapsed() >= Duration::from_millis(300), "a wrong token is answered slowly");
     let reader = push(Some(&central.reader));
     assert!(reader.status == 403 && reader.body.contains("may only read"), "{}", reader.body);
+    // What a proxy asks of its readers is nobody's token, and no fault.
+    assert_eq!(central.site.ask("GET", "/runs", "Authorization: Basic eDp5\r\n").status, 200);
     // A session is no token: what forms of other sites could send does nothing.
     let cookie = central.enter(&central.mine);
     let forged = central.site.ask("POST", "/api/v1/runs", &format!("{cookie}Content-Length: 0\r\n"));

@@ -56,6 +56,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut copy = Store::open(Some(&file)).map_err(store_error)?;
     let copied = store.copy_into(&mut copy).map_err(store_error)?;
     drop(copy);
+    // It has the hashes of tokens.
+    let mine = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&file, mine).map_err(|error| refused(&error))?;
     let synced = std::fs::File::open(&file).and_then(|file| file.sync_all());
     let placed = synced
         .and_then(|()| std::fs::hard_link(&file, path))

@@ -79,10 +79,8 @@ pub(crate) async fn identify(site: &Arc<Site>, parts: &Parts) -> Result<Who, Fau
     if parts.uri.path().starts_with("/start") || parts.uri.path().starts_with("/static") {
         return Ok(Who::default());
     }
-    if let Some(given) = parts.headers.get(header::AUTHORIZATION) {
-        let token = given.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
-        let bearer =
-            entered(site, central, address(central, parts), token.unwrap_or_default().trim()).await?;
+    if let Some(token) = bearer_token(&parts.headers) {
+        let bearer = entered(site, central, address(central, parts), token).await?;
         return Ok(Who { viewer: Viewer::Account(bearer.account), bearer: Some(bearer), session: None });
     }
     let Some(session) = central.sessions.of(&parts.headers) else { return Ok(Who::default()) };
@@ -94,6 +92,12 @@ pub(crate) async fn identify(site: &Arc<Site>, parts: &Parts) -> Result<Who, Fau
         }
         None => Who::default(),
     })
+}
+
+/// The token of a request. What a proxy in front asks of its readers (`Basic`) is none.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Whom a token stands for that somebody gave; one that is wrong is answered slowly, and at last not at all.

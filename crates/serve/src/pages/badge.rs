@@ -64,7 +64,9 @@ fn chosen<'a>(point: &'a Point, wanted: Option<&str>) -> Result<Option<&'a Point
 fn drawn(run: &Run, point: &Point, verdict: Option<String>) -> String {
     let key = &point.key;
     let left = short(&format!("{} {} {}", key.device(), key.nf, key.frame()), LETTERS);
-    let right = short(&verdict.unwrap_or_else(|| "not measured".to_owned()), LETTERS);
+    let verdict = verdict.unwrap_or_else(|| "not measured".to_owned());
+    // On a terminal its words stand in columns.
+    let right = short(&verdict.split_whitespace().collect::<Vec<_>>().join(" "), LETTERS);
     let [a, b] = [&left, &right].map(|text| LETTER * text.chars().count() + 2 * LETTER);
     let side = |x: usize, width: usize, fill: &str, text: &str| -> Markup {
         html! {
