@@ -179,6 +179,10 @@ impl From<StoreError> for Fault {
             StoreError::NoSuchRun { selector, .. } => {
                 Self::Missing(format!("no run matches `{selector}`; /runs lists those that there are"))
             }
+            StoreError::Gone { .. } | StoreError::Unreachable { .. } => {
+                eprintln!("weir: {error}");
+                Self::Late("the database is away; try again soon".to_owned())
+            }
             StoreError::Ambiguous { .. } => Self::Missing(error.to_string()),
             StoreError::Quota { .. } | StoreError::BadAccount { .. } => Self::Forbidden(error.to_string()),
             StoreError::OtherRun { uuid, .. } => Self::Conflict(format!(

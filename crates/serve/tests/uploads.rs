@@ -135,7 +135,7 @@ fn a_body_that_is_said_to_be_something_else_is_refused() {
 fn names_with_scripts_and_paths_stay_texts() {
     let central = Central::of(&[]);
     let mut run = small("otter", 1);
-    run.name = "<script>alert(1)</script>".to_owned();
+    run.name = "<script>alert(1)<b>".to_owned();
     run.plan = "</script><script>alert(2)</script>".to_owned();
     run.points[0].key.dut = "../../etc/passwd\"><img src=x onerror=alert(3)>".to_owned();
     run.environment.insert("cpu.model".to_owned(), "<b onclick=alert(4)>".to_owned());

