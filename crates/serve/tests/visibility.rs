@@ -143,11 +143,12 @@ fn others(central: &Central) -> Vec<String> {
 fn ask(central: &Central, method: &str, address: &str, lines: &str) -> crate::common::Answer {
     let body =
         if method == "PATCH" { "{\"visibility\": \"public\"}" } else { "visibility=public&sure=yes&word=x" };
+    let kind = if method == "PATCH" { "application/json" } else { "application/x-www-form-urlencoded" };
     let (host, length) = (central.site.address, if method == "GET" { 0 } else { body.len() });
     let body = if method == "GET" { "" } else { body };
     central.site.say(&format!(
         "{method} {address} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAccept: text/html\r\n{lines}Content-Length: {length}\r\n\
-         Content-Type: application/x-www-form-urlencoded\r\n\r\n{body}"
+         Content-Type: {kind}\r\n\r\n{body}"
     ))
 }
 
