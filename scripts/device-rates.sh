@@ -51,7 +51,7 @@ wiring = "vhost"
 trace = "flows:10000"
 size = [512, 1500]
 directions = 1
-huge_pages = false
+huge_pages = true
 [external]
 sockets = ["$place/port0.sock", "$place/port1.sock"]
 wait_seconds = 20
@@ -72,12 +72,12 @@ measure device-rates-veth plans/device-rates-veth.toml
 
 # A switch that already runs, and one of which nothing is known: the same switch, so that what the lab asks of it can be seen.
 ports=(--port "net_vhost0,iface=$place/port0.sock,queues=1,client=0" --port "net_vhost1,iface=$place/port1.sock,queues=1,client=0")
-somebody "$weir" switch "${ports[@]}" --core 1 --listen "punix:$place/of.sock" --control none
+somebody "$weir" switch "${ports[@]}" --core 1 --huge-pages --listen "punix:$place/of.sock" --control none
 met openflow "openflow:unix:$place/of.sock" ""
 measure device-rates-openflow "$place/openflow.toml"
 kill "${others[0]}"
 wait "${others[0]}" || true
 rm -f "$place"/port?.sock
-somebody "$weir" switch "${ports[@]}" --core 1 --flow in_port=p1,actions=output:p2 --flow in_port=p2,actions=output:p1 --control none
+somebody "$weir" switch "${ports[@]}" --core 1 --huge-pages --flow in_port=p1,actions=output:p2 --flow in_port=p2,actions=output:p1 --control none
 met external external 'description = "weir switch, two flows"'
 measure device-rates-external "$place/external.toml" --nf l2fwd

@@ -13,7 +13,7 @@ mod messages;
 mod pipeline;
 mod session;
 
-use crate::eal::{self, HEADROOM, Vdev};
+use crate::eal::{self, HEADROOM, Vdev, is_virtual};
 use crate::example::holds_frames;
 use crate::found::Found;
 use crate::outside::{counted, forwarding, printed};
@@ -184,7 +184,7 @@ fn command(
 fn arguments(request: &StartRequest<'_>, program: &Path, socket: &Path) -> Vec<String> {
     let buffers = u64::from(eal::buffers(request)).next_power_of_two();
     let megabytes = if request.huge_pages { (buffers * BUFFER).div_ceil(1 << 20) + OWN_MEGABYTES } else { 0 };
-    vec![
+    let mut arguments = vec![
         "-c".to_owned(),
         request.control_core.to_string(),
         program.display().to_string(),
@@ -197,7 +197,12 @@ fn arguments(request: &StartRequest<'_>, program: &Path, socket: &Path) -> Vec<S
         format!("-grpc_url=unix:{}", socket.display()),
         format!("-m={megabytes}"),
         format!("-buffers={buffers}"),
-    ]
+    ];
+    // Its tables want huge pages that lie in a row. By physical addresses, which a device of the machine needs, they seldom do.
+    if request.huge_pages && request.ports.iter().all(|port| is_virtual(port)) {
+        arguments.push("-iova=va".to_owned());
+    }
+    arguments
 }
 
 impl RunningDut for Running {

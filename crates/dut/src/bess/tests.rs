@@ -332,4 +332,8 @@ fn huge_pages_come_from_a_file_system_of_its_own() {
     assert_eq!((unshare.to_str(), &words[..begin.len()]), (Some("unshare"), &begin.map(str::to_owned)[..]));
     // 16384 buffers of 3200 bytes, and what it wants for itself.
     assert!(words.contains(&"-m=434".to_owned()), "{words:?}");
+    assert_eq!(words.last().unwrap(), "-iova=va");
+    let ports = ["0000:03:00.0".to_owned(), ports[1].clone()];
+    let physical = StartRequest { ports: &ports, ..asked };
+    assert!(!arguments(&physical, Path::new("/t/bessd"), Path::new("/t/s")).contains(&"-iova=va".to_owned()));
 }
