@@ -51,6 +51,7 @@ wiring = "vhost"
 trace = "flows:10000"
 size = [512, 1500]
 directions = 1
+line_rate = "100G"
 huge_pages = true
 [external]
 sockets = ["$place/port0.sock", "$place/port1.sock"]
