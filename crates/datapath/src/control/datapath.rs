@@ -20,6 +20,7 @@ use crate::model::requests::{CaptureFilter, Captured, Config, ControlError, Even
 use crate::stats::capture::Tap;
 use crate::stats::report::Report;
 use crate::worker::command::{Command, Snapshot};
+use crate::worker::input::Input;
 use crate::worker::steer::SteeringTable;
 use crate::worker::thread::{Running, Start};
 use std::collections::BTreeMap;
@@ -206,12 +207,14 @@ impl Datapath {
         Ok(receive)
     }
 
-    /// Has the workers poll what was opened.
+    /// Has the workers poll what was opened: each all of its queues from the same round on, so that ports that were opened together are
+    /// level.
     pub(crate) fn poll(&mut self, receive: Vec<(PortNo, Vec<Rx>)>) {
+        let mut shares: Vec<Vec<Input>> = self.workers.iter().map(|_| Vec::new()).collect();
         for (number, queues) in receive {
-            let Self { ports, config, installer, workers, clock, .. } = self;
+            let Self { ports, config, installer, clock, .. } = self;
             let marks = ports.get(number).and_then(|held| held.marks.as_ref()).map(Result::is_ok);
-            ports.poll(number, queues, workers, |queue, rx| {
+            ports.share_out(number, queues, &mut shares, |queue, rx| {
                 if config.experiment.hints {
                     let hints = PacketHints::new(config.experiment.offloaded);
                     return (rx, Some(InputHints::Packet(Box::new(hints))));
@@ -226,6 +229,9 @@ impl Datapath {
                 let hints = Hints::new(table, tcam, queue.1 as u32 * tcam.entries + 1);
                 (rx, Some(InputHints::Table(Box::new(hints))))
             });
+        }
+        for (worker, share) in self.workers.iter().zip(shares).filter(|(_, share)| !share.is_empty()) {
+            worker.send(Command::Poll(share));
         }
     }
 

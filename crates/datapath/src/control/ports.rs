@@ -87,24 +87,23 @@ impl Ports {
         receive
     }
 
-    /// Has a port's queues polled by the workers in turn. Where each has one, it is that of its own number, so
+    /// Shares a port's queues out among the workers, in turn. Where each has one, it is that of its own number, so
     /// that what cards put into queues of one number meets; else ports begin with different workers. `front` puts in
     /// front of a queue what is to be there.
-    pub(super) fn poll(
+    pub(super) fn share_out(
         &self,
         number: PortNo,
         queues: Vec<Rx>,
-        workers: &[Running],
+        shares: &mut [Vec<Input>],
         mut front: impl FnMut((u16, usize), Rx) -> (Rx, Option<InputHints>),
     ) {
         let Some(place) = self.0.get(&number).map(|held| held.place) else { return };
-        let is_shared_out = queues.len() == workers.len();
+        let is_shared_out = queues.len() == shares.len();
         let first = if is_shared_out { 0 } else { usize::from(place) };
         for (queue, rx) in queues.into_iter().enumerate() {
-            let worker = (first + queue) % workers.len();
+            let worker = (first + queue) % shares.len();
             let (rx, hints) = front((place, queue), rx);
-            let input = Input { place, number, rx, is_shared_out, hints };
-            workers[worker].send(Command::Poll(Box::new(input)));
+            shares[worker].push(Input { place, number, rx, is_shared_out, hints });
         }
     }
 

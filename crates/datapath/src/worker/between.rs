@@ -35,7 +35,7 @@ impl Worker {
             Command::Open { place, number, tx } => {
                 self.output.egress.open(place, number, tx, &mut self.counters)
             }
-            Command::Poll(input) => self.input.queues.push(*input),
+            Command::Poll(inputs) => self.input.queues.extend(inputs),
             Command::Close { place, done } => {
                 self.input.queues.retain(|input| input.place != place);
                 self.output.egress.close(place);

@@ -28,8 +28,8 @@ pub(crate) enum Command {
     Tables(Arc<Pipeline>),
     /// A port to send to.
     Open { place: u16, number: PortNo, tx: Queue },
-    /// A queue of it to poll.
-    Poll(Box<Input>),
+    /// Queues of it and of others to poll, all from the same round on.
+    Poll(Vec<Input>),
     /// A port to forget; the answer comes when it is forgotten.
     Close { place: u16, done: Sender<()> },
     /// Flush what was counted, and tell.
