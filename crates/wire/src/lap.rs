@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(ports[..4], [40_000, 60_999, 32_768, 40_000]);
         // The first two of a lap belong to the lap before, of which the first lap has none.
         assert_eq!(ports[4..8], [40_000, 60_999, 32_768 + 12_553, 40_000 + 12_553]);
-        assert_eq!(ports[8..10], [40_000 + 12_553, 60_999 + 12_553 - 28_232]);
+        assert_eq!(ports[8..10], [40_000 + 12_553, 60_999 - 28_232 + 12_553]);
     }
 
     #[test]
