@@ -194,13 +194,13 @@ fn notes(tables: &[Perf]) -> Vec<String> {
     }
     for perf in tables.iter().filter(|table| table.base.is_some()) {
         notes.push(sight(perf));
-        notes.extend(verdict(perf));
+        notes.extend(against_base(perf));
     }
     notes
 }
 
 /// What is slower than the base, and which rows say nothing of it.
-fn verdict(perf: &Perf) -> Vec<String> {
+fn against_base(perf: &Perf) -> Vec<String> {
     let names = |rows: &[&Measured]| rows.iter().map(|row| row.row.clone()).collect::<Vec<_>>().join(", ");
     let is_compared = |row: &&Measured| row.pairs.first().is_some_and(|pair| pair.chance.is_some());
     let (compared, others): (Vec<_>, Vec<_>) = perf.rows.iter().partition(is_compared);
