@@ -19,9 +19,13 @@ finish() {
 }
 trap finish EXIT
 
-# Without what a page needs not and a repository is better without: tables, and the tester's accounts of each trial.
-lean='import json, sys
-run = json.load(sys.stdin)
+# Without what a page needs not and a repository is better without: tables, the tester's accounts of each trial, and the folders of
+# this machine in which programs and plans lie.
+lean='import json, os, sys
+text = sys.stdin.read()
+for program in filter(None, map(os.environ.get, ["WEIR", "WEIR_FASTCLICK", "WEIR_BESSD", "WEIR_VPP"])):
+    text = text.replace(program, os.path.basename(program))
+run = json.loads(text.replace(os.getcwd() + "/", ""))
 for point in run["points"]:
     point["configuration"] = {}
     for trial in point["trials"]:
