@@ -181,7 +181,8 @@ mod tests {
     #[test]
     fn two_servers_of_one_host_have_cookies_of_their_own() {
         let [mut one, mut other] = [(); 2].map(|()| Door::new(Some("a-token-of-both".to_owned())).unwrap());
-        (one.at(8080), other.at(8081));
+        one.at(8080);
+        other.at(8081);
         let pair = |door: &Door| door.cookie().split(';').next().unwrap().to_owned();
         let both = format!("{}; {}", pair(&one), pair(&other));
         assert!(pair(&one).starts_with("weir_runs_8080=") && pair(&other).starts_with("weir_runs_8081="));
