@@ -40,7 +40,7 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
 #[command(group(clap::ArgGroup::new("visibility").args(["public", "unlisted", "private"])))]
 pub(crate) struct Args {
-    /// The server: https://weir.example
+    /// The server, such as `https://weir.example`
     #[arg(value_name = "URL")]
     url: String,
     /// The runs: names, beginnings of names, numbers, @last, @last~1, or bundles

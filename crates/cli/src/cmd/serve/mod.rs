@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long)]
     allow_push: bool,
     /// The licence under which runs are pushed, an address at its end [default: CC BY 4.0,
-    /// https://creativecommons.org/licenses/by/4.0/]
+    /// `https://creativecommons.org/licenses/by/4.0/`]
     #[arg(long, value_name = "TEXT", requires = "allow_push")]
     licence: Option<String>,
     /// Most bytes of a bundle that is pushed
