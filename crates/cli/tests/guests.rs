@@ -115,7 +115,7 @@ fn a_guest_that_does_not_boot_is_named_with_its_console_and_leaves_nothing() {
         is_gone(lab);
         lab.stored().unwrap().points[0].error.clone().unwrap()
     };
-    let lab = Lab::new(&plan(&format!("{axes}\nmemory = 200"), METHOD));
+    let lab = Lab::new(&plan(&format!("{axes}\nmemory = 240"), METHOD));
     // A kernel and images of our own, to be damaged.
     let (real, guests) = (cache().join("weir/guest/kernel"), lab.file("cache/weir/guest"));
     let kernel = guests.join("kernel/vmlinuz");

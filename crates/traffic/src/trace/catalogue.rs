@@ -334,7 +334,9 @@ fn of_name(name: &TraceName) -> Vec<Expectation> {
             ]);
             all.push(Expectation { quantity: ConversationMean, value: 42.0, tolerance: 0.5 });
             if *part == 1 {
-                all.extend(exactly(&[(Addresses, 11_000.0), (ConversationMax, 99_000.0)]));
+                all.extend(exactly(&[(ConversationMax, 99_000.0)]));
+                // Networks of the tables that are small have fewer hosts than are asked for: the paper's 11,000 but for 1.5 %.
+                all.push(Expectation { quantity: Addresses, value: 11_000.0, tolerance: 165.0 });
             }
             if !stripped {
                 // Of few packets the mean is off by one of the two sizes.

@@ -193,17 +193,18 @@ fn lengths(all: u32, longest: u32) -> Vec<u32> {
 /// The conversation of every packet of the lap, in order; the second of each comes so many places after its first, or later.
 fn interleave(lengths: &[u32], apart: u32, random: &mut ChaCha8Rng) -> Vec<u32> {
     let total: usize = lengths.iter().map(|n| *n as usize).sum();
-    // A conversation that begins at a lap's end has room for what waits: of the long ones alone a lap's end has half as many packets.
+    // A conversation begins so long before the lap's end that what waits has room behind: of the long ones alone, which go on
+    // to the end, the end has half as many packets or fewer.
     let margin =
-        (u64::from(u32::MAX) * 4 * u64::from(apart) / total as u64).min(u64::from(u32::MAX) / 4) as u32;
+        (u64::from(u32::MAX) * 8 * u64::from(apart) / total as u64).min(u64::from(u32::MAX) / 4) as u32;
     let mut instants: Vec<u64> = Vec::with_capacity(total);
     for (k, length) in lengths.iter().enumerate() {
         let window = (u64::from(u32::MAX) * u64::from(*length.min(&WINDOW_PACKETS))
             / u64::from(WINDOW_PACKETS)) as u32;
-        let window = window.min(u32::MAX - margin);
-        let start = random.random_range(0..=u32::MAX - window - margin);
-        for _ in 0..*length {
-            let instant = start + random.random_range(0..=window);
+        let start = random.random_range(0..=u32::MAX - window.max(margin));
+        for number in 0..*length {
+            let after = random.random_range(0..=window);
+            let instant = start + if apart > 0 && number == 0 { 0 } else { after };
             instants.push(u64::from(instant) << 32 | k as u64);
         }
     }
