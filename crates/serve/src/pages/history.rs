@@ -1,7 +1,7 @@
 //! A point over time, by version and commit: what `weir history` says of the runs that the list's filters leave.
 //!
 //! The catalogue finds the runs in memory; of each the store then reads the wanted points alone, without histograms
-//! ([`Store::load_points`]). What was made is kept while the runs are the same.
+//! ([`weir_store::View::load_points`]). What was made is kept while the runs are the same.
 
 mod address;
 mod text;

@@ -14,7 +14,7 @@
 //!   Of 4.6 million packets, which the paper says of the capture as well, 175,000 conversations would have 26 each; the model keeps
 //!   the mean, and has 7.35 million.
 //! - **Addresses**: 10,000 clients in 198.18.0.0/16, 1,000 servers in 198.19.0.0/16; or as many in the networks of a pipeline
-//!   ([`super::sites`]).
+//!   (`sites`).
 //! - **TCP** conversations open with SYN and end with FIN where they have three packets or more (over a pipeline's tables two; those of one
 //!   are a SYN alone); the rest are bare acknowledgements with right checksums, or, in T1, one segment again and again. Those of 64 B have no payload and cannot
 //!   carry a stamp; UDP frames can.
