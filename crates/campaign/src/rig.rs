@@ -40,7 +40,7 @@ use weir_dut::server;
 use weir_dut::wiring::{External, Memif, Nic, Side, Veth, VethPairs, Vhost, WiringKind};
 use weir_dut::{Adapter, Counters, DutError, Kind, RunningDut};
 use weir_traffic::check::PassFrames;
-use weir_traffic::{Script, Shape, Tester, TesterError};
+use weir_traffic::{LONGEST_PASS, Script, Shape, Tester, TesterError};
 use weir_trial::health::{Conduct, CoreHealth, Health, ThreadReading, ran_elsewhere, stolen};
 use weir_trial::simulated::{SimulatedDut, Simulation};
 use weir_trial::{
@@ -680,7 +680,7 @@ impl Wired {
         frames: Vec<PassFrames>,
     ) -> Result<PacketCheck, RigError> {
         self.tester.compare_with(Arc::clone(&oracle));
-        match self.tester.verify(oracle, frames, &self.device.stop) {
+        match self.tester.verify(oracle, frames, LONGEST_PASS, &self.device.stop) {
             Err(TesterError::Stopped) => Err(self.device.reason()),
             checked => Ok(checked?),
         }

@@ -41,3 +41,4 @@ pub use receiver::{HeldTo, Receiver};
 pub use sender::Sender;
 pub use sink::WINDOW;
 pub use tester::{DirectionSetup, Tester, TesterError};
+pub use verify::LONGEST_PASS;

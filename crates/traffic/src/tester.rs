@@ -295,17 +295,20 @@ impl Tester {
 
     /// The untimed pass: sends these frames, a list a direction, few at a time, and compares all that
     /// comes out with what the function must make of it. What does not come is sent again before it
-    /// is called missing. Raising `stop` ends it early, with an error.
+    /// is called missing. After `longest` what was not sent yet is left out, and the check's remark says how
+    /// many that were; an untimed pass of a point has [`crate::LONGEST_PASS`]. Raising `stop` ends it early, with an
+    /// error.
     pub fn verify(
         &mut self,
         oracle: Arc<Oracle>,
         frames: Vec<PassFrames>,
+        longest: Nanos,
         stop: &Arc<AtomicBool>,
     ) -> Result<PacketCheck, TesterError> {
         let (stop, mut engine) = (Arc::clone(stop), self.engine()?);
         let core = engine.lanes.first().map_or(0, |lane| lane.core);
         let worker = Worker::spawn(self.eal, "weir-tester", core, move || {
-            let result = engine.verify(oracle, frames, &stop);
+            let result = engine.verify(oracle, frames, longest, &stop);
             (engine, result)
         })?;
         let (engine, result) = worker.join()?;

@@ -44,17 +44,19 @@ const HOPELESS: usize = 512;
 const SURE: usize = 64;
 /// Chunks in which packets that must come and packets that must not take turns.
 const MIXED: usize = 32;
-/// How long packets are sent for the first time: of a device that takes longer the rest is left to the trials' samples.
-const LONGEST: Nanos = Nanos(60 * Nanos::PER_SECOND);
+/// How long a point's pass sends packets for the first time: of a device that takes longer the rest is left to the trials'
+/// samples.
+pub const LONGEST_PASS: Nanos = Nanos(60 * Nanos::PER_SECOND);
 /// What may still come after the last packet: quiet for so long ends the pass.
 const QUIET: Nanos = Nanos(50_000_000);
 
 impl Engine {
-    /// Sends all frames, compares all that comes; nothing when it was stopped.
+    /// Sends all frames that `longest` has time for, compares all that comes; nothing when it was stopped.
     pub(crate) fn verify(
         &mut self,
         oracle: Arc<Oracle>,
         frames: Vec<PassFrames>,
+        longest: Nanos,
         stop: &AtomicBool,
     ) -> Option<PacketCheck> {
         self.trial = self.trial.wrapping_add(1);
@@ -62,11 +64,11 @@ impl Engine {
         let items = pass.book.items();
         let mut missing = Vec::new();
         let mut is_awake = false;
-        let (begin, longest) = (Ticks::now(), pass.engine.tsc.ticks(LONGEST));
+        let (begin, limit) = (Ticks::now(), pass.engine.tsc.ticks(longest));
         for (number, chunk) in items.chunks(CHUNK).enumerate() {
-            if Ticks::now().since(begin) > longest {
+            if Ticks::now().since(begin) > limit {
                 let (sent, all) = (number * CHUNK, items.len());
-                pass.book.remark(format!("ended after {LONGEST}: {sent} of {all} packets"));
+                pass.book.remark(format!("ended after {longest}: {sent} of {all} packets"));
                 break;
             }
             let waits = if is_awake { (PATIENCE, STANDSTILL) } else { (PATIENCE, FIRST) };

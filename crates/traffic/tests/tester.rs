@@ -11,7 +11,7 @@ use weir_dpdk::{Eal, EalConfig, Memory, Pool, Port, PortConfig, Worker};
 use weir_traffic::check::PassFrames;
 use weir_traffic::probes::probes;
 use weir_traffic::trace::TraceSpec;
-use weir_traffic::{DirectionSetup, Layout, Sender, Shape, Tester, TesterError};
+use weir_traffic::{DirectionSetup, LONGEST_PASS, Layout, Sender, Shape, Tester, TesterError};
 use weir_trial::{DirectionCounts, Fault, Nf, Oracle, PacketCheck, TrialSpec};
 use weir_units::{FrameSize, Nanos, Pps};
 use weir_wire::pcap::{CaptureReader, CaptureWriter, Format};
@@ -41,7 +41,7 @@ fn tester(spec: &str) -> Tester {
 fn pass(tester: &mut Tester, nf: Nf) -> PacketCheck {
     let own = probes(nf, &[[2; 12]]).remove(0);
     let frames = vec![PassFrames::new(None, own)];
-    tester.verify(Arc::new(Oracle::new(nf)), frames, &Arc::default()).unwrap()
+    tester.verify(Arc::new(Oracle::new(nf)), frames, LONGEST_PASS, &Arc::default()).unwrap()
 }
 
 fn faults(check: &PacketCheck) -> Vec<Fault> {
@@ -84,7 +84,8 @@ fn a_device_that_forwards_nothing_is_given_up_before_long_and_everything_is_miss
     let own: Vec<Vec<u8>> = std::iter::repeat_n(lists.concat(), 10).flatten().collect();
     let sent = own.len() as u64;
     let frames = vec![PassFrames::new(None, own)];
-    let check = tester.verify(Arc::new(Oracle::new(Nf::L2Fwd)), frames, &Arc::default()).unwrap();
+    let check =
+        tester.verify(Arc::new(Oracle::new(Nf::L2Fwd)), frames, LONGEST_PASS, &Arc::default()).unwrap();
     assert_eq!(faults(&check), [Fault::Missing], "{check}");
     assert_eq!(check.wrong[0].count, check.compared);
     assert!(check.compared > 500 && check.compared < sent, "{check}");
@@ -99,7 +100,8 @@ fn the_first_packets_are_sent_again_and_again_to_a_device_that_does_not_forward_
     let mut tester = tester(&format!("net_pcap_deaf,rx_pcap={},tx_pcap={}", empty.display(), sent.display()));
     let chunk = probes(Nf::L2Fwd, &[[2; 12]]).remove(0).into_iter().cycle().take(64).collect();
     let frames = vec![PassFrames::new(None, chunk)];
-    let check = tester.verify(Arc::new(Oracle::new(Nf::L2Fwd)), frames, &Arc::default()).unwrap();
+    let check =
+        tester.verify(Arc::new(Oracle::new(Nf::L2Fwd)), frames, LONGEST_PASS, &Arc::default()).unwrap();
     assert_eq!((faults(&check), check.wrong[0].count), (vec![Fault::Missing], 64), "{check}");
     drop(tester);
     let mut capture = CaptureReader::new(File::open(&sent).unwrap()).unwrap();
@@ -109,12 +111,25 @@ fn the_first_packets_are_sent_again_and_again_to_a_device_that_does_not_forward_
 }
 
 #[test]
+fn a_pass_that_takes_too_long_leaves_the_rest_out_and_says_how_much() {
+    let mut tester = tester("net_null_slow,no-rx=1");
+    let own: Vec<Vec<u8>> = probes(Nf::L2Fwd, &[[2; 12]]).remove(0).into_iter().cycle().take(200).collect();
+    // The first chunk, of which nothing comes, is waited for a second.
+    let (frames, longest) = (vec![PassFrames::new(None, own)], Nanos(100_000_000));
+    let check = tester.verify(Arc::new(Oracle::new(Nf::L2Fwd)), frames, longest, &Arc::default()).unwrap();
+    assert_eq!(check.remark.as_deref(), Some("ended after 100 ms: 64 of 200 packets"));
+    // What was not sent is not missing.
+    assert_eq!((faults(&check), check.wrong[0].count), (vec![Fault::Missing], 64), "{check}");
+    assert_eq!(check.compared, 64, "{check}");
+}
+
+#[test]
 fn a_pass_that_is_stopped_says_so() {
     let mut tester = tester("net_null_stopped,no-rx=1");
     let stop = Arc::new(AtomicBool::new(false));
     stop.store(true, Ordering::Relaxed);
     let frames = vec![PassFrames::new(None, probes(Nf::L2Fwd, &[[2; 12]]).remove(0))];
-    let stopped = tester.verify(Arc::new(Oracle::new(Nf::L2Fwd)), frames, &stop);
+    let stopped = tester.verify(Arc::new(Oracle::new(Nf::L2Fwd)), frames, LONGEST_PASS, &stop);
     assert!(matches!(stopped, Err(TesterError::Stopped)));
 }
 

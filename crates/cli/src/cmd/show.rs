@@ -29,8 +29,8 @@ Throughput is the rate forwarded at the lower bound, then [lower bound, upper bo
 load that met the goal and the least that did not. Rates are totals over all directions; the share \
 is of what the line rate carries at that size, preamble and gap included. Percentiles of latency \
 are one-way delays. The line `tester` says how long after its time a packet was sent, how long a receive \
-ring was not polled, and what of the trials was left out. The line `packets` says what the untimed pass before the trials came to: all \
-packets compared with what the network function must make of them.
+ring was not polled, and what of the trials was left out. The line `packets` says what the untimed pass before the trials came to: its \
+packets, compared with what the network function must make of them.
 
 Each point says who limits its results, as far as the self-check of its wiring tells: the device, the \
 tester, or the line. Results whose trials the machine or the tester spoilt are marked INVALID. Curves, frame \

@@ -20,9 +20,10 @@ pub(crate) fn parts(digest: &Digest<'_>) -> Vec<Part> {
     }
     let text = html! {
             p {
-                "Each packet was compared with what the network function must make of it: all of them in an untimed "
-                "pass before the first trial, where a packet that did not come was sent again before it was called "
-                "missing; a sample of them in every trial."
+                "Packets were compared with what the network function must make of them: those of an untimed pass "
+                "before the first trial, where a packet that did not come was sent again before it was called "
+                "missing, and a sample of every trial. The pass sends all packets of the trace; where it did not, the "
+                "remark says how many it sent and why."
             }
             @if wrong.is_empty() {
                 p { "No packet was wrong." }
