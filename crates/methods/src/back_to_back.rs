@@ -16,8 +16,9 @@
 //! The device forwards while the burst comes in, so the burst is longer than its buffer. The correction
 //! (RFC 9004, section 6) takes away what left meanwhile, by the throughput at the same size:
 //! `implied = mean burst / line`, `corrected = implied × (1 − throughput / line)`. Where the
-//! throughput reaches the line rate no burst is too long, and the size is skipped. Where the tester
-//! could not send at the line rate there was no burst, and no length is reported.
+//! throughput reaches the line rate no burst is too long, and the size is skipped. Where the search found no throughput
+//! the length is reported without a correction. Where the tester could not send at the line rate there was no burst, and no
+//! length is reported.
 
 mod sent;
 
@@ -184,15 +185,9 @@ impl BackToBack {
     /// Why a search would tell nothing.
     fn pointless(&self, at: LineAndThroughput) -> Option<String> {
         let goal = &self.goal;
-        match at.throughput {
-            None => Some(format!(
-                "skipped: the search found no throughput for {goal}, which the correction needs"
-            )),
-            Some(throughput) if throughput.0 >= at.line.0 * REACHED => Some(format!(
-                "skipped: {goal} reaches the line rate, so that no burst is too long (RFC 9004)"
-            )),
-            Some(_) => None,
-        }
+        at.throughput.filter(|throughput| throughput.0 >= at.line.0 * REACHED).map(|_| {
+            format!("skipped: {goal} reaches the line rate, so that no burst is too long (RFC 9004)")
+        })
     }
 
     fn search<M: Measurer, O: Observer>(
@@ -423,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_throughput_at_the_line_rate_is_skipped_and_a_missing_one_too() {
+    fn a_throughput_at_the_line_rate_is_skipped() {
         struct Never;
         impl Measurer for Never {
             type Error = std::convert::Infallible;
@@ -434,9 +429,19 @@ mod tests {
         let outcome = method().run(at(LINE.0), &mut Never, &mut Silent).unwrap();
         assert!(outcome.invalid.as_ref().unwrap().contains("reaches the line rate"));
         assert_eq!((outcome.implied(), outcome.corrected()), (None, None));
+    }
+
+    #[test]
+    fn without_a_throughput_the_length_stands_without_a_correction() {
+        let dut = SimulatedDut { capacity: Pps(5e6), queue: 1000, ..Default::default() };
         let none = LineAndThroughput { line: LINE, throughput: None };
-        let outcome = method().run(none, &mut Never, &mut Silent).unwrap();
-        assert!(outcome.invalid.unwrap().contains("no throughput"));
+        let outcome = method().run(none, &mut dut.start(), &mut Silent).unwrap();
+        assert!(outcome.frames.iter().all(|frames| (1990..=2001).contains(frames)), "{outcome:?}");
+        assert_eq!((outcome.invalid.as_ref(), outcome.corrected()), (None, None));
+        assert!((199_000..=200_100).contains(&outcome.implied().unwrap().0), "{outcome:?}");
+        let PointResult::BackToBack(result) = outcome.point_result() else { panic!() };
+        let why = "not corrected: the search found no throughput for ndr";
+        assert_eq!(result.uncorrected().as_deref(), Some(why));
     }
 
     #[test]

@@ -30,7 +30,8 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Option<Table> {
     let mut rows = Vec::new();
     for entry in digest.of(nf) {
         for result in &entry.point.results {
-            let PointResult::BackToBack(BackToBackResult {
+            let PointResult::BackToBack(found) = result else { continue };
+            let BackToBackResult {
                 line,
                 throughput,
                 goal,
@@ -41,10 +42,7 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Option<Table> {
                 invalid,
                 sending,
                 ..
-            }) = result
-            else {
-                continue;
-            };
+            } = found;
             let burst = |pick: fn(&weir_trial::run::Bursts) -> f64, decimals: usize| {
                 bursts.as_ref().map_or(Cell::None, |bursts| {
                     let value = pick(bursts);
@@ -67,10 +65,11 @@ fn table(digest: &Digest<'_>, nf: Nf) -> Option<Table> {
                     time(corrected),
                     Cell::rate(Some(*line), entry.bytes()),
                     Cell::rate(*throughput, entry.bytes()),
-                    Cell::Text(match (invalid, &estimate) {
-                        (Some(why), _) => format!("not valid: {why}"),
-                        (None, Some(why)) => format!("an estimate, limited by the tester: {why}"),
-                        (None, None) => format!("corrected by {goal}"),
+                    Cell::Text(match (invalid, &estimate, found.uncorrected()) {
+                        (Some(why), ..) => format!("not valid: {why}"),
+                        (None, Some(why), _) => format!("an estimate, limited by the tester: {why}"),
+                        (None, None, Some(why)) => why,
+                        (None, None, None) => format!("corrected by {goal}"),
                     }),
                 ],
                 suspect: invalid.is_some() || estimate.is_some(),

@@ -9,10 +9,10 @@ impl Cell for BackToBackResult {
             let searches = bursts.frames.len();
             format!("{:.1} frames ± {:.1} of {searches} searches", bursts.mean, bursts.deviation)
         });
-        let buffer = self
-            .implied
-            .zip(self.corrected)
-            .map(|(implied, corrected)| format!("buffer of {corrected} (implied {implied})"));
+        let buffer = self.implied.map(|implied| match (self.corrected, self.uncorrected()) {
+            (Some(corrected), _) => format!("buffer of {corrected} (implied {implied})"),
+            (None, why) => format!("implied buffer of {implied}, {}", why.unwrap_or_default()),
+        });
         let invalid = self.invalid.as_ref().map(|why| format!("not valid: {why}"));
         let estimate =
             self.sending.as_ref().filter(|_| self.invalid.is_none()).and_then(|sent| sent.estimate());

@@ -39,6 +39,14 @@ pub struct BackToBackResult {
     pub sending: Option<BurstSending>,
 }
 
+impl BackToBackResult {
+    /// Why there is no corrected buffer time beside a valid length; nothing where there is one.
+    pub fn uncorrected(&self) -> Option<String> {
+        let is_missing = self.invalid.is_none() && self.implied.is_some() && self.throughput.is_none();
+        is_missing.then(|| format!("not corrected: the search found no throughput for {}", self.goal))
+    }
+}
+
 /// How the bursts of a back-to-back measurement were sent. RFC 9004 (section 5.3) speaks of frames with the least gap
 /// between them; a tester that falls behind leaves a gap and sends a lump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
