@@ -52,7 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "weir-store",
         ],
     ),
-    ("weir-serve", &["weir-units", "weir-trial", "weir-methods", "weir-store", "weir-report"]),
+    ("weir-serve", &["weir-units", "weir-tls", "weir-trial", "weir-methods", "weir-store", "weir-report"]),
     ("weir-nf", &["weir-units", "weir-wire", "weir-cpu", "weir-dpdk"]),
     ("weir-port", &["weir-units", "weir-wire", "weir-cpu", "weir-dpdk"]),
     ("weir-flow", &["weir-wire", "weir-packet"]),

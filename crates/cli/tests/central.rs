@@ -26,12 +26,17 @@ struct Served {
 
 impl Served {
     fn start(db: &str) -> Self {
+        Self::with(db, &["--allow-push"])
+    }
+
+    /// One with these options.
+    fn with(db: &str, options: &[&str]) -> Self {
         let mut command = weir();
-        command.args(["serve", "--allow-push", "--listen", "127.0.0.1:0", "--db", db]);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--db", db]).args(options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.split("http://").nth(1).and_then(|rest| rest.split(' ').next());
+        let address = line.split("://").nth(1).and_then(|rest| rest.split(' ').next());
         let address = address.unwrap_or_else(|| panic!("no address in `{line}`")).to_owned();
         Self { child, address }
     }
@@ -254,6 +259,104 @@ fn a_push_that_cannot_be_says_why_and_how_to_mend_it() {
     assert_eq!(output.status.code(), Some(2), "{}", told(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("pushed: "), "{}", told(&output));
     assert_eq!(served.get(&format!("/runs/{}", run.uuid), None).0, 200);
+}
+
+#[test]
+fn a_push_over_tls_trusts_the_certificate_that_it_is_given_and_no_other() {
+    let lab = Lab::new(PLAN);
+    let db = lab.file("central.db").display().to_string();
+    let machine = Machine::new(&account(&db, "lab"));
+    let run = machine.lab.measure(0);
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let file = |name: &str, text: &str| {
+        std::fs::write(lab.file(name), text).unwrap();
+        lab.file(name).display().to_string()
+    };
+    let (certificate, key) =
+        (file("cert.pem", &made.cert.pem()), file("key.pem", &made.signing_key.serialize_pem()));
+    let options = ["--allow-push", "--tls-cert", &certificate, "--tls-key", &key];
+    let served = Served::with(&db, &options);
+    let url = format!("https://localhost:{}", served.address.rsplit(':').next().unwrap());
+    let printed = said(&machine.push(&url, &[&run.name], &["--public", "--ca-cert", &certificate]));
+    assert!(
+        printed.contains("pushed: ") && printed.contains(&format!("{url}/runs/{}", run.uuid)),
+        "{printed}"
+    );
+    let error = refused(&machine.push(&url, &[&run.name], &[]));
+    assert!(error.contains("cannot reach") && error.contains("certificate"), "{error}");
+    // Files that are no good are named, with what is wrong.
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let other = file("other.pem", &other.signing_key.serialize_pem());
+    let absent = lab.file("none.pem").display().to_string();
+    for (certificate, key, says) in [
+        (&absent, &key, ["--tls-cert", "none.pem: No such file"]),
+        (&key, &key, ["--tls-cert", "there is no certificate in it"]),
+        (&certificate, &certificate, ["--tls-key", "there is no private key in it"]),
+        (&certificate, &other, ["--tls-key", "it is not the key of the certificate"]),
+    ] {
+        let error = refused(&[
+            "serve",
+            "--db",
+            &db,
+            "--listen",
+            "127.0.0.1:0",
+            "--tls-cert",
+            certificate,
+            "--tls-key",
+            key,
+        ]);
+        assert!(says.iter().all(|said| error.contains(said)), "{error}");
+    }
+    assert!(refused(&["serve", "--db", &db, "--tls-cert", &certificate]).contains("--tls-key"));
+}
+
+#[test]
+fn nobody_is_told_where_the_database_is() {
+    if !needs!(Server::need()) {
+        return;
+    }
+    let database = Server::shared().database();
+    let central = database.address();
+    let token = account(&central, "lab");
+    let machine = Machine::new(&token);
+    let run = machine.lab.measure(0);
+    let servers = [Served::start(&central), Served::with(&central, &[])];
+    said(&machine.push(&servers[0].url(), &[&run.name], &["--public"]));
+    let paths = [
+        "/runs".to_owned(),
+        format!("/runs/{}", run.uuid),
+        format!("/runs/{}/points/0", run.uuid),
+        format!("/figures?run={}", run.uuid),
+        "/history?nf=l2fwd".to_owned(),
+        format!("/compare?base={0}&with={0}", run.uuid),
+        "/runs/weasel".to_owned(),
+        "/runs/@last~7".to_owned(),
+        "/nowhere".to_owned(),
+        "/runs?nonsense=1".to_owned(),
+        "/api/v1/runs/weasel".to_owned(),
+        "/account".to_owned(),
+    ];
+    let socket = central.split('@').nth(1).unwrap().split('/').next().unwrap();
+    let told = |after: &str| {
+        let mut statuses = Vec::new();
+        for (served, path) in servers.iter().flat_map(|served| paths.iter().map(move |path| (served, path))) {
+            let (status, body) = served.get(path, None);
+            for secret in [central.as_str(), socket, &socket.replace("%2F", "/"), "postgres"] {
+                assert!(
+                    !body.to_lowercase().contains(secret),
+                    "{after} {path} ({status}) tells {secret}: {body}"
+                );
+            }
+            statuses.push(status);
+        }
+        statuses
+    };
+    let statuses = told("at rest");
+    assert!([200, 400, 404].iter().all(|status| statuses.contains(status)), "{statuses:?}");
+    database.psql("ALTER TABLE points RENAME TO elsewhere");
+    let statuses = told("with a table gone");
+    assert!(statuses.contains(&500), "{statuses:?}");
+    database.psql("ALTER TABLE elsewhere RENAME TO points");
 }
 
 /// A run under another identity, as a bundle.

@@ -160,7 +160,7 @@ pub(crate) enum Fault {
     Kind(String),
     /// A bundle that was verified and is refused.
     Refused(String),
-    /// The store said no.
+    /// The store failed; what it says names the database, and goes into the log alone.
     Store(StoreError),
     /// It is asked under a name that is not ours.
     Misdirected(String),
@@ -182,6 +182,14 @@ impl From<StoreError> for Fault {
             StoreError::Gone { .. } | StoreError::Unreachable { .. } => {
                 eprintln!("weir: {error}");
                 Self::Late("the database is away; try again soon".to_owned())
+            }
+            StoreError::Busy { seconds, .. } => {
+                eprintln!("weir: {error}");
+                Self::Late(format!("the database was busy for {seconds} s; try again soon"))
+            }
+            StoreError::Full { .. } => {
+                eprintln!("weir: {error}");
+                Self::Late("the server has no room left; whoever runs it is to make some".to_owned())
             }
             StoreError::Ambiguous { .. } => Self::Missing(error.to_string()),
             StoreError::Quota { .. } | StoreError::BadAccount { .. } => Self::Forbidden(error.to_string()),
@@ -212,9 +220,6 @@ impl Fault {
             Self::Conflict(what) => (StatusCode::CONFLICT, what.clone()),
             Self::Misdirected(what) => (StatusCode::MISDIRECTED_REQUEST, what.clone()),
             Self::Late(what) => (StatusCode::SERVICE_UNAVAILABLE, what.clone()),
-            Self::Store(error @ StoreError::Busy { .. }) => {
-                (StatusCode::SERVICE_UNAVAILABLE, error.to_string())
-            }
             Self::Store(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             Self::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "the server is stopping".to_owned()),
             Self::Broken(what) => {

@@ -52,7 +52,7 @@ pub(crate) async fn guard(State(site): State<Arc<Site>>, request: Request, next:
             }
         }
     };
-    let response = explained(&site, response, &method, &headers, &path);
+    let response = explained(response, &method, &headers, &path);
     let mut response = unless_known(response, &headers);
     secure(&site, &mut response, &headers, &path);
     response
@@ -125,7 +125,7 @@ fn is_ours(hosts: &[String], host: &str) -> bool {
 }
 
 /// A fault as a page for browsers, and as the sentence itself for programs.
-fn explained(site: &Site, response: Response, method: &Method, headers: &HeaderMap, path: &str) -> Response {
+fn explained(response: Response, method: &Method, headers: &HeaderMap, path: &str) -> Response {
     let status = response.status();
     if status.is_success() || status.is_redirection() {
         return response;
@@ -134,13 +134,13 @@ fn explained(site: &Site, response: Response, method: &Method, headers: &HeaderM
         Some(Failed(what)) => what.clone(),
         None => by_itself(status, method, path),
     };
-    let what = match site.central.is_some() && status == StatusCode::INTERNAL_SERVER_ERROR {
+    let what = match status {
         // Where the database is, and what it says, is for whoever runs the server.
-        true => {
+        StatusCode::INTERNAL_SERVER_ERROR => {
             eprintln!("weir: {method} {}: {what}", crate::catalogue::short(path, 100).escape_debug());
             "the server failed; its log says how".to_owned()
         }
-        false => what,
+        _ => what,
     };
     let reads_pages = headers
         .get_all(header::ACCEPT)
@@ -215,6 +215,9 @@ fn secure(site: &Site, response: &mut Response, asked: &HeaderMap, path: &str) {
     for (name, value) in fixed {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
+    if site.options.is_secure() {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
     let Some(central) = &site.central else { return };
     // What one account sees is kept for nobody.
     headers.insert(header::VARY, HeaderValue::from_static("cookie, authorization"));
@@ -223,9 +226,6 @@ fn secure(site: &Site, response: &mut Response, asked: &HeaderMap, path: &str) {
         headers.get(header::CACHE_CONTROL).is_some_and(|cache| cache.as_bytes().starts_with(b"public"));
     if is_somebodys && !lasts {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    }
-    if central.options.secure {
-        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     }
 }
 

@@ -7,7 +7,7 @@
 //!   that were made.
 //! - `filter`: the list's address, read and written again; `pages`: one file a page.
 //! - `answer`: bodies with their headers, and what is said instead of one; `guard`: what holds for every request; `listen`:
-//!   connections, bounded in number and in time.
+//!   connections, bounded in number and in time, over TLS or not.
 //! - `central`: who asks, and runs that accounts push, where that is allowed; `api`: the same for programs, with its document.
 //! - `start`: measuring from the page, where that is allowed: who may, a plan as a form, the queue.
 //! - [`Program`]: what the command line knows and this crate does not, so that a page and a command say the same.
@@ -34,3 +34,4 @@ pub use listen::{ServeError, Server, Stop};
 pub use program::{Admitted, Checked, PlanText, Program};
 pub use site::{Limits, Options};
 pub use start::Runs;
+pub use weir_tls::OwnCertificate;

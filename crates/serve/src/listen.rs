@@ -1,33 +1,22 @@
-//! Connections: bounded in number, and each in what it may keep us waiting for.
-//!
-//! A client that sends the head of its request slowly, or nothing, is left after [`crate::Limits::head`]. Where all places are
-//! taken, the connection that has been idle longest makes room, so that a thousand silent clients keep nobody out; only if every
-//! one is being answered a new client is sent away with 503.
+//! Where clients come in: connections bounded in number (`places`), and each in what it may keep us waiting for (`connection`).
 
-use crate::central::who::Peer;
-use crate::site::{Limits, Open, Options, Site};
+mod connection;
+mod places;
+
+use crate::site::{Open, Options, Site};
 use crate::{Program, guard, pages};
 use axum::Router;
-use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
-use axum::http::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use std::collections::BTreeMap;
+use connection::Reception;
+use places::Places;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
-use std::pin::pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 use weir_store::StoreError;
+use weir_tls::OwnCertificate;
 
-/// Longest life of a connection: whoever reads an answer too slowly is left too.
-const LIFE: Duration = Duration::from_secs(600);
 /// What a client is told for which there is no place.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
@@ -98,7 +87,8 @@ impl Server {
         let listener = TcpListener::bind(addresses.as_slice()).map_err(|error| refused(&error))?;
         listener.set_nonblocking(true).map_err(ServeError::Start)?;
         let address = listener.local_addr().map_err(ServeError::Start)?;
-        site.start.iter_mut().for_each(|start| start.door.at(address.port()));
+        let secure = site.options.is_secure();
+        site.start.iter_mut().for_each(|start| start.door.at(address.port(), secure));
         Ok(Self { listener, address, site: Arc::new(site) })
     }
 
@@ -138,7 +128,13 @@ fn router(site: &Arc<Site>) -> Router {
 async fn serve(listener: TcpListener, site: Arc<Site>, stop: Stop) -> std::io::Result<()> {
     let (router, limits) = (router(&site), site.options.limits);
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let places = Arc::new(Places { most: limits.connections.max(1), ..Places::default() });
+    let tls = site.options.tls.clone();
+    let acceptor = tls.as_ref().map(OwnCertificate::config).transpose().map_err(std::io::Error::other)?;
+    let reception = Reception { router, limits, tls: acceptor.map(TlsAcceptor::from), stop: stop.clone() };
+    if let Some(certificate) = tls {
+        tokio::spawn(renew(certificate, limits.certificate));
+    }
+    let places = Places::new(limits.connections);
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -153,7 +149,7 @@ async fn serve(listener: TcpListener, site: Arc<Site>, stop: Stop) -> std::io::R
                     let _ = stream.try_write(FULL);
                     continue;
                 };
-                connections.spawn(connection((stream, peer), router.clone(), place, limits, stop.clone()));
+                connections.spawn(reception.clone().receive(stream, peer, place));
             }
             // No descriptor left, most likely: connections that end give some back.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -171,144 +167,16 @@ async fn serve(listener: TcpListener, site: Arc<Site>, stop: Stop) -> std::io::R
     Ok(())
 }
 
-/// One connection, until it ends, its place is needed, or the server stops.
-async fn connection(
-    (stream, peer): (TcpStream, SocketAddr),
-    router: Router,
-    place: Place,
-    limits: Limits,
-    stop: Stop,
-) {
-    let _ = stream.set_nodelay(true);
-    let seat = Arc::clone(&place.seat);
-    let inner = TowerToHyperService::new(router);
-    let service = service_fn(|mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
-        let (working, answer) = (seat.work(), inner.call(request.map(Body::new)));
-        async move {
-            let answer = answer.await;
-            drop(working);
-            answer
+/// Takes a renewed certificate up, as long as the server runs.
+async fn renew(certificate: OwnCertificate, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        let certificate = certificate.clone();
+        match tokio::task::spawn_blocking(move || certificate.look_again()).await {
+            Ok(Ok(true)) => eprintln!("weir: the certificate was renewed"),
+            Ok(Ok(false)) => {}
+            Ok(Err(error)) => eprintln!("weir: {error}; the certificate stays the one of before"),
+            Err(_) => return,
         }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head)
-        .max_buf_size(limits.head_bytes.max(8192))
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = place.seat.leave.notified() => return,
-        () = stop.wait() => {}
-        () = tokio::time::sleep(LIFE) => {}
-    }
-    connection.as_mut().graceful_shutdown();
-    let _ = tokio::time::timeout(limits.grace, connection).await;
-}
-
-/// The places of connections.
-#[derive(Default)]
-struct Places {
-    most: usize,
-    next: AtomicU64,
-    taken: Mutex<BTreeMap<u64, Arc<Seat>>>,
-}
-
-/// What is known of a connection.
-struct Seat {
-    /// Requests of it that are being answered.
-    working: AtomicUsize,
-    /// When it last began or ended one, milliseconds since `begun`.
-    last: AtomicU64,
-    begun: Instant,
-    leave: Notify,
-}
-
-impl Seat {
-    fn touch(&self) {
-        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last.store(now, Ordering::Relaxed);
-    }
-
-    /// Says that a request is being answered, for as long as what it gives lives.
-    fn work(self: &Arc<Self>) -> Working {
-        self.working.fetch_add(1, Ordering::Relaxed);
-        self.touch();
-        Working(Arc::clone(self))
-    }
-
-    /// How long nothing happened; nothing while it is being answered.
-    fn idle(&self) -> Option<Duration> {
-        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
-        (self.working.load(Ordering::Relaxed) == 0).then(|| self.begun.elapsed().saturating_sub(last))
-    }
-}
-
-/// A request that is being answered.
-struct Working(Arc<Seat>);
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        self.0.touch();
-        self.0.working.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A place that is taken, until this goes.
-struct Place {
-    number: u64,
-    seat: Arc<Seat>,
-    of: Arc<Places>,
-}
-
-impl Places {
-    /// A place; where there is none, that of whoever has been idle longest. Nothing where nobody is idle.
-    fn take(self: &Arc<Self>) -> Option<Place> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.len() >= self.most {
-            let idle = taken.iter().filter_map(|(number, seat)| Some((seat.idle()?, *number)));
-            let (_, number) = idle.max()?;
-            if let Some(seat) = taken.remove(&number) {
-                seat.leave.notify_one();
-            }
-        }
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let seat = Arc::new(Seat {
-            working: AtomicUsize::new(0),
-            last: AtomicU64::new(0),
-            begun: Instant::now(),
-            leave: Notify::new(),
-        });
-        taken.insert(number, Arc::clone(&seat));
-        Some(Place { number, seat, of: Arc::clone(self) })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.of.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_place_of_the_longest_idle_is_taken_and_never_one_that_is_answered() {
-        let places = Arc::new(Places { most: 2, ..Places::default() });
-        let (first, second) = (places.take().unwrap(), places.take().unwrap());
-        std::thread::sleep(Duration::from_millis(5));
-        drop(first.seat.work());
-        let third = places.take().unwrap();
-        let there = || places.taken.lock().unwrap().keys().copied().collect::<Vec<_>>();
-        assert_eq!(there(), [first.number, third.number], "the second was idle longer");
-        let (_a, _b) = (first.seat.work(), third.seat.work());
-        assert!(places.take().is_none());
-        drop(second);
-        assert_eq!(there().len(), 2, "a place that was taken away is not given back twice");
-        drop(third);
-        assert_eq!(there(), [first.number]);
     }
 }

@@ -15,6 +15,7 @@ use crate::stores::Stores;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_store::{Store, StoreResult};
+use weir_tls::OwnCertificate;
 
 /// Opens the store once more: readers have one each.
 pub type Open = Arc<dyn Fn() -> StoreResult<Store> + Send + Sync>;
@@ -29,8 +30,19 @@ pub struct Options {
     pub runs: Option<Runs>,
     /// How others push runs here, where they may.
     pub pushes: Option<Pushes>,
+    /// The server's own certificate: it speaks TLS then, and nothing else.
+    pub tls: Option<OwnCertificate>,
+    /// A proxy stands in front that speaks TLS, and writes `X-Forwarded-For`.
+    pub proxied: bool,
     /// Bounds of what one request, or all of them, may take.
     pub limits: Limits,
+}
+
+impl Options {
+    /// Whether browsers reach the server over TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.tls.is_some() || self.proxied
+    }
 }
 
 /// Bounds.
@@ -40,10 +52,22 @@ pub struct Limits {
     pub connections: usize,
     /// How long a client may take over the head of a request, and be idle between two.
     pub head: Duration,
+    /// How long a client may take nothing of what is sent to it.
+    pub stall: Duration,
+    /// How long a connection may last, however busy it is.
+    pub life: Duration,
     /// How long an answer may take.
     pub answer: Duration,
     /// How long a bundle that is pushed may take, with its verification.
     pub push: Duration,
+    /// How long its sender may be silent.
+    pub push_silence: Duration,
+    /// After how long its sender's speed counts.
+    pub push_start: Duration,
+    /// The least speed of a sender from then on, bytes a second since it began.
+    pub push_speed: u64,
+    /// How long a bundle waits for a place, where too many are coming in.
+    pub push_wait: Duration,
     /// Bytes of a request's body.
     pub body_bytes: usize,
     /// Bytes of a request's head.
@@ -54,6 +78,8 @@ pub struct Limits {
     pub fresh: Duration,
     /// Bytes of pages that are kept.
     pub cache_bytes: usize,
+    /// How often the files of the server's certificate are looked at.
+    pub certificate: Duration,
     /// How long requests under way may go on when the server stops.
     pub grace: Duration,
 }
@@ -63,13 +89,20 @@ impl Default for Limits {
         Self {
             connections: 512,
             head: Duration::from_secs(10),
+            stall: Duration::from_secs(30),
+            life: Duration::from_secs(600),
             answer: Duration::from_secs(60),
             push: Duration::from_secs(540),
+            push_silence: Duration::from_secs(10),
+            push_start: Duration::from_secs(15),
+            push_speed: 8 << 10,
+            push_wait: Duration::from_secs(20),
             body_bytes: 256 << 10,
             head_bytes: 16 << 10,
             readers: 4,
             fresh: Duration::from_secs(1),
             cache_bytes: 64 << 20,
+            certificate: Duration::from_secs(10),
             grace: Duration::from_secs(5),
         }
     }
@@ -108,7 +141,7 @@ impl Site {
             cache: Cache::new(limits.cache_bytes, cache::OF_RUNS),
             histories: Cache::new(limits.cache_bytes / 2, cache::OF_HISTORIES),
             start,
-            central: options.pushes.clone().map(Central::new),
+            central: options.pushes.clone().map(|pushes| Central::new(pushes, options.is_secure())),
             stop: Stop::default(),
             options,
             program,

@@ -35,13 +35,26 @@ impl Central {
 
     /// Over a database that is there.
     pub(crate) fn over(folder: tempfile::TempDir, database: PathBuf, pushes: Pushes, limits: Limits) -> Self {
+        let options = Options { pushes: Some(pushes), limits, ..Options::default() };
+        Self::under(folder, database, options)
+    }
+
+    /// Over a database that is there, under all of these options.
+    pub(crate) fn under(folder: tempfile::TempDir, database: PathBuf, options: Options) -> Self {
         let mut store = Store::open(Some(&database)).unwrap();
         let mine = store.add_account("mine", MUCH, 1).unwrap().text();
         let other = store.add_account("other", MUCH, 1).unwrap().text();
         let reader = store.add_token("mine", Scope::Read, 1).unwrap().text();
-        let options = Options { pushes: Some(pushes), limits, ..Options::default() };
         let site = Site::under(folder, database.clone(), options);
         Self { site, database, mine, other, reader }
+    }
+
+    /// With nothing in it, behind a TLS proxy.
+    fn proxied() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let database = store(folder.path(), &[]);
+        let options = Options { pushes: Some(Pushes::default()), proxied: true, ..Options::default() };
+        Self::under(folder, database, options)
     }
 
     /// A request of a program.
@@ -151,8 +164,7 @@ fn a_token_is_entered_once_and_a_cookie_stands_for_it_until_it_is_left_or_revoke
 
 #[test]
 fn behind_tls_a_cookie_is_for_tls_alone_and_every_answer_says_so() {
-    let pushes = Pushes { secure: true, proxied: true, ..Pushes::default() };
-    let central = Central::with(&[], pushes, Limits::default());
+    let central = Central::proxied();
     let entered = central.form("/account/enter", "", &format!("token={}", central.mine));
     let cookie = entered.header("set-cookie").unwrap();
     assert!(cookie.starts_with("__host-weir_session=") && cookie.contains("; secure"), "{cookie}");
@@ -186,8 +198,7 @@ fn tokens_that_are_wrong_revoked_or_may_not_are_refused_with_what_they_lack() {
 
 #[test]
 fn an_address_that_gives_wrong_tokens_is_refused_for_a_while_and_another_is_not() {
-    let pushes = Pushes { proxied: true, ..Pushes::default() };
-    let central = Central::with(&[], pushes, Limits::default());
+    let central = Central::proxied();
     let ask = |from: &str, token: &str| {
         let lines = format!("X-Forwarded-For: 203.0.113.9, {from}\r\nAuthorization: Bearer {token}\r\n");
         central.site.ask("GET", "/api/v1/account", &lines)

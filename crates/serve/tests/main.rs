@@ -9,6 +9,8 @@ mod history;
 mod http;
 mod load;
 mod pages;
+mod slow;
 mod start;
+mod tls;
 mod uploads;
 mod visibility;

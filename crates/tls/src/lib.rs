@@ -1,7 +1,13 @@
-//! TLS of an OpenFlow connection by rustls: certificates of both sides, read from PEM files.
+//! TLS by rustls, with certificates from PEM files.
 //!
-//! Both of its ends are here: the switch's, and that of the lab where it is a controller. Both sides show a certificate that the other's authority has signed. As with Open vSwitch, whoever has
-//! one is trusted whatever its name is: the authority is to be one of controllers alone (`ovs-pki(8)`).
+//! - [`Tls`], of an OpenFlow connection: the switch's end, and that of the lab where it is a controller. Both sides show a certificate
+//!   that the other's authority has signed. As with Open vSwitch, whoever has one is trusted whatever its name is: the
+//!   authority is to be one of controllers alone (`ovs-pki(8)`).
+//! - [`OwnCertificate`], of a web server.
+
+mod own;
+
+pub use own::OwnCertificate;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -70,7 +76,7 @@ impl Tls {
         let provider = Arc::new(ring::default_provider());
         let roots = Arc::new(authorities(&files.ca_cert)?);
         let chain = certificates("certificate", &files.certificate)?;
-        let key = private_key(&files.private_key)?;
+        let key = private_key("private_key", &files.private_key)?;
         let unfit = |reason: String| TlsError::Contents {
             what: "certificate",
             path: files.certificate.clone(),
@@ -144,11 +150,10 @@ fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    const WHAT: &str = "private_key";
-    let bytes = read(WHAT, path)?;
+fn private_key(what: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let bytes = read(what, path)?;
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| TlsError::Contents {
-        what: WHAT,
+        what,
         path: path.to_owned(),
         reason: match error {
             pem::Error::NoItemsFound => {

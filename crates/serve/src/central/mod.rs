@@ -24,15 +24,11 @@ pub struct Pushes {
     pub licence: String,
     /// Most bytes of a bundle as it is sent.
     pub bundle_bytes: u64,
-    /// Whether requests come through a proxy that writes `X-Forwarded-For`.
-    pub proxied: bool,
-    /// Whether browsers reach it over TLS.
-    pub secure: bool,
 }
 
 impl Default for Pushes {
     fn default() -> Self {
-        Self { licence: LICENCE.to_owned(), bundle_bytes: 64 << 20, proxied: false, secure: false }
+        Self { licence: LICENCE.to_owned(), bundle_bytes: 64 << 20 }
     }
 }
 
@@ -48,9 +44,10 @@ pub(crate) struct Central {
 }
 
 impl Central {
-    pub(crate) fn new(options: Pushes) -> Self {
+    /// Of a server that browsers reach over TLS, or not.
+    pub(crate) fn new(options: Pushes, secure: bool) -> Self {
         Self {
-            sessions: Sessions::new(options.secure),
+            sessions: Sessions::new(secure),
             options,
             throttle: Throttle::default(),
             uploads: Uploads::default(),

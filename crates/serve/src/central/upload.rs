@@ -6,7 +6,7 @@
 use crate::answer::Fault;
 use crate::central::now_ms;
 use crate::program::Admitted;
-use crate::site::Site;
+use crate::site::{Limits, Site};
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt as _;
@@ -24,13 +24,6 @@ const MOST: usize = 16;
 const MOST_OF_ACCOUNT: usize = 4;
 /// Bundles that are verified at a time: each may take a core, and the memory of a whole run.
 const VERIFIED_AT_ONCE: usize = 1;
-/// How long a place is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// The longest silence of a sender, and what must have come by and by.
-const SILENCE: Duration = Duration::from_secs(10);
-const SLOWEST_BYTES_A_SECOND: u64 = 8 << 10;
-/// What a sender may take before its speed counts.
-const GRACE: Duration = Duration::from_secs(15);
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 1 << 20;
 
@@ -71,8 +64,8 @@ impl Drop for Place {
 }
 
 impl Uploads {
-    async fn place(&self, account: i64) -> Result<Place, Fault> {
-        let permit = tokio::time::timeout(PATIENCE, Arc::clone(&self.coming).acquire_owned()).await;
+    async fn place(&self, account: i64, wait: Duration) -> Result<Place, Fault> {
+        let permit = tokio::time::timeout(wait, Arc::clone(&self.coming).acquire_owned()).await;
         let Ok(Ok(coming)) = permit else {
             return Err(Fault::Late("too many bundles are coming in; try again soon".to_owned()));
         };
@@ -119,8 +112,9 @@ pub(crate) async fn take(
     // What has no room need not come. What it unpacks to is counted when it is there.
     let room = move |store: &mut weir_store::Store| Ok(store.has_room(account, stated.unwrap_or(0))?);
     site.stores.whole(room).await?;
-    let place = central.uploads.place(account).await?;
-    let file = receive(body, most).await?;
+    let limits = &site.options.limits;
+    let place = central.uploads.place(account, limits.push_wait).await?;
+    let file = receive(body, most, limits).await?;
     let admitted = admit(site, file).await?;
     drop(place);
     let licence = central.options.licence.clone();
@@ -144,7 +138,7 @@ fn too_large(most: u64) -> Fault {
 }
 
 /// The body as a file that has no name.
-async fn receive(body: Body, most: u64) -> Result<File, Fault> {
+async fn receive(body: Body, most: u64, limits: &Limits) -> Result<File, Fault> {
     let broken = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::StorageFull => Fault::Late("the server has no room for a bundle now".to_owned()),
         _ => Fault::Broken(format!("temporary file: {error}")),
@@ -154,7 +148,7 @@ async fn receive(body: Body, most: u64) -> Result<File, Fault> {
     let (begin, mut came, mut gathered) = (Instant::now(), 0_u64, Vec::new());
     loop {
         let slow = || Fault::Slow("the bundle came too slowly; nothing of it was kept".to_owned());
-        let part = match tokio::time::timeout(SILENCE, parts.next()).await {
+        let part = match tokio::time::timeout(limits.push_silence, parts.next()).await {
             Err(_) => return Err(slow()),
             Ok(None) => break,
             Ok(Some(Err(_))) => {
@@ -166,8 +160,8 @@ async fn receive(body: Body, most: u64) -> Result<File, Fault> {
         if came > most {
             return Err(too_large(most));
         }
-        let late = begin.elapsed().saturating_sub(GRACE).as_secs();
-        if came < late * SLOWEST_BYTES_A_SECOND {
+        let late = begin.elapsed().saturating_sub(limits.push_start);
+        if u128::from(came) * 1000 < late.as_millis() * u128::from(limits.push_speed) {
             return Err(slow());
         }
         gathered.extend_from_slice(&part);

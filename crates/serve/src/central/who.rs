@@ -80,7 +80,7 @@ pub(crate) async fn identify(site: &Arc<Site>, parts: &Parts) -> Result<Who, Fau
         return Ok(Who::default());
     }
     if let Some(token) = bearer_token(&parts.headers) {
-        let bearer = entered(site, central, address(central, parts), token).await?;
+        let bearer = entered(site, central, address(site.options.proxied, parts), token).await?;
         return Ok(Who { viewer: Viewer::Account(bearer.account), bearer: Some(bearer), session: None });
     }
     let Some(session) = central.sessions.of(&parts.headers) else { return Ok(Who::default()) };
@@ -132,9 +132,9 @@ pub(crate) async fn entered(
 }
 
 /// Where a request comes from: the other end of its connection, or what our proxy says of it.
-pub(crate) fn address(central: &Central, parts: &Parts) -> IpAddr {
+pub(crate) fn address(proxied: bool, parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
-    if !central.options.proxied {
+    if !proxied {
         return peer;
     }
     // The last address is what the proxy itself saw; those before it anybody may have written.
@@ -146,7 +146,6 @@ pub(crate) fn address(central: &Central, parts: &Parts) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::central::Pushes;
 
     fn parts(lines: &[&str]) -> Parts {
         let mut request = axum::http::Request::builder().uri("/");
@@ -160,14 +159,13 @@ mod tests {
 
     #[test]
     fn an_address_is_believed_of_our_proxy_alone_and_only_what_it_saw_itself() {
-        let direct = Central::new(Pushes::default());
-        let behind = Central::new(Pushes { proxied: true, ..Pushes::default() });
-        let of = |central: &Central, lines: &[&str]| address(central, &parts(lines)).to_string();
-        assert_eq!(of(&direct, &["198.51.100.1"]), "192.0.2.9");
-        assert_eq!(of(&behind, &["198.51.100.1"]), "198.51.100.1");
-        assert_eq!(of(&behind, &["203.0.113.5, 198.51.100.1"]), "198.51.100.1");
-        assert_eq!(of(&behind, &["203.0.113.5", "198.51.100.1"]), "198.51.100.1");
-        assert_eq!(of(&behind, &["nonsense"]), "192.0.2.9");
-        assert_eq!(of(&behind, &[]), "192.0.2.9");
+        let (direct, behind) = (false, true);
+        let of = |proxied, lines: &[&str]| address(proxied, &parts(lines)).to_string();
+        assert_eq!(of(direct, &["198.51.100.1"]), "192.0.2.9");
+        assert_eq!(of(behind, &["198.51.100.1"]), "198.51.100.1");
+        assert_eq!(of(behind, &["203.0.113.5, 198.51.100.1"]), "198.51.100.1");
+        assert_eq!(of(behind, &["203.0.113.5", "198.51.100.1"]), "198.51.100.1");
+        assert_eq!(of(behind, &["nonsense"]), "192.0.2.9");
+        assert_eq!(of(behind, &[]), "192.0.2.9");
     }
 }

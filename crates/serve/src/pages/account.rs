@@ -9,6 +9,7 @@ use crate::central::who::{Who, entered};
 use crate::central::{Central, who};
 use crate::site::Site;
 use crate::start::door::{FIELD, from_our_pages};
+use crate::start::form::Filled;
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -125,7 +126,7 @@ pub(crate) async fn enter(State(site): State<Arc<Site>>, request: Request) -> Re
     let body = body.map_err(|_| Fault::Large("a form has 256 KiB at most".to_owned()))?;
     let fields = fields(&parts.headers, &body)?;
     let token = fields.get("token").map_or("", String::as_str).trim().to_owned();
-    let address = who::address(central, &parts);
+    let address = who::address(site.options.proxied, &parts);
     let bearer = match entered(&site, central, address, &token).await {
         Ok(bearer) => bearer,
         Err(Fault::Unknown(_)) => {
@@ -199,6 +200,14 @@ fn licence(text: &str) -> Markup {
     html! { @match link { Some(link) if !name.is_empty() => a rel="license" href=(link) { (name) }, _ => (text) } }
 }
 
+/// The account that sent a form of ours, and what is in it.
+fn sent(site: &Site, who: &Who, headers: &HeaderMap, body: &[u8]) -> Result<(i64, Filled), Fault> {
+    central(site)?;
+    let fields = fields(headers, body)?;
+    let account = who.form(headers, fields.get(FIELD).map_or("", String::as_str))?.account;
+    Ok((account, fields))
+}
+
 /// Changes who may see a run.
 pub(crate) async fn change(
     State(site): State<Arc<Site>>,
@@ -207,9 +216,7 @@ pub(crate) async fn change(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Fault> {
-    central(&site)?;
-    let fields = fields(&headers, &body)?;
-    let account = who.form(&headers, fields.get(FIELD).map_or("", String::as_str))?.account;
+    let (account, fields) = sent(&site, &who, &headers, &body)?;
     let visibility = fields.get("visibility").map_or("", String::as_str);
     let visibility: Visibility = visibility
         .parse()
@@ -230,9 +237,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Fault> {
-    central(&site)?;
-    let fields = fields(&headers, &body)?;
-    let account = who.form(&headers, fields.get(FIELD).map_or("", String::as_str))?.account;
+    let (account, fields) = sent(&site, &who, &headers, &body)?;
     if fields.get("sure").is_none_or(|sure| sure != "yes") {
         return Err(Fault::Bad("tick that the run is to be forgotten, and send the form again".to_owned()));
     }

@@ -30,6 +30,8 @@ pub(crate) struct Door {
     word: String,
     /// The cookie's name.
     cookie: String,
+    /// Whether browsers reach the server over TLS.
+    secure: bool,
     looks: Semaphore,
 }
 
@@ -45,12 +47,20 @@ impl Door {
         };
         let token = token.map_or_else(random, Ok)?;
         let (session, word) = (random()?, random()?);
-        Ok(Self { token, session, word, cookie: COOKIE.to_owned(), looks: Semaphore::new(LOOKS) })
+        Ok(Self {
+            token,
+            session,
+            word,
+            cookie: COOKIE.to_owned(),
+            secure: false,
+            looks: Semaphore::new(LOOKS),
+        })
     }
 
-    /// The door of the server at this port of its host, whose cookie is not that of another one there.
-    pub(crate) fn at(&mut self, port: u16) {
+    /// The door of the server at this port of its host, whose cookie is not that of another one there, over TLS or not.
+    pub(crate) fn at(&mut self, port: u16, secure: bool) {
         self.cookie = format!("{COOKIE}{port}");
+        self.secure = secure;
     }
 
     /// The token, to be shown to whoever started the server.
@@ -83,7 +93,8 @@ impl Door {
 
     /// The cookie of whoever gave the token.
     pub(crate) fn cookie(&self) -> String {
-        format!("{}={}; Path=/start; HttpOnly; SameSite=Strict", self.cookie, self.session)
+        let secure = if self.secure { "; Secure" } else { "" };
+        format!("{}={}; Path=/start; HttpOnly; SameSite=Strict{secure}", self.cookie, self.session)
     }
 
     /// Whether a request comes from somebody who gave the token.
@@ -181,8 +192,9 @@ mod tests {
     #[test]
     fn two_servers_of_one_host_have_cookies_of_their_own() {
         let [mut one, mut other] = [(); 2].map(|()| Door::new(Some("a-token-of-both".to_owned())).unwrap());
-        one.at(8080);
-        other.at(8081);
+        one.at(8080, false);
+        other.at(8081, true);
+        assert!(!one.cookie().contains("Secure") && other.cookie().ends_with("; Secure"));
         let pair = |door: &Door| door.cookie().split(';').next().unwrap().to_owned();
         let both = format!("{}; {}", pair(&one), pair(&other));
         assert!(pair(&one).starts_with("weir_runs_8080=") && pair(&other).starts_with("weir_runs_8081="));

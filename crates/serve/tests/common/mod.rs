@@ -219,7 +219,12 @@ impl Answer {
     pub(crate) fn read(mut stream: TcpStream) -> Self {
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Self::of(&bytes)
+    }
+
+    /// What these bytes say; the status is 0 where that is nothing.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
         Self { status, head: head.to_lowercase(), body: body.to_owned() }

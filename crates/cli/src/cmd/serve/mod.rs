@@ -12,8 +12,8 @@ trial; comparisons with environments first and no winner inside the noise; every
 Markdown, CSV and LaTeX, at an address of its own.
 
 Pages need no scripts and ask nothing of any network. The server listens on this machine alone unless --listen says \
-otherwise, answers to addresses, to `localhost` and to the names of --host, and only reads. There is no encryption and no \
-password: put a proxy that has both in front of it where others are to reach it.
+otherwise, answers to addresses, to `localhost` and to the names of --host, and only reads. Where others are to reach it, give it a \
+certificate (--tls-cert, --tls-key), or put a TLS proxy in front (--behind-proxy). There is no password for readers.
 
 With --allow-runs it also measures: a form made from the schema of plans, checked as it is filled in, one measurement at a \
 time, with its lines as they come. That takes the token that is printed when the server starts. A measurement is a `weir bench` \
@@ -34,6 +34,8 @@ Examples:
     weir serve --allow-runs
   For several labs, behind a TLS proxy, from PostgreSQL:
     weir serve --allow-push --behind-proxy --host weir.example --db postgres://weir@/weir
+  The same by itself, with a certificate of its own:
+    weir serve --allow-push --listen 0.0.0.0:8443 --tls-cert fullchain.pem --tls-key key.pem --host weir.example --db weir.db
   In a trusted lab's network, by the machine's name:
     weir serve --listen 0.0.0.0:8080 --host lab.example";
 
@@ -66,6 +68,13 @@ pub(crate) struct Args {
     /// A TLS proxy stands in front: browsers are told so, and what it says in X-Forwarded-For is believed
     #[arg(long)]
     behind_proxy: bool,
+    /// The server's certificate, those of authorities between behind it (PEM): it speaks TLS alone then. A renewed one is taken up by
+    /// itself
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "behind_proxy")]
+    tls_cert: Option<std::path::PathBuf>,
+    /// The private key of the certificate (PEM), without a pass phrase
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<std::path::PathBuf>,
     #[command(flatten)]
     database: Database,
 }

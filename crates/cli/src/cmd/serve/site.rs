@@ -12,7 +12,9 @@ use std::sync::Arc;
 use weir_campaign::plan::{self, Known, Plan};
 use weir_methods::history::Series;
 use weir_report::{Ratios, Trend};
-use weir_serve::{Admitted, Checked, Options, PlanText, Program, Pushes, Runs, ServeError, Server, Stop};
+use weir_serve::{
+    Admitted, Checked, Options, OwnCertificate, PlanText, Program, Pushes, Runs, ServeError, Server, Stop,
+};
 use weir_store::bundle::{self, Seal, Signature};
 use weir_store::{Origin, Store, server_of};
 use weir_trial::run::{Point, PointResult, Run};
@@ -104,28 +106,35 @@ impl Program for CommandLine {
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let program = CommandLine { db_flag: args.database.flag() };
+    let program = CommandLine { db_flag: shown_flag(&args) };
     let path = args.database.named().map(ToOwned::to_owned);
     let open = Arc::new(move || Store::open_existing(path.as_deref()));
     let runs = if args.allow_runs { Some(runs(&args)?) } else { None };
     let pushes = pushes(&args)?;
-    let options = Options { hosts: args.host, runs, pushes, ..Options::default() };
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(OwnCertificate::load(certificate, key).map_err(BadUse::new)?),
+        _ => None,
+    };
+    let is_secure = tls.is_some() || args.behind_proxy;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let proxied = args.behind_proxy;
+    let options = Options { hosts: args.host, runs, pushes, tls, proxied, ..Options::default() };
     let server = Server::bind(&args.listen, options, open, Arc::new(program)).map_err(said)?;
     let stop = Stop::default();
     let stopped = stop.clone();
     ctrlc::set_handler(move || stopped.now())?;
     let address = server.address();
-    crate::cmd::print(&format!("serving {WEIR} on http://{address} until Ctrl-C\n"))?;
+    crate::cmd::print(&format!("serving {WEIR} on {scheme}://{address} until Ctrl-C\n"))?;
     if let Some(token) = server.token() {
         let token = if args.token_file.is_some() { "the one in the file" } else { token };
-        crate::cmd::print(&format!("measuring is allowed at http://{address}/start; token: {token}\n"))?;
+        crate::cmd::print(&format!("measuring is allowed at {scheme}://{address}/start; token: {token}\n"))?;
     }
     if args.allow_push {
         crate::cmd::print(&format!(
-            "runs are pushed by: weir push http://{address} RUN; `weir account add` makes tokens\n"
+            "runs are pushed by: weir push {scheme}://{address} RUN; `weir account add` makes tokens\n"
         ))?;
     }
-    if !address.ip().is_loopback() && !args.behind_proxy {
+    if !address.ip().is_loopback() && !is_secure {
         let whom = if args.allow_push {
             "whoever reaches this machine can read what is not private"
         } else {
@@ -135,6 +144,17 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     server.run(&stop).map_err(said)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// ` --db DATABASE` for commands that pages suggest. Where a database is on a server, or the pages are for others, its address is
+/// nothing to tell who reads them.
+fn shown_flag(args: &Args) -> String {
+    let is_told = !args.allow_push && !args.behind_proxy && args.tls_cert.is_none();
+    match args.database.named() {
+        Some(named) if is_told && server_of(named).is_none() => args.database.flag(),
+        None if is_told => args.database.flag(),
+        _ => " --db DATABASE".to_owned(),
+    }
 }
 
 /// How runs are pushed, where they may be.
@@ -148,8 +168,7 @@ fn pushes(args: &Args) -> anyhow::Result<Option<Pushes>> {
     if !is_good {
         return Err(BadUse::new("--licence: a licence is named in a line of 200 letters at most").into());
     }
-    let (proxied, secure) = (args.behind_proxy, args.behind_proxy);
-    Ok(Some(Pushes { licence, bundle_bytes: args.bundle_bytes, proxied, secure }))
+    Ok(Some(Pushes { licence, bundle_bytes: args.bundle_bytes }))
 }
 
 /// What measures from the page: this program, into the same database.
