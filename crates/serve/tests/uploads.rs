@@ -2,7 +2,7 @@
 
 use crate::central::{Central, MUCH, bundle};
 use crate::common::{Answer, run, small};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 use weir_serve::{Limits, Pushes};
 use weir_store::accounts::Amount;
@@ -47,6 +47,151 @@ fn a_bundle_is_kept_once_with_its_licence_and_comes_out_as_it_went_in() {
     let kept = said(&central.ask("GET", &format!("/api/v1/runs/{}/run.json", pushed.uuid), None, b""));
     assert_eq!(kept["points"], serde_json::to_value(&pushed.points).unwrap());
     assert_eq!(runs(&central), 2);
+}
+
+/// The parts of a bundle: names, and contents.
+fn parts(bundle: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut tar = Vec::new();
+    flate2::read::GzDecoder::new(bundle).read_to_end(&mut tar).unwrap();
+    let (mut parts, mut at) = (Vec::new(), 0);
+    while tar[at] != 0 {
+        let text = |from: usize, to: usize| {
+            let field = &tar[at + from..at + to];
+            String::from_utf8(field.iter().copied().take_while(|byte| *byte != 0).collect()).unwrap()
+        };
+        let bytes = usize::from_str_radix(text(124, 136).trim(), 8).unwrap();
+        parts.push((text(0, 100), tar[at + 512..at + 512 + bytes].to_vec()));
+        at += 512 + bytes.div_ceil(512) * 512;
+    }
+    parts
+}
+
+/// A member of a tar (POSIX ustar), of a kind: `0` a file, `2` a symbolic link.
+fn member(name: &str, kind: u8, target: &str, content: &[u8]) -> Vec<u8> {
+    let mut header = [0_u8; 512];
+    let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
+    put(0, name);
+    put(100, "0000644\0");
+    put(124, &format!("{:011o}\0", content.len()));
+    put(157, target);
+    put(257, "ustar\x0000");
+    header[156] = kind;
+    header[148..156].fill(b' ');
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let mut whole = [&header[..], content].concat();
+    whole.resize(whole.len().div_ceil(512) * 512, 0);
+    whole
+}
+
+/// Members as a bundle is packed.
+fn packed(members: &[Vec<u8>]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    members.iter().for_each(|member| packed.write_all(member).unwrap());
+    packed.write_all(&[0; 1024]).unwrap();
+    packed.finish().unwrap()
+}
+
+/// Bundles that are whole archives, in which one thing is not what it should be.
+fn changed_bundles() -> Vec<(&'static str, Vec<u8>)> {
+    let parts = parts(&bundle(&small("otter", 1)));
+    let files = || parts.iter().map(|(name, content)| member(name, b'0', "", content)).collect::<Vec<_>>();
+    let with = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
+        let mut members = files();
+        change(&mut members);
+        packed(&members)
+    };
+    let (first, last) = (&parts[0], parts.len() - 1);
+    let mut sums = first.1.clone();
+    let at = String::from_utf8(sums.clone()).unwrap().find("\"sha256\": \"").unwrap() + 11;
+    sums[at] = if sums[at] == b'0' { b'1' } else { b'0' };
+    let mut trial = parts[last].1.clone();
+    let digit = trial.iter().rposition(u8::is_ascii_digit).unwrap();
+    trial[digit] = if trial[digit] == b'7' { b'8' } else { b'7' };
+    vec![
+        ("a wrong sum", with(&|members| members[0] = member(&first.0, b'0', "", &sums))),
+        (
+            "a trial that was changed",
+            with(&|members| members[last] = member(&parts[last].0, b'0', "", &trial)),
+        ),
+        ("a name that leads out", with(&|members| members.push(member("../../../tmp/weir", b'0', "", b"x")))),
+        ("an absolute name", with(&|members| members[1] = member("/etc/passwd", b'0', "", &parts[1].1))),
+        ("a link", with(&|members| members[1] = member(&parts[1].0, b'2', "/etc/passwd", b""))),
+        ("a part twice", with(&|members| members.push(members[last].clone()))),
+        ("a part too few", with(&|members| drop(members.pop()))),
+        ("an order of its own", with(&|members| members.swap(1, 2))),
+    ]
+}
+
+#[test]
+fn an_archive_in_which_one_thing_is_wrong_is_refused_and_as_it_was_it_is_taken() {
+    let central = Central::of(&[small("here", 7)]);
+    let push =
+        |bytes: &[u8]| central.ask("POST", "/api/v1/runs?visibility=public", Some(&central.mine), bytes);
+    for (what, bytes) in changed_bundles() {
+        let answer = push(&bytes);
+        assert_eq!(answer.status, 422, "{what}: {}", answer.body);
+        assert!(!answer.body.contains("root:"), "{what}");
+    }
+    assert_eq!(runs(&central), 1);
+    // What the tests pack themselves is no worse for it.
+    let parts = parts(&bundle(&small("otter", 1)));
+    let same: Vec<_> = parts.iter().map(|(name, content)| member(name, b'0', "", content)).collect();
+    assert_eq!(push(&packed(&same)).status, 201);
+}
+
+#[test]
+fn a_flood_of_uploads_of_many_accounts_is_bounded_and_pages_are_answered_meanwhile() {
+    let limits = Limits {
+        push_wait: Duration::from_millis(200),
+        push_silence: Duration::from_secs(600),
+        push_start: Duration::from_secs(600),
+        ..Limits::default()
+    };
+    let central = Central::with(&[small("here", 7)], Pushes::default(), limits);
+    let mut store = Store::open(Some(&central.database)).unwrap();
+    let tokens: Vec<String> =
+        (0..6).map(|number| store.add_account(&format!("flood{number}"), MUCH, 1).unwrap().text()).collect();
+    // Four of each of six accounts begin, and go on no further: there are places for sixteen.
+    let waiting: Vec<_> = tokens
+        .iter()
+        .flat_map(|token| [token; 4])
+        .map(|token| {
+            let mut stream = central.site.connect();
+            let head = format!(
+                "POST /api/v1/runs HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Length: 5000\r\n\r\nx",
+                central.site.address
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let good = bundle(&small("otter", 1));
+    let push = || central.ask("POST", "/api/v1/runs", Some(&central.mine), &good);
+    let begin = Instant::now();
+    let refused = loop {
+        let answer = push();
+        if answer.status == 503 {
+            break answer;
+        }
+        // They are not all there yet.
+        assert!(begin.elapsed() < Duration::from_secs(45), "{} {}", answer.status, answer.body);
+    };
+    assert!(
+        refused.body.contains("too many bundles") && refused.header("retry-after").is_some(),
+        "{}",
+        refused.body
+    );
+    for path in ["/runs", "/runs/here", "/api/v1/runs"] {
+        assert_eq!(central.site.get(path).status, 200, "{path}");
+    }
+    drop(waiting);
+    let begin = Instant::now();
+    while push().status == 503 {
+        assert!(begin.elapsed() < Duration::from_secs(45), "a place that was left stays taken");
+    }
+    let told = said(&central.ask("GET", "/api/v1/account", Some(&tokens[0]), b""));
+    assert_eq!(told["used"]["runs"], 0, "nothing is kept of what was left");
 }
 
 /// What makes no bundle of it.
