@@ -90,34 +90,36 @@ fn endpoints() -> Vec<Endpoint> {
     all
 }
 
-fn of_server() -> [Endpoint; 3] {
-    let endpoint = |path, name, about, scope, answers, handler| Endpoint {
+/// What is asked with GET by anybody, and has no parameters: its path, its name, and what it is.
+fn asked(
+    [path, name, about]: [&'static str; 3],
+    answers: Vec<Body>,
+    handler: MethodRouter<Arc<Site>>,
+) -> Endpoint {
+    Endpoint {
         method: "get",
         path,
         name,
         about,
-        scope,
+        scope: None,
         parameters: Vec::new(),
         body: None,
         status: 200,
         answers,
         errors: &[],
         handler,
-    };
+    }
+}
+
+fn of_server() -> [Endpoint; 3] {
     [
-        endpoint(
-            "",
-            "server",
-            "What this server is, and what it takes.",
-            None,
+        asked(
+            ["", "server", "What this server is, and what it takes."],
             json::<answers::Server>("The server."),
             get(handlers::server),
         ),
-        endpoint(
-            "/openapi.json",
-            "openapi",
-            "This document.",
-            None,
+        asked(
+            ["/openapi.json", "openapi", "This document."],
             vec![Body {
                 kind: "application/json",
                 about: "An OpenAPI document, version 3.1.",
@@ -125,14 +127,14 @@ fn of_server() -> [Endpoint; 3] {
             }],
             get(handlers::openapi),
         ),
-        endpoint(
-            "/account",
-            "account",
-            "The account of the token.",
-            Some(Scope::Read),
-            json::<answers::Account>("The account."),
-            get(handlers::account),
-        ),
+        Endpoint {
+            scope: Some(Scope::Read),
+            ..asked(
+                ["/account", "account", "The account of the token."],
+                json::<answers::Account>("The account."),
+                get(handlers::account),
+            )
+        },
     ]
 }
 
@@ -157,33 +159,22 @@ fn of_runs() -> [Endpoint; 6] {
         repeated: false,
         schema: of::<Visibility>,
     };
-    let common = |method, path, name, about, handler| Endpoint {
-        method,
-        path,
-        name,
-        about,
-        scope: None,
+    let of_one = |texts, handler| Endpoint {
         parameters: vec![run()],
-        body: None,
-        status: 200,
-        answers: json::<answers::OneRun>("The run."),
         errors: &[404],
-        handler,
+        ..asked(texts, json::<answers::OneRun>("The run."), handler)
     };
     [
         Endpoint {
             parameters: list(),
-            answers: json::<answers::Runs>("The runs of the page that was asked for."),
-            errors: &[],
-            ..common(
-                "get",
-                "/runs",
-                "listRuns",
-                "Runs that are listed for who asks, newest first.",
+            ..asked(
+                ["/runs", "listRuns", "Runs that are listed for who asks, newest first."],
+                json::<answers::Runs>("The runs of the page that was asked for."),
                 get(handlers::list),
             )
         },
         Endpoint {
+            method: "post",
             scope: Some(Scope::Push),
             parameters: vec![visibility],
             body: Some(Body {
@@ -192,20 +183,22 @@ fn of_runs() -> [Endpoint; 6] {
                 schema: None,
             }),
             status: 201,
-            answers: json::<answers::Pushed>(
-                "It is kept: nothing but the loss of the disk loses it. Of a run that was there, the status is 200.",
-            ),
             errors: &[403, 409, 413, 422],
-            ..common(
-                "post",
-                "/runs",
-                "pushRun",
-                "Pushes a run: verified as `weir import` verifies, kept whole or not at all. Doing it again is harmless.",
+            ..asked(
+                [
+                    "/runs",
+                    "pushRun",
+                    "Pushes a run: verified as `weir import` verifies, kept whole or not at all. Doing it again is harmless.",
+                ],
+                json::<answers::Pushed>(
+                    "It is kept: nothing but the loss of the disk loses it. Of a run that was there, the status is 200.",
+                ),
                 post(handlers::push),
             )
         },
-        common("get", "/runs/{run}", "getRun", "A run in one line.", get(handlers::one)),
+        of_one(["/runs/{run}", "getRun", "A run in one line."], get(handlers::one)),
         Endpoint {
+            method: "patch",
             scope: Some(Scope::Push),
             body: Some(Body {
                 kind: "application/json",
@@ -213,24 +206,23 @@ fn of_runs() -> [Endpoint; 6] {
                 schema: Some(of::<answers::Change>),
             }),
             errors: &[403, 404],
-            ..common(
-                "patch",
-                "/runs/{run}",
-                "changeRun",
-                "Changes who may see a run of the account.",
+            ..of_one(
+                ["/runs/{run}", "changeRun", "Changes who may see a run of the account."],
                 patch(handlers::change),
             )
         },
         Endpoint {
+            method: "delete",
             scope: Some(Scope::Push),
             status: 204,
             answers: Vec::new(),
             errors: &[403, 404],
-            ..common(
-                "delete",
-                "/runs/{run}",
-                "deleteRun",
-                "Forgets a run of the account, with all that was measured in it.",
+            ..of_one(
+                [
+                    "/runs/{run}",
+                    "deleteRun",
+                    "Forgets a run of the account, with all that was measured in it.",
+                ],
                 delete(handlers::remove),
             )
         },
@@ -238,25 +230,12 @@ fn of_runs() -> [Endpoint; 6] {
             parameters: vec![run(), file],
             answers: files,
             errors: &[404, 409],
-            ..common("get", "/runs/{run}/{file}", "getRunFile", "A run as a file.", get(handlers::file))
+            ..of_one(["/runs/{run}/{file}", "getRunFile", "A run as a file."], get(handlers::file))
         },
     ]
 }
 
 fn of_comparisons() -> [Endpoint; 2] {
-    let endpoint = |path, name, about, parameters, answers, handler| Endpoint {
-        method: "get",
-        path,
-        name,
-        about,
-        scope: None,
-        parameters,
-        body: None,
-        status: 200,
-        answers,
-        errors: &[404],
-        handler,
-    };
     let history =
         list().into_iter().filter(|parameter| !["sort", "order", "page", "per"].contains(&parameter.name));
     let history = history.chain([
@@ -264,26 +243,32 @@ fn of_comparisons() -> [Endpoint; 2] {
         query("series", "One series by its identity."),
     ]);
     [
-        endpoint(
-            "/compare",
-            "compare",
-            "Two sides compared, as `weir compare --json` does: RUN, or RUN/DEVICE.",
-            vec![
+        Endpoint {
+            parameters: vec![
                 query("base", "The baseline."),
                 query("with", "What is compared with it."),
                 query("bound", "How much worse it may be: `3%`."),
             ],
-            json::<weir_methods::compare::Comparison>("The comparison."),
-            get(handlers::compare),
-        ),
-        endpoint(
-            "/history",
-            "history",
-            "Points over time, as `weir history --json` does.",
-            history.collect(),
-            json::<weir_methods::history::Document>("The series."),
-            get(handlers::history),
-        ),
+            errors: &[404],
+            ..asked(
+                [
+                    "/compare",
+                    "compare",
+                    "Two sides compared, as `weir compare --json` does: RUN, or RUN/DEVICE.",
+                ],
+                json::<weir_methods::compare::Comparison>("The comparison."),
+                get(handlers::compare),
+            )
+        },
+        Endpoint {
+            parameters: history.collect(),
+            errors: &[404],
+            ..asked(
+                ["/history", "history", "Points over time, as `weir history --json` does."],
+                json::<weir_methods::history::Document>("The series."),
+                get(handlers::history),
+            )
+        },
     ]
 }
 
