@@ -47,6 +47,7 @@ mod pipelines;
 mod privileges;
 mod queues;
 mod readers;
+mod recipes;
 mod seats;
 mod security;
 mod serve;
