@@ -3,7 +3,7 @@
 use crate::cmd::BadUse;
 use serde::Deserialize;
 use serde_json::Value;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,6 +163,10 @@ impl Client {
             | ureq::Error::Rustls(_)
             | ureq::Error::BadUri(_)
             | ureq::Error::HostNotFound => Trouble::Refused(format!("cannot reach {}: {error}", self.url)),
+            // What rustls finds wrong, as a certificate that nobody vouches for, comes as this.
+            ureq::Error::Io(why) if why.kind() == ErrorKind::InvalidData => {
+                Trouble::Refused(format!("cannot reach {}: {why}", self.url))
+            }
             error => Trouble::Away(format!("cannot reach {}: {error}", self.url), None),
         })?;
         let status = answer.status();
