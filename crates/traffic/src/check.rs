@@ -230,10 +230,18 @@ impl Examiner {
         self.frames[direction].into.unwrap_or(direction) as u8
     }
 
-    /// Every item, the directions by turns.
+    /// Every item, the directions by turns. One of which the beginning of the lap is left out begins so much later: what
+    /// comes behind the lap would be sent before what it answers otherwise.
     pub fn items(&self) -> Vec<Item> {
-        let longest = self.items.iter().map(Vec::len).max().unwrap_or(0);
-        let turn = |place| (0..self.items.len()).map(move |direction| Item { direction, place });
+        let begins = |direction: usize| self.frames[direction].first;
+        let ends = (0..self.items.len()).map(|direction| begins(direction) + self.items[direction].len());
+        let turn = |turn: usize| {
+            (0..self.items.len()).filter_map(move |direction| {
+                let place = turn.checked_sub(begins(direction))?;
+                Some(Item { direction, place })
+            })
+        };
+        let longest = ends.max().unwrap_or(0);
         (0..longest).flat_map(turn).filter(|item| item.place < self.items[item.direction].len()).collect()
     }
 

@@ -2,11 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use weir_traffic::check::{Examiner, PassFrames};
+use weir_traffic::probes::probes;
 use weir_traffic::stamp::StampSlot;
 use weir_traffic::trace::{Direction, FrameTable, Laps, Sizes, TableCursor, TraceInfo, TraceName, TraceSpec};
 use weir_trial::expected::{Expected, flow};
 use weir_trial::{CLIENT_PORTS, Nf, Oracle};
 use weir_wire::ipv4;
+use weir_wire::table::FiveTuple;
 
 fn table(name: &str, direction: Direction) -> FrameTable {
     TraceSpec::parse(name).unwrap().direction(direction).build_table().unwrap()
@@ -83,6 +86,50 @@ fn answers_trail_what_they_answer() {
     let spec = |name: &str| TraceSpec::parse(name).unwrap().direction(Direction::Reverse).unasked();
     assert_eq!((spec("conversations:1000"), spec("conversations:1"), spec("flows:1000")), (64, 0, 0));
     assert_eq!(spec("conversations:100x3"), 192);
+}
+
+/// The packets of an untimed pass in the order in which they are sent: a chunk of 64, one direction after the other.
+fn of_pass(nf: Nf, trace: &str) -> Vec<(usize, Vec<u8>)> {
+    let specs = TraceSpec::parse_pair(trace).unwrap();
+    let macs = [[2; 12]; 2];
+    let each = specs.iter().zip(probes(nf, &macs));
+    let frames = each
+        .map(|(spec, own)| PassFrames::after(spec.unasked(), &Arc::new(spec.build_table().unwrap()), own));
+    let mut book = Examiner::new(Arc::new(Oracle::new(nf).opened()), frames.collect(), 1);
+    let mut sent = Vec::new();
+    for chunk in book.items().chunks(64) {
+        for direction in [0, 1] {
+            let of_it = chunk.iter().filter(|item| item.direction == direction);
+            sent.extend(of_it.map(|item| (direction, book.send(*item).0)));
+        }
+    }
+    sent
+}
+
+#[test]
+fn a_pass_sends_no_answer_before_what_it_answers_where_the_first_answers_are_left_out() {
+    for trace in ["t2:40:1000", "conversations:60000x2:40", "conversations:500:40"] {
+        let nf = Nf::PipelineA { entries: 40 };
+        let oracle = Oracle::new(nf).opened();
+        let (mut asked, mut answers) = (HashSet::new(), 0);
+        for (direction, frame) in of_pass(nf, trace) {
+            let Some(tuple) = flow(&frame) else { continue };
+            let (source, destination) = tuple.ports.unwrap();
+            let question = FiveTuple {
+                source: tuple.destination,
+                destination: tuple.source,
+                ports: Some((destination, source)),
+                ..tuple
+            };
+            let comes = matches!(oracle.expected(direction as u8, &frame), Expected::Forward { .. });
+            if comes && !oracle.admits(&tuple) {
+                assert!(asked.contains(&question), "{trace}: {tuple:?} answers nothing yet");
+                answers += 1;
+            }
+            asked.insert(tuple);
+        }
+        assert!(answers > 400, "{trace}: {answers}");
+    }
 }
 
 #[test]
