@@ -60,6 +60,25 @@ fn the_list_has_every_plan_below_plans_papers_and_each_can_be_shown() {
 }
 
 #[test]
+fn a_kept_run_is_one_table_with_what_is_asked_for_across_and_one_that_is_not_there_says_so() {
+    let kept = |name: &str| format!("{}/../../docs/runs/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let (rates, flows) = (kept("device-rates-forward"), kept("flows"));
+    let table = said(&["--table", &rates, "--across", "nf"]);
+    let mut lines = table.lines();
+    assert_eq!(lines.next(), Some("| device | l2fwd | l3fwd:10 | l3fwd:768 |"), "{table}");
+    let bess = lines.find(|line| line.starts_with("| bess |")).unwrap_or_else(|| panic!("{table}"));
+    // The mean of the trials that `weir plot` has in its table of the same run, and their ends.
+    assert!(bess.starts_with("| bess | 80.2 (78.6 to 80.9) | 33.5 (32.9 to 33.9) |"), "{bess}");
+    let table = said(&["--table", &flows, "--across", "dut"]);
+    assert!(table.starts_with("| trace | weir | ovs-dpdk |"), "{table}");
+    assert!(table.contains("| conversations:100000 | 6.51 (6.37 to 6.62) | – |"), "{table}");
+    assert!(table.contains("- not there: pipeline-a:500 · ovs-dpdk · conversations:100000"), "{table}");
+    let steps = said(&["--table", &flows, "--across", "dut", "--what", "steps"]);
+    assert!(steps.contains("services ") && steps.contains(" · sum "), "{steps}");
+    assert_eq!(said(&["--table", "docs/runs/none.json"]), "Not run yet: `docs/runs/none.json` is not kept.\n");
+}
+
+#[test]
 fn names_that_are_none_and_databases_that_cannot_be_are_bad_use_before_anything_runs() {
     for (arguments, said) in [
         (&["--run", "nfpa/figure9"][..], "no figure or paper named `nfpa/figure9`"),

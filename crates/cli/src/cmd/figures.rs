@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// What a figure may come from: commands that read runs or plans, and measure nothing.
-const READERS: [&str; 7] = ["show", "compare", "rescore", "verify", "plan", "plot", "perf --stored"];
+const READERS: [&str; 8] =
+    ["show", "compare", "rescore", "verify", "plan", "plot", "perf --stored", "papers --table"];
 /// Width of figures in documents.
 const COLUMNS: &str = "150";
 /// How a figure's command begins in a document, and how it ends.
@@ -14,7 +15,7 @@ const END: &str = "-->";
 /// How a block of text begins and ends in Markdown.
 const FENCE: &str = "```";
 /// A command that prints Markdown has one of these words; its figure stands in the document as it is, up to this line.
-const MARKDOWN: [&str; 2] = ["--markdown", "markdown"];
+const MARKDOWN: [&str; 3] = ["--markdown", "markdown", "--table"];
 const MARKDOWN_END: &str = "<!-- end -->";
 
 const LONG_ABOUT: &str = "\
@@ -26,8 +27,8 @@ A figure is a fenced block right below a comment with the command that prints it
     <!-- weir show docs/runs/2026-11-23-otter-3f9a.json -->
 
 The command reads a run that was written with `weir export --json`, so that figure and run stand in one \
-repository. show, compare, rescore, verify, plan, plot and perf --stored may stand there. What a command with \
---markdown or --form markdown prints is no fenced block: it ends with the line <!-- end -->. What a command with -o FILE \
+repository. show, compare, rescore, verify, plan, plot, perf --stored and papers --table may stand there. What a command with \
+--markdown, --form markdown or --table prints is no fenced block: it ends with the line <!-- end -->. What a command with -o FILE \
 prints is that file, beside the document's text. Paths start in the current folder.
 
 Exit codes: 0 all figures are what their commands print, or were written; 1 with --check, one is not; 2 bad use.";

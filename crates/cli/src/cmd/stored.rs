@@ -20,6 +20,11 @@ pub(crate) struct Database {
 }
 
 impl Database {
+    /// The one that is named, or the usual one.
+    pub(crate) fn of(db: Option<PathBuf>) -> Self {
+        Self { db }
+    }
+
     /// Opens the store to read.
     pub(crate) fn open(&self) -> anyhow::Result<Store> {
         Store::open_existing(self.db.as_deref()).map_err(store_error)

@@ -1,6 +1,6 @@
 //! A plan cut down, so that a pack can be tried in minutes.
 
-use crate::cmd::papers::short::shortened;
+use crate::cmd::papers::short::with_short_trials;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, Table, value};
 use weir_campaign::plan::{Known, Plan, ThroughputPlan};
@@ -14,7 +14,7 @@ pub(super) const WHAT: &str = "each point twice at most, three trials of 100 ms 
 /// The plan of a run, cut down; as it is where that is no plan any more.
 pub(super) fn short(whole: &Plan) -> String {
     let cut = |text: &str| -> Option<String> {
-        let mut document: DocumentMut = shortened(text).parse().ok()?;
+        let mut document: DocumentMut = with_short_trials(text).parse().ok()?;
         document.remove("until");
         // With one start, or one trial, there would be no scatter to compare with.
         if whole.repeats > 1 {

@@ -1,10 +1,12 @@
 //! `weir papers`: the papers' figures, the plans that measure them, and what this machine can do of them.
 
 mod catalogue;
+mod figure;
 mod session;
 pub(super) mod short;
 
 use super::layout::table;
+use super::stored::{Database, names_a_file};
 use super::{BadUse, print};
 use catalogue::{FIGURES, Figure, PAPERS};
 use schemars::JsonSchema;
@@ -38,6 +40,8 @@ Examples:
     weir papers --run nfv-first/table1 nfpa
   Everything, as quickly as it goes, into a database of its own:
     weir papers --all --short --db papers.db
+  What a run of a figure came to, with the pipelines across:
+    weir papers --table @last --across nf
 
 Exit codes: 0 all that this machine can measure was measured; 1 a plan or a point failed, or it was interrupted; 2 bad use.";
 
@@ -56,6 +60,16 @@ pub(crate) struct Args {
     /// Print the plan of a figure
     #[arg(long, value_name = "NAME", conflicts_with_all = ["run", "all", "short", "json"])]
     show: Option<String>,
+    /// Print a run of a figure's plan as one small table, in Markdown: a run, or a file that `weir export --json` wrote. Of a
+    /// file that is not there, that nothing is kept
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["run", "all", "short", "json", "show"])]
+    table: Option<String>,
+    /// What stands across in --table
+    #[arg(long, value_enum, default_value = "nf", requires = "table")]
+    across: figure::Across,
+    /// Which number of each point stands in --table
+    #[arg(long, value_enum, default_value = "rate", requires = "table")]
+    what: figure::What,
     /// The database of the runs: a file, or postgres://USER@HOST/NAME [default: in the per-user data folder]
     #[arg(long, value_name = "DB")]
     db: Option<PathBuf>,
@@ -117,6 +131,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         print(one(name)?.text)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(run) = &args.table {
+        print(&tabled(run, &args)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.all || !args.run.is_empty() {
         let figures = if args.all { FIGURES.iter().collect() } else { chosen(&args.run)? };
         return session::run(&args, &figures);
@@ -130,6 +148,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let figures = FIGURES.iter().map(|figure| listed(figure, figure.text)).collect::<Result<Vec<_>, _>>()?;
     print(&if args.json { document(figures)? } else { list(&figures) })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A run as a table. A document may name the file of a run that nobody has kept yet.
+fn tabled(run: &str, args: &Args) -> anyhow::Result<String> {
+    if names_a_file(run) && !Path::new(run).exists() {
+        return Ok(format!("Not run yet: `{run}` is not kept.\n"));
+    }
+    let selector =
+        run.parse().map_err(|error: weir_store::ParseSelectorError| BadUse::new(error.to_string()))?;
+    let run = Database::of(args.db.clone()).load(&selector)?;
+    Ok(figure::table(&run, args.across, args.what))
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Figure>, BadUse> {
@@ -188,13 +217,20 @@ fn list(figures: &[Listed]) -> String {
         let rows: Vec<Vec<String>> = own.map(row).collect();
         let _ = writeln!(text, "{}", table(&["plan", "figure", "points", "here", "sweeps"], &[2], &rows));
     }
+    text.push_str(&unmeasurable(figures));
+    text.push_str("Next: weir papers --run NAME, or --all --short\n");
+    text
+}
+
+/// What this machine cannot measure and what it would need for that, and what no machine measures.
+fn unmeasurable(figures: &[Listed]) -> String {
+    let mut text = String::new();
     for (head, of) in [
         ("What this machine lacks:", (|figure| &figure.not_here) as fn(&Listed) -> &Vec<Reason>),
         ("Refused on any machine:", |figure| &figure.refused),
     ] {
         text.push_str(&reasons(head, figures, of));
     }
-    text.push_str("Next: weir papers --run NAME, or --all --short\n");
     text
 }
 

@@ -1,7 +1,7 @@
 //! Plans run one after another, each by a `weir bench` of its own, and the account of them at the end.
 
 use super::catalogue::Figure;
-use super::{Args, Listed, document, listed, parsed, short};
+use super::{Args, Listed, document, listed, parsed, short, unmeasurable};
 use crate::cmd::layout::table;
 use crate::cmd::stored::db_flag;
 use crate::cmd::{BadUse, print};
@@ -182,12 +182,24 @@ fn account(told: &[Listed], db: &str) -> String {
     let with = || told.iter().filter_map(|one| Some((one, one.ran.as_ref()?)));
     let rows: Vec<_> = with().map(|(one, ran)| row(one, ran)).collect();
     let mut text = format!("\n{}", table(&["plan", "how", "measured", "page"], &[2], &rows));
-    let why: Vec<String> =
-        with().flat_map(|(one, ran)| ran.why.iter().map(|why| format!("  {}: {why}\n", one.name))).collect();
+    // What the plan's own points said before they ran is told as in the list: what a machine would need that can measure them.
+    let foreseen = |one: &Listed, why: &str| {
+        one.not_here
+            .iter()
+            .chain(&one.refused)
+            .any(|reason| reason.why.contains(why) || why.contains(&reason.why))
+    };
+    let others = |(one, ran): (&Listed, &Ran)| -> Vec<String> {
+        let others = ran.why.iter().filter(|why| !foreseen(one, why));
+        others.map(|why| format!("  {}: {why}\n", one.name)).collect()
+    };
+    let why: Vec<String> = with().flat_map(others).collect();
     if !why.is_empty() {
         text.push_str("\nWhat was not measured, and why:\n");
         text.extend(why);
     }
+    text.push('\n');
+    text.push_str(&unmeasurable(told));
     text + &format!("\nNext: weir runs{db}\n")
 }
 

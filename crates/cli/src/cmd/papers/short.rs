@@ -3,36 +3,73 @@
 use toml_edit::{Array, DocumentMut, Item, Value, value};
 
 /// What is cut, for the help.
-pub(super) const WHAT: &str = "Fewer and shorter trials and points: one trial of 100 ms for a rate, 200 ms a load for a \
-                               latency, each point once; of sizes and frequencies the \
-                               first and the last; of SoftFlow's traces a hundredth";
+pub(super) const WHAT: &str = "Fewer and shorter trials and points: one trial of 100 ms for a rate, 200 ms for a latency, each point once; of \
+                               sizes, frequencies, loads, traces, settings of one device and numbers of one function the \
+                               first and the last; of SoftFlow's traces a thousandth, of other conversations 1,000";
 
 /// Axes of which the first and the last value are kept.
 const ENDS: [&str; 2] = ["size", "frequency"];
 
 /// Of the traces over a pipeline's tables, one conversation in so many.
-const PART: &str = ":100";
+const PART: &str = ":1000";
 
-/// The plan, cut down. The plans of the papers are TOML; another text comes back as it is, and its reader says what is wrong.
-pub(in crate::cmd) fn shortened(plan: &str) -> String {
+/// Conversations of other traces, at most.
+const CONVERSATIONS: u32 = 1_000;
+
+/// The plan, cut down, so that it shows whether it runs.
+pub(super) fn shortened(plan: &str) -> String {
     let Ok(mut document) = plan.parse::<DocumentMut>() else { return plan.to_owned() };
-    for axis in ENDS {
-        if let Some(values) = document.get_mut(axis).and_then(Item::as_array_mut) {
+    // Settings of one device (`weir:reads=1`), and numbers of one function (`pipeline-d:4`).
+    for axis in ["dut", "nf"] {
+        if let Some(values) = document.get_mut(axis).and_then(Item::as_array_mut)
+            && is_of_one(values)
+        {
             keep_ends(values);
         }
+    }
+    if let Some(values) = document.get_mut("trace").and_then(Item::as_array_mut) {
+        keep_ends(values);
+    }
+    let loads = document.get_mut("latency").and_then(|latency| latency.get_mut("loads"));
+    if let Some(loads) = loads.and_then(Item::as_array_mut) {
+        keep_ends(loads);
     }
     match document.get_mut("trace") {
         Some(Item::Value(Value::Array(traces))) => traces.iter_mut().for_each(cut_trace),
         Some(Item::Value(trace)) => cut_trace(trace),
         _ => {}
     }
+    cut_trials(&mut document);
+    document.to_string()
+}
+
+/// The plan with the same devices, functions and traces, but fewer frame sizes and shorter trials. The plans of the papers are
+/// TOML; another text comes back as it is, and its reader says what is wrong.
+pub(in crate::cmd) fn with_short_trials(plan: &str) -> String {
+    let Ok(mut document) = plan.parse::<DocumentMut>() else { return plan.to_owned() };
+    cut_trials(&mut document);
+    document.to_string()
+}
+
+fn cut_trials(document: &mut DocumentMut) {
+    for axis in ENDS {
+        if let Some(values) = document.get_mut(axis).and_then(Item::as_array_mut) {
+            keep_ends(values);
+        }
+    }
     if document.contains_key("repeats") {
         document["repeats"] = value(1);
     }
-    set(&mut document, "mrr", "trials", 1.into());
-    set(&mut document, "mrr", "duration", "100ms".into());
-    set(&mut document, "latency", "duration", "200ms".into());
-    document.to_string()
+    set(document, "mrr", "trials", 1.into());
+    set(document, "mrr", "duration", "100ms".into());
+    set(document, "latency", "duration", "200ms".into());
+}
+
+/// Whether all values have one name before their colon.
+fn is_of_one(values: &Array) -> bool {
+    let name = |value: &Value| value.as_str().map(|text| text.split(':').next().unwrap_or(text).to_owned());
+    let first = values.get(0).and_then(name);
+    values.len() > 2 && first.is_some() && values.iter().all(|value| name(value) == first)
 }
 
 fn keep_ends(values: &mut Array) {
@@ -48,6 +85,12 @@ fn keep_ends(values: &mut Array) {
 /// Of T1 and T2 over a pipeline's tables (`t1:500`), a part is enough to see whether a plan runs.
 fn cut_trace(trace: &mut Value) {
     let Some(name) = trace.as_str() else { return };
+    if let Some((kind @ "conversations", count)) = name.split_once(':')
+        && count.parse().is_ok_and(|count: u32| count > CONVERSATIONS)
+    {
+        *trace = format!("{kind}:{CONVERSATIONS}").into();
+        return;
+    }
     let is_whole = |of: &str| name.strip_prefix(of).is_some_and(|entries| !entries.contains(':'));
     if is_whole("t1:") || is_whole("t2:") {
         *trace = format!("{name}{PART}").into();
@@ -65,6 +108,7 @@ fn set(document: &mut DocumentMut, method: &str, key: &str, to: Value) {
 mod tests {
     use super::super::catalogue::FIGURES;
     use super::*;
+    use std::collections::BTreeSet;
     use std::path::Path;
     use weir_campaign::plan::{ASSUMED_OVERHEAD, Known, Plan};
 
@@ -81,7 +125,14 @@ mod tests {
             let time = |plan: &Plan| plan.estimate(ASSUMED_OVERHEAD).time.seconds();
             assert!(time(&short) < time(&whole), "{}: {} s, {} s", figure.name, time(&short), time(&whole));
             assert_eq!(short.repeats, 1, "{}", figure.name);
-            assert_eq!((&short.duts, &short.nfs), (&whole.duts, &whole.nfs), "{}", figure.name);
+            // Every device and every function is still there, with its first and its last setting.
+            let kinds = |plan: &Plan| {
+                let devices = plan.duts.iter().map(|dut| dut.split(':').next().unwrap_or(dut).to_owned());
+                let functions = plan.nfs.iter().map(|nf| nf.to_string().split(':').next().map(str::to_owned));
+                (devices.collect::<BTreeSet<_>>(), functions.collect::<BTreeSet<_>>())
+            };
+            assert_eq!(kinds(&short), kinds(&whole), "{}", figure.name);
+            assert_eq!(short.duts.last(), whole.duts.last(), "{}", figure.name);
         }
     }
 
@@ -102,8 +153,17 @@ mod tests {
         assert_eq!(document["mrr"]["duration"].as_str(), Some("100ms"));
         assert!(document.get("latency").is_none());
         let traces = shortened("trace = [\"t1:500\", \"t2:40:10\", \"t3\"]\n");
-        assert!(traces.contains(r#"["t1:500:100", "t2:40:10", "t3"]"#), "{traces}");
-        assert!(shortened("trace = \"t2:500\"\n").contains("t2:500:100"));
+        assert!(traces.contains(r#"["t1:500:1000", "t3"]"#), "{traces}");
+        assert!(shortened("trace = \"t2:40:10\"\n").contains("\"t2:40:10\""));
+        assert!(shortened("trace = \"t2:500\"\n").contains("t2:500:1000"));
+        assert!(shortened("trace = \"conversations:125000\"\n").contains("conversations:1000"));
+        assert!(shortened("trace = \"conversations:32x256\"\n").contains("conversations:32x256"));
+        let axes = shortened(
+            "dut = [\"weir\", \"weir:reads=1\", \"weir:reads=9\"]\nnf = [\"pipeline-a\", \"pipeline-b\", \"pipeline-c\"]\n",
+        );
+        assert!(axes.contains(r#"["weir", "weir:reads=9"]"#) && axes.contains("pipeline-b"), "{axes}");
+        let loads = shortened("[latency]\nloads = [\"1pps\", \"2pps\", \"3pps\"]\n");
+        assert!(loads.contains(r#"["1pps", "3pps"]"#), "{loads}");
         assert!(shortened("size = 64\n").contains("size = 64"));
         assert_eq!(shortened("size = ["), "size = [");
     }
