@@ -9,7 +9,7 @@ use weir_traffic::trace::{Direction, FrameTable, Laps, Sizes, TableCursor, Trace
 use weir_trial::expected::{Expected, flow};
 use weir_trial::{CLIENT_PORTS, Nf, Oracle};
 use weir_wire::ipv4;
-use weir_wire::table::FiveTuple;
+use weir_wire::table::{Action, FiveTuple};
 
 fn table(name: &str, direction: Direction) -> FrameTable {
     TraceSpec::parse(name).unwrap().direction(direction).build_table().unwrap()
@@ -108,8 +108,9 @@ fn of_pass(nf: Nf, trace: &str) -> Vec<(usize, Vec<u8>)> {
 
 #[test]
 fn a_pass_sends_no_answer_before_what_it_answers_where_the_first_answers_are_left_out() {
-    for trace in ["t2:40:1000", "conversations:60000x2:40", "conversations:500:40"] {
-        let nf = Nf::PipelineA { entries: 40 };
+    let nf = Nf::PipelineA { entries: 40 };
+    let rules = nf.rules();
+    for trace in ["t2:40:1000", "conversations:60000x2:40"] {
         let oracle = Oracle::new(nf).opened();
         let (mut asked, mut answers) = (HashSet::new(), 0);
         for (direction, frame) in of_pass(nf, trace) {
@@ -122,7 +123,8 @@ fn a_pass_sends_no_answer_before_what_it_answers_where_the_first_answers_are_lef
                 ..tuple
             };
             let comes = matches!(oracle.expected(direction as u8, &frame), Expected::Forward { .. });
-            if comes && !oracle.admits(&tuple) {
+            let rule = rules.iter().find(|rule| rule.matches(&tuple));
+            if comes && rule.is_none_or(|rule| rule.action != Action::Allow) {
                 assert!(asked.contains(&question), "{trace}: {tuple:?} answers nothing yet");
                 answers += 1;
             }
