@@ -95,7 +95,16 @@ fn actions_and_instructions_are_refused_for_what_is_wrong_with_them() {
         ("ffff 0010 12345678 0000000000000000", Code::ActionExperimenter),
         ("ffff 0010 00002320 0010000000000000", Code::ActionExperimenterType),
         ("ffff 0010 00002320 0004000000000001", Code::ActionQueue),
-        ("ffff 0010 ff574552 0001000000000000", Code::ActionExperimenterType),
+        ("ffff 0010 ff574552 0002000000000000", Code::ActionExperimenterType),
+        // A service's arguments: of no kind, a text that is none, one that is longer than the action, one with a line's end, and nine of them.
+        ("ffff 0010 ff574552 0001 0001 03 000000", Code::ActionArgument),
+        ("ffff 0010 ff574552 0001 0001 02 02 c3 28", Code::ActionArgument),
+        ("ffff 0010 ff574552 0001 0001 02 05 6162", Code::ActionLength),
+        ("ffff 0010 ff574552 0001 0001 02 02 610a", Code::ActionArgument),
+        (
+            "ffff 0020 ff574552 0001 0001 0200 0200 0200 0200 0200 0200 0200 0200 0200 0000",
+            Code::ActionArgument,
+        ),
         // `conjunction`: of one dimension, of 65, the third of two, and beside another action.
         ("ffff 0010 00002320 0022 00 01 00000007", Code::ActionConjunction),
         ("ffff 0010 00002320 0022 00 41 00000007", Code::ActionConjunction),

@@ -1,7 +1,7 @@
 //! What may be done to a packet: actions and instructions (OpenFlow 1.3.5, sections 5.9 to 5.12; Nicira's
 //! extensions as `ovs-actions(7)` has them; SoftFlow, section 3).
 
-use crate::{Ct, GroupId, MeterId, PortNo, TableId};
+use crate::{Arguments, Ct, GroupId, MeterId, PortNo, TableId};
 use weir_flow::{Field, Subfield};
 
 /// Where a controller's copy of a packet comes from.
@@ -142,6 +142,13 @@ pub enum Action {
         /// What it is told (`sf_argument`).
         argument: u32,
     },
+    /// The same, where the service is told more than one number.
+    ServiceWith {
+        /// Its number.
+        service: u16,
+        /// What it is told.
+        arguments: Arguments,
+    },
     /// The packet's connection is tracked, and its addresses translated.
     Ct(Box<Ct>),
     /// The packet is one that is not tracked again.
@@ -173,6 +180,7 @@ impl Action {
             Self::Ct(ct) => size_of_val(&**ct) + size_of_val(ct.steps.as_slice()),
             Self::DecTtl(controllers) => size_of_val(controllers.as_slice()),
             Self::Note(words) => words.len(),
+            Self::ServiceWith { arguments, .. } => arguments.memory(),
             _ => 0,
         };
         size_of_val(actions) + actions.iter().map(more).sum::<usize>()

@@ -11,6 +11,7 @@
 //! Costs and threads: plain data for the control plane; nothing here runs per packet.
 
 mod action;
+mod argument;
 mod ct;
 mod flow;
 mod group;
@@ -21,6 +22,7 @@ mod text;
 mod unsupported;
 
 pub use action::{Action, Conjunction, Instructions, ToController};
+pub use argument::{Argument, Arguments};
 pub use ct::{Ct, CtStep, CtZone, Helper, Nat, NatRange, Tracking};
 pub use flow::{Flow, FlowFlags, FlowMod, Select};
 pub use group::{Band, BandKind, Bucket, Group, GroupKind, Meter, MeterUnit};

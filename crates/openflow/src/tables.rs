@@ -93,6 +93,8 @@ pub enum Refusal {
     NoMeter,
     /// There is no such service.
     NoService,
+    /// The service cannot be told this.
+    BadArgument,
     /// An action that cannot be done, or not here.
     BadAction,
     /// `conjunction` beside other actions, or with impossible numbers.

@@ -9,9 +9,9 @@ use proptest::test_runner::RngSeed;
 use weir_flow::samples::needed;
 use weir_flow::{Field, Form, Match, Subfield, ones};
 use weir_openflow::{
-    Action, Band, BandKind, Bucket, Conjunction, Flow, FlowFlags, FlowMod, Group, GroupId, GroupKind,
-    Instructions, Meter, MeterId, MeterUnit, Names, PortNo, Select, TableId, ToController, match_text,
-    parse_flow_file, parse_match,
+    Action, Argument, Arguments, Band, BandKind, Bucket, Conjunction, Flow, FlowFlags, FlowMod, Group,
+    GroupId, GroupKind, Instructions, Meter, MeterId, MeterUnit, Names, PortNo, Select, TableId,
+    ToController, match_text, parse_flow_file, parse_match,
 };
 
 fn names() -> Names {
@@ -240,6 +240,11 @@ fn old_word() -> impl Strategy<Value = Action> {
     })
 }
 
+fn argument() -> impl Strategy<Value = Argument> {
+    let text = "[ -~é]{0,32}".prop_map(|text| Argument::Text(text.into()));
+    prop_oneof![any::<u32>().prop_map(Argument::Number), text]
+}
+
 fn plain() -> impl Strategy<Value = Action> {
     let set = (prop::sample::select(FREE), any::<u128>(), any::<u128>()).prop_map(|(field, value, mask)| {
         let mask = mask & ones(field.bits()) | 1;
@@ -268,6 +273,11 @@ fn plain() -> impl Strategy<Value = Action> {
         prop::sample::select(vec![Action::DecMplsTtl, Action::CopyTtlIn, Action::CopyTtlOut, Action::Exit]),
         resubmit,
         (0..7_u16, any::<u32>()).prop_map(|(service, argument)| Action::Service { service, argument }),
+        (0..7_u16, vec(argument(), 0..=Arguments::MOST)).prop_map(|(service, arguments)| Arguments::new(
+            arguments
+        )
+        .unwrap()
+        .call(service)),
         vec(any::<u8>(), 0..9).prop_map(Action::Note),
     ]
 }

@@ -208,6 +208,11 @@ const ACTIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "",
+        r#"softflow:noop:7:0x10:"a:b, \"c\" \\",softflow:noop:"web",softflow:2:1:2"#,
+        r#"softflow:noop:7:16:"a:b, \"c\" \\",softflow:noop:"web",softflow:noop:1:2"#,
+    ),
+    (
+        "",
         "1,clear_actions,write_actions(2,set_field:1->reg0),write_metadata:5/0xf,goto_table:acl",
         "output:uplink,clear_actions,write_actions(output:\"vm 2\",set_field:0x1->reg0),write_metadata:0x5/0xf,goto_table:acl",
     ),
@@ -339,6 +344,14 @@ const WRONG: &[(&str, &str)] = &[
     (
         "actions=softflow:contrack:1",
         "column 18: `contrack`: no service has this name; did you mean `conntrack`?",
+    ),
+    (
+        "actions=softflow:noop:1:web",
+        "column 25: `web`: this is not a number; arguments of a service are numbers, and texts in quotes: softflow:NAME:7:\"web\"",
+    ),
+    (
+        "actions=softflow:noop:1:2:3:4:5:6:7:8:9",
+        "column 9: `softflow:noop:1:2:3:4:5:6:7:8:9`: a service takes 8 arguments at most",
     ),
     ("sf_action=nop actions=drop", "column 11: `nop`: no service has this name; did you mean `noop`?"),
     (

@@ -106,6 +106,7 @@ impl Case {
             layout: *layout,
             key,
             argument: 1,
+            arguments: &[],
             tracking: None,
             metadata: 0,
             memo: Memo::NOWHERE,

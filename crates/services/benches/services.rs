@@ -64,6 +64,7 @@ impl Case {
                         layout: *layout,
                         key,
                         argument: self.argument,
+                        arguments: &[],
                         tracking: None,
                         metadata: 0,
                         memo: Memo::NOWHERE,

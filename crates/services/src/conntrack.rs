@@ -17,6 +17,7 @@
 use crate::pace::{Pace, Step};
 use crate::{
     Burst, ConfigError, Group, GroupConfig, Memo, OwnerTable, Registration, Service, Share, Slot, Verdict,
+    one_number,
 };
 use arrayvec::ArrayVec;
 use serde_json::Value;
@@ -55,6 +56,7 @@ pub(crate) const CONNTRACK: Registration = Registration {
     coalesces: true,
     by_flow: true,
     members: &[],
+    arguments: one_number,
     schema: || schemars::schema_for!(Settings).into(),
     build,
 };

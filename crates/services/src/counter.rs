@@ -4,6 +4,9 @@
 //! frame without FCS. Arguments are told apart as long as there is room ([`Settings::arguments`]);
 //! packets of further ones are counted together, as `other`, so that the sum stays exact.
 //!
+//! A second argument is a text, which `dump` shows beside the number's counts: `softflow:counter:7:"web"`. It tells nothing apart; the text
+//! shown is that of the packet that was counted last.
+//!
 //! Commands: `dump` answers with all counts, rising by argument; `clear` answers the same and makes them
 //! zero.
 //!
@@ -14,6 +17,7 @@ use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, schem
 use serde_json::{Value, json};
 use std::any::Any;
 use std::sync::Arc;
+use weir_openflow::Argument;
 
 /// The most arguments that may be asked for.
 const MOST_ARGUMENTS: u32 = 1 << 20;
@@ -26,6 +30,7 @@ pub(crate) const COUNTER: Registration = Registration {
     coalesces: true,
     by_flow: false,
     members: &[],
+    arguments,
     schema: schema::<Settings>,
     build,
 };
@@ -42,6 +47,14 @@ struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self { arguments: 1024 }
+    }
+}
+
+/// A number, and a text to show beside its counts.
+fn arguments(arguments: &[Argument]) -> Result<(), String> {
+    match arguments {
+        [Argument::Number(_)] | [Argument::Number(_), Argument::Text(_)] => Ok(()),
+        _ => Err("a counter takes a number, and a text to show beside its counts".to_owned()),
     }
 }
 
@@ -67,9 +80,11 @@ impl Group for Counters {
 }
 
 /// One argument's counts; free when `packets` is zero.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Row {
     argument: u32,
+    /// What is shown beside it.
+    text: Option<Arc<str>>,
     packets: u64,
     bytes: u64,
 }
@@ -132,7 +147,14 @@ impl Counter {
         rows.sort_unstable_by_key(|row| row.argument);
         let rows: Vec<Value> = rows
             .iter()
-            .map(|row| json!({"argument": row.argument, "packets": row.packets, "bytes": row.bytes}))
+            .map(|row| {
+                let mut counts =
+                    json!({"argument": row.argument, "packets": row.packets, "bytes": row.bytes});
+                if let Some(text) = &row.text {
+                    counts["text"] = (**text).into();
+                }
+                counts
+            })
             .collect();
         json!({"arguments": rows, "other": {"packets": self.other.packets, "bytes": self.other.bytes}})
     }
@@ -144,6 +166,11 @@ impl Service for Counter {
             let row = self.row(slot.argument);
             row.packets += 1;
             row.bytes += slot.frame.len() as u64;
+            if let [_, Argument::Text(text)] = slot.arguments
+                && row.text.as_ref().is_none_or(|known| !Arc::ptr_eq(known, text))
+            {
+                row.text = Some(Arc::clone(text));
+            }
             slot.coalesce = true;
         }
     }

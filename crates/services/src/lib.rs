@@ -22,5 +22,5 @@ pub use host::{Host, HostReport, Limits, MOST_OFFENCES, Policy, Quarantine, Watc
 pub use registry::{SERVICES, registered};
 pub use service::{
     Burst, ConfigError, Group, GroupConfig, Member, Memo, OwnerTable, Registration, Service, Share, Slot,
-    Verdict, schema,
+    Verdict, one_number, schema,
 };

@@ -12,7 +12,7 @@
 //!
 //! Cost: N cache misses a packet that overlap; some 6 cycles a read when the block fits the cache.
 
-use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, schema};
+use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, one_number, schema};
 use std::any::Any;
 use std::sync::Arc;
 use weir_cpu::{prefer_huge_pages, prefetch};
@@ -35,6 +35,7 @@ pub(crate) const MEMORY: Registration = Registration {
     coalesces: true,
     by_flow: false,
     members: &[],
+    arguments: one_number,
     schema: schema::<Settings>,
     build,
 };

@@ -3,7 +3,7 @@
 //!
 //! It keeps nothing and ignores its argument. Cost: a store a packet.
 
-use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, schema};
+use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, one_number, schema};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ pub(crate) const NOOP: Registration = Registration {
     coalesces: true,
     by_flow: false,
     members: &[],
+    arguments: one_number,
     schema: schema::<Settings>,
     build,
 };

@@ -4,6 +4,8 @@
 //! tables call it: behind an address translation, say, or only for what leaves by one port. `NAME.left` counts nothing and
 //! writes to `sf_metadata` whether the account has something left: 1, or 0, so that tables drop, or mark, a packet before work is spent on it.
 //!
+//! A second argument is a price in per cent: `softflow:quota:7:50` counts half of each packet's bytes, rounded up. `NAME.left` ignores it.
+//!
 //! A budget is for a period of the switch's clock; with the next period it is whole again. Accounts beyond the last are one together.
 //!
 //! Shared: a word an account and worker, which that worker alone writes and all read: an account's use is their sum. Two workers may
@@ -15,6 +17,7 @@ use serde_json::{Value, json};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weir_openflow::Argument;
 use weir_units::Nanos;
 
 /// The most accounts that may be asked for.
@@ -32,6 +35,7 @@ pub(crate) const QUOTA: Registration = Registration {
     coalesces: true,
     by_flow: false,
     members: &[Member { name: "left", coalesces: true }],
+    arguments,
     schema: schema::<Settings>,
     build,
 };
@@ -69,6 +73,25 @@ fn build(config: &GroupConfig<'_>) -> Result<Arc<dyn Group>, ConfigError> {
         return Err(config.error(format!("`seconds` must be 1 to {LONGEST}, not {seconds}")));
     }
     Ok(Arc::new(Quota(Arc::new(Accounts::new(settings, config.workers)))))
+}
+
+/// The dearest price, in per cent.
+const DEAREST: u32 = 10_000;
+
+/// An account, and a price.
+fn arguments(arguments: &[Argument]) -> Result<(), String> {
+    match arguments {
+        [Argument::Number(_)] | [Argument::Number(_), Argument::Number(0..=DEAREST)] => Ok(()),
+        _ => Err(format!("a quota takes an account, and a price of 0 to {DEAREST} per cent")),
+    }
+}
+
+/// What a packet of so many bytes costs.
+fn price(bytes: usize, arguments: &[Argument]) -> u64 {
+    match arguments {
+        [_, Argument::Number(per_cent)] => (bytes as u64 * u64::from(*per_cent)).div_ceil(100),
+        _ => bytes as u64,
+    }
 }
 
 /// What both services know.
@@ -149,7 +172,8 @@ impl Service for Counts {
         self.accounts.period.store(period, Ordering::Relaxed);
         let own = &self.accounts.used[self.worker];
         for slot in burst.rest() {
-            let (word, bytes) = (&own[self.accounts.account(slot.argument)], slot.frame.len() as u64);
+            let word = &own[self.accounts.account(slot.argument)];
+            let bytes = price(slot.frame.len(), slot.arguments);
             // Only this worker writes it.
             let before = word.load(Ordering::Relaxed);
             let used = if before >> BYTES == period { before & MOST_BYTES } else { 0 };
@@ -207,6 +231,7 @@ mod tests {
             layout: Layout::default(),
             key: &mut key,
             argument,
+            arguments: &[],
             tracking: None,
             metadata: 9,
             memo,
@@ -239,6 +264,25 @@ mod tests {
         judge(one.as_mut(), 9, 300, 10);
         assert_eq!(judge(left.as_mut(), 77, 60, 11), (0, false), "accounts beyond the last are one");
         assert!(group.command("clear", &Value::Null).unwrap().unwrap_err().contains("`dump`"));
+    }
+
+    #[test]
+    fn a_price_makes_bytes_cheaper_or_dearer_and_only_numbers_are_prices() {
+        let of = |arguments: &[Argument]| price(61, arguments);
+        let [account, half, double] = [7, 50, 200].map(Argument::Number);
+        assert_eq!(
+            [of(&[]), of(&[account.clone(), half.clone()]), of(&[account.clone(), double])],
+            [61, 31, 122]
+        );
+        assert!(arguments(&[account.clone(), half.clone()]).is_ok());
+        for wrong in [
+            vec![],
+            vec![account.clone(), Argument::Text("x".into())],
+            vec![account.clone(), half.clone(), half],
+        ] {
+            assert!(arguments(&wrong).unwrap_err().contains("0 to 10000 per cent"));
+        }
+        assert!(arguments(&[account, Argument::Number(10_001)]).is_err());
     }
 
     #[test]

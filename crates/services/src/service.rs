@@ -17,7 +17,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout, Pairs, Splice};
-use weir_openflow::Tracking;
+use weir_openflow::{Argument, Tracking};
 use weir_packet::DropReason;
 use weir_units::Nanos;
 
@@ -30,8 +30,10 @@ pub struct Slot<'a> {
     pub layout: Layout,
     /// Its fields as they are now; `sf_metadata` as it was when the service was called.
     pub key: &'a mut Key,
-    /// What the flow entry tells the service (`sf_argument`).
+    /// What the flow entry tells the service (`sf_argument`); of several arguments the first, 0 if it is a text.
     pub argument: u32,
+    /// All that it tells, where that is more than one number; else empty.
+    pub arguments: &'a [Argument],
     /// What `ct` asks of a connection tracker, where it is that action that calls.
     pub tracking: Option<&'a Tracking>,
     /// The `sf_metadata` register.
@@ -269,6 +271,9 @@ pub struct Registration {
     pub by_flow: bool,
     /// Further services of the group, which share its state.
     pub members: &'static [Member],
+    /// Whether a flow entry may tell it this, its members included: asked when the entry is added, so that the packet path need
+    /// not. What is wrong, as a sentence. [`one_number`] is the one for services that read [`Slot::argument`] alone.
+    pub arguments: fn(&[Argument]) -> Result<(), String>,
     /// The JSON schema of its configuration.
     pub schema: fn() -> serde_json::Value,
     /// Builds a group from a configuration (an object; empty for all defaults). `seed` makes hashes
@@ -326,6 +331,17 @@ impl GroupConfig<'_> {
     /// An error in these settings: what is wrong and how to mend it.
     pub fn error(&self, reason: impl Into<String>) -> ConfigError {
         ConfigError { service: self.name.to_owned(), reason: reason.into() }
+    }
+}
+
+/// For [`Registration::arguments`]: one number, and nothing else.
+///
+/// # Errors
+/// Anything else.
+pub fn one_number(arguments: &[Argument]) -> Result<(), String> {
+    match arguments {
+        [Argument::Number(_)] => Ok(()),
+        _ => Err("it takes one number".to_owned()),
     }
 }
 

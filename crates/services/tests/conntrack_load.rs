@@ -65,6 +65,7 @@ impl Load {
                 layout: *layout,
                 key,
                 argument: 1,
+                arguments: &[],
                 tracking: None,
                 metadata: 0,
                 memo: Memo::NOWHERE,

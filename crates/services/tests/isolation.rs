@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use weir_cpu::{CountingAllocator, Heap, Ticks};
 use weir_packet::DropReason;
 use weir_services::{
-    Burst, Group, GroupConfig, Host, Limits, Policy, Quarantine, Registration, Service, Verdict,
+    Burst, Group, GroupConfig, Host, Limits, Policy, Quarantine, Registration, Service, Verdict, one_number,
 };
 use weir_units::Nanos;
 
@@ -267,6 +267,7 @@ fn a_group_whose_building_panics_is_an_error_of_its_configuration() {
         coalesces: false,
         by_flow: false,
         members: &[],
+        arguments: one_number,
         schema: || json!({}),
         build: |config| panic!("not with {} workers", config.workers),
     };

@@ -221,6 +221,7 @@ fn call(host: &mut Host, packets: &mut [Packet], argument: u32, now: Nanos) -> (
             layout: packet.layout,
             key: &mut packet.key,
             argument,
+            arguments: &[],
             tracking: None,
             metadata: 0,
             memo: Memo::NOWHERE,

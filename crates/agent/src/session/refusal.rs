@@ -14,7 +14,7 @@ pub(super) const fn code(why: Refusal) -> Code {
         Refusal::BadPort => Code::ActionPort,
         Refusal::NoGroup => Code::ActionGroup,
         Refusal::NoMeter => Code::ActionMeter,
-        Refusal::NoService => Code::ActionArgument,
+        Refusal::NoService | Refusal::BadArgument => Code::ActionArgument,
         Refusal::BadAction => Code::ActionType,
         Refusal::BadConjunction => Code::ActionConjunction,
         Refusal::GroupExists => Code::GroupExists,

@@ -6,6 +6,7 @@ mod ct;
 mod nicira;
 mod read;
 mod read10;
+mod service;
 mod write;
 mod write10;
 mod write_nicira;
@@ -25,6 +26,8 @@ const LAST_GROUP: u32 = 0xffff_ff00;
 
 /// Weir's action that hands the packet to a service.
 const SERVICE: u16 = 0;
+/// The same with any number of arguments.
+const SERVICE_WITH: u16 = 1;
 
 /// ONF's action that copies a field (extension 320).
 const ONF_COPY_FIELD: u16 = 3200;

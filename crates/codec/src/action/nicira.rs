@@ -3,7 +3,7 @@
 use super::read::{
     Known, copy, exactly, group, output, part, push_mpls, read_actions, set_field, writable, zeros,
 };
-use super::{SERVICE, ct};
+use super::{SERVICE, SERVICE_WITH, ct, service};
 use crate::cursor::{Cursor, Decoded, Fault, from_port16};
 use crate::field::{How, read_header};
 use crate::{Code, Version, WEIR};
@@ -117,17 +117,15 @@ const fn unsupported(kind: u16) -> &'static str {
 
 /// Words for people, or Weir's action in the form that clients of Open vSwitch can print and send.
 fn note(words: &[u8]) -> Action {
-    service(words).unwrap_or_else(|_| Action::Note(words.to_vec()))
+    of_weir(words).unwrap_or_else(|_| Action::Note(words.to_vec()))
 }
 
-fn service(words: &[u8]) -> Decoded<Action> {
+fn of_weir(words: &[u8]) -> Decoded<Action> {
     let mut body = Cursor::new(words, Code::ActionLength);
-    if (body.u32()?, body.u16()?) != (WEIR, SERVICE) {
-        return Err(body.fault("it is no action of Weir's"));
+    match (body.u32()?, body.u16()?) {
+        (WEIR, kind @ (SERVICE | SERVICE_WITH)) => service::read(kind, body, true),
+        _ => Err(body.fault("it is no action of Weir's")),
     }
-    let (service, argument) = (body.u16()?, body.u32()?);
-    zeros(&mut body)?;
-    Ok(Action::Service { service, argument })
 }
 
 fn resubmit(port: u16, table: u8) -> Decoded<Action> {

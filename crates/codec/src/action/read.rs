@@ -1,6 +1,8 @@
 //! Actions of OpenFlow 1.3 and later, and what all versions share.
 
-use super::{DEPTH, EXPERIMENTER, LAST_GROUP, ONF_COPY_FIELD, SERVICE, nicira, read10};
+use super::{
+    DEPTH, EXPERIMENTER, LAST_GROUP, ONF_COPY_FIELD, SERVICE, SERVICE_WITH, nicira, read10, service,
+};
 use crate::cursor::{Cursor, Decoded, Fault};
 use crate::field::{How, Row, read_header, read_value};
 use crate::{Code, NICIRA, ONF, Version, WEIR};
@@ -121,10 +123,7 @@ pub(super) fn experimenter(mut body: Cursor<'_>, version: Version, known: Known)
             body.skip(2)?;
             copy_field(body, known)
         }
-        WEIR if kind? == SERVICE => {
-            exactly(&body, 6)?;
-            Ok(Action::Service { service: body.u16()?, argument: body.u32()? })
-        }
+        WEIR if matches!(kind?, SERVICE | SERVICE_WITH) => service::read(kind?, body, false),
         ONF | WEIR => Err(Fault::new(Code::ActionExperimenterType, "there is no such action")),
         _ => Err(Fault::new(Code::ActionExperimenter, "this experimenter is not known")),
     }

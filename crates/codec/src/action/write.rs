@@ -115,7 +115,7 @@ pub(super) fn put_extension(
         Action::Conjunction(what) => put_conjunction(out, *what),
         Action::Exit => put_exit(out),
         Action::Note(words) => put_note(out, words),
-        Action::Service { service, argument } => put_service(out, *service, *argument),
+        Action::Service { .. } | Action::ServiceWith { .. } => put_service(out, action),
         // An empty list says it.
         Action::Drop => {}
         Action::Meter(_) => return Err(Unsayable("`meter` as an action among others")),

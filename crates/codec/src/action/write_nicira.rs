@@ -1,7 +1,7 @@
 //! Nicira's actions, to the wire.
 
 use super::write::{Unsayable, put_actions};
-use super::{EXPERIMENTER, SERVICE};
+use super::{EXPERIMENTER, service};
 use crate::cursor::{Put, to_port16};
 use crate::field::{How, put_header, put_value, row_for};
 use crate::{NICIRA, Version, WEIR};
@@ -87,12 +87,10 @@ pub(super) fn put_note(out: &mut Vec<u8>, words: &[u8]) {
 }
 
 /// Weir's action, in a note: clients that do not know it print that, and can send it.
-pub(super) fn put_service(out: &mut Vec<u8>, service: u16, argument: u32) {
+pub(super) fn put_service(out: &mut Vec<u8>, action: &Action) {
     let start = open(out, 8);
     out.u32(WEIR);
-    out.u16(SERVICE);
-    out.u16(service);
-    out.u32(argument);
+    service::put(out, action);
     close(out, start);
 }
 

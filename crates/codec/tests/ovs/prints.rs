@@ -5,7 +5,7 @@ use crate::support::{Session, ofctl};
 use std::time::Duration;
 use weir_codec::*;
 use weir_flow::{Field, Match, Needs, ones};
-use weir_openflow::{Action, Conjunction, Flow, Instructions, PortNo, TableId};
+use weir_openflow::{Action, Argument, Arguments, Conjunction, Flow, Instructions, PortNo, TableId};
 
 /// The priority of entries that are there to be hidden or not.
 const PLAIN: u16 = 7;
@@ -130,6 +130,7 @@ fn others() -> Vec<Flow> {
         A::PushMpls(0x8847),
         A::PushPbb(0x88e7),
         A::OutputReg(Field::SfMetadata.whole()),
+        Arguments::new(vec![Argument::Number(7), Argument::Text("web".into())]).unwrap().call(2),
         A::Clone(vec![A::Service { service: 1, argument: 1 }]),
         A::CtClear,
         A::Conjunction(Conjunction { id: 7, dimension: 2, dimensions: 3 }),

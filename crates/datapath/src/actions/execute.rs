@@ -31,6 +31,8 @@ pub(crate) enum Disposition {
     Gone,
     /// A service takes it: number and argument.
     Service(u16, u32),
+    /// The same, told more than a number: the service's number, and that of what it is told.
+    Tell(u16, u32),
     /// The connection tracker takes it, as `ct` asks: the service's number, and that of the call.
     Track(u16, u32),
     /// It goes back to the caches, with its recirculation number in the key.
@@ -44,7 +46,7 @@ impl Disposition {
     #[inline]
     pub(crate) const fn service(self) -> Option<u16> {
         match self {
-            Self::Service(service, _) | Self::Track(service, _) => Some(service),
+            Self::Service(service, _) | Self::Tell(service, _) | Self::Track(service, _) => Some(service),
             _ => None,
         }
     }
@@ -111,6 +113,7 @@ fn execute_all(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>)
             Op::Forward(port) => return Disposition::Forward(*port),
             Op::Drop(reason) => return Disposition::Drop(*reason),
             Op::Service(service, argument) => return Disposition::Service(*service, *argument),
+            Op::Tell(told) => return Disposition::Tell(told.service, told.number),
             Op::Track(call) => return Disposition::Track(call.service, call.number),
             Op::Rewrite(rewrite) => {
                 if let Err(reason) = rewrite.apply(subject.packet, subject.layout, subject.key) {
@@ -203,6 +206,7 @@ fn unusual(op: &Op, subject: &mut Subject<'_>, context: &mut Context<'_>) -> Opt
         Op::Forward(port) => Some(Disposition::Forward(*port)),
         Op::Drop(reason) => Some(Disposition::Drop(*reason)),
         Op::Service(service, argument) => Some(Disposition::Service(*service, *argument)),
+        Op::Tell(told) => Some(Disposition::Tell(told.service, told.number)),
         Op::Track(call) => Some(Disposition::Track(call.service, call.number)),
         Op::Rewrite(rewrite) => rewrite.apply(*packet, layout, key).err().map(Disposition::Drop),
     }
@@ -255,7 +259,11 @@ fn on_copy(ops: &[Op], subject: &mut Subject<'_>, context: &mut Context<'_>) {
         Disposition::Forward(port) => context.output.egress.keep(port, context.root, mbuf, context.counters),
         Disposition::Drop(reason) => context.counters.drop(reason, 1),
         Disposition::Gone => {}
-        Disposition::Again | Disposition::Service(..) | Disposition::Track(..) | Disposition::HandOver(_) => {
+        Disposition::Again
+        | Disposition::Service(..)
+        | Disposition::Tell(..)
+        | Disposition::Track(..)
+        | Disposition::HandOver(_) => {
             let (passes, root) = (context.passes, context.root);
             context.output.spawned.push_back(Spawned { mbuf, key, layout, passes, root });
         }

@@ -13,7 +13,7 @@ use crate::actions::edit::Rewrite;
 use crate::actions::header::HeaderOp;
 use crate::model::counts::Counts;
 use crate::model::entries::{Entry, MeterEntry, TableCounts};
-use crate::slowpath::translate::{Call, Frozen};
+use crate::slowpath::translate::{Call, Frozen, Telling};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,6 +56,8 @@ pub(crate) enum Op {
     Punt(Arc<Punt>),
     /// A service takes the packet: its number and argument. Last.
     Service(u16, u32),
+    /// The same, where it is told more than a number. Last.
+    Tell(Arc<Telling>),
     /// The connection tracker takes the packet, as `ct` asks. Last.
     Track(Arc<Call>),
     /// The packet goes back to the caches, to go on where the tables could not see. Last.

@@ -368,6 +368,6 @@ impl Datapath {
 /// What is known of the services of a group, by their numbers.
 fn infos(kind: &Registration, numbers: &[u16]) -> Vec<(u16, Option<ServiceInfo>)> {
     let coalesces = std::iter::once(kind.coalesces).chain(kind.members.iter().map(|member| member.coalesces));
-    let info = |coalesces| Some(ServiceInfo::new(kind.rewrites, coalesces));
+    let info = |coalesces| Some(ServiceInfo::new(kind.rewrites, coalesces, kind.arguments));
     numbers.iter().copied().zip(coalesces.map(info)).collect()
 }

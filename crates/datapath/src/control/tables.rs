@@ -12,8 +12,8 @@ use std::sync::Arc;
 use weir_classifier::{Clause, Table};
 use weir_flow::{Field, Match};
 use weir_openflow::{
-    Action, Bucket, Conjunction, Ct, Flow, FlowFlags, FlowMod, GroupId, MOST_FLOWS, MeterId, PortNo, Select,
-    TableId,
+    Action, Argument, Bucket, Conjunction, Ct, Flow, FlowFlags, FlowMod, GroupId, MOST_FLOWS, MeterId,
+    PortNo, Select, TableId,
 };
 use weir_units::Nanos;
 
@@ -372,6 +372,15 @@ fn check_ct(pipeline: &Pipeline, ct: &Ct) -> Result<(), Refused> {
     Ok(())
 }
 
+/// Whether there is this service, and it can be told this.
+fn check_service(pipeline: &Pipeline, number: u16, arguments: &[Argument]) -> Result<(), Refused> {
+    let Some(service) = pipeline.service(number) else {
+        return refuse_as(Refusal::NoService, format!("there is no service of number {number}"));
+    };
+    (service.takes)(arguments)
+        .or_else(|why| refuse_as(Refusal::BadArgument, format!("service {number}: {why}")))
+}
+
 /// Whether actions can be done; some cannot stand in a set (in a bucket, or written).
 pub(super) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: bool) -> Result<(), Refused> {
     for action in actions {
@@ -382,9 +391,11 @@ pub(super) fn check_actions(pipeline: &Pipeline, actions: &[Action], in_set: boo
                 return refuse_as(Refusal::NoGroup, text);
             }
             Action::Meter(meter) => check_meter(pipeline, *meter)?,
-            Action::Service { service, .. } if pipeline.service(*service).is_none() => {
-                let text = format!("there is no service of number {service}");
-                return refuse_as(Refusal::NoService, text);
+            Action::Service { service, argument } => {
+                check_service(pipeline, *service, &[Argument::Number(*argument)])?;
+            }
+            Action::ServiceWith { service, arguments } => {
+                check_service(pipeline, *service, arguments.list())?
             }
             Action::Resubmit { .. } | Action::ResubmitTracked { .. } | Action::Clone(_) | Action::Exit
                 if in_set =>

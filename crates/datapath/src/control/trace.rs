@@ -14,7 +14,7 @@ use crate::slowpath::translate::{Begin, Frozen, FrozenStore, Origins, Subject, W
 use crate::stats::report::Report;
 use std::sync::Arc;
 use weir_flow::{Field, Key, Layout, Mask, extract};
-use weir_openflow::{PortNo, match_text};
+use weir_openflow::{Argument, PortNo, match_text};
 
 /// Stages that a trace follows.
 const STAGES: usize = 64;
@@ -119,23 +119,15 @@ impl Datapath {
         let (walker, telling) = of;
         match last {
             Some(Op::Service(number, argument)) => {
-                let Some(info) = self.pipeline.service(number) else { return false };
-                let name = self.names.service_name(number).unwrap_or("?");
-                let coalesces = info.coalesces && self.pipeline.coalescing;
-                let then =
-                    if coalesces { "the next stage is coalesced" } else { "the packet is classified again" };
-                let words = format!(
-                    "  service {name}, argument {argument}: taken to pass the packet and to write sf_metadata={written}; {then}"
+                return self.behind_service(
+                    number,
+                    &[Argument::Number(argument)],
+                    written,
+                    (walker, telling),
                 );
-                telling.service(name, &words);
-                Field::SfMetadata.set(&mut walker.key, u128::from(written));
-                next_stage(&mut walker.key, number);
-                walker.origins = walker.origins.next_stage(&info.rewrites);
-                if !coalesces {
-                    self.tell_megaflow(telling, walker);
-                    walker.comes_anew();
-                }
-                walker.frozen = None;
+            }
+            Some(Op::Tell(told)) => {
+                return self.behind_service(told.service, told.arguments.list(), written, (walker, telling));
             }
             Some(Op::Track(call)) => {
                 let name = self.names.service_name(call.service).unwrap_or("?");
@@ -158,6 +150,37 @@ impl Datapath {
             }
             _ => return false,
         }
+        true
+    }
+
+    /// What follows a service that was told this; whether another stage does.
+    fn behind_service(
+        &self,
+        number: u16,
+        arguments: &[Argument],
+        written: u32,
+        of: (&mut Walker, &mut Telling<'_>),
+    ) -> bool {
+        let (walker, telling) = of;
+        let Some(info) = self.pipeline.service(number) else { return false };
+        let name = self.names.service_name(number).unwrap_or("?");
+        let coalesces = info.coalesces && self.pipeline.coalescing;
+        let then = if coalesces { "the next stage is coalesced" } else { "the packet is classified again" };
+        let told: Vec<String> = arguments.iter().map(Argument::to_string).collect();
+        let s = if told.len() > 1 { "s" } else { "" };
+        let told = told.join(", ");
+        let words = format!(
+            "  service {name}, argument{s} {told}: taken to pass the packet and to write sf_metadata={written}; {then}"
+        );
+        telling.service(name, &words);
+        Field::SfMetadata.set(&mut walker.key, u128::from(written));
+        next_stage(&mut walker.key, number);
+        walker.origins = walker.origins.next_stage(&info.rewrites);
+        if !coalesces {
+            self.tell_megaflow(telling, walker);
+            walker.comes_anew();
+        }
+        walker.frozen = None;
         true
     }
 

@@ -9,7 +9,7 @@ use crate::model::requests::{PortFlags, Removal};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use weir_flow::{Field, Mask, Match};
-use weir_openflow::{Action, Bucket, Flow, Group, GroupId, GroupKind, Meter, PortNo, TableId};
+use weir_openflow::{Action, Argument, Bucket, Flow, Group, GroupId, GroupKind, Meter, PortNo, TableId};
 use weir_units::Nanos;
 
 /// Tables of a switch.
@@ -158,6 +158,9 @@ impl PortInfo {
     }
 }
 
+/// Says of a list of arguments whether a service takes it.
+pub(crate) type Takes = fn(&[Argument]) -> Result<(), String>;
+
 /// A service, as the tables see it.
 #[derive(Clone, Debug)]
 pub(crate) struct ServiceInfo {
@@ -165,6 +168,8 @@ pub(crate) struct ServiceInfo {
     pub(crate) rewrites: Mask,
     /// Whether stages behind it may be coalesced.
     pub(crate) coalesces: bool,
+    /// Whether it can be told this.
+    pub(crate) takes: Takes,
 }
 
 /// What a change may concern.
@@ -193,12 +198,12 @@ impl Touched {
 
 impl ServiceInfo {
     /// From what the registry says.
-    pub(crate) fn new(rewrites: &[Field], coalesces: bool) -> Self {
+    pub(crate) fn new(rewrites: &[Field], coalesces: bool, takes: Takes) -> Self {
         let mut mask = Mask::new();
         for field in rewrites.iter().chain(&[Field::SfMetadata]) {
             field.examine(&mut mask, u128::MAX);
         }
-        Self { rewrites: mask, coalesces }
+        Self { rewrites: mask, coalesces, takes }
     }
 }
 

@@ -143,7 +143,7 @@ impl Pipeline {
 /// The service that an action calls.
 pub(crate) fn called(action: &Action, tracker: Option<u16>) -> Option<u16> {
     match action {
-        Action::Service { service, .. } => Some(*service),
+        Action::Service { service, .. } | Action::ServiceWith { service, .. } => Some(*service),
         Action::Ct(_) => tracker,
         _ => None,
     }

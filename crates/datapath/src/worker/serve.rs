@@ -12,6 +12,7 @@ use crate::worker::state::{BurstState, Source};
 use arrayvec::ArrayVec;
 use weir_dpdk::{BURST, Burst};
 use weir_flow::{Field, Layout, places};
+use weir_openflow::Argument;
 use weir_packet::DropReason;
 use weir_services::{Host, Memo, Slot, Verdict};
 
@@ -60,11 +61,17 @@ impl Worker {
         for (_, ((((packet, key), layout), disposition), memo)) in
             parts.filter(|(at, _)| together >> at & 1 == 1)
         {
-            let (argument, tracking) = match *disposition {
-                Disposition::Service(_, argument) => (argument, None),
-                Disposition::Track(_, call) => (0, frozen.call(call).map(|call| &call.tracking)),
-                _ => (0, None),
-            };
+            let (mut argument, mut arguments, mut tracking): (_, &[Argument], _) = (0, &[], None);
+            match *disposition {
+                Disposition::Service(_, number) => argument = number,
+                Disposition::Track(_, call) => tracking = frozen.call(call).map(|call| &call.tracking),
+                Disposition::Tell(_, number) => {
+                    if let Some(told) = frozen.telling(number) {
+                        (argument, arguments) = (told.arguments.first(), told.arguments.list());
+                    }
+                }
+                _ => {}
+            }
             let metadata = Field::SfMetadata.get(key) as u32;
             let (frame, layout, memo, verdict) = (packet.data_mut(), *layout, *memo, Verdict::Pass);
             let (coalesce, splice) = (false, None);
@@ -73,6 +80,7 @@ impl Worker {
                 layout,
                 key,
                 argument,
+                arguments,
                 tracking,
                 metadata,
                 memo,

@@ -245,6 +245,7 @@ mod tests {
             layout,
             key: &mut key,
             argument: 1,
+            arguments: &[],
             tracking: None,
             metadata: 0,
             memo: Memo::NOWHERE,

@@ -83,7 +83,11 @@ fn end(disposition: Disposition, counters: &mut Counters) {
         Disposition::Gone => {}
         Disposition::Forward(_) => counters.drop(DropReason::NoPort, 1),
         // Everything else was resolved before packets leave.
-        Disposition::Service(..) | Disposition::Track(..) | Disposition::Again | Disposition::HandOver(_) => {
+        Disposition::Service(..)
+        | Disposition::Tell(..)
+        | Disposition::Track(..)
+        | Disposition::Again
+        | Disposition::HandOver(_) => {
             counters.drop(DropReason::TooDeep, 1);
         }
     }

@@ -6,7 +6,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_datapath::{Event, Report};
-use weir_services::{Burst, Group, GroupConfig, Limits, Policy, Registration, Service};
+use weir_services::{Burst, Group, GroupConfig, Limits, Policy, Registration, Service, one_number};
 
 #[global_allocator]
 static ALLOCATOR: weir_cpu::CountingAllocator = weir_cpu::CountingAllocator;
@@ -58,6 +58,7 @@ const FAULTY: Registration = Registration {
     coalesces: true,
     by_flow: false,
     members: &[],
+    arguments: one_number,
     schema: || json!({}),
     build: |_: &GroupConfig<'_>| Ok(Arc::new(FaultyGroup)),
 };

@@ -1,6 +1,7 @@
 //! A whole datapath between captures.
 
 mod ahead;
+mod arguments;
 mod arrows;
 mod coalescing;
 mod controllers;

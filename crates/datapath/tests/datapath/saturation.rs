@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_dpdk::BURST;
-use weir_services::{Burst, Group, GroupConfig, Limits, Registration, Service};
+use weir_services::{Burst, Group, GroupConfig, Limits, Registration, Service, one_number};
 use weir_units::Nanos;
 
 /// What a burst takes of the service at least: on a fast machine a thousand bursts take about a millisecond.
@@ -53,6 +53,7 @@ const TICKING: Registration = Registration {
     coalesces: true,
     by_flow: false,
     members: &[],
+    arguments: one_number,
     schema: || json!({}),
     build: |_: &GroupConfig<'_>| Ok(Arc::new(TickingGroup)),
 };

@@ -124,6 +124,7 @@ fn burst(input: &[u8]) -> Outcome {
             layout: *layout,
             key,
             argument: *argument,
+            arguments: &[],
             tracking: None,
             metadata: 0,
             memo: Memo::NOWHERE,

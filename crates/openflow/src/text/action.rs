@@ -4,13 +4,14 @@ use super::ct;
 use super::error::{Fault, Parsed};
 use super::packet::Known;
 use super::scan::{
-    Pair, Pairs, hex_bytes, number, number_of, number_u8, number_u16, number_u32, number_u64, up_to_comma,
+    Pair, Pairs, hex_bytes, number, number_of, number_u8, number_u16, number_u32, number_u64, up_to_colon,
+    up_to_comma,
 };
 use super::set;
 use super::spelling;
 use super::value;
 use crate::unsupported::{Unsupported, unsupported};
-use crate::{Action, Conjunction, GroupId, MeterId, Names, PortNo, ToController};
+use crate::{Action, Argument, Arguments, Conjunction, GroupId, MeterId, Names, PortNo, ToController};
 use weir_flow::{Field, ones};
 
 /// What actions are read with.
@@ -335,14 +336,22 @@ fn resubmit(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {
 }
 
 fn softflow(it: &mut Reader<'_>, pair: &Pair<'_>) -> Parsed<Action> {
-    let text = argument(pair)?;
-    let split = if text.starts_with('"') { text.rfind("\":").map(|at| at + 1) } else { text.rfind(':') };
-    let (name, argument) = match split {
-        Some(at) => (&text[..at], number_u32(&text[at + 1..])?),
-        None => (text, 0),
-    };
+    let (name, mut rest) = up_to_colon(argument(pair)?);
     let service = value::service(name, it.names)?;
-    Ok(Action::Service { service, argument })
+    let mut arguments = Vec::new();
+    while let Some(text) = rest {
+        let (word, more) = up_to_colon(text);
+        arguments.push(match value::unquoted(word) {
+            Some(text) => Argument::Text(text.into()),
+            None => Argument::Number(number_u32(word).map_err(|fault| {
+                fault.mend("arguments of a service are numbers, and texts in quotes: softflow:NAME:7:\"web\"")
+            })?),
+        });
+        rest = more;
+    }
+    Arguments::new(arguments)
+        .map(|arguments| arguments.call(service))
+        .map_err(|what| Fault::new(pair.whole, what))
 }
 
 /// `conjunction` stands beside other actions in this.

@@ -41,5 +41,7 @@ mod show_match;
 mod spelling;
 mod value;
 
+pub(crate) use value::show_quoted;
+
 pub use error::{TextError, TextErrors, TextWarning};
 pub use flow::{FlowCommand, FlowFile, match_text, parse_flow_file, parse_flows, parse_match};

@@ -101,6 +101,12 @@ pub(super) fn up_to_comma(text: &str) -> (&str, &str) {
     (text[..end].trim(), text.get(end + 1..).unwrap_or(""))
 }
 
+/// What stands up to the next colon outside quotes, and what stands behind it, if there is one.
+pub(super) fn up_to_colon(text: &str) -> (&str, Option<&str>) {
+    let end = length(text.as_bytes(), |byte| byte == b':');
+    (text[..end].trim(), text.get(end + 1..))
+}
+
 fn length_of_key(bytes: &[u8]) -> usize {
     if bytes[0] == b'"' {
         return quoted(bytes);

@@ -161,6 +161,14 @@ impl Printer<'_> {
                 show_service(out, *service, self.names);
                 write!(out, ":{argument}")
             }
+            Action::ServiceWith { service, arguments } => {
+                out.push_str("softflow:");
+                show_service(out, *service, self.names);
+                for argument in arguments.list() {
+                    let _ = write!(out, ":{argument}");
+                }
+                Ok(())
+            }
             Action::Meter(id) => write!(out, "meter:{id}"),
             Action::Clone(actions) => return self.nested("clone", actions),
             Action::Ct(ct) => return self.ct(ct),

@@ -68,8 +68,13 @@ pub(super) fn show_name(out: &mut String, name: &str) {
         out.push_str(name);
         return;
     }
+    show_quoted(out, name);
+}
+
+/// Prints a text in quotes.
+pub(crate) fn show_quoted(out: &mut String, text: &str) {
     out.push('"');
-    for letter in name.chars() {
+    for letter in text.chars() {
         if matches!(letter, '"' | '\\') {
             out.push('\\');
         }

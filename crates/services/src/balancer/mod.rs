@@ -23,7 +23,7 @@ mod identity;
 mod least;
 mod maglev;
 
-use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Verdict, schema};
+use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Verdict, one_number, schema};
 use connections::{Connections, Second};
 use consistent::{Backend, Backends, Consistent};
 use identity::fingerprint;
@@ -51,6 +51,7 @@ pub(crate) const BALANCER: Registration = Registration {
     coalesces: false,
     by_flow: true,
     members: &[],
+    arguments: one_number,
     schema: schema::<Settings>,
     build,
 };

@@ -25,7 +25,7 @@
 
 mod payload;
 
-use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, schema};
+use crate::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, one_number, schema};
 use payload::Payload;
 use std::any::Any;
 use std::fs::File;
@@ -46,6 +46,7 @@ pub(crate) const TRANSCODER: Registration = Registration {
     coalesces: true,
     by_flow: false,
     members: &[],
+    arguments: one_number,
     schema: schema::<Settings>,
     build,
 };

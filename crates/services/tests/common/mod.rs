@@ -161,6 +161,7 @@ impl Packets {
             layout,
             key,
             argument,
+            arguments: &[],
             tracking: None,
             metadata: 0,
             memo: Memo::NOWHERE,

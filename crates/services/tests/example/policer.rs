@@ -7,7 +7,9 @@ use std::any::Any;
 use std::sync::Arc;
 use weir_flow::Field;
 use weir_packet::DropReason;
-use weir_services::{Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict, schema};
+use weir_services::{
+    Burst, ConfigError, Group, GroupConfig, Registration, Service, Slot, Verdict, one_number, schema,
+};
 use weir_units::Nanos;
 use weir_wire::checksum;
 
@@ -19,6 +21,7 @@ pub(crate) const POLICER: Registration = Registration {
     coalesces: true,
     by_flow: false,
     members: &[],
+    arguments: one_number,
     schema: schema::<Settings>,
     build,
 };

@@ -69,6 +69,7 @@ impl Gateway {
             layout,
             key,
             argument: 0,
+            arguments: &[],
             tracking: Some(tracking),
             metadata: 0,
             memo: Memo::BLANK,

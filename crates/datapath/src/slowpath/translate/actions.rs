@@ -1,5 +1,6 @@
 //! Actions, one at a time.
 
+use super::copies::Told;
 use super::finish::is_ended;
 use super::state::{Stands, State};
 use super::{List, Task, Translation};
@@ -108,7 +109,8 @@ impl Translation<'_> {
                 let in_port = port.filter(|port| *port != PortNo::IN_PORT).map(|port| port.0);
                 self.stack.push(Task::Tracked { table, in_port });
             }
-            Action::Service { service, argument } => self.service(*service, *argument),
+            Action::Service { service, argument } => self.service(*service, Told::Number(*argument)),
+            Action::ServiceWith { service, arguments } => self.service(*service, Told::List(arguments)),
             Action::Ct(ct) => self.ct(ct),
             Action::CtClear => self.ct_clear(),
             Action::Meter(meter) => self.meter(*meter),

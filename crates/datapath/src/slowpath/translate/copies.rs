@@ -9,24 +9,40 @@ use crate::actions::program::{Choice, Credit, Op, Select};
 use crate::model::selection::Selection;
 use std::cell::Cell;
 use std::sync::Arc;
-use weir_openflow::{Action, GroupId, GroupKind};
+use weir_openflow::{Action, Arguments, GroupId, GroupKind};
 use weir_packet::DropReason;
 
+/// What a service is told.
+#[derive(Clone, Copy)]
+pub(super) enum Told<'a> {
+    /// A number.
+    Number(u32),
+    /// Anything else.
+    List(&'a Arguments),
+}
+
 impl Translation<'_> {
-    pub(super) fn service(&mut self, service: u16, argument: u32) {
+    pub(super) fn service(&mut self, service: u16, told: Told<'_>) {
         if self.pipeline.service(service).is_none() {
             self.refuse(DropReason::NoService);
             return;
         }
         if self.in_copy_of_clone() {
             // A copy needs a place of its own among the packets: it gets one by recirculation.
-            let actions: Arc<[Action]> = [Action::Service { service, argument }].as_slice().into();
+            let action = match told {
+                Told::Number(argument) => Action::Service { service, argument },
+                Told::List(arguments) => Action::ServiceWith { service, arguments: arguments.clone() },
+            };
+            let actions: Arc<[Action]> = [action].as_slice().into();
             self.end_list();
             self.freeze(Task::Actions(List::Actions(actions), 0));
             return;
         }
         self.flush(false);
-        self.ops.push(Op::Service(service, argument));
+        self.ops.push(match told {
+            Told::Number(argument) => Op::Service(service, argument),
+            Told::List(arguments) => Op::Tell(self.store.keep_telling(service, arguments.clone())),
+        });
         self.end_list();
     }
 

@@ -25,7 +25,8 @@ use weir_units::Nanos;
 
 /// Empty tables, with ports and services.
 fn empty(seed: u64) -> Pipeline {
-    let services = vec![Some(ServiceInfo::new(&[], true)), Some(ServiceInfo::new(&[Field::NwDst], true))];
+    let info = |rewrites| Some(ServiceInfo::new(rewrites, true, |_| Ok(())));
+    let services = vec![info(&[]), info(&[Field::NwDst])];
     let mut pipeline = Pipeline::new(Seed::new(seed), services, true);
     pipeline.tracker = Some(1);
     for number in 1..5 {
@@ -137,6 +138,9 @@ impl Model<'_> {
                 Op::Drop(reason) => self.leave(format!("{reason:?}"), &[]),
                 Op::Service(service, argument) => {
                     self.leave(format!("service {service} {argument}"), &packet.frame);
+                }
+                Op::Tell(told) => {
+                    self.leave(format!("service {} {:?}", told.service, told.arguments), &packet.frame);
                 }
                 Op::Clone(ops) => self.run(ops, packet.clone()),
                 Op::Select(select) | Op::SelectCopy(select) => {

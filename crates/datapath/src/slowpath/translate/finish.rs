@@ -46,6 +46,7 @@ pub(super) fn is_ended(ops: &[Op]) -> bool {
                 | Op::Drop(_)
                 | Op::Punt(_)
                 | Op::Service(..)
+                | Op::Tell(..)
                 | Op::Track(_)
                 | Op::Recirculate(_)
                 | Op::Select(_)

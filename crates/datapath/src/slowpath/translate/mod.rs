@@ -38,7 +38,7 @@ mod tuple;
 pub(crate) use connections::Call;
 pub(crate) use origins::Origins;
 pub(crate) use set::ActionSet;
-pub(crate) use state::{Frozen, FrozenStore};
+pub(crate) use state::{Frozen, FrozenStore, Telling};
 pub(crate) use trail::{DueLookup, Trail};
 
 use crate::actions::program::{Counted, Credit, Op, Segment};

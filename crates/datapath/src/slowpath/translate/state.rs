@@ -4,10 +4,10 @@ use super::set::ActionSet;
 use super::{Call, List, Origins, Subject, Task};
 use crate::actions::program::Op;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::{Arc, Weak};
 use weir_flow::{Key, Layout, Mask};
-use weir_openflow::{TableId, Tracking};
+use weir_openflow::{Arguments, TableId, Tracking};
 use weir_packet::DropReason;
 
 /// The cookie that packets have that no entry sent: all ones (OpenFlow 1.3.5, section 7.4.1).
@@ -174,7 +174,7 @@ impl Rest {
 }
 
 /// A worker's frozen translations, as long as a megaflow refers to them, and its calls of the connection
-/// tracker, some while longer. Numbers of frozen translations are never used twice.
+/// tracker and what services are told, some while longer. Numbers of frozen translations are never used twice.
 ///
 /// Cost: what is kept already is found by a hash; what nobody refers to any more is swept out when as much
 /// came as there was, so that keeping costs the same however much is kept.
@@ -186,12 +186,76 @@ pub(crate) struct FrozenStore {
     digests: HashMap<u64, Vec<u32>>,
     /// How many there were when they were swept last.
     swept: usize,
-    /// By number, which is used again.
-    calls: Vec<Option<Arc<Call>>>,
-    /// Their numbers by what they ask: service, number of what follows, and all else.
-    asked: HashMap<(u16, u32, Tracking), u32>,
-    /// Numbers of calls that may be used again.
+    /// By what they ask: service, number of what follows, and all else.
+    calls: Numbered<(u16, u32, Tracking), Call>,
+    /// By service and all that it is told.
+    tellings: Numbered<(u16, Arguments), Telling>,
+}
+
+/// What a service is told, where that is more than a number.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    /// Its number among those of the worker.
+    pub(crate) number: u32,
+    /// The service.
+    pub(crate) service: u16,
+    pub(crate) arguments: Arguments,
+}
+
+/// Things by numbers, which are used again when nobody else has a thing any more.
+#[derive(Debug)]
+struct Numbered<K, T> {
+    /// By number, each with what it is found by.
+    kept: Vec<Option<(K, Arc<T>)>>,
+    numbers: HashMap<K, u32>,
+    /// Numbers that may be used again.
     spare: Vec<u32>,
+}
+
+impl<K, T> Default for Numbered<K, T> {
+    fn default() -> Self {
+        Self { kept: Vec::new(), numbers: HashMap::new(), spare: Vec::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash, T> Numbered<K, T> {
+    #[inline]
+    fn get(&self, number: u32) -> Option<&Arc<T>> {
+        self.kept.get(number as usize)?.as_ref().map(|(_, thing)| thing)
+    }
+
+    /// Keeps a thing, or finds that it is kept already.
+    fn keep(&mut self, by: K, make: impl FnOnce(u32) -> T) -> Arc<T> {
+        if let Some(kept) = self.numbers.get(&by).and_then(|number| self.get(*number)) {
+            return kept.clone();
+        }
+        if self.spare.is_empty() && self.kept.len() >= LITTLE {
+            self.sweep();
+        }
+        let number = self.spare.pop().unwrap_or_else(|| {
+            self.kept.push(None);
+            self.kept.len() as u32 - 1
+        });
+        let thing = Arc::new(make(number));
+        self.numbers.insert(by.clone(), number);
+        self.kept[number as usize] = Some((by, thing.clone()));
+        thing
+    }
+
+    /// What no megaflow has any more goes. Where little does, room is made for as much again.
+    fn sweep(&mut self) {
+        for (number, place) in self.kept.iter_mut().enumerate() {
+            if let Some((by, _)) = place.take_if(|(_, thing)| Arc::strong_count(thing) == 1) {
+                self.numbers.remove(&by);
+                self.spare.push(number as u32);
+            }
+        }
+        let live = self.kept.len() - self.spare.len();
+        for number in self.kept.len()..self.kept.len().max(2 * live) {
+            self.kept.push(None);
+            self.spare.push(number as u32);
+        }
+    }
 }
 
 /// What is kept before anything is swept out.
@@ -206,42 +270,25 @@ impl FrozenStore {
     /// The call of this number.
     #[inline]
     pub(crate) fn call(&self, number: u32) -> Option<&Arc<Call>> {
-        self.calls.get(number as usize)?.as_ref()
+        self.calls.get(number)
+    }
+
+    /// What a service is told, by number.
+    #[inline]
+    pub(crate) fn telling(&self, number: u32) -> Option<&Arc<Telling>> {
+        self.tellings.get(number)
     }
 
     /// Keeps a call, or finds that it is kept already.
     pub(super) fn keep_call(&mut self, service: u16, tracking: Tracking, next: Arc<Frozen>) -> Arc<Call> {
-        let name = (service, next.id, tracking);
-        let kept = self.asked.get(&name).and_then(|number| self.call(*number));
-        if let Some(kept) = kept {
-            return kept.clone();
-        }
-        if self.spare.is_empty() && self.calls.len() >= LITTLE {
-            self.sweep_calls();
-        }
-        let number = self.spare.pop().unwrap_or_else(|| {
-            self.calls.push(None);
-            self.calls.len() as u32 - 1
-        });
-        let call = Arc::new(Call { number, service, tracking: name.2.clone(), next });
-        self.asked.insert(name, number);
-        self.calls[number as usize] = Some(call.clone());
-        call
+        let by = (service, next.id, tracking.clone());
+        self.calls.keep(by, |number| Call { number, service, tracking, next })
     }
 
-    /// Calls that no megaflow has any more go. Where few do, room is made for as many again.
-    fn sweep_calls(&mut self) {
-        for (number, place) in self.calls.iter_mut().enumerate() {
-            if let Some(call) = place.take_if(|call| Arc::strong_count(call) == 1) {
-                self.asked.remove(&(call.service, call.next.id, call.tracking.clone()));
-                self.spare.push(number as u32);
-            }
-        }
-        let live = self.calls.len() - self.spare.len();
-        for number in self.calls.len()..self.calls.len().max(2 * live) {
-            self.calls.push(None);
-            self.spare.push(number as u32);
-        }
+    /// The same of what a service is told.
+    pub(super) fn keep_telling(&mut self, service: u16, arguments: Arguments) -> Arc<Telling> {
+        let by = (service, arguments.clone());
+        self.tellings.keep(by, |number| Telling { number, service, arguments })
     }
 
     /// Keeps what is left to do, or finds that it is kept already.

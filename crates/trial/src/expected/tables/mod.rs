@@ -128,7 +128,7 @@ fn judges_actions(actions: &[Action]) -> Result<(), String> {
             Action::Group(_) => Err("`group`".to_owned()),
             Action::Meter(_) => Err("`meter`".to_owned()),
             Action::Ct(_) | Action::CtClear | Action::ResubmitTracked { .. } => Err("`ct`".to_owned()),
-            Action::Service { .. } => Err("a service".to_owned()),
+            Action::Service { .. } | Action::ServiceWith { .. } => Err("a service".to_owned()),
             Action::Conjunction(_) => Err("`conjunction`".to_owned()),
             Action::PushMpls(_)
             | Action::PopMpls(_)
