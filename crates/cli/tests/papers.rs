@@ -75,7 +75,10 @@ fn a_kept_run_is_one_table_with_what_is_asked_for_across_and_one_that_is_not_the
     assert!(table.contains("- not there: pipeline-a:500 · ovs-dpdk · conversations:100000"), "{table}");
     let steps = said(&["--table", &flows, "--across", "dut", "--what", "steps"]);
     assert!(steps.contains("services ") && steps.contains(" · sum "), "{steps}");
-    assert_eq!(said(&["--table", "docs/runs/none.json"]), "Not run yet: `docs/runs/none.json` is not kept.\n");
+    assert_eq!(
+        said(&["--table", "docs/runs/none.json"]),
+        "Not run yet: `docs/runs/none.json` is not kept.\n"
+    );
 }
 
 #[test]
