@@ -94,9 +94,15 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
 /// The paths of these documents that lead nowhere. The change log speaks of files as they were.
 fn lost(documents: &BTreeMap<PathBuf, String>) -> Vec<String> {
     let today = documents.iter().filter(|(name, _)| name.as_path() != Path::new("CHANGELOG.md"));
-    let named = today.flat_map(|(name, text)| paths(text).map(move |path| (name, path)));
-    let lost = named.filter(|(_, path)| !Path::new(ROOT).join(path).exists());
-    lost.map(|(name, path)| format!("{}: there is no {path}", name.display())).collect()
+    let mut lost = Vec::new();
+    for (name, text) in today {
+        // A figure's place says itself that its run is not there yet, and is held to that (`figures`).
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("Not run yet: ")).collect();
+        let text = lines.join("\n");
+        let gone = paths(&text).filter(|path| !Path::new(ROOT).join(path).exists());
+        lost.extend(gone.map(|path| format!("{}: there is no {path}", name.display())));
+    }
+    lost
 }
 
 #[test]
