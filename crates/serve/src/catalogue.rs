@@ -12,6 +12,7 @@ pub(crate) use facet::{FACETS, Facet, short, state};
 use crate::answer::Fault;
 use crate::stores::Stores;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use weir_store::{Facts, Outline, RunId, Store, StoreResult, View, Viewer};
@@ -56,8 +57,9 @@ struct Known {
     read: Instant,
     all: Arc<Index>,
     public: Arc<Index>,
-    /// It is to be read again, however fresh it is.
-    forgotten: bool,
+    /// How often there had been something to forget, and something new, when its reading began.
+    forgets: u64,
+    news: u64,
 }
 
 /// The index, brought up to date when it is asked for.
@@ -65,23 +67,34 @@ pub(crate) struct Catalogue {
     fresh: Duration,
     now: RwLock<Option<Known>>,
     reading: tokio::sync::Mutex<()>,
+    forgets: AtomicU64,
+    news: AtomicU64,
 }
 
 impl Catalogue {
     /// A catalogue that is read when it is older than this.
     pub(crate) fn new(fresh: Duration) -> Self {
-        Self { fresh, now: RwLock::default(), reading: tokio::sync::Mutex::default() }
+        Self {
+            fresh,
+            now: RwLock::default(),
+            reading: tokio::sync::Mutex::default(),
+            forgets: AtomicU64::default(),
+            news: AtomicU64::default(),
+        }
     }
 
     fn known(&self) -> Option<Known> {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Has it read again when it is next asked for: who may see a run was changed, or a run is new or gone.
+    /// Has nobody see what it is now: who may see a run was changed, or a run is gone.
     pub(crate) fn forget(&self) {
-        if let Some(known) = self.now.write().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            known.forgotten = true;
-        }
+        self.forgets.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Has it read again when it is next asked for, as a run is new. Whoever asks while it is read has it without that run.
+    pub(crate) fn renew(&self) {
+        self.news.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The runs that are listed for somebody, as it is now.
@@ -94,13 +107,18 @@ impl Catalogue {
     }
 
     async fn index(&self, stores: &Stores) -> Result<Known, Fault> {
-        let is_fresh = |known: &Known| !known.forgotten && known.read.elapsed() < self.fresh;
+        let is_right = |known: &Known| known.forgets == self.forgets.load(Ordering::SeqCst);
+        let is_fresh = |known: &Known| {
+            is_right(known)
+                && known.news == self.news.load(Ordering::SeqCst)
+                && known.read.elapsed() < self.fresh
+        };
         if let Some(known) = self.known().filter(is_fresh) {
             return Ok(known);
         }
         let reading = match (self.known(), self.reading.try_lock()) {
             // Of what was changed nobody has the old one.
-            (Some(old), Err(_)) if !old.forgotten => return Ok(old),
+            (Some(old), Err(_)) if is_right(&old) => return Ok(old),
             (_, Ok(reading)) => reading,
             (_, Err(_)) => self.reading.lock().await,
         };
@@ -111,26 +129,26 @@ impl Catalogue {
         }
         let before = before.map(|known| (known.all, known.public));
         // What is changed while it is read is read again.
-        if let Some(known) = self.now.write().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            known.forgotten = false;
-        }
-        let known = stores.whole(move |store| Ok(Known::read(store, before)?)).await?;
-        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-        let forgotten = now.as_ref().is_some_and(|known| known.forgotten);
-        *now = Some(Known { forgotten, ..known.clone() });
-        drop(now);
+        let (forgets, news) = (self.forgets.load(Ordering::SeqCst), self.news.load(Ordering::SeqCst));
+        let known = stores.whole(move |store| Ok(Known::read(store, before, forgets, news)?)).await?;
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Some(known.clone());
         drop(reading);
         Ok(known)
     }
 }
 
 impl Known {
-    fn read(store: &Store, before: Option<(Arc<Index>, Arc<Index>)>) -> StoreResult<Self> {
+    fn read(
+        store: &Store,
+        before: Option<(Arc<Index>, Arc<Index>)>,
+        forgets: u64,
+        news: u64,
+    ) -> StoreResult<Self> {
         let (old, old_public) = before.unwrap_or_default();
         let all = read(store, &old)?;
         let is_same = Arc::ptr_eq(&all, &old) && !old.runs.is_empty();
         let public = if is_same { old_public } else { listed(&all, Viewer::Anybody) };
-        Ok(Self { read: Instant::now(), all, public, forgotten: false })
+        Ok(Self { read: Instant::now(), all, public, forgets, news })
     }
 }
 

@@ -129,7 +129,11 @@ pub(crate) async fn take(
         Ok(Kept { uuid: run.uuid, name, address: origin.address, imported, share })
     });
     let kept = kept.await?;
-    site.catalogue.forget();
+    // Of a run that was here, who may see it may have changed.
+    match kept.imported {
+        Imported::Added(_) => site.catalogue.renew(),
+        _ => site.catalogue.forget(),
+    }
     Ok(kept)
 }
 
