@@ -12,9 +12,12 @@ kept as target/package/debian-RELEASE.tar; remove it to have it made anew.
 """
 
 import argparse
+import hashlib
+import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -48,6 +51,19 @@ in_port=right actions=output:left
 listen = ["punix:/run/weir/of.sock"]
 """
 
+# Two points of the simulated device: measured in no time, on no core.
+PLAN = """
+nf = "l2fwd"
+dut = "simulated"
+trace = "tr3i"
+size = [64, 1500]
+[mrr]
+trials = 3
+duration = "100ms"
+[simulated]
+capacity = "1Mpps"
+"""
+
 # Sends frames into one end, and counts what comes out of the other.
 THROUGH = """
 import socket, sys, time
@@ -67,6 +83,21 @@ while came < 20 and time.monotonic() < end:
     except TimeoutError:
         pass
 sys.exit(came < 20)
+"""
+
+# Prints the status and the body of what an address answers.
+ASK = """
+import ssl, sys, urllib.error, urllib.request
+request = urllib.request.Request(sys.argv[1])
+if sys.argv[2]:
+    request.add_header("Authorization", "Bearer " + sys.argv[2])
+context = ssl.create_default_context(cafile=sys.argv[3]) if sys.argv[3] else None
+try:
+    answer = urllib.request.urlopen(request, timeout=20, context=context)
+except urllib.error.HTTPError as error:
+    answer = error
+print(answer.status)
+print(answer.read().decode())
 """
 
 
@@ -112,15 +143,28 @@ class Machine:
         # Networks of its own, where it may make interfaces; DPDK looks up modules of the kernel, which nspawn hides.
         self.nspawn = subprocess.Popen([*self.nspawn_arguments(), "--private-network", "--bind-ro=/sys/module", "--boot"],
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        self.first = until("the first process", self.first_process)
+        self.first = until("the first process", lambda: self.first_process("systemd", "boot.log"))
         until("systemd", lambda: self.run("systemctl", "is-system-running", may_fail=True).strip() == "running")
 
-    def first_process(self):
+    def run_as(self, arguments, *words):
+        """What a command in there prints, under more of nspawn's arguments."""
+        done = subprocess.run([*self.nspawn_arguments(), *arguments, "--pipe", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+        must(done.returncode == 0, f"`{' '.join(words)}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def start(self, arguments, *words):
+        """Starts a command in there that goes on, as the first process of its own."""
+        log = open(FOLDER / "image.log", "w")
+        self.nspawn = subprocess.Popen([*self.nspawn_arguments(), *arguments, "--pipe", *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       start_new_session=True)
+        self.first = until("the command", lambda: self.first_process(pathlib.Path(words[0]).name, "image.log"))
+
+    def first_process(self, name, log):
         if self.nspawn.poll() is not None:
-            raise Failed(f"systemd-nspawn ended: {(FOLDER / 'boot.log').read_text()[-2000:]}")
+            raise Failed(f"systemd-nspawn ended: {(FOLDER / log).read_text()[-2000:]}")
         children = pathlib.Path(f"/proc/{self.nspawn.pid}/task/{self.nspawn.pid}/children").read_text().split()
         for child in children:
-            if pathlib.Path(f"/proc/{child}/comm").read_text().strip() == "systemd":
+            if pathlib.Path(f"/proc/{child}/comm").read_text().strip() == name:
                 return child
         return None
 
@@ -143,9 +187,14 @@ class Machine:
         return done.returncode == 0
 
     def page(self, address):
-        script = f"import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:{PORT}{address}', timeout=20).read().decode())"
-        done = subprocess.run(["nsenter", f"--target={self.first}", "--net", sys.executable, "-c", script], capture_output=True, text=True)
-        return done.stdout
+        return self.asked(f"http://127.0.0.1:{PORT}{address}")[1]
+
+    def asked(self, url, token=None, authority=None):
+        """The status and the body of an answer, asked for from inside; 0 where there is none."""
+        done = subprocess.run(["nsenter", f"--target={self.first}", "--net", sys.executable, "-c", ASK, url, token or "", authority or ""],
+                              capture_output=True, text=True, timeout=120)
+        status, _, body = done.stdout.partition("\n")
+        return int(status or 0), body
 
     def process_of(self, unit):
         return self.run("systemctl", "show", "--property=MainPID", "--value", unit).strip()
@@ -189,21 +238,26 @@ def main():
     package = newest()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="weir-package-"))
     machine = Machine(folder / "root")
+    image = Machine(folder / "image")
     try:
         lint(package)
         unpack(machine.folder)
-        install(machine, package)
-        by_hand(machine)
-        measure(machine, options.whole)
+        begun = install(machine, package)
+        measure(machine, options.whole, begun)
+        by_hand(machine, package)
         machine.boot()
         by_systemd(machine)
+        accounts(machine)
         upgrade(machine, package, folder)
         leave(machine)
+        machine.shut_down()
+        in_container(image, package)
         say("all of it holds")
     except Failed as failure:
         sys.exit(f"package_test: {failure}")
     finally:
         machine.shut_down()
+        image.shut_down()
         if options.keep:
             say(f"the root is in {machine.folder}")
         else:
@@ -249,9 +303,13 @@ def install(machine, package):
     must(not machine.run("dpkg", "--verify", "weir").strip(), "files that are not as they were packed")
     tools = [tool for tool in ("cc", "gcc", "rustc", "cargo", "ld") if not machine.fails("which", tool)]
     must(not tools, f"this Debian was to have no toolchain, and has {tools}")
+    return begin
 
 
-def by_hand(machine):
+def by_hand(machine, package):
+    # As the action for GitHub installs it (packaging/ci): the same version again.
+    sums = hashlib.sha256(package.read_bytes()).hexdigest()
+    machine.run("env", f"WEIR_PACKAGE=/root/{package.name}", f"WEIR_SHA256={sums}", "/usr/share/weir/ci/install.sh")
     say(machine.run("weir", "--version").strip() + ": runs")
     for page in ("weir", "weir-bench", "weir-switch"):
         text = machine.run("sh", "-c", f"man --warnings {page}")
@@ -265,7 +323,7 @@ def by_hand(machine):
     say("manual pages are shown, bash completes commands")
 
 
-def measure(machine, whole):
+def measure(machine, whole, begun):
     machine.run("useradd", "--create-home", "lab")
     arguments = [] if whole else ["--nf", "l2fwd", "--size", "64"]
     begin = time.monotonic()
@@ -273,6 +331,7 @@ def measure(machine, whole):
                 "--output", "/home/lab/page.html")
     page = machine.path("/home/lab/page.html").read_text()
     must(page.rstrip().endswith("</html>") and "packaged" in page, "the page is not whole")
+    say(f"from the beginning of `apt install` to the page of `{' '.join(['weir', 'bench', *arguments])}`: {time.monotonic() - begun:.1f} s")
     machine.run("runuser", "-u", "lab", "--", "env", "--chdir=/home/lab", "HOME=/home/lab", "weir", "verify", "packaged")
     machine.run("runuser", "-u", "lab", "--", "env", "--chdir=/home/lab", "HOME=/home/lab", "weir", "export", "packaged", "--bundle",
                 "--output", "/home/lab/packaged.weir")
@@ -314,6 +373,86 @@ def by_systemd(machine):
     until("the page of the store", lambda: "packaged" in machine.page("/runs"))
     must("l2fwd" in machine.page("/runs/packaged"), f"the run's page is missing:\n{machine.told('weir-serve')}")
     say("weir-serve shows the run")
+
+
+def accounts(machine):
+    """A server for several: an account, runs that it pushes, and who sees them; then over TLS with a certificate of its own."""
+    def as_lab(*words):
+        return machine.run("runuser", "-u", "lab", "--", "env", "--chdir=/home/lab", "HOME=/home/lab", *words)
+
+    def restart(options, listen):
+        text = settings.read_text()
+        text = re.sub(r"^OPTIONS=.*", f"OPTIONS={options}", text, flags=re.MULTILINE)
+        settings.write_text(re.sub(r"^LISTEN=.*", f"LISTEN={listen}", text, flags=re.MULTILINE))
+        machine.run("systemctl", "restart", "weir-serve")
+
+    settings = machine.path("/etc/weir/serve.conf")
+    made = machine.run("runuser", "-u", "weir", "--", "env", "--chdir=/", "weir", "account", "add", "lab", "--json", "--db", "/var/lib/weir/weir.db")
+    token = json.loads(made)["token"]
+    machine.path("/home/lab/token").write_text(token + "\n")
+    machine.run("chown", "lab:", "/home/lab/token")
+    machine.run("chmod", "600", "/home/lab/token")
+    machine.path("/home/lab/plan.toml").write_text(PLAN)
+    as_lab("weir", "bench", "plan.toml", "--name", "pushed", "--output", "/home/lab/pushed.html")
+    restart("--allow-push", f"127.0.0.1:{PORT}")
+    plain = f"http://127.0.0.1:{PORT}"
+    until("the server", lambda: machine.asked(f"{plain}/api/v1")[0] == 200)
+    push = ("weir", "push", plain, "pushed", "--token-file", "token")
+    as_lab(*push)
+    seen = [machine.asked(f"{plain}/api/v1/runs/pushed", who)[0] for who in (None, token)]
+    must(seen == [404, 200], f"a private run is answered with {seen} to nobody and to its account:\n{machine.told('weir-serve')}")
+    as_lab(*push, "--public")
+    status, page = machine.asked(f"{plain}/runs/pushed")
+    must(status == 200 and "Pushed by" in page, f"a public run is answered with {status}")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost", "-keyout", str(machine.path("/root/key.pem")),
+                    "-out", str(machine.path("/root/cert.pem"))], check=True, capture_output=True)
+    machine.run("install", "-d", "-g", "weir", "-m", "750", "/etc/weir/tls")
+    machine.run("install", "-g", "weir", "-m", "640", "/root/cert.pem", "/root/key.pem", "/etc/weir/tls")
+    restart("--allow-push --tls-cert /etc/weir/tls/cert.pem --tls-key /etc/weir/tls/key.pem", f"127.0.0.1:{PORT}")
+    authority = str(machine.path("/root/cert.pem"))
+    secure = f"https://localhost:{PORT}"
+    until("the server over TLS", lambda: machine.asked(f"{secure}/runs/pushed", authority=authority)[0] == 200)
+    must(machine.asked(f"{plain}/runs")[0] == 400, "plain HTTP is answered where there is TLS")
+    machine.run("runuser", "-u", "weir", "--", "env", "--chdir=/", "weir", "account", "revoke", "lab", "--db", "/var/lib/weir/weir.db")
+    status = machine.asked(f"{secure}/api/v1/account", token, authority)[0]
+    must(status == 401, f"a revoked token is answered with {status}")
+    restart("--allow-push", f"127.0.0.1:{PORT}")
+    machine.run("rm", "-r", "/etc/weir/tls", "/root/cert.pem", "/root/key.pem")
+    say("weir-serve takes a run that an account pushes, private and public; speaks TLS with its own certificate; refuses a revoked token")
+
+
+def in_container(image, package):
+    """What the Containerfile says, done to a bare Debian: COPY and RUN, then the command as the user, on a root that is only read."""
+    unpack(image.folder)
+    steps = re.sub(r"\\\n", " ", (ROOT / "packaging/container/Containerfile").read_text())
+    said = {}
+    for line in steps.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "COPY":
+            pattern, into = rest.split()
+            copied = [path for path in FOLDER.glob(pattern) if path == package]
+            must(copied, f"the Containerfile copies {pattern}, which {package.name} is not")
+            shutil.copy(package, image.path(into) / package.name)
+        elif word == "RUN":
+            image.run("sh", "-c", rest)
+        elif word in ("FROM", "USER", "WORKDIR", "EXPOSE", "ENTRYPOINT", "CMD"):
+            said[word] = json.loads(rest) if rest.startswith("[") else rest
+        else:
+            must(not word or word.startswith("#"), f"the Containerfile has an instruction that this test does not know: {word}")
+    must("bookworm" in said["FROM"], "the image is made of another Debian than this test's")
+    user = [f"--user={said['USER']}", f"--chdir={said['WORKDIR']}"]
+    made = image.run_as(user, *said["ENTRYPOINT"], "account", "add", "lab", "--json", "--db", "/var/lib/weir/weir.db")
+    token = json.loads(made)["token"]
+    image.start([*user, "--private-network", "--read-only", f"--bind={image.path('/var/lib/weir')}:/var/lib/weir", "--tmpfs=/tmp"],
+                *said["ENTRYPOINT"], *said["CMD"])
+    # The image listens for the machine around it; its network is one of its own here.
+    url = f"http://127.0.0.1:{said['EXPOSE']}"
+    until("the server of the image", lambda: image.asked(f"{url}/api/v1")[0] == 200)
+    status, body = image.asked(f"{url}/api/v1/account", token)
+    must(status == 200 and json.loads(body)["name"] == "lab", f"its account is answered with {status}")
+    image.shut_down()
+    say(f"the Containerfile's steps on a bare Debian: `{shlex.join([*said['ENTRYPOINT'], *said['CMD']])}` serves as {said['USER']}, its root only read")
 
 
 def answers(machine):
