@@ -269,9 +269,20 @@ impl Process {
         others.count() as u32
     }
 
-    /// How it ended; nothing while it runs.
+    /// How it ended, with what it said last; nothing while it runs.
     pub fn ended(&self) -> Option<DutError> {
-        let status = self.state.lock().status?;
+        let mut inner = self.state.lock();
+        let status = inner.status?;
+        // What it said last may still be in the pipes, which a grandchild can hold open.
+        let end = inner.ended.unwrap_or_else(Instant::now) + LAST_WORDS;
+        while inner.pipes > 0 {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            inner = self.state.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(inner);
         Some(self.died(status))
     }
 
@@ -393,6 +404,21 @@ mod tests {
 
     fn shell(script: &str, alarm: &Arc<AtomicBool>) -> Process {
         Process::start("test", OsStr::new("sh"), &["-c", script], Arc::clone(alarm)).unwrap()
+    }
+
+    #[test]
+    fn the_last_words_of_a_child_that_is_found_dead_are_waited_for() {
+        let alarm = Arc::new(AtomicBool::new(false));
+        let process = shell("(sleep 0.05; echo out of cheese) & exit 3", &alarm);
+        let begin = Instant::now();
+        let ended = loop {
+            match process.ended() {
+                Some(ended) => break ended.to_string(),
+                None => assert!(begin.elapsed() < Duration::from_secs(20)),
+            }
+            std::thread::yield_now();
+        };
+        assert!(ended.contains("exit status: 3") && ended.contains("out of cheese"), "{ended}");
     }
 
     fn alive(pid: u32) -> bool {

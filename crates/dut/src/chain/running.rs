@@ -6,8 +6,15 @@ use super::stages::{self, Counted};
 use crate::folder::Folder;
 use crate::process::Process;
 use crate::{Counters, DutError, RunningDut};
+use std::time::{Duration, Instant};
 use weir_trial::{Conduct, StageReading};
 use weir_units::Nanos;
+
+/// How much later than those that it takes along a killed process may be found dead: the kernel closes its connections
+/// first, and then takes its memory apart.
+const LATE: Duration = Duration::from_millis(300);
+/// How often it is looked for.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// One process of a chain.
 pub(super) struct Member {
@@ -61,9 +68,36 @@ impl Running {
     }
 
     /// Why something failed: where a wait for one process was given up, or it ended with an error, and another had
-    /// ended before, that one's end. A process that was killed is its own cause.
+    /// ended before or was killed, that one's end. A process that was killed is its own cause.
     pub(super) fn cause(&mut self, error: DutError) -> DutError {
-        if error.is_kill() { error } else { self.ended().unwrap_or(error) }
+        if error.is_kill() { error } else { self.killed_soon().or_else(|| self.end()).unwrap_or(error) }
+    }
+
+    /// The end that explains those of all others: of one that was killed, or else of the first to end. One that dies takes
+    /// others along, which may be found dead before it.
+    fn end(&mut self) -> Option<DutError> {
+        let at = |member: &Member| member.dut.processes().into_iter().filter_map(Process::ended_at).min();
+        let mut ends = Vec::new();
+        for member in &mut self.members {
+            let Some(at) = at(member) else { continue };
+            let Some(error) = member.dut.ended() else { continue };
+            ends.push((!error.is_kill(), at, error.within(member.name.clone())));
+        }
+        ends.into_iter().min_by_key(|(is_own, at, _)| (*is_own, *at)).map(|(.., error)| error)
+    }
+
+    /// The end of one that was killed, if that is seen before long.
+    fn killed_soon(&mut self) -> Option<DutError> {
+        let until = Instant::now() + LATE;
+        loop {
+            if let Some(end) = self.end().filter(DutError::is_kill) {
+                return Some(end);
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 }
 
@@ -140,12 +174,8 @@ impl RunningDut for Running {
     }
 
     fn ended(&mut self) -> Option<DutError> {
-        // One that dies takes others along: the first to end is the cause.
-        let end = |member: &Member| member.dut.processes().into_iter().filter_map(Process::ended_at).min();
-        let (_, first) =
-            self.members.iter().enumerate().filter_map(|(place, one)| Some((end(one)?, place))).min()?;
-        let member = &mut self.members[first];
-        Some(member.dut.ended()?.within(member.name.clone()))
+        let end = self.end()?;
+        Some(self.cause(end))
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), DutError> {
@@ -159,5 +189,86 @@ impl RunningDut for Running {
             ends = ends.and(stopped);
         }
         ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    /// A shell at work.
+    struct Shell(Process);
+
+    impl RunningDut for Shell {
+        fn description(&self) -> String {
+            self.0.command().to_owned()
+        }
+
+        fn counters(&mut self) -> Result<Counters, DutError> {
+            Ok(Counters::new(0, 0, Nanos(0), Instant::now()))
+        }
+
+        fn threads(&self) -> Vec<(u32, u32)> {
+            Vec::new()
+        }
+
+        fn processes(&self) -> Vec<&Process> {
+            vec![&self.0]
+        }
+
+        fn ended(&mut self) -> Option<DutError> {
+            self.0.ended()
+        }
+
+        fn stop(self: Box<Self>) -> Result<(), DutError> {
+            self.0.stop(&[]);
+            Ok(())
+        }
+    }
+
+    fn chain(scripts: &[&str]) -> Running {
+        let mut running =
+            Running::new(Rows::Chain(Places { functions: 1, copies: 1, pairs: 1, bundles: 1 }), false);
+        for (place, script) in scripts.iter().enumerate() {
+            let alarm = Arc::new(AtomicBool::new(false));
+            let process = Process::start("nf", OsStr::new("sh"), &["-c", script], alarm).unwrap();
+            let dut = Box::new(Shell(process));
+            let name = format!("nf {place}");
+            running.members.push(Member { dut, name, is_host: false, answers: false, folder: None });
+        }
+        running
+    }
+
+    /// What such a chain says of its end, once a member has one.
+    fn told(running: &mut Running) -> String {
+        let begin = Instant::now();
+        loop {
+            if let Some(end) = running.ended() {
+                return end.to_string();
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20));
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn one_that_is_killed_is_the_cause_also_where_its_end_is_seen_after_that_of_another() {
+        let error = told(&mut chain(&["exec sleep 1000", "exit 3", "sleep 0.1; kill -9 $$"]));
+        assert!(error.contains("nf 2") && error.contains("signal: 9"), "{error}");
+        // One whose connection with it broke while it was started is not among them yet.
+        let broke = DutError::Interrupted { dut: "nf" };
+        let error = chain(&["sleep 0.1; kill -9 $$"]).cause(broke).to_string();
+        assert!(error.contains("nf 0") && error.contains("signal: 9"), "{error}");
+    }
+
+    #[test]
+    fn where_none_was_killed_the_first_to_end_is_the_cause_or_what_failed() {
+        let error = told(&mut chain(&["exec sleep 1000", "exit 3", "exec sleep 1000"]));
+        assert!(error.contains("nf 1") && error.contains("exit status: 3"), "{error}");
+        let broke = DutError::Interrupted { dut: "nf" };
+        assert!(matches!(chain(&["exec sleep 1000"]).cause(broke), DutError::Interrupted { .. }));
     }
 }
