@@ -96,7 +96,7 @@ mod tests {
     fn the_bytes_that_the_document_has_are_read_and_written() {
         let web = list(&[Argument::Number(7), Argument::Text("web".into())]);
         let experimenters = [0, 1, 0, 2, 1, 0, 0, 0, 7, 2, 3, b'w', b'e', b'b', 0, 0];
-        assert_eq!(decoded(&experimenters).unwrap(), [web.clone()]);
+        assert_eq!(decoded(&experimenters).unwrap(), std::slice::from_ref(&web));
         let mut note = Vec::new();
         put_actions(&mut note, Version::V13, std::slice::from_ref(&web), false).unwrap();
         let as_note = [
