@@ -39,7 +39,7 @@ impl Worker {
                 .fold(0, |set, at| set | 1_u64 << at);
             let served = self.run_service(burst, service, together);
             waiting &= !together;
-            waiting |= self.go_on(burst, service, served);
+            waiting |= self.go_on(burst, service, served, waiting);
         }
     }
 
@@ -145,9 +145,9 @@ impl Worker {
 
     /// Packets whose service lets them be coalesced go on with the segment that follows, if there is
     /// one for what they look like now. Those that go by the tables directly do so at once as well, and so do
-    /// those that have to be looked up again, if others wait: so the next service sees a burst's packets in the
-    /// order they came. Returns those that wait for it.
-    fn go_on(&mut self, burst: &mut Burst, service: u16, served: Served) -> Packets {
+    /// those that have to be looked up again, if others wait for a service, of these packets or of the burst's
+    /// others: so the next service sees a burst's packets in the order they came. Returns those that wait for it.
+    fn go_on(&mut self, burst: &mut Burst, service: u16, served: Served, others: Packets) -> Packets {
         let Served { on, again, walked, pending } = served;
         let straight = if self.pipeline.coalescing { walked & on } else { 0 };
         if straight != 0 {
@@ -161,7 +161,7 @@ impl Worker {
         let Dispatched { waiting, left } =
             self.dispatch::<false>(burst, Due { packets: on, first: straight });
         let late = again | left;
-        if waiting == 0 || late == 0 { waiting } else { waiting | self.catch_up(burst, late) }
+        if waiting | others == 0 || late == 0 { waiting } else { waiting | self.catch_up(burst, late) }
     }
 
     /// Packets that have to be looked up again do not wait until others have met the next service. Returns those
