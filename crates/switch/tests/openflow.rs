@@ -520,6 +520,9 @@ fn ending_does_not_wait_for_a_switch_that_takes_nothing() {
     let Bench { channels, inbox } = bench;
     drop(channels);
     assert!(begin.elapsed() < Duration::from_secs(5));
-    assert_eq!(peer.hear(), None);
+    // On a busy machine the switch asked meanwhile whether the peer is there.
+    while let Some(message) = peer.hear() {
+        assert!(matches!(message.body, Body::EchoRequest(_)), "{message:?}");
+    }
     assert!(matches!(inbox.recv(), Ok(Heard::Opened { .. })));
 }
