@@ -86,3 +86,31 @@ fn more_copies_than_are_kept_at_a_time_all_leave() {
     all.sort_unstable();
     assert_eq!(sent, all);
 }
+
+/// Packets that meet a service before another wait for nobody where each goes back to the caches between the two; those that
+/// meet the other at once are met no earlier than they came.
+#[test]
+fn a_service_meets_a_bursts_packets_in_order_also_behind_another_service() {
+    for coalescing in [true, false] {
+        let mut config = config(1);
+        config.coalescing = coalescing;
+        config.services.insert("first".to_owned(), service("noop", json!({})));
+        config.services.insert("even".to_owned(), service("balancer", json!({ "buckets": 2 })));
+        let mut rig = Rig::new(config);
+        rig.flows(
+            "priority=9,sf_action=even,sf_metadata=0 actions=output:2\npriority=8,sf_action=even actions=output:3\n\
+             priority=7,sf_action=first actions=softflow:even:0\npriority=5,udp,tp_dst=80 actions=softflow:first:0\n\
+             priority=5,udp,tp_dst=81 actions=softflow:even:0",
+        );
+        (2..4).for_each(|port| rig.sink(port));
+        // Of connections of one packet each and of one size, every other goes to either bucket.
+        let frames: Vec<Vec<u8>> = (0..20 * BURST)
+            .map(|at| numbered(udp(0xc612_0001 + at as u32, 0xc613_0001, (1000, 80 + (at % 2) as u16)), at))
+            .collect();
+        rig.source(1, &frames, "");
+        rig.wait(frames.len() as u64);
+        let end = rig.end();
+        let each = |rest| (0..frames.len()).filter(|at| at % 2 == rest).collect::<Vec<_>>();
+        assert_eq!([left(&end, 2), left(&end, 3)], [each(0), each(1)], "coalescing {coalescing}");
+    }
+}
